@@ -1,0 +1,53 @@
+// Errors: one exception type that carries the program's exit code and one line for a person to read.
+//
+// The line names the thing (file, offset, record, option, rank), what was expected and what was found.
+// `main` catches it once, adds rank and host, and ends every rank (train/app.h).
+#pragma once
+
+#include <fmt/format.h>
+
+#include <source_location>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace carillon {
+
+/// Exit codes of every program, after BSD's sysexits.h.
+enum class ExitCode : int {
+  done = 0,
+  usage = 64,      ///< bad usage, or ranks that disagree on options or data
+  data = 65,       ///< a damaged or unsuitable record or checkpoint
+  no_input = 66,   ///< a file that should be read is not there
+  no_device = 69,  ///< the device asked for is not there
+  failed = 70,     ///< the run itself failed: NaN loss, a stalled rank, a bug
+  io = 74,         ///< the system refused a read or a write
+  stopped = 75,    ///< stopped by a signal after a checkpoint: start again to go on
+};
+
+class Error : public std::runtime_error {
+ public:
+  Error(ExitCode code, const std::string& what) : std::runtime_error(what), code_(code) {}
+  ExitCode code() const noexcept { return code_; }
+
+ private:
+  ExitCode code_;
+};
+
+/// Throws Error(code) with a formatted message.
+template <typename... Args>
+[[noreturn]] void fail(ExitCode code, fmt::format_string<Args...> format, Args&&... args) {
+  throw Error(code, fmt::format(format, std::forward<Args>(args)...));
+}
+
+/// Throws Error(failed) naming the source line unless `holds`: for contracts between parts of the program.
+inline void check(bool holds, std::string_view what,
+                  const std::source_location& where = std::source_location::current()) {
+  if (!holds) fail(ExitCode::failed, "{} ({}:{})", what, where.file_name(), where.line());
+}
+
+/// The text of `errno` value `number`, thread-safe.
+std::string errno_text(int number);
+
+}  // namespace carillon

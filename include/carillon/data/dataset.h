@@ -1,0 +1,66 @@
+// Dataset: labelled images of one fixed size, from TFRecord files of tf.train.Example, addressed by record number.
+//
+// Record i of M (0 <= i < M) counts through the files in the order in which they are named (a pattern's matches
+// sorted by name), and through each file in its own order. Every record's framing is checked when the set is opened;
+// checksums and contents are checked when a record is decoded: at opening with the cache, at `read` without.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace carillon {
+
+/// What a record must hold to be accepted.
+struct RecordSchema {
+  std::string image_key;        ///< bytes feature with exactly one value of `image_bytes` bytes
+  std::string label_key;        ///< int64 feature with exactly one value in [0, class_count)
+  std::size_t image_bytes = 0;  ///< bytes per image, e.g. 784 = 28 x 28 uint8
+  std::int64_t class_count = 0;
+};
+
+enum class CacheMode {
+  automatic,  ///< memory when the decoded set takes at most half of the memory now available, else none
+  memory,     ///< decode the whole set once, when it is opened
+  none,       ///< keep an index of offsets; decode on every read (plain files only: GZIP has no random access)
+};
+
+class Dataset {
+ public:
+  /// Opens every file that `patterns` (paths or globs) match.
+  /// `local_rank_count`: the processes on this machine that open the same set, among which its memory is shared out.
+  /// Errors: no_input (a pattern that matches nothing, no file), data (damage or unsuitable record: file, record
+  /// number, byte offset; no records at all), usage (CacheMode::none on a GZIP file), io.
+  static Dataset open(std::span<const std::string> patterns, const RecordSchema& schema,
+                      CacheMode cache = CacheMode::automatic, int local_rank_count = 1);
+
+  Dataset(Dataset&&) noexcept;
+  Dataset& operator=(Dataset&&) noexcept;
+  ~Dataset();
+
+  std::size_t size() const;         ///< M, at least 1
+  std::size_t image_bytes() const;  ///< bytes per image
+  bool in_memory() const;           ///< whether `image` may be called
+
+  /// CRC32C over every record's length and stored data checksum, in order: equal for equal sets however sharded.
+  std::uint32_t fingerprint() const;
+
+  /// Image of record i, `image_bytes()` long, alive as long as the dataset. Requires in_memory().
+  const std::uint8_t* image(std::size_t i) const;
+  /// Label of record i. Requires in_memory().
+  std::int32_t label(std::size_t i) const;
+
+  /// Decodes record i into `image` (image_bytes() long) and returns its label; any mode; safe from several threads.
+  /// Errors: data (file, record number, byte offset).
+  std::int32_t read(std::size_t i, std::span<std::uint8_t> image) const;
+
+ private:
+  struct Storage;
+  explicit Dataset(std::unique_ptr<Storage> storage);
+  std::unique_ptr<Storage> storage_;
+};
+
+}  // namespace carillon

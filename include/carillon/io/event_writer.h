@@ -1,0 +1,46 @@
+// EventWriter: a TensorBoard event file, `train_dir/events.out.tfevents.<seconds>.<host>.<pid>`.
+//
+// TFRecord framing around tensorflow.Event messages (field numbers: tensorflow/core/util/event.proto,
+// framework/summary.proto, framework/graph.proto). The first event is file_version "brain.Event:2", flushed at once; on
+// resume a SessionLog START at the resumed step makes readers drop what the stopped run logged after it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace carillon {
+
+/// A node of the graph that TensorBoard draws: tensorflow.NodeDef.
+struct GraphNode {
+  std::string name;
+  std::string op;
+  std::vector<std::string> inputs;  ///< names of nodes
+  std::string device;               ///< "/job:worker/task:0/device:CPU:0"
+};
+
+class EventWriter {
+ public:
+  /// `first_step` > 0 marks a resumed run. Errors go to `warn`, once, and training goes on.
+  EventWriter(const std::filesystem::path& train_dir, std::int64_t first_step,
+              std::function<void(const std::string&)> warn);
+  ~EventWriter();
+  EventWriter(const EventWriter&) = delete;
+  EventWriter& operator=(const EventWriter&) = delete;
+
+  void graph(std::span<const GraphNode> nodes);
+  void scalar(const std::string& tag, std::int64_t step, double value);
+  /// TensorFlow's exponential buckets (x1.1 from 1e-12), with min, max, count, sum and sum of squares.
+  void histogram(const std::string& tag, std::int64_t step, std::span<const float> values);
+  void flush();
+
+ private:
+  struct File;
+  std::unique_ptr<File> file_;
+};
+
+}  // namespace carillon
