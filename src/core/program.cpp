@@ -1,0 +1,34 @@
+#include "carillon/core/program.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <exception>
+#include <new>
+
+#include "carillon/core/error.h"
+
+namespace carillon {
+namespace {
+
+int report(std::string_view name, ExitCode code, std::string_view what) {
+  fmt::print(stderr, "{}: {}\n", name, what);
+  return static_cast<int>(code);
+}
+
+}  // namespace
+
+int run_program(std::string_view name, const std::function<int()>& body) {
+  try {
+    const int code = body();
+    if (std::fflush(stdout) != 0) fail(ExitCode::io, "cannot write to standard output: {}", errno_text(errno));
+    return code;
+  } catch (const Error& error) {
+    return report(name, error.code(), error.what());
+  } catch (const std::bad_alloc&) {
+    return report(name, ExitCode::failed, "out of memory");
+  } catch (const std::exception& error) {
+    return report(name, ExitCode::failed, error.what());
+  }
+}
+
+}  // namespace carillon
