@@ -1,0 +1,72 @@
+// Records: TFRecord framing, read from memory-mapped plain files and from GZIP streams, and written.
+//
+// Format (tensorflow/core/lib/io/record_writer.h), little endian, any number of times:
+//   u64 length | u32 masked CRC32C of the length's 8 bytes | `length` bytes of data | u32 masked CRC32C of the data
+// masked(crc) = (crc rotated right by 15) + 0xa282ead8. A GZIP file (RFC 1952; first bytes 1f 8b) holds this stream
+// compressed, in one member or several. An empty file is a file of zero records.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace carillon {
+
+/// Bytes around a record's data: length and its checksum before, the data's checksum after.
+inline constexpr std::size_t record_header_bytes = 12;
+inline constexpr std::size_t record_footer_bytes = 4;
+
+/// A longer record in a GZIP file is taken for damage. (In a plain file the file's own length is the bound.)
+inline constexpr std::uint64_t max_gzip_record_bytes = std::uint64_t{256} << 20;
+
+/// The CRC32C of `data` as TFRecord stores it.
+std::uint32_t masked_crc32c(std::span<const std::byte> data);
+
+/// Appends `data`, framed as one record, to `out`.
+void append_record(std::string& out, std::span<const std::byte> data);
+void append_record(std::string& out, std::string_view data);
+
+/// What a reader checks besides the framing (lengths and their checksums).
+enum class RecordCheck { framing, data };
+
+struct Record {
+  std::span<const std::uint8_t> data{};  ///< valid until the next call of RecordReader::next; in a plain file, for as
+                                         ///< long as the reader lives
+  std::uint64_t number = 0;              ///< counts from 0 within the file
+  std::uint64_t offset = 0;              ///< of the record's header in the file; in the inflated stream of a GZIP file
+  std::uint32_t stored_crc = 0;          ///< the masked CRC32C of the data as stored, whether checked or not
+};
+
+/// "<path>: record <number> at byte <offset>": how errors name a record.
+std::string describe_record(const std::string& path, const Record& record);
+
+/// Checks the data against the stored checksum. Errors: data, naming the record.
+void check_record_data(const std::string& path, const Record& record);
+
+class RecordReader {
+ public:
+  /// Maps `path`; no descriptor stays open. Errors: those of MappedFile.
+  explicit RecordReader(const std::string& path, RecordCheck check = RecordCheck::data);
+  RecordReader(RecordReader&&) noexcept;
+  RecordReader& operator=(RecordReader&&) noexcept;
+  ~RecordReader();
+
+  /// Reads the next record; false after the last. Errors: data, naming file, record number, byte offset and cause.
+  bool next(Record& record);
+
+  const std::string& path() const;
+  bool gzip() const;
+  std::uint64_t file_bytes() const;  ///< size of the file as it is on disk
+
+ private:
+  class Source;
+  class PlainSource;
+  class GzipSource;
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace carillon

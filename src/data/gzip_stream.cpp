@@ -1,0 +1,83 @@
+#include "carillon/data/gzip_stream.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <limits>
+#include <new>
+#include <string>
+
+#include "carillon/core/error.h"
+
+namespace carillon {
+
+bool is_gzip(std::span<const std::byte> data) {
+  return data.size() >= 2 && data[0] == std::byte{0x1F} && data[1] == std::byte{0x8B};
+}
+
+struct GzipStream::State {
+  explicit State(std::span<const std::byte> data) : compressed(data) {
+    constexpr int gzip_window_bits = 15 + 16;  // the largest window; GZIP header and trailer, not zlib's
+    if (inflateInit2(&stream, gzip_window_bits) != Z_OK) throw std::bad_alloc();
+  }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() { inflateEnd(&stream); }
+
+  std::span<const std::byte> compressed;
+  std::size_t consumed = 0;  // bytes of `compressed`
+  bool in_member = false;    // between a member's first byte and its trailer
+  std::string damage;        // to be thrown once all bytes before it are delivered
+  z_stream stream{};
+};
+
+GzipStream::GzipStream(std::span<const std::byte> compressed) : state_(std::make_unique<State>(compressed)) {}
+GzipStream::GzipStream(GzipStream&&) noexcept = default;
+GzipStream& GzipStream::operator=(GzipStream&&) noexcept = default;
+GzipStream::~GzipStream() = default;
+
+namespace {
+
+constexpr std::size_t zlib_bytes(std::size_t bytes) {
+  return std::min<std::size_t>(bytes, std::numeric_limits<uInt>::max());
+}
+
+}  // namespace
+
+std::size_t GzipStream::read(std::span<std::byte> out) {
+  State& state = *state_;
+  z_stream& stream = state.stream;
+  std::size_t written = 0;
+  while (written < out.size() && state.damage.empty()) {
+    const auto rest = state.compressed.subspan(state.consumed);
+    if (!state.in_member) {
+      if (rest.empty()) break;
+      if (!is_gzip(rest)) {
+        state.damage = fmt::format("bytes that are not GZIP follow its data at compressed byte {}", state.consumed);
+        break;
+      }
+      inflateReset(&stream);
+      state.in_member = true;
+    }
+    stream.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(rest.data()));  // zlib only reads it
+    stream.avail_in = static_cast<uInt>(zlib_bytes(rest.size()));
+    stream.next_out = reinterpret_cast<Bytef*>(out.data() + written);
+    stream.avail_out = static_cast<uInt>(zlib_bytes(out.size() - written));
+    const auto offered_in = stream.avail_in, offered_out = stream.avail_out;
+    const int result = inflate(&stream, Z_NO_FLUSH);
+    state.consumed += offered_in - stream.avail_in;
+    written += offered_out - stream.avail_out;
+    if (result == Z_STREAM_END) {
+      state.in_member = false;
+    } else if (result == Z_BUF_ERROR || (result == Z_OK && offered_in == 0)) {
+      state.damage = fmt::format("the GZIP data is cut at compressed byte {}", state.consumed);
+    } else if (result != Z_OK) {
+      state.damage = fmt::format("the GZIP data is damaged near compressed byte {} ({})", state.consumed,
+                                 stream.msg ? stream.msg : zError(result));
+    }
+  }
+  if (written == 0 && !out.empty() && !state.damage.empty()) throw Error(ExitCode::data, state.damage);
+  return written;
+}
+
+}  // namespace carillon

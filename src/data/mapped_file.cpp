@@ -1,0 +1,54 @@
+#include "carillon/data/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "carillon/core/error.h"
+#include "carillon/core/handle.h"
+
+namespace carillon {
+namespace {
+
+using Descriptor = Handle<int, ::close, -1>;
+
+Descriptor open_for_reading(const std::string& path) {
+  // O_NONBLOCK: opening a FIFO must not wait for a writer; it is refused below.
+  Descriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (descriptor) return descriptor;
+  const int error = errno;
+  if (error == ENOENT || error == ENOTDIR) fail(ExitCode::no_input, "{}: no such file", path);
+  fail(ExitCode::io, "{}: cannot be opened: {}", path, errno_text(error));
+}
+
+}  // namespace
+
+MappedFile::MappedFile(const std::string& path) {
+  const Descriptor descriptor = open_for_reading(path);
+  struct stat status {};
+  if (::fstat(descriptor.get(), &status) != 0) fail(ExitCode::io, "{}: {}", path, errno_text(errno));
+  if (S_ISDIR(status.st_mode)) fail(ExitCode::data, "{}: is a directory, not a file", path);
+  if (!S_ISREG(status.st_mode)) fail(ExitCode::data, "{}: is not a regular file", path);
+  const auto size = static_cast<std::size_t>(status.st_size);
+  if (size == 0) return;
+  void* address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor.get(), 0);
+  if (address == MAP_FAILED) fail(ExitCode::io, "{}: cannot be mapped: {}", path, errno_text(errno));
+  bytes_ = {static_cast<const std::byte*>(address), size};
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+MappedFile::~MappedFile() {
+  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+}  // namespace carillon
