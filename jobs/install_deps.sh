@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Installs what Carillon needs to build and run on Debian 12 or Ubuntu 24.04.
+#
+#   jobs/install_deps.sh            compiler, libraries, MPI, the Fashion-MNIST data set
+#   jobs/install_deps.sh --tests    and what the tests need
+#   jobs/install_deps.sh --slurm    and a Slurm to try batch scripts on (tests/support/slurm_cluster.sh)
+#
+# Works as root or with sudo. Without either it prints what is missing and exits with 1.
+set -euo pipefail
+
+packages=(
+  build-essential g++ cmake ninja-build pkg-config
+  openmpi-bin libopenmpi-dev
+  libhdf5-dev libboost-program-options-dev libdnnl-dev libprotobuf-dev protobuf-compiler
+  libisal-dev libfmt-dev nlohmann-json3-dev zlib1g-dev
+  dataset-fashion-mnist
+)
+for argument in "$@"; do
+  case $argument in
+    --tests) packages+=(libgtest-dev libgmock-dev python3-numpy python3-h5py hdf5-tools) ;;
+    --slurm) packages+=(slurm-wlm munge iproute2) ;;
+    *) echo "install_deps: unknown argument '$argument' (known: --tests, --slurm)" >&2; exit 64 ;;
+  esac
+done
+
+if ! command -v dpkg-query >/dev/null; then
+  echo "install_deps: no dpkg here: needs Debian 12 or Ubuntu 24.04, or the equivalents of: ${packages[*]}" >&2
+  exit 1
+fi
+
+# The packages of the list that are not installed, one a line.
+missing_packages() {
+  local installed
+  installed=$(dpkg-query --show --showformat='${db:Status-Abbrev}${Package}\n' "${packages[@]}" 2>/dev/null |
+    sed -n 's/^.i. *//p') || true
+  comm -23 <(printf '%s\n' "${packages[@]}" | sort -u) <(sort -u <<<"$installed")
+}
+
+mapfile -t missing < <(missing_packages)
+if ((${#missing[@]} == 0)); then
+  echo "install_deps: all ${#packages[@]} packages are installed"
+  exit 0
+fi
+
+as_root=()
+if ((EUID != 0)); then
+  if ! command -v sudo >/dev/null || ! { sudo -n true 2>/dev/null || [[ -t 0 ]]; }; then
+    echo "install_deps: missing, and neither root nor sudo to install them: ${missing[*]}" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+
+apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 "$@"; }
+
+echo "install_deps: fetching the package lists"
+apt update || echo "install_deps: could not fetch them; going on with those of last time"
+echo "install_deps: installing ${#missing[@]} of ${#packages[@]} packages: ${missing[*]}"
+apt install --yes --no-install-recommends "${missing[@]}"
+
+mapfile -t missing < <(missing_packages)
+if ((${#missing[@]} != 0)); then
+  echo "install_deps: still missing after apt-get: ${missing[*]}" >&2
+  exit 1
+fi
+echo "install_deps: done"

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Trains on all of this machine: one rank a GPU, or one a core where there is no GPU.
+#
+#   jobs/single_node.sh --data 'data/mnist/train-*.tfrecord' --train-dir runs/mnist
+#   jobs/single_node.sh build/bin/mnist_eval --data 'data/mnist/test-*.tfrecord' --checkpoint runs/mnist
+#
+# The first word may name a program; without one it is build/bin/mnist_train. RANKS=N sets the number of ranks. The exit
+# code is the program's; 75 means stopped by a signal after a checkpoint: the same command goes on from there.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+source "$root/jobs/mpi_env.sh"
+
+program=$root/build/bin/mnist_train
+if (($# > 0)) && [[ $1 != -* ]]; then
+  program=$1
+  shift
+fi
+if ! command -v "$program" >/dev/null; then
+  echo "single_node: no program $program (build it: cmake -S . -B build -G Ninja && cmake --build build)" >&2
+  exit 66
+fi
+
+gpus() {
+  if [[ -n ${CUDA_VISIBLE_DEVICES+set} ]]; then
+    tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep -c '[^[:space:]]' || true
+  elif command -v nvidia-smi >/dev/null; then
+    nvidia-smi --list-gpus 2>/dev/null | grep -c '^GPU ' || true
+  else
+    echo 0
+  fi
+}
+gpu_count=$(gpus)
+ranks=${RANKS:-$((gpu_count > 0 ? gpu_count : cores))}
+if [[ ! $ranks =~ ^[1-9][0-9]*$ ]]; then
+  echo "single_node: RANKS is '$ranks', not a number above 0" >&2
+  exit 64
+fi
+
+mapfile -t launch < <(mpirun_on "$ranks")
+echo "single_node: $gpu_count GPUs, $cores cores: ${launch[*]} $program" >&2
+exec "${launch[@]}" "$program" "$@"
