@@ -31,7 +31,8 @@ MappedFile::MappedFile(const std::string& path) {
   const Descriptor descriptor = open_for_reading(path);
   struct stat status {};
   if (::fstat(descriptor.get(), &status) != 0) fail(ExitCode::io, "{}: {}", path, errno_text(errno));
-  if (S_ISDIR(status.st_mode)) fail(ExitCode::data, "{}: is a directory, not a file", path);
+  if (S_ISDIR(status.st_mode))
+    fail(ExitCode::data, "{}: is a directory; name the files in it, as in '{}/*'", path, path);
   if (!S_ISREG(status.st_mode)) fail(ExitCode::data, "{}: is not a regular file", path);
   const auto size = static_cast<std::size_t>(status.st_size);
   if (size == 0) return;

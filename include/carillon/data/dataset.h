@@ -12,15 +12,9 @@
 #include <string>
 #include <vector>
 
-namespace carillon {
+#include "carillon/data/example.h"
 
-/// What a record must hold to be accepted.
-struct RecordSchema {
-  std::string image_key;        ///< bytes feature with exactly one value of `image_bytes` bytes
-  std::string label_key;        ///< int64 feature with exactly one value in [0, class_count)
-  std::size_t image_bytes = 0;  ///< bytes per image, e.g. 784 = 28 x 28 uint8
-  std::int64_t class_count = 0;
-};
+namespace carillon {
 
 enum class CacheMode {
   automatic,  ///< memory when the decoded set takes at most half of the memory now available, else none

@@ -1,0 +1,225 @@
+#include "carillon/data/example.h"
+
+#include <google/protobuf/stubs/logging.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "carillon/core/error.h"
+#include "src/data/example_generated.h"
+
+namespace carillon {
+namespace {
+
+using Bytes = std::span<const std::uint8_t>;
+
+/// A usual Example's two values; a span into the record.
+struct Usual {
+  Bytes image;
+  std::int64_t label;
+};
+
+// Tag bytes, field number << 3 | wire type: length-delimited (2), varint (0).
+constexpr std::uint8_t field1_bytes = 0x0A, field2_bytes = 0x12, field3_bytes = 0x1A, field1_varint = 0x08;
+constexpr std::uint8_t varint_continues = 0x80;
+
+/// Reads `tag`, a length and that many bytes from the front of `from` into `body`.
+bool take(Bytes& from, std::uint8_t tag, Bytes& body) {
+  constexpr std::size_t max_length_bytes = 4;  // 2^28 - 1 bytes
+  if (from.empty() || from[0] != tag) return false;
+  std::size_t length = 0;
+  for (std::size_t i = 0; i < max_length_bytes && i + 1 < from.size(); ++i) {
+    const std::uint8_t byte = from[i + 1];
+    length |= static_cast<std::size_t>(byte & 0x7F) << (7 * i);
+    if (byte & varint_continues) continue;
+    from = from.subspan(i + 2);
+    if (length > from.size()) return false;
+    body = from.first(length);
+    from = from.subspan(length);
+    return true;
+  }
+  return false;
+}
+
+/// Whether `body` is all there is to `from`.
+bool take_all(Bytes from, std::uint8_t tag, Bytes& body) { return take(from, tag, body) && from.empty(); }
+
+/// Whether `packed` is certainly a sequence of whole varints of at most 10 bytes, the most that protobuf accepts.
+/// A longer varint contains an aligned group of 4 bytes that all continue, so no such group will do: pixels have none.
+bool are_short_varints(Bytes packed) {
+  if (packed.empty()) return true;
+  if (packed.back() & varint_continues) return false;
+  constexpr std::uint32_t all_continue = 0x80808080u;
+  std::uint32_t found = 0;
+  for (std::size_t i = 0; i + 4 <= packed.size(); i += 4) {
+    std::uint32_t group;
+    std::memcpy(&group, packed.data() + i, sizeof group);
+    found |= (group & all_continue) == all_continue;
+  }
+  return found == 0;
+}
+
+bool parse_varint(Bytes from, std::int64_t& value) {
+  constexpr std::size_t max_bytes = 10;
+  std::uint64_t bits = 0;
+  for (std::size_t i = 0; i < std::min(from.size(), max_bytes); ++i) {
+    bits |= static_cast<std::uint64_t>(from[i] & 0x7F) << (7 * i);
+    if (from[i] & varint_continues) continue;
+    value = static_cast<std::int64_t>(bits);
+    return i + 1 == from.size();
+  }
+  return false;
+}
+
+/// Feature { bytes_list { value } }, one value.
+bool parse_image(Bytes feature, Bytes& image) {
+  Bytes list;
+  return take_all(feature, field1_bytes, list) && take_all(list, field1_bytes, image);
+}
+
+/// Feature { int64_list { value } }, one value, packed or not.
+bool parse_label(Bytes feature, std::int64_t& label) {
+  Bytes list, packed;
+  if (!take_all(feature, field3_bytes, list) || list.empty()) return false;
+  if (list[0] == field1_varint) return parse_varint(list.subspan(1), label);
+  return take_all(list, field1_bytes, packed) && parse_varint(packed, label);
+}
+
+/// Whether `feature` is certainly valid, whatever it holds.
+bool is_usual_feature(Bytes feature) {
+  Bytes list, values;
+  if (feature.empty()) return true;
+  if (take_all(feature, field1_bytes, list)) {
+    while (!list.empty())
+      if (!take(list, field1_bytes, values)) return false;
+    return true;
+  }
+  if (take_all(feature, field3_bytes, list))
+    return list.empty() || (take_all(list, field1_bytes, values) && are_short_varints(values));
+  if (take_all(feature, field2_bytes, list))
+    return list.empty() || (take_all(list, field1_bytes, values) && values.size() % sizeof(float) == 0);
+  return false;
+}
+
+bool is_ascii(std::string_view text) {
+  return std::ranges::none_of(text, [](char c) { return (static_cast<unsigned char>(c) & 0x80) != 0; });
+}
+
+/// The two values of a record in the usual encoding; nothing for any other, valid or not.
+std::optional<Usual> parse_usual(Bytes record, const RecordSchema& schema) {
+  Bytes features, entry, key_bytes, feature;
+  if (!take_all(record, field1_bytes, features)) return std::nullopt;
+  Usual usual{};
+  bool has_image = false, has_label = false;
+  while (!features.empty()) {
+    if (!take(features, field1_bytes, entry) || !take(entry, field1_bytes, key_bytes) ||
+        !take_all(entry, field2_bytes, feature))
+      return std::nullopt;
+    const std::string_view key(reinterpret_cast<const char*>(key_bytes.data()), key_bytes.size());
+    if (key == schema.image_key) {
+      if (!parse_image(feature, usual.image)) return std::nullopt;
+      has_image = true;
+    } else if (key == schema.label_key) {
+      if (!parse_label(feature, usual.label)) return std::nullopt;
+      has_label = true;
+    } else if (!is_ascii(key) || !is_usual_feature(feature)) {  // protobuf refuses keys that are not UTF-8
+      return std::nullopt;
+    }
+  }
+  if (!has_image || !has_label) return std::nullopt;
+  return usual;
+}
+
+const proto::Feature& find_feature(const proto::Example& example, const std::string& key) {
+  const auto& features = example.features().feature();
+  if (const auto found = features.find(key); found != features.end()) return found->second;
+  fail(ExitCode::data, "no feature '{}' (features there: {})", key, describe_keys(example));
+}
+
+/// The values of feature `key`, which must be `wanted_kind` with exactly one value.
+template <typename List>
+const List& single_value(const proto::Feature& feature, const List& list, const std::string& key,
+                         proto::Feature::KindCase wanted_kind) {
+  if (feature.kind_case() != wanted_kind)
+    fail(ExitCode::data, "feature '{}' is {}, not {}", key, kind_name(feature.kind_case()), kind_name(wanted_kind));
+  if (list.value_size() != 1) fail(ExitCode::data, "feature '{}' has {} values, not 1", key, list.value_size());
+  return list;
+}
+
+/// Checks the two values and delivers them.
+std::int32_t accept(Bytes found_image, std::int64_t label, const RecordSchema& schema, std::span<std::uint8_t> image) {
+  if (found_image.size() != schema.image_bytes)
+    fail(ExitCode::data, "feature '{}' has {} bytes, not {}", schema.image_key, found_image.size(), schema.image_bytes);
+  if (label < 0 || label >= schema.class_count)
+    fail(ExitCode::data, "feature '{}' is {}, not in 0..{}", schema.label_key, label, schema.class_count - 1);
+  std::ranges::copy(found_image, image.begin());
+  return static_cast<std::int32_t>(label);
+}
+
+}  // namespace
+
+std::string_view kind_name(proto::Feature::KindCase kind) {
+  switch (kind) {
+    case proto::Feature::kBytesList:
+      return "bytes";
+    case proto::Feature::kFloatList:
+      return "float";
+    case proto::Feature::kInt64List:
+      return "int64";
+    case proto::Feature::KIND_NOT_SET:
+      break;
+  }
+  return "empty";
+}
+
+std::string printable_key(std::string_view key) {
+  constexpr std::size_t max_bytes = 64;
+  std::string text;
+  for (const char c : key.substr(0, max_bytes)) {
+    const auto code = static_cast<unsigned char>(c);
+    text += code < 0x20 || code == 0x7F ? fmt::format("\\x{:02x}", code) : std::string(1, c);
+  }
+  return key.size() > max_bytes ? text + "..." : text;
+}
+
+std::string describe_keys(const proto::Example& example) {
+  constexpr std::size_t max_keys = 8;
+  std::vector<std::string> keys;
+  for (const auto& [key, feature] : example.features().feature()) keys.push_back("'" + printable_key(key) + "'");
+  std::ranges::sort(keys);
+  const std::size_t left_out = keys.size() - std::min(keys.size(), max_keys);
+  keys.resize(keys.size() - left_out);
+  if (keys.empty()) return "none";
+  return fmt::format("{}{}", fmt::join(keys, ", "), left_out > 0 ? fmt::format(" and {} more", left_out) : "");
+}
+
+void parse_generated(std::span<const std::uint8_t> record, proto::Example& example) {
+  if (record.size() > static_cast<std::size_t>(std::numeric_limits<int>::max()))
+    fail(ExitCode::data, "{} bytes are too many for a tf.train.Example", record.size());
+  const google::protobuf::LogSilencer silencer;  // its complaints about UTF-8; the error below is the one line
+  if (!example.ParseFromArray(record.data(), static_cast<int>(record.size())))
+    fail(ExitCode::data, "not a tf.train.Example: protobuf cannot parse its {} bytes", record.size());
+}
+
+std::int32_t decode_example_generated(Bytes record, const RecordSchema& schema, std::span<std::uint8_t> image) {
+  proto::Example example;
+  parse_generated(record, example);
+  const auto& image_feature = find_feature(example, schema.image_key);
+  const auto& label_feature = find_feature(example, schema.label_key);
+  const auto& bytes =
+      single_value(image_feature, image_feature.bytes_list(), schema.image_key, proto::Feature::kBytesList).value(0);
+  const auto& label =
+      single_value(label_feature, label_feature.int64_list(), schema.label_key, proto::Feature::kInt64List);
+  return accept({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()}, label.value(0), schema, image);
+}
+
+std::int32_t decode_example(Bytes record, const RecordSchema& schema, std::span<std::uint8_t> image) {
+  if (const auto usual = parse_usual(record, schema)) return accept(usual->image, usual->label, schema, image);
+  return decode_example_generated(record, schema, image);
+}
+
+}  // namespace carillon

@@ -1,0 +1,26 @@
+// The generated tf.train.Example and how messages speak of it; for the parser's slow path, the writers and the
+// inspector.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "example.pb.h"
+
+namespace carillon {
+
+/// "bytes", "float", "int64", or "empty".
+std::string_view kind_name(proto::Feature::KindCase kind);
+
+/// `key` fit for one line of a terminal: control characters escaped, long keys cut.
+std::string printable_key(std::string_view key);
+
+/// The sorted feature names of `example`: "'label', 'pixels'", "none".
+std::string describe_keys(const proto::Example& example);
+
+/// Errors: data, without file and record.
+void parse_generated(std::span<const std::uint8_t> record, proto::Example& example);
+
+}  // namespace carillon
