@@ -1,0 +1,47 @@
+// Shards: a split of a labelled image set (train, test), written as TFRecord files <split>-00000-of-0000N.tfrecord.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "example.pb.h"
+
+namespace carillon {
+
+/// Images of one size with their labels, in source order.
+struct ImageSplit {
+  std::string name;                  ///< "train" or "test"
+  std::size_t image_bytes = 0;       ///< per image
+  std::vector<std::uint8_t> images;  ///< [count][image_bytes]
+  std::vector<std::uint8_t> labels;  ///< [count]
+
+  std::size_t count() const { return labels.size(); }
+  std::span<const std::uint8_t> image(std::size_t i) const {
+    return std::span(images).subspan(i * image_bytes, image_bytes);
+  }
+};
+
+/// Fills an empty Example with image `i` of a split: what tells one source format's records from another's.
+using ExampleEncoder = std::function<void(const ImageSplit& split, std::size_t i, proto::Example& example)>;
+
+struct WrittenSplit {
+  std::vector<std::filesystem::path> files;
+  std::size_t record_count = 0;
+  std::uint64_t bytes = 0;
+};
+
+/// Refuses, before anything is written, a shard count that does not suit the splits and an output directory with
+/// shards of another count, whose records a pattern like train-* would take in twice. Errors: usage.
+void check_shards(std::span<const ImageSplit> splits, std::size_t shard_count, const std::filesystem::path& directory);
+
+/// Writes `split` as `shard_count` files of contiguous records, equal in number but for one. Each file bears a
+/// temporary name until it is complete and synced. `progress(done)` is called now and then. Errors: io.
+WrittenSplit write_shards(const ImageSplit& split, std::size_t shard_count, const std::filesystem::path& directory,
+                          const ExampleEncoder& encode, const std::function<void(std::size_t)>& progress);
+
+}  // namespace carillon

@@ -1,0 +1,154 @@
+// tfrecord_inspect: shows what TFRecord files of tf.train.Example hold, and where the first damage is.
+#include <boost/program_options.hpp>
+#include <iostream>
+#include <map>
+
+#include "carillon/core/error.h"
+#include "carillon/core/program.h"
+#include "carillon/data/record.h"
+#include "src/data/example_generated.h"
+
+namespace carillon {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr const char* usage = R"(usage: tfrecord_inspect [--verify] FILE...
+
+Prints for each TFRecord file (plain or GZIP) of tf.train.Example: records, bytes, and for every feature its kind,
+in how many records it is, and how many values it has there; and the histogram of the label. The first damage ends it:
+one line with file, record number and byte offset (of a GZIP file, in the inflated data).
+
+)";
+
+/// What the records of a file say about one feature.
+struct FeatureSummary {
+  std::string_view kind;
+  std::size_t record_count = 0;
+  std::size_t min_values = 0, max_values = 0;  // per record
+  std::size_t min_bytes = 0, max_bytes = 0;    // per value, of a bytes feature
+};
+
+struct FileSummary {
+  std::size_t record_count = 0;
+  std::uint64_t data_bytes = 0;
+  std::map<std::string, FeatureSummary> features;
+  std::map<std::int64_t, std::size_t> labels;  // value -> records
+};
+
+std::size_t value_count(const proto::Feature& feature) {
+  return static_cast<std::size_t>(feature.bytes_list().value_size() + feature.float_list().value_size() +
+                                  feature.int64_list().value_size());
+}
+
+void add_feature(FeatureSummary& summary, const proto::Feature& feature) {
+  const bool first = summary.record_count++ == 0;
+  const auto widen = [](bool fresh, std::size_t value, std::size_t& min, std::size_t& max) {
+    min = fresh ? value : std::min(min, value);
+    max = fresh ? value : std::max(max, value);
+  };
+  const std::string_view kind = kind_name(feature.kind_case());
+  summary.kind = first || summary.kind == kind ? kind : "mixed";
+  bool first_value = first || summary.max_values == 0;
+  widen(first, value_count(feature), summary.min_values, summary.max_values);
+  for (const std::string& value : feature.bytes_list().value()) {
+    widen(first_value, value.size(), summary.min_bytes, summary.max_bytes);
+    first_value = false;
+  }
+}
+
+void add_record(FileSummary& summary, const proto::Example& example) {
+  for (const auto& [key, feature] : example.features().feature()) {
+    add_feature(summary.features[key], feature);
+    if (key == "label" && feature.int64_list().value_size() == 1) ++summary.labels[feature.int64_list().value(0)];
+  }
+}
+
+FileSummary summarise(RecordReader& reader) {
+  FileSummary summary;
+  proto::Example example;
+  for (Record record; reader.next(record); ++summary.record_count) {
+    summary.data_bytes += record.data.size();
+    try {
+      parse_generated(record.data, example);
+    } catch (const Error& error) {
+      fail(error.code(), "{}: {}", describe_record(reader.path(), record), error.what());
+    }
+    add_record(summary, example);
+  }
+  return summary;
+}
+
+std::string range(std::size_t min, std::size_t max) {
+  return min == max ? fmt::format("{}", min) : fmt::format("{}..{}", min, max);
+}
+
+void print_features(const FileSummary& summary) {
+  std::size_t name_width = 7;
+  for (const auto& [name, feature] : summary.features) name_width = std::max(name_width, printable_key(name).size());
+  fmt::print("  {:<{}}  {:<6} {:>10} {:>12}  {}\n", "feature", name_width, "kind", "records", "values each",
+             "bytes per value");
+  for (const auto& [name, feature] : summary.features)
+    fmt::print("  {:<{}}  {:<6} {:>10} {:>12}  {}\n", printable_key(name), name_width, feature.kind,
+               feature.record_count, range(feature.min_values, feature.max_values),
+               feature.kind == "bytes" ? range(feature.min_bytes, feature.max_bytes) : "");
+}
+
+void print_labels(const FileSummary& summary) {
+  constexpr std::size_t max_rows = 100, bar_width = 40;
+  std::size_t most = 0, row = 0;
+  for (const auto& [label, count] : summary.labels) most = std::max(most, count);
+  fmt::print("  {:>10} {:>10}\n", "label", "records");
+  for (const auto& [label, count] : summary.labels) {
+    if (row++ == max_rows) {
+      fmt::print("  and {} more labels\n", summary.labels.size() - max_rows);
+      break;
+    }
+    fmt::print("  {:>10} {:>10}  {}\n", label, count, std::string((count * bar_width + most - 1) / most, '#'));
+  }
+}
+
+void inspect(const std::string& path, bool verify) {
+  RecordReader reader(path, verify ? RecordCheck::data : RecordCheck::framing);
+  const FileSummary summary = summarise(reader);
+  fmt::print("{}\n  {} records, {} bytes of data, {} bytes on disk{}; {}\n", path, summary.record_count,
+             summary.data_bytes, reader.file_bytes(), reader.gzip() ? " (GZIP)" : "",
+             verify ? "all checksums right" : "checksums of lengths right, of data not checked");
+  if (!summary.features.empty()) print_features(summary);
+  if (!summary.labels.empty()) print_labels(summary);
+}
+
+int inspect_main(int argc, char** argv) {
+  std::vector<std::string> files;
+  po::options_description options("options");
+  options.add_options()("help,h", "print this text and exit")("verify", "check the checksums of the data too");
+  po::options_description all;
+  all.add(options).add_options()("file", po::value(&files));
+  po::variables_map given;
+  try {
+    po::store(po::command_line_parser(argc, argv)
+                  .options(all)
+                  .positional(po::positional_options_description().add("file", -1))
+                  .run(),
+              given);
+    po::notify(given);
+  } catch (const po::error& error) {
+    fail(ExitCode::usage, "{} (see --help)", error.what());
+  }
+  if (given.count("help") > 0) {
+    std::cout << usage << options
+              << "\nexit codes: 0 no damage, 64 bad usage, 65 damaged or unsuitable file, 66 no such "
+                 "file, 74 an I/O error\n";
+    return 0;
+  }
+  if (files.empty()) fail(ExitCode::usage, "name a file (see --help)");
+  for (const std::string& file : files) inspect(file, given.count("verify") > 0);
+  return 0;
+}
+
+}  // namespace
+}  // namespace carillon
+
+int main(int argc, char** argv) {
+  return carillon::run_program("tfrecord_inspect", [&] { return carillon::inspect_main(argc, argv); });
+}
