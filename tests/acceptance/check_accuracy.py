@@ -1,0 +1,50 @@
+"""Training to the end: the defaults at 4 ranks as the reference program, and the fast recipe. Needs MNIST itself."""
+
+import pathlib
+import re
+
+import programs
+from programs import Result
+
+RECIPE = pathlib.Path(__file__).resolve().parents[2] / "jobs/recipes/mnist_fast.cfg"
+
+
+def check(context):
+    """accuracy on MNIST"""
+    if context.quick:
+        return
+    if not _is_mnist(context):
+        yield Result("accuracy: on MNIST", False, f"--data {context.images} is not MNIST")
+        return
+    data = context.work / "full"
+    context.run("tfrecord_convert", "mnist", "--input", context.images, "--output", data)
+
+    def precision(train_dir, *options):
+        done = context.run("mnist_eval", "--data", data / "test-*", "--checkpoint", train_dir, *options, ranks=2)
+        return float(re.search(r"precision @ 1 = \S+ \((\d+)/10000\)", done.output)[1]) / 10000
+
+    run = context.directory("defaults")
+    context.train(data=data / "train-*", train_dir=run, ranks=4, timeout=600)
+    late = [loss for step, loss in programs.losses(run).items() if 900 <= step <= 1000]
+    loss = sum(late) / len(late)
+    yield Result("accuracy: defaults, 4 ranks, loss at 900 to 1000", 0.6 <= loss <= 1.4, f"{loss:.3f} (near 0.9)")
+    found = precision(run)
+    yield Result("accuracy: defaults, 4 ranks, precision", abs(found - 0.932) <= 0.007, f"{found:.4f} (0.932 +- 0.007)")
+
+    for ranks in (1, 2):
+        for seed in (1, 2):
+            run = context.directory("fast")
+            options = ["--config", RECIPE, "--batch-size", 200 // ranks, "--seed", seed]
+            context.train(*options, data=data / "train-*", train_dir=run, ranks=ranks, timeout=600)
+            found = precision(run, *programs.SCALED[:2])
+            title = f"accuracy: mnist_fast.cfg, {ranks} x {200 // ranks}, seed {seed}"
+            yield Result(title, found >= 0.981, f"{found:.4f} (at least 0.981)")
+
+
+def _is_mnist(context):
+    """Whether the data set is MNIST, by the first labels: limits for another set would mean nothing."""
+    return programs.read_idx(context.images, "train")[1][:10].tolist() == [5, 0, 4, 1, 9, 2, 1, 3, 1, 4]
+
+
+if __name__ == "__main__":
+    programs.main(check)

@@ -1,0 +1,108 @@
+"""A run that was stopped, signalled or left with a damaged checkpoint ends bit for bit like one run."""
+
+import signal
+import subprocess
+import time
+
+import programs
+from programs import SCALED, Result, checkpoint, checkpoints, same_bits
+
+RANKS = 2
+
+
+def check(context):
+    """stopping and resuming"""
+    steps = 200 if context.quick else 1000
+    data = context.small_set(1000 if context.quick else 5000) / "train-*.tfrecord"
+
+    def train(train_dir, last, *options):
+        return context.train(
+            *SCALED, "--batch-size", 48, "--checkpoint-every", steps // 4, "--max-steps", last, *options,
+            data=data, train_dir=train_dir, ranks=RANKS,
+        )  # fmt: skip
+
+    def verdict(title, train_dir, also=True, detail=""):
+        difference = same_bits(checkpoint(whole, steps), checkpoint(train_dir, steps))
+        return Result(f"resume: {title}", not difference and also, difference or f"bit for bit equal {detail}")
+
+    whole = context.directory("whole")
+    train(whole, steps)
+
+    run = context.directory("resume")
+    train(run, steps // 2)
+    train(run, steps)
+    found = [line["step"] for line in programs.metrics(run)]
+    yield verdict(f"stopped after {steps // 2} of {steps}", run, found == sorted(set(found)), "and the log has no gap")
+
+    for damage in (_flip_byte, _cut):
+        run = context.directory("resume")
+        train(run, steps // 2)
+        damage(checkpoint(run, steps // 2))
+        done = train(run, steps)
+        warned = any(f"model.ckpt-{steps // 2}.h5" in line for line in done.lines)
+        title = f"newest checkpoint damaged ({damage.__doc__})"
+        yield verdict(title, run, warned, "after a warning" if warned else "but no warning names the file")
+
+    for number in (signal.SIGUSR1, signal.SIGTERM):
+        run = context.directory("resume")
+        code, last = _signal(context, data, run, steps, number)
+        train(run, steps)
+        title = f"{number.name} to mpirun"
+        # mpirun forwards USR1 and goes on; TERM makes it end its ranks, whose code then is its own.
+        right = code == 75 if number == signal.SIGUSR1 else code != 0
+        yield verdict(title, run, right and last < steps, f"(exit code {code} at step {last})")
+
+    yield from _modes(context, data, train)
+
+
+def _modes(context, data, train):
+    empty = context.directory("empty")
+    done = context.run("mnist_train", "--data", data, "--train-dir", empty, "--resume", "require", expect=None)
+    good = done.code == 66 and not checkpoints(empty)
+    yield Result("resume: --resume require without a checkpoint", good, done.explain())
+
+    run = context.directory("resume")
+    train(run, 10)
+    train(run, 20, "--fresh")
+    again = context.directory("resume")
+    train(again, 20)
+    difference = same_bits(checkpoint(run, 20), checkpoint(again, 20))
+    yield Result("resume: --fresh starts over", not difference, difference or "equal to a first run")
+
+
+def _flip_byte(path):
+    """one byte flipped"""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0x10
+    path.write_bytes(content)
+
+
+def _cut(path):
+    """cut short"""
+    path.write_bytes(path.read_bytes()[:-1000])
+
+
+def _signal(context, data, train_dir, steps, number):
+    """Signals a run once it has logged a step; returns its exit code and the step of its newest checkpoint."""
+    command = context.command(
+        "mnist_train", "--data", data, "--train-dir", train_dir, "--device", "cpu", *SCALED, "--batch-size", 48,
+        "--checkpoint-every", steps, "--max-steps", steps, "--log-every", 1, ranks=RANKS,
+    )  # fmt: skip
+    log = train_dir / "metrics.jsonl"
+    process = subprocess.Popen(command, env=context.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 60
+        while process.poll() is None and not (log.exists() and log.stat().st_size):
+            if time.monotonic() > deadline:
+                raise programs.ProgramFailed("no step logged within 60 s")
+            time.sleep(0.002)
+        process.send_signal(number)
+        code = process.wait(timeout=60)
+    finally:
+        process.kill()
+    steps_kept = [int(path.stem.split("-")[1]) for path in checkpoints(train_dir) if path.suffix == ".h5"]
+    return code, max(steps_kept, default=0)
+
+
+if __name__ == "__main__":
+    programs.main(check)

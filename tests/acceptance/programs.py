@@ -1,0 +1,217 @@
+"""Running Carillon's programs and judging what they did: what every check shares."""
+
+import argparse
+import gzip
+import json
+import os
+import pathlib
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+
+import h5py
+import numpy as np
+
+VARIABLES = ("layer1/weights", "layer1/biases", "layer2/weights", "layer2/biases")
+SCALED = ("--pixel-scale", "0.00392156862745098", "--learning-rate", "0.1", "--decay-steps", "600")
+
+# What Open MPI itself prints on stderr when a rank aborts or exits with a code.
+_BANNER = re.compile(
+    r"^-{20,}$|^\s*$|^MPI_ABORT was invoked|^with errorcode|^NOTE: invoking MPI_ABORT|^You may or may not see output"
+    r"|^exactly when Open MPI kills|^mpirun (detected|has exited|noticed)|^Primary job\s+terminated|^a non-zero exit code"
+    r"|^the job to be terminated|^\s+Process name:|^\s+Exit code:|^\[[^]]+:\d+\] (\d+ more process|Set MCA parameter)"
+    r"|^\s*(Proc|Errorcode|Command|Hostname|Node):|aborting the job|^This may have caused other processes"
+)
+
+
+@dataclass
+class Result:
+    name: str
+    passed: bool
+    detail: str
+
+
+@dataclass
+class Finished:
+    """A program that ended: its code, its output, and its own lines on stderr."""
+
+    command: list
+    code: int
+    output: str
+    errors: str
+
+    @property
+    def lines(self):
+        return [line for line in self.errors.splitlines() if not _BANNER.search(line)]
+
+    def explain(self):
+        return f"exit code {self.code}: {' | '.join(self.lines[-3:]) or self.output[-200:]}"
+
+
+class ProgramFailed(Exception):
+    pass
+
+
+class Context:
+    """Where the programs, the data and the working files are."""
+
+    def __init__(self, binaries, images, work, quick):
+        self.binaries, self.images, self.work, self.quick = binaries, images, work, quick
+        self._count = 0
+
+    def directory(self, label="run"):
+        """A new name in the working directory; nothing is there yet."""
+        self._count += 1
+        return self.work / f"{label}-{self._count:03}"
+
+    def command(self, program, *options, ranks=0):
+        """ranks = 0: the program by itself, without mpirun."""
+        launcher = ["mpirun", "-np", str(ranks), "--oversubscribe", "--bind-to", "none"] if ranks else []
+        return [*launcher, str(self.binaries / program), *map(str, options)]
+
+    def environment(self):
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("CARILLON_")}
+        if os.geteuid() == 0:
+            environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        return environment
+
+    def run_command(self, command, timeout=120):
+        try:
+            done = subprocess.run(
+                command, env=self.environment(), capture_output=True, text=True, errors="replace", timeout=timeout
+            )
+        except subprocess.TimeoutExpired as hang:
+            raise ProgramFailed(f"still running after {timeout} s: {' '.join(command)}") from hang
+        return Finished(command, done.returncode, done.stdout, done.stderr)
+
+    def run(self, program, *options, ranks=0, expect=0, timeout=120):
+        """expect = None takes any exit code."""
+        done = self.run_command(self.command(program, *options, ranks=ranks), timeout)
+        if expect is not None and done.code != expect:
+            raise ProgramFailed(f"{' '.join(done.command)}: {done.explain()}")
+        return done
+
+    def train(self, *options, data, train_dir, ranks=0, **keywords):
+        return self.run(
+            "mnist_train",
+            "--data",
+            data,
+            "--train-dir",
+            train_dir,
+            "--device",
+            "cpu",
+            *options,
+            ranks=ranks,
+            **keywords,
+        )
+
+    def small_set(self, train_count, test_count=100):
+        """Directory with TFRecords, by tfrecord_convert, of the first records of the data set."""
+        target = self.work / f"set-{train_count}-{test_count}"
+        if not target.exists():
+            source = self.work / f"idx-{train_count}-{test_count}"
+            source.mkdir()
+            for split, count in (("train", train_count), ("t10k", test_count)):
+                images, labels = read_idx(self.images, split)
+                cut_images = struct.pack(">4I", 0x803, count, 28, 28) + images[:count].tobytes()
+                (source / f"{split}-images-idx3-ubyte").write_bytes(cut_images)
+                cut_labels = struct.pack(">2I", 0x801, count) + labels[:count].tobytes()
+                (source / f"{split}-labels-idx1-ubyte").write_bytes(cut_labels)
+            self.run("tfrecord_convert", "mnist", "--input", source, "--output", target)
+        return target
+
+
+def read_idx(directory, split):
+    """(images [count, 784] uint8, labels [count] uint8) of 'train' or 't10k', plain or gzip."""
+
+    def content(name):
+        plain = directory / name
+        return plain.read_bytes() if plain.exists() else gzip.decompress((directory / f"{name}.gz").read_bytes())
+
+    images = np.frombuffer(content(f"{split}-images-idx3-ubyte"), np.uint8, offset=16).reshape(-1, 784)
+    return images, np.frombuffer(content(f"{split}-labels-idx1-ubyte"), np.uint8, offset=8)
+
+
+def checkpoint(train_dir, step):
+    return train_dir / f"model.ckpt-{step}.h5"
+
+
+def checkpoints(train_dir):
+    return sorted(train_dir.glob("model.ckpt-*")) if train_dir.exists() else []
+
+
+def load(path):
+    """{'variables/layer1/weights': array, ...} with every array of the file."""
+    arrays = {}
+    with h5py.File(path, "r") as file:
+        file.visititems(lambda name, item: arrays.update({name: item[()]} if isinstance(item, h5py.Dataset) else {}))
+    return arrays
+
+
+def metrics(train_dir):
+    return [json.loads(line) for line in (train_dir / "metrics.jsonl").read_text().splitlines()]
+
+
+def losses(train_dir):
+    """{step: loss} of the training steps that metrics.jsonl holds."""
+    return {line["step"]: line["loss"] for line in metrics(train_dir) if "loss" in line}
+
+
+def relative_error(found, expected, initial):
+    """norm(found - expected) / norm(expected - initial)."""
+    moved = np.linalg.norm(np.asarray(expected, np.float64) - initial)
+    return float(np.linalg.norm(np.asarray(found, np.float64) - expected) / moved)
+
+
+def same_bits(first, second):
+    """What differs between two checkpoints' arrays; an empty string when nothing does."""
+    a, b = load(first), load(second)
+    if a.keys() != b.keys():
+        return f"arrays differ: {sorted(a.keys() ^ b.keys())}"
+    return ", ".join(name for name in a if a[name].tobytes() != b[name].tobytes())
+
+
+def main(*checks):
+    """Runs each check, a function from Context to Results; prints a table; exits 1 when one failed."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bin", type=pathlib.Path, required=True, help="directory of the programs")
+    parser.add_argument(
+        "--data",
+        type=pathlib.Path,
+        default=pathlib.Path("/usr/share/datasets/fashion-mnist"),
+        help="directory of the four IDX files (default: %(default)s)",
+    )
+    parser.add_argument("--quick", action="store_true", help="smaller sizes, for ctest")
+    parser.add_argument("--keep", type=pathlib.Path, help="work in this directory and leave it")
+    parser.add_argument("--only", default="", help="run the checks whose name contains this")
+    options = parser.parse_args()
+    if not options.data.is_dir():
+        parser.error(f"--data: no directory {options.data}")
+    work = (options.keep or pathlib.Path(tempfile.mkdtemp(prefix="carillon-"))).resolve()
+    work.mkdir(parents=True, exist_ok=True)
+    context = Context(options.bin.resolve(), options.data.resolve(), work, options.quick)
+    failures = count = 0
+    try:
+        for check in checks:
+            if options.only not in check.__module__:
+                continue
+            for result in _results(check, context):
+                count += 1
+                failures += not result.passed
+                print(f"{'PASS' if result.passed else 'FAIL'}  {result.name:<58} {result.detail}", flush=True)
+    finally:
+        if not options.keep:
+            shutil.rmtree(work, ignore_errors=True)
+    print(f"{count - failures} of {count} passed")
+    sys.exit(1 if failures or not count else 0)
+
+
+def _results(check, context):
+    try:
+        yield from check(context)
+    except (ProgramFailed, OSError, KeyError, ValueError) as error:
+        yield Result(check.__doc__.splitlines()[0], False, f"{type(error).__name__}: {error}")

@@ -1,0 +1,32 @@
+"""Runs every acceptance check against built programs and prints one table; exits 1 when a check fails.
+
+  tests/acceptance/run_all.py --bin build/bin --data DIRECTORY_OF_MNIST
+  tests/acceptance/run_all.py --bin build/bin --quick --only check_parity
+
+Needs numpy and h5py. --data: the four IDX files, of MNIST or in its format; check_accuracy runs on MNIST itself only.
+"""
+
+import check_accuracy
+import check_bad_input
+import check_checkpoint
+import check_parity
+import check_ranks
+import check_resume
+import check_writers
+import programs
+
+if __name__ == "__main__":
+    programs.main(
+        *(
+            module.check
+            for module in (
+                check_parity,
+                check_ranks,
+                check_resume,
+                check_checkpoint,
+                check_writers,
+                check_bad_input,
+                check_accuracy,
+            )
+        )
+    )
