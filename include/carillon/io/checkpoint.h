@@ -1,4 +1,5 @@
-// Checkpoint: a training state in one HDF5 file, complete or absent, every flipped bit noticed. Format: docs/formats.md.
+// Checkpoint: a training state in one HDF5 file, complete or absent, every flipped bit noticed.
+// Format: docs/formats.md.
 //
 // A file is built in memory (HDF5 core driver, chunked, fletcher32, no times), preceded by a 512-byte user block with
 // magic, header version, image length and CRC32C, written to a temporary name, synced, renamed, and the directory
@@ -24,11 +25,11 @@ struct NamedArray {
 };
 
 struct CheckpointState {
-  std::string model;                 ///< "mnist", ...
-  std::int64_t global_step = 0;      ///< updates applied
+  std::string model;             ///< "mnist", ...
+  std::int64_t global_step = 0;  ///< updates applied
   std::uint64_t seed = 0;
-  std::uint64_t stream_position = 0; ///< of the next sample to train on
-  std::string options_json;          ///< the run's options, one JSON object
+  std::uint64_t stream_position = 0;  ///< of the next sample to train on
+  std::string options_json;           ///< the run's options, one JSON object
   std::vector<NamedArray> variables;
   std::vector<NamedArray> moving_averages;
   std::map<std::string, std::vector<NamedArray>> optimizer;  ///< slot name -> one array a variable
@@ -43,7 +44,7 @@ std::filesystem::path checkpoint_path(const std::filesystem::path& train_dir, st
 /// Errors: io (path, cause).
 void write_checkpoint(const std::filesystem::path& path, const CheckpointState& state);
 
-/// Errors: no_input (no such file), data (damaged, or of a newer format), io.
+/// Arrays come in the order of their names. Errors: no_input (no such file), data (damaged, or of a newer format), io.
 CheckpointState read_checkpoint(const std::filesystem::path& path);
 
 /// Steps of the checkpoints in `train_dir` by name, newest first; empty when the directory is missing.
@@ -55,14 +56,17 @@ struct LoadedCheckpoint {
 };
 
 /// The newest checkpoint of `train_dir` that loads; each damaged one passed over is told to `warn` in one line.
-/// None when there is no checkpoint file at all. Errors: data when there are some and none of them loads, io.
+/// None when there is no checkpoint file at all. Errors: data when there are some and none of them loads or a newer
+/// format is met before one that does, io.
 std::optional<LoadedCheckpoint> read_newest_checkpoint(const std::filesystem::path& train_dir,
                                                        const std::function<void(const std::string&)>& warn);
 
-/// Removes temporaries that a killed writer left in `train_dir`.
+/// Removes temporaries (`model.ckpt-*.h5.<pid>.tmp`, `metrics.jsonl.<pid>.tmp`) that a killed writer left in
+/// `train_dir`.
 void remove_stale_temporaries(const std::filesystem::path& train_dir);
 
-/// Writes checkpoints of one train directory on a background thread and keeps the newest `keep_count` of them.
+/// Writes checkpoints of one train directory on a background thread and keeps the newest `keep_count` of them, all when
+/// it is 0 or less. Those of later steps than the one just written neither count nor go.
 class CheckpointWriter {
  public:
   CheckpointWriter(std::filesystem::path train_dir, int keep_count);
@@ -71,7 +75,8 @@ class CheckpointWriter {
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  /// Starts writing `state`; first waits for the write before it. Throws that one's error.
+  /// Starts writing `state`; first waits for the write before it. Throws that one's error. A moved state costs the
+  /// caller no copy.
   void start(CheckpointState state);
   /// Returns when all is on disk. Throws the write's error.
   void wait();

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
@@ -24,9 +25,7 @@ class MetricsWriter {
   void write(const nlohmann::json& record);
 
  private:
-  std::filesystem::path path_;
-  int descriptor_ = -1;
-  std::function<void(const std::string&)> warn_;
+  std::unique_ptr<class AppendLog> log_;
 };
 
 }  // namespace carillon

@@ -1,0 +1,30 @@
+// Histogram: counts of float values in TensorFlow's exponential buckets.
+//
+// Bucket limits: -DBL_MAX, ..., -1e-12 * 1.1^k, ..., 0, ..., 1e-12 * 1.1^k (below 1e20), ..., DBL_MAX; bucket i counts
+// limit[i-1] <= x < limit[i]. Source: tensorflow/core/lib/histogram/histogram.cc.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace carillon {
+
+struct Histogram {
+  double min = 0;
+  double max = 0;
+  double count = 0;  ///< of finite values: NaN and infinities are in none of these figures
+  double sum = 0;
+  double sum_squares = 0;
+  /// A run of empty buckets is one bucket, as TensorFlow writes it.
+  std::vector<double> limits;
+  std::vector<double> counts;
+};
+
+/// 400,000 values take about a millisecond.
+Histogram histogram_of(std::span<const float> values);
+
+/// All bucket limits, rising.
+std::span<const double> histogram_limits();
+
+}  // namespace carillon
