@@ -53,14 +53,18 @@ bool take_all(Bytes from, std::uint8_t tag, Bytes& body) { return take(from, tag
 bool are_short_varints(Bytes packed) {
   if (packed.empty()) return true;
   if (packed.back() & varint_continues) return false;
-  constexpr std::uint32_t all_continue = 0x80808080u;
-  std::uint32_t found = 0;
-  for (std::size_t i = 0; i + 4 <= packed.size(); i += 4) {
-    std::uint32_t group;
-    std::memcpy(&group, packed.data() + i, sizeof group);
-    found |= (group & all_continue) == all_continue;
+  constexpr std::size_t group_count = 32;  // per block: the compiler turns its loop into vector instructions
+  std::uint32_t block[group_count];
+  while (!packed.empty()) {
+    const std::size_t bytes = std::min(packed.size(), sizeof block);
+    if (bytes < sizeof block) std::memset(block, 0, sizeof block);
+    std::memcpy(block, packed.data(), bytes);
+    std::uint32_t found = 0;
+    for (const std::uint32_t group : block) found |= group & (group >> 8) & (group >> 16) & (group >> 24);
+    if (found & varint_continues) return false;
+    packed = packed.subspan(bytes);
   }
-  return found == 0;
+  return true;
 }
 
 bool parse_varint(Bytes from, std::int64_t& value) {
@@ -189,7 +193,8 @@ std::string printable_key(std::string_view key) {
 std::string describe_keys(const proto::Example& example) {
   constexpr std::size_t max_keys = 8;
   std::vector<std::string> keys;
-  for (const auto& [key, feature] : example.features().feature()) keys.push_back("'" + printable_key(key) + "'");
+  for (const auto& [key, feature] : example.features().feature())
+    keys.push_back(fmt::format("'{}'", printable_key(key)));
   std::ranges::sort(keys);
   const std::size_t left_out = keys.size() - std::min(keys.size(), max_keys);
   keys.resize(keys.size() - left_out);

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "example.pb.h"
+#include "data/example.pb.h"
 
 namespace carillon {
 

@@ -163,7 +163,7 @@ bool looks_like_text(std::span<const std::byte> bytes) {
   });
 }
 
-constexpr std::string_view text_hint = "; it looks like text, not like a TFRecord file";
+constexpr std::string_view text_hint = "; it looks like text";
 
 }  // namespace
 

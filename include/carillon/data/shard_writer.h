@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "example.pb.h"
+#include "data/example.pb.h"
 
 namespace carillon {
 
