@@ -11,7 +11,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/data/record.h"
-#include "event.pb.h"
+#include "io/event.pb.h"
 #include "src/io/append_log.h"
 #include "src/io/histogram.h"
 
@@ -42,7 +42,7 @@ std::int64_t next_file_seconds(const std::filesystem::path& directory) {
     if (!name.starts_with(prefix)) continue;
     std::int64_t other = 0;
     const auto first = name.data() + prefix.size();
-    if (std::from_chars(first, name.data() + name.size(), other).ec == std::errc{} && other < seconds + 86400 * 365) {
+    if (std::from_chars(first, name.data() + name.size(), other).ec == std::errc{}) {
       seconds = std::max(seconds, other + 1);
     }
   }
