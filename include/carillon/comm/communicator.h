@@ -1,0 +1,43 @@
+// Communicator: moves float arrays between towers. What steers a run (options, errors, counts) goes through Mpi.
+//
+// Sums are taken in rank order 0, 1, ..., n-1 for every element, whatever the transport and however the array is cut
+// into buckets, so equal runs give equal bits.
+//
+// Cycle, per step: acquire, write gradients, start_mean for each bucket as it becomes complete (same order on all
+// ranks), finish, read.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "carillon/comm/mpi.h"
+#include "carillon/core/device.h"
+
+namespace carillon {
+
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  /// "self", "mpi shared memory", "mpi".
+  virtual std::string_view name() const = 0;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  /// Collective: zeroed memory from which arrays are averaged. Called once; alive as long as the communicator.
+  virtual Buffer allocate(std::size_t bytes) = 0;
+  /// Enqueues: after this, `allocate`d memory may be written (peers have read what they wanted of the last step).
+  virtual void acquire(Stream& stream) = 0;
+  /// Enqueues the replacement of every element by its mean over the towers. `bucket` lies in `allocate`d memory.
+  virtual void start_mean(std::span<float> bucket, Stream& stream) = 0;
+  /// Enqueues the wait for all buckets started.
+  virtual void finish(Stream& stream) = 0;
+  /// Root's values to every tower, at once.
+  virtual void broadcast(std::span<float> values, int root) = 0;
+};
+
+/// The best communicator for these ranks: self for one rank; shared memory when all ranks are on one host; else
+/// messages. Collective.
+std::unique_ptr<Communicator> make_communicator(const Mpi& mpi, Device& device);
+
+}  // namespace carillon

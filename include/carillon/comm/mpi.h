@@ -1,0 +1,68 @@
+// Mpi: this process's place among the ranks, and the small collective calls that steer a run.
+//
+// One Mpi object per process, made first and destroyed last in `main`. MPI calls come from the main thread only.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "carillon/core/error.h"
+
+namespace carillon {
+
+/// Thrown on the ranks whose own part of a common task went well when another rank's did not. That rank reports.
+class PeerFailed : public std::exception {
+ public:
+  const char* what() const noexcept override { return "another rank failed"; }
+};
+
+class Mpi {
+ public:
+  /// Errors: usage when Slurm started several ranks that do not know of each other (srun without PMIx).
+  Mpi(int* argc, char*** argv);
+  ~Mpi();
+  Mpi(const Mpi&) = delete;
+  Mpi& operator=(const Mpi&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  int local_rank() const { return local_rank_; }  ///< among the ranks of this host
+  int local_size() const { return local_size_; }
+  const std::string& host() const { return host_; }
+  MPI_Comm local_comm() const { return local_comm_; }
+
+  /// Every rank's text, by rank.
+  std::vector<std::string> all_gather(std::string_view text) const;
+  std::vector<std::string> local_all_gather(std::string_view text) const;
+  /// Root's bytes to everyone.
+  void broadcast(std::span<std::byte> bytes, int root) const;
+  /// Element-wise sums over all ranks.
+  void sum(std::span<std::int64_t> values) const;
+  void barrier() const;
+
+  /// Runs `part` on every rank. When it throws on some, it is rethrown on the lowest of them and the others throw
+  /// PeerFailed: a cause that all ranks meet is told once, and nobody waits for a rank that has gone.
+  void together(const std::function<void()>& part) const;
+
+  /// Ends every rank with `code`; does not return.
+  [[noreturn]] void abort(ExitCode code) const;
+
+ private:
+  static std::vector<std::string> gather_texts(MPI_Comm comm, std::string_view text);
+
+  int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1;
+  std::string host_;
+  MPI_Comm local_comm_ = MPI_COMM_NULL;
+};
+
+/// Throws Error(failed) with MPI's text unless `status` is MPI_SUCCESS.
+void check_mpi(int status, std::string_view call);
+
+}  // namespace carillon

@@ -1,0 +1,40 @@
+// Loops over flat arrays: split over the CPU tower's threads, vectorised for the machine they run on.
+#pragma once
+
+#include <omp.h>
+
+#include <algorithm>
+#include <cstddef>
+
+namespace carillon {
+
+/// Compiles a function for several instruction sets and picks one at start-up: the build stays portable.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
+#define CARILLON_SIMD __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define CARILLON_SIMD
+#endif
+
+/// Tells the core that this is a spin loop.
+inline void spin_pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+/// Calls body(begin, end) on ranges that cover [0, count), one a thread; ranges start at multiples of 16 elements and
+/// depend only on `count`, `grain` and the thread count. Fewer threads work when a share would be under `grain`.
+template <typename Body>
+void parallel_ranges(std::size_t count, std::size_t grain, const Body& body) {
+  const std::size_t shares = std::clamp<std::size_t>(count / std::max<std::size_t>(grain, 1), 1,
+                                                     static_cast<std::size_t>(omp_get_max_threads()));
+  if (shares == 1) return body(std::size_t{0}, count);
+  const std::size_t share = ((count + shares - 1) / shares + 15) / 16 * 16;
+#pragma omp parallel for schedule(static, 1) num_threads(static_cast <int>(shares))
+  for (std::size_t i = 0; i < shares; ++i) {
+    const std::size_t begin = std::min(i * share, count), end = std::min(begin + share, count);
+    if (begin < end) body(begin, end);
+  }
+}
+
+}  // namespace carillon

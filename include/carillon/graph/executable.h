@@ -1,0 +1,50 @@
+// Executable: a graph with memory and a device, ready to run.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "carillon/graph/graph.h"
+#include "carillon/graph/memory_plan.h"
+#include "carillon/graph/op.h"
+
+namespace carillon {
+
+class Executable {
+ public:
+  /// `parameters` were made from `graph.parameters()`; they and `device` outlive the executable.
+  /// `results` can be read after `forward`, and after `backward` in training.
+  Executable(const Graph& graph, Device& device, const ParameterStore& parameters, bool training,
+             std::vector<Value> results);
+  Executable(const Executable&) = delete;
+  Executable& operator=(const Executable&) = delete;
+
+  /// What the ops read in the next `forward` and `backward`: the batch must stay alive until both are done.
+  StepInputs& inputs() { return step_; }
+
+  /// Enqueues all ops in order.
+  void forward(Stream& stream);
+  /// Enqueues all ops' backward in reverse order; calls `parameter_done` when a parameter's gradient is complete, in
+  /// the order of ParameterLayout::order(). Requires training.
+  void backward(Stream& stream, const std::function<void(int parameter)>& parameter_done);
+
+  const Tensor& tensor(Value value) const { return values_.at(value.index); }
+  /// The gradient of the loss by a value; no data unless in training and wanted.
+  Tensor gradient(Value value) const { return gradients_.empty() ? Tensor{} : gradients_.at(value.index); }
+  /// Bytes of activations and their gradients.
+  std::size_t memory_bytes() const { return memory_.bytes(); }
+
+ private:
+  void place_tensors(const Graph& graph, Device& device, bool training, std::span<const Value> results);
+  OpTensors tensors_of(const Graph::Node& node, const ParameterStore& parameters, bool training) const;
+
+  StepInputs step_;
+  Buffer memory_;
+  std::vector<Tensor> values_, gradients_;  ///< by value index
+  std::vector<std::unique_ptr<Op>> ops_;
+  std::vector<std::vector<int>> op_parameters_;  ///< by op, in the order in which their gradients are reported
+  std::vector<bool> runs_backward_;
+};
+
+}  // namespace carillon

@@ -1,0 +1,34 @@
+// Memory plan: one block of device memory for all activations and their gradients, by lifetime.
+//
+// Steps of a training iteration are numbered: forward of op i is time i, backward of op i is time 2n - 1 - i for n ops.
+// A tensor lives from the time that writes it first to the time that reads it last; tensors whose lifetimes do not
+// overlap may share memory. Placement is greedy by size (Pisarchyk and Lee, "Efficient memory management for deep
+// neural net inference", 2020, section 5.2).
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "carillon/graph/graph.h"
+
+namespace carillon {
+
+struct Lifetime {
+  std::size_t bytes = 0;
+  int first = 0, last = -1;  ///< times, inclusive; last < first: never used, takes no memory
+};
+
+struct MemoryPlan {
+  std::vector<std::size_t> offsets;  ///< bytes, one per lifetime, multiples of tensor_alignment_bytes
+  std::size_t peak_bytes = 0;
+};
+
+/// Places every lifetime so that no two that overlap in time share a byte.
+MemoryPlan plan_memory(std::span<const Lifetime> lifetimes);
+
+/// Lifetimes of all values of `graph`, followed, in training, by those of their gradients in the same order.
+/// `results`: values that must last to the end of the iteration.
+std::vector<Lifetime> tensor_lifetimes(const Graph& graph, bool training, std::span<const Value> results);
+
+}  // namespace carillon

@@ -1,0 +1,83 @@
+// ParameterStore: all variables of a model in one flat array, with gradients and moving averages in the same layout.
+//
+// The layout follows the backward order (last layer first), each tensor at a multiple of 64 bytes, so that gradients
+// become complete from front to back and a bucket is a span. Gaps hold zeros and stay zero. After the last gradient
+// come `step_sum_count` floats that are averaged over the towers with the gradients (the loss, for one).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "carillon/core/device.h"
+#include "carillon/core/tensor.h"
+
+namespace carillon {
+
+struct Initializer {
+  enum class Kind { constant, truncated_normal } kind = Kind::constant;
+  /// The constant, or the standard deviation before truncation at two of it (no rescaling).
+  float value = 0.0f;
+};
+
+struct ParameterSpec {
+  std::string name;
+  Shape shape;
+  Initializer initializer;
+  float l2_factor = 0.0f;  ///< c: adds c * sum(w^2) / 2 to the loss and c * w to the gradient
+};
+
+/// Where each parameter lies in a flat array; offsets and counts in elements.
+class ParameterLayout {
+ public:
+  explicit ParameterLayout(const std::vector<ParameterSpec>& specs);
+
+  std::size_t offset(int parameter) const { return offsets_.at(parameter); }
+  std::size_t count(int parameter) const { return counts_.at(parameter); }
+  /// Elements of the whole array, gaps included.
+  std::size_t total() const { return total_; }
+  /// Parameter indices by growing offset.
+  const std::vector<int>& order() const { return order_; }
+
+ private:
+  std::vector<std::size_t> offsets_, counts_;
+  std::vector<int> order_;
+  std::size_t total_ = 0;
+};
+
+inline constexpr std::size_t step_sum_count = 16;
+
+class ParameterStore {
+ public:
+  /// Zeroed. `gradient_memory` holds layout.total() + step_sum_count floats (Communicator::allocate), or nothing when
+  /// nobody trains.
+  ParameterStore(std::vector<ParameterSpec> specs, Device& device, Buffer gradient_memory);
+
+  const std::vector<ParameterSpec>& specs() const { return specs_; }
+  const ParameterLayout& layout() const { return layout_; }
+
+  Tensor value(int parameter) const { return view(values_, parameter); }
+  Tensor gradient(int parameter) const { return view(gradients_, parameter); }
+  Tensor average(int parameter) const { return view(averages_, parameter); }
+
+  /// [layout().total()] on the device.
+  std::span<float> values() const { return flat(values_, layout_.total()); }
+  std::span<float> averages() const { return flat(averages_, layout_.total()); }
+  /// [layout().total() + step_sum_count]: gradients, then the step sums.
+  std::span<float> gradients_and_sums() const { return flat(gradients_, layout_.total() + step_sum_count); }
+  std::span<float> step_sums() const { return gradients_and_sums().subspan(layout_.total()); }
+
+ private:
+  Tensor view(const Buffer& buffer, int parameter) const;
+  static std::span<float> flat(const Buffer& buffer, std::size_t count);
+
+  std::vector<ParameterSpec> specs_;
+  ParameterLayout layout_;
+  Buffer values_, averages_, gradients_;
+};
+
+/// Initial values of parameter number `parameter`, row-major: a function of (seed, parameter, element) alone (Philox).
+std::vector<float> initial_values(const ParameterSpec& spec, int parameter, std::uint64_t seed);
+
+}  // namespace carillon

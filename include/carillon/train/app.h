@@ -1,0 +1,27 @@
+// The frame of every MPI program: starts MPI, runs the body, and turns the first error into one line and an exit code.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "carillon/comm/mpi.h"
+#include "carillon/train/option_set.h"
+
+namespace carillon {
+
+/// Runs `body(mpi)` between MPI_Init and MPI_Finalize and returns its exit code. An Error prints
+/// "<program>: rank R on HOST: <message>" and ends all ranks with its code (MPI_Abort: under srun a rank's plain exit
+/// code gets lost); other exceptions end them with ExitCode::failed.
+int run_app(const std::string& program, int argc, char** argv, const std::function<ExitCode(const Mpi&)>& body);
+
+/// Parses the options alike on all ranks; false after --help, which rank 0 prints. Errors: those of OptionSet::parse.
+bool parse_options(OptionSet& set, int argc, char** argv, const Mpi& mpi);
+
+/// Throws the error on rank 0 and PeerFailed elsewhere: for what every rank has found out alike.
+[[noreturn]] void fail_on_all(const Mpi& mpi, ExitCode code, const std::string& message);
+
+/// Throws usage on all ranks unless `values` is equal on all but for the `own` keys; names the keys and ranks that
+/// differ.
+void agree(const Mpi& mpi, const nlohmann::json& values, const std::vector<std::string>& own);
+
+}  // namespace carillon

@@ -1,0 +1,51 @@
+// RunLog: everything a run tells about itself, on rank 0: console, metrics.jsonl, TensorBoard events.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "carillon/graph/graph.h"
+#include "carillon/graph/parameters.h"
+#include "carillon/io/event_writer.h"
+#include "carillon/io/metrics.h"
+#include "carillon/train/console.h"
+#include "carillon/train/evaluator.h"
+
+namespace carillon {
+
+/// One logged step; the seconds are means over the steps since the last logged one.
+struct StepRecord {
+  std::int64_t step = 0;
+  double loss = 0.0;  ///< cross-entropy plus L2
+  double cross_entropy = 0.0;
+  double learning_rate = 0.0;
+  double step_seconds = 0.0;
+  double data_wait_seconds = 0.0;
+  double allreduce_seconds = 0.0;
+  std::int64_t global_batch = 0;
+  int tower_count = 1;
+};
+
+class RunLog {
+ public:
+  /// Steps from `first_step` to before `last_step` will follow.
+  RunLog(const std::filesystem::path& train_dir, std::int64_t first_step, std::int64_t last_step);
+
+  Console& console() { return console_; }
+  void graph(const Graph& graph, const std::string& device);
+  void step(const StepRecord& record);
+  void evaluation(std::int64_t step, const Precision& precision);
+
+  /// TensorBoard histograms `gradients_on_average/<variable>` (L2 part included) and `<variable>`, before the update.
+  void histograms(std::int64_t step, const ParameterStore& parameters);
+  void scalars(const StepRecord& record);
+
+ private:
+  Console console_;
+  MetricsWriter metrics_;
+  EventWriter events_;
+};
+
+}  // namespace carillon

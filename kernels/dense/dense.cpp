@@ -1,0 +1,31 @@
+#include "kernels/dense/dense.h"
+
+#include "kernels/backend.h"
+
+namespace carillon {
+namespace {
+
+class DenseDefinition final : public OpDefinition {
+ public:
+  explicit DenseDefinition(bool relu) : relu_(relu) {}
+  std::string_view type() const override { return "dense"; }
+  BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = relu_}; }
+  std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
+    return on_device(*this, context, [&] { return make_dense_cpu(relu_, context, tensors); });
+  }
+
+ private:
+  bool relu_;
+};
+
+}  // namespace
+
+Value dense(Graph& graph, const std::string& name, Value x, const DenseParams& params) {
+  const std::int64_t in = graph.shape(x).elements_per_sample();
+  const int weights = graph.add_parameter({name + "/weights", {in, params.units}, params.weights, params.l2_factor});
+  const int biases = graph.add_parameter({name + "/biases", {params.units}, params.biases, 0.0f});
+  return graph.add_op(name, std::make_shared<DenseDefinition>(params.relu), {x}, {weights, biases},
+                      {graph.batch_size(), params.units});
+}
+
+}  // namespace carillon

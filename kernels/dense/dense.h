@@ -1,0 +1,27 @@
+// dense: a fully connected layer, with bias and optional ReLU in one op.
+//
+//   z = x W + b,  y = relu ? max(z, 0) : z     x: [batch, in] (further extents flattened), W: [in, out], b: [out]
+//   dz = relu ? dy * [y > 0] : dy
+//   dW = x^T dz,  db[j] = sum over batch of dz[., j],  dx = dz W^T
+//
+// Parameters `<name>/weights` [in, out] and `<name>/biases` [out], TensorFlow's layout.
+#pragma once
+
+#include "carillon/graph/graph.h"
+
+namespace carillon {
+
+struct DenseParams {
+  std::int64_t units = 0;  ///< out
+  bool relu = false;
+  Initializer weights;
+  Initializer biases;
+  float l2_factor = 0.0f;  ///< of the weights; biases have none
+};
+
+Value dense(Graph& graph, const std::string& name, Value x, const DenseParams& params);
+
+/// Tensors: inputs {x}, outputs {y}, parameters {W, b}.
+std::unique_ptr<Op> make_dense_cpu(bool relu, const OpContext& context, const OpTensors& tensors);
+
+}  // namespace carillon

@@ -1,0 +1,29 @@
+#include "kernels/scale_input/scale_input.h"
+
+#include "kernels/backend.h"
+
+namespace carillon {
+namespace {
+
+class ScaleInputDefinition final : public OpDefinition {
+ public:
+  explicit ScaleInputDefinition(ScaleInputParams params) : params_(std::move(params)) {}
+  std::string_view type() const override { return "scale_input"; }
+  BackwardNeeds backward_needs() const override { return {}; }
+  std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
+    return on_device(*this, context, [&] { return make_scale_input_cpu(params_, context, tensors); });
+  }
+
+ private:
+  ScaleInputParams params_;
+};
+
+}  // namespace
+
+Value scale_input(Graph& graph, const std::string& name, const ScaleInputParams& params) {
+  std::vector<std::int64_t> extents = params.sample.extents();
+  extents.insert(extents.begin(), graph.batch_size());
+  return graph.add_op(name, std::make_shared<ScaleInputDefinition>(params), {}, {}, Shape(std::move(extents)));
+}
+
+}  // namespace carillon

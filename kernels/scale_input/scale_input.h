@@ -1,0 +1,22 @@
+// scale_input: the batch's uint8 images as float32, times a constant.
+//
+//   y[b, i] = scale * image_b[i]        images: [batch] records of `sample` uint8, gathered; y: [batch, sample...]
+//
+// The first op of a graph: it has no tensor inputs and no gradient.
+#pragma once
+
+#include "carillon/graph/graph.h"
+
+namespace carillon {
+
+struct ScaleInputParams {
+  Shape sample;  ///< extents of one image, e.g. {28, 28, 1}
+  float scale = 1.0f;
+};
+
+Value scale_input(Graph& graph, const std::string& name, const ScaleInputParams& params);
+
+std::unique_ptr<Op> make_scale_input_cpu(const ScaleInputParams& params, const OpContext& context,
+                                         const OpTensors& tensors);
+
+}  // namespace carillon

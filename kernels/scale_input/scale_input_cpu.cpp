@@ -1,0 +1,45 @@
+// The CPU form of scale_input: one pass, gather and conversion together.
+#include "carillon/core/parallel.h"
+#include "kernels/scale_input/scale_input.h"
+
+namespace carillon {
+namespace {
+
+CARILLON_SIMD void scale_row(const std::uint8_t* image, std::size_t count, float scale, float* out) {
+  for (std::size_t i = 0; i < count; ++i) out[i] = scale * static_cast<float>(image[i]);
+}
+
+class ScaleInputCpu final : public Op {
+ public:
+  ScaleInputCpu(float scale, const StepInputs& step, const Tensor& output)
+      : scale_(scale), step_(step), output_(output) {}
+
+  void forward(Stream& /*stream*/) override {
+    const std::size_t row = static_cast<std::size_t>(output_.shape.elements_per_sample());
+    const std::size_t batch = step_.batch.images.size();
+    float* out = output_.floats().data();
+    constexpr std::size_t floats_worth_a_thread = 16384;
+    parallel_ranges(batch * row, floats_worth_a_thread, [&](std::size_t begin, std::size_t end) {
+      // A thread takes the images that start in its range.
+      for (std::size_t b = (begin + row - 1) / row; b * row < end; ++b) {
+        scale_row(step_.batch.images[b], row, scale_, out + b * row);
+      }
+    });
+  }
+
+  void backward(Stream& /*stream*/) override {}
+
+ private:
+  float scale_;
+  const StepInputs& step_;
+  Tensor output_;
+};
+
+}  // namespace
+
+std::unique_ptr<Op> make_scale_input_cpu(const ScaleInputParams& params, const OpContext& context,
+                                         const OpTensors& tensors) {
+  return std::make_unique<ScaleInputCpu>(params.scale, *context.step, tensors.outputs.at(0));
+}
+
+}  // namespace carillon

@@ -1,0 +1,44 @@
+#include "carillon/core/parallel.h"
+#include "kernels/sgd/sgd.h"
+
+namespace carillon {
+namespace {
+
+CARILLON_SIMD void update_range(const SgdParams& params, const float* __restrict gradient, float* __restrict value,
+                                float* __restrict average, std::size_t count) {
+  const float rate = params.learning_rate, l2 = params.l2_factor, keep = 1.0f - params.average_decay;
+  for (std::size_t i = 0; i < count; ++i) {
+    const float updated = value[i] - rate * (gradient[i] + l2 * value[i]);
+    value[i] = updated;
+    average[i] -= keep * (average[i] - updated);
+  }
+}
+
+CARILLON_SIMD double squares_of_range(const float* values, std::size_t count) {
+  constexpr std::size_t lanes = 16;  // independent sums, so that the order is fixed and yet vectorises
+  double sums[lanes] = {};
+  std::size_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+      const double value = values[i + lane];
+      sums[lane] += value * value;
+    }
+  }
+  double total = 0.0;
+  for (; i < count; ++i) total += static_cast<double>(values[i]) * values[i];
+  for (const double sum : sums) total += sum;
+  return total;
+}
+
+}  // namespace
+
+void sgd_update_cpu(const SgdParams& params, std::span<const float> gradient, std::span<float> value,
+                    std::span<float> average) {
+  parallel_ranges(value.size(), 16384, [&](std::size_t begin, std::size_t end) {
+    update_range(params, gradient.data() + begin, value.data() + begin, average.data() + begin, end - begin);
+  });
+}
+
+double sum_of_squares_cpu(std::span<const float> values) { return squares_of_range(values.data(), values.size()); }
+
+}  // namespace carillon

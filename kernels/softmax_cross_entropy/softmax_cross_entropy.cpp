@@ -1,0 +1,23 @@
+#include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
+
+#include "kernels/backend.h"
+
+namespace carillon {
+namespace {
+
+class SoftmaxCrossEntropyDefinition final : public OpDefinition {
+ public:
+  std::string_view type() const override { return "softmax_cross_entropy"; }
+  BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = false}; }
+  std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
+    return on_device(*this, context, [&] { return make_softmax_cross_entropy_cpu(context, tensors); });
+  }
+};
+
+}  // namespace
+
+Value softmax_cross_entropy(Graph& graph, const std::string& name, Value logits) {
+  return graph.add_op(name, std::make_shared<SoftmaxCrossEntropyDefinition>(), {logits}, {}, Shape{});
+}
+
+}  // namespace carillon

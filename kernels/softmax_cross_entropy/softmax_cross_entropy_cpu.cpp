@@ -1,0 +1,62 @@
+// The CPU form of softmax_cross_entropy: one thread (a batch of logits is small), double precision for the batch sum.
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
+
+namespace carillon {
+namespace {
+
+/// exp(z - max) into `out`; returns their sum.
+float shifted_exponentials(const float* z, std::size_t classes, float* out) {
+  const float largest = *std::max_element(z, z + classes);
+  float sum = 0.0f;
+  for (std::size_t j = 0; j < classes; ++j) sum += out[j] = std::exp(z[j] - largest);
+  return sum;
+}
+
+class SoftmaxCrossEntropyCpu final : public Op {
+ public:
+  SoftmaxCrossEntropyCpu(const StepInputs& step, const OpTensors& tensors)
+      : step_(step),
+        logits_(tensors.inputs.at(0)),
+        loss_(tensors.outputs.at(0)),
+        logits_gradient_(tensors.input_gradients.empty() ? Tensor{} : tensors.input_gradients.at(0)),
+        row_(static_cast<std::size_t>(logits_.shape[1])) {}
+
+  void forward(Stream& /*stream*/) override {
+    const std::size_t batch = static_cast<std::size_t>(logits_.shape[0]), classes = row_.size();
+    double sum = 0.0;
+    for (std::size_t b = 0; b < batch; ++b) {
+      const float* z = logits_.floats().data() + b * classes;
+      const float exponentials = shifted_exponentials(z, classes, row_.data());
+      const float largest = *std::max_element(z, z + classes);
+      sum += std::log(exponentials) + largest - z[step_.batch.labels[b]];
+    }
+    loss_.floats()[0] = static_cast<float>(sum / static_cast<double>(batch));
+  }
+
+  void backward(Stream& /*stream*/) override {
+    const std::size_t batch = static_cast<std::size_t>(logits_.shape[0]), classes = row_.size();
+    for (std::size_t b = 0; b < batch; ++b) {
+      float* dz = logits_gradient_.floats().data() + b * classes;
+      const float sum = shifted_exponentials(logits_.floats().data() + b * classes, classes, dz);
+      const float factor = 1.0f / (sum * static_cast<float>(batch));
+      for (std::size_t j = 0; j < classes; ++j) dz[j] *= factor;
+      dz[step_.batch.labels[b]] -= 1.0f / static_cast<float>(batch);
+    }
+  }
+
+ private:
+  const StepInputs& step_;
+  Tensor logits_, loss_, logits_gradient_;
+  std::vector<float> row_;
+};
+
+}  // namespace
+
+std::unique_ptr<Op> make_softmax_cross_entropy_cpu(const OpContext& context, const OpTensors& tensors) {
+  return std::make_unique<SoftmaxCrossEntropyCpu>(*context.step, tensors);
+}
+
+}  // namespace carillon

@@ -1,0 +1,83 @@
+#include "carillon/train/run_log.h"
+
+#include <nlohmann/json.hpp>
+
+namespace carillon {
+namespace {
+
+double unix_seconds(std::chrono::system_clock::time_point time) {
+  return std::chrono::duration<double>(time.time_since_epoch()).count();
+}
+
+}  // namespace
+
+RunLog::RunLog(const std::filesystem::path& train_dir, std::int64_t first_step, std::int64_t last_step)
+    : console_(first_step, last_step),
+      metrics_(train_dir, first_step, [this](const std::string& line) { console_.warn(line); }),
+      events_(train_dir, first_step, [this](const std::string& line) { console_.warn(line); }) {}
+
+void RunLog::graph(const Graph& graph, const std::string& device) {
+  std::vector<GraphNode> nodes;
+  const std::string where = "/job:worker/task:0/device:" + device;
+  for (const ParameterSpec& parameter : graph.parameters()) nodes.push_back({parameter.name, "Variable", {}, where});
+  for (const Graph::Node& node : graph.nodes()) {
+    std::vector<std::string> inputs;
+    for (const int value : node.inputs) inputs.push_back(graph.values()[value].name);
+    for (const int parameter : node.parameters) inputs.push_back(graph.parameters()[parameter].name);
+    nodes.push_back({node.name, std::string(node.definition->type()), std::move(inputs), where});
+  }
+  events_.graph(nodes);
+  events_.flush();
+}
+
+void RunLog::step(const StepRecord& record) {
+  const auto now = std::chrono::system_clock::now();
+  const double examples_per_second = static_cast<double>(record.global_batch) / record.step_seconds;
+  console_.print(
+      step_line(now, record.step, record.loss, examples_per_second, record.step_seconds, record.tower_count));
+  metrics_.write({{"step", record.step},
+                  {"loss", record.loss},
+                  {"cross_entropy", record.cross_entropy},
+                  {"learning_rate", record.learning_rate},
+                  {"step_seconds", record.step_seconds},
+                  {"examples_per_second", examples_per_second},
+                  {"data_wait_seconds", record.data_wait_seconds},
+                  {"allreduce_seconds", record.allreduce_seconds},
+                  {"time", unix_seconds(now)}});
+}
+
+void RunLog::scalars(const StepRecord& record) {
+  events_.scalar("loss", record.step, record.loss);
+  events_.scalar("cross_entropy", record.step, record.cross_entropy);
+  events_.scalar("learning_rate", record.step, record.learning_rate);
+  events_.flush();
+}
+
+void RunLog::evaluation(std::int64_t step, const Precision& precision) {
+  console_.print(fmt::format("step {}: {}", step, precision.text()));
+  metrics_.write({{"step", step},
+                  {"eval_precision", precision.value()},
+                  {"eval_correct", precision.correct},
+                  {"eval_total", precision.total},
+                  {"time", unix_seconds(std::chrono::system_clock::now())}});
+  events_.scalar("precision @ 1", step, precision.value());
+  events_.flush();
+}
+
+void RunLog::histograms(std::int64_t step, const ParameterStore& parameters) {
+  std::vector<float> with_l2;
+  for (std::size_t i = 0; i < parameters.specs().size(); ++i) {
+    const ParameterSpec& spec = parameters.specs()[i];
+    const std::span<const float> values = parameters.value(static_cast<int>(i)).floats();
+    std::span<const float> gradient = parameters.gradient(static_cast<int>(i)).floats();
+    if (spec.l2_factor != 0.0f) {
+      with_l2.assign(gradient.begin(), gradient.end());
+      for (std::size_t k = 0; k < with_l2.size(); ++k) with_l2[k] += spec.l2_factor * values[k];
+      gradient = with_l2;
+    }
+    events_.histogram("gradients_on_average/" + spec.name, step, gradient);
+    events_.histogram(spec.name, step, values);
+  }
+}
+
+}  // namespace carillon
