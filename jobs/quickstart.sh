@@ -30,8 +30,7 @@ mapfile -t launch < <(mpirun_on 2)
   --train-dir runs/quickstart --fresh --log-every 500
 
 announce "evaluating on the 10000 test images"
-build/bin/mnist_eval --data 'data/fashion-mnist/test-*.tfrecord' --checkpoint runs/quickstart \
-  --pixel-scale 0.00392156862745098
+build/bin/mnist_eval --data 'data/fashion-mnist/test-*.tfrecord' --checkpoint runs/quickstart
 
 cat <<'NEXT'
 

@@ -1,0 +1,114 @@
+"""What the comparisons share: runs interleaved in rounds, medians, and the conditions they were measured under."""
+
+import json
+import os
+import pathlib
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+
+def read_idx(directory, name, offset):
+    """The bytes of an IDX file, plain or gzip, after its header."""
+    import gzip
+
+    plain = directory / name
+    content = plain.read_bytes() if plain.exists() else gzip.decompress((directory / f"{name}.gz").read_bytes())
+    return bytearray(content[offset:])
+
+
+def run(command, environment=(), timeout=600):
+    """(standard output, peak resident bytes of the largest process in the tree)."""
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(
+            [str(word) for word in command], stdout=output, stderr=errors, env=os.environ | dict(environment)
+        )
+        deadline = time.monotonic() + timeout
+        while True:
+            pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+            if pid:
+                break
+            if time.monotonic() > deadline:
+                process.kill()
+                os.wait4(process.pid, 0)
+                sys.exit(f"still running after {timeout} s: {' '.join(map(str, command))}")
+            time.sleep(0.02)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        output.seek(0)
+        errors.seek(0)
+        if process.returncode:
+            sys.exit(f"exit code {process.returncode}: {' '.join(map(str, command))}\n{errors.read()[-2000:]}")
+        return output.read(), usage.ru_maxrss * 1024
+
+
+def mpirun(ranks):
+    if os.geteuid() == 0:
+        os.environ |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    return ["mpirun", "-np", str(ranks), "--bind-to", "core"]
+
+
+def interleaved(rounds, configurations):
+    """{name: [(rate, peak bytes) a round]}; each round runs every configuration once, so drift hits all alike.
+
+    configurations: {name: function returning (rate, peak bytes)}
+    """
+    found = {name: [] for name in configurations}
+    for index in range(rounds):
+        for name, measure in configurations.items():
+            rate, peak = measure()
+            found[name].append((rate, peak))
+            print(f"round {index + 1} of {rounds}: {name}: {rate:,.0f}/s", file=sys.stderr, flush=True)
+    return found
+
+
+def median(results):
+    return statistics.median(rate for rate, _ in results)
+
+
+def table(found, unit):
+    """Markdown lines, one a configuration."""
+    yield f"| configuration | {unit}/s (median) | lowest to highest | peak memory of a process |"
+    yield "|---|---|---|---|"
+    for name, results in found.items():
+        rates = [rate for rate, _ in results]
+        peak = max(peak for _, peak in results) / 2**20
+        yield f"| {name} | {median(results):,.0f} | {min(rates):,.0f} to {max(rates):,.0f} | {peak:,.0f} MiB |"
+
+
+def comparison(found, ours, theirs, unit):
+    """Markdown: the table, then best against best."""
+    yield from table(found, unit)
+    best = {side: max(names, key=lambda name: median(found[name])) for side, names in (("a", ours), ("b", theirs))}
+    ratio = median(found[best["a"]]) / median(found[best["b"]])
+    yield ""
+    yield f"Best of ours ({best['a']}) / best of theirs ({best['b']}): **{ratio:.2f}**"
+
+
+def conditions(rounds, **versions):
+    """Markdown lines: machine, load and versions."""
+    processor = platform.processor() or "unknown"
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            processor = line.split(":", 1)[1].strip()
+            break
+    release = dict(
+        line.split("=", 1) for line in pathlib.Path("/etc/os-release").read_text().splitlines() if "=" in line
+    )
+    yield f"- {processor}, {len(os.sched_getaffinity(0))} cores; {release['PRETTY_NAME'].strip(chr(34))}"
+    yield f"- load average at the start {os.getloadavg()[0]:.2f}; {time.strftime('%Y-%m-%d')}"
+    yield f"- {rounds} rounds, every configuration once a round; " + ", ".join(f"{k} {v}" for k, v in versions.items())
+
+
+def training_rate(train_dir, global_batch, skip_steps):
+    """Examples a second of the whole training loop: wall time between two lines of metrics.jsonl.
+
+    From the first line at or after skip_steps (what is before is start-up) to the last.
+    """
+    lines = [json.loads(line) for line in (pathlib.Path(train_dir) / "metrics.jsonl").read_text().splitlines()]
+    lines = [line for line in lines if "loss" in line and line["step"] >= skip_steps]
+    if len(lines) < 2:
+        sys.exit(f"{train_dir}/metrics.jsonl: fewer than two lines after step {skip_steps}")
+    return (lines[-1]["step"] - lines[0]["step"]) * global_batch / (lines[-1]["time"] - lines[0]["time"])
