@@ -69,8 +69,6 @@ class RecordReader::Source {
   virtual std::span<const std::byte> peek(std::size_t bytes) = 0;
   /// Consumes `bytes` that `peek` has shown; what it showed stays valid until the next `peek`.
   virtual void skip(std::size_t bytes) = 0;
-  /// No record's data can be longer than this.
-  virtual std::uint64_t max_record_bytes() const = 0;
   const MappedFile& file() const { return file_; }
 
  private:
@@ -82,7 +80,6 @@ class RecordReader::PlainSource final : public Source {
   explicit PlainSource(MappedFile file) : Source(std::move(file)), rest_(this->file().bytes()) {}
   std::span<const std::byte> peek(std::size_t) override { return rest_; }
   void skip(std::size_t bytes) override { rest_ = rest_.subspan(bytes); }
-  std::uint64_t max_record_bytes() const override { return file().bytes().size(); }
 
  private:
   std::span<const std::byte> rest_;
@@ -102,7 +99,6 @@ class RecordReader::GzipSource final : public Source {
     return std::span(buffer_).subspan(begin_, end_ - begin_);
   }
   void skip(std::size_t bytes) override { begin_ += bytes; }
-  std::uint64_t max_record_bytes() const override { return max_gzip_record_bytes; }
 
  private:
   /// Moves the unread bytes to the front; the buffer grows only once it is full of them, so it never holds much more
@@ -182,10 +178,9 @@ std::uint64_t RecordReader::State::read_length(const Record& record, std::span<c
     fail_at(path, record,
             fmt::format("the length's checksum is wrong (length {}): the file is damaged or not a TFRecord file{}",
                         length, is_text ? text_hint : ""));
-  if (length > source->max_record_bytes())
-    fail_at(path, record,
-            fmt::format("an absurd length: {} bytes, in {} of at most {} bytes", length,
-                        gzip ? "a GZIP file's record" : "a file", source->max_record_bytes()));
+  const std::uint64_t max_bytes = gzip ? max_gzip_record_bytes : max_plain_record_bytes;
+  if (length > max_bytes)
+    fail_at(path, record, fmt::format("an absurd length: {} bytes, where {} is the limit", length, max_bytes));
   return length;
 }
 

@@ -19,7 +19,9 @@ namespace carillon {
 inline constexpr std::size_t record_header_bytes = 12;
 inline constexpr std::size_t record_footer_bytes = 4;
 
-/// A longer record in a GZIP file is taken for damage. (In a plain file the file's own length is the bound.)
+/// Longer records are taken for damage: no protobuf message reaches 2 GiB, and a GZIP stream's record has to be held in
+/// memory (where it grows only as its bytes really arrive).
+inline constexpr std::uint64_t max_plain_record_bytes = (std::uint64_t{1} << 31) - 1;
 inline constexpr std::uint64_t max_gzip_record_bytes = std::uint64_t{256} << 20;
 
 /// The CRC32C of `data` as TFRecord stores it.

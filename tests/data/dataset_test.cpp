@@ -1,0 +1,199 @@
+#include "carillon/data/dataset.h"
+
+#include <gmock/gmock.h>
+#include <sys/resource.h>
+
+#include <atomic>
+
+#include <thread>
+
+#include "tests/data/fixtures.h"
+
+namespace carillon {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+class DatasetTest : public ScratchTest {
+ protected:
+  static Dataset open(const std::vector<std::string>& patterns, CacheMode cache = CacheMode::memory) {
+    return Dataset::open(patterns, mnist_schema, cache);
+  }
+
+  /// Labels, images and fingerprint must be those of the golden samples.
+  static void expect_golden(const std::string& name, CacheMode cache) {
+    const Dataset dataset = open({sample_path(name)}, cache);
+    const std::string expected = read_bytes(sample_path("expected.u8"));
+    ASSERT_EQ(dataset.size(), 20u) << name;
+    std::vector<std::uint8_t> image(784);
+    for (std::size_t i = 0; i < dataset.size(); ++i) {
+      EXPECT_EQ(dataset.read(i, image), expected[20 * 784 + i]) << name << " record " << i;
+      EXPECT_EQ(std::string(image.begin(), image.end()), expected.substr(i * 784, 784)) << name << " record " << i;
+    }
+  }
+
+  /// Opening `bytes` and reading all of it must fail in every mode with code 65, naming file, record and byte.
+  std::string damage(const std::string& bytes, int number, std::size_t offset) const {
+    const std::string file = write("damaged.tfrecord", bytes);
+    std::string text;
+    for (const CacheMode cache : {CacheMode::memory, CacheMode::automatic, CacheMode::none}) {
+      const Failure failure = failure_of([&] {
+        const Dataset dataset = open({file}, cache);
+        std::vector<std::uint8_t> image(784);
+        for (std::size_t i = 0; i < dataset.size(); ++i) dataset.read(i, image);
+      });
+      EXPECT_EQ(failure.code, ExitCode::data);
+      EXPECT_THAT(failure.text, StartsWith(fmt::format("{}: record {} at byte {}: ", file, number, offset)));
+      EXPECT_TRUE(text.empty() || text == failure.text) << text << " / " << failure.text;
+      text = failure.text;
+    }
+    return text;
+  }
+};
+
+TEST_F(DatasetTest, EveryWritersRecordsGiveTheSameImagesAndLabels) {
+  for (const char* name :
+       {"tensorflow.tfrecord", "more_features.tfrecord", "other_order.tfrecord", "unpacked.tfrecord"}) {
+    expect_golden(name, CacheMode::memory);
+    expect_golden(name, CacheMode::none);
+  }
+  expect_golden("tensorflow_gzip.tfrecord", CacheMode::memory);
+  expect_golden("tensorflow_gzip.tfrecord", CacheMode::automatic);
+}
+
+TEST_F(DatasetTest, ReadGivesWhatTheCacheHolds) {
+  const Dataset cached = open({write("a", mnist_records(13))});
+  ASSERT_TRUE(cached.in_memory());
+  std::vector<std::uint8_t> image(784);
+  for (std::size_t i = 0; i < cached.size(); ++i) {
+    EXPECT_EQ(cached.read(i, image), cached.label(i));
+    EXPECT_TRUE(std::equal(image.begin(), image.end(), cached.image(i)));
+    EXPECT_EQ(image[783], i);
+  }
+}
+
+TEST_F(DatasetTest, RecordsCountThroughTheFilesInTheOrderNamed) {
+  const std::string first = write("2", mnist_records(3)), empty = write("3", ""), second = write("1", mnist_records(2));
+  for (const CacheMode cache : {CacheMode::memory, CacheMode::none}) {
+    const Dataset dataset = open({first, empty, second}, cache);
+    std::vector<std::uint8_t> image(784);
+    std::vector<int> labels;
+    for (std::size_t i = 0; i < dataset.size(); ++i) labels.push_back(dataset.read(i, image));
+    EXPECT_EQ(labels, (std::vector<int>{0, 1, 2, 0, 1}));
+  }
+}
+
+TEST_F(DatasetTest, AGlobsMatchesAreSortedByName) {
+  std::string one_of_label[3];
+  for (int label = 0; label < 3; ++label) append_record(one_of_label[label], mnist_example(0, label));
+  write("b.tfrecord", one_of_label[1]);
+  write("c.tfrecord", one_of_label[2]);
+  write("a.tfrecord", one_of_label[0]);
+  write("other", one_of_label[0]);
+  const Dataset dataset = open({path("*.tfrecord")});
+  ASSERT_EQ(dataset.size(), 3u);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(dataset.label(static_cast<std::size_t>(i)), i);
+}
+
+TEST_F(DatasetTest, AnyPathThatExistsIsTakenAsItIs) {
+  for (const char* name : {"mit Leerzeichen", "größe-日本", "star*[1]?.tfrecord"})
+    EXPECT_EQ(open({write(name, mnist_records(2))}).size(), 2u) << name;
+  std::filesystem::create_symlink(path("mit Leerzeichen"), path("link"));
+  EXPECT_EQ(open({path("link")}).size(), 2u);
+}
+
+TEST_F(DatasetTest, WhatIsNotThereIsCode66AndNamed) {
+  for (const std::string& missing : {path("nowhere.tfrecord"), path("nowhere-*"), path("no/such/folder")}) {
+    const Failure failure = failure_of([&] { open({missing}); });
+    EXPECT_EQ(failure.code, ExitCode::no_input);
+    EXPECT_THAT(failure.text, StartsWith(missing));
+  }
+  EXPECT_EQ(failure_of([] { open({}); }).code, ExitCode::no_input);
+}
+
+TEST_F(DatasetTest, ASetOfNoRecordsOrADirectoryIsCode65) {
+  const Failure empty = failure_of([&] { open({write("empty", "")}); });
+  EXPECT_EQ(empty.code, ExitCode::data);
+  EXPECT_THAT(empty.text, HasSubstr("no records"));
+  EXPECT_EQ(failure_of([&] { open({path("empty"), path("empty")}, CacheMode::none); }).code, ExitCode::data);
+  const Failure directory = failure_of([&] { open({directory_.string()}); });
+  EXPECT_EQ(directory.code, ExitCode::data);
+  EXPECT_THAT(directory.text, HasSubstr("is a directory"));
+}
+
+TEST_F(DatasetTest, DamageIsNamedTheSameWithAndWithoutCache) {
+  const std::string good = mnist_records(3);
+  std::string bad_length = good, bad_data = good;
+  bad_length[good.size() / 3 + 2] ^= 1;
+  bad_data[good.size() / 3 + 100] ^= 1;
+  EXPECT_THAT(damage(bad_length, 1, good.size() / 3), HasSubstr("length's checksum"));
+  EXPECT_THAT(damage(bad_data, 1, good.size() / 3), HasSubstr("data's checksum"));
+  EXPECT_THAT(damage(good.substr(0, good.size() - 1), 2, good.size() / 3 * 2), HasSubstr("data ends early"));
+  EXPECT_THAT(damage(good + "\x01", 3, good.size()), HasSubstr("trailing bytes"));
+}
+
+TEST_F(DatasetTest, AnUnsuitableRecordIsNamedWithFileRecordAndByte) {
+  const std::string good = mnist_records(2);
+  const auto with = [&](const std::string& example) {
+    std::string bytes = good;
+    append_record(bytes, example);
+    return bytes;
+  };
+  EXPECT_THAT(damage(with("no protobuf"), 2, good.size()), HasSubstr("not a tf.train.Example"));
+  EXPECT_THAT(damage(with(mnist_example(0, 0, 700)), 2, good.size()), HasSubstr("700 bytes, not 784"));
+  EXPECT_THAT(damage(with(mnist_example(0, 10)), 2, good.size()), HasSubstr("'label' is 10, not in 0..9"));
+  EXPECT_THAT(damage(with(mnist_example(0, -1)), 2, good.size()), HasSubstr("'label' is -1, not in 0..9"));
+  EXPECT_THAT(damage(with(""), 2, good.size()), HasSubstr("no feature 'image_raw'"));
+}
+
+TEST_F(DatasetTest, GzipWithoutCacheIsRefusedAsUsage) {
+  const Failure failure = failure_of([] { open({sample_path("tensorflow_gzip.tfrecord")}, CacheMode::none); });
+  EXPECT_EQ(failure.code, ExitCode::usage);
+  EXPECT_THAT(failure.text, HasSubstr("GZIP"));
+}
+
+TEST_F(DatasetTest, TheFingerprintIsOfTheRecordsNotOfTheFiles) {
+  const std::string all = mnist_records(4);
+  const std::string half = all.substr(0, all.size() / 2), other_half = all.substr(all.size() / 2);
+  const std::uint32_t whole = open({write("all", all)}).fingerprint();
+  EXPECT_EQ(open({write("1", half), write("2", other_half)}).fingerprint(), whole);
+  EXPECT_EQ(open({path("all")}, CacheMode::none).fingerprint(), whole);
+  EXPECT_EQ(open({write("gz", gzip_member(all))}).fingerprint(), whole);
+  EXPECT_NE(open({path("2"), path("1")}).fingerprint(), whole);
+  EXPECT_NE(open({path("1")}).fingerprint(), whole);
+}
+
+TEST_F(DatasetTest, FiveThousandShardsOpenUnderADescriptorLimitOf256) {
+  const std::string record = mnist_records(1);
+  for (int shard = 0; shard < 5000; ++shard) write(fmt::format("shard-{:05}", shard), record);
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit few{.rlim_cur = 256, .rlim_max = before.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &few);
+  for (const CacheMode cache : {CacheMode::memory, CacheMode::automatic, CacheMode::none}) {
+    const Dataset dataset = open({path("shard-*")}, cache);
+    std::vector<std::uint8_t> image(784);
+    EXPECT_EQ(dataset.size(), 5000u);
+    EXPECT_EQ(dataset.read(4999, image), 0);
+  }
+  setrlimit(RLIMIT_NOFILE, &before);
+}
+
+TEST_F(DatasetTest, SeveralThreadsReadAtOnce) {
+  const Dataset dataset = open({write("a", mnist_records(200))}, CacheMode::none);
+  std::atomic<int> wrong = 0;
+  std::vector<std::jthread> threads;
+  for (int thread = 0; thread < 4; ++thread)
+    threads.emplace_back([&] {
+      std::vector<std::uint8_t> image(784);
+      for (int round = 0; round < 20; ++round)
+        for (std::size_t i = 0; i < dataset.size(); ++i)
+          if (dataset.read(i, image) != static_cast<int>(i % 10) || image[5] != i) ++wrong;
+    });
+  threads.clear();
+  EXPECT_EQ(wrong, 0);
+}
+
+}  // namespace
+}  // namespace carillon

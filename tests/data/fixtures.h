@@ -1,0 +1,98 @@
+// What the data tests share: a scratch directory, the golden samples, hand-made Examples, and errors as values.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "carillon/core/error.h"
+#include "carillon/data/dataset.h"
+#include "carillon/data/record.h"
+#include "data/example.pb.h"
+
+namespace carillon {
+
+inline const RecordSchema mnist_schema{
+    .image_key = "image_raw", .label_key = "label", .image_bytes = 784, .class_count = 10};
+
+/// A test with an empty directory of its own.
+class ScratchTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+    directory_ = std::filesystem::temp_directory_path() /
+                 fmt::format("carillon.{}.{}.{}", test->test_suite_name(), test->name(), ::getpid());
+    std::filesystem::create_directories(directory_);
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  std::string path(const std::string& name) const { return (directory_ / name).string(); }
+  std::string write(const std::string& name, const std::string& bytes) const {
+    std::ofstream(path(name), std::ios::binary) << bytes;
+    return path(name);
+  }
+
+  std::filesystem::path directory_;
+};
+
+inline std::string sample_path(const std::string& name) { return std::string(CARILLON_TEST_SAMPLES) + "/" + name; }
+
+inline std::string read_bytes(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// One member of GZIP data.
+inline std::string gzip_member(const std::string& bytes) {
+  z_stream stream{};
+  deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
+  std::string out(deflateBound(&stream, bytes.size()), '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
+  stream.avail_in = static_cast<uInt>(bytes.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  deflate(&stream, Z_FINISH);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+/// A serialised Example of a 784-byte image, all bytes `shade`, and a label.
+inline std::string mnist_example(int shade, std::int64_t label, std::size_t image_bytes = 784) {
+  proto::Example example;
+  auto& features = *example.mutable_features()->mutable_feature();
+  features["image_raw"].mutable_bytes_list()->add_value(std::string(image_bytes, static_cast<char>(shade)));
+  features["label"].mutable_int64_list()->add_value(label);
+  return example.SerializeAsString();
+}
+
+/// A file of `count` such records; record i has shade i and label i % 10.
+inline std::string mnist_records(int count) {
+  std::string bytes;
+  for (int i = 0; i < count; ++i) append_record(bytes, mnist_example(i, i % 10));
+  return bytes;
+}
+
+/// Code and text of the Error that `action` throws; code `done` when it throws none.
+struct Failure {
+  ExitCode code = ExitCode::done;
+  std::string text;
+};
+
+inline Failure failure_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return {error.code(), error.what()};
+  }
+  return {};
+}
+
+}  // namespace carillon

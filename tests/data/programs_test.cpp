@@ -1,0 +1,197 @@
+// The two programs as a user runs them: what they write, what they print, their exit codes.
+#include <gmock/gmock.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+
+#include "carillon/data/mnist_source.h"
+#include "tests/data/fixtures.h"
+
+namespace carillon {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+struct Outcome {
+  int code;
+  std::string output;  // stdout and stderr
+};
+
+class ProgramsTest : public ScratchTest {
+ protected:
+  static Outcome run(const std::string& command) {
+    FILE* pipe = ::popen((std::string(CARILLON_PROGRAMS) + "/" + command + " 2>&1").c_str(), "r");
+    std::string output;
+    char buffer[4096];
+    for (std::size_t bytes; (bytes = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) output.append(buffer, bytes);
+    const int status = ::pclose(pipe);
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, output};
+  }
+
+  /// The program must end with `code` after one line that contains `text`.
+  static void expect_failure(const std::string& command, ExitCode code, const std::string& text) {
+    const Outcome outcome = run(command);
+    EXPECT_EQ(outcome.code, static_cast<int>(code)) << command;
+    EXPECT_THAT(outcome.output, HasSubstr(text)) << command;
+    EXPECT_EQ(std::ranges::count(outcome.output, '\n'), 1) << outcome.output;
+  }
+
+  static std::string big_endian(std::initializer_list<std::uint32_t> words) {
+    std::string bytes;
+    for (const std::uint32_t word : words)
+      for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(word >> shift);
+    return bytes;
+  }
+  /// `count` images (image i of shade `shade` + i) and labels (i % 10) as IDX files.
+  static std::string idx_images(int count, int shade = 0) {
+    std::string bytes = big_endian({0x803, static_cast<std::uint32_t>(count), 28, 28});
+    for (int i = 0; i < count; ++i) bytes += std::string(784, static_cast<char>(shade + i));
+    return bytes;
+  }
+  static std::string idx_labels(int count) {
+    std::string bytes = big_endian({0x801, static_cast<std::uint32_t>(count)});
+    for (int i = 0; i < count; ++i) bytes += static_cast<char>(i % 10);
+    return bytes;
+  }
+  void write_idx(bool gzip = false) const {
+    const auto put = [&](const std::string& name, const std::string& bytes) {
+      gzip ? write(name + ".gz", gzip_member(bytes)) : write(name, bytes);
+    };
+    put("train-images-idx3-ubyte", idx_images(25));
+    put("train-labels-idx1-ubyte", idx_labels(25));
+    put("t10k-images-idx3-ubyte", idx_images(4, 100));
+    put("t10k-labels-idx1-ubyte", idx_labels(4));
+  }
+  std::string convert(const std::string& more = "") const {
+    return "tfrecord_convert mnist --input " + directory_.string() + " --output " + path("out") + " " + more;
+  }
+  Dataset open(const std::string& pattern) const {
+    const std::vector<std::string> patterns = {path("out/" + pattern)};
+    return Dataset::open(patterns, mnist_schema);
+  }
+};
+
+TEST_F(ProgramsTest, MnistIsConvertedInSourceOrder) {
+  write_idx();
+  const Outcome outcome = run(convert());
+  EXPECT_EQ(outcome.code, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("25 records"));
+  const Dataset train = open("train-00000-of-00001.tfrecord"), test = open("test-00000-of-00001.tfrecord");
+  ASSERT_EQ(train.size(), 25u);
+  ASSERT_EQ(test.size(), 4u);
+  for (std::size_t i = 0; i < 25; ++i) {
+    EXPECT_EQ(train.label(i), i % 10);
+    EXPECT_EQ(train.image(i)[783], i);
+  }
+  EXPECT_EQ(test.image(3)[0], 103);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path("out")), {}), 2);  // nothing temporary is left
+}
+
+TEST_F(ProgramsTest, ConvertedRecordsHoldPixelsToo) {
+  ImageSplit split{.name = "train", .image_bytes = 784, .images = std::vector<std::uint8_t>(2 * 784), .labels = {3, 4}};
+  for (std::size_t i = 0; i < split.images.size(); ++i) split.images[i] = static_cast<std::uint8_t>(i);
+  proto::Example example;
+  encode_mnist(split, 1, example);
+  const auto& features = example.features().feature();
+  ASSERT_EQ(features.size(), 3u);
+  const auto& pixels = features.at("pixels").int64_list().value();
+  ASSERT_EQ(pixels.size(), 784);
+  for (int i = 0; i < 784; ++i) EXPECT_EQ(pixels[i], static_cast<std::uint8_t>(784 + i));
+  EXPECT_EQ(features.at("label").int64_list().value(0), 4);
+}
+
+TEST_F(ProgramsTest, GzipSourceAndAnyShardCountGiveTheSameRecords) {
+  write_idx(true);
+  ASSERT_EQ(run(convert()).code, 0);
+  const std::uint32_t whole = open("train-*").fingerprint();
+  std::filesystem::remove_all(path("out"));
+  ASSERT_EQ(run(convert("--shards 4")).code, 0);
+  EXPECT_EQ(open("train-*-of-00004.tfrecord").fingerprint(), whole);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path("out")), {}), 8);
+}
+
+TEST_F(ProgramsTest, ShardsOfAnotherCountAreNotMixed) {
+  write_idx();
+  ASSERT_EQ(run(convert("--shards 2")).code, 0);
+  ASSERT_EQ(run(convert("--shards 2")).code, 0);
+  expect_failure(convert(), ExitCode::usage, "another --shards");
+}
+
+TEST_F(ProgramsTest, DamagedIdxFilesAreNamed) {
+  const auto refuse = [&](const std::string& name, const std::string& bytes, const std::string& text) {
+    write_idx();
+    write(name, bytes);
+    expect_failure(convert(), ExitCode::data, path(name) + ": " + text);
+    EXPECT_FALSE(std::filesystem::exists(path("out")));
+  };
+  const std::string images = "train-images-idx3-ubyte", labels = "t10k-labels-idx1-ubyte";
+  refuse(images, idx_labels(25), "starts with 00000801, not with 00000803");
+  refuse(images, "", "0 bytes; an IDX file's header alone has 16");
+  refuse(images, idx_images(25).substr(0, 5000), "cut: 4984 bytes of data");
+  refuse(images, gzip_member(idx_images(25)).substr(0, 60), "the GZIP data is cut");
+  refuse(images, big_endian({0x803, 0xFFFFFFFF, 28, 28}), "cut: 0 bytes");
+  refuse(images, idx_images(25) + "x", "trailing bytes");
+  refuse(images, big_endian({0x803, 25, 32, 28}), "dimension 1 is 32, not 28");
+  refuse(images, idx_images(24), "24 images, but");
+  refuse(labels, big_endian({0x801, 4}) + std::string("\x01\x02\x03\x0A"), "label 3 is 10, not in 0..9");
+}
+
+TEST_F(ProgramsTest, ConvertRefusesBadUsage) {
+  expect_failure("tfrecord_convert", ExitCode::usage, "name a format");
+  expect_failure("tfrecord_convert imagenet --input a --output b", ExitCode::usage, "unknown format 'imagenet'");
+  expect_failure("tfrecord_convert mnist --output b", ExitCode::usage, "--input");
+  expect_failure("tfrecord_convert mnist --input a", ExitCode::usage, "--output");
+  expect_failure("tfrecord_convert mnist --input a --output b --verbose", ExitCode::usage, "--verbose");
+  expect_failure("tfrecord_convert mnist --input /no/where --output b", ExitCode::no_input, "/no/where");
+  write_idx();
+  expect_failure(convert("--shards 0"), ExitCode::usage, "--shards 0");
+  expect_failure(convert("--shards 5"), ExitCode::usage, "--shards 5: more than the 4 records of test");
+  expect_failure(convert("--shards x"), ExitCode::usage, "--shards");
+}
+
+TEST_F(ProgramsTest, InspectShowsCountsFeaturesAndLabels) {
+  const Outcome outcome = run("tfrecord_inspect --verify " + sample_path("more_features.tfrecord") + " " +
+                              sample_path("tensorflow_gzip.tfrecord"));
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.output, HasSubstr("20 records, 37240 bytes of data, 37560 bytes on disk; all checksums right"));
+  EXPECT_THAT(outcome.output, testing::ContainsRegex("image_raw +bytes +20 +1 +784"));
+  EXPECT_THAT(outcome.output, testing::ContainsRegex("names +bytes +20 +3 +0..5"));
+  EXPECT_THAT(outcome.output, testing::ContainsRegex("weights +float +20 +2"));
+  EXPECT_THAT(outcome.output, HasSubstr("(GZIP)"));
+}
+
+TEST_F(ProgramsTest, InspectNamesTheFirstDamage) {
+  std::string bytes = mnist_records(3);
+  bytes[bytes.size() / 3 + 100] ^= 1;
+  const std::string file = write("damaged", bytes);
+  expect_failure("tfrecord_inspect --verify " + file, ExitCode::data,
+                 fmt::format("{}: record 1 at byte {}: ", file, bytes.size() / 3));
+  const std::string cut = write("cut", mnist_records(3).substr(0, 100));
+  expect_failure("tfrecord_inspect " + cut, ExitCode::data, cut + ": record 0 at byte 0: ");
+}
+
+TEST_F(ProgramsTest, InspectWithoutVerifyDoesNotReadDataChecksums) {
+  std::string bytes = mnist_records(1);
+  bytes.back() ^= 1;
+  const Outcome outcome = run("tfrecord_inspect " + write("a", bytes));
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.output, HasSubstr("of data not checked"));
+}
+
+TEST_F(ProgramsTest, InspectRefusesBadUsage) {
+  expect_failure("tfrecord_inspect", ExitCode::usage, "name a file");
+  expect_failure("tfrecord_inspect --check a", ExitCode::usage, "--check");
+  expect_failure("tfrecord_inspect /no/where", ExitCode::no_input, "/no/where");
+}
+
+TEST_F(ProgramsTest, HelpIsPrintedWithExitCodes) {
+  for (const char* program : {"tfrecord_convert", "tfrecord_inspect"}) {
+    const Outcome outcome = run(std::string(program) + " --help");
+    EXPECT_EQ(outcome.code, 0);
+    EXPECT_THAT(outcome.output, HasSubstr("exit codes"));
+  }
+}
+
+}  // namespace
+}  // namespace carillon
