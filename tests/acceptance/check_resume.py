@@ -1,5 +1,7 @@
 """A run that was stopped, signalled or left with a damaged checkpoint ends bit for bit like one run."""
 
+import os
+import pathlib
 import signal
 import subprocess
 import time
@@ -43,14 +45,12 @@ def check(context):
         title = f"newest checkpoint damaged ({damage.__doc__})"
         yield verdict(title, run, warned, "after a warning" if warned else "but no warning names the file")
 
-    for number in (signal.SIGUSR1, signal.SIGTERM):
+    for number, one_rank in ((signal.SIGUSR1, False), (signal.SIGUSR1, True), (signal.SIGTERM, True)):
         run = context.directory("resume")
-        code, last = _signal(context, data, run, steps, number)
+        code, last = _signal(context, data, run, steps, number, one_rank)
         train(run, steps)
-        title = f"{number.name} to mpirun"
-        # mpirun forwards USR1 and goes on; TERM makes it end its ranks, whose code then is its own.
-        right = code == 75 if number == signal.SIGUSR1 else code != 0
-        yield verdict(title, run, right and last < steps, f"(exit code {code} at step {last})")
+        title = f"{number.name} to {'one rank' if one_rank else 'mpirun'}"
+        yield verdict(title, run, code == 75 and last < steps, f"(exit code {code} at step {last})")
 
     yield from _modes(context, data, train)
 
@@ -82,7 +82,7 @@ def _cut(path):
     path.write_bytes(path.read_bytes()[:-1000])
 
 
-def _signal(context, data, train_dir, steps, number):
+def _signal(context, data, train_dir, steps, number, one_rank):
     """Signals a run once it has logged a step; returns its exit code and the step of its newest checkpoint."""
     command = context.command(
         "mnist_train", "--data", data, "--train-dir", train_dir, "--device", "cpu", *SCALED, "--batch-size", 48,
@@ -96,7 +96,9 @@ def _signal(context, data, train_dir, steps, number):
             if time.monotonic() > deadline:
                 raise programs.ProgramFailed("no step logged within 60 s")
             time.sleep(0.002)
-        process.send_signal(number)
+        # mpirun forwards USR1 to every rank, and on TERM ends them.
+        children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        os.kill(int(children[-1]) if one_rank else process.pid, number)
         code = process.wait(timeout=60)
     finally:
         process.kill()
