@@ -79,10 +79,24 @@ class RecordReader::PlainSource final : public Source {
  public:
   explicit PlainSource(MappedFile file) : Source(std::move(file)), rest_(this->file().bytes()) {}
   std::span<const std::byte> peek(std::size_t) override { return rest_; }
-  void skip(std::size_t bytes) override { rest_ = rest_.subspan(bytes); }
+  void skip(std::size_t bytes) override {
+    rest_ = rest_.subspan(bytes);
+    if (rest_.data() >= window_end_) next_window();
+  }
 
  private:
+  /// Gives up the pages passed, so that a large file does not count as this process's memory. (They come back when
+  /// touched.)
+  void next_window() {
+    constexpr std::size_t window_bytes = std::size_t{8} << 20;
+    const auto bytes = file().bytes();
+    const std::size_t begin = static_cast<std::size_t>(rest_.data() - bytes.data()) / window_bytes * window_bytes;
+    file().give_up(begin);
+    window_end_ = bytes.data() + std::min(bytes.size(), begin + window_bytes);
+  }
+
   std::span<const std::byte> rest_;
+  const std::byte* window_end_ = nullptr;
 };
 
 class RecordReader::GzipSource final : public Source {

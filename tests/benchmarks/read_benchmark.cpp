@@ -97,6 +97,12 @@ std::size_t read_batches(const Dataset& dataset) {
   return batch_count * batch_size;
 }
 
+void print_peak() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  fmt::print("  peak resident set so far {} MiB\n", usage.ru_maxrss >> 10);
+}
+
 void measure_file(const std::string& path) {
   const std::vector<std::string> paths = {path};
   const bool gzip = RecordReader(path).gzip();
@@ -106,6 +112,7 @@ void measure_file(const std::string& path) {
   measure("verified, decoded", [&] { return read_decoded(path); });
   measure("verified, decoded by the generated parser", [&] { return read_generated(path); });
   measure("Dataset::open, cached", [&] { return Dataset::open(paths, mnist_schema, CacheMode::memory).size(); });
+  print_peak();
   if (gzip) return;
   measure("Dataset::open, indexed", [&] { return Dataset::open(paths, mnist_schema, CacheMode::none).size(); });
   const Dataset cached = Dataset::open(paths, mnist_schema, CacheMode::memory);
@@ -124,9 +131,7 @@ int benchmark(std::span<char* const> arguments) {
   }
   for (const std::string& file : files) measure_file(file);
   std::filesystem::remove_all(scratch);
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  fmt::print("peak resident set {} MiB\n", usage.ru_maxrss >> 10);
+  print_peak();
   return 0;
 }
 

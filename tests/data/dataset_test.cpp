@@ -153,6 +153,18 @@ TEST_F(DatasetTest, GzipWithoutCacheIsRefusedAsUsage) {
   EXPECT_THAT(failure.text, HasSubstr("GZIP"));
 }
 
+TEST_F(DatasetTest, AutomaticCachesWhatFitsThisRanksShareOfMemory) {
+  const std::vector<std::string> plain = {write("a", mnist_records(10))};
+  EXPECT_TRUE(Dataset::open(plain, mnist_schema, CacheMode::automatic, 2).in_memory());
+  constexpr int crowd = 2'000'000'000;  // leaves a few bytes for each
+  EXPECT_FALSE(Dataset::open(plain, mnist_schema, CacheMode::automatic, crowd).in_memory());
+  EXPECT_TRUE(Dataset::open(plain, mnist_schema, CacheMode::memory, crowd).in_memory());
+  const std::vector<std::string> gzip = {sample_path("tensorflow_gzip.tfrecord")};
+  const Failure failure = failure_of([&] { Dataset::open(gzip, mnist_schema, CacheMode::automatic, crowd); });
+  EXPECT_EQ(failure.code, ExitCode::usage);
+  EXPECT_THAT(failure.text, HasSubstr("GZIP files cannot be read without the cache"));
+}
+
 TEST_F(DatasetTest, TheFingerprintIsOfTheRecordsNotOfTheFiles) {
   const std::string all = mnist_records(4);
   const std::string half = all.substr(0, all.size() / 2), other_half = all.substr(all.size() / 2);

@@ -21,6 +21,9 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return bytes_; }
 
+  /// A hint: the bytes before `end` will not be needed soon.
+  void give_up(std::size_t end) const;
+
  private:
   std::span<const std::byte> bytes_;
 };
