@@ -133,6 +133,22 @@ TEST_F(DatasetTest, DamageIsNamedTheSameWithAndWithoutCache) {
   EXPECT_THAT(damage(good + "\x01", 3, good.size()), HasSubstr("trailing bytes"));
 }
 
+TEST_F(DatasetTest, RecordNumbersAndBytesAreThoseWithinTheFile) {
+  std::string bad = mnist_records(2);
+  bad[bad.size() / 2 + 100] ^= 1;
+  const std::vector<std::string> files = {write("1", mnist_records(3)), write("2", bad), write("3", mnist_records(1))};
+  const Failure cached = failure_of([&] { open(files); });
+  EXPECT_THAT(cached.text, StartsWith(fmt::format("{}: record 1 at byte {}: ", files[1], bad.size() / 2)));
+  const Dataset indexed = open(files, CacheMode::none);
+  std::vector<std::uint8_t> image(784);
+  EXPECT_EQ(failure_of([&] { indexed.read(4, image); }).text, cached.text);
+
+  bad[100] ^= 1;
+  write("2", bad);
+  EXPECT_THAT(failure_of([&] { open(files, CacheMode::none).read(3, image); }).text,
+              StartsWith(files[1] + ": record 0 at byte 0: "));
+}
+
 TEST_F(DatasetTest, AnUnsuitableRecordIsNamedWithFileRecordAndByte) {
   const std::string good = mnist_records(2);
   const auto with = [&](const std::string& example) {
