@@ -14,8 +14,8 @@ namespace carillon {
 struct DenseParams {
   std::int64_t units = 0;  ///< out
   bool relu = false;
-  Initializer weights;
-  Initializer biases;
+  Initializer weights = {};
+  Initializer biases = {};
   float l2_factor = 0.0f;  ///< of the weights; biases have none
 };
 

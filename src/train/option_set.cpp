@@ -98,6 +98,7 @@ OptionSet::Source OptionSet::command_line(int argc, const char* const* argv) con
   auto add = description.add_options();
   add("help", "");
   add("config", po::value<std::vector<std::string>>(), "");
+  add("argument", po::value<std::vector<std::string>>(), "");  // what belongs to no option
   for (const Option& option : options_) {
     auto* value = po::value<std::vector<std::string>>();
     add(option.name.c_str(), option.takes_many ? value->multitoken() : value, option.help.c_str());
@@ -105,20 +106,20 @@ OptionSet::Source OptionSet::command_line(int argc, const char* const* argv) con
   namespace style = po::command_line_style;
   Source source;
   try {
-    const po::positional_options_description no_positionals;
     const auto parsed = po::command_line_parser(normalised_arguments(argc, argv))
                             .options(description)
-                            .positional(no_positionals)
+                            .positional(po::positional_options_description().add("argument", -1))
                             .style(style::allow_long | style::long_allow_adjacent | style::long_allow_next)
                             .run();
     for (const auto& option : parsed.options) {
+      if (option.string_key == "argument") {
+        fail(ExitCode::usage, "'{}' belongs to no option (--help shows the usage)", option.value.at(0));
+      }
       auto& values = source.values[option.string_key];
       values.insert(values.end(), option.value.begin(), option.value.end());
     }
   } catch (const po::unknown_option& error) {
     fail(ExitCode::usage, "{}: unknown option (--help lists those there are)", error.get_option_name());
-  } catch (const po::too_many_positional_options_error&) {
-    fail(ExitCode::usage, "an argument that belongs to no option was given (--help shows the usage)");
   } catch (const po::error& error) {
     fail(ExitCode::usage, "{}", error.what());
   }

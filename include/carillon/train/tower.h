@@ -27,7 +27,7 @@ struct StepResult {
 class Tower {
  public:
   struct Settings {
-    ModelSettings model;
+    ModelSettings model = {};
     std::int64_t batch_size = 1;
     std::size_t bucket_bytes = std::size_t{4} << 20;
   };

@@ -1,0 +1,34 @@
+#include "carillon/graph/graph.h"
+
+#include <gtest/gtest.h>
+
+#include "carillon/core/error.h"
+#include "kernels/dense/dense.h"
+#include "kernels/scale_input/scale_input.h"
+
+namespace carillon::testing {
+namespace {
+
+TEST(Graph, RefusesTwoVariablesOfOneName) {
+  Graph graph(1);
+  graph.add_parameter({"w", {1}, {}, 0.0f});
+  EXPECT_THROW(graph.add_parameter({"w", {2}, {}, 0.0f}), Error);
+}
+
+TEST(Graph, RefusesAValueThatTwoOpsRead) {
+  Graph graph(1);
+  const Value x = scale_input(graph, "input", {.sample = {4}});
+  dense(graph, "a", x, {.units = 2});
+  EXPECT_THROW(dense(graph, "b", x, {.units = 2}), Error);
+}
+
+TEST(Graph, WantsNoGradientBeforeTheFirstVariable) {
+  Graph graph(1);
+  const Value x = scale_input(graph, "input", {.sample = {4}});
+  const Value y = dense(graph, "a", x, {.units = 2});
+  EXPECT_FALSE(graph.values()[x.index].wants_gradient);
+  EXPECT_TRUE(graph.values()[y.index].wants_gradient);
+}
+
+}  // namespace
+}  // namespace carillon::testing

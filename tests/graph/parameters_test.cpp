@@ -1,0 +1,46 @@
+#include "carillon/graph/parameters.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace carillon::testing {
+namespace {
+
+using Kind = Initializer::Kind;
+
+TEST(ParameterLayout, FollowsTheBackwardOrderAligned) {
+  const ParameterLayout layout({{"first", {3, 5}, {}, 0.0f}, {"second", {7}, {}, 0.0f}, {"third", {16}, {}, 0.0f}});
+  EXPECT_EQ(layout.order(), (std::vector<int>{2, 1, 0}));
+  EXPECT_EQ(layout.offset(2), 0u);
+  EXPECT_EQ(layout.offset(1), 16u);
+  EXPECT_EQ(layout.offset(0), 32u);
+  EXPECT_EQ(layout.count(0), 15u);
+  EXPECT_EQ(layout.total(), 48u);
+}
+
+TEST(InitialValues, TruncatedNormalHasTheMomentsOfItsDistribution) {
+  const ParameterSpec spec{"w", {400, 500}, {Kind::truncated_normal, 0.1f}, 0.0f};
+  const std::vector<float> values = initial_values(spec, 0, 1);
+  double sum = 0.0, squares = 0.0, largest = 0.0;
+  for (const float value : values) {
+    sum += value;
+    squares += static_cast<double>(value) * value;
+    largest = std::max(largest, std::abs(static_cast<double>(value)));
+  }
+  const double count = static_cast<double>(values.size());
+  EXPECT_LT(largest, 0.2);
+  EXPECT_GT(largest, 0.199);
+  EXPECT_NEAR(sum / count, 0.0, 5e-4);
+  EXPECT_NEAR(std::sqrt(squares / count), 0.1 * 0.87963, 5e-4);  // standard deviation of N(0,1) truncated at 2
+}
+
+TEST(InitialValues, DependOnSeedAndVariableAndNothingElse) {
+  const ParameterSpec spec{"w", {100}, {Kind::truncated_normal, 1.0f}, 0.0f};
+  EXPECT_EQ(initial_values(spec, 0, 1), initial_values(spec, 0, 1));
+  EXPECT_NE(initial_values(spec, 0, 1), initial_values(spec, 0, 2));
+  EXPECT_NE(initial_values(spec, 0, 1), initial_values(spec, 1, 1));
+}
+
+}  // namespace
+}  // namespace carillon::testing

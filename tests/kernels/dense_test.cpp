@@ -1,0 +1,73 @@
+#include "kernels/dense/dense.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "support/op_harness.h"
+
+namespace carillon::testing {
+namespace {
+
+struct Case {
+  std::int64_t batch, in, out;
+  bool relu;
+  int threads;
+};
+
+class Dense : public ::testing::TestWithParam<Case> {
+ protected:
+  Dense() : harness_(GetParam().batch, GetParam().threads) {
+    const auto [batch, in, out, relu, threads] = GetParam();
+    const Value x = harness_.input("x", {batch, in});
+    harness_.finish(dense(harness_.graph(), "layer", x, {.units = out, .relu = relu}));
+  }
+  OpHarness harness_;
+};
+
+TEST_P(Dense, ForwardEqualsTheDefinition) {
+  const auto [batch, in, out, relu, threads] = GetParam();
+  const auto y = harness_.forward();
+  const auto x = harness_.values("x"), w = harness_.values("layer/weights"), b = harness_.values("layer/biases");
+  for (std::int64_t row = 0; row < batch; ++row) {
+    for (std::int64_t j = 0; j < out; ++j) {
+      double sum = b[j];
+      for (std::int64_t i = 0; i < in; ++i) sum += static_cast<double>(x[row * in + i]) * w[i * out + j];
+      EXPECT_NEAR(y[row * out + j], relu ? std::max(sum, 0.0) : sum, 1e-4) << row << ", " << j;
+    }
+  }
+}
+
+TEST_P(Dense, GradientsMatchFiniteDifferences) { harness_.expect_gradients_match_differences(1e-3, 1e-2); }
+
+INSTANTIATE_TEST_SUITE_P(Sizes, Dense,
+                         ::testing::Values(Case{1, 1, 1, false, 1}, Case{1, 7, 3, true, 1}, Case{5, 17, 10, false, 2},
+                                           Case{33, 65, 31, true, 2}, Case{100, 784, 500, false, 2}));
+
+TEST(Dense, ReluPassesNoGradientWhereItsOutputIsZero) {
+  OpHarness harness(1);
+  harness.finish(dense(harness.graph(), "layer", harness.input("x", {1, 1}), {.units = 1, .relu = true}));
+  harness.set("x", std::vector{2.0f});
+  harness.set("layer/weights", std::vector{3.0f});
+  harness.set("layer/biases", std::vector{-6.0f});  // z = 0 exactly
+  EXPECT_EQ(harness.forward()[0], 0.0f);
+  harness.backward();
+  EXPECT_EQ(harness.gradient("layer/weights")[0], 0.0f);
+  EXPECT_EQ(harness.gradient("layer/biases")[0], 0.0f);
+  EXPECT_EQ(harness.gradient("x")[0], 0.0f);
+}
+
+TEST(Dense, NamesAndShapesAreTensorFlows) {
+  Graph graph(4);
+  OpHarness harness(4);
+  const Value y = dense(harness.graph(), "layer1", harness.input("x", {4, 28, 28, 1}), {.units = 500});
+  EXPECT_EQ(harness.graph().shape(y), (Shape{4, 500}));
+  const auto& specs = harness.graph().parameters();
+  EXPECT_EQ(specs[1].name, "layer1/weights");
+  EXPECT_EQ(specs[1].shape, (Shape{784, 500}));
+  EXPECT_EQ(specs[2].name, "layer1/biases");
+  EXPECT_EQ(specs[2].shape, (Shape{500}));
+}
+
+}  // namespace
+}  // namespace carillon::testing

@@ -1,0 +1,64 @@
+#include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "support/op_harness.h"
+
+namespace carillon::testing {
+namespace {
+
+class SoftmaxCrossEntropy : public ::testing::Test {
+ protected:
+  void build(std::int64_t batch, std::int64_t classes) {
+    harness_.emplace(batch);
+    harness_->finish(softmax_cross_entropy(harness_->graph(), "loss", harness_->input("z", {batch, classes})));
+    labels_.clear();
+    for (std::int64_t b = 0; b < batch; ++b) labels_.push_back(static_cast<std::int32_t>((b * 7 + 3) % classes));
+    harness_->step().batch.labels = labels_;
+  }
+  std::optional<OpHarness> harness_;
+  std::vector<std::int32_t> labels_;
+};
+
+TEST_F(SoftmaxCrossEntropy, ForwardEqualsTheDefinition) {
+  build(9, 10);
+  const double loss = harness_->forward()[0];
+  double expected = 0.0;
+  for (int b = 0; b < 9; ++b) {
+    double sum = 0.0;
+    for (int j = 0; j < 10; ++j) sum += std::exp(static_cast<double>(harness_->values("z")[b * 10 + j]));
+    expected += std::log(sum) - harness_->values("z")[b * 10 + labels_[b]];
+  }
+  EXPECT_NEAR(loss, expected / 9, 1e-6);
+}
+
+TEST_F(SoftmaxCrossEntropy, GradientsMatchFiniteDifferences) {
+  build(5, 10);
+  harness_->expect_gradients_match_differences(1e-2, 2e-3);
+}
+
+TEST_F(SoftmaxCrossEntropy, LargeLogitsDoNotOverflow) {
+  build(1, 2);
+  harness_->set("z", std::vector{30000.0f, -30000.0f});
+  labels_[0] = 1;
+  EXPECT_FLOAT_EQ(harness_->forward()[0], 60000.0f);
+  harness_->backward();
+  EXPECT_EQ(harness_->gradient("z")[0], 1.0f);
+  EXPECT_EQ(harness_->gradient("z")[1], -1.0f);
+}
+
+TEST_F(SoftmaxCrossEntropy, NotANumberInAnyPlaceReachesTheLoss) {
+  for (const int place : {0, 1, 2}) {
+    build(1, 3);
+    std::vector<float> z{1.0f, 2.0f, 3.0f};
+    z[place] = std::numeric_limits<float>::quiet_NaN();
+    harness_->set("z", z);
+    EXPECT_TRUE(std::isnan(harness_->forward()[0])) << place;
+  }
+}
+
+}  // namespace
+}  // namespace carillon::testing

@@ -1,0 +1,152 @@
+#include "support/op_harness.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "carillon/core/philox.h"
+
+namespace carillon::testing {
+namespace {
+
+/// y = the variable, so that an input has a gradient to look at.
+class VariableInput final : public OpDefinition {
+ public:
+  std::string_view type() const override { return "variable_input"; }
+  BackwardNeeds backward_needs() const override { return {}; }
+  std::unique_ptr<Op> instantiate(const OpContext&, const OpTensors& tensors) const override {
+    struct Copy final : Op {
+      explicit Copy(const OpTensors& given) : t(given) {}
+      void forward(Stream&) override { std::ranges::copy(t.parameters[0].floats(), t.outputs[0].floats().begin()); }
+      void backward(Stream&) override {
+        std::ranges::copy(t.output_gradients[0].floats(), t.parameter_gradients[0].floats().begin());
+      }
+      OpTensors t;
+    };
+    return std::make_unique<Copy>(tensors);
+  }
+};
+
+/// sum of c_i * y_i, told to `result` in double precision.
+class WeightedSum final : public OpDefinition {
+ public:
+  WeightedSum(std::vector<float> weights, std::shared_ptr<double> result)
+      : weights_(std::move(weights)), result_(std::move(result)) {}
+  std::string_view type() const override { return "weighted_sum"; }
+  BackwardNeeds backward_needs() const override { return {}; }
+  std::unique_ptr<Op> instantiate(const OpContext&, const OpTensors& tensors) const override {
+    struct Sum final : Op {
+      Sum(const OpTensors& given, const std::vector<float>& w, double* r) : t(given), weights(w), result(r) {}
+      void forward(Stream&) override {
+        *result = 0.0;
+        for (std::size_t i = 0; i < weights.size(); ++i) {
+          *result += static_cast<double>(weights[i]) * t.inputs[0].floats()[i];
+        }
+      }
+      void backward(Stream&) override { std::ranges::copy(weights, t.input_gradients[0].floats().begin()); }
+      OpTensors t;
+      const std::vector<float>& weights;
+      double* result;
+    };
+    return std::make_unique<Sum>(tensors, weights_, result_.get());
+  }
+
+ private:
+  std::vector<float> weights_;
+  std::shared_ptr<double> result_;
+};
+
+}  // namespace
+
+std::vector<float> random_values(std::size_t count, std::uint64_t seed, float low, float high) {
+  std::vector<float> values(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto random = philox4x32(seed, {{static_cast<std::uint32_t>(i), 0, 0, 0}});
+    values[i] = low + (high - low) * uniform_float(random.word[0]);
+  }
+  return values;
+}
+
+OpHarness::OpHarness(std::int64_t batch_size, int thread_count) : device_(thread_count), graph_(batch_size) {}
+
+Value OpHarness::input(const std::string& name, const Shape& shape) {
+  const int parameter = graph_.add_parameter({name, shape, {}, 0.0f});
+  return graph_.add_op(name, std::make_shared<VariableInput>(), {}, {parameter}, shape);
+}
+
+void OpHarness::finish(Value output) {
+  output_ = output;
+  const std::size_t count = static_cast<std::size_t>(graph_.shape(output).element_count());
+  std::vector<float> weights = count == 1 ? std::vector<float>{1.0f} : random_values(count, 77);
+  objective_ = graph_.add_op("objective", std::make_shared<WeightedSum>(std::move(weights), objective_value_), {output},
+                             {}, Shape{});
+  const ParameterLayout layout(graph_.parameters());
+  parameters_.emplace(graph_.parameters(), device_,
+                      device_.allocate((layout.total() + step_sum_count) * sizeof(float)));
+  executable_.emplace(graph_, device_, *parameters_, true, std::vector<Value>{output_, objective_});
+  for (std::size_t i = 0; i < graph_.parameters().size(); ++i) {
+    const auto& spec = graph_.parameters()[i];
+    set(spec.name, random_values(static_cast<std::size_t>(spec.shape.element_count()), 100 + i));
+  }
+}
+
+int OpHarness::index_of(const std::string& variable) const {
+  for (std::size_t i = 0; i < graph_.parameters().size(); ++i) {
+    if (graph_.parameters()[i].name == variable) return static_cast<int>(i);
+  }
+  ADD_FAILURE() << "no variable " << variable;
+  return 0;
+}
+
+void OpHarness::set(const std::string& variable, std::span<const float> given) {
+  ASSERT_EQ(values(variable).size(), given.size());
+  std::ranges::copy(given, values(variable).begin());
+}
+
+std::span<float> OpHarness::values(const std::string& variable) {
+  return parameters_->value(index_of(variable)).floats();
+}
+
+std::span<const float> OpHarness::gradient(const std::string& variable) {
+  return parameters_->gradient(index_of(variable)).floats();
+}
+
+std::span<const float> OpHarness::forward() {
+  executable_->forward(device_.stream());
+  return executable_->tensor(output_).floats();
+}
+
+void OpHarness::backward() {
+  executable_->backward(device_.stream(), [](int) {});
+}
+
+double OpHarness::objective() {
+  forward();
+  return *objective_value_;
+}
+
+void OpHarness::expect_gradients_match_differences(double step, double relative_tolerance, std::size_t samples) {
+  forward();
+  backward();
+  for (const ParameterSpec& spec : graph_.parameters()) {
+    const std::vector<float> gradient_values(gradient(spec.name).begin(), gradient(spec.name).end());
+    double scale = 0.0;
+    for (const float g : gradient_values) scale = std::max(scale, std::abs(static_cast<double>(g)));
+    const std::size_t stride = std::max<std::size_t>(1, gradient_values.size() / samples);
+    for (std::size_t i = 0; i < gradient_values.size(); i += stride) {
+      float& value = values(spec.name)[i];
+      const float kept = value;
+      const float above_value = kept + static_cast<float>(step), below_value = kept - static_cast<float>(step);
+      value = above_value;
+      const double above = objective();
+      value = below_value;
+      const double below = objective();
+      value = kept;
+      const double difference = (above - below) / (static_cast<double>(above_value) - below_value);
+      EXPECT_NEAR(gradient_values[i], difference, relative_tolerance * scale) << spec.name << " element " << i;
+    }
+  }
+}
+
+}  // namespace carillon::testing

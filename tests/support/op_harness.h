@@ -1,0 +1,54 @@
+// OpHarness: runs one op (or a few) on the CPU from inputs that a test sets, and checks its gradients.
+//
+// Inputs are variables, so that finite differences reach them too. The objective is sum over i of c_i * y_i with fixed
+// random c (for a scalar output: the output itself), summed in double precision.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "carillon/core/cpu_device.h"
+#include "carillon/graph/executable.h"
+
+namespace carillon::testing {
+
+/// `count` reproducible values, uniform in [low, high).
+std::vector<float> random_values(std::size_t count, std::uint64_t seed, float low = -1.0f, float high = 1.0f);
+
+class OpHarness {
+ public:
+  explicit OpHarness(std::int64_t batch_size, int thread_count = 1);
+
+  Graph& graph() { return graph_; }
+  StepInputs& step() { return executable_->inputs(); }
+  /// A differentiable input [batch, sample...].
+  Value input(const std::string& name, const Shape& shape);
+  /// Ends the graph in `output` and allocates it. Variables hold random values until set.
+  void finish(Value output);
+
+  void set(const std::string& variable, std::span<const float> values);
+  std::span<float> values(const std::string& variable);
+  std::span<const float> gradient(const std::string& variable);
+
+  std::span<const float> forward();
+  void backward();
+
+  /// Central differences with `step` on up to `samples` elements of every variable.
+  void expect_gradients_match_differences(double step, double relative_tolerance, std::size_t samples = 60);
+
+ private:
+  double objective();
+  int index_of(const std::string& variable) const;
+
+  CpuDevice device_;
+  Graph graph_;
+  Value output_, objective_;
+  std::shared_ptr<double> objective_value_ = std::make_shared<double>(0.0);
+  std::optional<ParameterStore> parameters_;
+  std::optional<Executable> executable_;
+};
+
+}  // namespace carillon::testing
