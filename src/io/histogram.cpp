@@ -4,7 +4,10 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <iterator>
 #include <limits>
+
+#include "carillon/core/parallel.h"
 
 namespace carillon {
 namespace {
@@ -20,24 +23,77 @@ std::vector<double> make_limits() {
   return limits;
 }
 
-// A float's top 12 bits (sign, exponent, 3 bits of mantissa) name a cell 2^(1/8) wide or less, that is with about one
-// limit in it: from the bucket of the cell's lowest value it is a step or two to that of any other.
-constexpr int cell_bits = 12;
+// A float's top 13 bits (sign, exponent, 4 bits of mantissa) name a cell in which values differ by less than a tenth,
+// so that it holds one limit at most: a value's bucket is that of the cell's lowest value, or the next. No branch, no
+// search.
+constexpr int cell_bits = 13;
 constexpr int cell_shift = 32 - cell_bits;
 
-std::size_t bucket_of(double value, std::span<const double> limits) {
-  return static_cast<std::size_t>(std::ranges::upper_bound(limits, value) - limits.begin());
+struct Cell {
+  float next_bucket_from = 0.0f;  ///< the lowest value that is in bucket + 1
+  std::uint32_t bucket = 0;
+};
+using Cells = std::array<Cell, 1 << cell_bits>;
+
+/// The lowest float that is not below `limit`: infinity, which no value reaches, beyond the largest.
+float float_from(double limit) {
+  if (limit > std::numeric_limits<float>::max()) return std::numeric_limits<float>::infinity();
+  const auto rounded = static_cast<float>(limit);
+  return static_cast<double>(rounded) >= limit ? rounded : std::nextafter(rounded, std::numeric_limits<float>::max());
 }
 
-std::array<std::uint16_t, 1 << cell_bits> make_first_buckets(std::span<const double> limits) {
-  std::array<std::uint16_t, 1 << cell_bits> first{};
-  for (std::uint32_t cell = 0; cell < first.size(); ++cell) {
-    const bool negative = (cell >> (cell_bits - 1)) != 0;
-    const auto lowest = (cell << cell_shift) | (negative ? (1u << cell_shift) - 1 : 0u);
-    const auto value = std::bit_cast<float>(lowest);
-    first[cell] = std::isfinite(value) ? static_cast<std::uint16_t>(bucket_of(value, limits)) : std::uint16_t{0};
+Cells make_cells(std::span<const double> limits) {
+  Cells cells{};
+  for (std::uint32_t i = 0; i < cells.size(); ++i) {
+    const bool negative = (i >> (cell_bits - 1)) != 0;
+    const auto lowest = std::bit_cast<float>((i << cell_shift) | (negative ? (1u << cell_shift) - 1 : 0u));
+    if (!std::isfinite(lowest)) continue;
+    const auto bucket = static_cast<std::uint32_t>(std::ranges::upper_bound(limits, lowest) - limits.begin());
+    cells[i] = {float_from(limits[bucket]), bucket};
   }
-  return first;
+  return cells;
+}
+
+/// Counts of finite values. Neighbours often fall into one bucket, so they are counted in different tables: an
+/// increment need not wait for the one before it.
+std::vector<double> count_buckets(std::span<const float> values, const Cells& cells, std::size_t bucket_count) {
+  constexpr std::size_t tables = 4;
+  std::vector<std::uint32_t> counts(tables * bucket_count);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const Cell& cell = cells[std::bit_cast<std::uint32_t>(values[i]) >> cell_shift];
+    const std::size_t bucket = cell.bucket + (values[i] >= cell.next_bucket_from ? 1u : 0u);
+    ++counts[(i % tables) * bucket_count + bucket];
+  }
+  std::vector<double> sums(bucket_count);
+  for (std::size_t i = 0; i < counts.size(); ++i) sums[i % bucket_count] += counts[i];
+  return sums;
+}
+
+/// Sums and extremes in independent lanes, so that the order is fixed and yet vectorises.
+CARILLON_SIMD void summarise(const float* values, std::size_t count, double& sum, double& squares, float& min,
+                             float& max) {
+  constexpr std::size_t lanes = 16;
+  double sums[lanes] = {}, square_sums[lanes] = {};
+  float lows[lanes], highs[lanes];
+  std::fill(lows, lows + lanes, std::numeric_limits<float>::infinity());
+  std::fill(highs, highs + lanes, -std::numeric_limits<float>::infinity());
+  for (std::size_t i = 0; i < count; i += lanes) {
+    const std::size_t width = std::min(lanes, count - i);
+    for (std::size_t lane = 0; lane < width; ++lane) {
+      const float value = values[i + lane];
+      sums[lane] += value;
+      square_sums[lane] += static_cast<double>(value) * value;
+      lows[lane] = value < lows[lane] ? value : lows[lane];
+      highs[lane] = value > highs[lane] ? value : highs[lane];
+    }
+  }
+  sum = squares = 0.0;
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    sum += sums[lane];
+    squares += square_sums[lane];
+  }
+  min = *std::min_element(lows, lows + lanes);
+  max = *std::max_element(highs, highs + lanes);
 }
 
 /// Runs of empty buckets become one.
@@ -60,28 +116,21 @@ std::span<const double> histogram_limits() {
 
 Histogram histogram_of(std::span<const float> values) {
   const auto limits = histogram_limits();
-  static const auto first_buckets = make_first_buckets(limits);
-  std::vector<double> counts(limits.size());
-  float min = std::numeric_limits<float>::infinity();
-  float max = -min;
-  Histogram result;
-  for (const float value : values) {
-    if (!std::isfinite(value)) continue;
-    const double exact = value;
-    std::size_t bucket = first_buckets[std::bit_cast<std::uint32_t>(value) >> cell_shift];
-    while (exact >= limits[bucket]) ++bucket;
-    counts[bucket] += 1;
-    min = std::min(min, value);
-    max = std::max(max, value);
-    result.count += 1;
-    result.sum += exact;
-    result.sum_squares += exact * exact;
+  static const auto cells = make_cells(limits);
+  std::vector<float> finite;
+  if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); })) {
+    std::ranges::copy_if(values, std::back_inserter(finite), [](float value) { return std::isfinite(value); });
+    values = finite;
   }
-  if (result.count > 0) {
+  Histogram result;
+  result.count = static_cast<double>(values.size());
+  if (!values.empty()) {
+    float min = 0.0f, max = 0.0f;
+    summarise(values.data(), values.size(), result.sum, result.sum_squares, min, max);
     result.min = min;
     result.max = max;
   }
-  collapse(limits, counts, result);
+  collapse(limits, count_buckets(values, cells, limits.size()), result);
   return result;
 }
 

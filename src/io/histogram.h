@@ -21,7 +21,7 @@ struct Histogram {
   std::vector<double> counts;
 };
 
-/// 400,000 values take a few milliseconds.
+/// About a nanosecond and a half per value.
 Histogram histogram_of(std::span<const float> values);
 
 /// All bucket limits, rising.

@@ -44,7 +44,8 @@ TEST(Histogram, LimitsAreTensorFlows) {
 }
 
 TEST(Histogram, CountsEveryValueInTheBucketThatABinarySearchFinds) {
-  std::vector<float> values = {0.0f, -0.0f, 1e-45f, -1e-45f, 3.4e38f, -3.4e38f, 1e-12f, -1e-12f, 1e20f, -1e20f, 1, -1};
+  std::vector<float> values = {3.4028235e38f, -3.4028235e38f, 0.0f,    -0.0f, 1e-45f, -1e-45f, 3.4e38f,
+                               -3.4e38f,      1e-12f,         -1e-12f, 1e20f, -1e20f, 1,       -1};
   for (const double limit : histogram_limits()) {
     const auto value = static_cast<float>(std::clamp(limit, -3e38, 3e38));
     for (const float target : {-3.3e38f, 3.3e38f}) values.insert(values.end(), {value, std::nextafterf(value, target)});
