@@ -1,5 +1,9 @@
 #include <gmock/gmock.h>
 
+#include <cstring>
+#include <span>
+
+#include "carillon/core/crc32c.h"
 #include "carillon/io/checkpoint.h"
 #include "tests/io/io_fixtures.h"
 
@@ -69,6 +73,19 @@ TEST_F(CheckpointDirectory, WhereNoneLoadsIsBadData) {
   const auto error = error_of([&] { read_newest(); });
   EXPECT_EQ(error.code(), ExitCode::data);
   EXPECT_THAT(error.what(), HasSubstr(path().string()));
+}
+
+TEST_F(CheckpointDirectory, WhoseNewestIsOfANewerFormatIsRefusedInsteadOfFallingBack) {
+  put(1);
+  put(2);
+  auto text = read_text(checkpoint_path(path(), 2));
+  text[8] = 2;  // the header's version
+  const auto crc = crc32c(std::as_bytes(std::span(text).first(508)));
+  std::memcpy(text.data() + 508, &crc, sizeof crc);
+  write_text(checkpoint_path(path(), 2), text);
+  const auto error = error_of([&] { read_newest(); });
+  EXPECT_EQ(error.code(), ExitCode::data);
+  EXPECT_THAT(error.what(), HasSubstr("its header has version 2, this program reads up to 1"));
 }
 
 TEST_F(CheckpointDirectory, LosesStaleTemporariesOnly) {
