@@ -89,17 +89,24 @@ void Mpi::sum(std::span<std::int64_t> values) const {
 void Mpi::barrier() const { check_mpi(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier"); }
 
 void Mpi::together(const std::function<void()>& part) const {
-  std::exception_ptr mine;
+  std::string message;
+  int code = 0;
   try {
     part();
-  } catch (...) {
-    mine = std::current_exception();
+  } catch (const Error& error) {
+    message = error.what();
+    code = static_cast<int>(error.code());
+  } catch (const std::exception& error) {
+    message = error.what();
+    code = static_cast<int>(ExitCode::failed);
   }
-  const int failing = mine ? rank_ : INT_MAX;
-  int lowest = INT_MAX;
+  int lowest = 0;
+  const int failing = code != 0 ? rank_ : INT_MAX;
   check_mpi(MPI_Allreduce(&failing, &lowest, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD), "MPI_Allreduce");
-  if (lowest == rank_) std::rethrow_exception(mine);
-  if (lowest != INT_MAX) throw PeerFailed();
+  if (lowest == INT_MAX) return;
+  broadcast(std::as_writable_bytes(std::span(&code, 1)), lowest);
+  if (lowest == rank_) throw SharedError(static_cast<ExitCode>(code), message);
+  throw PeerFailed(static_cast<ExitCode>(code));
 }
 
 void Mpi::abort(ExitCode code) const {

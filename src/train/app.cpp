@@ -2,28 +2,19 @@
 
 #include <unistd.h>
 
-#include <chrono>
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <optional>
-#include <thread>
 
 namespace carillon {
 namespace {
 
-/// What a rank leaves with when a peer reports the error; the peer's MPI_Abort ends this process first.
-ExitCode wait_for_abort() {
-  std::this_thread::sleep_for(std::chrono::seconds(30));
-  return ExitCode::failed;
-}
-
-ExitCode report(const std::string& program, const Mpi* mpi, const char* message, ExitCode code) {
+void print_error(const std::string& program, const Mpi* mpi, const char* message) {
   const std::string line = mpi ? fmt::format("{}: rank {} on {}: {}\n", program, mpi->rank(), mpi->host(), message)
                                : fmt::format("{}: {}\n", program, message);
   // One write, so that lines of several ranks do not mix.
   static_cast<void>(!write(STDERR_FILENO, line.data(), line.size()));
-  if (mpi != nullptr && mpi->size() > 1) mpi->abort(code);
-  return code;
 }
 
 }  // namespace
@@ -35,12 +26,18 @@ int run_app(const std::string& program, int argc, char** argv, const std::functi
   try {
     mpi.emplace(&argc, &argv);
     code = body(*mpi);
-  } catch (const PeerFailed&) {
-    code = wait_for_abort();
+  } catch (const PeerFailed& peer) {
+    code = peer.code();
+  } catch (const SharedError& error) {
+    print_error(program, &*mpi, error.what());
+    code = error.code();
   } catch (const Error& error) {
-    code = report(program, mpi ? &*mpi : nullptr, error.what(), error.code());
+    print_error(program, mpi ? &*mpi : nullptr, error.what());
+    code = error.code();
+    if (mpi && mpi->size() > 1) mpi->abort(code);
   } catch (const std::exception& error) {
-    code = report(program, mpi ? &*mpi : nullptr, error.what(), ExitCode::failed);
+    print_error(program, mpi ? &*mpi : nullptr, error.what());
+    if (mpi && mpi->size() > 1) mpi->abort(code);
   }
   std::fflush(stdout);
   return static_cast<int>(code);
@@ -54,9 +51,20 @@ bool parse_options(OptionSet& set, int argc, char** argv, const Mpi& mpi) {
 }
 
 void fail_on_all(const Mpi& mpi, ExitCode code, const std::string& message) {
-  if (mpi.rank() == 0) throw Error(code, message);
-  throw PeerFailed();
+  if (mpi.rank() == 0) throw SharedError(code, message);
+  throw PeerFailed(code);
 }
+
+namespace {
+
+/// "learning_rate" as the option "--learning-rate"; what is no option has a space and stays.
+std::string shown(std::string key) {
+  if (key.find(' ') != std::string::npos) return key;
+  std::replace(key.begin(), key.end(), '_', '-');
+  return "--" + key;
+}
+
+}  // namespace
 
 void agree(const Mpi& mpi, const nlohmann::json& values, const std::vector<std::string>& own) {
   nlohmann::json shared = values;
@@ -68,7 +76,7 @@ void agree(const Mpi& mpi, const nlohmann::json& values, const std::vector<std::
     for (const auto& [key, value] : first.items()) {
       if (other.contains(key) && other[key] == value) continue;
       fail_on_all(mpi, ExitCode::usage,
-                  fmt::format("ranks disagree on {}: {} on rank 0, {} on rank {}", key, value.dump(),
+                  fmt::format("ranks disagree on {}: {} on rank 0, {} on rank {}", shown(key), value.dump(),
                               other.contains(key) ? other[key].dump() : "nothing", rank));
     }
     fail_on_all(mpi, ExitCode::usage, fmt::format("ranks 0 and {} run different programs", rank));

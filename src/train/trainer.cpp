@@ -195,17 +195,17 @@ ExitCode Trainer::train(Position& position) {
   totals_ = {.since = Clock::now()};
   while (position.step < options_.max_steps) {
     const std::int64_t step = position.step;
-    const bool logs = is_first() && (due(step, options_.log_every) || (step > 0 && due(step, options_.summary_every)));
+    const bool logs = due(step, options_.log_every) || (step > 0 && due(step, options_.summary_every));
     const double l2_loss = logs ? tower_->l2_loss() : 0.0;  // of the variables that the step's loss is computed from
     const StepResult result = take_step(loader, step);
-    if (!std::isfinite(result.cross_entropy)) {
+    const float loss = static_cast<float>(result.cross_entropy + l2_loss);
+    if (!std::isfinite(loss)) {  // on all ranks alike
       fail_on_all(mpi_, ExitCode::failed,
-                  fmt::format("Model diverged with loss = {} at step {}",
-                              std::isnan(result.cross_entropy) ? "NaN" : "Inf", step));
+                  fmt::format("Model diverged with loss = {} at step {}", std::isnan(loss) ? "NaN" : "Inf", step));
     }
     position.step += 1;
     position.stream_position += global_batch();
-    if (logs) log_step(step, result.cross_entropy, l2_loss);
+    if (logs && is_first()) log_step(step, result.cross_entropy, l2_loss);
     if (is_first()) log_->console().progress(position.step, result.cross_entropy);
     if (result.stop_requested) return ExitCode::stopped;
     if (position.step == options_.max_steps) break;

@@ -21,7 +21,7 @@ TEST(Mpi, TogetherLetsTheLowestFailingRankReportAndTheOthersKnow) {
   };
   const int reporter = std::max(0, mpi.size() - 2);
   if (mpi.rank() == reporter) {
-    EXPECT_THROW(mpi.together(fails_on_last_two), Error);
+    EXPECT_THROW(mpi.together(fails_on_last_two), SharedError);
   } else {
     EXPECT_THROW(mpi.together(fails_on_last_two), PeerFailed);
   }

@@ -17,10 +17,21 @@
 
 namespace carillon {
 
-/// Thrown on the ranks whose own part of a common task went well when another rank's did not. That rank reports.
+/// An error that every rank knows of: the rank that met it throws this, with its message, to report it.
+class SharedError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Thrown on the other ranks when one throws SharedError: leave with its code, and say nothing.
 class PeerFailed : public std::exception {
  public:
+  explicit PeerFailed(ExitCode code) : code_(code) {}
+  ExitCode code() const noexcept { return code_; }
   const char* what() const noexcept override { return "another rank failed"; }
+
+ private:
+  ExitCode code_;
 };
 
 class Mpi {
@@ -47,7 +58,7 @@ class Mpi {
   void sum(std::span<std::int64_t> values) const;
   void barrier() const;
 
-  /// Runs `part` on every rank. When it throws on some, it is rethrown on the lowest of them and the others throw
+  /// Runs `part` on every rank. When it throws on some, the lowest of them throws SharedError and all others
   /// PeerFailed: a cause that all ranks meet is told once, and nobody waits for a rank that has gone.
   void together(const std::function<void()>& part) const;
 

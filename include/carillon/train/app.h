@@ -9,15 +9,16 @@
 
 namespace carillon {
 
-/// Runs `body(mpi)` between MPI_Init and MPI_Finalize and returns its exit code. An Error prints
-/// "<program>: rank R on HOST: <message>" and ends all ranks with its code (MPI_Abort: under srun a rank's plain exit
-/// code gets lost); other exceptions end them with ExitCode::failed.
+/// Runs `body(mpi)` between MPI_Init and MPI_Finalize and returns its exit code. An error prints
+/// "<program>: rank R on HOST: <message>". One that all ranks know of (SharedError, PeerFailed) lets every rank
+/// finalize and leave with its code; any other ends all ranks with MPI_Abort(code), since the others may be waiting for
+/// this one and a single rank's plain exit code gets lost under srun.
 int run_app(const std::string& program, int argc, char** argv, const std::function<ExitCode(const Mpi&)>& body);
 
 /// Parses the options alike on all ranks; false after --help, which rank 0 prints. Errors: those of OptionSet::parse.
 bool parse_options(OptionSet& set, int argc, char** argv, const Mpi& mpi);
 
-/// Throws the error on rank 0 and PeerFailed elsewhere: for what every rank has found out alike.
+/// Throws SharedError on rank 0 and PeerFailed elsewhere: for what every rank has found out alike.
 [[noreturn]] void fail_on_all(const Mpi& mpi, ExitCode code, const std::string& message);
 
 /// Throws usage on all ranks unless `values` is equal on all but for the `own` keys; names the keys and ranks that
