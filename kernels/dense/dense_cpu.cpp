@@ -9,13 +9,14 @@
 #include "carillon/core/cpu_device.h"
 #include "carillon/core/parallel.h"
 #include "kernels/dense/dense.h"
+#include "kernels/onednn.h"
 
 namespace carillon {
 namespace {
 
 using dnnl::memory;
 
-/// c = a b (+ bias) (then ReLU), all float32. Each matrix is given by its extents and whether it is stored transposed.
+/// A float32 matrix by its extents, and whether the tensor holds it transposed.
 struct MatrixView {
   const Tensor* tensor;
   std::int64_t rows, columns;
@@ -26,21 +27,15 @@ struct MatrixView {
   }
 };
 
+/// c = a b (+ bias), then ReLU if asked, ready to run.
 class MatrixProduct {
  public:
   MatrixProduct(CpuDevice& device, const MatrixView& a, const MatrixView& b, const MatrixView& c,
                 const Tensor* bias = nullptr, bool relu = false)
       : stream_(device.dnnl_stream()) {
-    dnnl::primitive_attr attributes;
-    if (relu) {
-      dnnl::post_ops epilogue;
-      epilogue.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
-      attributes.set_post_ops(epilogue);
-    }
-    const memory::desc bias_desc({1, c.columns}, memory::data_type::f32, memory::format_tag::ab);
-    const auto desc = bias ? dnnl::matmul::desc(a.desc(), b.desc(), bias_desc, c.desc())
-                           : dnnl::matmul::desc(a.desc(), b.desc(), c.desc());
-    primitive_ = dnnl::matmul({desc, attributes, device.engine()});
+    const memory::desc bias_desc =
+        bias ? memory::desc({1, c.columns}, memory::data_type::f32, memory::format_tag::ab) : memory::desc();
+    primitive_ = onednn_matmul(device.engine(), a.desc(), b.desc(), bias_desc, c.desc(), relu);
     arguments_ = {{DNNL_ARG_SRC, memory(a.desc(), device.engine(), a.tensor->data)},
                   {DNNL_ARG_WEIGHTS, memory(b.desc(), device.engine(), b.tensor->data)},
                   {DNNL_ARG_DST, memory(c.desc(), device.engine(), c.tensor->data)}};

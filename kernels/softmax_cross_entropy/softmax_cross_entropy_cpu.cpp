@@ -7,12 +7,16 @@
 namespace carillon {
 namespace {
 
-/// exp(z - max) into `out`; returns their sum.
-float shifted_exponentials(const float* z, std::size_t classes, float* out) {
-  const float largest = *std::max_element(z, z + classes);
-  float sum = 0.0f;
-  for (std::size_t j = 0; j < classes; ++j) sum += out[j] = std::exp(z[j] - largest);
-  return sum;
+struct Exponentials {
+  float largest;  ///< max of z
+  float sum;      ///< of exp(z - max)
+};
+
+/// exp(z - max) into `out`.
+Exponentials shifted_exponentials(const float* z, std::size_t classes, float* out) {
+  Exponentials result{*std::max_element(z, z + classes), 0.0f};
+  for (std::size_t j = 0; j < classes; ++j) result.sum += out[j] = std::exp(z[j] - result.largest);
+  return result;
 }
 
 class SoftmaxCrossEntropyCpu final : public Op {
@@ -29,9 +33,8 @@ class SoftmaxCrossEntropyCpu final : public Op {
     double sum = 0.0;
     for (std::size_t b = 0; b < batch; ++b) {
       const float* z = logits_.floats().data() + b * classes;
-      const float exponentials = shifted_exponentials(z, classes, row_.data());
-      const float largest = *std::max_element(z, z + classes);
-      sum += std::log(exponentials) + largest - z[step_.batch.labels[b]];
+      const Exponentials exponentials = shifted_exponentials(z, classes, row_.data());
+      sum += std::log(exponentials.sum) + exponentials.largest - z[step_.batch.labels[b]];
     }
     loss_.floats()[0] = static_cast<float>(sum / static_cast<double>(batch));
   }
@@ -40,7 +43,7 @@ class SoftmaxCrossEntropyCpu final : public Op {
     const std::size_t batch = static_cast<std::size_t>(logits_.shape[0]), classes = row_.size();
     for (std::size_t b = 0; b < batch; ++b) {
       float* dz = logits_gradient_.floats().data() + b * classes;
-      const float sum = shifted_exponentials(logits_.floats().data() + b * classes, classes, dz);
+      const float sum = shifted_exponentials(logits_.floats().data() + b * classes, classes, dz).sum;
       const float factor = 1.0f / (sum * static_cast<float>(batch));
       for (std::size_t j = 0; j < classes; ++j) dz[j] *= factor;
       dz[step_.batch.labels[b]] -= 1.0f / static_cast<float>(batch);

@@ -21,6 +21,7 @@ void print_error(const std::string& program, const Mpi* mpi, const char* message
 
 int run_app(const std::string& program, int argc, char** argv, const std::function<ExitCode(const Mpi&)>& body) {
   std::signal(SIGPIPE, SIG_IGN);  // a closed stdout must not end a training
+  std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is an error of write, not a death
   std::optional<Mpi> mpi;
   ExitCode code = ExitCode::failed;
   try {

@@ -193,6 +193,8 @@ ExitCode Trainer::train(Position& position) {
                                  .tower_offset = static_cast<std::uint64_t>(options_.batch_size) * mpi_.rank(),
                                  .batch_size = static_cast<std::size_t>(options_.batch_size)});
   totals_ = {.since = Clock::now()};
+  // Resuming dropped what was logged from this step on; the evaluation that belongs here is had again.
+  if (position.step > 0 && due(position.step, options_.eval_every)) evaluate(position.step);
   while (position.step < options_.max_steps) {
     const std::int64_t step = position.step;
     const bool logs = due(step, options_.log_every) || (step > 0 && due(step, options_.summary_every));
