@@ -47,21 +47,20 @@ class SharedMemoryCommunicator final : public Communicator {
 
   Buffer allocate(std::size_t bytes) override {
     check(window_ == MPI_WIN_NULL, "gradient memory was allocated twice");
-    // Progress first, then the array, rounded up so that every rank's part begins at a cache line.
-    const std::size_t segment = sizeof(Progress) + (bytes + 63) / 64 * 64;
+    const std::size_t segment = alignof(Progress) + sizeof(Progress) + bytes;  // Progress first, then the array
     void* mine = nullptr;
     check_mpi(
         MPI_Win_allocate_shared(static_cast<MPI_Aint>(segment), 1, MPI_INFO_NULL, mpi_.local_comm(), &mine, &window_),
         "MPI_Win_allocate_shared");
     std::memset(mine, 0, segment);
-    new (mine) Progress;
+    new (aligned(mine)) Progress;
     for (int rank = 0; rank < size(); ++rank) {
       MPI_Aint part_bytes = 0;
       int unit = 0;
       void* part = nullptr;
       check_mpi(MPI_Win_shared_query(window_, rank, &part_bytes, &unit, &part), "MPI_Win_shared_query");
-      progress_.push_back(static_cast<Progress*>(part));
-      arrays_.push_back(reinterpret_cast<float*>(static_cast<std::byte*>(part) + sizeof(Progress)));
+      progress_.push_back(static_cast<Progress*>(aligned(part)));
+      arrays_.push_back(reinterpret_cast<float*>(progress_.back() + 1));
     }
     mpi_.barrier();
     return {arrays_[rank()], bytes, [](void*) {}};
@@ -87,6 +86,13 @@ class SharedMemoryCommunicator final : public Communicator {
   void broadcast(std::span<float> values, int root) override { mpi_.broadcast(std::as_writable_bytes(values), root); }
 
  private:
+  /// The first cache line in a rank's part of the window, which MPI aligns to 8 bytes. Every process maps the window at
+  /// a page, so all of them find the same line.
+  static void* aligned(void* part) {
+    const auto address = reinterpret_cast<std::uintptr_t>(part);
+    return static_cast<std::byte*>(part) + (alignof(Progress) - address % alignof(Progress)) % alignof(Progress);
+  }
+
   std::size_t offset_of(std::span<float> bucket) const {
     return static_cast<std::size_t>(bucket.data() - arrays_[rank()]);
   }

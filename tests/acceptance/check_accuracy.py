@@ -24,10 +24,11 @@ def check(context):
         return float(re.search(r"precision @ 1 = \S+ \((\d+)/10000\)", done.output)[1]) / 10000
 
     run = context.directory("defaults")
-    context.train(data=data / "train-*", train_dir=run, ranks=4, timeout=600)
-    late = [loss for step, loss in programs.losses(run).items() if 900 <= step <= 1000]
+    context.train("--log-every", 1, data=data / "train-*", train_dir=run, ranks=4, timeout=600)
+    late = [loss for step, loss in programs.losses(run).items() if 900 <= step < 1000]
     loss = sum(late) / len(late)
-    yield Result("accuracy: defaults, 4 ranks, loss at 900 to 1000", 0.6 <= loss <= 1.4, f"{loss:.3f} (near 0.9)")
+    # An implementation in PyTorch, with its own shuffling and initial values: 1.47 to 1.58 over six seeds.
+    yield Result("accuracy: defaults, 4 ranks, mean loss of steps 900 to 999", 1.35 <= loss <= 1.7, f"{loss:.3f} (1.5)")
     found = precision(run)
     yield Result("accuracy: defaults, 4 ranks, precision", abs(found - 0.932) <= 0.007, f"{found:.4f} (0.932 +- 0.007)")
 

@@ -43,6 +43,7 @@ std::vector<float> expected_mean(int step, std::size_t count) {
 TEST_P(CommunicatorTest, MeanIsTheSumInRankOrderForAnyBucketsAndSteps) {
   constexpr std::size_t count = 1003;
   const Buffer memory = communicator_->allocate(count * sizeof(float));
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory.data()) % tensor_alignment_bytes, 0u);
   const std::span<float> array{static_cast<float*>(memory.data()), count};
   Stream& stream = device_.stream();
   int step = 0;
