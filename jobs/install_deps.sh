@@ -11,7 +11,9 @@ set -euo pipefail
 packages=(
   build-essential g++ cmake ninja-build pkg-config
   openmpi-bin libopenmpi-dev
-  libhdf5-dev libboost-program-options-dev libdnnl-dev libprotobuf-dev protobuf-compiler
+  libhdf5-dev libboost-program-options-dev
+  libdnnl-dev ocl-icd-opencl-dev opencl-headers  # oneDNN's CMake package asks for OpenCL
+  libprotobuf-dev protobuf-compiler
   libisal-dev libfmt-dev nlohmann-json3-dev zlib1g-dev
   dataset-fashion-mnist
 )
