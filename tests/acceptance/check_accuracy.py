@@ -4,6 +4,7 @@ import pathlib
 import re
 
 import programs
+from idx import read_idx
 from programs import Result
 
 RECIPE = pathlib.Path(__file__).resolve().parents[2] / "jobs/recipes/mnist_fast.cfg"
@@ -44,7 +45,7 @@ def check(context):
 
 def _is_mnist(context):
     """Whether the data set is MNIST, by the first labels: limits for another set would mean nothing."""
-    return programs.read_idx(context.images, "train")[1][:10].tolist() == [5, 0, 4, 1, 9, 2, 1, 3, 1, 4]
+    return read_idx(context.images, "train")[1][:10].tolist() == [5, 0, 4, 1, 9, 2, 1, 3, 1, 4]
 
 
 if __name__ == "__main__":

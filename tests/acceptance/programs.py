@@ -1,7 +1,6 @@
 """Running Carillon's programs and judging what they did: what every check shares."""
 
 import argparse
-import gzip
 import json
 import os
 import pathlib
@@ -15,6 +14,8 @@ from dataclasses import dataclass
 
 import h5py
 import numpy as np
+
+from idx import read_idx
 
 VARIABLES = ("layer1/weights", "layer1/biases", "layer2/weights", "layer2/biases")
 SCALED = ("--pixel-scale", "0.00392156862745098", "--learning-rate", "0.1", "--decay-steps", "600")
@@ -124,17 +125,6 @@ class Context:
                 (source / f"{split}-labels-idx1-ubyte").write_bytes(cut_labels)
             self.run("tfrecord_convert", "mnist", "--input", source, "--output", target)
         return target
-
-
-def read_idx(directory, split):
-    """(images [count, 784] uint8, labels [count] uint8) of 'train' or 't10k', plain or gzip."""
-
-    def content(name):
-        plain = directory / name
-        return plain.read_bytes() if plain.exists() else gzip.decompress((directory / f"{name}.gz").read_bytes())
-
-    images = np.frombuffer(content(f"{split}-images-idx3-ubyte"), np.uint8, offset=16).reshape(-1, 784)
-    return images, np.frombuffer(content(f"{split}-labels-idx1-ubyte"), np.uint8, offset=8)
 
 
 def checkpoint(train_dir, step):

@@ -11,17 +11,11 @@ import tempfile
 import time
 
 
-def read_idx(directory, name, offset):
-    """The bytes of an IDX file, plain or gzip, after its header."""
-    import gzip
-
-    plain = directory / name
-    content = plain.read_bytes() if plain.exists() else gzip.decompress((directory / f"{name}.gz").read_bytes())
-    return bytearray(content[offset:])
-
-
 def run(command, environment=(), timeout=600):
-    """(standard output, peak resident bytes of the largest process in the tree)."""
+    """(standard output, peak resident bytes of the largest process in the tree).
+
+    Linux counts what a process was before exec, so the caller must be small itself: it imports no framework.
+    """
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
             [str(word) for word in command], stdout=output, stderr=errors, env=os.environ | dict(environment)

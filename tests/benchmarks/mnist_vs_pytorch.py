@@ -8,13 +8,12 @@ Python with torch.
 """
 
 import argparse
+import importlib.metadata
 import json
 import pathlib
 import subprocess
 import sys
 import tempfile
-
-import torch
 
 import measure
 
@@ -97,7 +96,12 @@ def main():
                 name = f"PyTorch {variant}, gloo DDP, 2 ranks"
                 others[name] = lambda flags=flags: theirs_distributed(options.data, options.seconds, 2, work, *flags)
 
-        lines = [*measure.conditions(options.rounds, PyTorch=torch.__version__, Python=sys.version.split()[0]), ""]
+        lines = [
+            *measure.conditions(
+                options.rounds, PyTorch=importlib.metadata.version("torch"), Python=sys.version.split()[0]
+            ),
+            "",
+        ]
         found = measure.interleaved(options.rounds, mine | others)
         if mine:
             lines += measure.comparison(found, list(mine), list(others), "examples")

@@ -21,7 +21,7 @@ options = parser.parse_args()
 os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.cores])
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
-import tensorflow as tf  # noqa: E402: reads the environment and the affinity
+import tensorflow as tf  # noqa: E402 (it reads the environment and the affinity)
 
 tf.config.threading.set_intra_op_parallelism_threads(options.cores)
 tf.config.threading.set_inter_op_parallelism_threads(options.cores)

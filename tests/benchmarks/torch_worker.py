@@ -8,13 +8,15 @@ object: examples a second of all ranks, over the steps after the warm-up.
 import argparse
 import json
 import pathlib
+import sys
 import time
 
 import torch
 import torch.distributed as dist
 from torch import nn
 
-from measure import read_idx
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "acceptance"))
+from idx import read_idx
 
 PIXEL_SCALE = 1.0 / 255.0
 
@@ -87,8 +89,8 @@ def main():
         dist.init_process_group(
             "gloo", init_method=options.rendezvous.as_uri(), rank=options.rank, world_size=options.ranks
         )
-    images = torch.frombuffer(read_idx(options.data, "train-images-idx3-ubyte", 16), dtype=torch.uint8).view(-1, 784)
-    labels = torch.frombuffer(read_idx(options.data, "train-labels-idx1-ubyte", 8), dtype=torch.uint8).long()
+    images, labels = (torch.from_numpy(array.copy()) for array in read_idx(options.data, "train"))
+    labels = labels.long()
 
     training = Training(images, labels, options)
     for _ in range(100):

@@ -1,0 +1,16 @@
+"""The IDX files of MNIST and of sets in its format."""
+
+import gzip
+
+import numpy as np
+
+
+def read_idx(directory, split):
+    """(images [count, 784] uint8, labels [count] uint8) of 'train' or 't10k', plain or gzip."""
+
+    def content(name):
+        plain = directory / name
+        return plain.read_bytes() if plain.exists() else gzip.decompress((directory / f"{name}.gz").read_bytes())
+
+    images = np.frombuffer(content(f"{split}-images-idx3-ubyte"), np.uint8, offset=16).reshape(-1, 784)
+    return images, np.frombuffer(content(f"{split}-labels-idx1-ubyte"), np.uint8, offset=8)
