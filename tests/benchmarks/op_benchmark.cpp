@@ -1,0 +1,155 @@
+// op_benchmark: milliseconds of each op's forward and backward at the shapes of the CIFAR-10 network, on the CPU.
+//
+//   op_benchmark [THREADS [BATCH [TEXT]]]        1 thread, batch 128, all ops; TEXT: those whose name contains it
+//
+// Prints the fastest and the median of 31 runs. An op to time is one line in `cases`.
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "carillon/core/cpu_device.h"
+#include "carillon/core/error.h"
+#include "carillon/core/program.h"
+#include "carillon/graph/graph.h"
+#include "kernels/dense/dense.h"
+
+namespace carillon {
+namespace {
+
+struct Case {
+  std::string name;
+  std::function<void(Graph&)> add;  ///< adds the inputs and then the op, which is the last node
+  bool input_gradient = true;       ///< false: the op stands first in its network
+};
+
+/// A value that comes from outside: only its memory matters here.
+Value input(Graph& graph, std::int64_t height, std::int64_t width, std::int64_t channels) {
+  struct Source final : OpDefinition {
+    std::string_view type() const override { return "source"; }
+    BackwardNeeds backward_needs() const override { return {}; }
+    std::unique_ptr<Op> instantiate(const OpContext&, const OpTensors&) const override { return nullptr; }
+  };
+  return graph.add_op("input", std::make_shared<Source>(), {}, {}, {graph.batch_size(), height, width, channels});
+}
+
+std::vector<Case> cases() {
+  return {
+      {"local3", [](Graph& g) { dense(g, "local3", input(g, 6, 6, 64), {.units = 384, .relu = true}); }},
+      {"local4", [](Graph& g) { dense(g, "local4", input(g, 1, 1, 384), {.units = 192, .relu = true}); }},
+      {"softmax_linear", [](Graph& g) { dense(g, "softmax_linear", input(g, 1, 1, 192), {.units = 10}); }},
+  };
+}
+
+/// One op with its tensors and a batch of images, outside of any network.
+class OpUnderTest {
+ public:
+  OpUnderTest(const Case& which, std::int64_t batch_size, CpuDevice& device) : device_(device) {
+    Graph graph(batch_size);
+    which.add(graph);
+    const Graph::Node& node = graph.nodes().back();
+    for (const int value : node.inputs)
+      add_pair(graph.values()[value].shape, tensors_.inputs, tensors_.input_gradients);
+    if (!which.input_gradient) tensors_.input_gradients.assign(tensors_.inputs.size(), Tensor{});
+    for (const int value : node.outputs)
+      add_pair(graph.values()[value].shape, tensors_.outputs, tensors_.output_gradients);
+    for (const int parameter : node.parameters)
+      add_pair(graph.parameters()[parameter].shape, tensors_.parameters, tensors_.parameter_gradients);
+    make_batch(static_cast<std::size_t>(batch_size));
+    op_ = node.definition->instantiate({.device = &device_, .step = &step_}, tensors_);
+  }
+
+  void forward() { op_->forward(device_.stream()); }
+  void backward() { op_->backward(device_.stream()); }
+  /// A backward may have used them as scratch.
+  void refill_output_gradients() {
+    for (const Tensor& gradient : tensors_.output_gradients) fill(gradient);
+  }
+
+ private:
+  void add_pair(const Shape& shape, std::vector<Tensor>& values, std::vector<Tensor>& gradients) {
+    for (std::vector<Tensor>* const list : {&values, &gradients}) {
+      buffers_.push_back(device_.allocate(static_cast<std::size_t>(shape.element_count()) * sizeof(float)));
+      list->push_back({buffers_.back().data(), shape, DType::f32});
+      fill(list->back());
+    }
+  }
+
+  static void fill(const Tensor& tensor) {
+    std::uint32_t state = 1;  // values of both signs without a pattern
+    for (float& value : tensor.floats()) {
+      state = state * 1664525u + 1013904223u;
+      value = static_cast<float>(state >> 8) / static_cast<float>(1 << 23) - 1.0f;
+    }
+  }
+
+  void make_batch(std::size_t batch_size) {
+    pixels_.resize(batch_size * image_bytes);
+    for (std::size_t i = 0; i < pixels_.size(); ++i) pixels_[i] = static_cast<std::uint8_t>(i * 2654435761u >> 13);
+    for (std::size_t b = 0; b < batch_size; ++b) images_.push_back(pixels_.data() + b * image_bytes);
+    labels_.assign(batch_size, 0);
+    step_.batch = {.images = images_, .labels = labels_, .first_position = 0};
+  }
+
+  static constexpr std::size_t image_bytes = 3072;
+  CpuDevice& device_;
+  std::vector<Buffer> buffers_;
+  std::vector<std::uint8_t> pixels_;
+  std::vector<const std::uint8_t*> images_;
+  std::vector<std::int32_t> labels_;
+  StepInputs step_;
+  OpTensors tensors_;
+  std::unique_ptr<Op> op_;
+};
+
+struct Milliseconds {
+  double fastest, median;
+};
+
+template <typename Prepare, typename Run>
+Milliseconds measure(const Prepare& prepare, const Run& run) {
+  constexpr int run_count = 31;
+  std::vector<double> times;
+  for (int i = 0; i < run_count + 1; ++i) {
+    prepare();
+    const auto start = std::chrono::steady_clock::now();
+    run();
+    const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;
+    if (i > 0) times.push_back(time.count());
+  }
+  std::ranges::sort(times);
+  return {times.front(), times[times.size() / 2]};
+}
+
+int benchmark(std::span<char* const> arguments) {
+  const int threads = !arguments.empty() ? std::atoi(arguments[0]) : 1;
+  const std::int64_t batch_size = arguments.size() > 1 ? std::atoi(arguments[1]) : 128;
+  const std::string_view text = arguments.size() > 2 ? arguments[2] : "";
+  check(threads > 0 && batch_size > 0, "usage: op_benchmark [THREADS [BATCH [TEXT]]]");
+  CpuDevice device(threads);
+  fmt::print("{} threads, batch {}: milliseconds, fastest (median)\n", threads, batch_size);
+  fmt::print("{:<24} {:>20} {:>20}\n", "op", "forward", "backward");
+  for (const Case& which : cases()) {
+    if (which.name.find(text) == std::string::npos) continue;
+    OpUnderTest op(which, batch_size, device);
+    const Milliseconds forward = measure([] {}, [&] { op.forward(); });
+    const Milliseconds backward = measure([&] { op.refill_output_gradients(); }, [&] { op.backward(); });
+    fmt::print("{:<24} {:>11.3f} ({:6.3f}) {:>11.3f} ({:6.3f})\n", which.name, forward.fastest, forward.median,
+               backward.fastest, backward.median);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace carillon
+
+int main(int argc, char** argv) {
+  return carillon::run_program("op_benchmark", [&] {
+    return carillon::benchmark(std::span<char* const>(argv + 1, static_cast<std::size_t>(argc - 1)));
+  });
+}
