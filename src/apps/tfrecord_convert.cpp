@@ -6,6 +6,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/program.h"
+#include "carillon/data/cifar10_source.h"
 #include "carillon/data/mnist_source.h"
 
 namespace carillon {
@@ -21,7 +22,8 @@ struct SourceFormat {
 };
 
 const SourceFormat& find_format(const std::string& name) {
-  static const SourceFormat formats[] = {{"mnist", read_mnist, encode_mnist}};
+  static const SourceFormat formats[] = {{"mnist", read_mnist, encode_mnist},
+                                         {"cifar10", read_cifar10, encode_cifar10}};
   std::string known;
   for (const SourceFormat& format : formats) {
     if (format.name == name) return format;
@@ -30,15 +32,18 @@ const SourceFormat& find_format(const std::string& name) {
   fail(ExitCode::usage, "unknown format '{}'; known:{} (see --help)", name, known);
 }
 
-constexpr const char* usage = R"(usage: tfrecord_convert mnist --input DIR --output DIR [--shards N]
+constexpr const char* usage = R"(usage: tfrecord_convert FORMAT --input PATH --output DIR [--shards N]
 
 Converts a published data set to TFRecord files of tf.train.Example:
 OUTPUT/train-00000-of-0000N.tfrecord ..., OUTPUT/test-00000-of-0000N.tfrecord ..., in source order.
 
 formats:
-  mnist   IDX files, plain or .gz, of MNIST or Fashion-MNIST:
-          train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte;
-          features image_raw (bytes, 784), pixels (int64, 784), label (int64)
+  mnist    a folder of MNIST's or Fashion-MNIST's IDX files, plain or .gz:
+           train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte;
+           features image_raw (bytes, 784), pixels (int64, 784), label (int64)
+  cifar10  CIFAR-10's binary version, as a folder or its archive (.tar.gz or .tar):
+           data_batch_1.bin to data_batch_5.bin, test_batch.bin;
+           features image (bytes, 3072: planes red, green, blue), label (int64)
 
 )";
 
@@ -66,7 +71,7 @@ int convert_main(int argc, char** argv) {
   std::int64_t shards = 1;
   po::options_description options("options");
   options.add_options()("help,h", "print this text and exit")  //
-      ("input", po::value(&input)->value_name("DIR"), "directory of the source files")(
+      ("input", po::value(&input)->value_name("PATH"), "the source: a folder, or an archive where the format has one")(
           "output", po::value(&output)->value_name("DIR"), "directory to write to; made if it is not there")(
           "shards", po::value(&shards)->value_name("N")->default_value(1), "files per split");
   po::options_description all;
@@ -90,7 +95,7 @@ int convert_main(int argc, char** argv) {
   }
   if (format.empty()) fail(ExitCode::usage, "name a format, for example mnist (see --help)");
   const SourceFormat& source = find_format(format);
-  if (input.empty()) fail(ExitCode::usage, "--input DIR is missing (see --help)");
+  if (input.empty()) fail(ExitCode::usage, "--input PATH is missing (see --help)");
   if (output.empty()) fail(ExitCode::usage, "--output DIR is missing (see --help)");
   if (shards < 1) fail(ExitCode::usage, "--shards {}: must be 1 or more", shards);
   convert(source, input, output, static_cast<std::size_t>(shards));

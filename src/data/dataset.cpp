@@ -10,6 +10,7 @@
 #include "carillon/data/file_pattern.h"
 #include "carillon/data/record.h"
 #include "src/data/available_memory.h"
+#include "src/data/image_form.h"
 #include "src/data/page_array.h"
 
 namespace carillon {
@@ -125,6 +126,25 @@ bool seems_to_fit(std::span<const std::string> paths, const RecordSchema& schema
   return file_bytes / framed_bytes <= limit_bytes / (schema.image_bytes + sizeof(std::int32_t));
 }
 
+/// Refuses a set of colour images that seem to be interleaved, judged by images from all over it.
+void check_channel_order(const Dataset& dataset, const RecordSchema& schema, const std::string& first_path) {
+  constexpr std::size_t max_sample_count = 256;
+  if (schema.channel_count == 1) return;
+  ChannelOrder order(schema.image_bytes, schema.channel_count);
+  const std::size_t sample_count = std::min(dataset.size(), max_sample_count);
+  std::vector<std::uint8_t> image(schema.image_bytes);
+  for (std::size_t i = 0; i < sample_count; ++i) {
+    dataset.read(i * dataset.size() / sample_count, image);
+    order.add(image);
+  }
+  if (order.seems_interleaved())
+    fail(
+        ExitCode::data,
+        "{}: the images in feature '{}' look interleaved (HWC: red, green, blue of each pixel), not like planes (CHW): "
+        "write all red values first, then green, then blue",
+        first_path, schema.image_key);
+}
+
 }  // namespace
 
 Dataset Dataset::open(std::span<const std::string> patterns, const RecordSchema& schema, CacheMode cache,
@@ -142,7 +162,9 @@ Dataset Dataset::open(std::span<const std::string> patterns, const RecordSchema&
   if (storage->size == 0)
     fail(ExitCode::data, "{}: no records in {}", paths.front(),
          paths.size() == 1 ? "this file" : fmt::format("this file and the {} others", paths.size() - 1));
-  return Dataset(std::move(storage));
+  Dataset dataset(std::move(storage));
+  check_channel_order(dataset, schema, paths.front());
+  return dataset;
 }
 
 Dataset::Dataset(std::unique_ptr<Storage> storage) : storage_(std::move(storage)) {}

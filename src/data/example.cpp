@@ -11,6 +11,7 @@
 
 #include "carillon/core/error.h"
 #include "src/data/example_generated.h"
+#include "src/data/image_form.h"
 
 namespace carillon {
 namespace {
@@ -157,7 +158,8 @@ const List& single_value(const proto::Feature& feature, const List& list, const 
 /// Checks the two values and delivers them.
 std::int32_t accept(Bytes found_image, std::int64_t label, const RecordSchema& schema, std::span<std::uint8_t> image) {
   if (found_image.size() != schema.image_bytes)
-    fail(ExitCode::data, "feature '{}' has {} bytes, not {}", schema.image_key, found_image.size(), schema.image_bytes);
+    fail(ExitCode::data, "feature '{}' has {} bytes, not {}{}", schema.image_key, found_image.size(),
+         schema.image_bytes, describe_image_form(found_image));
   if (label < 0 || label >= schema.class_count)
     fail(ExitCode::data, "feature '{}' is {}, not in 0..{}", schema.label_key, label, schema.class_count - 1);
   std::ranges::copy(found_image, image.begin());

@@ -3,8 +3,7 @@
 #include <algorithm>
 
 #include "carillon/core/error.h"
-#include "carillon/data/gzip_stream.h"
-#include "carillon/data/mapped_file.h"
+#include "src/data/source_file.h"
 
 namespace carillon {
 namespace {
@@ -22,54 +21,9 @@ std::string find_file(const fs::path& directory, const std::string& name) {
   fail(ExitCode::no_input, "{}: no such file, with or without .gz", plain.string());
 }
 
-/// The bytes of a plain or a GZIP file, one after the other.
-class IdxFile {
- public:
-  explicit IdxFile(std::string path)
-      : path_(std::move(path)), file_(path_), gzip_(is_gzip(file_.bytes())), rest_(file_.bytes()), stream_(rest_) {}
-
-  const std::string& path() const { return path_; }
-
-  /// As many of the next `bytes` bytes as there are. Nothing is allocated for bytes that a file only promises.
-  std::vector<std::uint8_t> take(std::size_t bytes) {
-    constexpr std::size_t piece_bytes = std::size_t{1} << 20;
-    std::vector<std::uint8_t> taken;
-    while (taken.size() < bytes) {
-      const std::size_t before = taken.size();
-      taken.resize(std::min(bytes, before + piece_bytes));
-      const std::size_t arrived = read(std::as_writable_bytes(std::span(taken).subspan(before)));
-      taken.resize(before + arrived);
-      if (arrived == 0) break;
-    }
-    return taken;
-  }
-
- private:
-  std::size_t read(std::span<std::byte> out) {
-    if (gzip_) return inflate(out);
-    const auto piece = rest_.first(std::min(out.size(), rest_.size()));
-    std::ranges::copy(piece, out.begin());
-    rest_ = rest_.subspan(piece.size());
-    return piece.size();
-  }
-  std::size_t inflate(std::span<std::byte> out) {
-    try {
-      return stream_.read(out);
-    } catch (const Error& error) {
-      fail(error.code(), "{}: {}", path_, error.what());
-    }
-  }
-
-  std::string path_;
-  MappedFile file_;
-  bool gzip_;
-  std::span<const std::byte> rest_;
-  GzipStream stream_;
-};
-
 /// Reads an IDX file of unsigned bytes whose items have the extents `item_shape`, e.g. {28, 28}.
 std::vector<std::uint8_t> read_idx(const std::string& path, std::span<const std::size_t> item_shape) {
-  IdxFile file(path);
+  SourceFile file(path);
   const std::size_t header_words = 2 + item_shape.size();
   const auto header = file.take(4 * header_words);
   if (header.size() < 4 * header_words)

@@ -1,11 +1,8 @@
 // The two programs as a user runs them: what they write, what they print, their exit codes.
 #include <gmock/gmock.h>
-#include <sys/wait.h>
-
-#include <cstdio>
 
 #include "carillon/data/mnist_source.h"
-#include "tests/data/fixtures.h"
+#include "tests/data/program_fixture.h"
 
 namespace carillon {
 namespace {
@@ -13,30 +10,8 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-struct Outcome {
-  int code;
-  std::string output;  // stdout and stderr
-};
-
-class ProgramsTest : public ScratchTest {
+class ProgramsTest : public ProgramFixture {
  protected:
-  static Outcome run(const std::string& command) {
-    FILE* pipe = ::popen((std::string(CARILLON_PROGRAMS) + "/" + command + " 2>&1").c_str(), "r");
-    std::string output;
-    char buffer[4096];
-    for (std::size_t bytes; (bytes = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) output.append(buffer, bytes);
-    const int status = ::pclose(pipe);
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, output};
-  }
-
-  /// The program must end with `code` after one line that contains `text`.
-  static void expect_failure(const std::string& command, ExitCode code, const std::string& text) {
-    const Outcome outcome = run(command);
-    EXPECT_EQ(outcome.code, static_cast<int>(code)) << command;
-    EXPECT_THAT(outcome.output, HasSubstr(text)) << command;
-    EXPECT_EQ(std::ranges::count(outcome.output, '\n'), 1) << outcome.output;
-  }
-
   static std::string big_endian(std::initializer_list<std::uint32_t> words) {
     std::string bytes;
     for (const std::uint32_t word : words)

@@ -27,7 +27,8 @@ class Dataset {
   /// Opens every file that `patterns` (paths or globs) match.
   /// `local_rank_count`: the processes on this machine that open the same set, among which its memory is shared out.
   /// Errors: no_input (a pattern that matches nothing, no file), data (damage or unsuitable record: file, record
-  /// number, byte offset; no records at all), usage (CacheMode::none on a GZIP file), io.
+  /// number, byte offset; no records at all; colour images that seem to be interleaved), usage (CacheMode::none on a
+  /// GZIP file), io.
   static Dataset open(std::span<const std::string> patterns, const RecordSchema& schema,
                       CacheMode cache = CacheMode::automatic, int local_rank_count = 1);
 

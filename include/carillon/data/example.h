@@ -21,6 +21,7 @@ struct RecordSchema {
   std::string label_key;        ///< int64 feature with exactly one value in [0, class_count)
   std::size_t image_bytes = 0;  ///< bytes per image, e.g. 784 = 28 x 28 uint8
   std::int64_t class_count = 0;
+  std::size_t channel_count = 1;  ///< planes of a square image, one after the other (CHW)
 };
 
 /// Copies the image of `record`, a serialised Example, to `image` (schema.image_bytes long) and returns its label.

@@ -1,0 +1,34 @@
+// What form of image some bytes seem to have: to tell a user what is wrong with records of another form.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace carillon {
+
+/// ": looks like 24x24x3", ": looks like a PNG file" ... by first bytes and length; empty when nothing fits.
+std::string describe_image_form(std::span<const std::uint8_t> image);
+
+/// Whether square colour images hold their channels as planes (CHW) or interleaved (HWC), which no length tells.
+///
+/// Vertical neighbours are alike in natural images. They lie `side` bytes apart in CHW, `side * channels` in HWC, so
+/// with D(n) = mean |x[i + n] - x[i]| the ratio D(side * channels) / D(side) is high in CHW and low in HWC. Over
+/// CIFAR-10's images it is 2.1 in CHW (the lowest of one image 1.17) and 0.29 in HWC (the highest 0.95).
+class ChannelOrder {
+ public:
+  /// `image_bytes` = channels * side * side.
+  ChannelOrder(std::size_t image_bytes, std::size_t channels);
+
+  void add(std::span<const std::uint8_t> image);
+
+  /// Judged by all images added; false where they tell nothing (noise, images of one shade).
+  bool seems_interleaved() const;
+
+ private:
+  std::size_t side_, channels_;
+  double planar_distance_ = 0.0, interleaved_distance_ = 0.0;
+};
+
+}  // namespace carillon

@@ -1,0 +1,39 @@
+// Running the built programs as a user does.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "tests/data/fixtures.h"
+
+namespace carillon {
+
+struct Outcome {
+  int code;
+  std::string output;  // stdout and stderr
+};
+
+class ProgramFixture : public ScratchTest {
+ protected:
+  static Outcome run(const std::string& command) {
+    FILE* pipe = ::popen((std::string(CARILLON_PROGRAMS) + "/" + command + " 2>&1").c_str(), "r");
+    std::string output;
+    char buffer[4096];
+    for (std::size_t bytes; (bytes = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) output.append(buffer, bytes);
+    const int status = ::pclose(pipe);
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, output};
+  }
+
+  /// The program must end with `code` after one line that contains `text`.
+  static void expect_failure(const std::string& command, ExitCode code, const std::string& text) {
+    const Outcome outcome = run(command);
+    EXPECT_EQ(outcome.code, static_cast<int>(code)) << command;
+    EXPECT_THAT(outcome.output, testing::HasSubstr(text)) << command;
+    EXPECT_EQ(std::ranges::count(outcome.output, '\n'), 1) << outcome.output;
+  }
+};
+
+}  // namespace carillon
