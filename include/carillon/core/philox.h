@@ -24,17 +24,17 @@ CARILLON_HOST_DEVICE constexpr Philox4x32 philox4x32(std::uint64_t key, Philox4x
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t product0 = static_cast<std::uint64_t>(multiplier0) * counter.word[0];
     const std::uint64_t product1 = static_cast<std::uint64_t>(multiplier1) * counter.word[2];
-    counter = {{static_cast<std::uint32_t>(product1 >> 32) ^ counter.word[1] ^ key0,
-                static_cast<std::uint32_t>(product1),
-                static_cast<std::uint32_t>(product0 >> 32) ^ counter.word[3] ^ key1,
-                static_cast<std::uint32_t>(product0)}};
+    counter = {
+        {static_cast<std::uint32_t>(product1 >> 32) ^ counter.word[1] ^ key0, static_cast<std::uint32_t>(product1),
+         static_cast<std::uint32_t>(product0 >> 32) ^ counter.word[3] ^ key1, static_cast<std::uint32_t>(product0)}};
     key0 += weyl0;
     key1 += weyl1;
   }
   return counter;
 }
 
-/// The counter of draw block `block` at `index` (a stream position, an epoch's slot, a variable's element) of `purpose`.
+/// The counter of draw block `block` at `index` (a stream position, an epoch's slot, a variable's element) of
+/// `purpose`.
 CARILLON_HOST_DEVICE constexpr Philox4x32 philox_counter(RandomPurpose purpose, std::uint64_t index,
                                                          std::uint32_t block) {
   return {{static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), block,
