@@ -3,7 +3,9 @@
 add_library(carillon_settings INTERFACE)
 target_include_directories(carillon_settings INTERFACE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR})
 target_compile_options(carillon_settings INTERFACE
-  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor>
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor
+    -Wno-missing-field-initializers>  # structs of parameters are given by name, the rest keep their defaults
+  $<$<COMPILE_LANGUAGE:CXX>:-fno-math-errno>  # square roots vectorise; nothing reads errno after one
   $<$<BOOL:${CARILLON_WARNINGS_AS_ERRORS}>:-Werror>)
 if(CARILLON_SANITIZE)
   target_compile_options(carillon_settings INTERFACE -fsanitize=${CARILLON_SANITIZE} -fno-omit-frame-pointer

@@ -1,0 +1,29 @@
+#include "kernels/lrn/lrn.h"
+
+#include "kernels/backend.h"
+
+namespace carillon {
+namespace {
+
+class LrnDefinition final : public OpDefinition {
+ public:
+  explicit LrnDefinition(const LrnParams& params) : params_(params) {}
+  std::string_view type() const override { return "lrn"; }
+  BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = false}; }
+  std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
+    return on_device(*this, context, [&] { return make_lrn_cpu(params_, context, tensors); });
+  }
+
+ private:
+  LrnParams params_;
+};
+
+}  // namespace
+
+Value lrn(Graph& graph, const std::string& name, Value x, const LrnParams& params) {
+  check(params.depth_radius >= 0 && params.bias > 0.0f && params.alpha >= 0.0f,
+        "lrn wants depth_radius >= 0, bias > 0, alpha >= 0");
+  return graph.add_op(name, std::make_shared<LrnDefinition>(params), {x}, {}, graph.shape(x));
+}
+
+}  // namespace carillon

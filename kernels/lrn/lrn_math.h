@@ -1,0 +1,35 @@
+// The arithmetic of lrn at one element, for the CPU form and CUDA kernels.
+#pragma once
+
+#include <cmath>
+
+#include "carillon/core/host_device.h"
+
+namespace carillon {
+
+/// Powers of s = bias + alpha * (sum of squares in the window).
+struct LrnPowers {
+  float scale;    ///< s^-beta
+  float inverse;  ///< 1 / s
+};
+
+/// `three_quarters`: beta is 0.75, which takes two square roots and one division: s^-1/2 * sqrt(s^-1/2).
+template <bool three_quarters>
+CARILLON_HOST_DEVICE inline LrnPowers lrn_powers(float s, float beta) {
+  if constexpr (three_quarters) {
+    const float root = 1.0f / std::sqrt(s);
+    return {root * std::sqrt(root), root * root};
+  } else {
+    return {std::pow(s, -beta), 1.0f / s};
+  }
+}
+
+/// first[0] + ... + first[2 radius].
+template <int radius>
+CARILLON_HOST_DEVICE inline float lrn_window_sum(const float* first) {
+  float sum = first[0];
+  for (int i = 1; i <= 2 * radius; ++i) sum += first[i];
+  return sum;
+}
+
+}  // namespace carillon
