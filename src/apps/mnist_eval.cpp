@@ -2,10 +2,9 @@
 //
 //   mnist_eval --data 'data/mnist/test-*' --checkpoint runs/mnist
 #include "carillon/train/app.h"
-#include "carillon/train/evaluation.h"
+#include "carillon/train/program.h"
 
 int main(int argc, char** argv) {
-  return carillon::run_app("mnist_eval", argc, argv, [&](const carillon::Mpi& mpi) {
-    return carillon::evaluate_checkpoint(argc, argv, mpi, {"mnist"}, {"data/mnist/test-*"}, "runs/mnist");
-  });
+  using namespace carillon;
+  return run_app("mnist_eval", argc, argv, [&](const Mpi& mpi) { return evaluate(mnist_program(), argc, argv, mpi); });
 }

@@ -1,5 +1,4 @@
-#include "carillon/train/evaluation.h"
-
+// How an evaluation program runs: options, checkpoint, data, one line of precision.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -8,7 +7,7 @@
 #include "carillon/comm/cpu_share.h"
 #include "carillon/train/app.h"
 #include "carillon/train/evaluator.h"
-#include "carillon/train/options.h"
+#include "carillon/train/program.h"
 
 namespace carillon {
 namespace {
@@ -28,17 +27,20 @@ ModelSettings settings_of(const LoadedCheckpoint& loaded, const EvalOptions& opt
   const nlohmann::json trained = nlohmann::json::parse(loaded.state.options_json, nullptr, false);
   const double scale = trained.is_object() ? trained.value("pixel_scale", 1.0) : 1.0;
   return {.pixel_scale = static_cast<float>(options.pixel_scale > 0.0 ? options.pixel_scale : scale),
-          .regularization = 0.0f};
+          .regularization = 0.0f,
+          .distort = false,
+          .seed = 0};
 }
 
 }  // namespace
 
-ExitCode evaluate_checkpoint(int argc, char** argv, const Mpi& mpi, const std::vector<std::string>& accepted,
-                             const std::vector<std::string>& default_data, const std::string& default_checkpoint) {
+ExitCode evaluate(const Program& program, int argc, char** argv, const Mpi& mpi) {
   EvalOptions options;
-  options.data = default_data;
-  options.checkpoint = default_checkpoint;
-  OptionSet set("Prints precision @ 1 of a checkpoint: PROGRAM --data FILES --checkpoint FILE_OR_DIR");
+  options.data = program.defaults.data;
+  for (std::string& pattern : options.data) pattern.replace(pattern.find("train-"), 6, "test-");
+  options.checkpoint = program.defaults.train_dir;
+  OptionSet set(fmt::format("Prints precision @ 1 on {} of a checkpoint: PROGRAM --data FILES --checkpoint FILE_OR_DIR",
+                            program.data_set));
   declare(set, options);
   if (!parse_options(set, argc, argv, mpi)) return ExitCode::done;
   agree(mpi, set.values(), {"threads"});
@@ -52,14 +54,15 @@ ExitCode evaluate_checkpoint(int argc, char** argv, const Mpi& mpi, const std::v
     device = open_device(options.device, mpi.local_rank(), cpu.thread_count);
     loaded = find_checkpoint(options.checkpoint, mpi);
     const std::string& name = loaded->state.model;
-    if (std::find(accepted.begin(), accepted.end(), name) == accepted.end()) {
+    if (std::find(program.models.begin(), program.models.end(), name) == program.models.end()) {
       fail(ExitCode::data, "{} is of model '{}', this program evaluates {}", loaded->path.string(), name,
-           fmt::join(accepted, ", "));
+           fmt::join(program.models, ", "));
     }
     const Model& model = model_named(name);
     evaluator.emplace(model, settings_of(*loaded, options), options.batch_size, *device);
     evaluator->load(options.raw_weights ? loaded->state.variables : loaded->state.moving_averages);
-    dataset = Dataset::open(options.data, model.schema, cache_mode(options.cache), mpi.local_size());
+    dataset = Dataset::open(options.data, schema_for(model, options.image_key, options.label_key),
+                            cache_mode(options.cache), mpi.local_size());
   });
   const Precision precision = evaluator->evaluate(*dataset, mpi);
   if (mpi.rank() == 0) {

@@ -6,16 +6,26 @@ namespace carillon {
 
 using Interval = OptionSet::Interval;
 
+namespace {
+
+void declare_record_keys(OptionSet& set, std::string& image_key, std::string& label_key) {
+  set.add("image-key", image_key, "feature that holds a record's image, if not the usual one");
+  set.add("label-key", label_key, "feature that holds its label, if not the usual one");
+}
+
+}  // namespace
+
 void declare(OptionSet& set, TrainOptions& o) {
   set.add("data", o.data, "training records: paths or patterns of TFRecord files");
   set.add("eval-data", o.eval_data, "records to evaluate on while training");
   set.add("eval-every", o.eval_every, 0, "steps between evaluations; 0: only at the end");
+  declare_record_keys(set, o.image_key, o.label_key);
   set.add("train-dir", o.train_dir, "where checkpoints and logs go");
   set.add("max-steps", o.max_steps, 0, "global step to stop at; 0 writes the initial checkpoint");
   set.add("batch-size", o.batch_size, 1, "samples per tower and step");
   set.add("learning-rate", o.learning_rate, Interval::positive, "initial learning rate");
   set.add("learning-rate-decay", o.learning_rate_decay, Interval::positive, "factor applied every decay-steps");
-  set.add("decay-steps", o.decay_steps, 0, "steps per decay; 0: 60000 / batch-size");
+  set.add("decay-steps", o.decay_steps, 0, "steps per decay; 0: by the reference's rule, from the batch size");
   set.add("regularization", o.regularization, Interval::not_negative, "L2 factor of the weight matrices");
   set.add("moving-average-decay", o.moving_average_decay, Interval::unit, "decay of the variables' moving averages");
   set.add("pixel-scale", o.pixel_scale, Interval::positive, "multiplies the pixels 0..255");
@@ -42,7 +52,10 @@ void check_combinations(const TrainOptions& o) {
 }
 
 ModelSettings TrainOptions::model_settings() const {
-  return {.pixel_scale = static_cast<float>(pixel_scale), .regularization = static_cast<float>(regularization)};
+  return {.pixel_scale = static_cast<float>(pixel_scale),
+          .regularization = static_cast<float>(regularization),
+          .distort = distort,
+          .seed = seed};
 }
 
 ExponentialDecay TrainOptions::schedule() const {
@@ -54,6 +67,7 @@ ExponentialDecay TrainOptions::schedule() const {
 
 void declare(OptionSet& set, EvalOptions& o) {
   set.add("data", o.data, "records to evaluate on: paths or patterns of TFRecord files");
+  declare_record_keys(set, o.image_key, o.label_key);
   set.add("checkpoint", o.checkpoint, "a checkpoint, or a train directory: its newest good one");
   set.add("raw-weights", o.raw_weights, "use the variables, not their moving averages");
   set.add("batch-size", o.batch_size, 1, "samples at a time");
@@ -61,6 +75,13 @@ void declare(OptionSet& set, EvalOptions& o) {
   set.add("cache", o.cache, {"auto", "memory", "none"}, "decode all records at start into memory, or as they are read");
   set.add("device", o.device, {"auto", "cpu", "cuda"}, "what each tower computes on");
   set.add("threads", o.threads, 0, "CPU threads per rank; 0: this rank's share of the cores");
+}
+
+RecordSchema schema_for(const Model& model, const std::string& image_key, const std::string& label_key) {
+  RecordSchema schema = model.schema;
+  if (!image_key.empty()) schema.image_key = image_key;
+  if (!label_key.empty()) schema.label_key = label_key;
+  return schema;
 }
 
 CacheMode cache_mode(const std::string& text) {

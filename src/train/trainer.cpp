@@ -76,11 +76,12 @@ ExitCode Trainer::run() {
 
 void Trainer::open_data() {
   const CacheMode cache = cache_mode(options_.cache);
+  const RecordSchema schema = schema_for(model_, options_.image_key, options_.label_key);
   nlohmann::json compared = option_values_;
   mpi_.together([&] {
-    if (options_.max_steps > 0) dataset_ = Dataset::open(options_.data, model_.schema, cache, mpi_.local_size());
+    if (options_.max_steps > 0) dataset_ = Dataset::open(options_.data, schema, cache, mpi_.local_size());
     if (!options_.eval_data.empty()) {
-      eval_dataset_ = Dataset::open(options_.eval_data, model_.schema, cache, mpi_.local_size());
+      eval_dataset_ = Dataset::open(options_.eval_data, schema, cache, mpi_.local_size());
     }
   });
   if (dataset_) {
@@ -265,7 +266,9 @@ void Trainer::start_checkpoint(const Position& position) {
 
 void Trainer::evaluate(std::int64_t step) {
   if (!evaluator_) {
-    evaluator_.emplace(model_, options_.model_settings(), std::min<std::int64_t>(options_.batch_size, 500), device_);
+    ModelSettings settings = options_.model_settings();
+    settings.distort = false;
+    evaluator_.emplace(model_, settings, std::min<std::int64_t>(options_.batch_size, 500), device_);
   }
   evaluator_->load_averages(tower_->parameters());
   const Precision precision = evaluator_->evaluate(*eval_dataset_, mpi_);

@@ -12,7 +12,9 @@ namespace carillon {
 /// What a user can set about a network.
 struct ModelSettings {
   float pixel_scale = 1.0f;     ///< multiplies the uint8 pixels
-  float regularization = 0.0f;  ///< L2 factor of the weight matrices
+  float regularization = 0.0f;  ///< L2 factor of the weight matrices that have one
+  bool distort = false;         ///< random distortion of the images, where the model has one: for training only
+  std::uint64_t seed = 0;       ///< of the distortion
 };
 
 struct Model {

@@ -11,10 +11,11 @@
 
 namespace carillon {
 
-struct TrainOptions {
+struct TrainOptions {                  // members in the order of --help
   std::vector<std::string> data;       ///< paths and globs of training records
   std::vector<std::string> eval_data;  ///< of records to evaluate on while training; none: no evaluation
   std::int64_t eval_every = 0;         ///< steps; 0: at the end only
+  std::string image_key, label_key;    ///< features of a record; empty: the model's
   std::string train_dir;
   std::string model;
   std::int64_t max_steps = 1000;
@@ -28,6 +29,7 @@ struct TrainOptions {
   double pixel_scale = 1.0;
   std::uint64_t seed = 1;
   bool shuffle = true;
+  bool distort = true;          ///< where the program has it
   std::string cache = "auto";   ///< auto | memory | none
   std::string device = "auto";  ///< auto | cpu | cuda
   std::int64_t threads = 0;     ///< per rank; 0: this rank's share of the cores
@@ -53,6 +55,7 @@ void check_combinations(const TrainOptions& options);
 
 struct EvalOptions {
   std::vector<std::string> data;
+  std::string image_key, label_key;
   std::string checkpoint;  ///< a file, or a train directory: its newest good one
   bool raw_weights = false;
   std::int64_t batch_size = 500;
@@ -63,6 +66,9 @@ struct EvalOptions {
 };
 
 void declare(OptionSet& set, EvalOptions& options);
+
+/// The records that `model` takes, under these feature names where they are not empty.
+RecordSchema schema_for(const Model& model, const std::string& image_key, const std::string& label_key);
 
 /// "auto" | "memory" | "none" as a CacheMode.
 CacheMode cache_mode(const std::string& text);

@@ -1,0 +1,30 @@
+// Program: what distinguishes mnist_train and mnist_eval from cifar10_train and cifar10_eval.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "carillon/comm/mpi.h"
+#include "carillon/train/options.h"
+
+namespace carillon {
+
+struct Program {
+  std::string data_set;             ///< "MNIST", for --help
+  std::vector<std::string> models;  ///< that can be trained on it, the default first
+  TrainOptions defaults;            ///< the reference's values
+  bool distorts = false;            ///< has --distort
+  /// --decay-steps when not given, from the batch size per tower and the number of towers.
+  std::int64_t (*decay_steps)(std::int64_t batch_size, int tower_count) = nullptr;
+};
+
+/// What mnist_train and mnist_eval are.
+const Program& mnist_program();
+
+/// Parses options and trains. Collective.
+ExitCode train(const Program& program, int argc, char** argv, const Mpi& mpi);
+
+/// Parses options, evaluates a checkpoint and prints one line of precision. Collective.
+ExitCode evaluate(const Program& program, int argc, char** argv, const Mpi& mpi);
+
+}  // namespace carillon

@@ -1,0 +1,59 @@
+// The programs there are, and how one trains.
+#include <algorithm>
+
+#include "carillon/train/app.h"
+#include "carillon/train/program.h"
+#include "carillon/train/trainer.h"
+
+namespace carillon {
+namespace {
+
+/// As the reference divides: 60000 records, whatever the record and tower counts are.
+std::int64_t mnist_decay_steps(std::int64_t batch_size, int /*tower_count*/) {
+  return std::max<std::int64_t>(1, 60000 / batch_size);
+}
+
+}  // namespace
+
+const Program& mnist_program() {
+  static const Program program{.data_set = "MNIST",
+                               .models = {"mnist"},
+                               .defaults = {.data = {"data/mnist/train-*"},
+                                            .eval_data = {},
+                                            .train_dir = "runs/mnist",
+                                            .max_steps = 1000,
+                                            .batch_size = 100,
+                                            .learning_rate = 0.001,
+                                            .learning_rate_decay = 0.99,
+                                            .staircase = false,
+                                            .regularization = 0.0001,
+                                            .moving_average_decay = 0.99,
+                                            .summary_every = 10},
+                               .distorts = false,
+                               .decay_steps = mnist_decay_steps};
+  return program;
+}
+
+ExitCode train(const Program& program, int argc, char** argv, const Mpi& mpi) {
+  TrainOptions options = program.defaults;
+  options.model = program.models.front();
+  OptionSet set(
+      fmt::format("Trains a {} classifier, one tower per rank: mpirun -np N PROGRAM --data FILES --train-dir DIR",
+                  program.data_set));
+  declare(set, options);
+  if (program.models.size() > 1) set.add("model", options.model, program.models, "network to train");
+  if (program.distorts) set.add("distort", options.distort, "distort the training images at random");
+  if (!parse_options(set, argc, argv, mpi)) return ExitCode::done;
+  mpi.together([&] { check_combinations(options); });
+  if (options.decay_steps == 0) options.decay_steps = program.decay_steps(options.batch_size, mpi.size());
+
+  const CpuShare cpu = take_cpu_share(mpi, static_cast<int>(options.threads));
+  std::unique_ptr<Device> device;
+  mpi.together([&] { device = open_device(options.device, mpi.local_rank(), cpu.thread_count); });
+  const std::unique_ptr<Communicator> communicator = make_communicator(mpi, *device);
+  nlohmann::json values = set.values();
+  values["towers"] = mpi.size();
+  return Trainer(options, values, mpi, *device, *communicator, cpu).run();
+}
+
+}  // namespace carillon
