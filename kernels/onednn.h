@@ -1,24 +1,80 @@
-// oneDNN's matrix product behind one call for its versions 2 and 3, whose construction of primitives differs.
+// oneDNN's matrix product and convolutions behind one form for its versions 2 and 3, which construct primitives
+// differently.
 #pragma once
 
 #include <dnnl.hpp>
 
 namespace carillon {
 
-/// c = a b (+ bias), then ReLU if asked. `bias` may be empty.
-inline dnnl::matmul onednn_matmul(const dnnl::engine& engine, const dnnl::memory::desc& a, const dnnl::memory::desc& b,
-                                  const dnnl::memory::desc& bias, const dnnl::memory::desc& c, bool relu) {
+/// ReLU after the primitive if asked.
+inline dnnl::primitive_attr onednn_epilogue(bool relu) {
   dnnl::primitive_attr attributes;
   dnnl::post_ops epilogue;
 #if DNNL_VERSION_MAJOR >= 3
   if (relu) epilogue.append_eltwise(dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
-  attributes.set_post_ops(epilogue);
-  return dnnl::matmul({engine, a, b, bias, c, attributes});
 #else
   if (relu) epilogue.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+#endif
   attributes.set_post_ops(epilogue);
-  return dnnl::matmul({{a, b, bias, c}, attributes, engine});
+  return attributes;
+}
+
+/// c = a b (+ bias), then ReLU if asked. `bias` may be empty.
+inline dnnl::matmul onednn_matmul(const dnnl::engine& engine, const dnnl::memory::desc& a, const dnnl::memory::desc& b,
+                                  const dnnl::memory::desc& bias, const dnnl::memory::desc& c, bool relu) {
+#if DNNL_VERSION_MAJOR >= 3
+  return dnnl::matmul({engine, a, b, bias, c, onednn_epilogue(relu)});
+#else
+  return dnnl::matmul({{a, b, bias, c}, onednn_epilogue(relu), engine});
 #endif
 }
+
+/// A convolution dst = src * weights + bias by its tensors; a format `any` lets the primitive choose.
+struct OnednnConvolution {
+  dnnl::memory::desc src, weights, bias, dst;
+  dnnl::memory::dims strides, padding_before, padding_after;
+
+  static constexpr auto direct = dnnl::algorithm::convolution_direct;
+  using Forward = dnnl::convolution_forward::primitive_desc;
+  using BackwardWeights = dnnl::convolution_backward_weights::primitive_desc;
+  using BackwardData = dnnl::convolution_backward_data::primitive_desc;
+
+#if DNNL_VERSION_MAJOR >= 3
+  Forward forward(const dnnl::engine& engine, bool relu) const {
+    return {engine,
+            dnnl::prop_kind::forward_training,
+            direct,
+            src,
+            weights,
+            bias,
+            dst,
+            strides,
+            padding_before,
+            padding_after,
+            onednn_epilogue(relu)};
+  }
+  /// Without the bias: oneDNN's sum for it costs as much again as these weights of a narrow input.
+  BackwardWeights backward_weights(const dnnl::engine& engine, const Forward& hint) const {
+    return {engine, direct, src, weights, dst, strides, padding_before, padding_after, hint};
+  }
+  BackwardData backward_data(const dnnl::engine& engine, const Forward& hint) const {
+    return {engine, direct, src, weights, dst, strides, padding_before, padding_after, hint};
+  }
+#else
+  Forward forward(const dnnl::engine& engine, bool relu) const {
+    return {
+        {dnnl::prop_kind::forward_training, direct, src, weights, bias, dst, strides, padding_before, padding_after},
+        onednn_epilogue(relu),
+        engine};
+  }
+  /// Without the bias: oneDNN's sum for it costs as much again as the weights of a narrow input.
+  BackwardWeights backward_weights(const dnnl::engine& engine, const Forward& hint) const {
+    return {{direct, src, weights, dst, strides, padding_before, padding_after}, engine, hint};
+  }
+  BackwardData backward_data(const dnnl::engine& engine, const Forward& hint) const {
+    return {{direct, src, weights, dst, strides, padding_before, padding_after}, engine, hint};
+  }
+#endif
+};
 
 }  // namespace carillon

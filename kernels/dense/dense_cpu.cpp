@@ -7,7 +7,7 @@
 #include <unordered_map>
 
 #include "carillon/core/cpu_device.h"
-#include "carillon/core/parallel.h"
+#include "kernels/bias_relu_backward/bias_relu_backward.h"
 #include "kernels/dense/dense.h"
 #include "kernels/onednn.h"
 
@@ -50,66 +50,36 @@ class MatrixProduct {
   std::unordered_map<int, memory> arguments_;
 };
 
-/// dz = dy * [y > 0], in place, for `rows` rows of `columns`.
-CARILLON_SIMD void mask_where_not_positive(const float* y, float* dy, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) dy[i] = y[i] > 0.0f ? dy[i] : 0.0f;
-}
-
-/// db[j] = sum over rows of dz[row, j] for columns [begin, end).
-CARILLON_SIMD void sum_rows(const float* dz, std::size_t rows, std::size_t columns, std::size_t begin, std::size_t end,
-                            float* db) {
-  for (std::size_t j = begin; j < end; ++j) db[j] = 0.0f;
-  for (std::size_t row = 0; row < rows; ++row) {
-    const float* values = dz + row * columns;
-    for (std::size_t j = begin; j < end; ++j) db[j] += values[j];
-  }
-}
-
 class DenseCpu final : public Op {
  public:
-  DenseCpu(bool relu, CpuDevice& device, const OpTensors& tensors)
-      : relu_(relu),
-        y_(tensors.outputs.at(0)),
-        x_(tensors.inputs.at(0)),
-        weights_(tensors.parameters.at(0)),
-        biases_(tensors.parameters.at(1)) {
-    const std::int64_t batch = x_.shape[0], in = weights_.shape[0], out = weights_.shape[1];
-    forward_.emplace(device, MatrixView{&x_, batch, in}, MatrixView{&weights_, in, out}, MatrixView{&y_, batch, out},
-                     &biases_, relu_);
+  DenseCpu(bool relu, CpuDevice& device, const OpTensors& tensors) {
+    const Tensor &x = tensors.inputs.at(0), &y = tensors.outputs.at(0);
+    const Tensor &weights = tensors.parameters.at(0), &biases = tensors.parameters.at(1);
+    const std::int64_t batch = x.shape[0], in = weights.shape[0], out = weights.shape[1];
+    forward_.emplace(device, MatrixView{&x, batch, in}, MatrixView{&weights, in, out}, MatrixView{&y, batch, out},
+                     &biases, relu);
     if (tensors.parameter_gradients.empty()) return;
-    dy_ = tensors.output_gradients.at(0);
-    dx_ = tensors.input_gradients.at(0);
-    dweights_ = tensors.parameter_gradients.at(0);
-    dbiases_ = tensors.parameter_gradients.at(1);
-    weights_backward_.emplace(device, MatrixView{&x_, in, batch, true}, MatrixView{&dy_, batch, out},
-                              MatrixView{&dweights_, in, out});
-    if (dx_) {
-      data_backward_.emplace(device, MatrixView{&dy_, batch, out}, MatrixView{&weights_, out, in, true},
-                             MatrixView{&dx_, batch, in});
+    const Tensor &dx = tensors.input_gradients.at(0), &dy = tensors.output_gradients.at(0);
+    bias_relu_.emplace(relu ? y : Tensor{}, dy, tensors.parameter_gradients.at(1));
+    weights_backward_.emplace(device, MatrixView{&x, in, batch, true}, MatrixView{&dy, batch, out},
+                              MatrixView{&tensors.parameter_gradients.at(0), in, out});
+    if (dx) {
+      data_backward_.emplace(device, MatrixView{&dy, batch, out}, MatrixView{&weights, out, in, true},
+                             MatrixView{&dx, batch, in});
     }
   }
 
   void forward(Stream& /*stream*/) override { forward_->run(); }
 
   void backward(Stream& /*stream*/) override {
-    const std::size_t rows = static_cast<std::size_t>(y_.shape[0]), columns = static_cast<std::size_t>(y_.shape[1]);
-    float* dy = dy_.floats().data();
-    if (relu_) {
-      parallel_ranges(rows * columns, 16384, [&](std::size_t begin, std::size_t end) {
-        mask_where_not_positive(y_.floats().data() + begin, dy + begin, end - begin);
-      });
-    }
-    float* db = dbiases_.floats().data();
-    parallel_ranges(columns, 256,
-                    [&](std::size_t begin, std::size_t end) { sum_rows(dy, rows, columns, begin, end, db); });
+    bias_relu_->run();
     weights_backward_->run();
     if (data_backward_) data_backward_->run();
   }
 
  private:
-  bool relu_;
-  Tensor y_, x_, weights_, biases_, dy_, dx_, dweights_, dbiases_;
   std::optional<MatrixProduct> forward_, weights_backward_, data_backward_;
+  std::optional<BiasReluBackward> bias_relu_;
 };
 
 }  // namespace

@@ -19,11 +19,8 @@ class ScaleInputCpu final : public Op {
     const std::size_t batch = step_.batch.images.size();
     float* out = output_.floats().data();
     constexpr std::size_t floats_worth_a_thread = 16384;
-    parallel_ranges(batch * row, floats_worth_a_thread, [&](std::size_t begin, std::size_t end) {
-      // A thread takes the images that start in its range.
-      for (std::size_t b = (begin + row - 1) / row; b * row < end; ++b) {
-        scale_row(step_.batch.images[b], row, scale_, out + b * row);
-      }
+    parallel_items(batch, row, floats_worth_a_thread, [&](std::size_t first, std::size_t last) {
+      for (std::size_t b = first; b < last; ++b) scale_row(step_.batch.images[b], row, scale_, out + b * row);
     });
   }
 

@@ -17,7 +17,9 @@
 #include "carillon/core/error.h"
 #include "carillon/core/program.h"
 #include "carillon/graph/graph.h"
+#include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
+#include "kernels/max_pool/max_pool.h"
 
 namespace carillon {
 namespace {
@@ -39,7 +41,16 @@ Value input(Graph& graph, std::int64_t height, std::int64_t width, std::int64_t 
 }
 
 std::vector<Case> cases() {
+  const Conv2dParams convolution{.filters = 64, .kernel = 5, .relu = true};
   return {
+      {"conv1", [=](Graph& g) { conv2d(g, "conv1", input(g, 24, 24, 3), convolution); }, false},
+      {"conv1 (relu in pool1)", [](Graph& g) { conv2d(g, "conv1", input(g, 24, 24, 3), {.filters = 64, .kernel = 5}); },
+       false},
+      {"pool1", [](Graph& g) { max_pool(g, "pool1", input(g, 24, 24, 64), {.window = 3, .stride = 2}); }},
+      {"pool1 with relu",
+       [](Graph& g) { max_pool(g, "pool1", input(g, 24, 24, 64), {.window = 3, .stride = 2, .relu = true}); }},
+      {"conv2", [=](Graph& g) { conv2d(g, "conv2", input(g, 12, 12, 64), convolution); }},
+      {"pool2", [](Graph& g) { max_pool(g, "pool2", input(g, 12, 12, 64), {.window = 3, .stride = 2}); }},
       {"local3", [](Graph& g) { dense(g, "local3", input(g, 6, 6, 64), {.units = 384, .relu = true}); }},
       {"local4", [](Graph& g) { dense(g, "local4", input(g, 1, 1, 384), {.units = 192, .relu = true}); }},
       {"softmax_linear", [](Graph& g) { dense(g, "softmax_linear", input(g, 1, 1, 192), {.units = 10}); }},

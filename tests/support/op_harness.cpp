@@ -78,9 +78,8 @@ Value OpHarness::input(const std::string& name, const Shape& shape) {
 void OpHarness::finish(Value output) {
   output_ = output;
   const std::size_t count = static_cast<std::size_t>(graph_.shape(output).element_count());
-  std::vector<float> weights = count == 1 ? std::vector<float>{1.0f} : random_values(count, 77);
-  objective_ = graph_.add_op("objective", std::make_shared<WeightedSum>(std::move(weights), objective_value_), {output},
-                             {}, Shape{});
+  objective_ = graph_.add_op("objective", std::make_shared<WeightedSum>(output_gradient(count), objective_value_),
+                             {output}, {}, Shape{});
   const ParameterLayout layout(graph_.parameters());
   parameters_.emplace(graph_.parameters(), device_,
                       device_.allocate((layout.total() + step_sum_count) * sizeof(float)));
@@ -119,6 +118,10 @@ std::span<const float> OpHarness::forward() {
 
 void OpHarness::backward() {
   executable_->backward(device_.stream(), [](int) {});
+}
+
+std::vector<float> OpHarness::output_gradient(std::size_t count) {
+  return count == 1 ? std::vector<float>{1.0f} : random_values(count, 77);
 }
 
 double OpHarness::objective() {

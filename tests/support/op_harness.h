@@ -35,6 +35,8 @@ class OpHarness {
 
   std::span<const float> forward();
   void backward();
+  /// The gradient that `backward` starts from, for an output of `count` elements: the objective's c.
+  static std::vector<float> output_gradient(std::size_t count);
 
   /// Central differences with `step` on up to `samples` elements of every variable.
   void expect_gradients_match_differences(double step, double relative_tolerance, std::size_t samples = 60);

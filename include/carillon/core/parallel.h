@@ -37,4 +37,14 @@ void parallel_ranges(std::size_t count, std::size_t grain, const Body& body) {
   }
 }
 
+/// As parallel_ranges over `count` items (rows, images) of `item_size` elements each, of which a thread takes whole
+/// ones: calls body(first, last) with item indices. `grain` counts elements.
+template <typename Body>
+void parallel_items(std::size_t count, std::size_t item_size, std::size_t grain, const Body& body) {
+  parallel_ranges(count * item_size, grain, [&](std::size_t begin, std::size_t end) {
+    const std::size_t first = (begin + item_size - 1) / item_size, last = (end + item_size - 1) / item_size;
+    if (first < last) body(first, last);  // those that start in the range
+  });
+}
+
 }  // namespace carillon

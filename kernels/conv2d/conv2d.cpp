@@ -1,0 +1,36 @@
+#include "kernels/conv2d/conv2d.h"
+
+#include "kernels/backend.h"
+
+namespace carillon {
+namespace {
+
+class Conv2dDefinition final : public OpDefinition {
+ public:
+  explicit Conv2dDefinition(const Conv2dGeometry& geometry) : geometry_(geometry) {}
+  std::string_view type() const override { return "conv2d"; }
+  BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = geometry_.relu}; }
+  std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
+    return on_device(*this, context, [&] { return make_conv2d_cpu(geometry_, context, tensors); });
+  }
+
+ private:
+  Conv2dGeometry geometry_;
+};
+
+}  // namespace
+
+Value conv2d(Graph& graph, const std::string& name, Value x, const Conv2dParams& params) {
+  const Shape input = graph.shape(x);
+  if (input.rank() != 4) fail(ExitCode::failed, "conv2d {}: input {} is not [n, h, w, c]", name, input.text());
+  const Conv2dGeometry geometry{.vertical = slide(input[1], params.kernel, params.stride, params.padding),
+                                .horizontal = slide(input[2], params.kernel, params.stride, params.padding),
+                                .relu = params.relu};
+  const int weights = graph.add_parameter(
+      {name + "/weights", {params.kernel, params.kernel, input[3], params.filters}, params.weights, params.l2_factor});
+  const int biases = graph.add_parameter({name + "/biases", {params.filters}, params.biases, 0.0f});
+  return graph.add_op(name, std::make_shared<Conv2dDefinition>(geometry), {x}, {weights, biases},
+                      {input[0], geometry.vertical.output, geometry.horizontal.output, params.filters});
+}
+
+}  // namespace carillon

@@ -1,0 +1,34 @@
+#include "kernels/max_pool/max_pool.h"
+
+#include "kernels/backend.h"
+
+namespace carillon {
+namespace {
+
+class MaxPoolDefinition final : public OpDefinition {
+ public:
+  explicit MaxPoolDefinition(const MaxPoolGeometry& geometry) : geometry_(geometry) {}
+  std::string_view type() const override { return "max_pool"; }
+  BackwardNeeds backward_needs() const override { return {.inputs = false, .outputs = geometry_.relu}; }
+  std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
+    return on_device(*this, context, [&] { return make_max_pool_cpu(geometry_, context, tensors); });
+  }
+
+ private:
+  MaxPoolGeometry geometry_;
+};
+
+}  // namespace
+
+Value max_pool(Graph& graph, const std::string& name, Value x, const MaxPoolParams& params) {
+  const Shape input = graph.shape(x);
+  if (input.rank() != 4) fail(ExitCode::failed, "max_pool {}: input {} is not [n, h, w, c]", name, input.text());
+  if (params.window > 16) fail(ExitCode::failed, "max_pool {}: window {} is larger than 16", name, params.window);
+  const MaxPoolGeometry geometry{.vertical = slide(input[1], params.window, params.stride, params.padding),
+                                 .horizontal = slide(input[2], params.window, params.stride, params.padding),
+                                 .relu = params.relu};
+  return graph.add_op(name, std::make_shared<MaxPoolDefinition>(geometry), {x}, {},
+                      {input[0], geometry.vertical.output, geometry.horizontal.output, input[3]});
+}
+
+}  // namespace carillon

@@ -1,0 +1,40 @@
+// max_pool: the largest value of each window, channel by channel.
+//
+//   m[n,p,q,c] = max over i,j of x[n, p*s + i - before, q*s + j - before, c], padding left out
+//   y = relu ? max(m, 0) : m
+//   k[n,p,q,c] = the (i, j) of that maximum, the first in row-major order among equals
+//   dx[n,h,w,c] = sum over the windows (p,q) whose k is (h,w) of dy[n,p,q,c], with relu only where y > 0
+//
+// x: [batch, height, width, channels], y: [batch, output height, output width, channels]; padding as in
+// kernels/window.h. A NaN in a window makes its y NaN.
+//
+// `relu` is for a layer that pools right after a ReLU: both orders give the same values and gradients, and here the
+// ReLU has a quarter of the elements (stride 2), and backward needs no activations of the layer before.
+#pragma once
+
+#include "carillon/graph/graph.h"
+#include "kernels/window.h"
+
+namespace carillon {
+
+struct MaxPoolParams {
+  std::int64_t window = 0;  ///< height and width, at most 16
+  std::int64_t stride = 1;
+  Padding padding = Padding::same;
+  bool relu = false;
+};
+
+/// Errors: failed (an x that is not [batch, height, width, channels], a window that is too large).
+Value max_pool(Graph& graph, const std::string& name, Value x, const MaxPoolParams& params);
+
+/// The pooling between tensors whose shapes are known.
+struct MaxPoolGeometry {
+  SlidingWindow vertical, horizontal;
+  bool relu = false;
+};
+
+/// Tensors: inputs {x}, outputs {y}, no parameters.
+std::unique_ptr<Op> make_max_pool_cpu(const MaxPoolGeometry& geometry, const OpContext& context,
+                                      const OpTensors& tensors);
+
+}  // namespace carillon

@@ -1,0 +1,160 @@
+// The CPU form of max_pool: forward keeps where each maximum was, one byte an output; backward gathers from it, so that
+// every input gradient is written once and threads never meet.
+#include <algorithm>
+#include <vector>
+
+#include "carillon/core/parallel.h"
+#include "kernels/max_pool/max_pool.h"
+
+namespace carillon {
+namespace {
+
+/// Indices [first, last) along one axis.
+struct Interval {
+  std::int64_t first, last;
+};
+
+/// The offsets in window number `output` that lie in the input.
+Interval offsets_inside(const SlidingWindow& axis, std::int64_t output) {
+  const std::int64_t start = output * axis.stride - axis.before;
+  return {std::max<std::int64_t>(0, -start), std::min(axis.window, axis.input - start)};
+}
+
+/// The windows that contain `position` of the input.
+Interval windows_over(const SlidingWindow& axis, std::int64_t position) {
+  const std::int64_t padded = position + axis.before;
+  const std::int64_t first = padded < axis.window ? 0 : (padded - axis.window) / axis.stride + 1;
+  return {first, std::min(axis.output, padded / axis.stride + 1)};
+}
+
+/// Takes a pixel's channels where they are larger than the window's maxima so far; the first pixel sets them.
+inline void take_larger(const float* __restrict x, std::uint8_t position, std::int64_t channels, bool first,
+                        float* __restrict y, std::uint8_t* __restrict where) {
+  if (first) {
+    for (std::int64_t c = 0; c < channels; ++c) y[c] = x[c];
+    for (std::int64_t c = 0; c < channels; ++c) where[c] = position;
+  } else {
+    for (std::int64_t c = 0; c < channels; ++c) {
+      const bool better = (x[c] > y[c]) | (x[c] != x[c]);  // NaN wins and stays
+      y[c] = better ? x[c] : y[c];
+      where[c] = better ? position : where[c];
+    }
+  }
+}
+
+/// x: [height, width, channels] of one image; y, where: [output height, output width, channels].
+CARILLON_SIMD void pool_image(const MaxPoolGeometry& g, std::int64_t channels, const float* __restrict x,
+                              float* __restrict y, std::uint8_t* __restrict where) {
+  for (std::int64_t p = 0; p < g.vertical.output; ++p) {
+    const std::int64_t top = p * g.vertical.stride - g.vertical.before;
+    const Interval rows = offsets_inside(g.vertical, p);
+    for (std::int64_t q = 0; q < g.horizontal.output; ++q, y += channels, where += channels) {
+      const std::int64_t left = q * g.horizontal.stride - g.horizontal.before;
+      const Interval columns = offsets_inside(g.horizontal, q);
+      bool first = true;
+      for (std::int64_t i = rows.first; i < rows.last; ++i) {
+        for (std::int64_t j = columns.first; j < columns.last; ++j, first = false) {
+          const std::int64_t pixel = (top + i) * g.horizontal.input + left + j;
+          take_larger(x + pixel * channels, static_cast<std::uint8_t>(i * g.horizontal.window + j), channels, first, y,
+                      where);
+        }
+      }
+    }
+  }
+}
+
+/// Adds a window's gradients to a pixel's where its maximum was at `position`; the first window sets them.
+inline void gather(const float* __restrict dy, const std::uint8_t* __restrict where, std::uint8_t position,
+                   std::int64_t channels, bool first, float* __restrict dx) {
+  if (first) {
+    for (std::int64_t c = 0; c < channels; ++c) dx[c] = where[c] == position ? dy[c] : 0.0f;
+  } else {
+    for (std::int64_t c = 0; c < channels; ++c) dx[c] += where[c] == position ? dy[c] : 0.0f;
+  }
+}
+
+/// Shapes as in pool_image.
+CARILLON_SIMD void unpool_image(const MaxPoolGeometry& g, std::int64_t channels, const float* __restrict dy,
+                                const std::uint8_t* __restrict where, float* __restrict dx) {
+  for (std::int64_t h = 0; h < g.vertical.input; ++h) {
+    const Interval ps = windows_over(g.vertical, h);
+    for (std::int64_t w = 0; w < g.horizontal.input; ++w, dx += channels) {
+      const Interval qs = windows_over(g.horizontal, w);
+      bool first = true;
+      for (std::int64_t p = ps.first; p < ps.last; ++p) {
+        const std::int64_t i = h + g.vertical.before - p * g.vertical.stride;
+        for (std::int64_t q = qs.first; q < qs.last; ++q, first = false) {
+          const std::int64_t j = w + g.horizontal.before - q * g.horizontal.stride;
+          const std::int64_t output = (p * g.horizontal.output + q) * channels;
+          gather(dy + output, where + output, static_cast<std::uint8_t>(i * g.horizontal.window + j), channels, first,
+                 dx);
+        }
+      }
+      if (first) std::fill_n(dx, channels, 0.0f);  // between windows, or beyond the last
+    }
+  }
+}
+
+CARILLON_SIMD void relu_values(float* y, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) y[i] = y[i] < 0.0f ? 0.0f : y[i];  // NaN stays
+}
+
+CARILLON_SIMD void mask_gradients(const float* __restrict y, std::int64_t count, float* __restrict dy) {
+  for (std::int64_t i = 0; i < count; ++i) dy[i] = y[i] > 0.0f ? dy[i] : 0.0f;
+}
+
+class MaxPoolCpu final : public Op {
+ public:
+  MaxPoolCpu(const MaxPoolGeometry& geometry, const OpTensors& tensors)
+      : geometry_(geometry),
+        x_(tensors.inputs.at(0)),
+        y_(tensors.outputs.at(0)),
+        where_(static_cast<std::size_t>(y_.shape.element_count())) {
+    if (tensors.input_gradients.empty()) return;
+    dx_ = tensors.input_gradients.at(0);
+    dy_ = tensors.output_gradients.at(0);
+  }
+
+  void forward(Stream& /*stream*/) override {
+    for_each_image([&](std::int64_t n) {
+      float* const y = y_.floats().data() + n * y_size();
+      pool_image(geometry_, channels(), x_.floats().data() + n * x_size(), y, where_.data() + n * y_size());
+      if (geometry_.relu) relu_values(y, y_size());
+    });
+  }
+
+  void backward(Stream& /*stream*/) override {
+    if (!dx_) return;
+    for_each_image([&](std::int64_t n) {
+      float* const dy = dy_.floats().data() + n * y_size();
+      if (geometry_.relu) mask_gradients(y_.floats().data() + n * y_size(), y_size(), dy);
+      unpool_image(geometry_, channels(), dy, where_.data() + n * y_size(), dx_.floats().data() + n * x_size());
+    });
+  }
+
+ private:
+  std::int64_t channels() const { return x_.shape[3]; }
+  std::int64_t x_size() const { return x_.shape.elements_per_sample(); }
+  std::int64_t y_size() const { return y_.shape.elements_per_sample(); }
+
+  template <typename Body>
+  void for_each_image(const Body& body) const {
+    const std::size_t batch = static_cast<std::size_t>(x_.shape[0]);
+    parallel_items(batch, static_cast<std::size_t>(x_size()), 16384, [&](std::size_t first, std::size_t last) {
+      for (std::size_t n = first; n < last; ++n) body(static_cast<std::int64_t>(n));
+    });
+  }
+
+  MaxPoolGeometry geometry_;
+  Tensor x_, y_, dx_, dy_;
+  std::vector<std::uint8_t> where_;  ///< [y]: i * window + j of the maximum
+};
+
+}  // namespace
+
+std::unique_ptr<Op> make_max_pool_cpu(const MaxPoolGeometry& geometry, const OpContext& /*context*/,
+                                      const OpTensors& tensors) {
+  return std::make_unique<MaxPoolCpu>(geometry, tensors);
+}
+
+}  // namespace carillon

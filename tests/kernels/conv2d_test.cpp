@@ -1,0 +1,242 @@
+#include "kernels/conv2d/conv2d.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <ostream>
+
+#include "support/op_harness.h"
+
+namespace carillon::testing {
+namespace {
+
+struct Case {
+  std::int64_t batch, height, width, in;
+  Conv2dParams params;
+  int threads = 1;
+};
+
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << Shape{c.batch, c.height, c.width, c.in}.text() << " filters " << c.params.filters << " kernel "
+       << c.params.kernel << " stride " << c.params.stride << (c.params.padding == Padding::same ? " same" : " valid")
+       << (c.params.relu ? " relu" : "") << " threads " << c.threads;
+}
+
+struct Gradients {
+  std::vector<double> x, weights, biases;
+};
+
+/// The header's formulas as loops in double precision.
+struct NaiveConv2d {
+  Shape x_shape, y_shape;
+  SlidingWindow vertical, horizontal;
+
+  NaiveConv2d(const Case& c)
+      : x_shape{c.batch, c.height, c.width, c.in},
+        vertical(slide(c.height, c.params.kernel, c.params.stride, c.params.padding)),
+        horizontal(slide(c.width, c.params.kernel, c.params.stride, c.params.padding)) {
+    y_shape = {c.batch, vertical.output, horizontal.output, c.params.filters};
+  }
+
+  /// Calls visit(y index, x index, weight index) for every product.
+  template <typename Visit>
+  void for_each_product(const Visit& visit) const {
+    const std::int64_t in = x_shape[3], filters = y_shape[3];
+    const auto inside = [](std::int64_t at, const SlidingWindow& axis) { return at >= 0 && at < axis.input; };
+    for (std::int64_t pixel = 0; pixel < y_shape[0] * y_shape[1] * y_shape[2]; ++pixel) {
+      const std::int64_t n = pixel / (y_shape[1] * y_shape[2]), p = pixel / y_shape[2] % y_shape[1];
+      const std::int64_t q = pixel % y_shape[2];
+      for (std::int64_t i = 0; i < vertical.window; ++i) {
+        for (std::int64_t j = 0; j < horizontal.window; ++j) {
+          const std::int64_t h = p * vertical.stride + i - vertical.before;
+          const std::int64_t w = q * horizontal.stride + j - horizontal.before;
+          if (!inside(h, vertical) || !inside(w, horizontal)) continue;
+          const std::int64_t x = ((n * x_shape[1] + h) * x_shape[2] + w) * in;
+          for (std::int64_t c = 0; c < in; ++c) {
+            const std::int64_t weight = ((i * horizontal.window + j) * in + c) * filters;
+            for (std::int64_t o = 0; o < filters; ++o) visit(pixel * filters + o, x + c, weight + o);
+          }
+        }
+      }
+    }
+  }
+
+  std::vector<double> forward(std::span<const float> x, std::span<const float> weights,
+                              std::span<const float> biases) const {
+    std::vector<double> y(y_shape.element_count());
+    for (std::size_t i = 0; i < y.size(); ++i) y[i] = biases[i % biases.size()];
+    for_each_product([&](auto yi, auto xi, auto wi) { y[yi] += static_cast<double>(x[xi]) * weights[wi]; });
+    return y;
+  }
+
+  Gradients backward(std::span<const float> x, std::span<const float> weights, std::span<const double> dz) const {
+    Gradients g{std::vector<double>(x.size()), std::vector<double>(weights.size()),
+                std::vector<double>(static_cast<std::size_t>(y_shape[3]))};
+    for (std::size_t i = 0; i < dz.size(); ++i) g.biases[i % g.biases.size()] += dz[i];
+    for_each_product([&](auto yi, auto xi, auto wi) {
+      g.x[xi] += dz[yi] * weights[wi];
+      g.weights[wi] += dz[yi] * x[xi];
+    });
+    return g;
+  }
+};
+
+void expect_near(std::span<const float> found, std::span<const double> expected, const std::string& what) {
+  ASSERT_EQ(found.size(), expected.size()) << what;
+  double scale = 1.0;
+  for (const double value : expected) scale = std::max(scale, std::abs(value));
+  for (std::size_t i = 0; i < found.size(); ++i)
+    ASSERT_NEAR(found[i], expected[i], 1e-5 * scale) << what << " element " << i;
+}
+
+class Conv2d : public ::testing::TestWithParam<Case> {
+ protected:
+  Conv2d() : naive_(GetParam()), harness_(GetParam().batch, GetParam().threads) {
+    const Value x = harness_.input("x", naive_.x_shape);
+    const Value y = conv2d(harness_.graph(), "conv", x, GetParam().params);
+    EXPECT_EQ(harness_.graph().shape(y), naive_.y_shape);
+    harness_.finish(y);
+  }
+  NaiveConv2d naive_;
+  OpHarness harness_;
+};
+
+TEST_P(Conv2d, ForwardAndGradientsEqualTheDefinition) {
+  const auto x = harness_.values("x"), weights = harness_.values("conv/weights"),
+             biases = harness_.values("conv/biases");
+  const auto y = harness_.forward();
+  std::vector<double> expected = naive_.forward(x, weights, biases);
+  std::vector<double> dz(y.size());
+  const std::vector<float> dy = OpHarness::output_gradient(y.size());
+  for (std::size_t i = 0; i < dz.size(); ++i) {
+    const bool passes = !GetParam().params.relu || y[i] > 0.0f;
+    if (GetParam().params.relu) expected[i] = std::max(expected[i], 0.0);
+    dz[i] = passes ? dy[i] : 0.0;
+  }
+  expect_near(y, expected, "y");
+  harness_.backward();
+  const Gradients gradients = naive_.backward(x, weights, dz);
+  expect_near(harness_.gradient("x"), gradients.x, "dx");
+  expect_near(harness_.gradient("conv/weights"), gradients.weights, "dW");
+  expect_near(harness_.gradient("conv/biases"), gradients.biases, "db");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Sizes, Conv2d,
+    ::testing::Values(Case{1, 1, 1, 1, {.filters = 1, .kernel = 1}}, Case{1, 1, 1, 2, {.filters = 3, .kernel = 5}},
+                      Case{2, 3, 4, 3, {.filters = 7, .kernel = 5, .relu = true}, 2},
+                      Case{3, 7, 5, 17, {.filters = 16, .kernel = 3, .relu = true}, 2},
+                      Case{2, 6, 7, 5, {.filters = 33, .kernel = 4}},  // even: the larger half after
+                      Case{2, 9, 8, 3, {.filters = 8, .kernel = 3, .stride = 2, .relu = true}, 2},
+                      Case{5, 28, 28, 1, {.filters = 6, .kernel = 5, .padding = Padding::valid, .relu = true}, 2},
+                      Case{2, 5, 5, 16, {.filters = 20, .kernel = 5, .padding = Padding::valid}},
+                      Case{3, 24, 24, 3, {.filters = 64, .kernel = 5, .relu = true}, 2},
+                      Case{2, 12, 12, 64, {.filters = 64, .kernel = 5, .relu = true}, 1},
+                      Case{2, 12, 12, 64, {.filters = 64, .kernel = 5}, 2}));
+
+class Conv2dDifferences : public ::testing::TestWithParam<Case> {};
+
+TEST_P(Conv2dDifferences, MatchTheGradients) {
+  const Case& c = GetParam();
+  OpHarness harness(c.batch, c.threads);
+  harness.finish(conv2d(harness.graph(), "conv", harness.input("x", {c.batch, c.height, c.width, c.in}), c.params));
+  if (c.params.relu) {  // keep clear of the kink: half of the filters surely on, the others surely off
+    std::vector<float> biases(static_cast<std::size_t>(c.params.filters));
+    for (std::size_t i = 0; i < biases.size(); ++i) biases[i] = i % 2 == 0 ? 50.0f : -50.0f;
+    harness.set("conv/biases", biases);
+  }
+  harness.expect_gradients_match_differences(1e-2, 1e-2);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Sizes, Conv2dDifferences,
+    ::testing::Values(Case{2, 5, 6, 3, {.filters = 4, .kernel = 5}, 2},
+                      Case{2, 5, 6, 3, {.filters = 4, .kernel = 3, .relu = true}},
+                      Case{1, 7, 7, 2, {.filters = 5, .kernel = 5, .padding = Padding::valid, .relu = true}, 2}));
+
+TEST(Conv2d, ReluPassesNoGradientWhereItsOutputIsZero) {
+  OpHarness harness(1);
+  const Value x = harness.input("x", {1, 1, 1, 1});
+  harness.finish(conv2d(harness.graph(), "conv", x, {.filters = 1, .kernel = 1, .relu = true}));
+  harness.set("x", std::vector{2.0f});
+  harness.set("conv/weights", std::vector{3.0f});
+  harness.set("conv/biases", std::vector{-6.0f});  // z = 0 exactly
+  EXPECT_EQ(harness.forward()[0], 0.0f);
+  harness.backward();
+  EXPECT_EQ(harness.gradient("conv/weights")[0], 0.0f);
+  EXPECT_EQ(harness.gradient("conv/biases")[0], 0.0f);
+  EXPECT_EQ(harness.gradient("x")[0], 0.0f);
+}
+
+/// Images of one pixel value each, as a first layer's input: no gradient is wanted.
+class ConstantImages final : public OpDefinition {
+ public:
+  std::string_view type() const override { return "constant_images"; }
+  BackwardNeeds backward_needs() const override { return {}; }
+  std::unique_ptr<Op> instantiate(const OpContext&, const OpTensors& tensors) const override {
+    struct Fill final : Op {
+      explicit Fill(const Tensor& given) : x(given) {}
+      void forward(Stream&) override { std::ranges::fill(x.floats(), 0.5f); }
+      void backward(Stream&) override { ADD_FAILURE() << "nobody wants this gradient"; }
+      Tensor x;
+    };
+    EXPECT_TRUE(tensors.output_gradients.empty() || !tensors.output_gradients[0]);
+    return std::make_unique<Fill>(tensors.outputs.at(0));
+  }
+};
+
+TEST(Conv2d, AFirstLayerHasParameterGradientsOnly) {
+  OpHarness harness(2);
+  const Value x = harness.graph().add_op("images", std::make_shared<ConstantImages>(), {}, {}, {2, 4, 5, 3});
+  harness.finish(conv2d(harness.graph(), "conv", x, {.filters = 2, .kernel = 1}));
+  harness.forward();
+  harness.backward();
+  const std::vector<float> dy = OpHarness::output_gradient(2 * 4 * 5 * 2);
+  double sums[2] = {};
+  for (std::size_t i = 0; i < dy.size(); ++i) sums[i % 2] += dy[i];
+  for (std::size_t i = 0; i < 6; ++i) EXPECT_NEAR(harness.gradient("conv/weights")[i], 0.5 * sums[i % 2], 1e-5);
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_NEAR(harness.gradient("conv/biases")[i], sums[i], 1e-5);
+}
+
+TEST(Conv2d, RunsAgainWithNewWeights) {
+  OpHarness harness(1);
+  const Value x = harness.input("x", {1, 6, 6, 16});
+  harness.finish(conv2d(harness.graph(), "conv", x, {.filters = 16, .kernel = 3}));
+  const auto first = harness.forward();
+  const std::vector<float> before(first.begin(), first.end());
+  harness.backward();
+  const std::vector<float> dx(harness.gradient("x").begin(), harness.gradient("x").end());
+  for (float& weight : harness.values("conv/weights")) weight *= 2.0f;
+  for (float& bias : harness.values("conv/biases")) bias *= 2.0f;
+  const auto again = harness.forward();
+  for (std::size_t i = 0; i < before.size(); ++i) EXPECT_EQ(again[i], 2.0f * before[i]);
+  harness.backward();
+  for (std::size_t i = 0; i < dx.size(); ++i) EXPECT_EQ(harness.gradient("x")[i], 2.0f * dx[i]);
+}
+
+TEST(Conv2d, NamesAndShapesAreTensorFlows) {
+  Graph graph(4);
+  const Value images = graph.add_op("images", std::make_shared<ConstantImages>(), {}, {}, {4, 24, 22, 3});
+  const Value y = conv2d(graph, "conv1", images, {.filters = 64, .kernel = 5, .l2_factor = 0.5f});
+  EXPECT_EQ(graph.shape(y), (Shape{4, 24, 22, 64}));
+  const auto& specs = graph.parameters();
+  EXPECT_EQ(specs[0].name, "conv1/weights");
+  EXPECT_EQ(specs[0].shape, (Shape{5, 5, 3, 64}));
+  EXPECT_EQ(specs[0].l2_factor, 0.5f);
+  EXPECT_EQ(specs[1].name, "conv1/biases");
+  EXPECT_EQ(specs[1].shape, (Shape{64}));
+  EXPECT_EQ(specs[1].l2_factor, 0.0f);
+}
+
+TEST(Conv2d, RefusesWhatItCannotConvolve) {
+  Graph graph(4);
+  const Value small = graph.add_op("small", std::make_shared<ConstantImages>(), {}, {}, {4, 3, 9, 1});
+  EXPECT_THROW(conv2d(graph, "a", small, {.filters = 1, .kernel = 5, .padding = Padding::valid}), Error);
+  EXPECT_THROW(conv2d(graph, "b", small, {.filters = 1, .kernel = 0}), Error);
+  const Value flat = graph.add_op("flat", std::make_shared<ConstantImages>(), {}, {}, {4, 9});
+  EXPECT_THROW(conv2d(graph, "c", flat, {.filters = 1, .kernel = 1}), Error);
+}
+
+}  // namespace
+}  // namespace carillon::testing

@@ -1,0 +1,168 @@
+#include "kernels/max_pool/max_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <ostream>
+
+#include "support/op_harness.h"
+
+namespace carillon::testing {
+namespace {
+
+struct Case {
+  std::int64_t batch, height, width, channels;
+  MaxPoolParams params;
+  int threads = 1;
+};
+
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << Shape{c.batch, c.height, c.width, c.channels}.text() << " window " << c.params.window << " stride "
+       << c.params.stride << (c.params.padding == Padding::same ? " same" : " valid") << (c.params.relu ? " relu" : "")
+       << " threads " << c.threads;
+}
+
+struct Expected {
+  std::vector<float> y, dx;
+};
+
+/// The definition as loops; window offsets by TensorFlow's rule, written out anew.
+Expected naive_max_pool(const Case& c, std::span<const float> x, std::span<const float> dy) {
+  const std::int64_t window = c.params.window, stride = c.params.stride;
+  const bool same = c.params.padding == Padding::same;
+  const auto output = [&](std::int64_t in) {
+    return static_cast<std::int64_t>(
+        std::ceil(static_cast<double>(same ? in : in - window + 1) / static_cast<double>(stride)));
+  };
+  const auto before = [&](std::int64_t in) {
+    return same ? std::max<std::int64_t>((output(in) - 1) * stride + window - in, 0) / 2 : 0;
+  };
+  Expected result{{}, std::vector<float>(x.size())};
+  for (std::int64_t n = 0; n < c.batch; ++n) {
+    for (std::int64_t p = 0; p < output(c.height); ++p) {
+      for (std::int64_t q = 0; q < output(c.width); ++q) {
+        for (std::int64_t channel = 0; channel < c.channels; ++channel) {
+          std::int64_t best = -1;
+          for (std::int64_t i = 0; i < window; ++i) {
+            for (std::int64_t j = 0; j < window; ++j) {
+              const std::int64_t h = p * stride + i - before(c.height), w = q * stride + j - before(c.width);
+              if (h < 0 || h >= c.height || w < 0 || w >= c.width) continue;
+              const std::int64_t at = ((n * c.height + h) * c.width + w) * c.channels + channel;
+              if (best < 0 || x[at] > x[best]) best = at;
+            }
+          }
+          const bool passes = !c.params.relu || x[best] > 0.0f;
+          if (passes) result.dx[best] += dy[result.y.size()];
+          result.y.push_back(passes ? x[best] : 0.0f);
+        }
+      }
+    }
+  }
+  return result;
+}
+
+class MaxPool : public ::testing::TestWithParam<Case> {
+ protected:
+  MaxPool() : harness_(GetParam().batch, GetParam().threads) {
+    const auto& [batch, height, width, channels, params, threads] = GetParam();
+    harness_.finish(max_pool(harness_.graph(), "pool", harness_.input("x", {batch, height, width, channels}), params));
+  }
+
+  void expect_the_definition() {
+    const auto x = harness_.values("x");
+    const auto y = harness_.forward();
+    const std::vector<float> dy = OpHarness::output_gradient(y.size());
+    const Expected expected = naive_max_pool(GetParam(), x, dy);
+    ASSERT_EQ(y.size(), expected.y.size());
+    for (std::size_t i = 0; i < y.size(); ++i) ASSERT_EQ(y[i], expected.y[i]) << "y element " << i;
+    for (int time = 0; time < 2; ++time) {  // a second time: gradients are overwritten, not added to
+      harness_.backward();
+      const auto dx = harness_.gradient("x");
+      for (std::size_t i = 0; i < dx.size(); ++i) ASSERT_NEAR(dx[i], expected.dx[i], 1e-6) << "dx element " << i;
+    }
+  }
+
+  OpHarness harness_;
+};
+
+TEST_P(MaxPool, ForwardAndGradientEqualTheDefinition) { expect_the_definition(); }
+
+TEST_P(MaxPool, TiesGoToTheFirst) {
+  std::size_t i = 0;
+  for (float& value : harness_.values("x")) value = static_cast<float>(i++ * 7 % 5 % 3) - 1.0f;  // -1, 0 and 1
+  expect_the_definition();
+}
+
+TEST_P(MaxPool, GradientsMatchFiniteDifferences) {
+  // Values 0.01 apart and half a step off zero: no difference crosses from one maximum to the next.
+  const auto x = harness_.values("x");
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const std::size_t shuffled = i * 7919 % 10007;
+    x[i] = (static_cast<float>(shuffled) - 5000.5f) * 0.01f;
+  }
+  harness_.expect_gradients_match_differences(2e-3, 1e-2);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Sizes, MaxPool,
+    ::testing::Values(Case{1, 1, 1, 1, {.window = 3, .stride = 2}}, Case{1, 2, 3, 5, {.window = 3, .stride = 2}},
+                      Case{2, 24, 24, 64, {.window = 3, .stride = 2}, 2},
+                      Case{3, 12, 12, 64, {.window = 3, .stride = 2, .relu = true}, 2},
+                      Case{5, 7, 10, 19, {.window = 3, .stride = 2, .relu = true}, 2},
+                      Case{2, 9, 8, 16, {.window = 2, .stride = 2}}, Case{3, 28, 28, 6, {.window = 2, .stride = 2}, 2},
+                      Case{2, 10, 10, 16, {.window = 2, .stride = 2, .padding = Padding::valid}},
+                      Case{2, 11, 9, 3, {.window = 3, .stride = 2, .padding = Padding::valid, .relu = true}},
+                      Case{1, 8, 8, 33, {.window = 5, .stride = 1}, 2},   // padding on both sides, 25 windows a pixel
+                      Case{2, 9, 11, 17, {.window = 2, .stride = 3}, 2},  // pixels between windows
+                      Case{1, 16, 17, 2, {.window = 16, .stride = 5}}));  // the largest position, 255
+
+TEST(MaxPool, PadsAfterOnly) {
+  // 4 by window 3, stride 2: windows start at 0 and 2. Symmetric padding would start them at -1 and 1.
+  OpHarness harness(1);
+  harness.finish(max_pool(harness.graph(), "pool", harness.input("x", {1, 4, 4, 1}), {.window = 3, .stride = 2}));
+  std::vector<float> x(16);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = -static_cast<float>(i);  // the largest is each window's first
+  harness.set("x", x);
+  const auto y = harness.forward();
+  EXPECT_EQ(std::vector<float>(y.begin(), y.end()), (std::vector{0.0f, -2.0f, -8.0f, -10.0f}));
+  const std::vector<float> dy = OpHarness::output_gradient(4);
+  harness.backward();
+  for (const auto& [input, output] : {std::pair{0, 0}, {2, 1}, {8, 2}, {10, 3}})
+    EXPECT_EQ(harness.gradient("x")[input], dy[output]);
+}
+
+TEST(MaxPool, ANanInAWindowMakesItNan) {
+  constexpr std::int64_t channels = 20;  // a vector and a remainder
+  for (std::size_t at = 0; at < 9; ++at) {
+    for (const bool relu : {false, true}) {
+      OpHarness harness(1);
+      const Value x = harness.input("x", {1, 3, 3, channels});
+      harness.finish(
+          max_pool(harness.graph(), "pool", x, {.window = 3, .stride = 3, .padding = Padding::valid, .relu = relu}));
+      for (std::size_t c = 0; c < channels; c += 2)
+        harness.values("x")[at * channels + c] = std::numeric_limits<float>::quiet_NaN();
+      const auto y = harness.forward();
+      for (std::size_t c = 0; c < channels; ++c) EXPECT_EQ(std::isnan(y[c]), c % 2 == 0) << at << ", " << c;
+    }
+  }
+}
+
+TEST(MaxPool, MinusInfinityIsAValue) {
+  OpHarness harness(1);
+  harness.finish(max_pool(harness.graph(), "pool", harness.input("x", {1, 2, 2, 1}), {.window = 2, .stride = 2}));
+  harness.set("x", std::vector<float>(4, -std::numeric_limits<float>::infinity()));
+  EXPECT_EQ(harness.forward()[0], -std::numeric_limits<float>::infinity());
+}
+
+TEST(MaxPool, RefusesWhatItCannotPool) {
+  OpHarness harness(2);
+  const Value x = harness.input("x", {2, 20, 20, 1});
+  EXPECT_THROW(max_pool(harness.graph(), "a", x, {.window = 17, .stride = 2}), Error);
+  EXPECT_THROW(max_pool(harness.graph(), "b", x, {.window = 3, .stride = 0}), Error);
+  const Value flat = harness.input("flat", {2, 400});
+  EXPECT_THROW(max_pool(harness.graph(), "c", flat, {.window = 3, .stride = 2}), Error);
+}
+
+}  // namespace
+}  // namespace carillon::testing
