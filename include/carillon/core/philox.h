@@ -46,4 +46,36 @@ CARILLON_HOST_DEVICE constexpr float uniform_float(std::uint32_t word) {
   return static_cast<float>(word >> 8) * 0x1p-24f;
 }
 
+/// The words of one `index` of `purpose` in order, block after block.
+class PhiloxDraws {
+ public:
+  CARILLON_HOST_DEVICE constexpr PhiloxDraws(std::uint64_t key, RandomPurpose purpose, std::uint64_t index)
+      : key_(key), index_(index), purpose_(purpose) {}
+
+  CARILLON_HOST_DEVICE constexpr std::uint32_t word() {
+    if (used_ == 4) {
+      block_words_ = philox4x32(key_, philox_counter(purpose_, index_, block_++));
+      used_ = 0;
+    }
+    return block_words_.word[used_++];
+  }
+
+  /// Uniform in [0, bound), without bias (Lemire, "Fast random integer generation in an interval", 2019).
+  CARILLON_HOST_DEVICE constexpr std::uint32_t below(std::uint32_t bound) {
+    std::uint64_t product = std::uint64_t{word()} * bound;
+    if (static_cast<std::uint32_t>(product) < bound) {
+      const std::uint32_t surplus = (0u - bound) % bound;  // 2^32 mod bound: this many products are drawn again
+      while (static_cast<std::uint32_t>(product) < surplus) product = std::uint64_t{word()} * bound;
+    }
+    return static_cast<std::uint32_t>(product >> 32);
+  }
+
+ private:
+  std::uint64_t key_, index_;
+  RandomPurpose purpose_;
+  std::uint32_t block_ = 0;
+  Philox4x32 block_words_{};
+  int used_ = 4;
+};
+
 }  // namespace carillon

@@ -1,0 +1,35 @@
+#include "kernels/augment/augment.h"
+
+#include "kernels/augment/augment_math.h"
+#include "kernels/backend.h"
+
+namespace carillon {
+namespace {
+
+class AugmentDefinition final : public OpDefinition {
+ public:
+  explicit AugmentDefinition(AugmentParams params) : params_(std::move(params)) {}
+  std::string_view type() const override { return "augment"; }
+  BackwardNeeds backward_needs() const override { return {}; }
+  std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
+    return on_device(*this, context, [&] { return make_augment_cpu(params_, context, tensors); });
+  }
+
+ private:
+  AugmentParams params_;
+};
+
+}  // namespace
+
+Value augment(Graph& graph, const std::string& name, const AugmentParams& params) {
+  const Shape& source = params.source;
+  check(source.rank() == 3 && source[0] >= 1 && source[0] <= max_image_channels,
+        "augment wants a source of [channels, height, width] with 1 to 4 channels");
+  check(params.crop_height >= 1 && params.crop_height <= source[1] && params.crop_width >= 1 &&
+            params.crop_width <= source[2],
+        "augment wants a crop within its source");
+  return graph.add_op(name, std::make_shared<AugmentDefinition>(params), {}, {},
+                      {graph.batch_size(), params.crop_height, params.crop_width, source[0]});
+}
+
+}  // namespace carillon
