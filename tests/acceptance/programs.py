@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import h5py
 import numpy as np
 
+import cifar
 from idx import read_idx
 
 VARIABLES = ("layer1/weights", "layer1/biases", "layer2/weights", "layer2/biases")
@@ -61,8 +62,8 @@ class ProgramFailed(Exception):
 class Context:
     """Where the programs, the data and the working files are."""
 
-    def __init__(self, binaries, images, work, quick):
-        self.binaries, self.images, self.work, self.quick = binaries, images, work, quick
+    def __init__(self, binaries, images, cifar10, work, quick):
+        self.binaries, self.images, self.cifar10, self.work, self.quick = binaries, images, cifar10, work, quick
         self._count = 0
 
     def directory(self, label="run"):
@@ -97,19 +98,11 @@ class Context:
             raise ProgramFailed(f"{' '.join(done.command)}: {done.explain()}")
         return done
 
-    def train(self, *options, data, train_dir, ranks=0, **keywords):
-        return self.run(
-            "mnist_train",
-            "--data",
-            data,
-            "--train-dir",
-            train_dir,
-            "--device",
-            "cpu",
-            *options,
-            ranks=ranks,
-            **keywords,
-        )
+    def train(self, *options, data, train_dir, program="mnist_train", ranks=0, **keywords):
+        """data: a pattern or a path, or a list of them."""
+        patterns = data if isinstance(data, list) else [data]
+        fixed = ["--data", *patterns, "--train-dir", train_dir, "--device", "cpu"]
+        return self.run(program, *fixed, *options, ranks=ranks, **keywords)
 
     def small_set(self, train_count, test_count=100):
         """Directory with TFRecords, by tfrecord_convert, of the first records of the data set."""
@@ -124,6 +117,17 @@ class Context:
                 cut_labels = struct.pack(">2I", 0x801, count) + labels[:count].tobytes()
                 (source / f"{split}-labels-idx1-ubyte").write_bytes(cut_labels)
             self.run("tfrecord_convert", "mnist", "--input", source, "--output", target)
+        return target
+
+    def small_cifar10_set(self, count):
+        """Directory with TFRecords, by tfrecord_convert, of the first `count` images (or all) of each source file."""
+        target = self.work / f"cifar10-{count}"
+        if not target.exists():
+            source = self.work / f"cifar10-source-{count}"
+            source.mkdir()
+            for name, records in cifar.read_batches(self.cifar10).items():
+                (source / name).write_bytes(records[:count].tobytes())
+            self.run("tfrecord_convert", "cifar10", "--input", source, "--output", target)
         return target
 
 
@@ -176,15 +180,23 @@ def main(*checks):
         default=pathlib.Path("/usr/share/datasets/fashion-mnist"),
         help="directory of the four IDX files (default: %(default)s)",
     )
+    parser.add_argument(
+        "--cifar10",
+        type=pathlib.Path,
+        default=cifar.SAMPLE,
+        help="CIFAR-10's binary version, a folder or an archive (default: the tests' sample of 12 images)",
+    )
     parser.add_argument("--quick", action="store_true", help="smaller sizes, for ctest")
     parser.add_argument("--keep", type=pathlib.Path, help="work in this directory and leave it")
     parser.add_argument("--only", default="", help="run the checks whose name contains this")
     options = parser.parse_args()
     if not options.data.is_dir():
         parser.error(f"--data: no directory {options.data}")
+    if not options.cifar10.exists():
+        parser.error(f"--cifar10: there is no {options.cifar10}")
     work = (options.keep or pathlib.Path(tempfile.mkdtemp(prefix="carillon-"))).resolve()
     work.mkdir(parents=True, exist_ok=True)
-    context = Context(options.bin.resolve(), options.data.resolve(), work, options.quick)
+    context = Context(options.bin.resolve(), options.data.resolve(), options.cifar10.resolve(), work, options.quick)
     failures = count = 0
     try:
         for check in checks:

@@ -1,17 +1,15 @@
 """The MNIST program in float64 numpy, step for step: what mnist_train --shuffle=false must compute.
 
 Network: logits = relu(x W1 + b1) W2 + b2, x = uint8 pixels * scale. Loss of a tower: mean cross-entropy over its batch
-+ c/2 * (sum W1^2 + sum W2^2). The gradients of all towers are averaged; then w -= lr * gradient with
-lr = lr0 * decay^(s / decay_steps), s = updates applied before; then shadow -= (1 - d) * (shadow - w) with
-d = min(moving average decay, (1 + t) / (10 + t)), t = s + 1.
-Tower r, slot i of step s takes record (s * G + r * B + i) mod M, with B = batch per tower and G = towers * B.
++ c/2 * (sum W1^2 + sum W2^2). lr = lr0 * decay^(s / decay_steps). The loop is that of reference_training.py.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from programs import VARIABLES, load
+import reference_training
+from programs import VARIABLES
 from tfrecords import parse_example, read_records
 
 
@@ -25,18 +23,8 @@ class Recipe:
     moving_average_decay: float = 0.99
     pixel_scale: float = 1.0
 
-    def options(self):
-        """The same as options of mnist_train."""
-        return [f"--{name.replace('_', '-')}={value!r}" for name, value in vars(self).items()]
-
-
-@dataclass
-class Trained:
-    initial: dict  # {variable: array}
-    variables: dict
-    averages: dict
-    losses: list  # [steps], mean over towers
-    learning_rates: list  # [steps]
+    def learning_rate_at(self, step):
+        return self.learning_rate * self.learning_rate_decay ** (step / self.decay_steps)
 
 
 def read_set(paths):
@@ -73,22 +61,5 @@ def tower(variables, images, labels, recipe):
 def train(paths, initial_checkpoint, recipe, towers, steps):
     """Trains from the variables of a checkpoint of step 0."""
     images, labels = read_set(paths)
-    arrays = load(initial_checkpoint)
-    initial = {name: arrays[f"variables/{name}"].astype(np.float64) for name in VARIABLES}
-    variables = {name: value.copy() for name, value in initial.items()}
-    averages = {name: value.copy() for name, value in initial.items()}
-    batch, global_batch = recipe.batch_size, recipe.batch_size * towers
-    history, rates = [], []
-    for step in range(steps):
-        results = []
-        for rank in range(towers):
-            records = (step * global_batch + rank * batch + np.arange(batch)) % len(labels)
-            results.append(tower(variables, images[records] * recipe.pixel_scale, labels[records], recipe))
-        history.append(np.mean([loss for loss, _ in results]))
-        rates.append(recipe.learning_rate * recipe.learning_rate_decay ** (step / recipe.decay_steps))
-        decay = min(recipe.moving_average_decay, (2.0 + step) / (11.0 + step))
-        for name in VARIABLES:
-            gradient = np.mean([gradients[name] for _, gradients in results], axis=0)
-            variables[name] -= rates[-1] * gradient
-            averages[name] -= (1.0 - decay) * (averages[name] - variables[name])
-    return Trained(initial, variables, averages, history, rates)
+    initial = reference_training.read_variables(initial_checkpoint, VARIABLES)
+    return reference_training.train(tower, images * recipe.pixel_scale, labels, initial, recipe, towers, steps)

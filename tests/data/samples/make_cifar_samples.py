@@ -6,6 +6,7 @@
 cifar10.tar.gz     the binary version, cut: folder cifar-10-batches-bin, files not in order, other files between them
 cifar10.tfrecord   the 10 training records as tf.train.Example of image and label by tf.io.TFRecordWriter
 """
+
 import io
 import pathlib
 import sys
@@ -30,7 +31,9 @@ def write_archive(batches):
 
 def write_records(batches):
     with tf.io.TFRecordWriter(str(HERE / "cifar10.tfrecord")) as writer:
-        for record in (batches[name][i * RECORD_BYTES : (i + 1) * RECORD_BYTES] for name in TRAIN for i in range(COUNT)):
+        for record in (
+            batches[name][i * RECORD_BYTES : (i + 1) * RECORD_BYTES] for name in TRAIN for i in range(COUNT)
+        ):
             features = {
                 "image": tf.train.Feature(bytes_list=tf.train.BytesList(value=[record[1:]])),
                 "label": tf.train.Feature(int64_list=tf.train.Int64List(value=[record[0]])),

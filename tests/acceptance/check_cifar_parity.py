@@ -1,0 +1,108 @@
+"""cifar10_train and cifar10_eval against a float64 PyTorch implementation, from one initial checkpoint, at 1 and 2 ranks.
+
+Without distortion: the inputs are centre crops. Limits: 2e-3 of the distance travelled for each variable and moving
+average; logged losses to 1e-4 relative. Needs torch.
+"""
+
+import re
+
+import numpy as np
+
+import parity
+import programs
+from programs import Result, checkpoint, load
+from reference_training import read_variables
+from tfrecords import read_records, write_records
+
+LIMIT = 2e-3
+STEPS = 12
+GLOBAL_BATCH = 32
+PLAIN = ("--distort=false",)
+# Settings strong enough that a slip in decay, regularisation or averaging shows within the limit.
+SCHEDULE = {
+    "learning_rate": 0.05,
+    "learning_rate_decay": 0.5,
+    "decay_steps": 5,
+    "regularization": 0.04,
+    "moving_average_decay": 0.7,
+}
+
+
+def check(context):
+    """parity with float64 PyTorch"""
+    try:
+        import reference_cifar10 as reference
+    except ImportError as error:
+        yield Result("parity: CIFAR-10", False, f"this Python has no {error.name}")
+        return
+    yield _lrn_is_pytorchs(reference)
+    data = context.small_cifar10_set(100)
+    paths = sorted(data.glob("train-*.tfrecord"))
+    first = context.directory("initial")
+    context.train("--max-steps", 0, *PLAIN, program="cifar10_train", data=paths, train_dir=first)
+    initial = checkpoint(first, 0)
+    yield _initial_values(reference, load(initial))
+    for title, settings in (("CIFAR-10 defaults", {}), ("CIFAR-10 schedule", SCHEDULE)):
+        for ranks in (2,) if context.quick else (1, 2):
+            recipe = reference.Recipe(batch_size=GLOBAL_BATCH // ranks, **settings)
+            yield from parity.compare(
+                context, title, "cifar10_train", reference, recipe, STEPS, ranks, paths, initial, LIMIT, PLAIN
+            )
+    yield from _evaluation(context, reference, data)
+
+
+def _lrn_is_pytorchs(reference):
+    """PyTorch divides alpha by the window, as cuDNN and oneDNN do."""
+    import torch
+
+    x = torch.randn(2, 64, 5, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(1)) * 30
+    theirs = torch.nn.functional.local_response_norm(x, size=9, alpha=0.001, beta=0.75, k=1.0)
+    error = float((reference.lrn(x) - theirs).abs().max() / theirs.abs().max())
+    return Result("parity: the reference's LRN is PyTorch's", error < 1e-12, f"to {error:.1e}")
+
+
+def _initial_values(reference, arrays):
+    wrong = []
+    for layer, shape in reference.SHAPES.items():
+        weights, biases = arrays[f"variables/{layer}/weights"], arrays[f"variables/{layer}/biases"]
+        if weights.shape != shape or biases.shape != shape[-1:]:
+            wrong.append(f"{layer}: shapes {weights.shape}, {biases.shape}")
+        elif not parity.is_truncated_normal(weights, reference.WEIGHT_STDDEVS[layer]):
+            wrong.append(f"{layer}/weights: deviation {weights.std():.5f}, largest {abs(weights).max():.5f}")
+        elif not (biases == np.float32(reference.BIASES[layer])).all():
+            wrong.append(f"{layer}/biases: {biases[:3]}")
+    names = {f"{group}/{name}" for group in ("variables", "moving_averages") for name in reference.VARIABLES}
+    if names ^ arrays.keys():
+        wrong.append(f"names: {sorted(names ^ arrays.keys())}")
+    else:
+        unequal = [n for n in reference.VARIABLES if (arrays[f"variables/{n}"] != arrays[f"moving_averages/{n}"]).any()]
+        wrong += [f"average of {name}" for name in unequal]
+    detail = "; ".join(wrong) or "names, shapes, truncated normals, biases; averages = variables"
+    return Result("parity: CIFAR-10 initial values", not wrong, detail)
+
+
+def _evaluation(context, reference, data):
+    """Of a network that has learnt a little, on a number of records that 2 and 3 ranks do not divide."""
+    train_dir = context.directory("cifar-eval")
+    paths = sorted(data.glob("train-*.tfrecord"))
+    context.train(
+        "--batch-size", 32, "--max-steps", 30, "--learning-rate", 0.05, "--moving-average-decay", 0.8, *PLAIN,
+        program="cifar10_train", data=paths, train_dir=train_dir,
+    )  # fmt: skip
+    odd = context.directory("odd")
+    records = [data for path in paths for data in read_records(path)]
+    write_records(odd, records[: len(records) // 6 * 6 - 1])
+    images, labels = reference.read_set([odd])
+    for group, options in (("moving_averages", ()), ("variables", ("--raw-weights",))):
+        variables = read_variables(checkpoint(train_dir, 30), reference.VARIABLES, group)
+        right = reference.count_right(variables, images, labels)
+        expected = f"precision @ 1 = {right / len(labels):.3f} ({right}/{len(labels)})"
+        for ranks in (0, 2, 3):
+            done = context.run("cifar10_eval", "--data", odd, "--checkpoint", train_dir, *options, ranks=ranks)
+            found = re.findall(r"precision @ 1 = .*", done.output)
+            title = f"parity: cifar10_eval of {group}, {ranks or 1} ranks"
+            yield Result(title, found == [expected], f"{found} (PyTorch: {expected})")
+
+
+if __name__ == "__main__":
+    programs.main(check)

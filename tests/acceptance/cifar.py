@@ -1,0 +1,30 @@
+"""CIFAR-10's binary version: a folder of the six files, or an archive of them in any compression that Python knows."""
+
+import pathlib
+import tarfile
+
+import numpy as np
+
+TRAIN = tuple(f"data_batch_{i}.bin" for i in range(1, 6))
+TEST = "test_batch.bin"
+SAMPLE = pathlib.Path(__file__).resolve().parents[1] / "data/samples/cifar10.tar.gz"  # 2 images of each file
+
+
+def read_batches(path):
+    """{file name: [count, 3073] uint8: label, planes R, G, B of row-major 32 x 32}."""
+    path = pathlib.Path(path)
+    if path.is_dir():
+        folder = path if (path / TEST).exists() else path / "cifar-10-batches-bin"
+        content = {name: (folder / name).read_bytes() for name in (*TRAIN, TEST)}
+    else:
+        with tarfile.open(path) as archive:
+            files = {pathlib.PurePath(member.name).name: member for member in archive if member.isfile()}
+            content = {name: archive.extractfile(files[name]).read() for name in (*TRAIN, TEST)}
+    return {name: np.frombuffer(bytes_, np.uint8).reshape(-1, 3073) for name, bytes_ in content.items()}
+
+
+def read_cifar10(path, split):
+    """(images [count, 3, 32, 32] uint8, labels [count] uint8) of 'train' or 'test'."""
+    batches = read_batches(path)
+    records = np.concatenate([batches[name] for name in (TRAIN if split == "train" else (TEST,))])
+    return records[:, 1:].reshape(-1, 3, 32, 32), records[:, 0]

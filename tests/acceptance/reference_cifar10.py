@@ -1,0 +1,111 @@
+"""The CIFAR-10 program in float64 PyTorch: what cifar10_train --shuffle=false --distort=false must compute.
+
+Variables have TensorFlow's layouts: conv [height, width, in, out], dense [in, out]. Loss of a tower: mean
+cross-entropy over its batch + regularization/2 * sum w^2 of local3's and local4's weights.
+lr = lr0 * decay^floor(s / decay_steps). The loop is that of reference_training.py.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+import reference_training
+from tfrecords import parse_example, read_records
+
+SHAPES = {
+    "conv1": (5, 5, 3, 64),
+    "conv2": (5, 5, 64, 64),
+    "local3": (2304, 384),
+    "local4": (384, 192),
+    "softmax_linear": (192, 10),
+}
+WEIGHT_STDDEVS = {"conv1": 0.05, "conv2": 0.05, "local3": 0.04, "local4": 0.04, "softmax_linear": 1 / 192}
+BIASES = {"conv1": 0.0, "conv2": 0.1, "local3": 0.1, "local4": 0.1, "softmax_linear": 0.0}
+VARIABLES = tuple(f"{layer}/{kind}" for layer in SHAPES for kind in ("weights", "biases"))
+DECAYED = ("local3/weights", "local4/weights")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    batch_size: int = 128
+    learning_rate: float = 0.1
+    learning_rate_decay: float = 0.1
+    decay_steps: int = 136718
+    regularization: float = 0.004
+    moving_average_decay: float = 0.9999
+
+    def learning_rate_at(self, step):
+        return self.learning_rate * self.learning_rate_decay ** (step // self.decay_steps)
+
+
+def read_set(paths):
+    """(images [count, 3, 32, 32] uint8, labels [count] int64) in the order of the files."""
+    examples = [parse_example(data, ("image", "label")) for path in paths for data in read_records(path)]
+    images = np.stack([np.frombuffer(item["image"], np.uint8) for item in examples])
+    return images.reshape(-1, 3, 32, 32), np.array([item["label"][0] for item in examples])
+
+
+def undistorted(images):
+    """[count, 3, 24, 24] float64: the centre of each image, standardised."""
+    centre = images[:, :, 4:28, 4:28].astype(np.float64)
+    axes = {"axis": (1, 2, 3), "keepdims": True}
+    return (centre - centre.mean(**axes)) / np.maximum(centre.std(**axes), 1 / np.sqrt(centre[0].size))
+
+
+def conv(x, layer, variables):
+    """[n, in, h, w] -> [n, out, h, w]: SAME at stride 1, then ReLU."""
+    kernel = variables[f"{layer}/weights"].permute(3, 2, 0, 1)
+    return F.relu(F.conv2d(x, kernel, variables[f"{layer}/biases"], padding=2))
+
+
+def pool(x):
+    """3 x 3 at stride 2, SAME: an even side is padded by one after, none before."""
+    return F.max_pool2d(F.pad(x, (0, 1, 0, 1), value=-torch.inf), kernel_size=3, stride=2)
+
+
+def lrn(x):
+    """x / (1 + 0.001/9 * sum of x^2 over the channel and 4 on each side)^0.75."""
+    channels = x.shape[1]
+    squares = F.pad(x * x, (0, 0, 0, 0, 4, 4))
+    window = sum(squares[:, i : i + channels] for i in range(9))
+    return x / (1 + 0.001 / 9 * window) ** 0.75
+
+
+def dense(x, layer, variables):
+    return x @ variables[f"{layer}/weights"] + variables[f"{layer}/biases"]
+
+
+def logits(variables, x):
+    """[n, 3, 24, 24] -> [n, 10]"""
+    x = lrn(pool(conv(x, "conv1", variables)))
+    x = pool(lrn(conv(x, "conv2", variables)))
+    x = x.permute(0, 2, 3, 1).flatten(1)  # in the order (h, w, c)
+    x = F.relu(dense(x, "local3", variables))
+    x = F.relu(dense(x, "local4", variables))
+    return dense(x, "softmax_linear", variables)
+
+
+def tower(variables, inputs, labels, recipe):
+    """(loss, {variable: gradient}) of one tower's batch: inputs [batch, 3, 24, 24], labels [batch]."""
+    leaves = {name: torch.from_numpy(value).requires_grad_() for name, value in variables.items()}
+    loss = F.cross_entropy(logits(leaves, torch.from_numpy(inputs)), torch.from_numpy(labels))
+    loss = loss + recipe.regularization / 2 * sum((leaves[name] ** 2).sum() for name in DECAYED)
+    gradients = torch.autograd.grad(loss, list(leaves.values()))
+    return float(loss.detach()), {name: gradient.numpy() for name, gradient in zip(leaves, gradients)}
+
+
+def train(paths, initial_checkpoint, recipe, towers, steps):
+    """Trains from the variables of a checkpoint of step 0."""
+    images, labels = read_set(paths)
+    initial = reference_training.read_variables(initial_checkpoint, VARIABLES)
+    return reference_training.train(tower, undistorted(images), labels, initial, recipe, towers, steps)
+
+
+def count_right(variables, images, labels):
+    """How many of the images [count, 3, 32, 32] uint8 the network names rightly."""
+    tensors = {name: torch.from_numpy(value) for name, value in variables.items()}
+    with torch.no_grad():
+        found = logits(tensors, torch.from_numpy(undistorted(images))).argmax(dim=1).numpy()
+    return int((found == labels).sum())
