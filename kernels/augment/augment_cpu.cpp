@@ -89,13 +89,13 @@ class AugmentCpu final : public Op {
 
   void forward(Stream& /*stream*/) override {
     const std::size_t row = channels_ * crop_.pixels();
-    const std::size_t count = step_.batch.images.size() * row;
+    const std::size_t batch = step_.batch.images.size();
     float* out = output_.floats().data();
     constexpr std::size_t floats_worth_a_thread = 16384;
-    parallel_ranges(count, scratch_.grain(count, floats_worth_a_thread), [&](std::size_t begin, std::size_t end) {
-      // A thread takes the images that start in its range.
-      for (std::size_t b = (begin + row - 1) / row; b * row < end; ++b) augment_image(b, out + b * row);
-    });
+    parallel_items(batch, row, scratch_.grain(batch * row, floats_worth_a_thread),
+                   [&](std::size_t first, std::size_t last) {
+                     for (std::size_t b = first; b < last; ++b) augment_image(b, out + b * row);
+                   });
   }
 
   void backward(Stream& /*stream*/) override {}

@@ -17,8 +17,10 @@
 #include "carillon/core/error.h"
 #include "carillon/core/program.h"
 #include "carillon/graph/graph.h"
+#include "kernels/augment/augment.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
+#include "kernels/lrn/lrn.h"
 #include "kernels/max_pool/max_pool.h"
 
 namespace carillon {
@@ -43,12 +45,15 @@ Value input(Graph& graph, std::int64_t height, std::int64_t width, std::int64_t 
 std::vector<Case> cases() {
   const Conv2dParams convolution{.filters = 64, .kernel = 5, .relu = true};
   return {
+      {"augment", [](Graph& g) { augment(g, "augment", {}); }},
+      {"augment (evaluation)", [](Graph& g) { augment(g, "augment", {.distort = false}); }},
       {"conv1", [=](Graph& g) { conv2d(g, "conv1", input(g, 24, 24, 3), convolution); }, false},
       {"conv1 (relu in pool1)", [](Graph& g) { conv2d(g, "conv1", input(g, 24, 24, 3), {.filters = 64, .kernel = 5}); },
        false},
       {"pool1", [](Graph& g) { max_pool(g, "pool1", input(g, 24, 24, 64), {.window = 3, .stride = 2}); }},
       {"pool1 with relu",
        [](Graph& g) { max_pool(g, "pool1", input(g, 24, 24, 64), {.window = 3, .stride = 2, .relu = true}); }},
+      {"norm1, norm2", [](Graph& g) { lrn(g, "norm1", input(g, 12, 12, 64)); }},
       {"conv2", [=](Graph& g) { conv2d(g, "conv2", input(g, 12, 12, 64), convolution); }},
       {"pool2", [](Graph& g) { max_pool(g, "pool2", input(g, 12, 12, 64), {.window = 3, .stride = 2}); }},
       {"local3", [](Graph& g) { dense(g, "local3", input(g, 6, 6, 64), {.units = 384, .relu = true}); }},

@@ -56,11 +56,6 @@ struct Reference {
   }
 };
 
-/// The gradient that OpHarness's objective has by y.
-std::vector<float> objective_weights(std::size_t count) {
-  return count == 1 ? std::vector<float>{1.0f} : random_values(count, 77);
-}
-
 class Lrn : public ::testing::TestWithParam<Case> {
  protected:
   Lrn() : harness_(GetParam().shape[0], GetParam().threads) {
@@ -74,8 +69,8 @@ TEST_P(Lrn, EqualsTheDefinitionForwardAndBackward) {
   const auto y = harness_.forward();
   harness_.backward();
   const std::span<const float> x = harness_.values("x"), dx = harness_.gradient("x");
-  const Reference expected(x, objective_weights(x.size()), static_cast<std::size_t>(GetParam().shape.extents().back()),
-                           GetParam().params);
+  const Reference expected(x, OpHarness::output_gradient(x.size()),
+                           static_cast<std::size_t>(GetParam().shape.extents().back()), GetParam().params);
   for (std::size_t i = 0; i < x.size(); ++i) {
     ASSERT_NEAR(y[i], expected.y[i], 2e-6 * (std::abs(expected.y[i]) + 0.1)) << i;
     ASSERT_NEAR(dx[i], expected.dx[i], 1e-5) << i;
