@@ -5,15 +5,20 @@
 
 #include "carillon/core/error.h"
 #include "carillon/models/model.h"
+#include "cifar10.h"
+#include "lenet.h"
 #include "mnist.h"
 
 namespace carillon {
 
 std::span<const Model> models() {
+  static const RecordSchema mnist{
+      .image_key = "image_raw", .label_key = "label", .image_bytes = 784, .class_count = 10};
+  static const RecordSchema cifar10{.image_key = "image", .label_key = "label", .image_bytes = 3072, .class_count = 10};
   static const std::array all{
-      Model{"mnist",
-            {.image_key = "image_raw", .label_key = "label", .image_bytes = 784, .class_count = 10},
-            build_mnist},
+      Model{"mnist", mnist, build_mnist},
+      Model{"lenet", mnist, build_lenet},
+      Model{"cifar10", cifar10, build_cifar10},
   };
   return all;
 }

@@ -42,6 +42,10 @@ ExitCode evaluate(const Program& program, int argc, char** argv, const Mpi& mpi)
   OptionSet set(fmt::format("Prints precision @ 1 on {} of a checkpoint: PROGRAM --data FILES --checkpoint FILE_OR_DIR",
                             program.data_set));
   declare(set, options);
+  if (!program.distorts) {
+    set.add("pixel-scale", options.pixel_scale, OptionSet::Interval::not_negative,
+            "multiplies the pixels; 0: as in training");
+  }
   if (!parse_options(set, argc, argv, mpi)) return ExitCode::done;
   agree(mpi, set.values(), {"threads"});
 

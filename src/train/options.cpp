@@ -28,7 +28,6 @@ void declare(OptionSet& set, TrainOptions& o) {
   set.add("decay-steps", o.decay_steps, 0, "steps per decay; 0: by the reference's rule, from the batch size");
   set.add("regularization", o.regularization, Interval::not_negative, "L2 factor of the weight matrices");
   set.add("moving-average-decay", o.moving_average_decay, Interval::unit, "decay of the variables' moving averages");
-  set.add("pixel-scale", o.pixel_scale, Interval::positive, "multiplies the pixels 0..255");
   set.add("seed", o.seed, "of initial variables and sample order");
   set.add("shuffle", o.shuffle, "visit the records in a new random order each epoch");
   set.add("cache", o.cache, {"auto", "memory", "none"}, "decode all records at start into memory, or ahead of use");
@@ -71,7 +70,6 @@ void declare(OptionSet& set, EvalOptions& o) {
   set.add("checkpoint", o.checkpoint, "a checkpoint, or a train directory: its newest good one");
   set.add("raw-weights", o.raw_weights, "use the variables, not their moving averages");
   set.add("batch-size", o.batch_size, 1, "samples at a time");
-  set.add("pixel-scale", o.pixel_scale, Interval::not_negative, "multiplies the pixels; 0: as in training");
   set.add("cache", o.cache, {"auto", "memory", "none"}, "decode all records at start into memory, or as they are read");
   set.add("device", o.device, {"auto", "cpu", "cuda"}, "what each tower computes on");
   set.add("threads", o.threads, 0, "CPU threads per rank; 0: this rank's share of the cores");
