@@ -22,7 +22,9 @@ class BiasReluBackward {
 
  private:
   Tensor y_, dy_, db_;
-  std::size_t rows_, columns_, rows_per_block_, block_count_;
+  std::size_t long_row_;        ///< rows taken as one
+  std::size_t rows_, columns_;  ///< of long rows
+  std::size_t rows_per_block_, block_count_;
   std::vector<float> block_sums_;  ///< [block_count, columns]
 };
 

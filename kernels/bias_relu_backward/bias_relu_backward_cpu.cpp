@@ -1,4 +1,5 @@
-// Rows are cut into blocks, each summed on its own; the blocks' sums are then added in order.
+// Rows are cut into blocks, each summed on its own; the blocks' sums are then added in order. Several short rows count
+// as one long row, which fills the vectors.
 #include <algorithm>
 
 #include "carillon/core/parallel.h"
@@ -36,6 +37,10 @@ BiasReluBackward::BiasReluBackward(const Tensor& y, const Tensor& dy, const Tens
       db_(db),
       rows_(static_cast<std::size_t>(dy.shape.element_count() / db.shape[0])),
       columns_(static_cast<std::size_t>(db.shape[0])) {
+  long_row_ = 1;
+  while (long_row_ * columns_ < 64 && rows_ % (2 * long_row_) == 0) long_row_ *= 2;
+  rows_ /= long_row_;
+  columns_ *= long_row_;
   constexpr std::size_t most_blocks = 128, fewest_rows = 16;
   rows_per_block_ = std::max(fewest_rows, (rows_ + most_blocks - 1) / most_blocks);
   block_count_ = (rows_ + rows_per_block_ - 1) / rows_per_block_;
@@ -52,7 +57,7 @@ void BiasReluBackward::run() {
       if (!y_) sum_rows(dy + row * columns_, rows, columns_, sums);
     }
   });
-  sum_rows(block_sums_.data(), block_count_, columns_, db_.floats().data());
+  sum_rows(block_sums_.data(), block_count_ * long_row_, columns_ / long_row_, db_.floats().data());
 }
 
 }  // namespace carillon

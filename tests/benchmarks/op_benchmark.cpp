@@ -56,6 +56,17 @@ std::vector<Case> cases() {
       {"norm1, norm2", [](Graph& g) { lrn(g, "norm1", input(g, 12, 12, 64)); }},
       {"conv2", [=](Graph& g) { conv2d(g, "conv2", input(g, 12, 12, 64), convolution); }},
       {"pool2", [](Graph& g) { max_pool(g, "pool2", input(g, 12, 12, 64), {.window = 3, .stride = 2}); }},
+      {"lenet conv1", [](Graph& g) { conv2d(g, "c", input(g, 28, 28, 1), {.filters = 32, .kernel = 5, .relu = true}); },
+       false},
+      {"lenet pool1", [](Graph& g) { max_pool(g, "p", input(g, 28, 28, 32), {.window = 2, .stride = 2}); }},
+      {"lenet conv2",
+       [](Graph& g) { conv2d(g, "c", input(g, 14, 14, 32), {.filters = 64, .kernel = 5, .relu = true}); }},
+      {"lenet-5 conv1",
+       [](Graph& g) { conv2d(g, "c", input(g, 28, 28, 1), {.filters = 6, .kernel = 5, .relu = true}); }, false},
+      {"lenet-5 conv2",
+       [](Graph& g) {
+         conv2d(g, "c", input(g, 14, 14, 6), {.filters = 16, .kernel = 5, .padding = Padding::valid, .relu = true});
+       }},
       {"local3", [](Graph& g) { dense(g, "local3", input(g, 6, 6, 64), {.units = 384, .relu = true}); }},
       {"local4", [](Graph& g) { dense(g, "local4", input(g, 1, 1, 384), {.units = 192, .relu = true}); }},
       {"softmax_linear", [](Graph& g) { dense(g, "softmax_linear", input(g, 1, 1, 192), {.units = 10}); }},

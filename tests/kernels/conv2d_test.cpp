@@ -229,6 +229,17 @@ TEST(Conv2d, NamesAndShapesAreTensorFlows) {
   EXPECT_EQ(specs[1].l2_factor, 0.0f);
 }
 
+TEST(Conv2d, KeepsItsOutputForTheReluOnly) {
+  for (const bool relu : {false, true}) {
+    Graph graph(4);
+    const Value images = graph.add_op("images", std::make_shared<ConstantImages>(), {}, {}, {4, 5, 5, 3});
+    conv2d(graph, "conv", images, {.filters = 2, .kernel = 3, .relu = relu});
+    const BackwardNeeds needs = graph.nodes().back().definition->backward_needs();
+    EXPECT_TRUE(needs.inputs);
+    EXPECT_EQ(needs.outputs, relu);
+  }
+}
+
 TEST(Conv2d, RefusesWhatItCannotConvolve) {
   Graph graph(4);
   const Value small = graph.add_op("small", std::make_shared<ConstantImages>(), {}, {}, {4, 3, 9, 1});

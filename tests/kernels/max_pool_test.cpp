@@ -155,6 +155,16 @@ TEST(MaxPool, MinusInfinityIsAValue) {
   EXPECT_EQ(harness.forward()[0], -std::numeric_limits<float>::infinity());
 }
 
+TEST(MaxPool, KeepsItsOutputForTheReluOnly) {
+  for (const bool relu : {false, true}) {
+    OpHarness harness(2);
+    max_pool(harness.graph(), "pool", harness.input("x", {2, 6, 6, 1}), {.window = 2, .stride = 2, .relu = relu});
+    const BackwardNeeds needs = harness.graph().nodes().back().definition->backward_needs();
+    EXPECT_FALSE(needs.inputs);
+    EXPECT_EQ(needs.outputs, relu);
+  }
+}
+
 TEST(MaxPool, RefusesWhatItCannotPool) {
   OpHarness harness(2);
   const Value x = harness.input("x", {2, 20, 20, 1});
