@@ -14,7 +14,8 @@ namespace carillon {
 std::span<const Model> models() {
   static const RecordSchema mnist{
       .image_key = "image_raw", .label_key = "label", .image_bytes = 784, .class_count = 10};
-  static const RecordSchema cifar10{.image_key = "image", .label_key = "label", .image_bytes = 3072, .class_count = 10};
+  static const RecordSchema cifar10{
+      .image_key = "image", .label_key = "label", .image_bytes = 3072, .class_count = 10, .channel_count = 3};
   static const std::array all{
       Model{"mnist", mnist, build_mnist},
       Model{"lenet", mnist, build_lenet},

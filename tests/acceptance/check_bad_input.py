@@ -4,17 +4,14 @@ Every case runs by itself and at 2 ranks under mpirun.
 """
 
 import shutil
-import struct
 
 import numpy as np
 
+import bad_input
 import programs
+from bad_input import DATA, FAILED, MNIST, NO_DEVICE, NO_INPUT, TIMEOUT, USAGE, verdict
 from programs import SCALED, Result, checkpoint, checkpoints, load
-from tfrecords import example, frame, read_records
-
-USAGE, DATA, NO_INPUT, NO_DEVICE, FAILED, IO = 64, 65, 66, 69, 70, 74
-BAD_RECORD = 7  # the record that each damaged file has damage in
-TIMEOUT = 60
+from tfrecords import read_records
 
 
 def check(context):
@@ -24,52 +21,22 @@ def check(context):
     folder = context.directory("bad")
     folder.mkdir()
     for ranks in (0, 2):
-        for title, content in _damaged_files(read_records(good)):
+        for title, content in bad_input.damaged_files(read_records(good), MNIST):
             path = folder / f"{title.replace(' ', '_')}.tfrecord"
             path.write_bytes(content)
-            yield _train(context, title, ranks, DATA, [path.name], data=path)
+            yield bad_input.train(context, MNIST, title, ranks, DATA, [path.name], data=path)
         for title, code, names, options in _options(folder):
-            yield _train(context, title, ranks, code, names, *options, data=good)
-        yield _train(context, "missing file", ranks, NO_INPUT, ["absent.tfrecord"], data=folder / "absent.tfrecord")
-        yield _train(context, "pattern without a match", ranks, NO_INPUT, ["absent-"], data=folder / "absent-*")
+            yield bad_input.train(context, MNIST, title, ranks, code, names, *options, data=good)
+        yield bad_input.train(
+            context, MNIST, "missing file", ranks, NO_INPUT, ["absent.tfrecord"], data=folder / "absent.tfrecord"
+        )
+        yield bad_input.train(
+            context, MNIST, "pattern without a match", ranks, NO_INPUT, ["absent-"], data=folder / "absent-*"
+        )
         yield _diverging(context, ranks, good)
         yield from _evaluation(context, ranks, data)
     yield _ranks_disagree(context, good)
     yield from _conversion(context)
-
-
-def _damaged_files(records):
-    """(title, content): a file of whole records with one of them damaged."""
-    framed = [frame(data) for data in records[:20]]
-    start = sum(len(data) for data in framed[:BAD_RECORD])
-    image = bytes(784)
-
-    def flipped(offset):
-        content = bytearray(b"".join(framed))
-        content[start + offset] ^= 1
-        return bytes(content)
-
-    def with_record(data):
-        return b"".join([*framed[:BAD_RECORD], frame(data), *framed[BAD_RECORD + 1 :]])
-
-    huge = struct.pack("<Q", 1 << 62)
-    whole = b"".join(framed)
-    yield "length CRC", flipped(8)
-    yield "data CRC", flipped(12 + len(framed[BAD_RECORD]) // 2)
-    yield "cut file", whole[: start + len(framed[BAD_RECORD]) // 2]
-    yield "cut header", whole[: start + 5]
-    yield "length 2^62", whole[:start] + huge + struct.pack("<I", _masked(huge)) + whole[start:]
-    yield "text file", b"label,pixel0,pixel1\n5,0,0\n" * 40
-    yield "empty file", b""
-    yield "bad protobuf", with_record(b"\x0a\xff\xff\xff\xff\x7f" + image)
-    yield "missing key", with_record(example({"label": [3]}))
-    yield "700-byte image", with_record(example({"image_raw": image[:700], "label": [3]}))
-    yield "label 10", with_record(example({"image_raw": image, "label": [10]}))
-    yield "label -1", with_record(example({"image_raw": image, "label": [-1]}))
-
-
-def _masked(data):
-    return struct.unpack("<I", frame(data)[12 + len(data) :])[0]
 
 
 def _options(folder):
@@ -93,31 +60,6 @@ def _options(folder):
         yield "device cuda without a GPU", NO_DEVICE, ["cuda"], ["--device", "cuda"]
 
 
-def _train(context, title, ranks, code, names, *options, data):
-    train_dir = context.directory("bad-run")
-    given = {"--device": "cpu", "--max-steps": 5}
-    defaults = [word for option, value in given.items() if option not in options for word in (option, value)]
-    done = context.run(
-        "mnist_train", "--data", data, "--train-dir", train_dir, *defaults, *options,
-        ranks=ranks, expect=None, timeout=TIMEOUT,
-    )  # fmt: skip
-    left = [path.name for path in checkpoints(train_dir)]
-    return _verdict(title, ranks, done, code, names, f"left {left}" if left else "")
-
-
-def _verdict(title, ranks, done, code, names, wrong=""):
-    lines = done.lines
-    missing = [name for name in names if not any(name in line for line in lines)]
-    if done.code != code:
-        wrong = f"expected exit code {code}; {done.explain()}"
-    elif len(lines) != 1:
-        wrong = f"{len(lines)} lines on stderr: {' | '.join(lines[:4])}"
-    elif missing:
-        wrong = f"the line names no {missing}: {lines[0]}"
-    where = f"{ranks} ranks" if ranks else "by itself"
-    return Result(f"bad input: {title}, {where}", not wrong, wrong or f"{code}: {lines[0]}")
-
-
 def _diverging(context, ranks, data):
     train_dir = context.directory("diverging")
     done = context.train(
@@ -129,7 +71,7 @@ def _diverging(context, ranks, data):
         for path in checkpoints(train_dir)
         if not all(np.isfinite(array).all() for array in load(path).values())
     ]
-    return _verdict("diverging run", ranks, done, FAILED, ["diverged"], f"not finite: {bad}" if bad else "")
+    return verdict("diverging run", ranks, done, FAILED, ["diverged"], f"not finite: {bad}" if bad else "")
 
 
 def _evaluation(context, ranks, data):
@@ -144,7 +86,7 @@ def _evaluation(context, ranks, data):
             "mnist_eval", "--data", test, "--checkpoint", target, ranks=ranks, expect=None, timeout=TIMEOUT
         )
 
-    yield _verdict("evaluate a missing checkpoint", ranks, evaluate(train_dir / "x.h5"), NO_INPUT, ["x.h5"])
+    yield verdict("evaluate a missing checkpoint", ranks, evaluate(train_dir / "x.h5"), NO_INPUT, ["x.h5"])
     content = path.read_bytes()
     positions = np.random.default_rng(ranks).integers(0, len(content), 3 if context.quick else 20)
     silent = []
@@ -169,27 +111,17 @@ def _ranks_disagree(context, data):
     launcher = context.command("", ranks=1)[:-1]
     done = context.run_command([*launcher, *one, ":", "-np", "1", *two], TIMEOUT)
     left = [path.name for path in checkpoints(first)]
-    return _verdict("ranks with different options", 2, done, USAGE, ["learning-rate"], f"left {left}" if left else "")
+    return verdict("ranks with different options", 2, done, USAGE, ["learning-rate"], f"left {left}" if left else "")
 
 
 def _conversion(context):
-    def convert(title, code, names, source):
-        target = context.directory("converted")
-        done = context.run("tfrecord_convert", "mnist", "--input", source, "--output", target, expect=None)
-        left = list(target.glob("*.tfrecord")) if target.exists() else []
-        return _verdict(f"convert {title}", 0, done, code, names, f"left {left}" if left else "")
-
-    yield convert("a missing directory", NO_INPUT, ["absent"], context.work / "absent")
+    yield bad_input.convert(context, "mnist", "a missing directory", NO_INPUT, ["absent"], context.work / "absent")
     source = context.directory("idx")
     source.mkdir()
-    for name in (
-        "train-images-idx3-ubyte",
-        "train-labels-idx1-ubyte",
-        "t10k-images-idx3-ubyte",
-        "t10k-labels-idx1-ubyte",
-    ):
-        (source / name).write_bytes(b"P5 28 28 255\n" + bytes(2000))
-    yield convert("what is no IDX file", DATA, ["idx"], source)
+    for split in ("train", "t10k"):
+        for kind in ("images-idx3", "labels-idx1"):
+            (source / f"{split}-{kind}-ubyte").write_bytes(b"P5 28 28 255\n" + bytes(2000))
+    yield bad_input.convert(context, "mnist", "what is no IDX file", DATA, ["idx"], source)
 
 
 if __name__ == "__main__":

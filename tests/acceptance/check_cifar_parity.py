@@ -1,4 +1,4 @@
-"""cifar10_train and cifar10_eval against a float64 PyTorch implementation, from one initial checkpoint, at 1 and 2 ranks.
+"""cifar10_train and cifar10_eval against float64 PyTorch, from one initial checkpoint, at 1 and 2 ranks.
 
 Without distortion: the inputs are centre crops. Limits: 2e-3 of the distance travelled for each variable and moving
 average; logged losses to 1e-4 relative. Needs torch.

@@ -1,0 +1,97 @@
+"""What the checks of bad input share: damaged files, and the verdict on a program that met one."""
+
+import struct
+from dataclasses import dataclass
+
+from programs import Result, checkpoints
+from tfrecords import example, frame
+
+USAGE, DATA, NO_INPUT, NO_DEVICE, FAILED, IO = 64, 65, 66, 69, 70, 74
+BAD_RECORD = 7  # the record that each damaged file has damage in
+TIMEOUT = 60
+
+
+@dataclass(frozen=True)
+class Images:
+    """What a program's records hold."""
+
+    program: str
+    key: str
+    size: int
+
+
+MNIST = Images("mnist_train", "image_raw", 784)
+CIFAR10 = Images("cifar10_train", "image", 3072)
+
+
+def with_record(records, data):
+    """A file of the records with `data` in place of the bad one."""
+    framed = [frame(record) for record in records[:20]]
+    return b"".join([*framed[:BAD_RECORD], frame(data), *framed[BAD_RECORD + 1 :]])
+
+
+def damaged_files(records, images):
+    """(title, content): a file of whole records with one of them damaged."""
+    framed = [frame(data) for data in records[:20]]
+    start = sum(len(data) for data in framed[:BAD_RECORD])
+    image = bytes(images.size)
+
+    def flipped(offset):
+        content = bytearray(b"".join(framed))
+        content[start + offset] ^= 1
+        return bytes(content)
+
+    def replaced(data):
+        return with_record(records, data)
+
+    huge = struct.pack("<Q", 1 << 62)
+    whole = b"".join(framed)
+    yield "length CRC", flipped(8)
+    yield "data CRC", flipped(12 + len(framed[BAD_RECORD]) // 2)
+    yield "cut file", whole[: start + len(framed[BAD_RECORD]) // 2]
+    yield "cut header", whole[: start + 5]
+    yield "length 2^62", whole[:start] + huge + struct.pack("<I", _masked(huge)) + whole[start:]
+    yield "text file", b"label,pixel0,pixel1\n5,0,0\n" * 40
+    yield "empty file", b""
+    yield "bad protobuf", replaced(b"\x0a\xff\xff\xff\xff\x7f" + image)
+    yield "missing key", replaced(example({"label": [3]}))
+    yield "700-byte image", replaced(example({images.key: image[:700], "label": [3]}))
+    yield "label 10", replaced(example({images.key: image, "label": [10]}))
+    yield "label -1", replaced(example({images.key: image, "label": [-1]}))
+
+
+def _masked(data):
+    return struct.unpack("<I", frame(data)[12 + len(data) :])[0]
+
+
+def train(context, images, title, ranks, code, names, *options, data):
+    train_dir = context.directory("bad-run")
+    given = {"--device": "cpu", "--max-steps": 5}
+    defaults = [word for option, value in given.items() if option not in options for word in (option, value)]
+    done = context.run(
+        images.program, "--data", data, "--train-dir", train_dir, *defaults, *options,
+        ranks=ranks, expect=None, timeout=TIMEOUT,
+    )  # fmt: skip
+    left = [path.name for path in checkpoints(train_dir)]
+    return verdict(title, ranks, done, code, names, f"left {left}" if left else "")
+
+
+def verdict(title, ranks, done, code, names, wrong=""):
+    lines = done.lines
+    missing = [name for name in names if not any(name in line for line in lines)]
+    if done.code != code:
+        wrong = f"expected exit code {code}; {done.explain()}"
+    elif len(lines) != 1:
+        wrong = f"{len(lines)} lines on stderr: {' | '.join(lines[:4])}"
+    elif missing:
+        wrong = f"the line names no {missing}: {lines[0]}"
+    where = f"{ranks} ranks" if ranks else "by itself"
+    return Result(f"bad input: {title}, {where}", not wrong, wrong or f"{code}: {lines[0]}")
+
+
+def convert(context, name, title, code, names, source):
+    """tfrecord_convert of a source that is no `name`."""
+    target = context.directory("converted")
+    done = context.run("tfrecord_convert", name, "--input", source, "--output", target, expect=None)
+    left = list(target.glob("*.tfrecord")) if target.exists() else []
+    return verdict(f"convert {title}", 0, done, code, names, f"left {left}" if left else "")
