@@ -265,6 +265,7 @@ void Trainer::start_checkpoint(const Position& position) {
 }
 
 void Trainer::evaluate(std::int64_t step) {
+  const auto start = Clock::now();
   if (!evaluator_) {
     ModelSettings settings = options_.model_settings();
     settings.distort = false;
@@ -273,7 +274,7 @@ void Trainer::evaluate(std::int64_t step) {
   evaluator_->load_averages(tower_->parameters());
   const Precision precision = evaluator_->evaluate(*eval_dataset_, mpi_);
   if (is_first()) log_->evaluation(step, precision);
-  totals_.since = Clock::now();
+  totals_.since += Clock::now() - start;  // the time of steps goes on where it was
 }
 
 void Trainer::finish(const Position& position, bool stopped) {
