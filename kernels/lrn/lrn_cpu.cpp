@@ -1,21 +1,22 @@
-// The CPU form of lrn: blocks of pixels that fit the first-level cache, vectorised over channels.
+// The CPU form of lrn: blocks of pixels that fit the first-level cache, vectorised over channels; the CIFAR-10
+// network's own shape in registers (lrn_registers_cpu.h).
 //
 // A block's squares lie in scratch with `depth_radius` zeros before, between and after its pixels, so that a window is
-// a plain sum at every channel, however few there are. Backward computes s again from x: that takes as long as to write
-// it in forward and read it back here, and spares a buffer of x's size. oneDNN's lrn takes 1.2 to 1.5 times as long.
+// a plain sum at every channel, however few there are. Backward computes s again from x: to write s in forward and read
+// it back costs more once the tensors leave the second-level cache, and a buffer of x's size.
 #include <algorithm>
 
 #include "carillon/core/parallel.h"
 #include "kernels/lrn/lrn.h"
 #include "kernels/lrn/lrn_math.h"
+#include "kernels/lrn/lrn_registers_cpu.h"
 #include "kernels/thread_scratch.h"
 
 namespace carillon {
 namespace {
 
-constexpr std::size_t block_floats = 1024;  // squares of a block's pixels
-constexpr int unrolled_radius = 4;          // window sums of this radius are unrolled
-constexpr std::size_t usual_channels = 64;  // loops over so many channels are unrolled, too: backward gains a sixth
+constexpr std::size_t block_floats = 1024;                    // squares of a block's pixels
+constexpr int unrolled_radius = lrn_registers::depth_radius;  // window sums of this radius are unrolled
 
 /// Where the values of a block of pixels lie in scratch.
 struct LrnLayout {
@@ -108,20 +109,16 @@ CARILLON_SIMD void forward_block(const LrnParams& params, const LrnLayout& layou
                                  const float* x, std::size_t pixels, float* y) {
   if (!is_three_quarters(params)) return forward_rows<0, false>(params, layout, scratch, x, pixels, y);
   if (params.depth_radius != unrolled_radius) return forward_rows<0, true>(params, layout, scratch, x, pixels, y);
-  if (layout.channels != usual_channels) {
-    return forward_rows<unrolled_radius, true>(params, layout, scratch, x, pixels, y);
-  }
-  forward_rows<unrolled_radius, true>(params, LrnLayout{usual_channels, unrolled_radius}, scratch, x, pixels, y);
+  if (layout.channels == lrn_registers::channels) return lrn_registers::forward(params, x, pixels, y);
+  forward_rows<unrolled_radius, true>(params, layout, scratch, x, pixels, y);
 }
 
 CARILLON_SIMD void backward_block(const LrnParams& params, const LrnLayout& layout, const LrnScratch& scratch,
                                   const float* x, const float* dy, std::size_t pixels, float* dx) {
   if (!is_three_quarters(params)) return backward_rows<0, false>(params, layout, scratch, x, dy, pixels, dx);
   if (params.depth_radius != unrolled_radius) return backward_rows<0, true>(params, layout, scratch, x, dy, pixels, dx);
-  if (layout.channels != usual_channels) {
-    return backward_rows<unrolled_radius, true>(params, layout, scratch, x, dy, pixels, dx);
-  }
-  backward_rows<unrolled_radius, true>(params, LrnLayout{usual_channels, unrolled_radius}, scratch, x, dy, pixels, dx);
+  if (layout.channels == lrn_registers::channels) return lrn_registers::backward(params, x, dy, pixels, dx);
+  backward_rows<unrolled_radius, true>(params, layout, scratch, x, dy, pixels, dx);
 }
 
 class LrnCpu final : public Op {

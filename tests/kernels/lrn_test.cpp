@@ -85,7 +85,8 @@ INSTANTIATE_TEST_SUITE_P(Sizes, Lrn,
                          ::testing::Values(Case{{1, 1, 1, 1}, strong}, Case{{1, 2, 3, 3}, strong},
                                            Case{{3, 5, 4, 64}, strong}, Case{{2, 3, 3, 17}, strong, 2},
                                            Case{{7, 9, 5, 64}, strong, 2}, Case{{5, 33}, strong},
-                                           Case{{2, 3, 1, 1500}, strong}, Case{{130, 12, 12, 5}, strong, 2}));
+                                           Case{{3, 11, 48}, strong}, Case{{2, 3, 1, 1500}, strong},
+                                           Case{{130, 12, 12, 5}, strong, 2}));
 
 INSTANTIATE_TEST_SUITE_P(
     Parameters, Lrn,
