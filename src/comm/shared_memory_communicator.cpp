@@ -25,8 +25,10 @@ struct alignas(64) Progress {
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "the counters are shared between processes");
 
 void wait_until_at_least(const std::atomic<std::uint64_t>& counter, std::uint64_t goal) {
-  for (int spins = 0; counter.load(std::memory_order_acquire) < goal; ++spins) {
-    if (spins < 4096) {
+  constexpr int spin_count = 4096;
+  for (int spins = 0; counter.load(std::memory_order_acquire) < goal;) {
+    if (spins < spin_count) {
+      ++spins;
       spin_pause();
     } else {
       sched_yield();  // ranks may be more than cores

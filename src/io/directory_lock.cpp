@@ -32,6 +32,9 @@ DirectoryLock::DirectoryLock(const std::filesystem::path& directory) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (error) fail(ExitCode::io, "--train-dir {}: cannot make it: {}", directory.string(), error.message());
+  if (access(directory.c_str(), W_OK | X_OK) != 0) {
+    fail(ExitCode::io, "--train-dir {}: cannot write there: {}", directory.string(), errno_text(errno));
+  }
   const std::filesystem::path path = directory / ".lock";
   descriptor_ = Handle<int, &::close, -1>(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
   if (!descriptor_) fail(ExitCode::io, "--train-dir {}: cannot write there: {}", directory.string(), errno_text(errno));

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "carillon/core/error.h"
+
 namespace carillon {
 
 std::string step_line(std::chrono::system_clock::time_point time, std::int64_t step, double loss,
@@ -34,7 +36,7 @@ void Console::print(const std::string& line) {
 
 void Console::warn(const std::string& line) {
   clear_bar();
-  fmt::print(stderr, "warning: {}\n", line);
+  print_text(STDERR_FILENO, fmt::format("warning: {}\n", line));
 }
 
 void Console::progress(std::int64_t step, double loss) {
@@ -47,16 +49,14 @@ void Console::progress(std::int64_t step, double loss) {
   const std::chrono::duration<double> spent = now - started_;
   const double left = share > 0.0 ? spent.count() * (1.0 - share) / share : 0.0;
   const int filled = static_cast<int>(share * width);
-  fmt::print(stderr, "\r\033[K[{:#<{}}{:.<{}}] {:3.0f} %  step {}/{}  loss {:.3f}  {:.0f} s left", "", filled, "",
-             width - filled, 100.0 * share, step, last_step_, loss, left);
-  std::fflush(stderr);
+  print_text(STDERR_FILENO, fmt::format("\r\033[K[{:#<{}}{:.<{}}] {:3.0f} %  step {}/{}  loss {:.3f}  {:.0f} s left",
+                                        "", filled, "", width - filled, 100.0 * share, step, last_step_, loss, left));
   bar_drawn_ = true;
 }
 
 void Console::clear_bar() {
   if (!bar_drawn_) return;
-  fmt::print(stderr, "\r\033[K");
-  std::fflush(stderr);
+  print_text(STDERR_FILENO, "\r\033[K");
   bar_drawn_ = false;
 }
 

@@ -60,9 +60,12 @@ Evaluator::Evaluator(Network network, Device& device)
       parameters_(graph_.parameters(), device, Buffer{}),
       executable_(graph_, device, parameters_, false, {logits_}) {}
 
-void Evaluator::load(const std::vector<NamedArray>& arrays) {
-  load_arrays(arrays, parameters_, StoreArray::values, "the checkpoint");
+void Evaluator::load(const LoadedCheckpoint& checkpoint, bool averages) {
+  load_arrays(averages ? checkpoint.state.moving_averages : checkpoint.state.variables, parameters_, StoreArray::values,
+              checkpoint.path);
 }
+
+void Evaluator::broadcast_from_first(const Mpi& mpi) { mpi.broadcast(std::as_writable_bytes(parameters_.values()), 0); }
 
 void Evaluator::load_averages(const ParameterStore& trained) {
   std::copy(trained.averages().begin(), trained.averages().end(), parameters_.values().begin());

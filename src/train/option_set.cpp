@@ -30,9 +30,10 @@ void OptionSet::add(const std::string& name, bool& target, const std::string& he
               [&target] { return target; }});
 }
 
-void OptionSet::add(const std::string& name, std::int64_t& target, std::int64_t lowest, const std::string& help) {
+void OptionSet::add(const std::string& name, std::int64_t& target, std::int64_t lowest, std::int64_t highest,
+                    const std::string& help) {
   add_option({name, help, false, false, false,
-              [&target, lowest](const auto& texts) { target = parse_integer(texts.front(), lowest); },
+              [&target, lowest, highest](const auto& texts) { target = parse_integer(texts.front(), lowest, highest); },
               [&target] { return target; }});
 }
 
@@ -66,11 +67,6 @@ void OptionSet::add(const std::string& name, std::vector<std::string>& target, c
 const OptionSet::Option* OptionSet::find(const std::string& name) const {
   const auto found = std::find_if(options_.begin(), options_.end(), [&](const Option& o) { return o.name == name; });
   return found == options_.end() ? nullptr : &*found;
-}
-
-bool OptionSet::given(const std::string& name) const {
-  const Option* option = find(name);
-  return option != nullptr && option->given;
 }
 
 std::vector<std::string> OptionSet::normalised_arguments(int argc, const char* const* argv) const {
@@ -135,6 +131,7 @@ OptionSet::Source OptionSet::config_file(const std::string& path) const {
     std::replace(line.begin(), line.begin() + static_cast<std::ptrdiff_t>(name_end), '_', '-');
     normalised << line << '\n';
   }
+  if (file.bad()) fail(ExitCode::no_input, "--config: cannot read {}: {}", path, errno_text(errno));
   Source source{fmt::format(" (in {})", path), {}};
   try {
     const po::options_description none;

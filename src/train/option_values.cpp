@@ -36,9 +36,10 @@ bool parse_bool(const std::string& text) {
   return *value;
 }
 
-std::int64_t parse_integer(const std::string& text, std::int64_t lowest) {
+std::int64_t parse_integer(const std::string& text, std::int64_t lowest, std::int64_t highest) {
   const std::optional<std::int64_t> value = whole_text_as<std::int64_t>(text);
   if (!value || *value < lowest) throw ValueExpected{fmt::format("a whole number of at least {}", lowest)};
+  if (*value > highest) throw ValueExpected{fmt::format("a whole number of at most {}", highest)};
   return *value;
 }
 
@@ -51,8 +52,8 @@ std::uint64_t parse_unsigned(const std::string& text) {
 double parse_number(const std::string& text, OptionSet::Interval interval) {
   const std::optional<double> value = whole_text_as<double>(text);
   using enum OptionSet::Interval;
-  if (!value || !std::isfinite(*value)) throw ValueExpected{"a finite number"};
-  if (interval == positive && !(*value > 0.0)) throw ValueExpected{"a number above 0"};
+  if (!value || !std::isfinite(static_cast<float>(*value))) throw ValueExpected{"a finite number"};
+  if (interval == positive && !(static_cast<float>(*value) > 0.0f)) throw ValueExpected{"a number above 0"};
   if (interval == not_negative && !(*value >= 0.0)) throw ValueExpected{"a number of at least 0"};
   if (interval == unit && !(*value >= 0.0 && *value <= 1.0)) throw ValueExpected{"a number from 0 to 1"};
   return *value;

@@ -16,7 +16,7 @@ struct ValueExpected {
 
 bool is_bool(const std::string& text);
 bool parse_bool(const std::string& text);
-std::int64_t parse_integer(const std::string& text, std::int64_t lowest);
+std::int64_t parse_integer(const std::string& text, std::int64_t lowest, std::int64_t highest);
 std::uint64_t parse_unsigned(const std::string& text);
 double parse_number(const std::string& text, OptionSet::Interval interval);
 /// Any text when `choices` is empty, but for an empty one.

@@ -8,6 +8,11 @@ using Interval = OptionSet::Interval;
 
 namespace {
 
+// Bounds beyond which an option can only be a mistake.
+constexpr std::int64_t most_steps = std::int64_t{1} << 53;
+constexpr std::int64_t most_samples = std::int64_t{1} << 24;
+constexpr std::int64_t most_threads = 4096;
+
 void declare_record_keys(OptionSet& set, std::string& image_key, std::string& label_key) {
   set.add("image-key", image_key, "feature that holds a record's image, if not the usual one");
   set.add("label-key", label_key, "feature that holds its label, if not the usual one");
@@ -18,26 +23,27 @@ void declare_record_keys(OptionSet& set, std::string& image_key, std::string& la
 void declare(OptionSet& set, TrainOptions& o) {
   set.add("data", o.data, "training records: paths or patterns of TFRecord files");
   set.add("eval-data", o.eval_data, "records to evaluate on while training");
-  set.add("eval-every", o.eval_every, 0, "steps between evaluations; 0: only at the end");
+  set.add("eval-every", o.eval_every, 0, most_steps, "steps between evaluations; 0: only at the end");
   declare_record_keys(set, o.image_key, o.label_key);
   set.add("train-dir", o.train_dir, "where checkpoints and logs go");
-  set.add("max-steps", o.max_steps, 0, "global step to stop at; 0 writes the initial checkpoint");
-  set.add("batch-size", o.batch_size, 1, "samples per tower and step");
+  set.add("max-steps", o.max_steps, 0, most_steps, "global step to stop at; 0 writes the initial checkpoint");
+  set.add("batch-size", o.batch_size, 1, most_samples, "samples per tower and step");
   set.add("learning-rate", o.learning_rate, Interval::positive, "initial learning rate");
   set.add("learning-rate-decay", o.learning_rate_decay, Interval::positive, "factor applied every decay-steps");
-  set.add("decay-steps", o.decay_steps, 0, "steps per decay; 0: by the reference's rule, from the batch size");
+  set.add("decay-steps", o.decay_steps, 0, most_steps,
+          "steps per decay; 0: by the reference's rule, from the batch size");
   set.add("regularization", o.regularization, Interval::not_negative, "L2 factor of the weight matrices");
   set.add("moving-average-decay", o.moving_average_decay, Interval::unit, "decay of the variables' moving averages");
   set.add("seed", o.seed, "of initial variables and sample order");
   set.add("shuffle", o.shuffle, "visit the records in a new random order each epoch");
   set.add("cache", o.cache, {"auto", "memory", "none"}, "decode all records at start into memory, or ahead of use");
   set.add("device", o.device, {"auto", "cpu", "cuda"}, "what each tower computes on");
-  set.add("threads", o.threads, 0, "CPU threads per rank; 0: this rank's share of the cores");
-  set.add("bucket-kib", o.bucket_kib, 1, "KiB of gradients that are averaged at a time");
-  set.add("log-every", o.log_every, 0, "steps between lines on the console and in metrics.jsonl; 0: none");
-  set.add("summary-every", o.summary_every, 0, "steps between TensorBoard summaries; 0: none");
-  set.add("checkpoint-every", o.checkpoint_every, 0, "steps between checkpoints; 0: only at the end");
-  set.add("keep-checkpoints", o.keep_checkpoints, 0, "newest checkpoints to keep; 0: all");
+  set.add("threads", o.threads, 0, most_threads, "CPU threads per rank; 0: this rank's share of the cores");
+  set.add("bucket-kib", o.bucket_kib, 1, std::int64_t{1} << 30, "KiB of gradients that are averaged at a time");
+  set.add("log-every", o.log_every, 0, most_steps, "steps between lines on the console and in metrics.jsonl; 0: none");
+  set.add("summary-every", o.summary_every, 0, most_steps, "steps between TensorBoard summaries; 0: none");
+  set.add("checkpoint-every", o.checkpoint_every, 0, most_steps, "steps between checkpoints; 0: only at the end");
+  set.add("keep-checkpoints", o.keep_checkpoints, 0, 1000000, "newest checkpoints to keep; 0: all");
   set.add("resume", o.resume, {"auto", "never", "require"}, "go on from the train directory's newest checkpoint");
   set.add("fresh", o.fresh, "remove the train directory's checkpoints and logs first");
   set.add("init-from", o.init_from, "checkpoint to take the initial variables from");
@@ -47,6 +53,9 @@ void declare(OptionSet& set, TrainOptions& o) {
 void check_combinations(const TrainOptions& o) {
   if (o.fresh && o.resume == "require") fail(ExitCode::usage, "--fresh removes what --resume require asks for");
   if (o.eval_every > 0 && o.eval_data.empty()) fail(ExitCode::usage, "--eval-every needs --eval-data");
+  if (o.resume == "require" && !o.init_from.empty()) {
+    fail(ExitCode::usage, "--resume require never uses the variables of --init-from");
+  }
   if (o.train_dir.empty()) fail(ExitCode::usage, "--train-dir is empty");
 }
 
@@ -69,10 +78,10 @@ void declare(OptionSet& set, EvalOptions& o) {
   declare_record_keys(set, o.image_key, o.label_key);
   set.add("checkpoint", o.checkpoint, "a checkpoint, or a train directory: its newest good one");
   set.add("raw-weights", o.raw_weights, "use the variables, not their moving averages");
-  set.add("batch-size", o.batch_size, 1, "samples at a time");
+  set.add("batch-size", o.batch_size, 1, most_samples, "samples at a time");
   set.add("cache", o.cache, {"auto", "memory", "none"}, "decode all records at start into memory, or as they are read");
   set.add("device", o.device, {"auto", "cpu", "cuda"}, "what each tower computes on");
-  set.add("threads", o.threads, 0, "CPU threads per rank; 0: this rank's share of the cores");
+  set.add("threads", o.threads, 0, most_threads, "CPU threads per rank; 0: this rank's share of the cores");
 }
 
 RecordSchema schema_for(const Model& model, const std::string& image_key, const std::string& label_key) {

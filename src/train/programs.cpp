@@ -1,8 +1,10 @@
 // The programs there are, and how one trains.
 #include <algorithm>
+#include <filesystem>
 
 #include "carillon/train/app.h"
 #include "carillon/train/program.h"
+#include "carillon/train/stop_signal.h"
 #include "carillon/train/trainer.h"
 
 namespace carillon {
@@ -70,7 +72,8 @@ ExitCode train(const Program& program, int argc, char** argv, const Mpi& mpi) {
   } else {
     set.add("pixel-scale", options.pixel_scale, OptionSet::Interval::positive, "multiplies the pixels 0..255");
   }
-  if (!parse_options(set, argc, argv, mpi)) return ExitCode::done;
+  catch_stop_signals();
+  if (!parse_options(set, argc, argv, mpi, {"threads"})) return ExitCode::done;
   mpi.together([&] { check_combinations(options); });
   if (options.decay_steps == 0) options.decay_steps = program.decay_steps(options.batch_size, mpi.size());
 
@@ -79,8 +82,10 @@ ExitCode train(const Program& program, int argc, char** argv, const Mpi& mpi) {
   mpi.together([&] { device = open_device(options.device, mpi.local_rank(), cpu.thread_count); });
   const std::unique_ptr<Communicator> communicator = make_communicator(mpi, *device);
   nlohmann::json values = set.values();
-  values["towers"] = mpi.size();
-  return Trainer(options, values, mpi, *device, *communicator, cpu).run();
+  values["tower count"] = mpi.size();
+  values.erase("threads");
+  Trainer trainer(options, values, mpi, *device, *communicator, cpu);
+  return abort_on_own_error(mpi, std::filesystem::path(argv[0]).filename().string(), [&] { return trainer.run(); });
 }
 
 }  // namespace carillon

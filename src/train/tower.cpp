@@ -30,7 +30,8 @@ std::vector<NamedArray> named_arrays(const ParameterStore& store, StoreArray tar
 }  // namespace
 
 void load_arrays(const std::vector<NamedArray>& arrays, ParameterStore& store, StoreArray target,
-                 std::string_view what) {
+                 const std::filesystem::path& path) {
+  const std::string what = path.string();
   for (const NamedArray& array : arrays) {
     const bool known = std::any_of(store.specs().begin(), store.specs().end(),
                                    [&](const ParameterSpec& spec) { return spec.name == array.name; });
@@ -81,10 +82,11 @@ void Tower::initialize(std::uint64_t seed) {
   }
 }
 
-void Tower::load(const CheckpointState& state, bool variables_only) {
-  load_arrays(state.variables, parameters_, StoreArray::values, "the checkpoint");
+void Tower::load(const LoadedCheckpoint& checkpoint, bool variables_only) {
+  const CheckpointState& state = checkpoint.state;
+  load_arrays(state.variables, parameters_, StoreArray::values, checkpoint.path);
   load_arrays(variables_only ? state.variables : state.moving_averages, parameters_, StoreArray::averages,
-              "the checkpoint");
+              checkpoint.path);
 }
 
 void Tower::broadcast_from_first() {

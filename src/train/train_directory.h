@@ -14,7 +14,6 @@ namespace carillon {
 void remove_run_files(const std::filesystem::path& train_dir);
 
 /// One line for each option that decides the result and differs between the run that wrote `state` and this one.
-std::vector<std::string> differences_that_matter(const CheckpointState& state, const nlohmann::json& option_values,
-                                                 int tower_count);
+std::vector<std::string> differences_that_matter(const CheckpointState& state, const nlohmann::json& option_values);
 
 }  // namespace carillon

@@ -1,6 +1,7 @@
 #include "carillon/train/trainer.h"
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -17,7 +18,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr std::int64_t evaluation_batch = 200;
+
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+void warn(const std::string& line) { print_text(STDERR_FILENO, fmt::format("warning: {}\n", line)); }
 
 void refuse_damaged_state(const CheckpointState& state) {
   for (const auto* arrays : {&state.variables, &state.moving_averages}) {
@@ -63,13 +68,20 @@ ExitCode Trainer::run() {
                                  static_cast<std::size_t>(options_.bucket_kib) * 1024},
                  device_, communicator_);
   Position position = start_or_resume();
-  if (options_.log_device_placement && is_first()) log_placement();
-  announce(position);
-  const bool initial_only = options_.max_steps == 0;
-  if (!initial_only && position.step >= options_.max_steps) return ExitCode::done;
-  const ExitCode code = initial_only ? ExitCode::done : train(position);
+  if (position.resumed && position.step >= options_.max_steps) {
+    say_nothing_to_do(position);
+    return ExitCode::done;
+  }
+  open_logs(position);
+  announce();
+  if (options_.max_steps == 0) {
+    start_checkpoint(position);
+    finish(position, false);
+    return ExitCode::done;
+  }
+  const ExitCode code = train(position);
   start_checkpoint(position);
-  if (!initial_only && code == ExitCode::done && !options_.eval_data.empty()) evaluate(position.step);
+  if (code == ExitCode::done && eval_dataset_) evaluate(position.step);
   finish(position, code == ExitCode::stopped);
   return code;
 }
@@ -77,7 +89,6 @@ ExitCode Trainer::run() {
 void Trainer::open_data() {
   const CacheMode cache = cache_mode(options_.cache);
   const RecordSchema schema = schema_for(model_, options_.image_key, options_.label_key);
-  nlohmann::json compared = option_values_;
   mpi_.together([&] {
     if (options_.max_steps > 0) dataset_ = Dataset::open(options_.data, schema, cache, mpi_.local_size());
     if (!options_.eval_data.empty()) {
@@ -85,11 +96,11 @@ void Trainer::open_data() {
     }
   });
   if (dataset_) {
-    compared["training records"] = dataset_->size();
-    compared["training record checksums"] = dataset_->fingerprint();
+    option_values_["training records"] = dataset_->size();
+    option_values_["training record checksum"] = dataset_->fingerprint();
   }
-  if (eval_dataset_) compared["evaluation record checksums"] = eval_dataset_->fingerprint();
-  agree(mpi_, compared, {"threads"});
+  if (eval_dataset_) option_values_["evaluation record checksum"] = eval_dataset_->fingerprint();
+  agree(mpi_, option_values_);
 }
 
 void Trainer::open_train_dir() {
@@ -97,54 +108,48 @@ void Trainer::open_train_dir() {
     if (!is_first()) return;
     lock_.emplace(options_.train_dir);
     remove_stale_temporaries(options_.train_dir);
-    if (options_.fresh) remove_run_files(options_.train_dir);
     writer_.emplace(options_.train_dir, static_cast<int>(options_.keep_checkpoints));
   });
 }
 
 std::optional<LoadedCheckpoint> Trainer::checkpoint_to_resume() {
   const std::filesystem::path directory = options_.train_dir;
+  if (options_.fresh) return std::nullopt;
   if (options_.resume == "never") {
     const std::vector<std::int64_t> steps = list_checkpoints(directory);
     if (steps.empty()) return std::nullopt;
     fail(ExitCode::usage, "--resume never: {} is there already; --fresh would remove it",
          checkpoint_path(directory, steps.front()).string());
   }
-  auto loaded =
-      read_newest_checkpoint(directory, [](const std::string& line) { fmt::print(stderr, "warning: {}\n", line); });
+  auto loaded = read_newest_checkpoint(directory, warn);
   if (!loaded && options_.resume == "require") {
     fail(ExitCode::no_input, "--resume require: no checkpoint in {}", directory.string());
-  }
-  if (loaded && loaded->state.model != options_.model) {
-    fail(ExitCode::data, "{} is of model '{}', this program trains '{}'", loaded->path.string(), loaded->state.model,
-         options_.model);
   }
   return loaded;
 }
 
-void Trainer::load_initial_variables() {
-  if (options_.init_from.empty()) return tower_->initialize(options_.seed);
-  const CheckpointState state = read_checkpoint(options_.init_from);
-  if (state.model != options_.model) {
-    fail(ExitCode::data, "--init-from {}: of model '{}', this program trains '{}'", options_.init_from, state.model,
-         options_.model);
-  }
-  tower_->load(state, true);
+void Trainer::refuse_other_model(const LoadedCheckpoint& loaded) const {
+  if (loaded.state.model == options_.model) return;
+  fail(ExitCode::data, "{} is of model '{}', this run trains '{}'", loaded.path.string(), loaded.state.model,
+       options_.model);
 }
 
 Trainer::Position Trainer::start_or_resume() {
   Position position;
   mpi_.together([&] {
     if (!is_first()) return;
-    const std::optional<LoadedCheckpoint> loaded = checkpoint_to_resume();
-    if (loaded) {
-      tower_->load(loaded->state, false);
-      position = {loaded->state.global_step, loaded->state.stream_position};
+    if (const std::optional<LoadedCheckpoint> loaded = checkpoint_to_resume()) {
+      refuse_other_model(*loaded);
+      tower_->load(*loaded, false);
+      position = {loaded->state.global_step, loaded->state.stream_position, true};
+      note_resume(*loaded);
+    } else if (!options_.init_from.empty()) {
+      const LoadedCheckpoint initial{options_.init_from, read_checkpoint(options_.init_from)};
+      refuse_other_model(initial);
+      tower_->load(initial, true);
     } else {
-      load_initial_variables();
+      tower_->initialize(options_.seed);
     }
-    log_.emplace(options_.train_dir, position.step, std::max(options_.max_steps, position.step + 1));
-    if (loaded) note_resume(*loaded);
   });
   mpi_.broadcast(std::as_writable_bytes(std::span(&position, 1)), 0);
   tower_->broadcast_from_first();
@@ -152,15 +157,30 @@ Trainer::Position Trainer::start_or_resume() {
 }
 
 void Trainer::note_resume(const LoadedCheckpoint& loaded) {
-  Console& console = log_->console();
-  console.print(fmt::format("resuming from {} at step {}", loaded.path.string(), loaded.state.global_step));
-  for (const std::string& difference : differences_that_matter(loaded.state, option_values_, mpi_.size())) {
-    console.warn(difference);
-  }
+  print_text(STDOUT_FILENO,
+             fmt::format("resuming from {} at step {}{}\n", loaded.path.string(), loaded.state.global_step,
+                         options_.init_from.empty() ? "" : "; --init-from is not used"));
+  for (const std::string& difference : differences_that_matter(loaded.state, option_values_)) warn(difference);
 }
 
-void Trainer::announce(const Position& start) {
+void Trainer::say_nothing_to_do(const Position& position) const {
   if (!is_first()) return;
+  print_text(STDOUT_FILENO,
+             fmt::format("nothing to do: {} holds step {}, and --max-steps is {} (--fresh starts over)\n",
+                         options_.train_dir, position.step, options_.max_steps));
+}
+
+void Trainer::open_logs(const Position& position) {
+  mpi_.together([&] {
+    if (!is_first()) return;
+    if (options_.fresh) remove_run_files(options_.train_dir);
+    log_.emplace(options_.train_dir, position.step, std::max(options_.max_steps, position.step + 1));
+  });
+}
+
+void Trainer::announce() {
+  if (!is_first()) return;
+  if (options_.log_device_placement) log_placement();
   std::int64_t parameters = 0;
   for (const ParameterSpec& spec : tower_->graph().parameters()) parameters += spec.shape.element_count();
   std::string line = fmt::format("{}: {} parameters; {} tower{} on {}, {} thread{} each, communicator {}", model_.name,
@@ -172,10 +192,6 @@ void Trainer::announce(const Position& start) {
   }
   log_->console().print(line);
   log_->graph(tower_->graph(), device_.name());
-  if (options_.max_steps > 0 && start.step >= options_.max_steps) {
-    log_->console().print(fmt::format("nothing to do: step {} of {} is reached (raise --max-steps, or --fresh)",
-                                      start.step, options_.max_steps));
-  }
 }
 
 void Trainer::log_placement() {
@@ -187,7 +203,6 @@ void Trainer::log_placement() {
 }
 
 ExitCode Trainer::train(Position& position) {
-  catch_stop_signals();
   BatchLoader loader(*dataset_, SampleOrder(dataset_->size(), options_.seed, options_.shuffle),
                      StreamSlice{.start = position.stream_position,
                                  .global_batch = global_batch(),
@@ -195,7 +210,7 @@ ExitCode Trainer::train(Position& position) {
                                  .batch_size = static_cast<std::size_t>(options_.batch_size)});
   totals_ = {.since = Clock::now()};
   // Resuming dropped what was logged from this step on; the evaluation that belongs here is had again.
-  if (position.step > 0 && due(position.step, options_.eval_every)) evaluate(position.step);
+  if (position.resumed && eval_dataset_) evaluate(position.step);
   while (position.step < options_.max_steps) {
     const std::int64_t step = position.step;
     const bool logs = due(step, options_.log_every) || (step > 0 && due(step, options_.summary_every));
@@ -210,8 +225,8 @@ ExitCode Trainer::train(Position& position) {
     position.stream_position += global_batch();
     if (logs && is_first()) log_step(step, result.cross_entropy, l2_loss);
     if (is_first()) log_->console().progress(position.step, result.cross_entropy);
-    if (result.stop_requested) return ExitCode::stopped;
     if (position.step == options_.max_steps) break;
+    if (result.stop_requested) return ExitCode::stopped;
     if (due(position.step, options_.checkpoint_every)) start_checkpoint(position);
     if (due(position.step, options_.eval_every)) evaluate(position.step);
   }
@@ -269,7 +284,7 @@ void Trainer::evaluate(std::int64_t step) {
   if (!evaluator_) {
     ModelSettings settings = options_.model_settings();
     settings.distort = false;
-    evaluator_.emplace(model_, settings, std::min<std::int64_t>(options_.batch_size, 500), device_);
+    evaluator_.emplace(model_, settings, evaluation_batch, device_);
   }
   evaluator_->load_averages(tower_->parameters());
   const Precision precision = evaluator_->evaluate(*eval_dataset_, mpi_);

@@ -21,7 +21,7 @@ enum class ExitCode : int {
   data = 65,       ///< a damaged or unsuitable record or checkpoint
   no_input = 66,   ///< a file that should be read is not there
   no_device = 69,  ///< the device asked for is not there
-  failed = 70,     ///< the run itself failed: NaN loss, a stalled rank, a bug
+  failed = 70,     ///< the run itself failed: a loss that is not finite, a bug
   io = 74,         ///< the system refused a read or a write
   stopped = 75,    ///< stopped by a signal after a checkpoint: start again to go on
 };
@@ -46,6 +46,10 @@ inline void check(bool holds, std::string_view what,
                   const std::source_location& where = std::source_location::current()) {
   if (!holds) fail(ExitCode::failed, "{} ({}:{})", what, where.file_name(), where.line());
 }
+
+/// Writes `text` to a descriptor, in one call where the system takes it whole, so that lines of several ranks do not
+/// mix. What cannot be written is lost: for messages that must not cause errors themselves.
+void print_text(int descriptor, std::string_view text) noexcept;
 
 /// The text of `errno` value `number`, thread-safe.
 std::string errno_text(int number);

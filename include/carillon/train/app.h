@@ -3,6 +3,8 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "carillon/comm/mpi.h"
 #include "carillon/train/option_set.h"
@@ -15,14 +17,22 @@ namespace carillon {
 /// this one and a single rank's plain exit code gets lost under srun.
 int run_app(const std::string& program, int argc, char** argv, const std::function<ExitCode(const Mpi&)>& body);
 
-/// Parses the options alike on all ranks; false after --help, which rank 0 prints. Errors: those of OptionSet::parse.
-bool parse_options(OptionSet& set, int argc, char** argv, const Mpi& mpi);
+/// Runs `body`, in which ranks depend on each other, where its objects are still alive: an error that this rank meets
+/// alone is printed and ends all ranks at once, before any destructor waits for a peer. What all ranks know of passes
+/// through.
+ExitCode abort_on_own_error(const Mpi& mpi, std::string_view program, const std::function<ExitCode()>& body);
+
+/// Parses the options and compares them over the ranks, but for the `own` keys; false after --help, which rank 0
+/// prints. Errors: those of OptionSet::parse; usage (ranks that disagree).
+bool parse_options(OptionSet& set, int argc, char** argv, const Mpi& mpi, const std::vector<std::string>& own);
 
 /// Throws SharedError on rank 0 and PeerFailed elsewhere: for what every rank has found out alike.
 [[noreturn]] void fail_on_all(const Mpi& mpi, ExitCode code, const std::string& message);
 
-/// Throws usage on all ranks unless `values` is equal on all but for the `own` keys; names the keys and ranks that
-/// differ.
-void agree(const Mpi& mpi, const nlohmann::json& values, const std::vector<std::string>& own);
+/// A key of OptionSet::values as a user knows it: "learning_rate" as "--learning-rate"; what has a space is no option.
+std::string shown_key(std::string key);
+
+/// Throws usage on all ranks unless `values` is equal on all of them; names the key and the ranks that differ.
+void agree(const Mpi& mpi, const nlohmann::json& values);
 
 }  // namespace carillon

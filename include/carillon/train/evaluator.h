@@ -26,8 +26,10 @@ class Evaluator {
   /// `device` outlives the evaluator. `batch_size` records go through the network at a time.
   Evaluator(const Model& model, const ModelSettings& settings, std::int64_t batch_size, Device& device);
 
-  /// Uses these parameters from now on. Errors: data (another model's).
-  void load(const std::vector<NamedArray>& arrays);
+  /// Uses the variables of a checkpoint, or their moving averages, from now on. Errors: data (another model's).
+  void load(const LoadedCheckpoint& checkpoint, bool averages);
+  /// Rank 0's parameters to every rank. Collective.
+  void broadcast_from_first(const Mpi& mpi);
   /// The same, from a store of the same model.
   void load_averages(const ParameterStore& trained);
 

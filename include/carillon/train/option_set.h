@@ -15,14 +15,15 @@ namespace carillon {
 
 class OptionSet {
  public:
-  enum class Interval { any, positive, not_negative, unit };  ///< unit: 0 <= x <= 1
+  enum class Interval { positive, not_negative, unit };  ///< as floats; unit: 0 <= x <= 1
 
   /// `summary`: what the program does and how it is called, for --help.
   explicit OptionSet(std::string summary) : summary_(std::move(summary)) {}
 
   // The targets must outlive the set; they keep their values where an option is not given.
   void add(const std::string& name, bool& target, const std::string& help);
-  void add(const std::string& name, std::int64_t& target, std::int64_t lowest, const std::string& help);
+  void add(const std::string& name, std::int64_t& target, std::int64_t lowest, std::int64_t highest,
+           const std::string& help);
   void add(const std::string& name, std::uint64_t& target, const std::string& help);
   void add(const std::string& name, double& target, Interval interval, const std::string& help);
   void add(const std::string& name, std::string& target, const std::string& help);
@@ -34,8 +35,6 @@ class OptionSet {
   /// Errors: usage (naming the option and where it stands), no_input (the --config file is missing).
   bool parse(int argc, const char* const* argv);
 
-  /// Whether the option was given anywhere.
-  bool given(const std::string& name) const;
   std::string help() const;
   /// Every option's present value, by name with `_` for `-`.
   nlohmann::json values() const;
@@ -44,7 +43,7 @@ class OptionSet {
   struct Option {
     std::string name, help;
     bool is_flag = false, takes_many = false, given = false;
-    std::function<void(const std::vector<std::string>&)> set;  ///< throws std::string: what was expected
+    std::function<void(const std::vector<std::string>&)> set;  ///< throws ValueExpected
     std::function<nlohmann::json()> get;
   };
   struct Source;

@@ -3,7 +3,7 @@
 
 namespace carillon {
 
-/// Installs the handlers; of a second TERM or INT the process dies at once.
+/// Installs the handlers. The second TERM or INT gives the signal its default effect back, so that a third one kills.
 void catch_stop_signals();
 
 /// Whether this process has been asked to stop.

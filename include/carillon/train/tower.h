@@ -38,8 +38,8 @@ class Tower {
   /// Variables drawn from `seed`, moving averages equal to them.
   void initialize(std::uint64_t seed);
   /// Variables (and moving averages, unless `variables_only`, when they start equal to the variables) of a checkpoint.
-  /// Errors: data (another model's: names the variable that is missing, unknown or of another shape).
-  void load(const CheckpointState& state, bool variables_only);
+  /// Errors: data (another model's: names the file and the variable that is missing, unknown or of another shape).
+  void load(const LoadedCheckpoint& checkpoint, bool variables_only);
   /// Rank 0's variables and averages to every tower. Collective.
   void broadcast_from_first();
 
@@ -75,9 +75,9 @@ class Tower {
   std::unique_ptr<Optimizer> optimizer_;
 };
 
-/// Copies the arrays named like `specs` into `store`'s values or averages. Errors: data (`what` names the file).
 enum class StoreArray { values, averages };
+/// Copies `arrays`, of the checkpoint `path`, into the parameters of the same names. Errors: data, as Tower::load.
 void load_arrays(const std::vector<NamedArray>& arrays, ParameterStore& store, StoreArray target,
-                 std::string_view what);
+                 const std::filesystem::path& path);
 
 }  // namespace carillon

@@ -32,6 +32,7 @@ class Trainer {
   struct Position {
     std::int64_t step = 0;              ///< updates applied
     std::uint64_t stream_position = 0;  ///< of the next sample
+    bool resumed = false;
   };
   struct Totals {  ///< since the last logged step
     std::int64_t steps = 0;
@@ -43,9 +44,11 @@ class Trainer {
   void open_train_dir();
   Position start_or_resume();
   std::optional<LoadedCheckpoint> checkpoint_to_resume();
-  void load_initial_variables();
+  void refuse_other_model(const LoadedCheckpoint& loaded) const;
   void note_resume(const LoadedCheckpoint& loaded);
-  void announce(const Position& start);
+  void say_nothing_to_do(const Position& position) const;
+  void open_logs(const Position& position);
+  void announce();
   void log_placement();
 
   ExitCode train(Position& position);
