@@ -3,19 +3,16 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <utility>
 
 #include "carillon/core/error.h"
-#include "carillon/core/handle.h"
+#include "carillon/core/file.h"
 
 namespace carillon {
 namespace {
-
-using Descriptor = Handle<int, ::close, -1>;
 
 Descriptor open_for_reading(const std::string& path) {
   // O_NONBLOCK: opening a FIFO must not wait for a writer; it is refused below.

@@ -1,16 +1,13 @@
 #include "carillon/data/shard_writer.h"
 
-#include <fcntl.h>
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
+#include <deque>
 #include <system_error>
 
 #include "carillon/core/error.h"
-#include "carillon/core/handle.h"
+#include "carillon/core/file.h"
 #include "carillon/data/record.h"
 
 namespace carillon {
@@ -18,54 +15,24 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t max_shard_count = 100'000;  // five digits
+constexpr std::size_t max_shard_count = 100'000;    // five digits
+constexpr std::string_view temporary_prefix = ".";  // patterns like train-* do not match what it hides
 
 std::string shard_name(const std::string& split, std::size_t shard, std::size_t shard_count) {
   return fmt::format("{}-{:05}-of-{:05}.tfrecord", split, shard, shard_count);
 }
 
-/// A file that bears its name only once it is complete; abandoned, it leaves nothing behind.
-class NewFile {
- public:
-  explicit NewFile(fs::path path) : path_(std::move(path)), temporary_(path_) {
-    temporary_ += fmt::format(".{}.tmp", ::getpid());
-    descriptor_ = Descriptor(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-    if (!descriptor_) fail_here("cannot be created");
-  }
-  NewFile(const NewFile&) = delete;
-  NewFile& operator=(const NewFile&) = delete;
-  ~NewFile() {
-    std::error_code ignored;
-    if (!complete_) fs::remove(temporary_, ignored);
-  }
-
-  void write(std::string_view bytes) {
-    while (!bytes.empty()) {
-      const auto written = ::write(descriptor_.get(), bytes.data(), bytes.size());
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) fail_here("cannot be written");
-      bytes.remove_prefix(static_cast<std::size_t>(written));
-    }
-  }
-
-  void finish() {
-    if (::fsync(descriptor_.get()) != 0) fail_here("cannot be synced");
-    if (::close(descriptor_.release()) != 0) fail_here("cannot be closed");
-    if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail_here("cannot be given its name");
-    complete_ = true;
-  }
-
- private:
-  using Descriptor = Handle<int, ::close, -1>;
-  [[noreturn]] void fail_here(std::string_view what) const {
-    const int error = errno;
-    fail(ExitCode::io, "{}: {}: {}", path_.string(), what, errno_text(error));
-  }
-
-  fs::path path_, temporary_;
-  Descriptor descriptor_;
-  bool complete_ = false;
-};
+/// Removes what killed conversions of this split left behind.
+void remove_abandoned(const std::string& split, const fs::path& directory) {
+  const auto ours = [&](std::string_view base) {
+    return base.starts_with(split + "-") && base.find("-of-") != base.npos && base.ends_with(".tfrecord");
+  };
+  std::vector<fs::path> stale;
+  std::error_code ignored;  // a directory or file that cannot be handled fails below, where it is written to
+  for (const auto& entry : fs::directory_iterator(directory, ignored))
+    if (is_temporary_name(entry.path().filename().string(), ours, temporary_prefix)) stale.push_back(entry.path());
+  for (const fs::path& path : stale) fs::remove(path, ignored);
+}
 
 /// Serialises with map entries in the order of their keys, so that equal input gives equal files.
 void serialise(const proto::Example& example, std::string& out) {
@@ -105,13 +72,16 @@ WrittenSplit write_shards(const ImageSplit& split, std::size_t shard_count, cons
   fs::create_directories(directory, error);
   if (error) fail(ExitCode::io, "{}: cannot be created: {}", directory.string(), error.message());
 
+  remove_abandoned(split.name, directory);
+
   WrittenSplit written{.files = {}, .record_count = split.count()};
+  std::deque<NewFile> files;
   std::string pending, serialised;
   for (std::size_t shard = 0; shard < shard_count; ++shard) {
     const fs::path path = directory / shard_name(split.name, shard, shard_count);
-    NewFile file(path);
+    NewFile& file = files.emplace_back(path, temporary_prefix);
     const auto flush = [&] {
-      file.write(pending);
+      file.write(std::as_bytes(std::span(pending)));
       written.bytes += pending.size();
       pending.clear();
     };
@@ -130,6 +100,8 @@ WrittenSplit write_shards(const ImageSplit& split, std::size_t shard_count, cons
     file.finish();
     written.files.push_back(path);
   }
+  for (NewFile& file : files) file.publish();
+  sync_directory(directory);
   progress(split.count());
   return written;
 }

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "src/io/atomic_file.h"
+#include "carillon/core/file.h"
 
 namespace carillon {
 

@@ -6,7 +6,7 @@
 
 #include <cerrno>
 
-#include "src/io/atomic_file.h"
+#include "carillon/core/file.h"
 #include "src/io/checkpoint_bytes.h"
 #include "src/io/hdf5_image.h"
 

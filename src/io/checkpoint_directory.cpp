@@ -5,7 +5,7 @@
 #include <functional>
 #include <system_error>
 
-#include "src/io/atomic_file.h"
+#include "carillon/core/file.h"
 #include "src/io/hdf5_image.h"
 
 namespace carillon {

@@ -39,8 +39,9 @@ struct WrittenSplit {
 /// shards of another count, whose records a pattern like train-* would take in twice. Errors: usage.
 void check_shards(std::span<const ImageSplit> splits, std::size_t shard_count, const std::filesystem::path& directory);
 
-/// Writes `split` as `shard_count` files of contiguous records, equal in number but for one. Each file bears a
-/// temporary name until it is complete and synced. `progress(done)` is called now and then. Errors: io.
+/// Writes `split` as `shard_count` files of contiguous records, equal in number but for one. The files
+/// bear temporary names, which no pattern for shards matches, until all of them are complete and synced.
+/// `progress(done)` is called now and then. Errors: io.
 WrittenSplit write_shards(const ImageSplit& split, std::size_t shard_count, const std::filesystem::path& directory,
                           const ExampleEncoder& encode, const std::function<void(std::size_t)>& progress);
 

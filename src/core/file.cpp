@@ -1,0 +1,97 @@
+#include "carillon/core/file.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+
+#include "carillon/core/error.h"
+
+namespace carillon {
+namespace {
+
+constexpr std::size_t max_call_bytes = std::size_t{1} << 30;  // Linux moves at most 2 GiB - 4 KiB in one call
+
+template <typename Call>
+auto retry_interrupted(Call call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
+}
+
+}  // namespace
+
+int write_all(int descriptor, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const auto count = std::min(bytes.size(), max_call_bytes);
+    const auto written = retry_interrupted([&] { return ::write(descriptor, bytes.data(), count); });
+    if (written < 0) return errno;
+    if (written == 0) return EIO;
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+  return 0;
+}
+
+int read_all(int descriptor, std::span<std::byte> bytes, std::size_t& read_count) {
+  read_count = 0;
+  while (read_count < bytes.size()) {
+    const auto rest = bytes.subspan(read_count);
+    const auto count = std::min(rest.size(), max_call_bytes);
+    const auto got = retry_interrupted([&] { return ::read(descriptor, rest.data(), count); });
+    if (got < 0) return errno;
+    if (got == 0) return 0;
+    read_count += static_cast<std::size_t>(got);
+  }
+  return 0;
+}
+
+void sync_directory(const std::filesystem::path& directory) {
+  const auto name = directory.empty() ? std::filesystem::path(".") : directory;
+  const Descriptor descriptor(::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!descriptor) fail(ExitCode::io, "cannot open directory {}: {}", name.string(), errno_text(errno));
+  const int result = retry_interrupted([&] { return ::fsync(descriptor.get()); });
+  // Some network file systems have no fsync of a directory: they order renames themselves.
+  if (result != 0 && errno != EINVAL && errno != ENOTSUP) {
+    fail(ExitCode::io, "cannot sync directory {}: {}", name.string(), errno_text(errno));
+  }
+}
+
+NewFile::NewFile(std::filesystem::path path, std::string_view prefix) : path_(std::move(path)) {
+  temporary_ = path_.parent_path() / fmt::format("{}{}.{}.tmp", prefix, path_.filename().string(), ::getpid());
+  descriptor_ = Descriptor(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (!descriptor_) fail(ExitCode::io, "cannot create {}: {}", temporary_.string(), errno_text(errno));
+}
+
+NewFile::~NewFile() {
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void NewFile::write(std::span<const std::byte> bytes) {
+  if (const int error = write_all(descriptor_.get(), bytes)) fail_to("write", error);
+}
+
+void NewFile::finish() {
+  if (retry_interrupted([&] { return ::fsync(descriptor_.get()); }) != 0) fail_to("sync", errno);
+  // NFS reports a full disk or quota here at the latest. After EINTR Linux has closed the descriptor all the same.
+  if (::close(descriptor_.release()) != 0 && errno != EINTR) fail_to("close", errno);
+}
+
+void NewFile::publish() {
+  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail_to("replace", errno);
+  temporary_.clear();
+}
+
+void NewFile::fail_to(std::string_view action, int error) const {
+  fail(ExitCode::io, "cannot {} {}: {}", action, path_.string(), errno_text(error));
+}
+
+void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes) {
+  NewFile file(path);
+  file.write(bytes);
+  file.finish();
+  file.publish();
+  sync_directory(path.parent_path());
+}
+
+}  // namespace carillon
