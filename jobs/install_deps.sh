@@ -3,6 +3,7 @@
 #
 #   jobs/install_deps.sh            compiler, libraries, MPI, the Fashion-MNIST data set
 #   jobs/install_deps.sh --tests    and what the tests need
+#   jobs/install_deps.sh --lint     and the formatter whose output CI checks
 #   jobs/install_deps.sh --slurm    and a Slurm to try batch scripts on (tests/support/slurm_cluster.sh)
 #
 # Works as root or with sudo. Without either it prints what is missing and exits with 1.
@@ -20,8 +21,9 @@ packages=(
 for argument in "$@"; do
   case $argument in
     --tests) packages+=(libgtest-dev libgmock-dev python3-numpy python3-h5py hdf5-tools) ;;
+    --lint) packages+=(clang-format-14) ;;
     --slurm) packages+=(slurm-wlm munge iproute2) ;;
-    *) echo "install_deps: unknown argument '$argument' (known: --tests, --slurm)" >&2; exit 64 ;;
+    *) echo "install_deps: unknown argument '$argument' (known: --tests, --lint, --slurm)" >&2; exit 64 ;;
   esac
 done
 
