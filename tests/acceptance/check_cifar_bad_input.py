@@ -51,7 +51,7 @@ def _files(records):
 
 def _options():
     """(title, exit code, what the line must name, options)"""
-    yield "distort perhaps", USAGE, ["distort", "perhaps"], ["--distort", "perhaps"]
+    yield "distort perhaps", USAGE, ["distort", "perhaps"], ["--distort=perhaps"]
     yield "a feature that is not there", DATA, ["'picture'", "'image'"], ["--image-key", "picture"]
     yield "a label of another kind", DATA, ["'image'"], ["--label-key", "image"]
 

@@ -1,10 +1,11 @@
 """cifar10_train and cifar10_eval against float64 PyTorch, from one initial checkpoint, at 1 and 2 ranks.
 
 Without distortion: the inputs are centre crops. Limits: 2e-3 of the distance travelled for each variable and moving
-average; logged losses to 1e-4 relative. Needs torch.
+average; logged losses to 1e-4 relative; of a seed whose run no rounding can turn. Needs torch.
 """
 
 import re
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from tfrecords import read_records, write_records
 LIMIT = 2e-3
 STEPS = 12
 GLOBAL_BATCH = 32
+CLEAR = 1e-6  # relative: some 3 times the error of norm2 in float32
+MAX_SEED = 60
 PLAIN = ("--distort=false",)
 # Settings strong enough that a slip in decay, regularisation or averaging shows within the limit.
 SCHEDULE = {
@@ -38,17 +41,36 @@ def check(context):
     yield _lrn_is_pytorchs(reference)
     data = context.small_cifar10_set(100)
     paths = sorted(data.glob("train-*.tfrecord"))
-    first = context.directory("initial")
-    context.train("--max-steps", 0, *PLAIN, program="cifar10_train", data=paths, train_dir=first)
-    initial = checkpoint(first, 0)
+    initial = _initial(context, paths, 1)
     yield _initial_values(reference, load(initial))
     for title, settings in (("CIFAR-10 defaults", {}), ("CIFAR-10 schedule", SCHEDULE)):
+        recipe = reference.Recipe(batch_size=GLOBAL_BATCH, **settings)
+        seed, initial = _comparable(context, reference, recipe, paths)
+        if not seed:
+            yield Result(f"parity: {title}", False, f"no seed of {MAX_SEED} keeps clear of ties in pool2")
+            continue
         for ranks in (2,) if context.quick else (1, 2):
-            recipe = reference.Recipe(batch_size=GLOBAL_BATCH // ranks, **settings)
+            part = replace(recipe, batch_size=GLOBAL_BATCH // ranks)
             yield from parity.compare(
-                context, title, "cifar10_train", reference, recipe, STEPS, ranks, paths, initial, LIMIT, PLAIN
-            )
+                context, f"{title}, seed {seed}", "cifar10_train", reference, part, STEPS, ranks, paths, initial, LIMIT,
+                PLAIN,
+            )  # fmt: skip
     yield from _evaluation(context, reference, data)
+
+
+def _initial(context, paths, seed):
+    run = context.directory("initial")
+    context.train("--max-steps", 0, "--seed", seed, *PLAIN, program="cifar10_train", data=paths, train_dir=run)
+    return checkpoint(run, 0)
+
+
+def _comparable(context, reference, recipe, paths):
+    """The first seed whose run stays clear of ties (reference_cifar10.py says why), and its initial checkpoint."""
+    for seed in range(1, MAX_SEED + 1):
+        initial = _initial(context, paths, seed)
+        if reference.train(paths, initial, recipe, 1, STEPS).closest_call > CLEAR:
+            return seed, initial
+    return None, None
 
 
 def _lrn_is_pytorchs(reference):

@@ -3,9 +3,13 @@
 Variables have TensorFlow's layouts: conv [height, width, in, out], dense [in, out]. Loss of a tower: mean
 cross-entropy over its batch + regularization/2 * sum w^2 of local3's and local4's weights.
 lr = lr0 * decay^floor(s / decay_steps). The loop is that of reference_training.py.
+
+Where the two largest values of a pooling window are within rounding, float32 may hand the gradient to the other, and
+the runs part: by some 1e-3 at that step, 1e-2 some steps later. PyTorch in float32 does the same. pool2 decides, where
+few values carry all of the gradient. So a run tells its closest call there, and is comparable when that is wide enough.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -77,35 +81,56 @@ def dense(x, layer, variables):
     return x @ variables[f"{layer}/weights"] + variables[f"{layer}/biases"]
 
 
-def logits(variables, x):
-    """[n, 3, 24, 24] -> [n, 10]"""
+def second_norm(variables, x):
+    """[n, 3, 24, 24] -> norm2 [n, 64, 12, 12]"""
     x = lrn(pool(conv(x, "conv1", variables)))
-    x = pool(lrn(conv(x, "conv2", variables)))
-    x = x.permute(0, 2, 3, 1).flatten(1)  # in the order (h, w, c)
+    return lrn(conv(x, "conv2", variables))
+
+
+def logits(variables, norm2):
+    """[n, 64, 12, 12] -> [n, 10]"""
+    x = pool(norm2).permute(0, 2, 3, 1).flatten(1)  # in the order (h, w, c)
     x = F.relu(dense(x, "local3", variables))
     x = F.relu(dense(x, "local4", variables))
     return dense(x, "softmax_linear", variables)
 
 
-def tower(variables, inputs, labels, recipe):
-    """(loss, {variable: gradient}) of one tower's batch: inputs [batch, 3, 24, 24], labels [batch]."""
-    leaves = {name: torch.from_numpy(value).requires_grad_() for name, value in variables.items()}
-    loss = F.cross_entropy(logits(leaves, torch.from_numpy(inputs)), torch.from_numpy(labels))
-    loss = loss + recipe.regularization / 2 * sum((leaves[name] ** 2).sum() for name in DECAYED)
-    gradients = torch.autograd.grad(loss, list(leaves.values()))
-    return float(loss.detach()), {name: gradient.numpy() for name, gradient in zip(leaves, gradients)}
+def smallest_gap(x):
+    """Of all windows of pool(x) with distinct positive values: the least (largest - second) / largest."""
+    windows = F.pad(x, (0, 1, 0, 1), value=-torch.inf).unfold(2, 3, 2).unfold(3, 3, 2).flatten(4)
+    first, second = windows.topk(2, dim=-1).values.unbind(-1)
+    gaps = ((first - second) / first)[(first > 0) & (first > second)]
+    return float(gaps.min()) if gaps.numel() else float("inf")
+
+
+class Tower:
+    """Computes (loss, {variable: gradient}) of one tower's batch: inputs [batch, 3, 24, 24], labels [batch]."""
+
+    def __init__(self):
+        self.closest_call = float("inf")  # of pool2, over all batches
+
+    def __call__(self, variables, inputs, labels, recipe):
+        leaves = {name: torch.from_numpy(value).requires_grad_() for name, value in variables.items()}
+        norm2 = second_norm(leaves, torch.from_numpy(inputs))
+        self.closest_call = min(self.closest_call, smallest_gap(norm2.detach()))
+        loss = F.cross_entropy(logits(leaves, norm2), torch.from_numpy(labels))
+        loss = loss + recipe.regularization / 2 * sum((leaves[name] ** 2).sum() for name in DECAYED)
+        gradients = torch.autograd.grad(loss, list(leaves.values()))
+        return float(loss.detach()), {name: gradient.numpy() for name, gradient in zip(leaves, gradients)}
 
 
 def train(paths, initial_checkpoint, recipe, towers, steps):
     """Trains from the variables of a checkpoint of step 0."""
     images, labels = read_set(paths)
     initial = reference_training.read_variables(initial_checkpoint, VARIABLES)
-    return reference_training.train(tower, undistorted(images), labels, initial, recipe, towers, steps)
+    tower = Tower()
+    trained = reference_training.train(tower, undistorted(images), labels, initial, recipe, towers, steps)
+    return replace(trained, closest_call=tower.closest_call)
 
 
 def count_right(variables, images, labels):
     """How many of the images [count, 3, 32, 32] uint8 the network names rightly."""
     tensors = {name: torch.from_numpy(value) for name, value in variables.items()}
     with torch.no_grad():
-        found = logits(tensors, torch.from_numpy(undistorted(images))).argmax(dim=1).numpy()
+        found = logits(tensors, second_norm(tensors, torch.from_numpy(undistorted(images)))).argmax(dim=1).numpy()
     return int((found == labels).sum())

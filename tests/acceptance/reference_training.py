@@ -20,6 +20,7 @@ class Trained:
     averages: dict
     losses: list  # [steps], mean over towers
     learning_rates: list  # [steps]
+    closest_call: float = float("inf")  # how far the run stayed from a decision that rounding can turn, where told
 
 
 def as_options(recipe):
