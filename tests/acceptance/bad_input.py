@@ -77,16 +77,9 @@ def train(context, images, title, ranks, code, names, *options, data):
 
 
 def verdict(title, ranks, done, code, names, wrong=""):
-    lines = done.lines
-    missing = [name for name in names if not any(name in line for line in lines)]
-    if done.code != code:
-        wrong = f"expected exit code {code}; {done.explain()}"
-    elif len(lines) != 1:
-        wrong = f"{len(lines)} lines on stderr: {' | '.join(lines[:4])}"
-    elif missing:
-        wrong = f"the line names no {missing}: {lines[0]}"
+    wrong = done.complaint(code, names) or wrong
     where = f"{ranks} ranks" if ranks else "by itself"
-    return Result(f"bad input: {title}, {where}", not wrong, wrong or f"{code}: {lines[0]}")
+    return Result(f"bad input: {title}, {where}", not wrong, wrong or f"{code}: {done.lines[0]}")
 
 
 def convert(context, name, title, code, names, source):

@@ -39,7 +39,7 @@ def compare(context, title, program, reference, recipe, steps, ranks, paths, ini
             name: relative_error(found[f"{group}/{name}"], values[name], expected.initial[name]) for name in values
         }
         detail = ", ".join(f"{name} {error:.1e}" for name, error in errors.items())
-        yield Result(f"{title}, {group}", max(errors.values()) <= limit, detail)
+        yield Result(f"{title}, {group}", programs.worst(errors.values()) <= limit, detail)
 
     lines = programs.metrics(run)
     # One line a step, in order.
@@ -56,4 +56,4 @@ def compare(context, title, program, reference, recipe, steps, ranks, paths, ini
 def _worst(found, expected):
     if len(found) != len(expected):
         return float("inf")
-    return max(abs(a - b) / abs(b) for a, b in zip(found, expected))
+    return programs.worst(abs(a - b) / abs(b) for a, b in zip(found, expected))

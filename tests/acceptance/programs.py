@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -27,7 +28,7 @@ _BANNER = re.compile(
     r"|^exactly when Open MPI kills|^mpirun (detected|has exited|noticed)|^Primary job\s+terminated|^a non-zero exit code"
     r"|^the job to be terminated|^\s+Process name:|^\s+Exit code:|^\[[^]]+:\d+\] (\d+ more process|Set MCA parameter)"
     r"|^\s*(Proc|Errorcode|Command|Hostname|Node):|aborting the job|^This may have caused other processes"
-    r"|ORTE_ERROR_LOG: .* show_help"  # when two ranks abort at once
+    r"|ORTE_ERROR_LOG: .*show_help"  # when two ranks abort at once
 )
 
 
@@ -50,6 +51,16 @@ class Finished:
     @property
     def lines(self):
         return [line for line in self.errors.splitlines() if not _BANNER.search(line)]
+
+    def complaint(self, code, names=()):
+        """What is wrong, unless it ended with `code` and, after a failure, one line that has all the names in it."""
+        lines = self.lines
+        if self.code != code:
+            return f"expected exit code {code}; {self.explain()}"
+        if len(lines) != (code != 0):
+            return f"{len(lines)} lines on stderr: {' | '.join(lines[:4])}"
+        missing = [name for name in names if name not in lines[0]]
+        return f"the line names no {missing}: {lines[0]}" if missing else ""
 
     def explain(self):
         return f"exit code {self.code}: {' | '.join(self.lines[-3:]) or self.output[-200:]}"
@@ -82,14 +93,23 @@ class Context:
             environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         return environment
 
-    def run_command(self, command, timeout=120):
+    def start(self, command):
+        """The command as a running process; `finish` ends it."""
+        return subprocess.Popen(
+            command, env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
+        )
+
+    def finish(self, process, timeout=120):
+        """Waits for a process of `start`. One that hangs is killed with all its ranks."""
         try:
-            done = subprocess.run(
-                command, env=self.environment(), capture_output=True, text=True, errors="replace", timeout=timeout
-            )
+            output, errors = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired as hang:
-            raise ProgramFailed(f"still running after {timeout} s: {' '.join(command)}") from hang
-        return Finished(command, done.returncode, done.stdout, done.stderr)
+            kill(process)
+            raise ProgramFailed(f"still running after {timeout} s: {' '.join(process.args)}") from hang
+        return Finished(process.args, process.returncode, output, errors)
+
+    def run_command(self, command, timeout=120):
+        return self.finish(self.start(command), timeout)
 
     def run(self, program, *options, ranks=0, expect=0, timeout=120):
         """expect = None takes any exit code."""
@@ -131,6 +151,30 @@ class Context:
         return target
 
 
+def descendants(pid):
+    """The processes below `pid`, its children first."""
+    try:
+        children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return []
+    return [*map(int, children), *(below for child in children for below in descendants(int(child)))]
+
+
+def signal_process(pid, number):
+    """Sends a signal to a process that may have ended."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass
+
+
+def kill(process):
+    """Ends a process of Context.start and all below it."""
+    for pid in [*descendants(process.pid), process.pid]:
+        signal_process(pid, signal.SIGKILL)
+    process.communicate()
+
+
 def checkpoint(train_dir, step):
     return train_dir / f"model.ckpt-{step}.h5"
 
@@ -160,6 +204,12 @@ def relative_error(found, expected, initial):
     """norm(found - expected) / norm(expected - initial)."""
     moved = np.linalg.norm(np.asarray(expected, np.float64) - initial)
     return float(np.linalg.norm(np.asarray(found, np.float64) - expected) / moved)
+
+
+def worst(errors):
+    """The largest of the errors; infinite when one is not finite, as max() passes over a NaN that is not the first."""
+    values = np.array(list(errors), np.float64)
+    return float(values.max()) if np.isfinite(values).all() else float("inf")
 
 
 def same_bits(first, second):

@@ -3,12 +3,14 @@
   tests/acceptance/run_all.py --bin build/bin --data DIRECTORY_OF_MNIST
   tests/acceptance/run_all.py --bin build/bin --quick --only check_parity
 
-Needs numpy and h5py. --data: the four IDX files, of MNIST or in its format; check_accuracy runs on MNIST itself only.
+Needs numpy and h5py, and TensorFlow for one check of the full form. --data: the four IDX files, of MNIST or in its
+format; check_accuracy runs on MNIST itself only.
 """
 
 import check_accuracy
 import check_bad_input
 import check_checkpoint
+import check_faults
 import check_parity
 import check_ranks
 import check_resume
@@ -26,6 +28,7 @@ if __name__ == "__main__":
                 check_checkpoint,
                 check_writers,
                 check_bad_input,
+                check_faults,
                 check_accuracy,
             )
         )
