@@ -11,14 +11,19 @@ import tempfile
 import time
 
 
-def run(command, environment=(), timeout=600):
+def environment(more):
+    """That of this process, and more."""
+    return os.environ | dict(more)
+
+
+def run(command, more_environment=(), timeout=600):
     """(standard output, peak resident bytes of the largest process in the tree).
 
     Linux counts what a process was before exec, so the caller must be small itself: it imports no framework.
     """
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
-            [str(word) for word in command], stdout=output, stderr=errors, env=os.environ | dict(environment)
+            [str(word) for word in command], stdout=output, stderr=errors, env=environment(more_environment)
         )
         deadline = time.monotonic() + timeout
         while True:

@@ -1,0 +1,43 @@
+"""Training speed on CIFAR-10, batch 128 a rank, whole training loop: cifar10_train against PyTorch on the same CPU.
+
+  python tests/benchmarks/cifar10_vs_pytorch.py --bin build/bin --data FOLDER_OF_THE_BINARY_VERSION
+
+Both sides do the same work, distortions, LRN, weight decay and moving averages included (torch_cifar_worker.py says
+what); ours without summaries. Every configuration runs once a round in a process of its own; the figure is the median
+over rounds; the ratio is best against best. Prints Markdown. Needs an idle machine and a Python with torch.
+"""
+
+import versus
+
+PLAIN = ("--summary-every", 0, "--log-every", 10)
+# glibc keeps freed activations instead of giving their pages back to the system every step.
+KEEP_MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(1 << 32), "MALLOC_MMAP_THRESHOLD_": str(1 << 32)}
+FAST = ("--optimizer", "fused")
+
+
+def configure(comparison):
+    options = comparison.options
+    if options.bin:
+        records = comparison.convert("cifar10")
+        comparison.add_ours("Carillon, 1 rank, 2 threads", records, 1, "--threads", 2, *PLAIN)
+        comparison.add_ours("Carillon, 2 ranks", records, 2, "--threads", 1, *PLAIN)
+    for name, threads, flags, environment in (
+        ("channels_last, 2 threads", 2, (), ()),
+        ("channels_last, kept memory, 2 threads", 2, (), KEEP_MEMORY),
+        ("channels_last, kept memory, 1 thread", 1, (), KEEP_MEMORY),
+        ("channels_last, autograd's LRN, 2 threads", 2, ("--lrn", "band"), KEEP_MEMORY),
+        ("channels_last, F.local_response_norm, 2 threads", 2, ("--lrn", "torch"), KEEP_MEMORY),
+        ("contiguous, kept memory, 2 threads", 2, ("--layout", "contiguous"), KEEP_MEMORY),
+        ("channels_last, compiled, 2 threads", 2, ("--lrn", "band", "--compile"), KEEP_MEMORY),
+    ):
+        if not (options.no_compile and "--compile" in flags):
+            comparison.add_theirs(f"PyTorch {name}", threads, *FAST, *flags, environment=environment)
+    name = "PyTorch channels_last, kept memory, gloo DDP, 2 ranks"
+    comparison.add_theirs_distributed(name, 2, *FAST, environment=KEEP_MEMORY)
+
+
+if __name__ == "__main__":
+    parser = versus.arguments(
+        __doc__.splitlines()[0], "folder of CIFAR-10's six .bin files, or their .tar.gz", steps=400, seconds=8.0
+    )
+    versus.main(parser, "cifar10_train", "torch_cifar_worker.py", 128, configure)

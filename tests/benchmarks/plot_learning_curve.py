@@ -1,0 +1,114 @@
+"""The learning curve of a run with --eval-every: a plot (PNG) and a Markdown table, from its metrics.jsonl.
+
+  python tests/benchmarks/plot_learning_curve.py runs/cifar10/metrics.jsonl --png curve.png --title "CIFAR-10"
+
+Above: precision of each evaluation. Below: loss and cross-entropy of the logged steps, as means over --bins parts of
+the run. The table is printed. Needs matplotlib.
+"""
+
+import argparse
+import json
+import pathlib
+import sys
+
+
+def read(path):
+    """(lines of training, lines of evaluation) of a metrics.jsonl."""
+    training, evaluations = [], []
+    for number, text in enumerate(path.read_text().splitlines(), start=1):
+        try:
+            line = json.loads(text)
+        except ValueError:
+            sys.exit(f"{path}: line {number} is no JSON")
+        if "eval_precision" in line:
+            evaluations.append(line)
+        elif "loss" in line:
+            training.append(line)
+    if not evaluations:
+        sys.exit(f"{path}: no evaluation in its {len(training)} lines: train with --eval-data and --eval-every")
+    return training, evaluations
+
+
+def binned(lines, field, bins):
+    """([step], [mean of the field]) over equal parts of the lines; values that are null are left out."""
+    values = [(line["step"], line[field]) for line in lines if line.get(field) is not None]
+    size = max(1, -(-len(values) // bins))
+    parts = [values[start : start + size] for start in range(0, len(values), size)]
+    return (
+        [sum(step for step, _ in part) / len(part) for part in parts],
+        [sum(value for _, value in part) / len(part) for part in parts],
+    )
+
+
+def table(training, evaluations):
+    """Markdown: each evaluation, with the mean cross-entropy of the steps since the one before."""
+    yield "| step | precision @ 1 | right | cross-entropy | hours |"
+    yield "|---|---|---|---|---|"
+    started = min(line["time"] for line in training + evaluations)
+    before = 0
+    for line in evaluations:
+        recent = [item["cross_entropy"] for item in training if before <= item["step"] < line["step"]]
+        recent = [value for value in recent if value is not None]
+        mean = f"{sum(recent) / len(recent):.3f}" if recent else ""
+        hours = (line["time"] - started) / 3600
+        right = f"{line['eval_correct']:,} of {line['eval_total']:,}"
+        yield f"| {line['step']:,} | {line['eval_precision']:.4f} | {right} | {mean} | {hours:.2f} |"
+        before = line["step"]
+
+
+def plot(training, evaluations, options):
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, (above, below) = pyplot.subplots(2, 1, sharex=True, figsize=(8, 7), layout="constrained")
+    above.plot(
+        [line["step"] for line in evaluations],
+        [line["eval_precision"] for line in evaluations],
+        marker="o",
+        markersize=4,
+        label=f"test set, {evaluations[-1]['eval_total']:,} records",
+    )
+    for level in options.level:
+        above.axhline(level, color="grey", linestyle="--", linewidth=1, label=f"{level:g}")
+    best = max(evaluations, key=lambda line: line["eval_precision"])
+    last = evaluations[-1]
+    above.set_title(
+        f"{options.title}: {last['eval_precision']:.4f} after {last['step']:,} steps"
+        f" (best {best['eval_precision']:.4f} at {best['step']:,})"
+    )
+    above.set_ylabel("precision @ 1")
+    for field, label in (("loss", "loss (with L2 terms)"), ("cross_entropy", "cross-entropy")):
+        if training:
+            below.plot(*binned(training, field, options.bins), label=label)
+    below.set_ylabel("training loss, mean")
+    below.set_xlabel("global step")
+    for axes in (above, below):
+        axes.grid(True, which="both", alpha=0.3)
+        axes.legend()
+    figure.savefig(options.png, dpi=120)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("metrics", type=pathlib.Path, help="a metrics.jsonl")
+    parser.add_argument("--png", type=pathlib.Path, required=True, help="file to write the plot to")
+    parser.add_argument("--title", default="learning curve")
+    parser.add_argument("--level", type=float, action="append", default=[], help="draw a line at this precision")
+    parser.add_argument("--bins", type=int, default=300, help="points of the loss curves")
+    options = parser.parse_args()
+    if not options.metrics.is_file():
+        parser.error(f"there is no file {options.metrics}")
+    if options.bins < 1:
+        parser.error("--bins: must be 1 or more")
+    training, evaluations = read(options.metrics)
+    try:
+        plot(training, evaluations, options)
+    except (ImportError, OSError) as error:
+        sys.exit(f"{options.png}: {error}")
+    print("\n".join(table(training, evaluations)))
+
+
+if __name__ == "__main__":
+    main()

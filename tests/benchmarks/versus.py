@@ -1,0 +1,102 @@
+"""What the comparisons with PyTorch share: a run of ours, a run of theirs alone or distributed, and the report."""
+
+import argparse
+import importlib.metadata
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import measure
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+class Versus:
+    """program: ours; worker: theirs; batch: samples a rank; options: the command line's; work: a scratch directory."""
+
+    def __init__(self, program, worker, batch, options, work):
+        self.program, self.worker, self.batch, self.options, self.work = program, worker, batch, options, work
+        self.mine, self.others = {}, {}
+
+    def convert(self, data_set):
+        """Writes the records that our program reads."""
+        records = self.work / "records"
+        command = [self.options.bin / "tfrecord_convert", data_set, "--input", self.options.data, "--output", records]
+        measure.run(command)
+        return records / "train-*.tfrecord"
+
+    def add_ours(self, name, pattern, ranks, *options):
+        def run():
+            with tempfile.TemporaryDirectory(dir=self.work) as train_dir:
+                launcher = measure.mpirun(ranks) if ranks > 1 else []
+                command = [
+                    *launcher, self.options.bin / self.program, "--data", pattern, "--train-dir", train_dir,
+                    "--device", "cpu", "--batch-size", self.batch, "--max-steps", self.options.steps, *options,
+                ]  # fmt: skip
+                _, peak = measure.run(command)
+                return measure.training_rate(train_dir, self.batch * ranks, self.options.steps // 10), peak
+
+        self.mine[name] = run
+
+    def _worker(self, *options):
+        fixed = ["--data", self.options.data, "--batch", self.batch, "--seconds", self.options.seconds]
+        return [sys.executable, HERE / self.worker, *fixed, *options]
+
+    def add_theirs(self, name, threads, *options, environment=()):
+        def run():
+            output, peak = measure.run(self._worker("--threads", threads, *options), environment)
+            return json.loads(output)["examples_per_second"], peak
+
+        self.others[name] = run
+
+    def add_theirs_distributed(self, name, ranks, *options, environment=()):
+        """gloo DistributedDataParallel, one thread a rank."""
+
+        def run():
+            with tempfile.TemporaryDirectory(dir=self.work) as folder:
+                meet = pathlib.Path(folder) / "meet"
+                command = self._worker("--threads", 1, "--ranks", ranks, "--rendezvous", meet, *options)
+                environ = measure.environment(environment)
+                others = [
+                    subprocess.Popen([*map(str, command), "--rank", str(rank)], stdout=subprocess.DEVNULL, env=environ)
+                    for rank in range(1, ranks)
+                ]
+                output, peak = measure.run([*command, "--rank", 0], environment)
+                for process in others:
+                    process.wait(timeout=60)
+                return json.loads(output)["examples_per_second"], peak
+
+        self.others[name] = run
+
+    def report(self):
+        """Markdown lines: conditions, the table, and best against best."""
+        versions = {"PyTorch": importlib.metadata.version("torch"), "Python": sys.version.split()[0]}
+        lines = [*measure.conditions(self.options.rounds, **versions), ""]
+        found = measure.interleaved(self.options.rounds, self.mine | self.others)
+        if self.mine:
+            return lines + list(measure.comparison(found, list(self.mine), list(self.others), "examples"))
+        return lines + list(measure.table(found, "examples"))
+
+
+def arguments(description, data_help, steps, seconds):
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--bin", type=pathlib.Path, help="our programs; without it PyTorch alone is measured")
+    parser.add_argument("--data", type=pathlib.Path, required=True, help=data_help)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=steps, help="steps of a run of ours")
+    parser.add_argument("--seconds", type=float, default=seconds, help="measured time of a run of theirs")
+    parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
+    return parser
+
+
+def main(parser, program, worker, batch, configure):
+    """configure: a function that adds the configurations to a Versus."""
+    options = parser.parse_args()
+    if not options.data.exists():
+        parser.error(f"--data: there is no {options.data}")
+    with tempfile.TemporaryDirectory() as work:
+        versus = Versus(program, worker, batch, options, pathlib.Path(work))
+        configure(versus)
+        print("\n".join(versus.report()))
