@@ -1,15 +1,19 @@
 """Runs every acceptance check against built programs and prints one table; exits 1 when a check fails.
 
-  tests/acceptance/run_all.py --bin build/bin --data DIRECTORY_OF_MNIST
+  tests/acceptance/run_all.py --bin build/bin --data DIRECTORY_OF_MNIST --cifar10 FOLDER_OR_ARCHIVE
   tests/acceptance/run_all.py --bin build/bin --quick --only check_parity
 
-Needs numpy and h5py, and TensorFlow for one check of the full form. --data: the four IDX files, of MNIST or in its
-format; check_accuracy runs on MNIST itself only.
+Needs numpy and h5py; PyTorch for check_cifar_parity, and TensorFlow for one check of the full form. --data: the four
+IDX files, of MNIST or in its format; check_accuracy runs on MNIST itself only. --cifar10: the binary version, or else a
+sample of it.
 """
 
 import check_accuracy
 import check_bad_input
 import check_checkpoint
+import check_cifar_augment
+import check_cifar_bad_input
+import check_cifar_parity
 import check_faults
 import check_parity
 import check_ranks
@@ -29,6 +33,9 @@ if __name__ == "__main__":
                 check_writers,
                 check_bad_input,
                 check_faults,
+                check_cifar_parity,
+                check_cifar_augment,
+                check_cifar_bad_input,
                 check_accuracy,
             )
         )
