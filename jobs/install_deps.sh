@@ -21,7 +21,7 @@ packages=(
 for argument in "$@"; do
   case $argument in
     --tests) packages+=(libgtest-dev libgmock-dev python3-numpy python3-h5py hdf5-tools) ;;
-    --lint) packages+=(clang-format-14) ;;
+    --lint) packages+=(git clang-format-14) ;;
     --slurm) packages+=(slurm-wlm munge iproute2) ;;
     *) echo "install_deps: unknown argument '$argument' (known: --tests, --lint, --slurm)" >&2; exit 64 ;;
   esac
