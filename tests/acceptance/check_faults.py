@@ -17,7 +17,7 @@ from bad_input import DATA, FAILED, IO, NO_INPUT, USAGE
 from programs import SCALED, ProgramFailed, Result, checkpoint, checkpoints, load, same_bits
 from tfrecords import frame, read_records
 
-TIMEOUT = 30
+TIMEOUT = 60  # a hang is longer, and a loaded machine not that slow
 STOPPED = 75
 BATCH = ("--batch-size", 20)
 SMALL = (*SCALED, *BATCH, "--summary-every", 0)
@@ -83,7 +83,8 @@ def _precision(done):
 
 def _start(context, data, train_dir, *options, common=SMALL):
     """A training in the background at 2 ranks."""
-    fixed = ("--data", data / "train-*", "--train-dir", train_dir, "--device", "cpu", *common)
+    patterns = data if isinstance(data, list) else [data / "train-*"]
+    fixed = ("--data", *patterns, "--train-dir", train_dir, "--device", "cpu", *common)
     return context.start(context.command("mnist_train", *fixed, *options, ranks=2))
 
 
@@ -256,11 +257,13 @@ def _catches(pid, number):
 def _signals_at_start(context, data):
     """signals during start-up"""
     delays = (0.0, 0.05, 0.3, 0.6, 1.0, 2.0) if context.quick else (0.0, *(n / 10 for n in range(1, 21)))
-    first = None  # as soon as there is a handler
+    first = None  # as soon as there is a handler, while records are read
+    many = [data / "train-*"] * 100
     for number, delay in enumerate((first, *delays)):
         kind = (signal.SIGUSR1, signal.SIGTERM)[number % 2]
         run = context.directory("faults")
-        process = _start(context, data, run, "--max-steps", 10000000, "--checkpoint-every", 10000000)
+        records = many if delay is first else data
+        process = _start(context, records, run, "--max-steps", 10000000, "--checkpoint-every", 10000000)
         pid = _rank(process, number // 2 % 2)
         if delay is first:
             _wait_for(process, lambda: _catches(pid, kind), "a handler")
