@@ -15,7 +15,8 @@ std::string describe_image_form(std::span<const std::uint8_t> image);
 ///
 /// Vertical neighbours are alike in natural images. They lie `side` bytes apart in CHW, `side * channels` in HWC, so
 /// with D(n) = mean |x[i + n] - x[i]| the ratio D(side * channels) / D(side) is high in CHW and low in HWC. Over
-/// the 10,000 images of CIFAR-10's data_batch_1 it is 2.1 in CHW (the lowest of one image 1.17) and 0.29 in HWC (the highest 0.95).
+/// the 10,000 images of CIFAR-10's data_batch_1 it is 2.1 in CHW (the lowest of one image 1.17) and 0.29 in HWC (the
+/// highest 0.95).
 class ChannelOrder {
  public:
   /// `image_bytes` = channels * side * side.
