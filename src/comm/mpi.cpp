@@ -1,12 +1,12 @@
 #include "carillon/comm/mpi.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <climits>
 #include <cstdlib>
 #include <numeric>
+
+#include "carillon/core/host_name.h"
 
 namespace carillon {
 namespace {
@@ -40,9 +40,7 @@ Mpi::Mpi(int* argc, char*** argv) {
             "MPI_Comm_split_type");
   check_mpi(MPI_Comm_rank(local_comm_, &local_rank_), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(local_comm_, &local_size_), "MPI_Comm_size");
-  std::array<char, 256> host{};
-  gethostname(host.data(), host.size() - 1);
-  host_ = host.data();
+  host_ = host_name();
   refuse_unconnected_slurm_ranks(size_);
 }
 

@@ -9,15 +9,14 @@
 #include <string>
 
 #include "carillon/core/error.h"
+#include "carillon/core/host_name.h"
 
 namespace carillon {
 namespace {
 
 std::string this_process() {
-  std::array<char, 256> host{};
-  gethostname(host.data(), host.size() - 1);
   const char* job = std::getenv("SLURM_JOB_ID");
-  return fmt::format("host {}, process {}{}", host.data(), getpid(), job ? fmt::format(", job {}", job) : "");
+  return fmt::format("host {}, process {}{}", host_name(), getpid(), job ? fmt::format(", job {}", job) : "");
 }
 
 std::string read_text(int descriptor) {
@@ -36,7 +35,7 @@ DirectoryLock::DirectoryLock(const std::filesystem::path& directory) {
     fail(ExitCode::io, "--train-dir {}: cannot write there: {}", directory.string(), errno_text(errno));
   }
   const std::filesystem::path path = directory / ".lock";
-  descriptor_ = Handle<int, &::close, -1>(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  descriptor_ = Descriptor(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
   if (!descriptor_) fail(ExitCode::io, "--train-dir {}: cannot write there: {}", directory.string(), errno_text(errno));
   if (flock(descriptor_.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) {

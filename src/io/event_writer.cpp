@@ -3,13 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <chrono>
 #include <optional>
 #include <system_error>
 
 #include "carillon/core/error.h"
+#include "carillon/core/host_name.h"
 #include "carillon/data/record.h"
 #include "io/event.pb.h"
 #include "src/io/append_log.h"
@@ -23,12 +23,6 @@ constexpr std::size_t buffer_bytes = 1 << 16;
 
 double seconds_since_1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) return "localhost";
-  return name.data();
 }
 
 /// The time to name a new file by: now, but later than every other in the directory. TensorBoard reads them in the

@@ -1,11 +1,9 @@
 // DirectoryLock: one job at a time writes a train directory.
 #pragma once
 
-#include <unistd.h>
-
 #include <filesystem>
 
-#include "carillon/core/handle.h"
+#include "carillon/core/file.h"
 
 namespace carillon {
 
@@ -17,7 +15,7 @@ class DirectoryLock {
   explicit DirectoryLock(const std::filesystem::path& directory);
 
  private:
-  Handle<int, &::close, -1> descriptor_;
+  Descriptor descriptor_;
 };
 
 }  // namespace carillon
