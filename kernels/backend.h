@@ -8,11 +8,12 @@
 
 namespace carillon {
 
-/// The op that `make_cpu` makes, on a CPU. Errors: no_device for a device that the op has no form for.
-template <typename MakeCpu>
-std::unique_ptr<Op> on_device(const OpDefinition& definition, const OpContext& context, const MakeCpu& make_cpu) {
+/// The op that `make_cpu` or `make_cuda` makes, as the device asks.
+template <typename MakeCpu, typename MakeCuda>
+std::unique_ptr<Op> on_device(const OpContext& context, const MakeCpu& make_cpu, const MakeCuda& make_cuda) {
   if (context.device->kind() == DeviceKind::cpu) return make_cpu();
-  fail(ExitCode::no_device, "op {} has no form for device {}", definition.type(), context.device->name());
+  if constexpr (has_cuda) return make_cuda();
+  fail(ExitCode::failed, "this build has no form of an op for device {}", context.device->name());
 }
 
 }  // namespace carillon

@@ -12,7 +12,9 @@ class AugmentDefinition final : public OpDefinition {
   std::string_view type() const override { return "augment"; }
   BackwardNeeds backward_needs() const override { return {}; }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
-    return on_device(*this, context, [&] { return make_augment_cpu(params_, context, tensors); });
+    return on_device(
+        context, [&] { return make_augment_cpu(params_, context, tensors); },
+        [&] { return make_augment_cuda(params_, context, tensors); });
   }
 
  private:

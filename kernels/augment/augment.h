@@ -28,5 +28,6 @@ Value augment(Graph& graph, const std::string& name, const AugmentParams& params
 
 /// Tensors: outputs {y}.
 std::unique_ptr<Op> make_augment_cpu(const AugmentParams& params, const OpContext& context, const OpTensors& tensors);
+std::unique_ptr<Op> make_augment_cuda(const AugmentParams& params, const OpContext& context, const OpTensors& tensors);
 
 }  // namespace carillon

@@ -11,7 +11,9 @@ class Conv2dDefinition final : public OpDefinition {
   std::string_view type() const override { return "conv2d"; }
   BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = geometry_.relu}; }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
-    return on_device(*this, context, [&] { return make_conv2d_cpu(geometry_, context, tensors); });
+    return on_device(
+        context, [&] { return make_conv2d_cpu(geometry_, context, tensors); },
+        [&] { return make_conv2d_cuda(geometry_, context, tensors); });
   }
 
  private:

@@ -38,5 +38,7 @@ struct Conv2dGeometry {
 
 /// Tensors: inputs {x}, outputs {y}, parameters {W, b}.
 std::unique_ptr<Op> make_conv2d_cpu(const Conv2dGeometry& geometry, const OpContext& context, const OpTensors& tensors);
+std::unique_ptr<Op> make_conv2d_cuda(const Conv2dGeometry& geometry, const OpContext& context,
+                                     const OpTensors& tensors);
 
 }  // namespace carillon

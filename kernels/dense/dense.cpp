@@ -11,7 +11,9 @@ class DenseDefinition final : public OpDefinition {
   std::string_view type() const override { return "dense"; }
   BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = relu_}; }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
-    return on_device(*this, context, [&] { return make_dense_cpu(relu_, context, tensors); });
+    return on_device(
+        context, [&] { return make_dense_cpu(relu_, context, tensors); },
+        [&] { return make_dense_cuda(relu_, context, tensors); });
   }
 
  private:

@@ -23,5 +23,6 @@ Value dense(Graph& graph, const std::string& name, Value x, const DenseParams& p
 
 /// Tensors: inputs {x}, outputs {y}, parameters {W, b}.
 std::unique_ptr<Op> make_dense_cpu(bool relu, const OpContext& context, const OpTensors& tensors);
+std::unique_ptr<Op> make_dense_cuda(bool relu, const OpContext& context, const OpTensors& tensors);
 
 }  // namespace carillon

@@ -11,7 +11,9 @@ class LrnDefinition final : public OpDefinition {
   std::string_view type() const override { return "lrn"; }
   BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = false}; }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
-    return on_device(*this, context, [&] { return make_lrn_cpu(params_, context, tensors); });
+    return on_device(
+        context, [&] { return make_lrn_cpu(params_, context, tensors); },
+        [&] { return make_lrn_cuda(params_, context, tensors); });
   }
 
  private:

@@ -25,5 +25,6 @@ Value lrn(Graph& graph, const std::string& name, Value x, const LrnParams& param
 
 /// Tensors: inputs {x}, outputs {y}.
 std::unique_ptr<Op> make_lrn_cpu(const LrnParams& params, const OpContext& context, const OpTensors& tensors);
+std::unique_ptr<Op> make_lrn_cuda(const LrnParams& params, const OpContext& context, const OpTensors& tensors);
 
 }  // namespace carillon

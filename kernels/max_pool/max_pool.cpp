@@ -11,7 +11,9 @@ class MaxPoolDefinition final : public OpDefinition {
   std::string_view type() const override { return "max_pool"; }
   BackwardNeeds backward_needs() const override { return {.inputs = false, .outputs = geometry_.relu}; }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
-    return on_device(*this, context, [&] { return make_max_pool_cpu(geometry_, context, tensors); });
+    return on_device(
+        context, [&] { return make_max_pool_cpu(geometry_, context, tensors); },
+        [&] { return make_max_pool_cuda(geometry_, context, tensors); });
   }
 
  private:

@@ -36,5 +36,7 @@ struct MaxPoolGeometry {
 /// Tensors: inputs {x}, outputs {y}, no parameters.
 std::unique_ptr<Op> make_max_pool_cpu(const MaxPoolGeometry& geometry, const OpContext& context,
                                       const OpTensors& tensors);
+std::unique_ptr<Op> make_max_pool_cuda(const MaxPoolGeometry& geometry, const OpContext& context,
+                                       const OpTensors& tensors);
 
 }  // namespace carillon

@@ -11,7 +11,9 @@ class ScaleInputDefinition final : public OpDefinition {
   std::string_view type() const override { return "scale_input"; }
   BackwardNeeds backward_needs() const override { return {}; }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
-    return on_device(*this, context, [&] { return make_scale_input_cpu(params_, context, tensors); });
+    return on_device(
+        context, [&] { return make_scale_input_cpu(params_, context, tensors); },
+        [&] { return make_scale_input_cuda(params_, context, tensors); });
   }
 
  private:

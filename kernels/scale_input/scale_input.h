@@ -18,5 +18,7 @@ Value scale_input(Graph& graph, const std::string& name, const ScaleInputParams&
 
 std::unique_ptr<Op> make_scale_input_cpu(const ScaleInputParams& params, const OpContext& context,
                                          const OpTensors& tensors);
+std::unique_ptr<Op> make_scale_input_cuda(const ScaleInputParams& params, const OpContext& context,
+                                          const OpTensors& tensors);
 
 }  // namespace carillon

@@ -10,7 +10,9 @@ class SoftmaxCrossEntropyDefinition final : public OpDefinition {
   std::string_view type() const override { return "softmax_cross_entropy"; }
   BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = false}; }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
-    return on_device(*this, context, [&] { return make_softmax_cross_entropy_cpu(context, tensors); });
+    return on_device(
+        context, [&] { return make_softmax_cross_entropy_cpu(context, tensors); },
+        [&] { return make_softmax_cross_entropy_cuda(context, tensors); });
   }
 };
 

@@ -15,5 +15,6 @@ Value softmax_cross_entropy(Graph& graph, const std::string& name, Value logits)
 
 /// Tensors: inputs {z}, outputs {loss}.
 std::unique_ptr<Op> make_softmax_cross_entropy_cpu(const OpContext& context, const OpTensors& tensors);
+std::unique_ptr<Op> make_softmax_cross_entropy_cuda(const OpContext& context, const OpTensors& tensors);
 
 }  // namespace carillon

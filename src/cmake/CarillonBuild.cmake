@@ -2,6 +2,7 @@
 
 add_library(carillon_settings INTERFACE)
 target_include_directories(carillon_settings INTERFACE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR})
+target_compile_definitions(carillon_settings INTERFACE CARILLON_HAS_CUDA=$<BOOL:${CARILLON_HAS_CUDA}>)
 target_compile_options(carillon_settings INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor
     -Wno-missing-field-initializers>  # structs of parameters are given by name, the rest keep their defaults
@@ -13,15 +14,32 @@ if(CARILLON_SANITIZE)
   target_link_options(carillon_settings INTERFACE -fsanitize=${CARILLON_SANITIZE})
 endif()
 
-# carillon_library(NAME DIRECTORIES dir... LINK target...): the static library carillon_NAME of the *.cpp in the
-# directories, which are given from the project's root. A new file needs no line here.
-function(carillon_library name)
-  cmake_parse_arguments(ARG "" "" "DIRECTORIES;LINK" ${ARGN})
+# carillon_sources(VARIABLE directory...): the *.cpp of directories given from the project's root, and the *.cu. Files
+# named *_cuda.cpp, cuda_* or nccl_* are for builds with CUDA only, no_cuda.cpp for those without.
+function(carillon_sources variable)
   set(sources "")
-  foreach(directory IN LISTS ARG_DIRECTORIES)
-    file(GLOB found CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${directory}/*.cpp)
+  foreach(directory IN LISTS ARGN)
+    file(GLOB found CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${directory}/*.cpp ${PROJECT_SOURCE_DIR}/${directory}/*.cu)
     list(APPEND sources ${found})
   endforeach()
+  set(stand_ins ${sources})
+  list(FILTER stand_ins INCLUDE REGEX "/no_cuda\\.cpp$")
+  list(FILTER sources EXCLUDE REGEX "/no_cuda\\.cpp$")
+  if(NOT CARILLON_HAS_CUDA)
+    list(FILTER sources EXCLUDE REGEX "_cuda\\.cpp$|/(cuda|nccl)_[^/]*\\.cpp$|\\.cu$")
+    list(APPEND sources ${stand_ins})
+  endif()
+  set(${variable} ${sources} PARENT_SCOPE)
+endfunction()
+
+# carillon_library(NAME DIRECTORIES dir... LINK target... [CUDA_LINK target...]): the static library carillon_NAME of the
+# sources in the directories. A new file needs no line here. CUDA_LINK: what it links besides in a build with CUDA.
+function(carillon_library name)
+  cmake_parse_arguments(ARG "" "" "DIRECTORIES;LINK;CUDA_LINK" ${ARGN})
+  carillon_sources(sources ${ARG_DIRECTORIES})
   add_library(carillon_${name} STATIC ${sources})
   target_link_libraries(carillon_${name} PUBLIC carillon_settings ${ARG_LINK})
+  if(CARILLON_HAS_CUDA)
+    target_link_libraries(carillon_${name} PUBLIC ${ARG_CUDA_LINK})
+  endif()
 endfunction()

@@ -37,10 +37,20 @@ void mean_in_rank_order(std::span<const float* const> parts, std::size_t count, 
                   [&](std::size_t begin, std::size_t end) { mean_of_range(parts, begin, end, factor, out); });
 }
 
-std::unique_ptr<Communicator> make_communicator(const Mpi& mpi, Device& device) {
+std::unique_ptr<Communicator> make_host_communicator(const Mpi& mpi, Device& device) {
   if (mpi.size() == 1) return make_self_communicator(device);
   if (mpi.local_size() == mpi.size()) return make_shared_memory_communicator(mpi);
   return make_message_communicator(device);
+}
+
+std::unique_ptr<Communicator> make_communicator(const Mpi& mpi, Device& device, std::string_view choice) {
+  if (device.kind() == DeviceKind::cuda) {
+    if constexpr (has_cuda) return make_cuda_communicator(mpi, device, choice);
+  }
+  mpi.together([&] {
+    if (choice == "nccl") fail(ExitCode::no_device, "--comm nccl: NCCL averages between GPUs, this tower is on a CPU");
+  });
+  return make_host_communicator(mpi, device);
 }
 
 }  // namespace carillon

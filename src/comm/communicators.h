@@ -14,6 +14,12 @@ std::unique_ptr<Communicator> make_shared_memory_communicator(const Mpi& mpi);
 /// Any ranks, messages. Collective.
 std::unique_ptr<Communicator> make_message_communicator(Device& device);
 
+/// The best of these for ranks whose gradients lie in the host's memory. Collective.
+std::unique_ptr<Communicator> make_host_communicator(const Mpi& mpi, Device& device);
+
+/// For towers on GPUs, by make_communicator's `choice`; cuda_communicators.cpp, in builds with CUDA. Collective.
+std::unique_ptr<Communicator> make_cuda_communicator(const Mpi& mpi, Device& device, std::string_view choice);
+
 /// The part of `count` elements whose sum rank `rank` of `size` takes: {begin, end}, at multiples of 16 elements.
 struct Slice {
   std::size_t begin, end;

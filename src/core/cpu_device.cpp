@@ -19,6 +19,10 @@ Buffer CpuDevice::allocate(std::size_t bytes) {
   return {data, bytes, [](void* block) { std::free(block); }};
 }
 
+void CpuDevice::upload(const void* host, void* memory, std::size_t bytes) { std::memcpy(memory, host, bytes); }
+
+void CpuDevice::download(const void* memory, void* host, std::size_t bytes) { std::memcpy(host, memory, bytes); }
+
 CpuDevice& as_cpu(Device& device) {
   auto* cpu = dynamic_cast<CpuDevice*>(&device);
   check(cpu != nullptr, "a CPU op was given another device");

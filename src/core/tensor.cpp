@@ -7,7 +7,17 @@
 
 namespace carillon {
 
-std::size_t size_of(DType type) { return type == DType::f32 ? 4 : 1; }
+std::size_t size_of(DType type) {
+  switch (type) {
+    case DType::f32:
+      return 4;
+    case DType::bf16:
+      return 2;
+    case DType::u8:
+      break;
+  }
+  return 1;
+}
 
 std::int64_t Shape::element_count() const {
   return std::accumulate(extents_.begin(), extents_.end(), std::int64_t{1}, std::multiplies<>());

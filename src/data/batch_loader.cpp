@@ -43,7 +43,8 @@ class BatchLoader::MemorySource final : public Source {
         order_(std::move(order)),
         positions_(slice),
         images_(slice.batch_size),
-        labels_(slice.batch_size) {}
+        labels_(slice.batch_size),
+        records_(slice.batch_size) {}
 
   const Batch& next() override {
     const std::uint64_t first = positions_.take();
@@ -51,8 +52,9 @@ class BatchLoader::MemorySource final : public Source {
       const std::uint64_t record = order_.record_at(first + i);
       images_[i] = dataset_.image(record);
       labels_[i] = dataset_.label(record);
+      records_[i] = static_cast<std::uint32_t>(record);
     }
-    batch_ = {images_, labels_, first};
+    batch_ = {images_, labels_, records_, first};
     return batch_;
   }
 
@@ -62,6 +64,7 @@ class BatchLoader::MemorySource final : public Source {
   BatchPositions positions_;
   std::vector<const std::uint8_t*> images_;
   std::vector<std::int32_t> labels_;
+  std::vector<std::uint32_t> records_;
   Batch batch_;
 };
 
@@ -92,11 +95,13 @@ class BatchLoader::PrefetchSource final : public Source {
     std::vector<std::uint8_t> pixels;  // [batch][image_bytes]
     std::vector<const std::uint8_t*> images;
     std::vector<std::int32_t> labels;
+    std::vector<std::uint32_t> records;
     Batch batch;
 
     void resize(std::size_t batch_size, std::size_t image_bytes) {
       pixels.resize(batch_size * image_bytes);
       labels.resize(batch_size);
+      records.resize(batch_size);
       for (std::size_t i = 0; i < batch_size; ++i) images.push_back(pixels.data() + i * image_bytes);
     }
   };
@@ -119,9 +124,12 @@ class BatchLoader::PrefetchSource final : public Source {
   void fill(Slot& slot) {
     const std::uint64_t first = positions_.take();
     const std::size_t image_bytes = dataset_.image_bytes();
-    for (std::size_t i = 0; i < slot.labels.size(); ++i)
-      slot.labels[i] = dataset_.read(order_.record_at(first + i), {slot.pixels.data() + i * image_bytes, image_bytes});
-    slot.batch = {slot.images, slot.labels, first};
+    for (std::size_t i = 0; i < slot.labels.size(); ++i) {
+      const std::uint64_t record = order_.record_at(first + i);
+      slot.labels[i] = dataset_.read(record, {slot.pixels.data() + i * image_bytes, image_bytes});
+      slot.records[i] = static_cast<std::uint32_t>(record);
+    }
+    slot.batch = {slot.images, slot.labels, slot.records, first};
   }
 
   template <typename Change>

@@ -7,7 +7,8 @@
 namespace carillon {
 
 Executable::Executable(const Graph& graph, Device& device, const ParameterStore& parameters, bool training,
-                       std::vector<Value> results) {
+                       std::vector<Value> results, const StepInputs& inputs)
+    : step_(inputs) {
   place_tensors(graph, device, training, results);
   const OpContext context{&device, &step_};
   for (const Graph::Node& node : graph.nodes()) {

@@ -6,7 +6,9 @@
 
 namespace carillon {
 
-Graph::Graph(std::int64_t batch_size) : batch_size_(batch_size) { check(batch_size > 0, "a graph needs a batch"); }
+Graph::Graph(std::int64_t batch_size, DType activations) : batch_size_(batch_size), activations_(activations) {
+  check(batch_size > 0, "a graph needs a batch");
+}
 
 int Graph::add_parameter(ParameterSpec spec) {
   for (const ParameterSpec& other : parameters_) {
@@ -30,7 +32,8 @@ Value Graph::add_op(std::string name, std::shared_ptr<const OpDefinition> defini
   }
   const Value output{static_cast<int>(values_.size())};
   node.outputs.push_back(output.index);
-  values_.push_back({node.name, std::move(output_shape), DType::f32, op, -1, wants_gradient});
+  const DType type = output_shape.rank() == 0 ? DType::f32 : activations_;
+  values_.push_back({node.name, std::move(output_shape), type, op, -1, wants_gradient});
   nodes_.push_back(std::move(node));
   return output;
 }

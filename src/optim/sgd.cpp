@@ -4,15 +4,18 @@
 #include "carillon/optim/lr_schedule.h"
 #include "carillon/optim/optimizer.h"
 #include "kernels/sgd/sgd.h"
+#include "sgd_cuda.h"
 
 namespace carillon {
 namespace {
 
 class SgdCpu final : public Optimizer {
  public:
-  explicit SgdCpu(ParameterStore& parameters) : parameters_(parameters) {}
+  SgdCpu(const ParameterStore& parameters, const StepInputs& inputs) : parameters_(parameters), inputs_(inputs) {}
 
-  void apply(const UpdateStep& step, Stream& /*stream*/) override {
+  void apply(Stream& /*stream*/) override {
+    if (!std::isfinite(parameters_.step_sums()[cross_entropy_sum])) return;
+    const UpdateStep& step = inputs_.update;
     for (const int parameter : parameters_.layout().order()) {
       const SgdParams params{static_cast<float>(step.learning_rate), parameters_.specs()[parameter].l2_factor,
                              static_cast<float>(step.average_decay)};
@@ -31,7 +34,8 @@ class SgdCpu final : public Optimizer {
   }
 
  private:
-  ParameterStore& parameters_;
+  const ParameterStore& parameters_;
+  const StepInputs& inputs_;
 };
 
 }  // namespace
@@ -41,9 +45,10 @@ double ExponentialDecay::rate(std::int64_t step) const {
   return initial * std::pow(factor, staircase ? std::floor(exponent) : exponent);
 }
 
-std::unique_ptr<Optimizer> make_sgd(ParameterStore& parameters, Device& device) {
-  if (device.kind() == DeviceKind::cpu) return std::make_unique<SgdCpu>(parameters);
-  fail(ExitCode::no_device, "the optimizer has no form for device {}", device.name());
+std::unique_ptr<Optimizer> make_sgd(const ParameterStore& parameters, Device& device, const StepInputs& inputs) {
+  if (device.kind() == DeviceKind::cpu) return std::make_unique<SgdCpu>(parameters, inputs);
+  if constexpr (has_cuda) return make_sgd_cuda(parameters, device, inputs);
+  fail(ExitCode::failed, "this build has no optimizer for device {}", device.name());
 }
 
 }  // namespace carillon

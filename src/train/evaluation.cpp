@@ -68,7 +68,7 @@ ExitCode evaluate(const Program& program, int argc, char** argv, const Mpi& mpi)
   std::unique_ptr<Device> device;
   std::optional<LoadedCheckpoint> loaded;  // on rank 0
   mpi.together([&] {
-    device = open_device(options.device, mpi.local_rank(), cpu.thread_count);
+    device = open_device({options.device, arithmetic(options.precision), mpi.local_rank(), cpu.thread_count});
     if (mpi.rank() != 0) return;
     loaded = find_checkpoint(options.checkpoint);
     const auto& models = program.models;

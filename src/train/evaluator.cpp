@@ -30,7 +30,7 @@ class BatchReader {
         images_[i] = slot.data();
       }
     }
-    return {images_, labels_, first};
+    return {images_, labels_, {}, first};
   }
 
  private:
@@ -44,43 +44,55 @@ class BatchReader {
 
 std::string Precision::text() const { return fmt::format("precision @ 1 = {:.3f} ({}/{})", value(), correct, total); }
 
-Evaluator::Network Evaluator::build(const Model& model, const ModelSettings& settings, std::int64_t batch_size) {
-  Graph graph(batch_size);
+Evaluator::Network Evaluator::build(const Model& model, const ModelSettings& settings, std::int64_t batch_size,
+                                    DType activations) {
+  Graph graph(batch_size, activations);
   const Value logits = model.build(graph, settings);
   return {std::move(graph), logits};
 }
 
 Evaluator::Evaluator(const Model& model, const ModelSettings& settings, std::int64_t batch_size, Device& device)
-    : Evaluator(build(model, settings, batch_size), device) {}
+    : Evaluator(build(model, settings, batch_size, device.activation_type()), model, device) {}
 
-Evaluator::Evaluator(Network network, Device& device)
+Evaluator::Evaluator(Network network, const Model& model, Device& device)
     : device_(device),
       graph_(std::move(network.graph)),
       logits_(network.logits),
+      feed_(make_batch_feed(device, static_cast<std::size_t>(graph_.batch_size()), model.schema.image_bytes)),
       parameters_(graph_.parameters(), device, Buffer{}),
-      executable_(graph_, device, parameters_, false, {logits_}) {}
+      executable_(graph_, device, parameters_, false, {logits_}, feed_->inputs()) {}
 
 void Evaluator::load(const LoadedCheckpoint& checkpoint, bool averages) {
-  load_arrays(averages ? checkpoint.state.moving_averages : checkpoint.state.variables, parameters_, StoreArray::values,
-              checkpoint.path);
+  load_arrays(averages ? checkpoint.state.moving_averages : checkpoint.state.variables, parameters_, device_,
+              StoreArray::values, checkpoint.path);
 }
 
-void Evaluator::broadcast_from_first(const Mpi& mpi) { mpi.broadcast(std::as_writable_bytes(parameters_.values()), 0); }
+void Evaluator::broadcast_from_first(const Mpi& mpi) {
+  const std::span<float> values = parameters_.values();
+  std::vector<float> host(values.size());
+  device_.download(values.data(), host.data(), values.size_bytes());
+  mpi.broadcast(std::as_writable_bytes(std::span(host)), 0);
+  device_.upload(host.data(), values.data(), values.size_bytes());
+}
 
 void Evaluator::load_averages(const ParameterStore& trained) {
-  std::copy(trained.averages().begin(), trained.averages().end(), parameters_.values().begin());
+  const std::span<float> averages = trained.averages();
+  std::vector<float> host(averages.size());
+  device_.download(averages.data(), host.data(), averages.size_bytes());
+  device_.upload(host.data(), parameters_.values().data(), averages.size_bytes());
 }
 
-std::int64_t Evaluator::count_correct(std::size_t valid) {
+std::int64_t Evaluator::count_correct(const Batch& batch, std::size_t valid) {
+  feed_->set(executable_.inputs(), batch);
   executable_.forward(device_.stream());
-  device_.stream().synchronize();
   const Tensor& logits = executable_.tensor(logits_);
+  const std::vector<float> values = download_floats(device_, logits);
   const std::size_t classes = static_cast<std::size_t>(logits.shape[1]);
   std::int64_t correct = 0;
   for (std::size_t i = 0; i < valid; ++i) {
-    const float* row = logits.floats().data() + i * classes;
+    const float* row = values.data() + i * classes;
     const auto best = std::max_element(row, row + classes) - row;
-    correct += best == executable_.inputs().batch.labels[i] ? 1 : 0;
+    correct += best == batch.labels[i] ? 1 : 0;
   }
   return correct;
 }
@@ -94,8 +106,7 @@ Precision Evaluator::evaluate(const Dataset& dataset, const Mpi& mpi) {
   mpi.together([&] {
     for (std::size_t first = begin; first < end; first += batch_size) {
       const std::size_t valid = std::min(batch_size, end - first);
-      executable_.inputs().batch = reader.read(first, valid);
-      counts[0] += count_correct(valid);
+      counts[0] += count_correct(reader.read(first, valid), valid);
     }
   });
   mpi.sum(counts);

@@ -18,6 +18,11 @@ void declare_record_keys(OptionSet& set, std::string& image_key, std::string& la
   set.add("label-key", label_key, "feature that holds its label, if not the usual one");
 }
 
+void declare_device(OptionSet& set, std::string& device, std::string& precision) {
+  set.add("device", device, {"auto", "cpu", "cuda"}, "what each tower computes on");
+  set.add("precision", precision, {"fp32", "tf32", "bf16"}, "of a GPU's products; variables are float32 in all");
+}
+
 }  // namespace
 
 void declare(OptionSet& set, TrainOptions& o) {
@@ -37,7 +42,9 @@ void declare(OptionSet& set, TrainOptions& o) {
   set.add("seed", o.seed, "of initial variables and sample order");
   set.add("shuffle", o.shuffle, "visit the records in a new random order each epoch");
   set.add("cache", o.cache, {"auto", "memory", "none"}, "decode all records at start into memory, or ahead of use");
-  set.add("device", o.device, {"auto", "cpu", "cuda"}, "what each tower computes on");
+  declare_device(set, o.device, o.precision);
+  set.add("comm", o.comm, {"auto", "nccl", "mpi"}, "what averages the gradients of GPUs");
+  set.add("cuda-graph", o.cuda_graph, "replay the step on a GPU as one captured graph");
   set.add("threads", o.threads, 0, most_threads, "CPU threads per rank; 0: this rank's share of the cores");
   set.add("bucket-kib", o.bucket_kib, 1, std::int64_t{1} << 30, "KiB of gradients that are averaged at a time");
   set.add("log-every", o.log_every, 0, most_steps, "steps between lines on the console and in metrics.jsonl; 0: none");
@@ -80,7 +87,7 @@ void declare(OptionSet& set, EvalOptions& o) {
   set.add("raw-weights", o.raw_weights, "use the variables, not their moving averages");
   set.add("batch-size", o.batch_size, 1, most_samples, "samples at a time");
   set.add("cache", o.cache, {"auto", "memory", "none"}, "decode all records at start into memory, or as they are read");
-  set.add("device", o.device, {"auto", "cpu", "cuda"}, "what each tower computes on");
+  declare_device(set, o.device, o.precision);
   set.add("threads", o.threads, 0, most_threads, "CPU threads per rank; 0: this rank's share of the cores");
 }
 
@@ -94,6 +101,11 @@ RecordSchema schema_for(const Model& model, const std::string& image_key, const 
 CacheMode cache_mode(const std::string& text) {
   if (text == "memory") return CacheMode::memory;
   return text == "none" ? CacheMode::none : CacheMode::automatic;
+}
+
+Arithmetic arithmetic(const std::string& text) {
+  if (text == "tf32") return Arithmetic::tf32;
+  return text == "bf16" ? Arithmetic::bf16 : Arithmetic::fp32;
 }
 
 }  // namespace carillon

@@ -79,8 +79,10 @@ ExitCode train(const Program& program, int argc, char** argv, const Mpi& mpi) {
 
   const CpuShare cpu = take_cpu_share(mpi, static_cast<int>(options.threads));
   std::unique_ptr<Device> device;
-  mpi.together([&] { device = open_device(options.device, mpi.local_rank(), cpu.thread_count); });
-  const std::unique_ptr<Communicator> communicator = make_communicator(mpi, *device);
+  mpi.together([&] {
+    device = open_device({options.device, arithmetic(options.precision), mpi.local_rank(), cpu.thread_count});
+  });
+  const std::unique_ptr<Communicator> communicator = make_communicator(mpi, *device, options.comm);
   nlohmann::json values = set.values();
   values["tower count"] = mpi.size();
   values.erase("threads");

@@ -64,17 +64,12 @@ void RunLog::evaluation(std::int64_t step, const Precision& precision) {
   events_.flush();
 }
 
-void RunLog::histograms(std::int64_t step, const ParameterStore& parameters) {
-  std::vector<float> with_l2;
+void RunLog::histograms(std::int64_t step, const ParameterStore& parameters, Device& device) {
   for (std::size_t i = 0; i < parameters.specs().size(); ++i) {
     const ParameterSpec& spec = parameters.specs()[i];
-    const std::span<const float> values = parameters.value(static_cast<int>(i)).floats();
-    std::span<const float> gradient = parameters.gradient(static_cast<int>(i)).floats();
-    if (spec.l2_factor != 0.0f) {
-      with_l2.assign(gradient.begin(), gradient.end());
-      for (std::size_t k = 0; k < with_l2.size(); ++k) with_l2[k] += spec.l2_factor * values[k];
-      gradient = with_l2;
-    }
+    const std::vector<float> values = download_floats(device, parameters.value(static_cast<int>(i)));
+    std::vector<float> gradient = download_floats(device, parameters.gradient(static_cast<int>(i)));
+    for (std::size_t k = 0; k < gradient.size(); ++k) gradient[k] += spec.l2_factor * values[k];
     events_.histogram("gradients_on_average/" + spec.name, step, gradient);
     events_.histogram(spec.name, step, values);
   }

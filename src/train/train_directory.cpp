@@ -31,6 +31,7 @@ std::vector<std::string> differences_that_matter(const CheckpointState& state, c
                                 "seed",
                                 "shuffle",
                                 "distort",
+                                "precision",
                                 "tower count",
                                 "training records",
                                 "training record checksum"};

@@ -64,8 +64,11 @@ ExitCode Trainer::run() {
   open_data();
   open_train_dir();
   tower_.emplace(model_,
-                 Tower::Settings{options_.model_settings(), options_.batch_size,
-                                 static_cast<std::size_t>(options_.bucket_kib) * 1024},
+                 Tower::Settings{.model = options_.model_settings(),
+                                 .batch_size = options_.batch_size,
+                                 .bucket_bytes = static_cast<std::size_t>(options_.bucket_kib) * 1024,
+                                 .dataset = dataset_ ? &*dataset_ : nullptr,
+                                 .capture = options_.cuda_graph},
                  device_, communicator_);
   Position position = start_or_resume();
   if (position.resumed && position.step >= options_.max_steps) {
@@ -215,36 +218,59 @@ ExitCode Trainer::train(Position& position) {
     const std::int64_t step = position.step;
     const bool logs = due(step, options_.log_every) || (step > 0 && due(step, options_.summary_every));
     const double l2_loss = logs ? tower_->l2_loss() : 0.0;  // of the variables that the step's loss is computed from
-    const StepResult result = take_step(loader, step);
-    const float loss = static_cast<float>(result.cross_entropy + l2_loss);
-    if (!std::isfinite(loss)) {  // on all ranks alike
-      fail_on_all(mpi_, ExitCode::failed,
-                  fmt::format("Model diverged with loss = {} at step {}", std::isnan(loss) ? "NaN" : "Inf", step));
-    }
+    take_step(loader, step);
     position.step += 1;
     position.stream_position += global_batch();
-    if (logs && is_first()) log_step(step, result.cross_entropy, l2_loss);
-    if (is_first()) log_->console().progress(position.step, result.cross_entropy);
-    if (position.step == options_.max_steps) break;
-    if (result.stop_requested) return ExitCode::stopped;
-    if (due(position.step, options_.checkpoint_every)) start_checkpoint(position);
-    if (due(position.step, options_.eval_every)) evaluate(position.step);
+    const bool last = position.step == options_.max_steps;
+    const bool saves = due(position.step, options_.checkpoint_every),
+               evaluates = due(position.step, options_.eval_every);
+    take_results(logs || last || saves || evaluates);
+    if (logs) refuse_diverged(step, latest_.cross_entropy + l2_loss);
+    if (logs && is_first()) log_step(step, latest_.cross_entropy, l2_loss);
+    if (is_first()) log_->console().progress(position.step, latest_.cross_entropy);
+    if (last) break;
+    if (stop_requested_) {
+      take_results(true);
+      return ExitCode::stopped;
+    }
+    if (saves) start_checkpoint(position);
+    if (evaluates) evaluate(position.step);
   }
   return ExitCode::done;
 }
 
-StepResult Trainer::take_step(BatchLoader& loader, std::int64_t step) {
+void Trainer::take_step(BatchLoader& loader, std::int64_t step) {
   const auto start = Clock::now();
   const Batch& batch = loader.next();
   totals_.data_wait_seconds += seconds_since(start);
-  const UpdateStep update{schedule_.rate(step), moving_average_decay(options_.moving_average_decay, step + 1)};
-  const bool summarises = is_first() && step > 0 && due(step, options_.summary_every);
-  const std::function<void()> observer =
-      summarises ? [&] { log_->histograms(step, tower_->parameters()); } : std::function<void()>();
-  const StepResult result = tower_->step(batch, update, stop_signal_caught(), observer);
-  totals_.allreduce_seconds += result.reduce_seconds;
+  StepRequest request{.step = step,
+                      .batch = batch,
+                      .update = {schedule_.rate(step), moving_average_decay(options_.moving_average_decay, step + 1)},
+                      .request_stop = stop_signal_caught(),
+                      .before_update = {}};
+  if (is_first() && step > 0 && due(step, options_.summary_every)) {
+    request.before_update = [this, step] { log_->histograms(step, tower_->parameters(), device_); };
+  }
+  tower_->step(request);
   totals_.steps += 1;
-  return result;
+}
+
+/// Of the steps under way: all, or those whose turn it is.
+void Trainer::take_results(bool all) {
+  while (const std::optional<StepResult> result = tower_->take_result(all)) {
+    refuse_diverged(result->step, result->cross_entropy);
+    totals_.allreduce_seconds += result->reduce_seconds;
+    stop_requested_ = stop_requested_ || result->stop_requested;
+    latest_ = *result;
+  }
+}
+
+/// Throws failed, on all ranks alike, when the loss of `step` is not finite.
+void Trainer::refuse_diverged(std::int64_t step, double loss) const {
+  const float shown = static_cast<float>(loss);
+  if (std::isfinite(shown)) return;
+  fail_on_all(mpi_, ExitCode::failed,
+              fmt::format("Model diverged with loss = {} at step {}", std::isnan(shown) ? "NaN" : "Inf", step));
 }
 
 void Trainer::log_step(std::int64_t step, double cross_entropy, double l2_loss) {

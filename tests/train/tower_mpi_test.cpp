@@ -26,11 +26,21 @@ struct Samples {
     }
     for (const auto& image : storage) images.push_back(image.data());
   }
-  Batch batch() const { return {images, labels, 0}; }
+  Batch batch() const { return {images, labels, {}, 0}; }
   std::vector<std::vector<std::uint8_t>> storage;
   std::vector<const std::uint8_t*> images;
   std::vector<std::int32_t> labels;
 };
+
+/// The result of a step on `samples`.
+StepResult take_step(Tower& tower, const Samples& samples, double learning_rate, bool request_stop = false) {
+  tower.step({.step = 0,
+              .batch = samples.batch(),
+              .update = {.learning_rate = learning_rate, .average_decay = 0.5},
+              .request_stop = request_stop,
+              .before_update = {}});
+  return tower.take_result(true).value();
+}
 
 /// Variables after `steps` steps in which `towers` towers share the global batch; rank `rank` of them is this one.
 std::vector<float> train(Communicator& communicator, int steps, std::size_t bucket_bytes) {
@@ -45,7 +55,7 @@ std::vector<float> train(Communicator& communicator, int steps, std::size_t buck
   tower.broadcast_from_first();
   for (int step = 0; step < steps; ++step) {
     const Samples samples(step * global_batch + communicator.rank() * batch, batch);
-    tower.step(samples.batch(), {.learning_rate = 0.1, .average_decay = 0.5}, false);
+    take_step(tower, samples, 0.1);
   }
   const auto values = tower.parameters().values();
   return {values.begin(), values.end()};
@@ -105,7 +115,7 @@ TEST(Tower, OneTowersBadLossIsSeenByAllAndChangesNothing) {
   const std::vector<float> before(tower.parameters().values().begin(), tower.parameters().values().end());
   if (mpi.rank() == mpi.size() - 1) tower.parameters().value(3).floats()[0] = NAN;  // a bias of layer2
   const Samples samples(0, 2);
-  const StepResult result = tower.step(samples.batch(), {.learning_rate = 0.1, .average_decay = 0.5}, false);
+  const StepResult result = take_step(tower, samples, 0.1);
   EXPECT_TRUE(std::isnan(result.cross_entropy));
   if (mpi.rank() != mpi.size() - 1) {
     EXPECT_EQ(std::memcmp(before.data(), tower.parameters().values().data(), before.size() * sizeof(float)), 0);
@@ -119,9 +129,8 @@ TEST(Tower, AStopAskedOfOneRankIsKnownToAll) {
   Tower tower(model_named("mnist"), {.batch_size = 2}, device, *communicator);
   tower.initialize(1);
   const Samples samples(0, 2);
-  const UpdateStep update{.learning_rate = 1e-6, .average_decay = 0.5};
-  EXPECT_FALSE(tower.step(samples.batch(), update, false).stop_requested);
-  EXPECT_TRUE(tower.step(samples.batch(), update, mpi.rank() == mpi.size() - 1).stop_requested);
+  EXPECT_FALSE(take_step(tower, samples, 1e-6).stop_requested);
+  EXPECT_TRUE(take_step(tower, samples, 1e-6, mpi.rank() == mpi.size() - 1).stop_requested);
 }
 
 }  // namespace

@@ -36,8 +36,9 @@ class Communicator {
   virtual void broadcast(std::span<float> values, int root) = 0;
 };
 
-/// The best communicator for these ranks: self for one rank; shared memory when all ranks are on one host; else
-/// messages. Collective.
-std::unique_ptr<Communicator> make_communicator(const Mpi& mpi, Device& device);
+/// The communicator that `choice` (auto | nccl | mpi) names for these ranks and devices. For CPUs auto and mpi are self
+/// for one rank, shared memory when all ranks are on one host, else messages. Collective. Errors: no_device (nccl
+/// without GPUs).
+std::unique_ptr<Communicator> make_communicator(const Mpi& mpi, Device& device, std::string_view choice = "auto");
 
 }  // namespace carillon

@@ -16,6 +16,9 @@ class CpuDevice final : public Device {
   std::string name() const override { return "CPU:0"; }
   Buffer allocate(std::size_t bytes) override;
   Stream& stream() override { return stream_; }
+  DType activation_type() const override { return DType::f32; }
+  void upload(const void* host, void* memory, std::size_t bytes) override;
+  void download(const void* memory, void* host, std::size_t bytes) override;
 
   const dnnl::engine& engine() const { return engine_; }
   const dnnl::stream& dnnl_stream() const { return dnnl_stream_; }

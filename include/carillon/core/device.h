@@ -6,12 +6,27 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "carillon/core/tensor.h"
 
 namespace carillon {
 
+/// Whether this build has the CUDA forms (CMake says so). What only CUDA builds link is called in branches of
+/// `if constexpr` on it, so that nothing stands in for it elsewhere.
+inline constexpr bool has_cuda = CARILLON_HAS_CUDA;
+
 enum class DeviceKind { cpu, cuda };
+
+/// How a tower computes. Variables, their gradients and averages are float32 in all of them.
+enum class Arithmetic {
+  fp32,  ///< float32 throughout, products exact to float32
+  tf32,  ///< float32 in memory, products of the matrix units from 10-bit mantissas
+  bf16,  ///< activations in bfloat16, sums in float32
+};
 
 /// Sole owner of a block of memory, however it was had.
 class Buffer {
@@ -47,12 +62,29 @@ class Device {
   virtual Buffer allocate(std::size_t bytes) = 0;
   /// The stream on which the tower computes.
   virtual Stream& stream() = 0;
+  /// Type of the activations in a model for this device.
+  virtual DType activation_type() const = 0;
+
+  /// Copies between the host's memory and this device's, behind the work enqueued so far; done when they return.
+  virtual void upload(const void* host, void* memory, std::size_t bytes) = 0;
+  virtual void download(const void* memory, void* host, std::size_t bytes) = 0;
 };
 
 inline constexpr std::size_t tensor_alignment_bytes = 64;
 
-/// Opens the device that `choice` (auto | cpu | cuda) names for the `local_rank`-th process of this host, which
-/// computes with `thread_count` threads where the device is the CPU. Errors: no_device, with the reason.
-std::unique_ptr<Device> open_device(std::string_view choice, int local_rank, int thread_count);
+/// The elements of a float tensor (f32 or bf16) on `device`.
+std::vector<float> download_floats(Device& device, const Tensor& tensor);
+/// `values` into a float32 tensor on `device`, which has as many elements.
+void upload_floats(Device& device, std::span<const float> values, const Tensor& tensor);
+
+struct DeviceRequest {
+  std::string choice = "auto";  ///< auto (a GPU where there is one) | cpu | cuda
+  Arithmetic arithmetic = Arithmetic::fp32;
+  int local_rank = 0;    ///< of this process among those of its host, which share out the GPUs by it
+  int thread_count = 1;  ///< that a CPU computes with
+};
+
+/// Errors: no_device, with the reason.
+std::unique_ptr<Device> open_device(const DeviceRequest& request);
 
 }  // namespace carillon

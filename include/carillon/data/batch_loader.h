@@ -19,6 +19,7 @@ namespace carillon {
 struct Batch {
   std::span<const std::uint8_t* const> images;  ///< [batch] pointers to image_bytes() bytes each
   std::span<const std::int32_t> labels;         ///< [batch]
+  std::span<const std::uint32_t> records;       ///< [batch] their record numbers in the set
   std::uint64_t first_position = 0;
 };
 

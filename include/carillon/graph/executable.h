@@ -14,13 +14,14 @@ namespace carillon {
 class Executable {
  public:
   /// `parameters` were made from `graph.parameters()`; they and `device` outlive the executable.
-  /// `results` can be read after `forward`, and after `backward` in training.
+  /// `results` can be read after `forward`, and after `backward` in training. A GPU's ops find a step's
+  /// inputs where `inputs` says.
   Executable(const Graph& graph, Device& device, const ParameterStore& parameters, bool training,
-             std::vector<Value> results);
+             std::vector<Value> results, const StepInputs& inputs = {});
   Executable(const Executable&) = delete;
   Executable& operator=(const Executable&) = delete;
 
-  /// What the ops read in the next `forward` and `backward`: the batch must stay alive until both are done.
+  /// What a CPU's ops read in the next `forward` and `backward`: the batch must stay alive until both are done.
   StepInputs& inputs() { return step_; }
 
   /// Enqueues all ops in order.

@@ -36,8 +36,9 @@ class Graph {
     std::vector<int> parameters;       ///< parameter indices
   };
 
-  /// Every value's first extent is `batch_size` (samples per tower and step), but for scalars.
-  explicit Graph(std::int64_t batch_size);
+  /// Every value's first extent is `batch_size` (samples per tower and step), but for scalars, which are float32
+  /// whatever the type of the others, `activations` (Device::activation_type).
+  explicit Graph(std::int64_t batch_size, DType activations = DType::f32);
 
   std::int64_t batch_size() const { return batch_size_; }
 
@@ -56,6 +57,7 @@ class Graph {
 
  private:
   std::int64_t batch_size_;
+  DType activations_;
   std::vector<ValueInfo> values_;
   std::vector<Node> nodes_;
   std::vector<ParameterSpec> parameters_;

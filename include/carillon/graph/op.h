@@ -10,12 +10,22 @@
 #include "carillon/core/device.h"
 #include "carillon/core/tensor.h"
 #include "carillon/data/batch_loader.h"
+#include "carillon/graph/step_table.h"
 
 namespace carillon {
 
-/// What differs from step to step, at an address that stays: ops keep a pointer to it.
+struct UpdateStep {
+  double learning_rate = 0.0;
+  double average_decay = 0.0;  ///< already warmed up (optim/moving_average.h)
+};
+
+/// What differs from step to step. The CPU's ops keep a reference to it and read `batch` and `update` when they run; a
+/// GPU's copy `table` and `progress` when they are made and find the same in its memory.
 struct StepInputs {
   Batch batch;  ///< images and labels of this tower's samples
+  UpdateStep update;
+  StepTable table;
+  StepProgress progress;
 };
 
 /// The memory an op works on. A tensor without data is not wanted: its op neither reads nor writes it.

@@ -47,6 +47,8 @@ class ParameterLayout {
 };
 
 inline constexpr std::size_t step_sum_count = 16;
+/// Places in ParameterStore::step_sums.
+inline constexpr std::size_t cross_entropy_sum = 0, stop_sum = 1;
 
 class ParameterStore {
  public:

@@ -10,6 +10,7 @@
 #include "carillon/graph/executable.h"
 #include "carillon/io/checkpoint.h"
 #include "carillon/models/model.h"
+#include "carillon/train/step_driver.h"
 
 namespace carillon {
 
@@ -30,7 +31,7 @@ class Evaluator {
   void load(const LoadedCheckpoint& checkpoint, bool averages);
   /// Rank 0's parameters to every rank. Collective.
   void broadcast_from_first(const Mpi& mpi);
-  /// The same, from a store of the same model.
+  /// The averages of a store of the same model on the same device, as the parameters from now on.
   void load_averages(const ParameterStore& trained);
 
   /// Every rank takes a contiguous part of the records; the counts are summed. Collective. Errors: those of
@@ -42,14 +43,15 @@ class Evaluator {
     Graph graph;
     Value logits;
   };
-  static Network build(const Model& model, const ModelSettings& settings, std::int64_t batch_size);
-  Evaluator(Network network, Device& device);
-  /// Correct ones among the first `valid` records of the batch that the inputs hold.
-  std::int64_t count_correct(std::size_t valid);
+  static Network build(const Model& model, const ModelSettings& settings, std::int64_t batch_size, DType activations);
+  Evaluator(Network network, const Model& model, Device& device);
+  /// Correct ones among the first `valid` records of `batch`.
+  std::int64_t count_correct(const Batch& batch, std::size_t valid);
 
   Device& device_;
   Graph graph_;
   Value logits_;
+  std::unique_ptr<BatchFeed> feed_;
   ParameterStore parameters_;
   Executable executable_;
 };

@@ -29,10 +29,13 @@ struct TrainOptions {                  // members in the order of --help
   double pixel_scale = 1.0;
   std::uint64_t seed = 1;
   bool shuffle = true;
-  bool distort = true;          ///< where the program has it
-  std::string cache = "auto";   ///< auto | memory | none
-  std::string device = "auto";  ///< auto | cpu | cuda
-  std::int64_t threads = 0;     ///< per rank; 0: this rank's share of the cores
+  bool distort = true;             ///< where the program has it
+  std::string cache = "auto";      ///< auto | memory | none
+  std::string device = "auto";     ///< auto | cpu | cuda
+  std::string precision = "fp32";  ///< fp32 | tf32 | bf16
+  std::string comm = "auto";       ///< auto | nccl | mpi
+  bool cuda_graph = true;
+  std::int64_t threads = 0;  ///< per rank; 0: this rank's share of the cores
   std::int64_t bucket_kib = 4096;
   std::int64_t log_every = 10;
   std::int64_t summary_every = 10;  ///< 0: no summaries
@@ -62,6 +65,7 @@ struct EvalOptions {
   double pixel_scale = 0.0;  ///< 0: the checkpoint's
   std::string cache = "auto";
   std::string device = "auto";
+  std::string precision = "fp32";
   std::int64_t threads = 0;
 };
 
@@ -72,5 +76,8 @@ RecordSchema schema_for(const Model& model, const std::string& image_key, const 
 
 /// "auto" | "memory" | "none" as a CacheMode.
 CacheMode cache_mode(const std::string& text);
+
+/// "fp32" | "tf32" | "bf16" as an Arithmetic.
+Arithmetic arithmetic(const std::string& text);
 
 }  // namespace carillon

@@ -39,7 +39,7 @@ class RunLog {
   void evaluation(std::int64_t step, const Precision& precision);
 
   /// TensorBoard histograms `gradients_on_average/<variable>` (L2 part included) and `<variable>`, before the update.
-  void histograms(std::int64_t step, const ParameterStore& parameters);
+  void histograms(std::int64_t step, const ParameterStore& parameters, Device& device);
   void scalars(const StepRecord& record);
 
  private:

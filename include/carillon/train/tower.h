@@ -14,15 +14,9 @@
 #include "carillon/io/checkpoint.h"
 #include "carillon/models/model.h"
 #include "carillon/optim/optimizer.h"
+#include "carillon/train/step_driver.h"
 
 namespace carillon {
-
-/// Averaged over the towers, equal on all of them.
-struct StepResult {
-  double cross_entropy = 0.0;   ///< of the global batch, without L2
-  bool stop_requested = false;  ///< some rank asked to stop
-  double reduce_seconds = 0.0;  ///< this rank spent in averaging after its own backward was done
-};
 
 class Tower {
  public:
@@ -30,6 +24,8 @@ class Tower {
     ModelSettings model = {};
     std::int64_t batch_size = 1;
     std::size_t bucket_bytes = std::size_t{4} << 20;
+    const Dataset* dataset = nullptr;  ///< whose records the steps take, if it is known; outlives the tower
+    bool capture = true;               ///< replay captured steps where the device can
   };
 
   /// `device` and `communicator` outlive the tower. Collective.
@@ -43,10 +39,11 @@ class Tower {
   /// Rank 0's variables and averages to every tower. Collective.
   void broadcast_from_first();
 
-  /// One training step on `batch`, which stays alive until it returns. A loss that is not finite is returned and
-  /// nothing is updated. `before_update`, if any, runs when gradients are averaged and variables still old. Collective.
-  StepResult step(const Batch& batch, const UpdateStep& update, bool request_stop,
-                  const std::function<void()>& before_update = {});
+  /// One training step: done on return, or under way (StepDriver). A loss that is not finite is told and nothing is
+  /// updated. Collective.
+  void step(const StepRequest& request);
+  /// As StepDriver::take_result.
+  std::optional<StepResult> take_result(bool all);
 
   /// L2 part of the loss for the present variables.
   double l2_loss() { return optimizer_->l2_loss(device_.stream()); }
@@ -62,22 +59,25 @@ class Tower {
     Graph graph;
     Value loss;
   };
-  static Network build(const Model& model, const Settings& settings);
-  Tower(Network network, const Settings& settings, Device& device, Communicator& communicator);
+  static Network build(const Model& model, const Settings& settings, DType activations);
+  Tower(Network network, const Model& model, const Settings& settings, Device& device, Communicator& communicator);
+  void enqueue_step(const std::function<void()>& before_update);
 
   Device& device_;
   Communicator& communicator_;
   Graph graph_;
   Value loss_;
+  std::unique_ptr<StepDriver> driver_;
   ParameterStore parameters_;
   Executable executable_;
   Reducer reducer_;
   std::unique_ptr<Optimizer> optimizer_;
+  double reduce_seconds_ = 0.0;  ///< of the last step, as a CPU spends it
 };
 
 enum class StoreArray { values, averages };
 /// Copies `arrays`, of the checkpoint `path`, into the parameters of the same names. Errors: data, as Tower::load.
-void load_arrays(const std::vector<NamedArray>& arrays, ParameterStore& store, StoreArray target,
+void load_arrays(const std::vector<NamedArray>& arrays, ParameterStore& store, Device& device, StoreArray target,
                  const std::filesystem::path& path);
 
 }  // namespace carillon

@@ -52,7 +52,9 @@ class Trainer {
   void log_placement();
 
   ExitCode train(Position& position);
-  StepResult take_step(BatchLoader& loader, std::int64_t step);
+  void take_step(BatchLoader& loader, std::int64_t step);
+  void take_results(bool all);
+  void refuse_diverged(std::int64_t step, double loss) const;
   void log_step(std::int64_t step, double cross_entropy, double l2_loss);
   void start_checkpoint(const Position& position);
   void evaluate(std::int64_t step);
@@ -80,6 +82,8 @@ class Trainer {
   std::optional<CheckpointWriter> writer_;
 
   Totals totals_;
+  StepResult latest_;            ///< of the steps whose results are taken
+  bool stop_requested_ = false;  ///< by some rank, in one of them
 };
 
 }  // namespace carillon

@@ -10,7 +10,7 @@ namespace carillon {
 /// GPUs this process sees; 0 without a driver.
 int cuda_device_count();
 
-/// The GPU for the `local_rank`-th process of this host. Errors: no_device, with the reason.
-std::unique_ptr<Device> open_cuda_device(int local_rank);
+/// GPU number `local_rank` modulo their count. Errors: no_device, with the reason.
+std::unique_ptr<Device> open_cuda_device(const DeviceRequest& request);
 
 }  // namespace carillon

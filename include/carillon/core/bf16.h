@@ -1,0 +1,41 @@
+// Bf16: bfloat16, the upper half of a float32: 8 bits of exponent, 8 of precision. Storage only; arithmetic is float32.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "carillon/core/host_device.h"
+
+namespace carillon {
+
+struct Bf16 {
+  std::uint16_t bits = 0;
+};
+
+CARILLON_HOST_DEVICE inline float to_float(Bf16 value) {
+  const std::uint32_t bits = static_cast<std::uint32_t>(value.bits) << 16;
+  float result = 0.0f;
+  memcpy(&result, &bits, sizeof(result));
+  return result;
+}
+CARILLON_HOST_DEVICE inline float to_float(float value) { return value; }
+
+/// To the nearest, ties to even; a NaN stays one.
+CARILLON_HOST_DEVICE inline Bf16 to_bf16(float value) {
+  std::uint32_t bits = 0;
+  memcpy(&bits, &value, sizeof(bits));
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return {static_cast<std::uint16_t>(bits >> 16 | 0x40u)};
+  return {static_cast<std::uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16)};
+}
+
+/// `value` as it is stored in memory of type T (float or Bf16).
+template <typename T>
+CARILLON_HOST_DEVICE inline T stored_as(float value) {
+  if constexpr (sizeof(T) == sizeof(float)) {
+    return value;
+  } else {
+    return to_bf16(value);
+  }
+}
+
+}  // namespace carillon

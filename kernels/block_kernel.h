@@ -1,0 +1,58 @@
+// BlockKernel: a GPU kernel as a struct whose arithmetic also runs on a CPU, for tests without a GPU.
+//
+//   struct Shared;                   a block's shared memory
+//   static constexpr int threads;    of a block
+//   static constexpr int phases;     parts between which all threads of a block wait for each other
+//   int blocks() const;              of a launch
+//   template <int phase>
+//   CARILLON_HOST_DEVICE void run(Shared&, int block, int thread) const;
+//
+// What a thread hands from one phase to the next lies in Shared. kernels/launch.cuh runs such a struct on a GPU,
+// tests/support/emulate.h by loops over blocks and threads, in any order of threads.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+
+#include "carillon/core/host_device.h"
+
+namespace carillon {
+
+template <typename K>
+concept BlockKernel = requires(const K& kernel, typename K::Shared& shared) {
+  { K::threads } -> std::convertible_to<int>;
+  { K::phases } -> std::convertible_to<int>;
+  { kernel.blocks() } -> std::same_as<int>;
+  kernel.template run<0>(shared, 0, 0);
+};
+
+struct NoShared {};
+
+/// Calls element(i) for every i in [0, count), a thread each: the kernel of an element-wise op.
+template <typename Element>
+struct ForEachElement {
+  using Shared = NoShared;
+  static constexpr int threads = 256;
+  static constexpr int phases = 1;
+
+  Element element;
+  std::int64_t count = 0;
+
+  int blocks() const { return static_cast<int>((count + threads - 1) / threads); }
+  template <int phase>
+  CARILLON_HOST_DEVICE void run(Shared&, int block, int thread) const {
+    const std::int64_t i = static_cast<std::int64_t>(block) * threads + thread;
+    if (i < count) element(i);
+  }
+};
+template <typename Element>
+ForEachElement(Element, std::int64_t) -> ForEachElement<Element>;
+
+/// One halving of a block's tree sum: thread t < width adds value t + width to value t. Phases that run it for
+/// width = threads / 2, threads / 4, ..., 1 leave the sum in values[0], always added in the same order.
+template <typename T>
+CARILLON_HOST_DEVICE void fold(T* values, int thread, int width) {
+  if (thread < width) values[thread] += values[thread + width];
+}
+
+}  // namespace carillon

@@ -1,0 +1,35 @@
+// launch: runs a BlockKernel on a GPU. For .cu files.
+#pragma once
+
+#include <utility>
+
+#include "carillon/core/cuda_device.h"
+#include "kernels/block_kernel.h"
+
+namespace carillon {
+
+template <typename Kernel, int phase>
+__device__ __forceinline__ void run_phases_from(const Kernel& kernel, typename Kernel::Shared& shared) {
+  if constexpr (phase < Kernel::phases) {
+    if constexpr (phase > 0) __syncthreads();
+    kernel.template run<phase>(shared, static_cast<int>(blockIdx.x), static_cast<int>(threadIdx.x));
+    run_phases_from<Kernel, phase + 1>(kernel, shared);
+  }
+}
+
+template <typename Kernel>
+__global__ void __launch_bounds__(Kernel::threads) block_kernel(const __grid_constant__ Kernel kernel) {
+  __shared__ typename Kernel::Shared shared;
+  run_phases_from<Kernel, 0>(kernel, shared);
+}
+
+/// Enqueues `kernel`; nothing for a launch of no blocks.
+template <BlockKernel Kernel>
+void launch(const Kernel& kernel, Stream& stream) {
+  const int blocks = kernel.blocks();
+  if (blocks == 0) return;
+  block_kernel<<<static_cast<unsigned>(blocks), Kernel::threads, 0, as_cuda(stream).get()>>>(kernel);
+  check_cuda(cudaGetLastError());
+}
+
+}  // namespace carillon
