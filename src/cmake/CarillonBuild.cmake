@@ -2,12 +2,15 @@
 
 add_library(carillon_settings INTERFACE)
 target_include_directories(carillon_settings INTERFACE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR})
-target_compile_definitions(carillon_settings INTERFACE CARILLON_HAS_CUDA=$<BOOL:${CARILLON_HAS_CUDA}>)
+target_compile_definitions(carillon_settings INTERFACE CARILLON_HAS_CUDA=$<BOOL:${CARILLON_HAS_CUDA}>
+  $<$<COMPILE_LANGUAGE:CUDA>:FMT_USE_CONSTEXPR=1>)  # fmt 9 turns it off for nvcc, and then does not compile as C++20
 target_compile_options(carillon_settings INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor
     -Wno-missing-field-initializers>  # structs of parameters are given by name, the rest keep their defaults
   $<$<COMPILE_LANGUAGE:CXX>:-fno-math-errno>  # square roots vectorise; nothing reads errno after one
-  $<$<BOOL:${CARILLON_WARNINGS_AS_ERRORS}>:-Werror>)
+  $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wshadow,-Wno-missing-field-initializers>
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${CARILLON_WARNINGS_AS_ERRORS}>>:-Werror>
+  $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${CARILLON_WARNINGS_AS_ERRORS}>>:-Werror=all-warnings>)
 if(CARILLON_SANITIZE)
   target_compile_options(carillon_settings INTERFACE -fsanitize=${CARILLON_SANITIZE} -fno-omit-frame-pointer
                                                      -fno-sanitize-recover=all)
