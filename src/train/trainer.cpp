@@ -248,8 +248,10 @@ void Trainer::take_step(BatchLoader& loader, std::int64_t step) {
                       .update = {schedule_.rate(step), moving_average_decay(options_.moving_average_decay, step + 1)},
                       .request_stop = stop_signal_caught(),
                       .before_update = {}};
-  if (is_first() && step > 0 && due(step, options_.summary_every)) {
-    request.before_update = [this, step] { log_->histograms(step, tower_->parameters(), device_); };
+  if (step > 0 && due(step, options_.summary_every)) {  // on all ranks: an observed step is launched in another way
+    request.before_update = [this, step] {
+      if (is_first()) log_->histograms(step, tower_->parameters(), device_);
+    };
   }
   tower_->step(request);
   totals_.steps += 1;

@@ -22,7 +22,7 @@ struct StepRequest {
   Batch batch;  ///< its images stay alive until the call returns
   UpdateStep update;
   bool request_stop = false;
-  /// If any: runs when gradients are averaged and variables still old.
+  /// If any (on all ranks or none): runs when gradients are averaged and variables still old.
   std::function<void()> before_update;
 };
 
