@@ -19,8 +19,9 @@ __device__ __forceinline__ void run_phases_from(const Kernel& kernel, typename K
 
 template <typename Kernel>
 __global__ void __launch_bounds__(Kernel::threads) block_kernel(const __grid_constant__ Kernel kernel) {
-  __shared__ typename Kernel::Shared shared;
-  run_phases_from<Kernel, 0>(kernel, shared);
+  using Shared = typename Kernel::Shared;
+  __shared__ alignas(Shared) unsigned char memory[sizeof(Shared)];  // shared variables run no constructors
+  run_phases_from<Kernel, 0>(kernel, *reinterpret_cast<Shared*>(memory));
 }
 
 /// Enqueues `kernel`; nothing for a launch of no blocks.

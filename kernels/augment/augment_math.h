@@ -31,8 +31,9 @@ struct ImageMap {
   float offset[max_image_channels] = {};
 };
 
+/// Fused, so that every processor rounds it alike.
 CARILLON_HOST_DEVICE inline float map_value(const ImageMap& map, int channel, std::uint8_t v) {
-  return static_cast<float>(v - map.centre[channel]) * map.factor + map.offset[channel];
+  return std::fma(static_cast<float>(v - map.centre[channel]), map.factor, map.offset[channel]);
 }
 
 /// The map of a crop of `channels` channels of `pixels` values each, whose sums are `sums`.

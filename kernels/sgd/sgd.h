@@ -1,4 +1,5 @@
-// sgd: the fused update of one parameter tensor: L2 gradient, gradient descent, moving average, in one pass.
+// sgd: the fused update of parameters: L2 gradient, gradient descent, moving average, in one pass. The CPU's function
+// takes one tensor, the GPU's kernel all of them (sgd_kernels.h).
 //
 //   w <- w - learning_rate * (g + l2_factor * w)
 //   a <- a - (1 - decay) * (a - w)            with the new w
@@ -8,15 +9,9 @@
 
 #include <span>
 
-#include "carillon/core/device.h"
+#include "kernels/sgd/sgd_math.h"
 
 namespace carillon {
-
-struct SgdParams {
-  float learning_rate = 0.0f;
-  float l2_factor = 0.0f;
-  float average_decay = 0.0f;  ///< already min(decay, (1 + t) / (10 + t))
-};
 
 void sgd_update_cpu(const SgdParams& params, std::span<const float> gradient, std::span<float> value,
                     std::span<float> average);

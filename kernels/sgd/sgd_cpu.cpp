@@ -6,12 +6,8 @@ namespace {
 
 CARILLON_SIMD void update_range(const SgdParams& params, const float* __restrict gradient, float* __restrict value,
                                 float* __restrict average, std::size_t count) {
-  const float rate = params.learning_rate, l2 = params.l2_factor, keep = 1.0f - params.average_decay;
-  for (std::size_t i = 0; i < count; ++i) {
-    const float updated = value[i] - rate * (gradient[i] + l2 * value[i]);
-    value[i] = updated;
-    average[i] -= keep * (average[i] - updated);
-  }
+  const SgdParams p = params;
+  for (std::size_t i = 0; i < count; ++i) sgd_element(p, gradient[i], value[i], average[i]);
 }
 
 CARILLON_SIMD double squares_of_range(const float* values, std::size_t count) {

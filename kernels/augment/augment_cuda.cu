@@ -1,0 +1,39 @@
+// The CUDA form of augment.
+#include "kernels/augment/augment.h"
+#include "kernels/augment/augment_kernels.h"
+#include "kernels/float_type.h"
+#include "kernels/launch.cuh"
+
+namespace carillon {
+namespace {
+
+template <typename T>
+class AugmentCuda final : public Op {
+ public:
+  AugmentCuda(const AugmentParams& params, const StepTable& table, const Tensor& output)
+      : kernel_{.table = table,
+                .distort = params.distort,
+                .seed = params.seed,
+                .channels = static_cast<int>(params.source[0]),
+                .source = {static_cast<std::uint32_t>(params.source[1]), static_cast<std::uint32_t>(params.source[2])},
+                .crop = {static_cast<std::uint32_t>(params.crop_height), static_cast<std::uint32_t>(params.crop_width)},
+                .output = static_cast<T*>(output.data),
+                .batch = output.shape[0]} {}
+
+  void forward(Stream& stream) override { launch(kernel_, stream); }
+  void backward(Stream& /*stream*/) override {}
+
+ private:
+  AugmentKernel<T> kernel_;
+};
+
+}  // namespace
+
+std::unique_ptr<Op> make_augment_cuda(const AugmentParams& params, const OpContext& context, const OpTensors& tensors) {
+  const Tensor& output = tensors.outputs.at(0);
+  return with_float_type(output.type, [&]<typename T>(std::type_identity<T>) -> std::unique_ptr<Op> {
+    return std::make_unique<AugmentCuda<T>>(params, context.step->table, output);
+  });
+}
+
+}  // namespace carillon

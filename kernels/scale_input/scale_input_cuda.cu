@@ -1,0 +1,33 @@
+// The CUDA form of scale_input.
+#include "kernels/float_type.h"
+#include "kernels/launch.cuh"
+#include "kernels/scale_input/scale_input.h"
+#include "kernels/scale_input/scale_input_kernels.h"
+
+namespace carillon {
+namespace {
+
+template <typename T>
+class ScaleInputCuda final : public Op {
+ public:
+  ScaleInputCuda(float scale, const StepTable& table, const Tensor& output)
+      : kernel_{table, scale, static_cast<T*>(output.data), output.shape[0], output.shape.elements_per_sample()} {}
+
+  void forward(Stream& stream) override { launch(kernel_, stream); }
+  void backward(Stream& /*stream*/) override {}
+
+ private:
+  ScaleInputKernel<T> kernel_;
+};
+
+}  // namespace
+
+std::unique_ptr<Op> make_scale_input_cuda(const ScaleInputParams& params, const OpContext& context,
+                                          const OpTensors& tensors) {
+  const Tensor& output = tensors.outputs.at(0);
+  return with_float_type(output.type, [&]<typename T>(std::type_identity<T>) -> std::unique_ptr<Op> {
+    return std::make_unique<ScaleInputCuda<T>>(params.scale, context.step->table, output);
+  });
+}
+
+}  // namespace carillon

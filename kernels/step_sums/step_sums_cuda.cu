@@ -1,0 +1,11 @@
+#include "kernels/launch.cuh"
+#include "kernels/step_sums/step_sums.h"
+#include "kernels/step_sums/step_sums_kernels.h"
+
+namespace carillon {
+
+void enqueue_step_sums_cuda(const float* loss, const StepTable& table, float* sums, Stream& stream) {
+  launch(StepSumsKernel{loss, table, sums}, stream);
+}
+
+}  // namespace carillon

@@ -1,0 +1,128 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
+#include "kernels/softmax_cross_entropy/softmax_cross_entropy_kernels.h"
+#include "support/emulate.h"
+#include "support/op_harness.h"
+#include "support/step_ring.h"
+
+namespace carillon::testing {
+namespace {
+
+struct Result {
+  float loss = 0.0f;
+  std::vector<float> gradient;
+};
+
+class SoftmaxCrossEntropyKernels : public ::testing::TestWithParam<std::pair<std::int64_t, std::int64_t>> {
+ protected:
+  static constexpr std::uint32_t row_count = 409;
+  static constexpr float loss_tolerance = 5e-7f;      // relative: the CPU adds a row's exponentials one by one
+  static constexpr float gradient_tolerance = 5e-7f;  // of 1 / batch
+
+  void build(std::int64_t batch, std::int64_t classes) {
+    batch_ = batch;
+    classes_ = classes;
+    const std::size_t samples = static_cast<std::size_t>(batch);
+    std::vector<std::int32_t> labels(row_count);
+    for (std::uint32_t i = 0; i < row_count; ++i) labels[i] = static_cast<std::int32_t>(i * 31 % classes);
+    ring_.emplace(samples, 2, 1, std::vector<std::uint8_t>(row_count), labels);
+    ring_->step_counter = 3;
+    rows_ = scattered_rows(samples, row_count);
+    ring_->put(3, {}, rows_);
+    logits_ = random_values(static_cast<std::size_t>(batch * classes), 8, -10.0f, 10.0f);
+  }
+
+  Result of_cpu(const std::vector<float>& logits) const {
+    OpHarness harness(batch_);
+    harness.finish(softmax_cross_entropy(harness.graph(), "loss", harness.input("z", {batch_, classes_})));
+    harness.set("z", logits);
+    std::vector<std::int32_t> labels;
+    for (const std::uint32_t row : rows_) labels.push_back(ring_->label(row));
+    harness.step().batch.labels = labels;
+    const float loss = harness.forward()[0];
+    harness.backward();
+    const auto gradient = harness.gradient("z");
+    return {loss, {gradient.begin(), gradient.end()}};
+  }
+
+  template <typename T>
+  Result of_kernels(const std::vector<T>& logits, ThreadOrder order = ThreadOrder::ascending) const {
+    const LogitRows rows(batch_, classes_);
+    Result result;
+    std::vector<RowExponentials> exponentials(rows_.size());
+    std::vector<double> block_losses(static_cast<std::size_t>(rows.blocks()), NAN);
+    std::uint32_t blocks_done = 0;
+    emulate(SoftmaxForwardKernel<T>{rows, logits.data(), ring_->table(), exponentials.data(), block_losses.data(),
+                                    &blocks_done, &result.loss},
+            order);
+    EXPECT_EQ(blocks_done, 0u) << "the next launch cannot tell its last block";
+    std::vector<T> gradient(logits.size());
+    emulate(ForEachElement{SoftmaxGradient<T>{logits.data(), exponentials.data(), ring_->table(), gradient.data(),
+                                              batch_, classes_},
+                           batch_ * classes_},
+            order);
+    for (const T g : gradient) result.gradient.push_back(to_float(g));
+    return result;
+  }
+
+  std::int64_t batch_ = 0, classes_ = 0;
+  std::optional<StepRing> ring_;
+  std::vector<std::uint32_t> rows_;
+  std::vector<float> logits_;
+};
+
+TEST_P(SoftmaxCrossEntropyKernels, MatchTheCpu) {
+  build(GetParam().first, GetParam().second);
+  const Result expected = of_cpu(logits_);
+  const Result ascending = of_kernels(logits_), descending = of_kernels(logits_, ThreadOrder::descending);
+  EXPECT_EQ(ascending.loss, descending.loss);
+  EXPECT_EQ(ascending.gradient, descending.gradient);
+  EXPECT_NEAR(ascending.loss, expected.loss, loss_tolerance * expected.loss);
+  for (std::size_t i = 0; i < logits_.size(); ++i) {
+    ASSERT_NEAR(ascending.gradient[i], expected.gradient[i], gradient_tolerance / static_cast<float>(batch_)) << i;
+  }
+}
+
+TEST_P(SoftmaxCrossEntropyKernels, MatchTheCpuOnLogitsOfBf16) {
+  build(GetParam().first, GetParam().second);
+  std::vector<Bf16> logits;
+  for (float& z : logits_) z = to_float(logits.emplace_back(to_bf16(z)));
+  const Result expected = of_cpu(logits_), found = of_kernels(logits);
+  EXPECT_NEAR(found.loss, expected.loss, loss_tolerance * expected.loss);
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    const float rounding = std::abs(expected.gradient[i]) / 256;
+    ASSERT_NEAR(found.gradient[i], expected.gradient[i], rounding + gradient_tolerance / static_cast<float>(batch_));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, SoftmaxCrossEntropyKernels,
+                         ::testing::Values(std::pair{1, 10}, std::pair{3, 10}, std::pair{100, 10}, std::pair{257, 10},
+                                           std::pair{8192, 10}, std::pair{20000, 3}, std::pair{3, 1},
+                                           std::pair{1, 1000}, std::pair{100, 1000}, std::pair{257, 1000},
+                                           std::pair{3, 2049}));
+
+TEST_F(SoftmaxCrossEntropyKernels, LargeLogitsDoNotOverflow) {
+  build(1, 2);
+  const float label_logit = ring_->label(rows_[0]) == 0 ? -30000.0f : 30000.0f;
+  const Result found = of_kernels(std::vector{label_logit, -label_logit});
+  EXPECT_FLOAT_EQ(found.loss, of_cpu({label_logit, -label_logit}).loss);
+  EXPECT_EQ(std::abs(found.gradient[0]), 1.0f);
+  EXPECT_EQ(found.gradient[0], -found.gradient[1]);
+}
+
+TEST_F(SoftmaxCrossEntropyKernels, WhatIsNotFiniteInAnyPlaceReachesTheLoss) {
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    for (const std::size_t place : {0u, 4u, 9u, 10u, 29u}) {
+      build(3, 10);
+      logits_[place] = bad;
+      EXPECT_FALSE(std::isfinite(of_kernels(logits_).loss)) << place;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace carillon::testing
