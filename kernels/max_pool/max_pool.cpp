@@ -10,6 +10,7 @@ class MaxPoolDefinition final : public OpDefinition {
   explicit MaxPoolDefinition(const MaxPoolGeometry& geometry) : geometry_(geometry) {}
   std::string_view type() const override { return "max_pool"; }
   BackwardNeeds backward_needs() const override { return {.inputs = false, .outputs = geometry_.relu}; }
+  bool applies_relu_to_input() const override { return geometry_.relu; }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return on_device(
         context, [&] { return make_max_pool_cpu(geometry_, context, tensors); },

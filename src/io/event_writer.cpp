@@ -14,6 +14,7 @@
 #include "io/event.pb.h"
 #include "src/io/append_log.h"
 #include "src/io/histogram.h"
+#include "src/io/png.h"
 
 namespace carillon {
 namespace {
@@ -120,6 +121,19 @@ void EventWriter::histogram(const std::string& tag, std::int64_t step, std::span
   histogram.set_sum_squares(source.sum_squares);
   histogram.mutable_bucket_limit()->Add(source.limits.begin(), source.limits.end());
   histogram.mutable_bucket()->Add(source.counts.begin(), source.counts.end());
+  file_->add(what);
+}
+
+void EventWriter::image(const std::string& tag, std::int64_t step, const Picture& picture) {
+  event::Event what;
+  what.set_step(step);
+  auto& summary = *what.mutable_summary()->add_value();
+  summary.set_tag(tag);
+  auto& image = *summary.mutable_image();
+  image.set_height(static_cast<std::int32_t>(picture.height));
+  image.set_width(static_cast<std::int32_t>(picture.width));
+  image.set_colorspace(static_cast<std::int32_t>(picture.channels));
+  image.set_encoded_image_string(encode_png(picture));
   file_->add(what);
 }
 

@@ -1,5 +1,6 @@
 #include "carillon/train/run_log.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace carillon {
@@ -11,8 +12,10 @@ double unix_seconds(std::chrono::system_clock::time_point time) {
 
 }  // namespace
 
-RunLog::RunLog(const std::filesystem::path& train_dir, std::int64_t first_step, std::int64_t last_step)
-    : console_(first_step, last_step),
+RunLog::RunLog(const std::filesystem::path& train_dir, SummaryStyle style, std::int64_t first_step,
+               std::int64_t last_step)
+    : style_(style),
+      console_(first_step, last_step),
       metrics_(train_dir, first_step, [this](const std::string& line) { console_.warn(line); }),
       events_(train_dir, first_step, [this](const std::string& line) { console_.warn(line); }) {}
 
@@ -47,7 +50,7 @@ void RunLog::step(const StepRecord& record) {
 }
 
 void RunLog::scalars(const StepRecord& record) {
-  events_.scalar("loss", record.step, record.loss);
+  events_.scalar(style_ == SummaryStyle::layers ? "total_loss" : "loss", record.step, record.loss);
   events_.scalar("cross_entropy", record.step, record.cross_entropy);
   events_.scalar("learning_rate", record.step, record.learning_rate);
   events_.flush();
@@ -64,14 +67,34 @@ void RunLog::evaluation(std::int64_t step, const Precision& precision) {
   events_.flush();
 }
 
-void RunLog::histograms(std::int64_t step, const ParameterStore& parameters, Device& device) {
+void RunLog::variables(std::int64_t step, const ParameterStore& parameters, Device& device) {
+  const bool by_layer = style_ == SummaryStyle::layers;
   for (std::size_t i = 0; i < parameters.specs().size(); ++i) {
     const ParameterSpec& spec = parameters.specs()[i];
     const std::vector<float> values = download_floats(device, parameters.value(static_cast<int>(i)));
     std::vector<float> gradient = download_floats(device, parameters.gradient(static_cast<int>(i)));
-    for (std::size_t k = 0; k < gradient.size(); ++k) gradient[k] += spec.l2_factor * values[k];
-    events_.histogram("gradients_on_average/" + spec.name, step, gradient);
+    double squares = 0.0;
+    for (std::size_t k = 0; k < gradient.size(); ++k) {
+      gradient[k] += spec.l2_factor * values[k];
+      squares += static_cast<double>(values[k]) * values[k];
+    }
+    events_.histogram(by_layer ? spec.name + "/gradients" : "gradients_on_average/" + spec.name, step, gradient);
     events_.histogram(spec.name, step, values);
+    if (by_layer && spec.l2_factor != 0.0f) {
+      events_.scalar(spec.name.substr(0, spec.name.find('/')) + "/weight_loss", step, 0.5 * spec.l2_factor * squares);
+    }
+  }
+}
+
+void RunLog::layers(std::int64_t step, const LayerSummary& summary) {
+  for (const LayerSummary::Layer& layer : summary.layers) {
+    const auto zeros = std::count(layer.activations.begin(), layer.activations.end(), 0.0f);
+    events_.histogram(layer.name + "/activations", step, layer.activations);
+    events_.scalar(layer.name + "/sparsity", step,
+                   static_cast<double>(zeros) / static_cast<double>(layer.activations.size()));
+  }
+  for (std::size_t i = 0; i < summary.images.size(); ++i) {
+    events_.image(fmt::format("images/image/{}", i), step, summary.images[i]);
   }
 }
 

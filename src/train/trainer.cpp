@@ -177,7 +177,8 @@ void Trainer::open_logs(const Position& position) {
   mpi_.together([&] {
     if (!is_first()) return;
     if (options_.fresh) remove_run_files(options_.train_dir);
-    log_.emplace(options_.train_dir, position.step, std::max(options_.max_steps, position.step + 1));
+    log_.emplace(options_.train_dir, model_.summary_style, position.step,
+                 std::max(options_.max_steps, position.step + 1));
   });
 }
 
@@ -249,12 +250,22 @@ void Trainer::take_step(BatchLoader& loader, std::int64_t step) {
                       .request_stop = stop_signal_caught(),
                       .before_update = {}};
   if (step > 0 && due(step, options_.summary_every)) {  // on all ranks: an observed step is launched in another way
-    request.before_update = [this, step] {
-      if (is_first()) log_->histograms(step, tower_->parameters(), device_);
+    request.before_update = [this, step, &batch] {
+      if (is_first()) summarize(step, batch);
     };
   }
   tower_->step(request);
   totals_.steps += 1;
+}
+
+/// While variables are old and gradients new, on rank 0.
+void Trainer::summarize(std::int64_t step, const Batch& batch) {
+  log_->variables(step, tower_->parameters(), device_);
+  if (model_.summary_style != SummaryStyle::layers) return;
+  if (!summarizer_) {
+    summarizer_.emplace(model_, options_.model_settings(), options_.batch_size, tower_->parameters(), device_);
+  }
+  log_->layers(step, summarizer_->summarize(batch));
 }
 
 /// Of the steps under way: all, or those whose turn it is.

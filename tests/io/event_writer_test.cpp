@@ -1,6 +1,7 @@
 #include "carillon/io/event_writer.h"
 
 #include <gmock/gmock.h>
+#include <png.h>
 
 #include <algorithm>
 
@@ -61,6 +62,26 @@ TEST_F(EventFile, OfAResumedRunHasASessionStartAtItsFirstStep) {
   ASSERT_EQ(events.size(), 2u);
   EXPECT_EQ(events[1].step(), 500);
   EXPECT_EQ(events[1].session_log().status(), event::SessionLog::START);
+}
+
+TEST_F(EventFile, HoldsPicturesAsPng) {
+  const std::vector<std::uint8_t> pixels{255, 0, 0, 0, 255, 0, 0, 0, 255, 7, 8, 9, 1, 2, 3, 40, 50, 60};
+  {
+    EventWriter writer(directory_.path(), 0, warn());
+    writer.image("images", 4, {.height = 2, .width = 3, .channels = 3, .pixels = pixels});
+  }
+  const event::Image image = only_file().at(1).summary().value(0).image();
+  EXPECT_EQ(image.height(), 2);
+  EXPECT_EQ(image.width(), 3);
+  EXPECT_EQ(image.colorspace(), 3);
+  const std::string& file = image.encoded_image_string();
+  png_image decoded{};
+  decoded.version = PNG_IMAGE_VERSION;
+  ASSERT_NE(png_image_begin_read_from_memory(&decoded, file.data(), file.size()), 0);
+  decoded.format = PNG_FORMAT_RGB;
+  std::vector<std::uint8_t> read(PNG_IMAGE_SIZE(decoded));
+  ASSERT_NE(png_image_finish_read(&decoded, nullptr, read.data(), 0, nullptr), 0);
+  EXPECT_EQ(read, pixels);
 }
 
 TEST_F(EventFile, HoldsScalarsHistogramsAndTheGraph) {

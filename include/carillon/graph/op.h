@@ -62,6 +62,8 @@ class OpDefinition {
   /// The op's folder in `kernels/`: "dense".
   virtual std::string_view type() const = 0;
   virtual BackwardNeeds backward_needs() const = 0;
+  /// Whether the op takes its input through the ReLU of the layer before it.
+  virtual bool applies_relu_to_input() const { return false; }
   virtual std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const = 0;
 };
 

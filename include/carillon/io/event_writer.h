@@ -23,6 +23,12 @@ struct GraphNode {
   std::string device;               ///< "/job:worker/task:0/device:CPU:0"
 };
 
+/// An image [height, width, channels], 1 channel (grey) or 3 (RGB).
+struct Picture {
+  std::int64_t height = 0, width = 0, channels = 0;
+  std::vector<std::uint8_t> pixels;
+};
+
 class EventWriter {
  public:
   /// `first_step` > 0 marks a resumed run. Errors go to `warn`, once, and training goes on.
@@ -36,6 +42,8 @@ class EventWriter {
   void scalar(const std::string& tag, std::int64_t step, double value);
   /// TensorFlow's exponential buckets (x1.1 from 1e-12), with min, max, count, sum and sum of squares.
   void histogram(const std::string& tag, std::int64_t step, std::span<const float> values);
+  /// Stored as a PNG.
+  void image(const std::string& tag, std::int64_t step, const Picture& picture);
   void flush();
 
  private:

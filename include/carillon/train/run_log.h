@@ -12,6 +12,7 @@
 #include "carillon/io/metrics.h"
 #include "carillon/train/console.h"
 #include "carillon/train/evaluator.h"
+#include "carillon/train/layer_summary.h"
 
 namespace carillon {
 
@@ -31,18 +32,20 @@ struct StepRecord {
 class RunLog {
  public:
   /// Steps from `first_step` to before `last_step` will follow.
-  RunLog(const std::filesystem::path& train_dir, std::int64_t first_step, std::int64_t last_step);
+  RunLog(const std::filesystem::path& train_dir, SummaryStyle style, std::int64_t first_step, std::int64_t last_step);
 
   Console& console() { return console_; }
   void graph(const Graph& graph, const std::string& device);
   void step(const StepRecord& record);
   void evaluation(std::int64_t step, const Precision& precision);
 
-  /// TensorBoard histograms `gradients_on_average/<variable>` (L2 part included) and `<variable>`, before the update.
-  void histograms(std::int64_t step, const ParameterStore& parameters, Device& device);
+  /// Variables and their gradients (averaged, L2 part included), before the update.
+  void variables(std::int64_t step, const ParameterStore& parameters, Device& device);
+  void layers(std::int64_t step, const LayerSummary& summary);
   void scalars(const StepRecord& record);
 
  private:
+  SummaryStyle style_;
   Console console_;
   MetricsWriter metrics_;
   EventWriter events_;

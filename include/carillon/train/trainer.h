@@ -53,6 +53,7 @@ class Trainer {
 
   ExitCode train(Position& position);
   void take_step(BatchLoader& loader, std::int64_t step);
+  void summarize(std::int64_t step, const Batch& batch);
   void take_results(bool all);
   void refuse_diverged(std::int64_t step, double loss) const;
   void log_step(std::int64_t step, double cross_entropy, double l2_loss);
@@ -80,6 +81,7 @@ class Trainer {
   std::optional<DirectoryLock> lock_;
   std::optional<RunLog> log_;
   std::optional<CheckpointWriter> writer_;
+  std::optional<LayerSummarizer> summarizer_;
 
   Totals totals_;
   StepResult latest_;            ///< of the steps whose results are taken
