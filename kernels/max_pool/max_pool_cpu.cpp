@@ -5,27 +5,10 @@
 
 #include "carillon/core/parallel.h"
 #include "kernels/max_pool/max_pool.h"
+#include "kernels/max_pool/max_pool_windows.h"
 
 namespace carillon {
 namespace {
-
-/// Indices [first, last) along one axis.
-struct Interval {
-  std::int64_t first, last;
-};
-
-/// The offsets in window number `output` that lie in the input.
-Interval offsets_inside(const SlidingWindow& axis, std::int64_t output) {
-  const std::int64_t start = output * axis.stride - axis.before;
-  return {std::max<std::int64_t>(0, -start), std::min(axis.window, axis.input - start)};
-}
-
-/// The windows that contain `position` of the input.
-Interval windows_over(const SlidingWindow& axis, std::int64_t position) {
-  const std::int64_t padded = position + axis.before;
-  const std::int64_t first = padded < axis.window ? 0 : (padded - axis.window) / axis.stride + 1;
-  return {first, std::min(axis.output, padded / axis.stride + 1)};
-}
 
 /// Takes a pixel's channels where they are larger than the window's maxima so far; the first pixel sets them.
 inline void take_larger(const float* __restrict x, std::uint8_t position, std::int64_t channels, bool first,
@@ -47,10 +30,10 @@ CARILLON_SIMD void pool_image(const MaxPoolGeometry& g, std::int64_t channels, c
                               float* __restrict y, std::uint8_t* __restrict where) {
   for (std::int64_t p = 0; p < g.vertical.output; ++p) {
     const std::int64_t top = p * g.vertical.stride - g.vertical.before;
-    const Interval rows = offsets_inside(g.vertical, p);
+    const Interval<std::int64_t> rows = offsets_inside(g.vertical, p);
     for (std::int64_t q = 0; q < g.horizontal.output; ++q, y += channels, where += channels) {
       const std::int64_t left = q * g.horizontal.stride - g.horizontal.before;
-      const Interval columns = offsets_inside(g.horizontal, q);
+      const Interval<std::int64_t> columns = offsets_inside(g.horizontal, q);
       bool first = true;
       for (std::int64_t i = rows.first; i < rows.last; ++i) {
         for (std::int64_t j = columns.first; j < columns.last; ++j, first = false) {
@@ -77,9 +60,9 @@ inline void gather(const float* __restrict dy, const std::uint8_t* __restrict wh
 CARILLON_SIMD void unpool_image(const MaxPoolGeometry& g, std::int64_t channels, const float* __restrict dy,
                                 const std::uint8_t* __restrict where, float* __restrict dx) {
   for (std::int64_t h = 0; h < g.vertical.input; ++h) {
-    const Interval ps = windows_over(g.vertical, h);
+    const Interval<std::int64_t> ps = windows_over(g.vertical, h);
     for (std::int64_t w = 0; w < g.horizontal.input; ++w, dx += channels) {
-      const Interval qs = windows_over(g.horizontal, w);
+      const Interval<std::int64_t> qs = windows_over(g.horizontal, w);
       bool first = true;
       for (std::int64_t p = ps.first; p < ps.last; ++p) {
         const std::int64_t i = h + g.vertical.before - p * g.vertical.stride;

@@ -1,0 +1,70 @@
+// The CUDA form of max_pool: forward keeps where each maximum was, one byte an output, when somebody trains.
+#include "kernels/float_type.h"
+#include "kernels/launch.cuh"
+#include "kernels/max_pool/max_pool.h"
+#include "kernels/max_pool/max_pool_kernels.h"
+
+namespace carillon {
+namespace {
+
+class MaxPoolCuda final : public Op {
+ public:
+  MaxPoolCuda(const MaxPoolGeometry& geometry, Device& device, const OpTensors& tensors)
+      : geometry_(geometry), x_(tensors.inputs.at(0)), y_(tensors.outputs.at(0)) {
+    check(x_.shape.element_count() <= std::int64_t{UINT32_MAX} && y_.shape.element_count() <= std::int64_t{UINT32_MAX},
+          "max_pool: more than 2^32 elements");
+    if (tensors.input_gradients.empty()) return;
+    dx_ = tensors.input_gradients.at(0);
+    dy_ = tensors.output_gradients.at(0);
+    if (dx_) where_ = device.allocate(static_cast<std::size_t>(y_.shape.element_count()));
+  }
+
+  void forward(Stream& stream) override {
+    with_packs([&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
+      launch(ForEachElement{MaxPoolForward<T, n>{.pool = packed_pool(geometry_, channels(), n),
+                                                 .relu = geometry_.relu,
+                                                 .x = static_cast<const T*>(x_.data),
+                                                 .y = static_cast<T*>(y_.data),
+                                                 .where = static_cast<std::uint8_t*>(where_.data())},
+                            y_.shape.element_count() / n},
+             stream);
+    });
+  }
+
+  void backward(Stream& stream) override {
+    if (!dx_) return;
+    with_packs([&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
+      launch(ForEachElement{MaxPoolBackward<T, n>{.pool = packed_pool(geometry_, channels(), n),
+                                                  .y = geometry_.relu ? static_cast<const T*>(y_.data) : nullptr,
+                                                  .dy = static_cast<const T*>(dy_.data),
+                                                  .where = static_cast<const std::uint8_t*>(where_.data()),
+                                                  .dx = static_cast<T*>(dx_.data)},
+                            x_.shape.element_count() / n},
+             stream);
+    });
+  }
+
+ private:
+  std::int64_t channels() const { return x_.shape[3]; }
+
+  /// body(type of the elements, elements of a pack)
+  template <typename Body>
+  void with_packs(const Body& body) const {
+    with_float_type(x_.type, [&]<typename T>(std::type_identity<T> type) {
+      with_pack_size<T>(channels(), [&](auto n) { body(type, n); });
+    });
+  }
+
+  MaxPoolGeometry geometry_;
+  Tensor x_, y_, dx_, dy_;
+  Buffer where_;  ///< [y]: uint8
+};
+
+}  // namespace
+
+std::unique_ptr<Op> make_max_pool_cuda(const MaxPoolGeometry& geometry, const OpContext& context,
+                                       const OpTensors& tensors) {
+  return std::make_unique<MaxPoolCuda>(geometry, *context.device, tensors);
+}
+
+}  // namespace carillon

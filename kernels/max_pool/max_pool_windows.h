@@ -1,0 +1,28 @@
+// Which windows meet which input positions, along one axis; for the CPU form and CUDA kernels.
+#pragma once
+
+#include "carillon/core/host_device.h"
+
+namespace carillon {
+
+/// Indices [first, last).
+template <typename Int>
+struct Interval {
+  Int first, last;
+};
+
+/// The offsets in window number `output` that lie in the input. `Axis`: SlidingWindow or alike.
+template <typename Axis, typename Int = decltype(Axis::input)>
+CARILLON_HOST_DEVICE inline Interval<Int> offsets_inside(const Axis& axis, Int output) {
+  const Int start = output * axis.stride - axis.before, left = axis.input - start;
+  return {start < 0 ? -start : 0, left < axis.window ? left : axis.window};
+}
+
+/// The windows that contain `position` of the input.
+template <typename Axis, typename Int = decltype(Axis::input)>
+CARILLON_HOST_DEVICE inline Interval<Int> windows_over(const Axis& axis, Int position) {
+  const Int padded = position + axis.before, end = padded / axis.stride + 1;
+  return {padded < axis.window ? 0 : (padded - axis.window) / axis.stride + 1, end < axis.output ? end : axis.output};
+}
+
+}  // namespace carillon

@@ -1,0 +1,59 @@
+// Packs: neighbouring elements that one thread of a GPU moves in one access of up to 16 bytes. Arithmetic is float32.
+//
+// A pack of n elements lies at a multiple of its own size: n divides the extent that packs must not straddle (a row, a
+// pixel's channels), and tensors start at multiples of 16 bytes.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "carillon/core/bf16.h"
+#include "carillon/core/host_device.h"
+
+namespace carillon {
+
+inline constexpr int pack_bytes = 16;  ///< of the largest
+
+template <typename T, int n>
+struct alignas(sizeof(T) * n) Pack {
+  T at[n];
+};
+
+template <int n, typename T>
+CARILLON_HOST_DEVICE inline Pack<T, n> load(const T* from) {
+  return *reinterpret_cast<const Pack<T, n>*>(from);
+}
+
+template <typename T, int n>
+CARILLON_HOST_DEVICE inline void store(const Pack<T, n>& pack, T* to) {
+  *reinterpret_cast<Pack<T, n>*>(to) = pack;
+}
+
+/// As `load`, of f32 or bf16.
+template <int n, typename T>
+CARILLON_HOST_DEVICE inline Pack<float, n> load_floats(const T* from) {
+  const Pack<T, n> pack = load<n>(from);
+  Pack<float, n> floats;
+  for (int i = 0; i < n; ++i) floats.at[i] = to_float(pack.at[i]);
+  return floats;
+}
+
+/// As `store`, to f32 or bf16.
+template <typename T, int n>
+CARILLON_HOST_DEVICE inline void store_floats(const Pack<float, n>& floats, T* to) {
+  Pack<T, n> pack;
+  for (int i = 0; i < n; ++i) pack.at[i] = stored_as<T>(floats.at[i]);
+  store(pack, to);
+}
+
+/// body(std::integral_constant<int, n>{}) with n the most elements of a T, a power of two, that fill no more than a
+/// pack and divide `extent`.
+template <typename T, int n = pack_bytes / static_cast<int>(sizeof(T)), typename Body>
+void with_pack_size(std::int64_t extent, const Body& body) {
+  if constexpr (n > 1) {
+    if (extent % n != 0) return with_pack_size<T, n / 2>(extent, body);
+  }
+  body(std::integral_constant<int, n>{});
+}
+
+}  // namespace carillon

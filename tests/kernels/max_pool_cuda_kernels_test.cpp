@@ -1,0 +1,129 @@
+// The GPU's kernels of max_pool, run by loops, against the CPU form: equal to the bit.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "kernels/max_pool/max_pool_kernels.h"
+#include "support/emulate.h"
+#include "support/float_arrays.h"
+#include "support/op_harness.h"
+
+namespace carillon::testing {
+namespace {
+
+struct Case {
+  std::int64_t batch, height, width, channels;
+  MaxPoolParams params;
+
+  Shape input() const { return {batch, height, width, channels}; }
+  MaxPoolGeometry geometry() const {
+    return {.vertical = slide(height, params.window, params.stride, params.padding),
+            .horizontal = slide(width, params.window, params.stride, params.padding),
+            .relu = params.relu};
+  }
+};
+
+template <typename T>
+struct Found {
+  std::vector<T> y, dx;
+};
+
+template <typename T>
+Found<T> emulate_max_pool(const Case& c, const std::vector<T>& x, ThreadOrder order) {
+  const MaxPoolGeometry geometry = c.geometry();
+  const std::size_t outputs =
+      static_cast<std::size_t>(c.batch * geometry.vertical.output * geometry.horizontal.output * c.channels);
+  Found<T> found{filled<T>(outputs), filled<T>(x.size())};
+  std::vector<std::uint8_t> where(outputs, 0xee);
+  const std::vector<T> dy = rounded<T>(OpHarness::output_gradient(outputs));
+  with_pack_size<T>(c.channels, [&]<int n>(std::integral_constant<int, n>) {
+    const PackedPool pool = packed_pool(geometry, c.channels, n);
+    emulate(ForEachElement{MaxPoolForward<T, n>{pool, geometry.relu, x.data(), found.y.data(), where.data()},
+                           static_cast<std::int64_t>(outputs) / n},
+            order);
+    const T* const y = geometry.relu ? found.y.data() : nullptr;
+    emulate(ForEachElement{MaxPoolBackward<T, n>{pool, y, dy.data(), where.data(), found.dx.data()},
+                           static_cast<std::int64_t>(x.size()) / n},
+            order);
+  });
+  return found;
+}
+
+/// y and dx of the CPU form.
+Found<float> cpu_max_pool(const Case& c, const std::vector<float>& x) {
+  OpHarness harness(c.batch);
+  harness.finish(max_pool(harness.graph(), "pool", harness.input("x", c.input()), c.params));
+  harness.set("x", x);
+  const auto y = harness.forward();
+  harness.backward();
+  const auto dx = harness.gradient("x");
+  return {{y.begin(), y.end()}, {dx.begin(), dx.end()}};
+}
+
+/// Equal values, where a NaN equals a NaN.
+void expect_same(const std::vector<float>& found, const std::vector<float>& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    ASSERT_TRUE(found[i] == expected[i] || (std::isnan(found[i]) && std::isnan(expected[i])))
+        << "element " << i << ": " << found[i] << " instead of " << expected[i];
+  }
+}
+
+class MaxPoolKernels : public ::testing::TestWithParam<Case> {
+ protected:
+  void expect_the_cpu_form(const std::vector<float>& x) {
+    const Found<float> expected = cpu_max_pool(GetParam(), x);
+    for (const ThreadOrder order : {ThreadOrder::ascending, ThreadOrder::descending}) {
+      const Found<float> found = emulate_max_pool(GetParam(), x, order);
+      expect_same(found.y, expected.y);
+      expect_same(found.dx, expected.dx);
+    }
+  }
+  std::size_t size() const { return static_cast<std::size_t>(GetParam().input().element_count()); }
+};
+
+TEST_P(MaxPoolKernels, EqualTheCpuForm) { expect_the_cpu_form(random_values(size(), 1)); }
+
+TEST_P(MaxPoolKernels, EqualTheCpuFormAtTiesAndNotNumbers) {
+  std::vector<float> x(size());
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 7 % 5 % 3) - 1.0f;  // -1, 0 and 1
+  expect_the_cpu_form(x);
+  for (std::size_t i = 3; i < x.size(); i += 41) x[i] = std::nanf("");
+  expect_the_cpu_form(x);
+}
+
+TEST_P(MaxPoolKernels, RoundTheFloat32ResultInBf16) {
+  const std::vector<Bf16> x = rounded<Bf16>(random_values(size(), 1));
+  const Found<Bf16> found = emulate_max_pool(GetParam(), x, ThreadOrder::ascending);
+  const Found<float> expected = cpu_max_pool(GetParam(), floats(x));
+  EXPECT_EQ(floats(found.y), expected.y);            // values of x, or 0
+  expect_near(floats(found.dx), expected.dx, 0.02);  // of dy rounded, and rounded again
+  const Found<Bf16> again = emulate_max_pool(GetParam(), x, ThreadOrder::descending);
+  EXPECT_EQ(floats(again.dx), floats(found.dx));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Sizes, MaxPoolKernels,
+    ::testing::Values(Case{1, 1, 1, 1, {.window = 3, .stride = 2}}, Case{1, 2, 3, 5, {.window = 3, .stride = 2}},
+                      Case{2, 24, 24, 64, {.window = 3, .stride = 2, .relu = true}},
+                      Case{3, 12, 12, 64, {.window = 3, .stride = 2}},
+                      Case{5, 7, 10, 18, {.window = 3, .stride = 2, .relu = true}},
+                      Case{2, 9, 8, 20, {.window = 2, .stride = 2}},
+                      Case{2, 10, 10, 16, {.window = 2, .stride = 2, .padding = Padding::valid}},
+                      Case{2, 11, 9, 3, {.window = 3, .stride = 2, .padding = Padding::valid, .relu = true}},
+                      Case{1, 8, 8, 33, {.window = 5, .stride = 1}},      // padding on both sides, 25 windows a pixel
+                      Case{2, 9, 11, 8, {.window = 2, .stride = 3}},      // pixels between windows
+                      Case{1, 16, 17, 2, {.window = 16, .stride = 5}}));  // the largest position, 255
+
+TEST(MaxPoolKernels, NeedNoPositionsWhereNobodyTrains) {
+  const Case c{2, 5, 7, 6, {.window = 3, .stride = 2}};
+  const std::vector<float> x = random_values(static_cast<std::size_t>(c.input().element_count()), 1);
+  const Found<float> expected = cpu_max_pool(c, x);
+  std::vector<float> y = filled<float>(expected.y.size());
+  const MaxPoolForward<float, 2> forward{packed_pool(c.geometry(), 6, 2), false, x.data(), y.data(), nullptr};
+  emulate(ForEachElement{forward, static_cast<std::int64_t>(y.size() / 2)});
+  EXPECT_EQ(y, expected.y);
+}
+
+}  // namespace
+}  // namespace carillon::testing

@@ -1,0 +1,43 @@
+// Arrays of float or Bf16 for tests of kernels.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+#include "carillon/core/bf16.h"
+
+namespace carillon::testing {
+
+template <typename T>
+std::vector<float> floats(const std::vector<T>& values) {
+  std::vector<float> result;
+  for (const T value : values) result.push_back(to_float(value));
+  return result;
+}
+
+template <typename T>
+std::vector<T> rounded(const std::vector<float>& values) {
+  std::vector<T> result;
+  for (const float value : values) result.push_back(stored_as<T>(value));
+  return result;
+}
+
+/// `count` values that no kernel may leave: NaN.
+template <typename T>
+std::vector<T> filled(std::size_t count) {
+  return std::vector<T>(count, stored_as<T>(std::numeric_limits<float>::quiet_NaN()));
+}
+
+/// Within `tolerance` of the expected value, relatively above 1.
+inline void expect_near(const std::vector<float>& found, const std::vector<float>& expected, double tolerance) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    ASSERT_NEAR(found[i], expected[i], tolerance * std::fmax(1.0, std::fabs(expected[i]))) << "element " << i;
+  }
+}
+
+}  // namespace carillon::testing
