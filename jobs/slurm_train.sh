@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# What the .sbatch files run: a training program on all tasks of a Slurm job, put back into the queue when it was
+# stopped after a checkpoint.
+#
+#   jobs/slurm_train.sh PROGRAM [OPTION...]
+#   jobs/slurm_train.sh PROGRAM OTHER_PROGRAM [OPTION...]      runs the other instead
+#
+# Ends with the program's exit code.
+set -euo pipefail
+
+program=$1
+shift
+if (($# > 0)) && [[ $1 != -* ]]; then
+  program=$1
+  shift
+fi
+if ! command -v "$program" >/dev/null; then
+  echo "slurm_train: no program $program in $PWD: build it, and submit from the root of the repository" >&2
+  exit 66
+fi
+# Open MPI refuses root without both.
+if ((EUID == 0)); then
+  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+fi
+
+code=0
+srun --mpi=pmix --kill-on-bad-exit=1 --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" "$program" "$@" || code=$?
+
+# 75 after scancel must not bring the job back: then it is no longer running.
+if ((code == 75)) && [[ $(squeue --noheader --job "$SLURM_JOB_ID" --format=%T) == RUNNING ]]; then
+  job=$SLURM_JOB_ID
+  if [[ -n ${SLURM_ARRAY_JOB_ID-} ]]; then job=${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}; fi
+  echo "slurm_train: stopped after a checkpoint; back into the queue as job $job"
+  scontrol requeue "$job"
+fi
+exit "$code"
