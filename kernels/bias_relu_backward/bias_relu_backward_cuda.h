@@ -1,6 +1,7 @@
 // bias_relu_backward on a GPU: the formula, and the tensors, of bias_relu_backward.h.
 //
-// y, dy: [rows, columns] in f32 or bf16, all extents but the last flattened; db: [columns] in float32.
+// y, dy: [rows, columns] in f32 or bf16, all extents but the last flattened; db: [columns] in float32. y and dy start
+// at multiples of 16 bytes.
 #pragma once
 
 #include "carillon/core/device.h"

@@ -2,7 +2,8 @@
 // convolutions. CUDA builds only.
 //
 // Tensors are f32 or bf16 each for itself where nothing else is said, arithmetic is float32; a value that the target
-// cannot hold is rounded to the nearest, ties to even. The functions only enqueue. `from` and `to` do not overlap.
+// cannot hold is rounded to the nearest, ties to even. The functions only enqueue. Tensors start at multiples of
+// 16 bytes; `from` and `to` do not overlap.
 #pragma once
 
 #include <cstdint>

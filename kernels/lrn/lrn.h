@@ -25,6 +25,7 @@ Value lrn(Graph& graph, const std::string& name, Value x, const LrnParams& param
 
 /// Tensors: inputs {x}, outputs {y}.
 std::unique_ptr<Op> make_lrn_cpu(const LrnParams& params, const OpContext& context, const OpTensors& tensors);
+/// Errors: failed (a depth_radius of 128 or more over more than 1024 channels).
 std::unique_ptr<Op> make_lrn_cuda(const LrnParams& params, const OpContext& context, const OpTensors& tensors);
 
 }  // namespace carillon
