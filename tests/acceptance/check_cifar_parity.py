@@ -45,7 +45,7 @@ def check(context):
     yield _initial_values(reference, load(initial))
     for title, settings in (("CIFAR-10 defaults", {}), ("CIFAR-10 schedule", SCHEDULE)):
         recipe = reference.Recipe(batch_size=GLOBAL_BATCH, **settings)
-        seed, initial = _comparable(context, reference, recipe, paths)
+        seed, initial = comparable(context, reference, recipe, paths)
         if not seed:
             yield Result(f"parity: {title}", False, f"no seed of {MAX_SEED} keeps clear of ties in pool2")
             continue
@@ -64,7 +64,7 @@ def _initial(context, paths, seed):
     return checkpoint(run, 0)
 
 
-def _comparable(context, reference, recipe, paths):
+def comparable(context, reference, recipe, paths):
     """The first seed whose run stays clear of ties (reference_cifar10.py says why), and its initial checkpoint."""
     for seed in range(1, MAX_SEED + 1):
         initial = _initial(context, paths, seed)

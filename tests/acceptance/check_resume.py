@@ -87,7 +87,7 @@ def _cut(path):
 def _signal(context, data, train_dir, steps, number, one_rank):
     """Signals a run once it has logged a step; returns its exit code and the step of its newest checkpoint."""
     command = context.command(
-        "mnist_train", "--data", data, "--train-dir", train_dir, "--device", "cpu", *SCALED, "--batch-size", 48,
+        "mnist_train", "--data", data, "--train-dir", train_dir, "--device", context.device, *SCALED, "--batch-size", 48,
         "--checkpoint-every", steps, "--max-steps", steps, "--log-every", 1, ranks=RANKS,
     )  # fmt: skip
     log = train_dir / "metrics.jsonl"

@@ -13,10 +13,10 @@ import sys
 import tempfile
 from dataclasses import dataclass
 
-import h5py
 import numpy as np
 
 import cifar
+from hdf5 import load
 from idx import read_idx
 
 VARIABLES = ("layer1/weights", "layer1/biases", "layer2/weights", "layer2/biases")
@@ -73,8 +73,9 @@ class ProgramFailed(Exception):
 class Context:
     """Where the programs, the data and the working files are."""
 
-    def __init__(self, binaries, images, cifar10, work, quick):
+    def __init__(self, binaries, images, cifar10, work, quick, device="cpu"):
         self.binaries, self.images, self.cifar10, self.work, self.quick = binaries, images, cifar10, work, quick
+        self.device = device
         self._count = 0
 
     def directory(self, label="run"):
@@ -118,10 +119,10 @@ class Context:
             raise ProgramFailed(f"{' '.join(done.command)}: {done.explain()}")
         return done
 
-    def train(self, *options, data, train_dir, program="mnist_train", ranks=0, **keywords):
+    def train(self, *options, data, train_dir, program="mnist_train", ranks=0, device=None, **keywords):
         """data: a pattern or a path, or a list of them."""
         patterns = data if isinstance(data, list) else [data]
-        fixed = ["--data", *patterns, "--train-dir", train_dir, "--device", "cpu"]
+        fixed = ["--data", *patterns, "--train-dir", train_dir, "--device", device or self.device]
         return self.run(program, *fixed, *options, ranks=ranks, **keywords)
 
     def small_set(self, train_count, test_count=100):
@@ -183,14 +184,6 @@ def checkpoints(train_dir):
     return sorted(train_dir.glob("model.ckpt-*")) if train_dir.exists() else []
 
 
-def load(path):
-    """{'variables/layer1/weights': array, ...} with every array of the file."""
-    arrays = {}
-    with h5py.File(path, "r") as file:
-        file.visititems(lambda name, item: arrays.update({name: item[()]} if isinstance(item, h5py.Dataset) else {}))
-    return arrays
-
-
 def metrics(train_dir):
     return [json.loads(line) for line in (train_dir / "metrics.jsonl").read_text().splitlines()]
 
@@ -236,6 +229,7 @@ def main(*checks):
         default=cifar.SAMPLE,
         help="CIFAR-10's binary version, a folder or an archive (default: the tests' sample of 12 images)",
     )
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="what the training runs on")
     parser.add_argument("--quick", action="store_true", help="smaller sizes, for ctest")
     parser.add_argument("--keep", type=pathlib.Path, help="work in this directory and leave it")
     parser.add_argument("--only", default="", help="run the checks whose name contains this")
@@ -246,7 +240,9 @@ def main(*checks):
         parser.error(f"--cifar10: there is no {options.cifar10}")
     work = (options.keep or pathlib.Path(tempfile.mkdtemp(prefix="carillon-"))).resolve()
     work.mkdir(parents=True, exist_ok=True)
-    context = Context(options.bin.resolve(), options.data.resolve(), options.cifar10.resolve(), work, options.quick)
+    context = Context(
+        options.bin.resolve(), options.data.resolve(), options.cifar10.resolve(), work, options.quick, options.device
+    )
     failures = count = 0
     try:
         for check in checks:

@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# Packs built programs with the libraries, Open MPI and scripts that they need into one archive, for a machine that has
+# CUDA and no packages of ours: unpacked anywhere, by anyone, it runs.
+#
+#   jobs/make_bundle.sh [BUILD_DIR] [OUT.tar.gz|OUT.tar.zst]        default: build carillon-bundle.tar.gz
+#
+#   tar -xf carillon-bundle.tar.gz
+#   carillon-bundle/bin/mpirun -np 2 carillon-bundle/bin/mnist_train ...
+#   carillon-bundle/jobs/gpu_check.sh
+#
+# Left to the other machine: glibc (that of the build machine or newer), the GPU's driver, CUDA, cuDNN and NCCL, from
+# the linker's paths, /usr/local/cuda or the packages of its Python. Open MPI comes without its network plugins: one
+# machine only. Needs patchelf and h5dump (jobs/install_deps.sh --bundle).
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+build=${1:-build}
+out=${2:-carillon-bundle.tar.gz}
+name=carillon-bundle
+programs=(mnist_train mnist_eval cifar10_train cifar10_eval tfrecord_convert tfrecord_inspect)
+
+die() { echo "make_bundle: $2" >&2; exit "$1"; }
+[[ $out == *.tar.gz || $out == *.tar.zst ]] || die 64 "$out: expected a name in .tar.gz or .tar.zst"
+for tool in patchelf h5dump mpirun orted ompi_info; do
+  command -v "$tool" >/dev/null || die 66 "no $tool here (jobs/install_deps.sh --bundle)"
+done
+for program in "${programs[@]}"; do
+  [[ -x $build/bin/$program ]] || die 66 "no program $build/bin/$program (cmake --build $build)"
+done
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+bundle=$work/$name
+mkdir -p "$bundle"/{bin,libexec,lib/openmpi3,lib/pmix,share,etc}
+
+# Which libraries the other machine brings itself: glibc's, and CUDA's with its driver's.
+glibc='^(ld-linux.*|lib(c|m|mvec|dl|pthread|rt|resolv|util|anl|nsl|nss_.*|thread_db|BrokenLocale))\.so'
+cuda='^lib(cuda|cudart|cudnn.*|cublas|cublasLt|nccl|nvrtc.*|nvJitLink|nvidia-.*|cupti|cufft|curand|cusolver|cusparse)\.so'
+
+# "soname path" of every other library that the files load, and theirs; the path is "not" for one that is missing.
+libraries_of() {
+  ldd "$@" 2>/dev/null | awk '$2 == "=>" {print $1, $3}' | sort -u |
+    while read -r soname path; do
+      if [[ ! $soname =~ $glibc && ! $soname =~ $cuda ]]; then echo "$soname $path"; fi
+    done
+}
+
+for program in "${programs[@]}"; do cp "$build/bin/$program" "$bundle/libexec/"; done
+while IFS= read -r test; do cp "$test" "$bundle/libexec/"; done < \
+  <(find "$build/bin" -maxdepth 1 -type f -executable -name '*gpu*test')
+for tool in mpirun orted h5dump; do cp "$(readlink -f "$(command -v $tool)")" "$bundle/libexec/$tool"; done
+
+pmix_plugins=$(dirname "$(ldconfig -p | awk '/libpmix\.so/ {print $NF; exit}' | xargs readlink -f)")
+pmix_plugins=$(find "$pmix_plugins" "$pmix_plugins"/.. -path '*pmix*' -name 'pmix_mca_*.so' -printf '%h\n' -quit)
+mpi_plugins=$(ompi_info --parsable --path pkglibdir | cut -d: -f3)
+mpi_share=$(ompi_info --parsable --path pkgdatadir | cut -d: -f3)
+
+libraries_of "$bundle"/libexec/* >"$work/libraries"
+# Plugins that need no library besides PMIx: the others speak to networks.
+libraries_of "$mpi_plugins"/mca_pmix_ext*.so "$pmix_plugins"/*.so >>"$work/libraries"
+for plugin in "$mpi_plugins"/*.so; do
+  further=$(libraries_of "$plugin" | grep -vxFf "$work/libraries" || true)
+  if [[ -z $further ]]; then cp "$plugin" "$bundle/lib/openmpi3/"; fi
+done
+cp "$pmix_plugins"/*.so "$bundle/lib/pmix/"
+while read -r soname path; do
+  [[ $path == /* ]] || die 66 "$soname is not found on this machine"
+  cp -L "$path" "$bundle/lib/$soname"
+done < <(sort -u "$work/libraries")
+cp -rL "$mpi_share" "$bundle/share/openmpi"
+touch "$bundle/etc/openmpi-mca-params.conf" "$bundle/etc/pmix-mca-params.conf"
+
+chmod u+w "$bundle"/lib/*.so* "$bundle"/libexec/*
+strip --strip-unneeded "$bundle"/lib/*.so* "$bundle"/lib/*/*.so
+# RPATH, not RUNPATH: it counts for the libraries' libraries too, and for plugins, unless these have a RUNPATH.
+for library in "$bundle"/lib/*.so* "$bundle"/lib/*/*.so; do
+  [[ -z $(patchelf --print-rpath "$library") ]] || patchelf --remove-rpath "$library"
+done
+for program in "$bundle"/libexec/*; do
+  # shellcheck disable=SC2016  # $ORIGIN is the linker's
+  patchelf --force-rpath --set-rpath \
+    '$ORIGIN/../lib:/usr/local/cuda/lib64:/usr/local/cuda/targets/x86_64-linux/lib' "$program"
+  ln -s ../run "$bundle/bin/$(basename "$program")"
+done
+rm "$bundle/bin/orted"
+cp jobs/bundle_run.sh "$bundle/run"
+chmod 755 "$bundle/run"
+
+mkdir -p "$bundle"/{docs,tests/data}
+cp -r jobs "$bundle/"
+cp -r tests/acceptance tests/benchmarks "$bundle/tests/"
+cp -r tests/data/samples "$bundle/tests/data/"
+cp docs/gpu.md "$bundle/docs/"
+find "$bundle" -name __pycache__ -prune -exec rm -rf {} +
+{
+  echo "commit $(git describe --always --dirty 2>/dev/null || echo unknown)"
+  echo "glibc $(cat "$bundle"/libexec/* "$bundle"/lib/*.so* | grep -aoE 'GLIBC_2\.[0-9]+' | sort -uV | tail -n 1) or newer"
+} >"$bundle/BUNDLE"
+
+mkdir -p "$(dirname "$out")"
+compress=(gzip -9n)
+[[ $out == *.zst ]] && compress=(zstd -q -19 -T0)
+tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner -cf - "$name" | "${compress[@]}" >"$out"
+echo "make_bundle: $out, $(($(stat -c %s "$out") / 1048576)) MiB, $(paste -sd, "$bundle/BUNDLE")"
