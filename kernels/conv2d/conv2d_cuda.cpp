@@ -1,0 +1,131 @@
+// The CUDA form of conv2d: cuDNN's convolutions on NHWC activations.
+//
+// cuDNN reads weights as [filter, row, column, channel], in the activations' type: a transpose of the parameter, made
+// anew at every forward, since the optimiser changes it between steps. The gradient of the weights comes out the same
+// way round and is transposed into the parameter's layout.
+#include <optional>
+
+#include "carillon/core/cuda_device.h"
+#include "kernels/bias_relu_backward/bias_relu_backward_cuda.h"
+#include "kernels/conv2d/conv2d.h"
+#include "kernels/conv2d/conv2d_plan_cuda.h"
+#include "kernels/convert/convert.h"
+
+namespace carillon {
+namespace {
+
+std::string_view name_of(Conv2dPass pass) {
+  if (pass == Conv2dPass::weights_gradient) return "gradient of the weights";
+  return pass == Conv2dPass::data_gradient ? "gradient of the input" : "forward pass";
+}
+
+/// The weights' transpose [filters, window * channels].
+class FilterMajorWeights {
+ public:
+  FilterMajorWeights(CudaDevice& device, const Tensor& weights, DType type)
+      : weights_(weights),
+        filters_(weights.shape[3]),
+        memory_(device.allocate(static_cast<std::size_t>(weights.shape.element_count()) * size_of(type))),
+        transposed_{memory_.data(), {filters_, weights.shape.element_count() / filters_}, type} {}
+
+  void* data() const { return transposed_.data; }
+  void load(Stream& stream) const { transpose_cuda(weights_, transposed_, transposed_.shape[1], filters_, stream); }
+  void store(Stream& stream) const { transpose_cuda(transposed_, weights_, filters_, transposed_.shape[1], stream); }
+
+ private:
+  Tensor weights_;
+  std::int64_t filters_;
+  Buffer memory_;
+  Tensor transposed_;
+};
+
+class Conv2dCuda final : public Op {
+ public:
+  Conv2dCuda(const Conv2dGeometry& geometry, CudaDevice& device, const OpTensors& tensors)
+      : device_(device),
+        relu_(geometry.relu),
+        x_(tensors.inputs.at(0)),
+        y_(tensors.outputs.at(0)),
+        biases_(tensors.parameters.at(1)),
+        weights_(device, tensors.parameters.at(0), device.activation_type()) {
+    task_ = {.layout = conv2d_layout(geometry, x_.shape, tensors.parameters.at(0).shape, y_.shape),
+             .input_type = device.activation_type(),
+             .result_type = device.activation_type(),
+             .arithmetic = device.arithmetic(),
+             .workspace_bytes = device.workspace().size()};
+    forward_ = try_plan(relu_ ? Conv2dPass::forward_bias_relu : Conv2dPass::forward_bias, y_.type);
+    biased_ = forward_ != nullptr;
+    if (!biased_) forward_ = plan(Conv2dPass::forward, y_.type);
+    if (!tensors.parameter_gradients.empty()) make_backward(tensors);
+  }
+
+  void forward(Stream& stream) override {
+    check(as_cuda(stream).get() == device_.compute_stream().get(), "cuDNN computes on its device's compute stream");
+    weights_.load(stream);
+    forward_->run(device_.cudnn(), {.x = x_.data, .weights = weights_.data(), .biases = biases_.data, .y = y_.data},
+                  workspace());
+    if (!biased_) bias_relu_cuda(biases_, relu_, y_, stream);
+  }
+
+  void backward(Stream& stream) override {
+    bias_relu_backward_->run(stream);
+    weights_backward_->run(device_.cudnn(), {.x = x_.data, .weights = weights_gradient_->data(), .y = dz_},
+                           workspace());
+    weights_gradient_->store(stream);
+    if (!data_backward_) return;
+    data_backward_->run(device_.cudnn(), {.x = dx_, .weights = weights_.data(), .y = dz_}, workspace());
+  }
+
+ private:
+  void make_backward(const OpTensors& tensors) {
+    const Tensor &dx = tensors.input_gradients.at(0), &dy = tensors.output_gradients.at(0);
+    const Tensor& weights_gradient = tensors.parameter_gradients.at(0);
+    bias_relu_backward_.emplace(device_, relu_ ? y_ : Tensor{}, dy, tensors.parameter_gradients.at(1));
+    dz_ = dy.data;
+    dx_ = dx.data;
+    DType type = DType::f32;
+    weights_backward_ = try_plan(Conv2dPass::weights_gradient, type);
+    if (!weights_backward_) {
+      type = device_.activation_type();
+      weights_backward_ = plan(Conv2dPass::weights_gradient, type);
+    }
+    weights_gradient_.emplace(device_, weights_gradient, type);
+    if (dx) data_backward_ = plan(Conv2dPass::data_gradient, dx.type);
+  }
+
+  std::unique_ptr<Conv2dPlan> try_plan(Conv2dPass pass, DType result_type) {
+    task_.pass = pass;
+    task_.result_type = result_type;
+    return Conv2dPlan::find({.handle = device_.cudnn()}, task_, reason_);
+  }
+
+  std::unique_ptr<Conv2dPlan> plan(Conv2dPass pass, DType result_type) {
+    auto found = try_plan(pass, result_type);
+    if (found) return found;
+    fail(ExitCode::failed, "cuDNN has no kernel for the {} of a convolution from {} to {}: {}", name_of(pass),
+         x_.shape.text(), y_.shape.text(), reason_);
+  }
+
+  void* workspace() const { return device_.workspace().data(); }
+
+  CudaDevice& device_;
+  bool relu_;
+  Tensor x_, y_, biases_;
+  FilterMajorWeights weights_;
+  Conv2dTask task_;
+  std::string reason_;
+  std::unique_ptr<Conv2dPlan> forward_, weights_backward_, data_backward_;
+  bool biased_ = false;  ///< the forward plan adds the biases itself
+  void *dz_ = nullptr, *dx_ = nullptr;
+  std::optional<FilterMajorWeights> weights_gradient_;
+  std::optional<BiasReluBackwardCuda> bias_relu_backward_;
+};
+
+}  // namespace
+
+std::unique_ptr<Op> make_conv2d_cuda(const Conv2dGeometry& geometry, const OpContext& context,
+                                     const OpTensors& tensors) {
+  return std::make_unique<Conv2dCuda>(geometry, as_cuda(*context.device), tensors);
+}
+
+}  // namespace carillon

@@ -1,0 +1,159 @@
+#include "kernels/conv2d/conv2d_plan_cuda.h"
+
+#include <cudnn_frontend.h>
+
+#include <cstdint>
+#include <exception>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "carillon/core/error.h"
+
+namespace carillon {
+namespace {
+
+namespace frontend = cudnn_frontend;
+using frontend::graph::Tensor_attributes;
+using TensorHandle = std::shared_ptr<Tensor_attributes>;
+
+/// Names of a graph's tensors, by which memory is given to it.
+enum Uid : std::int64_t { x_uid = 1, weights_uid, biases_uid, y_uid };
+
+std::vector<std::int64_t> to_vector(std::span<const std::int64_t> values) { return {values.begin(), values.end()}; }
+
+frontend::DataType_t to_frontend(DType type) {
+  check(type != DType::u8, "a convolution is of f32 or bf16");
+  return type == DType::bf16 ? frontend::DataType_t::BFLOAT16 : frontend::DataType_t::FLOAT;
+}
+
+Tensor_attributes& describe(Tensor_attributes& attributes, const StridedTensor& tensor, Uid uid, DType type) {
+  return attributes.set_uid(uid)
+      .set_dim(to_vector(tensor.extents))
+      .set_stride(to_vector(tensor.strides))
+      .set_data_type(to_frontend(type));
+}
+
+TensorHandle input(frontend::graph::Graph& graph, const StridedTensor& tensor, Uid uid, DType type) {
+  Tensor_attributes attributes;
+  return graph.tensor(describe(attributes, tensor, uid, type));
+}
+
+/// Attributes of a convolution or of one of its gradients.
+template <typename Attributes>
+Attributes window(const Conv2dLayout& layout) {
+  Attributes attributes;
+  attributes.set_pre_padding(to_vector(layout.padding_before))
+      .set_post_padding(to_vector(layout.padding_after))
+      .set_stride(to_vector(layout.stride))
+      .set_dilation({1, 1});
+  return attributes;
+}
+
+TensorHandle add_forward(frontend::graph::Graph& graph, const Conv2dTask& task) {
+  using frontend::graph::Pointwise_attributes;
+  const Conv2dLayout& layout = task.layout;
+  TensorHandle y = graph.conv_fprop(input(graph, layout.x, x_uid, task.input_type),
+                                    input(graph, layout.weights, weights_uid, task.input_type),
+                                    window<frontend::graph::Conv_fprop_attributes>(layout));
+  if (task.pass == Conv2dPass::forward) return y;
+  y = graph.pointwise(y, input(graph, layout.biases, biases_uid, DType::f32),
+                      Pointwise_attributes().set_mode(frontend::PointwiseMode_t::ADD));
+  if (task.pass == Conv2dPass::forward_bias) return y;
+  return graph.pointwise(y, Pointwise_attributes().set_mode(frontend::PointwiseMode_t::RELU_FWD));
+}
+
+/// The task's operations; their result goes to memory.
+void add_operations(frontend::graph::Graph& graph, const Conv2dTask& task) {
+  const Conv2dLayout& layout = task.layout;
+  graph.set_intermediate_data_type(frontend::DataType_t::FLOAT).set_compute_data_type(frontend::DataType_t::FLOAT);
+  if (task.pass == Conv2dPass::weights_gradient) {
+    const TensorHandle dw =
+        graph.conv_wgrad(input(graph, layout.y, y_uid, task.input_type), input(graph, layout.x, x_uid, task.input_type),
+                         window<frontend::graph::Conv_wgrad_attributes>(layout));
+    describe(*dw, layout.weights, weights_uid, task.result_type).set_output(true);
+  } else if (task.pass == Conv2dPass::data_gradient) {
+    const TensorHandle dx = graph.conv_dgrad(input(graph, layout.y, y_uid, task.input_type),
+                                             input(graph, layout.weights, weights_uid, task.input_type),
+                                             window<frontend::graph::Conv_dgrad_attributes>(layout));
+    describe(*dx, layout.x, x_uid, task.result_type).set_output(true);
+  } else {
+    describe(*add_forward(graph, task), layout.y, y_uid, task.result_type).set_output(true);
+  }
+}
+
+/// What cuDNN says of kernels whose results are not wanted.
+std::vector<frontend::NumericalNote_t> unwanted_notes(Arithmetic arithmetic) {
+  using Note = frontend::NumericalNote_t;
+  std::vector<Note> notes{
+      Note::NONDETERMINISTIC, Note::REDUCED_PRECISION_REDUCTION, Note::DOWN_CONVERT_INPUTS, Note::FFT,
+      Note::WINOGRAD,         Note::WINOGRAD_TILE_4x4,           Note::WINOGRAD_TILE_6x6,   Note::WINOGRAD_TILE_13x13};
+  if (arithmetic == Arithmetic::fp32) notes.push_back(Note::TENSOR_CORE);
+  return notes;
+}
+
+frontend::error_t prepare(frontend::graph::Graph& graph, const Conv2dTarget& target) {
+  if (target.handle) return graph.build_operation_graph(target.handle);
+  const auto properties = std::make_shared<frontend::DeviceProperties>();
+  const frontend::error_t status = properties->deserialize({target.device_json.begin(), target.device_json.end()});
+  if (status.is_bad()) return status;
+  graph.set_device_properties(properties);
+  return graph.build_operation_graph();
+}
+
+/// Chooses the graph's plan. cuDNN refuses by an error, also where it has no kernel.
+frontend::error_t choose_plan(frontend::graph::Graph& graph, const Conv2dTarget& target, const Conv2dTask& task) {
+  frontend::error_t status = graph.validate();
+  if (status.is_good()) status = prepare(graph, target);
+  if (status.is_good()) {
+    status = graph.create_execution_plans({frontend::HeurMode_t::A, frontend::HeurMode_t::FALLBACK});
+  }
+  if (status.is_bad()) return status;
+  graph.deselect_numeric_notes(unwanted_notes(task.arithmetic));
+  graph.deselect_workspace_greater_than(static_cast<std::int64_t>(task.workspace_bytes));
+  return graph.build_plans(frontend::BuildPlanPolicy_t::HEURISTICS_CHOICE);
+}
+
+/// The library's messages go on for pages, one line per kernel that it has.
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+}  // namespace
+
+struct Conv2dPlan::Implementation {
+  frontend::graph::Graph graph;
+};
+
+Conv2dPlan::Conv2dPlan(std::unique_ptr<Implementation> implementation) : implementation_(std::move(implementation)) {}
+Conv2dPlan::~Conv2dPlan() = default;
+
+std::unique_ptr<Conv2dPlan> Conv2dPlan::find(const Conv2dTarget& target, const Conv2dTask& task, std::string& reason) {
+  auto implementation = std::make_unique<Implementation>();
+  try {
+    add_operations(implementation->graph, task);
+    frontend::error_t status = choose_plan(implementation->graph, target, task);
+    if (status.is_good()) return std::unique_ptr<Conv2dPlan>(new Conv2dPlan(std::move(implementation)));
+    reason = first_line(status.get_message());
+  } catch (const std::exception& error) {  // a few of cuDNN's refusals come this way
+    reason = first_line(error.what());
+  }
+  return nullptr;
+}
+
+void Conv2dPlan::run(cudnnHandle_t handle, const Memory& memory, void* workspace) const {
+  std::unordered_map<std::int64_t, void*> by_uid{
+      {x_uid, memory.x}, {weights_uid, memory.weights}, {biases_uid, memory.biases}, {y_uid, memory.y}};
+  frontend::error_t status = implementation_->graph.execute(handle, by_uid, workspace);
+  if (status.is_bad()) fail(ExitCode::failed, "cuDNN: {}", first_line(status.get_message()));
+}
+
+std::size_t Conv2dPlan::workspace_bytes() const {
+  return static_cast<std::size_t>(implementation_->graph.get_workspace_size());
+}
+
+std::string Conv2dPlan::kernel() const {
+  std::string name;
+  if (implementation_->graph.get_plan_name(name).is_bad()) return "?";
+  return name;
+}
+
+}  // namespace carillon

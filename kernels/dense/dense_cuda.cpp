@@ -1,0 +1,89 @@
+// The CUDA form of dense: cuBLASLt's products, bias and ReLU as their epilogue where it has one.
+//
+// With bf16 activations the products read copies of W and b in bfloat16, made anew at every forward: the parameters
+// are float32, and the optimiser changes them between steps. The gradient of W comes out of its product in float32.
+#include <optional>
+
+#include "kernels/bias_relu_backward/bias_relu_backward_cuda.h"
+#include "kernels/convert/convert.h"
+#include "kernels/dense/dense.h"
+#include "kernels/matrix_product/matrix_product_cuda.h"
+
+namespace carillon {
+namespace {
+
+/// A float32 parameter in the activations' type: itself, or a copy.
+class ParameterCopy {
+ public:
+  ParameterCopy(Device& device, const Tensor& parameter)
+      : parameter_(parameter), copy_{parameter.data, parameter.shape, device.activation_type()} {
+    if (copy_.type == parameter.type) return;
+    memory_ = device.allocate(copy_.bytes());
+    copy_.data = memory_.data();
+  }
+
+  const Tensor& tensor() const { return copy_; }
+  void refresh(Stream& stream) const {
+    if (copy_.data != parameter_.data) convert_cuda(parameter_, copy_, stream);
+  }
+
+ private:
+  Tensor parameter_, copy_;
+  Buffer memory_;
+};
+
+class DenseCuda final : public Op {
+ public:
+  DenseCuda(bool relu, CudaDevice& device, const OpTensors& tensors)
+      : relu_(relu),
+        biases_(tensors.parameters.at(1)),
+        y_(tensors.outputs.at(0)),
+        product_weights_(device, tensors.parameters.at(0)),
+        product_biases_(device, biases_) {
+    const Tensor& x = tensors.inputs.at(0);
+    const std::int64_t batch = x.shape[0], in = product_weights_.tensor().shape[0], out = biases_.shape[0];
+    const MatrixOperand xs{&x, {batch, in}}, weights{&product_weights_.tensor(), {in, out}}, ys{&y_, {batch, out}};
+    forward_ = MatrixProductCuda::with_epilogue(device, xs, weights, ys, {&product_biases_.tensor(), relu});
+    biased_ = forward_.has_value();
+    if (!biased_) forward_.emplace(device, xs, weights, ys);
+    if (tensors.parameter_gradients.empty()) return;
+    const Tensor &dx = tensors.input_gradients.at(0), &dy = tensors.output_gradients.at(0);
+    bias_relu_backward_.emplace(device, relu ? y_ : Tensor{}, dy, tensors.parameter_gradients.at(1));
+    weights_backward_.emplace(device, MatrixOperand{&x, {in, batch, true}}, MatrixOperand{&dy, {batch, out}},
+                              MatrixOperand{&tensors.parameter_gradients.at(0), {in, out}});
+    if (dx) {
+      data_backward_.emplace(device, MatrixOperand{&dy, {batch, out}},
+                             MatrixOperand{&product_weights_.tensor(), {out, in, true}},
+                             MatrixOperand{&dx, {batch, in}});
+    }
+  }
+
+  void forward(Stream& stream) override {
+    product_weights_.refresh(stream);
+    if (biased_) product_biases_.refresh(stream);
+    forward_->run(stream);
+    if (!biased_) bias_relu_cuda(biases_, relu_, y_, stream);
+  }
+
+  void backward(Stream& stream) override {
+    bias_relu_backward_->run(stream);
+    weights_backward_->run(stream);
+    if (data_backward_) data_backward_->run(stream);
+  }
+
+ private:
+  bool relu_;
+  Tensor biases_, y_;
+  ParameterCopy product_weights_, product_biases_;
+  std::optional<MatrixProductCuda> forward_, weights_backward_, data_backward_;
+  bool biased_ = false;  ///< the forward product adds the biases itself
+  std::optional<BiasReluBackwardCuda> bias_relu_backward_;
+};
+
+}  // namespace
+
+std::unique_ptr<Op> make_dense_cuda(bool relu, const OpContext& context, const OpTensors& tensors) {
+  return std::make_unique<DenseCuda>(relu, as_cuda(*context.device), tensors);
+}
+
+}  // namespace carillon

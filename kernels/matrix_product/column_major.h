@@ -1,0 +1,31 @@
+// Row-major matrix products as a column-major library (cuBLAS) is asked for them.
+//
+//   The memory of a row-major matrix [rows, columns] is that of its transpose in column-major order. So C = A B in
+//   row-major order is C^T = B^T A^T in column-major order, of the same memory: the operands change places.
+#pragma once
+
+#include <cstdint>
+
+namespace carillon {
+
+/// An operand of a row-major product by its extents there; `transposed`: memory holds its transpose.
+struct RowMajorMatrix {
+  std::int64_t rows, columns;
+  bool transposed = false;
+};
+
+/// A column-major matrix as it lies in memory: element (r, c) at r + c * leading_dimension. `transposed`: the product
+/// takes its transpose.
+struct ColumnMajorMatrix {
+  std::int64_t rows, columns, leading_dimension;
+  bool transposed = false;
+  bool operator==(const ColumnMajorMatrix&) const = default;
+};
+
+/// The transpose of `matrix` in column-major order.
+constexpr ColumnMajorMatrix column_major(const RowMajorMatrix& matrix) {
+  if (matrix.transposed) return {matrix.rows, matrix.columns, matrix.rows, true};
+  return {matrix.columns, matrix.rows, matrix.columns, false};
+}
+
+}  // namespace carillon
