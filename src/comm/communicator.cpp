@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <vector>
 
 #include "carillon/core/parallel.h"
 #include "communicators.h"
@@ -21,6 +22,18 @@ CARILLON_SIMD void mean_of_range(std::span<const float* const> parts, std::size_
     }
     for (std::size_t i = 0; i < count; ++i) out[at + i] = sums[i] * factor;
   }
+}
+
+/// Ranks on CPUs and ranks on GPUs would wait for each other in different collective calls.
+void refuse_mixed_kinds(const Mpi& mpi, Device& device) {
+  const std::vector<std::string> kinds = mpi.all_gather(device.kind() == DeviceKind::cuda ? "a GPU" : "a CPU");
+  mpi.together([&] {
+    for (std::size_t rank = 1; rank < kinds.size(); ++rank) {
+      if (kinds[rank] == kinds[0]) continue;
+      fail(ExitCode::no_device, "rank 0 computes on {}, rank {} on {}: choose --device cpu, or hosts with GPUs only",
+           kinds[0], rank, kinds[rank]);
+    }
+  });
 }
 
 }  // namespace
@@ -43,7 +56,13 @@ std::unique_ptr<Communicator> make_host_communicator(const Mpi& mpi, Device& dev
   return make_message_communicator(device);
 }
 
+void progress_mpi() {
+  int there = 0;
+  check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &there, MPI_STATUS_IGNORE), "MPI_Iprobe");
+}
+
 std::unique_ptr<Communicator> make_communicator(const Mpi& mpi, Device& device, std::string_view choice) {
+  refuse_mixed_kinds(mpi, device);
   if (device.kind() == DeviceKind::cuda) {
     if constexpr (has_cuda) return make_cuda_communicator(mpi, device, choice);
   }

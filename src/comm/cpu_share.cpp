@@ -1,6 +1,7 @@
 #include "carillon/comm/cpu_share.h"
 
 #include <fmt/ranges.h>
+#include <omp.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -80,6 +81,7 @@ CpuShare take_cpu_share(const Mpi& mpi, int requested_threads) {
   if (!each_has_its_own) share.cpus = divide_cpus(usable, mpi.local_rank(), mpi.local_size());
   bind_to(share.cpus);
   if (requested_threads <= 0) share.thread_count = std::max(1, physical_core_count(share.cpus));
+  omp_set_num_threads(share.thread_count);
   return share;
 }
 

@@ -57,6 +57,8 @@ class MessageCommunicator final : public Communicator {
     check_mpi(MPI_Bcast(values.data(), static_cast<int>(values.size()), MPI_FLOAT, root, comm_), "MPI_Bcast");
   }
 
+  void check_peers() override { progress_mpi(); }
+
  private:
   struct Exchange {
     std::span<float> bucket;

@@ -5,9 +5,10 @@
 namespace carillon {
 namespace {
 
-/// One past the last element of `parameter`.
-std::size_t end_of(const ParameterLayout& layout, int parameter) {
-  return layout.offset(parameter) + layout.count(parameter);
+/// Where the parameter at `place` of the layout's order ends, the gap after it included: buckets begin aligned.
+std::size_t end_of(const ParameterLayout& layout, std::size_t place) {
+  const std::vector<int>& order = layout.order();
+  return place + 1 < order.size() ? layout.offset(order[place + 1]) : layout.total();
 }
 
 }  // namespace
@@ -15,15 +16,15 @@ std::size_t end_of(const ParameterLayout& layout, int parameter) {
 std::vector<std::size_t> bucket_ends(const ParameterLayout& layout, std::size_t bucket_bytes) {
   std::vector<std::size_t> ends;
   std::size_t begin = 0;
-  for (const int parameter : layout.order()) {
-    const std::size_t end = end_of(layout, parameter);
+  for (std::size_t place = 0; place < layout.order().size(); ++place) {
+    const std::size_t end = end_of(layout, place);
     if ((end - begin) * sizeof(float) >= bucket_bytes) {
       ends.push_back(end);
       begin = end;
     }
   }
   const std::size_t total = layout.total() + step_sum_count;
-  if (ends.empty() || begin < end_of(layout, layout.order().back())) {
+  if (ends.empty() || begin < layout.total()) {
     ends.push_back(total);
   } else {
     ends.back() = total;
@@ -44,9 +45,8 @@ void Reducer::add(int parameter, Stream& stream) {
   const ParameterLayout& layout = parameters_.layout();
   check(next_parameter_ < layout.order().size() && layout.order()[next_parameter_] == parameter,
         "gradients came out of order");
-  ++next_parameter_;
-  const bool is_last = next_parameter_ == layout.order().size();
-  const std::size_t complete = is_last ? layout.total() + step_sum_count : end_of(layout, parameter);
+  std::size_t complete = end_of(layout, next_parameter_++);
+  if (next_parameter_ == layout.order().size()) complete = layout.total() + step_sum_count;
   if (complete < ends_[next_bucket_]) return;
   const std::size_t begin = next_bucket_ == 0 ? 0 : ends_[next_bucket_ - 1];
   communicator_.start_mean(parameters_.gradients_and_sums().subspan(begin, ends_[next_bucket_] - begin), stream);

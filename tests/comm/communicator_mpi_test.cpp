@@ -5,20 +5,48 @@
 #include <cstring>
 
 #include "carillon/core/cpu_device.h"
+#include "fake_gpu.h"
 #include "src/comm/communicators.h"
+#include "src/comm/side_work.h"
+#include "src/comm/staged_communicator.h"
 #include "support/mpi_world.h"
 #include "support/op_harness.h"
 
 namespace carillon::testing {
 namespace {
 
+/// CudaStagingCopies' order on a fake GPU, which goes on while the host looks whether a download is done.
+class FakeStagingCopies final : public StagingCopies {
+ public:
+  explicit FakeStagingCopies(FakeGpu& gpu) : gpu_(gpu) {}
+  void prepare(std::span<std::byte> /*host*/) override {}
+  void start_download(std::size_t bucket, std::span<const float> device, float* host, Stream& /*stream*/) override {
+    work_.fork(gpu_.compute);
+    gpu_.side.give([=] { std::memcpy(host, device.data(), device.size_bytes()); });
+    if (bucket == downloads_.size()) downloads_.emplace_back();
+    downloads_[bucket].record(gpu_.side);
+  }
+  bool downloaded(std::size_t bucket) override {
+    gpu_.go_on();
+    return downloads_[bucket].done();
+  }
+  void start_upload(std::span<const float> host, float* device, Stream& /*stream*/) override {
+    gpu_.compute.give([=] { std::memcpy(device, host.data(), host.size_bytes()); });
+  }
+
+ private:
+  FakeGpu& gpu_;
+  SideWork<FakeEvent, FakeStream> work_{gpu_.side};
+  std::vector<FakeEvent> downloads_;
+};
+
+std::unique_ptr<Communicator> host_communicator(const std::string& kind, Device& device) {
+  return kind == "messages" ? make_message_communicator(device) : make_shared_memory_communicator(mpi_world());
+}
+
 class CommunicatorTest : public ::testing::TestWithParam<const char*> {
  protected:
-  void SetUp() override {
-    const std::string kind = GetParam();
-    communicator_ =
-        kind == "messages" ? make_message_communicator(device_) : make_shared_memory_communicator(mpi_world());
-  }
+  void SetUp() override { communicator_ = host_communicator(GetParam(), device_); }
   CpuDevice device_{1};
   std::unique_ptr<Communicator> communicator_;
 };
@@ -70,12 +98,71 @@ TEST_P(CommunicatorTest, BroadcastBringsTheRootsValues) {
   EXPECT_EQ(values, std::vector<float>(100, static_cast<float>(root)));
 }
 
+TEST_P(CommunicatorTest, StagedMeansOfADeviceAreThoseOfTheHostBitForBit) {
+  constexpr std::size_t count = 135;
+  constexpr int steps = 12;
+  for (const std::size_t bucket : {count, std::size_t{3}, std::size_t{16}, std::size_t{100}}) {
+    FakeGpu gpu(static_cast<unsigned>(1000 * bucket + static_cast<std::size_t>(mpi_world().rank())));
+    auto memory = std::make_unique<CpuDevice>(1);
+    auto host = host_communicator(GetParam(), *memory);
+    const auto staged =
+        make_staged_communicator({std::move(memory), std::move(host)}, gpu, std::make_unique<FakeStagingCopies>(gpu));
+    const Buffer buffer = staged->allocate(count * sizeof(float));
+    const std::span<float> array{static_cast<float*>(buffer.data()), count};
+    std::vector<std::vector<float>> means(steps);
+    for (int step = 0; step < steps; ++step) {
+      staged->acquire(gpu.compute);
+      for (std::size_t begin = 0; begin < count; begin += bucket) {
+        const std::span<float> part = array.subspan(begin, std::min(bucket, count - begin));
+        gpu.compute.give([=, mine = contribution(staged->rank(), step, count)] {
+          std::memcpy(part.data(), mine.data() + begin, part.size_bytes());
+        });
+        staged->start_mean(part, gpu.compute);
+      }
+      staged->finish(gpu.compute);
+      gpu.compute.give([&means, array, step] { means[step].assign(array.begin(), array.end()); });
+    }
+    gpu.compute.synchronize();
+    for (int step = 0; step < steps; ++step) {
+      ASSERT_EQ(std::memcmp(means[step].data(), expected_mean(step, count).data(), count * sizeof(float)), 0)
+          << bucket << ", step " << step;
+    }
+  }
+}
+
+TEST_P(CommunicatorTest, StagedBroadcastBringsTheRootsValuesBehindWorkUnderWay) {
+  FakeGpu gpu(static_cast<unsigned>(mpi_world().rank()));
+  auto memory = std::make_unique<CpuDevice>(1);
+  auto host = host_communicator(GetParam(), *memory);
+  const auto staged =
+      make_staged_communicator({std::move(memory), std::move(host)}, gpu, std::make_unique<FakeStagingCopies>(gpu));
+  const Buffer buffer = gpu.allocate(100 * sizeof(float));
+  const std::span<float> values{static_cast<float*>(buffer.data()), 100};
+  gpu.compute.give([=] { std::fill(values.begin(), values.end(), static_cast<float>(mpi_world().rank())); });
+  const int root = staged->size() - 1;
+  staged->broadcast(values, root);
+  EXPECT_EQ(std::vector<float>(values.begin(), values.end()), std::vector<float>(100, static_cast<float>(root)));
+}
+
 INSTANTIATE_TEST_SUITE_P(Kinds, CommunicatorTest, ::testing::Values("messages", "shared memory"));
 
 TEST(Communicator, OneRankTakesSelfAndRanksOfOneHostTakeSharedMemory) {
   CpuDevice device(1);
   const auto chosen = make_communicator(mpi_world(), device);
   EXPECT_EQ(chosen->name(), mpi_world().size() == 1 ? "self" : "mpi shared memory");
+}
+
+TEST(Communicator, RanksOnCpusAndRanksOnGpusAreRefusedTogether) {
+  const Mpi& mpi = mpi_world();
+  if (mpi.size() == 1) return;  // nobody to differ from
+  CpuDevice cpu(1);
+  FakeGpu gpu(0);
+  Device& device = mpi.rank() == mpi.size() - 1 ? static_cast<Device&>(gpu) : cpu;
+  if (mpi.rank() == 0) {
+    EXPECT_THROW(make_communicator(mpi, device), SharedError);
+  } else {
+    EXPECT_THROW(make_communicator(mpi, device), PeerFailed);
+  }
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ TEST_F(ReducerTest, OneBucketStartsAfterTheLastGradientAndTakesTheStepSums) {
 
 TEST_F(ReducerTest, SmallBucketsStartAsSoonAsTheyAreComplete) {
   EXPECT_EQ(calls_of_a_step(1), (std::vector<std::string>{"acquire", "complete 2", "start 0 16", "complete 1",
-                                                          "start 16 7", "complete 0", "start 23 41", "finish"}));
+                                                          "start 16 16", "complete 0", "start 32 32", "finish"}));
 }
 
 TEST_F(ReducerTest, EveryElementIsInExactlyOneBucketAtAnySize) {

@@ -1,7 +1,8 @@
 // Communicator: moves float arrays between towers. What steers a run (options, errors, counts) goes through Mpi.
 //
 // Sums are taken in rank order 0, 1, ..., n-1 for every element, whatever the transport and however the array is cut
-// into buckets, so equal runs give equal bits.
+// into buckets, so equal runs give equal bits. NCCL alone orders them itself, by the GPUs' links and the bucket's size:
+// all ranks get the same bits, and so do equal runs on the same GPUs.
 //
 // Cycle, per step: acquire, write gradients, start_mean for each bucket as it becomes complete (same order on all
 // ranks), finish, read.
@@ -19,7 +20,7 @@ namespace carillon {
 class Communicator {
  public:
   virtual ~Communicator() = default;
-  /// "self", "mpi shared memory", "mpi".
+  /// "self", "mpi shared memory", "mpi", "nccl"; of GPUs that average through the host "mpi, staged" and so on.
   virtual std::string_view name() const = 0;
   virtual int rank() const = 0;
   virtual int size() const = 0;
@@ -34,11 +35,20 @@ class Communicator {
   virtual void finish(Stream& stream) = 0;
   /// Root's values to every tower, at once.
   virtual void broadcast(std::span<float> values, int root) = 0;
+
+  /// Whether acquire, start_mean and finish may be captured in a CUDA graph. Such graphs are destroyed before the
+  /// communicator, which waits for that.
+  virtual bool capturable() const { return false; }
+  /// Called now and then by who waits for a device, on the main thread. Errors: failed when a peer is known to be lost;
+  /// what was enqueued is then cut short, and the values that it leaves mean nothing.
+  virtual void check_peers() {}
 };
 
-/// The communicator that `choice` (auto | nccl | mpi) names for these ranks and devices. For CPUs auto and mpi are self
-/// for one rank, shared memory when all ranks are on one host, else messages. Collective. Errors: no_device (nccl
-/// without GPUs).
+/// The communicator that `choice` (auto | nccl | mpi) names for these ranks and devices. Collective.
+///   one rank: self, but NCCL where it is asked for
+///   CPUs: shared memory when all ranks are on one host, else messages
+///   GPUs: NCCL when each rank has its own; else, and for mpi, the CPUs' way with copies in the host's memory
+/// Errors: no_device (nccl without a GPU for each rank; ranks on CPUs and ranks on GPUs).
 std::unique_ptr<Communicator> make_communicator(const Mpi& mpi, Device& device, std::string_view choice = "auto");
 
 }  // namespace carillon

@@ -1,0 +1,41 @@
+#include <unistd.h>
+
+#include <vector>
+
+#include "carillon/core/cuda_device.h"
+#include "communicators.h"
+
+namespace carillon {
+namespace {
+
+/// The GPUs of all ranks, by rank. Collective.
+std::vector<GpuPlace> gather_gpus(const Mpi& mpi, const CudaDevice& device) {
+  std::string mine;
+  mpi.together([&] { mine = device.unique_id(); });
+  const std::vector<std::string> hosts = mpi.all_gather(mpi.host()), gpus = mpi.all_gather(mine);
+  std::vector<GpuPlace> places;
+  for (std::size_t rank = 0; rank < gpus.size(); ++rank) places.push_back({hosts[rank], gpus[rank]});
+  return places;
+}
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_cuda_communicator(const Mpi& mpi, Device& device, std::string_view choice) {
+  const std::vector<GpuPlace> gpus = gather_gpus(mpi, as_cuda(device));
+  GpuPlan plan;
+  mpi.together([&] { plan = plan_gpu_averaging(gpus, choice); });
+  if (mpi.rank() == 0 && !plan.warning.empty()) {
+    print_text(STDERR_FILENO, fmt::format("warning: {}\n", plan.warning));
+  }
+  switch (plan.averaging) {
+    case GpuAveraging::self:
+      return make_self_communicator(device);
+    case GpuAveraging::nccl:
+      return make_nccl_communicator(mpi, device);
+    case GpuAveraging::staged:
+      return make_cuda_staged_communicator(mpi, device);
+  }
+  fail(ExitCode::failed, "no such way to average");
+}
+
+}  // namespace carillon

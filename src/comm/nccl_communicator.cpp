@@ -1,0 +1,127 @@
+// Averages between GPUs by NCCL, one GPU per rank, on the side stream, in place.
+//
+// The library's calls block only until work is enqueued, and their errors come in two ways: at once, or later, from
+// ncclCommGetAsyncError, when a peer or a link is lost while kernels wait for it. Those kernels then never end by
+// themselves; ncclCommAbort ends them.
+#include <nccl.h>
+
+#include <exception>
+#include <source_location>
+#include <thread>
+
+#include "carillon/core/cuda_device.h"
+#include "communicators.h"
+#include "side_work.h"
+
+namespace carillon {
+namespace {
+
+void check_nccl(ncclResult_t status, const std::source_location& where = std::source_location::current()) {
+  if (status == ncclSuccess) return;
+  fail(ExitCode::failed, "NCCL: {}: {} ({}:{}; NCCL_DEBUG=INFO tells more)", ncclGetErrorString(status),
+       ncclGetLastError(nullptr), where.file_name(), where.line());
+}
+
+/// The id by which the ranks of a communicator find each other. Collective.
+ncclUniqueId shared_id(const Mpi& mpi) {
+  ncclUniqueId id{};
+  mpi.together([&] {
+    if (mpi.rank() == 0) check_nccl(ncclGetUniqueId(&id));
+  });
+  mpi.broadcast(std::as_writable_bytes(std::span(&id, 1)), 0);
+  mpi.barrier();  // the broadcast has come to an end everywhere: from here on no rank waits inside MPI for another
+  return id;
+}
+
+class NcclCommunicator final : public Communicator {
+ public:
+  /// Not in Mpi::together: a rank that fails here would wait for others that wait for it. Its error ends all ranks.
+  NcclCommunicator(const Mpi& mpi, CudaDevice& device)
+      : device_(device), rank_(mpi.rank()), size_(mpi.size()), side_work_(device.side_stream()) {
+    const ncclUniqueId id = shared_id(mpi);
+    check_nccl(ncclCommInitRank(&nccl_, size_, id, rank_));
+  }
+  NcclCommunicator(const NcclCommunicator&) = delete;
+  NcclCommunicator& operator=(const NcclCommunicator&) = delete;
+
+  ~NcclCommunicator() override {
+    if (abort_.joinable()) {
+      abort_.join();
+    } else if (std::uncaught_exceptions() > exceptions_before_) {
+      static_cast<void>(ncclCommAbort(nccl_));  // to finalize is to wait for peers, which may not come
+    } else {
+      static_cast<void>(ncclCommFinalize(nccl_));
+      static_cast<void>(ncclCommDestroy(nccl_));
+    }
+  }
+
+  std::string_view name() const override { return "nccl"; }
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  bool capturable() const override { return true; }
+
+  /// Plain device memory: what ncclMemAlloc would allow (buffers that peers map) gains nothing at a few MiB a bucket.
+  Buffer allocate(std::size_t bytes) override { return device_.allocate(bytes); }
+
+  /// `finish` lets the compute stream wait for the means, so what follows in it may overwrite them.
+  void acquire(Stream& /*stream*/) override {}
+
+  void start_mean(std::span<float> bucket, Stream& stream) override {
+    refuse_after_abort();
+    side_work_.fork(as_cuda(stream));
+    check_nccl(ncclAllReduce(bucket.data(), bucket.data(), bucket.size(), ncclFloat32, ncclAvg, nccl_,
+                             side_work_.side().get()));
+  }
+
+  void finish(Stream& stream) override { side_work_.join(as_cuda(stream)); }
+
+  void broadcast(std::span<float> values, int root) override {
+    refuse_after_abort();
+    side_work_.fork(device_.compute_stream());
+    check_nccl(
+        ncclBroadcast(values.data(), values.data(), values.size(), ncclFloat32, root, nccl_, side_work_.side().get()));
+    side_work_.join(device_.compute_stream());
+    CudaEvent done;
+    done.record(device_.compute_stream());
+    while (!done.done()) {
+      check_peers();
+      std::this_thread::yield();
+    }
+  }
+
+  void check_peers() override {
+    refuse_after_abort();
+    progress_mpi();
+    ncclResult_t state = ncclSuccess;
+    check_nccl(ncclCommGetAsyncError(nccl_, &state));
+    if (state != ncclSuccess && state != ncclInProgress) abort(state);
+  }
+
+ private:
+  void refuse_after_abort() const { check(!abort_.joinable(), "NCCL is used after an error of its own"); }
+
+  /// Ends the kernels that wait for a lost peer, and throws. The call is another thread's: it first tells the kernels,
+  /// but returns only when all captured graphs are destroyed, which this thread has still to do.
+  [[noreturn]] void abort(ncclResult_t state) {
+    const std::string cause = fmt::format("{}: {}", ncclGetErrorString(state), ncclGetLastError(nullptr));
+    abort_ = std::thread([nccl = nccl_] { static_cast<void>(ncclCommAbort(nccl)); });
+    fail(ExitCode::failed,
+         "NCCL lost a peer or a link: {}; start again to go on from the last checkpoint (NCCL_DEBUG=INFO tells more)",
+         cause);
+  }
+
+  CudaDevice& device_;
+  int rank_, size_;
+  SideWork<CudaEvent, CudaStream> side_work_;
+  ncclComm_t nccl_ = nullptr;
+  std::thread abort_;  // joinable: the communicator is aborted, no other call of it is allowed
+  int exceptions_before_ = std::uncaught_exceptions();
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_nccl_communicator(const Mpi& mpi, Device& device) {
+  return std::make_unique<NcclCommunicator>(mpi, as_cuda(device));
+}
+
+}  // namespace carillon

@@ -1,0 +1,104 @@
+// FakeGpu: a device whose streams the host runs piece by piece, in an order drawn from a seed, so that whatever events
+// leave open does happen. Its memory is the host's, but changes only when a stream gets to it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "carillon/core/cpu_device.h"
+#include "carillon/core/error.h"
+
+namespace carillon::testing {
+
+class FakeGpu;
+
+class FakeStream final : public Stream {
+ public:
+  explicit FakeStream(FakeGpu& gpu) : gpu_(gpu) {}
+  /// Enqueues `work`, which runs when `ready` holds and all before it is done.
+  void give(
+      std::function<void()> work, std::function<bool()> ready = [] { return true; }) const {
+    queue_.push_back({std::move(work), std::move(ready)});
+  }
+  void synchronize() override;
+
+ private:
+  friend class FakeGpu;
+  struct Piece {
+    std::function<void()> work;
+    std::function<bool()> ready;
+  };
+  FakeGpu& gpu_;
+  mutable std::deque<Piece> queue_;
+};
+
+/// As CudaEvent: a wait keeps to the point that the event had when the wait was enqueued.
+class FakeEvent {
+ public:
+  void record(const FakeStream& stream) {
+    reached_ = std::make_shared<bool>(false);
+    stream.give([reached = reached_] { *reached = true; });
+  }
+  void make_wait(const FakeStream& stream) const {
+    stream.give([] {}, [reached = reached_] { return *reached; });
+  }
+  bool done() const { return *reached_; }
+
+ private:
+  std::shared_ptr<bool> reached_ = std::make_shared<bool>(true);
+};
+
+class FakeGpu final : public Device {
+ public:
+  explicit FakeGpu(unsigned seed) : random_(seed) {}
+
+  DeviceKind kind() const override { return DeviceKind::cuda; }
+  std::string name() const override { return "GPU:fake"; }
+  Buffer allocate(std::size_t bytes) override { return memory_.allocate(bytes); }
+  Stream& stream() override { return compute; }
+  DType activation_type() const override { return DType::f32; }
+  void upload(const void* host, void* memory, std::size_t bytes) override {
+    compute.give([=] { std::memcpy(memory, host, bytes); });
+    compute.synchronize();
+  }
+  void download(const void* memory, void* host, std::size_t bytes) override {
+    compute.give([=] { std::memcpy(host, memory, bytes); });
+    compute.synchronize();
+  }
+
+  /// Runs a piece of a stream that can go on. False when there is none.
+  bool go_on() {
+    std::vector<FakeStream*> ready;
+    for (FakeStream* stream : {&compute, &side}) {
+      if (!stream->queue_.empty() && stream->queue_.front().ready()) ready.push_back(stream);
+    }
+    if (ready.empty()) return false;
+    std::deque<FakeStream::Piece>& queue = ready[random_() % ready.size()]->queue_;
+    const FakeStream::Piece piece = std::move(queue.front());
+    queue.pop_front();
+    piece.work();
+    return true;
+  }
+  /// Runs some pieces, or none: time passes for the device while the host does something else.
+  void go_on_a_little() {
+    for (unsigned pieces = random_() % 4; pieces > 0 && go_on();) --pieces;
+  }
+
+  FakeStream compute{*this}, side{*this};
+
+ private:
+  CpuDevice memory_{1};
+  std::mt19937 random_;
+};
+
+inline void FakeStream::synchronize() {
+  while (!queue_.empty()) check(gpu_.go_on(), "the fake GPU's streams wait for each other for ever");
+}
+
+}  // namespace carillon::testing
