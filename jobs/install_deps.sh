@@ -4,10 +4,13 @@
 #   jobs/install_deps.sh            compiler, libraries, MPI, the Fashion-MNIST data set
 #   jobs/install_deps.sh --tests    and what the tests need
 #   jobs/install_deps.sh --lint     and the formatter whose output CI checks
+#   jobs/install_deps.sh --cuda     and the headers of cudnn-frontend (CUDA, cuDNN and NCCL come from NVIDIA)
 #   jobs/install_deps.sh --slurm    and a Slurm to try batch scripts on (tests/support/slurm_cluster.sh)
 #
 # Works as root or with sudo. Without either it prints what is missing and exits with 1.
 set -euo pipefail
+
+cudnn_frontend_version=1.32.0  # with which the tests ran; its interface still changes between releases
 
 packages=(
   build-essential g++ cmake ninja-build pkg-config
@@ -18,12 +21,29 @@ packages=(
   libisal-dev libfmt-dev nlohmann-json3-dev libpng-dev zlib1g-dev
   dataset-fashion-mnist
 )
+
+# Whether a compiler or CMake finds cudnn-frontend.
+has_cudnn_frontend() {
+  local folder
+  for folder in /usr/local/include /usr/include /usr/local/cuda/include "$HOME/.local/include"; do
+    if [[ -e $folder/cudnn_frontend.h ]]; then return 0; fi
+  done
+  return 1
+}
+
+wants_cudnn_frontend=false
 for argument in "$@"; do
   case $argument in
     --tests) packages+=(libgtest-dev libgmock-dev python3-numpy python3-h5py hdf5-tools) ;;
     --lint) packages+=(git clang-format-14) ;;
+    --cuda)
+      if ! has_cudnn_frontend; then
+        wants_cudnn_frontend=true
+        packages+=(python3-pip)
+      fi
+      ;;
     --slurm) packages+=(slurm-wlm munge iproute2) ;;
-    *) echo "install_deps: unknown argument '$argument' (known: --tests, --lint, --slurm)" >&2; exit 64 ;;
+    *) echo "install_deps: unknown argument '$argument' (known: --tests, --lint, --cuda, --slurm)" >&2; exit 64 ;;
   esac
 done
 
@@ -40,19 +60,37 @@ missing_packages() {
   comm -23 <(printf '%s\n' "${packages[@]}" | sort -u) <(sort -u <<<"$installed")
 }
 
+# What makes a command run as root, in as_root; false where nothing does.
+as_root=()
+find_root() {
+  if ((EUID == 0)); then return 0; fi
+  if ! command -v sudo >/dev/null || ! { sudo -n true 2>/dev/null || [[ -t 0 ]]; }; then return 1; fi
+  as_root=(sudo)
+}
+
+# Its headers are in NVIDIA's Python package; Debian and Ubuntu have none.
+install_cudnn_frontend() {
+  local folder=/usr/local/include
+  find_root || folder=$HOME/.local/include
+  echo "install_deps: installing the headers of cudnn-frontend $cudnn_frontend_version in $folder"
+  wheel=$(mktemp -d)
+  trap 'rm -rf "$wheel"' EXIT
+  python3 -m pip download --quiet --no-deps --dest "$wheel" "nvidia-cudnn-frontend==$cudnn_frontend_version"
+  python3 -m zipfile --extract "$wheel"/*.whl "$wheel/contents"
+  "${as_root[@]}" mkdir -p "$folder"
+  "${as_root[@]}" cp -r "$wheel"/contents/include/. "$folder"
+}
+
 mapfile -t missing < <(missing_packages)
 if ((${#missing[@]} == 0)); then
+  if $wants_cudnn_frontend; then install_cudnn_frontend; fi
   echo "install_deps: all ${#packages[@]} packages are installed"
   exit 0
 fi
 
-as_root=()
-if ((EUID != 0)); then
-  if ! command -v sudo >/dev/null || ! { sudo -n true 2>/dev/null || [[ -t 0 ]]; }; then
-    echo "install_deps: missing, and neither root nor sudo to install them: ${missing[*]}" >&2
-    exit 1
-  fi
-  as_root=(sudo)
+if ! find_root; then
+  echo "install_deps: missing, and neither root nor sudo to install them: ${missing[*]}" >&2
+  exit 1
 fi
 
 apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 "$@"; }
@@ -67,4 +105,5 @@ if ((${#missing[@]} != 0)); then
   echo "install_deps: still missing after apt-get: ${missing[*]}" >&2
   exit 1
 fi
+if $wants_cudnn_frontend; then install_cudnn_frontend; fi
 echo "install_deps: done"
