@@ -17,6 +17,8 @@ template <typename T, int n, bool relu>
 struct ColumnSums {
   static constexpr int threads = 256;
   static constexpr int phases = 2;
+  static constexpr int max_lanes = 32;
+  static_assert(max_lanes * n <= threads);
   static constexpr int rows_at_once = 4;  ///< of a thread, whose loads are under way together
   struct Shared {
     float sums[n][threads];
@@ -26,7 +28,7 @@ struct ColumnSums {
   T* dy = nullptr;        ///< [rows, columns]
   float* sums = nullptr;  ///< [row_blocks(), columns]
   std::int64_t rows = 0, columns = 0, rows_per_block = 1;
-  int lanes = 1;  ///< divides `threads`
+  int lanes = 1;  ///< at most max_lanes, divides `threads`
 
   int groups() const { return threads / lanes; }
   CARILLON_HOST_DEVICE int column_blocks() const {
@@ -80,12 +82,10 @@ struct ColumnSums {
 
   CARILLON_HOST_DEVICE void sum_groups(const Shared& shared, int row_block, std::int64_t first_column,
                                        int thread) const {
-    for (int i = thread; i < lanes * n; i += threads) {
-      if (first_column + i >= columns) continue;
-      float sum = 0.0f;
-      for (int group = 0; group < threads / lanes; ++group) sum += shared.sums[i % n][group * lanes + i / n];
-      sums[row_block * columns + first_column + i] = sum;
-    }
+    if (thread >= lanes * n || first_column + thread >= columns) return;
+    float sum = 0.0f;
+    for (int group = 0; group < threads / lanes; ++group) sum += shared.sums[thread % n][group * lanes + thread / n];
+    sums[row_block * columns + first_column + thread] = sum;
   }
 };
 
@@ -93,7 +93,7 @@ struct ColumnSums {
 template <typename T, int n, bool relu>
 ColumnSums<T, n, relu> column_sums(const T* y, T* dy, float* sums, std::int64_t rows, std::int64_t columns) {
   ColumnSums<T, n, relu> kernel{.y = y, .dy = dy, .sums = sums, .rows = rows, .columns = columns};
-  while (kernel.lanes < 32 && kernel.lanes * n < columns) kernel.lanes *= 2;
+  while (kernel.lanes < kernel.max_lanes && kernel.lanes * n < columns) kernel.lanes *= 2;
   constexpr std::int64_t most_blocks = 512;            // fill the largest GPU, and are soon summed
   const std::int64_t few_rows = 16 * kernel.groups();  // not worth a second launch
   const std::int64_t most_row_blocks = most_blocks > kernel.column_blocks() ? most_blocks / kernel.column_blocks() : 1;
