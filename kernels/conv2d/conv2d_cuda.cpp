@@ -19,14 +19,15 @@ std::string_view name_of(Conv2dPass pass) {
   return pass == Conv2dPass::data_gradient ? "gradient of the input" : "forward pass";
 }
 
-/// The weights' transpose [filters, window * channels].
+/// The weights (or their gradient) as cuDNN has them: [filters, window * channels] in the activations' type.
 class FilterMajorWeights {
  public:
-  FilterMajorWeights(CudaDevice& device, const Tensor& weights, DType type)
+  FilterMajorWeights(CudaDevice& device, const Tensor& weights)
       : weights_(weights),
         filters_(weights.shape[3]),
-        memory_(device.allocate(static_cast<std::size_t>(weights.shape.element_count()) * size_of(type))),
-        transposed_{memory_.data(), {filters_, weights.shape.element_count() / filters_}, type} {}
+        memory_(device.allocate(static_cast<std::size_t>(weights.shape.element_count()) *
+                                size_of(device.activation_type()))),
+        transposed_{memory_.data(), {filters_, weights.shape.element_count() / filters_}, device.activation_type()} {}
 
   void* data() const { return transposed_.data; }
   void load(Stream& stream) const { transpose_cuda(weights_, transposed_, transposed_.shape[1], filters_, stream); }
@@ -47,15 +48,14 @@ class Conv2dCuda final : public Op {
         x_(tensors.inputs.at(0)),
         y_(tensors.outputs.at(0)),
         biases_(tensors.parameters.at(1)),
-        weights_(device, tensors.parameters.at(0), device.activation_type()) {
+        weights_(device, tensors.parameters.at(0)) {
     task_ = {.layout = conv2d_layout(geometry, x_.shape, tensors.parameters.at(0).shape, y_.shape),
-             .input_type = device.activation_type(),
-             .result_type = device.activation_type(),
+             .type = device.activation_type(),
              .arithmetic = device.arithmetic(),
              .workspace_bytes = device.workspace().size()};
-    forward_ = try_plan(relu_ ? Conv2dPass::forward_bias_relu : Conv2dPass::forward_bias, y_.type);
+    forward_ = try_plan(relu_ ? Conv2dPass::forward_bias_relu : Conv2dPass::forward_bias);
     biased_ = forward_ != nullptr;
-    if (!biased_) forward_ = plan(Conv2dPass::forward, y_.type);
+    if (!biased_) forward_ = plan(Conv2dPass::forward);
     if (!tensors.parameter_gradients.empty()) make_backward(tensors);
   }
 
@@ -79,28 +79,21 @@ class Conv2dCuda final : public Op {
  private:
   void make_backward(const OpTensors& tensors) {
     const Tensor &dx = tensors.input_gradients.at(0), &dy = tensors.output_gradients.at(0);
-    const Tensor& weights_gradient = tensors.parameter_gradients.at(0);
     bias_relu_backward_.emplace(device_, relu_ ? y_ : Tensor{}, dy, tensors.parameter_gradients.at(1));
     dz_ = dy.data;
     dx_ = dx.data;
-    DType type = DType::f32;
-    weights_backward_ = try_plan(Conv2dPass::weights_gradient, type);
-    if (!weights_backward_) {
-      type = device_.activation_type();
-      weights_backward_ = plan(Conv2dPass::weights_gradient, type);
-    }
-    weights_gradient_.emplace(device_, weights_gradient, type);
-    if (dx) data_backward_ = plan(Conv2dPass::data_gradient, dx.type);
+    weights_backward_ = plan(Conv2dPass::weights_gradient);
+    weights_gradient_.emplace(device_, tensors.parameter_gradients.at(0));
+    if (dx) data_backward_ = plan(Conv2dPass::data_gradient);
   }
 
-  std::unique_ptr<Conv2dPlan> try_plan(Conv2dPass pass, DType result_type) {
+  std::unique_ptr<Conv2dPlan> try_plan(Conv2dPass pass) {
     task_.pass = pass;
-    task_.result_type = result_type;
     return Conv2dPlan::find({.handle = device_.cudnn()}, task_, reason_);
   }
 
-  std::unique_ptr<Conv2dPlan> plan(Conv2dPass pass, DType result_type) {
-    auto found = try_plan(pass, result_type);
+  std::unique_ptr<Conv2dPlan> plan(Conv2dPass pass) {
+    auto found = try_plan(pass);
     if (found) return found;
     fail(ExitCode::failed, "cuDNN has no kernel for the {} of a convolution from {} to {}: {}", name_of(pass),
          x_.shape.text(), y_.shape.text(), reason_);

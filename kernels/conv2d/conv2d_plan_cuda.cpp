@@ -2,6 +2,7 @@
 
 #include <cudnn_frontend.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <exception>
 #include <span>
@@ -53,9 +54,9 @@ Attributes window(const Conv2dLayout& layout) {
 TensorHandle add_forward(frontend::graph::Graph& graph, const Conv2dTask& task) {
   using frontend::graph::Pointwise_attributes;
   const Conv2dLayout& layout = task.layout;
-  TensorHandle y = graph.conv_fprop(input(graph, layout.x, x_uid, task.input_type),
-                                    input(graph, layout.weights, weights_uid, task.input_type),
-                                    window<frontend::graph::Conv_fprop_attributes>(layout));
+  TensorHandle y =
+      graph.conv_fprop(input(graph, layout.x, x_uid, task.type), input(graph, layout.weights, weights_uid, task.type),
+                       window<frontend::graph::Conv_fprop_attributes>(layout));
   if (task.pass == Conv2dPass::forward) return y;
   y = graph.pointwise(y, input(graph, layout.biases, biases_uid, DType::f32),
                       Pointwise_attributes().set_mode(frontend::PointwiseMode_t::ADD));
@@ -69,16 +70,16 @@ void add_operations(frontend::graph::Graph& graph, const Conv2dTask& task) {
   graph.set_intermediate_data_type(frontend::DataType_t::FLOAT).set_compute_data_type(frontend::DataType_t::FLOAT);
   if (task.pass == Conv2dPass::weights_gradient) {
     const TensorHandle dw =
-        graph.conv_wgrad(input(graph, layout.y, y_uid, task.input_type), input(graph, layout.x, x_uid, task.input_type),
+        graph.conv_wgrad(input(graph, layout.y, y_uid, task.type), input(graph, layout.x, x_uid, task.type),
                          window<frontend::graph::Conv_wgrad_attributes>(layout));
-    describe(*dw, layout.weights, weights_uid, task.result_type).set_output(true);
+    describe(*dw, layout.weights, weights_uid, task.type).set_output(true);
   } else if (task.pass == Conv2dPass::data_gradient) {
-    const TensorHandle dx = graph.conv_dgrad(input(graph, layout.y, y_uid, task.input_type),
-                                             input(graph, layout.weights, weights_uid, task.input_type),
-                                             window<frontend::graph::Conv_dgrad_attributes>(layout));
-    describe(*dx, layout.x, x_uid, task.result_type).set_output(true);
+    const TensorHandle dx =
+        graph.conv_dgrad(input(graph, layout.y, y_uid, task.type), input(graph, layout.weights, weights_uid, task.type),
+                         window<frontend::graph::Conv_dgrad_attributes>(layout));
+    describe(*dx, layout.x, x_uid, task.type).set_output(true);
   } else {
-    describe(*add_forward(graph, task), layout.y, y_uid, task.result_type).set_output(true);
+    describe(*add_forward(graph, task), layout.y, y_uid, task.type).set_output(true);
   }
 }
 
@@ -110,6 +111,7 @@ frontend::error_t choose_plan(frontend::graph::Graph& graph, const Conv2dTarget&
   }
   if (status.is_bad()) return status;
   graph.deselect_numeric_notes(unwanted_notes(task.arithmetic));
+  graph.deselect_behavior_notes({frontend::BehaviorNote_t::RUNTIME_COMPILATION});
   graph.deselect_workspace_greater_than(static_cast<std::int64_t>(task.workspace_bytes));
   return graph.build_plans(frontend::BuildPlanPolicy_t::HEURISTICS_CHOICE);
 }
@@ -120,7 +122,13 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 }  // namespace
 
 struct Conv2dPlan::Implementation {
-  frontend::graph::Graph graph;
+  /// Lends what a graph knows of its chosen plan.
+  struct PlannedGraph : frontend::graph::Graph {
+    const std::vector<frontend::NumericalNote_t>& notes() const {
+      return plans.numeric_notes.at(static_cast<std::size_t>(plans.candidate));
+    }
+  };
+  PlannedGraph graph;
 };
 
 Conv2dPlan::Conv2dPlan(std::unique_ptr<Implementation> implementation) : implementation_(std::move(implementation)) {}
@@ -148,6 +156,11 @@ void Conv2dPlan::run(cudnnHandle_t handle, const Memory& memory, void* workspace
 
 std::size_t Conv2dPlan::workspace_bytes() const {
   return static_cast<std::size_t>(implementation_->graph.get_workspace_size());
+}
+
+bool Conv2dPlan::on_tensor_cores() const {
+  const auto& notes = implementation_->graph.notes();
+  return std::ranges::find(notes, frontend::NumericalNote_t::TENSOR_CORE) != notes.end();
 }
 
 std::string Conv2dPlan::kernel() const {

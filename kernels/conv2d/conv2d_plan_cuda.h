@@ -3,8 +3,11 @@
 // cuDNN's heuristic proposes kernels for the shapes and the GPU, fastest first; the plan is the first of them that
 //   - gives the same bits on every run,
 //   - multiplies as the Arithmetic says and sums in float32 (for fp32: no tensor cores; never by Winograd or Fourier),
+//   - is compiled in the library, not on the spot: that would take seconds at every start, and its choice could not be
+//     looked at without the GPU,
 //   - needs no more workspace than there is.
-// So the same on every run with the same GPU and library.
+// So the same on every run with the same GPU and library. Such kernels add biases in float32 but not in bf16, and give
+// gradients of weights in the type of their operands.
 #pragma once
 
 #include <cudnn.h>
@@ -24,8 +27,7 @@ enum class Conv2dPass { forward, forward_bias, forward_bias_relu, weights_gradie
 struct Conv2dTask {
   Conv2dPass pass = Conv2dPass::forward;
   Conv2dLayout layout;
-  DType input_type = DType::f32;   ///< of both operands; biases are float32
-  DType result_type = DType::f32;  ///< of what the pass computes
+  DType type = DType::f32;  ///< of operands and result; biases are float32
   Arithmetic arithmetic = Arithmetic::fp32;
   std::size_t workspace_bytes = 0;  ///< available
 };
@@ -54,6 +56,7 @@ class Conv2dPlan {
   std::size_t workspace_bytes() const;
   /// cuDNN's name of the kernel and its parameters.
   std::string kernel() const;
+  bool on_tensor_cores() const;
 
  private:
   struct Implementation;
