@@ -35,7 +35,7 @@ std::vector<float> column_major_product(const ColumnMajorMatrix& a, std::span<co
       for (std::int64_t k = 0; k < result_columns(a); ++k) {
         sum += column_major_element(a, a_memory, r, k) * column_major_element(b, b_memory, k, c);
       }
-      memory[static_cast<std::size_t>(r + c * d.leading_dimension)] = sum;
+      memory.at(static_cast<std::size_t>(r + c * d.leading_dimension)) = sum;
     }
   }
   return memory;
