@@ -5,6 +5,7 @@
 #   jobs/install_deps.sh --tests    and what the tests need
 #   jobs/install_deps.sh --lint     and the formatter whose output CI checks
 #   jobs/install_deps.sh --cuda     and the headers of cudnn-frontend (CUDA, cuDNN and NCCL come from NVIDIA)
+#   jobs/install_deps.sh --bundle   and what make_bundle.sh needs
 #   jobs/install_deps.sh --slurm    and a Slurm to try batch scripts on (tests/support/slurm_cluster.sh)
 #
 # Works as root or with sudo. Without either it prints what is missing and exits with 1.
@@ -42,8 +43,9 @@ for argument in "$@"; do
         packages+=(python3-pip)
       fi
       ;;
+    --bundle) packages+=(patchelf hdf5-tools zstd) ;;
     --slurm) packages+=(slurm-wlm munge iproute2) ;;
-    *) echo "install_deps: unknown argument '$argument' (known: --tests, --lint, --cuda, --slurm)" >&2; exit 64 ;;
+    *) echo "install_deps: unknown argument '$argument' (known: --tests, --lint, --cuda, --bundle, --slurm)" >&2; exit 64 ;;
   esac
 done
 

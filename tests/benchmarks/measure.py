@@ -49,18 +49,19 @@ def mpirun(ranks):
     return ["mpirun", "-np", str(ranks), "--bind-to", "core"]
 
 
-def interleaved(rounds, configurations):
+def interleaved(rounds, configurations, until=float("inf")):
     """{name: [(rate, peak bytes) a round]}; each round runs every configuration once, so drift hits all alike.
 
-    configurations: {name: function returning (rate, peak bytes)}
+    configurations: {name: function returning (rate, peak bytes), or None where it cannot run}
+    until: time.time() after which nothing is started; configurations without a result are then left out.
     """
     found = {name: [] for name in configurations}
     for index in range(rounds):
         for name, measure in configurations.items():
-            rate, peak = measure()
-            found[name].append((rate, peak))
-            print(f"round {index + 1} of {rounds}: {name}: {rate:,.0f}/s", file=sys.stderr, flush=True)
-    return found
+            if result := measure() if time.time() < until else None:
+                found[name].append(result)
+                print(f"round {index + 1} of {rounds}: {name}: {result[0]:,.0f}/s", file=sys.stderr, flush=True)
+    return {name: results for name, results in found.items() if results}
 
 
 def median(results):

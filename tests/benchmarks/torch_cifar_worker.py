@@ -54,7 +54,20 @@ def lrn_by_torch(x, _):
     return F.local_response_norm(x, 2 * RADIUS + 1, alpha=0.001, beta=BETA, k=1.0)
 
 
-LRNS = {"function": BandLrn.apply, "band": lrn_by_band, "torch": lrn_by_torch}
+def lrn_by_slices(x, _):
+    """For a compiler that makes one pass of it."""
+    squares = F.pad(x * x, (0, 0, 0, 0, RADIUS, RADIUS))
+    s = 1.0 + ALPHA * sum(squares[:, i : i + x.shape[1]] for i in range(2 * RADIUS + 1))
+    root = s.rsqrt()
+    return x * (root.sqrt() * root)
+
+
+LRNS = {
+    "function": lambda x, window: BandLrn.apply(x, window.to(x.dtype)),
+    "band": lrn_by_band,
+    "torch": lrn_by_torch,
+    "slices": lrn_by_slices,
+}
 
 
 class Network(nn.Module):
@@ -94,22 +107,23 @@ def distort(crops, brightness, contrast):
     return ((x - centre) / variance.sqrt().clamp(min=1 / (3 * CROP * CROP) ** 0.5)).permute(0, 3, 1, 2)
 
 
-def task(options):
+def task(options, device="cpu"):
     images, labels = read_cifar10(options.data, "train")
-    images = torch.from_numpy(images.transpose(0, 2, 3, 1).copy())  # NHWC
-    labels = torch.from_numpy(labels.astype("int64"))
+    images = torch.from_numpy(images.transpose(0, 2, 3, 1).copy()).to(device)  # NHWC
+    labels = torch.from_numpy(labels.astype("int64")).to(device)
     last = options.layout == "channels_last"
     network = Network(options.lrn).to(memory_format=torch.channels_last if last else torch.contiguous_format)
-    offsets = torch.arange(CROP)
+    network, network.window = network.to(device), network.window.to(device)
+    offsets = torch.arange(CROP, device=device)
 
     def batch(index):
         count = len(index)
-        rows = torch.randint(0, 9, (count, 1)) + offsets
-        columns = torch.randint(0, 9, (count, 1)) + offsets
-        columns = torch.where(torch.rand(count, 1) < 0.5, columns.flip(1), columns)
+        rows = torch.randint(0, 9, (count, 1), device=device) + offsets
+        columns = torch.randint(0, 9, (count, 1), device=device) + offsets
+        columns = torch.where(torch.rand(count, 1, device=device) < 0.5, columns.flip(1), columns)
         crops = images[index[:, None, None], rows[:, :, None], columns[:, None, :]]
-        brightness = torch.empty(count, 1, 1, 1).uniform_(-63, 63)
-        contrast = torch.empty(count, 1, 1, 1).uniform_(0.2, 1.8)
+        brightness = torch.empty(count, 1, 1, 1, device=device).uniform_(-63, 63)
+        contrast = torch.empty(count, 1, 1, 1, device=device).uniform_(0.2, 1.8)
         return crops, brightness, contrast, labels.index_select(0, index)
 
     def loss(model, crops, brightness, contrast, batch_labels):

@@ -1,0 +1,218 @@
+#!/usr/bin/env bash
+# Everything that only a GPU can show, in one command on a machine with one: tests, parity with the CPU tower,
+# sanitizers, speed. Prints one table; exits 0 when all of it passed, 1 when something did not, 69 without a GPU.
+#
+#   jobs/gpu_check.sh                                  on build/, which is built first where it has no programs
+#   jobs/gpu_check.sh --bundle carillon-bundle.tar.gz  on a bundle (make_bundle.sh); a bundle's own copy needs no option
+#   jobs/gpu_check.sh --only tests,parity              some of the steps, in this order:
+#
+#     tests      every test labelled gpu; one that skips itself counts as failed
+#     parity     GPU against CPU tower and itself (check_gpu_parity.py); the checks against float64, on the GPU
+#     sanitizer  memcheck, racecheck and initcheck of compute-sanitizer on short runs
+#     bench      speed against PyTorch (gpu_vs_pytorch.py); bench-mnist and bench-cifar10 for one of the two
+#     profile    ncu: time and bytes by kernel of an eager step
+#     accuracy   precision reached in fp32, tf32 and bf16 (check_gpu_accuracy.py); only when named: it needs both sets
+#
+#   --mnist DIR     the IDX files; --cifar10 PATH the binary version. Without them parity and bench use random images.
+#   --out DIR       for logs and tables (default: $OUT, or else gpu-check)
+#   --seconds N     time for all of it (default 3600); what is then not done counts as failed
+#
+# PYTHON names the Python to use (python3): with numpy, and for bench and CIFAR-10's parity PyTorch.
+set -euo pipefail
+die() { echo "gpu_check: $2" >&2; exit "$1"; }
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+only=tests,parity,sanitizer,bench,profile
+bundle='' build=$here/build mnist='' cifar10='' out=${OUT:-gpu-check} limit=3600
+rest=()  # all but --bundle
+while (($# > 0)); do
+  (($# > 1)) || die 64 "$1: no value, or unknown"
+  if [[ $1 != --bundle ]]; then rest+=("$1" "$2"); fi
+  case $1 in
+    --only) only=$2 ;;
+    --bundle) bundle=$2 ;;
+    --build) build=$(realpath -m "$2") ;;
+    --mnist) mnist=$(realpath "$2") ;;
+    --cifar10) cifar10=$(realpath "$2") ;;
+    --out) out=$2 ;;
+    --seconds) limit=$2 ;;
+    *) die 64 "unknown option '$1'" ;;
+  esac
+  shift 2
+done
+for step in ${only//,/ }; do
+  [[ $step =~ ^(tests|parity|sanitizer|bench|bench-mnist|bench-cifar10|profile|accuracy)$ ]] ||
+    die 64 "--only: no step '$step'"
+done
+PATH=$PATH:/usr/local/nvidia/bin:/usr/local/cuda/bin
+nvidia-smi --list-gpus 2>/dev/null | grep -q '^GPU ' || die 69 "no GPU on this machine (nvidia-smi lists none)"
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+if [[ -n $bundle ]]; then
+  tar -C "$scratch" -xf "$bundle"
+  code=0
+  "$scratch/carillon-bundle/jobs/gpu_check.sh" "${rest[@]}" || code=$?
+  exit "$code"
+fi
+
+python=${PYTHON:-python3}
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+if [[ -x $here/run && -d $here/libexec ]]; then
+  bin=$here/bin elf=$here/libexec in_place=("$here/run")
+  PATH=$bin:$PATH
+else
+  [[ -x $build/bin/mnist_train ]] || {
+    cmake -S "$here" -B "$build" -G Ninja -DCARILLON_CUDA=ON
+    cmake --build "$build"
+  } >"$out/build.log" 2>&1 || die 70 "the build failed; see $out/build.log"
+  bin=$build/bin elf=$build/bin in_place=()
+  # shellcheck source=jobs/mpi_env.sh
+  source "$here/jobs/mpi_env.sh"
+fi
+
+# CUDA's libraries that the linker does not find may be packages of Python's.
+missing() { ldd "$elf/mnist_train" | awk '/not found/ {print $1}'; }
+if [[ -n $(missing) ]]; then
+  mapfile -t packages < <("$python" -c 'import nvidia; print("\n".join(nvidia.__path__))' 2>/dev/null)
+  for library in $(missing); do
+    folder=$(find "${packages[@]:-/nowhere}" -name "$library" -printf '%h\n' -quit 2>/dev/null || true)
+    export LD_LIBRARY_PATH=${folder:+$folder:}${LD_LIBRARY_PATH-}
+  done
+fi
+[[ -z $(missing) ]] || die 66 "not found on this machine: $(missing | paste -sd' ')"
+
+# run NAME LOG COMMAND...: a line of the table. The detail is the output's last line, or how it ended.
+lines=() failed=0
+run() {
+  local name=$1 log=$2 started=$EPOCHREALTIME code=0 verdict=PASS detail
+  shift 2
+  printf '\n## %s: %s\n' "$name" "$*" >>"$log"
+  echo "gpu_check: $name" >&2
+  timeout --kill-after=20 $((limit > SECONDS ? limit - SECONDS : 1)) "$@" >"$scratch/output" 2>&1 || code=$?
+  cat "$scratch/output" >>"$log"
+  detail=$(grep -v '^[[:space:]]*$' "$scratch/output" | tail -n 1 | cut -c1-90) || true
+  if ((code == 0)) && grep -q '\[  SKIPPED \]' "$scratch/output"; then code=skipped; fi
+  if [[ $code != 0 ]]; then
+    verdict=FAIL failed=1
+    detail="exit code $code: $detail"
+    if [[ $code == 124 || $code == 137 ]]; then detail="stopped: $limit s are over"; fi
+  fi
+  lines+=("$(printf '%s  %-44s %7.1f s  %s' "$verdict" "$name" \
+    "$(awk "BEGIN {print $EPOCHREALTIME - $started}")" "$detail")")
+  if [[ $verdict == FAIL ]]; then
+    while IFS= read -r line; do lines+=("      $line"); done < <(grep '^FAIL' "$scratch/output" | cut -c1-160)
+  fi
+}
+
+sets() {
+  [[ -n $mnist ]] || { mnist=$scratch/mnist; "$python" "$here/tests/benchmarks/gpu_random_sets.py" mnist "$mnist"; }
+  [[ -n $cifar10 ]] || {
+    cifar10=$scratch/cifar10
+    "$python" "$here/tests/benchmarks/gpu_random_sets.py" cifar10 "$cifar10"
+  }
+}
+
+step_tests() {
+  local log=$out/tests.log test ranks found=0
+  for test in "$elf"/*gpu*test; do
+    [[ -x $test ]] || continue
+    found=1
+    if [[ $test == *mpi_test ]]; then
+      for ranks in 1 2 4; do
+        run "${test##*/}, $ranks ranks" "$log" "${in_place[@]}" mpirun -np "$ranks" --oversubscribe --bind-to none "$test"
+      done
+    else
+      run "${test##*/}" "$log" "${in_place[@]}" "$test"
+    fi
+  done
+  if ((!found)); then run "tests labelled gpu" "$log" false; fi
+}
+
+acceptance() {
+  local name=$1 log=$2
+  shift 2
+  run "$name" "$log" "$python" "$here/tests/acceptance/$name.py" --bin "$bin" --data "$mnist" --cifar10 "$cifar10" "$@"
+}
+
+step_parity() {
+  sets
+  acceptance check_gpu_parity "$out/parity.log"
+  local check
+  for check in parity ranks resume cifar_parity cifar_augment; do
+    acceptance "check_$check" "$out/parity.log" --device cuda --quick
+  done
+}
+
+step_accuracy() {
+  [[ -n $mnist && -n $cifar10 ]] || die 64 "accuracy needs --mnist and --cifar10"
+  acceptance check_gpu_accuracy "$out/accuracy.log"
+}
+
+# Records of both sets, for the steps that run the programs themselves.
+records() {
+  sets
+  "$bin/tfrecord_convert" mnist --input "$mnist" --output "$scratch/mnist-records" >/dev/null
+  "$bin/tfrecord_convert" cifar10 --input "$cifar10" --output "$scratch/cifar10-records" >/dev/null
+}
+
+# short MODEL OPTION...: a short run's command, in `command`.
+short() {
+  local set=mnist program=mnist_train
+  if [[ $1 == cifar10 ]]; then set=cifar10 program=cifar10_train; fi
+  command=("$elf/$program" --data "$scratch/$set-records/train-*" --train-dir "$scratch/short" --fresh --device cuda)
+  if [[ $1 == lenet ]]; then command+=(--model lenet); fi
+  shift
+  command+=(--summary-every 0 --checkpoint-every 0 "$@")
+}
+
+step_sanitizer() {
+  records
+  local model tool graph command
+  for model in mnist lenet cifar10; do
+    for tool in memcheck racecheck initcheck; do
+      for graph in true false; do
+        if [[ $tool != memcheck && $graph == true ]]; then continue; fi
+        short "$model" --batch-size 20 --max-steps 5 --log-every 2 --cuda-graph="$graph"
+        run "$tool: $model, cuda-graph=$graph" "$out/sanitizer.log" "${in_place[@]}" compute-sanitizer --tool "$tool" \
+          --error-exitcode 86 --print-limit 20 "${command[@]}"
+      done
+    done
+  done
+}
+
+step_profile() {
+  records
+  local model command
+  for model in mnist cifar10; do
+    short "$model" --batch-size 128 --max-steps 20 --log-every 0 --cuda-graph=false
+    run "profile: $model, ncu" "$out/profile.log" "${in_place[@]}" ncu --clock-control none --csv --log-file \
+      "$scratch/$model.csv" --metrics gpu__time_duration.sum,dram__bytes_read.sum,dram__bytes_write.sum "${command[@]}"
+    run "profile: $model, table" "$out/profile.log" "$python" "$here/tests/benchmarks/gpu_profile.py" \
+      "$scratch/$model.csv" --steps 20
+  done
+}
+
+bench() {
+  sets
+  local data=$mnist
+  if [[ $1 == cifar10 ]]; then data=$cifar10; fi
+  run "bench: $1" "$out/bench.log" "$python" "$here/tests/benchmarks/gpu_vs_pytorch.py" "$1" --bin "$bin" \
+    --data "$data" --until $(($(date +%s) + limit - SECONDS - 30)) --out "$out/bench_$1.md"
+}
+step_bench-mnist() { bench mnist; }
+step_bench-cifar10() { bench cifar10; }
+step_bench() { bench mnist; bench cifar10; }
+
+for step in ${only//,/ }; do "step_$step"; done
+{
+  nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
+  if [[ -f $here/BUNDLE ]]; then paste -sd, "$here/BUNDLE"; fi
+  ldd "$elf/mnist_train" | awk '/cudart|cudnn|cublas|nccl/ {print $1, $3}' | while read -r name path; do
+    echo "$name $(readlink -f "$path")"
+  done
+  printf '\n'
+  printf '%s\n' "${lines[@]}"
+} | tee "$out/summary.txt"
+exit "$failed"

@@ -1,0 +1,56 @@
+"""Time and bytes by kernel of one training step, from the CSV that ncu writes (jobs/gpu_check.sh --only profile).
+
+  python tests/benchmarks/gpu_profile.py LOG.csv --steps 20
+
+Kernels that ran once or more a step are listed, start-up's others are not; times are of each kernel alone, as ncu
+serialises them. Prints Markdown.
+"""
+
+import argparse
+import collections
+import csv
+import re
+import sys
+
+SCALE = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6, "nsecond": 1e-3, "usecond": 1.0, "msecond": 1e3, "second": 1e6}
+SCALE |= {"byte": 1e-6, "Kbyte": 1e-3, "Mbyte": 1.0, "Gbyte": 1e3}
+TIME, READ, WRITE = "gpu__time_duration.sum", "dram__bytes_read.sum", "dram__bytes_write.sum"
+
+
+def read(path):
+    """{kernel: {metric: [microseconds or megabytes of each launch]}}"""
+    with open(path, newline="") as file:
+        lines = [line for line in file if line.startswith('"')]  # ncu's own lines begin with ==
+    kernels = collections.defaultdict(lambda: collections.defaultdict(list))
+    for row in csv.DictReader(lines):
+        value = float(row["Metric Value"].replace(",", ""))
+        kernels[row["Kernel Name"]][row["Metric Name"]].append(value * SCALE[row["Metric Unit"]])
+    return kernels
+
+
+def table(kernels, steps):
+    """Markdown lines, the kernel that takes most first."""
+    yield "| kernel | launches a step | us a step | MB read | MB written | GB/s |"
+    yield "|---|---|---|---|---|---|"
+    rows = []
+    for name, metrics in kernels.items():
+        launches = len(metrics[TIME]) / steps
+        if launches >= 1:
+            rows.append((name, launches, *(sum(metrics[metric]) / steps for metric in (TIME, READ, WRITE))))
+    for name, launches, microseconds, read_mb, written_mb in sorted(rows, key=lambda row: -row[2]):
+        short = re.sub(r"<.*|\(.*", "", name.replace("void ", ""))[-60:]
+        rate = (read_mb + written_mb) / microseconds * 1e3
+        yield f"| {short} | {launches:.0f} | {microseconds:.2f} | {read_mb:.2f} | {written_mb:.2f} | {rate:,.0f} |"
+    launches, microseconds = (sum(row[column] for row in rows) for column in (1, 2))
+    yield f"| all | {launches:.0f} | {microseconds:.2f} | | | |"
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("log")
+    parser.add_argument("--steps", type=int, required=True, help="of the run")
+    options = parser.parse_args()
+    kernels = read(options.log)
+    if not kernels:
+        sys.exit(f"{options.log}: no kernel in it")
+    print("\n".join(table(kernels, options.steps)))

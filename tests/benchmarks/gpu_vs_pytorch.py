@@ -1,0 +1,152 @@
+"""Training speed on one GPU, whole training loop: our programs against PyTorch on the same GPU.
+
+  python tests/benchmarks/gpu_vs_pytorch.py mnist --bin build/bin --data DIRECTORY_OF_IDX_FILES
+  python tests/benchmarks/gpu_vs_pytorch.py cifar10 --bin build/bin --data FOLDER_OF_THE_BINARY_VERSION --batches 128
+
+Both sides do the same work on data that lies on the GPU (torch_gpu_loop.py says what and in which forms); ours without
+summaries. For each batch size every configuration runs once a round, ours in a process of its own, PyTorch's in one
+that keeps what it has compiled. The figure is the median over rounds; the ratio is best against best, and best against
+best of the same precision. Prints Markdown, and writes it to --out after each batch size. Needs a Python with torch.
+"""
+
+import argparse
+import functools
+import importlib.metadata
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+import measure
+
+HERE = pathlib.Path(__file__).resolve().parent
+BATCHES = {"mnist": (100, 1000, 8192), "cifar10": (128, 1024)}
+WORKERS = {"mnist": "torch_gpu_mnist_worker.py", "cifar10": "torch_gpu_cifar_worker.py"}
+SAME_WORK = {"mnist": ("--pixel-scale", 1 / 255, "--learning-rate", 0.1), "cifar10": ()}
+PRECISIONS = ("fp32", "tf32", "bf16")
+FORMS = (  # form, steps captured as one, precisions; what compiles comes last, as it takes long
+    ("eager", 1, PRECISIONS),
+    ("graph", 1, PRECISIONS),
+    ("graph", 10, PRECISIONS),
+    ("compiled", 1, ("tf32", "bf16")),
+    ("compiled graph", 10, ("tf32", "bf16")),
+)
+CALIBRATION_STEPS = 2000
+
+
+class Ours:
+    def __init__(self, options, batch, precision, pattern, work):
+        self.options, self.batch, self.precision, self.pattern, self.work = options, batch, precision, pattern, work
+        self.steps = None
+
+    def _train(self, steps):
+        every = max(1, steps // 10)
+        with tempfile.TemporaryDirectory(dir=self.work) as train_dir:
+            command = [
+                self.options.bin / f"{self.options.set}_train", "--data", self.pattern, "--train-dir", train_dir,
+                "--device", self.options.device, "--precision", self.precision, "--batch-size", self.batch,
+                "--max-steps", steps, "--log-every", every, "--summary-every", 0, "--checkpoint-every", 0,
+                *SAME_WORK[self.options.set],
+            ]  # fmt: skip
+            _, peak = measure.run(command)
+            return measure.training_rate(train_dir, self.batch, every), peak
+
+    def __call__(self):
+        try:
+            if not self.steps:
+                rate, _ = self._train(self.options.calibration_steps)
+                # Start-up is not measured, nor the first tenth.
+                self.steps = max(20, int(rate / self.batch * self.options.seconds / 0.8))
+            return self._train(self.steps)
+        except SystemExit as failure:
+            print(f"ours, {self.precision}: {failure}", file=sys.stderr)
+
+
+class Peer:
+    """PyTorch's process."""
+
+    def __init__(self, options, batch):
+        self.options = options
+        command = [sys.executable, HERE / WORKERS[options.set], "--data", options.data, "--batch", batch]
+        self.process = subprocess.Popen(
+            [*map(str, command), "--device", options.device], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def measure(self, form, steps, precision):
+        request = {"form": form, "steps": steps, "precision": precision, "seconds": self.options.seconds}
+        try:
+            print(json.dumps(request), file=self.process.stdin, flush=True)
+            answer = json.loads(self.process.stdout.readline())
+            return answer["examples_per_second"], answer["peak_bytes"]
+        except (OSError, ValueError):
+            print(f"PyTorch {form}, {precision}: its process has ended", file=sys.stderr)
+        except KeyError:
+            print(f"PyTorch {form}, {precision}: {answer['error'][:300]}", file=sys.stderr)
+
+    def end(self):
+        self.process.kill()
+        self.process.communicate()
+
+
+def compare(options, batch, pattern, work, until):
+    """Markdown lines of one batch size."""
+    peer = Peer(options, batch)
+    mine = {
+        f"Carillon, {precision}": Ours(options, batch, precision, pattern, work) for precision in options.precisions
+    }
+    others = {}
+    for form, steps, precisions in FORMS:
+        if options.no_compile and "compiled" in form:
+            continue
+        for precision in precisions:
+            name = f"PyTorch {form}{f' of {steps} steps' if steps > 1 else ''}, {precision}"
+            others[name] = functools.partial(peer.measure, form, steps, precision)
+    try:
+        found = measure.interleaved(options.rounds, mine | others, until)
+    finally:
+        peer.end()
+    yield f"\n## {options.set}, batch {batch}\n"
+    yield from measure.table(found, "examples")
+    yield ""
+    for precision in ("", *PRECISIONS):
+        ours, theirs = ([name for name in side if name in found and precision in name] for side in (mine, others))
+        if ours and theirs:
+            yield (
+                f"{precision or 'any precision'}: "
+                + list(measure.comparison(found, ours, theirs, "examples"))[-1]
+                + "\n"
+            )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("set", choices=sorted(BATCHES))
+    parser.add_argument("--bin", type=pathlib.Path, required=True)
+    parser.add_argument("--data", type=pathlib.Path, required=True)
+    parser.add_argument("--batches", type=lambda text: [int(word) for word in text.split(",")])
+    parser.add_argument("--precisions", type=lambda text: text.split(","), default=PRECISIONS, help="of ours")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=1.5, help="measured time of a run")
+    parser.add_argument("--calibration-steps", type=int, default=CALIBRATION_STEPS)
+    parser.add_argument("--until", type=float, default=float("inf"), help="start nothing after this time.time()")
+    parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
+    parser.add_argument("--device", default="cuda", help="cpu is for trying this script out")
+    parser.add_argument("--out", type=pathlib.Path, help="file for the Markdown")
+    options = parser.parse_args()
+    batches = options.batches or BATCHES[options.set]
+    lines = list(measure.conditions(options.rounds, PyTorch=importlib.metadata.version("torch")))
+    with tempfile.TemporaryDirectory() as work:
+        records = pathlib.Path(work) / "records"
+        measure.run([options.bin / "tfrecord_convert", options.set, "--input", options.data, "--output", records])
+        for index, batch in enumerate(batches):
+            share = (options.until - time.time()) / (len(batches) - index)
+            lines += compare(options, batch, records / "train-*.tfrecord", pathlib.Path(work), time.time() + share)
+            if options.out:
+                options.out.write_text("\n".join(lines) + "\n")
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()

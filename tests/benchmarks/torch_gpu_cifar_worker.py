@@ -1,0 +1,18 @@
+"""PyTorch's GPU process of gpu_vs_pytorch.py for CIFAR-10: the training of torch_cifar_worker.py, by torch_gpu_loop.py.
+
+The distortions are done on the GPU, in the step. Layout channels_last. LRN: by a banded 1x1 convolution with a backward
+pass of its own, or where the step is compiled by nine slices, which become one kernel.
+"""
+
+import torch_cifar_worker
+import torch_gpu_loop
+
+
+def task(options, form):
+    options.layout = "channels_last"
+    options.lrn = "slices" if "compiled" in form else "function"
+    return torch_cifar_worker.task(options, options.device)
+
+
+if __name__ == "__main__":
+    torch_gpu_loop.serve(task, torch_gpu_loop.arguments(__doc__).parse_args())

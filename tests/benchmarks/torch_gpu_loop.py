@@ -1,0 +1,151 @@
+"""What PyTorch's GPU processes of gpu_vs_pytorch.py share: the step, its forms, and a process that measures on demand.
+
+A step: gather a shuffled batch on the GPU, loss, backward, fused SGD with weight decay (the gradient of the L2 terms)
+and a learning rate that decays every step, moving averages of all parameters. The data set lies on the GPU as uint8.
+
+Forms: "eager"; "compiled" (torch.compile, max-autotune: forward and backward as CUDA graphs of its own); "graph" (the
+whole step captured in a CUDA graph); "compiled graph" (the same of a compiled step). A graph holds `steps` steps.
+
+The process reads requests from standard input, a JSON object a line (form, steps, precision, seconds), and answers each
+by a line: examples_per_second and peak_bytes, or error. A training is made at the first request for it, and kept.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import resource
+import sys
+import time
+
+import torch
+
+
+DECAY = 0.99999  # of the learning rate, per step
+
+
+def arguments(description):
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--data", type=pathlib.Path, required=True)
+    parser.add_argument("--batch", type=int, required=True)
+    parser.add_argument("--device", default="cuda", help="cpu is for trying the eager and compiled forms out")
+    return parser
+
+
+class Training:
+    """task: a torch_loop.Task whose tensors are on the device."""
+
+    def __init__(self, task, device, batch, form, steps, precision):
+        self.task, self.device, self.batch_size, self.steps, self.precision = task, device, batch, steps, precision
+        self.set_precision()
+        self.parameters = list(task.network.parameters())
+        self.averages = [value.detach().clone() for value in self.parameters]
+        self.rate = torch.tensor(task.learning_rate, device=device)
+        self.optimizer = torch.optim.SGD(task.groups, lr=self.rate, fused=True)
+        self.order, self.position = None, task.count
+        self.loss = lambda index: task.loss(task.network, *task.batch(index))
+        if "compiled" in form:
+            mode = "max-autotune-no-cudagraphs" if "graph" in form else "max-autotune"
+            self.loss = torch.compile(self.loss, mode=mode, dynamic=False)
+        self.graph = None
+        if "graph" in form:
+            self._capture()
+
+    def set_precision(self):
+        """Of this training, for the whole process: a captured or compiled step keeps it, an eager one looks again."""
+        torch.set_float32_matmul_precision("highest" if self.precision == "fp32" else "high")
+        torch.backends.cudnn.allow_tf32 = self.precision != "fp32"
+        torch.backends.cudnn.benchmark = True
+
+    def next_indices(self, steps):
+        """[steps, batch] of the shuffled stream."""
+        count = steps * self.batch_size
+        if self.position + count > self.task.count:
+            epochs = -(-count // self.task.count)
+            orders = [torch.randperm(self.task.count, device=self.device) for _ in range(epochs)]
+            self.order, self.position = torch.cat(orders), 0
+        self.position += count
+        return self.order[self.position - count : self.position].view(steps, self.batch_size)
+
+    def step(self, index):
+        bf16 = self.precision == "bf16"
+        with torch.autocast(self.device, torch.bfloat16, enabled=bf16, cache_enabled=False):
+            loss = self.loss(index)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        self.optimizer.step()
+        with torch.no_grad():
+            torch._foreach_lerp_(self.averages, self.parameters, 1 - self.task.averages_decay)
+            self.rate.mul_(DECAY)
+        return loss.detach()
+
+    def _capture(self):
+        self.indices = self.next_indices(self.steps).clone()
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(5):
+                self.step(self.indices[0])
+        torch.cuda.current_stream().wait_stream(side)
+        self.optimizer.zero_grad(set_to_none=True)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            for index in self.indices:
+                self.last_loss = self.step(index)
+
+    def advance(self):
+        """`steps` steps."""
+        indices = self.next_indices(self.steps)
+        if self.graph:
+            self.indices.copy_(indices)
+            self.graph.replay()
+        else:
+            for index in indices:
+                self.last_loss = self.step(index)
+
+    def examples_per_second(self, seconds):
+        self.set_precision()
+        warm_up = max(3, 30 // self.steps)
+        self._time(warm_up)
+        count = max(warm_up, int(seconds * warm_up / self._time(warm_up)))
+        rate = count * self.steps * self.batch_size / self._time(count)
+        if not torch.isfinite(self.last_loss):
+            raise ValueError(f"the loss is {float(self.last_loss)}")
+        return rate
+
+    def _time(self, count):
+        """Seconds of `count` advances."""
+        self._synchronize()
+        started = time.perf_counter()
+        for _ in range(count):
+            self.advance()
+        self._synchronize()
+        return time.perf_counter() - started
+
+    def _synchronize(self):
+        if self.device == "cuda":
+            torch.cuda.synchronize()
+
+
+def serve(make_task, options):
+    """make_task: a function from (options, form) to a torch_loop.Task on options.device."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # the compiler prints
+    torch.manual_seed(0)
+    trainings = {}
+    for line in sys.stdin:
+        request = json.loads(line)
+        seconds = request.pop("seconds")
+        key = tuple(request.values())
+        try:
+            if key not in trainings:
+                trainings[key] = None
+                trainings[key] = Training(make_task(options, request["form"]), options.device, options.batch, **request)
+            if trainings[key] is None:
+                raise RuntimeError("failed before")
+            rate = trainings[key].examples_per_second(seconds)
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+            answer = {"examples_per_second": rate, "peak_bytes": peak}
+        except Exception as error:  # whatever a form fails by, the others go on
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(answer), file=answers, flush=True)
