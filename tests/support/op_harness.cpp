@@ -5,26 +5,36 @@
 #include <algorithm>
 #include <cmath>
 
+#include "carillon/core/bf16.h"
 #include "carillon/core/philox.h"
 
 namespace carillon::testing {
 namespace {
+
+/// `values` into a tensor of f32 or bf16.
+void upload(Device& device, std::span<const float> values, const Tensor& tensor) {
+  if (tensor.type == DType::f32) return upload_floats(device, values, tensor);
+  std::vector<Bf16> stored(values.size());
+  std::ranges::transform(values, stored.begin(), to_bf16);
+  device.upload(stored.data(), tensor.data, tensor.bytes());
+}
 
 /// y = the variable, so that an input has a gradient to look at.
 class VariableInput final : public OpDefinition {
  public:
   std::string_view type() const override { return "variable_input"; }
   BackwardNeeds backward_needs() const override { return {}; }
-  std::unique_ptr<Op> instantiate(const OpContext&, const OpTensors& tensors) const override {
+  std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     struct Copy final : Op {
-      explicit Copy(const OpTensors& given) : t(given) {}
-      void forward(Stream&) override { std::ranges::copy(t.parameters[0].floats(), t.outputs[0].floats().begin()); }
+      Copy(Device& of, const OpTensors& given) : device(of), t(given) {}
+      void forward(Stream&) override { upload(device, download_floats(device, t.parameters[0]), t.outputs[0]); }
       void backward(Stream&) override {
-        std::ranges::copy(t.output_gradients[0].floats(), t.parameter_gradients[0].floats().begin());
+        upload(device, download_floats(device, t.output_gradients[0]), t.parameter_gradients[0]);
       }
+      Device& device;
       OpTensors t;
     };
-    return std::make_unique<Copy>(tensors);
+    return std::make_unique<Copy>(*context.device, tensors);
   }
 };
 
@@ -35,21 +45,24 @@ class WeightedSum final : public OpDefinition {
       : weights_(std::move(weights)), result_(std::move(result)) {}
   std::string_view type() const override { return "weighted_sum"; }
   BackwardNeeds backward_needs() const override { return {}; }
-  std::unique_ptr<Op> instantiate(const OpContext&, const OpTensors& tensors) const override {
+  std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     struct Sum final : Op {
-      Sum(const OpTensors& given, const std::vector<float>& w, double* r) : t(given), weights(w), result(r) {}
+      Sum(Device& of, const OpTensors& given, const std::vector<float>& w, double* r)
+          : device(of), t(given), weights(w), result(r) {}
       void forward(Stream&) override {
+        const std::vector<float> y = download_floats(device, t.inputs[0]);
         *result = 0.0;
-        for (std::size_t i = 0; i < weights.size(); ++i) {
-          *result += static_cast<double>(weights[i]) * t.inputs[0].floats()[i];
-        }
+        for (std::size_t i = 0; i < weights.size(); ++i) *result += static_cast<double>(weights[i]) * y[i];
       }
-      void backward(Stream&) override { std::ranges::copy(weights, t.input_gradients[0].floats().begin()); }
+      void backward(Stream&) override {
+        if (t.input_gradients[0]) upload(device, weights, t.input_gradients[0]);
+      }
+      Device& device;
       OpTensors t;
       const std::vector<float>& weights;
       double* result;
     };
-    return std::make_unique<Sum>(tensors, weights_, result_.get());
+    return std::make_unique<Sum>(*context.device, tensors, weights_, result_.get());
   }
 
  private:
@@ -68,14 +81,20 @@ std::vector<float> random_values(std::size_t count, std::uint64_t seed, float lo
   return values;
 }
 
-OpHarness::OpHarness(std::int64_t batch_size, int thread_count) : device_(thread_count), graph_(batch_size) {}
+OpHarness::OpHarness(std::int64_t batch_size, Device& device)
+    : device_(device), graph_(batch_size, device.activation_type()) {}
+
+OpHarness::OpHarness(std::int64_t batch_size, int thread_count)
+    : own_device_(std::make_unique<CpuDevice>(thread_count)),
+      device_(*own_device_),
+      graph_(batch_size, device_.activation_type()) {}
 
 Value OpHarness::input(const std::string& name, const Shape& shape) {
   const int parameter = graph_.add_parameter({name, shape, {}, 0.0f});
   return graph_.add_op(name, std::make_shared<VariableInput>(), {}, {parameter}, shape);
 }
 
-void OpHarness::finish(Value output) {
+void OpHarness::finish(Value output, const StepInputs& inputs) {
   output_ = output;
   const std::size_t count = static_cast<std::size_t>(graph_.shape(output).element_count());
   objective_ = graph_.add_op("objective", std::make_shared<WeightedSum>(output_gradient(count), objective_value_),
@@ -83,7 +102,7 @@ void OpHarness::finish(Value output) {
   const ParameterLayout layout(graph_.parameters());
   parameters_.emplace(graph_.parameters(), device_,
                       device_.allocate((layout.total() + step_sum_count) * sizeof(float)));
-  executable_.emplace(graph_, device_, *parameters_, true, std::vector<Value>{output_, objective_});
+  executable_.emplace(graph_, device_, *parameters_, true, std::vector<Value>{output_, objective_}, inputs);
   for (std::size_t i = 0; i < graph_.parameters().size(); ++i) {
     const auto& spec = graph_.parameters()[i];
     set(spec.name, random_values(static_cast<std::size_t>(spec.shape.element_count()), 100 + i));
@@ -99,21 +118,25 @@ int OpHarness::index_of(const std::string& variable) const {
 }
 
 void OpHarness::set(const std::string& variable, std::span<const float> given) {
-  ASSERT_EQ(values(variable).size(), given.size());
-  std::ranges::copy(given, values(variable).begin());
+  upload_floats(device_, given, parameters_->value(index_of(variable)));
+}
+
+std::span<float> OpHarness::on_host(const Tensor& tensor, const std::string& name) {
+  if (device_.kind() == DeviceKind::cpu) return tensor.floats();
+  return copies_[name] = download_floats(device_, tensor);
 }
 
 std::span<float> OpHarness::values(const std::string& variable) {
-  return parameters_->value(index_of(variable)).floats();
+  return on_host(parameters_->value(index_of(variable)), variable);
 }
 
 std::span<const float> OpHarness::gradient(const std::string& variable) {
-  return parameters_->gradient(index_of(variable)).floats();
+  return on_host(parameters_->gradient(index_of(variable)), "gradient of " + variable);
 }
 
 std::span<const float> OpHarness::forward() {
   executable_->forward(device_.stream());
-  return executable_->tensor(output_).floats();
+  return on_host(executable_->tensor(output_), "output");
 }
 
 void OpHarness::backward() {
@@ -138,14 +161,17 @@ void OpHarness::expect_gradients_match_differences(double step, double relative_
     for (const float g : gradient_values) scale = std::max(scale, std::abs(static_cast<double>(g)));
     const std::size_t stride = std::max<std::size_t>(1, gradient_values.size() / samples);
     for (std::size_t i = 0; i < gradient_values.size(); i += stride) {
-      float& value = values(spec.name)[i];
-      const float kept = value;
+      std::vector<float> changed(values(spec.name).begin(), values(spec.name).end());
+      const float kept = changed[i];
       const float above_value = kept + static_cast<float>(step), below_value = kept - static_cast<float>(step);
-      value = above_value;
-      const double above = objective();
-      value = below_value;
-      const double below = objective();
-      value = kept;
+      const auto objective_at = [&](float value) {
+        changed[i] = value;
+        set(spec.name, changed);
+        return objective();
+      };
+      const double above = objective_at(above_value), below = objective_at(below_value);
+      changed[i] = kept;
+      set(spec.name, changed);
       const double difference = (above - below) / (static_cast<double>(above_value) - below_value);
       EXPECT_NEAR(gradient_values[i], difference, relative_tolerance * scale) << spec.name << " element " << i;
     }

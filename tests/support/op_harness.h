@@ -1,9 +1,13 @@
-// OpHarness: runs one op (or a few) on the CPU from inputs that a test sets, and checks its gradients.
+// OpHarness: runs one op (or a few) from inputs that a test sets, and checks its gradients.
+//
+// On the CPU, values and gradients are the memory that ops work on; of another device they are copies, good until they
+// are asked for again.
 //
 // Inputs are variables, so that finite differences reach them too. The objective is sum over i of c_i * y_i with fixed
 // random c (for a scalar output: the output itself), summed in double precision.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -21,13 +25,16 @@ std::vector<float> random_values(std::size_t count, std::uint64_t seed, float lo
 class OpHarness {
  public:
   explicit OpHarness(std::int64_t batch_size, int thread_count = 1);
+  /// On `device`, which outlives the harness.
+  OpHarness(std::int64_t batch_size, Device& device);
 
   Graph& graph() { return graph_; }
   StepInputs& step() { return executable_->inputs(); }
   /// A differentiable input [batch, sample...].
   Value input(const std::string& name, const Shape& shape);
-  /// Ends the graph in `output` and allocates it. Variables hold random values until set.
-  void finish(Value output);
+  /// Ends the graph in `output` and allocates it. Variables hold random values until set. `inputs`: where ops find
+  /// their batch.
+  void finish(Value output, const StepInputs& inputs = {});
 
   void set(const std::string& variable, std::span<const float> values);
   std::span<float> values(const std::string& variable);
@@ -45,7 +52,12 @@ class OpHarness {
   double objective();
   int index_of(const std::string& variable) const;
 
-  CpuDevice device_;
+  /// What the host reads of `tensor`.
+  std::span<float> on_host(const Tensor& tensor, const std::string& name);
+
+  std::unique_ptr<Device> own_device_;  ///< or none
+  Device& device_;
+  std::map<std::string, std::vector<float>> copies_;
   Graph graph_;
   Value output_, objective_;
   std::shared_ptr<double> objective_value_ = std::make_shared<double>(0.0);

@@ -1,0 +1,167 @@
+// Every op's CUDA form, run by the fake, beside its CPU form.
+#include <cmath>
+#include <map>
+
+#include "carillon/core/bf16.h"
+#include "carillon/core/cuda_device.h"
+#include "carillon/train/step_driver.h"
+#include "kernels/augment/augment.h"
+#include "kernels/conv2d/conv2d.h"
+#include "kernels/dense/dense.h"
+#include "kernels/lrn/lrn.h"
+#include "kernels/max_pool/max_pool.h"
+#include "kernels/scale_input/scale_input.h"
+#include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
+#include "support/op_harness.h"
+#include "tests/fake_cuda/fake_gpu_fixture.h"
+#include "tests/fake_cuda/noise_batch.h"
+
+namespace carillon::testing {
+namespace {
+
+struct OpCase {
+  std::int64_t batch = 1;
+  std::size_t image_bytes = 1;
+  bool integers =
+      false;  ///< variables are -1, 0 or 1: sums below 256 are exact in bfloat16, and so is the sign of each
+  float bf16_tolerance = 1.5e-2f;  ///< of the largest value
+  std::function<Value(OpHarness&)> build;
+};
+
+/// The output, and every variable's gradient, by name.
+using OpResults = std::map<std::string, std::vector<float>>;
+
+std::vector<float> copy(std::span<const float> values) { return {values.begin(), values.end()}; }
+
+/// Variables have values that bfloat16 holds, so that no device rounds them.
+OpResults results_of(const OpCase& op, Device& device) {
+  OpHarness harness(op.batch, device);
+  const auto feed = make_batch_feed(device, static_cast<std::size_t>(op.batch), op.image_bytes);
+  harness.finish(op.build(harness), feed->inputs());
+  const NoiseBatch samples(0, static_cast<std::size_t>(op.batch), op.image_bytes);
+  feed->set(harness.step(), samples.batch());
+  for (const ParameterSpec& spec : harness.graph().parameters()) {
+    std::vector<float> values = copy(harness.values(spec.name));
+    for (float& value : values) value = op.integers ? std::round(1.5f * value) : to_float(to_bf16(value));
+    harness.set(spec.name, values);
+  }
+  OpResults results;
+  results["output"] = copy(harness.forward());
+  harness.backward();
+  for (const ParameterSpec& spec : harness.graph().parameters()) {
+    results["gradient of " + spec.name] = copy(harness.gradient(spec.name));
+  }
+  return results;
+}
+
+void expect_close(const OpResults& expected, const OpResults& got, float tolerance) {
+  ASSERT_EQ(expected.size(), got.size());
+  for (const auto& [name, values] : expected) {
+    float scale = 0.0f;
+    for (const float value : values) scale = std::max(scale, std::abs(value));
+    ASSERT_EQ(values.size(), got.at(name).size()) << name;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      ASSERT_NEAR(values[i], got.at(name)[i], tolerance * scale) << name << " element " << i;
+    }
+  }
+}
+
+class OpsOnAFakeGpu : public FakeGpuTest {
+ protected:
+  static void expect_like_cpu(const OpCase& op) {
+    CpuDevice cpu(1);
+    const OpResults expected = results_of(op, cpu);
+    const std::pair<Arithmetic, float> tolerances[] = {
+        {Arithmetic::fp32, 2e-6f}, {Arithmetic::tf32, 2e-3f}, {Arithmetic::bf16, op.bf16_tolerance}};
+    for (const auto& [arithmetic, tolerance] : tolerances) {
+      for (const bool fused_biases : {true, false}) {
+        SCOPED_TRACE(::testing::Message() << "tolerance " << tolerance << ", fused " << fused_biases);
+        fake_cuda::configure({.seed = 3, .fused_biases = fused_biases});
+        CudaDevice gpu(0, arithmetic);
+        expect_close(expected, results_of(op, gpu), tolerance);
+      }
+    }
+  }
+};
+
+TEST_F(OpsOnAFakeGpu, Dense) {
+  for (const bool relu : {false, true}) {
+    expect_like_cpu({.batch = 5, .integers = true, .build = [=](OpHarness& harness) {
+                       return dense(harness.graph(), "layer", harness.input("x", {5, 7}), {.units = 3, .relu = relu});
+                     }});
+    expect_like_cpu(
+        {.batch = 33, .integers = true, .build = [=](OpHarness& harness) {
+           return dense(harness.graph(), "layer", harness.input("x", {33, 4, 5, 8}), {.units = 129, .relu = relu});
+         }});
+  }
+}
+
+TEST_F(OpsOnAFakeGpu, Conv2d) {
+  for (const bool relu : {false, true}) {
+    expect_like_cpu({.batch = 3, .integers = true, .build = [=](OpHarness& harness) {
+                       return conv2d(harness.graph(), "conv", harness.input("x", {3, 7, 6, 3}),
+                                     {.filters = 5, .kernel = 5, .relu = relu});
+                     }});
+    expect_like_cpu({.batch = 2, .integers = true, .build = [=](OpHarness& harness) {
+                       return conv2d(harness.graph(), "conv", harness.input("x", {2, 8, 9, 4}),
+                                     {.filters = 8, .kernel = 3, .stride = 2, .padding = Padding::valid, .relu = relu});
+                     }});
+  }
+}
+
+TEST_F(OpsOnAFakeGpu, MaxPool) {
+  for (const bool relu : {false, true}) {
+    for (const std::int64_t channels : {3, 16}) {
+      expect_like_cpu({.batch = 3, .build = [=](OpHarness& harness) {
+                         return max_pool(harness.graph(), "pool", harness.input("x", {3, 7, 8, channels}),
+                                         {.window = 3, .stride = 2, .relu = relu});
+                       }});
+    }
+  }
+}
+
+TEST_F(OpsOnAFakeGpu, Lrn) {
+  for (const std::int64_t channels : {5, 64}) {
+    expect_like_cpu({.batch = 3, .build = [=](OpHarness& harness) {
+                       return lrn(harness.graph(), "norm", harness.input("x", {3, 4, 5, channels}), {.alpha = 0.5f});
+                     }});
+  }
+}
+
+TEST_F(OpsOnAFakeGpu, SoftmaxCrossEntropy) {
+  for (const std::int64_t batch : {1, 7, 300}) {
+    expect_like_cpu({.batch = batch, .build = [=](OpHarness& harness) {
+                       return softmax_cross_entropy(harness.graph(), "loss", harness.input("z", {batch, 10}));
+                     }});
+  }
+}
+
+TEST_F(OpsOnAFakeGpu, ScaleInput) {
+  expect_like_cpu({.batch = 5, .image_bytes = 63, .build = [](OpHarness& harness) {
+                     return scale_input(harness.graph(), "input", {.sample = {7, 9, 1}, .scale = 1.0f / 255.0f});
+                   }});
+}
+
+TEST_F(OpsOnAFakeGpu, Augment) {
+  for (const bool distort : {false, true}) {
+    expect_like_cpu({.batch = 5, .image_bytes = 3072, .build = [=](OpHarness& harness) {
+                       return augment(harness.graph(), "input", {.distort = distort, .seed = 9});
+                     }});
+  }
+}
+
+/// In bfloat16 the pooling may choose another of two nearly equal values.
+TEST_F(OpsOnAFakeGpu, Several) {
+  expect_like_cpu({.batch = 3, .image_bytes = 3072, .bf16_tolerance = 0.2f, .build = [](OpHarness& harness) {
+                     Graph& graph = harness.graph();
+                     Value x = augment(graph, "input", {.distort = true, .seed = 9});
+                     x = conv2d(graph, "conv", x, {.filters = 8, .kernel = 3});
+                     x = max_pool(graph, "pool", x, {.window = 3, .stride = 2, .relu = true});
+                     x = lrn(graph, "norm", x);
+                     x = dense(graph, "layer", x, {.units = 10});
+                     return softmax_cross_entropy(graph, "loss", x);
+                   }});
+}
+
+}  // namespace
+}  // namespace carillon::testing

@@ -1,0 +1,107 @@
+// Ranks with a GPU tower each, all on the same (fake) GPU, as ranks beyond the number of GPUs are.
+#include "carillon/train/tower.h"
+
+#include <gmock/gmock.h>
+
+#include "carillon/core/cpu_device.h"
+#include "carillon/core/cuda_device.h"
+#include "carillon/train/evaluator.h"
+#include "support/mpi_world.h"
+#include "tests/fake_cuda/fake_gpu_fixture.h"
+#include "tests/fake_cuda/towers.h"
+
+namespace carillon::testing {
+namespace {
+
+class TowersOnAFakeGpu : public FakeGpuTest {
+ protected:
+  static const NoiseRecords& records() {
+    static const NoiseRecords instance(97, 784);
+    return instance;
+  }
+  static Trained on_cpu(const Training& training) {
+    CpuDevice device(1);
+    const auto communicator = make_communicator(mpi_world(), device);
+    return train(training, records(), device, *communicator);
+  }
+  /// Every rank's GPU works in an order of its own.
+  static Trained on_gpu(const Training& training, std::uint64_t seed = 1, std::string_view choice = "auto") {
+    fake_cuda::configure({.seed = 10 * seed + static_cast<std::uint64_t>(mpi_world().rank())});
+    CudaDevice device(0, Arithmetic::fp32);
+    const auto communicator = make_communicator(mpi_world(), device, choice);
+    return train(training, records(), device, *communicator);
+  }
+};
+
+TEST_F(TowersOnAFakeGpu, AverageThroughTheHost) {
+  CudaDevice device(0, Arithmetic::fp32);
+  const auto communicator = make_communicator(mpi_world(), device);
+  if (mpi_world().size() == 1) {
+    EXPECT_EQ(communicator->name(), "self");
+  } else {
+    EXPECT_THAT(std::string(communicator->name()), ::testing::HasSubstr("staged"));
+  }
+}
+
+TEST_F(TowersOnAFakeGpu, TrainAsTowersOnCpus) {
+  const Training training{.batch_size = 4, .steps = 40};
+  const Trained cpu = on_cpu(training), start = on_cpu({.batch_size = 4, .steps = 0}), gpu = on_gpu(training);
+  EXPECT_LT(distance(cpu.values, gpu.values), 1e-4 * distance(cpu.values, start.values));
+  ASSERT_EQ(cpu.results.size(), gpu.results.size());
+  for (std::size_t i = 0; i < cpu.results.size(); ++i) {
+    EXPECT_NEAR(cpu.results[i].cross_entropy, gpu.results[i].cross_entropy, 1e-4);
+  }
+}
+
+TEST_F(TowersOnAFakeGpu, AreEqualWhateverTheOrderOfWorkAndTheBuckets) {
+  const Trained first = on_gpu({.batch_size = 4, .steps = 40});
+  expect_equal(first, on_gpu({.batch_size = 4, .steps = 40, .bucket_bytes = 1}, 2));
+  expect_equal(first, on_gpu({.batch_size = 4, .steps = 40, .resident = &records().dataset()}, 3, "mpi"));
+  const std::string mine(reinterpret_cast<const char*>(first.values.data()), first.values.size() * sizeof(float));
+  for (const std::string& theirs : mpi_world().all_gather(mine)) EXPECT_TRUE(theirs == mine) << "towers differ";
+}
+
+TEST_F(TowersOnAFakeGpu, KnowOfAStopAskedOfOne) {
+  const bool asked = mpi_world().rank() == mpi_world().size() - 1;
+  const Trained trained = on_gpu({.batch_size = 4, .steps = 40, .stop_at = asked ? 21 : -1});
+  for (int step = 0; step < 40; ++step) EXPECT_EQ(trained.results.at(step).stop_requested, step == 21) << step;
+}
+
+TEST_F(TowersOnAFakeGpu, KnowOfABadLossOfOne) {
+  const Trained trained = on_gpu({.batch_size = 4, .steps = 40, .explode_at = 21});
+  for (int step = 0; step < 40; ++step) {
+    EXPECT_EQ(std::isfinite(trained.results.at(step).cross_entropy), step <= 21) << step;
+  }
+}
+
+TEST_F(TowersOnAFakeGpu, UseNcclWithAGpuEach) {
+  if (mpi_world().size() > 1) {  // one GPU for all
+    EXPECT_ANY_THROW(on_gpu({.steps = 1}, 1, "nccl"));
+    return;
+  }
+  const Trained plain = on_gpu({.steps = 100});
+  const std::uint64_t before = fake_cuda::counts().graph_launches;
+  for (const std::size_t bucket_bytes : {std::size_t{1}, std::size_t{4} << 20}) {
+    expect_equal(plain, on_gpu({.steps = 100, .bucket_bytes = bucket_bytes}, 4, "nccl"));
+  }
+  EXPECT_GT(fake_cuda::counts().graph_launches, before) << "averaging beside the backward is captured";
+}
+
+TEST_F(TowersOnAFakeGpu, EvaluateAsOnTheCpu) {
+  const auto evaluate = [](Device& device) {
+    const auto communicator = make_communicator(mpi_world(), device);
+    Tower tower(small_model(), {.batch_size = 4}, device, *communicator);
+    tower.initialize(1);
+    Evaluator evaluator(small_model(), {}, 16, device);
+    evaluator.load_averages(tower.parameters());
+    return evaluator.evaluate(records().dataset(), mpi_world());
+  };
+  CpuDevice cpu(1);
+  CudaDevice gpu(0, Arithmetic::fp32);
+  const Precision expected = evaluate(cpu), got = evaluate(gpu);
+  EXPECT_EQ(got.total, 97);
+  EXPECT_EQ(got.correct, expected.correct);
+}
+
+}  // namespace
+}  // namespace carillon::testing

@@ -1,0 +1,164 @@
+// The GPU's tower, on the fake: equal to the CPU's to rounding, and to itself to the bit, whatever the order of work.
+#include "carillon/train/tower.h"
+
+#include <cmath>
+
+#include "carillon/core/cpu_device.h"
+#include "carillon/core/cuda_device.h"
+#include "src/comm/communicators.h"
+#include "tests/fake_cuda/fake_gpu_fixture.h"
+#include "tests/fake_cuda/towers.h"
+
+namespace carillon::testing {
+namespace {
+
+/// More steps than the table's ring has entries: they wrap around.
+constexpr int many_steps = 150;
+
+class TowerOnAFakeGpu : public FakeGpuTest {
+ protected:
+  static const NoiseRecords& records() {
+    static const NoiseRecords instance(97, 784);
+    return instance;
+  }
+  static Trained on_cpu(const Training& training) {
+    CpuDevice device(1);
+    const auto communicator = make_self_communicator(device);
+    return train(training, records(), device, *communicator);
+  }
+  static Trained on_gpu(const Training& training, const fake_cuda::Settings& settings = {},
+                        Arithmetic arithmetic = Arithmetic::fp32) {
+    fake_cuda::configure(settings);
+    CudaDevice device(0, arithmetic);
+    const auto communicator = make_self_communicator(device);
+    return train(training, records(), device, *communicator);
+  }
+  /// Variables agree to `tolerance` of the way they went; so do averages and losses.
+  static void expect_near(const Training& training, const Trained& cpu, const Trained& gpu, double tolerance) {
+    Training nothing = training;
+    nothing.steps = 0;
+    const std::vector<float> start = on_cpu(nothing).values;
+    const double way = distance(cpu.values, start);
+    EXPECT_GT(way, 0.0);
+    EXPECT_LT(distance(cpu.values, gpu.values), tolerance * way);
+    EXPECT_LT(distance(cpu.averages, gpu.averages), tolerance * way);
+    ASSERT_EQ(cpu.results.size(), gpu.results.size());
+    for (std::size_t i = 0; i < cpu.results.size(); ++i) {
+      EXPECT_EQ(gpu.results[i].step, static_cast<int>(i));
+      EXPECT_NEAR(cpu.results[i].cross_entropy, gpu.results[i].cross_entropy,
+                  tolerance * std::abs(cpu.results[i].cross_entropy));
+    }
+  }
+};
+
+TEST_F(TowerOnAFakeGpu, TrainsAsOnTheCpu) {
+  const Training training{.steps = many_steps};
+  expect_near(training, on_cpu(training), on_gpu(training), 1e-4);
+}
+
+TEST_F(TowerOnAFakeGpu, TrainsMnistAsOnTheCpu) {
+  const Training training{.model = &model_named("mnist"), .steps = 60};
+  expect_near(training, on_cpu(training), on_gpu(training), 1e-3);
+}
+
+TEST_F(TowerOnAFakeGpu, TrainsLenetAsOnTheCpu) {
+  const Training training{.model = &model_named("lenet"), .batch_size = 4, .steps = 5};
+  expect_near(training, on_cpu(training), on_gpu(training), 1e-3);
+}
+
+TEST_F(TowerOnAFakeGpu, TrainsAlikeWithOtherArithmetic) {
+  const Training training{.steps = 60};
+  const Trained cpu = on_cpu(training);
+  expect_near(training, cpu, on_gpu(training, {}, Arithmetic::tf32), 2e-2);
+  expect_near(training, cpu, on_gpu(training, {}, Arithmetic::bf16), 1e-1);
+}
+
+TEST_F(TowerOnAFakeGpu, CapturedStepsEqualEagerOnes) {
+  const std::uint64_t before = fake_cuda::counts().graph_launches;
+  const Trained eager = on_gpu({.steps = many_steps, .capture = false});
+  EXPECT_EQ(fake_cuda::counts().graph_launches, before);
+  const Trained captured = on_gpu({.steps = many_steps});
+  EXPECT_GT(fake_cuda::counts().graph_launches, before);
+  expect_equal(eager, captured);
+}
+
+TEST_F(TowerOnAFakeGpu, TheOrderOfWorkChangesNothing) {
+  const Training training{.steps = many_steps};
+  const Trained first = on_gpu(training);
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+    expect_equal(first, on_gpu(training, {.seed = seed, .eagerness = static_cast<double>(seed % 3) / 2.0}));
+  }
+}
+
+TEST_F(TowerOnAFakeGpu, ResidentRecordsEqualStagedOnes) {
+  const Trained staged = on_gpu({.steps = many_steps});
+  expect_equal(staged, on_gpu({.steps = many_steps, .resident = &records().dataset()}));
+  // The workspace leaves no room for the data set.
+  expect_equal(staged, on_gpu({.steps = many_steps, .resident = &records().dataset()},
+                              {.device_bytes = (std::size_t{256} << 20) + (std::size_t{8} << 20)}));
+}
+
+TEST_F(TowerOnAFakeGpu, WhenResultsAreTakenChangesNothing) {
+  const Trained often = on_gpu({.steps = many_steps});
+  for (const int every : {7, 40, 1000}) {
+    SCOPED_TRACE(every);
+    expect_equal(often, on_gpu({.steps = many_steps, .results_every = every}, {.seed = 2}));
+  }
+}
+
+TEST_F(TowerOnAFakeGpu, ABadLossIsToldOfItsStepAndChangesNothing) {
+  for (const int explode_at : {0, 37}) {
+    const Trained gpu = on_gpu({.steps = 60, .explode_at = explode_at});
+    for (int step = 0; step < 60; ++step) {
+      EXPECT_EQ(std::isfinite(gpu.results.at(step).cross_entropy), step <= explode_at) << step;
+    }
+    const Trained until_then = on_gpu({.steps = explode_at + 1, .explode_at = explode_at});
+    EXPECT_TRUE(equal_bits(gpu.values, until_then.values));
+    EXPECT_TRUE(equal_bits(gpu.averages, until_then.averages));
+  }
+}
+
+TEST_F(TowerOnAFakeGpu, AStopIsToldOfTheStepThatAsksForIt) {
+  const Trained trained = on_gpu({.steps = 60, .stop_at = 41});
+  for (int step = 0; step < 60; ++step) EXPECT_EQ(trained.results.at(step).stop_requested, step == 41) << step;
+}
+
+TEST_F(TowerOnAFakeGpu, ObserversSeeTheGradientsBeforeTheUpdate) {
+  const Training training{.steps = 60, .observe_every = 13};
+  const Trained cpu = on_cpu(training), gpu = on_gpu(training);
+  ASSERT_EQ(cpu.observed.size(), gpu.observed.size());
+  for (std::size_t i = 0; i < cpu.observed.size(); ++i) {
+    const std::vector<float> zeros(cpu.observed[i].size());
+    EXPECT_LT(distance(cpu.observed[i], gpu.observed[i]), 1e-4 * distance(cpu.observed[i], zeros));
+  }
+  expect_equal(gpu, on_gpu({.steps = 60}));
+}
+
+TEST_F(TowerOnAFakeGpu, AnErrorLeavesNothingBehind) {
+  CudaDevice device(0, Arithmetic::fp32);
+  fake_cuda::configure({.device_bytes = (std::size_t{256} << 20) + (std::size_t{1} << 18)});
+  const auto communicator = make_self_communicator(device);
+  EXPECT_THROW(Tower(model_named("mnist"), {.batch_size = 8}, device, *communicator), Error);
+}
+
+/// CIFAR-10's network, with its distortions.
+TEST_F(TowerOnAFakeGpu, TrainsCifar10AsOnTheCpu) {
+  const NoiseRecords images(31, 3072);
+  Training training{.model = &model_named("cifar10"), .batch_size = 2, .steps = 4, .resident = &images.dataset()};
+  CpuDevice cpu(1);
+  const auto cpu_communicator = make_self_communicator(cpu);
+  const Trained expected = train(training, images, cpu, *cpu_communicator);
+  CudaDevice gpu(0, Arithmetic::fp32);
+  const auto gpu_communicator = make_self_communicator(gpu);
+  const Trained got = train(training, images, gpu, *gpu_communicator);
+  training.steps = 0;
+  const Trained start = train(training, images, cpu, *cpu_communicator);
+  EXPECT_LT(distance(expected.values, got.values), 1e-3 * distance(expected.values, start.values));
+  EXPECT_LT(distance(expected.averages, got.averages), 1e-3 * distance(expected.values, start.values));
+  for (std::size_t i = 0; i < expected.results.size(); ++i) {
+    EXPECT_NEAR(expected.results[i].cross_entropy, got.results.at(i).cross_entropy, 1e-4);
+  }
+}
+
+}  // namespace
+}  // namespace carillon::testing

@@ -1,0 +1,146 @@
+#include "tests/fake_cuda/towers.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
+#include "carillon/data/record.h"
+#include "data/example.pb.h"
+#include "kernels/dense/dense.h"
+#include "kernels/scale_input/scale_input.h"
+#include "tests/fake_cuda/noise_batch.h"
+
+namespace carillon::testing {
+namespace {
+
+Value build_small(Graph& graph, const ModelSettings& settings) {
+  const Initializer weights{Initializer::Kind::truncated_normal, 0.1f};
+  Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = settings.pixel_scale});
+  x = dense(graph, "layer1", x, {.units = 20, .relu = true, .weights = weights, .l2_factor = settings.regularization});
+  return dense(graph, "layer2", x, {.units = 10, .weights = weights, .l2_factor = settings.regularization});
+}
+
+std::vector<float> downloaded(std::span<const float> values, Device& device) {
+  std::vector<float> copy(values.size());
+  device.download(values.data(), copy.data(), values.size_bytes());
+  return copy;
+}
+
+/// The samples of one tower's step, in memory that is overwritten when it goes.
+class PassingBatch {
+ public:
+  PassingBatch(const Dataset& dataset, std::uint64_t first, std::size_t count) : first_(first) {
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto record = static_cast<std::uint32_t>((first + i) * 31 % dataset.size());
+      records_.push_back(record);
+      labels_.push_back(dataset.label(record));
+      pixels_.emplace_back(dataset.image(record), dataset.image(record) + dataset.image_bytes());
+      images_.push_back(pixels_.back().data());
+    }
+  }
+  ~PassingBatch() {
+    for (auto& image : pixels_) std::fill(image.begin(), image.end(), std::uint8_t{0});
+    std::fill(labels_.begin(), labels_.end(), 0);
+    std::fill(records_.begin(), records_.end(), 0u);
+  }
+  Batch batch() const { return {images_, labels_, records_, first_}; }
+
+ private:
+  std::uint64_t first_;
+  std::vector<std::vector<std::uint8_t>> pixels_;
+  std::vector<const std::uint8_t*> images_;
+  std::vector<std::int32_t> labels_;
+  std::vector<std::uint32_t> records_;
+};
+
+}  // namespace
+
+const Model& small_model() {
+  static const Model model{"small", model_named("mnist").schema, build_small};
+  return model;
+}
+
+NoiseRecords::NoiseRecords(std::size_t count, std::size_t image_bytes) {
+  const NoiseBatch noise(1000, count, image_bytes);
+  std::string bytes;
+  for (std::size_t i = 0; i < count; ++i) {
+    proto::Example example;
+    auto& features = *example.mutable_features()->mutable_feature();
+    features["image_raw"].mutable_bytes_list()->add_value(noise.batch().images[i], image_bytes);
+    features["label"].mutable_int64_list()->add_value(noise.batch().labels[i]);
+    append_record(bytes, example.SerializeAsString());
+  }
+  const std::string path =
+      (std::filesystem::temp_directory_path() / fmt::format("carillon.noise.{}.tfrecords", ::getpid())).string();
+  std::ofstream(path, std::ios::binary) << bytes;
+  const RecordSchema schema{
+      .image_key = "image_raw", .label_key = "label", .image_bytes = image_bytes, .class_count = 10};
+  dataset_ = std::make_unique<Dataset>(Dataset::open(std::vector{path}, schema, CacheMode::memory));
+  std::filesystem::remove(path);
+}
+
+Trained train(const Training& training, const NoiseRecords& records, Device& device, Communicator& communicator) {
+  Tower tower(*training.model,
+              {.model = {.pixel_scale = 1.0f / 255.0f, .regularization = 1e-4f, .distort = true, .seed = 5},
+               .batch_size = training.batch_size,
+               .bucket_bytes = training.bucket_bytes,
+               .dataset = training.resident,
+               .capture = training.capture},
+              device, communicator);
+  if (communicator.rank() == 0) tower.initialize(1);
+  tower.broadcast_from_first();
+  Trained trained;
+  const auto batch_size = static_cast<std::uint64_t>(training.batch_size);
+  for (int step = 0; step < training.steps; ++step) {
+    const std::uint64_t towers = static_cast<std::uint64_t>(communicator.size());
+    const std::uint64_t position = (step * towers + static_cast<std::uint64_t>(communicator.rank())) * batch_size;
+    const PassingBatch samples(records.dataset(), position, batch_size);
+    StepRequest request{.step = step,
+                        .batch = samples.batch(),
+                        .update = {.learning_rate = training.learning_rate, .average_decay = 0.9},
+                        .request_stop = step == training.stop_at,
+                        .before_update = {}};
+    if (step == training.explode_at) request.update.learning_rate = std::numeric_limits<float>::max();
+    if (training.observe_every > 0 && step % training.observe_every == 0) {
+      request.before_update = [&] {
+        trained.observed.push_back(downloaded(tower.parameters().gradients_and_sums(), device));
+      };
+    }
+    tower.step(request);
+    if (step % training.results_every != 0) continue;
+    while (const auto result = tower.take_result(false)) trained.results.push_back(*result);
+  }
+  while (const auto result = tower.take_result(true)) trained.results.push_back(*result);
+  trained.values = downloaded(tower.parameters().values(), device);
+  trained.averages = downloaded(tower.parameters().averages(), device);
+  return trained;
+}
+
+double distance(const std::vector<float>& a, const std::vector<float>& b) {
+  double sum = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += std::pow(static_cast<double>(a[i]) - b[i], 2);
+  return std::sqrt(sum);
+}
+
+bool equal_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+void expect_equal(const Trained& a, const Trained& b) {
+  EXPECT_TRUE(equal_bits(a.values, b.values));
+  EXPECT_TRUE(equal_bits(a.averages, b.averages));
+  ASSERT_EQ(a.results.size(), b.results.size());
+  for (std::size_t i = 0; i < a.results.size(); ++i) {
+    EXPECT_EQ(a.results[i].step, b.results[i].step);
+    EXPECT_EQ(a.results[i].cross_entropy, b.results[i].cross_entropy) << "step " << i;
+    EXPECT_EQ(a.results[i].stop_requested, b.results[i].stop_requested) << "step " << i;
+  }
+}
+
+}  // namespace carillon::testing

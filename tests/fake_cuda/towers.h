@@ -1,0 +1,56 @@
+// Trains towers in tests, on any device.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "carillon/data/dataset.h"
+#include "carillon/train/tower.h"
+
+namespace carillon::testing {
+
+/// A network of a size for tests on MNIST's records.
+const Model& small_model();
+
+/// MNIST's records of noise, in memory.
+class NoiseRecords {
+ public:
+  NoiseRecords(std::size_t count, std::size_t image_bytes);
+  const Dataset& dataset() const { return *dataset_; }
+
+ private:
+  std::unique_ptr<Dataset> dataset_;
+};
+
+struct Training {
+  const Model* model = &small_model();
+  std::int64_t batch_size = 8;
+  int steps = 150;
+  float learning_rate = 0.05f;
+  bool capture = true;
+  std::size_t bucket_bytes = std::size_t{4} << 20;
+  const Dataset* resident = nullptr;  ///< the tower is told that steps take its records
+  int results_every = 1;              ///< steps between calls of take_result
+  int stop_at = -1;                   ///< the step that asks for a stop
+  int explode_at = -1;                ///< the step whose learning rate leaves no finite loss
+  int observe_every = 0;              ///< steps between those with a before_update; 0: none has one
+};
+
+struct Trained {
+  std::vector<float> values, averages;
+  std::vector<StepResult> results;
+  std::vector<std::vector<float>> observed;  ///< averaged gradients and sums
+};
+
+/// Steps take records of `records` in a scattered order; the images they are given are gone after the call. Rank r of n
+/// takes its part of n * batch_size samples.
+Trained train(const Training& training, const NoiseRecords& records, Device& device, Communicator& communicator);
+
+/// sqrt(sum of (a - b)^2).
+double distance(const std::vector<float>& a, const std::vector<float>& b);
+bool equal_bits(const std::vector<float>& a, const std::vector<float>& b);
+/// To the bit, results too.
+void expect_equal(const Trained& a, const Trained& b);
+
+}  // namespace carillon::testing

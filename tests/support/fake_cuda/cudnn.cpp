@@ -1,0 +1,34 @@
+// cuDNN's handle in the fake.
+#include <cudnn.h>
+
+#include "objects.h"
+
+struct cudnnContext {
+  cudaStream_t stream = nullptr;
+};
+
+cudaStream_t stream_of(cudnnHandle_t handle);
+
+const char* cudnnGetErrorString(cudnnStatus_t status) {
+  return status == CUDNN_STATUS_SUCCESS ? "CUDNN_STATUS_SUCCESS" : "CUDNN_STATUS_BAD_PARAM";
+}
+
+cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
+  ++fake_cuda::library_objects();
+  *handle = new cudnnContext;
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
+  --fake_cuda::library_objects();
+  delete handle;
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
+  handle->stream = stream;
+  return CUDNN_STATUS_SUCCESS;
+}
+
+/// What conv2d_plan.cpp enqueues on.
+cudaStream_t stream_of(cudnnHandle_t handle) { return handle->stream; }

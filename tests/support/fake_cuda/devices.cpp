@@ -1,0 +1,113 @@
+// Devices and memory in the fake's API.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "memory.h"
+#include "objects.h"
+
+namespace fake_cuda {
+namespace {
+
+thread_local int current = 0;
+
+}  // namespace
+
+int current_device() { return current; }
+
+}  // namespace fake_cuda
+
+using namespace fake_cuda;
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = settings().devices;
+  return told(*count == 0 ? cudaErrorNoDevice : cudaSuccess);
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  if (device < 0 || device >= settings().devices) return told(cudaErrorInvalidDevice);
+  *properties = {};
+  const std::string name = fmt::format("Fake GPU {}", device);
+  name.copy(properties->name, sizeof(properties->name) - 1);
+  properties->uuid.bytes[0] = static_cast<char>(0xfa);
+  properties->uuid.bytes[15] = static_cast<char>(device);
+  properties->totalGlobalMem = settings().device_bytes;
+  properties->major = 9;
+  properties->multiProcessorCount = 4;
+  return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int device) {
+  if (device < 0 || device >= settings().devices) return told(cudaErrorInvalidDevice);
+  current = device;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDevice(int* device) {
+  *device = current;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceSynchronize() {
+  const Guard guard(api_mutex());
+  if (const cudaError_t error = refused_in_capture("cudaDeviceSynchronize")) return error;
+  timeline().run_all();
+  return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
+  const Guard guard(api_mutex());
+  if (const cudaError_t error = refused_in_capture("cudaMalloc")) return error;
+  *pointer = nullptr;
+  if (bytes == 0) return cudaSuccess;
+  if (device_memory().used_bytes(current) + bytes > settings().device_bytes) return told(cudaErrorMemoryAllocation);
+  *pointer = device_memory().allocate(bytes, current);
+  return told(*pointer == nullptr ? cudaErrorMemoryAllocation : cudaSuccess);
+}
+
+cudaError_t cudaFree(void* pointer) {
+  const Guard guard(api_mutex());
+  if (const cudaError_t error = refused_in_capture("cudaFree")) return error;
+  if (pointer == nullptr) return cudaSuccess;
+  timeline().run_all();
+  device_memory().release(pointer);
+  return cudaSuccess;
+}
+
+cudaError_t cudaHostAlloc(void** pointer, std::size_t bytes, unsigned /*flags*/) {
+  const Guard guard(api_mutex());
+  if (const cudaError_t error = refused_in_capture("cudaHostAlloc")) return error;
+  *pointer = pinned_memory().allocate(bytes);
+  return told(*pointer == nullptr ? cudaErrorMemoryAllocation : cudaSuccess);
+}
+
+cudaError_t cudaFreeHost(void* pointer) {
+  const Guard guard(api_mutex());
+  if (const cudaError_t error = refused_in_capture("cudaFreeHost")) return error;
+  if (pointer == nullptr) return cudaSuccess;
+  timeline().run_all();
+  pinned_memory().release(pointer);
+  return cudaSuccess;
+}
+
+cudaError_t cudaHostRegister(void* pointer, std::size_t bytes, unsigned /*flags*/) {
+  const Guard guard(api_mutex());
+  if (const cudaError_t error = refused_in_capture("cudaHostRegister")) return error;
+  if (pointer == nullptr || bytes == 0) return told(cudaErrorInvalidValue);
+  return told(pinned_memory().add(pointer, bytes) ? cudaSuccess : cudaErrorHostMemoryAlreadyRegistered);
+}
+
+cudaError_t cudaHostUnregister(void* pointer) {
+  const Guard guard(api_mutex());
+  if (const cudaError_t error = refused_in_capture("cudaHostUnregister")) return error;
+  timeline().run_all();
+  return told(pinned_memory().remove(pointer) ? cudaSuccess : cudaErrorHostMemoryNotRegistered);
+}
+
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  const Guard guard(api_mutex());
+  *total = settings().device_bytes;
+  *free = *total - std::min(*total, device_memory().used_bytes(current));
+  return cudaSuccess;
+}

@@ -1,0 +1,53 @@
+// fake_cuda: CUDA's runtime on the CPU, as lazy and as strict as CUDA may be. For tests alone.
+//
+// Device memory is the process's own, filled with 0xff when it is allocated; the host dies if it touches it outside of
+// a kernel or copy, and so does a kernel that runs 256 bytes past its end. Work on a stream runs when somebody waits
+// for it, and streams run against each other in an order drawn from a seed, as far as events allow: a missing wait
+// shows as wrong results. Copies read page-locked memory when they run, other memory when they are called. Captures
+// follow CUDA's rules and errors. Misuse that CUDA would not report ends the process with a message.
+//
+// Not faked: the default stream, relaxed captures' extra rights, timing, several processes on one device, threads of a
+// block at one time (tests/support/emulate.h), cuDNN's convolutions (conv2d_plan.cpp computes
+// in their place), NCCL between ranks.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace fake_cuda {
+
+struct Settings {
+  std::uint64_t seed = 1;
+  double eagerness = 0.0;  ///< probability that a device does some work as soon as more is given
+  int devices = 1;
+  bool fused_biases = true;  ///< whether cuBLASLt and cuDNN have kernels that add biases
+  std::size_t device_bytes = std::size_t{2} << 30;
+};
+
+/// From here on; what is under way is done first. At the start: the defaults, or what the environment's
+/// CARILLON_FAKE_CUDA_SEED and CARILLON_FAKE_CUDA_DEVICES say.
+void configure(const Settings& settings);
+
+/// What was not freed: "2 device allocations, 1 stream"; empty when nothing is left.
+std::string left_over();
+
+struct Counts {
+  std::uint64_t kernels = 0;  ///< launched outside of captures
+  std::uint64_t graph_launches = 0;
+};
+Counts counts();
+
+/// Enqueues `body`, which may read and write device and page-locked memory; it may run several times when it is
+/// captured.
+cudaError_t enqueue_kernel(cudaStream_t stream, std::function<void()> body);
+
+/// A number in [0, bound) from the seed.
+std::uint64_t draw(std::uint64_t bound);
+
+/// Ends the process with `what`.
+[[noreturn]] void misuse(const std::string& what);
+
+}  // namespace fake_cuda

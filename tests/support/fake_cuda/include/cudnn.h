@@ -1,0 +1,13 @@
+// The part of cuDNN that core/cuda_device needs, for the fake of tests/support/fake_cuda. It computes nothing: see
+// conv2d_plan.cpp.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+enum cudnnStatus_t { CUDNN_STATUS_SUCCESS = 0, CUDNN_STATUS_BAD_PARAM = 2000 };
+using cudnnHandle_t = struct cudnnContext*;
+
+const char* cudnnGetErrorString(cudnnStatus_t status);
+cudnnStatus_t cudnnCreate(cudnnHandle_t* handle);
+cudnnStatus_t cudnnDestroy(cudnnHandle_t handle);
+cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream);

@@ -1,0 +1,68 @@
+#include "matrix_product.h"
+
+#include <cstring>
+#include <vector>
+
+namespace fake_cuda {
+namespace {
+
+float load(const void* data, cudaDataType_t type, std::int64_t index) {
+  if (type == CUDA_R_16BF) return carillon::to_float(static_cast<const carillon::Bf16*>(data)[index]);
+  return static_cast<const float*>(data)[index];
+}
+
+void store(void* data, cudaDataType_t type, std::int64_t index, float value) {
+  if (type == CUDA_R_16BF) {
+    static_cast<carillon::Bf16*>(data)[index] = carillon::to_bf16(value);
+  } else {
+    static_cast<float*>(data)[index] = value;
+  }
+}
+
+/// To 10 bits of mantissa, the nearest.
+float round_to_tf32(float value) {
+  std::uint32_t bits = 0;
+  std::memcpy(&bits, &value, sizeof(bits));
+  if ((bits & 0x7f800000u) != 0x7f800000u) bits = (bits + 0x1000u) & ~0x1fffu;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+/// op(matrix) as floats: element (r, c) at c * rows + r.
+std::vector<float> unpacked(const Matrix& matrix, bool tf32) {
+  const std::int64_t rows = matrix.product_rows(), columns = matrix.product_columns();
+  std::vector<float> values(static_cast<std::size_t>(rows * columns));
+  for (std::int64_t c = 0; c < columns; ++c) {
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const std::int64_t index =
+          matrix.transposed ? r * matrix.leading_dimension + c : c * matrix.leading_dimension + r;
+      const float value = load(matrix.data, matrix.type, index);
+      values[static_cast<std::size_t>(c * rows + r)] = tf32 ? round_to_tf32(value) : value;
+    }
+  }
+  return values;
+}
+
+}  // namespace
+
+void compute(const Product& product) {
+  const std::vector<float> a = unpacked(product.a, product.tf32), b = unpacked(product.b, product.tf32);
+  const std::int64_t rows = product.d.rows, inner = product.a.product_columns();
+  std::vector<float> sums(static_cast<std::size_t>(rows));
+  for (std::int64_t column = 0; column < product.d.columns; ++column) {
+    std::fill(sums.begin(), sums.end(), 0.0f);
+    for (std::int64_t k = 0; k < inner; ++k) {
+      const float factor = b[static_cast<std::size_t>(column * inner + k)];
+      const float* of_a = a.data() + k * rows;
+      for (std::int64_t row = 0; row < rows; ++row) sums[static_cast<std::size_t>(row)] += of_a[row] * factor;
+    }
+    for (std::int64_t row = 0; row < rows; ++row) {
+      float value = product.alpha * sums[static_cast<std::size_t>(row)];
+      if (product.bias != nullptr) value += load(product.bias, product.bias_type, row);
+      if (product.relu && value < 0.0f) value = 0.0f;
+      store(const_cast<void*>(product.d.data), product.d.type, column * product.d.leading_dimension + row, value);
+    }
+  }
+}
+
+}  // namespace fake_cuda

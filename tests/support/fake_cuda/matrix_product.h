@@ -1,0 +1,37 @@
+// The arithmetic of the fake's cublasLtMatmul, after cuBLAS, "cublasLtMatmul": column-major D = op(A) op(B), bias,
+// ReLU.
+#pragma once
+
+#include <cublasLt.h>
+
+#include "carillon/core/bf16.h"
+
+namespace fake_cuda {
+
+struct Matrix {
+  const void* data = nullptr;
+  cudaDataType_t type = CUDA_R_32F;
+  std::int64_t rows = 0, columns = 0, leading_dimension = 0;  ///< as it lies in memory
+  bool transposed = false;
+
+  std::int64_t product_rows() const { return transposed ? columns : rows; }
+  std::int64_t product_columns() const { return transposed ? rows : columns; }
+  std::size_t element_bytes() const { return type == CUDA_R_16BF ? sizeof(carillon::Bf16) : sizeof(float); }
+  std::size_t bytes() const {
+    return static_cast<std::size_t>((columns - 1) * leading_dimension + rows) * element_bytes();
+  }
+};
+
+struct Product {
+  Matrix a, b, d;
+  bool tf32 = false;
+  float alpha = 1.0f;
+  bool relu = false;
+  const void* bias = nullptr;
+  cudaDataType_t bias_type = CUDA_R_32F;
+};
+
+/// Summed in float32 in ascending order.
+void compute(const Product& product);
+
+}  // namespace fake_cuda

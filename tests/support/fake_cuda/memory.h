@@ -1,0 +1,71 @@
+// The fake's memory: device memory that the host must not touch, and page-locked host memory.
+#pragma once
+
+#include <cstddef>
+#include <map>
+
+namespace fake_cuda {
+
+enum class Place { device, pinned, pageable };
+
+class DeviceMemory {
+ public:
+  /// Kernels and copies may touch device memory while one lives.
+  class Access {
+   public:
+    Access();
+    ~Access();
+    Access(const Access&) = delete;
+    Access& operator=(const Access&) = delete;
+  };
+
+  /// Aligned to 256 bytes, filled with 0xff (of a large block the first part: the rest holds zeros).
+  void* allocate(std::size_t bytes, int device);
+  void release(void* pointer);
+
+  /// Whether `pointer` lies in device memory; then [pointer, pointer + bytes) lies in one block, or it is misuse.
+  bool holds(const void* pointer, std::size_t bytes) const;
+  /// Whether `address` is of a block or its guard pages.
+  bool is_near(const void* address) const;
+  std::size_t used_bytes(int device) const;
+  std::size_t block_count() const { return blocks_.size(); }
+
+ private:
+  struct Block {
+    std::size_t bytes = 0;
+    int device = 0;
+    std::byte* mapping = nullptr;  ///< guard page, pages, guard page
+    std::size_t mapping_bytes = 0;
+  };
+  static void protect(const Block& block, int protection);
+  const std::pair<const std::byte* const, Block>* block_of(const void* pointer) const;
+
+  std::map<const std::byte*, Block> blocks_;
+  int accesses_ = 0;
+};
+
+/// Host memory that was allocated as, or made, page-locked.
+class PinnedMemory {
+ public:
+  void* allocate(std::size_t bytes);
+  void release(void* pointer);
+  bool add(const void* pointer, std::size_t bytes);
+  bool remove(const void* pointer);
+  /// Whether `pointer` lies in it; then the whole range lies in one block, or it is misuse.
+  bool holds(const void* pointer, std::size_t bytes) const;
+  std::size_t block_count() const { return blocks_.size(); }
+
+ private:
+  std::map<const std::byte*, std::size_t> blocks_;  ///< bytes
+};
+
+DeviceMemory& device_memory();
+PinnedMemory& pinned_memory();
+
+/// Where [pointer, pointer + bytes) lies.
+Place place_of(const void* pointer, std::size_t bytes);
+
+/// memset in device memory; zeros of large ranges cost nothing.
+void fill(void* pointer, int value, std::size_t bytes);
+
+}  // namespace fake_cuda

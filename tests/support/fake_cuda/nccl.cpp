@@ -1,0 +1,85 @@
+// NCCL of one rank: sums and broadcasts change nothing, but while one is under way its memory holds garbage.
+#include <nccl.h>
+
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "memory.h"
+#include "objects.h"
+
+struct ncclComm {
+  bool finalized = false;
+};
+
+using namespace fake_cuda;
+
+namespace {
+
+ncclResult_t enqueue_identity(const void* from, void* to, std::size_t count, cudaStream_t stream) {
+  const Guard guard(api_mutex());
+  const std::size_t bytes = count * sizeof(float);
+  if (place_of(from, bytes) != Place::device || place_of(to, bytes) != Place::device) {
+    misuse("NCCL is given memory that is not the device's");
+  }
+  const auto kept = std::make_shared<std::vector<std::byte>>(bytes);
+  const bool began = enqueue_kernel(stream, [=] {
+                       std::memcpy(kept->data(), from, bytes);
+                       std::memset(to, 0xff, bytes);
+                     }) == cudaSuccess;
+  const bool ended = enqueue_kernel(stream, [=] { std::memcpy(to, kept->data(), bytes); }) == cudaSuccess;
+  return began && ended ? ncclSuccess : ncclInvalidArgument;
+}
+
+}  // namespace
+
+const char* ncclGetErrorString(ncclResult_t result) { return result == ncclSuccess ? "no error" : "an error"; }
+const char* ncclGetLastError(ncclComm_t /*communicator*/) { return "fake NCCL joins one rank only"; }
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  *id = {};
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommInitRank(ncclComm_t* communicator, int ranks, ncclUniqueId /*id*/, int /*rank*/) {
+  if (ranks != 1) return ncclInvalidArgument;
+  ++library_objects();
+  *communicator = new ncclComm;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommFinalize(ncclComm_t communicator) {
+  const Guard guard(api_mutex());
+  timeline().run_all();
+  communicator->finalized = true;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t communicator) {
+  if (!communicator->finalized) misuse("ncclCommDestroy before ncclCommFinalize");
+  if (!executables().all.empty()) misuse("ncclCommDestroy waits for captured graphs, which are still there");
+  --library_objects();
+  delete communicator;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t communicator) {
+  --library_objects();
+  delete communicator;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t /*communicator*/, ncclResult_t* error) {
+  *error = ncclSuccess;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDataType_t /*type*/,
+                           ncclRedOp_t /*operation*/, ncclComm_t /*communicator*/, cudaStream_t stream) {
+  return enqueue_identity(from, to, count, stream);
+}
+
+ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDataType_t /*type*/, int /*root*/,
+                           ncclComm_t /*communicator*/, cudaStream_t stream) {
+  return enqueue_identity(from, to, count, stream);
+}

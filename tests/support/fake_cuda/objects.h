@@ -1,0 +1,110 @@
+// The fake's streams, events, captures and graphs, and what the files of its API share.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "fake_cuda.h"
+#include "timeline.h"
+
+namespace fake_cuda {
+
+struct GraphNode {
+  std::function<void()> run;
+  int lane = 0;
+  std::set<std::size_t> after;  ///< nodes
+};
+using Nodes = std::vector<GraphNode>;
+
+struct Capture {
+  cudaStream_t origin = nullptr;
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
+  std::thread::id thread;
+  bool invalidated = false, ended = false;
+  Nodes nodes;
+  std::set<cudaStream_t> streams;
+};
+
+}  // namespace fake_cuda
+
+struct CUstream_st {
+  int lane = 0, device = 0;
+  std::vector<fake_cuda::WorkRef> after;        ///< what the next work waits for
+  std::shared_ptr<fake_cuda::Capture> capture;  ///< that it is in
+  std::set<std::size_t> capture_after;          ///< nodes that the next node waits for
+};
+
+struct CUevent_st {
+  int device = 0;
+  fake_cuda::WorkRef work;                      ///< null: never recorded
+  std::shared_ptr<fake_cuda::Capture> capture;  ///< when last recorded in one, with:
+  std::set<std::size_t> capture_after;
+};
+
+struct CUgraph_st {
+  std::shared_ptr<const fake_cuda::Nodes> nodes;
+};
+
+struct CUgraphExec_st {
+  std::shared_ptr<const fake_cuda::Nodes> nodes;
+  fake_cuda::WorkRef last_launch;  ///< launches of one executable graph run one after the other
+};
+
+namespace fake_cuda {
+
+/// What every call of the API holds.
+using Guard = std::lock_guard<std::recursive_mutex>;
+
+/// What exists, to find foreign handles and what is left over.
+template <typename Object>
+struct Registry {
+  std::set<Object*> all;
+  template <typename... Arguments>
+  Object* make(Arguments&&... arguments) {
+    auto* object = new Object{std::forward<Arguments>(arguments)...};
+    all.insert(object);
+    return object;
+  }
+  void check(Object* object, const char* what) const {
+    if (!all.contains(object)) misuse(std::string(what) + ": a handle that does not exist (any more)");
+  }
+  void destroy(Object* object, const char* what) {
+    check(object, what);
+    all.erase(object);
+    delete object;
+  }
+};
+Registry<CUstream_st>& streams();
+Registry<CUevent_st>& events();
+Registry<CUgraph_st>& graphs();
+Registry<CUgraphExec_st>& executables();
+
+/// Handles and descriptors of libraries.
+int& library_objects();
+
+const Settings& settings();
+Counts& mutable_counts();
+int current_device();
+
+/// `error`, which cudaGetLastError will tell.
+cudaError_t told(cudaError_t error);
+/// The same, with the reason on stderr.
+cudaError_t refuse(cudaError_t error, const std::string& why);
+
+/// Enqueues work, or records it when the stream is in a capture.
+cudaError_t enqueue(cudaStream_t stream, std::function<void()> run);
+
+/// What a call returns that waits, allocates or asks while this thread captures, which ends the capture; else success.
+cudaError_t refused_in_capture(const char* what);
+cudaError_t record_node(CUstream_st& stream, std::function<void()> run);
+cudaError_t record_in_capture(CUevent_st& event, CUstream_st& stream);
+cudaError_t wait_in_capture(CUstream_st& stream, const CUevent_st& event);
+
+}  // namespace fake_cuda

@@ -1,0 +1,50 @@
+// The fake devices' work: what is enqueued, what it waits for, and the order in which it runs.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <span>
+#include <vector>
+
+namespace fake_cuda {
+
+/// One piece of work.
+struct Work {
+  std::function<void()> run;
+  int lane = 0;
+  int blockers = 0;  ///< pieces that must be done before
+  bool done = false;
+  std::vector<std::shared_ptr<Work>> dependents;
+};
+using WorkRef = std::shared_ptr<Work>;
+
+/// Among the pieces that may run, the one whose lane has the highest priority does; priorities change at random
+/// moments.
+class Timeline {
+ public:
+  WorkRef add(std::function<void()> run, int lane, std::span<const WorkRef> after);
+  /// Nothing more than what comes before it in the order drawn.
+  void run_until_done(const WorkRef& work);
+  void run_some(std::uint64_t pieces);
+  void run_all();
+
+  void seed(std::uint64_t value) { random_.seed(value); }
+  std::uint64_t draw(std::uint64_t bound) { return random_() % bound; }
+
+ private:
+  WorkRef take_next();
+  void run_one();
+
+  std::mt19937_64 random_{1};
+  std::uint64_t priorities_ = 0;  ///< lanes' priorities are a hash of it
+  std::vector<WorkRef> ready_;
+};
+
+Timeline& timeline();
+/// Held by every call of the API.
+std::recursive_mutex& api_mutex();
+
+}  // namespace fake_cuda
