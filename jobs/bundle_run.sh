@@ -13,6 +13,7 @@ case $0 in
 esac
 bundle=$(CDPATH='' cd -- "$bundle" && pwd -P) || exit 66
 
+export PATH="$bundle/bin${PATH:+:$PATH}"
 # Open MPI and PMIx look for plugins, texts and settings where they were built for, unless told.
 export OPAL_PREFIX="$bundle" OPAL_BINDIR="$bundle/libexec" OPAL_LIBDIR="$bundle/lib"
 export OPAL_PKGLIBDIR="$bundle/lib/openmpi3" OPAL_SYSCONFDIR="$bundle/etc" OPAL_DATADIR="$bundle/share"

@@ -101,9 +101,8 @@ run() {
   fi
   lines+=("$(printf '%s  %-44s %7.1f s  %s' "$verdict" "$name" \
     "$(awk "BEGIN {print $EPOCHREALTIME - $started}")" "$detail")")
-  if [[ $verdict == FAIL ]]; then
-    while IFS= read -r line; do lines+=("      $line"); done < <(grep '^FAIL' "$scratch/output" | cut -c1-160)
-  fi
+  while IFS= read -r line; do lines+=("      $line"); done < \
+    <(grep -E '^FAIL|^## .*batch|Best of ours' "$scratch/output" | cut -c1-160)
 }
 
 sets() {
