@@ -76,9 +76,11 @@ fi
 missing() { ldd "$elf/mnist_train" | awk '/not found/ {print $1}'; }
 if [[ -n $(missing) ]]; then
   mapfile -t packages < <("$python" -c 'import nvidia; print("\n".join(nvidia.__path__))' 2>/dev/null)
-  for library in $(missing); do
-    folder=$(find "${packages[@]:-/nowhere}" -name "$library" -printf '%h\n' -quit 2>/dev/null || true)
-    export LD_LIBRARY_PATH=${folder:+$folder:}${LD_LIBRARY_PATH-}
+  for _ in 1 2; do  # those that are found may miss others
+    for library in $(missing); do
+      folder=$(find "${packages[@]:-/nowhere}" -name "$library" -printf '%h\n' -quit 2>/dev/null || true)
+      if [[ -n $folder ]]; then export LD_LIBRARY_PATH=$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; fi
+    done
   done
 fi
 [[ -z $(missing) ]] || die 66 "not found on this machine: $(missing | paste -sd' ')"
@@ -93,12 +95,13 @@ run() {
   timeout --kill-after=20 $((limit > SECONDS ? limit - SECONDS : 1)) "$@" >"$scratch/output" 2>&1 || code=$?
   cat "$scratch/output" >>"$log"
   detail=$(grep -v '^[[:space:]]*$' "$scratch/output" | tail -n 1 | cut -c1-90) || true
-  if ((code == 0)) && grep -q '\[  SKIPPED \]' "$scratch/output"; then code=skipped; fi
-  if [[ $code != 0 ]]; then
-    verdict=FAIL failed=1
+  if ((code != 0)); then
     detail="exit code $code: $detail"
-    if [[ $code == 124 || $code == 137 ]]; then detail="stopped: $limit s are over"; fi
+    if ((SECONDS >= limit)); then detail="stopped: $limit s are over"; fi
+  elif grep -qE '\[  SKIPPED \]|\[  PASSED  \] 0 tests' "$scratch/output"; then
+    code=1 detail="not all tests ran"
   fi
+  if ((code != 0)); then verdict=FAIL failed=1; fi
   lines+=("$(printf '%s  %-44s %7.1f s  %s' "$verdict" "$name" \
     "$(awk "BEGIN {print $EPOCHREALTIME - $started}")" "$detail")")
   while IFS= read -r line; do lines+=("      $line"); done < \
@@ -120,7 +123,7 @@ step_tests() {
     found=1
     if [[ $test == *mpi_test ]]; then
       for ranks in 1 2 4; do
-        run "${test##*/}, $ranks ranks" "$log" "${in_place[@]}" mpirun -np "$ranks" --oversubscribe --bind-to none "$test"
+        run "${test##*/}, ranks: $ranks" "$log" "${in_place[@]}" mpirun -np "$ranks" --oversubscribe --bind-to none "$test"
       done
     else
       run "${test##*/}" "$log" "${in_place[@]}" "$test"
