@@ -9,8 +9,8 @@
 #   carillon-bundle/jobs/gpu_check.sh
 #
 # Left to the other machine: glibc (that of the build machine or newer), the GPU's driver, CUDA, cuDNN and NCCL, from
-# the linker's paths, /usr/local/cuda or the packages of its Python. Open MPI comes without its network plugins: one
-# machine only. Needs patchelf and h5dump (jobs/install_deps.sh --bundle).
+# /usr/local/cuda or the linker's paths; gpu_check.sh looks through its Python's packages too. Open MPI comes without
+# its network plugins: one machine only. Needs patchelf and h5dump (jobs/install_deps.sh --bundle).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=${1:-build}
