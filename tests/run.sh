@@ -25,9 +25,10 @@ build_and_test() {
 }
 
 build_and_test "$build" OFF "$@"
-if command -v nvcc >/dev/null || [[ -x /usr/local/cuda/bin/nvcc ]]; then
-  jobs/install_deps.sh --cuda
-  build_and_test "$build-cuda" ON "$@"
-else
+if ! command -v nvcc >/dev/null && [[ ! -x /usr/local/cuda/bin/nvcc ]]; then
   echo "tests: no CUDA toolkit here: the GPU tower was not built"
+elif ! jobs/install_deps.sh --cuda; then
+  echo "tests: NOT TESTED: the build with the GPU tower; cudnn-frontend's headers could not be had" >&2
+else
+  build_and_test "$build-cuda" ON "$@"
 fi

@@ -142,7 +142,10 @@ std::unique_ptr<Device> open_cuda_device(const DeviceRequest& request) {
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status != cudaSuccess) {
     static_cast<void>(cudaGetLastError());
-    fail(ExitCode::no_device, "--device cuda: no GPU can be used: {}", cudaGetErrorString(status));
+    int driver = 0;
+    const bool has_driver = cudaDriverGetVersion(&driver) == cudaSuccess && driver > 0;
+    fail(ExitCode::no_device, "--device cuda: no GPU can be used: {}",
+         has_driver ? cudaGetErrorString(status) : "no NVIDIA driver is installed");
   }
   if (count == 0) fail(ExitCode::no_device, "--device cuda: there is no GPU");
   const int ordinal = request.local_rank % count;

@@ -12,6 +12,7 @@ import versus
 PLAIN = ("--summary-every", 0, "--log-every", 10)
 # glibc keeps freed activations instead of giving their pages back to the system every step.
 KEEP_MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(1 << 32), "MALLOC_MMAP_THRESHOLD_": str(1 << 32)}
+HUGE_PAGES = {"THP_MEM_ALLOC_ENABLE": "1"}  # as ours asks for
 FAST = ("--optimizer", "fused")
 
 
@@ -24,6 +25,7 @@ def configure(comparison):
     for name, threads, flags, environment in (
         ("channels_last, 2 threads", 2, (), ()),
         ("channels_last, kept memory, 2 threads", 2, (), KEEP_MEMORY),
+        ("channels_last, kept memory, huge pages, 2 threads", 2, (), KEEP_MEMORY | HUGE_PAGES),
         ("channels_last, kept memory, 1 thread", 1, (), KEEP_MEMORY),
         ("channels_last, autograd's LRN, 2 threads", 2, ("--lrn", "band"), KEEP_MEMORY),
         ("channels_last, F.local_response_norm, 2 threads", 2, ("--lrn", "torch"), KEEP_MEMORY),

@@ -5,7 +5,7 @@
 
 #include "carillon/core/cuda_device.h"
 #include "carillon/core/error.h"
-#include "tests/fake_cuda/fake_gpu_fixture.h"
+#include "tests/gpu/gpu_under_test.h"
 
 namespace carillon::testing {
 namespace {
@@ -54,7 +54,7 @@ class RawEvent {
   Handle<cudaEvent_t, cudaEventDestroy> event_;
 };
 
-class FakeCuda : public FakeGpuTest {};
+class FakeCuda : public GpuTest {};
 
 TEST_F(FakeCuda, NothingRunsBeforeSomebodyWaits) {
   const Int number(Int::Where::pinned);
@@ -179,11 +179,11 @@ TEST_F(FakeCuda, LeftOversAreTold) {
   EXPECT_EQ(fake_cuda::left_over(), "");
 }
 
-class FakeCapture : public FakeGpuTest {
+class FakeCapture : public GpuTest {
  protected:
   void TearDown() override {
     executable_ = {};
-    FakeGpuTest::TearDown();
+    GpuTest::TearDown();
   }
   void begin(const CudaStream& stream) {
     check_cuda(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal));

@@ -20,6 +20,11 @@ int current_device() { return current; }
 
 using namespace fake_cuda;
 
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = 13000;
+  return cudaSuccess;
+}
+
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = settings().devices;
   return told(*count == 0 ? cudaErrorNoDevice : cudaSuccess);

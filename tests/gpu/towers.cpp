@@ -1,4 +1,4 @@
-#include "tests/fake_cuda/towers.h"
+#include "tests/gpu/towers.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 #include "data/example.pb.h"
 #include "kernels/dense/dense.h"
 #include "kernels/scale_input/scale_input.h"
-#include "tests/fake_cuda/noise_batch.h"
+#include "tests/gpu/noise_batch.h"
 
 namespace carillon::testing {
 namespace {

@@ -1,4 +1,4 @@
-// Every op's CUDA form, run by the fake, beside its CPU form.
+// Every op's CUDA form beside its CPU form.
 #include <cmath>
 #include <map>
 
@@ -13,8 +13,8 @@
 #include "kernels/scale_input/scale_input.h"
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
 #include "support/op_harness.h"
-#include "tests/fake_cuda/fake_gpu_fixture.h"
-#include "tests/fake_cuda/noise_batch.h"
+#include "tests/gpu/gpu_under_test.h"
+#include "tests/gpu/noise_batch.h"
 
 namespace carillon::testing {
 namespace {
@@ -66,7 +66,7 @@ void expect_close(const OpResults& expected, const OpResults& got, float toleran
   }
 }
 
-class OpsOnAFakeGpu : public FakeGpuTest {
+class OpsOnAGpu : public GpuTest {
  protected:
   static void expect_like_cpu(const OpCase& op) {
     CpuDevice cpu(1);
@@ -76,7 +76,7 @@ class OpsOnAFakeGpu : public FakeGpuTest {
     for (const auto& [arithmetic, tolerance] : tolerances) {
       for (const bool fused_biases : {true, false}) {
         SCOPED_TRACE(::testing::Message() << "tolerance " << tolerance << ", fused " << fused_biases);
-        fake_cuda::configure({.seed = 3, .fused_biases = fused_biases});
+        set_conditions({.seed = 3, .fused_biases = fused_biases});
         CudaDevice gpu(0, arithmetic);
         expect_close(expected, results_of(op, gpu), tolerance);
       }
@@ -84,7 +84,7 @@ class OpsOnAFakeGpu : public FakeGpuTest {
   }
 };
 
-TEST_F(OpsOnAFakeGpu, Dense) {
+TEST_F(OpsOnAGpu, Dense) {
   for (const bool relu : {false, true}) {
     expect_like_cpu({.batch = 5, .integers = true, .build = [=](OpHarness& harness) {
                        return dense(harness.graph(), "layer", harness.input("x", {5, 7}), {.units = 3, .relu = relu});
@@ -96,7 +96,7 @@ TEST_F(OpsOnAFakeGpu, Dense) {
   }
 }
 
-TEST_F(OpsOnAFakeGpu, Conv2d) {
+TEST_F(OpsOnAGpu, Conv2d) {
   for (const bool relu : {false, true}) {
     expect_like_cpu({.batch = 3, .integers = true, .build = [=](OpHarness& harness) {
                        return conv2d(harness.graph(), "conv", harness.input("x", {3, 7, 6, 3}),
@@ -109,7 +109,7 @@ TEST_F(OpsOnAFakeGpu, Conv2d) {
   }
 }
 
-TEST_F(OpsOnAFakeGpu, MaxPool) {
+TEST_F(OpsOnAGpu, MaxPool) {
   for (const bool relu : {false, true}) {
     for (const std::int64_t channels : {3, 16}) {
       expect_like_cpu({.batch = 3, .build = [=](OpHarness& harness) {
@@ -120,7 +120,7 @@ TEST_F(OpsOnAFakeGpu, MaxPool) {
   }
 }
 
-TEST_F(OpsOnAFakeGpu, Lrn) {
+TEST_F(OpsOnAGpu, Lrn) {
   for (const std::int64_t channels : {5, 64}) {
     expect_like_cpu({.batch = 3, .build = [=](OpHarness& harness) {
                        return lrn(harness.graph(), "norm", harness.input("x", {3, 4, 5, channels}), {.alpha = 0.5f});
@@ -128,7 +128,7 @@ TEST_F(OpsOnAFakeGpu, Lrn) {
   }
 }
 
-TEST_F(OpsOnAFakeGpu, SoftmaxCrossEntropy) {
+TEST_F(OpsOnAGpu, SoftmaxCrossEntropy) {
   for (const std::int64_t batch : {1, 7, 300}) {
     expect_like_cpu({.batch = batch, .build = [=](OpHarness& harness) {
                        return softmax_cross_entropy(harness.graph(), "loss", harness.input("z", {batch, 10}));
@@ -136,13 +136,13 @@ TEST_F(OpsOnAFakeGpu, SoftmaxCrossEntropy) {
   }
 }
 
-TEST_F(OpsOnAFakeGpu, ScaleInput) {
+TEST_F(OpsOnAGpu, ScaleInput) {
   expect_like_cpu({.batch = 5, .image_bytes = 63, .build = [](OpHarness& harness) {
                      return scale_input(harness.graph(), "input", {.sample = {7, 9, 1}, .scale = 1.0f / 255.0f});
                    }});
 }
 
-TEST_F(OpsOnAFakeGpu, Augment) {
+TEST_F(OpsOnAGpu, Augment) {
   for (const bool distort : {false, true}) {
     expect_like_cpu({.batch = 5, .image_bytes = 3072, .build = [=](OpHarness& harness) {
                        return augment(harness.graph(), "input", {.distort = distort, .seed = 9});
@@ -151,7 +151,7 @@ TEST_F(OpsOnAFakeGpu, Augment) {
 }
 
 /// In bfloat16 the pooling may choose another of two nearly equal values.
-TEST_F(OpsOnAFakeGpu, Several) {
+TEST_F(OpsOnAGpu, Several) {
   expect_like_cpu({.batch = 3, .image_bytes = 3072, .bf16_tolerance = 0.2f, .build = [](OpHarness& harness) {
                      Graph& graph = harness.graph();
                      Value x = augment(graph, "input", {.distort = true, .seed = 9});

@@ -1,0 +1,21 @@
+// What only a GPU of a given size shows.
+#include "carillon/core/cuda_device.h"
+#include "carillon/core/error.h"
+#include "carillon/train/tower.h"
+#include "src/comm/communicators.h"
+#include "tests/gpu/gpu_under_test.h"
+
+namespace carillon::testing {
+namespace {
+
+class SmallGpu : public GpuTest {};
+
+TEST_F(SmallGpu, ThatIsFullIsAnErrorThatLeavesNothingBehind) {
+  CudaDevice device(0, Arithmetic::fp32);
+  set_conditions({.device_bytes = (std::size_t{256} << 20) + (std::size_t{1} << 18)});
+  const auto communicator = make_self_communicator(device);
+  EXPECT_THROW(Tower(model_named("mnist"), {.batch_size = 8}, device, *communicator), Error);
+}
+
+}  // namespace
+}  // namespace carillon::testing
