@@ -92,8 +92,8 @@ INSTANTIATE_TEST_SUITE_P(Layers, Conv2dPlansCuda,
                                                "more padding after than before", 6, 7, 5, {.filters = 33, .kernel = 4}},
                                            Case{"stride 2", 9, 8, 3, {.filters = 8, .kernel = 3, .stride = 2}},
                                            Case{"one by one", 1, 1, 1, {.filters = 1, .kernel = 1}}),
-                         [](const auto& info) {
-                           std::string name = info.param.name;
+                         [](const auto& given) {
+                           std::string name = given.param.name;
                            for (char& c : name) c = c == ' ' ? '_' : c;
                            return name;
                          });
