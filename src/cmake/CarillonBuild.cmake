@@ -12,8 +12,8 @@ target_compile_options(carillon_settings INTERFACE
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${CARILLON_WARNINGS_AS_ERRORS}>>:-Werror>
   $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${CARILLON_WARNINGS_AS_ERRORS}>>:-Werror=all-warnings>)
 if(CARILLON_SANITIZE)
-  target_compile_options(carillon_settings INTERFACE -fsanitize=${CARILLON_SANITIZE} -fno-omit-frame-pointer
-                                                     -fno-sanitize-recover=all)
+  target_compile_options(carillon_settings INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${CARILLON_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all>)
   target_link_options(carillon_settings INTERFACE -fsanitize=${CARILLON_SANITIZE})
 endif()
 

@@ -1,4 +1,5 @@
 #include <omp.h>
+#include <unistd.h>
 
 #include <vector>
 
@@ -20,6 +21,7 @@ class PageLock {
       locked_ = memory.data();
     } else {
       static_cast<void>(cudaGetLastError());  // not sticky: the next call must not report it
+      print_text(STDERR_FILENO, "warning: gradients' memory cannot be page-locked: averaging will be slower\n");
     }
   }
   PageLock(const PageLock&) = delete;

@@ -2,7 +2,7 @@
 //
 // The library's calls block only until work is enqueued, and their errors come in two ways: at once, or later, from
 // ncclCommGetAsyncError, when a peer or a link is lost while kernels wait for it. Those kernels then never end by
-// themselves; ncclCommAbort ends them.
+// themselves; the error ends all ranks (abort_on_own_error).
 #include <nccl.h>
 
 #include <exception>
@@ -45,9 +45,7 @@ class NcclCommunicator final : public Communicator {
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
   ~NcclCommunicator() override {
-    if (abort_.joinable()) {
-      abort_.join();
-    } else if (std::uncaught_exceptions() > exceptions_before_) {
+    if (std::uncaught_exceptions() > exceptions_before_) {
       static_cast<void>(ncclCommAbort(nccl_));  // to finalize is to wait for peers, which may not come
     } else {
       static_cast<void>(ncclCommFinalize(nccl_));
@@ -67,7 +65,6 @@ class NcclCommunicator final : public Communicator {
   void acquire(Stream& /*stream*/) override {}
 
   void start_mean(std::span<float> bucket, Stream& stream) override {
-    refuse_after_abort();
     side_work_.fork(as_cuda(stream));
     check_nccl(ncclAllReduce(bucket.data(), bucket.data(), bucket.size(), ncclFloat32, ncclAvg, nccl_,
                              side_work_.side().get()));
@@ -76,7 +73,6 @@ class NcclCommunicator final : public Communicator {
   void finish(Stream& stream) override { side_work_.join(as_cuda(stream)); }
 
   void broadcast(std::span<float> values, int root) override {
-    refuse_after_abort();
     side_work_.fork(device_.compute_stream());
     check_nccl(
         ncclBroadcast(values.data(), values.data(), values.size(), ncclFloat32, root, nccl_, side_work_.side().get()));
@@ -90,31 +86,21 @@ class NcclCommunicator final : public Communicator {
   }
 
   void check_peers() override {
-    refuse_after_abort();
     progress_mpi();
     ncclResult_t state = ncclSuccess;
     check_nccl(ncclCommGetAsyncError(nccl_, &state));
-    if (state != ncclSuccess && state != ncclInProgress) abort(state);
+    if (state == ncclSuccess || state == ncclInProgress) return;
+    fail(ExitCode::failed,
+         "NCCL lost a peer or a link: {}: {}; start again to go on from the last checkpoint (NCCL_DEBUG=INFO tells "
+         "more)",
+         ncclGetErrorString(state), ncclGetLastError(nullptr));
   }
 
  private:
-  void refuse_after_abort() const { check(!abort_.joinable(), "NCCL is used after an error of its own"); }
-
-  /// Ends the kernels that wait for a lost peer, and throws. The call is another thread's: it first tells the kernels,
-  /// but returns only when all captured graphs are destroyed, which this thread has still to do.
-  [[noreturn]] void abort(ncclResult_t state) {
-    const std::string cause = fmt::format("{}: {}", ncclGetErrorString(state), ncclGetLastError(nullptr));
-    abort_ = std::thread([nccl = nccl_] { static_cast<void>(ncclCommAbort(nccl)); });
-    fail(ExitCode::failed,
-         "NCCL lost a peer or a link: {}; start again to go on from the last checkpoint (NCCL_DEBUG=INFO tells more)",
-         cause);
-  }
-
   CudaDevice& device_;
   int rank_, size_;
   SideWork<CudaEvent, CudaStream> side_work_;
   ncclComm_t nccl_ = nullptr;
-  std::thread abort_;  // joinable: the communicator is aborted, no other call of it is allowed
   int exceptions_before_ = std::uncaught_exceptions();
 };
 

@@ -1,6 +1,7 @@
 #include "carillon/core/cuda_device.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "carillon/core/error.h"
@@ -64,7 +65,10 @@ void CudaEvent::make_wait(const CudaStream& stream) const {
 
 bool CudaEvent::done() const {
   const cudaError_t status = cudaEventQuery(event_.get());
-  if (status == cudaErrorNotReady) return false;
+  if (status == cudaErrorNotReady) {
+    static_cast<void>(cudaGetLastError());  // it is no error: the next launch's check must not find it
+    return false;
+  }
   check_cuda(status);
   return true;
 }
@@ -124,37 +128,37 @@ std::size_t CudaDevice::free_bytes() const {
 }
 
 std::string CudaDevice::unique_id() const {
-  const cudaUUID_t uuid = properties_of(ordinal_).uuid;
-  std::string text = "GPU-";
-  for (const char byte : uuid.bytes) text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
-  return text;
+  std::array<char, 32> address{};
+  check_cuda(cudaDeviceGetPCIBusId(address.data(), static_cast<int>(address.size()), ordinal_));
+  return fmt::format("GPU {}", address.data());
 }
 
-int cuda_device_count() {
-  int count = 0;
-  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
-  static_cast<void>(cudaGetLastError());
-  return 0;
-}
-
-std::unique_ptr<Device> open_cuda_device(const DeviceRequest& request) {
-  int count = 0;
+CudaGpus find_cuda_gpus() {
+  int count = 0, driver = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status == cudaErrorNoDevice || (status == cudaSuccess && count == 0)) {
+    static_cast<void>(cudaGetLastError());
+    return {.why_none = "there is no GPU"};
+  }
   if (status != cudaSuccess) {
     static_cast<void>(cudaGetLastError());
-    int driver = 0;
-    const bool has_driver = cudaDriverGetVersion(&driver) == cudaSuccess && driver > 0;
-    fail(ExitCode::no_device, "--device cuda: no GPU can be used: {}",
-         has_driver ? cudaGetErrorString(status) : "no NVIDIA driver is installed");
+    if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {
+      return {.why_none = "no NVIDIA driver is installed"};
+    }
+    return {.why_none = fmt::format("no GPU can be used: {}", cudaGetErrorString(status)), .hidden = true};
   }
-  if (count == 0) fail(ExitCode::no_device, "--device cuda: there is no GPU");
-  const int ordinal = request.local_rank % count;
-  const cudaDeviceProp properties = properties_of(ordinal);
-  if (properties.major < 8) {
-    fail(ExitCode::no_device, "--device cuda: {} has compute capability {}.{}; 8.0 or later is needed", properties.name,
-         properties.major, properties.minor);
+  for (int ordinal = 0; ordinal < count; ++ordinal) {
+    const cudaDeviceProp properties = properties_of(ordinal);
+    if (properties.major >= 8) continue;
+    return {.why_none = fmt::format("GPU {}, {}, has compute capability {}.{}; 8.0 or later is needed", ordinal,
+                                    properties.name, properties.major, properties.minor),
+            .hidden = true};
   }
-  return std::make_unique<CudaDevice>(ordinal, request.arithmetic);
+  return {.count = count};
+}
+
+std::unique_ptr<Device> open_cuda_device(const DeviceRequest& request, int count) {
+  return std::make_unique<CudaDevice>(request.local_rank % count, request.arithmetic);
 }
 
 CudaDevice& as_cuda(Device& device) {

@@ -7,10 +7,15 @@
 
 namespace carillon {
 
-/// GPUs this process sees; 0 without a driver.
-int cuda_device_count();
+/// The GPUs that this process can use.
+struct CudaGpus {
+  int count = 0;
+  std::string why_none;  ///< where there are none
+  bool hidden = false;   ///< there may be some, but they cannot be used: worth telling who did not ask
+};
+CudaGpus find_cuda_gpus();
 
-/// GPU number `local_rank` modulo their count. Errors: no_device, with the reason.
-std::unique_ptr<Device> open_cuda_device(const DeviceRequest& request);
+/// Number `local_rank` modulo `count`, of `count` GPUs.
+std::unique_ptr<Device> open_cuda_device(const DeviceRequest& request, int count);
 
 }  // namespace carillon

@@ -1,5 +1,7 @@
 #include "carillon/core/device.h"
 
+#include <unistd.h>
+
 #include "carillon/core/bf16.h"
 #include "carillon/core/cpu_device.h"
 #include "carillon/core/error.h"
@@ -26,8 +28,11 @@ void upload_floats(Device& device, std::span<const float> values, const Tensor& 
 }
 
 std::unique_ptr<Device> open_device(const DeviceRequest& request) {
-  if (request.choice == "cuda" || (request.choice == "auto" && cuda_device_count() > 0)) {
-    return open_cuda_device(request);
+  const CudaGpus gpus = request.choice == "cpu" ? CudaGpus{} : find_cuda_gpus();
+  if (gpus.count > 0) return open_cuda_device(request, gpus.count);
+  if (request.choice == "cuda") fail(ExitCode::no_device, "--device cuda: {}", gpus.why_none);
+  if (gpus.hidden && request.local_rank == 0) {
+    print_text(STDERR_FILENO, fmt::format("warning: computing on the CPU: {}\n", gpus.why_none));
   }
   if (request.arithmetic != Arithmetic::fp32) {
     fail(ExitCode::no_device, "--precision: the CPU tower computes in fp32 only");

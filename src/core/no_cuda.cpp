@@ -4,10 +4,10 @@
 
 namespace carillon {
 
-int cuda_device_count() { return 0; }
+CudaGpus find_cuda_gpus() { return {.why_none = "this build has no GPU tower (it was configured without CUDA)"}; }
 
-std::unique_ptr<Device> open_cuda_device(const DeviceRequest& /*request*/) {
-  fail(ExitCode::no_device, "--device cuda: this build has no GPU tower (it was configured without CUDA)");
+std::unique_ptr<Device> open_cuda_device(const DeviceRequest& /*request*/, int /*count*/) {
+  fail(ExitCode::failed, "a GPU was opened in a build without CUDA");
 }
 
 }  // namespace carillon

@@ -1,7 +1,7 @@
 // Steps on a GPU: the first ones launch kernel by kernel, which loads them; then a step, and a block of steps, are
-// captured as CUDA graphs, and replayed from there on.
+// captured as CUDA graphs when they are first wanted, and replayed from there on.
 //
-// All ranks take the same number of steps, so they capture at the same one: NCCL's calls are captured on all together.
+// All ranks take and flush the same steps, so they capture at the same one: NCCL's calls are captured on all together.
 #include "cuda_step_driver.h"
 
 #include <algorithm>
@@ -41,10 +41,11 @@ ExecutableGraph capture(const CudaStream& stream, const Enqueue& enqueue) {
   cudaGraph_t raw = nullptr;
   try {
     enqueue();
-  } catch (...) {
-    static_cast<void>(cudaStreamEndCapture(stream.get(), &raw));
+  } catch (const Error& error) {
+    const cudaError_t status = cudaStreamEndCapture(stream.get(), &raw);
     const Graph unfinished(raw);
-    throw;
+    static_cast<void>(cudaGetLastError());
+    fail(error.code(), "{} (the capture: {})", error.what(), cudaGetErrorString(status));
   }
   check_cuda(cudaStreamEndCapture(stream.get(), &raw));
   const Graph graph(raw);
@@ -65,6 +66,12 @@ class CudaStepDriver final : public StepDriver, private StepEngine {
         captures_(settings.capture && communicator.capturable()),
         queue_(*this, form_) {}
 
+  /// Steps under way use memory that others free next. Errors have been told, or are about to be.
+  ~CudaStepDriver() override {
+    static_cast<void>(cudaStreamSynchronize(device_.side_stream().get()));
+    static_cast<void>(cudaStreamSynchronize(device_.compute_stream().get()));
+  }
+
   StepInputs inputs() const override { return table_.inputs(); }
 
   void enqueue_sums(const Tensor& loss, std::span<float> sums, Stream& stream) override {
@@ -77,6 +84,7 @@ class CudaStepDriver final : public StepDriver, private StepEngine {
     ++steps_taken_;
   }
 
+  void flush() override { queue_.flush(); }
   std::optional<StepResult> take_result(bool all) override { return queue_.take_result(all); }
 
  private:
@@ -101,20 +109,24 @@ class CudaStepDriver final : public StepDriver, private StepEngine {
   }
 
   void replay(std::uint32_t count) {
-    if (!one_step_) capture_steps();
     const cudaStream_t stream = device_.compute_stream().get();
     if (count == form_.block) {
+      if (!block_) block_ = captured(form_.block);
       check_cuda(cudaGraphLaunch(block_.get(), stream));
     } else {
+      if (!one_step_) one_step_ = captured(1);
       for (std::uint32_t i = 0; i < count; ++i) check_cuda(cudaGraphLaunch(one_step_.get(), stream));
     }
   }
 
-  void capture_steps() {
-    one_step_ = capture(device_.compute_stream(), [&] { enqueue_({}); });
-    block_ = capture(device_.compute_stream(), [&] {
-      for (std::uint32_t i = 0; i < form_.block; ++i) enqueue_({});
-    });
+  ExecutableGraph captured(std::uint32_t steps) const {
+    try {
+      return capture(device_.compute_stream(), [&] {
+        for (std::uint32_t i = 0; i < steps; ++i) enqueue_({});
+      });
+    } catch (const Error& error) {
+      fail(error.code(), "{}; while a step was captured: --cuda-graph=false launches each instead", error.what());
+    }
   }
 
   void wait_for_oldest() override {

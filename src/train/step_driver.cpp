@@ -24,6 +24,8 @@ class CpuStepDriver final : public StepDriver {
         .step = request.step, .cross_entropy = sums_[cross_entropy_sum], .stop_requested = sums_[stop_sum] > 0.0f};
   }
 
+  void flush() override {}
+
   std::optional<StepResult> take_result(bool /*all*/) override { return std::exchange(result_, std::nullopt); }
 
  private:

@@ -8,7 +8,7 @@ void StepQueue::push(const StepRequest& request, bool at_once) {
   engine_.write(slot_of(pushed_), request);
   numbers_.push_back(request.step);
   ++pushed_;
-  if (request.before_update || at_once || pushed_ % form_.block == 0) flush(request.before_update);
+  if (request.before_update || at_once || pushed_ % form_.block == 0) launch_pushed(request.before_update);
 }
 
 std::optional<StepResult> StepQueue::take_result(bool all) {
@@ -21,7 +21,7 @@ std::optional<StepResult> StepQueue::take_result(bool all) {
   return result;
 }
 
-void StepQueue::flush(const std::function<void()>& before_update) {
+void StepQueue::launch_pushed(const std::function<void()>& before_update) {
   if (launched_ == pushed_) return;
   const auto count = static_cast<std::uint32_t>(pushed_ - launched_);
   engine_.launch(slot_of(launched_), count, before_update);

@@ -40,6 +40,8 @@ class StepQueue {
 
   /// Takes a step; it is launched with its block, or at once if `at_once` or when it has a `before_update`.
   void push(const StepRequest& request, bool at_once);
+  /// Launches what is not yet launched.
+  void flush() { launch_pushed({}); }
   /// As StepDriver::take_result; steps of up to all blocks but one stay under way.
   std::optional<StepResult> take_result(bool all);
 
@@ -49,7 +51,7 @@ class StepQueue {
     std::uint32_t count;
   };
 
-  void flush(const std::function<void()>& before_update = {});
+  void launch_pushed(const std::function<void()>& before_update);
   void complete_oldest();
   std::uint32_t slot_of(std::uint64_t index) const { return static_cast<std::uint32_t>(index % form_.capacity()); }
 

@@ -117,7 +117,13 @@ std::optional<StepResult> Tower::take_result(bool all) {
   return result;
 }
 
+double Tower::l2_loss() {
+  driver_->flush();
+  return optimizer_->l2_loss(device_.stream());
+}
+
 void Tower::save(CheckpointState& state) const {
+  driver_->flush();
   state.variables = named_arrays(parameters_, device_, StoreArray::values);
   state.moving_averages = named_arrays(parameters_, device_, StoreArray::averages);
 }

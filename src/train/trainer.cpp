@@ -228,7 +228,7 @@ ExitCode Trainer::train(Position& position) {
     take_results(logs || last || saves || evaluates);
     if (logs) refuse_diverged(step, latest_.cross_entropy + l2_loss);
     if (logs && is_first()) log_step(step, latest_.cross_entropy, l2_loss);
-    if (is_first()) log_->console().progress(position.step, latest_.cross_entropy);
+    if (is_first()) log_->console().progress(latest_.step + 1, latest_.cross_entropy);
     if (last) break;
     if (stop_requested_) {
       take_results(true);

@@ -96,6 +96,17 @@ TEST_F(OpsOnAGpu, Dense) {
   }
 }
 
+TEST_F(OpsOnAGpu, ANaNPassesThroughTheReluOfDense) {
+  for (const Arithmetic arithmetic : {Arithmetic::fp32, Arithmetic::tf32, Arithmetic::bf16}) {
+    CudaDevice gpu(0, arithmetic);
+    OpHarness harness(2, gpu);
+    harness.finish(dense(harness.graph(), "layer", harness.input("x", {2, 3}), {.units = 8, .relu = true}));
+    harness.set("x", std::vector<float>{1.0f, NAN, 1.0f, 1.0f, 1.0f, 1.0f});
+    const std::vector<float> y = copy(harness.forward());
+    for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::isnan(y[i]), i < 8) << i;
+  }
+}
+
 TEST_F(OpsOnAGpu, Conv2d) {
   for (const bool relu : {false, true}) {
     expect_like_cpu({.batch = 3, .integers = true, .build = [=](OpHarness& harness) {

@@ -108,6 +108,16 @@ TEST_F(TowerOnAGpu, WhenResultsAreTakenChangesNothing) {
   }
 }
 
+TEST_F(TowerOnAGpu, TheL2LossIsThatOfAllStepsTaken) {
+  const Training training{.steps = 60, .results_every = 40, .l2_every = 10};
+  const Trained cpu = on_cpu(training), gpu = on_gpu(training);
+  ASSERT_EQ(cpu.l2_losses.size(), gpu.l2_losses.size());
+  for (std::size_t i = 0; i < cpu.l2_losses.size(); ++i) {
+    EXPECT_NEAR(gpu.l2_losses[i], cpu.l2_losses[i], 1e-5 * cpu.l2_losses[i]) << "before step " << 10 * i;
+  }
+  expect_equal(gpu, on_gpu({.steps = 60}));
+}
+
 TEST_F(TowerOnAGpu, ABadLossIsToldOfItsStepAndChangesNothing) {
   for (const int explode_at : {0, 37}) {
     const Trained gpu = on_gpu({.steps = 60, .explode_at = explode_at});

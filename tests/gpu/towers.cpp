@@ -106,6 +106,7 @@ Trained train(const Training& training, const NoiseRecords& records, Device& dev
                         .update = {.learning_rate = training.learning_rate, .average_decay = 0.9},
                         .request_stop = step == training.stop_at,
                         .before_update = {}};
+    if (training.l2_every > 0 && step % training.l2_every == 0) trained.l2_losses.push_back(tower.l2_loss());
     if (step == training.explode_at) request.update.learning_rate = std::numeric_limits<float>::max();
     if (training.observe_every > 0 && step % training.observe_every == 0) {
       request.before_update = [&] {

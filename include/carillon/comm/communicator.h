@@ -25,7 +25,7 @@ class Communicator {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  /// Collective: zeroed memory from which arrays are averaged. Called once; alive as long as the communicator.
+  /// Collective: zeroed memory from which arrays are averaged. Called once; freed before the communicator.
   virtual Buffer allocate(std::size_t bytes) = 0;
   /// Enqueues: after this, `allocate`d memory may be written (peers have read what they wanted of the last step).
   virtual void acquire(Stream& stream) = 0;

@@ -73,7 +73,7 @@ class CudaDevice final : public Device {
   Buffer allocate_pinned(std::size_t bytes);
   /// Bytes that could be allocated now.
   std::size_t free_bytes() const;
-  /// "GPU-5c1d...": equal on two ranks that drive the same GPU.
+  /// "GPU 0000:1b:00.0", its place in its host: equal on two ranks that drive the same GPU, or slices of it.
   std::string unique_id() const;
 
  private:

@@ -21,7 +21,7 @@ inline constexpr bool has_cuda = CARILLON_HAS_CUDA;
 
 enum class DeviceKind { cpu, cuda };
 
-/// How a tower computes. Variables, their gradients and averages are float32 in all of them.
+/// How a tower computes. Variables, their gradients and averages lie in memory as float32 in all of them.
 enum class Arithmetic {
   fp32,  ///< float32 throughout, products exact to float32
   tf32,  ///< float32 in memory, products of the matrix units from 10-bit mantissas

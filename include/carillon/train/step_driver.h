@@ -46,6 +46,8 @@ class StepDriver {
   virtual void enqueue_sums(const Tensor& loss, std::span<float> sums, Stream& stream) = 0;
   /// Takes a step, at once or some time before its result is taken. `inputs`: the executable's.
   virtual void step(StepInputs& inputs, const StepRequest& request, const Enqueue& enqueue) = 0;
+  /// Launches the steps taken so far, so that later work on the stream finds what they leave.
+  virtual void flush() = 0;
   /// The oldest result not yet taken: if `all`, until none is left; else only while more steps are under way than the
   /// device wants.
   virtual std::optional<StepResult> take_result(bool all) = 0;

@@ -30,6 +30,10 @@ class Tower {
 
   /// `device` and `communicator` outlive the tower. Collective.
   Tower(const Model& model, const Settings& settings, Device& device, Communicator& communicator);
+  /// The driver goes first: the steps that it has under way work on the other members' memory.
+  ~Tower() { driver_.reset(); }
+  Tower(const Tower&) = delete;
+  Tower& operator=(const Tower&) = delete;
 
   /// Variables drawn from `seed`, moving averages equal to them.
   void initialize(std::uint64_t seed);
@@ -45,9 +49,9 @@ class Tower {
   /// As StepDriver::take_result.
   std::optional<StepResult> take_result(bool all);
 
-  /// L2 part of the loss for the present variables.
-  double l2_loss() { return optimizer_->l2_loss(device_.stream()); }
-  /// Adds variables and moving averages to `state`. Waits for the stream.
+  /// L2 part of the loss for the variables after all steps taken. Collective.
+  double l2_loss();
+  /// Adds variables and moving averages, after all steps taken, to `state`.
   void save(CheckpointState& state) const;
 
   const Graph& graph() const { return graph_; }

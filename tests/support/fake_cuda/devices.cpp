@@ -20,6 +20,14 @@ int current_device() { return current; }
 
 using namespace fake_cuda;
 
+cudaError_t cudaDeviceGetPCIBusId(char* address, int bytes, int device) {
+  if (device < 0 || device >= settings().devices || bytes < 13) return told(cudaErrorInvalidDevice);
+  const std::string text = fmt::format("0000:{:02x}:00.0", device);
+  text.copy(address, text.size());
+  address[text.size()] = '\0';
+  return cudaSuccess;
+}
+
 cudaError_t cudaDriverGetVersion(int* version) {
   *version = 13000;
   return cudaSuccess;

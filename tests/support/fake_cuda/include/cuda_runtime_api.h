@@ -70,6 +70,7 @@ cudaError_t cudaGetLastError();
 cudaError_t cudaPeekAtLastError();
 
 cudaError_t cudaDriverGetVersion(int* version);
+cudaError_t cudaDeviceGetPCIBusId(char* address, int bytes, int device);
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
 cudaError_t cudaSetDevice(int device);
