@@ -14,8 +14,8 @@ namespace carillon {
 CpuDevice::CpuDevice(int thread_count) { omp_set_num_threads(thread_count); }
 
 Buffer CpuDevice::allocate(std::size_t bytes) {
-  // Activations are passed over from end to end, megabytes at a time: in pages of 4 KiB the processor would look most
-  // of its time for their addresses.
+  // Activations are passed over from end to end, megabytes at a time: huge pages spare most translations of their
+  // addresses (what that gained is in docs/benchmarks.md).
   constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
   const std::size_t alignment = bytes >= huge_page_bytes ? huge_page_bytes : tensor_alignment_bytes;
   const std::size_t rounded = std::max((bytes + alignment - 1) / alignment * alignment, alignment);
