@@ -1,7 +1,7 @@
 #include "kernels/augment/augment.h"
 
 #include "kernels/augment/augment_math.h"
-#include "kernels/backend.h"
+#include "kernels/shared/backend.h"
 
 namespace carillon {
 namespace {

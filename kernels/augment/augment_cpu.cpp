@@ -7,7 +7,7 @@
 #include "carillon/core/parallel.h"
 #include "kernels/augment/augment.h"
 #include "kernels/augment/augment_math.h"
-#include "kernels/thread_scratch.h"
+#include "kernels/shared/thread_scratch.h"
 
 namespace carillon {
 namespace {

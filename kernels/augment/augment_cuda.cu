@@ -1,8 +1,8 @@
 // The CUDA form of augment.
 #include "kernels/augment/augment.h"
 #include "kernels/augment/augment_kernels.h"
-#include "kernels/float_type.h"
-#include "kernels/launch.cuh"
+#include "kernels/shared/float_type.h"
+#include "kernels/shared/launch.cuh"
 
 namespace carillon {
 namespace {

@@ -5,7 +5,7 @@
 #include "carillon/graph/step_table.h"
 #include "kernels/augment/augment_draw.h"
 #include "kernels/augment/augment_math.h"
-#include "kernels/block_kernel.h"
+#include "kernels/shared/block_kernel.h"
 
 namespace carillon {
 

@@ -1,6 +1,6 @@
 #include "kernels/conv2d/conv2d.h"
 
-#include "kernels/backend.h"
+#include "kernels/shared/backend.h"
 
 namespace carillon {
 namespace {

@@ -7,12 +7,13 @@
 //   db[o] = sum over n,p,q of dz[n,p,q,o]
 //   dx[n,h,w,c] = sum over i,j,o of dz[n, (h + before - i)/s, (w + before - j)/s, o] * W[i,j,c,o], where s divides
 //
-// x: [batch, height, width, in], y: [batch, output height, output width, filters]; padding as in kernels/window.h.
-// Parameters `<name>/weights` [kernel, kernel, in, filters] and `<name>/biases` [filters], TensorFlow's layout.
+// x: [batch, height, width, in], y: [batch, output height, output width, filters]; padding as in
+// kernels/shared/window.h. Parameters `<name>/weights` [kernel, kernel, in, filters] and `<name>/biases` [filters],
+// TensorFlow's layout.
 #pragma once
 
 #include "carillon/graph/graph.h"
-#include "kernels/window.h"
+#include "kernels/shared/window.h"
 
 namespace carillon {
 

@@ -6,10 +6,10 @@
 #include <optional>
 #include <unordered_map>
 
-#include "carillon/core/cpu_device.h"
-#include "kernels/bias_relu_backward/bias_relu_backward.h"
 #include "kernels/conv2d/conv2d.h"
-#include "kernels/onednn.h"
+#include "kernels/shared/bias_relu_backward.h"
+#include "kernels/shared/onednn.h"
+#include "src/device/cpu_device.h"
 
 namespace carillon {
 namespace {

@@ -5,11 +5,11 @@
 // way round and is transposed into the parameter's layout.
 #include <optional>
 
-#include "carillon/core/cuda_device.h"
-#include "kernels/bias_relu_backward/bias_relu_backward_cuda.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/conv2d/conv2d_plan_cuda.h"
-#include "kernels/convert/convert.h"
+#include "kernels/shared/bias_relu_backward_cuda.h"
+#include "kernels/shared/convert.h"
+#include "src/device/cuda_device.h"
 
 namespace carillon {
 namespace {

@@ -1,6 +1,6 @@
 #include "kernels/dense/dense.h"
 
-#include "kernels/backend.h"
+#include "kernels/shared/backend.h"
 
 namespace carillon {
 namespace {

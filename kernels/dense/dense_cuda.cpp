@@ -4,10 +4,10 @@
 // are float32, and the optimiser changes them between steps. The gradient of W comes out of its product in float32.
 #include <optional>
 
-#include "kernels/bias_relu_backward/bias_relu_backward_cuda.h"
-#include "kernels/convert/convert.h"
 #include "kernels/dense/dense.h"
-#include "kernels/matrix_product/matrix_product_cuda.h"
+#include "kernels/shared/bias_relu_backward_cuda.h"
+#include "kernels/shared/convert.h"
+#include "kernels/shared/matrix_product_cuda.h"
 
 namespace carillon {
 namespace {

@@ -1,6 +1,6 @@
 #include "kernels/lrn/lrn.h"
 
-#include "kernels/backend.h"
+#include "kernels/shared/backend.h"
 
 namespace carillon {
 namespace {

@@ -10,7 +10,7 @@
 #include "kernels/lrn/lrn.h"
 #include "kernels/lrn/lrn_math.h"
 #include "kernels/lrn/lrn_registers_cpu.h"
-#include "kernels/thread_scratch.h"
+#include "kernels/shared/thread_scratch.h"
 
 namespace carillon {
 namespace {

@@ -1,8 +1,8 @@
 // The CUDA form of lrn: one kernel each way; backward computes s again from x.
-#include "kernels/float_type.h"
-#include "kernels/launch.cuh"
 #include "kernels/lrn/lrn.h"
 #include "kernels/lrn/lrn_kernels.h"
+#include "kernels/shared/float_type.h"
+#include "kernels/shared/launch.cuh"
 
 namespace carillon {
 namespace {

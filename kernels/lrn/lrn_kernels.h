@@ -10,7 +10,7 @@
 
 #include "kernels/lrn/lrn.h"
 #include "kernels/lrn/lrn_math.h"
-#include "kernels/pack.h"
+#include "kernels/shared/pack.h"
 
 namespace carillon {
 

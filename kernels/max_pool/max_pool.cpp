@@ -1,6 +1,6 @@
 #include "kernels/max_pool/max_pool.h"
 
-#include "kernels/backend.h"
+#include "kernels/shared/backend.h"
 
 namespace carillon {
 namespace {

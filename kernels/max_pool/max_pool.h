@@ -6,14 +6,14 @@
 //   dx[n,h,w,c] = sum over the windows (p,q) whose k is (h,w) of dy[n,p,q,c], with relu only where y > 0
 //
 // x: [batch, height, width, channels], y: [batch, output height, output width, channels]; padding as in
-// kernels/window.h. A NaN in a window makes its y NaN.
+// kernels/shared/window.h. A NaN in a window makes its y NaN.
 //
 // `relu` is for a layer that pools right after a ReLU: both orders give the same values and gradients, and here the
 // ReLU has a quarter of the elements (stride 2), and backward needs no activations of the layer before.
 #pragma once
 
 #include "carillon/graph/graph.h"
-#include "kernels/window.h"
+#include "kernels/shared/window.h"
 
 namespace carillon {
 

@@ -1,8 +1,8 @@
 // The CUDA form of max_pool: forward keeps where each maximum was, one byte an output, when somebody trains.
-#include "kernels/float_type.h"
-#include "kernels/launch.cuh"
 #include "kernels/max_pool/max_pool.h"
 #include "kernels/max_pool/max_pool_kernels.h"
+#include "kernels/shared/float_type.h"
+#include "kernels/shared/launch.cuh"
 
 namespace carillon {
 namespace {

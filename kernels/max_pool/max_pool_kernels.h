@@ -6,7 +6,7 @@
 
 #include "kernels/max_pool/max_pool.h"
 #include "kernels/max_pool/max_pool_windows.h"
-#include "kernels/pack.h"
+#include "kernels/shared/pack.h"
 
 namespace carillon {
 

@@ -1,6 +1,6 @@
 #include "kernels/scale_input/scale_input.h"
 
-#include "kernels/backend.h"
+#include "kernels/shared/backend.h"
 
 namespace carillon {
 namespace {

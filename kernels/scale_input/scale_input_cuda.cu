@@ -1,8 +1,8 @@
 // The CUDA form of scale_input.
-#include "kernels/float_type.h"
-#include "kernels/launch.cuh"
 #include "kernels/scale_input/scale_input.h"
 #include "kernels/scale_input/scale_input_kernels.h"
+#include "kernels/shared/float_type.h"
+#include "kernels/shared/launch.cuh"
 
 namespace carillon {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "carillon/core/bf16.h"
 #include "carillon/graph/step_table.h"
-#include "kernels/block_kernel.h"
+#include "kernels/shared/block_kernel.h"
 
 namespace carillon {
 

@@ -1,6 +1,6 @@
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
 
-#include "kernels/backend.h"
+#include "kernels/shared/backend.h"
 
 namespace carillon {
 namespace {

@@ -1,6 +1,6 @@
 // The CUDA form of softmax_cross_entropy: one kernel each way.
-#include "kernels/float_type.h"
-#include "kernels/launch.cuh"
+#include "kernels/shared/float_type.h"
+#include "kernels/shared/launch.cuh"
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy_kernels.h"
 

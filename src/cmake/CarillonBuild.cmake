@@ -5,9 +5,13 @@ target_include_directories(carillon_settings INTERFACE ${PROJECT_SOURCE_DIR}/inc
 target_compile_definitions(carillon_settings INTERFACE CARILLON_HAS_CUDA=$<BOOL:${CARILLON_HAS_CUDA}>
   $<$<COMPILE_LANGUAGE:CUDA>:FMT_USE_CONSTEXPR=1>)  # fmt 9 turns it off for nvcc, and then does not compile as C++20
 target_compile_options(carillon_settings INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-fno-math-errno>)  # square roots vectorise; nothing reads errno after one
+
+# The project's own warnings, for its own targets: nothing that links a library inherits them.
+add_library(carillon_warnings INTERFACE)
+target_compile_options(carillon_warnings INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor
     -Wno-missing-field-initializers>  # structs of parameters are given by name, the rest keep their defaults
-  $<$<COMPILE_LANGUAGE:CXX>:-fno-math-errno>  # square roots vectorise; nothing reads errno after one
   $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wshadow,-Wno-missing-field-initializers>
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${CARILLON_WARNINGS_AS_ERRORS}>>:-Werror>
   $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${CARILLON_WARNINGS_AS_ERRORS}>>:-Werror=all-warnings>)
@@ -35,14 +39,28 @@ function(carillon_sources variable)
   set(${variable} ${sources} PARENT_SCOPE)
 endfunction()
 
-# carillon_library(NAME DIRECTORIES dir... LINK target... [CUDA_LINK target...]): the static library carillon_NAME of the
-# sources in the directories. A new file needs no line here. CUDA_LINK: what it links besides in a build with CUDA.
+# carillon_library(NAME [DIRECTORIES dir...] LINK target... [CUDA_LINK target...]): the static library carillon_NAME of the
+# sources in the directories, by default src/NAME. A new file needs no line here. CUDA_LINK: what it links besides in a
+# build with CUDA.
 function(carillon_library name)
   cmake_parse_arguments(ARG "" "" "DIRECTORIES;LINK;CUDA_LINK" ${ARGN})
+  if(NOT ARG_DIRECTORIES)
+    set(ARG_DIRECTORIES src/${name})
+  endif()
   carillon_sources(sources ${ARG_DIRECTORIES})
   add_library(carillon_${name} STATIC ${sources})
-  target_link_libraries(carillon_${name} PUBLIC carillon_settings ${ARG_LINK})
+  target_link_libraries(carillon_${name} PRIVATE carillon_warnings PUBLIC carillon_settings ${ARG_LINK})
   if(CARILLON_HAS_CUDA)
     target_link_libraries(carillon_${name} PUBLIC ${ARG_CUDA_LINK})
   endif()
+endfunction()
+
+# carillon_protobuf(NAME FILE): the library carillon_NAME_proto of the messages in FILE, from src: "<folder>/<stem>.pb.h",
+# for sources; no public header names them.
+function(carillon_protobuf name file)
+  add_library(carillon_${name}_proto STATIC ${file})
+  protobuf_generate(TARGET carillon_${name}_proto LANGUAGE cpp IMPORT_DIRS ${CMAKE_CURRENT_SOURCE_DIR}
+    PROTOC_OUT_DIR ${CMAKE_CURRENT_BINARY_DIR})
+  target_include_directories(carillon_${name}_proto SYSTEM PUBLIC ${CMAKE_CURRENT_BINARY_DIR})
+  target_link_libraries(carillon_${name}_proto PUBLIC protobuf::libprotobuf)
 endfunction()

@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "carillon/core/cuda_device.h"
-#include "communicators.h"
+#include "src/comm/communicators.h"
+#include "src/device/cuda_device.h"
 
 namespace carillon {
 namespace {

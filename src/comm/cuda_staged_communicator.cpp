@@ -3,11 +3,11 @@
 
 #include <vector>
 
-#include "carillon/core/cpu_device.h"
-#include "carillon/core/cuda_device.h"
-#include "communicators.h"
-#include "side_work.h"
-#include "staged_communicator.h"
+#include "src/comm/communicators.h"
+#include "src/comm/side_work.h"
+#include "src/comm/staged_communicator.h"
+#include "src/device/cpu_device.h"
+#include "src/device/cuda_device.h"
 
 namespace carillon {
 namespace {

@@ -3,7 +3,7 @@
 #include <map>
 #include <vector>
 
-#include "communicators.h"
+#include "src/comm/communicators.h"
 
 namespace carillon {
 namespace {

@@ -3,7 +3,7 @@
 // bucket's bytes pass each rank, the least possible.
 #include <vector>
 
-#include "communicators.h"
+#include "src/comm/communicators.h"
 
 namespace carillon {
 namespace {

@@ -9,9 +9,9 @@
 #include <source_location>
 #include <thread>
 
-#include "carillon/core/cuda_device.h"
-#include "communicators.h"
-#include "side_work.h"
+#include "src/comm/communicators.h"
+#include "src/comm/side_work.h"
+#include "src/device/cuda_device.h"
 
 namespace carillon {
 namespace {

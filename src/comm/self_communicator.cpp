@@ -1,4 +1,4 @@
-#include "communicators.h"
+#include "src/comm/communicators.h"
 
 namespace carillon {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "carillon/core/parallel.h"
-#include "communicators.h"
+#include "src/comm/communicators.h"
 
 namespace carillon {
 namespace {

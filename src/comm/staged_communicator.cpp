@@ -1,4 +1,4 @@
-#include "staged_communicator.h"
+#include "src/comm/staged_communicator.h"
 
 #include <thread>
 #include <vector>

@@ -7,9 +7,9 @@
 
 #include "carillon/core/crc32c.h"
 #include "carillon/core/error.h"
-#include "carillon/data/file_pattern.h"
 #include "carillon/data/record.h"
 #include "src/data/available_memory.h"
+#include "src/data/file_pattern.h"
 #include "src/data/image_form.h"
 #include "src/data/page_array.h"
 

@@ -1,4 +1,4 @@
-#include "carillon/data/gzip_stream.h"
+#include "src/data/gzip_stream.h"
 
 #include <zlib.h>
 

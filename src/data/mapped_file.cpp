@@ -1,4 +1,4 @@
-#include "carillon/data/mapped_file.h"
+#include "src/data/mapped_file.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -7,8 +7,8 @@
 
 #include "carillon/core/crc32c.h"
 #include "carillon/core/error.h"
-#include "carillon/data/gzip_stream.h"
-#include "carillon/data/mapped_file.h"
+#include "src/data/gzip_stream.h"
+#include "src/data/mapped_file.h"
 
 namespace carillon {
 namespace {

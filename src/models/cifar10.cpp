@@ -11,7 +11,7 @@
 //   local3 + ReLU            384           2304x384     0.04    0.1   0.004
 //   local4 + ReLU            192           384x192      0.04    0.1   0.004
 //   softmax_linear           10            192x10       1/192   0.0   0
-#include "cifar10.h"
+#include "src/models/cifar10.h"
 
 #include "kernels/augment/augment.h"
 #include "kernels/conv2d/conv2d.h"

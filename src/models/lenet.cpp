@@ -8,7 +8,7 @@
 //   pool2   max 2x2 / 2      7x7x64
 //   fc1 + ReLU               512         3136x512     L2
 //   fc2                      10          512x10       L2
-#include "lenet.h"
+#include "src/models/lenet.h"
 
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"

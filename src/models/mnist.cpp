@@ -1,4 +1,4 @@
-#include "mnist.h"
+#include "src/models/mnist.h"
 
 #include "kernels/dense/dense.h"
 #include "kernels/scale_input/scale_input.h"

@@ -5,9 +5,9 @@
 
 #include "carillon/core/error.h"
 #include "carillon/models/model.h"
-#include "cifar10.h"
-#include "lenet.h"
-#include "mnist.h"
+#include "src/models/cifar10.h"
+#include "src/models/lenet.h"
+#include "src/models/mnist.h"
 
 namespace carillon {
 

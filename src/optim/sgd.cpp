@@ -3,8 +3,8 @@
 #include "carillon/core/error.h"
 #include "carillon/optim/lr_schedule.h"
 #include "carillon/optim/optimizer.h"
-#include "kernels/sgd/sgd.h"
-#include "sgd_cuda.h"
+#include "src/optim/sgd.h"
+#include "src/optim/sgd_cuda.h"
 
 namespace carillon {
 namespace {

@@ -1,10 +1,10 @@
-#include "sgd_cuda.h"
+#include "src/optim/sgd_cuda.h"
 
 #include <numeric>
 #include <vector>
 
-#include "kernels/launch.cuh"
-#include "kernels/sgd/sgd_kernels.h"
+#include "kernels/shared/launch.cuh"
+#include "src/optim/sgd_kernels.h"
 
 namespace carillon {
 namespace {

@@ -13,7 +13,6 @@
 #include <string_view>
 #include <vector>
 
-#include "carillon/core/cpu_device.h"
 #include "carillon/core/error.h"
 #include "carillon/core/program.h"
 #include "carillon/graph/graph.h"
@@ -22,6 +21,7 @@
 #include "kernels/dense/dense.h"
 #include "kernels/lrn/lrn.h"
 #include "kernels/max_pool/max_pool.h"
+#include "src/device/cpu_device.h"
 
 namespace carillon {
 namespace {

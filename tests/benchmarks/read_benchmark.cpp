@@ -18,8 +18,8 @@
 #include "carillon/core/program.h"
 #include "carillon/data/batch_loader.h"
 #include "carillon/data/dataset.h"
-#include "carillon/data/mnist_source.h"
 #include "carillon/data/record.h"
+#include "src/data/sources/mnist_source.h"
 
 namespace carillon {
 namespace {

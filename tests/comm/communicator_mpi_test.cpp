@@ -4,13 +4,13 @@
 
 #include <cstring>
 
-#include "carillon/core/cpu_device.h"
-#include "fake_gpu.h"
 #include "src/comm/communicators.h"
 #include "src/comm/side_work.h"
 #include "src/comm/staged_communicator.h"
-#include "support/mpi_world.h"
-#include "support/op_harness.h"
+#include "src/device/cpu_device.h"
+#include "tests/comm/fake_gpu.h"
+#include "tests/support/mpi_world.h"
+#include "tests/support/op_harness.h"
 
 namespace carillon::testing {
 namespace {

@@ -11,8 +11,8 @@
 #include <random>
 #include <vector>
 
-#include "carillon/core/cpu_device.h"
 #include "carillon/core/error.h"
+#include "src/device/cpu_device.h"
 
 namespace carillon::testing {
 

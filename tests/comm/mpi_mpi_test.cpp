@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "support/mpi_world.h"
+#include "tests/support/mpi_world.h"
 
 namespace carillon::testing {
 namespace {

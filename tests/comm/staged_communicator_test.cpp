@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "carillon/core/cpu_device.h"
 #include "carillon/core/error.h"
+#include "src/device/cpu_device.h"
 
 namespace carillon::testing {
 namespace {

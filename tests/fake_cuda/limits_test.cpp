@@ -1,8 +1,8 @@
 // What only a GPU of a given size shows.
-#include "carillon/core/cuda_device.h"
 #include "carillon/core/error.h"
-#include "carillon/train/tower.h"
+#include "carillon/step/tower.h"
 #include "src/comm/communicators.h"
+#include "src/device/cuda_device.h"
 #include "tests/gpu/gpu_under_test.h"
 
 namespace carillon::testing {

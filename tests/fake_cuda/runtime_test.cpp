@@ -3,8 +3,8 @@
 #include <cstring>
 #include <set>
 
-#include "carillon/core/cuda_device.h"
 #include "carillon/core/error.h"
+#include "src/device/cuda_device.h"
 #include "tests/gpu/gpu_under_test.h"
 
 namespace carillon::testing {

@@ -3,8 +3,7 @@
 #include <map>
 
 #include "carillon/core/bf16.h"
-#include "carillon/core/cuda_device.h"
-#include "carillon/train/step_driver.h"
+#include "carillon/step/driver.h"
 #include "kernels/augment/augment.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
@@ -12,9 +11,10 @@
 #include "kernels/max_pool/max_pool.h"
 #include "kernels/scale_input/scale_input.h"
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
-#include "support/op_harness.h"
+#include "src/device/cuda_device.h"
 #include "tests/gpu/gpu_under_test.h"
 #include "tests/gpu/noise_batch.h"
+#include "tests/support/op_harness.h"
 
 namespace carillon::testing {
 namespace {

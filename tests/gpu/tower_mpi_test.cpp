@@ -1,14 +1,14 @@
 // Ranks with a GPU tower each, all on the same GPU, as ranks beyond the number of GPUs are.
-#include "carillon/train/tower.h"
+#include "carillon/step/tower.h"
 
 #include <gmock/gmock.h>
 
-#include "carillon/core/cpu_device.h"
-#include "carillon/core/cuda_device.h"
-#include "carillon/train/evaluator.h"
-#include "support/mpi_world.h"
+#include "carillon/run/evaluator.h"
+#include "src/device/cpu_device.h"
+#include "src/device/cuda_device.h"
 #include "tests/gpu/gpu_under_test.h"
 #include "tests/gpu/towers.h"
+#include "tests/support/mpi_world.h"
 
 namespace carillon::testing {
 namespace {

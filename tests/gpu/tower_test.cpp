@@ -1,11 +1,11 @@
 // The GPU's tower: equal to the CPU's to rounding, and to itself to the bit, whatever the order of work.
-#include "carillon/train/tower.h"
+#include "carillon/step/tower.h"
 
 #include <cmath>
 
-#include "carillon/core/cpu_device.h"
-#include "carillon/core/cuda_device.h"
 #include "src/comm/communicators.h"
+#include "src/device/cpu_device.h"
+#include "src/device/cuda_device.h"
 #include "tests/gpu/gpu_under_test.h"
 #include "tests/gpu/towers.h"
 

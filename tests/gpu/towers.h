@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "carillon/data/dataset.h"
-#include "carillon/train/tower.h"
+#include "carillon/step/tower.h"
 
 namespace carillon::testing {
 

@@ -4,9 +4,9 @@
 
 #include "kernels/augment/augment.h"
 #include "kernels/augment/augment_kernels.h"
-#include "support/emulate.h"
-#include "support/op_harness.h"
-#include "support/step_ring.h"
+#include "tests/support/emulate.h"
+#include "tests/support/op_harness.h"
+#include "tests/support/step_ring.h"
 
 namespace carillon::testing {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "carillon/core/error.h"
 #include "kernels/augment/augment_draw.h"
-#include "support/op_harness.h"
+#include "tests/support/op_harness.h"
 
 namespace carillon::testing {
 namespace {

@@ -1,9 +1,9 @@
-#include "kernels/bias_relu_backward/bias_relu_backward.h"
+#include "kernels/shared/bias_relu_backward.h"
 
 #include <gtest/gtest.h>
 
-#include "carillon/core/cpu_device.h"
-#include "support/op_harness.h"
+#include "src/device/cpu_device.h"
+#include "tests/support/op_harness.h"
 
 namespace carillon::testing {
 namespace {

@@ -1,12 +1,12 @@
 // The GPU's kernels of bias_relu_backward, run by loops, against its definition and the CPU form.
 #include <gtest/gtest.h>
 
-#include "carillon/core/cpu_device.h"
-#include "kernels/bias_relu_backward/bias_relu_backward.h"
-#include "kernels/bias_relu_backward/bias_relu_backward_kernels.h"
-#include "support/emulate.h"
-#include "support/float_arrays.h"
-#include "support/op_harness.h"
+#include "kernels/shared/bias_relu_backward.h"
+#include "kernels/shared/bias_relu_backward_kernels.h"
+#include "src/device/cpu_device.h"
+#include "tests/support/emulate.h"
+#include "tests/support/float_arrays.h"
+#include "tests/support/op_harness.h"
 
 namespace carillon::testing {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/conv2d/conv2d_layout.h"
-#include "support/op_harness.h"
+#include "tests/support/op_harness.h"
 
 namespace carillon::testing {
 namespace {

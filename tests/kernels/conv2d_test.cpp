@@ -6,7 +6,7 @@
 #include <cmath>
 #include <ostream>
 
-#include "support/op_harness.h"
+#include "tests/support/op_harness.h"
 
 namespace carillon::testing {
 namespace {

@@ -3,10 +3,10 @@
 
 #include <cmath>
 
-#include "kernels/convert/convert_kernels.h"
-#include "support/emulate.h"
-#include "support/float_arrays.h"
-#include "support/op_harness.h"
+#include "kernels/shared/convert_kernels.h"
+#include "tests/support/emulate.h"
+#include "tests/support/float_arrays.h"
+#include "tests/support/op_harness.h"
 
 namespace carillon::testing {
 namespace {

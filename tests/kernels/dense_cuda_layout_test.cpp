@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "kernels/matrix_product/column_major.h"
-#include "support/op_harness.h"
+#include "kernels/shared/column_major.h"
+#include "tests/support/op_harness.h"
 
 namespace carillon::testing {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "support/op_harness.h"
+#include "tests/support/op_harness.h"
 
 namespace carillon::testing {
 namespace {

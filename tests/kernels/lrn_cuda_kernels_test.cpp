@@ -5,9 +5,9 @@
 #include <limits>
 
 #include "kernels/lrn/lrn_kernels.h"
-#include "support/emulate.h"
-#include "support/float_arrays.h"
-#include "support/op_harness.h"
+#include "tests/support/emulate.h"
+#include "tests/support/float_arrays.h"
+#include "tests/support/op_harness.h"
 
 namespace carillon::testing {
 namespace {

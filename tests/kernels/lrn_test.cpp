@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "carillon/core/error.h"
-#include "support/op_harness.h"
+#include "tests/support/op_harness.h"
 
 namespace carillon::testing {
 namespace {

@@ -2,9 +2,9 @@
 
 #include "kernels/scale_input/scale_input.h"
 #include "kernels/scale_input/scale_input_kernels.h"
-#include "support/emulate.h"
-#include "support/op_harness.h"
-#include "support/step_ring.h"
+#include "tests/support/emulate.h"
+#include "tests/support/op_harness.h"
+#include "tests/support/step_ring.h"
 
 namespace carillon::testing {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "support/op_harness.h"
+#include "tests/support/op_harness.h"
 
 namespace carillon::testing {
 namespace {

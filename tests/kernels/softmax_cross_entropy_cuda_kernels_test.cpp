@@ -5,9 +5,9 @@
 
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy_kernels.h"
-#include "support/emulate.h"
-#include "support/op_harness.h"
-#include "support/step_ring.h"
+#include "tests/support/emulate.h"
+#include "tests/support/op_harness.h"
+#include "tests/support/step_ring.h"
 
 namespace carillon::testing {
 namespace {

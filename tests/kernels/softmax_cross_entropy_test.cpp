@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "support/op_harness.h"
+#include "tests/support/op_harness.h"
 
 namespace carillon::testing {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <memory>
 
-#include "kernels/block_kernel.h"
+#include "kernels/shared/block_kernel.h"
 
 namespace carillon::testing {
 

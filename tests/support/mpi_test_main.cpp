@@ -3,7 +3,7 @@
 
 #include <sstream>
 
-#include "support/mpi_world.h"
+#include "tests/support/mpi_world.h"
 
 namespace carillon::testing {
 namespace {

@@ -1,4 +1,4 @@
-#include "support/op_harness.h"
+#include "tests/support/op_harness.h"
 
 #include <gtest/gtest.h>
 

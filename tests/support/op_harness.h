@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "carillon/core/cpu_device.h"
 #include "carillon/graph/executable.h"
+#include "src/device/cpu_device.h"
 
 namespace carillon::testing {
 

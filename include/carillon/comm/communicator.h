@@ -13,7 +13,7 @@
 #include <string_view>
 
 #include "carillon/comm/mpi.h"
-#include "carillon/core/device.h"
+#include "carillon/device/device.h"
 
 namespace carillon {
 

@@ -8,20 +8,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 
+#include "carillon/core/batch.h"
 #include "carillon/data/dataset.h"
 #include "carillon/data/sample_order.h"
 
 namespace carillon {
-
-/// The samples of one tower's step: sample i is at stream position first_position + i.
-struct Batch {
-  std::span<const std::uint8_t* const> images;  ///< [batch] pointers to image_bytes() bytes each
-  std::span<const std::int32_t> labels;         ///< [batch]
-  std::span<const std::uint32_t> records;       ///< [batch] their record numbers in the set
-  std::uint64_t first_position = 0;
-};
 
 /// Which part of the stream a tower reads.
 struct StreamSlice {

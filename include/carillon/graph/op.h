@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "carillon/core/device.h"
+#include "carillon/core/batch.h"
 #include "carillon/core/tensor.h"
-#include "carillon/data/batch_loader.h"
+#include "carillon/device/device.h"
 #include "carillon/graph/step_table.h"
 
 namespace carillon {

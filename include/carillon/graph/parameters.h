@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "carillon/core/device.h"
 #include "carillon/core/tensor.h"
+#include "carillon/device/device.h"
 
 namespace carillon {
 

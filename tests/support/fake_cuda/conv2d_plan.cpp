@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "carillon/core/bf16.h"
-#include "carillon/core/cuda_device.h"
 #include "memory.h"
 #include "objects.h"
+#include "src/device/cuda_device.h"
 
 cudaStream_t stream_of(cudnnHandle_t handle);
 

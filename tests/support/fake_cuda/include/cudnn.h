@@ -1,4 +1,4 @@
-// The part of cuDNN that core/cuda_device needs, for the fake of tests/support/fake_cuda. It computes nothing: see
+// The part of cuDNN that device/cuda_device needs, for the fake of tests/support/fake_cuda. It computes nothing: see
 // conv2d_plan.cpp.
 #pragma once
 

@@ -1,0 +1,17 @@
+// Batch: the samples of one tower's step, as they lie in the host's memory. What a loader gives and a feed takes.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace carillon {
+
+/// Sample i is at stream position first_position + i. A view: who made it says how long it stays valid.
+struct Batch {
+  std::span<const std::uint8_t* const> images;  ///< [batch] pointers to the bytes of one image each
+  std::span<const std::int32_t> labels;         ///< [batch]
+  std::span<const std::uint32_t> records;       ///< [batch] their record numbers in the set; empty: not known
+  std::uint64_t first_position = 0;
+};
+
+}  // namespace carillon

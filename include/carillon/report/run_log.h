@@ -1,0 +1,54 @@
+// RunLog: everything a run tells about itself, on rank 0: console, metrics.jsonl, TensorBoard events.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "carillon/graph/graph.h"
+#include "carillon/graph/parameters.h"
+#include "carillon/report/console.h"
+#include "carillon/report/event_writer.h"
+#include "carillon/report/layer_summary.h"
+#include "carillon/report/metrics.h"
+#include "carillon/run/evaluator.h"
+
+namespace carillon {
+
+/// One logged step; the seconds are means over the steps since the last logged one.
+struct StepRecord {
+  std::int64_t step = 0;
+  double loss = 0.0;  ///< cross-entropy plus L2
+  double cross_entropy = 0.0;
+  double learning_rate = 0.0;
+  double step_seconds = 0.0;
+  double data_wait_seconds = 0.0;
+  double allreduce_seconds = 0.0;
+  std::int64_t global_batch = 0;
+  int tower_count = 1;
+};
+
+class RunLog {
+ public:
+  /// Steps from `first_step` to before `last_step` will follow.
+  RunLog(const std::filesystem::path& train_dir, SummaryStyle style, std::int64_t first_step, std::int64_t last_step);
+
+  Console& console() { return console_; }
+  void graph(const Graph& graph, const std::string& device);
+  void step(const StepRecord& record);
+  void evaluation(std::int64_t step, const Precision& precision);
+
+  /// Variables and their gradients (averaged, L2 part included), before the update.
+  void variables(std::int64_t step, const ParameterStore& parameters, Device& device);
+  void layers(std::int64_t step, const LayerSummary& summary);
+  void scalars(const StepRecord& record);
+
+ private:
+  SummaryStyle style_;
+  Console console_;
+  MetricsWriter metrics_;
+  EventWriter events_;
+};
+
+}  // namespace carillon

@@ -1,0 +1,63 @@
+// Rows are cut into blocks, each summed on its own; the blocks' sums are then added in order. Several short rows count
+// as one long row, which fills the vectors.
+#include <algorithm>
+
+#include "carillon/core/parallel.h"
+#include "kernels/shared/bias_relu_backward.h"
+
+namespace carillon {
+namespace {
+
+/// dz in place of dy, and the sums of its columns, for some rows.
+CARILLON_SIMD void mask_and_sum(const float* __restrict y, float* __restrict dy, std::size_t rows, std::size_t columns,
+                                float* __restrict sums) {
+  for (std::size_t c = 0; c < columns; ++c) sums[c] = 0.0f;
+  for (std::size_t row = 0; row < rows; ++row, y += columns, dy += columns) {
+    for (std::size_t c = 0; c < columns; ++c) {
+      const float dz = y[c] > 0.0f ? dy[c] : 0.0f;
+      dy[c] = dz;
+      sums[c] += dz;
+    }
+  }
+}
+
+CARILLON_SIMD void sum_rows(const float* __restrict values, std::size_t rows, std::size_t columns,
+                            float* __restrict sums) {
+  for (std::size_t c = 0; c < columns; ++c) sums[c] = 0.0f;
+  for (std::size_t row = 0; row < rows; ++row, values += columns) {
+    for (std::size_t c = 0; c < columns; ++c) sums[c] += values[c];
+  }
+}
+
+}  // namespace
+
+BiasReluBackward::BiasReluBackward(const Tensor& y, const Tensor& dy, const Tensor& db)
+    : y_(y),
+      dy_(dy),
+      db_(db),
+      rows_(static_cast<std::size_t>(dy.shape.element_count() / db.shape[0])),
+      columns_(static_cast<std::size_t>(db.shape[0])) {
+  long_row_ = 1;
+  while (long_row_ * columns_ < 64 && rows_ % (2 * long_row_) == 0) long_row_ *= 2;
+  rows_ /= long_row_;
+  columns_ *= long_row_;
+  constexpr std::size_t most_blocks = 128, fewest_rows = 16;
+  rows_per_block_ = std::max(fewest_rows, (rows_ + most_blocks - 1) / most_blocks);
+  block_count_ = (rows_ + rows_per_block_ - 1) / rows_per_block_;
+  block_sums_.resize(block_count_ * columns_);
+}
+
+void BiasReluBackward::run() {
+  float* const dy = dy_.floats().data();
+  parallel_items(block_count_, rows_per_block_ * columns_, 16384, [&](std::size_t first, std::size_t last) {
+    for (std::size_t block = first; block < last; ++block) {
+      const std::size_t row = block * rows_per_block_, rows = std::min(rows_per_block_, rows_ - row);
+      float* const sums = block_sums_.data() + block * columns_;
+      if (y_) mask_and_sum(y_.floats().data() + row * columns_, dy + row * columns_, rows, columns_, sums);
+      if (!y_) sum_rows(dy + row * columns_, rows, columns_, sums);
+    }
+  });
+  sum_rows(block_sums_.data(), block_count_ * long_row_, columns_ / long_row_, db_.floats().data());
+}
+
+}  // namespace carillon

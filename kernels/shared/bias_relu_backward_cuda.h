@@ -1,0 +1,25 @@
+// bias_relu_backward on a GPU: the formula, and the tensors, of bias_relu_backward.h.
+//
+// y, dy: [rows, columns] in f32 or bf16, all extents but the last flattened; db: [columns] in float32. y and dy start
+// at multiples of 16 bytes.
+#pragma once
+
+#include "carillon/core/tensor.h"
+#include "carillon/device/device.h"
+
+namespace carillon {
+
+class BiasReluBackwardCuda {
+ public:
+  /// `y` without data: no ReLU.
+  BiasReluBackwardCuda(Device& device, const Tensor& y, const Tensor& dy, const Tensor& db);
+
+  /// Enqueues it. The order of summation depends on the shapes alone.
+  void run(Stream& stream);
+
+ private:
+  Tensor y_, dy_, db_;
+  Buffer block_sums_;  ///< [blocks of rows, columns]
+};
+
+}  // namespace carillon

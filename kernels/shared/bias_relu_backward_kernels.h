@@ -1,0 +1,113 @@
+// The kernel of bias_relu_backward on a GPU: sums of the columns of blocks of rows. A second run of it over those sums
+// gives db, where there is more than one block of rows.
+//
+// A block's threads form groups, each of `lanes` threads that take packs of n neighbouring columns of one row; the
+// groups take rows in turn. So a row is read in one piece, and each column is summed in an order that is fixed by the
+// shapes: rows of a group, groups, blocks of rows.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/shared/pack.h"
+
+namespace carillon {
+
+/// sums[b, c] = sum over the rows r of block b of dz[r, c]; with `relu` dz = y > 0 ? dy : 0, in place of dy, else dy.
+template <typename T, int n, bool relu>
+struct ColumnSums {
+  static constexpr int threads = 256;
+  static constexpr int phases = 2;
+  static constexpr int max_lanes = 32;
+  static_assert(max_lanes * n <= threads);
+  static constexpr int rows_at_once = 4;  ///< of a thread, whose loads are under way together
+  struct Shared {
+    float sums[n][threads];
+  };
+
+  const T* y = nullptr;   ///< [rows, columns]; with `relu`
+  T* dy = nullptr;        ///< [rows, columns]
+  float* sums = nullptr;  ///< [row_blocks(), columns]
+  std::int64_t rows = 0, columns = 0, rows_per_block = 1;
+  int lanes = 1;  ///< at most max_lanes, divides `threads`
+
+  int groups() const { return threads / lanes; }
+  CARILLON_HOST_DEVICE int column_blocks() const {
+    return static_cast<int>((columns + static_cast<std::int64_t>(lanes) * n - 1) / (lanes * n));
+  }
+  int row_blocks() const { return static_cast<int>((rows + rows_per_block - 1) / rows_per_block); }
+  int blocks() const { return column_blocks() * row_blocks(); }
+
+  template <int phase>
+  CARILLON_HOST_DEVICE void run(Shared& shared, int block, int thread) const {
+    const int row_block = block / column_blocks();
+    const std::int64_t first_column = static_cast<std::int64_t>(block % column_blocks()) * lanes * n;
+    if constexpr (phase == 0) sum_rows(shared, row_block, first_column, thread);
+    if constexpr (phase == 1) sum_groups(shared, row_block, first_column, thread);
+  }
+
+ private:
+  CARILLON_HOST_DEVICE void sum_rows(Shared& shared, int row_block, std::int64_t first_column, int thread) const {
+    const int lane = thread % lanes, step = threads / lanes;
+    const std::int64_t column = first_column + lane * n;
+    const std::int64_t begin = row_block * rows_per_block;
+    const std::int64_t end = begin + rows_per_block < rows ? begin + rows_per_block : rows;
+    Pack<float, n> total = {};
+    if (column < columns) {
+      for (std::int64_t row = begin + thread / lanes; row < end; row += rows_at_once * step) {
+        add_rows(row * columns + column, (end - 1 - row) / step + 1, step * columns, total);
+      }
+    }
+    for (int i = 0; i < n; ++i) shared.sums[i][thread] = total.at[i];
+  }
+
+  /// Adds packs at `first`, first + stride, ...: the `count` there are, at most rows_at_once.
+  CARILLON_HOST_DEVICE void add_rows(std::int64_t first, std::int64_t count, std::int64_t stride,
+                                     Pack<float, n>& total) const {
+    Pack<float, n> dz[rows_at_once] = {};
+    [[maybe_unused]] Pack<float, n> out[rows_at_once] = {};
+    for (int k = 0; k < rows_at_once; ++k) {
+      if (k >= count) continue;
+      dz[k] = load_floats<n>(dy + first + k * stride);
+      if constexpr (relu) out[k] = load_floats<n>(y + first + k * stride);
+    }
+    for (int k = 0; k < rows_at_once; ++k) {
+      if (k >= count) continue;
+      for (int i = 0; i < n; ++i) {
+        if (relu && !(out[k].at[i] > 0.0f)) dz[k].at[i] = 0.0f;
+        total.at[i] += dz[k].at[i];
+      }
+      if constexpr (relu) store_floats(dz[k], dy + first + k * stride);
+    }
+  }
+
+  CARILLON_HOST_DEVICE void sum_groups(const Shared& shared, int row_block, std::int64_t first_column,
+                                       int thread) const {
+    if (thread >= lanes * n || first_column + thread >= columns) return;
+    float sum = 0.0f;
+    for (int group = 0; group < threads / lanes; ++group) sum += shared.sums[thread % n][group * lanes + thread / n];
+    sums[row_block * columns + first_column + thread] = sum;
+  }
+};
+
+/// How rows are cut, and threads laid over them.
+template <typename T, int n, bool relu>
+ColumnSums<T, n, relu> column_sums(const T* y, T* dy, float* sums, std::int64_t rows, std::int64_t columns) {
+  ColumnSums<T, n, relu> kernel{.y = y, .dy = dy, .sums = sums, .rows = rows, .columns = columns};
+  while (kernel.lanes < kernel.max_lanes && kernel.lanes * n < columns) kernel.lanes *= 2;
+  constexpr std::int64_t most_blocks = 512;            // fill the largest GPU, and are soon summed
+  const std::int64_t few_rows = 16 * kernel.groups();  // not worth a second launch
+  const std::int64_t most_row_blocks = most_blocks > kernel.column_blocks() ? most_blocks / kernel.column_blocks() : 1;
+  const std::int64_t fewest = ColumnSums<T, n, relu>::rows_at_once * kernel.groups();
+  const std::int64_t even = (rows + most_row_blocks - 1) / most_row_blocks;
+  kernel.rows_per_block = rows <= few_rows ? few_rows : even > fewest ? even : fewest;
+  return kernel;
+}
+
+/// db from the sums of blocks of rows, [row_blocks, columns].
+inline ColumnSums<float, 1, false> sum_of_blocks(float* block_sums, float* db, std::int64_t row_blocks,
+                                                 std::int64_t columns) {
+  return {
+      .dy = block_sums, .sums = db, .rows = row_blocks, .columns = columns, .rows_per_block = row_blocks, .lanes = 4};
+}
+
+}  // namespace carillon

@@ -1,0 +1,26 @@
+// Element types, transposition and bias on a GPU: what lies between ops and the libraries' matrix products and
+// convolutions. CUDA builds only.
+//
+// Tensors are f32 or bf16 each for itself where nothing else is said, arithmetic is float32; a value that the target
+// cannot hold is rounded to the nearest, ties to even. The functions only enqueue. Tensors start at multiples of
+// 16 bytes; `from` and `to` do not overlap.
+#pragma once
+
+#include <cstdint>
+
+#include "carillon/core/tensor.h"
+#include "carillon/device/device.h"
+
+namespace carillon {
+
+/// to[i] = from[i]; as many elements.
+void convert_cuda(const Tensor& from, const Tensor& to, Stream& stream);
+
+/// to[c, r] = from[r, c]; from: [rows, columns], to: [columns, rows], whatever shapes the tensors name.
+void transpose_cuda(const Tensor& from, const Tensor& to, std::int64_t rows, std::int64_t columns, Stream& stream);
+
+/// y[r, c] += bias[c], then 0 in place of what is negative with `relu`; NaN stays. y: [..., columns], bias: [columns]
+/// in float32.
+void bias_relu_cuda(const Tensor& bias, bool relu, const Tensor& y, Stream& stream);
+
+}  // namespace carillon

@@ -1,0 +1,75 @@
+// The kernels of convert.h.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/shared/pack.h"
+
+namespace carillon {
+
+/// to[i] = from[i], a pack of n a thread.
+template <typename From, typename To, int n>
+struct ConvertPack {
+  const From* from;  ///< [count of packs * n]
+  To* to;
+
+  CARILLON_HOST_DEVICE void operator()(std::int64_t i) const { store_floats(load_floats<n>(from + i * n), to + i * n); }
+};
+
+/// y = y + bias, then its ReLU if so asked, a pack of n a thread.
+template <typename T, int n>
+struct BiasReluPack {
+  const float* bias;  ///< [columns]
+  T* y;               ///< [rows, columns]
+  std::uint32_t packs_per_row;
+  bool relu;
+
+  CARILLON_HOST_DEVICE void operator()(std::int64_t i) const {
+    const Pack<float, n> added = load<n>(bias + static_cast<std::uint32_t>(i) % packs_per_row * n);
+    Pack<float, n> values = load_floats<n>(y + i * n);
+    for (int k = 0; k < n; ++k) {
+      const float z = values.at[k] + added.at[k];
+      values.at[k] = relu && z < 0.0f ? 0.0f : z;  // NaN stays
+    }
+    store_floats(values, y + i * n);
+  }
+};
+
+/// to[c, r] = from[r, c] by square tiles: both sides are read and written along rows.
+template <typename From, typename To>
+struct Transpose {
+  static constexpr int tile = 32;
+  static constexpr int threads = 256;
+  static constexpr int phases = 2;
+  struct Shared {
+    float values[tile][tile + 1];  ///< one more, so that a column's values lie in different banks
+  };
+
+  const From* from;  ///< [rows, columns]
+  To* to;            ///< [columns, rows]
+  std::int64_t rows, columns;
+
+  CARILLON_HOST_DEVICE std::int64_t tiles_across() const { return (columns + tile - 1) / tile; }
+  int blocks() const { return static_cast<int>((rows + tile - 1) / tile * tiles_across()); }
+
+  template <int phase>
+  CARILLON_HOST_DEVICE void run(Shared& shared, int block, int thread) const {
+    const int tiles = static_cast<int>(tiles_across());
+    const std::int64_t row = static_cast<std::int64_t>(block / tiles) * tile;
+    const std::int64_t column = static_cast<std::int64_t>(block % tiles) * tile;
+    const int x = thread % tile;
+    for (int y = thread / tile; y < tile; y += threads / tile) {
+      if constexpr (phase == 0) {
+        if (row + y < rows && column + x < columns) {
+          shared.values[y][x] = to_float(from[(row + y) * columns + column + x]);
+        }
+      } else {
+        if (column + y < columns && row + x < rows) {
+          to[(column + y) * rows + row + x] = stored_as<To>(shared.values[x][y]);
+        }
+      }
+    }
+  }
+};
+
+}  // namespace carillon

@@ -1,0 +1,36 @@
+// launch: runs a BlockKernel on a GPU. For .cu files.
+#pragma once
+
+#include <utility>
+
+#include "kernels/shared/block_kernel.h"
+#include "src/device/cuda_device.h"
+
+namespace carillon {
+
+template <typename Kernel, int phase>
+__device__ __forceinline__ void run_phases_from(const Kernel& kernel, typename Kernel::Shared& shared) {
+  if constexpr (phase < Kernel::phases) {
+    if constexpr (phase > 0) __syncthreads();
+    kernel.template run<phase>(shared, static_cast<int>(blockIdx.x), static_cast<int>(threadIdx.x));
+    run_phases_from<Kernel, phase + 1>(kernel, shared);
+  }
+}
+
+template <typename Kernel>
+__global__ void __launch_bounds__(Kernel::threads) block_kernel(const __grid_constant__ Kernel kernel) {
+  using Shared = typename Kernel::Shared;
+  __shared__ alignas(Shared) unsigned char memory[sizeof(Shared)];  // shared variables run no constructors
+  run_phases_from<Kernel, 0>(kernel, *reinterpret_cast<Shared*>(memory));
+}
+
+/// Enqueues `kernel`; nothing for a launch of no blocks.
+template <BlockKernel Kernel>
+void launch(const Kernel& kernel, Stream& stream) {
+  const int blocks = kernel.blocks();
+  if (blocks == 0) return;
+  block_kernel<<<static_cast<unsigned>(blocks), Kernel::threads, 0, as_cuda(stream).get()>>>(kernel);
+  check_cuda(cudaGetLastError());
+}
+
+}  // namespace carillon

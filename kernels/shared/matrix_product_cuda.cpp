@@ -1,0 +1,143 @@
+#include "kernels/shared/matrix_product_cuda.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "carillon/core/error.h"
+
+namespace carillon {
+namespace {
+
+using Preference = Handle<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
+
+cudaDataType_t type_of(const Tensor& tensor) {
+  check(tensor.type != DType::u8, "a matrix product is of f32 or bf16");
+  return tensor.type == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
+/// bf16 products are exact in float32, so that only float32 inputs leave a choice.
+cublasComputeType_t compute_type(Arithmetic arithmetic) {
+  return arithmetic == Arithmetic::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+}
+
+Handle<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy> make_description(Arithmetic arithmetic, const Tensor& input) {
+  const bool narrow = input.type == DType::bf16;
+  cublasLtMatmulDesc_t description = nullptr;
+  check_cublas(
+      cublasLtMatmulDescCreate(&description, narrow ? CUBLAS_COMPUTE_32F : compute_type(arithmetic), CUDA_R_32F));
+  return Handle<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>(description);
+}
+
+Handle<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy> make_layout(const MatrixOperand& operand) {
+  const ColumnMajorMatrix matrix = column_major(operand.matrix);
+  cublasLtMatrixLayout_t layout = nullptr;
+  check_cublas(cublasLtMatrixLayoutCreate(&layout, type_of(*operand.tensor), static_cast<std::uint64_t>(matrix.rows),
+                                          static_cast<std::uint64_t>(matrix.columns), matrix.leading_dimension));
+  return Handle<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>(layout);
+}
+
+template <typename T>
+void set(cublasLtMatmulDesc_t description, cublasLtMatmulDescAttributes_t attribute, const T& value) {
+  check_cublas(cublasLtMatmulDescSetAttribute(description, attribute, &value, sizeof(value)));
+}
+
+template <typename T>
+void set(const Preference& preference, cublasLtMatmulPreferenceAttributes_t attribute, const T& value) {
+  check_cublas(cublasLtMatmulPreferenceSetAttribute(preference.get(), attribute, &value, sizeof(value)));
+}
+
+cublasOperation_t operation(const MatrixOperand& operand) {
+  return column_major(operand.matrix).transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+}
+
+/// The largest power of two, up to 256, that divides an address.
+std::uint32_t alignment_of(const void* address) {
+  const auto bits = reinterpret_cast<std::uintptr_t>(address);
+  return bits == 0 ? 256u : std::min(256u, 1u << std::min(std::countr_zero(bits), 8));
+}
+
+Preference make_preference(const CudaDevice& device) {
+  cublasLtMatmulPreference_t made = nullptr;
+  check_cublas(cublasLtMatmulPreferenceCreate(&made));
+  Preference preference(made);
+  set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(device.workspace().size()));
+  // Besides undivided sums. The other schemes keep partial sums in the result's type (bf16), or add in place.
+  set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+      static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  if (device.arithmetic() == Arithmetic::fp32) {
+    set(preference, CUBLASLT_MATMUL_PREF_IMPL_MASK, ~std::uint64_t{CUBLASLT_NUMERICAL_IMPL_FLAGS_TENSOR_OP_MASK});
+  }
+  return preference;
+}
+
+}  // namespace
+
+MatrixProductCuda::MatrixProductCuda(CudaDevice& device, const MatrixOperand& a, const MatrixOperand& b,
+                                     const MatrixOperand& c, const MatrixEpilogue& epilogue)
+    : device_(&device),
+      description_(make_description(device.arithmetic(), *a.tensor)),
+      left_layout_(make_layout(b)),
+      right_layout_(make_layout(a)),
+      result_layout_(make_layout(c)),
+      left_(b.tensor->data),
+      right_(a.tensor->data),
+      result_(c.tensor->data) {
+  check(a.matrix.columns == b.matrix.rows && c.matrix.rows == a.matrix.rows && c.matrix.columns == b.matrix.columns &&
+            !c.matrix.transposed,
+        "a matrix product's extents do not agree");
+  set(description_.get(), CUBLASLT_MATMUL_DESC_TRANSA, operation(b));
+  set(description_.get(), CUBLASLT_MATMUL_DESC_TRANSB, operation(a));
+  if (epilogue.bias) set_epilogue(epilogue);
+}
+
+void MatrixProductCuda::set_epilogue(const MatrixEpilogue& epilogue) {
+  // The bias goes along the rows of the column-major result: the columns of C. Its type is the result's.
+  set(description_.get(), CUBLASLT_MATMUL_DESC_EPILOGUE,
+      epilogue.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS);
+  set(description_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(epilogue.bias->data));
+}
+
+bool MatrixProductCuda::choose_algorithm() {
+  const Preference preference = make_preference(*device_);
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(left_));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(right_));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(result_));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(result_));
+  cublasLtMatmulHeuristicResult_t found = {};
+  int count = 0;
+  const cublasStatus_t status =
+      cublasLtMatmulAlgoGetHeuristic(device_->cublas(), description_.get(), left_layout_.get(), right_layout_.get(),
+                                     result_layout_.get(), result_layout_.get(), preference.get(), 1, &found, &count);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return false;
+  check_cublas(status);
+  if (count == 0 || found.state != CUBLAS_STATUS_SUCCESS) return false;
+  algorithm_ = found.algo;
+  return true;
+}
+
+MatrixProductCuda::MatrixProductCuda(CudaDevice& device, const MatrixOperand& a, const MatrixOperand& b,
+                                     const MatrixOperand& c)
+    : MatrixProductCuda(device, a, b, c, MatrixEpilogue{}) {
+  if (choose_algorithm()) return;
+  fail(ExitCode::failed, "cuBLASLt has no algorithm for a matrix product [{}, {}] = [{}, {}] [{}, {}] in {}",
+       c.matrix.rows, c.matrix.columns, a.matrix.rows, a.matrix.columns, b.matrix.rows, b.matrix.columns,
+       a.tensor->type == DType::bf16 ? "bf16" : "f32");
+}
+
+std::optional<MatrixProductCuda> MatrixProductCuda::with_epilogue(CudaDevice& device, const MatrixOperand& a,
+                                                                  const MatrixOperand& b, const MatrixOperand& c,
+                                                                  const MatrixEpilogue& epilogue) {
+  std::optional<MatrixProductCuda> product(MatrixProductCuda(device, a, b, c, epilogue));
+  if (!product->choose_algorithm()) product.reset();
+  return product;
+}
+
+void MatrixProductCuda::run(Stream& stream) const {
+  const float one = 1.0f, zero = 0.0f;  // read before the call returns
+  const auto workspace = device_->workspace();
+  check_cublas(cublasLtMatmul(device_->cublas(), description_.get(), &one, left_, left_layout_.get(), right_,
+                              right_layout_.get(), &zero, result_, result_layout_.get(), result_, result_layout_.get(),
+                              &algorithm_, workspace.data(), workspace.size(), as_cuda(stream).get()));
+}
+
+}  // namespace carillon

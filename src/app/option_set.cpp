@@ -1,0 +1,218 @@
+#include "carillon/app/option_set.h"
+
+#include <algorithm>
+#include <boost/program_options.hpp>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <sstream>
+
+#include "carillon/core/error.h"
+#include "src/app/option_values.h"
+
+namespace carillon {
+
+namespace po = boost::program_options;
+
+/// Options as one place gave them, with a phrase for messages: "", " (in mnist.cfg)", " (in the environment)".
+struct OptionSet::Source {
+  std::string where;
+  std::map<std::string, std::vector<std::string>> values;
+};
+
+void OptionSet::add_option(Option option) { options_.push_back(std::move(option)); }
+
+void OptionSet::add(const std::string& name, bool& target, const std::string& help) {
+  add_option({name, help, true, false, false, [&target](const auto& texts) { target = parse_bool(texts.front()); },
+              [&target] { return target; }});
+}
+
+void OptionSet::add(const std::string& name, std::int64_t& target, std::int64_t lowest, std::int64_t highest,
+                    const std::string& help) {
+  add_option({name, help, false, false, false,
+              [&target, lowest, highest](const auto& texts) { target = parse_integer(texts.front(), lowest, highest); },
+              [&target] { return target; }});
+}
+
+void OptionSet::add(const std::string& name, std::uint64_t& target, const std::string& help) {
+  add_option({name, help, false, false, false, [&target](const auto& texts) { target = parse_unsigned(texts.front()); },
+              [&target] { return target; }});
+}
+
+void OptionSet::add(const std::string& name, double& target, Interval interval, const std::string& help) {
+  add_option({name, help, false, false, false,
+              [&target, interval](const auto& texts) { target = parse_number(texts.front(), interval); },
+              [&target] { return target; }});
+}
+
+void OptionSet::add(const std::string& name, std::string& target, const std::string& help) {
+  add(name, target, std::vector<std::string>{}, help);
+}
+
+void OptionSet::add(const std::string& name, std::string& target, const std::vector<std::string>& choices,
+                    const std::string& help) {
+  add_option({name, help, false, false, false,
+              [&target, choices](const auto& texts) { target = parse_choice(texts.front(), choices); },
+              [&target] { return target; }});
+}
+
+void OptionSet::add(const std::string& name, std::vector<std::string>& target, const std::string& help) {
+  add_option(
+      {name, help, false, true, false, [&target](const auto& texts) { target = texts; }, [&target] { return target; }});
+}
+
+const OptionSet::Option* OptionSet::find(const std::string& name) const {
+  const auto found = std::find_if(options_.begin(), options_.end(), [&](const Option& o) { return o.name == name; });
+  return found == options_.end() ? nullptr : &*found;
+}
+
+std::vector<std::string> OptionSet::normalised_arguments(int argc, const char* const* argv) const {
+  std::vector<std::string> arguments;
+  for (int i = 1; i < argc; ++i) {
+    std::string argument = argv[i];
+    if (!argument.starts_with("--")) {
+      arguments.push_back(std::move(argument));
+      continue;
+    }
+    const std::size_t name_end = std::min(argument.find('='), argument.size());
+    std::replace(argument.begin(), argument.begin() + static_cast<std::ptrdiff_t>(name_end), '_', '-');
+    const Option* option = find(argument.substr(2, name_end - 2));
+    if (option != nullptr && option->is_flag && name_end == argument.size()) {
+      const bool value_follows = i + 1 < argc && is_bool(argv[i + 1]);
+      argument += value_follows ? std::string("=") + argv[++i] : std::string("=true");
+    }
+    arguments.push_back(std::move(argument));
+  }
+  return arguments;
+}
+
+OptionSet::Source OptionSet::command_line(int argc, const char* const* argv) const {
+  po::options_description description;
+  auto add = description.add_options();
+  add("help", "");
+  add("config", po::value<std::vector<std::string>>(), "");
+  add("argument", po::value<std::vector<std::string>>(), "");  // what belongs to no option
+  for (const Option& option : options_) {
+    auto* value = po::value<std::vector<std::string>>();
+    add(option.name.c_str(), option.takes_many ? value->multitoken() : value, option.help.c_str());
+  }
+  namespace style = po::command_line_style;
+  Source source;
+  try {
+    const auto parsed = po::command_line_parser(normalised_arguments(argc, argv))
+                            .options(description)
+                            .positional(po::positional_options_description().add("argument", -1))
+                            .style(style::allow_long | style::long_allow_adjacent | style::long_allow_next)
+                            .run();
+    for (const auto& option : parsed.options) {
+      if (option.string_key == "argument") {
+        fail(ExitCode::usage, "'{}' belongs to no option (--help shows the usage)", option.value.at(0));
+      }
+      auto& values = source.values[option.string_key];
+      values.insert(values.end(), option.value.begin(), option.value.end());
+    }
+  } catch (const po::unknown_option& error) {
+    fail(ExitCode::usage, "{}: unknown option (--help lists those there are)", error.get_option_name());
+  } catch (const po::error& error) {
+    fail(ExitCode::usage, "{}", error.what());
+  }
+  return source;
+}
+
+OptionSet::Source OptionSet::config_file(const std::string& path) const {
+  std::ifstream file(path);
+  if (!file) fail(ExitCode::no_input, "--config: cannot read {}: {}", path, errno_text(errno));
+  std::stringstream normalised;
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t name_end = std::min(line.find_first_of("=#"), line.size());
+    std::replace(line.begin(), line.begin() + static_cast<std::ptrdiff_t>(name_end), '_', '-');
+    normalised << line << '\n';
+  }
+  if (file.bad()) fail(ExitCode::no_input, "--config: cannot read {}: {}", path, errno_text(errno));
+  Source source{fmt::format(" (in {})", path), {}};
+  try {
+    const po::options_description none;
+    for (const auto& option : po::parse_config_file(normalised, none, true).options) {
+      if (find(option.string_key) == nullptr) {
+        fail(ExitCode::usage, "--{}: unknown option{}", option.string_key, source.where);
+      }
+      auto& values = source.values[option.string_key];
+      values.insert(values.end(), option.value.begin(), option.value.end());
+    }
+  } catch (const po::error& error) {
+    fail(ExitCode::usage, "--config: {}: {}", path, error.what());
+  }
+  return source;
+}
+
+OptionSet::Source OptionSet::environment() const {
+  Source source{" (in the environment)", {}};
+  for (const Option& option : options_) {
+    std::string variable = "CARILLON_" + option.name;
+    std::transform(variable.begin(), variable.end(), variable.begin(), [](char c) {
+      return c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    });
+    if (const char* value = std::getenv(variable.c_str())) source.values[option.name] = {value};
+  }
+  return source;
+}
+
+void OptionSet::apply(const Source& source) {
+  for (Option& option : options_) {
+    const auto found = source.values.find(option.name);
+    if (option.given || found == source.values.end()) continue;
+    const std::vector<std::string>& texts = found->second;
+    if (texts.size() != 1 && !option.takes_many) {
+      fail(ExitCode::usage, "--{}{}: given {} times", option.name, source.where, texts.size());
+    }
+    try {
+      option.set(texts);
+    } catch (const ValueExpected& expected) {
+      fail(ExitCode::usage, "--{}{}: '{}' is not {}", option.name, source.where, texts.front(), expected.what);
+    }
+    option.given = true;
+  }
+}
+
+bool OptionSet::parse(int argc, const char* const* argv) {
+  const Source arguments = command_line(argc, argv);
+  if (arguments.values.contains("help")) return false;
+  apply(arguments);
+  if (const auto config = arguments.values.find("config"); config != arguments.values.end()) {
+    for (const std::string& path : config->second) apply(config_file(path));
+  } else if (const char* path = std::getenv("CARILLON_CONFIG")) {
+    apply(config_file(path));
+  }
+  apply(environment());
+  return true;
+}
+
+std::string OptionSet::help() const {
+  std::string text = summary_ + "\n\nOptions (default):\n";
+  std::size_t width = 0;
+  for (const Option& option : options_) width = std::max(width, option.name.size());
+  for (const Option& option : options_) {
+    const nlohmann::json value = option.get();
+    const bool has_default = !value.empty() && value != "";
+    text += fmt::format(
+        "  --{:<{}}  {}{}\n", option.name, width, option.help,
+        has_default ? fmt::format(" ({})", value.is_string() ? value.get<std::string>() : value.dump()) : "");
+  }
+  text += fmt::format("  --{:<{}}  options from a file of lines `name = value`\n", "config", width);
+  return text;
+}
+
+nlohmann::json OptionSet::values() const {
+  nlohmann::json object = nlohmann::json::object();
+  for (const Option& option : options_) {
+    std::string key = option.name;
+    std::replace(key.begin(), key.end(), '-', '_');
+    object[key] = option.get();
+  }
+  return object;
+}
+
+}  // namespace carillon

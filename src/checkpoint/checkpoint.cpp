@@ -1,0 +1,57 @@
+// Checkpoint files: one state to and from one file.
+#include "carillon/checkpoint/checkpoint.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+
+#include "carillon/core/file.h"
+#include "src/checkpoint/checkpoint_bytes.h"
+#include "src/checkpoint/hdf5_image.h"
+
+namespace carillon {
+namespace {
+
+[[noreturn]] void fail_reading(const std::string& subject, int error) {
+  fail(error == ENOENT ? ExitCode::no_input : ExitCode::io, "{}: cannot read: {}", subject, errno_text(error));
+}
+
+/// The whole file. Header and length are checked before memory is taken for the rest.
+std::vector<std::byte> read_file(const std::filesystem::path& path, const std::string& subject) {
+  const Descriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!descriptor) fail_reading(subject, errno);
+  struct stat info {};
+  if (::fstat(descriptor.get(), &info) != 0) fail_reading(subject, errno);
+
+  std::vector<std::byte> bytes(checkpoint_header_bytes);
+  std::size_t count = 0;
+  if (const int error = read_all(descriptor.get(), bytes, count)) fail_reading(subject, error);
+  bytes.resize(count);
+  const auto image_bytes = announced_image_bytes(bytes, subject);
+  const auto file_bytes = static_cast<std::uint64_t>(info.st_size);
+  if (file_bytes < count || file_bytes - count != image_bytes) {
+    fail(ExitCode::data, "{}: damaged: {} bytes follow its header, expected {}", subject,
+         static_cast<std::int64_t>(info.st_size) - static_cast<std::int64_t>(count), image_bytes);
+  }
+  bytes.resize(count + image_bytes);
+  std::size_t image_count = 0;
+  const int error = read_all(descriptor.get(), std::span(bytes).subspan(count), image_count);
+  if (error != 0) fail_reading(subject, error);
+  bytes.resize(count + image_count);
+  return bytes;
+}
+
+}  // namespace
+
+void write_checkpoint(const std::filesystem::path& path, const CheckpointState& state) {
+  write_file_atomically(path, encode_checkpoint(state));
+}
+
+CheckpointState read_checkpoint(const std::filesystem::path& path) {
+  const auto subject = "checkpoint " + path.string();
+  const auto file = read_file(path, subject);
+  return parse_hdf5_image(verified_image(file, subject), subject);
+}
+
+}  // namespace carillon

@@ -1,0 +1,98 @@
+#include "src/checkpoint/checkpoint_directory.h"
+
+#include <algorithm>
+#include <charconv>
+#include <functional>
+#include <system_error>
+
+#include "carillon/core/file.h"
+#include "src/checkpoint/hdf5_image.h"
+
+namespace carillon {
+namespace {
+
+constexpr std::string_view prefix = "model.ckpt-";
+constexpr std::string_view suffix = ".h5";
+
+/// The step in a name that checkpoint_path makes, and only such a name.
+std::optional<std::int64_t> step_of(std::string_view name) {
+  if (!name.starts_with(prefix) || !name.ends_with(suffix)) return std::nullopt;
+  if (name.size() <= prefix.size() + suffix.size()) return std::nullopt;
+  const auto digits = name.substr(prefix.size(), name.size() - prefix.size() - suffix.size());
+  std::int64_t step = -1;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
+  const bool whole = error == std::errc{} && end == digits.data() + digits.size();
+  if (!whole || step < 0 || std::to_string(step) != digits) return std::nullopt;
+  return step;
+}
+
+/// Calls `visit(name)` for each entry; a missing directory has none.
+template <typename Visit>
+void for_each_name(const std::filesystem::path& directory, Visit visit) {
+  std::error_code error;
+  std::filesystem::directory_iterator entry(directory, error);
+  if (error == std::errc::no_such_file_or_directory) return;
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    visit(entry->path().filename().string());
+  }
+  if (error) fail(ExitCode::io, "cannot list {}: {}", directory.string(), error.message());
+}
+
+void remove_file(const std::filesystem::path& path) {
+  std::error_code error;
+  std::filesystem::remove(path, error);
+  if (error) fail(ExitCode::io, "cannot remove {}: {}", path.string(), error.message());
+}
+
+}  // namespace
+
+std::filesystem::path checkpoint_path(const std::filesystem::path& train_dir, std::int64_t global_step) {
+  return train_dir / fmt::format("{}{}{}", prefix, global_step, suffix);
+}
+
+std::vector<std::int64_t> list_checkpoints(const std::filesystem::path& train_dir) {
+  std::vector<std::int64_t> steps;
+  for_each_name(train_dir, [&](const std::string& name) {
+    if (const auto step = step_of(name)) steps.push_back(*step);
+  });
+  std::ranges::sort(steps, std::greater{});
+  return steps;
+}
+
+std::optional<LoadedCheckpoint> read_newest_checkpoint(const std::filesystem::path& train_dir,
+                                                       const std::function<void(const std::string&)>& warn) {
+  const auto steps = list_checkpoints(train_dir);
+  for (const auto step : steps) {
+    const auto path = checkpoint_path(train_dir, step);
+    try {
+      return LoadedCheckpoint{.path = path, .state = read_checkpoint(path)};
+    } catch (const NewerFormat&) {
+      throw;  // nothing is damaged: going on from an older one would throw good work away
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::data) throw;
+      warn(fmt::format("{}; passed over", error.what()));
+    }
+  }
+  if (steps.empty()) return std::nullopt;
+  fail(ExitCode::data, "{}: none of its {} checkpoints loads, the newest of step {}", train_dir.string(), steps.size(),
+       steps.front());
+}
+
+void remove_stale_temporaries(const std::filesystem::path& train_dir) {
+  const auto ours = [](std::string_view base) { return step_of(base).has_value() || base == "metrics.jsonl"; };
+  std::vector<std::string> stale;
+  for_each_name(train_dir, [&](const std::string& name) {
+    if (is_temporary_name(name, ours)) stale.push_back(name);
+  });
+  for (const auto& name : stale) remove_file(train_dir / name);
+}
+
+void remove_old_checkpoints(const std::filesystem::path& train_dir, std::int64_t newest_step, int keep_count) {
+  if (keep_count <= 0) return;
+  int kept = 0;
+  for (const auto step : list_checkpoints(train_dir)) {
+    if (step <= newest_step && ++kept > keep_count) remove_file(checkpoint_path(train_dir, step));
+  }
+}
+
+}  // namespace carillon

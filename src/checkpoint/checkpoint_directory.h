@@ -1,0 +1,16 @@
+// Checkpoint directory: which steps a train directory holds, and which of them are kept.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+#include "carillon/checkpoint/checkpoint.h"
+
+namespace carillon {
+
+/// Removes the oldest checkpoints beyond `keep_count` (all are kept when it is 0 or less), once that of `newest_step`
+/// is in place. Later steps are another run's, or damaged ones that this run fell back from: they neither count nor go.
+/// Errors: io.
+void remove_old_checkpoints(const std::filesystem::path& train_dir, std::int64_t newest_step, int keep_count);
+
+}  // namespace carillon

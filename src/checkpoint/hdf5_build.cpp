@@ -1,0 +1,144 @@
+// Builds the HDF5 image of a checkpoint: core driver without backing store, float32, chunks with fletcher32, no times.
+#include <algorithm>
+
+#include "src/checkpoint/hdf5_image.h"
+#include "src/checkpoint/hdf5_support.h"
+
+namespace carillon {
+namespace {
+
+using hdf5::Id;
+
+constexpr hsize_t max_chunk_elements = 262144;  // 1 MiB, what HDF5's chunk cache holds
+
+/// Whole trailing dimensions while they fit a chunk, an even split of the next one, 1 before it.
+std::vector<hsize_t> chunk_shape(const std::vector<hsize_t>& shape) {
+  std::vector<hsize_t> chunk(shape.size(), 1);
+  hsize_t elements = 1;
+  for (std::size_t i = shape.size(); i-- > 0;) {
+    const hsize_t most = std::max<hsize_t>(max_chunk_elements / elements, 1);
+    const hsize_t count = (shape[i] + most - 1) / most;
+    chunk[i] = (shape[i] + count - 1) / count;
+    if (count > 1) break;
+    elements *= shape[i];
+  }
+  return chunk;
+}
+
+/// HDF5 would take "a//b" for "a/b", and could write what the parser refuses.
+void check_array(const NamedArray& array) {
+  check(("/" + array.name + "/").find("//") == std::string::npos, fmt::format("bad array name '{}'", array.name));
+  check(std::ranges::count(array.name, '/') <= max_name_depth, fmt::format("array name {} is too deep", array.name));
+  check(array.shape.size() <= max_array_rank, fmt::format("array {} has rank {}", array.name, array.shape.size()));
+  std::size_t elements = 1;
+  for (const auto extent : array.shape) elements *= static_cast<std::size_t>(extent);
+  check(elements == array.values.size(),
+        fmt::format("array {} has {} values, its shape {}", array.name, array.values.size(), elements));
+}
+
+std::size_t value_bytes(const CheckpointState& state) {
+  std::size_t count = 0;
+  const auto add = [&](const std::vector<NamedArray>& arrays) {
+    for (const auto& array : arrays) count += array.values.size();
+  };
+  add(state.variables);
+  add(state.moving_averages);
+  for (const auto& [slot, arrays] : state.optimizer) add(arrays);
+  return count * sizeof(float);
+}
+
+class Builder {
+ public:
+  explicit Builder(std::size_t expected_bytes)
+      : links_(check_.id(H5Pcreate(H5P_LINK_CREATE), "no link list")),
+        file_(check_.id(H5Fcreate("checkpoint", H5F_ACC_TRUNC, H5P_DEFAULT,
+                                  hdf5::memory_file_access(check_, expected_bytes + (1 << 20)).get()),
+                        "no file in memory")) {
+    check_.done(H5Pset_create_intermediate_group(links_.get(), 1), "no intermediate groups");
+    check_.done(H5Pset_char_encoding(links_.get(), H5T_CSET_UTF8), "no UTF-8 names");
+  }
+
+  template <typename Integer>
+  void attribute(const char* name, hid_t file_type, hid_t memory_type, Integer value) {
+    write_attribute(name, file_type, memory_type, &value);
+  }
+
+  void attribute(const char* name, const std::string& text) {
+    check(text.find('\0') == text.npos, fmt::format("checkpoint attribute {} has a zero byte", name));
+    const auto type = check_.id(H5Tcopy(H5T_C_S1), "no string type");
+    check_.done(H5Tset_size(type.get(), H5T_VARIABLE), "no variable-length string");
+    check_.done(H5Tset_cset(type.get(), H5T_CSET_UTF8), "no UTF-8 string");
+    const char* pointer = text.c_str();
+    write_attribute(name, type.get(), type.get(), &pointer);
+  }
+
+  void arrays(const std::string& group_name, const std::vector<NamedArray>& arrays) {
+    const auto group = check_.id(H5Gcreate2(file_.get(), group_name.c_str(), links_.get(), H5P_DEFAULT, H5P_DEFAULT),
+                                 "cannot add group " + group_name);
+    for (const auto& array : arrays) add_array(group.get(), array);
+  }
+
+  std::vector<std::byte> image(std::size_t front_bytes) {
+    check_.done(H5Fflush(file_.get(), H5F_SCOPE_GLOBAL), "cannot flush");
+    const auto bytes = H5Fget_file_image(file_.get(), nullptr, 0);
+    if (bytes <= 0) check_.refuse("no image");
+    std::vector<std::byte> result(front_bytes + static_cast<std::size_t>(bytes));
+    if (H5Fget_file_image(file_.get(), result.data() + front_bytes, static_cast<std::size_t>(bytes)) != bytes) {
+      check_.refuse("no image");
+    }
+    return result;
+  }
+
+ private:
+  void write_attribute(const char* name, hid_t file_type, hid_t memory_type, const void* value) {
+    const auto space = check_.id(H5Screate(H5S_SCALAR), "no scalar space");
+    const auto attribute =
+        check_.id(H5Acreate2(file_.get(), name, file_type, space.get(), H5P_DEFAULT, H5P_DEFAULT), name);
+    check_.done(H5Awrite(attribute.get(), memory_type, value), name);
+  }
+
+  void add_array(hid_t group, const NamedArray& array) {
+    check_array(array);
+    const std::vector<hsize_t> shape(array.shape.begin(), array.shape.end());
+    const auto properties = check_.id(H5Pcreate(H5P_DATASET_CREATE), "no data set list");
+    check_.done(H5Pset_obj_track_times(properties.get(), false), "no untimed data set");
+    if (!array.values.empty() && !shape.empty()) {  // neither scalars nor empty arrays can have chunks
+      check_.done(H5Pset_chunk(properties.get(), static_cast<int>(shape.size()), chunk_shape(shape).data()),
+                  "no chunks");
+      check_.done(H5Pset_fletcher32(properties.get()), "no fletcher32");
+    }
+    const auto space = check_.id(H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr), array.name);
+    const auto data = check_.id(
+        H5Dcreate2(group, array.name.c_str(), H5T_IEEE_F32LE, space.get(), links_.get(), properties.get(), H5P_DEFAULT),
+        "cannot add array " + array.name);
+    check_.done(H5Dwrite(data.get(), H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, array.values.data()),
+                "cannot fill array " + array.name);
+  }
+
+  hdf5::Checker check_{ExitCode::failed, "building a checkpoint"};
+  Id links_;  // link creation: groups on the way to a name are made
+  Id file_;
+};
+
+}  // namespace
+
+std::vector<std::byte> build_hdf5_image(const CheckpointState& state, std::size_t front_bytes) {
+  const hdf5::Session session;
+  Builder builder(value_bytes(state));
+  builder.attribute("format_version", H5T_STD_I64LE, H5T_NATIVE_INT64, checkpoint_format_version);
+  builder.attribute("model", state.model);
+  builder.attribute("global_step", H5T_STD_I64LE, H5T_NATIVE_INT64, state.global_step);
+  builder.attribute("seed", H5T_STD_U64LE, H5T_NATIVE_UINT64, state.seed);
+  builder.attribute("stream_position", H5T_STD_U64LE, H5T_NATIVE_UINT64, state.stream_position);
+  builder.attribute("options", state.options_json);
+  builder.arrays("/variables", state.variables);
+  builder.arrays("/moving_averages", state.moving_averages);
+  builder.arrays("/optimizer", {});
+  for (const auto& [slot, arrays] : state.optimizer) {
+    check(!slot.empty() && slot.find('/') == slot.npos, fmt::format("bad optimizer slot name '{}'", slot));
+    builder.arrays("/optimizer/" + slot, arrays);
+  }
+  return builder.image(front_bytes);
+}
+
+}  // namespace carillon

@@ -1,0 +1,39 @@
+#include "src/device/cpu_device.h"
+
+#include <omp.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "carillon/core/error.h"
+
+namespace carillon {
+
+CpuDevice::CpuDevice(int thread_count) { omp_set_num_threads(thread_count); }
+
+Buffer CpuDevice::allocate(std::size_t bytes) {
+  // Activations are passed over from end to end, megabytes at a time: huge pages spare most translations of their
+  // addresses (what that gained is in docs/benchmarks.md).
+  constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
+  const std::size_t alignment = bytes >= huge_page_bytes ? huge_page_bytes : tensor_alignment_bytes;
+  const std::size_t rounded = std::max((bytes + alignment - 1) / alignment * alignment, alignment);
+  void* data = std::aligned_alloc(alignment, rounded);
+  if (data == nullptr) fail(ExitCode::failed, "out of memory: {} bytes asked for", bytes);
+  if (alignment == huge_page_bytes) static_cast<void>(madvise(data, rounded, MADV_HUGEPAGE));  // a wish
+  std::memset(data, 0, rounded);
+  return {data, bytes, [](void* block) { std::free(block); }};
+}
+
+void CpuDevice::upload(const void* host, void* memory, std::size_t bytes) { std::memcpy(memory, host, bytes); }
+
+void CpuDevice::download(const void* memory, void* host, std::size_t bytes) { std::memcpy(host, memory, bytes); }
+
+CpuDevice& as_cpu(Device& device) {
+  auto* cpu = dynamic_cast<CpuDevice*>(&device);
+  check(cpu != nullptr, "a CPU op was given another device");
+  return *cpu;
+}
+
+}  // namespace carillon

@@ -1,0 +1,176 @@
+#include "src/device/cuda_device.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "carillon/core/error.h"
+#include "src/device/cuda_door.h"
+
+namespace carillon {
+namespace {
+
+constexpr std::size_t workspace_bytes = std::size_t{256} << 20;
+
+[[noreturn]] void fail_call(const char* library, const char* text, const std::source_location& where) {
+  fail(ExitCode::failed, "{}: {} ({}:{})", library, text, where.file_name(), where.line());
+}
+
+/// Makes `ordinal` this thread's device; streams, events and handles belong to the device that is current when they
+/// are made.
+int make_current(int ordinal) {
+  check_cuda(cudaSetDevice(ordinal));
+  return ordinal;
+}
+
+cudaDeviceProp properties_of(int ordinal) {
+  cudaDeviceProp properties{};
+  check_cuda(cudaGetDeviceProperties(&properties, ordinal));
+  return properties;
+}
+
+}  // namespace
+
+void check_cuda(cudaError_t status, const std::source_location& where) {
+  if (status != cudaSuccess) fail_call("CUDA", cudaGetErrorString(status), where);
+}
+
+void check_cublas(cublasStatus_t status, const std::source_location& where) {
+  if (status != CUBLAS_STATUS_SUCCESS) fail_call("cuBLAS", cublasLtGetStatusString(status), where);
+}
+
+void check_cudnn(cudnnStatus_t status, const std::source_location& where) {
+  if (status != CUDNN_STATUS_SUCCESS) fail_call("cuDNN", cudnnGetErrorString(status), where);
+}
+
+CudaStream::CudaStream() {
+  cudaStream_t stream = nullptr;
+  check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  stream_ = Handle<cudaStream_t, cudaStreamDestroy>(stream);
+}
+
+void CudaStream::synchronize() { check_cuda(cudaStreamSynchronize(get())); }
+
+CudaEvent::CudaEvent() {
+  cudaEvent_t event = nullptr;
+  check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  event_ = Handle<cudaEvent_t, cudaEventDestroy>(event);
+}
+
+void CudaEvent::record(const CudaStream& stream) { check_cuda(cudaEventRecord(event_.get(), stream.get())); }
+
+void CudaEvent::make_wait(const CudaStream& stream) const {
+  check_cuda(cudaStreamWaitEvent(stream.get(), event_.get(), 0));
+}
+
+bool CudaEvent::done() const {
+  const cudaError_t status = cudaEventQuery(event_.get());
+  if (status == cudaErrorNotReady) {
+    static_cast<void>(cudaGetLastError());  // it is no error: the next launch's check must not find it
+    return false;
+  }
+  check_cuda(status);
+  return true;
+}
+
+void CudaEvent::wait() const { check_cuda(cudaEventSynchronize(event_.get())); }
+
+CudaDevice::CudaDevice(int ordinal, Arithmetic arithmetic) : ordinal_(make_current(ordinal)), arithmetic_(arithmetic) {
+  cublasLtHandle_t cublas = nullptr;
+  check_cublas(cublasLtCreate(&cublas));
+  cublas_ = Handle<cublasLtHandle_t, cublasLtDestroy>(cublas);
+  cudnnHandle_t cudnn = nullptr;
+  check_cudnn(cudnnCreate(&cudnn));
+  cudnn_ = Handle<cudnnHandle_t, cudnnDestroy>(cudnn);
+  check_cudnn(cudnnSetStream(cudnn, compute_.get()));
+  workspace_ = allocate(workspace_bytes);
+}
+
+std::string CudaDevice::name() const { return fmt::format("GPU:{}", ordinal_); }
+
+Buffer CudaDevice::allocate(std::size_t bytes) {
+  const std::size_t size = std::max(bytes, tensor_alignment_bytes);
+  void* data = nullptr;
+  const cudaError_t status = cudaMalloc(&data, size);
+  if (status == cudaErrorMemoryAllocation) {
+    static_cast<void>(cudaGetLastError());  // not sticky: the next call must not report it
+    fail(ExitCode::failed, "out of GPU memory on {}: {} bytes asked for, {} free", name(), size, free_bytes());
+  }
+  check_cuda(status);
+  Buffer buffer(data, bytes, [](void* block) { static_cast<void>(cudaFree(block)); });
+  check_cuda(cudaMemsetAsync(data, 0, size, compute_.get()));
+  compute_.synchronize();
+  return buffer;
+}
+
+void CudaDevice::upload(const void* host, void* memory, std::size_t bytes) {
+  check_cuda(cudaMemcpyAsync(memory, host, bytes, cudaMemcpyHostToDevice, compute_.get()));
+  compute_.synchronize();
+}
+
+void CudaDevice::download(const void* memory, void* host, std::size_t bytes) {
+  check_cuda(cudaMemcpyAsync(host, memory, bytes, cudaMemcpyDeviceToHost, compute_.get()));
+  compute_.synchronize();
+}
+
+Buffer CudaDevice::allocate_pinned(std::size_t bytes) {
+  void* data = nullptr;
+  check_cuda(cudaHostAlloc(&data, std::max(bytes, tensor_alignment_bytes), cudaHostAllocPortable));
+  Buffer buffer(data, bytes, [](void* block) { static_cast<void>(cudaFreeHost(block)); });
+  std::memset(data, 0, bytes);
+  return buffer;
+}
+
+std::size_t CudaDevice::free_bytes() const {
+  std::size_t free = 0, total = 0;
+  check_cuda(cudaMemGetInfo(&free, &total));
+  return free;
+}
+
+std::string CudaDevice::unique_id() const {
+  std::array<char, 32> address{};
+  check_cuda(cudaDeviceGetPCIBusId(address.data(), static_cast<int>(address.size()), ordinal_));
+  return fmt::format("GPU {}", address.data());
+}
+
+CudaGpus find_cuda_gpus() {
+  int count = 0, driver = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status == cudaErrorNoDevice || (status == cudaSuccess && count == 0)) {
+    static_cast<void>(cudaGetLastError());
+    return {.why_none = "there is no GPU"};
+  }
+  if (status != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());
+    if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {
+      return {.why_none = "no NVIDIA driver is installed"};
+    }
+    return {.why_none = fmt::format("no GPU can be used: {}", cudaGetErrorString(status)), .hidden = true};
+  }
+  for (int ordinal = 0; ordinal < count; ++ordinal) {
+    const cudaDeviceProp properties = properties_of(ordinal);
+    if (properties.major >= 8) continue;
+    return {.why_none = fmt::format("GPU {}, {}, has compute capability {}.{}; 8.0 or later is needed", ordinal,
+                                    properties.name, properties.major, properties.minor),
+            .hidden = true};
+  }
+  return {.count = count};
+}
+
+std::unique_ptr<Device> open_cuda_device(const DeviceRequest& request, int count) {
+  return std::make_unique<CudaDevice>(request.local_rank % count, request.arithmetic);
+}
+
+CudaDevice& as_cuda(Device& device) {
+  auto* cuda = dynamic_cast<CudaDevice*>(&device);
+  check(cuda != nullptr, "a CUDA op was given another device");
+  return *cuda;
+}
+
+const CudaStream& as_cuda(Stream& stream) {
+  const auto* cuda = dynamic_cast<const CudaStream*>(&stream);
+  check(cuda != nullptr, "a CUDA op was given another device's stream");
+  return *cuda;
+}
+
+}  // namespace carillon

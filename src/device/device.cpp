@@ -1,0 +1,43 @@
+#include "carillon/device/device.h"
+
+#include <unistd.h>
+
+#include "carillon/core/bf16.h"
+#include "carillon/core/error.h"
+#include "src/device/cpu_device.h"
+#include "src/device/cuda_door.h"
+
+namespace carillon {
+
+std::vector<float> download_floats(Device& device, const Tensor& tensor) {
+  std::vector<float> values(static_cast<std::size_t>(tensor.shape.element_count()));
+  if (tensor.type == DType::bf16) {
+    std::vector<Bf16> stored(values.size());
+    device.download(tensor.data, stored.data(), tensor.bytes());
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = to_float(stored[i]);
+  } else {
+    check(tensor.type == DType::f32, "only float tensors are downloaded");
+    device.download(tensor.data, values.data(), tensor.bytes());
+  }
+  return values;
+}
+
+void upload_floats(Device& device, std::span<const float> values, const Tensor& tensor) {
+  check(tensor.type == DType::f32 && values.size_bytes() == tensor.bytes(), "upload into a tensor of another form");
+  device.upload(values.data(), tensor.data, values.size_bytes());
+}
+
+std::unique_ptr<Device> open_device(const DeviceRequest& request) {
+  const CudaGpus gpus = request.choice == "cpu" ? CudaGpus{} : find_cuda_gpus();
+  if (gpus.count > 0) return open_cuda_device(request, gpus.count);
+  if (request.choice == "cuda") fail(ExitCode::no_device, "--device cuda: {}", gpus.why_none);
+  if (gpus.hidden && request.local_rank == 0) {
+    print_text(STDERR_FILENO, fmt::format("warning: computing on the CPU: {}\n", gpus.why_none));
+  }
+  if (request.arithmetic != Arithmetic::fp32) {
+    fail(ExitCode::no_device, "--precision: the CPU tower computes in fp32 only");
+  }
+  return std::make_unique<CpuDevice>(request.thread_count);
+}
+
+}  // namespace carillon

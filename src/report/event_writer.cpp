@@ -1,0 +1,142 @@
+#include "carillon/report/event_writer.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <optional>
+#include <system_error>
+
+#include "carillon/core/error.h"
+#include "carillon/core/host_name.h"
+#include "carillon/data/record.h"
+#include "report/event.pb.h"
+#include "src/report/append_log.h"
+#include "src/report/histogram.h"
+#include "src/report/png.h"
+
+namespace carillon {
+namespace {
+
+constexpr std::string_view prefix = "events.out.tfevents.";
+constexpr std::size_t buffer_bytes = 1 << 16;
+
+double seconds_since_1970() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+/// The time to name a new file by: now, but later than every other in the directory. TensorBoard reads them in the
+/// order of their names, and a set-back clock or a quick restart must not change it.
+std::int64_t next_file_seconds(const std::filesystem::path& directory) {
+  auto seconds = static_cast<std::int64_t>(seconds_since_1970());
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(directory, error); !error && entry != end(entry);
+       entry.increment(error)) {
+    const auto name = entry->path().filename().string();
+    if (!name.starts_with(prefix)) continue;
+    std::int64_t other = 0;
+    const auto first = name.data() + prefix.size();
+    if (std::from_chars(first, name.data() + name.size(), other).ec == std::errc{}) {
+      seconds = std::max(seconds, other + 1);
+    }
+  }
+  return seconds;
+}
+
+}  // namespace
+
+struct EventWriter::File {
+  AppendLog log;
+  std::string buffer{};
+
+  void add(event::Event& what) {
+    what.set_wall_time(seconds_since_1970());
+    append_record(buffer, what.SerializeAsString());
+    if (buffer.size() >= buffer_bytes) flush();
+  }
+  void flush() {
+    if (!buffer.empty()) log.append(buffer);
+    buffer.clear();
+  }
+};
+
+EventWriter::EventWriter(const std::filesystem::path& train_dir, std::int64_t first_step,
+                         std::function<void(const std::string&)> warn) {
+  auto seconds = next_file_seconds(train_dir);
+  const auto suffix = fmt::format(".{}.{}", host_name(), ::getpid());
+  int error = EEXIST;
+  for (; error == EEXIST; ++seconds) {
+    file_ = std::make_unique<File>(AppendLog(train_dir / fmt::format("{}{:010}{}", prefix, seconds, suffix), warn));
+    error = file_->log.open(true);
+  }
+  event::Event version;
+  version.set_file_version("brain.Event:2");
+  file_->add(version);
+  if (first_step > 0) {
+    event::Event start;
+    start.set_step(first_step);
+    start.mutable_session_log()->set_status(event::SessionLog::START);
+    file_->add(start);
+  }
+  file_->flush();
+}
+
+EventWriter::~EventWriter() { file_->flush(); }
+
+void EventWriter::graph(std::span<const GraphNode> nodes) {
+  event::Graph graph;
+  for (const auto& source : nodes) {
+    auto& node = *graph.add_node();
+    node.set_name(source.name);
+    node.set_op(source.op);
+    node.set_device(source.device);
+    for (const auto& input : source.inputs) node.add_input(input);
+  }
+  event::Event what;
+  what.set_graph_def(graph.SerializeAsString());
+  file_->add(what);
+}
+
+void EventWriter::scalar(const std::string& tag, std::int64_t step, double value) {
+  event::Event what;
+  what.set_step(step);
+  auto& summary = *what.mutable_summary()->add_value();
+  summary.set_tag(tag);
+  summary.set_simple_value(static_cast<float>(value));
+  file_->add(what);
+}
+
+void EventWriter::histogram(const std::string& tag, std::int64_t step, std::span<const float> values) {
+  const auto source = histogram_of(values);
+  event::Event what;
+  what.set_step(step);
+  auto& summary = *what.mutable_summary()->add_value();
+  summary.set_tag(tag);
+  auto& histogram = *summary.mutable_histo();
+  histogram.set_min(source.min);
+  histogram.set_max(source.max);
+  histogram.set_num(source.count);
+  histogram.set_sum(source.sum);
+  histogram.set_sum_squares(source.sum_squares);
+  histogram.mutable_bucket_limit()->Add(source.limits.begin(), source.limits.end());
+  histogram.mutable_bucket()->Add(source.counts.begin(), source.counts.end());
+  file_->add(what);
+}
+
+void EventWriter::image(const std::string& tag, std::int64_t step, const Picture& picture) {
+  event::Event what;
+  what.set_step(step);
+  auto& summary = *what.mutable_summary()->add_value();
+  summary.set_tag(tag);
+  auto& image = *summary.mutable_image();
+  image.set_height(static_cast<std::int32_t>(picture.height));
+  image.set_width(static_cast<std::int32_t>(picture.width));
+  image.set_colorspace(static_cast<std::int32_t>(picture.channels));
+  image.set_encoded_image_string(encode_png(picture));
+  file_->add(what);
+}
+
+void EventWriter::flush() { file_->flush(); }
+
+}  // namespace carillon

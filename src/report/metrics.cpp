@@ -1,0 +1,62 @@
+#include "carillon/report/metrics.h"
+
+#include <fcntl.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "carillon/core/error.h"
+#include "src/report/append_log.h"
+
+namespace carillon {
+namespace {
+
+/// A whole line that holds an object of a step before `first_step`, or one without a step.
+bool keeps(std::string_view line, std::int64_t first_step) {
+  const auto record = nlohmann::json::parse(line, nullptr, false);
+  if (!record.is_object()) return false;
+  const auto step = record.find("step");
+  return step == record.end() || !step->is_number() || step->get<double>() < static_cast<double>(first_step);
+}
+
+std::string kept_lines(std::string_view text, std::int64_t first_step) {
+  std::string kept;
+  for (auto end = text.find('\n'); end != text.npos; end = text.find('\n')) {
+    if (keeps(text.substr(0, end), first_step)) kept += text.substr(0, end + 1);
+    text.remove_prefix(end + 1);
+  }
+  return kept;
+}
+
+void drop_later_lines(const std::filesystem::path& path, std::int64_t first_step) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return;  // nothing there yet; what else is wrong, opening it to append will tell
+  std::stringstream text;
+  text << file.rdbuf();
+  const auto old_text = std::move(text).str();
+  const auto kept = kept_lines(old_text, first_step);
+  if (kept != old_text) write_file_atomically(path, std::as_bytes(std::span(kept)));
+}
+
+}  // namespace
+
+MetricsWriter::MetricsWriter(const std::filesystem::path& train_dir, std::int64_t first_step,
+                             std::function<void(const std::string&)> warn)
+    : log_(std::make_unique<AppendLog>(train_dir / "metrics.jsonl", warn)) {
+  try {
+    drop_later_lines(train_dir / "metrics.jsonl", first_step);
+  } catch (const Error& error) {
+    log_->warn(error.what());
+  }
+  log_->open(false);
+}
+
+MetricsWriter::~MetricsWriter() = default;
+
+void MetricsWriter::write(const nlohmann::json& record) {
+  // JSON has no NaN and no infinity: dump writes null for them.
+  log_->append(record.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
+}  // namespace carillon

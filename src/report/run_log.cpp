@@ -1,0 +1,101 @@
+#include "carillon/report/run_log.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace carillon {
+namespace {
+
+double unix_seconds(std::chrono::system_clock::time_point time) {
+  return std::chrono::duration<double>(time.time_since_epoch()).count();
+}
+
+}  // namespace
+
+RunLog::RunLog(const std::filesystem::path& train_dir, SummaryStyle style, std::int64_t first_step,
+               std::int64_t last_step)
+    : style_(style),
+      console_(first_step, last_step),
+      metrics_(train_dir, first_step, [this](const std::string& line) { console_.warn(line); }),
+      events_(train_dir, first_step, [this](const std::string& line) { console_.warn(line); }) {}
+
+void RunLog::graph(const Graph& graph, const std::string& device) {
+  std::vector<GraphNode> nodes;
+  const std::string where = "/job:worker/task:0/device:" + device;
+  for (const ParameterSpec& parameter : graph.parameters()) nodes.push_back({parameter.name, "Variable", {}, where});
+  for (const Graph::Node& node : graph.nodes()) {
+    std::vector<std::string> inputs;
+    for (const int value : node.inputs) inputs.push_back(graph.values()[value].name);
+    for (const int parameter : node.parameters) inputs.push_back(graph.parameters()[parameter].name);
+    nodes.push_back({node.name, std::string(node.definition->type()), std::move(inputs), where});
+  }
+  events_.graph(nodes);
+  events_.flush();
+}
+
+void RunLog::step(const StepRecord& record) {
+  const auto now = std::chrono::system_clock::now();
+  const double examples_per_second = static_cast<double>(record.global_batch) / record.step_seconds;
+  console_.print(
+      step_line(now, record.step, record.loss, examples_per_second, record.step_seconds, record.tower_count));
+  metrics_.write({{"step", record.step},
+                  {"loss", record.loss},
+                  {"cross_entropy", record.cross_entropy},
+                  {"learning_rate", record.learning_rate},
+                  {"step_seconds", record.step_seconds},
+                  {"examples_per_second", examples_per_second},
+                  {"data_wait_seconds", record.data_wait_seconds},
+                  {"allreduce_seconds", record.allreduce_seconds},
+                  {"time", unix_seconds(now)}});
+}
+
+void RunLog::scalars(const StepRecord& record) {
+  events_.scalar(style_ == SummaryStyle::layers ? "total_loss" : "loss", record.step, record.loss);
+  events_.scalar("cross_entropy", record.step, record.cross_entropy);
+  events_.scalar("learning_rate", record.step, record.learning_rate);
+  events_.flush();
+}
+
+void RunLog::evaluation(std::int64_t step, const Precision& precision) {
+  console_.print(fmt::format("step {}: {}", step, precision.text()));
+  metrics_.write({{"step", step},
+                  {"eval_precision", precision.value()},
+                  {"eval_correct", precision.correct},
+                  {"eval_total", precision.total},
+                  {"time", unix_seconds(std::chrono::system_clock::now())}});
+  events_.scalar("precision @ 1", step, precision.value());
+  events_.flush();
+}
+
+void RunLog::variables(std::int64_t step, const ParameterStore& parameters, Device& device) {
+  const bool by_layer = style_ == SummaryStyle::layers;
+  for (std::size_t i = 0; i < parameters.specs().size(); ++i) {
+    const ParameterSpec& spec = parameters.specs()[i];
+    const std::vector<float> values = download_floats(device, parameters.value(static_cast<int>(i)));
+    std::vector<float> gradient = download_floats(device, parameters.gradient(static_cast<int>(i)));
+    double squares = 0.0;
+    for (std::size_t k = 0; k < gradient.size(); ++k) {
+      gradient[k] += spec.l2_factor * values[k];
+      squares += static_cast<double>(values[k]) * values[k];
+    }
+    events_.histogram(by_layer ? spec.name + "/gradients" : "gradients_on_average/" + spec.name, step, gradient);
+    events_.histogram(spec.name, step, values);
+    if (by_layer && spec.l2_factor != 0.0f) {
+      events_.scalar(spec.name.substr(0, spec.name.find('/')) + "/weight_loss", step, 0.5 * spec.l2_factor * squares);
+    }
+  }
+}
+
+void RunLog::layers(std::int64_t step, const LayerSummary& summary) {
+  for (const LayerSummary::Layer& layer : summary.layers) {
+    const auto zeros = std::count(layer.activations.begin(), layer.activations.end(), 0.0f);
+    events_.histogram(layer.name + "/activations", step, layer.activations);
+    events_.scalar(layer.name + "/sparsity", step,
+                   static_cast<double>(zeros) / static_cast<double>(layer.activations.size()));
+  }
+  for (std::size_t i = 0; i < summary.images.size(); ++i) {
+    events_.image(fmt::format("images/image/{}", i), step, summary.images[i]);
+  }
+}
+
+}  // namespace carillon

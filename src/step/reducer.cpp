@@ -1,0 +1,61 @@
+#include "carillon/step/reducer.h"
+
+#include "carillon/core/error.h"
+
+namespace carillon {
+namespace {
+
+/// Where the parameter at `place` of the layout's order ends, the gap after it included: buckets begin aligned.
+std::size_t end_of(const ParameterLayout& layout, std::size_t place) {
+  const std::vector<int>& order = layout.order();
+  return place + 1 < order.size() ? layout.offset(order[place + 1]) : layout.total();
+}
+
+}  // namespace
+
+std::vector<std::size_t> bucket_ends(const ParameterLayout& layout, std::size_t bucket_bytes) {
+  std::vector<std::size_t> ends;
+  std::size_t begin = 0;
+  for (std::size_t place = 0; place < layout.order().size(); ++place) {
+    const std::size_t end = end_of(layout, place);
+    if ((end - begin) * sizeof(float) >= bucket_bytes) {
+      ends.push_back(end);
+      begin = end;
+    }
+  }
+  const std::size_t total = layout.total() + step_sum_count;
+  if (ends.empty() || begin < layout.total()) {
+    ends.push_back(total);
+  } else {
+    ends.back() = total;
+  }
+  return ends;
+}
+
+Reducer::Reducer(Communicator& communicator, const ParameterStore& parameters, std::size_t bucket_bytes)
+    : communicator_(communicator), parameters_(parameters), ends_(bucket_ends(parameters.layout(), bucket_bytes)) {}
+
+void Reducer::begin(Stream& stream) {
+  communicator_.acquire(stream);
+  next_parameter_ = 0;
+  next_bucket_ = 0;
+}
+
+void Reducer::add(int parameter, Stream& stream) {
+  const ParameterLayout& layout = parameters_.layout();
+  check(next_parameter_ < layout.order().size() && layout.order()[next_parameter_] == parameter,
+        "gradients came out of order");
+  std::size_t complete = end_of(layout, next_parameter_++);
+  if (next_parameter_ == layout.order().size()) complete = layout.total() + step_sum_count;
+  if (complete < ends_[next_bucket_]) return;
+  const std::size_t begin = next_bucket_ == 0 ? 0 : ends_[next_bucket_ - 1];
+  communicator_.start_mean(parameters_.gradients_and_sums().subspan(begin, ends_[next_bucket_] - begin), stream);
+  ++next_bucket_;
+}
+
+void Reducer::finalize(Stream& stream) {
+  check(next_bucket_ == ends_.size(), "a gradient was not added to the reducer");
+  communicator_.finish(stream);
+}
+
+}  // namespace carillon

@@ -1,0 +1,135 @@
+#include "carillon/app/option_set.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "carillon/app/options.h"
+#include "carillon/core/error.h"
+
+namespace carillon::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+class OptionsTest : public ::testing::Test {
+ protected:
+  OptionsTest() { declare(set_, options_); }
+  ~OptionsTest() override {
+    unsetenv("CARILLON_BATCH_SIZE");
+    unlink(config_.c_str());
+  }
+  bool parse(std::vector<const char*> arguments) {
+    arguments.insert(arguments.begin(), "program");
+    return set_.parse(static_cast<int>(arguments.size()), arguments.data());
+  }
+  void write_config(const std::string& text) { std::ofstream(config_) << text; }
+  void expect_refused(const std::vector<const char*>& arguments, const std::string& named) {
+    OptionSet set("");
+    TrainOptions options;
+    declare(set, options);
+    std::vector<const char*> all{"program"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    try {
+      set.parse(static_cast<int>(all.size()), all.data());
+      ADD_FAILURE() << named << " was accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::usage);
+      EXPECT_THAT(error.what(), HasSubstr(named));
+    }
+  }
+
+  TrainOptions options_;
+  OptionSet set_{"summary"};
+  std::string config_ = ::testing::TempDir() + "options_" + std::to_string(getpid()) + ".cfg";
+};
+
+TEST_F(OptionsTest, DashAndUnderscoreAreTheSame) {
+  parse({"--batch_size", "40", "--max-steps=7"});
+  EXPECT_EQ(options_.batch_size, 40);
+  EXPECT_EQ(options_.max_steps, 7);
+}
+
+TEST_F(OptionsTest, CommandLineWinsOverFileWinsOverEnvironment) {
+  setenv("CARILLON_BATCH_SIZE", "1", 1);
+  setenv("CARILLON_SEED", "11", 1);
+  write_config("batch_size = 2  # comment\nlog-every = 22\nseed = 12\n");
+  parse({"--batch-size", "3", "--config", config_.c_str()});
+  unsetenv("CARILLON_SEED");
+  EXPECT_EQ(options_.batch_size, 3);
+  EXPECT_EQ(options_.log_every, 22);
+  EXPECT_EQ(options_.seed, 12u);
+}
+
+TEST_F(OptionsTest, EnvironmentIsUsedWhereNothingElseIsSaid) {
+  setenv("CARILLON_BATCH_SIZE", "5", 1);
+  parse({});
+  EXPECT_EQ(options_.batch_size, 5);
+}
+
+TEST_F(OptionsTest, FlagsNeedNoValueAndTakeOne) {
+  parse({"--fresh", "--log-device-placement", "--shuffle", "false", "--max-steps", "3"});
+  EXPECT_TRUE(options_.fresh);
+  EXPECT_TRUE(options_.log_device_placement);
+  EXPECT_FALSE(options_.shuffle);
+  EXPECT_EQ(options_.max_steps, 3);
+}
+
+TEST_F(OptionsTest, PatternsMayBeSeveral) {
+  parse({"--data", "a b", "c", "--seed", "4"});
+  EXPECT_EQ(options_.data, (std::vector<std::string>{"a b", "c"}));
+}
+
+TEST_F(OptionsTest, HelpSetsNothing) {
+  EXPECT_FALSE(parse({"--batch-size", "9", "--help"}));
+  EXPECT_EQ(options_.batch_size, 100);
+  EXPECT_THAT(set_.help(), HasSubstr("--batch-size"));
+}
+
+TEST_F(OptionsTest, BadValuesAreRefusedByName) {
+  expect_refused({"--batch-size", "0"}, "--batch-size");
+  expect_refused({"--batch-size", "-4"}, "--batch-size");
+  expect_refused({"--batch-size", "4x"}, "--batch-size");
+  expect_refused({"--batch-size", "1e2"}, "--batch-size");
+  expect_refused({"--batch-size", "99999999999999999999"}, "--batch-size");
+  expect_refused({"--batch-size="}, "--batch-size");
+  expect_refused({"--learning-rate", "nan"}, "--learning-rate");
+  expect_refused({"--learning-rate", "inf"}, "--learning-rate");
+  expect_refused({"--learning-rate", "-0.1"}, "--learning-rate");
+  expect_refused({"--moving-average-decay", "1.5"}, "--moving-average-decay");
+  expect_refused({"--shuffle=maybe"}, "--shuffle");
+  expect_refused({"--device", "tpu"}, "--device");
+  expect_refused({"--seed", "-1"}, "--seed");
+}
+
+TEST_F(OptionsTest, UnknownRepeatedAndStrayArgumentsAreRefusedByName) {
+  expect_refused({"--no-such-option", "1"}, "--no-such-option");
+  expect_refused({"--max", "1"}, "--max");  // no guessing from prefixes
+  expect_refused({"--seed", "1", "--seed", "2"}, "--seed");
+  expect_refused({"--seed", "1", "stray"}, "stray");
+  expect_refused({"--seed"}, "--seed");
+}
+
+TEST_F(OptionsTest, ConfigErrorsNameTheFile) {
+  write_config("no_such = 1\n");
+  expect_refused({"--config", config_.c_str()}, config_);
+  write_config("batch-size = zero\n");
+  expect_refused({"--config", config_.c_str()}, config_);
+}
+
+TEST_F(OptionsTest, CombinationsThatCannotWorkAreRefused) {
+  options_.train_dir = "x";
+  EXPECT_NO_THROW(check_combinations(options_));
+  options_.eval_every = 10;
+  EXPECT_THROW(check_combinations(options_), Error);
+  options_.eval_every = 0;
+  options_.fresh = true;
+  options_.resume = "require";
+  EXPECT_THROW(check_combinations(options_), Error);
+}
+
+}  // namespace
+}  // namespace carillon::testing

@@ -1,0 +1,153 @@
+#include "carillon/report/event_writer.h"
+
+#include <gmock/gmock.h>
+#include <png.h>
+
+#include <algorithm>
+
+#include "carillon/data/record.h"
+#include "report/event.pb.h"
+#include "tests/support/io_fixtures.h"
+
+namespace carillon {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::entry_count;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::TemporaryDirectory;
+using testing::write_text;
+
+/// Names of the event files, as TensorBoard sorts them.
+std::vector<std::string> event_files(const std::filesystem::path& directory) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) names.push_back(entry.path().string());
+  std::ranges::sort(names);
+  return names;
+}
+
+std::vector<event::Event> read_events(const std::string& path) {
+  std::vector<event::Event> events;
+  RecordReader reader(path);
+  for (Record record; reader.next(record);) {
+    events.emplace_back();
+    EXPECT_TRUE(events.back().ParseFromArray(record.data.data(), static_cast<int>(record.data.size())));
+  }
+  return events;
+}
+
+class EventFile : public ::testing::Test {
+ protected:
+  std::vector<event::Event> only_file() { return read_events(event_files(directory_.path()).at(0)); }
+  std::function<void(const std::string&)> warn() {
+    return [this](const std::string& line) { warnings_.push_back(line); };
+  }
+
+  TemporaryDirectory directory_;
+  std::vector<std::string> warnings_;
+};
+
+TEST_F(EventFile, StartsWithItsVersionOnDiskAtOnce) {
+  const EventWriter writer(directory_.path(), 0, warn());
+  const auto events = only_file();
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].file_version(), "brain.Event:2");
+  EXPECT_GT(events[0].wall_time(), 1.5e9);
+}
+
+TEST_F(EventFile, OfAResumedRunHasASessionStartAtItsFirstStep) {
+  const EventWriter writer(directory_.path(), 500, warn());
+  const auto events = only_file();
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(events[1].step(), 500);
+  EXPECT_EQ(events[1].session_log().status(), event::SessionLog::START);
+}
+
+TEST_F(EventFile, HoldsPicturesAsPng) {
+  const std::vector<std::uint8_t> pixels{255, 0, 0, 0, 255, 0, 0, 0, 255, 7, 8, 9, 1, 2, 3, 40, 50, 60};
+  {
+    EventWriter writer(directory_.path(), 0, warn());
+    writer.image("images", 4, {.height = 2, .width = 3, .channels = 3, .pixels = pixels});
+  }
+  const event::Image image = only_file().at(1).summary().value(0).image();
+  EXPECT_EQ(image.height(), 2);
+  EXPECT_EQ(image.width(), 3);
+  EXPECT_EQ(image.colorspace(), 3);
+  const std::string& file = image.encoded_image_string();
+  png_image decoded{};
+  decoded.version = PNG_IMAGE_VERSION;
+  ASSERT_NE(png_image_begin_read_from_memory(&decoded, file.data(), file.size()), 0);
+  decoded.format = PNG_FORMAT_RGB;
+  std::vector<std::uint8_t> read(PNG_IMAGE_SIZE(decoded));
+  ASSERT_NE(png_image_finish_read(&decoded, nullptr, read.data(), 0, nullptr), 0);
+  EXPECT_EQ(read, pixels);
+}
+
+TEST_F(EventFile, HoldsScalarsHistogramsAndTheGraph) {
+  {
+    EventWriter writer(directory_.path(), 0, warn());
+    writer.graph(std::vector<GraphNode>{{"x", "Input", {}, "cpu"}, {"y", "Dense", {"x"}, "cpu"}});
+    writer.scalar("loss", 5000000000, 2.5);
+    writer.histogram("weights", 3, std::vector<float>{1, 2, 3});
+  }
+  const auto events = only_file();
+  ASSERT_EQ(events.size(), 4u);
+  event::Graph graph;
+  EXPECT_TRUE(graph.ParseFromString(events[1].graph_def()));
+  EXPECT_EQ(graph.node(1).name(), "y");
+  EXPECT_EQ(graph.node(1).input(0), "x");
+  EXPECT_EQ(events[2].step(), 5000000000);
+  EXPECT_EQ(events[2].summary().value(0).tag(), "loss");
+  EXPECT_EQ(events[2].summary().value(0).simple_value(), 2.5f);
+  EXPECT_EQ(events[3].summary().value(0).histo().num(), 3);
+  EXPECT_EQ(events[3].summary().value(0).histo().sum_squares(), 14);
+  EXPECT_THAT(warnings_, IsEmpty());
+}
+
+TEST_F(EventFile, HasEverythingOnDiskAfterAFlush) {
+  EventWriter writer(directory_.path(), 0, warn());
+  writer.scalar("loss", 1, 1);
+  writer.flush();
+  EXPECT_EQ(only_file().size(), 2u);
+}
+
+TEST_F(EventFile, OfALaterWriterSortsLaterWhateverTheClockSays) {
+  write_text(directory_.path() / "events.out.tfevents.4000000000.other.1", "");
+  { const EventWriter writer(directory_.path(), 0, warn()); }
+  { const EventWriter writer(directory_.path(), 1, warn()); }
+  { const EventWriter writer(directory_.path(), 2, warn()); }
+  const auto files = event_files(directory_.path());
+  ASSERT_EQ(files.size(), 4u);
+  EXPECT_EQ(read_events(files[1]).size(), 1u);
+  EXPECT_EQ(read_events(files[2]).at(1).step(), 1);
+  EXPECT_EQ(read_events(files[3]).at(1).step(), 2);
+}
+
+TEST_F(EventFile, ThatCannotBeMadeWarnsOnceAndGoesOn) {
+  EventWriter writer(directory_.path() / "nowhere", 3, warn());
+  for (int i = 0; i < 3; ++i) {
+    writer.scalar("loss", i, i);
+    writer.flush();
+  }
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("nowhere/events.out.tfevents.")));
+}
+
+TEST_F(EventFile, OnAFullDiskWarnsOnceAndHoldsWholeRecords) {
+  {
+    EventWriter writer(directory_.path(), 0, warn());
+    {
+      const testing::FileSizeLimit limit(100);
+      for (int i = 0; i < 20; ++i) {
+        writer.scalar("loss", i, i);
+        writer.flush();
+      }
+    }
+    writer.scalar("loss", 20, 20);
+  }
+  EXPECT_EQ(warnings_.size(), 1u);
+  EXPECT_EQ(only_file().back().step(), 20);
+}
+
+}  // namespace
+}  // namespace carillon

@@ -1,0 +1,91 @@
+#include "src/report/histogram.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <limits>
+#include <random>
+
+namespace carillon {
+namespace {
+
+using ::testing::ElementsAre;
+
+constexpr double most = std::numeric_limits<double>::max();
+
+/// Counts of all buckets by binary search, as TensorFlow finds them.
+std::vector<double> reference_counts(std::span<const float> values) {
+  const auto limits = histogram_limits();
+  std::vector<double> counts(limits.size());
+  for (const double value : values) ++counts[std::ranges::upper_bound(limits, value) - limits.begin()];
+  return counts;
+}
+
+/// Undoes the joining of empty buckets.
+std::vector<double> all_counts(const Histogram& histogram) {
+  const auto limits = histogram_limits();
+  std::vector<double> counts(limits.size());
+  for (std::size_t i = 0; i < histogram.limits.size(); ++i) {
+    counts[std::ranges::find(limits, histogram.limits[i]) - limits.begin()] = histogram.counts[i];
+  }
+  return counts;
+}
+
+TEST(Histogram, LimitsAreTensorFlows) {
+  const auto limits = histogram_limits();
+  EXPECT_EQ(limits.size(), 1551u);
+  EXPECT_EQ(limits.front(), -most);
+  EXPECT_EQ(limits.back(), most);
+  const auto zero = static_cast<std::size_t>(std::ranges::find(limits, 0.0) - limits.begin());
+  EXPECT_EQ(zero, limits.size() / 2);
+  EXPECT_EQ(limits[zero + 1], 1e-12);
+  EXPECT_EQ(limits[zero - 2], -1e-12 * 1.1);
+  EXPECT_TRUE(std::ranges::is_sorted(limits));
+}
+
+TEST(Histogram, CountsEveryValueInTheBucketThatABinarySearchFinds) {
+  std::vector<float> values = {3.4028235e38f, -3.4028235e38f, 0.0f,    -0.0f, 1e-45f, -1e-45f, 3.4e38f,
+                               -3.4e38f,      1e-12f,         -1e-12f, 1e20f, -1e20f, 1,       -1};
+  for (const double limit : histogram_limits()) {
+    const auto value = static_cast<float>(std::clamp(limit, -3e38, 3e38));
+    for (const float target : {-3.3e38f, 3.3e38f}) values.insert(values.end(), {value, std::nextafterf(value, target)});
+  }
+  std::mt19937 engine(1);
+  std::uniform_real_distribution<float> exponent(-100, 100);
+  for (int i = 0; i < 100000; ++i) values.push_back((i % 2 ? 1.0f : -1.0f) * std::exp2f(exponent(engine)));
+  EXPECT_EQ(all_counts(histogram_of(values)), reference_counts(values));
+}
+
+TEST(Histogram, JoinsRunsOfEmptyBuckets) {
+  const auto histogram = histogram_of(std::vector<float>{0, 0, 0});
+  EXPECT_THAT(histogram.limits, ElementsAre(0, 1e-12, most));
+  EXPECT_THAT(histogram.counts, ElementsAre(0, 3, 0));
+}
+
+TEST(Histogram, SumsUp) {
+  const auto histogram = histogram_of(std::vector<float>{-2, 1, 4});
+  EXPECT_EQ(histogram.min, -2);
+  EXPECT_EQ(histogram.max, 4);
+  EXPECT_EQ(histogram.count, 3);
+  EXPECT_EQ(histogram.sum, 3);
+  EXPECT_EQ(histogram.sum_squares, 21);
+}
+
+TEST(Histogram, LeavesOutWhatIsNotFinite) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+  const auto histogram = histogram_of(std::vector<float>{infinity, 5, nan, -infinity, -nan});
+  EXPECT_EQ(histogram.count, 1);
+  EXPECT_EQ(histogram.sum, 5);
+  EXPECT_EQ(histogram.min, 5);
+}
+
+TEST(Histogram, OfNothingIsEmpty) {
+  const auto histogram = histogram_of({});
+  EXPECT_EQ(histogram.count, 0);
+  EXPECT_THAT(histogram.limits, ElementsAre(most));
+  EXPECT_THAT(histogram.counts, ElementsAre(0));
+}
+
+}  // namespace
+}  // namespace carillon

@@ -1,0 +1,79 @@
+#include "carillon/report/layer_summary.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "src/device/cpu_device.h"
+
+namespace carillon::testing {
+namespace {
+
+class LayerSummaryTest : public ::testing::Test {
+ protected:
+  static constexpr std::int64_t batch_size = 2;
+
+  LayerSummaryTest() {
+    Graph graph(batch_size);
+    logits_ = model_.build(graph, settings_);
+    parameters_.emplace(graph.parameters(), device_, Buffer{});
+    for (std::size_t i = 0; i < graph.parameters().size(); ++i) {
+      const int parameter = static_cast<int>(i);
+      upload_floats(device_, initial_values(graph.parameters()[i], parameter, 1), parameters_->value(parameter));
+    }
+    executable_.emplace(graph, device_, *parameters_, false, std::vector{logits_});
+    for (std::size_t i = 0; i < pixels_.size(); ++i) pixels_[i] = static_cast<std::uint8_t>(i * i / 7);
+    for (std::int64_t i = 0; i < batch_size; ++i) images_.push_back(pixels_.data() + i * 3072);
+    batch_ = {.images = images_, .first_position = 7};
+  }
+
+  CpuDevice device_{1};
+  const Model& model_ = model_named("cifar10");
+  ModelSettings settings_{.distort = true, .seed = 3};
+  Value logits_;
+  std::optional<ParameterStore> parameters_;
+  std::optional<Executable> executable_;
+  std::vector<std::uint8_t> pixels_ = std::vector<std::uint8_t>(batch_size * 3072);
+  std::vector<const std::uint8_t*> images_;
+  Batch batch_;
+};
+
+TEST_F(LayerSummaryTest, HoldsEveryLayersActivationsAfterItsRelu) {
+  const LayerSummary summary = LayerSummarizer(model_, settings_, batch_size, *parameters_, device_).summarize(batch_);
+  std::vector<std::string> names;
+  for (const auto& layer : summary.layers) names.push_back(layer.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"conv1", "conv2", "local3", "local4", "softmax_linear"}));
+  EXPECT_EQ(summary.layers[0].activations.size(), batch_size * 24u * 24u * 64u);
+  for (std::size_t i = 0; i < 4; ++i) {
+    const auto& values = summary.layers[i].activations;
+    EXPECT_EQ(*std::min_element(values.begin(), values.end()), 0.0f) << names[i];
+    EXPECT_GT(*std::max_element(values.begin(), values.end()), 0.0f) << names[i];
+  }
+}
+
+TEST_F(LayerSummaryTest, SeesWhatTheTrainedNetworkSees) {
+  const LayerSummary summary = LayerSummarizer(model_, settings_, batch_size, *parameters_, device_).summarize(batch_);
+  executable_->inputs().batch = batch_;
+  executable_->forward(device_.stream());
+  EXPECT_EQ(summary.layers.back().activations, download_floats(device_, executable_->tensor(logits_)));
+}
+
+TEST_F(LayerSummaryTest, ShowsTheFirstImagesOfTheBatch) {
+  const LayerSummary summary = LayerSummarizer(model_, settings_, batch_size, *parameters_, device_).summarize(batch_);
+  ASSERT_EQ(summary.images.size(), 2u);
+  EXPECT_EQ(summary.images[0].height, 24);
+  EXPECT_EQ(summary.images[0].channels, 3);
+  EXPECT_NE(summary.images[0].pixels, summary.images[1].pixels);
+}
+
+TEST(PictureOf, ScalesLikeTensorFlow) {
+  const float positive[] = {0.0f, 1.0f, 2.0f, 4.0f};
+  EXPECT_EQ(picture_of(positive, 2, 2, 1).pixels, (std::vector<std::uint8_t>{0, 63, 127, 255}));
+  const float mixed[] = {-2.0f, 0.0f, 1.0f, 2.0f};
+  EXPECT_EQ(picture_of(mixed, 1, 4, 1).pixels, (std::vector<std::uint8_t>{1, 128, 191, 255}));
+  const float nothing[] = {0.0f};
+  EXPECT_EQ(picture_of(nothing, 1, 1, 1).pixels, std::vector<std::uint8_t>{0});
+}
+
+}  // namespace
+}  // namespace carillon::testing

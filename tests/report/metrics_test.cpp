@@ -1,0 +1,82 @@
+#include "carillon/report/metrics.h"
+
+#include <gmock/gmock.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/io_fixtures.h"
+
+namespace carillon {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::entry_count;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::read_text;
+using testing::TemporaryDirectory;
+using testing::write_text;
+
+class Metrics : public ::testing::Test {
+ protected:
+  auto writer(std::int64_t first_step) {
+    return MetricsWriter(directory_.path(), first_step, [this](const std::string& s) { warnings_.push_back(s); });
+  }
+  std::filesystem::path file() const { return directory_.path() / "metrics.jsonl"; }
+
+  TemporaryDirectory directory_;
+  std::vector<std::string> warnings_;
+};
+
+TEST_F(Metrics, AreOneObjectALineOnDiskAtOnce) {
+  auto metrics = writer(0);
+  metrics.write({{"step", 10}, {"loss", 0.5}});
+  metrics.write({{"step", 20}, {"loss", 0.25}});
+  EXPECT_EQ(read_text(file()), "{\"loss\":0.5,\"step\":10}\n{\"loss\":0.25,\"step\":20}\n");
+}
+
+TEST_F(Metrics, StayValidJsonWithNanAndBrokenText) {
+  auto metrics = writer(0);
+  metrics.write({{"step", 1}, {"loss", std::numeric_limits<double>::quiet_NaN()}, {"note", "a\xff\nb"}});
+  const auto text = read_text(file());
+  EXPECT_EQ(std::ranges::count(text, '\n'), 1);
+  EXPECT_TRUE(nlohmann::json::parse(text).at("loss").is_null());
+}
+
+TEST_F(Metrics, OfAResumedRunLoseLaterStepsAndACutLine) {
+  const std::string kept = "{\"step\":10}\n{\"event\":\"start\"}\n{\"step\":490}\n";
+  write_text(file(), kept + "{\"step\":500}\n{\"step\":5000000000}\n{\"step\":49");
+  auto metrics = writer(500);
+  EXPECT_EQ(read_text(file()), kept);
+  metrics.write({{"step", 500}});
+  EXPECT_EQ(read_text(file()), kept + "{\"step\":500}\n");
+  EXPECT_EQ(entry_count(directory_.path()), 1u);
+}
+
+TEST_F(Metrics, LoseLinesThatAreNotJsonOnResume) {
+  write_text(file(), std::string(20, '\0') + "\n{\"step\":1}\n");
+  writer(5);
+  EXPECT_EQ(read_text(file()), "{\"step\":1}\n");
+}
+
+TEST_F(Metrics, ThatCannotBeWrittenWarnOnceAndGoOn) {
+  MetricsWriter metrics(directory_.path() / "nowhere", 0, [this](const std::string& s) { warnings_.push_back(s); });
+  metrics.write({{"step", 1}});
+  metrics.write({{"step", 2}});
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("nowhere/metrics.jsonl: No such file or directory")));
+}
+
+TEST_F(Metrics, OnAFullDiskWarnOnceAndHoldWholeLines) {
+  auto metrics = writer(0);
+  {
+    const testing::FileSizeLimit limit(30);
+    for (int i = 0; i < 9; ++i) metrics.write({{"step", i}});
+  }
+  metrics.write({{"step", 9}});
+  EXPECT_EQ(read_text(file()), "{\"step\":0}\n{\"step\":1}\n{\"step\":9}\n");
+  EXPECT_EQ(warnings_.size(), 1u);
+}
+
+}  // namespace
+}  // namespace carillon

@@ -1,0 +1,124 @@
+#include "src/step/queue.h"
+
+#include <gtest/gtest.h>
+
+#include "carillon/core/philox.h"
+
+namespace carillon::testing {
+namespace {
+
+/// A device that is as slow as it may be: a launch runs when it is waited for, and reads its slots only then.
+class LazyEngine final : public StepEngine {
+ public:
+  explicit LazyEngine(StepRingForm form) : form_(form), slots_(form.capacity(), -1), outcomes_(form.capacity()) {}
+
+  void write(std::uint32_t slot, const StepRequest& request) override {
+    for (const auto& launch : launches_) {
+      EXPECT_FALSE(slot >= launch.first && slot < launch.first + launch.count) << "slot " << slot << " is still read";
+    }
+    slots_.at(slot) = request.step;
+  }
+  void launch(std::uint32_t first, std::uint32_t count, const std::function<void()>& before_update) override {
+    EXPECT_EQ(first / form_.block, (first + count - 1) / form_.block) << "a launch lies in one block";
+    if (before_update) {
+      EXPECT_EQ(count, 1u);
+    }
+    launches_.push_back({first, count});
+    counts.push_back(count);
+  }
+  void wait_for_oldest() override {
+    ASSERT_FALSE(launches_.empty());
+    for (std::uint32_t i = 0; i < launches_.front().count; ++i) {
+      const std::uint32_t slot = launches_.front().first + i;
+      steps_run.push_back(slots_.at(slot));
+      outcomes_.at(slot) = {static_cast<float>(slots_.at(slot)), slots_.at(slot) == stop_at ? 1.0f : 0.0f};
+    }
+    launches_.pop_front();
+  }
+  StepOutcome outcome(std::uint32_t slot) const override { return outcomes_.at(slot); }
+
+  std::vector<std::uint32_t> counts;    ///< of launches
+  std::vector<std::int64_t> steps_run;  ///< in the order of the device
+  std::int64_t stop_at = -1;
+
+ private:
+  struct Launch {
+    std::uint32_t first, count;
+  };
+  StepRingForm form_;
+  std::vector<std::int64_t> slots_;
+  std::vector<StepOutcome> outcomes_;
+  std::deque<Launch> launches_;
+};
+
+StepRequest request_of(std::int64_t step) { return {.step = step, .batch = {}, .update = {}, .before_update = {}}; }
+
+TEST(StepQueue, LaunchesFullBlocksTogetherAndKeepsOneBlockFree) {
+  LazyEngine engine({4, 3});
+  StepQueue queue(engine, {4, 3});
+  std::vector<std::int64_t> results;
+  for (std::int64_t step = 0; step < 24; ++step) {
+    queue.push(request_of(step), false);
+    while (const auto result = queue.take_result(false)) results.push_back(result->step);
+    EXPECT_LE(step + 1 - static_cast<std::int64_t>(results.size()), 8);
+  }
+  EXPECT_EQ(engine.counts, std::vector<std::uint32_t>(6, 4u));
+  while (const auto result = queue.take_result(true)) results.push_back(result->step);
+  EXPECT_EQ(results.size(), 24u);
+}
+
+TEST(StepQueue, AStepThatIsObservedIsLaunchedAloneAfterThoseBeforeIt) {
+  LazyEngine engine({4, 2});
+  StepQueue queue(engine, {4, 2});
+  queue.push(request_of(0), false);
+  queue.push(request_of(1), false);
+  StepRequest observed = request_of(2);
+  observed.before_update = [] {};
+  queue.push(observed, false);
+  queue.push(request_of(3), false);
+  EXPECT_EQ(engine.counts, (std::vector<std::uint32_t>{2, 1, 1}));
+}
+
+/// Whatever is asked when: every step runs once, in order, with its own inputs, and has its own result, and when
+/// results come depends on the calls alone.
+TEST(StepQueue, EveryStepRunsOnceAndIsToldOnceInOrder) {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    PhiloxDraws draws(seed, RandomPurpose::sample_order, 0);
+    const StepRingForm form{1 + draws.below(5), 2 + draws.below(3)};
+    LazyEngine engine(form);
+    StepQueue queue(engine, form);
+    std::int64_t told = 0;
+    const auto take = [&](bool all) {
+      while (const auto result = queue.take_result(all)) {
+        EXPECT_EQ(result->step, told);
+        EXPECT_EQ(result->cross_entropy, static_cast<double>(told));
+        ++told;
+      }
+    };
+    for (std::int64_t step = 0; step < 60; ++step) {
+      StepRequest request = request_of(step);
+      if (draws.below(7) == 0) request.before_update = [] {};
+      queue.push(request, draws.below(9) == 0);
+      take(draws.below(5) == 0);
+    }
+    take(true);
+    EXPECT_EQ(told, 60);
+    std::vector<std::int64_t> all(60);
+    for (std::int64_t step = 0; step < 60; ++step) all[static_cast<std::size_t>(step)] = step;
+    EXPECT_EQ(engine.steps_run, all);
+  }
+}
+
+TEST(StepQueue, AStopIsToldWithItsStep) {
+  LazyEngine engine({2, 2});
+  engine.stop_at = 1;
+  StepQueue queue(engine, {2, 2});
+  for (std::int64_t step = 0; step < 3; ++step) queue.push(request_of(step), false);
+  EXPECT_FALSE(queue.take_result(true)->stop_requested);
+  EXPECT_TRUE(queue.take_result(true)->stop_requested);
+  EXPECT_FALSE(queue.take_result(true)->stop_requested);
+  EXPECT_FALSE(queue.take_result(true));
+}
+
+}  // namespace
+}  // namespace carillon::testing

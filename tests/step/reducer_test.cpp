@@ -1,0 +1,87 @@
+#include "carillon/step/reducer.h"
+
+#include <gtest/gtest.h>
+
+#include "carillon/core/error.h"
+#include "src/device/cpu_device.h"
+
+namespace carillon::testing {
+namespace {
+
+/// Notes the calls in their order, as "acquire", "start 0 48", "finish".
+class RecordingCommunicator final : public Communicator {
+ public:
+  explicit RecordingCommunicator(Device& device) : device_(device) {}
+  std::string_view name() const override { return "recording"; }
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  Buffer allocate(std::size_t bytes) override {
+    Buffer buffer = device_.allocate(bytes);
+    base_ = static_cast<float*>(buffer.data());
+    return buffer;
+  }
+  void acquire(Stream&) override { calls.emplace_back("acquire"); }
+  void start_mean(std::span<float> bucket, Stream&) override {
+    calls.push_back(fmt::format("start {} {}", bucket.data() - base_, bucket.size()));
+  }
+  void finish(Stream&) override { calls.emplace_back("finish"); }
+  void broadcast(std::span<float>, int) override {}
+
+  std::vector<std::string> calls;
+
+ private:
+  Device& device_;
+  float* base_ = nullptr;
+};
+
+class ReducerTest : public ::testing::Test {
+ protected:
+  // Layout: third [0, 16), second [16, 32), first [32, 48), step sums [48, 64).
+  const std::vector<ParameterSpec> specs_{
+      {"first", {3, 5}, {}, 0.0f}, {"second", {7}, {}, 0.0f}, {"third", {16}, {}, 0}};
+  CpuDevice device_{1};
+  RecordingCommunicator communicator_{device_};
+  ParameterStore store_{specs_, device_, communicator_.allocate((48 + step_sum_count) * sizeof(float))};
+
+  std::vector<std::string> calls_of_a_step(std::size_t bucket_bytes) {
+    Reducer reducer(communicator_, store_, bucket_bytes);
+    communicator_.calls.clear();
+    reducer.begin(device_.stream());
+    for (const int parameter : {2, 1, 0}) {
+      communicator_.calls.push_back(fmt::format("complete {}", parameter));
+      reducer.add(parameter, device_.stream());
+    }
+    reducer.finalize(device_.stream());
+    return communicator_.calls;
+  }
+};
+
+TEST_F(ReducerTest, OneBucketStartsAfterTheLastGradientAndTakesTheStepSums) {
+  EXPECT_EQ(calls_of_a_step(1 << 20),
+            (std::vector<std::string>{"acquire", "complete 2", "complete 1", "complete 0", "start 0 64", "finish"}));
+}
+
+TEST_F(ReducerTest, SmallBucketsStartAsSoonAsTheyAreComplete) {
+  EXPECT_EQ(calls_of_a_step(1), (std::vector<std::string>{"acquire", "complete 2", "start 0 16", "complete 1",
+                                                          "start 16 16", "complete 0", "start 32 32", "finish"}));
+}
+
+TEST_F(ReducerTest, EveryElementIsInExactlyOneBucketAtAnySize) {
+  const ParameterLayout layout(specs_);
+  for (std::size_t bytes = 1; bytes < 300; ++bytes) {
+    const std::vector<std::size_t> ends = bucket_ends(layout, bytes);
+    ASSERT_EQ(ends.back(), layout.total() + step_sum_count) << bytes;
+    for (std::size_t i = 1; i < ends.size(); ++i) ASSERT_LT(ends[i - 1], ends[i]) << bytes;
+  }
+}
+
+TEST_F(ReducerTest, RefusesGradientsOutOfOrderAndMissingOnes) {
+  Reducer reducer(communicator_, store_, 1);
+  reducer.begin(device_.stream());
+  EXPECT_THROW(reducer.add(0, device_.stream()), Error);
+  reducer.add(2, device_.stream());
+  EXPECT_THROW(reducer.finalize(device_.stream()), Error);
+}
+
+}  // namespace
+}  // namespace carillon::testing

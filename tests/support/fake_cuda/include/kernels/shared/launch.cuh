@@ -1,0 +1,31 @@
+// launch for the fake: runs a BlockKernel by tests/support/emulate.h when its turn in the stream comes. Stands in for
+// kernels/launch.cuh, with the limits of a launch on a real GPU.
+#pragma once
+
+#include <cstddef>
+#include <type_traits>
+
+#include "kernels/shared/block_kernel.h"
+#include "src/device/cuda_device.h"
+#include "support/fake_cuda/fake_cuda.h"
+#include "tests/support/emulate.h"
+
+namespace carillon {
+
+/// Enqueues `kernel`; nothing for a launch of no blocks.
+template <BlockKernel Kernel>
+void launch(const Kernel& kernel, Stream& stream) {
+  constexpr std::size_t most_parameter_bytes = 4096, most_shared_bytes = std::size_t{48} << 10;
+  static_assert(std::is_trivially_copyable_v<Kernel> && sizeof(Kernel) <= most_parameter_bytes);
+  static_assert(Kernel::threads >= 1 && Kernel::threads <= 1024);
+  static_assert(std::is_trivially_copyable_v<typename Kernel::Shared> &&
+                sizeof(typename Kernel::Shared) <= most_shared_bytes);
+  if (kernel.blocks() == 0) return;
+  if (kernel.blocks() < 0) fake_cuda::misuse("a launch of a negative number of blocks");
+  check_cuda(fake_cuda::enqueue_kernel(as_cuda(stream).get(), [kernel] {
+    testing::emulate(kernel,
+                     fake_cuda::draw(2) == 0 ? testing::ThreadOrder::ascending : testing::ThreadOrder::descending);
+  }));
+}
+
+}  // namespace carillon
