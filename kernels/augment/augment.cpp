@@ -30,7 +30,7 @@ Value augment(Graph& graph, const std::string& name, const AugmentParams& params
   check(params.crop_height >= 1 && params.crop_height <= source[1] && params.crop_width >= 1 &&
             params.crop_width <= source[2],
         "augment wants a crop within its source");
-  return graph.add_op(name, std::make_shared<AugmentDefinition>(params), {}, {},
+  return graph.add_op({.name = name, .definition = std::make_shared<AugmentDefinition>(params), .inputs = {}},
                       {graph.batch_size(), params.crop_height, params.crop_width, source[0]});
 }
 

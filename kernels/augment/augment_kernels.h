@@ -2,7 +2,7 @@
 #pragma once
 
 #include "carillon/core/bf16.h"
-#include "carillon/graph/step_table.h"
+#include "carillon/graph/step_inputs.h"
 #include "kernels/augment/augment_draw.h"
 #include "kernels/augment/augment_math.h"
 #include "kernels/shared/block_kernel.h"

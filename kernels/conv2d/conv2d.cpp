@@ -10,6 +10,11 @@ class Conv2dDefinition final : public OpDefinition {
   explicit Conv2dDefinition(const Conv2dGeometry& geometry) : geometry_(geometry) {}
   std::string_view type() const override { return "conv2d"; }
   BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = geometry_.relu}; }
+  std::shared_ptr<const OpDefinition> with_relu_behind() const override {
+    Conv2dGeometry with_relu = geometry_;
+    with_relu.relu = true;
+    return std::make_shared<Conv2dDefinition>(with_relu);
+  }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return on_device(
         context, [&] { return make_conv2d_cpu(geometry_, context, tensors); },
@@ -27,11 +32,14 @@ Value conv2d(Graph& graph, const std::string& name, Value x, const Conv2dParams&
   if (input.rank() != 4) fail(ExitCode::failed, "conv2d {}: input {} is not [n, h, w, c]", name, input.text());
   const Conv2dGeometry geometry{.vertical = slide(input[1], params.kernel, params.stride, params.padding),
                                 .horizontal = slide(input[2], params.kernel, params.stride, params.padding),
-                                .relu = params.relu};
+                                .relu = false};
   const int weights = graph.add_parameter(
       {name + "/weights", {params.kernel, params.kernel, input[3], params.filters}, params.weights, params.l2_factor});
   const int biases = graph.add_parameter({name + "/biases", {params.filters}, params.biases, 0.0f});
-  return graph.add_op(name, std::make_shared<Conv2dDefinition>(geometry), {x}, {weights, biases},
+  return graph.add_op({.name = name,
+                       .definition = std::make_shared<Conv2dDefinition>(geometry),
+                       .inputs = {x},
+                       .parameters = {weights, biases}},
                       {input[0], geometry.vertical.output, geometry.horizontal.output, params.filters});
 }
 

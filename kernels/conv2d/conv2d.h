@@ -1,4 +1,5 @@
-// conv2d: a 2-D convolution (cross-correlation, as everywhere in this field), with bias and optional ReLU in one op.
+// conv2d: a 2-D convolution (cross-correlation, as everywhere in this field) with bias; a ReLU behind it becomes part
+// of it (graph/passes.h).
 //
 //   z[n,p,q,o] = b[o] + sum over i,j,c of x[n, p*s + i - before, q*s + j - before, c] * W[i,j,c,o],  x = 0 outside
 //   y = relu ? max(z, 0) : z
@@ -22,7 +23,6 @@ struct Conv2dParams {
   std::int64_t kernel = 0;  ///< height and width
   std::int64_t stride = 1;
   Padding padding = Padding::same;
-  bool relu = false;
   Initializer weights = {};
   Initializer biases = {};
   float l2_factor = 0.0f;  ///< of the weights; biases have none

@@ -17,20 +17,22 @@ namespace {
 using dnnl::memory;
 
 /// oneDNN's descriptions of the tensors: logical extents in its order, as they lie in ours.
-memory::desc activations_desc(const Shape& s) {
-  return {{s[0], s[3], s[1], s[2]}, memory::data_type::f32, memory::format_tag::nhwc};
+memory::desc activations_desc(const Tensor& t) {
+  const Shape& s = t.shape;
+  return {{s[0], s[3], s[1], s[2]}, onednn_type(t.type), memory::format_tag::nhwc};
 }
-memory::desc weights_desc(const Shape& s, memory::format_tag format) {
-  return {{s[3], s[2], s[0], s[1]}, memory::data_type::f32, format};
+memory::desc weights_desc(const Tensor& t, memory::format_tag format) {
+  const Shape& s = t.shape;
+  return {{s[3], s[2], s[0], s[1]}, onednn_type(t.type), format};
 }
-memory::desc biases_desc(const Shape& s) { return {{s[0]}, memory::data_type::f32, memory::format_tag::x}; }
+memory::desc biases_desc(const Tensor& t) { return {{t.shape[0]}, onednn_type(t.type), memory::format_tag::x}; }
 
 /// Weights (or their gradient) in TensorFlow's layout, and the same in a primitive's own format.
 class ReorderedWeights {
  public:
   ReorderedWeights(CpuDevice& device, const Tensor& plain, const memory::desc& inner)
       : stream_(device.dnnl_stream()),
-        plain_(weights_desc(plain.shape, memory::format_tag::hwio), device.engine(), plain.data),
+        plain_(weights_desc(plain, memory::format_tag::hwio), device.engine(), plain.data),
         inner_(plain_.get_desc() == inner ? plain_ : memory(inner, device.engine())),
         to_inner_(plain_, inner_),
         to_plain_(inner_, plain_),
@@ -58,10 +60,10 @@ class Conv2dCpu final : public Op {
     const Tensor &x = tensors.inputs.at(0), &y = tensors.outputs.at(0);
     const Tensor &weights = tensors.parameters.at(0), &biases = tensors.parameters.at(1);
     const OnednnConvolution convolution{
-        .src = activations_desc(x.shape),
-        .weights = weights_desc(weights.shape, memory::format_tag::any),
-        .bias = biases_desc(biases.shape),
-        .dst = activations_desc(y.shape),
+        .src = activations_desc(x),
+        .weights = weights_desc(weights, memory::format_tag::any),
+        .bias = biases_desc(biases),
+        .dst = activations_desc(y),
         .strides = {geometry.vertical.stride, geometry.horizontal.stride},
         .padding_before = {geometry.vertical.before, geometry.horizontal.before},
         .padding_after = {geometry.vertical.after, geometry.horizontal.after},

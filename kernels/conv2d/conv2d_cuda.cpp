@@ -22,12 +22,11 @@ std::string_view name_of(Conv2dPass pass) {
 /// The weights (or their gradient) as cuDNN has them: [filters, window * channels] in the activations' type.
 class FilterMajorWeights {
  public:
-  FilterMajorWeights(CudaDevice& device, const Tensor& weights)
+  FilterMajorWeights(CudaDevice& device, const Tensor& weights, DType type)
       : weights_(weights),
         filters_(weights.shape[3]),
-        memory_(device.allocate(static_cast<std::size_t>(weights.shape.element_count()) *
-                                size_of(device.activation_type()))),
-        transposed_{memory_.data(), {filters_, weights.shape.element_count() / filters_}, device.activation_type()} {}
+        memory_(device.allocate(static_cast<std::size_t>(weights.shape.element_count()) * size_of(type))),
+        transposed_{memory_.data(), {filters_, weights.shape.element_count() / filters_}, type} {}
 
   void* data() const { return transposed_.data; }
   void load(Stream& stream) const { transpose_cuda(weights_, transposed_, transposed_.shape[1], filters_, stream); }
@@ -42,16 +41,16 @@ class FilterMajorWeights {
 
 class Conv2dCuda final : public Op {
  public:
-  Conv2dCuda(const Conv2dGeometry& geometry, CudaDevice& device, const OpTensors& tensors)
+  Conv2dCuda(const Conv2dGeometry& geometry, CudaDevice& device, Arithmetic arithmetic, const OpTensors& tensors)
       : device_(device),
         relu_(geometry.relu),
         x_(tensors.inputs.at(0)),
         y_(tensors.outputs.at(0)),
         biases_(tensors.parameters.at(1)),
-        weights_(device, tensors.parameters.at(0)) {
+        weights_(device, tensors.parameters.at(0), x_.type) {
     task_ = {.layout = conv2d_layout(geometry, x_.shape, tensors.parameters.at(0).shape, y_.shape),
-             .type = device.activation_type(),
-             .arithmetic = device.arithmetic(),
+             .type = x_.type,
+             .arithmetic = arithmetic,
              .workspace_bytes = device.workspace().size()};
     forward_ = try_plan(relu_ ? Conv2dPass::forward_bias_relu : Conv2dPass::forward_bias);
     biased_ = forward_ != nullptr;
@@ -83,7 +82,7 @@ class Conv2dCuda final : public Op {
     dz_ = dy.data;
     dx_ = dx.data;
     weights_backward_ = plan(Conv2dPass::weights_gradient);
-    weights_gradient_.emplace(device_, tensors.parameter_gradients.at(0));
+    weights_gradient_.emplace(device_, tensors.parameter_gradients.at(0), x_.type);
     if (dx) data_backward_ = plan(Conv2dPass::data_gradient);
   }
 
@@ -118,7 +117,7 @@ class Conv2dCuda final : public Op {
 
 std::unique_ptr<Op> make_conv2d_cuda(const Conv2dGeometry& geometry, const OpContext& context,
                                      const OpTensors& tensors) {
-  return std::make_unique<Conv2dCuda>(geometry, as_cuda(*context.device), tensors);
+  return std::make_unique<Conv2dCuda>(geometry, as_cuda(*context.device), context.arithmetic, tensors);
 }
 
 }  // namespace carillon

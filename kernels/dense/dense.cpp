@@ -10,6 +10,9 @@ class DenseDefinition final : public OpDefinition {
   explicit DenseDefinition(bool relu) : relu_(relu) {}
   std::string_view type() const override { return "dense"; }
   BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = relu_}; }
+  std::shared_ptr<const OpDefinition> with_relu_behind() const override {
+    return std::make_shared<DenseDefinition>(true);
+  }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return on_device(
         context, [&] { return make_dense_cpu(relu_, context, tensors); },
@@ -26,7 +29,10 @@ Value dense(Graph& graph, const std::string& name, Value x, const DenseParams& p
   const std::int64_t in = graph.shape(x).elements_per_sample();
   const int weights = graph.add_parameter({name + "/weights", {in, params.units}, params.weights, params.l2_factor});
   const int biases = graph.add_parameter({name + "/biases", {params.units}, params.biases, 0.0f});
-  return graph.add_op(name, std::make_shared<DenseDefinition>(params.relu), {x}, {weights, biases},
+  return graph.add_op({.name = name,
+                       .definition = std::make_shared<DenseDefinition>(false),
+                       .inputs = {x},
+                       .parameters = {weights, biases}},
                       {graph.batch_size(), params.units});
 }
 

@@ -1,4 +1,4 @@
-// dense: a fully connected layer, with bias and optional ReLU in one op.
+// dense: a fully connected layer with bias; a ReLU behind it becomes part of it (graph/passes.h).
 //
 //   z = x W + b,  y = relu ? max(z, 0) : z     x: [batch, in] (further extents flattened), W: [in, out], b: [out]
 //   dz = relu ? dy * [y > 0] : dy
@@ -13,7 +13,6 @@ namespace carillon {
 
 struct DenseParams {
   std::int64_t units = 0;  ///< out
-  bool relu = false;
   Initializer weights = {};
   Initializer biases = {};
   float l2_factor = 0.0f;  ///< of the weights; biases have none

@@ -16,14 +16,14 @@ namespace {
 
 using dnnl::memory;
 
-/// A float32 matrix by its extents, and whether the tensor holds it transposed.
+/// A matrix by its extents, and whether the tensor holds it transposed.
 struct MatrixView {
   const Tensor* tensor;
   std::int64_t rows, columns;
   bool transposed = false;
 
   memory::desc desc() const {
-    return {{rows, columns}, memory::data_type::f32, transposed ? memory::format_tag::ba : memory::format_tag::ab};
+    return {{rows, columns}, onednn_type(tensor->type), transposed ? memory::format_tag::ba : memory::format_tag::ab};
   }
 };
 
@@ -34,7 +34,7 @@ class MatrixProduct {
                 const Tensor* bias = nullptr, bool relu = false)
       : stream_(device.dnnl_stream()) {
     const memory::desc bias_desc =
-        bias ? memory::desc({1, c.columns}, memory::data_type::f32, memory::format_tag::ab) : memory::desc();
+        bias ? memory::desc({1, c.columns}, onednn_type(bias->type), memory::format_tag::ab) : memory::desc();
     primitive_ = onednn_matmul(device.engine(), a.desc(), b.desc(), bias_desc, c.desc(), relu);
     arguments_ = {{DNNL_ARG_SRC, memory(a.desc(), device.engine(), a.tensor->data)},
                   {DNNL_ARG_WEIGHTS, memory(b.desc(), device.engine(), b.tensor->data)},

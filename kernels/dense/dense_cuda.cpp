@@ -15,8 +15,8 @@ namespace {
 /// A float32 parameter in the activations' type: itself, or a copy.
 class ParameterCopy {
  public:
-  ParameterCopy(Device& device, const Tensor& parameter)
-      : parameter_(parameter), copy_{parameter.data, parameter.shape, device.activation_type()} {
+  ParameterCopy(Device& device, const Tensor& parameter, DType type)
+      : parameter_(parameter), copy_{parameter.data, parameter.shape, type} {
     if (copy_.type == parameter.type) return;
     memory_ = device.allocate(copy_.bytes());
     copy_.data = memory_.data();
@@ -34,25 +34,26 @@ class ParameterCopy {
 
 class DenseCuda final : public Op {
  public:
-  DenseCuda(bool relu, CudaDevice& device, const OpTensors& tensors)
+  DenseCuda(bool relu, CudaDevice& device, Arithmetic arithmetic, const OpTensors& tensors)
       : relu_(relu),
         biases_(tensors.parameters.at(1)),
         y_(tensors.outputs.at(0)),
-        product_weights_(device, tensors.parameters.at(0)),
-        product_biases_(device, biases_) {
+        product_weights_(device, tensors.parameters.at(0), y_.type),
+        product_biases_(device, biases_, y_.type) {
     const Tensor& x = tensors.inputs.at(0);
     const std::int64_t batch = x.shape[0], in = product_weights_.tensor().shape[0], out = biases_.shape[0];
     const MatrixOperand xs{&x, {batch, in}}, weights{&product_weights_.tensor(), {in, out}}, ys{&y_, {batch, out}};
-    forward_ = MatrixProductCuda::with_epilogue(device, xs, weights, ys, {&product_biases_.tensor(), relu});
+    forward_ = MatrixProductCuda::with_epilogue(device, arithmetic, xs, weights, ys, {&product_biases_.tensor(), relu});
     biased_ = forward_.has_value();
-    if (!biased_) forward_.emplace(device, xs, weights, ys);
+    if (!biased_) forward_.emplace(device, arithmetic, xs, weights, ys);
     if (tensors.parameter_gradients.empty()) return;
     const Tensor &dx = tensors.input_gradients.at(0), &dy = tensors.output_gradients.at(0);
     bias_relu_backward_.emplace(device, relu ? y_ : Tensor{}, dy, tensors.parameter_gradients.at(1));
-    weights_backward_.emplace(device, MatrixOperand{&x, {in, batch, true}}, MatrixOperand{&dy, {batch, out}},
+    weights_backward_.emplace(device, arithmetic, MatrixOperand{&x, {in, batch, true}},
+                              MatrixOperand{&dy, {batch, out}},
                               MatrixOperand{&tensors.parameter_gradients.at(0), {in, out}});
     if (dx) {
-      data_backward_.emplace(device, MatrixOperand{&dy, {batch, out}},
+      data_backward_.emplace(device, arithmetic, MatrixOperand{&dy, {batch, out}},
                              MatrixOperand{&product_weights_.tensor(), {out, in, true}},
                              MatrixOperand{&dx, {batch, in}});
     }
@@ -83,7 +84,7 @@ class DenseCuda final : public Op {
 }  // namespace
 
 std::unique_ptr<Op> make_dense_cuda(bool relu, const OpContext& context, const OpTensors& tensors) {
-  return std::make_unique<DenseCuda>(relu, as_cuda(*context.device), tensors);
+  return std::make_unique<DenseCuda>(relu, as_cuda(*context.device), context.arithmetic, tensors);
 }
 
 }  // namespace carillon

@@ -25,7 +25,8 @@ class LrnDefinition final : public OpDefinition {
 Value lrn(Graph& graph, const std::string& name, Value x, const LrnParams& params) {
   check(params.depth_radius >= 0 && params.bias > 0.0f && params.alpha >= 0.0f,
         "lrn wants depth_radius >= 0, bias > 0, alpha >= 0");
-  return graph.add_op(name, std::make_shared<LrnDefinition>(params), {x}, {}, graph.shape(x));
+  return graph.add_op({.name = name, .definition = std::make_shared<LrnDefinition>(params), .inputs = {x}},
+                      graph.shape(x));
 }
 
 }  // namespace carillon

@@ -10,7 +10,11 @@ class MaxPoolDefinition final : public OpDefinition {
   explicit MaxPoolDefinition(const MaxPoolGeometry& geometry) : geometry_(geometry) {}
   std::string_view type() const override { return "max_pool"; }
   BackwardNeeds backward_needs() const override { return {.inputs = false, .outputs = geometry_.relu}; }
-  bool applies_relu_to_input() const override { return geometry_.relu; }
+  std::shared_ptr<const OpDefinition> with_relu_before() const override {
+    MaxPoolGeometry with_relu = geometry_;
+    with_relu.relu = true;
+    return std::make_shared<MaxPoolDefinition>(with_relu);
+  }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return on_device(
         context, [&] { return make_max_pool_cpu(geometry_, context, tensors); },
@@ -29,8 +33,8 @@ Value max_pool(Graph& graph, const std::string& name, Value x, const MaxPoolPara
   if (params.window > 16) fail(ExitCode::failed, "max_pool {}: window {} is larger than 16", name, params.window);
   const MaxPoolGeometry geometry{.vertical = slide(input[1], params.window, params.stride, params.padding),
                                  .horizontal = slide(input[2], params.window, params.stride, params.padding),
-                                 .relu = params.relu};
-  return graph.add_op(name, std::make_shared<MaxPoolDefinition>(geometry), {x}, {},
+                                 .relu = false};
+  return graph.add_op({.name = name, .definition = std::make_shared<MaxPoolDefinition>(geometry), .inputs = {x}},
                       {input[0], geometry.vertical.output, geometry.horizontal.output, input[3]});
 }
 

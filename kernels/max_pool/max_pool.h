@@ -8,7 +8,7 @@
 // x: [batch, height, width, channels], y: [batch, output height, output width, channels]; padding as in
 // kernels/shared/window.h. A NaN in a window makes its y NaN.
 //
-// `relu` is for a layer that pools right after a ReLU: both orders give the same values and gradients, and here the
+// A ReLU before it becomes part of it (graph/passes.h): both orders give the same values and gradients, and here the
 // ReLU has a quarter of the elements (stride 2), and backward needs no activations of the layer before.
 #pragma once
 
@@ -21,7 +21,6 @@ struct MaxPoolParams {
   std::int64_t window = 0;  ///< height and width, at most 16
   std::int64_t stride = 1;
   Padding padding = Padding::same;
-  bool relu = false;
 };
 
 /// Errors: failed (an x that is not [batch, height, width, channels], a window that is too large).

@@ -25,7 +25,8 @@ class ScaleInputDefinition final : public OpDefinition {
 Value scale_input(Graph& graph, const std::string& name, const ScaleInputParams& params) {
   std::vector<std::int64_t> extents = params.sample.extents();
   extents.insert(extents.begin(), graph.batch_size());
-  return graph.add_op(name, std::make_shared<ScaleInputDefinition>(params), {}, {}, Shape(std::move(extents)));
+  return graph.add_op({.name = name, .definition = std::make_shared<ScaleInputDefinition>(params), .inputs = {}},
+                      Shape(std::move(extents)));
 }
 
 }  // namespace carillon

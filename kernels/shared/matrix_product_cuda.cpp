@@ -56,7 +56,7 @@ std::uint32_t alignment_of(const void* address) {
   return bits == 0 ? 256u : std::min(256u, 1u << std::min(std::countr_zero(bits), 8));
 }
 
-Preference make_preference(const CudaDevice& device) {
+Preference make_preference(const CudaDevice& device, Arithmetic arithmetic) {
   cublasLtMatmulPreference_t made = nullptr;
   check_cublas(cublasLtMatmulPreferenceCreate(&made));
   Preference preference(made);
@@ -64,7 +64,7 @@ Preference make_preference(const CudaDevice& device) {
   // Besides undivided sums. The other schemes keep partial sums in the result's type (bf16), or add in place.
   set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
       static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
-  if (device.arithmetic() == Arithmetic::fp32) {
+  if (arithmetic == Arithmetic::fp32) {
     set(preference, CUBLASLT_MATMUL_PREF_IMPL_MASK, ~std::uint64_t{CUBLASLT_NUMERICAL_IMPL_FLAGS_TENSOR_OP_MASK});
   }
   return preference;
@@ -72,10 +72,10 @@ Preference make_preference(const CudaDevice& device) {
 
 }  // namespace
 
-MatrixProductCuda::MatrixProductCuda(CudaDevice& device, const MatrixOperand& a, const MatrixOperand& b,
-                                     const MatrixOperand& c, const MatrixEpilogue& epilogue)
+MatrixProductCuda::MatrixProductCuda(CudaDevice& device, Arithmetic arithmetic, const MatrixOperand& a,
+                                     const MatrixOperand& b, const MatrixOperand& c, const MatrixEpilogue& epilogue)
     : device_(&device),
-      description_(make_description(device.arithmetic(), *a.tensor)),
+      description_(make_description(arithmetic, *a.tensor)),
       left_layout_(make_layout(b)),
       right_layout_(make_layout(a)),
       result_layout_(make_layout(c)),
@@ -97,8 +97,8 @@ void MatrixProductCuda::set_epilogue(const MatrixEpilogue& epilogue) {
   set(description_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(epilogue.bias->data));
 }
 
-bool MatrixProductCuda::choose_algorithm() {
-  const Preference preference = make_preference(*device_);
+bool MatrixProductCuda::choose_algorithm(Arithmetic arithmetic) {
+  const Preference preference = make_preference(*device_, arithmetic);
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(left_));
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(right_));
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(result_));
@@ -115,20 +115,21 @@ bool MatrixProductCuda::choose_algorithm() {
   return true;
 }
 
-MatrixProductCuda::MatrixProductCuda(CudaDevice& device, const MatrixOperand& a, const MatrixOperand& b,
-                                     const MatrixOperand& c)
-    : MatrixProductCuda(device, a, b, c, MatrixEpilogue{}) {
-  if (choose_algorithm()) return;
+MatrixProductCuda::MatrixProductCuda(CudaDevice& device, Arithmetic arithmetic, const MatrixOperand& a,
+                                     const MatrixOperand& b, const MatrixOperand& c)
+    : MatrixProductCuda(device, arithmetic, a, b, c, MatrixEpilogue{}) {
+  if (choose_algorithm(arithmetic)) return;
   fail(ExitCode::failed, "cuBLASLt has no algorithm for a matrix product [{}, {}] = [{}, {}] [{}, {}] in {}",
        c.matrix.rows, c.matrix.columns, a.matrix.rows, a.matrix.columns, b.matrix.rows, b.matrix.columns,
        a.tensor->type == DType::bf16 ? "bf16" : "f32");
 }
 
-std::optional<MatrixProductCuda> MatrixProductCuda::with_epilogue(CudaDevice& device, const MatrixOperand& a,
-                                                                  const MatrixOperand& b, const MatrixOperand& c,
+std::optional<MatrixProductCuda> MatrixProductCuda::with_epilogue(CudaDevice& device, Arithmetic arithmetic,
+                                                                  const MatrixOperand& a, const MatrixOperand& b,
+                                                                  const MatrixOperand& c,
                                                                   const MatrixEpilogue& epilogue) {
-  std::optional<MatrixProductCuda> product(MatrixProductCuda(device, a, b, c, epilogue));
-  if (!product->choose_algorithm()) product.reset();
+  std::optional<MatrixProductCuda> product(MatrixProductCuda(device, arithmetic, a, b, c, epilogue));
+  if (!product->choose_algorithm(arithmetic)) product.reset();
   return product;
 }
 

@@ -2,7 +2,7 @@
 //
 //   C[r, c] = relu(sum over k of A[r, k] * B[k, c] + bias[c]), with or without the last two
 //
-// Elements are f32 or bf16, equal for A and B; products follow the device's Arithmetic and are summed in float32. The
+// Elements are f32 or bf16, equal for A and B; products follow `arithmetic` and are summed in float32. The
 // algorithm is the first that cuBLASLt's heuristic proposes for these shapes and addresses, so the same on every run,
 // among those that add in a fixed order: a sum cut into parts (split-K) is put together in float32 by a pass of its
 // own.
@@ -34,11 +34,12 @@ struct MatrixEpilogue {
 class MatrixProductCuda {
  public:
   /// C is not transposed. Errors: failed, naming the product, when cuBLASLt has no algorithm for it.
-  MatrixProductCuda(CudaDevice& device, const MatrixOperand& a, const MatrixOperand& b, const MatrixOperand& c);
+  MatrixProductCuda(CudaDevice& device, Arithmetic arithmetic, const MatrixOperand& a, const MatrixOperand& b,
+                    const MatrixOperand& c);
   /// The same with an epilogue; nothing when cuBLASLt has no algorithm for it.
-  static std::optional<MatrixProductCuda> with_epilogue(CudaDevice& device, const MatrixOperand& a,
-                                                        const MatrixOperand& b, const MatrixOperand& c,
-                                                        const MatrixEpilogue& epilogue);
+  static std::optional<MatrixProductCuda> with_epilogue(CudaDevice& device, Arithmetic arithmetic,
+                                                        const MatrixOperand& a, const MatrixOperand& b,
+                                                        const MatrixOperand& c, const MatrixEpilogue& epilogue);
 
   /// Enqueues it; uses the device's workspace.
   void run(Stream& stream) const;
@@ -47,11 +48,11 @@ class MatrixProductCuda {
   using Description = Handle<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
   using Layout = Handle<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
 
-  MatrixProductCuda(CudaDevice& device, const MatrixOperand& a, const MatrixOperand& b, const MatrixOperand& c,
-                    const MatrixEpilogue& epilogue);
+  MatrixProductCuda(CudaDevice& device, Arithmetic arithmetic, const MatrixOperand& a, const MatrixOperand& b,
+                    const MatrixOperand& c, const MatrixEpilogue& epilogue);
   void set_epilogue(const MatrixEpilogue& epilogue);
   /// Whether there is an algorithm.
-  bool choose_algorithm();
+  bool choose_algorithm(Arithmetic arithmetic);
 
   CudaDevice* device_;
   Description description_;

@@ -4,7 +4,16 @@
 
 #include <dnnl.hpp>
 
+#include "carillon/core/error.h"
+#include "carillon/core/tensor.h"
+
 namespace carillon {
+
+inline dnnl::memory::data_type onednn_type(DType type) {
+  if (type == DType::bf16) return dnnl::memory::data_type::bf16;
+  check(type == DType::f32, "oneDNN is given f32 or bf16");
+  return dnnl::memory::data_type::f32;
+}
 
 /// ReLU after the primitive if asked.
 inline dnnl::primitive_attr onednn_epilogue(bool relu) {

@@ -19,7 +19,8 @@ class SoftmaxCrossEntropyDefinition final : public OpDefinition {
 }  // namespace
 
 Value softmax_cross_entropy(Graph& graph, const std::string& name, Value logits) {
-  return graph.add_op(name, std::make_shared<SoftmaxCrossEntropyDefinition>(), {logits}, {}, Shape{});
+  return graph.add_op(
+      {.name = name, .definition = std::make_shared<SoftmaxCrossEntropyDefinition>(), .inputs = {logits}}, Shape{});
 }
 
 }  // namespace carillon

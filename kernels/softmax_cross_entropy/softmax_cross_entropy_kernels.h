@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "carillon/core/bf16.h"
-#include "carillon/graph/step_table.h"
+#include "carillon/graph/step_inputs.h"
 #include "kernels/shared/block_kernel.h"
 
 namespace carillon {

@@ -32,7 +32,7 @@ nlohmann::json description(const LoadedCheckpoint& loaded) {
           {"pixel_scale", trained.is_object() ? trained.value("pixel_scale", 1.0) : 1.0}};
 }
 
-Dataset open_data(const EvalOptions& options, const Model& model, const Mpi& mpi) {
+Dataset open_data(const EvalOptions& options, const std::string& model, const Mpi& mpi) {
   std::optional<Dataset> dataset;
   mpi.together([&] {
     dataset = Dataset::open(options.data, schema_for(model, options.image_key, options.label_key),
@@ -68,7 +68,10 @@ ExitCode evaluate(const Program& program, int argc, char** argv, const Mpi& mpi)
   std::unique_ptr<Device> device;
   std::optional<LoadedCheckpoint> loaded;  // on rank 0
   mpi.together([&] {
-    device = open_device({options.device, arithmetic(options.precision), mpi.local_rank(), cpu.thread_count});
+    device = open_device({options.device, mpi.local_rank(), cpu.thread_count});
+    if (!device->computes_in(arithmetic(options.precision))) {
+      fail(ExitCode::no_device, "--precision: the CPU tower computes in fp32 only");
+    }
     if (mpi.rank() != 0) return;
     loaded = find_checkpoint(options.checkpoint);
     const auto& models = program.models;
@@ -78,10 +81,11 @@ ExitCode evaluate(const Program& program, int argc, char** argv, const Mpi& mpi)
     }
   });
   const nlohmann::json known = nlohmann::json::parse(mpi.all_gather(loaded ? description(*loaded).dump() : "").front());
-  const Model& model = model_named(known.at("model").get<std::string>());
   const double scale = options.pixel_scale > 0.0 ? options.pixel_scale : known.at("pixel_scale").get<double>();
-  const Dataset dataset = open_data(options, model, mpi);
-  Evaluator evaluator(model, {.pixel_scale = static_cast<float>(scale)}, options.batch_size, *device);
+  const Network network =
+      network_named(known.at("model").get<std::string>(), {.pixel_scale = static_cast<float>(scale)});
+  const Dataset dataset = open_data(options, network.name, mpi);
+  Evaluator evaluator(network, options.batch_size, arithmetic(options.precision), *device);
   mpi.together([&] {
     if (loaded) evaluator.load(*loaded, !options.raw_weights);
   });

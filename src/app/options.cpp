@@ -1,6 +1,7 @@
 #include "carillon/app/options.h"
 
 #include "carillon/core/error.h"
+#include "src/models/networks.h"
 
 namespace carillon {
 
@@ -66,18 +67,29 @@ void check_combinations(const TrainOptions& o) {
   if (o.train_dir.empty()) fail(ExitCode::usage, "--train-dir is empty");
 }
 
-ModelSettings TrainOptions::model_settings() const {
-  return {.pixel_scale = static_cast<float>(pixel_scale),
-          .regularization = static_cast<float>(regularization),
-          .distort = distort,
-          .seed = seed};
+OptimizerSettings TrainOptions::optimizer() const {
+  return {.rule = "sgd",
+          .learning_rate = exponential_decay({.initial = learning_rate,
+                                              .factor = learning_rate_decay,
+                                              .decay_steps = static_cast<double>(decay_steps),
+                                              .staircase = staircase}),
+          .moving_average_decay = moving_average_decay};
 }
 
-ExponentialDecay TrainOptions::schedule() const {
-  return {.initial = learning_rate,
-          .factor = learning_rate_decay,
-          .decay_steps = static_cast<double>(decay_steps),
-          .staircase = staircase};
+Network network_named(const std::string& name, const NetworkSettings& settings) {
+  NetworkSettings s = settings;
+  s.class_count = 10;
+  s.image = name == "cifar10" ? ImageShape{32, 32, 3} : ImageShape{28, 28, 1};
+  if (name == "mnist") return mnist_network(s);
+  if (name == "lenet") return lenet_network(s);
+  return cifar10_network(s);
+}
+
+Network make_network(const TrainOptions& o) {
+  return network_named(o.model, {.pixel_scale = static_cast<float>(o.pixel_scale),
+                                 .regularization = static_cast<float>(o.regularization),
+                                 .distort = o.distort,
+                                 .seed = o.seed});
 }
 
 void declare(OptionSet& set, EvalOptions& o) {
@@ -91,8 +103,12 @@ void declare(OptionSet& set, EvalOptions& o) {
   set.add("threads", o.threads, 0, most_threads, "CPU threads per rank; 0: this rank's share of the cores");
 }
 
-RecordSchema schema_for(const Model& model, const std::string& image_key, const std::string& label_key) {
-  RecordSchema schema = model.schema;
+RecordSchema schema_for(const std::string& model, const std::string& image_key, const std::string& label_key) {
+  static const RecordSchema mnist{
+      .image_key = "image_raw", .label_key = "label", .image_bytes = 784, .class_count = 10};
+  static const RecordSchema cifar10{
+      .image_key = "image", .label_key = "label", .image_bytes = 3072, .class_count = 10, .channel_count = 3};
+  RecordSchema schema = model == "cifar10" ? cifar10 : mnist;
   if (!image_key.empty()) schema.image_key = image_key;
   if (!label_key.empty()) schema.label_key = label_key;
   return schema;

@@ -80,7 +80,10 @@ ExitCode train(const Program& program, int argc, char** argv, const Mpi& mpi) {
   const CpuShare cpu = take_cpu_share(mpi, static_cast<int>(options.threads));
   std::unique_ptr<Device> device;
   mpi.together([&] {
-    device = open_device({options.device, arithmetic(options.precision), mpi.local_rank(), cpu.thread_count});
+    device = open_device({options.device, mpi.local_rank(), cpu.thread_count});
+    if (!device->computes_in(arithmetic(options.precision))) {
+      fail(ExitCode::no_device, "--precision: the CPU tower computes in fp32 only");
+    }
   });
   const std::unique_ptr<Communicator> communicator = make_communicator(mpi, *device, options.comm);
   nlohmann::json values = set.values();

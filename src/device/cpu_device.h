@@ -16,7 +16,7 @@ class CpuDevice final : public Device {
   std::string name() const override { return "CPU:0"; }
   Buffer allocate(std::size_t bytes) override;
   Stream& stream() override { return stream_; }
-  DType activation_type() const override { return DType::f32; }
+  bool computes_in(Arithmetic arithmetic) const override { return arithmetic == Arithmetic::fp32; }
   void upload(const void* host, void* memory, std::size_t bytes) override;
   void download(const void* memory, void* host, std::size_t bytes) override;
 

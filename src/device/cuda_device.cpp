@@ -75,7 +75,7 @@ bool CudaEvent::done() const {
 
 void CudaEvent::wait() const { check_cuda(cudaEventSynchronize(event_.get())); }
 
-CudaDevice::CudaDevice(int ordinal, Arithmetic arithmetic) : ordinal_(make_current(ordinal)), arithmetic_(arithmetic) {
+CudaDevice::CudaDevice(int ordinal) : ordinal_(make_current(ordinal)) {
   cublasLtHandle_t cublas = nullptr;
   check_cublas(cublasLtCreate(&cublas));
   cublas_ = Handle<cublasLtHandle_t, cublasLtDestroy>(cublas);
@@ -158,7 +158,7 @@ CudaGpus find_cuda_gpus() {
 }
 
 std::unique_ptr<Device> open_cuda_device(const DeviceRequest& request, int count) {
-  return std::make_unique<CudaDevice>(request.local_rank % count, request.arithmetic);
+  return std::make_unique<CudaDevice>(request.local_rank % count);
 }
 
 CudaDevice& as_cuda(Device& device) {

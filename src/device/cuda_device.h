@@ -51,17 +51,16 @@ class CudaEvent {
 
 class CudaDevice final : public Device {
  public:
-  CudaDevice(int ordinal, Arithmetic arithmetic);
+  explicit CudaDevice(int ordinal);
 
   DeviceKind kind() const override { return DeviceKind::cuda; }
   std::string name() const override;
   Buffer allocate(std::size_t bytes) override;
   Stream& stream() override { return compute_; }
-  DType activation_type() const override { return arithmetic_ == Arithmetic::bf16 ? DType::bf16 : DType::f32; }
+  bool computes_in(Arithmetic /*arithmetic*/) const override { return true; }
   void upload(const void* host, void* memory, std::size_t bytes) override;
   void download(const void* memory, void* host, std::size_t bytes) override;
 
-  Arithmetic arithmetic() const { return arithmetic_; }
   const CudaStream& compute_stream() const { return compute_; }
   CudaStream& side_stream() { return side_; }
   cublasLtHandle_t cublas() const { return cublas_.get(); }
@@ -78,7 +77,6 @@ class CudaDevice final : public Device {
 
  private:
   int ordinal_;
-  Arithmetic arithmetic_;
   CudaStream compute_, side_;
   Handle<cublasLtHandle_t, cublasLtDestroy> cublas_;
   Handle<cudnnHandle_t, cudnnDestroy> cudnn_;

@@ -34,9 +34,6 @@ std::unique_ptr<Device> open_device(const DeviceRequest& request) {
   if (gpus.hidden && request.local_rank == 0) {
     print_text(STDERR_FILENO, fmt::format("warning: computing on the CPU: {}\n", gpus.why_none));
   }
-  if (request.arithmetic != Arithmetic::fp32) {
-    fail(ExitCode::no_device, "--precision: the CPU tower computes in fp32 only");
-  }
   return std::make_unique<CpuDevice>(request.thread_count);
 }
 

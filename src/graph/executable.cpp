@@ -6,13 +6,13 @@
 
 namespace carillon {
 
-Executable::Executable(const Graph& graph, Device& device, const ParameterStore& parameters, bool training,
-                       std::vector<Value> results, const StepInputs& inputs)
-    : step_(inputs) {
-  place_tensors(graph, device, training, results);
-  const OpContext context{&device, &step_};
+Executable::Executable(const Graph& graph, const ExecutableContext& context, bool training,
+                       std::vector<Value> results) {
+  place_tensors(graph, context.device, training, results);
+  const OpContext of_ops{
+      .device = &context.device, .arithmetic = graph.arithmetic(), .training = training, .step = &context.inputs};
   for (const Graph::Node& node : graph.nodes()) {
-    ops_.push_back(node.definition->instantiate(context, tensors_of(node, parameters, training)));
+    ops_.push_back(node.definition->instantiate(of_ops, tensors_of(node, context, training)));
     op_parameters_.emplace_back(node.parameters.rbegin(), node.parameters.rend());
     const bool has_gradients = std::any_of(node.outputs.begin(), node.outputs.end(),
                                            [&](int value) { return graph.values()[value].wants_gradient; });
@@ -33,7 +33,7 @@ void Executable::place_tensors(const Graph& graph, Device& device, bool training
   }
 }
 
-OpTensors Executable::tensors_of(const Graph::Node& node, const ParameterStore& parameters, bool training) const {
+OpTensors Executable::tensors_of(const Graph::Node& node, const ExecutableContext& context, bool training) const {
   OpTensors tensors;
   for (const int value : node.inputs) {
     tensors.inputs.push_back(values_[value]);
@@ -44,9 +44,10 @@ OpTensors Executable::tensors_of(const Graph::Node& node, const ParameterStore& 
     if (training) tensors.output_gradients.push_back(gradients_[value]);
   }
   for (const int parameter : node.parameters) {
-    tensors.parameters.push_back(parameters.value(parameter));
-    if (training) tensors.parameter_gradients.push_back(parameters.gradient(parameter));
+    tensors.parameters.push_back(context.parameters.value(parameter));
+    if (training) tensors.parameter_gradients.push_back(context.parameters.gradient(parameter));
   }
+  for (const int state : node.states) tensors.states.push_back(context.states.tensor(state));
   return tensors;
 }
 

@@ -6,36 +6,89 @@
 
 namespace carillon {
 
-Graph::Graph(std::int64_t batch_size, DType activations) : batch_size_(batch_size), activations_(activations) {
+Graph::Graph(std::int64_t batch_size, Arithmetic arithmetic) : batch_size_(batch_size), arithmetic_(arithmetic) {
   check(batch_size > 0, "a graph needs a batch");
 }
 
-int Graph::add_parameter(ParameterSpec spec) {
-  for (const ParameterSpec& other : parameters_) {
-    if (other.name == spec.name) fail(ExitCode::failed, "the model has two variables named '{}'", spec.name);
+void Graph::refuse_taken_name(const std::string& name) const {
+  const auto is_taken = [&](const auto& specs) {
+    return std::any_of(specs.begin(), specs.end(), [&](const auto& spec) { return spec.name == name; });
+  };
+  if (is_taken(parameters_) || is_taken(states_)) {
+    fail(ExitCode::failed, "the network has two variables named '{}'", name);
   }
+}
+
+int Graph::add_parameter(ParameterSpec spec) {
+  refuse_taken_name(spec.name);
   parameters_.push_back(std::move(spec));
   return static_cast<int>(parameters_.size()) - 1;
 }
 
-Value Graph::add_op(std::string name, std::shared_ptr<const OpDefinition> definition, const std::vector<Value>& inputs,
-                    std::vector<int> parameters, Shape output_shape) {
-  const int op = static_cast<int>(nodes_.size());
-  Node node{std::move(name), std::move(definition), {}, {}, std::move(parameters)};
+int Graph::add_state(StateSpec spec) {
+  refuse_taken_name(spec.name);
+  states_.push_back(std::move(spec));
+  return static_cast<int>(states_.size()) - 1;
+}
+
+Value Graph::add_op(NewOp op, Shape output_shape) {
+  const int index = static_cast<int>(nodes_.size());
+  Node node{.name = std::move(op.name),
+            .definition = std::move(op.definition),
+            .inputs = {},
+            .outputs = {static_cast<int>(values_.size())},
+            .parameters = std::move(op.parameters),
+            .states = std::move(op.states)};
   bool wants_gradient = !node.parameters.empty();
-  for (const Value input : inputs) {
+  for (const Value input : op.inputs) {
     ValueInfo& info = values_.at(input.index);
-    if (info.consumer >= 0) fail(ExitCode::failed, "op '{}' reads '{}', which another op reads", node.name, info.name);
-    info.consumer = op;
+    info.readers.push_back(index);
     wants_gradient = wants_gradient || info.wants_gradient;
     node.inputs.push_back(input.index);
   }
-  const Value output{static_cast<int>(values_.size())};
-  node.outputs.push_back(output.index);
-  const DType type = output_shape.rank() == 0 ? DType::f32 : activations_;
-  values_.push_back({node.name, std::move(output_shape), type, op, -1, wants_gradient});
+  const DType type = output_shape.rank() == 0 ? DType::f32 : activation_type(arithmetic_);
+  values_.push_back({.name = node.name,
+                     .shape = std::move(output_shape),
+                     .type = type,
+                     .producer = index,
+                     .readers = {},
+                     .wants_gradient = wants_gradient});
   nodes_.push_back(std::move(node));
-  return output;
+  return {static_cast<int>(values_.size()) - 1};
+}
+
+Value Graph::add_value_like(Value value) {
+  ValueInfo info = values_.at(value.index);
+  info.producer = -1;
+  info.readers.clear();
+  values_.push_back(std::move(info));
+  return {static_cast<int>(values_.size()) - 1};
+}
+
+void Graph::replace_nodes(std::vector<Node> nodes) {
+  nodes_ = std::move(nodes);
+  link();
+}
+
+void Graph::link() {
+  for (ValueInfo& value : values_) {
+    value.producer = -1;
+    value.readers.clear();
+  }
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const Node& node = nodes_[i];
+    for (const int input : node.inputs) {
+      ValueInfo& value = values_.at(input);
+      if (value.producer < 0) fail(ExitCode::failed, "op '{}' reads '{}' before it is produced", node.name, value.name);
+      value.readers.push_back(static_cast<int>(i));
+    }
+    for (const int output : node.outputs) {
+      ValueInfo& value = values_.at(output);
+      if (value.producer >= 0) fail(ExitCode::failed, "two ops produce '{}'", value.name);
+      value.producer = static_cast<int>(i);
+      value.name = node.name;
+    }
+  }
 }
 
 }  // namespace carillon

@@ -12,6 +12,44 @@ std::size_t aligned(std::size_t bytes) {
   return (bytes + tensor_alignment_bytes - 1) / tensor_alignment_bytes * tensor_alignment_bytes;
 }
 
+bool is_used(const Lifetime& life) { return life.first <= life.last; }
+
+int representative(const std::vector<Lifetime>& lifetimes, int item) {
+  while (lifetimes[item].same_as >= 0) item = lifetimes[item].same_as;
+  return item;
+}
+
+/// Makes two used tensors one, the earlier in the list, for as long as either lives.
+void join(std::vector<Lifetime>& lifetimes, int a, int b) {
+  if (!is_used(lifetimes[a]) || !is_used(lifetimes[b])) return;
+  const int one = representative(lifetimes, a), other = representative(lifetimes, b);
+  if (one == other) return;
+  Lifetime &kept = lifetimes[std::min(one, other)], &joined = lifetimes[std::max(one, other)];
+  kept.bytes = std::max(kept.bytes, joined.bytes);
+  kept.first = std::min(kept.first, joined.first);
+  kept.last = std::max(kept.last, joined.last);
+  joined.same_as = std::min(one, other);
+}
+
+/// Joins what the graph's ops say is one; afterwards same_as names the representative itself.
+void join_shared(const Graph& graph, std::vector<Lifetime>& values, std::vector<Lifetime>& gradients) {
+  for (const Graph::Node& node : graph.nodes()) {
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      const std::optional<int> input = node.definition->output_shares_input(static_cast<int>(i));
+      if (input) join(values, node.inputs.at(*input), node.outputs[i]);
+    }
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      const std::optional<int> output = node.definition->gradient_shares_output(static_cast<int>(i));
+      if (output) join(gradients, node.inputs[i], node.outputs.at(*output));
+    }
+  }
+  for (std::vector<Lifetime>* lifetimes : {&values, &gradients}) {
+    for (Lifetime& life : *lifetimes) {
+      if (life.same_as >= 0) life.same_as = representative(*lifetimes, life.same_as);
+    }
+  }
+}
+
 }  // namespace
 
 MemoryPlan plan_memory(std::span<const Lifetime> lifetimes) {
@@ -24,7 +62,7 @@ MemoryPlan plan_memory(std::span<const Lifetime> lifetimes) {
   std::vector<std::size_t> placed;  // by growing offset
   for (const std::size_t item : by_size) {
     const Lifetime& life = lifetimes[item];
-    if (life.last < life.first || life.bytes == 0) continue;
+    if (life.last < life.first || life.bytes == 0 || life.same_as >= 0) continue;
     std::size_t offset = 0;  // the lowest gap between neighbours in time that is large enough
     for (const std::size_t other : placed) {
       if (!overlap_in_time(life, lifetimes[other])) continue;
@@ -37,6 +75,9 @@ MemoryPlan plan_memory(std::span<const Lifetime> lifetimes) {
                                    [&](std::size_t at, std::size_t other) { return at < plan.offsets[other]; }),
                   item);
   }
+  for (std::size_t item = 0; item < lifetimes.size(); ++item) {
+    if (lifetimes[item].same_as >= 0) plan.offsets[item] = plan.offsets[lifetimes[item].same_as];
+  }
   return plan;
 }
 
@@ -48,20 +89,35 @@ std::vector<Lifetime> tensor_lifetimes(const Graph& graph, bool training, std::s
   std::vector<Lifetime> values, gradients;
   for (const Graph::ValueInfo& value : graph.values()) {
     const std::size_t bytes = static_cast<std::size_t>(value.shape.element_count()) * size_of(value.type);
-    Lifetime life{bytes, value.producer, std::max(value.producer, value.consumer)};
-    Lifetime gradient{bytes, 0, -1};
+    if (value.producer < 0) {
+      values.push_back({bytes});
+      gradients.push_back({bytes});
+      continue;
+    }
+    const int last_reader = value.readers.empty() ? -1 : value.readers.back();
+    Lifetime life{bytes, value.producer, std::max(value.producer, last_reader)};
+    Lifetime gradient{bytes};
     if (training && value.wants_gradient) {
       if (graph.nodes()[value.producer].definition->backward_needs().outputs) life.last = backward_time(value.producer);
-      if (value.consumer >= 0) gradient = {bytes, backward_time(value.consumer), backward_time(value.producer)};
+      if (last_reader >= 0) gradient = {bytes, backward_time(last_reader), backward_time(value.producer)};
     }
-    if (training && value.consumer >= 0 && graph.nodes()[value.consumer].definition->backward_needs().inputs) {
-      life.last = std::max(life.last, backward_time(value.consumer));
+    for (const int reader : value.readers) {
+      if (training && graph.nodes()[reader].definition->backward_needs().inputs) {
+        life.last = std::max(life.last, backward_time(reader));
+      }
     }
     values.push_back(life);
     gradients.push_back(gradient);
   }
   for (const Value result : results) values.at(result.index).last = end;
-  if (training) values.insert(values.end(), gradients.begin(), gradients.end());
+  join_shared(graph, values, gradients);
+  if (training) {
+    const int value_count = static_cast<int>(values.size());
+    for (Lifetime& gradient : gradients) {
+      if (gradient.same_as >= 0) gradient.same_as += value_count;
+    }
+    values.insert(values.end(), gradients.begin(), gradients.end());
+  }
   return values;
 }
 

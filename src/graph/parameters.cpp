@@ -1,5 +1,6 @@
 #include "carillon/graph/parameters.h"
 
+#include <array>
 #include <cmath>
 #include <numbers>
 #include <utility>
@@ -10,16 +11,44 @@
 namespace carillon {
 namespace {
 
-std::size_t round_up_to_alignment(std::size_t elements) {
-  constexpr std::size_t step = tensor_alignment_bytes / sizeof(float);
-  return (elements + step - 1) / step * step;
+/// Where a variable's draws begin: its own key, and an element's first index.
+struct Draws {
+  std::uint64_t key, first_index;
+};
+
+/// Variables that were drawn by their number in the network before names counted; the numbers keep their values.
+constexpr std::array<std::pair<std::string_view, int>, 9> numbered_variables{{
+    {"layer1/weights", 0},
+    {"layer2/weights", 2},
+    {"conv1/weights", 0},
+    {"conv2/weights", 2},
+    {"fc1/weights", 4},
+    {"fc2/weights", 6},
+    {"local3/weights", 4},
+    {"local4/weights", 6},
+    {"softmax_linear/weights", 8},
+}};
+
+/// FNV-1a, 64 bits (Fowler, Noll, Vo).
+constexpr std::uint64_t hash_of(std::string_view name) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return hash;
+}
+
+Draws draws_of(std::string_view name, std::uint64_t seed) {
+  for (const auto& [known, number] : numbered_variables) {
+    if (known == name) return {seed, static_cast<std::uint64_t>(number) << 40};
+  }
+  const Philox4x32 key = philox4x32(seed, philox_counter(RandomPurpose::variable_name, hash_of(name), 0));
+  return {static_cast<std::uint64_t>(key.word[1]) << 32 | key.word[0], 0};
 }
 
 /// A standard normal draw, redrawn while beyond two standard deviations (Box-Muller on Philox words).
-float truncated_normal(std::uint64_t seed, std::uint64_t index) {
+float truncated_normal(std::uint64_t key, std::uint64_t index) {
   constexpr double scale = 0x1p-32;
   for (std::uint32_t attempt = 0;; ++attempt) {
-    const Philox4x32 random = philox4x32(seed, philox_counter(RandomPurpose::initializer, index, attempt));
+    const Philox4x32 random = philox4x32(key, philox_counter(RandomPurpose::initializer, index, attempt));
     for (int pair = 0; pair < 4; pair += 2) {
       const double radius = std::sqrt(-2.0 * std::log((random.word[pair] + 1.0) * scale));
       const double angle = 2.0 * std::numbers::pi * random.word[pair + 1] * scale;
@@ -37,19 +66,30 @@ ParameterLayout::ParameterLayout(const std::vector<ParameterSpec>& specs)
   for (int i = static_cast<int>(specs.size()) - 1; i >= 0; --i) {
     offsets_[i] = total_;
     counts_[i] = static_cast<std::size_t>(specs[i].shape.element_count());
-    total_ += round_up_to_alignment(counts_[i]);
+    total_ += aligned_float_count(counts_[i]);
     order_.push_back(i);
   }
 }
 
-ParameterStore::ParameterStore(std::vector<ParameterSpec> specs, Device& device, Buffer gradient_memory)
+ParameterStore::ParameterStore(std::vector<ParameterSpec> specs, Device& device, Buffer gradient_memory,
+                               std::vector<Slot> slots)
     : specs_(std::move(specs)),
       layout_(specs_),
+      slots_(std::move(slots)),
       values_(device.allocate(layout_.total() * sizeof(float))),
-      averages_(device.allocate(layout_.total() * sizeof(float))),
       gradients_(std::move(gradient_memory)) {
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    slot_memory_.push_back(device.allocate(layout_.total() * sizeof(float)));
+  }
   check(gradients_.data() == nullptr || gradients_.bytes() >= (layout_.total() + step_sum_count) * sizeof(float),
         "the gradient memory is too small");
+}
+
+int ParameterStore::slot_named(std::string_view name) const {
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].name == name) return static_cast<int>(i);
+  }
+  fail(ExitCode::failed, "the optimiser keeps no '{}'", name);
 }
 
 Tensor ParameterStore::view(const Buffer& buffer, int parameter) const {
@@ -62,11 +102,11 @@ std::span<float> ParameterStore::flat(const Buffer& buffer, std::size_t count) {
   return {static_cast<float*>(buffer.data()), count};
 }
 
-std::vector<float> initial_values(const ParameterSpec& spec, int parameter, std::uint64_t seed) {
+std::vector<float> initial_values(const ParameterSpec& spec, std::uint64_t seed) {
   std::vector<float> values(static_cast<std::size_t>(spec.shape.element_count()), spec.initializer.value);
   if (spec.initializer.kind == Initializer::Kind::truncated_normal) {
-    const std::uint64_t first = static_cast<std::uint64_t>(parameter) << 40;
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] *= truncated_normal(seed, first + i);
+    const Draws draws = draws_of(spec.name, seed);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] *= truncated_normal(draws.key, draws.first_index + i);
   }
   return values;
 }

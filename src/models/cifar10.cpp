@@ -11,39 +11,53 @@
 //   local3 + ReLU            384           2304x384     0.04    0.1   0.004
 //   local4 + ReLU            192           384x192      0.04    0.1   0.004
 //   softmax_linear           10            192x10       1/192   0.0   0
-#include "src/models/cifar10.h"
-
 #include "kernels/augment/augment.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
 #include "kernels/lrn/lrn.h"
 #include "kernels/max_pool/max_pool.h"
+#include "kernels/relu/relu.h"
+#include "src/models/networks.h"
 
 namespace carillon {
 namespace {
+
+constexpr std::int64_t crop = 24;
 
 Initializer normal(float stddev) { return {Initializer::Kind::truncated_normal, stddev}; }
 Initializer constant(float value) { return {Initializer::Kind::constant, value}; }
 
 }  // namespace
 
-Value build_cifar10(Graph& graph, const ModelSettings& settings) {
-  const float decay = settings.regularization;
+Network cifar10_network(const NetworkSettings& settings) {
+  const auto layers = [settings](Graph& graph, Purpose purpose) {
+    const float decay = settings.regularization;
+    const ImageShape& image = settings.image;
 
-  Value x = augment(graph, "input", {.distort = settings.distort, .seed = settings.seed});
-  // conv1's ReLU is taken by pool1: the same values and gradients, with a quarter of the elements to go through.
-  x = conv2d(graph, "conv1", x, {.filters = 64, .kernel = 5, .weights = normal(0.05f), .biases = constant(0.0f)});
-  x = max_pool(graph, "pool1", x, {.window = 3, .stride = 2, .relu = true});
-  x = lrn(graph, "norm1", x);
-  x = conv2d(graph, "conv2", x,
-             {.filters = 64, .kernel = 5, .relu = true, .weights = normal(0.05f), .biases = constant(0.1f)});
-  x = lrn(graph, "norm2", x);
-  x = max_pool(graph, "pool2", x, {.window = 3, .stride = 2});
-  x = dense(graph, "local3", x,
-            {.units = 384, .relu = true, .weights = normal(0.04f), .biases = constant(0.1f), .l2_factor = decay});
-  x = dense(graph, "local4", x,
-            {.units = 192, .relu = true, .weights = normal(0.04f), .biases = constant(0.1f), .l2_factor = decay});
-  return dense(graph, "softmax_linear", x, {.units = 10, .weights = normal(1.0f / 192.0f), .biases = constant(0.0f)});
+    Value x = augment(graph, "input",
+                      {.source = {image.channels, image.height, image.width},
+                       .crop_height = crop,
+                       .crop_width = crop,
+                       .distort = settings.distort && purpose != Purpose::evaluation,
+                       .seed = settings.seed});
+    x = conv2d(graph, "conv1", x, {.filters = 64, .kernel = 5, .weights = normal(0.05f), .biases = constant(0.0f)});
+    x = relu(graph, "conv1/relu", x);
+    x = max_pool(graph, "pool1", x, {.window = 3, .stride = 2});
+    x = lrn(graph, "norm1", x);
+    x = conv2d(graph, "conv2", x, {.filters = 64, .kernel = 5, .weights = normal(0.05f), .biases = constant(0.1f)});
+    x = relu(graph, "conv2/relu", x);
+    x = lrn(graph, "norm2", x);
+    x = max_pool(graph, "pool2", x, {.window = 3, .stride = 2});
+    x = dense(graph, "local3", x,
+              {.units = 384, .weights = normal(0.04f), .biases = constant(0.1f), .l2_factor = decay});
+    x = relu(graph, "local3/relu", x);
+    x = dense(graph, "local4", x,
+              {.units = 192, .weights = normal(0.04f), .biases = constant(0.1f), .l2_factor = decay});
+    x = relu(graph, "local4/relu", x);
+    return dense(graph, "softmax_linear", x,
+                 {.units = settings.class_count, .weights = normal(1.0f / 192.0f), .biases = constant(0.0f)});
+  };
+  return {.name = "cifar10", .image = settings.image, .build_layers = layers};
 }
 
 }  // namespace carillon

@@ -7,30 +7,37 @@
 //   conv2 + ReLU             14x14x64    5x5x32x64
 //   pool2   max 2x2 / 2      7x7x64
 //   fc1 + ReLU               512         3136x512     L2
-//   fc2                      10          512x10       L2
-#include "src/models/lenet.h"
-
+//   fc2                      classes     512x10       L2
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
 #include "kernels/max_pool/max_pool.h"
+#include "kernels/relu/relu.h"
 #include "kernels/scale_input/scale_input.h"
+#include "src/models/networks.h"
 
 namespace carillon {
 
-Value build_lenet(Graph& graph, const ModelSettings& settings) {
-  const Initializer weights{Initializer::Kind::truncated_normal, 0.1f};
-  const Initializer small{Initializer::Kind::truncated_normal, 0.04f};
-  const Initializer biases{Initializer::Kind::constant, 0.1f};
-  const float l2 = settings.regularization;
+Network lenet_network(const NetworkSettings& settings) {
+  const auto layers = [settings](Graph& graph, Purpose /*purpose*/) {
+    const Initializer weights{Initializer::Kind::truncated_normal, 0.1f};
+    const Initializer small{Initializer::Kind::truncated_normal, 0.04f};
+    const Initializer biases{Initializer::Kind::constant, 0.1f};
+    const float l2 = settings.regularization;
+    const ImageShape& image = settings.image;
 
-  // The ReLU of each convolution is taken by the pooling behind it: the same values, a quarter of the elements.
-  Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = settings.pixel_scale});
-  x = conv2d(graph, "conv1", x, {.filters = 32, .kernel = 5, .weights = weights, .biases = biases});
-  x = max_pool(graph, "pool1", x, {.window = 2, .stride = 2, .relu = true});
-  x = conv2d(graph, "conv2", x, {.filters = 64, .kernel = 5, .weights = small, .biases = biases});
-  x = max_pool(graph, "pool2", x, {.window = 2, .stride = 2, .relu = true});
-  x = dense(graph, "fc1", x, {.units = 512, .relu = true, .weights = small, .biases = biases, .l2_factor = l2});
-  return dense(graph, "fc2", x, {.units = 10, .weights = small, .biases = biases, .l2_factor = l2});
+    Value x = scale_input(graph, "input",
+                          {.sample = {image.height, image.width, image.channels}, .scale = settings.pixel_scale});
+    x = conv2d(graph, "conv1", x, {.filters = 32, .kernel = 5, .weights = weights, .biases = biases});
+    x = relu(graph, "conv1/relu", x);
+    x = max_pool(graph, "pool1", x, {.window = 2, .stride = 2});
+    x = conv2d(graph, "conv2", x, {.filters = 64, .kernel = 5, .weights = small, .biases = biases});
+    x = relu(graph, "conv2/relu", x);
+    x = max_pool(graph, "pool2", x, {.window = 2, .stride = 2});
+    x = dense(graph, "fc1", x, {.units = 512, .weights = small, .biases = biases, .l2_factor = l2});
+    x = relu(graph, "fc1/relu", x);
+    return dense(graph, "fc2", x, {.units = settings.class_count, .weights = small, .biases = biases, .l2_factor = l2});
+  };
+  return {.name = "lenet", .image = settings.image, .build_layers = layers};
 }
 
 }  // namespace carillon

@@ -1,18 +1,30 @@
-#include "src/models/mnist.h"
-
+// The reference's network for MNIST:
+//
+//   layer              output      weights    stddev  bias  L2
+//   layer1 + ReLU      500         784x500    0.1     0.0   yes
+//   layer2             classes     500x10     0.1     0.0   yes
 #include "kernels/dense/dense.h"
+#include "kernels/relu/relu.h"
 #include "kernels/scale_input/scale_input.h"
+#include "src/models/networks.h"
 
 namespace carillon {
 
-Value build_mnist(Graph& graph, const ModelSettings& settings) {
-  const Initializer weights{Initializer::Kind::truncated_normal, 0.1f};
-  const Initializer biases{Initializer::Kind::constant, 0.0f};
-  const float l2 = settings.regularization;
+Network mnist_network(const NetworkSettings& settings) {
+  const auto layers = [settings](Graph& graph, Purpose /*purpose*/) {
+    const Initializer weights{Initializer::Kind::truncated_normal, 0.1f};
+    const Initializer biases{Initializer::Kind::constant, 0.0f};
+    const float l2 = settings.regularization;
+    const ImageShape& image = settings.image;
 
-  Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = settings.pixel_scale});
-  x = dense(graph, "layer1", x, {.units = 500, .relu = true, .weights = weights, .biases = biases, .l2_factor = l2});
-  return dense(graph, "layer2", x, {.units = 10, .relu = false, .weights = weights, .biases = biases, .l2_factor = l2});
+    Value x = scale_input(graph, "input",
+                          {.sample = {image.height, image.width, image.channels}, .scale = settings.pixel_scale});
+    x = dense(graph, "layer1", x, {.units = 500, .weights = weights, .biases = biases, .l2_factor = l2});
+    x = relu(graph, "layer1/relu", x);
+    return dense(graph, "layer2", x,
+                 {.units = settings.class_count, .weights = weights, .biases = biases, .l2_factor = l2});
+  };
+  return {.name = "mnist", .image = settings.image, .build_layers = layers};
 }
 
 }  // namespace carillon

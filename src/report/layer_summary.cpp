@@ -6,47 +6,36 @@
 namespace carillon {
 namespace {
 
-constexpr std::int64_t most_images = 3;
+constexpr std::int64_t max_images = 3;
 
-}  // namespace
-
-LayerSummarizer::LayerSummarizer(const Model& model, const ModelSettings& settings, std::int64_t batch_size,
-                                 const ParameterStore& parameters, Device& device)
-    : device_(device),
-      graph_(batch_size, device.activation_type()),
-      feed_(make_batch_feed(device, static_cast<std::size_t>(batch_size), model.schema.image_bytes)) {
-  model.build(graph_, settings);
-  for (const Graph::Node& node : graph_.nodes()) {
-    if (node.parameters.empty()) continue;
-    const int output = node.outputs.front(), reader = graph_.values()[output].consumer;
-    const bool relu_follows = reader >= 0 && graph_.nodes()[reader].definition->applies_relu_to_input();
-    layers_.push_back({node.name, Value{output}, relu_follows});
-  }
-  executable_.emplace(graph_, device, parameters, false, results(), feed_->inputs());
-}
-
-/// The layers' outputs and the first op's, which is the network's input.
-std::vector<Value> LayerSummarizer::results() const {
-  std::vector<Value> values{Value{graph_.nodes().front().outputs.front()}};
-  for (const Layer& layer : layers_) values.push_back(layer.output);
+std::vector<Value> results_of(const BuiltNetwork& network) {
+  std::vector<Value> values{network.input};
+  for (const BuiltNetwork::Layer& layer : network.layers) values.push_back(layer.output);
   return values;
 }
 
+}  // namespace
+
+LayerSummarizer::LayerSummarizer(const Network& network, const BuildSettings& settings,
+                                 const ParameterStore& parameters, const StateStore& states, Device& device)
+    : device_(device),
+      network_(build_network(network, {settings.batch_size, settings.arithmetic, Purpose::summary})),
+      feed_(make_feed(
+          device, {.batch_size = static_cast<std::size_t>(settings.batch_size), .image_bytes = network.image.bytes()})),
+      executable_(network_.graph, {device, parameters, states, feed_->inputs()}, false, results_of(network_)) {}
+
 LayerSummary LayerSummarizer::summarize(const Batch& batch) {
-  feed_->set(executable_->inputs(), batch);
-  executable_->forward(device_.stream());
+  feed_->write(0, {.batch = batch});
+  feed_->upload(0, 1, device_.stream());
+  executable_.forward(device_.stream());
   LayerSummary summary;
-  for (const Layer& layer : layers_) {
-    std::vector<float> activations = download_floats(device_, executable_->tensor(layer.output));
-    if (layer.relu_follows) {
-      for (float& value : activations) value = std::max(value, 0.0f);
-    }
-    summary.layers.push_back({layer.name, std::move(activations)});
+  for (const BuiltNetwork::Layer& layer : network_.layers) {
+    summary.layers.push_back({layer.name, download_floats(device_, executable_.tensor(layer.output))});
   }
-  const Tensor& input = executable_->tensor(results().front());
+  const Tensor& input = executable_.tensor(network_.input);
   const std::vector<float> values = download_floats(device_, input);
   const Shape& shape = input.shape;
-  for (std::int64_t i = 0; i < std::min(most_images, shape[0]); ++i) {
+  for (std::int64_t i = 0; i < std::min(max_images, shape[0]); ++i) {
     summary.images.push_back(picture_of(values.data() + i * shape.elements_per_sample(), shape[1], shape[2], shape[3]));
   }
   return summary;

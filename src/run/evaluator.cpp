@@ -4,7 +4,8 @@
 #include <array>
 
 #include "carillon/core/error.h"
-#include "carillon/step/tower.h"
+#include "carillon/optim/optimizer.h"
+#include "carillon/step/arrays.h"
 
 namespace carillon {
 namespace {
@@ -44,48 +45,46 @@ class BatchReader {
 
 std::string Precision::text() const { return fmt::format("precision @ 1 = {:.3f} ({}/{})", value(), correct, total); }
 
-Evaluator::Network Evaluator::build(const Model& model, const ModelSettings& settings, std::int64_t batch_size,
-                                    DType activations) {
-  Graph graph(batch_size, activations);
-  const Value logits = model.build(graph, settings);
-  return {std::move(graph), logits};
-}
-
-Evaluator::Evaluator(const Model& model, const ModelSettings& settings, std::int64_t batch_size, Device& device)
-    : Evaluator(build(model, settings, batch_size, device.activation_type()), model, device) {}
-
-Evaluator::Evaluator(Network network, const Model& model, Device& device)
+Evaluator::Evaluator(const Network& network, std::int64_t batch_size, Arithmetic arithmetic, Device& device)
     : device_(device),
-      graph_(std::move(network.graph)),
-      logits_(network.logits),
-      feed_(make_batch_feed(device, static_cast<std::size_t>(graph_.batch_size()), model.schema.image_bytes)),
-      parameters_(graph_.parameters(), device, Buffer{}),
-      executable_(graph_, device, parameters_, false, {logits_}, feed_->inputs()) {}
+      network_(build_network(network, {batch_size, arithmetic, Purpose::evaluation})),
+      feed_(make_feed(device,
+                      {.batch_size = static_cast<std::size_t>(batch_size), .image_bytes = network.image.bytes()})),
+      parameters_(network_.graph.parameters(), device, Buffer{}),
+      states_(network_.graph.states(), device),
+      executable_(network_.graph, {device, parameters_, states_, feed_->inputs()}, false, {network_.logits}) {}
 
 void Evaluator::load(const LoadedCheckpoint& checkpoint, bool averages) {
-  load_arrays(averages ? checkpoint.state.moving_averages : checkpoint.state.variables, parameters_, device_,
-              StoreArray::values, checkpoint.path);
+  upload(averages ? checkpoint.state.moving_averages : checkpoint.state.variables, variables_of(parameters_), device_,
+         checkpoint.path);
+  upload(checkpoint.state.states, states_of(states_), device_, checkpoint.path);
 }
 
 void Evaluator::broadcast_from_first(const Mpi& mpi) {
-  const std::span<float> values = parameters_.values();
-  std::vector<float> host(values.size());
-  device_.download(values.data(), host.data(), values.size_bytes());
-  mpi.broadcast(std::as_writable_bytes(std::span(host)), 0);
-  device_.upload(host.data(), values.data(), values.size_bytes());
+  for (const std::span<float> values : {parameters_.values(), states_.values()}) {
+    std::vector<float> host(values.size());
+    device_.download(values.data(), host.data(), values.size_bytes());
+    mpi.broadcast(std::as_writable_bytes(std::span(host)), 0);
+    device_.upload(host.data(), values.data(), values.size_bytes());
+  }
 }
 
-void Evaluator::load_averages(const ParameterStore& trained) {
-  const std::span<float> averages = trained.averages();
-  std::vector<float> host(averages.size());
-  device_.download(averages.data(), host.data(), averages.size_bytes());
-  device_.upload(host.data(), parameters_.values().data(), averages.size_bytes());
+void Evaluator::load_averages(const ParameterStore& trained, const StateStore& states) {
+  copy(trained.slot(trained.slot_named(moving_average_slot)), parameters_.values());
+  copy(states.values(), states_.values());
+}
+
+void Evaluator::copy(std::span<const float> from, std::span<float> to) {
+  std::vector<float> host(from.size());
+  device_.download(from.data(), host.data(), from.size_bytes());
+  device_.upload(host.data(), to.data(), from.size_bytes());
 }
 
 std::int64_t Evaluator::count_correct(const Batch& batch, std::size_t valid) {
-  feed_->set(executable_.inputs(), batch);
+  feed_->write(0, {.batch = batch});
+  feed_->upload(0, 1, device_.stream());
   executable_.forward(device_.stream());
-  const Tensor& logits = executable_.tensor(logits_);
+  const Tensor& logits = executable_.tensor(network_.logits);
   const std::vector<float> values = download_floats(device_, logits);
   const std::size_t classes = static_cast<std::size_t>(logits.shape[1]);
   std::int64_t correct = 0;
@@ -100,7 +99,7 @@ std::int64_t Evaluator::count_correct(const Batch& batch, std::size_t valid) {
 Precision Evaluator::evaluate(const Dataset& dataset, const Mpi& mpi) {
   const std::size_t begin = dataset.size() * mpi.rank() / mpi.size();
   const std::size_t end = dataset.size() * (mpi.rank() + 1) / mpi.size();
-  const std::size_t batch_size = static_cast<std::size_t>(graph_.batch_size());
+  const std::size_t batch_size = static_cast<std::size_t>(network_.graph.batch_size());
   BatchReader reader(dataset, batch_size);
   std::array<std::int64_t, 2> counts{0, static_cast<std::int64_t>(end - begin)};
   mpi.together([&] {

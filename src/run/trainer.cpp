@@ -7,7 +7,6 @@
 
 #include "carillon/app/app.h"
 #include "carillon/core/error.h"
-#include "carillon/optim/moving_average.h"
 #include "carillon/run/stop_signal.h"
 
 namespace carillon {
@@ -46,24 +45,25 @@ Trainer::Trainer(const TrainOptions& options, nlohmann::json option_values, cons
                  Communicator& communicator, const CpuShare& cpu)
     : options_(options),
       option_values_(std::move(option_values)),
-      model_(model_named(options.model)),
+      network_(make_network(options)),
       mpi_(mpi),
       device_(device),
       communicator_(communicator),
       cpu_(cpu),
-      schedule_(options.schedule()) {}
+      optimizer_(options.optimizer()) {}
 
 Trainer::~Trainer() = default;
 
 ExitCode Trainer::run() {
   open_data();
   open_train_dir();
-  tower_.emplace(model_,
-                 Tower::Settings{.model = options_.model_settings(),
-                                 .batch_size = options_.batch_size,
-                                 .bucket_bytes = static_cast<std::size_t>(options_.bucket_kib) * 1024,
-                                 .dataset = dataset_ ? &*dataset_ : nullptr,
-                                 .capture = options_.cuda_graph},
+  tower_.emplace(network_,
+                 TowerSettings{.batch_size = options_.batch_size,
+                               .arithmetic = arithmetic(options_.precision),
+                               .optimizer = optimizer_,
+                               .bucket_bytes = static_cast<std::size_t>(options_.bucket_kib) * 1024,
+                               .dataset = dataset_ ? &*dataset_ : nullptr,
+                               .capture = options_.cuda_graph},
                  device_, communicator_);
   Position position = start_or_resume();
   if (position.resumed && position.step >= options_.max_steps) {
@@ -122,11 +122,7 @@ void Trainer::take_step(BatchLoader& loader, std::int64_t step) {
   const auto start = Clock::now();
   const Batch& batch = loader.next();
   totals_.data_wait_seconds += seconds_since(start);
-  StepRequest request{.step = step,
-                      .batch = batch,
-                      .update = {schedule_.rate(step), moving_average_decay(options_.moving_average_decay, step + 1)},
-                      .request_stop = stop_signal_caught(),
-                      .before_update = {}};
+  TowerStep request{.step = step, .batch = batch, .request_stop = stop_signal_caught(), .before_update = {}};
   if (step > 0 && due(step, options_.summary_every)) {  // on all ranks: an observed step is launched in another way
     request.before_update = [this, step, &batch] {
       if (is_first()) summarize(step, batch);
@@ -139,16 +135,17 @@ void Trainer::take_step(BatchLoader& loader, std::int64_t step) {
 /// While variables are old and gradients new, on rank 0.
 void Trainer::summarize(std::int64_t step, const Batch& batch) {
   log_->variables(step, tower_->parameters(), device_);
-  if (model_.summary_style != SummaryStyle::layers) return;
+  if (summary_style_ != SummaryStyle::layers) return;
   if (!summarizer_) {
-    summarizer_.emplace(model_, options_.model_settings(), options_.batch_size, tower_->parameters(), device_);
+    summarizer_.emplace(network_, BuildSettings{options_.batch_size, arithmetic(options_.precision), Purpose::summary},
+                        tower_->parameters(), tower_->states(), device_);
   }
   log_->layers(step, summarizer_->summarize(batch));
 }
 
 /// Of the steps under way: all, or those whose turn it is.
 void Trainer::take_results(bool all) {
-  while (const std::optional<StepResult> result = tower_->take_result(all)) {
+  while (const std::optional<StepResult> result = tower_->next_result(all ? Results::all : Results::due)) {
     refuse_diverged(result->step, result->cross_entropy);
     totals_.allreduce_seconds += result->reduce_seconds;
     stop_requested_ = stop_requested_ || result->stop_requested;
@@ -169,7 +166,7 @@ void Trainer::log_step(std::int64_t step, double cross_entropy, double l2_loss) 
   const StepRecord record{.step = step,
                           .loss = cross_entropy + l2_loss,
                           .cross_entropy = cross_entropy,
-                          .learning_rate = schedule_.rate(step),
+                          .learning_rate = optimizer_.learning_rate.rate(step),
                           .step_seconds = seconds_since(totals_.since) / steps,
                           .data_wait_seconds = totals_.data_wait_seconds / steps,
                           .allreduce_seconds = totals_.allreduce_seconds / steps,
@@ -182,15 +179,17 @@ void Trainer::log_step(std::int64_t step, double cross_entropy, double l2_loss) 
 }
 
 void Trainer::start_checkpoint(const Position& position) {
+  tower_->join_states();
   if (!is_first()) return;
-  CheckpointState state{.model = std::string(model_.name),
+  CheckpointState state{.model = network_.name,
                         .global_step = position.step,
                         .seed = options_.seed,
                         .stream_position = position.stream_position,
                         .options_json = option_values_.dump(),
                         .variables = {},
                         .moving_averages = {},
-                        .optimizer = {}};
+                        .optimizer = {},
+                        .states = {}};
   tower_->save(state);
   refuse_damaged_state(state);
   writer_->start(std::move(state));
@@ -198,12 +197,9 @@ void Trainer::start_checkpoint(const Position& position) {
 
 void Trainer::evaluate(std::int64_t step) {
   const auto start = Clock::now();
-  if (!evaluator_) {
-    ModelSettings settings = options_.model_settings();
-    settings.distort = false;
-    evaluator_.emplace(model_, settings, evaluation_batch, device_);
-  }
-  evaluator_->load_averages(tower_->parameters());
+  if (!evaluator_) evaluator_.emplace(network_, evaluation_batch, arithmetic(options_.precision), device_);
+  tower_->join_states();
+  evaluator_->load_averages(tower_->parameters(), tower_->states());
   const Precision precision = evaluator_->evaluate(*eval_dataset_, mpi_);
   if (is_first()) log_->evaluation(step, precision);
   totals_.since += Clock::now() - start;  // the time of steps goes on where it was

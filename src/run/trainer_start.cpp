@@ -18,7 +18,7 @@ void warn(const std::string& line) { print_text(STDERR_FILENO, fmt::format("warn
 
 void Trainer::open_data() {
   const CacheMode cache = cache_mode(options_.cache);
-  const RecordSchema schema = schema_for(model_, options_.image_key, options_.label_key);
+  const RecordSchema schema = schema_for(network_.name, options_.image_key, options_.label_key);
   mpi_.together([&] {
     if (options_.max_steps > 0) dataset_ = Dataset::open(options_.data, schema, cache, mpi_.local_size());
     if (!options_.eval_data.empty()) {
@@ -70,13 +70,13 @@ Trainer::Position Trainer::start_or_resume() {
     if (!is_first()) return;
     if (const std::optional<LoadedCheckpoint> loaded = checkpoint_to_resume()) {
       refuse_other_model(*loaded);
-      tower_->load(*loaded, false);
+      tower_->restore(*loaded);
       position = {loaded->state.global_step, loaded->state.stream_position, true};
       note_resume(*loaded);
     } else if (!options_.init_from.empty()) {
       const LoadedCheckpoint initial{options_.init_from, read_checkpoint(options_.init_from)};
       refuse_other_model(initial);
-      tower_->load(initial, true);
+      tower_->initialize_from(initial);
     } else {
       tower_->initialize(options_.seed);
     }
@@ -104,8 +104,7 @@ void Trainer::open_logs(const Position& position) {
   mpi_.together([&] {
     if (!is_first()) return;
     if (options_.fresh) remove_run_files(options_.train_dir);
-    log_.emplace(options_.train_dir, model_.summary_style, position.step,
-                 std::max(options_.max_steps, position.step + 1));
+    log_.emplace(options_.train_dir, summary_style_, position.step, std::max(options_.max_steps, position.step + 1));
   });
 }
 
@@ -114,8 +113,8 @@ void Trainer::announce() {
   if (options_.log_device_placement) log_placement();
   std::int64_t parameters = 0;
   for (const ParameterSpec& spec : tower_->graph().parameters()) parameters += spec.shape.element_count();
-  std::string line = fmt::format("{}: {} parameters; {} tower{} on {}, {} thread{} each, communicator {}", model_.name,
-                                 parameters, mpi_.size(), mpi_.size() == 1 ? "" : "s", device_.name(),
+  std::string line = fmt::format("{}: {} parameters; {} tower{} on {}, {} thread{} each, communicator {}",
+                                 network_.name, parameters, mpi_.size(), mpi_.size() == 1 ? "" : "s", device_.name(),
                                  cpu_.thread_count, cpu_.thread_count == 1 ? "" : "s", communicator_.name());
   if (dataset_) {
     line += fmt::format("; {} records {}, global batch {}", dataset_->size(),

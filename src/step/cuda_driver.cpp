@@ -4,7 +4,6 @@
 // All ranks take and flush the same steps, so they capture at the same one: NCCL's calls are captured on all together.
 #include "src/step/cuda_driver.h"
 
-#include <algorithm>
 #include <deque>
 #include <thread>
 #include <utility>
@@ -12,26 +11,15 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/parallel.h"
-#include "src/step/cuda_step_table.h"
+#include "src/step/cuda_feed.h"
 #include "src/step/queue.h"
-#include "src/step/step_sums.h"
 
 namespace carillon {
 namespace {
 
 constexpr std::uint64_t warm_up_steps = 2;
 
-/// As many steps to a block as fit into some memory when their images are copied. A function of the settings alone, so
-/// that all ranks launch alike, wherever their data lie.
-StepRingForm ring_form(const StepDriverSettings& settings) {
-  constexpr std::uint32_t blocks = 4, longest_block = 16;
-  constexpr std::size_t most_staging_bytes = std::size_t{128} << 20;
-  const std::size_t bytes_of_single_steps = blocks * settings.batch_size * settings.image_bytes;
-  const std::size_t fitting = most_staging_bytes / std::max<std::size_t>(bytes_of_single_steps, 1);
-  return {std::clamp(static_cast<std::uint32_t>(fitting), 1u, longest_block), blocks};
-}
-
-using Graph = Handle<cudaGraph_t, cudaGraphDestroy>;
+using CapturedGraph = Handle<cudaGraph_t, cudaGraphDestroy>;
 using ExecutableGraph = Handle<cudaGraphExec_t, cudaGraphExecDestroy>;
 
 /// What `enqueue` puts on `stream`, and on the streams it forks from it and joins, as a graph.
@@ -43,12 +31,12 @@ ExecutableGraph capture(const CudaStream& stream, const Enqueue& enqueue) {
     enqueue();
   } catch (const Error& error) {
     const cudaError_t status = cudaStreamEndCapture(stream.get(), &raw);
-    const Graph unfinished(raw);
+    const CapturedGraph unfinished(raw);
     static_cast<void>(cudaGetLastError());
     fail(error.code(), "{} (the capture: {})", error.what(), cudaGetErrorString(status));
   }
   check_cuda(cudaStreamEndCapture(stream.get(), &raw));
-  const Graph graph(raw);
+  const CapturedGraph graph(raw);
   cudaGraphExec_t executable = nullptr;
   check_cuda(cudaGraphInstantiate(&executable, graph.get(), 0));
   ExecutableGraph result(executable);
@@ -58,13 +46,16 @@ ExecutableGraph capture(const CudaStream& stream, const Enqueue& enqueue) {
 
 class CudaStepDriver final : public StepDriver, private StepEngine {
  public:
-  CudaStepDriver(CudaDevice& device, Communicator& communicator, const StepDriverSettings& settings)
-      : device_(device),
-        communicator_(communicator),
-        form_(ring_form(settings)),
-        table_(device, settings.batch_size, settings.image_bytes, form_.capacity(), settings.dataset),
-        captures_(settings.capture && communicator.capturable()),
-        queue_(*this, form_) {}
+  CudaStepDriver(const DrivenTower& tower, const FeedForm& form, bool capture)
+      : device_(as_cuda(tower.device)),
+        communicator_(tower.communicator),
+        feed_(as_cuda(tower.feed)),
+        step_(tower.step),
+        form_(ring_form(form.batch_size, form.image_bytes)),
+        captures_(capture && tower.communicator.capturable()),
+        queue_(*this, form_) {
+    check(form.slots == form_.capacity(), "a feed of another size than its driver's");
+  }
 
   /// Steps under way use memory that others free next. Errors have been told, or are about to be.
   ~CudaStepDriver() override {
@@ -72,33 +63,24 @@ class CudaStepDriver final : public StepDriver, private StepEngine {
     static_cast<void>(cudaStreamSynchronize(device_.compute_stream().get()));
   }
 
-  StepInputs inputs() const override { return table_.inputs(); }
-
-  void enqueue_sums(const Tensor& loss, std::span<float> sums, Stream& stream) override {
-    enqueue_step_sums_cuda(static_cast<const float*>(loss.data), table_.inputs().table, sums.data(), stream);
-  }
-
-  void step(StepInputs& /*inputs*/, const StepRequest& request, const Enqueue& enqueue) override {
-    enqueue_ = enqueue;
+  void take(const StepRequest& request) override {
     queue_.push(request, steps_taken_ < warm_up_steps);
     ++steps_taken_;
   }
 
   void flush() override { queue_.flush(); }
-  std::optional<StepResult> take_result(bool all) override { return queue_.take_result(all); }
+  std::optional<StepResult> next_result(Results wanted) override { return queue_.next_result(wanted); }
 
  private:
-  void write(std::uint32_t slot, const StepRequest& request) override {
-    table_.write(slot, request.batch, request.update, request.request_stop);
-  }
+  void write(std::uint32_t slot, const StepRequest& request) override { feed_.write(slot, request.inputs); }
 
   void launch(std::uint32_t first, std::uint32_t count, const std::function<void()>& before_update) override {
     const CudaStream& compute = device_.compute_stream();
-    table_.upload(first, count, device_.side_stream());
+    feed_.upload(first, count, device_.side_stream());
     uploaded_.record(device_.side_stream());
     uploaded_.make_wait(compute);
     if (before_update || !captures_ || steps_taken_ < warm_up_steps) {
-      for (std::uint32_t i = 0; i < count; ++i) enqueue_(before_update);
+      for (std::uint32_t i = 0; i < count; ++i) enqueue_step(before_update);
     } else {
       replay(count);
     }
@@ -106,6 +88,13 @@ class CudaStepDriver final : public StepDriver, private StepEngine {
     under_way_.push_back(std::move(spare_events_.back()));
     spare_events_.pop_back();
     under_way_.back().record(compute);
+  }
+
+  void enqueue_step(const std::function<void()>& before_update) const {
+    step_.enqueue_gradients(device_);
+    step_.enqueue_means(device_);
+    if (before_update) before_update();
+    step_.enqueue_update(device_);
   }
 
   void replay(std::uint32_t count) {
@@ -122,7 +111,7 @@ class CudaStepDriver final : public StepDriver, private StepEngine {
   ExecutableGraph captured(std::uint32_t steps) const {
     try {
       return capture(device_.compute_stream(), [&] {
-        for (std::uint32_t i = 0; i < steps; ++i) enqueue_({});
+        for (std::uint32_t i = 0; i < steps; ++i) enqueue_step({});
       });
     } catch (const Error& error) {
       fail(error.code(), "{}; while a step was captured: --cuda-graph=false launches each instead", error.what());
@@ -142,14 +131,14 @@ class CudaStepDriver final : public StepDriver, private StepEngine {
     under_way_.pop_front();
   }
 
-  StepOutcome outcome(std::uint32_t slot) const override { return table_.outcome(slot); }
+  StepOutcome outcome(std::uint32_t slot) const override { return feed_.outcome(slot); }
 
   CudaDevice& device_;
   Communicator& communicator_;
+  CudaFeed& feed_;
+  TrainingStep& step_;
   StepRingForm form_;
-  CudaStepTable table_;
   bool captures_;
-  Enqueue enqueue_;
   std::uint64_t steps_taken_ = 0;
   CudaEvent uploaded_;
   std::deque<CudaEvent> under_way_;  ///< the end of each launch
@@ -158,33 +147,10 @@ class CudaStepDriver final : public StepDriver, private StepEngine {
   StepQueue queue_;
 };
 
-/// One slot, on the compute stream: the forward that reads it follows there, and its results are downloaded, which
-/// waits, before the next batch is written.
-class CudaBatchFeed final : public BatchFeed {
- public:
-  CudaBatchFeed(CudaDevice& device, std::size_t batch_size, std::size_t image_bytes)
-      : device_(device), table_(device, batch_size, image_bytes, 1, nullptr) {}
-
-  StepInputs inputs() const override { return table_.inputs(); }
-  void set(StepInputs& /*inputs*/, const Batch& batch) override {
-    table_.write(0, batch, {}, false);
-    table_.upload(0, 1, device_.compute_stream());
-  }
-
- private:
-  CudaDevice& device_;
-  CudaStepTable table_;
-};
-
 }  // namespace
 
-std::unique_ptr<StepDriver> make_cuda_step_driver(Device& device, Communicator& communicator,
-                                                  const StepDriverSettings& settings) {
-  return std::make_unique<CudaStepDriver>(as_cuda(device), communicator, settings);
-}
-
-std::unique_ptr<BatchFeed> make_cuda_batch_feed(Device& device, std::size_t batch_size, std::size_t image_bytes) {
-  return std::make_unique<CudaBatchFeed>(as_cuda(device), batch_size, image_bytes);
+std::unique_ptr<StepDriver> make_cuda_step_driver(const DrivenTower& tower, const FeedForm& form, bool capture) {
+  return std::make_unique<CudaStepDriver>(tower, form, capture);
 }
 
 }  // namespace carillon

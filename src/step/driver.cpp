@@ -1,5 +1,9 @@
 #include "carillon/step/driver.h"
 
+#include <chrono>
+#include <utility>
+
+#include "carillon/core/error.h"
 #include "src/step/cuda_driver.h"
 
 namespace carillon {
@@ -7,52 +11,42 @@ namespace {
 
 class CpuStepDriver final : public StepDriver {
  public:
-  StepInputs inputs() const override { return {}; }
+  explicit CpuStepDriver(const DrivenTower& tower) : tower_(tower) {}
 
-  void enqueue_sums(const Tensor& loss, std::span<float> sums, Stream& /*stream*/) override {
-    sums_ = sums;
-    sums[cross_entropy_sum] = loss.floats()[0];
-    sums[stop_sum] = request_stop_ ? 1.0f : 0.0f;
-  }
-
-  void step(StepInputs& inputs, const StepRequest& request, const Enqueue& enqueue) override {
-    inputs.batch = request.batch;
-    inputs.update = request.update;
-    request_stop_ = request.request_stop;
-    enqueue(request.before_update);
-    result_ = {
-        .step = request.step, .cross_entropy = sums_[cross_entropy_sum], .stop_requested = sums_[stop_sum] > 0.0f};
+  void take(const StepRequest& request) override {
+    tower_.feed.write(0, request.inputs);
+    tower_.step.enqueue_gradients(tower_.device);
+    const auto backward_done = std::chrono::steady_clock::now();
+    tower_.step.enqueue_means(tower_.device);
+    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - backward_done;
+    if (request.before_update) request.before_update();
+    tower_.step.enqueue_update(tower_.device);
+    const std::span<const float> sums = tower_.parameters.step_sums();
+    result_ = {.step = request.step,
+               .cross_entropy = sums[cross_entropy_sum],
+               .stop_requested = sums[stop_sum] > 0.0f,
+               .reduce_seconds = waited.count()};
   }
 
   void flush() override {}
 
-  std::optional<StepResult> take_result(bool /*all*/) override { return std::exchange(result_, std::nullopt); }
+  std::optional<StepResult> next_result(Results /*wanted*/) override { return std::exchange(result_, std::nullopt); }
 
  private:
-  bool request_stop_ = false;
-  std::span<float> sums_;
+  DrivenTower tower_;
   std::optional<StepResult> result_;
-};
-
-class CpuBatchFeed final : public BatchFeed {
- public:
-  StepInputs inputs() const override { return {}; }
-  void set(StepInputs& inputs, const Batch& batch) override { inputs.batch = batch; }
 };
 
 }  // namespace
 
-std::unique_ptr<StepDriver> make_step_driver(Device& device, Communicator& communicator,
-                                             const StepDriverSettings& settings) {
-  if (device.kind() == DeviceKind::cpu) return std::make_unique<CpuStepDriver>();
-  if constexpr (has_cuda) return make_cuda_step_driver(device, communicator, settings);
-  fail(ExitCode::failed, "this build cannot drive device {}", device.name());
+std::uint32_t feed_slots(DeviceKind device, std::size_t batch_size, std::size_t image_bytes) {
+  return device == DeviceKind::cpu ? 1 : ring_form(batch_size, image_bytes).capacity();
 }
 
-std::unique_ptr<BatchFeed> make_batch_feed(Device& device, std::size_t batch_size, std::size_t image_bytes) {
-  if (device.kind() == DeviceKind::cpu) return std::make_unique<CpuBatchFeed>();
-  if constexpr (has_cuda) return make_cuda_batch_feed(device, batch_size, image_bytes);
-  fail(ExitCode::failed, "this build cannot feed device {}", device.name());
+std::unique_ptr<StepDriver> make_step_driver(const DrivenTower& tower, const FeedForm& form, bool capture) {
+  if (tower.device.kind() == DeviceKind::cpu) return std::make_unique<CpuStepDriver>(tower);
+  if constexpr (has_cuda) return make_cuda_step_driver(tower, form, capture);
+  fail(ExitCode::failed, "this build cannot drive device {}", tower.device.name());
 }
 
 }  // namespace carillon

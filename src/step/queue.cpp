@@ -1,6 +1,16 @@
 #include "src/step/queue.h"
 
+#include <algorithm>
+
 namespace carillon {
+
+StepRingForm ring_form(std::size_t batch_size, std::size_t image_bytes) {
+  constexpr std::uint32_t blocks = 4, max_block = 16;
+  constexpr std::size_t max_staging_bytes = std::size_t{128} << 20;
+  const std::size_t bytes_of_single_steps = blocks * batch_size * image_bytes;
+  const std::size_t fitting = max_staging_bytes / std::max<std::size_t>(bytes_of_single_steps, 1);
+  return {std::clamp(static_cast<std::uint32_t>(fitting), 1u, max_block), blocks};
+}
 
 void StepQueue::push(const StepRequest& request, bool at_once) {
   if (request.before_update) flush();
@@ -11,9 +21,10 @@ void StepQueue::push(const StepRequest& request, bool at_once) {
   if (request.before_update || at_once || pushed_ % form_.block == 0) launch_pushed(request.before_update);
 }
 
-std::optional<StepResult> StepQueue::take_result(bool all) {
-  if (all) flush();
-  const std::uint64_t may_be_under_way = all ? 0 : static_cast<std::uint64_t>(form_.block) * (form_.blocks - 1);
+std::optional<StepResult> StepQueue::next_result(Results wanted) {
+  if (wanted == Results::all) flush();
+  const std::uint64_t may_be_under_way =
+      wanted == Results::all ? 0 : static_cast<std::uint64_t>(form_.block) * (form_.blocks - 1);
   while (!launches_.empty() && pushed_ - launches_.front().first > may_be_under_way) complete_oldest();
   if (results_.empty()) return std::nullopt;
   const StepResult result = results_.front();

@@ -34,6 +34,10 @@ struct StepRingForm {
   std::uint32_t capacity() const { return block * blocks; }
 };
 
+/// The ring of a device that is given such steps ahead: as many to a block as fit into some memory when their images
+/// are copied.
+StepRingForm ring_form(std::size_t batch_size, std::size_t image_bytes);
+
 class StepQueue {
  public:
   StepQueue(StepEngine& engine, StepRingForm form) : engine_(engine), form_(form) {}
@@ -42,8 +46,8 @@ class StepQueue {
   void push(const StepRequest& request, bool at_once);
   /// Launches what is not yet launched.
   void flush() { launch_pushed({}); }
-  /// As StepDriver::take_result; steps of up to all blocks but one stay under way.
-  std::optional<StepResult> take_result(bool all);
+  /// As StepDriver::next_result; steps of up to all blocks but one stay under way.
+  std::optional<StepResult> next_result(Results wanted);
 
  private:
   struct Launch {

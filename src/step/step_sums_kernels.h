@@ -2,7 +2,7 @@
 #pragma once
 
 #include "carillon/graph/parameters.h"
-#include "carillon/graph/step_table.h"
+#include "carillon/graph/step_inputs.h"
 #include "kernels/shared/block_kernel.h"
 
 namespace carillon {

@@ -16,11 +16,13 @@
 #include "carillon/core/error.h"
 #include "carillon/core/program.h"
 #include "carillon/graph/graph.h"
+#include "carillon/graph/passes.h"
 #include "kernels/augment/augment.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
 #include "kernels/lrn/lrn.h"
 #include "kernels/max_pool/max_pool.h"
+#include "kernels/relu/relu.h"
 #include "src/device/cpu_device.h"
 
 namespace carillon {
@@ -39,36 +41,38 @@ Value input(Graph& graph, std::int64_t height, std::int64_t width, std::int64_t 
     BackwardNeeds backward_needs() const override { return {}; }
     std::unique_ptr<Op> instantiate(const OpContext&, const OpTensors&) const override { return nullptr; }
   };
-  return graph.add_op("input", std::make_shared<Source>(), {}, {}, {graph.batch_size(), height, width, channels});
+  return graph.add_op({.name = "input", .definition = std::make_shared<Source>(), .inputs = {}},
+                      {graph.batch_size(), height, width, channels});
 }
 
 std::vector<Case> cases() {
-  const Conv2dParams convolution{.filters = 64, .kernel = 5, .relu = true};
+  const Conv2dParams convolution{.filters = 64, .kernel = 5};
+  const auto with_relu = [](Graph& g, Value y) { relu(g, "relu", y); };
   return {
       {"augment", [](Graph& g) { augment(g, "augment", {}); }},
       {"augment (evaluation)", [](Graph& g) { augment(g, "augment", {.distort = false}); }},
-      {"conv1", [=](Graph& g) { conv2d(g, "conv1", input(g, 24, 24, 3), convolution); }, false},
+      {"conv1", [=](Graph& g) { with_relu(g, conv2d(g, "conv1", input(g, 24, 24, 3), convolution)); }, false},
       {"conv1 (relu in pool1)", [](Graph& g) { conv2d(g, "conv1", input(g, 24, 24, 3), {.filters = 64, .kernel = 5}); },
        false},
       {"pool1", [](Graph& g) { max_pool(g, "pool1", input(g, 24, 24, 64), {.window = 3, .stride = 2}); }},
       {"pool1 with relu",
-       [](Graph& g) { max_pool(g, "pool1", input(g, 24, 24, 64), {.window = 3, .stride = 2, .relu = true}); }},
+       [](Graph& g) { max_pool(g, "pool1", relu(g, "relu", input(g, 24, 24, 64)), {.window = 3, .stride = 2}); }},
       {"norm1, norm2", [](Graph& g) { lrn(g, "norm1", input(g, 12, 12, 64)); }},
-      {"conv2", [=](Graph& g) { conv2d(g, "conv2", input(g, 12, 12, 64), convolution); }},
+      {"conv2", [=](Graph& g) { with_relu(g, conv2d(g, "conv2", input(g, 12, 12, 64), convolution)); }},
       {"pool2", [](Graph& g) { max_pool(g, "pool2", input(g, 12, 12, 64), {.window = 3, .stride = 2}); }},
-      {"lenet conv1", [](Graph& g) { conv2d(g, "c", input(g, 28, 28, 1), {.filters = 32, .kernel = 5, .relu = true}); },
-       false},
+      {"lenet conv1",
+       [=](Graph& g) { with_relu(g, conv2d(g, "c", input(g, 28, 28, 1), {.filters = 32, .kernel = 5})); }, false},
       {"lenet pool1", [](Graph& g) { max_pool(g, "p", input(g, 28, 28, 32), {.window = 2, .stride = 2}); }},
       {"lenet conv2",
-       [](Graph& g) { conv2d(g, "c", input(g, 14, 14, 32), {.filters = 64, .kernel = 5, .relu = true}); }},
+       [=](Graph& g) { with_relu(g, conv2d(g, "c", input(g, 14, 14, 32), {.filters = 64, .kernel = 5})); }},
       {"lenet-5 conv1",
-       [](Graph& g) { conv2d(g, "c", input(g, 28, 28, 1), {.filters = 6, .kernel = 5, .relu = true}); }, false},
+       [=](Graph& g) { with_relu(g, conv2d(g, "c", input(g, 28, 28, 1), {.filters = 6, .kernel = 5})); }, false},
       {"lenet-5 conv2",
-       [](Graph& g) {
-         conv2d(g, "c", input(g, 14, 14, 6), {.filters = 16, .kernel = 5, .padding = Padding::valid, .relu = true});
+       [=](Graph& g) {
+         with_relu(g, conv2d(g, "c", input(g, 14, 14, 6), {.filters = 16, .kernel = 5, .padding = Padding::valid}));
        }},
-      {"local3", [](Graph& g) { dense(g, "local3", input(g, 6, 6, 64), {.units = 384, .relu = true}); }},
-      {"local4", [](Graph& g) { dense(g, "local4", input(g, 1, 1, 384), {.units = 192, .relu = true}); }},
+      {"local3", [=](Graph& g) { with_relu(g, dense(g, "local3", input(g, 6, 6, 64), {.units = 384})); }},
+      {"local4", [=](Graph& g) { with_relu(g, dense(g, "local4", input(g, 1, 1, 384), {.units = 192})); }},
       {"softmax_linear", [](Graph& g) { dense(g, "softmax_linear", input(g, 1, 1, 192), {.units = 10}); }},
   };
 }
@@ -79,6 +83,7 @@ class OpUnderTest {
   OpUnderTest(const Case& which, std::int64_t batch_size, CpuDevice& device) : device_(device) {
     Graph graph(batch_size);
     which.add(graph);
+    fuse_relu(graph, {});
     const Graph::Node& node = graph.nodes().back();
     for (const int value : node.inputs)
       add_pair(graph.values()[value].shape, tensors_.inputs, tensors_.input_gradients);
@@ -88,7 +93,7 @@ class OpUnderTest {
     for (const int parameter : node.parameters)
       add_pair(graph.parameters()[parameter].shape, tensors_.parameters, tensors_.parameter_gradients);
     make_batch(static_cast<std::size_t>(batch_size));
-    op_ = node.definition->instantiate({.device = &device_, .step = &step_}, tensors_);
+    op_ = node.definition->instantiate({.device = &device_, .training = true, .step = &step_}, tensors_);
   }
 
   void forward() { op_->forward(device_.stream()); }

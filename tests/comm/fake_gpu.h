@@ -62,7 +62,7 @@ class FakeGpu final : public Device {
   std::string name() const override { return "GPU:fake"; }
   Buffer allocate(std::size_t bytes) override { return memory_.allocate(bytes); }
   Stream& stream() override { return compute; }
-  DType activation_type() const override { return DType::f32; }
+  bool computes_in(Arithmetic /*arithmetic*/) const override { return true; }
   void upload(const void* host, void* memory, std::size_t bytes) override {
     compute.give([=] { std::memcpy(memory, host, bytes); });
     compute.synchronize();

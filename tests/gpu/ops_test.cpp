@@ -3,17 +3,19 @@
 #include <map>
 
 #include "carillon/core/bf16.h"
-#include "carillon/step/driver.h"
+#include "carillon/step/feed.h"
+#include "kernels/add/add.h"
 #include "kernels/augment/augment.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
 #include "kernels/lrn/lrn.h"
 #include "kernels/max_pool/max_pool.h"
+#include "kernels/relu/relu.h"
 #include "kernels/scale_input/scale_input.h"
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
 #include "src/device/cuda_device.h"
 #include "tests/gpu/gpu_under_test.h"
-#include "tests/gpu/noise_batch.h"
+#include "tests/support/noise_batch.h"
 #include "tests/support/op_harness.h"
 
 namespace carillon::testing {
@@ -34,12 +36,14 @@ using OpResults = std::map<std::string, std::vector<float>>;
 std::vector<float> copy(std::span<const float> values) { return {values.begin(), values.end()}; }
 
 /// Variables have values that bfloat16 holds, so that no device rounds them.
-OpResults results_of(const OpCase& op, Device& device) {
-  OpHarness harness(op.batch, device);
-  const auto feed = make_batch_feed(device, static_cast<std::size_t>(op.batch), op.image_bytes);
+OpResults results_of(const OpCase& op, Device& device, Arithmetic arithmetic = Arithmetic::fp32) {
+  OpHarness harness(op.batch, device, arithmetic);
+  const auto feed =
+      make_feed(device, {.batch_size = static_cast<std::size_t>(op.batch), .image_bytes = op.image_bytes});
   harness.finish(op.build(harness), feed->inputs());
   const NoiseBatch samples(0, static_cast<std::size_t>(op.batch), op.image_bytes);
-  feed->set(harness.step(), samples.batch());
+  feed->write(0, {.batch = samples.batch()});
+  feed->upload(0, 1, device.stream());
   for (const ParameterSpec& spec : harness.graph().parameters()) {
     std::vector<float> values = copy(harness.values(spec.name));
     for (float& value : values) value = op.integers ? std::round(1.5f * value) : to_float(to_bf16(value));
@@ -77,8 +81,8 @@ class OpsOnAGpu : public GpuTest {
       for (const bool fused_biases : {true, false}) {
         SCOPED_TRACE(::testing::Message() << "tolerance " << tolerance << ", fused " << fused_biases);
         set_conditions({.seed = 3, .fused_biases = fused_biases});
-        CudaDevice gpu(0, arithmetic);
-        expect_close(expected, results_of(op, gpu), tolerance);
+        CudaDevice gpu(0);
+        expect_close(expected, results_of(op, gpu, arithmetic), tolerance);
       }
     }
   }
@@ -87,20 +91,23 @@ class OpsOnAGpu : public GpuTest {
 TEST_F(OpsOnAGpu, Dense) {
   for (const bool relu : {false, true}) {
     expect_like_cpu({.batch = 5, .integers = true, .build = [=](OpHarness& harness) {
-                       return dense(harness.graph(), "layer", harness.input("x", {5, 7}), {.units = 3, .relu = relu});
+                       return relu_if(relu, harness.graph(),
+                                      dense(harness.graph(), "layer", harness.input("x", {5, 7}), {.units = 3}));
                      }});
-    expect_like_cpu(
-        {.batch = 33, .integers = true, .build = [=](OpHarness& harness) {
-           return dense(harness.graph(), "layer", harness.input("x", {33, 4, 5, 8}), {.units = 129, .relu = relu});
-         }});
+    expect_like_cpu({.batch = 33, .integers = true, .build = [=](OpHarness& harness) {
+                       return relu_if(
+                           relu, harness.graph(),
+                           dense(harness.graph(), "layer", harness.input("x", {33, 4, 5, 8}), {.units = 129}));
+                     }});
   }
 }
 
 TEST_F(OpsOnAGpu, ANaNPassesThroughTheReluOfDense) {
   for (const Arithmetic arithmetic : {Arithmetic::fp32, Arithmetic::tf32, Arithmetic::bf16}) {
-    CudaDevice gpu(0, arithmetic);
-    OpHarness harness(2, gpu);
-    harness.finish(dense(harness.graph(), "layer", harness.input("x", {2, 3}), {.units = 8, .relu = true}));
+    CudaDevice gpu(0);
+    OpHarness harness(2, gpu, arithmetic);
+    harness.finish(
+        relu(harness.graph(), "relu", dense(harness.graph(), "layer", harness.input("x", {2, 3}), {.units = 8})));
     harness.set("x", std::vector<float>{1.0f, NAN, 1.0f, 1.0f, 1.0f, 1.0f});
     const std::vector<float> y = copy(harness.forward());
     for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::isnan(y[i]), i < 8) << i;
@@ -110,12 +117,14 @@ TEST_F(OpsOnAGpu, ANaNPassesThroughTheReluOfDense) {
 TEST_F(OpsOnAGpu, Conv2d) {
   for (const bool relu : {false, true}) {
     expect_like_cpu({.batch = 3, .integers = true, .build = [=](OpHarness& harness) {
-                       return conv2d(harness.graph(), "conv", harness.input("x", {3, 7, 6, 3}),
-                                     {.filters = 5, .kernel = 5, .relu = relu});
+                       return relu_if(relu, harness.graph(),
+                                      conv2d(harness.graph(), "conv", harness.input("x", {3, 7, 6, 3}),
+                                             {.filters = 5, .kernel = 5}));
                      }});
     expect_like_cpu({.batch = 2, .integers = true, .build = [=](OpHarness& harness) {
-                       return conv2d(harness.graph(), "conv", harness.input("x", {2, 8, 9, 4}),
-                                     {.filters = 8, .kernel = 3, .stride = 2, .padding = Padding::valid, .relu = relu});
+                       return relu_if(relu, harness.graph(),
+                                      conv2d(harness.graph(), "conv", harness.input("x", {2, 8, 9, 4}),
+                                             {.filters = 8, .kernel = 3, .stride = 2, .padding = Padding::valid}));
                      }});
   }
 }
@@ -124,11 +133,27 @@ TEST_F(OpsOnAGpu, MaxPool) {
   for (const bool relu : {false, true}) {
     for (const std::int64_t channels : {3, 16}) {
       expect_like_cpu({.batch = 3, .build = [=](OpHarness& harness) {
-                         return max_pool(harness.graph(), "pool", harness.input("x", {3, 7, 8, channels}),
-                                         {.window = 3, .stride = 2, .relu = relu});
+                         const Value x = relu_if(relu, harness.graph(), harness.input("x", {3, 7, 8, channels}));
+                         return max_pool(harness.graph(), "pool", x, {.window = 3, .stride = 2});
                        }});
     }
   }
+}
+
+TEST_F(OpsOnAGpu, Relu) {
+  expect_like_cpu({.batch = 3, .build = [](OpHarness& harness) {
+                     return relu(harness.graph(), "relu", harness.input("x", {3, 7, 11}));
+                   }});
+}
+
+/// A value with three readers, one of them the join itself.
+TEST_F(OpsOnAGpu, BranchesThatJoin) {
+  expect_like_cpu({.batch = 3, .integers = true, .build = [](OpHarness& harness) {
+                     Graph& graph = harness.graph();
+                     const Value x = harness.input("x", {3, 8});
+                     const Value sum = add(graph, "inner", dense(graph, "a", x, {.units = 8}), x);
+                     return add(graph, "outer", sum, dense(graph, "b", x, {.units = 8}));
+                   }});
 }
 
 TEST_F(OpsOnAGpu, Lrn) {
@@ -167,7 +192,7 @@ TEST_F(OpsOnAGpu, Several) {
                      Graph& graph = harness.graph();
                      Value x = augment(graph, "input", {.distort = true, .seed = 9});
                      x = conv2d(graph, "conv", x, {.filters = 8, .kernel = 3});
-                     x = max_pool(graph, "pool", x, {.window = 3, .stride = 2, .relu = true});
+                     x = max_pool(graph, "pool", relu(graph, "relu", x), {.window = 3, .stride = 2});
                      x = lrn(graph, "norm", x);
                      x = dense(graph, "layer", x, {.units = 10});
                      return softmax_cross_entropy(graph, "loss", x);

@@ -27,14 +27,14 @@ class TowersOnAGpu : public GpuTest {
   /// Every rank's GPU works in an order of its own.
   static Trained on_gpu(const Training& training, std::uint64_t seed = 1, std::string_view choice = "auto") {
     set_conditions({.seed = 10 * seed + static_cast<std::uint64_t>(mpi_world().rank())});
-    CudaDevice device(0, Arithmetic::fp32);
+    CudaDevice device(0);
     const auto communicator = make_communicator(mpi_world(), device, choice);
     return train(training, records(), device, *communicator);
   }
 };
 
 TEST_F(TowersOnAGpu, AverageThroughTheHost) {
-  CudaDevice device(0, Arithmetic::fp32);
+  CudaDevice device(0);
   const auto communicator = make_communicator(mpi_world(), device);
   if (mpi_world().size() == 1) {
     EXPECT_EQ(communicator->name(), "self");
@@ -92,14 +92,14 @@ TEST_F(TowersOnAGpu, UseNcclWithAGpuEach) {
 TEST_F(TowersOnAGpu, EvaluateAsOnTheCpu) {
   const auto evaluate = [](Device& device) {
     const auto communicator = make_communicator(mpi_world(), device);
-    Tower tower(small_model(), {.batch_size = 4}, device, *communicator);
+    Tower tower(small_network(), {.batch_size = 4}, device, *communicator);
     tower.initialize(1);
-    Evaluator evaluator(small_model(), {}, 16, device);
-    evaluator.load_averages(tower.parameters());
+    Evaluator evaluator(small_network(), 16, Arithmetic::fp32, device);
+    evaluator.load_averages(tower.parameters(), tower.states());
     return evaluator.evaluate(records().dataset(), mpi_world());
   };
   CpuDevice cpu(1);
-  CudaDevice gpu(0, Arithmetic::fp32);
+  CudaDevice gpu(0);
   const Precision expected = evaluate(cpu), got = evaluate(gpu);
   EXPECT_EQ(got.total, 97);
   EXPECT_EQ(got.correct, expected.correct);

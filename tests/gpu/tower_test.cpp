@@ -26,10 +26,9 @@ class TowerOnAGpu : public GpuTest {
     const auto communicator = make_self_communicator(device);
     return train(training, records(), device, *communicator);
   }
-  static Trained on_gpu(const Training& training, const GpuConditions& settings = {},
-                        Arithmetic arithmetic = Arithmetic::fp32) {
+  static Trained on_gpu(const Training& training, const GpuConditions& settings = {}) {
     set_conditions(settings);
-    CudaDevice device(0, arithmetic);
+    CudaDevice device(0);
     const auto communicator = make_self_communicator(device);
     return train(training, records(), device, *communicator);
   }
@@ -57,20 +56,24 @@ TEST_F(TowerOnAGpu, TrainsAsOnTheCpu) {
 }
 
 TEST_F(TowerOnAGpu, TrainsMnistAsOnTheCpu) {
-  const Training training{.model = &model_named("mnist"), .steps = 60};
+  const Training training{
+      .network = mnist_network(mnist_images({.pixel_scale = 1.0f / 255.0f, .regularization = 1e-4f})), .steps = 60};
   expect_near(training, on_cpu(training), on_gpu(training), 1e-3);
 }
 
 TEST_F(TowerOnAGpu, TrainsLenetAsOnTheCpu) {
-  const Training training{.model = &model_named("lenet"), .batch_size = 4, .steps = 5};
+  const Training training{
+      .network = lenet_network(mnist_images({.pixel_scale = 1.0f / 255.0f, .regularization = 1e-4f})),
+      .batch_size = 4,
+      .steps = 5};
   expect_near(training, on_cpu(training), on_gpu(training), 1e-3);
 }
 
 TEST_F(TowerOnAGpu, TrainsAlikeWithOtherArithmetic) {
   const Training training{.steps = 60};
   const Trained cpu = on_cpu(training);
-  expect_near(training, cpu, on_gpu(training, {}, Arithmetic::tf32), 2e-2);
-  expect_near(training, cpu, on_gpu(training, {}, Arithmetic::bf16), 1e-1);
+  expect_near(training, cpu, on_gpu({.steps = 60, .arithmetic = Arithmetic::tf32}), 2e-2);
+  expect_near(training, cpu, on_gpu({.steps = 60, .arithmetic = Arithmetic::bf16}), 1e-1);
 }
 
 TEST_F(TowerOnAGpu, CapturedStepsEqualEagerOnes) {
@@ -149,11 +152,14 @@ TEST_F(TowerOnAGpu, ObserversSeeTheGradientsBeforeTheUpdate) {
 /// CIFAR-10's network, with its distortions.
 TEST_F(TowerOnAGpu, TrainsCifar10AsOnTheCpu) {
   const NoiseRecords images(31, 3072);
-  Training training{.model = &model_named("cifar10"), .batch_size = 2, .steps = 4, .resident = &images.dataset()};
+  Training training{.network = cifar10_network(cifar10_images({.regularization = 1e-4f, .distort = true, .seed = 5})),
+                    .batch_size = 2,
+                    .steps = 4,
+                    .resident = &images.dataset()};
   CpuDevice cpu(1);
   const auto cpu_communicator = make_self_communicator(cpu);
   const Trained expected = train(training, images, cpu, *cpu_communicator);
-  CudaDevice gpu(0, Arithmetic::fp32);
+  CudaDevice gpu(0);
   const auto gpu_communicator = make_self_communicator(gpu);
   const Trained got = train(training, images, gpu, *gpu_communicator);
   training.steps = 0;

@@ -13,18 +13,12 @@
 #include "carillon/data/record.h"
 #include "data/example.pb.h"
 #include "kernels/dense/dense.h"
+#include "kernels/relu/relu.h"
 #include "kernels/scale_input/scale_input.h"
-#include "tests/gpu/noise_batch.h"
+#include "tests/support/noise_batch.h"
 
 namespace carillon::testing {
 namespace {
-
-Value build_small(Graph& graph, const ModelSettings& settings) {
-  const Initializer weights{Initializer::Kind::truncated_normal, 0.1f};
-  Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = settings.pixel_scale});
-  x = dense(graph, "layer1", x, {.units = 20, .relu = true, .weights = weights, .l2_factor = settings.regularization});
-  return dense(graph, "layer2", x, {.units = 10, .weights = weights, .l2_factor = settings.regularization});
-}
 
 std::vector<float> downloaded(std::span<const float> values, Device& device) {
   std::vector<float> copy(values.size());
@@ -61,9 +55,14 @@ class PassingBatch {
 
 }  // namespace
 
-const Model& small_model() {
-  static const Model model{"small", model_named("mnist").schema, build_small};
-  return model;
+Network small_network() {
+  return {.name = "small", .image = {28, 28, 1}, .build_layers = [](Graph& graph, Purpose /*purpose*/) {
+            const Initializer weights{Initializer::Kind::truncated_normal, 0.1f};
+            Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
+            x = dense(graph, "layer1", x, {.units = 20, .weights = weights, .l2_factor = 1e-4f});
+            x = relu(graph, "layer1/relu", x);
+            return dense(graph, "layer2", x, {.units = 10, .weights = weights, .l2_factor = 1e-4f});
+          }};
 }
 
 NoiseRecords::NoiseRecords(std::size_t count, std::size_t image_bytes) {
@@ -86,9 +85,13 @@ NoiseRecords::NoiseRecords(std::size_t count, std::size_t image_bytes) {
 }
 
 Trained train(const Training& training, const NoiseRecords& records, Device& device, Communicator& communicator) {
-  Tower tower(*training.model,
-              {.model = {.pixel_scale = 1.0f / 255.0f, .regularization = 1e-4f, .distort = true, .seed = 5},
-               .batch_size = training.batch_size,
+  const auto rate = [&](std::int64_t step) -> double {
+    return step == training.explode_at ? std::numeric_limits<float>::max() : training.learning_rate;
+  };
+  Tower tower(training.network,
+              {.batch_size = training.batch_size,
+               .arithmetic = training.arithmetic,
+               .optimizer = {.learning_rate = Schedule(rate), .moving_average_decay = 0.9},
                .bucket_bytes = training.bucket_bytes,
                .dataset = training.resident,
                .capture = training.capture},
@@ -101,13 +104,8 @@ Trained train(const Training& training, const NoiseRecords& records, Device& dev
     const std::uint64_t towers = static_cast<std::uint64_t>(communicator.size());
     const std::uint64_t position = (step * towers + static_cast<std::uint64_t>(communicator.rank())) * batch_size;
     const PassingBatch samples(records.dataset(), position, batch_size);
-    StepRequest request{.step = step,
-                        .batch = samples.batch(),
-                        .update = {.learning_rate = training.learning_rate, .average_decay = 0.9},
-                        .request_stop = step == training.stop_at,
-                        .before_update = {}};
+    TowerStep request{.step = step, .batch = samples.batch(), .request_stop = step == training.stop_at};
     if (training.l2_every > 0 && step % training.l2_every == 0) trained.l2_losses.push_back(tower.l2_loss());
-    if (step == training.explode_at) request.update.learning_rate = std::numeric_limits<float>::max();
     if (training.observe_every > 0 && step % training.observe_every == 0) {
       request.before_update = [&] {
         trained.observed.push_back(downloaded(tower.parameters().gradients_and_sums(), device));
@@ -115,22 +113,12 @@ Trained train(const Training& training, const NoiseRecords& records, Device& dev
     }
     tower.step(request);
     if (step % training.results_every != 0) continue;
-    while (const auto result = tower.take_result(false)) trained.results.push_back(*result);
+    while (const auto result = tower.next_result(Results::due)) trained.results.push_back(*result);
   }
-  while (const auto result = tower.take_result(true)) trained.results.push_back(*result);
+  while (const auto result = tower.next_result(Results::all)) trained.results.push_back(*result);
   trained.values = downloaded(tower.parameters().values(), device);
-  trained.averages = downloaded(tower.parameters().averages(), device);
+  trained.averages = downloaded(tower.parameters().slot(0), device);
   return trained;
-}
-
-double distance(const std::vector<float>& a, const std::vector<float>& b) {
-  double sum = 0.0;
-  for (std::size_t i = 0; i < a.size(); ++i) sum += std::pow(static_cast<double>(a[i]) - b[i], 2);
-  return std::sqrt(sum);
-}
-
-bool equal_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
 void expect_equal(const Trained& a, const Trained& b) {

@@ -7,11 +7,13 @@
 
 #include "carillon/data/dataset.h"
 #include "carillon/step/tower.h"
+#include "tests/support/float_arrays.h"
+#include "tests/support/networks.h"
 
 namespace carillon::testing {
 
 /// A network of a size for tests on MNIST's records.
-const Model& small_model();
+Network small_network();
 
 /// MNIST's records of noise, in memory.
 class NoiseRecords {
@@ -24,14 +26,15 @@ class NoiseRecords {
 };
 
 struct Training {
-  const Model* model = &small_model();
+  Network network = small_network();
   std::int64_t batch_size = 8;
   int steps = 150;
   float learning_rate = 0.05f;
   bool capture = true;
+  Arithmetic arithmetic = Arithmetic::fp32;
   std::size_t bucket_bytes = std::size_t{4} << 20;
   const Dataset* resident = nullptr;  ///< the tower is told that steps take its records
-  int results_every = 1;              ///< steps between calls of take_result
+  int results_every = 1;              ///< steps between calls of next_result
   int stop_at = -1;                   ///< the step that asks for a stop
   int explode_at = -1;                ///< the step whose learning rate leaves no finite loss
   int l2_every = 0;                   ///< steps between those before which l2_loss is asked; 0: never
@@ -49,9 +52,6 @@ struct Trained {
 /// takes its part of n * batch_size samples.
 Trained train(const Training& training, const NoiseRecords& records, Device& device, Communicator& communicator);
 
-/// sqrt(sum of (a - b)^2).
-double distance(const std::vector<float>& a, const std::vector<float>& b);
-bool equal_bits(const std::vector<float>& a, const std::vector<float>& b);
 /// To the bit, results too.
 void expect_equal(const Trained& a, const Trained& b);
 

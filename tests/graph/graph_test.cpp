@@ -13,13 +13,17 @@ TEST(Graph, RefusesTwoVariablesOfOneName) {
   Graph graph(1);
   graph.add_parameter({"w", {1}, {}, 0.0f});
   EXPECT_THROW(graph.add_parameter({"w", {2}, {}, 0.0f}), Error);
+  EXPECT_THROW(graph.add_state({"w", {2}}), Error);
+  graph.add_state({"s", {2}});
+  EXPECT_THROW(graph.add_parameter({"s", {2}, {}, 0.0f}), Error);
 }
 
-TEST(Graph, RefusesAValueThatTwoOpsRead) {
+TEST(Graph, KnowsEveryReaderOfAValue) {
   Graph graph(1);
   const Value x = scale_input(graph, "input", {.sample = {4}});
   dense(graph, "a", x, {.units = 2});
-  EXPECT_THROW(dense(graph, "b", x, {.units = 2}), Error);
+  dense(graph, "b", x, {.units = 2});
+  EXPECT_EQ(graph.values()[x.index].readers, (std::vector<int>{1, 2}));
 }
 
 TEST(Graph, WantsNoGradientBeforeTheFirstVariable) {
@@ -28,6 +32,13 @@ TEST(Graph, WantsNoGradientBeforeTheFirstVariable) {
   const Value y = dense(graph, "a", x, {.units = 2});
   EXPECT_FALSE(graph.values()[x.index].wants_gradient);
   EXPECT_TRUE(graph.values()[y.index].wants_gradient);
+}
+
+TEST(Graph, RefusesNodesOutOfOrder) {
+  Graph graph(1);
+  const Value x = scale_input(graph, "input", {.sample = {4}});
+  dense(graph, "a", x, {.units = 2});
+  EXPECT_THROW(graph.replace_nodes({graph.nodes()[1], graph.nodes()[0]}), Error);
 }
 
 }  // namespace

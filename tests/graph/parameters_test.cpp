@@ -4,6 +4,9 @@
 
 #include <cmath>
 
+#include "carillon/core/error.h"
+#include "src/device/cpu_device.h"
+
 namespace carillon::testing {
 namespace {
 
@@ -21,7 +24,7 @@ TEST(ParameterLayout, FollowsTheBackwardOrderAligned) {
 
 TEST(InitialValues, TruncatedNormalHasTheMomentsOfItsDistribution) {
   const ParameterSpec spec{"w", {400, 500}, {Kind::truncated_normal, 0.1f}, 0.0f};
-  const std::vector<float> values = initial_values(spec, 0, 1);
+  const std::vector<float> values = initial_values(spec, 1);
   double sum = 0.0, squares = 0.0, largest = 0.0;
   for (const float value : values) {
     sum += value;
@@ -35,11 +38,33 @@ TEST(InitialValues, TruncatedNormalHasTheMomentsOfItsDistribution) {
   EXPECT_NEAR(std::sqrt(squares / count), 0.1 * 0.87963, 5e-4);  // standard deviation of N(0,1) truncated at 2
 }
 
-TEST(InitialValues, DependOnSeedAndVariableAndNothingElse) {
-  const ParameterSpec spec{"w", {100}, {Kind::truncated_normal, 1.0f}, 0.0f};
-  EXPECT_EQ(initial_values(spec, 0, 1), initial_values(spec, 0, 1));
-  EXPECT_NE(initial_values(spec, 0, 1), initial_values(spec, 0, 2));
-  EXPECT_NE(initial_values(spec, 0, 1), initial_values(spec, 1, 1));
+TEST(InitialValues, DependOnSeedAndNameAndNothingElse) {
+  const ParameterSpec spec{"w", {100}, {Kind::truncated_normal, 1.0f}, 0.0f}, other{"v", {100}, spec.initializer, 0.0f};
+  EXPECT_EQ(initial_values(spec, 1), initial_values(spec, 1));
+  EXPECT_NE(initial_values(spec, 1), initial_values(spec, 2));
+  EXPECT_NE(initial_values(spec, 1), initial_values(other, 1));
+}
+
+/// What version 0.1.0 drew for the variables that it knew, by their numbers.
+TEST(InitialValues, OfTheFirstNetworksAreWhatTheyEverWere) {
+  const auto first_of = [](const std::string& name) {
+    return initial_values({name, {2}, {Kind::truncated_normal, 0.1f}, 0.0f}, 1);
+  };
+  EXPECT_EQ(first_of("layer1/weights"), first_of("conv1/weights"));
+  EXPECT_EQ(first_of("layer2/weights"), first_of("conv2/weights"));
+  EXPECT_EQ(first_of("fc1/weights"), first_of("local3/weights"));
+  EXPECT_EQ(first_of("fc2/weights"), first_of("local4/weights"));
+  EXPECT_NE(first_of("layer1/weights"), first_of("layer2/weights"));
+  EXPECT_NE(first_of("local4/weights"), first_of("softmax_linear/weights"));
+}
+
+TEST(ParameterStore, HasTheSlotsThatItIsGiven) {
+  CpuDevice device(1);
+  const ParameterStore store({{"w", {3}, {}, 0.0f}}, device, {}, {{.name = "first"}, {.name = "second"}});
+  EXPECT_EQ(store.slot_named("second"), 1);
+  EXPECT_NE(store.slot(0, 0).data, store.slot(1, 0).data);
+  EXPECT_EQ(store.slot(1).size(), store.layout().total());
+  EXPECT_THROW(store.slot_named("third"), Error);
 }
 
 }  // namespace

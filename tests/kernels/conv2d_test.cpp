@@ -1,4 +1,6 @@
 #include "kernels/conv2d/conv2d.h"
+#include "carillon/graph/passes.h"
+#include "kernels/relu/relu.h"
 
 #include <gtest/gtest.h>
 
@@ -15,12 +17,13 @@ struct Case {
   std::int64_t batch, height, width, in;
   Conv2dParams params;
   int threads = 1;
+  bool relu = false;
 };
 
 void PrintTo(const Case& c, std::ostream* out) {
   *out << Shape{c.batch, c.height, c.width, c.in}.text() << " filters " << c.params.filters << " kernel "
        << c.params.kernel << " stride " << c.params.stride << (c.params.padding == Padding::same ? " same" : " valid")
-       << (c.params.relu ? " relu" : "") << " threads " << c.threads;
+       << (c.relu ? " relu" : "") << " threads " << c.threads;
 }
 
 struct Gradients {
@@ -94,7 +97,7 @@ class Conv2d : public ::testing::TestWithParam<Case> {
  protected:
   Conv2d() : naive_(GetParam()), harness_(GetParam().batch, GetParam().threads) {
     const Value x = harness_.input("x", naive_.x_shape);
-    const Value y = conv2d(harness_.graph(), "conv", x, GetParam().params);
+    const Value y = relu_if(GetParam().relu, harness_.graph(), conv2d(harness_.graph(), "conv", x, GetParam().params));
     EXPECT_EQ(harness_.graph().shape(y), naive_.y_shape);
     harness_.finish(y);
   }
@@ -110,8 +113,8 @@ TEST_P(Conv2d, ForwardAndGradientsEqualTheDefinition) {
   std::vector<double> dz(y.size());
   const std::vector<float> dy = OpHarness::output_gradient(y.size());
   for (std::size_t i = 0; i < dz.size(); ++i) {
-    const bool passes = !GetParam().params.relu || y[i] > 0.0f;
-    if (GetParam().params.relu) expected[i] = std::max(expected[i], 0.0);
+    const bool passes = !GetParam().relu || y[i] > 0.0f;
+    if (GetParam().relu) expected[i] = std::max(expected[i], 0.0);
     dz[i] = passes ? dy[i] : 0.0;
   }
   expect_near(y, expected, "y");
@@ -125,14 +128,14 @@ TEST_P(Conv2d, ForwardAndGradientsEqualTheDefinition) {
 INSTANTIATE_TEST_SUITE_P(
     Sizes, Conv2d,
     ::testing::Values(Case{1, 1, 1, 1, {.filters = 1, .kernel = 1}}, Case{1, 1, 1, 2, {.filters = 3, .kernel = 5}},
-                      Case{2, 3, 4, 3, {.filters = 7, .kernel = 5, .relu = true}, 2},
-                      Case{3, 7, 5, 17, {.filters = 16, .kernel = 3, .relu = true}, 2},
+                      Case{2, 3, 4, 3, {.filters = 7, .kernel = 5}, 2, true},
+                      Case{3, 7, 5, 17, {.filters = 16, .kernel = 3}, 2, true},
                       Case{2, 6, 7, 5, {.filters = 33, .kernel = 4}},  // even: the larger half after
-                      Case{2, 9, 8, 3, {.filters = 8, .kernel = 3, .stride = 2, .relu = true}, 2},
-                      Case{5, 28, 28, 1, {.filters = 6, .kernel = 5, .padding = Padding::valid, .relu = true}, 2},
+                      Case{2, 9, 8, 3, {.filters = 8, .kernel = 3, .stride = 2}, 2, true},
+                      Case{5, 28, 28, 1, {.filters = 6, .kernel = 5, .padding = Padding::valid}, 2, true},
                       Case{2, 5, 5, 16, {.filters = 20, .kernel = 5, .padding = Padding::valid}},
-                      Case{3, 24, 24, 3, {.filters = 64, .kernel = 5, .relu = true}, 2},
-                      Case{2, 12, 12, 64, {.filters = 64, .kernel = 5, .relu = true}, 1},
+                      Case{3, 24, 24, 3, {.filters = 64, .kernel = 5}, 2, true},
+                      Case{2, 12, 12, 64, {.filters = 64, .kernel = 5}, 1, true},
                       Case{2, 12, 12, 64, {.filters = 64, .kernel = 5}, 2}));
 
 class Conv2dDifferences : public ::testing::TestWithParam<Case> {};
@@ -140,8 +143,9 @@ class Conv2dDifferences : public ::testing::TestWithParam<Case> {};
 TEST_P(Conv2dDifferences, MatchTheGradients) {
   const Case& c = GetParam();
   OpHarness harness(c.batch, c.threads);
-  harness.finish(conv2d(harness.graph(), "conv", harness.input("x", {c.batch, c.height, c.width, c.in}), c.params));
-  if (c.params.relu) {  // keep clear of the kink: half of the filters surely on, the others surely off
+  const Value x = harness.input("x", {c.batch, c.height, c.width, c.in});
+  harness.finish(relu_if(c.relu, harness.graph(), conv2d(harness.graph(), "conv", x, c.params)));
+  if (c.relu) {  // keep clear of the kink: half of the filters surely on, the others surely off
     std::vector<float> biases(static_cast<std::size_t>(c.params.filters));
     for (std::size_t i = 0; i < biases.size(); ++i) biases[i] = i % 2 == 0 ? 50.0f : -50.0f;
     harness.set("conv/biases", biases);
@@ -152,13 +156,13 @@ TEST_P(Conv2dDifferences, MatchTheGradients) {
 INSTANTIATE_TEST_SUITE_P(
     Sizes, Conv2dDifferences,
     ::testing::Values(Case{2, 5, 6, 3, {.filters = 4, .kernel = 5}, 2},
-                      Case{2, 5, 6, 3, {.filters = 4, .kernel = 3, .relu = true}},
-                      Case{1, 7, 7, 2, {.filters = 5, .kernel = 5, .padding = Padding::valid, .relu = true}, 2}));
+                      Case{2, 5, 6, 3, {.filters = 4, .kernel = 3}, 1, true},
+                      Case{1, 7, 7, 2, {.filters = 5, .kernel = 5, .padding = Padding::valid}, 2, true}));
 
 TEST(Conv2d, ReluPassesNoGradientWhereItsOutputIsZero) {
   OpHarness harness(1);
   const Value x = harness.input("x", {1, 1, 1, 1});
-  harness.finish(conv2d(harness.graph(), "conv", x, {.filters = 1, .kernel = 1, .relu = true}));
+  harness.finish(relu(harness.graph(), "relu", conv2d(harness.graph(), "conv", x, {.filters = 1, .kernel = 1})));
   harness.set("x", std::vector{2.0f});
   harness.set("conv/weights", std::vector{3.0f});
   harness.set("conv/biases", std::vector{-6.0f});  // z = 0 exactly
@@ -188,7 +192,8 @@ class ConstantImages final : public OpDefinition {
 
 TEST(Conv2d, AFirstLayerHasParameterGradientsOnly) {
   OpHarness harness(2);
-  const Value x = harness.graph().add_op("images", std::make_shared<ConstantImages>(), {}, {}, {2, 4, 5, 3});
+  const Value x = harness.graph().add_op(
+      {.name = "images", .definition = std::make_shared<ConstantImages>(), .inputs = {}}, {2, 4, 5, 3});
   harness.finish(conv2d(harness.graph(), "conv", x, {.filters = 2, .kernel = 1}));
   harness.forward();
   harness.backward();
@@ -217,7 +222,8 @@ TEST(Conv2d, RunsAgainWithNewWeights) {
 
 TEST(Conv2d, NamesAndShapesAreTensorFlows) {
   Graph graph(4);
-  const Value images = graph.add_op("images", std::make_shared<ConstantImages>(), {}, {}, {4, 24, 22, 3});
+  const Value images =
+      graph.add_op({.name = "images", .definition = std::make_shared<ConstantImages>(), .inputs = {}}, {4, 24, 22, 3});
   const Value y = conv2d(graph, "conv1", images, {.filters = 64, .kernel = 5, .l2_factor = 0.5f});
   EXPECT_EQ(graph.shape(y), (Shape{4, 24, 22, 64}));
   const auto& specs = graph.parameters();
@@ -232,8 +238,10 @@ TEST(Conv2d, NamesAndShapesAreTensorFlows) {
 TEST(Conv2d, KeepsItsOutputForTheReluOnly) {
   for (const bool relu : {false, true}) {
     Graph graph(4);
-    const Value images = graph.add_op("images", std::make_shared<ConstantImages>(), {}, {}, {4, 5, 5, 3});
-    conv2d(graph, "conv", images, {.filters = 2, .kernel = 3, .relu = relu});
+    const Value images =
+        graph.add_op({.name = "images", .definition = std::make_shared<ConstantImages>(), .inputs = {}}, {4, 5, 5, 3});
+    const Value y = relu_if(relu, graph, conv2d(graph, "conv", images, {.filters = 2, .kernel = 3}));
+    fuse_relu(graph, std::vector{y});
     const BackwardNeeds needs = graph.nodes().back().definition->backward_needs();
     EXPECT_TRUE(needs.inputs);
     EXPECT_EQ(needs.outputs, relu);
@@ -242,10 +250,12 @@ TEST(Conv2d, KeepsItsOutputForTheReluOnly) {
 
 TEST(Conv2d, RefusesWhatItCannotConvolve) {
   Graph graph(4);
-  const Value small = graph.add_op("small", std::make_shared<ConstantImages>(), {}, {}, {4, 3, 9, 1});
+  const Value small =
+      graph.add_op({.name = "small", .definition = std::make_shared<ConstantImages>(), .inputs = {}}, {4, 3, 9, 1});
   EXPECT_THROW(conv2d(graph, "a", small, {.filters = 1, .kernel = 5, .padding = Padding::valid}), Error);
   EXPECT_THROW(conv2d(graph, "b", small, {.filters = 1, .kernel = 0}), Error);
-  const Value flat = graph.add_op("flat", std::make_shared<ConstantImages>(), {}, {}, {4, 9});
+  const Value flat =
+      graph.add_op({.name = "flat", .definition = std::make_shared<ConstantImages>(), .inputs = {}}, {4, 9});
   EXPECT_THROW(conv2d(graph, "c", flat, {.filters = 1, .kernel = 1}), Error);
 }
 

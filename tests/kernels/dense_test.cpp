@@ -20,7 +20,7 @@ class Dense : public ::testing::TestWithParam<Case> {
   Dense() : harness_(GetParam().batch, GetParam().threads) {
     const auto [batch, in, out, relu, threads] = GetParam();
     const Value x = harness_.input("x", {batch, in});
-    harness_.finish(dense(harness_.graph(), "layer", x, {.units = out, .relu = relu}));
+    harness_.finish(relu_if(relu, harness_.graph(), dense(harness_.graph(), "layer", x, {.units = out})));
   }
   OpHarness harness_;
 };
@@ -46,7 +46,8 @@ INSTANTIATE_TEST_SUITE_P(Sizes, Dense,
 
 TEST(Dense, ReluPassesNoGradientWhereItsOutputIsZero) {
   OpHarness harness(1);
-  harness.finish(dense(harness.graph(), "layer", harness.input("x", {1, 1}), {.units = 1, .relu = true}));
+  harness.finish(
+      relu_if(true, harness.graph(), dense(harness.graph(), "layer", harness.input("x", {1, 1}), {.units = 1})));
   harness.set("x", std::vector{2.0f});
   harness.set("layer/weights", std::vector{3.0f});
   harness.set("layer/biases", std::vector{-6.0f});  // z = 0 exactly

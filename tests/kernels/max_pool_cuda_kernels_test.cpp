@@ -14,12 +14,13 @@ namespace {
 struct Case {
   std::int64_t batch, height, width, channels;
   MaxPoolParams params;
+  bool relu = false;
 
   Shape input() const { return {batch, height, width, channels}; }
   MaxPoolGeometry geometry() const {
     return {.vertical = slide(height, params.window, params.stride, params.padding),
             .horizontal = slide(width, params.window, params.stride, params.padding),
-            .relu = params.relu};
+            .relu = relu};
   }
 };
 
@@ -52,7 +53,8 @@ Found<T> emulate_max_pool(const Case& c, const std::vector<T>& x, ThreadOrder or
 /// y and dx of the CPU form.
 Found<float> cpu_max_pool(const Case& c, const std::vector<float>& x) {
   OpHarness harness(c.batch);
-  harness.finish(max_pool(harness.graph(), "pool", harness.input("x", c.input()), c.params));
+  const Value input = relu_if(c.relu, harness.graph(), harness.input("x", c.input()));
+  harness.finish(max_pool(harness.graph(), "pool", input, c.params));
   harness.set("x", x);
   const auto y = harness.forward();
   harness.backward();
@@ -105,12 +107,12 @@ TEST_P(MaxPoolKernels, RoundTheFloat32ResultInBf16) {
 INSTANTIATE_TEST_SUITE_P(
     Sizes, MaxPoolKernels,
     ::testing::Values(Case{1, 1, 1, 1, {.window = 3, .stride = 2}}, Case{1, 2, 3, 5, {.window = 3, .stride = 2}},
-                      Case{2, 24, 24, 64, {.window = 3, .stride = 2, .relu = true}},
+                      Case{2, 24, 24, 64, {.window = 3, .stride = 2}, true},
                       Case{3, 12, 12, 64, {.window = 3, .stride = 2}},
-                      Case{5, 7, 10, 18, {.window = 3, .stride = 2, .relu = true}},
+                      Case{5, 7, 10, 18, {.window = 3, .stride = 2}, true},
                       Case{2, 9, 8, 20, {.window = 2, .stride = 2}},
                       Case{2, 10, 10, 16, {.window = 2, .stride = 2, .padding = Padding::valid}},
-                      Case{2, 11, 9, 3, {.window = 3, .stride = 2, .padding = Padding::valid, .relu = true}},
+                      Case{2, 11, 9, 3, {.window = 3, .stride = 2, .padding = Padding::valid}, true},
                       Case{1, 8, 8, 33, {.window = 5, .stride = 1}},      // padding on both sides, 25 windows a pixel
                       Case{2, 9, 11, 8, {.window = 2, .stride = 3}},      // pixels between windows
                       Case{1, 16, 17, 2, {.window = 16, .stride = 5}}));  // the largest position, 255

@@ -1,4 +1,5 @@
 #include "kernels/max_pool/max_pool.h"
+#include "carillon/graph/passes.h"
 
 #include <gtest/gtest.h>
 
@@ -15,11 +16,12 @@ struct Case {
   std::int64_t batch, height, width, channels;
   MaxPoolParams params;
   int threads = 1;
+  bool relu = false;
 };
 
 void PrintTo(const Case& c, std::ostream* out) {
   *out << Shape{c.batch, c.height, c.width, c.channels}.text() << " window " << c.params.window << " stride "
-       << c.params.stride << (c.params.padding == Padding::same ? " same" : " valid") << (c.params.relu ? " relu" : "")
+       << c.params.stride << (c.params.padding == Padding::same ? " same" : " valid") << (c.relu ? " relu" : "")
        << " threads " << c.threads;
 }
 
@@ -52,7 +54,7 @@ Expected naive_max_pool(const Case& c, std::span<const float> x, std::span<const
               if (best < 0 || x[at] > x[best]) best = at;
             }
           }
-          const bool passes = !c.params.relu || x[best] > 0.0f;
+          const bool passes = !c.relu || x[best] > 0.0f;
           if (passes) result.dx[best] += dy[result.y.size()];
           result.y.push_back(passes ? x[best] : 0.0f);
         }
@@ -65,8 +67,9 @@ Expected naive_max_pool(const Case& c, std::span<const float> x, std::span<const
 class MaxPool : public ::testing::TestWithParam<Case> {
  protected:
   MaxPool() : harness_(GetParam().batch, GetParam().threads) {
-    const auto& [batch, height, width, channels, params, threads] = GetParam();
-    harness_.finish(max_pool(harness_.graph(), "pool", harness_.input("x", {batch, height, width, channels}), params));
+    const auto& [batch, height, width, channels, params, threads, relu] = GetParam();
+    const Value x = relu_if(relu, harness_.graph(), harness_.input("x", {batch, height, width, channels}));
+    harness_.finish(max_pool(harness_.graph(), "pool", x, params));
   }
 
   void expect_the_definition() {
@@ -108,11 +111,11 @@ INSTANTIATE_TEST_SUITE_P(
     Sizes, MaxPool,
     ::testing::Values(Case{1, 1, 1, 1, {.window = 3, .stride = 2}}, Case{1, 2, 3, 5, {.window = 3, .stride = 2}},
                       Case{2, 24, 24, 64, {.window = 3, .stride = 2}, 2},
-                      Case{3, 12, 12, 64, {.window = 3, .stride = 2, .relu = true}, 2},
-                      Case{5, 7, 10, 19, {.window = 3, .stride = 2, .relu = true}, 2},
+                      Case{3, 12, 12, 64, {.window = 3, .stride = 2}, 2, true},
+                      Case{5, 7, 10, 19, {.window = 3, .stride = 2}, 2, true},
                       Case{2, 9, 8, 16, {.window = 2, .stride = 2}}, Case{3, 28, 28, 6, {.window = 2, .stride = 2}, 2},
                       Case{2, 10, 10, 16, {.window = 2, .stride = 2, .padding = Padding::valid}},
-                      Case{2, 11, 9, 3, {.window = 3, .stride = 2, .padding = Padding::valid, .relu = true}},
+                      Case{2, 11, 9, 3, {.window = 3, .stride = 2, .padding = Padding::valid}, 1, true},
                       Case{1, 8, 8, 33, {.window = 5, .stride = 1}, 2},   // padding on both sides, 25 windows a pixel
                       Case{2, 9, 11, 17, {.window = 2, .stride = 3}, 2},  // pixels between windows
                       Case{1, 16, 17, 2, {.window = 16, .stride = 5}}));  // the largest position, 255
@@ -137,9 +140,8 @@ TEST(MaxPool, ANanInAWindowMakesItNan) {
   for (std::size_t at = 0; at < 9; ++at) {
     for (const bool relu : {false, true}) {
       OpHarness harness(1);
-      const Value x = harness.input("x", {1, 3, 3, channels});
-      harness.finish(
-          max_pool(harness.graph(), "pool", x, {.window = 3, .stride = 3, .padding = Padding::valid, .relu = relu}));
+      const Value x = relu_if(relu, harness.graph(), harness.input("x", {1, 3, 3, channels}));
+      harness.finish(max_pool(harness.graph(), "pool", x, {.window = 3, .stride = 3, .padding = Padding::valid}));
       for (std::size_t c = 0; c < channels; c += 2)
         harness.values("x")[at * channels + c] = std::numeric_limits<float>::quiet_NaN();
       const auto y = harness.forward();
@@ -158,7 +160,9 @@ TEST(MaxPool, MinusInfinityIsAValue) {
 TEST(MaxPool, KeepsItsOutputForTheReluOnly) {
   for (const bool relu : {false, true}) {
     OpHarness harness(2);
-    max_pool(harness.graph(), "pool", harness.input("x", {2, 6, 6, 1}), {.window = 2, .stride = 2, .relu = relu});
+    const Value x = relu_if(relu, harness.graph(), harness.input("x", {2, 6, 6, 1}));
+    const Value y = max_pool(harness.graph(), "pool", x, {.window = 2, .stride = 2});
+    fuse_relu(harness.graph(), std::vector{y});
     const BackwardNeeds needs = harness.graph().nodes().back().definition->backward_needs();
     EXPECT_FALSE(needs.inputs);
     EXPECT_EQ(needs.outputs, relu);

@@ -1,4 +1,4 @@
-#include "carillon/models/model.h"
+#include "carillon/models/network.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,18 +6,17 @@
 #include <map>
 #include <string>
 
-#include "carillon/core/error.h"
+#include "tests/support/networks.h"
 
 namespace carillon::testing {
 namespace {
 
-/// The variables of a model by name.
-std::map<std::string, ParameterSpec> variables(std::string_view model, const ModelSettings& settings = {}) {
-  Graph graph(2);
-  const Value logits = model_named(model).build(graph, settings);
-  EXPECT_EQ(graph.shape(logits), (Shape{2, 10}));
+/// The variables of a network by name.
+std::map<std::string, ParameterSpec> variables(const Network& network) {
+  const BuiltNetwork built = build_network(network, {.batch_size = 2});
+  EXPECT_EQ(built.graph.shape(built.logits), (Shape{2, 10}));
   std::map<std::string, ParameterSpec> by_name;
-  for (const ParameterSpec& spec : graph.parameters()) by_name[spec.name] = spec;
+  for (const ParameterSpec& spec : built.graph.parameters()) by_name[spec.name] = spec;
   return by_name;
 }
 
@@ -35,7 +34,7 @@ void expect_variable(const ParameterSpec& spec, const Shape& shape, float stddev
 }
 
 TEST(Models, MnistIsTheReferences) {
-  auto v = variables("mnist", {.regularization = 0.0001f});
+  auto v = variables(mnist_network(mnist_images({.regularization = 0.0001f})));
   EXPECT_EQ(element_count(v), 397510);
   EXPECT_EQ(v.size(), 4u);
   expect_variable(v["layer1/weights"], {784, 500}, 0.1f, 0.0001f);
@@ -45,7 +44,7 @@ TEST(Models, MnistIsTheReferences) {
 }
 
 TEST(Models, Cifar10IsTheTutorials) {
-  auto v = variables("cifar10", {.regularization = 0.004f});
+  auto v = variables(cifar10_network(cifar10_images({.regularization = 0.004f})));
   EXPECT_EQ(element_count(v), 1068298);
   EXPECT_EQ(v.size(), 10u);
   expect_variable(v["conv1/weights"], {5, 5, 3, 64}, 0.05f, 0.0f);
@@ -60,16 +59,34 @@ TEST(Models, Cifar10IsTheTutorials) {
   expect_variable(v["softmax_linear/biases"], {10}, 0.0f, 0.0f);
 }
 
-TEST(Models, LenetHasTheCountItsHeaderStates) { EXPECT_EQ(element_count(variables("lenet")), 1663370); }
+TEST(Models, LenetHasTheCountItsHeaderStates) {
+  EXPECT_EQ(element_count(variables(lenet_network(mnist_images()))), 1663370);
+}
 
-TEST(Models, AnUnknownNameIsAnsweredWithThoseThereAre) {
-  try {
-    model_named("resnet");
-    ADD_FAILURE() << "there is a resnet";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::usage);
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("mnist, lenet, cifar10"));
+TEST(Models, ClassesAndImagesAreWhatTheDataSay) {
+  NetworkSettings settings{.image = {.height = 20, .width = 30, .channels = 3}, .class_count = 7};
+  for (const MakeNetwork make : {mnist_network, lenet_network}) {
+    const BuiltNetwork built = build_network(make(settings), {.batch_size = 2});
+    EXPECT_EQ(built.graph.shape(built.logits), (Shape{2, 7}));
+    EXPECT_EQ(built.graph.shape(built.input), (Shape{2, 20, 30, 3}));
   }
+}
+
+/// The ops that training runs, and of them those with a ReLU in it: the passes' work.
+TEST(Models, Cifar10RunsTheseOps) {
+  const BuiltNetwork built = build_network(cifar10_network(cifar10_images()), {.batch_size = 2});
+  std::vector<std::string> ops;
+  for (const Graph::Node& node : built.graph.nodes()) {
+    ops.push_back(node.name + (node.definition->backward_needs().outputs ? " relu" : ""));
+  }
+  EXPECT_EQ(ops, (std::vector<std::string>{"input", "conv1", "pool1 relu", "norm1", "conv2 relu", "norm2", "pool2",
+                                           "local3 relu", "local4 relu", "softmax_linear", "cross_entropy"}));
+}
+
+TEST(Models, OnlyTrainingAndItsSummaryDistort) {
+  const Network network = cifar10_network(cifar10_images({.distort = true}));
+  EXPECT_EQ(build_network(network, {.purpose = Purpose::evaluation}).loss.index, -1);
+  EXPECT_EQ(build_network(network, {.purpose = Purpose::summary}).layers.size(), 5u);
 }
 
 }  // namespace

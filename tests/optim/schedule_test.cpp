@@ -1,20 +1,40 @@
+#include "carillon/optim/schedule.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "carillon/optim/lr_schedule.h"
 #include "carillon/optim/moving_average.h"
 
 namespace carillon::testing {
 namespace {
 
 TEST(ExponentialDecay, IsContinuousOrAStaircase) {
-  const ExponentialDecay smooth{.initial = 0.001, .factor = 0.99, .decay_steps = 600};
+  const Schedule smooth = exponential_decay({.initial = 0.001, .factor = 0.99, .decay_steps = 600});
   EXPECT_DOUBLE_EQ(smooth.rate(0), 0.001);
   EXPECT_DOUBLE_EQ(smooth.rate(300), 0.001 * std::sqrt(0.99));
-  const ExponentialDecay stairs{.initial = 0.1, .factor = 0.1, .decay_steps = 100, .staircase = true};
+  const Schedule stairs = exponential_decay({.initial = 0.1, .factor = 0.1, .decay_steps = 100, .staircase = true});
   EXPECT_DOUBLE_EQ(stairs.rate(99), 0.1);
   EXPECT_DOUBLE_EQ(stairs.rate(100), 0.1 * 0.1);
+}
+
+TEST(CosineDecay, GoesFromTheFirstRateToTheLastAndStaysThere) {
+  const Schedule cosine = cosine_decay({.initial = 0.4, .final = 0.1, .steps = 100});
+  EXPECT_DOUBLE_EQ(cosine.rate(0), 0.4);
+  EXPECT_DOUBLE_EQ(cosine.rate(50), 0.25);
+  EXPECT_NEAR(cosine.rate(25), 0.25 + 0.15 * std::sqrt(0.5), 1e-15);
+  EXPECT_NEAR(cosine.rate(100), 0.1, 1e-15);
+  EXPECT_NEAR(cosine.rate(1000), 0.1, 1e-15);
+}
+
+TEST(WarmUp, IsALineToTheFirstRateOfWhatFollows) {
+  const Schedule schedule =
+      warm_up({.from = 0.1, .steps = 10}, exponential_decay({.initial = 0.5, .factor = 0.5, .decay_steps = 1}));
+  EXPECT_DOUBLE_EQ(schedule.rate(0), 0.1);
+  EXPECT_DOUBLE_EQ(schedule.rate(5), 0.3);
+  EXPECT_DOUBLE_EQ(schedule.rate(10), 0.5);
+  EXPECT_DOUBLE_EQ(schedule.rate(12), 0.125);
+  EXPECT_DOUBLE_EQ(warm_up({}, constant_rate(0.2)).rate(0), 0.2);
 }
 
 TEST(MovingAverageDecay, WarmsUpAsTensorFlowsDoes) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "src/device/cpu_device.h"
+#include "tests/support/networks.h"
 
 namespace carillon::testing {
 namespace {
@@ -14,32 +15,29 @@ class LayerSummaryTest : public ::testing::Test {
   static constexpr std::int64_t batch_size = 2;
 
   LayerSummaryTest() {
-    Graph graph(batch_size);
-    logits_ = model_.build(graph, settings_);
-    parameters_.emplace(graph.parameters(), device_, Buffer{});
-    for (std::size_t i = 0; i < graph.parameters().size(); ++i) {
-      const int parameter = static_cast<int>(i);
-      upload_floats(device_, initial_values(graph.parameters()[i], parameter, 1), parameters_->value(parameter));
+    const std::vector<ParameterSpec>& specs = trained_.graph.parameters();
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      upload_floats(device_, initial_values(specs[i], 1), parameters_.value(static_cast<int>(i)));
     }
-    executable_.emplace(graph, device_, *parameters_, false, std::vector{logits_});
     for (std::size_t i = 0; i < pixels_.size(); ++i) pixels_[i] = static_cast<std::uint8_t>(i * i / 7);
     for (std::int64_t i = 0; i < batch_size; ++i) images_.push_back(pixels_.data() + i * 3072);
     batch_ = {.images = images_, .first_position = 7};
   }
 
+  LayerSummarizer summarizer() { return {network_, {.batch_size = batch_size}, parameters_, states_, device_}; }
+
   CpuDevice device_{1};
-  const Model& model_ = model_named("cifar10");
-  ModelSettings settings_{.distort = true, .seed = 3};
-  Value logits_;
-  std::optional<ParameterStore> parameters_;
-  std::optional<Executable> executable_;
+  const Network network_ = cifar10_network(cifar10_images({.distort = true, .seed = 3}));
+  const BuiltNetwork trained_ = build_network(network_, {.batch_size = batch_size});
+  ParameterStore parameters_{trained_.graph.parameters(), device_, Buffer{}};
+  StateStore states_{trained_.graph.states(), device_};
   std::vector<std::uint8_t> pixels_ = std::vector<std::uint8_t>(batch_size * 3072);
   std::vector<const std::uint8_t*> images_;
   Batch batch_;
 };
 
 TEST_F(LayerSummaryTest, HoldsEveryLayersActivationsAfterItsRelu) {
-  const LayerSummary summary = LayerSummarizer(model_, settings_, batch_size, *parameters_, device_).summarize(batch_);
+  const LayerSummary summary = summarizer().summarize(batch_);
   std::vector<std::string> names;
   for (const auto& layer : summary.layers) names.push_back(layer.name);
   EXPECT_EQ(names, (std::vector<std::string>{"conv1", "conv2", "local3", "local4", "softmax_linear"}));
@@ -52,14 +50,16 @@ TEST_F(LayerSummaryTest, HoldsEveryLayersActivationsAfterItsRelu) {
 }
 
 TEST_F(LayerSummaryTest, SeesWhatTheTrainedNetworkSees) {
-  const LayerSummary summary = LayerSummarizer(model_, settings_, batch_size, *parameters_, device_).summarize(batch_);
-  executable_->inputs().batch = batch_;
-  executable_->forward(device_.stream());
-  EXPECT_EQ(summary.layers.back().activations, download_floats(device_, executable_->tensor(logits_)));
+  const LayerSummary summary = summarizer().summarize(batch_);
+  StepInputs inputs;
+  inputs.batch = batch_;
+  Executable executable(trained_.graph, {device_, parameters_, states_, inputs}, false, {trained_.logits});
+  executable.forward(device_.stream());
+  EXPECT_EQ(summary.layers.back().activations, download_floats(device_, executable.tensor(trained_.logits)));
 }
 
 TEST_F(LayerSummaryTest, ShowsTheFirstImagesOfTheBatch) {
-  const LayerSummary summary = LayerSummarizer(model_, settings_, batch_size, *parameters_, device_).summarize(batch_);
+  const LayerSummary summary = summarizer().summarize(batch_);
   ASSERT_EQ(summary.images.size(), 2u);
   EXPECT_EQ(summary.images[0].height, 24);
   EXPECT_EQ(summary.images[0].channels, 3);

@@ -3,10 +3,10 @@
 
 #include <map>
 
-#include "carillon/models/model.h"
 #include "carillon/step/reducer.h"
 #include "src/comm/side_work.h"
 #include "tests/comm/fake_gpu.h"
+#include "tests/support/networks.h"
 
 namespace carillon::testing {
 namespace {
@@ -83,16 +83,14 @@ class OrderChecker final : public Communicator {
   ParameterStore store_;
 };
 
-std::vector<ParameterSpec> parameters_of(const Model& model) {
-  Graph graph(2, DType::f32);
-  model.build(graph, {});
-  return graph.parameters();
+std::vector<ParameterSpec> parameters_of(const Network& network) {
+  return build_network(network, {.batch_size = 2}).graph.parameters();
 }
 
 TEST(GradientOrder, EachGradientIsReducedOnceAfterItIsCompleteAndBeforeItIsUsed) {
   constexpr int steps = 3;
-  for (const Model& model : models()) {
-    const std::vector<ParameterSpec> specs = parameters_of(model);
+  for (const Network& network : all_networks()) {
+    const std::vector<ParameterSpec> specs = parameters_of(network);
     for (std::size_t bytes = 1; bytes < (std::size_t{1} << 28); bytes *= 4) {
       std::vector<std::pair<std::size_t, std::size_t>> buckets;
       for (unsigned rank = 0; rank < 8; ++rank) {  // ranks differ in how fast their streams go
@@ -100,7 +98,7 @@ TEST(GradientOrder, EachGradientIsReducedOnceAfterItIsCompleteAndBeforeItIsUsed)
         Reducer reducer(checker, checker.store(), bytes);
         for (int step = 0; step < steps; ++step) checker.step(reducer);
         checker.synchronize();
-        EXPECT_EQ(checker.moves, static_cast<int>(3 * steps * (specs.size() + 1))) << model.name << ", " << bytes;
+        EXPECT_EQ(checker.moves, static_cast<int>(3 * steps * (specs.size() + 1))) << network.name << ", " << bytes;
         if (rank == 0) buckets = checker.buckets;
         EXPECT_EQ(checker.buckets, buckets) << "ranks average other buckets, or in another order";
       }
@@ -109,8 +107,8 @@ TEST(GradientOrder, EachGradientIsReducedOnceAfterItIsCompleteAndBeforeItIsUsed)
 }
 
 TEST(GradientOrder, BucketsOfEveryModelCoverTheArrayBeginAlignedAndReachTheirSize) {
-  for (const Model& model : models()) {
-    const ParameterLayout layout(parameters_of(model));
+  for (const Network& network : all_networks()) {
+    const ParameterLayout layout(parameters_of(network));
     for (std::size_t bytes = 1; bytes < (std::size_t{1} << 28); bytes = bytes * 3 / 2 + 1) {
       const std::vector<std::size_t> ends = bucket_ends(layout, bytes);
       std::size_t begin = 0;
@@ -120,7 +118,7 @@ TEST(GradientOrder, BucketsOfEveryModelCoverTheArrayBeginAlignedAndReachTheirSiz
         EXPECT_TRUE(end == ends.back() || (end - begin) * sizeof(float) >= bytes);
         begin = end;
       }
-      EXPECT_EQ(begin, layout.total() + step_sum_count) << model.name << ", " << bytes;
+      EXPECT_EQ(begin, layout.total() + step_sum_count) << network.name << ", " << bytes;
     }
   }
 }

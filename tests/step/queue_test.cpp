@@ -51,7 +51,7 @@ class LazyEngine final : public StepEngine {
   std::deque<Launch> launches_;
 };
 
-StepRequest request_of(std::int64_t step) { return {.step = step, .batch = {}, .update = {}, .before_update = {}}; }
+StepRequest request_of(std::int64_t step) { return {.step = step, .inputs = {}, .before_update = {}}; }
 
 TEST(StepQueue, LaunchesFullBlocksTogetherAndKeepsOneBlockFree) {
   LazyEngine engine({4, 3});
@@ -59,11 +59,11 @@ TEST(StepQueue, LaunchesFullBlocksTogetherAndKeepsOneBlockFree) {
   std::vector<std::int64_t> results;
   for (std::int64_t step = 0; step < 24; ++step) {
     queue.push(request_of(step), false);
-    while (const auto result = queue.take_result(false)) results.push_back(result->step);
+    while (const auto result = queue.next_result(Results::due)) results.push_back(result->step);
     EXPECT_LE(step + 1 - static_cast<std::int64_t>(results.size()), 8);
   }
   EXPECT_EQ(engine.counts, std::vector<std::uint32_t>(6, 4u));
-  while (const auto result = queue.take_result(true)) results.push_back(result->step);
+  while (const auto result = queue.next_result(Results::all)) results.push_back(result->step);
   EXPECT_EQ(results.size(), 24u);
 }
 
@@ -88,8 +88,8 @@ TEST(StepQueue, EveryStepRunsOnceAndIsToldOnceInOrder) {
     LazyEngine engine(form);
     StepQueue queue(engine, form);
     std::int64_t told = 0;
-    const auto take = [&](bool all) {
-      while (const auto result = queue.take_result(all)) {
+    const auto take = [&](Results wanted) {
+      while (const auto result = queue.next_result(wanted)) {
         EXPECT_EQ(result->step, told);
         EXPECT_EQ(result->cross_entropy, static_cast<double>(told));
         ++told;
@@ -99,9 +99,9 @@ TEST(StepQueue, EveryStepRunsOnceAndIsToldOnceInOrder) {
       StepRequest request = request_of(step);
       if (draws.below(7) == 0) request.before_update = [] {};
       queue.push(request, draws.below(9) == 0);
-      take(draws.below(5) == 0);
+      take(draws.below(5) == 0 ? Results::all : Results::due);
     }
-    take(true);
+    take(Results::all);
     EXPECT_EQ(told, 60);
     std::vector<std::int64_t> all(60);
     for (std::int64_t step = 0; step < 60; ++step) all[static_cast<std::size_t>(step)] = step;
@@ -114,10 +114,10 @@ TEST(StepQueue, AStopIsToldWithItsStep) {
   engine.stop_at = 1;
   StepQueue queue(engine, {2, 2});
   for (std::int64_t step = 0; step < 3; ++step) queue.push(request_of(step), false);
-  EXPECT_FALSE(queue.take_result(true)->stop_requested);
-  EXPECT_TRUE(queue.take_result(true)->stop_requested);
-  EXPECT_FALSE(queue.take_result(true)->stop_requested);
-  EXPECT_FALSE(queue.take_result(true));
+  EXPECT_FALSE(queue.next_result(Results::all)->stop_requested);
+  EXPECT_TRUE(queue.next_result(Results::all)->stop_requested);
+  EXPECT_FALSE(queue.next_result(Results::all)->stop_requested);
+  EXPECT_FALSE(queue.next_result(Results::all));
 }
 
 }  // namespace

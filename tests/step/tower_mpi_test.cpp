@@ -5,66 +5,48 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/dense/dense.h"
+#include "kernels/scale_input/scale_input.h"
+#include "src/comm/communicators.h"
 #include "src/device/cpu_device.h"
+#include "tests/support/float_arrays.h"
 #include "tests/support/mpi_world.h"
-#include "tests/support/op_harness.h"
+#include "tests/support/networks.h"
+#include "tests/support/noise_batch.h"
 
 namespace carillon::testing {
 namespace {
 
 constexpr std::int64_t global_batch = 48;
 
-/// `count` images of noise with labels, a function of the position alone.
-struct Samples {
-  explicit Samples(std::int64_t first, std::int64_t count) {
-    for (std::int64_t i = 0; i < count; ++i) {
-      std::vector<std::uint8_t>& image = storage.emplace_back();
-      for (const float value : random_values(784, static_cast<std::uint64_t>(first + i), 0.0f, 255.0f)) {
-        image.push_back(static_cast<std::uint8_t>(value));
-      }
-      labels.push_back(static_cast<std::int32_t>((first + i) % 10));
-    }
-    for (const auto& image : storage) images.push_back(image.data());
-  }
-  Batch batch() const { return {images, labels, {}, 0}; }
-  std::vector<std::vector<std::uint8_t>> storage;
-  std::vector<const std::uint8_t*> images;
-  std::vector<std::int32_t> labels;
-};
-
 /// The result of a step on `samples`.
-StepResult take_step(Tower& tower, const Samples& samples, double learning_rate, bool request_stop = false) {
-  tower.step({.step = 0,
-              .batch = samples.batch(),
-              .update = {.learning_rate = learning_rate, .average_decay = 0.5},
-              .request_stop = request_stop,
-              .before_update = {}});
-  return tower.take_result(true).value();
+StepResult take_step(Tower& tower, const NoiseBatch& samples, bool request_stop = false) {
+  tower.step({.step = 0, .batch = samples.batch(), .request_stop = request_stop});
+  return tower.next_result(Results::all).value();
+}
+
+Network mnist() { return mnist_network(mnist_images({.pixel_scale = 1.0f / 255.0f, .regularization = 1e-4f})); }
+
+TowerSettings settings_of(std::int64_t batch_size, double learning_rate) {
+  return {.batch_size = batch_size,
+          .optimizer = {.learning_rate = constant_rate(learning_rate), .moving_average_decay = 0.5}};
 }
 
 /// Variables after `steps` steps in which `towers` towers share the global batch; rank `rank` of them is this one.
 std::vector<float> train(Communicator& communicator, int steps, std::size_t bucket_bytes) {
   CpuDevice device(1);
   const std::int64_t batch = global_batch / communicator.size();
-  Tower tower(model_named("mnist"),
-              {.model = {.pixel_scale = 1.0f / 255.0f, .regularization = 1e-4f},
-               .batch_size = batch,
-               .bucket_bytes = bucket_bytes},
-              device, communicator);
+  TowerSettings settings = settings_of(batch, 0.1);
+  settings.bucket_bytes = bucket_bytes;
+  Tower tower(mnist(), settings, device, communicator);
   if (communicator.rank() == 0) tower.initialize(1);
   tower.broadcast_from_first();
   for (int step = 0; step < steps; ++step) {
-    const Samples samples(step * global_batch + communicator.rank() * batch, batch);
-    take_step(tower, samples, 0.1);
+    const std::int64_t first = step * global_batch + communicator.rank() * batch;
+    take_step(tower, NoiseBatch(static_cast<std::uint64_t>(first), static_cast<std::size_t>(batch), 784));
   }
   const auto values = tower.parameters().values();
   return {values.begin(), values.end()};
-}
-
-double distance(const std::vector<float>& a, const std::vector<float>& b) {
-  double sum = 0.0;
-  for (std::size_t i = 0; i < a.size(); ++i) sum += std::pow(static_cast<double>(a[i]) - b[i], 2);
-  return std::sqrt(sum);
 }
 
 TEST(Tower, ManyTowersEqualOneThatTakesTheWholeBatch) {
@@ -73,21 +55,9 @@ TEST(Tower, ManyTowersEqualOneThatTakesTheWholeBatch) {
   const auto together = make_communicator(mpi, device);
   const std::vector<float> shared = train(*together, 5, std::size_t{4} << 20);
 
-  struct Alone final : Communicator {
-    explicit Alone(Device& given) : device(given) {}
-    std::string_view name() const override { return "alone"; }
-    int rank() const override { return 0; }
-    int size() const override { return 1; }
-    Buffer allocate(std::size_t bytes) override { return device.allocate(bytes); }
-    void acquire(Stream&) override {}
-    void start_mean(std::span<float>, Stream&) override {}
-    void finish(Stream&) override {}
-    void broadcast(std::span<float>, int) override {}
-    Device& device;
-  };
-  Alone alone(device);
-  const std::vector<float> single = train(alone, 5, std::size_t{4} << 20);
-  const std::vector<float> start = train(alone, 0, std::size_t{4} << 20);
+  const auto alone = make_self_communicator(device);
+  const std::vector<float> single = train(*alone, 5, std::size_t{4} << 20);
+  const std::vector<float> start = train(*alone, 0, std::size_t{4} << 20);
   EXPECT_GT(distance(single, start), 0.01);
   EXPECT_LT(distance(shared, single), 1e-4 * distance(single, start));
 }
@@ -110,27 +80,87 @@ TEST(Tower, OneTowersBadLossIsSeenByAllAndChangesNothing) {
   const Mpi& mpi = mpi_world();
   CpuDevice device(1);
   const auto communicator = make_communicator(mpi, device);
-  Tower tower(model_named("mnist"), {.batch_size = 2}, device, *communicator);
+  Tower tower(mnist(), settings_of(2, 1e-6), device, *communicator);
   tower.initialize(1);
   const std::vector<float> before(tower.parameters().values().begin(), tower.parameters().values().end());
   if (mpi.rank() == mpi.size() - 1) tower.parameters().value(3).floats()[0] = NAN;  // a bias of layer2
-  const Samples samples(0, 2);
-  const StepResult result = take_step(tower, samples, 0.1);
+  const NoiseBatch samples(0, 2, 784);
+  const StepResult result = take_step(tower, samples);
   EXPECT_TRUE(std::isnan(result.cross_entropy));
   if (mpi.rank() != mpi.size() - 1) {
     EXPECT_EQ(std::memcmp(before.data(), tower.parameters().values().data(), before.size() * sizeof(float)), 0);
   }
 }
 
+/// Counts in a state of its own the batches that it has seen in training: what is not trained, and differs by rank.
+class CountBatches final : public OpDefinition {
+ public:
+  std::string_view type() const override { return "count_batches"; }
+  BackwardNeeds backward_needs() const override { return {}; }
+  std::optional<int> output_shares_input(int /*output*/) const override { return 0; }
+  std::optional<int> gradient_shares_output(int /*input*/) const override { return 0; }
+  std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
+    struct Count final : Op {
+      Count(bool trains, const OpTensors& given) : training(trains), states(given.states) {}
+      void forward(Stream&) override {
+        if (!training) return;
+        for (const Tensor& state : states) state.floats()[0] += static_cast<float>(mpi_world().rank() + 1);
+      }
+      void backward(Stream&) override {}
+      bool training;
+      std::vector<Tensor> states;
+    };
+    return std::make_unique<Count>(context.training, tensors);
+  }
+};
+
+Network counting_network() {
+  return {.name = "counting", .image = {28, 28, 1}, .build_layers = [](Graph& graph, Purpose) {
+            Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
+            x = dense(graph, "first", x, {.units = 4});
+            const int of_first = graph.add_state({.name = "count/first", .shape = {1}, .initial_value = 1.0f});
+            const int mean = graph.add_state(
+                {.name = "count/mean", .shape = {1}, .initial_value = 1.0f, .across_ranks = AcrossRanks::mean});
+            x = graph.add_op({.name = "count",
+                              .definition = std::make_shared<CountBatches>(),
+                              .inputs = {x},
+                              .states = {of_first, mean}},
+                             graph.shape(x));
+            return dense(graph, "second", x, {.units = 10});
+          }};
+}
+
+TEST(Tower, StatesAreOfTheirRankUntilTheyAreJoinedAndAreSavedAndRestored) {
+  const Mpi& mpi = mpi_world();
+  CpuDevice device(1);
+  const auto communicator = make_communicator(mpi, device);
+  Tower tower(counting_network(), settings_of(2, 0.01), device, *communicator);
+  tower.initialize(1);
+  for (int step = 0; step < 3; ++step) take_step(tower, NoiseBatch(0, 2, 784));
+  const auto state = [](const Tower& of, int i) { return of.states().tensor(i).floats()[0]; };
+  EXPECT_EQ(state(tower, 0), 1.0f + 3.0f * static_cast<float>(mpi.rank() + 1));
+  tower.join_states();
+  const float mean_rank = 0.5f * static_cast<float>(mpi.size() + 1);
+  EXPECT_EQ(state(tower, 0), 4.0f) << "rank 0's";
+  EXPECT_FLOAT_EQ(state(tower, 1), 1.0f + 3.0f * mean_rank);
+
+  LoadedCheckpoint saved;
+  tower.save(saved.state);
+  Tower other(counting_network(), settings_of(2, 0.01), device, *communicator);
+  other.restore(saved);
+  EXPECT_EQ(state(other, 0), 4.0f);
+  EXPECT_EQ(state(other, 1), state(tower, 1));
+}
+
 TEST(Tower, AStopAskedOfOneRankIsKnownToAll) {
   const Mpi& mpi = mpi_world();
   CpuDevice device(1);
   const auto communicator = make_communicator(mpi, device);
-  Tower tower(model_named("mnist"), {.batch_size = 2}, device, *communicator);
+  Tower tower(mnist(), settings_of(2, 1e-6), device, *communicator);
   tower.initialize(1);
-  const Samples samples(0, 2);
-  EXPECT_FALSE(take_step(tower, samples, 1e-6).stop_requested);
-  EXPECT_TRUE(take_step(tower, samples, 1e-6, mpi.rank() == mpi.size() - 1).stop_requested);
+  const NoiseBatch samples(0, 2, 784);
+  EXPECT_FALSE(take_step(tower, samples).stop_requested);
+  EXPECT_TRUE(take_step(tower, samples, mpi.rank() == mpi.size() - 1).stop_requested);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <type_traits>
 #include <vector>
@@ -24,6 +25,17 @@ std::vector<T> rounded(const std::vector<float>& values) {
   std::vector<T> result;
   for (const float value : values) result.push_back(stored_as<T>(value));
   return result;
+}
+
+/// sqrt(sum of (a - b)^2).
+inline double distance(const std::vector<float>& a, const std::vector<float>& b) {
+  double sum = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += std::pow(static_cast<double>(a[i]) - b[i], 2);
+  return std::sqrt(sum);
+}
+
+inline bool equal_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
 /// `count` values that no kernel may leave: NaN.

@@ -7,6 +7,9 @@
 
 #include "carillon/core/bf16.h"
 #include "carillon/core/philox.h"
+#include "carillon/graph/passes.h"
+#include "kernels/fork/fork.h"
+#include "kernels/relu/relu.h"
 
 namespace carillon::testing {
 namespace {
@@ -81,28 +84,37 @@ std::vector<float> random_values(std::size_t count, std::uint64_t seed, float lo
   return values;
 }
 
-OpHarness::OpHarness(std::int64_t batch_size, Device& device)
-    : device_(device), graph_(batch_size, device.activation_type()) {}
+Value relu_if(bool wanted, Graph& graph, Value x) { return wanted ? relu(graph, "relu", x) : x; }
+
+OpHarness::OpHarness(std::int64_t batch_size, Device& device, Arithmetic arithmetic)
+    : device_(device), graph_(batch_size, arithmetic) {}
 
 OpHarness::OpHarness(std::int64_t batch_size, int thread_count)
-    : own_device_(std::make_unique<CpuDevice>(thread_count)),
-      device_(*own_device_),
-      graph_(batch_size, device_.activation_type()) {}
+    : own_device_(std::make_unique<CpuDevice>(thread_count)), device_(*own_device_), graph_(batch_size) {}
 
 Value OpHarness::input(const std::string& name, const Shape& shape) {
   const int parameter = graph_.add_parameter({name, shape, {}, 0.0f});
-  return graph_.add_op(name, std::make_shared<VariableInput>(), {}, {parameter}, shape);
+  return graph_.add_op(
+      {.name = name, .definition = std::make_shared<VariableInput>(), .inputs = {}, .parameters = {parameter}}, shape);
 }
+
+void OpHarness::finish(Value output) { finish(output, step_); }
 
 void OpHarness::finish(Value output, const StepInputs& inputs) {
   output_ = output;
   const std::size_t count = static_cast<std::size_t>(graph_.shape(output).element_count());
-  objective_ = graph_.add_op("objective", std::make_shared<WeightedSum>(output_gradient(count), objective_value_),
-                             {output}, {}, Shape{});
+  objective_ = graph_.add_op({.name = "objective",
+                              .definition = std::make_shared<WeightedSum>(output_gradient(count), objective_value_),
+                              .inputs = {output}},
+                             Shape{});
+  const std::vector<Value> results{output_, objective_};
+  fuse_relu(graph_, results);
+  insert_forks(graph_, fork_definition);
   const ParameterLayout layout(graph_.parameters());
   parameters_.emplace(graph_.parameters(), device_,
                       device_.allocate((layout.total() + step_sum_count) * sizeof(float)));
-  executable_.emplace(graph_, device_, *parameters_, true, std::vector<Value>{output_, objective_}, inputs);
+  states_.emplace(graph_.states(), device_);
+  executable_.emplace(graph_, ExecutableContext{device_, *parameters_, *states_, inputs}, true, results);
   for (std::size_t i = 0; i < graph_.parameters().size(); ++i) {
     const auto& spec = graph_.parameters()[i];
     set(spec.name, random_values(static_cast<std::size_t>(spec.shape.element_count()), 100 + i));

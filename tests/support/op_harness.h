@@ -22,19 +22,24 @@ namespace carillon::testing {
 /// `count` reproducible values, uniform in [low, high).
 std::vector<float> random_values(std::size_t count, std::uint64_t seed, float low = -1.0f, float high = 1.0f);
 
+/// A ReLU on `x`, or `x`.
+Value relu_if(bool wanted, Graph& graph, Value x);
+
 class OpHarness {
  public:
   explicit OpHarness(std::int64_t batch_size, int thread_count = 1);
   /// On `device`, which outlives the harness.
-  OpHarness(std::int64_t batch_size, Device& device);
+  OpHarness(std::int64_t batch_size, Device& device, Arithmetic arithmetic = Arithmetic::fp32);
 
   Graph& graph() { return graph_; }
-  StepInputs& step() { return executable_->inputs(); }
+  /// What ops find of the step, on a CPU, where `finish` was not told of others.
+  StepInputs& step() { return step_; }
   /// A differentiable input [batch, sample...].
   Value input(const std::string& name, const Shape& shape);
-  /// Ends the graph in `output` and allocates it. Variables hold random values until set. `inputs`: where ops find
-  /// their batch.
-  void finish(Value output, const StepInputs& inputs = {});
+  /// Ends the graph in `output`, runs the passes that every network goes through, and allocates it. Variables hold
+  /// random values until set. `inputs`: where ops find their batch; outlives the harness.
+  void finish(Value output);
+  void finish(Value output, const StepInputs& inputs);
 
   void set(const std::string& variable, std::span<const float> values);
   std::span<float> values(const std::string& variable);
@@ -59,9 +64,11 @@ class OpHarness {
   Device& device_;
   std::map<std::string, std::vector<float>> copies_;
   Graph graph_;
+  StepInputs step_;
   Value output_, objective_;
   std::shared_ptr<double> objective_value_ = std::make_shared<double>(0.0);
   std::optional<ParameterStore> parameters_;
+  std::optional<StateStore> states_;
   std::optional<Executable> executable_;
 };
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "carillon/graph/step_table.h"
+#include "carillon/graph/step_inputs.h"
 
 namespace carillon::testing {
 

@@ -6,8 +6,9 @@
 #include <vector>
 
 #include "carillon/app/option_set.h"
-#include "carillon/models/model.h"
-#include "carillon/optim/lr_schedule.h"
+#include "carillon/data/dataset.h"
+#include "carillon/models/network.h"
+#include "carillon/optim/optimizer.h"
 
 namespace carillon {
 
@@ -46,8 +47,7 @@ struct TrainOptions {                  // members in the order of --help
   std::string init_from;
   bool log_device_placement = false;
 
-  ModelSettings model_settings() const;
-  ExponentialDecay schedule() const;
+  OptimizerSettings optimizer() const;
 };
 
 /// Declares all training options on `set`, with `options`' present values as defaults.
@@ -55,6 +55,10 @@ void declare(OptionSet& set, TrainOptions& options);
 
 /// Refuses combinations that cannot work. Errors: usage, naming the option.
 void check_combinations(const TrainOptions& options);
+
+/// The network that the options name. Errors: usage, listing the names there are.
+Network make_network(const TrainOptions& options);
+Network network_named(const std::string& name, const NetworkSettings& settings);
 
 struct EvalOptions {
   std::vector<std::string> data;
@@ -71,8 +75,8 @@ struct EvalOptions {
 
 void declare(OptionSet& set, EvalOptions& options);
 
-/// The records that `model` takes, under these feature names where they are not empty.
-RecordSchema schema_for(const Model& model, const std::string& image_key, const std::string& label_key);
+/// The records that the network `model` takes, under these feature names where they are not empty.
+RecordSchema schema_for(const std::string& model, const std::string& image_key, const std::string& label_key);
 
 /// "auto" | "memory" | "none" as a CacheMode.
 CacheMode cache_mode(const std::string& text);

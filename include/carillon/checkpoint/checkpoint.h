@@ -33,6 +33,7 @@ struct CheckpointState {
   std::vector<NamedArray> variables;
   std::vector<NamedArray> moving_averages;
   std::map<std::string, std::vector<NamedArray>> optimizer;  ///< slot name -> one array a variable
+  std::vector<NamedArray> states;                            ///< what is not trained: running statistics
 };
 
 inline constexpr std::int64_t checkpoint_format_version = 1;

@@ -35,6 +35,8 @@ class Communicator {
   virtual void finish(Stream& stream) = 0;
   /// Root's values to every tower, at once.
   virtual void broadcast(std::span<float> values, int root) = 0;
+  /// Every tower's values replaced by their mean over the towers, at once.
+  virtual void mean(std::span<float> /*values*/) {}
 
   /// Whether acquire, start_mean and finish may be captured in a CUDA graph. Such graphs are destroyed before the
   /// communicator, which waits for that.

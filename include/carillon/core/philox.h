@@ -10,7 +10,7 @@
 namespace carillon {
 
 /// What a stream of draws is for; distinct purposes never share a counter.
-enum class RandomPurpose : std::uint32_t { initializer = 1, sample_order = 2, augmentation = 3 };
+enum class RandomPurpose : std::uint32_t { initializer = 1, sample_order = 2, augmentation = 3, variable_name = 4 };
 
 struct Philox4x32 {
   std::uint32_t word[4];

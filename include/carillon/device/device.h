@@ -28,7 +28,12 @@ enum class Arithmetic {
   bf16,  ///< activations in bfloat16, sums in float32
 };
 
-/// Sole owner of a block of memory, however it was had.
+/// The type of the activations of a network that computes in `arithmetic`.
+inline DType activation_type(Arithmetic arithmetic) {
+  return arithmetic == Arithmetic::bf16 ? DType::bf16 : DType::f32;
+}
+
+/// Sole owner of a block of memory.
 class Buffer {
  public:
   Buffer() = default;
@@ -62,8 +67,8 @@ class Device {
   virtual Buffer allocate(std::size_t bytes) = 0;
   /// The stream on which the tower computes.
   virtual Stream& stream() = 0;
-  /// Type of the activations in a model for this device.
-  virtual DType activation_type() const = 0;
+  /// Whether networks on this device can compute so.
+  virtual bool computes_in(Arithmetic arithmetic) const = 0;
 
   /// Copies between the host's memory and this device's, behind the work enqueued so far; done when they return.
   virtual void upload(const void* host, void* memory, std::size_t bytes) = 0;
@@ -72,6 +77,12 @@ class Device {
 
 inline constexpr std::size_t tensor_alignment_bytes = 64;
 
+/// `count` floats and the gap behind them, where the next tensor of a flat array begins.
+constexpr std::size_t aligned_float_count(std::size_t count) {
+  constexpr std::size_t step = tensor_alignment_bytes / sizeof(float);
+  return (count + step - 1) / step * step;
+}
+
 /// The elements of a float tensor (f32 or bf16) on `device`.
 std::vector<float> download_floats(Device& device, const Tensor& tensor);
 /// `values` into a float32 tensor on `device`, which has as many elements.
@@ -79,9 +90,8 @@ void upload_floats(Device& device, std::span<const float> values, const Tensor& 
 
 struct DeviceRequest {
   std::string choice = "auto";  ///< auto (a GPU where there is one) | cpu | cuda
-  Arithmetic arithmetic = Arithmetic::fp32;
-  int local_rank = 0;    ///< of this process among those of its host, which share out the GPUs by it
-  int thread_count = 1;  ///< that a CPU computes with
+  int local_rank = 0;           ///< of this process among those of its host, which share out the GPUs by it
+  int thread_count = 1;         ///< that a CPU computes with
 };
 
 /// Errors: no_device, with the reason.

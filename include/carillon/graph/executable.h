@@ -3,26 +3,30 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "carillon/graph/graph.h"
 #include "carillon/graph/memory_plan.h"
 #include "carillon/graph/op.h"
+#include "carillon/graph/state.h"
 
 namespace carillon {
 
+/// What an executable works on and does not own: made from the graph's specs, alive for as long as it is.
+struct ExecutableContext {
+  Device& device;
+  const ParameterStore& parameters;
+  const StateStore& states;
+  const StepInputs& inputs;  ///< Feed::inputs
+};
+
 class Executable {
  public:
-  /// `parameters` were made from `graph.parameters()`; they and `device` outlive the executable.
-  /// `results` can be read after `forward`, and after `backward` in training. A GPU's ops find a step's
-  /// inputs where `inputs` says.
-  Executable(const Graph& graph, Device& device, const ParameterStore& parameters, bool training,
-             std::vector<Value> results, const StepInputs& inputs = {});
+  /// `training`: with gradients, states change. `results`: what can be read after `forward`, and after `backward`.
+  Executable(const Graph& graph, const ExecutableContext& context, bool training, std::vector<Value> results);
   Executable(const Executable&) = delete;
   Executable& operator=(const Executable&) = delete;
-
-  /// What a CPU's ops read in the next `forward` and `backward`: the batch must stay alive until both are done.
-  StepInputs& inputs() { return step_; }
 
   /// Enqueues all ops in order.
   void forward(Stream& stream);
@@ -38,9 +42,8 @@ class Executable {
 
  private:
   void place_tensors(const Graph& graph, Device& device, bool training, std::span<const Value> results);
-  OpTensors tensors_of(const Graph::Node& node, const ParameterStore& parameters, bool training) const;
+  OpTensors tensors_of(const Graph::Node& node, const ExecutableContext& context, bool training) const;
 
-  StepInputs step_;
   Buffer memory_;
   std::vector<Tensor> values_, gradients_;  ///< by value index
   std::vector<std::unique_ptr<Op>> ops_;

@@ -1,22 +1,27 @@
-// Graph: a model as a flat list of ops in forward order, with all shapes fixed, before any memory or device exists.
+// Graph: a network as a flat list of ops in forward order, with all shapes fixed, before any memory or device exists.
 //
-// Model functions build it through the functions of the op folders, e.g. dense(graph, "layer1", x, {.units = 500}).
+// Functions of networks build it through the functions of the op folders, e.g. dense(graph, "layer1", x, {.units =
+// 500}); passes (graph/passes.h) then make it ready to run. A value may have several readers: branches begin there, and
+// end in an op with several inputs (kernels/add).
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "carillon/core/tensor.h"
 #include "carillon/graph/op.h"
 #include "carillon/graph/parameters.h"
+#include "carillon/graph/state.h"
 
 namespace carillon {
 
 /// A tensor in a graph.
 struct Value {
   int index = -1;
+  bool operator==(const Value&) const = default;
 };
 
 class Graph {
@@ -25,8 +30,8 @@ class Graph {
     std::string name;
     Shape shape;
     DType type = DType::f32;
-    int producer = -1;            ///< op index
-    int consumer = -1;            ///< op index, -1: a result of the graph
+    int producer = -1;            ///< op index; -1: a pass has left the value out
+    std::vector<int> readers;     ///< op indices, growing; an op that reads the value twice stands here twice
     bool wants_gradient = false;  ///< some parameter lies before it
   };
   struct Node {
@@ -34,33 +39,55 @@ class Graph {
     std::shared_ptr<const OpDefinition> definition;
     std::vector<int> inputs, outputs;  ///< value indices
     std::vector<int> parameters;       ///< parameter indices
+    std::vector<int> states;           ///< state indices
+  };
+  /// An op to add, with all that it needs.
+  struct NewOp {
+    std::string name;
+    std::shared_ptr<const OpDefinition> definition;
+    std::vector<Value> inputs;
+    std::vector<int> parameters = {};
+    std::vector<int> states = {};
   };
 
   /// Every value's first extent is `batch_size` (samples per tower and step), but for scalars, which are float32
-  /// whatever the type of the others, `activations` (Device::activation_type).
-  explicit Graph(std::int64_t batch_size, DType activations = DType::f32);
+  /// whatever `arithmetic` makes the others.
+  explicit Graph(std::int64_t batch_size, Arithmetic arithmetic = Arithmetic::fp32);
 
   std::int64_t batch_size() const { return batch_size_; }
+  Arithmetic arithmetic() const { return arithmetic_; }
 
   /// Adds a trainable variable; returns its index. Names are TensorFlow's: "layer1/weights". Errors: failed (name
-  /// taken).
+  /// taken, also by a state).
   int add_parameter(ParameterSpec spec);
-
-  /// Appends an op with one output. Errors: failed (an input that another op consumes already: graphs are trees).
-  Value add_op(std::string name, std::shared_ptr<const OpDefinition> definition, const std::vector<Value>& inputs,
-               std::vector<int> parameters, Shape output_shape);
+  /// Adds a tensor that no optimiser touches, as running statistics are; returns its index. Errors: as add_parameter.
+  int add_state(StateSpec spec);
+  /// Appends an op with one output.
+  Value add_op(NewOp op, Shape output_shape);
 
   const Shape& shape(Value value) const { return values_.at(value.index).shape; }
   const std::vector<ValueInfo>& values() const { return values_; }
   const std::vector<Node>& nodes() const { return nodes_; }
   const std::vector<ParameterSpec>& parameters() const { return parameters_; }
+  const std::vector<StateSpec>& states() const { return states_; }
+
+  // For passes. Values keep their indices, and none is taken away.
+  /// A value like another one, not yet produced.
+  Value add_value_like(Value value);
+  /// Puts `nodes`, in forward order, in the place of those there are. Errors: failed (a value that is read before it is
+  /// produced, or produced twice).
+  void replace_nodes(std::vector<Node> nodes);
 
  private:
+  void refuse_taken_name(const std::string& name) const;
+  void link();
+
   std::int64_t batch_size_;
-  DType activations_;
+  Arithmetic arithmetic_;
   std::vector<ValueInfo> values_;
   std::vector<Node> nodes_;
   std::vector<ParameterSpec> parameters_;
+  std::vector<StateSpec> states_;
 };
 
 }  // namespace carillon

@@ -2,8 +2,9 @@
 //
 // Steps of a training iteration are numbered: forward of op i is time i, backward of op i is time 2n - 1 - i for n ops.
 // A tensor lives from the time that writes it first to the time that reads it last; tensors whose lifetimes do not
-// overlap may share memory. Placement is greedy by size (Pisarchyk and Lee, "Efficient memory management for deep
-// neural net inference", 2020, section 5.2).
+// overlap may share memory. Tensors that an op says are one (OpDefinition::output_shares_input, gradient_shares_output)
+// live in one place, from the first time of the first of them to the last time of the last. Placement is greedy by size
+// (Pisarchyk and Lee, "Efficient memory management for deep neural net inference", 2020, section 5.2).
 #pragma once
 
 #include <cstddef>
@@ -17,6 +18,7 @@ namespace carillon {
 struct Lifetime {
   std::size_t bytes = 0;
   int first = 0, last = -1;  ///< times, inclusive; last < first: never used, takes no memory
+  int same_as = -1;          ///< an earlier one in the list whose memory this one has, and whose lifetime covers both
 };
 
 struct MemoryPlan {
@@ -24,7 +26,7 @@ struct MemoryPlan {
   std::size_t peak_bytes = 0;
 };
 
-/// Places every lifetime so that no two that overlap in time share a byte.
+/// Places every lifetime so that no two that overlap in time share a byte, but for those that are the same.
 MemoryPlan plan_memory(std::span<const Lifetime> lifetimes);
 
 /// Lifetimes of all values of `graph`, followed, in training, by those of their gradients in the same order.

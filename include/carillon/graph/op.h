@@ -1,49 +1,38 @@
-// Op: one node of a model, built for fixed shapes on one device. OpDefinition: the same before the device is known.
+// Op: one node of a network, built for fixed shapes on one device. OpDefinition: the same before the device is known.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "carillon/core/batch.h"
 #include "carillon/core/tensor.h"
 #include "carillon/device/device.h"
-#include "carillon/graph/step_table.h"
+#include "carillon/graph/step_inputs.h"
 
 namespace carillon {
-
-struct UpdateStep {
-  double learning_rate = 0.0;
-  double average_decay = 0.0;  ///< already warmed up (optim/moving_average.h)
-};
-
-/// What differs from step to step. The CPU's ops keep a reference to it and read `batch` and `update` when they run; a
-/// GPU's copy `table` and `progress` when they are made and find the same in its memory.
-struct StepInputs {
-  Batch batch;  ///< images and labels of this tower's samples
-  UpdateStep update;
-  StepTable table;
-  StepProgress progress;
-};
 
 /// The memory an op works on. A tensor without data is not wanted: its op neither reads nor writes it.
 struct OpTensors {
   std::vector<Tensor> inputs, outputs;                    ///< activations
   std::vector<Tensor> input_gradients, output_gradients;  ///< of the loss, same shapes; none outside training
-  std::vector<Tensor> parameters, parameter_gradients;
+  std::vector<Tensor> parameters, parameter_gradients;    ///< gradients: none outside training
+  std::vector<Tensor> states;                             ///< float32 that the op keeps from step to step
 };
 
 struct OpContext {
   Device* device = nullptr;
-  const StepInputs* step = nullptr;
+  Arithmetic arithmetic = Arithmetic::fp32;
+  bool training = false;             ///< else backward never runs, and states are read and not written
+  const StepInputs* step = nullptr;  ///< outlives the op
 };
 
 class Op {
  public:
   virtual ~Op() = default;
-  /// Enqueues outputs = f(inputs, parameters).
+  /// Enqueues outputs = f(inputs, parameters, states), and, in training, the states' change.
   virtual void forward(Stream& stream) = 0;
   /// Enqueues input and parameter gradients, overwriting them. May use output gradients as scratch.
   virtual void backward(Stream& stream) = 0;
@@ -62,9 +51,17 @@ class OpDefinition {
   /// The op's folder in `kernels/`: "dense".
   virtual std::string_view type() const = 0;
   virtual BackwardNeeds backward_needs() const = 0;
-  /// Whether the op takes its input through the ReLU of the layer before it.
-  virtual bool applies_relu_to_input() const { return false; }
   virtual std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const = 0;
+
+  // What passes over a graph (graph/passes.h) and the memory plan may do with the op.
+  /// This op with a ReLU behind it; null: it has no such form.
+  virtual std::shared_ptr<const OpDefinition> with_relu_behind() const { return nullptr; }
+  /// This op with a ReLU before it, where that costs less than a ReLU behind the op before; null: it has no such form.
+  virtual std::shared_ptr<const OpDefinition> with_relu_before() const { return nullptr; }
+  /// The input whose memory output number `output` shares, which then has its values and is never written.
+  virtual std::optional<int> output_shares_input(int /*output*/) const { return std::nullopt; }
+  /// The output whose gradient's memory the gradient of input number `input` shares: backward works in place.
+  virtual std::optional<int> gradient_shares_output(int /*input*/) const { return std::nullopt; }
 };
 
 }  // namespace carillon

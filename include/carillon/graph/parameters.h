@@ -1,4 +1,5 @@
-// ParameterStore: all variables of a model in one flat array, with gradients and moving averages in the same layout.
+// ParameterStore: all variables of a network in one flat array, with gradients and the optimiser's slots in the same
+// layout.
 //
 // The layout follows the backward order (last layer first), each tensor at a multiple of 64 bytes, so that gradients
 // become complete from front to back and a bucket is a span. Gaps hold zeros and stay zero. After the last gradient
@@ -8,6 +9,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "carillon/core/tensor.h"
@@ -26,6 +28,12 @@ struct ParameterSpec {
   Shape shape;
   Initializer initializer;
   float l2_factor = 0.0f;  ///< c: adds c * sum(w^2) / 2 to the loss and c * w to the gradient
+};
+
+/// One further array of the parameters' layout that an optimiser keeps: momentum, a moving average.
+struct Slot {
+  std::string name;
+  bool starts_as_values = false;  ///< equal to the variables, else zero
 };
 
 /// Where each parameter lies in a flat array; offsets and counts in elements.
@@ -54,18 +62,22 @@ class ParameterStore {
  public:
   /// Zeroed. `gradient_memory` holds layout.total() + step_sum_count floats (Communicator::allocate), or nothing when
   /// nobody trains.
-  ParameterStore(std::vector<ParameterSpec> specs, Device& device, Buffer gradient_memory);
+  ParameterStore(std::vector<ParameterSpec> specs, Device& device, Buffer gradient_memory,
+                 std::vector<Slot> slots = {});
 
   const std::vector<ParameterSpec>& specs() const { return specs_; }
   const ParameterLayout& layout() const { return layout_; }
+  const std::vector<Slot>& slots() const { return slots_; }
+  /// The number of the slot of that name. Errors: failed (there is none).
+  int slot_named(std::string_view name) const;
 
   Tensor value(int parameter) const { return view(values_, parameter); }
   Tensor gradient(int parameter) const { return view(gradients_, parameter); }
-  Tensor average(int parameter) const { return view(averages_, parameter); }
+  Tensor slot(int slot, int parameter) const { return view(slot_memory_.at(slot), parameter); }
 
   /// [layout().total()] on the device.
   std::span<float> values() const { return flat(values_, layout_.total()); }
-  std::span<float> averages() const { return flat(averages_, layout_.total()); }
+  std::span<float> slot(int slot) const { return flat(slot_memory_.at(slot), layout_.total()); }
   /// [layout().total() + step_sum_count]: gradients, then the step sums.
   std::span<float> gradients_and_sums() const { return flat(gradients_, layout_.total() + step_sum_count); }
   std::span<float> step_sums() const { return gradients_and_sums().subspan(layout_.total()); }
@@ -76,10 +88,12 @@ class ParameterStore {
 
   std::vector<ParameterSpec> specs_;
   ParameterLayout layout_;
-  Buffer values_, averages_, gradients_;
+  std::vector<Slot> slots_;
+  Buffer values_, gradients_;
+  std::vector<Buffer> slot_memory_;
 };
 
-/// Initial values of parameter number `parameter`, row-major: a function of (seed, parameter, element) alone (Philox).
-std::vector<float> initial_values(const ParameterSpec& spec, int parameter, std::uint64_t seed);
+/// Initial values of a variable, row-major: a function of (seed, name, element) alone (Philox).
+std::vector<float> initial_values(const ParameterSpec& spec, std::uint64_t seed);
 
 }  // namespace carillon

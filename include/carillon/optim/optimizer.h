@@ -1,25 +1,53 @@
-// Optimizer: one pass over the flat arrays that applies L2, the update and the moving average (kernels/sgd).
+// Optimizer: one pass over the flat arrays that applies L2, the update and the moving average.
+//
+//   w <- rule(w, g + l2_factor * w, slots, scalars)        g: averaged over the towers
+//   a <- a - (1 - average_decay) * (a - w)                 with the new w
+//
+// The rule is one of src/optim/rules.h, by name. What it keeps from step to step, and the moving averages a, are slots
+// of the parameter store; what changes with the step are scalars of the step's inputs.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "carillon/graph/op.h"
 #include "carillon/graph/parameters.h"
+#include "carillon/graph/step_end.h"
+#include "carillon/optim/schedule.h"
 
 namespace carillon {
+
+struct OptimizerSettings {
+  std::string rule = "sgd";
+  Schedule learning_rate = constant_rate(0.001);
+  double moving_average_decay = 0.99;
+};
+
+/// The slot of the variables' moving averages; every optimiser has it.
+inline constexpr std::string_view moving_average_slot = "moving_average";
+
+/// What the optimiser's parameter store is to hold: the moving averages, then what its rule keeps. Errors: usage (there
+/// is no such rule: lists those there are).
+std::vector<Slot> optimizer_slots(const OptimizerSettings& settings);
+
+/// Places in StepScalars: those that every optimiser has, then its rule's own.
+inline constexpr std::size_t learning_rate_scalar = 0, average_decay_scalar = 1, first_rule_scalar = 2;
+/// The scalars of update number `step`, counted from 0.
+StepScalars step_scalars(const OptimizerSettings& settings, std::int64_t step);
 
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
-  /// Enqueues the update of all parameters from their averaged gradients, which ends a step. Changes nothing where the
-  /// averaged loss is not finite.
-  virtual void apply(Stream& stream) = 0;
+  /// Enqueues the update of all parameters from their averaged gradients, where `end` allows it, and ends the step.
+  virtual void apply(const StepEnd& end, Stream& stream) = 0;
   /// sum over parameters of l2_factor * sum(w^2) / 2 for the present values; waits for the stream.
   virtual double l2_loss(Stream& stream) = 0;
 };
 
-/// Plain stochastic gradient descent: w <- w - learning_rate * (g + l2_factor * w).
-/// `inputs` says, at each step, the learning rate and the averages' decay; it outlives the optimizer.
-std::unique_ptr<Optimizer> make_sgd(const ParameterStore& parameters, Device& device, const StepInputs& inputs);
+/// `parameters`, with the slots of these settings, and `inputs`, which say the scalars of each step, outlive it.
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const ParameterStore& parameters,
+                                          Device& device, const StepInputs& inputs);
 
 }  // namespace carillon

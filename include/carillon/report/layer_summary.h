@@ -1,6 +1,6 @@
 // LayerSummary: what a network's layers make of a batch, for TensorBoard.
 //
-// A second executable of the same model and variables computes it: the training's own memory plan need not keep every
+// A second executable of the same network and variables computes it: the training's own memory plan need not keep every
 // activation, and a summary every 100 steps costs a forward pass.
 #pragma once
 
@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "carillon/graph/executable.h"
-#include "carillon/models/model.h"
+#include "carillon/models/network.h"
 #include "carillon/report/event_writer.h"
-#include "carillon/step/driver.h"
+#include "carillon/step/feed.h"
 
 namespace carillon {
 
@@ -20,31 +20,23 @@ struct LayerSummary {
     std::string name;
     std::vector<float> activations;  ///< after the ReLU, where the layer has one
   };
-  std::vector<Layer> layers;    ///< those with variables, in the model's order
+  std::vector<Layer> layers;    ///< those with variables, in the network's order
   std::vector<Picture> images;  ///< the first of the batch as the network sees them, scaled to 0..255
 };
 
 class LayerSummarizer {
  public:
-  /// `parameters`, of a graph of the same model, and `device` outlive the summarizer.
-  LayerSummarizer(const Model& model, const ModelSettings& settings, std::int64_t batch_size,
-                  const ParameterStore& parameters, Device& device);
+  /// `parameters` and `states`, of a graph of the same network, and `device` outlive the summarizer.
+  LayerSummarizer(const Network& network, const BuildSettings& settings, const ParameterStore& parameters,
+                  const StateStore& states, Device& device);
 
   LayerSummary summarize(const Batch& batch);
 
  private:
-  struct Layer {
-    std::string name;
-    Value output;
-    bool relu_follows;  ///< the next op applies the layer's ReLU
-  };
-  std::vector<Value> results() const;
-
   Device& device_;
-  Graph graph_;
-  std::vector<Layer> layers_;
-  std::unique_ptr<BatchFeed> feed_;
-  std::optional<Executable> executable_;
+  BuiltNetwork network_;
+  std::unique_ptr<Feed> feed_;
+  Executable executable_;
 };
 
 /// A float image [height, width, channels] as TensorBoard shows it: 0 to the largest value as 0..255, or, with negative

@@ -9,8 +9,8 @@
 #include "carillon/comm/mpi.h"
 #include "carillon/data/dataset.h"
 #include "carillon/graph/executable.h"
-#include "carillon/models/model.h"
-#include "carillon/step/driver.h"
+#include "carillon/models/network.h"
+#include "carillon/step/feed.h"
 
 namespace carillon {
 
@@ -25,34 +25,30 @@ struct Precision {
 class Evaluator {
  public:
   /// `device` outlives the evaluator. `batch_size` records go through the network at a time.
-  Evaluator(const Model& model, const ModelSettings& settings, std::int64_t batch_size, Device& device);
+  Evaluator(const Network& network, std::int64_t batch_size, Arithmetic arithmetic, Device& device);
 
-  /// Uses the variables of a checkpoint, or their moving averages, from now on. Errors: data (another model's).
+  /// Uses the variables of a checkpoint, or their moving averages, and its states, from now on. Errors: data (another
+  /// model's).
   void load(const LoadedCheckpoint& checkpoint, bool averages);
   /// Rank 0's parameters to every rank. Collective.
   void broadcast_from_first(const Mpi& mpi);
-  /// The averages of a store of the same model on the same device, as the parameters from now on.
-  void load_averages(const ParameterStore& trained);
+  /// The moving averages and states of stores of the same network on the same device, from now on.
+  void load_averages(const ParameterStore& trained, const StateStore& states);
 
   /// Every rank takes a contiguous part of the records; the counts are summed. Collective. Errors: those of
   /// Dataset::read on the rank that met one.
   Precision evaluate(const Dataset& dataset, const Mpi& mpi);
 
  private:
-  struct Network {
-    Graph graph;
-    Value logits;
-  };
-  static Network build(const Model& model, const ModelSettings& settings, std::int64_t batch_size, DType activations);
-  Evaluator(Network network, const Model& model, Device& device);
+  void copy(std::span<const float> from, std::span<float> to);
   /// Correct ones among the first `valid` records of `batch`.
   std::int64_t count_correct(const Batch& batch, std::size_t valid);
 
   Device& device_;
-  Graph graph_;
-  Value logits_;
-  std::unique_ptr<BatchFeed> feed_;
+  BuiltNetwork network_;
+  std::unique_ptr<Feed> feed_;
   ParameterStore parameters_;
+  StateStore states_;
   Executable executable_;
 };
 

@@ -67,12 +67,13 @@ class Trainer {
 
   const TrainOptions& options_;
   nlohmann::json option_values_;
-  const Model& model_;
+  Network network_;
+  SummaryStyle summary_style_ = network_.name == "cifar10" ? SummaryStyle::layers : SummaryStyle::variables;
   const Mpi& mpi_;
   Device& device_;
   Communicator& communicator_;
   CpuShare cpu_;
-  ExponentialDecay schedule_;
+  OptimizerSettings optimizer_;
 
   std::optional<Dataset> dataset_, eval_dataset_;
   std::optional<Tower> tower_;

@@ -11,17 +11,14 @@
 #include <optional>
 
 #include "carillon/comm/communicator.h"
-#include "carillon/data/dataset.h"
-#include "carillon/graph/op.h"
-#include "carillon/graph/parameters.h"
+#include "carillon/step/feed.h"
+#include "carillon/step/training_step.h"
 
 namespace carillon {
 
 struct StepRequest {
   std::int64_t step = 0;
-  Batch batch;  ///< its images stay alive until the call returns
-  UpdateStep update;
-  bool request_stop = false;
+  FedStep inputs;  ///< its images stay alive until the call returns
   /// If any (on all ranks or none): runs when gradients are averaged and variables still old.
   std::function<void()> before_update;
 };
@@ -34,45 +31,37 @@ struct StepResult {
   double reduce_seconds = 0.0;  ///< this rank waited for means after its own backward was done; 0 on a GPU
 };
 
+/// Which results are wanted.
+enum class Results {
+  due,  ///< those of steps that the device need not have under way
+  all,  ///< of every step taken
+};
+
 class StepDriver {
  public:
-  /// Enqueues the whole of a step on the device's stream; with `before_update` as in StepRequest.
-  using Enqueue = std::function<void(const std::function<void()>& before_update)>;
-
   virtual ~StepDriver() = default;
-  /// What the executable and the optimizer are to be built on.
-  virtual StepInputs inputs() const = 0;
-  /// Enqueues the step's own loss and stop request into the step sums.
-  virtual void enqueue_sums(const Tensor& loss, std::span<float> sums, Stream& stream) = 0;
-  /// Takes a step, at once or some time before its result is taken. `inputs`: the executable's.
-  virtual void step(StepInputs& inputs, const StepRequest& request, const Enqueue& enqueue) = 0;
+  /// Takes a step, at once or some time before its result is taken.
+  virtual void take(const StepRequest& request) = 0;
   /// Launches the steps taken so far, so that later work on the stream finds what they leave.
   virtual void flush() = 0;
-  /// The oldest result not yet taken: if `all`, until none is left; else only while more steps are under way than the
-  /// device wants.
-  virtual std::optional<StepResult> take_result(bool all) = 0;
+  /// The oldest result not yet given, of those wanted.
+  virtual std::optional<StepResult> next_result(Results wanted) = 0;
 };
 
-struct StepDriverSettings {
-  std::size_t batch_size = 1;
-  std::size_t image_bytes = 0;       ///< of a record
-  const Dataset* dataset = nullptr;  ///< whose records the steps take; null: any, always copied
-  bool capture = true;               ///< replay captured steps where device and communicator can
+/// Slots of the feed that a driver for such steps wants. A function of the arguments alone, so that all ranks launch
+/// alike, wherever their data lie.
+std::uint32_t feed_slots(DeviceKind device, std::size_t batch_size, std::size_t image_bytes);
+
+/// What a driver drives; outlives it.
+struct DrivenTower {
+  Device& device;
+  Communicator& communicator;
+  Feed& feed;
+  TrainingStep& step;
+  const ParameterStore& parameters;
 };
 
-/// References outlive the driver.
-std::unique_ptr<StepDriver> make_step_driver(Device& device, Communicator& communicator,
-                                             const StepDriverSettings& settings);
-
-/// Brings batches to where the ops of an evaluation read them.
-class BatchFeed {
- public:
-  virtual ~BatchFeed() = default;
-  virtual StepInputs inputs() const = 0;
-  /// `inputs`: the executable's. The batch's images stay alive until its forward is done.
-  virtual void set(StepInputs& inputs, const Batch& batch) = 0;
-};
-
-std::unique_ptr<BatchFeed> make_batch_feed(Device& device, std::size_t batch_size, std::size_t image_bytes);
+/// `capture`: replay captured steps where device and communicator can.
+std::unique_ptr<StepDriver> make_step_driver(const DrivenTower& tower, const FeedForm& form, bool capture);
 
 }  // namespace carillon

@@ -1,87 +1,97 @@
-// Tower: one rank's replica of the model, and the synchronous training step.
+// Tower: one rank's replica of the network, and the synchronous training step.
 //
 // step: forward, backward with the averaging of gradients beside it, update. Every tower starts from rank 0's variables
 // and applies the same averaged gradients, so the replicas stay equal bit for bit.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "carillon/checkpoint/checkpoint.h"
 #include "carillon/comm/communicator.h"
 #include "carillon/graph/executable.h"
-#include "carillon/models/model.h"
+#include "carillon/models/network.h"
 #include "carillon/optim/optimizer.h"
 #include "carillon/step/driver.h"
+#include "carillon/step/feed.h"
 #include "carillon/step/reducer.h"
+#include "carillon/step/training_step.h"
 
 namespace carillon {
 
+struct TowerSettings {
+  std::int64_t batch_size = 1;
+  Arithmetic arithmetic = Arithmetic::fp32;
+  OptimizerSettings optimizer = {};
+  std::size_t bucket_bytes = std::size_t{4} << 20;
+  const Dataset* dataset = nullptr;  ///< whose records the steps take, if it is known; outlives the tower
+  bool capture = true;               ///< replay captured steps where the device can
+};
+
+/// A step to take; its scalars are the optimiser's affair.
+struct TowerStep {
+  std::int64_t step = 0;
+  Batch batch;  ///< its images stay alive until the call returns
+  bool request_stop = false;
+  std::function<void()> before_update = {};  ///< as StepRequest::before_update
+};
+
 class Tower {
  public:
-  struct Settings {
-    ModelSettings model = {};
-    std::int64_t batch_size = 1;
-    std::size_t bucket_bytes = std::size_t{4} << 20;
-    const Dataset* dataset = nullptr;  ///< whose records the steps take, if it is known; outlives the tower
-    bool capture = true;               ///< replay captured steps where the device can
-  };
-
   /// `device` and `communicator` outlive the tower. Collective.
-  Tower(const Model& model, const Settings& settings, Device& device, Communicator& communicator);
-  /// The driver goes first: the steps that it has under way work on the other members' memory.
-  ~Tower() { driver_.reset(); }
+  Tower(const Network& network, const TowerSettings& settings, Device& device, Communicator& communicator);
   Tower(const Tower&) = delete;
   Tower& operator=(const Tower&) = delete;
 
-  /// Variables drawn from `seed`, moving averages equal to them.
+  /// Variables drawn from `seed`; slots and states as they begin.
   void initialize(std::uint64_t seed);
-  /// Variables (and moving averages, unless `variables_only`, when they start equal to the variables) of a checkpoint.
-  /// Errors: data (another model's: names the file and the variable that is missing, unknown or of another shape).
-  void load(const LoadedCheckpoint& checkpoint, bool variables_only);
-  /// Rank 0's variables and averages to every tower. Collective.
+  /// All that a checkpoint holds: variables, slots, states. Errors: data (of another network or optimiser: names the
+  /// file and the array that is missing, unknown or of another shape).
+  void restore(const LoadedCheckpoint& checkpoint);
+  /// A checkpoint's variables and states; slots as they begin. Errors: as restore.
+  void initialize_from(const LoadedCheckpoint& checkpoint);
+  /// Rank 0's variables, slots and states to every tower. Collective.
   void broadcast_from_first();
 
   /// One training step: done on return, or under way (StepDriver). A loss that is not finite is told and nothing is
   /// updated. Collective.
-  void step(const StepRequest& request);
-  /// As StepDriver::take_result.
-  std::optional<StepResult> take_result(bool all);
+  void step(const TowerStep& step);
+  /// As StepDriver::next_result.
+  std::optional<StepResult> next_result(Results wanted) { return driver_->next_result(wanted); }
 
   /// L2 part of the loss for the variables after all steps taken. Collective.
   double l2_loss();
-  /// Adds variables and moving averages, after all steps taken, to `state`.
+  /// Makes each state on every tower what AcrossRanks says it is, after all steps taken. Collective; before `save` and
+  /// evaluations.
+  void join_states();
+  /// Adds variables, slots and states, after all steps taken, to `state`.
   void save(CheckpointState& state) const;
 
-  const Graph& graph() const { return graph_; }
+  const Graph& graph() const { return network_.graph; }
   const ParameterStore& parameters() const { return parameters_; }
+  const StateStore& states() const { return states_; }
   std::size_t activation_bytes() const { return executable_.memory_bytes(); }
 
  private:
-  struct Network {
-    Graph graph;
-    Value loss;
-  };
-  static Network build(const Model& model, const Settings& settings, DType activations);
-  Tower(Network network, const Model& model, const Settings& settings, Device& device, Communicator& communicator);
-  void enqueue_step(const std::function<void()>& before_update);
+  /// Slots as they begin, from the present variables.
+  void begin_slots();
 
   Device& device_;
   Communicator& communicator_;
-  Graph graph_;
-  Value loss_;
-  std::unique_ptr<StepDriver> driver_;
+  OptimizerSettings optimizer_settings_;
+  BuiltNetwork network_;
+  FeedForm feed_form_;
+  std::unique_ptr<Feed> feed_;
   ParameterStore parameters_;
+  StateStore states_;
   Executable executable_;
   Reducer reducer_;
   std::unique_ptr<Optimizer> optimizer_;
-  double reduce_seconds_ = 0.0;  ///< of the last step, as a CPU spends it
+  TrainingStep step_;
+  std::unique_ptr<StepDriver> driver_;  ///< last, so that it goes first: its steps use all that is above
 };
-
-enum class StoreArray { values, averages };
-/// Copies `arrays`, of the checkpoint `path`, into the parameters of the same names. Errors: data, as Tower::load.
-void load_arrays(const std::vector<NamedArray>& arrays, ParameterStore& store, Device& device, StoreArray target,
-                 const std::filesystem::path& path);
 
 }  // namespace carillon

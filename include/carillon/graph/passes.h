@@ -1,0 +1,23 @@
+// Passes over a graph: what a network says becomes what a device runs. Values keep their numbers.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "carillon/graph/graph.h"
+
+namespace carillon {
+
+/// Leaves out every op "relu" that a neighbour takes over: the op behind it where that is cheaper and the only reader
+/// (max_pool: after the pooling there are fewer elements, with the same values and gradients), else the op before it.
+/// `results`: values that are read from outside, which stay.
+void fuse_relu(Graph& graph, std::span<const Value> results);
+
+/// An op with one input and `reader_count` outputs that are it; its gradient is the sum of theirs.
+using MakeFork = std::function<std::shared_ptr<const OpDefinition>(int reader_count)>;
+
+/// Where a value that wants a gradient has several readers, puts a fork behind it, so that each has a value of its own.
+void insert_forks(Graph& graph, const MakeFork& make_fork);
+
+}  // namespace carillon

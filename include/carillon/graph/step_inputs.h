@@ -1,0 +1,79 @@
+// StepInputs: what differs from step to step, where a device's ops and the update find it. A feed owns it
+// (step/feed.h).
+//
+// The host's ops read `batch`, `scalars` and `request_stop` of the step in hand. A GPU's read a ring of entries in its
+// memory, one a step: a header and the rows of the batch's samples in `images` and `labels`. The step in hand is entry
+// `*step_counter % capacity`; the last kernel of a step adds 1 to the counter (graph/step_end.h). So the same
+// captured step, replayed, finds new inputs, and the host fills entries ahead of it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "carillon/core/batch.h"
+#include "carillon/core/host_device.h"
+
+namespace carillon {
+
+/// The few numbers that change with the step. What stands where is the optimiser's to say (optim/optimizer.h).
+struct StepScalars {
+  static constexpr std::size_t count = 8;
+  float at[count] = {};
+};
+
+struct StepHeader {
+  std::uint64_t first_position = 0;  ///< stream position of sample 0
+  StepScalars scalars;
+  float stop = 0.0f;  ///< 1: this rank was asked to stop
+  std::uint32_t reserved = 0;
+};
+
+struct StepTable {
+  const std::byte* entries = nullptr;  ///< [capacity] of entry_bytes each
+  std::uint32_t entry_bytes = 0, capacity = 1;
+  const std::uint64_t* step_counter = nullptr;
+  const std::uint8_t* images = nullptr;  ///< [row] of image_bytes each
+  std::uint32_t image_bytes = 0;
+  const std::int32_t* labels = nullptr;  ///< [row]
+
+  /// Bytes of an entry for a batch of `batch_size`.
+  static constexpr std::uint32_t bytes_of_entry(std::size_t batch_size) {
+    return static_cast<std::uint32_t>((sizeof(StepHeader) + batch_size * sizeof(std::uint32_t) + 15) / 16 * 16);
+  }
+
+  CARILLON_HOST_DEVICE const std::byte* entry() const { return entries + *step_counter % capacity * entry_bytes; }
+  CARILLON_HOST_DEVICE const StepHeader& header() const { return *reinterpret_cast<const StepHeader*>(entry()); }
+  CARILLON_HOST_DEVICE std::uint32_t row(std::size_t sample) const {
+    return reinterpret_cast<const std::uint32_t*>(entry() + sizeof(StepHeader))[sample];
+  }
+  CARILLON_HOST_DEVICE const std::uint8_t* image(std::size_t sample) const {
+    return images + static_cast<std::size_t>(row(sample)) * image_bytes;
+  }
+  CARILLON_HOST_DEVICE std::int32_t label(std::size_t sample) const { return labels[row(sample)]; }
+};
+
+/// What the host learns of a step: the step sums' means, equal on all towers.
+struct StepOutcome {
+  float cross_entropy = 0.0f;
+  float stop = 0.0f;  ///< above 0: some rank asked to stop
+};
+
+/// Where the last kernel of a step notes that it is over, and what came of it.
+struct StepProgress {
+  std::uint64_t* step_counter = nullptr;  ///< as in StepTable
+  std::uint32_t* blocks_done = nullptr;   ///< 0 between launches
+  StepOutcome* outcomes = nullptr;        ///< [capacity] in host memory: of entry i's step
+  std::uint32_t capacity = 1;
+};
+
+struct StepInputs {
+  // Of the step in hand, for ops that the host runs.
+  Batch batch;  ///< images and labels of this tower's samples, alive until the step is done
+  StepScalars scalars;
+  bool request_stop = false;
+  // Of a GPU; its ops copy them when they are made.
+  StepTable table;
+  StepProgress progress;
+};
+
+}  // namespace carillon

@@ -1,0 +1,66 @@
+// Network: a value made from what data and options say, that builds its layers into a graph. Nothing in it knows of
+// ranks, devices or programs; a program lists the networks that it can train.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "carillon/core/image_shape.h"
+#include "carillon/graph/graph.h"
+
+namespace carillon {
+
+/// What data and options say, of which a network is made.
+struct NetworkSettings {
+  ImageShape image;              ///< of the records
+  std::int64_t class_count = 0;  ///< of their labels
+  float pixel_scale = 1.0f;      ///< multiplies the uint8 pixels
+  float regularization = 0.0f;   ///< L2 factor of the weight matrices that have one
+  bool distort = false;          ///< random distortion of the images in training, where the network has one
+  std::uint64_t seed = 0;        ///< of the distortion, and of what else is drawn
+};
+
+/// What a graph is built for.
+enum class Purpose {
+  training,    ///< with the loss
+  evaluation,  ///< up to the logits, on images as they are
+  summary,     ///< of what the layers make of the images of training
+};
+
+struct Network {
+  std::string name;  ///< as in `--model` and in checkpoints
+  ImageShape image;  ///< of the records it takes
+  /// Adds the layers from the records to the logits [batch, classes].
+  std::function<Value(Graph& graph, Purpose purpose)> build_layers;
+};
+
+/// Makes a network. Errors: usage, naming what it cannot take (images of another shape).
+using MakeNetwork = Network (*)(const NetworkSettings& settings);
+
+/// A network as a graph that is ready to run.
+struct BuiltNetwork {
+  /// A layer with variables, and its output behind its ReLU if one follows.
+  struct Layer {
+    std::string name;
+    Value output;
+  };
+
+  Graph graph;
+  Value input;                ///< the images as the first layer sees them
+  Value logits;               ///< [batch, classes]
+  Value loss;                 ///< the mean cross-entropy []; for training only
+  std::vector<Layer> layers;  ///< for a summary only, when they can all be read
+};
+
+struct BuildSettings {
+  std::int64_t batch_size = 1;
+  Arithmetic arithmetic = Arithmetic::fp32;
+  Purpose purpose = Purpose::training;
+};
+
+/// The one way from a network to a graph, whatever it is for: its layers, the loss, and the passes (graph/passes.h).
+BuiltNetwork build_network(const Network& network, const BuildSettings& settings);
+
+}  // namespace carillon

@@ -1,0 +1,51 @@
+// Feed: brings the inputs of steps to where a device's ops read them; for training and evaluation alike.
+//
+//   feed.write(slot, inputs), ...; feed.upload(first, count, stream); executable.forward(stream)
+//
+// A CPU has one slot: the step in hand. A GPU has a ring of them in its memory (StepTable), filled ahead of it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "carillon/core/batch.h"
+#include "carillon/data/dataset.h"
+#include "carillon/device/device.h"
+#include "carillon/graph/step_inputs.h"
+
+namespace carillon {
+
+/// What is fed to a step. An evaluation has a batch only.
+struct FedStep {
+  Batch batch;
+  StepScalars scalars;
+  bool request_stop = false;
+};
+
+struct FeedForm {
+  std::size_t batch_size = 1;
+  std::size_t image_bytes = 0;  ///< of a record
+  std::uint32_t slots = 1;
+  /// Whose records the steps take, to be kept in a GPU's memory if they fit; null: any, always copied. Outlives the
+  /// feed.
+  const Dataset* dataset = nullptr;
+};
+
+class Feed {
+ public:
+  virtual ~Feed() = default;
+  /// What an executable and an optimizer are built on; the same for as long as the feed lives.
+  const StepInputs& inputs() const { return inputs_; }
+  /// Notes a step's inputs for `slot`. On a CPU the batch must stay alive until the step is done; a GPU's feed has
+  /// copied it when this returns.
+  virtual void write(std::uint32_t slot, const FedStep& step) = 0;
+  /// Enqueues the copies to the device of `count` slots from `first`.
+  virtual void upload(std::uint32_t first, std::uint32_t count, Stream& stream) = 0;
+
+ protected:
+  StepInputs inputs_;
+};
+
+std::unique_ptr<Feed> make_feed(Device& device, const FeedForm& form);
+
+}  // namespace carillon

@@ -1,0 +1,74 @@
+#include "carillon/graph/passes.h"
+
+#include <algorithm>
+
+namespace carillon {
+namespace {
+
+bool is_result(int value, std::span<const Value> results) {
+  return std::find(results.begin(), results.end(), Value{value}) != results.end();
+}
+
+/// The index of the one op that reads a value and nobody else does, or -1.
+int only_reader(const Graph& graph, int value, std::span<const Value> results) {
+  const std::vector<int>& readers = graph.values()[value].readers;
+  return readers.size() == 1 && !is_result(value, results) ? readers.front() : -1;
+}
+
+/// Whether some neighbour took `nodes[relu]` over; `nodes` are the graph's, some of them changed or empty already.
+bool take_over(const Graph& graph, std::vector<Graph::Node>& nodes, std::size_t relu, std::span<const Value> results) {
+  const int before = nodes[relu].inputs.front(), after = nodes[relu].outputs.front();
+  if (const int reader = only_reader(graph, after, results); reader >= 0) {
+    if (auto fused = nodes[reader].definition->with_relu_before()) {
+      nodes[reader].definition = std::move(fused);
+      std::replace(nodes[reader].inputs.begin(), nodes[reader].inputs.end(), after, before);
+      return true;
+    }
+  }
+  Graph::Node& producer = nodes[graph.values()[before].producer];
+  if (only_reader(graph, before, results) < 0 || producer.definition == nullptr) return false;
+  auto fused = producer.definition->with_relu_behind();
+  if (!fused) return false;
+  producer.definition = std::move(fused);
+  producer.outputs = {after};
+  return true;
+}
+
+}  // namespace
+
+void fuse_relu(Graph& graph, std::span<const Value> results) {
+  std::vector<Graph::Node> nodes = graph.nodes();
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (nodes[i].definition->type() != "relu") continue;
+    if (take_over(graph, nodes, i, results)) nodes[i].definition = nullptr;
+  }
+  std::erase_if(nodes, [](const Graph::Node& node) { return node.definition == nullptr; });
+  graph.replace_nodes(std::move(nodes));
+}
+
+void insert_forks(Graph& graph, const MakeFork& make_fork) {
+  std::vector<Graph::Node> nodes = graph.nodes(), with_forks;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    with_forks.push_back(nodes[i]);
+    for (const int output : nodes[i].outputs) {
+      const Graph::ValueInfo value = graph.values()[output];
+      if (!value.wants_gradient || value.readers.size() < 2) continue;
+      Graph::Node fork{.name = value.name + "/fork",
+                       .definition = make_fork(static_cast<int>(value.readers.size())),
+                       .inputs = {output},
+                       .outputs = {},
+                       .parameters = {},
+                       .states = {}};
+      for (const int reader : value.readers) {
+        const int branch = graph.add_value_like({output}).index;
+        fork.outputs.push_back(branch);
+        std::vector<int>& inputs = nodes[reader].inputs;
+        *std::find(inputs.begin(), inputs.end(), output) = branch;
+      }
+      with_forks.push_back(std::move(fork));
+    }
+  }
+  graph.replace_nodes(std::move(with_forks));
+}
+
+}  // namespace carillon

@@ -1,0 +1,44 @@
+#include "carillon/models/network.h"
+
+#include "carillon/graph/passes.h"
+#include "kernels/fork/fork.h"
+#include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
+
+namespace carillon {
+namespace {
+
+std::vector<BuiltNetwork::Layer> layers_of(const Graph& graph) {
+  std::vector<BuiltNetwork::Layer> layers;
+  for (const Graph::Node& node : graph.nodes()) {
+    if (node.parameters.empty()) continue;
+    int output = node.outputs.front();
+    const std::vector<int>& readers = graph.values()[output].readers;
+    if (readers.size() == 1 && graph.nodes()[readers.front()].definition->type() == "relu") {
+      output = graph.nodes()[readers.front()].outputs.front();
+    }
+    layers.push_back({node.name, Value{output}});
+  }
+  return layers;
+}
+
+}  // namespace
+
+BuiltNetwork build_network(const Network& network, const BuildSettings& settings) {
+  BuiltNetwork built{
+      .graph = Graph(settings.batch_size, settings.arithmetic), .input = {}, .logits = {}, .loss = {}, .layers = {}};
+  Graph& graph = built.graph;
+  built.logits = network.build_layers(graph, settings.purpose);
+  built.input = {graph.nodes().front().outputs.front()};
+  std::vector<Value> results{built.input, built.logits};
+  if (settings.purpose == Purpose::training) {
+    built.loss = softmax_cross_entropy(graph, "cross_entropy", built.logits);
+    results.push_back(built.loss);
+  }
+  if (settings.purpose == Purpose::summary) built.layers = layers_of(graph);
+  for (const BuiltNetwork::Layer& layer : built.layers) results.push_back(layer.output);
+  fuse_relu(graph, results);
+  insert_forks(graph, fork_definition);
+  return built;
+}
+
+}  // namespace carillon

@@ -1,0 +1,47 @@
+#include "carillon/optim/optimizer.h"
+
+#include <fmt/ranges.h>
+
+#include "carillon/core/error.h"
+#include "carillon/optim/moving_average.h"
+#include "src/optim/optimizers.h"
+
+namespace carillon {
+namespace {
+
+template <typename... Rule>
+std::vector<std::string_view> names_of(RuleList<Rule...> /*rules*/) {
+  return {Rule::name...};
+}
+
+}  // namespace
+
+void refuse_rule(std::string_view name) {
+  fail(ExitCode::usage, "there is no optimiser '{}'; there are: {}", name, fmt::join(names_of(UpdateRules{}), ", "));
+}
+
+std::vector<Slot> optimizer_slots(const OptimizerSettings& settings) {
+  std::vector<Slot> slots{{.name = std::string(moving_average_slot), .starts_as_values = true}};
+  with_rule(settings.rule, [&]<typename Rule>(std::type_identity<Rule>) {
+    for (const std::string_view name : Rule::slots) slots.push_back({.name = std::string(name)});
+  });
+  return slots;
+}
+
+StepScalars step_scalars(const OptimizerSettings& settings, std::int64_t step) {
+  StepScalars scalars;
+  scalars.at[learning_rate_scalar] = static_cast<float>(settings.learning_rate.rate(step));
+  scalars.at[average_decay_scalar] = static_cast<float>(moving_average_decay(settings.moving_average_decay, step + 1));
+  with_rule(settings.rule,
+            [&]<typename Rule>(std::type_identity<Rule>) { Rule::set_scalars(settings, step, scalars); });
+  return scalars;
+}
+
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const ParameterStore& parameters,
+                                          Device& device, const StepInputs& inputs) {
+  if (device.kind() == DeviceKind::cpu) return make_optimizer_cpu(settings.rule, parameters, inputs);
+  if constexpr (has_cuda) return make_optimizer_cuda(settings.rule, parameters, device, inputs);
+  fail(ExitCode::failed, "this build has no optimizer for device {}", device.name());
+}
+
+}  // namespace carillon

@@ -1,0 +1,68 @@
+// The CUDA form of the optimiser: one kernel for all parameters.
+#include <numeric>
+#include <vector>
+
+#include "kernels/shared/launch.cuh"
+#include "src/optim/optimizers.h"
+#include "src/optim/update_kernels.h"
+
+namespace carillon {
+namespace {
+
+Buffer uploaded(const std::vector<float>& values, Device& device) {
+  Buffer buffer = device.allocate(values.size() * sizeof(float));
+  device.upload(values.data(), buffer.data(), buffer.bytes());
+  return buffer;
+}
+
+template <UpdateRule Rule>
+class OptimizerCuda final : public Optimizer {
+ public:
+  OptimizerCuda(const ParameterStore& parameters, Device& device, const StepInputs& inputs)
+      : device_(device),
+        l2_factors_(uploaded(l2_factors_of_groups(parameters.specs(), parameters.layout()), device)),
+        block_sums_(device.allocate(L2SumKernel::max_blocks * sizeof(double))),
+        update_{.gradients = parameters.gradients_and_sums().data(),
+                .values = parameters.values().data(),
+                .averages = parameters.slot(parameters.slot_named(moving_average_slot)).data(),
+                .l2_factors = static_cast<const float*>(l2_factors_.data()),
+                .table = inputs.table},
+        l2_sum_{.values = update_.values,
+                .l2_factors = update_.l2_factors,
+                .sums = static_cast<double*>(block_sums_.data())} {
+    for (std::size_t k = 0; k < Rule::slots.size(); ++k) {
+      update_.slots[k] = parameters.slot(parameters.slot_named(Rule::slots[k])).data();
+    }
+    update_.share.count = l2_sum_.share.count = parameters.layout().total();
+  }
+
+  void apply(const StepEnd& end, Stream& stream) override {
+    update_.end = end;
+    launch(update_, stream);
+  }
+
+  double l2_loss(Stream& stream) override {
+    launch(l2_sum_, stream);
+    stream.synchronize();
+    std::vector<double> sums(static_cast<std::size_t>(l2_sum_.blocks()));
+    device_.download(block_sums_.data(), sums.data(), sums.size() * sizeof(double));
+    return 0.5 * std::accumulate(sums.begin(), sums.end(), 0.0);
+  }
+
+ private:
+  Device& device_;
+  Buffer l2_factors_, block_sums_;
+  UpdateKernel<Rule> update_;
+  L2SumKernel l2_sum_;
+};
+
+}  // namespace
+
+std::unique_ptr<Optimizer> make_optimizer_cuda(std::string_view rule, const ParameterStore& parameters, Device& device,
+                                               const StepInputs& inputs) {
+  return with_rule(rule, [&]<typename Rule>(std::type_identity<Rule>) -> std::unique_ptr<Optimizer> {
+    return std::make_unique<OptimizerCuda<Rule>>(parameters, device, inputs);
+  });
+}
+
+}  // namespace carillon

@@ -1,0 +1,33 @@
+// The forms of the optimiser for a rule, by device.
+#pragma once
+
+#include "src/optim/rules.h"
+
+namespace carillon {
+
+/// As make_optimizer, for a rule that is there.
+std::unique_ptr<Optimizer> make_optimizer_cpu(std::string_view rule, const ParameterStore& parameters,
+                                              const StepInputs& inputs);
+/// In builds with CUDA. Its kernel is the step's last (StepEnd::finish_block).
+std::unique_ptr<Optimizer> make_optimizer_cuda(std::string_view rule, const ParameterStore& parameters, Device& device,
+                                               const StepInputs& inputs);
+
+[[noreturn]] void refuse_rule(std::string_view name);
+
+template <typename Body, UpdateRule First, UpdateRule... Others>
+auto with_rule_of(RuleList<First, Others...> /*rules*/, std::string_view name, const Body& body) {
+  if (name == First::name) return body(std::type_identity<First>{});
+  if constexpr (sizeof...(Others) > 0) {
+    return with_rule_of(RuleList<Others...>{}, name, body);
+  } else {
+    refuse_rule(name);
+  }
+}
+
+/// body(std::type_identity<Rule>{}) for the rule of that name. Errors: usage (lists those there are).
+template <typename Body>
+auto with_rule(std::string_view name, const Body& body) {
+  return with_rule_of(UpdateRules{}, name, body);
+}
+
+}  // namespace carillon

@@ -1,0 +1,12 @@
+// The update rules there are: a file and a name here each.
+#pragma once
+
+#include "src/optim/rules/sgd.h"
+
+namespace carillon {
+
+template <UpdateRule... R>
+struct RuleList {};
+using UpdateRules = RuleList<Sgd>;
+
+}  // namespace carillon

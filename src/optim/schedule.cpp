@@ -1,0 +1,35 @@
+#include "carillon/optim/schedule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace carillon {
+
+Schedule constant_rate(double rate) {
+  return Schedule([rate](std::int64_t) { return rate; });
+}
+
+Schedule exponential_decay(const ExponentialDecay& decay) {
+  return Schedule([decay](std::int64_t step) {
+    const double exponent = static_cast<double>(step) / decay.decay_steps;
+    return decay.initial * std::pow(decay.factor, decay.staircase ? std::floor(exponent) : exponent);
+  });
+}
+
+Schedule cosine_decay(const CosineDecay& decay) {
+  return Schedule([decay](std::int64_t step) {
+    const double done = static_cast<double>(std::min(step, decay.steps)) / static_cast<double>(decay.steps);
+    return decay.final + 0.5 * (decay.initial - decay.final) * (1.0 + std::cos(std::numbers::pi * done));
+  });
+}
+
+Schedule warm_up(const WarmUp& warm_up, Schedule then) {
+  return Schedule([warm_up, then = std::move(then)](std::int64_t step) {
+    if (step >= warm_up.steps) return then.rate(step - warm_up.steps);
+    const double done = static_cast<double>(step) / static_cast<double>(warm_up.steps);
+    return warm_up.from + (then.rate(0) - warm_up.from) * done;
+  });
+}
+
+}  // namespace carillon

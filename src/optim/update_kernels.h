@@ -1,0 +1,145 @@
+// The optimiser's kernels on a GPU: one updates all parameters and ends the step, one sums squares for the L2 loss.
+// Both go over the flat arrays of a ParameterStore from end to end; gaps hold zeros and stay zero.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "carillon/graph/parameters.h"
+#include "carillon/graph/step_inputs.h"
+#include "kernels/shared/block_kernel.h"
+#include "kernels/shared/pack.h"
+#include "src/optim/update_rule.h"
+
+namespace carillon {
+
+/// Floats of a flat array that belong to one tensor: tensors start at multiples of it.
+inline constexpr std::size_t parameter_group = tensor_alignment_bytes / sizeof(float);
+
+/// The factor of each group of `parameter_group` floats: [layout.total() / parameter_group].
+inline std::vector<float> l2_factors_of_groups(const std::vector<ParameterSpec>& specs, const ParameterLayout& layout) {
+  std::vector<float> factors(layout.total() / parameter_group);
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    const std::size_t first = layout.offset(static_cast<int>(i)) / parameter_group;
+    const std::size_t count = (layout.count(static_cast<int>(i)) + parameter_group - 1) / parameter_group;
+    std::fill_n(factors.begin() + static_cast<std::ptrdiff_t>(first), count, specs[i].l2_factor);
+  }
+  return factors;
+}
+
+/// How blocks share a flat array: pack after pack, going round.
+struct FlatShare {
+  static constexpr int threads = 256;
+  static constexpr int pack = 4;  ///< floats
+
+  std::size_t count = 0;       ///< floats, a multiple of parameter_group
+  std::size_t max_blocks = 1;  ///< of a launch; a thread takes several packs of a larger array
+
+  /// At least one.
+  CARILLON_HOST_DEVICE int blocks() const {
+    const std::size_t wanted = (count / pack + threads - 1) / threads;
+    return static_cast<int>(wanted < 1 ? 1 : wanted > max_blocks ? max_blocks : wanted);
+  }
+  /// body(i) for the first place i of each pack that is this thread's.
+  template <typename Body>
+  CARILLON_HOST_DEVICE void for_each_pack(int block, int thread, const Body& body) const {
+    const std::size_t first = (static_cast<std::size_t>(block) * threads + static_cast<std::size_t>(thread)) * pack;
+    const std::size_t stride = static_cast<std::size_t>(blocks()) * threads * pack;
+    for (std::size_t i = first; i < count; i += stride) body(i);
+  }
+};
+
+/// The update of all parameters; the step's last kernel.
+template <typename Rule>
+struct UpdateKernel {
+  using Shared = NoShared;
+  static constexpr int threads = FlatShare::threads;
+  static constexpr int phases = 2;
+  static constexpr int slot_count = static_cast<int>(Rule::slots.size());
+  static constexpr int slot_places = slot_count > 0 ? slot_count : 1;  ///< an array has elements
+
+  FlatShare share{.max_blocks = 2048};
+  const float* gradients = nullptr;              ///< [share.count], averaged
+  float *values = nullptr, *averages = nullptr;  ///< [share.count]
+  float* slots[slot_places] = {};                ///< [slot_count][share.count]
+  const float* l2_factors = nullptr;             ///< [share.count / parameter_group]
+  StepTable table;
+  StepEnd end;
+
+  int blocks() const { return share.blocks(); }
+
+  template <int phase>
+  CARILLON_HOST_DEVICE void run(Shared&, int block, int thread) const {
+    if constexpr (phase == 0) {
+      if (end.allows_update()) update(block, thread);
+    } else if (thread == 0) {
+      end.finish_block(share.blocks());
+    }
+  }
+
+  CARILLON_HOST_DEVICE void update(int block, int thread) const {
+    constexpr int n = FlatShare::pack;
+    const StepScalars scalars = table.header().scalars;
+    share.for_each_pack(block, thread, [&](std::size_t i) {
+      const float l2_factor = l2_factors[i / parameter_group];
+      const Pack<float, n> gradient = load<n>(gradients + i);
+      Pack<float, n> value = load<n>(values + i), average = load<n>(averages + i), kept[slot_places];
+      for (int s = 0; s < slot_count; ++s) kept[s] = load<n>(slots[s] + i);
+      for (int k = 0; k < n; ++k) {
+        float of_element[slot_places] = {};
+        for (int s = 0; s < slot_count; ++s) of_element[s] = kept[s].at[k];
+        update_element<Rule>(scalars, l2_factor, gradient.at[k], value.at[k], average.at[k], of_element);
+        for (int s = 0; s < slot_count; ++s) kept[s].at[k] = of_element[s];
+      }
+      store(value, values + i);
+      store(average, averages + i);
+      for (int s = 0; s < slot_count; ++s) store(kept[s], slots[s] + i);
+    });
+  }
+};
+
+/// sums[block] = the block's part of the sum over all parameters of l2_factor * w^2, in double precision and a fixed
+/// order.
+struct L2SumKernel {
+  static constexpr int threads = FlatShare::threads;
+  static constexpr int phases = 9;  // 2^8 threads fold in 8 phases
+  static_assert(1 << (phases - 1) == threads);
+  static constexpr std::size_t max_blocks = 256;
+
+  struct Shared {
+    double sums[threads];
+  };
+
+  FlatShare share{.max_blocks = max_blocks};
+  const float* values = nullptr;      ///< [share.count]
+  const float* l2_factors = nullptr;  ///< [share.count / parameter_group]
+  double* sums = nullptr;             ///< [blocks]
+
+  int blocks() const { return share.blocks(); }
+
+  template <int phase>
+  CARILLON_HOST_DEVICE void run(Shared& shared, int block, int thread) const {
+    if constexpr (phase == 0) {
+      shared.sums[thread] = sum_of_thread(block, thread);
+    } else {
+      fold(shared.sums, thread, threads >> phase);
+      if (phase == phases - 1 && thread == 0) sums[block] = shared.sums[0];
+    }
+  }
+
+  CARILLON_HOST_DEVICE double sum_of_thread(int block, int thread) const {
+    double sum = 0.0;
+    share.for_each_pack(block, thread, [&](std::size_t i) {
+      const double factor = l2_factors[i / parameter_group];
+      if (factor == 0.0) return;
+      const Pack<float, FlatShare::pack> value = load<FlatShare::pack>(values + i);
+      double squares = 0.0;
+      for (const float v : value.at) squares += static_cast<double>(v) * v;
+      sum += factor * squares;
+    });
+    return sum;
+  }
+};
+
+}  // namespace carillon

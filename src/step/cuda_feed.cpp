@@ -1,0 +1,125 @@
+#include "src/step/cuda_feed.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "carillon/core/error.h"
+#include "src/step/feeds.h"
+
+namespace carillon {
+
+void CudaFeed::Mirrored::copy(std::size_t offset, std::size_t bytes, const CudaStream& stream) const {
+  check_cuda(cudaMemcpyAsync(static_cast<std::byte*>(device.data()) + offset, at(offset), bytes, cudaMemcpyHostToDevice,
+                             stream.get()));
+}
+
+CudaFeed::CudaFeed(CudaDevice& device, const FeedForm& form)
+    : form_(form),
+      entry_bytes_(StepTable::bytes_of_entry(form.batch_size)),
+      entries_(device, std::size_t{form.slots} * entry_bytes_),
+      step_counter_(device.allocate(sizeof(std::uint64_t))),
+      blocks_done_(device.allocate(sizeof(std::uint32_t))),
+      outcomes_(device.allocate_pinned(form.slots * sizeof(StepOutcome))) {
+  if (fits_on_device(form.dataset, device)) {
+    keep(device, *form.dataset);
+  } else {
+    images_ = Mirrored(device, std::size_t{form.slots} * form.batch_size * form.image_bytes);
+    labels_ = Mirrored(device, std::size_t{form.slots} * form.batch_size * sizeof(std::int32_t));
+  }
+  set_inputs();
+}
+
+bool fits_on_device(const Dataset* dataset, const CudaDevice& device) {
+  return dataset != nullptr && dataset->in_memory() &&
+         dataset->size() * (dataset->image_bytes() + sizeof(std::int32_t)) <= device.free_bytes() / 2;
+}
+
+void CudaFeed::keep(CudaDevice& device, const Dataset& dataset) {
+  constexpr std::size_t piece = 4096;  // records copied at a time, through memory that lies in one block
+  const std::size_t image_bytes = dataset.image_bytes(), count = dataset.size();
+  check(image_bytes == form_.image_bytes, "the data set's images are of another size");
+  kept_images_ = device.allocate(count * image_bytes);
+  kept_labels_ = device.allocate(count * sizeof(std::int32_t));
+  std::vector<std::uint8_t> images(std::min(piece, count) * image_bytes);
+  std::vector<std::int32_t> labels(std::min(piece, count));
+  for (std::size_t first = 0; first < count; first += piece) {
+    const std::size_t records = std::min(piece, count - first);
+    for (std::size_t i = 0; i < records; ++i) {
+      std::memcpy(images.data() + i * image_bytes, dataset.image(first + i), image_bytes);
+      labels[i] = dataset.label(first + i);
+    }
+    device.upload(images.data(), static_cast<std::byte*>(kept_images_.data()) + first * image_bytes,
+                  records * image_bytes);
+    device.upload(labels.data(), static_cast<std::int32_t*>(kept_labels_.data()) + first,
+                  records * sizeof(std::int32_t));
+  }
+}
+
+void CudaFeed::set_inputs() {
+  const bool kept = kept_images_.data() != nullptr;
+  inputs_.table = {.entries = static_cast<const std::byte*>(entries_.device.data()),
+                   .entry_bytes = entry_bytes_,
+                   .capacity = form_.slots,
+                   .step_counter = static_cast<const std::uint64_t*>(step_counter_.data()),
+                   .images = static_cast<const std::uint8_t*>(kept ? kept_images_.data() : images_.device.data()),
+                   .image_bytes = static_cast<std::uint32_t>(form_.image_bytes),
+                   .labels = static_cast<const std::int32_t*>(kept ? kept_labels_.data() : labels_.device.data())};
+  inputs_.progress = {.step_counter = static_cast<std::uint64_t*>(step_counter_.data()),
+                      .blocks_done = static_cast<std::uint32_t*>(blocks_done_.data()),
+                      .outcomes = static_cast<StepOutcome*>(outcomes_.data()),
+                      .capacity = form_.slots};
+}
+
+void CudaFeed::write(std::uint32_t slot, const FedStep& step) {
+  const Batch& batch = step.batch;
+  check(batch.images.size() == form_.batch_size, "a batch of another size");
+  std::byte* const entry = entries_.at(std::size_t{slot} * entry_bytes_);
+  const StepHeader header{
+      .first_position = batch.first_position, .scalars = step.scalars, .stop = step.request_stop ? 1.0f : 0.0f};
+  std::memcpy(entry, &header, sizeof(header));
+  auto* const rows = reinterpret_cast<std::uint32_t*>(entry + sizeof(header));
+  if (kept_images_.data() != nullptr) {
+    check(batch.records.size() == form_.batch_size, "a batch that does not know its records");
+    std::copy(batch.records.begin(), batch.records.end(), rows);
+  } else {
+    for (std::size_t i = 0; i < form_.batch_size; ++i) {
+      rows[i] = static_cast<std::uint32_t>(slot * form_.batch_size + i);
+    }
+    write_images(slot, batch);
+  }
+}
+
+void CudaFeed::write_images(std::uint32_t slot, const Batch& batch) {
+  for (std::size_t i = 0; i < form_.batch_size; ++i) {
+    std::memcpy(images_.at((slot * form_.batch_size + i) * form_.image_bytes), batch.images[i], form_.image_bytes);
+  }
+  std::memcpy(labels_.at(slot * form_.batch_size * sizeof(std::int32_t)), batch.labels.data(),
+              batch.labels.size_bytes());
+}
+
+void CudaFeed::upload(std::uint32_t first, std::uint32_t count, Stream& stream) {
+  const auto copy = [&](const Mirrored& memory, std::size_t slot_bytes) {
+    memory.copy(first * slot_bytes, count * slot_bytes, as_cuda(stream));
+  };
+  copy(entries_, entry_bytes_);
+  if (kept_images_.data() != nullptr) return;
+  copy(images_, form_.batch_size * form_.image_bytes);
+  copy(labels_, form_.batch_size * sizeof(std::int32_t));
+}
+
+StepOutcome CudaFeed::outcome(std::uint32_t slot) const {
+  return static_cast<const StepOutcome*>(outcomes_.data())[slot];
+}
+
+std::unique_ptr<Feed> make_cuda_feed(Device& device, const FeedForm& form) {
+  return std::make_unique<CudaFeed>(as_cuda(device), form);
+}
+
+CudaFeed& as_cuda(Feed& feed) {
+  auto* cuda = dynamic_cast<CudaFeed*>(&feed);
+  check(cuda != nullptr, "a GPU's step driver was given another device's feed");
+  return *cuda;
+}
+
+}  // namespace carillon

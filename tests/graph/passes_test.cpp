@@ -1,0 +1,98 @@
+#include "carillon/graph/passes.h"
+
+#include <gtest/gtest.h>
+
+#include "kernels/add/add.h"
+#include "kernels/conv2d/conv2d.h"
+#include "kernels/dense/dense.h"
+#include "kernels/fork/fork.h"
+#include "kernels/lrn/lrn.h"
+#include "kernels/max_pool/max_pool.h"
+#include "kernels/relu/relu.h"
+#include "kernels/scale_input/scale_input.h"
+
+namespace carillon::testing {
+namespace {
+
+/// "conv2d conv(input)" for each node.
+std::vector<std::string> described(const Graph& graph) {
+  std::vector<std::string> lines;
+  for (const Graph::Node& node : graph.nodes()) {
+    std::string inputs;
+    for (const int input : node.inputs) inputs += (inputs.empty() ? "" : ", ") + graph.values()[input].name;
+    lines.push_back(std::string(node.definition->type()) + " " + node.name + "(" + inputs + ")");
+  }
+  return lines;
+}
+
+class Passes : public ::testing::Test {
+ protected:
+  Value images() { return scale_input(graph_, "input", {.sample = {8, 8, 2}}); }
+  Value convolution(const std::string& name, Value x) { return conv2d(graph_, name, x, {.filters = 2, .kernel = 3}); }
+  bool keeps_output(std::size_t node) const { return graph_.nodes()[node].definition->backward_needs().outputs; }
+
+  Graph graph_{2};
+};
+
+TEST_F(Passes, AReluBecomesPartOfTheOpBeforeIt) {
+  const Value y = relu(graph_, "conv/relu", convolution("conv", images()));
+  fuse_relu(graph_, std::vector{lrn(graph_, "norm", y)});
+  EXPECT_EQ(described(graph_),
+            (std::vector<std::string>{"scale_input input()", "conv2d conv(input)", "lrn norm(conv)"}));
+  EXPECT_TRUE(keeps_output(1)) << "the ReLU was lost";
+}
+
+TEST_F(Passes, AReluBeforeAPoolingBecomesPartOfThePooling) {
+  const Value y = relu(graph_, "conv/relu", convolution("conv", images()));
+  fuse_relu(graph_, std::vector{max_pool(graph_, "pool", y, {.window = 2, .stride = 2})});
+  EXPECT_EQ(described(graph_),
+            (std::vector<std::string>{"scale_input input()", "conv2d conv(input)", "max_pool pool(conv)"}));
+  EXPECT_FALSE(keeps_output(1));
+  EXPECT_TRUE(keeps_output(2)) << "the ReLU was lost";
+}
+
+TEST_F(Passes, AReluThatIsReadFromOutsideStaysAValue) {
+  const Value y = relu(graph_, "conv/relu", convolution("conv", images()));
+  fuse_relu(graph_, std::vector{max_pool(graph_, "pool", y, {.window = 2, .stride = 2}), y});
+  EXPECT_TRUE(keeps_output(1)) << "taken by the convolution";
+  EXPECT_FALSE(keeps_output(2));
+  EXPECT_EQ(graph_.values()[y.index].producer, 1);
+}
+
+TEST_F(Passes, AReluBehindAValueThatOthersReadStaysAnOp) {
+  const Value z = convolution("conv", images());
+  fuse_relu(graph_, std::vector{add(graph_, "sum", relu(graph_, "relu", z), z)});
+  EXPECT_EQ(described(graph_).at(2), "relu relu(conv)");
+  EXPECT_FALSE(keeps_output(1));
+}
+
+TEST_F(Passes, AReluWithNobodyToTakeItStaysAnOp) {
+  const Value y = relu(graph_, "relu", lrn(graph_, "norm", convolution("conv", images())));
+  fuse_relu(graph_, std::vector{lrn(graph_, "second", y)});
+  EXPECT_EQ(described(graph_).at(3), "relu relu(norm)");
+}
+
+TEST_F(Passes, EachReaderOfAValueGetsItsOwnBehindAFork) {
+  const Value z = convolution("conv", images());
+  const Value a = convolution("a", z);
+  add(graph_, "sum", a, add(graph_, "twice", z, z));
+  insert_forks(graph_, fork_definition);
+  EXPECT_EQ(described(graph_),
+            (std::vector<std::string>{"scale_input input()", "conv2d conv(input)", "fork conv/fork(conv)",
+                                      "conv2d a(conv/fork)", "add twice(conv/fork, conv/fork)", "add sum(a, twice)"}));
+  for (const Graph::ValueInfo& value : graph_.values()) {
+    if (value.wants_gradient) {
+      EXPECT_LE(value.readers.size(), 1u) << value.name;
+    }
+  }
+}
+
+TEST_F(Passes, AValueWithoutAGradientNeedsNoFork) {
+  const Value x = images();
+  add(graph_, "sum", convolution("a", x), convolution("b", x));
+  insert_forks(graph_, fork_definition);
+  EXPECT_EQ(graph_.nodes().size(), 4u);
+}
+
+}  // namespace
+}  // namespace carillon::testing

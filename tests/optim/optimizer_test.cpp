@@ -1,0 +1,108 @@
+#include "carillon/optim/optimizer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <omp.h>
+
+#include <cmath>
+#include <limits>
+
+#include "carillon/core/error.h"
+#include "src/device/cpu_device.h"
+#include "tests/support/op_harness.h"
+
+namespace carillon::testing {
+namespace {
+
+/// An optimiser on variables with random contents; the second has no L2 factor.
+class OptimizerTest : public ::testing::Test {
+ protected:
+  void build(std::int64_t count, int threads) {
+    omp_set_num_threads(threads);
+    optimizer_.reset();
+    specs_ = {{"decayed", {count}, {}, 0.01f}, {"plain", {3}, {}, 0.0f}};
+    const ParameterLayout layout(specs_);
+    parameters_.emplace(specs_, device_, device_.allocate((layout.total() + step_sum_count) * sizeof(float)),
+                        optimizer_slots(settings_));
+    for (int i = 0; i < 2; ++i) {
+      const std::size_t size = layout.count(i);
+      upload_floats(device_, random_values(size, 1), parameters_->gradient(i));
+      upload_floats(device_, random_values(size, 2), parameters_->value(i));
+      upload_floats(device_, random_values(size, 3), parameters_->slot(0, i));
+    }
+    inputs_.scalars = step_scalars(settings_, 4);
+    optimizer_ = make_optimizer(settings_, *parameters_, device_, inputs_);
+  }
+  void apply(float loss) {
+    parameters_->step_sums()[cross_entropy_sum] = loss;
+    optimizer_->apply({parameters_->step_sums().data(), {}}, device_.stream());
+  }
+
+  OptimizerSettings settings_{.learning_rate = constant_rate(0.1), .moving_average_decay = 0.2};
+  CpuDevice device_{1};
+  std::vector<ParameterSpec> specs_;
+  std::optional<ParameterStore> parameters_;
+  StepInputs inputs_;
+  std::unique_ptr<Optimizer> optimizer_;
+};
+
+TEST_F(OptimizerTest, EqualsTheDefinitionAtEverySizeAndThreadCount) {
+  for (const std::int64_t count : {1, 15, 17, 1000, 100003}) {
+    for (const int threads : {1, 2, 3}) {
+      build(count, threads);
+      apply(1.0f);
+      for (int i = 0; i < 2; ++i) {
+        const std::size_t size = parameters_->layout().count(i);
+        const std::vector<float> g = random_values(size, 1), before = random_values(size, 2),
+                                 a = random_values(size, 3);
+        const auto value = parameters_->value(i).floats(), average = parameters_->slot(0, i).floats();
+        for (std::size_t k = 0; k < size; ++k) {
+          const double w = before[k] - 0.1 * (g[k] + specs_[static_cast<std::size_t>(i)].l2_factor * before[k]);
+          ASSERT_NEAR(value[k], w, 1e-6) << count << ", " << k;
+          ASSERT_NEAR(average[k], a[k] - 0.8 * (a[k] - w), 1e-6) << count << ", " << k;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(OptimizerTest, ChangesNothingWhereTheLossIsNotFinite) {
+  build(20, 1);
+  for (const float loss : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    apply(loss);
+    const auto value = parameters_->value(0).floats();
+    EXPECT_EQ(std::vector<float>(value.begin(), value.end()), random_values(20, 2));
+  }
+}
+
+TEST_F(OptimizerTest, L2LossIsThatOfTheVariablesWithAFactor) {
+  for (const std::int64_t count : {1, 16, 1001}) {
+    build(count, 1);
+    double expected = 0.0;
+    for (const float value : random_values(static_cast<std::size_t>(count), 2)) {
+      expected += 0.5 * 0.01f * static_cast<double>(value) * value;
+    }
+    EXPECT_NEAR(optimizer_->l2_loss(device_.stream()), expected, 1e-9 * expected) << count;
+  }
+}
+
+TEST(StepScalars, AreTheScheduleAndTheWarmedUpDecay) {
+  const OptimizerSettings settings{.learning_rate = exponential_decay({.initial = 0.5, .factor = 0.5}),
+                                   .moving_average_decay = 0.99};
+  const StepScalars scalars = step_scalars(settings, 1);
+  EXPECT_FLOAT_EQ(scalars.at[learning_rate_scalar], 0.25f);
+  EXPECT_FLOAT_EQ(scalars.at[average_decay_scalar], 3.0f / 12.0f) << "of two updates applied";
+}
+
+TEST(OptimizerSettings, AnUnknownRuleIsAnsweredWithThoseThereAre) {
+  try {
+    optimizer_slots({.rule = "guess"});
+    ADD_FAILURE() << "there is a rule of guessing";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::usage);
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("sgd"));
+  }
+}
+
+}  // namespace
+}  // namespace carillon::testing

@@ -1,0 +1,36 @@
+// Batches of noise, functions of the sample's number alone.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "carillon/core/batch.h"
+
+namespace carillon::testing {
+
+/// `count` images of `image_bytes` from sample `first` on, labels below 10.
+class NoiseBatch {
+ public:
+  NoiseBatch(std::uint64_t first, std::size_t count, std::size_t image_bytes)
+      : first_(first), pixels_(count * image_bytes) {
+    for (std::size_t i = 0; i < count; ++i) {
+      std::uint64_t state = (first + i + 1) * 0x9e3779b97f4a7c15u;
+      std::uint8_t* image = pixels_.data() + i * image_bytes;
+      for (std::size_t k = 0; k < image_bytes; ++k) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        image[k] = static_cast<std::uint8_t>(state >> 56);
+      }
+      images_.push_back(image);
+      labels_.push_back(static_cast<std::int32_t>((state >> 40) % 10));
+    }
+  }
+  Batch batch() const { return {images_, labels_, {}, first_}; }
+
+ private:
+  std::uint64_t first_;
+  std::vector<std::uint8_t> pixels_;
+  std::vector<const std::uint8_t*> images_;
+  std::vector<std::int32_t> labels_;
+};
+
+}  // namespace carillon::testing
