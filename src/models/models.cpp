@@ -19,7 +19,7 @@ std::span<const Model> models() {
   static const std::array all{
       Model{"mnist", mnist, build_mnist},
       Model{"lenet", mnist, build_lenet},
-      Model{"cifar10", cifar10, build_cifar10, SummaryStyle::layers},
+      Model{"cifar10", cifar10, build_cifar10},
   };
   return all;
 }

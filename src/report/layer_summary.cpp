@@ -6,7 +6,7 @@
 namespace carillon {
 namespace {
 
-constexpr std::int64_t most_images = 3;
+constexpr std::int64_t max_images = 3;
 
 }  // namespace
 
@@ -46,7 +46,7 @@ LayerSummary LayerSummarizer::summarize(const Batch& batch) {
   const Tensor& input = executable_->tensor(results().front());
   const std::vector<float> values = download_floats(device_, input);
   const Shape& shape = input.shape;
-  for (std::int64_t i = 0; i < std::min(most_images, shape[0]); ++i) {
+  for (std::int64_t i = 0; i < std::min(max_images, shape[0]); ++i) {
     summary.images.push_back(picture_of(values.data() + i * shape.elements_per_sample(), shape[1], shape[2], shape[3]));
   }
   return summary;

@@ -42,8 +42,6 @@ class BatchReader {
 
 }  // namespace
 
-std::string Precision::text() const { return fmt::format("precision @ 1 = {:.3f} ({}/{})", value(), correct, total); }
-
 Evaluator::Network Evaluator::build(const Model& model, const ModelSettings& settings, std::int64_t batch_size,
                                     DType activations) {
   Graph graph(batch_size, activations);

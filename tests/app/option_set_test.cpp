@@ -127,7 +127,7 @@ TEST_F(OptionsTest, CombinationsThatCannotWorkAreRefused) {
   EXPECT_THROW(check_combinations(options_), Error);
   options_.eval_every = 0;
   options_.fresh = true;
-  options_.resume = "require";
+  options_.resume = ResumeMode::require;
   EXPECT_THROW(check_combinations(options_), Error);
 }
 

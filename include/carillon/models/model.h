@@ -17,19 +17,11 @@ struct ModelSettings {
   std::uint64_t seed = 0;       ///< of the distortion
 };
 
-/// What a run tells TensorBoard, under the tags of the program that the network is from.
-enum class SummaryStyle {
-  variables,  ///< histograms `<variable>`, `gradients_on_average/<variable>`; scalars `loss` and its parts
-  layers,     ///< histograms `<variable>`, `<variable>/gradients`, `<layer>/activations`; scalars `total_loss` and its
-              ///< parts, `<layer>/weight_loss`, `<layer>/sparsity`; example images
-};
-
 struct Model {
   std::string_view name;  ///< as in `--model` and in checkpoints
   RecordSchema schema;    ///< of the records it is trained on
   /// Builds records -> logits [batch, classes].
   Value (*build)(Graph& graph, const ModelSettings& settings);
-  SummaryStyle summary_style = SummaryStyle::variables;
 };
 
 /// Every model there is.

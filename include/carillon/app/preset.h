@@ -1,0 +1,26 @@
+// Preset: what distinguishes mnist_train and mnist_eval from cifar10_train and cifar10_eval.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "carillon/run/train_options.h"
+
+namespace carillon {
+
+struct Preset {
+  std::string data_set;             ///< "MNIST", for --help
+  std::vector<std::string> models;  ///< that can be trained on it (--model), the default first
+  TrainOptions defaults;            ///< the reference's values
+  bool distorts = false;            ///< has --distort; its images are standardised, so it has no --pixel-scale
+  /// --decay-steps when not given, from the batch size per tower and the number of towers.
+  std::int64_t (*decay_steps)(std::int64_t batch_size, int tower_count) = nullptr;
+};
+
+/// What mnist_train and mnist_eval are.
+Preset mnist_preset();
+/// What cifar10_train and cifar10_eval are.
+Preset cifar10_preset();
+
+}  // namespace carillon
