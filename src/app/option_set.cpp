@@ -1,14 +1,14 @@
 #include "carillon/app/option_set.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <boost/program_options.hpp>
-#include <charconv>
-#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <map>
-#include <optional>
 #include <sstream>
+#include <variant>
 
 #include "carillon/core/error.h"
 #include "src/app/option_values.h"
@@ -23,45 +23,63 @@ struct OptionSet::Source {
   std::map<std::string, std::vector<std::string>> values;
 };
 
-void OptionSet::add_option(Option option) { options_.push_back(std::move(option)); }
-
-void OptionSet::add(const std::string& name, bool& target, const std::string& help) {
-  add_option({name, help, true, false, false, [&target](const auto& texts) { target = parse_bool(texts.front()); },
-              [&target] { return target; }});
+void OptionSet::add(const std::string& name, bool& target, const std::string& help, Scope scope) {
+  options_.push_back({.name = name,
+                      .help = help,
+                      .scope = scope,
+                      .set = [&target](const auto& texts) { target = parse_bool(texts.front()); },
+                      .get = [&target] { return target; },
+                      .is_flag = true});
 }
 
 void OptionSet::add(const std::string& name, std::int64_t& target, std::int64_t lowest, std::int64_t highest,
-                    const std::string& help) {
-  add_option({name, help, false, false, false,
-              [&target, lowest, highest](const auto& texts) { target = parse_integer(texts.front(), lowest, highest); },
-              [&target] { return target; }});
+                    const std::string& help, Scope scope) {
+  const auto set = [&target, lowest, highest](const auto& texts) {
+    target = parse_integer(texts.front(), lowest, highest);
+  };
+  options_.push_back({.name = name, .help = help, .scope = scope, .set = set, .get = [&target] { return target; }});
 }
 
-void OptionSet::add(const std::string& name, std::uint64_t& target, const std::string& help) {
-  add_option({name, help, false, false, false, [&target](const auto& texts) { target = parse_unsigned(texts.front()); },
-              [&target] { return target; }});
+void OptionSet::add(const std::string& name, std::uint64_t& target, const std::string& help, Scope scope) {
+  const auto set = [&target](const auto& texts) { target = parse_unsigned(texts.front()); };
+  options_.push_back({.name = name, .help = help, .scope = scope, .set = set, .get = [&target] { return target; }});
 }
 
-void OptionSet::add(const std::string& name, double& target, Interval interval, const std::string& help) {
-  add_option({name, help, false, false, false,
-              [&target, interval](const auto& texts) { target = parse_number(texts.front(), interval); },
-              [&target] { return target; }});
+void OptionSet::add(const std::string& name, double& target, Interval interval, const std::string& help, Scope scope) {
+  const auto set = [&target, interval](const auto& texts) { target = parse_number(texts.front(), interval); };
+  options_.push_back({.name = name, .help = help, .scope = scope, .set = set, .get = [&target] { return target; }});
 }
 
-void OptionSet::add(const std::string& name, std::string& target, const std::string& help) {
-  add(name, target, std::vector<std::string>{}, help);
+void OptionSet::add(const std::string& name, std::string& target, const std::string& help, Scope scope) {
+  const auto set = [&target](const auto& texts) { target = parse_text(texts.front()); };
+  options_.push_back({.name = name, .help = help, .scope = scope, .set = set, .get = [&target] { return target; }});
 }
 
 void OptionSet::add(const std::string& name, std::string& target, const std::vector<std::string>& choices,
-                    const std::string& help) {
-  add_option({name, help, false, false, false,
-              [&target, choices](const auto& texts) { target = parse_choice(texts.front(), choices); },
-              [&target] { return target; }});
+                    const std::string& help, Scope scope) {
+  add_choice(
+      name, choices, [&target, choices](std::size_t chosen) { target = choices[chosen]; }, [&target] { return target; },
+      help, scope);
 }
 
-void OptionSet::add(const std::string& name, std::vector<std::string>& target, const std::string& help) {
-  add_option(
-      {name, help, false, true, false, [&target](const auto& texts) { target = texts; }, [&target] { return target; }});
+void OptionSet::add(const std::string& name, std::vector<std::string>& target, const std::string& help, Scope scope) {
+  options_.push_back({.name = name,
+                      .help = help,
+                      .scope = scope,
+                      .set = [&target](const auto& texts) { target = texts; },
+                      .get = [&target] { return target; },
+                      .takes_many = true});
+}
+
+void OptionSet::add_choice(const std::string& name, const std::vector<std::string>& choices,
+                           const std::function<void(std::size_t)>& set, std::function<std::string()> get,
+                           const std::string& help, Scope scope) {
+  options_.push_back({.name = name,
+                      .help = help,
+                      .scope = scope,
+                      .set = [set, choices](const auto& texts) { set(parse_choice(texts.front(), choices)); },
+                      .get = std::move(get),
+                      .choices = choices});
 }
 
 const OptionSet::Option* OptionSet::find(const std::string& name) const {
@@ -195,24 +213,25 @@ std::string OptionSet::help() const {
   std::size_t width = 0;
   for (const Option& option : options_) width = std::max(width, option.name.size());
   for (const Option& option : options_) {
-    const nlohmann::json value = option.get();
-    const bool has_default = !value.empty() && value != "";
-    text += fmt::format(
-        "  --{:<{}}  {}{}\n", option.name, width, option.help,
-        has_default ? fmt::format(" ({})", value.is_string() ? value.get<std::string>() : value.dump()) : "");
+    const FieldValue value = option.get();
+    const std::string* const plain = std::get_if<std::string>(&value);
+    const std::string shown = plain != nullptr ? *plain : json_text(value);
+    text += fmt::format("  --{:<{}}  {}{}{}\n", option.name, width, option.help,
+                        option.choices.empty() ? "" : fmt::format(": {}", fmt::join(option.choices, ", ")),
+                        shown.empty() || shown == "[]" ? "" : fmt::format(" ({})", shown));
   }
   text += fmt::format("  --{:<{}}  options from a file of lines `name = value`\n", "config", width);
   return text;
 }
 
-nlohmann::json OptionSet::values() const {
-  nlohmann::json object = nlohmann::json::object();
+RunDescription OptionSet::values() const {
+  RunDescription description;
   for (const Option& option : options_) {
     std::string key = option.name;
     std::replace(key.begin(), key.end(), '-', '_');
-    object[key] = option.get();
+    if (option.scope != Scope::rank) description.add(std::move(key), option.get(), option.scope);
   }
-  return object;
+  return description;
 }
 
 }  // namespace carillon

@@ -59,12 +59,15 @@ double parse_number(const std::string& text, OptionSet::Interval interval) {
   return *value;
 }
 
-std::string parse_choice(const std::string& text, const std::vector<std::string>& choices) {
+std::string parse_text(const std::string& text) {
   if (text.empty()) throw ValueExpected{"a text with something in it"};
-  if (!choices.empty() && std::find(choices.begin(), choices.end(), text) == choices.end()) {
-    throw ValueExpected{fmt::format("one of {}", fmt::join(choices, ", "))};
-  }
   return text;
+}
+
+std::size_t parse_choice(const std::string& text, const std::vector<std::string>& choices) {
+  const auto found = std::find(choices.begin(), choices.end(), parse_text(text));
+  if (found == choices.end()) throw ValueExpected{fmt::format("one of {}", fmt::join(choices, ", "))};
+  return static_cast<std::size_t>(found - choices.begin());
 }
 
 }  // namespace carillon

@@ -19,7 +19,9 @@ bool parse_bool(const std::string& text);
 std::int64_t parse_integer(const std::string& text, std::int64_t lowest, std::int64_t highest);
 std::uint64_t parse_unsigned(const std::string& text);
 double parse_number(const std::string& text, OptionSet::Interval interval);
-/// Any text when `choices` is empty, but for an empty one.
-std::string parse_choice(const std::string& text, const std::vector<std::string>& choices);
+/// Any text but an empty one.
+std::string parse_text(const std::string& text);
+/// Its place among `choices`.
+std::size_t parse_choice(const std::string& text, const std::vector<std::string>& choices);
 
 }  // namespace carillon

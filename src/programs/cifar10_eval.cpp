@@ -1,11 +1,8 @@
 // cifar10_eval: precision @ 1 of a checkpoint of cifar10_train.
 //
 //   cifar10_eval --data 'data/cifar10/test-*' --checkpoint runs/cifar10
-#include "carillon/app/app.h"
-#include "carillon/app/program.h"
+#include "carillon/app/mains.h"
 
 int main(int argc, char** argv) {
-  using namespace carillon;
-  return run_app("cifar10_eval", argc, argv,
-                 [&](const Mpi& mpi) { return evaluate(cifar10_program(), argc, argv, mpi); });
+  return carillon::evaluation_main("cifar10_eval", carillon::cifar10_preset(), argc, argv);
 }

@@ -2,11 +2,8 @@
 //
 //   mpirun -np 2 cifar10_train --data 'data/cifar10/train-*' --train-dir runs/cifar10 --max-steps 100000
 //   cifar10_train --config jobs/recipes/cifar10_2rank_cpu.cfg --eval-data 'data/cifar10/test-*' --eval-every 5000
-#include "carillon/app/app.h"
-#include "carillon/app/program.h"
+#include "carillon/app/mains.h"
 
 int main(int argc, char** argv) {
-  using namespace carillon;
-  return run_app("cifar10_train", argc, argv,
-                 [&](const Mpi& mpi) { return train(cifar10_program(), argc, argv, mpi); });
+  return carillon::training_main("cifar10_train", carillon::cifar10_preset(), argc, argv);
 }

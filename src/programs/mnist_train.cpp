@@ -2,10 +2,6 @@
 //
 //   mpirun -np 4 mnist_train --data 'data/mnist/train-*' --train-dir runs/mnist
 //   mnist_train --config jobs/recipes/mnist_fast.cfg --eval-data 'data/mnist/test-*'
-#include "carillon/app/app.h"
-#include "carillon/app/program.h"
+#include "carillon/app/mains.h"
 
-int main(int argc, char** argv) {
-  using namespace carillon;
-  return run_app("mnist_train", argc, argv, [&](const Mpi& mpi) { return train(mnist_program(), argc, argv, mpi); });
-}
+int main(int argc, char** argv) { return carillon::training_main("mnist_train", carillon::mnist_preset(), argc, argv); }

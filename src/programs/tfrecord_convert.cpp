@@ -5,7 +5,7 @@
 #include <iostream>
 
 #include "carillon/core/error.h"
-#include "carillon/core/program.h"
+#include "carillon/core/single_process_main.h"
 #include "src/data/sources/cifar10_source.h"
 #include "src/data/sources/mnist_source.h"
 
@@ -106,5 +106,5 @@ int convert_main(int argc, char** argv) {
 }  // namespace carillon
 
 int main(int argc, char** argv) {
-  return carillon::run_program("tfrecord_convert", [&] { return carillon::convert_main(argc, argv); });
+  return carillon::single_process_main("tfrecord_convert", [&] { return carillon::convert_main(argc, argv); });
 }

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "carillon/core/error.h"
-#include "carillon/core/program.h"
+#include "carillon/core/single_process_main.h"
 #include "carillon/data/record.h"
 #include "src/data/example_generated.h"
 
@@ -150,5 +150,5 @@ int inspect_main(int argc, char** argv) {
 }  // namespace carillon
 
 int main(int argc, char** argv) {
-  return carillon::run_program("tfrecord_inspect", [&] { return carillon::inspect_main(argc, argv); });
+  return carillon::single_process_main("tfrecord_inspect", [&] { return carillon::inspect_main(argc, argv); });
 }

@@ -54,9 +54,6 @@ MetricsWriter::MetricsWriter(const std::filesystem::path& train_dir, std::int64_
 
 MetricsWriter::~MetricsWriter() = default;
 
-void MetricsWriter::write(const nlohmann::json& record) {
-  // JSON has no NaN and no infinity: dump writes null for them.
-  log_->append(record.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
-}
+void MetricsWriter::write(const std::vector<Field>& fields) { log_->append(json_text(fields) + "\n"); }
 
 }  // namespace carillon

@@ -1,7 +1,6 @@
 #include "carillon/report/run_log.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 namespace carillon {
 namespace {

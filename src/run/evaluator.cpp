@@ -43,8 +43,6 @@ class BatchReader {
 
 }  // namespace
 
-std::string Precision::text() const { return fmt::format("precision @ 1 = {:.3f} ({}/{})", value(), correct, total); }
-
 Evaluator::Evaluator(const Network& network, std::int64_t batch_size, Arithmetic arithmetic, Device& device)
     : device_(device),
       network_(build_network(network, {batch_size, arithmetic, Purpose::evaluation})),

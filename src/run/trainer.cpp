@@ -1,13 +1,13 @@
 #include "carillon/run/trainer.h"
 
-#include <sys/resource.h>
-
-#include <algorithm>
+#include <chrono>
 #include <cmath>
 
-#include "carillon/app/app.h"
 #include "carillon/core/error.h"
+#include "carillon/run/agreement.h"
+#include "carillon/run/records.h"
 #include "carillon/run/stop_signal.h"
+#include "src/run/resume.h"
 
 namespace carillon {
 namespace {
@@ -16,205 +16,142 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t evaluation_batch = 200;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-void refuse_damaged_state(const CheckpointState& state) {
-  for (const auto* arrays : {&state.variables, &state.moving_averages}) {
-    for (const NamedArray& array : *arrays) {
-      if (std::all_of(array.values.begin(), array.values.end(), [](float x) { return std::isfinite(x); })) continue;
-      fail(ExitCode::failed, "Model diverged: '{}' is not finite after {} steps; no checkpoint was written", array.name,
-           state.global_step);
-    }
-  }
-}
-
-/// The largest peak resident memory of any rank, in MiB.
-std::int64_t peak_memory_mib(const Mpi& mpi) {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  std::int64_t largest = 0;
-  for (const std::string& text : mpi.all_gather(std::to_string(usage.ru_maxrss / 1024))) {
-    largest = std::max<std::int64_t>(largest, std::stoll(text));
-  }
-  return largest;
-}
-
 }  // namespace
 
-Trainer::Trainer(const TrainOptions& options, nlohmann::json option_values, const Mpi& mpi, Device& device,
+Trainer::Trainer(const TrainOptions& options, RunDescription description, const Mpi& mpi, Device& device,
                  Communicator& communicator, const CpuShare& cpu)
     : options_(options),
-      option_values_(std::move(option_values)),
-      network_(make_network(options)),
+      description_(std::move(description)),
+      network_(options.network()),
+      optimizer_(options.optimizer()),
       mpi_(mpi),
       device_(device),
       communicator_(communicator),
-      cpu_(cpu),
-      optimizer_(options.optimizer()) {}
-
-Trainer::~Trainer() = default;
+      thread_count_(cpu.thread_count),
+      recorder_(options, description_, mpi) {}
 
 ExitCode Trainer::run() {
   open_data();
-  open_train_dir();
+  recorder_.open_directory();
+  const Dataset* const dataset = dataset_ ? &*dataset_ : nullptr;
   tower_.emplace(network_,
                  TowerSettings{.batch_size = options_.batch_size,
-                               .arithmetic = arithmetic(options_.precision),
-                               .optimizer = optimizer_,
-                               .bucket_bytes = static_cast<std::size_t>(options_.bucket_kib) * 1024,
-                               .dataset = dataset_ ? &*dataset_ : nullptr,
-                               .capture = options_.cuda_graph},
+                                 .arithmetic = options_.precision,
+                                 .optimizer = optimizer_,
+                                 .bucket_bytes = static_cast<std::size_t>(options_.bucket_kib) * 1024,
+                                 .dataset = dataset,
+                                 .capture = options_.cuda_graph},
                  device_, communicator_);
-  Position position = start_or_resume();
-  if (position.resumed && position.step >= options_.max_steps) {
-    say_nothing_to_do(position);
+  position_ = start_or_resume(options_, *tower_, recorder_, mpi_);
+  if (position_.resumed && position_.step >= options_.max_steps) {
+    recorder_.finished_before(position_.step);
     return ExitCode::done;
   }
-  open_logs(position);
-  announce();
-  if (options_.max_steps == 0) {
-    start_checkpoint(position);
-    finish(position, false);
-    return ExitCode::done;
-  }
-  const ExitCode code = train(position);
-  start_checkpoint(position);
-  if (code == ExitCode::done && eval_dataset_) evaluate(position.step);
-  finish(position, code == ExitCode::stopped);
+  recorder_.open_logs(position_.step);
+  recorder_.announce({*tower_, device_, communicator_.name(), thread_count_, dataset});
+  const bool trains = options_.max_steps > 0;
+  const ExitCode code = trains ? train() : ExitCode::done;
+  save();
+  if (trains && code == ExitCode::done && eval_dataset_) evaluate();
+  recorder_.finish(position_, code);
   return code;
 }
 
-ExitCode Trainer::train(Position& position) {
-  BatchLoader loader(*dataset_, SampleOrder(dataset_->size(), options_.seed, options_.shuffle),
-                     StreamSlice{.start = position.stream_position,
-                                 .global_batch = global_batch(),
-                                 .tower_offset = static_cast<std::uint64_t>(options_.batch_size) * mpi_.rank(),
-                                 .batch_size = static_cast<std::size_t>(options_.batch_size)});
-  totals_ = {.since = Clock::now()};
-  // Resuming dropped what was logged from this step on; the evaluation that belongs here is had again.
-  if (position.resumed && eval_dataset_) evaluate(position.step);
-  while (position.step < options_.max_steps) {
-    const std::int64_t step = position.step;
-    const bool logs = due(step, options_.log_every) || (step > 0 && due(step, options_.summary_every));
-    const double l2_loss = logs ? tower_->l2_loss() : 0.0;  // of the variables that the step's loss is computed from
-    take_step(loader, step);
-    position.step += 1;
-    position.stream_position += global_batch();
-    const bool last = position.step == options_.max_steps;
-    const bool saves = due(position.step, options_.checkpoint_every),
-               evaluates = due(position.step, options_.eval_every);
-    take_results(logs || last || saves || evaluates);
-    if (logs) refuse_diverged(step, latest_.cross_entropy + l2_loss);
-    if (logs && is_first()) log_step(step, latest_.cross_entropy, l2_loss);
-    if (is_first()) log_->console().progress(latest_.step + 1, latest_.cross_entropy);
-    if (last) break;
+void Trainer::open_data() {
+  const RecordOptions records{options_.image_key, options_.label_key, options_.cache};
+  mpi_.together([&] {
+    if (options_.max_steps > 0) dataset_ = open_records(options_.data, options_.record_form, records, mpi_);
+    if (!options_.eval_data.empty()) eval_dataset_ = open_records(options_.eval_data, options_.record_form, records, mpi_);
+  });
+  const auto checksum = [](const Dataset& dataset) { return static_cast<std::uint64_t>(dataset.fingerprint()); };
+  if (dataset_) {
+    description_.add("training records", dataset_->size(), Scope::result);
+    description_.add("training record checksum", checksum(*dataset_), Scope::result);
+  }
+  if (eval_dataset_) description_.add("evaluation record checksum", checksum(*eval_dataset_), Scope::run);
+  agree(mpi_, description_.fields());
+}
+
+ExitCode Trainer::train() {
+  BatchLoader loader = make_loader();
+  recorder_.start_clock();
+  // Resuming dropped what was logged from this step on: the evaluation that belongs here is taken once more.
+  if (position_.resumed && eval_dataset_) evaluate();
+  while (position_.step < options_.max_steps) {
+    const StepPlan plan = plan_step(position_.step, options_);
+    // Of the variables that the step's loss is computed from.
+    const double l2_loss = plan.tells_loss() ? tower_->l2_loss() : 0.0;
+    take_step(loader, plan);
+    take_results(plan.needs_results() ? Results::all : Results::due);
+    if (plan.tells_loss()) log_step(plan, l2_loss);
+    recorder_.show_progress(latest_);
+    if (plan.last) break;
     if (stop_requested_) {
-      take_results(true);
+      take_results(Results::all);
       return ExitCode::stopped;
     }
-    if (saves) start_checkpoint(position);
-    if (evaluates) evaluate(position.step);
+    if (plan.saves) save();
+    if (plan.evaluates) evaluate();
   }
   return ExitCode::done;
 }
 
-void Trainer::take_step(BatchLoader& loader, std::int64_t step) {
+BatchLoader Trainer::make_loader() const {
+  return BatchLoader(*dataset_, SampleOrder(dataset_->size(), options_.seed, options_.shuffle),
+                     StreamSlice{.start = position_.stream_position,
+                                 .global_batch = global_batch(),
+                                 .tower_offset = static_cast<std::uint64_t>(options_.batch_size) * mpi_.rank(),
+                                 .batch_size = static_cast<std::size_t>(options_.batch_size)});
+}
+
+void Trainer::take_step(BatchLoader& loader, const StepPlan& plan) {
   const auto start = Clock::now();
   const Batch& batch = loader.next();
-  totals_.data_wait_seconds += seconds_since(start);
-  TowerStep request{.step = step, .batch = batch, .request_stop = stop_signal_caught(), .before_update = {}};
-  if (step > 0 && due(step, options_.summary_every)) {  // on all ranks: an observed step is launched in another way
-    request.before_update = [this, step, &batch] {
-      if (is_first()) summarize(step, batch);
-    };
+  recorder_.count_step(std::chrono::duration<double>(Clock::now() - start).count());
+  TowerStep request{.step = plan.step, .batch = batch, .request_stop = stop_signal_caught()};
+  if (plan.summarizes) {  // on all ranks: an observed step is launched in another way
+    request.before_update = [&] { recorder_.summarize(plan.step, batch, *tower_, device_); };
   }
   tower_->step(request);
-  totals_.steps += 1;
+  position_.step += 1;
+  position_.stream_position += global_batch();
 }
 
-/// While variables are old and gradients new, on rank 0.
-void Trainer::summarize(std::int64_t step, const Batch& batch) {
-  log_->variables(step, tower_->parameters(), device_);
-  if (summary_style_ != SummaryStyle::layers) return;
-  if (!summarizer_) {
-    summarizer_.emplace(network_, BuildSettings{options_.batch_size, arithmetic(options_.precision), Purpose::summary},
-                        tower_->parameters(), tower_->states(), device_);
-  }
-  log_->layers(step, summarizer_->summarize(batch));
-}
-
-/// Of the steps under way: all, or those whose turn it is.
-void Trainer::take_results(bool all) {
-  while (const std::optional<StepResult> result = tower_->next_result(all ? Results::all : Results::due)) {
-    refuse_diverged(result->step, result->cross_entropy);
-    totals_.allreduce_seconds += result->reduce_seconds;
+void Trainer::take_results(Results wanted) {
+  while (const std::optional<StepResult> result = tower_->next_result(wanted)) {
+    check_loss(result->step, result->cross_entropy);
+    recorder_.count_result(*result);
     stop_requested_ = stop_requested_ || result->stop_requested;
     latest_ = *result;
   }
 }
 
+void Trainer::log_step(const StepPlan& plan, double l2_loss) {
+  const StepLoss loss{.cross_entropy = latest_.cross_entropy, .l2 = l2_loss};
+  check_loss(plan.step, loss.total());
+  recorder_.log_step(plan, loss, optimizer_.learning_rate.rate(plan.step));
+}
+
 /// Throws failed, on all ranks alike, when the loss of `step` is not finite.
-void Trainer::refuse_diverged(std::int64_t step, double loss) const {
+void Trainer::check_loss(std::int64_t step, double loss) const {
   const float shown = static_cast<float>(loss);
   if (std::isfinite(shown)) return;
   fail_on_all(mpi_, ExitCode::failed,
               fmt::format("Model diverged with loss = {} at step {}", std::isnan(shown) ? "NaN" : "Inf", step));
 }
 
-void Trainer::log_step(std::int64_t step, double cross_entropy, double l2_loss) {
-  const double steps = static_cast<double>(totals_.steps);
-  const StepRecord record{.step = step,
-                          .loss = cross_entropy + l2_loss,
-                          .cross_entropy = cross_entropy,
-                          .learning_rate = optimizer_.learning_rate.rate(step),
-                          .step_seconds = seconds_since(totals_.since) / steps,
-                          .data_wait_seconds = totals_.data_wait_seconds / steps,
-                          .allreduce_seconds = totals_.allreduce_seconds / steps,
-                          .global_batch = static_cast<std::int64_t>(global_batch()),
-                          .tower_count = mpi_.size()};
-  if (step > 0 && due(step, options_.summary_every)) log_->scalars(record);
-  if (!due(step, options_.log_every)) return;
-  log_->step(record);
-  totals_ = {.since = Clock::now()};
-}
-
-void Trainer::start_checkpoint(const Position& position) {
+void Trainer::save() {
   tower_->join_states();
-  if (!is_first()) return;
-  CheckpointState state{.model = network_.name,
-                        .global_step = position.step,
-                        .seed = options_.seed,
-                        .stream_position = position.stream_position,
-                        .options_json = option_values_.dump(),
-                        .variables = {},
-                        .moving_averages = {},
-                        .optimizer = {},
-                        .states = {}};
-  tower_->save(state);
-  refuse_damaged_state(state);
-  writer_->start(std::move(state));
+  recorder_.save(position_, *tower_);
 }
 
-void Trainer::evaluate(std::int64_t step) {
+void Trainer::evaluate() {
   const auto start = Clock::now();
-  if (!evaluator_) evaluator_.emplace(network_, evaluation_batch, arithmetic(options_.precision), device_);
+  if (!evaluator_) evaluator_.emplace(network_, evaluation_batch, options_.precision, device_);
   tower_->join_states();
   evaluator_->load_averages(tower_->parameters(), tower_->states());
   const Precision precision = evaluator_->evaluate(*eval_dataset_, mpi_);
-  if (is_first()) log_->evaluation(step, precision);
-  totals_.since += Clock::now() - start;  // the time of steps goes on where it was
-}
-
-void Trainer::finish(const Position& position, bool stopped) {
-  mpi_.together([&] {
-    if (is_first()) writer_->wait();
-  });
-  const std::int64_t memory = peak_memory_mib(mpi_);
-  if (!is_first()) return;
-  Console& console = log_->console();
-  console.print(fmt::format("wrote {}; peak memory of a rank {} MiB",
-                            checkpoint_path(options_.train_dir, position.step).string(), memory));
-  if (stopped) console.print(fmt::format("stopped by a signal at step {}: start again to go on", position.step));
+  recorder_.log_evaluation(position_.step, precision, Clock::now() - start);
 }
 
 }  // namespace carillon

@@ -34,16 +34,17 @@ Tower::Tower(const Network& network, const TowerSettings& settings, Device& devi
     : device_(device),
       communicator_(communicator),
       optimizer_settings_(settings.optimizer),
-      network_(build_network(network, {settings.batch_size, settings.arithmetic, Purpose::training})),
+      network_(network),
+      built_(build_network(network, {settings.batch_size, settings.arithmetic, Purpose::training})),
       feed_form_(feed_form(network, settings, device)),
       feed_(make_feed(device, feed_form_)),
       parameters_(graph().parameters(), device, communicator.allocate(gradient_bytes(graph())),
                   optimizer_slots(settings.optimizer)),
       states_(graph().states(), device),
-      executable_(graph(), {device, parameters_, states_, feed_->inputs()}, true, {network_.loss}),
+      executable_(graph(), {device, parameters_, states_, feed_->inputs()}, true, {built_.loss}),
       reducer_(communicator, parameters_, settings.bucket_bytes),
       optimizer_(make_optimizer(settings.optimizer, parameters_, device, feed_->inputs())),
-      step_({executable_, network_.loss, parameters_, reducer_, *optimizer_, feed_->inputs()}),
+      step_({executable_, built_.loss, parameters_, reducer_, *optimizer_, feed_->inputs()}),
       driver_(make_step_driver({device, communicator, *feed_, step_, parameters_}, feed_form_, settings.capture)) {}
 
 void Tower::initialize(std::uint64_t seed) {

@@ -32,6 +32,9 @@ _BANNER = re.compile(
 )
 
 
+_PROGRESS = re.compile(r"^step \d+/\d+, .* left$")  # of a run that takes its time
+
+
 @dataclass
 class Result:
     name: str
@@ -41,7 +44,7 @@ class Result:
 
 @dataclass
 class Finished:
-    """A program that ended: its code, its output, and its own lines on stderr."""
+    """A program that ended: its code, its output, and its own lines on stderr, but for those of progress."""
 
     command: list
     code: int
@@ -50,7 +53,7 @@ class Finished:
 
     @property
     def lines(self):
-        return [line for line in self.errors.splitlines() if not _BANNER.search(line)]
+        return [line for line in self.errors.splitlines() if not (_BANNER.search(line) or _PROGRESS.search(line))]
 
     def complaint(self, code, names=()):
         """What is wrong, unless it ended with `code` and, after a failure, one line that has all the names in it."""

@@ -105,6 +105,68 @@ TEST_F(OptionsTest, BadValuesAreRefusedByName) {
   expect_refused({"--seed", "-1"}, "--seed");
 }
 
+TEST_F(OptionsTest, ChoicesAreValuesOfTheirTypeListedInHelpAndErrors) {
+  parse({"--device", "cuda", "--cache=none", "--resume", "never", "--precision", "bf16", "--comm", "nccl"});
+  EXPECT_EQ(options_.device, DeviceChoice::cuda);
+  EXPECT_EQ(options_.cache, CacheMode::none);
+  EXPECT_EQ(options_.resume, ResumeMode::never);
+  EXPECT_EQ(options_.precision, Arithmetic::bf16);
+  EXPECT_EQ(options_.comm, CommunicatorChoice::nccl);
+  EXPECT_THAT(set_.values().json(), HasSubstr(R"("comm":"nccl")"));
+  EXPECT_THAT(set_.help(), HasSubstr("what averages the gradients of GPUs: auto, nccl, mpi (nccl)\n"));
+  expect_refused({"--comm", "tcp"}, "'tcp' is not one of auto, nccl, mpi");
+}
+
+TEST_F(OptionsTest, ValuesAreThoseThatAllRanksShare) {
+  parse({"--threads", "3", "--seed", "4"});
+  const std::string json = set_.values().json();
+  EXPECT_THAT(json, HasSubstr(R"("seed":4,)"));
+  EXPECT_THAT(json, HasSubstr(R"("cache":"auto",)"));
+  EXPECT_THAT(json, HasSubstr(R"("learning_rate":0.001,)"));
+  EXPECT_THAT(json, ::testing::Not(HasSubstr("threads")));
+}
+
+TEST_F(OptionsTest, ThatDecideTheResultSaySoWhereTheyAreDeclared) {
+  const std::string before = set_.values().json();
+  parse({"--batch-size",
+         "1",
+         "--learning-rate",
+         "2",
+         "--learning-rate-decay",
+         "2",
+         "--decay-steps",
+         "2",
+         "--regularization",
+         "2",
+         "--moving-average-decay",
+         "1",
+         "--seed",
+         "2",
+         "--shuffle",
+         "false",
+         "--precision",
+         "tf32",
+         "--max-steps",
+         "2",
+         "--cache",
+         "none",
+         "--device",
+         "cpu",
+         "--comm",
+         "mpi",
+         "--train-dir",
+         "x",
+         "--log-every",
+         "2",
+         "--threads",
+         "2"});
+  std::string changed;
+  for (const std::string& line : set_.values().changes_since(before)) changed += line.substr(0, line.find(' ')) + " ";
+  EXPECT_EQ(changed,
+            "--batch-size --learning-rate --learning-rate-decay --decay-steps --regularization --moving-average-decay "
+            "--seed --shuffle --precision ");
+}
+
 TEST_F(OptionsTest, UnknownRepeatedAndStrayArgumentsAreRefusedByName) {
   expect_refused({"--no-such-option", "1"}, "--no-such-option");
   expect_refused({"--max", "1"}, "--max");  // no guessing from prefixes
@@ -127,7 +189,7 @@ TEST_F(OptionsTest, CombinationsThatCannotWorkAreRefused) {
   EXPECT_THROW(check_combinations(options_), Error);
   options_.eval_every = 0;
   options_.fresh = true;
-  options_.resume = "require";
+  options_.resume = ResumeMode::require;
   EXPECT_THROW(check_combinations(options_), Error);
 }
 

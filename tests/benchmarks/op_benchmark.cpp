@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "carillon/core/error.h"
-#include "carillon/core/program.h"
+#include "carillon/core/single_process_main.h"
 #include "carillon/graph/graph.h"
 #include "carillon/graph/passes.h"
 #include "kernels/augment/augment.h"
@@ -181,7 +181,7 @@ int benchmark(std::span<char* const> arguments) {
 }  // namespace carillon
 
 int main(int argc, char** argv) {
-  return carillon::run_program("op_benchmark", [&] {
+  return carillon::single_process_main("op_benchmark", [&] {
     return carillon::benchmark(std::span<char* const>(argv + 1, static_cast<std::size_t>(argc - 1)));
   });
 }

@@ -15,7 +15,7 @@
 #include <random>
 
 #include "carillon/core/error.h"
-#include "carillon/core/program.h"
+#include "carillon/core/single_process_main.h"
 #include "carillon/data/batch_loader.h"
 #include "carillon/data/dataset.h"
 #include "carillon/data/record.h"
@@ -139,7 +139,7 @@ int benchmark(std::span<char* const> arguments) {
 }  // namespace carillon
 
 int main(int argc, char** argv) {
-  return carillon::run_program("read_benchmark", [&] {
+  return carillon::single_process_main("read_benchmark", [&] {
     return carillon::benchmark(std::span<char* const>(argv + 1, static_cast<std::size_t>(argc - 1)));
   });
 }

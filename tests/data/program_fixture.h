@@ -18,8 +18,9 @@ struct Outcome {
 
 class ProgramFixture : public ScratchTest {
  protected:
-  static Outcome run(const std::string& command) {
-    FILE* pipe = ::popen((std::string(CARILLON_PROGRAMS) + "/" + command + " 2>&1").c_str(), "r");
+  /// `launcher`: what starts it, such as "mpirun -np 2 ".
+  static Outcome run(const std::string& command, const std::string& launcher = "") {
+    FILE* pipe = ::popen((launcher + CARILLON_PROGRAMS + "/" + command + " 2>&1").c_str(), "r");
     std::string output;
     char buffer[4096];
     for (std::size_t bytes; (bytes = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) output.append(buffer, bytes);

@@ -4,14 +4,33 @@
 // (CARILLON_<NAME>, upper case, `_` for `-`); `-` and `_` are the same in names. A BOOL option without a value is true.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
-#include <limits>
-#include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "carillon/report/field.h"
+#include "carillon/run/run_description.h"
+
 namespace carillon {
+
+/// A value of an enumeration and its text. A table of them, one for each value, is all that an option of that type
+/// needs.
+template <typename Enum>
+struct Choice {
+  Enum value;
+  std::string_view text;
+};
+
+template <typename Enum, std::size_t n>
+std::string text_of(const std::array<Choice<Enum>, n>& choices, Enum value) {
+  for (const Choice<Enum>& choice : choices) {
+    if (choice.value == value) return std::string(choice.text);
+  }
+  return {};
+}
 
 class OptionSet {
  public:
@@ -20,34 +39,50 @@ class OptionSet {
   /// `summary`: what the program does and how it is called, for --help.
   explicit OptionSet(std::string summary) : summary_(std::move(summary)) {}
 
-  // The targets must outlive the set; they keep their values where an option is not given.
-  void add(const std::string& name, bool& target, const std::string& help);
+  // The targets must outlive the set; they keep their values where an option is not given. `scope`: what it decides.
+  void add(const std::string& name, bool& target, const std::string& help, Scope scope = Scope::run);
   void add(const std::string& name, std::int64_t& target, std::int64_t lowest, std::int64_t highest,
-           const std::string& help);
-  void add(const std::string& name, std::uint64_t& target, const std::string& help);
-  void add(const std::string& name, double& target, Interval interval, const std::string& help);
-  void add(const std::string& name, std::string& target, const std::string& help);
+           const std::string& help, Scope scope = Scope::run);
+  void add(const std::string& name, std::uint64_t& target, const std::string& help, Scope scope = Scope::run);
+  void add(const std::string& name, double& target, Interval interval, const std::string& help,
+           Scope scope = Scope::run);
+  void add(const std::string& name, std::string& target, const std::string& help, Scope scope = Scope::run);
+  /// One of `choices`.
   void add(const std::string& name, std::string& target, const std::vector<std::string>& choices,
-           const std::string& help);
-  void add(const std::string& name, std::vector<std::string>& target, const std::string& help);
+           const std::string& help, Scope scope = Scope::run);
+  void add(const std::string& name, std::vector<std::string>& target, const std::string& help,
+           Scope scope = Scope::run);
+  template <typename Enum, std::size_t n>
+  void add(const std::string& name, Enum& target, const std::array<Choice<Enum>, n>& choices, const std::string& help,
+           Scope scope = Scope::run) {
+    std::vector<std::string> texts;
+    for (const Choice<Enum>& choice : choices) texts.emplace_back(choice.text);
+    add_choice(
+        name, texts, [&target, choices](std::size_t chosen) { target = choices[chosen].value; },
+        [&target, choices] { return text_of(choices, target); }, help, scope);
+  }
 
   /// Sets the targets. Returns false when --help was given: nothing is set then.
   /// Errors: usage (naming the option and where it stands), no_input (the --config file is missing).
   bool parse(int argc, const char* const* argv);
 
   std::string help() const;
-  /// Every option's present value, by name with `_` for `-`.
-  nlohmann::json values() const;
+  /// Every option's present value, but for those of one rank (Scope::rank).
+  RunDescription values() const;
 
  private:
   struct Option {
     std::string name, help;
-    bool is_flag = false, takes_many = false, given = false;
+    Scope scope = Scope::run;
     std::function<void(const std::vector<std::string>&)> set;  ///< throws ValueExpected
-    std::function<nlohmann::json()> get;
+    std::function<FieldValue()> get;
+    std::vector<std::string> choices = {};  ///< none: any
+    bool is_flag = false, takes_many = false, given = false;
   };
   struct Source;
-  void add_option(Option option);
+  void add_choice(const std::string& name, const std::vector<std::string>& choices,
+                  const std::function<void(std::size_t)>& set, std::function<std::string()> get,
+                  const std::string& help, Scope scope);
   void apply(const Source& source);
   std::vector<std::string> normalised_arguments(int argc, const char* const* argv) const;
   Source command_line(int argc, const char* const* argv) const;

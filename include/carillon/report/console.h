@@ -1,9 +1,12 @@
-// Console: the reference's step lines on stdout, and a progress bar on stderr where that is a terminal.
+// Console: a run's lines on stdout and stderr, and its progress between them.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
+
+#include "carillon/report/progress.h"
 
 namespace carillon {
 
@@ -12,8 +15,12 @@ namespace carillon {
 std::string step_line(std::chrono::system_clock::time_point time, std::int64_t step, double loss,
                       double examples_per_second, double step_seconds, int tower_count);
 
+/// "warning: <line>" on stderr.
+void print_warning(const std::string& line);
+
 class Console {
  public:
+  /// Of steps from `first_step` to before `last_step`.
   Console(std::int64_t first_step, std::int64_t last_step);
   ~Console();
   Console(const Console&) = delete;
@@ -21,18 +28,13 @@ class Console {
 
   /// A line on stdout.
   void print(const std::string& line);
-  /// A line on stderr.
+  /// As print_warning.
   void warn(const std::string& line);
-  /// Redraws the bar, at most ten times a second.
-  void progress(std::int64_t step, double loss);
+  /// As Progress::update.
+  void progress(std::int64_t step, std::optional<double> loss);
 
  private:
-  void clear_bar();
-
-  std::int64_t first_step_, last_step_;
-  bool has_bar_;
-  bool bar_drawn_ = false;
-  std::chrono::steady_clock::time_point started_, last_drawn_;
+  Progress progress_;
 };
 
 }  // namespace carillon

@@ -5,8 +5,10 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
+
+#include "carillon/report/field.h"
 
 namespace carillon {
 
@@ -21,8 +23,8 @@ class MetricsWriter {
   MetricsWriter(const MetricsWriter&) = delete;
   MetricsWriter& operator=(const MetricsWriter&) = delete;
 
-  /// Appends one line, at once; `record` is an object with a "step".
-  void write(const nlohmann::json& record);
+  /// Appends one line, at once; a "step" is among the fields.
+  void write(const std::vector<Field>& fields);
 
  private:
   std::unique_ptr<class AppendLog> log_;

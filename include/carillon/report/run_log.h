@@ -12,7 +12,8 @@
 #include "carillon/report/event_writer.h"
 #include "carillon/report/layer_summary.h"
 #include "carillon/report/metrics.h"
-#include "carillon/run/evaluator.h"
+#include "carillon/report/precision.h"
+#include "carillon/report/summary_style.h"
 
 namespace carillon {
 

@@ -10,17 +10,10 @@
 #include "carillon/data/dataset.h"
 #include "carillon/graph/executable.h"
 #include "carillon/models/network.h"
+#include "carillon/report/precision.h"
 #include "carillon/step/feed.h"
 
 namespace carillon {
-
-struct Precision {
-  std::int64_t correct = 0;
-  std::int64_t total = 0;
-  double value() const { return static_cast<double>(correct) / static_cast<double>(total); }
-  /// "precision @ 1 = 0.984 (9840/10000)"
-  std::string text() const;
-};
 
 class Evaluator {
  public:

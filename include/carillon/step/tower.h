@@ -70,7 +70,8 @@ class Tower {
   /// Adds variables, slots and states, after all steps taken, to `state`.
   void save(CheckpointState& state) const;
 
-  const Graph& graph() const { return network_.graph; }
+  const Network& network() const { return network_; }
+  const Graph& graph() const { return built_.graph; }
   const ParameterStore& parameters() const { return parameters_; }
   const StateStore& states() const { return states_; }
   std::size_t activation_bytes() const { return executable_.memory_bytes(); }
@@ -82,7 +83,8 @@ class Tower {
   Device& device_;
   Communicator& communicator_;
   OptimizerSettings optimizer_settings_;
-  BuiltNetwork network_;
+  Network network_;
+  BuiltNetwork built_;
   FeedForm feed_form_;
   std::unique_ptr<Feed> feed_;
   ParameterStore parameters_;

@@ -1,16 +1,19 @@
-// How an evaluation program runs: options, checkpoint, data, one line of precision.
 #include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <optional>
 
-#include "carillon/app/app.h"
-#include "carillon/app/program.h"
-#include "carillon/comm/cpu_share.h"
+#include "carillon/app/mains.h"
+#include "carillon/app/mpi_main.h"
+#include "carillon/app/options.h"
+#include "carillon/report/console.h"
+#include "carillon/run/agreement.h"
 #include "carillon/run/evaluator.h"
+#include "src/app/startup.h"
 
 namespace carillon {
 namespace {
@@ -19,10 +22,15 @@ namespace {
 LoadedCheckpoint find_checkpoint(const std::string& place) {
   std::error_code error;
   if (!std::filesystem::is_directory(place, error)) return {place, read_checkpoint(place)};
-  auto loaded = read_newest_checkpoint(
-      place, [](const std::string& line) { print_text(STDERR_FILENO, fmt::format("warning: {}\n", line)); });
+  auto loaded = read_newest_checkpoint(place, print_warning);
   if (!loaded) fail(ExitCode::no_input, "--checkpoint {}: no checkpoint in it", place);
   return std::move(*loaded);
+}
+
+void check_model(const LoadedCheckpoint& loaded, const Preset& preset) {
+  if (std::ranges::find(preset.models, loaded.state.model) != preset.models.end()) return;
+  fail(ExitCode::data, "{} is of model '{}', this program evaluates {}", loaded.path.string(), loaded.state.model,
+       fmt::join(preset.models, ", "));
 }
 
 /// What all ranks must know of the checkpoint that rank 0 has read.
@@ -32,13 +40,11 @@ nlohmann::json description(const LoadedCheckpoint& loaded) {
           {"pixel_scale", trained.is_object() ? trained.value("pixel_scale", 1.0) : 1.0}};
 }
 
-Dataset open_data(const EvalOptions& options, const std::string& model, const Mpi& mpi) {
+Dataset open_data(const EvalOptions& options, const Model& model, const Mpi& mpi) {
   std::optional<Dataset> dataset;
-  mpi.together([&] {
-    dataset = Dataset::open(options.data, schema_for(model, options.image_key, options.label_key),
-                            cache_mode(options.cache), mpi.local_size());
-  });
-  agree(mpi, {{"evaluation records", dataset->size()}, {"evaluation record checksum", dataset->fingerprint()}});
+  mpi.together([&] { dataset = open_records(options.data, model, options.records, mpi); });
+  agree(mpi, {{"evaluation records", dataset->size()},
+              {"evaluation record checksum", static_cast<std::uint64_t>(dataset->fingerprint())}});
   return std::move(*dataset);
 }
 
@@ -48,44 +54,39 @@ void print_result(const LoadedCheckpoint& loaded, const EvalOptions& options, co
   if (std::fflush(stdout) != 0) fail(ExitCode::io, "cannot write to standard output: {}", errno_text(errno));
 }
 
-}  // namespace
-
-ExitCode evaluate(const Program& program, int argc, char** argv, const Mpi& mpi) {
+EvalOptions defaults_of(const Preset& preset) {
   EvalOptions options;
-  options.data = program.defaults.data;
+  options.data = preset.defaults.data;
   for (std::string& pattern : options.data) pattern.replace(pattern.find("train-"), 6, "test-");
-  options.checkpoint = program.defaults.train_dir;
+  options.checkpoint = preset.defaults.train_dir;
+  return options;
+}
+
+ExitCode evaluate(const Preset& preset, int argc, char** argv, const Mpi& mpi) {
+  EvalOptions options = defaults_of(preset);
   OptionSet set(fmt::format("Prints precision @ 1 on {} of a checkpoint: PROGRAM --data FILES --checkpoint FILE_OR_DIR",
-                            program.data_set));
+                            preset.data_set));
   declare(set, options);
-  if (!program.distorts) {
+  if (!preset.distorts) {
     set.add("pixel-scale", options.pixel_scale, OptionSet::Interval::not_negative,
             "multiplies the pixels; 0: as in training");
   }
-  if (!parse_options(set, argc, argv, mpi, {"threads"})) return ExitCode::done;
+  if (!parse_on_all_ranks(set, argc, argv, mpi)) return ExitCode::done;
 
   const CpuShare cpu = take_cpu_share(mpi, static_cast<int>(options.threads));
   std::unique_ptr<Device> device;
   std::optional<LoadedCheckpoint> loaded;  // on rank 0
   mpi.together([&] {
-    device = open_device({options.device, mpi.local_rank(), cpu.thread_count});
-    if (!device->computes_in(arithmetic(options.precision))) {
-      fail(ExitCode::no_device, "--precision: the CPU tower computes in fp32 only");
-    }
+    device = open_own_device(options.device, options.precision, mpi, cpu);
     if (mpi.rank() != 0) return;
     loaded = find_checkpoint(options.checkpoint);
-    const auto& models = program.models;
-    if (std::find(models.begin(), models.end(), loaded->state.model) == models.end()) {
-      fail(ExitCode::data, "{} is of model '{}', this program evaluates {}", loaded->path.string(), loaded->state.model,
-           fmt::join(models, ", "));
-    }
+    check_model(*loaded, preset);
   });
   const nlohmann::json known = nlohmann::json::parse(mpi.all_gather(loaded ? description(*loaded).dump() : "").front());
+  const Model& model = model_named(known.at("model").get<std::string>());
   const double scale = options.pixel_scale > 0.0 ? options.pixel_scale : known.at("pixel_scale").get<double>();
-  const Network network =
-      network_named(known.at("model").get<std::string>(), {.pixel_scale = static_cast<float>(scale)});
-  const Dataset dataset = open_data(options, network.name, mpi);
-  Evaluator evaluator(network, options.batch_size, arithmetic(options.precision), *device);
+  const Dataset dataset = open_data(options, model, mpi);
+  Evaluator evaluator(model, {.pixel_scale = static_cast<float>(scale)}, options.batch_size, *device);
   mpi.together([&] {
     if (loaded) evaluator.load(*loaded, !options.raw_weights);
   });
@@ -95,6 +96,12 @@ ExitCode evaluate(const Program& program, int argc, char** argv, const Mpi& mpi)
     if (loaded) print_result(*loaded, options, precision);
   });
   return ExitCode::done;
+}
+
+}  // namespace
+
+int evaluation_main(const std::string& program, const Preset& preset, int argc, char** argv) {
+  return mpi_main(program, argc, argv, [&](const Mpi& mpi) { return evaluate(preset, argc, argv, mpi); });
 }
 
 }  // namespace carillon

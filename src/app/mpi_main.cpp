@@ -1,13 +1,14 @@
-#include "carillon/app/app.h"
+#include "carillon/app/mpi_main.h"
 
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <new>
 #include <optional>
+
+#include "carillon/run/agreement.h"
 
 namespace carillon {
 namespace {
@@ -49,7 +50,7 @@ ExitCode abort_on_own_error(const Mpi& mpi, std::string_view program, const std:
   return ExitCode::failed;  // not reached: end_all does not return
 }
 
-int run_app(const std::string& program, int argc, char** argv, const std::function<ExitCode(const Mpi&)>& body) {
+int mpi_main(const std::string& program, int argc, char** argv, const std::function<ExitCode(const Mpi&)>& body) {
   std::signal(SIGPIPE, SIG_IGN);  // a closed stdout must not end a training
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is an error of write, not a death
   open_standard_descriptors();
@@ -71,43 +72,6 @@ int run_app(const std::string& program, int argc, char** argv, const std::functi
   }
   std::fflush(stdout);
   return static_cast<int>(code);
-}
-
-bool parse_options(OptionSet& set, int argc, char** argv, const Mpi& mpi, const std::vector<std::string>& own) {
-  bool go_on = false;
-  mpi.together([&] { go_on = set.parse(argc, argv); });
-  agree(mpi, {{"help", !go_on}});  // first: the other options of a rank that only helps are not set
-  nlohmann::json values = set.values();
-  for (const std::string& key : own) values.erase(key);
-  agree(mpi, values);
-  if (!go_on && mpi.rank() == 0) print_text(STDOUT_FILENO, set.help());
-  return go_on;
-}
-
-void fail_on_all(const Mpi& mpi, ExitCode code, const std::string& message) {
-  if (mpi.rank() == 0) throw SharedError(code, message);
-  throw PeerFailed(code);
-}
-
-std::string shown_key(std::string key) {
-  if (key.find(' ') != std::string::npos) return key;
-  std::replace(key.begin(), key.end(), '_', '-');
-  return "--" + key;
-}
-
-void agree(const Mpi& mpi, const nlohmann::json& values) {
-  const std::vector<std::string> all = mpi.all_gather(values.dump());
-  for (int rank = 1; rank < mpi.size(); ++rank) {
-    if (all[rank] == all[0]) continue;
-    const nlohmann::json first = nlohmann::json::parse(all[0]), other = nlohmann::json::parse(all[rank]);
-    for (const auto& [key, value] : first.items()) {
-      if (other.contains(key) && other[key] == value) continue;
-      fail_on_all(mpi, ExitCode::usage,
-                  fmt::format("ranks disagree on {}: {} on rank 0, {} on rank {}", shown_key(key), value.dump(),
-                              other.contains(key) ? other[key].dump() : "nothing", rank));
-    }
-    fail_on_all(mpi, ExitCode::usage, fmt::format("ranks 0 and {} run different programs", rank));
-  }
 }
 
 }  // namespace carillon

@@ -1,4 +1,4 @@
-#include "carillon/core/program.h"
+#include "carillon/core/single_process_main.h"
 
 #include <cerrno>
 #include <cstdio>
@@ -17,7 +17,7 @@ int report(std::string_view name, ExitCode code, std::string_view what) {
 
 }  // namespace
 
-int run_program(std::string_view name, const std::function<int()>& body) {
+int single_process_main(std::string_view name, const std::function<int()>& body) {
   try {
     const int code = body();
     if (std::fflush(stdout) != 0) fail(ExitCode::io, "cannot write to standard output: {}", errno_text(errno));

@@ -1,0 +1,37 @@
+// Preset: what distinguishes mnist_train and mnist_eval from cifar10_train and cifar10_eval.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "carillon/run/train_options.h"
+
+namespace carillon {
+
+/// A network by its name on the command line and in checkpoints.
+struct NamedNetwork {
+  std::string name;
+  MakeNetwork make;
+};
+
+struct Preset {
+  std::string data_set;             ///< "MNIST", for --help
+  std::vector<NamedNetwork> networks;  ///< that can be trained on it (--model), the default first
+  TrainOptions defaults;            ///< the reference's values
+  bool distorts = false;            ///< has --distort; its images are standardised, so it has no --pixel-scale
+  /// --decay-steps when not given, from the batch size per tower and the number of towers.
+  std::int64_t (*decay_steps)(std::int64_t batch_size, int tower_count) = nullptr;
+};
+
+/// The networks' names, in their order.
+std::vector<std::string> network_names(const Preset& preset);
+/// The network of that name, which is one of them.
+MakeNetwork network_named(const Preset& preset, const std::string& name);
+
+/// What mnist_train and mnist_eval are.
+Preset mnist_preset();
+/// What cifar10_train and cifar10_eval are.
+Preset cifar10_preset();
+
+}  // namespace carillon

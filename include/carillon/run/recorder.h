@@ -1,0 +1,88 @@
+// Recorder: what a run writes and tells: train directory, checkpoints, console, metrics, TensorBoard events.
+//
+// Every rank has one and makes the same calls; on rank 0 they do what they say, elsewhere nothing.
+//
+//   open_directory -> [resumed] -> open_logs -> announce -> start_clock -> steps, evaluations, saves -> finish
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "carillon/checkpoint/checkpoint.h"
+#include "carillon/comm/mpi.h"
+#include "carillon/report/precision.h"
+#include "carillon/run/run_description.h"
+#include "carillon/run/run_position.h"
+#include "carillon/run/step_plan.h"
+#include "carillon/run/train_options.h"
+#include "carillon/step/tower.h"
+
+namespace carillon {
+
+/// Loss of one step, averaged over the towers.
+struct StepLoss {
+  double cross_entropy = 0.0;
+  double l2 = 0.0;
+  double total() const { return cross_entropy + l2; }
+};
+
+class Recorder {
+ public:
+  /// What a run consists of, for `announce`.
+  struct Parts {
+    const Tower& tower;
+    const Device& device;
+    std::string_view communicator;
+    int thread_count;
+    const Dataset* dataset;  ///< null where nothing is trained
+  };
+
+  /// References outlive the recorder.
+  Recorder(const TrainOptions& options, const RunDescription& description, const Mpi& mpi);
+  ~Recorder();
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+
+  /// Locks the train directory and removes what killed writers have left in it. Collective. Errors: DirectoryLock's,
+  /// io.
+  void open_directory();
+  /// Says from which checkpoint the run goes on, and which of the settings that decide its result have changed.
+  void resumed(const LoadedCheckpoint& checkpoint);
+  /// Says that the train directory holds `step` steps, as many as are asked for.
+  void finished_before(std::int64_t step);
+  /// Opens the logs of the steps from `first_step` on; with --fresh, clears the directory first. Collective. Errors:
+  /// io.
+  void open_logs(std::int64_t first_step);
+  /// Says what runs on what, where each op is (--log-device-placement), and gives TensorBoard the graph.
+  void announce(const Parts& parts);
+
+  /// From here on the time of steps counts.
+  void start_clock();
+  /// A step was taken whose batch was waited for so long.
+  void count_step(double data_wait_seconds);
+  /// The result of a step came in.
+  void count_result(const StepResult& result);
+  /// Histograms and images of a step, when gradients are averaged and variables still old. The tower outlives the
+  /// recorder.
+  void summarize(std::int64_t step, const Batch& batch, const Tower& tower, Device& device);
+  /// The line and the scalars of a step, as far as they are due.
+  void log_step(const StepPlan& plan, const StepLoss& loss, double learning_rate);
+  /// How far the run is.
+  void show_progress(const StepResult& latest);
+  /// An evaluation that took so long; the time of steps goes on without it.
+  void log_evaluation(std::int64_t step, const Precision& precision, std::chrono::steady_clock::duration spent);
+
+  /// Starts to write a checkpoint. Errors: failed (a variable is not finite), those of the checkpoint before.
+  void save(const RunPosition& position, const Tower& tower);
+  /// Waits for the last checkpoint and tells how the run ended. Collective. Errors: io.
+  void finish(const RunPosition& position, ExitCode code);
+
+ private:
+  struct First;
+  const Mpi& mpi_;
+  std::unique_ptr<First> first_;  // on rank 0 only
+};
+
+}  // namespace carillon

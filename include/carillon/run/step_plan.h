@@ -1,0 +1,28 @@
+// StepPlan: what is due at a step besides the step itself.
+#pragma once
+
+#include <cstdint>
+
+#include "carillon/run/train_options.h"
+
+namespace carillon {
+
+struct StepPlan {
+  std::int64_t step = 0;    ///< updates applied before it
+  bool logs = false;        ///< a line on the console and in metrics.jsonl
+  bool summarizes = false;  ///< TensorBoard's scalars, histograms and images; never of step 0
+  // After the step:
+  bool saves = false;  ///< but the last step's checkpoint and evaluation, which end the run
+  bool evaluates = false;
+  bool last = false;
+
+  /// Whether the total loss is told.
+  bool tells_loss() const { return logs || summarizes; }
+  /// Whether what follows needs the results of all steps so far.
+  bool needs_results() const { return tells_loss() || saves || evaluates || last; }
+};
+
+/// Of the step that follows `step` updates.
+StepPlan plan_step(std::int64_t step, const TrainOptions& options);
+
+}  // namespace carillon

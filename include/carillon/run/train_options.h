@@ -1,0 +1,68 @@
+// TrainOptions: what a training is told, as values; the command line's names and texts for it are in app/options.h.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "carillon/data/dataset.h"
+#include "carillon/device/device.h"
+#include "carillon/models/network.h"
+#include "carillon/optim/optimizer.h"
+#include "carillon/report/summary_style.h"
+#include "carillon/run/records.h"
+
+namespace carillon {
+
+enum class DeviceChoice { automatic, cpu, cuda };        ///< automatic: a GPU where there is one
+enum class CommunicatorChoice { automatic, nccl, mpi };  ///< what averages GPUs' gradients; automatic: NCCL if it can
+enum class ResumeMode {
+  automatic,  ///< go on from the train directory's newest checkpoint, if there is one
+  never,      ///< refuse a train directory with a checkpoint
+  require     ///< refuse one without
+};
+
+struct TrainOptions {                  // members in the order of --help
+  std::vector<std::string> data;       ///< paths and globs of training records
+  std::vector<std::string> eval_data;  ///< of records to evaluate on while training; none: no evaluation
+  std::int64_t eval_every = 0;         ///< steps; 0: at the end only
+  std::string image_key, label_key;    ///< features of a record; empty: the model's
+  std::string train_dir;
+  std::string model;
+  MakeNetwork make_network = nullptr;  ///< of `model`
+  RecordForm record_form;
+  std::int64_t max_steps = 1000;
+  std::int64_t batch_size = 100;  ///< per tower
+  double learning_rate = 0.001;
+  double learning_rate_decay = 0.99;
+  std::int64_t decay_steps = 0;  ///< 0: the reference's rule, from the batch size
+  bool staircase = false;
+  double regularization = 0.0001;
+  double moving_average_decay = 0.99;
+  double pixel_scale = 1.0;
+  std::uint64_t seed = 1;
+  bool shuffle = true;
+  bool distort = true;  ///< where the program has it
+  CacheMode cache = CacheMode::automatic;
+  DeviceChoice device = DeviceChoice::automatic;
+  Arithmetic precision = Arithmetic::fp32;
+  CommunicatorChoice comm = CommunicatorChoice::automatic;
+  bool cuda_graph = true;
+  std::int64_t threads = 0;  ///< per rank; 0: this rank's share of the cores
+  std::int64_t bucket_kib = 4096;
+  std::int64_t log_every = 10;      ///< 0: no lines
+  std::int64_t summary_every = 10;  ///< 0: no summaries
+  SummaryStyle summary_style = SummaryStyle::variables;
+  std::int64_t checkpoint_every = 1000;  ///< 0: at the end only
+  std::int64_t keep_checkpoints = 5;     ///< 0: all
+  ResumeMode resume = ResumeMode::automatic;
+  bool fresh = false;
+  std::string init_from;
+  bool log_device_placement = false;
+
+  OptimizerSettings optimizer() const;
+  /// The network to train, for the records that the programs's form names. Errors: those of make_network.
+  Network network() const;
+};
+
+}  // namespace carillon

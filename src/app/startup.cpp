@@ -1,0 +1,27 @@
+#include "src/app/startup.h"
+
+#include <unistd.h>
+
+#include "carillon/app/options.h"
+#include "carillon/run/agreement.h"
+
+namespace carillon {
+
+bool parse_on_all_ranks(OptionSet& set, int argc, char** argv, const Mpi& mpi) {
+  bool go_on = false;
+  mpi.together([&] { go_on = set.parse(argc, argv); });
+  agree(mpi, {{"help", !go_on}});  // first: the other options of a rank that only helps are not set
+  agree(mpi, set.values().fields());
+  if (!go_on && mpi.rank() == 0) print_text(STDOUT_FILENO, set.help());
+  return go_on;
+}
+
+std::unique_ptr<Device> open_own_device(DeviceChoice choice, Arithmetic arithmetic, const Mpi& mpi,
+                                        const CpuShare& cpu) {
+  return open_device({.choice = text_of(device_choices, choice),
+                      .arithmetic = arithmetic,
+                      .local_rank = mpi.local_rank(),
+                      .thread_count = cpu.thread_count});
+}
+
+}  // namespace carillon

@@ -1,0 +1,22 @@
+// Startup: what training and evaluation programs do first: options, cores, device.
+#pragma once
+
+#include <memory>
+
+#include "carillon/app/option_set.h"
+#include "carillon/comm/cpu_share.h"
+#include "carillon/comm/mpi.h"
+#include "carillon/device/device.h"
+#include "carillon/run/train_options.h"
+
+namespace carillon {
+
+/// Parses the options and compares them over the ranks, but for those of one rank; false after --help, which rank 0
+/// prints. Collective. Errors: those of OptionSet::parse; usage (ranks that disagree).
+bool parse_on_all_ranks(OptionSet& set, int argc, char** argv, const Mpi& mpi);
+
+/// This rank's device. Errors: those of open_device.
+std::unique_ptr<Device> open_own_device(DeviceChoice choice, Arithmetic arithmetic, const Mpi& mpi,
+                                        const CpuShare& cpu);
+
+}  // namespace carillon

@@ -1,0 +1,57 @@
+#include "carillon/app/mains.h"
+#include "carillon/app/mpi_main.h"
+#include "carillon/app/options.h"
+#include "carillon/run/stop_signal.h"
+#include "carillon/run/trainer.h"
+#include "src/app/startup.h"
+
+namespace carillon {
+namespace {
+
+void declare(OptionSet& set, TrainOptions& options, const Preset& preset) {
+  declare(set, options);
+  set.add("model", options.model, preset.models, "network to train");
+  if (preset.distorts) {
+    set.add("distort", options.distort, "distort the training images at random", Scope::result);
+  } else {
+    set.add("pixel-scale", options.pixel_scale, OptionSet::Interval::positive, "multiplies the pixels 0..255",
+            Scope::result);
+  }
+}
+
+RunDescription describe(const OptionSet& set, const Preset& preset, int tower_count) {
+  RunDescription description = set.values();
+  // Where there is one network only, checkpoints have never held it as an option. All hold the model's name besides.
+  if (preset.models.size() == 1) description.remove("model");
+  description.add("tower count", tower_count, Scope::result);
+  return description;
+}
+
+ExitCode train(const std::string& program, const Preset& preset, int argc, char** argv, const Mpi& mpi) {
+  TrainOptions options = preset.defaults;
+  options.model = preset.models.front();
+  OptionSet set(
+      fmt::format("Trains a {} classifier, one tower per rank: mpirun -np N PROGRAM --data FILES --train-dir DIR",
+                  preset.data_set));
+  declare(set, options, preset);
+  catch_stop_signals();
+  if (!parse_on_all_ranks(set, argc, argv, mpi)) return ExitCode::done;
+  mpi.together([&] { check_combinations(options); });
+  if (options.decay_steps == 0) options.decay_steps = preset.decay_steps(options.batch_size, mpi.size());
+
+  const CpuShare cpu = take_cpu_share(mpi, static_cast<int>(options.threads));
+  std::unique_ptr<Device> device;
+  mpi.together([&] { device = open_own_device(options.device, options.precision, mpi, cpu); });
+  const std::unique_ptr<Communicator> communicator =
+      make_communicator(mpi, *device, text_of(communicator_choices, options.comm));
+  Trainer trainer(options, describe(set, preset, mpi.size()), mpi, *device, *communicator, cpu);
+  return abort_on_own_error(mpi, program, [&] { return trainer.run(); });
+}
+
+}  // namespace
+
+int training_main(const std::string& program, const Preset& preset, int argc, char** argv) {
+  return mpi_main(program, argc, argv, [&](const Mpi& mpi) { return train(program, preset, argc, argv, mpi); });
+}
+
+}  // namespace carillon

@@ -1,0 +1,216 @@
+#include "carillon/run/recorder.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "carillon/checkpoint/directory_lock.h"
+#include "carillon/core/error.h"
+#include "carillon/report/run_log.h"
+#include "src/run/step_clock.h"
+#include "src/run/train_directory.h"
+
+namespace carillon {
+namespace {
+
+void check_finite(const CheckpointState& state) {
+  for (const auto* arrays : {&state.variables, &state.moving_averages}) {
+    for (const NamedArray& array : *arrays) {
+      if (std::all_of(array.values.begin(), array.values.end(), [](float x) { return std::isfinite(x); })) continue;
+      fail(ExitCode::failed, "Model diverged: '{}' is not finite after {} steps; no checkpoint was written", array.name,
+           state.global_step);
+    }
+  }
+}
+
+/// The largest peak resident memory of any rank, in MiB.
+std::int64_t peak_memory_mib(const Mpi& mpi) {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  std::int64_t largest = 0;
+  for (const std::string& text : mpi.all_gather(std::to_string(usage.ru_maxrss / 1024))) {
+    largest = std::max<std::int64_t>(largest, std::stoll(text));
+  }
+  return largest;
+}
+
+void print_placement(const Tower& tower, const std::string& device, Console& console) {
+  for (const Graph::Node& node : tower.graph().nodes()) {
+    console.print(
+        fmt::format("{}: ({}): /job:worker/replica:0/task:0/device:{}", node.name, node.definition->type(), device));
+  }
+  console.print(fmt::format("activations and their gradients: {} bytes", tower.activation_bytes()));
+}
+
+/// "mnist: 397510 parameters; 2 towers on CPU:0, 1 thread each, communicator mpi shared memory; ..."
+std::string description_line(const Recorder::Parts& parts, const std::string& model, int towers,
+                             std::int64_t global_batch) {
+  std::int64_t parameters = 0;
+  for (const ParameterSpec& spec : parts.tower.graph().parameters()) parameters += spec.shape.element_count();
+  std::string line = fmt::format("{}: {} parameters; {} tower{} on {}, {} thread{} each, communicator {}", model,
+                                 parameters, towers, towers == 1 ? "" : "s", parts.device.name(), parts.thread_count,
+                                 parts.thread_count == 1 ? "" : "s", parts.communicator);
+  if (parts.dataset != nullptr) {
+    line += fmt::format("; {} records {}, global batch {}", parts.dataset->size(),
+                        parts.dataset->in_memory() ? "in memory" : "read ahead", global_batch);
+  }
+  return line;
+}
+
+}  // namespace
+
+struct Recorder::First {
+  const TrainOptions& options;
+  const RunDescription& description;
+  int tower_count;
+  std::optional<DirectoryLock> lock{};  // goes last: the directory is this job's while anything is written
+  std::optional<RunLog> log{};
+  std::optional<CheckpointWriter> writer{};
+  std::optional<LayerSummarizer> summarizer{};
+  StepClock clock{};
+  std::optional<double> l2_loss{};  ///< of the last step that was logged
+
+  std::int64_t global_batch() const { return options.batch_size * tower_count; }
+};
+
+Recorder::Recorder(const TrainOptions& options, const RunDescription& description, const Mpi& mpi)
+    : mpi_(mpi), first_(mpi.rank() == 0 ? new First{options, description, mpi.size()} : nullptr) {}
+
+Recorder::~Recorder() = default;
+
+void Recorder::open_directory() {
+  mpi_.together([&] {
+    if (!first_) return;
+    const TrainOptions& options = first_->options;
+    first_->lock.emplace(options.train_dir);
+    remove_stale_temporaries(options.train_dir);
+    first_->writer.emplace(options.train_dir, static_cast<int>(options.keep_checkpoints));
+  });
+}
+
+void Recorder::resumed(const LoadedCheckpoint& checkpoint) {
+  if (!first_) return;
+  print_text(STDOUT_FILENO,
+             fmt::format("resuming from {} at step {}{}\n", checkpoint.path.string(), checkpoint.state.global_step,
+                         first_->options.init_from.empty() ? "" : "; --init-from is not used"));
+  for (const std::string& change : first_->description.changes_since(checkpoint.state.options_json)) {
+    print_warning(change);
+  }
+}
+
+void Recorder::finished_before(std::int64_t step) {
+  if (!first_) return;
+  print_text(STDOUT_FILENO,
+             fmt::format("nothing to do: {} holds step {}, and --max-steps is {} (--fresh starts over)\n",
+                         first_->options.train_dir, step, first_->options.max_steps));
+}
+
+void Recorder::open_logs(std::int64_t first_step) {
+  mpi_.together([&] {
+    if (!first_) return;
+    const TrainOptions& options = first_->options;
+    if (options.fresh) remove_run_files(options.train_dir);
+    first_->log.emplace(options.train_dir, options.summary_style, first_step,
+                        std::max(options.max_steps, first_step + 1));
+  });
+}
+
+void Recorder::announce(const Parts& parts) {
+  if (!first_) return;
+  Console& console = first_->log->console();
+  if (first_->options.log_device_placement) print_placement(parts.tower, parts.device.name(), console);
+  console.print(description_line(parts, first_->options.model, first_->tower_count, first_->global_batch()));
+  first_->log->graph(parts.tower.graph(), parts.device.name());
+}
+
+void Recorder::start_clock() {
+  if (first_) first_->clock.restart();
+}
+
+void Recorder::count_step(double data_wait_seconds) {
+  if (first_) first_->clock.add_step(data_wait_seconds);
+}
+
+void Recorder::count_result(const StepResult& result) {
+  if (first_) first_->clock.add_allreduce(result.reduce_seconds);
+}
+
+void Recorder::summarize(std::int64_t step, const Batch& batch, const Tower& tower, Device& device) {
+  if (!first_) return;
+  first_->log->variables(step, tower.parameters(), device);
+  const TrainOptions& options = first_->options;
+  if (options.summary_style != SummaryStyle::layers) return;
+  if (!first_->summarizer) {
+    first_->summarizer.emplace(tower.network(), BuildSettings{options.batch_size, options.precision, Purpose::summary},
+                               tower.parameters(), tower.states(), device);
+  }
+  first_->log->layers(step, first_->summarizer->summarize(batch));
+}
+
+void Recorder::log_step(const StepPlan& plan, const StepLoss& loss, double learning_rate) {
+  if (!first_) return;
+  first_->l2_loss = loss.l2;
+  const StepClock::Means seconds = first_->clock.means();
+  const StepRecord record{.step = plan.step,
+                          .loss = loss.total(),
+                          .cross_entropy = loss.cross_entropy,
+                          .learning_rate = learning_rate,
+                          .step_seconds = seconds.step,
+                          .data_wait_seconds = seconds.data_wait,
+                          .allreduce_seconds = seconds.allreduce,
+                          .global_batch = first_->global_batch(),
+                          .tower_count = first_->tower_count};
+  if (plan.summarizes) first_->log->scalars(record);
+  if (!plan.logs) return;
+  first_->log->step(record);
+  first_->clock.restart();
+}
+
+void Recorder::show_progress(const StepResult& latest) {
+  if (!first_) return;
+  // The L2 part is computed for logged steps only. It changes slowly: between them the last one stands in for it.
+  const std::optional<double> l2 = first_->l2_loss;
+  first_->log->console().progress(latest.step + 1, l2 ? std::optional(latest.cross_entropy + *l2) : std::nullopt);
+}
+
+void Recorder::log_evaluation(std::int64_t step, const Precision& precision,
+                              std::chrono::steady_clock::duration spent) {
+  if (!first_) return;
+  first_->log->evaluation(step, precision);
+  first_->clock.leave_out(spent);
+}
+
+void Recorder::save(const RunPosition& position, const Tower& tower) {
+  if (!first_) return;
+  CheckpointState state{.model = first_->options.model,
+                        .global_step = position.step,
+                        .seed = first_->options.seed,
+                        .stream_position = position.stream_position,
+                        .options_json = first_->description.json(),
+                        .variables = {},
+                        .moving_averages = {},
+                        .optimizer = {},
+                        .states = {}};
+  tower.save(state);
+  check_finite(state);
+  first_->writer->start(std::move(state));
+}
+
+void Recorder::finish(const RunPosition& position, ExitCode code) {
+  mpi_.together([&] {
+    if (first_) first_->writer->wait();
+  });
+  const std::int64_t memory = peak_memory_mib(mpi_);
+  if (!first_) return;
+  Console& console = first_->log->console();
+  console.print(fmt::format("wrote {}; peak memory of a rank {} MiB",
+                            checkpoint_path(first_->options.train_dir, position.step).string(), memory));
+  if (code == ExitCode::stopped) {
+    console.print(fmt::format("stopped by a signal at step {}: start again to go on", position.step));
+  }
+}
+
+}  // namespace carillon

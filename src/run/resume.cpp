@@ -1,0 +1,63 @@
+#include "src/run/resume.h"
+
+#include <filesystem>
+#include <optional>
+
+#include "carillon/core/error.h"
+#include "carillon/report/console.h"
+
+namespace carillon {
+namespace {
+
+std::optional<LoadedCheckpoint> checkpoint_to_resume(const TrainOptions& options) {
+  const std::filesystem::path directory = options.train_dir;
+  if (options.fresh) return std::nullopt;
+  if (options.resume == ResumeMode::never) {
+    const std::vector<std::int64_t> steps = list_checkpoints(directory);
+    if (steps.empty()) return std::nullopt;
+    fail(ExitCode::usage, "--resume never: {} is there already; --fresh would remove it",
+         checkpoint_path(directory, steps.front()).string());
+  }
+  auto loaded = read_newest_checkpoint(directory, print_warning);
+  if (!loaded && options.resume == ResumeMode::require) {
+    fail(ExitCode::no_input, "--resume require: no checkpoint in {}", directory.string());
+  }
+  return loaded;
+}
+
+void check_model(const LoadedCheckpoint& loaded, const TrainOptions& options) {
+  if (loaded.state.model == options.model) return;
+  fail(ExitCode::data, "{} is of model '{}', this run trains '{}'", loaded.path.string(), loaded.state.model,
+       options.model);
+}
+
+RunPosition load_or_initialize(const TrainOptions& options, Tower& tower, Recorder& recorder) {
+  if (const std::optional<LoadedCheckpoint> loaded = checkpoint_to_resume(options)) {
+    check_model(*loaded, options);
+    tower.restore(*loaded);
+    recorder.resumed(*loaded);
+    return {.step = loaded->state.global_step, .stream_position = loaded->state.stream_position, .resumed = true};
+  }
+  if (options.init_from.empty()) {
+    tower.initialize(options.seed);
+  } else {
+    const LoadedCheckpoint initial{options.init_from, read_checkpoint(options.init_from)};
+    check_model(initial, options);
+    tower.initialize_from(initial);
+  }
+  return {};
+}
+
+}  // namespace
+
+RunPosition start_or_resume(const TrainOptions& options, Tower& tower, Recorder& recorder, const Mpi& mpi) {
+  RunPosition position;
+  mpi.together([&] {
+    if (mpi.rank() == 0) position = load_or_initialize(options, tower, recorder);
+  });
+  mpi.broadcast(std::as_writable_bytes(std::span(&position, 1)), 0);
+  tower.broadcast_from_first();
+  return position;
+}
+
+}  // namespace carillon

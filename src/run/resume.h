@@ -1,0 +1,17 @@
+// Resume: where a run begins: at its train directory's newest checkpoint, at another's variables, or at random ones.
+#pragma once
+
+#include "carillon/comm/mpi.h"
+#include "carillon/run/recorder.h"
+#include "carillon/run/run_position.h"
+#include "carillon/run/train_options.h"
+#include "carillon/step/tower.h"
+
+namespace carillon {
+
+/// Gives every tower rank 0's variables and averages as --resume, --fresh, --init-from and --seed say. Collective.
+/// Errors: usage (--resume never in a directory with a checkpoint), no_input (--resume require without, or no file
+/// --init-from), data (damaged, or another model's), io.
+RunPosition start_or_resume(const TrainOptions& options, Tower& tower, Recorder& recorder, const Mpi& mpi);
+
+}  // namespace carillon

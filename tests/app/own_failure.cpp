@@ -1,0 +1,21 @@
+// An MPI program whose last rank meets an error alone while the others wait for it: own_failure alone|together.
+#include <string_view>
+
+#include "carillon/app/mpi_main.h"
+
+int main(int argc, char** argv) {
+  using namespace carillon;
+  const std::string_view how = argv[1];
+  return mpi_main("own_failure", argc, argv, [&](const Mpi& mpi) {
+    return abort_on_own_error(mpi, "own_failure", [&] {
+      const bool fails = mpi.rank() == mpi.size() - 1;
+      const auto part = [&] {
+        if (fails) fail(ExitCode::data, "a record is damaged");
+      };
+      if (how == "together") mpi.together(part);
+      part();
+      mpi.barrier();
+      return ExitCode::done;
+    });
+  });
+}

@@ -1,0 +1,51 @@
+#include "src/app/startup.h"
+
+#include <gtest/gtest.h>
+
+#include "carillon/app/options.h"
+#include "tests/support/mpi_world.h"
+
+namespace carillon::testing {
+namespace {
+
+class StartupTest : public ::testing::Test {
+ protected:
+  StartupTest() { declare(set_, options_); }
+  bool parse(const std::string& option, const std::string& value) {
+    std::string words[] = {"program", option, value};
+    char* arguments[] = {words[0].data(), words[1].data(), words[2].data()};
+    return parse_on_all_ranks(set_, 3, arguments, mpi_);
+  }
+
+  const Mpi& mpi_ = mpi_world();
+  TrainOptions options_;
+  OptionSet set_{"summary"};
+};
+
+TEST_F(StartupTest, RanksMayDifferInWhatIsTheirOwn) {
+  EXPECT_TRUE(parse("--threads", std::to_string(1 + mpi_.rank())));
+  EXPECT_EQ(options_.threads, 1 + mpi_.rank());
+}
+
+TEST_F(StartupTest, RanksMayDifferInNothingElse) {
+  const auto differing = [&] { parse("--log-every", std::to_string(1 + mpi_.rank())); };
+  if (mpi_.size() == 1) {
+    EXPECT_NO_THROW(differing());
+  } else if (mpi_.rank() == 0) {
+    EXPECT_THROW(differing(), SharedError);
+  } else {
+    EXPECT_THROW(differing(), PeerFailed);
+  }
+}
+
+TEST_F(StartupTest, ABadValueOnOneRankEndsAll) {
+  const bool last = mpi_.rank() == mpi_.size() - 1;
+  if (last) {
+    EXPECT_THROW(parse("--seed", "x"), SharedError);
+  } else {
+    EXPECT_THROW(parse("--seed", "1"), PeerFailed);
+  }
+}
+
+}  // namespace
+}  // namespace carillon::testing

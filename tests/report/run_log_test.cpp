@@ -1,0 +1,55 @@
+#include "carillon/report/run_log.h"
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/io_fixtures.h"
+
+namespace carillon::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+class RunLogTest : public ::testing::Test {
+ protected:
+  /// What `action` prints on stdout, given a log of the steps from `first_step`.
+  template <typename Action>
+  std::string printed(std::int64_t first_step, Action action) {
+    ::testing::internal::CaptureStdout();
+    RunLog log(directory_.path(), SummaryStyle::variables, first_step, 400);
+    action(log);
+    return ::testing::internal::GetCapturedStdout();
+  }
+  std::string metrics() const { return read_text(directory_.path() / "metrics.jsonl"); }
+
+  TemporaryDirectory directory_;
+};
+
+TEST_F(RunLogTest, TellsAStepOnTheConsoleAndInTheMetrics) {
+  const StepRecord record{
+      .step = 20, .loss = 2.5, .cross_entropy = 2.0, .learning_rate = 0.1, .step_seconds = 0.5, .global_batch = 64};
+  EXPECT_THAT(printed(0, [&](RunLog& log) { log.step(record); }),
+              HasSubstr(": step 20, loss = 2.50 (128.0 examples/sec; 0.500 sec/batch)\n"));
+  const auto line = nlohmann::json::parse(metrics());
+  EXPECT_EQ(line.at("loss"), 2.5);
+  EXPECT_EQ(line.at("cross_entropy"), 2.0);
+  EXPECT_EQ(line.at("examples_per_second"), 128.0);
+}
+
+TEST_F(RunLogTest, TellsAnEvaluationOnTheConsoleAndInTheMetrics) {
+  EXPECT_EQ(printed(0, [](RunLog& log) { log.evaluation(30, {.correct = 9840, .total = 10000}); }),
+            "step 30: precision @ 1 = 0.984 (9840/10000)\n");
+  const auto line = nlohmann::json::parse(metrics());
+  EXPECT_EQ(line.at("step"), 30);
+  EXPECT_EQ(line.at("eval_correct"), 9840);
+}
+
+TEST_F(RunLogTest, OfAResumedRunDropsWhatTheStoppedOneLoggedLater) {
+  write_text(directory_.path() / "metrics.jsonl", "{\"step\":10}\n{\"step\":20}\n");
+  printed(20, [](RunLog&) {});
+  EXPECT_EQ(metrics(), "{\"step\":10}\n");
+}
+
+}  // namespace
+}  // namespace carillon::testing

@@ -1,0 +1,123 @@
+#include "carillon/run/recorder.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "tests/run/run_test.h"
+
+namespace carillon::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+/// Every rank records to a directory of its own, so that it shows what each of them writes.
+class RecorderTest : public RunTest {
+ protected:
+  RecorderTest() {
+    options_.train_dir = (directory_ / fmt::format("of rank {}", mpi_.rank())).string();
+    tower_.initialize(1);
+  }
+  bool first() const { return mpi_.rank() == 0; }
+  /// The last line of metrics.jsonl.
+  nlohmann::json last_metrics() const {
+    const std::string text = read_text(train_dir() / "metrics.jsonl");
+    const auto begin = text.find_last_of('\n', text.size() - 2);
+    return nlohmann::json::parse(text.substr(begin == text.npos ? 0 : begin + 1));
+  }
+
+  RunDescription description_;
+  std::unique_ptr<Communicator> communicator_ = make_communicator(mpi_, device_);
+  Tower tower_{model_named("mnist"), {.batch_size = 4}, device_, *communicator_};
+  Recorder recorder_{options_, description_, mpi_};
+};
+
+TEST_F(RecorderTest, WritesOnTheFirstRankOnly) {
+  recorder_.open_directory();
+  recorder_.open_logs(0);
+  recorder_.announce({tower_, device_, "self", 1, nullptr});
+  recorder_.start_clock();
+  recorder_.count_step(0.0);
+  recorder_.log_step({.step = 0, .logs = true}, {.cross_entropy = 2.0, .l2 = 0.5}, 0.01);
+  recorder_.show_progress({.step = 0});
+  recorder_.log_evaluation(1, {.correct = 1, .total = 4}, {});
+  recorder_.save({.step = 1}, tower_);
+  recorder_.finish({.step = 1}, ExitCode::done);
+  EXPECT_EQ(std::filesystem::exists(train_dir()), first());
+  EXPECT_EQ(list_checkpoints(train_dir()).size(), first() ? 1u : 0u);
+  if (first()) {
+    EXPECT_EQ(last_metrics().at("eval_precision"), 0.25);
+  }
+}
+
+TEST_F(RecorderTest, TellsTheTotalLossAndMeansOfTheStepsSinceTheLastLine) {
+  recorder_.open_directory();
+  recorder_.open_logs(0);
+  recorder_.start_clock();
+  for (int step = 0; step < 4; ++step) {
+    recorder_.count_step(0.5);
+    recorder_.count_result({.reduce_seconds = 0.25});
+    if (step == 1) recorder_.log_step({.step = 1, .logs = true}, {.cross_entropy = 2.0, .l2 = 0.5}, 0.01);
+  }
+  recorder_.log_evaluation(4, {.correct = 1, .total = 4}, std::chrono::seconds(-1000));  // as if none of it was steps
+  recorder_.log_step({.step = 3, .logs = true}, {.cross_entropy = 2.0, .l2 = 0.5}, 0.01);
+  if (!first()) return;
+  const nlohmann::json line = last_metrics();
+  EXPECT_EQ(line.at("loss"), 2.5);
+  EXPECT_EQ(line.at("cross_entropy"), 2.0);
+  EXPECT_EQ(line.at("learning_rate"), 0.01);
+  EXPECT_EQ(line.at("data_wait_seconds"), 0.5);
+  EXPECT_EQ(line.at("allreduce_seconds"), 0.25);
+  EXPECT_NEAR(line.at("step_seconds"), 500.0, 1.0);
+  EXPECT_NEAR(line.at("examples_per_second"), 4.0 * mpi_.size() / 500.0, 1e-3);
+}
+
+TEST_F(RecorderTest, SavesNoStateThatIsNotFinite) {
+  recorder_.open_directory();
+  tower_.parameters().value(1).floats()[0] = NAN;
+  Failure failed = failure_of([&] { recorder_.save({.step = 1}, tower_); });
+  EXPECT_EQ(failed.code, first() ? ExitCode::failed : ExitCode::done);
+  recorder_.open_logs(0);
+  recorder_.finish({.step = 1}, ExitCode::done);
+  EXPECT_THAT(list_checkpoints(train_dir()), IsEmpty());
+}
+
+TEST_F(RecorderTest, SaysWhichSettingsChangedAtAResume) {
+  description_.add("seed", std::uint64_t{2}, Scope::result);
+  ::testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStderr();
+  recorder_.resumed({"somewhere/model.ckpt-3.h5", {.global_step = 3, .options_json = R"({"seed":1})"}});
+  const std::string lines = ::testing::internal::GetCapturedStdout();
+  const std::string warnings = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(lines, first() ? "resuming from somewhere/model.ckpt-3.h5 at step 3\n" : "");
+  EXPECT_EQ(warnings, first() ? "warning: --seed was 1 up to the checkpoint and is 2 from here\n" : "");
+}
+
+TEST_F(RecorderTest, RemovesWhatAKilledWriterLeft) {
+  const auto stale = train_dir() / "model.ckpt-5.h5.4711.tmp";
+  if (first()) {
+    std::filesystem::create_directories(train_dir());
+    write_text(stale, "half a checkpoint");
+  }
+  recorder_.open_directory();
+  EXPECT_FALSE(std::filesystem::exists(stale));
+}
+
+TEST_F(RecorderTest, OfAFreshRunKeepsTheEarlierOneUntilItsLogsAreOpened) {
+  options_.fresh = true;
+  recorder_.open_directory();
+  if (first()) {
+    write_text(train_dir() / "events.out.tfevents.1.host.2", "");
+    write_text(train_dir() / "metrics.jsonl", "{\"step\":-1}\n");
+    EXPECT_TRUE(std::filesystem::exists(train_dir() / "events.out.tfevents.1.host.2"));
+  }
+  recorder_.open_logs(0);
+  EXPECT_FALSE(std::filesystem::exists(train_dir() / "events.out.tfevents.1.host.2"));
+  if (first()) {
+    EXPECT_EQ(read_text(train_dir() / "metrics.jsonl"), "");
+  }
+}
+
+}  // namespace
+}  // namespace carillon::testing

@@ -1,0 +1,124 @@
+#include "carillon/run/trainer.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/run/run_test.h"
+
+namespace carillon::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class TrainerTest : public RunTest {};
+
+TEST_F(TrainerTest, LogsEvaluatesAndSavesWhenThatIsDue) {
+  options_.eval_data = {(directory_ / "test").string()};
+  options_.eval_every = 4;
+  options_.checkpoint_every = 6;
+  EXPECT_EQ(train(), ExitCode::done);
+  EXPECT_THAT(steps_with("loss"), ElementsAre(0, 5, 10));
+  EXPECT_THAT(steps_with("eval_precision"), ElementsAre(4, 8, 12));
+  EXPECT_THAT(list_checkpoints(train_dir()), ElementsAre(12, 6));
+}
+
+TEST_F(TrainerTest, GoesOnFromItsCheckpointAsIfNothingHadBeen) {
+  TrainOptions once = options_;
+  once.train_dir = (directory_ / "once").string();
+  train(once);
+  const CheckpointState expected = read_checkpoint(checkpoint_path(once.train_dir, 12));
+
+  options_.eval_data = {(directory_ / "test").string()};
+  options_.max_steps = 7;
+  train();
+  options_.max_steps = 12;
+  train();
+  EXPECT_TRUE(saved(12).variables == expected.variables);
+  EXPECT_TRUE(saved(12).moving_averages == expected.moving_averages);
+  EXPECT_EQ(saved(12).stream_position, expected.stream_position);
+  EXPECT_THAT(steps_with("loss"), ElementsAre(0, 5, 10));
+  EXPECT_THAT(steps_with("eval_precision"), ElementsAre(7, 12));
+}
+
+TEST_F(TrainerTest, LeavesAFinishedRunAsItIs) {
+  train();
+  mpi_.barrier();
+  const std::string metrics = read_text(train_dir() / "metrics.jsonl");
+  const std::size_t entries = entry_count(train_dir());
+  EXPECT_EQ(train(), ExitCode::done);
+  EXPECT_EQ(read_text(train_dir() / "metrics.jsonl"), metrics);
+  EXPECT_EQ(entry_count(train_dir()), entries);
+}
+
+TEST_F(TrainerTest, WritesTheInitialCheckpointAlone) {
+  options_.max_steps = 0;
+  options_.eval_data = {(directory_ / "test").string()};
+  EXPECT_EQ(train(), ExitCode::done);
+  EXPECT_THAT(list_checkpoints(train_dir()), ElementsAre(0));
+  EXPECT_THAT(steps_with("eval_precision"), IsEmpty());
+}
+
+TEST_F(TrainerTest, EndsAllRanksAlikeWhenAnUnloggedLossIsNotFinite) {
+  options_.learning_rate = 1e30;
+  options_.log_every = 0;
+  const Failure failed = failure(options_);
+  EXPECT_EQ(failed.code, ExitCode::failed);
+  if (mpi_.rank() == 0) {
+    EXPECT_THAT(failed.text, HasSubstr("Model diverged with loss = "));
+  }
+  EXPECT_THAT(list_checkpoints(train_dir()), IsEmpty());
+}
+
+TEST_F(TrainerTest, RefusesRecordsThatDifferBetweenRanks) {
+  if (mpi_.rank() == 0) {
+    std::string other;
+    for (int i = 0; i < 60; ++i) append_record(other, mnist_example(i + 1, i % 10));
+    write_text(directory_ / "other", other);
+  }
+  mpi_.barrier();
+  if (mpi_.rank() > 0 && mpi_.rank() == mpi_.size() - 1) options_.data = {(directory_ / "other").string()};
+  const Failure failed = failure(options_);
+  EXPECT_EQ(failed.code, mpi_.size() == 1 ? ExitCode::done : ExitCode::usage);
+  if (mpi_.rank() == 0 && mpi_.size() > 1) {
+    EXPECT_THAT(failed.text, HasSubstr("training record checksum"));
+  }
+}
+
+TEST_F(TrainerTest, ResumesOnlyAsItIsTold) {
+  options_.resume = ResumeMode::require;
+  EXPECT_EQ(failure(options_).code, ExitCode::no_input);
+  options_.resume = ResumeMode::never;
+  EXPECT_EQ(failure(options_).code, ExitCode::done);
+  options_.max_steps = 20;
+  EXPECT_EQ(failure(options_).code, ExitCode::usage);
+  options_.fresh = true;
+  EXPECT_EQ(failure(options_).code, ExitCode::done);
+  EXPECT_THAT(list_checkpoints(train_dir()), ElementsAre(20));
+}
+
+TEST_F(TrainerTest, TakesVariablesButNotAveragesFromAnotherRunsCheckpoint) {
+  train();
+  TrainOptions second = options_;
+  second.init_from = checkpoint_path(train_dir(), 12).string();
+  second.train_dir = (directory_ / "second").string();
+  second.max_steps = 0;
+  train(second);
+  const CheckpointState initial = read_checkpoint(checkpoint_path(second.train_dir, 0));
+  EXPECT_TRUE(initial.variables == saved(12).variables);
+  EXPECT_TRUE(initial.moving_averages == saved(12).variables);
+}
+
+TEST_F(TrainerTest, RefusesAnotherModelsCheckpoint) {
+  train();
+  options_.model = "lenet";
+  options_.max_steps = 20;
+  const Failure failed = failure(options_);
+  EXPECT_EQ(failed.code, ExitCode::data);
+  if (mpi_.rank() == 0) {
+    EXPECT_THAT(failed.text, HasSubstr("is of model 'mnist', this run trains 'lenet'"));
+  }
+}
+
+}  // namespace
+}  // namespace carillon::testing
