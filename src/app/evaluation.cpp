@@ -35,7 +35,7 @@ nlohmann::json description(const LoadedCheckpoint& loaded) {
 Dataset open_data(const EvalOptions& options, const Model& model, const Mpi& mpi) {
   std::optional<Dataset> dataset;
   mpi.together([&] {
-    dataset = Dataset::open(options.data, schema_for(model, options.image_key, options.label_key),
+    dataset = Dataset::open(options.data, decoder_for(model, options.image_key, options.label_key),
                             cache_mode(options.cache), mpi.local_size());
   });
   agree(mpi, {{"evaluation records", dataset->size()}, {"evaluation record checksum", dataset->fingerprint()}});

@@ -91,11 +91,12 @@ void declare(OptionSet& set, EvalOptions& o) {
   set.add("threads", o.threads, 0, most_threads, "CPU threads per rank; 0: this rank's share of the cores");
 }
 
-RecordSchema schema_for(const Model& model, const std::string& image_key, const std::string& label_key) {
+std::unique_ptr<RecordDecoder> decoder_for(const Model& model, const std::string& image_key,
+                                           const std::string& label_key) {
   RecordSchema schema = model.schema;
-  if (!image_key.empty()) schema.image_key = image_key;
-  if (!label_key.empty()) schema.label_key = label_key;
-  return schema;
+  if (!image_key.empty()) schema.keys.image = image_key;
+  if (!label_key.empty()) schema.keys.label = label_key;
+  return model.make_decoder(std::move(schema));
 }
 
 CacheMode cache_mode(const std::string& text) {

@@ -13,13 +13,13 @@ namespace carillon {
 
 std::span<const Model> models() {
   static const RecordSchema mnist{
-      .image_key = "image_raw", .label_key = "label", .image_bytes = 784, .class_count = 10};
+      .keys = {.image = "image_raw", .label = "label"}, .image_shape = {28, 28, 1}, .class_count = 10};
   static const RecordSchema cifar10{
-      .image_key = "image", .label_key = "label", .image_bytes = 3072, .class_count = 10, .channel_count = 3};
+      .keys = {.image = "image", .label = "label"}, .image_shape = {32, 32, 3}, .class_count = 10};
   static const std::array all{
       Model{"mnist", mnist, build_mnist},
       Model{"lenet", mnist, build_lenet},
-      Model{"cifar10", cifar10, build_cifar10, SummaryStyle::layers},
+      Model{"cifar10", cifar10, build_cifar10, SummaryStyle::layers, make_planar_decoder},
   };
   return all;
 }

@@ -14,7 +14,7 @@ LayerSummarizer::LayerSummarizer(const Model& model, const ModelSettings& settin
                                  const ParameterStore& parameters, Device& device)
     : device_(device),
       graph_(batch_size, device.activation_type()),
-      feed_(make_batch_feed(device, static_cast<std::size_t>(batch_size), model.schema.image_bytes)) {
+      feed_(make_batch_feed(device, static_cast<std::size_t>(batch_size), model.schema.image_shape.bytes())) {
   model.build(graph_, settings);
   for (const Graph::Node& node : graph_.nodes()) {
     if (node.parameters.empty()) continue;

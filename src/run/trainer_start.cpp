@@ -18,11 +18,11 @@ void warn(const std::string& line) { print_text(STDERR_FILENO, fmt::format("warn
 
 void Trainer::open_data() {
   const CacheMode cache = cache_mode(options_.cache);
-  const RecordSchema schema = schema_for(model_, options_.image_key, options_.label_key);
+  const std::shared_ptr<const RecordDecoder> decoder = decoder_for(model_, options_.image_key, options_.label_key);
   mpi_.together([&] {
-    if (options_.max_steps > 0) dataset_ = Dataset::open(options_.data, schema, cache, mpi_.local_size());
+    if (options_.max_steps > 0) dataset_ = Dataset::open(options_.data, decoder, cache, mpi_.local_size());
     if (!options_.eval_data.empty()) {
-      eval_dataset_ = Dataset::open(options_.eval_data, schema, cache, mpi_.local_size());
+      eval_dataset_ = Dataset::open(options_.eval_data, decoder, cache, mpi_.local_size());
     }
   });
   if (dataset_) {

@@ -62,7 +62,7 @@ Tower::Tower(Network network, const Model& model, const Settings& settings, Devi
       loss_(network.loss),
       driver_(make_step_driver(device, communicator,
                                {.batch_size = static_cast<std::size_t>(settings.batch_size),
-                                .image_bytes = model.schema.image_bytes,
+                                .image_bytes = model.schema.image_shape.bytes(),
                                 .dataset = settings.dataset,
                                 .capture = settings.capture})),
       parameters_(

@@ -13,8 +13,8 @@ namespace {
 using testing::HasSubstr;
 
 constexpr std::size_t image_bytes = 3072, record_bytes = 3073;
-const RecordSchema cifar10_schema{
-    .image_key = "image", .label_key = "label", .image_bytes = image_bytes, .class_count = 10, .channel_count = 3};
+const std::shared_ptr<const RecordDecoder> cifar10_decoder =
+    make_planar_decoder({.keys = {.image = "image", .label = "label"}, .image_shape = {32, 32, 3}, .class_count = 10});
 const std::string batch_names[] = {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
                                    "data_batch_4.bin", "data_batch_5.bin", "test_batch.bin"};
 
@@ -69,7 +69,7 @@ class Cifar10Test : public ProgramFixture {
     EXPECT_EQ(outcome.code, 0) << outcome.output;
     return open({path("out/" + pattern)});
   }
-  static Dataset open(const std::vector<std::string>& patterns) { return Dataset::open(patterns, cifar10_schema); }
+  static Dataset open(const std::vector<std::string>& patterns) { return Dataset::open(patterns, cifar10_decoder); }
   void refuse(const std::string& input, const std::string& text, ExitCode code = ExitCode::data) const {
     expect_failure(convert(input), code, text);
     EXPECT_FALSE(std::filesystem::exists(path("out")));
@@ -85,7 +85,7 @@ class Cifar10Test : public ProgramFixture {
       append_record(bytes, example.SerializeAsString());
     }
     const std::vector<std::string> patterns = {write("images", bytes)};
-    return failure_of([&] { Dataset::open(patterns, cifar10_schema, cache); });
+    return failure_of([&] { Dataset::open(patterns, cifar10_decoder, cache); });
   }
 };
 

@@ -43,7 +43,7 @@ class ProgramsTest : public ProgramFixture {
   }
   Dataset open(const std::string& pattern) const {
     const std::vector<std::string> patterns = {path("out/" + pattern)};
-    return Dataset::open(patterns, mnist_schema);
+    return Dataset::open(patterns, mnist_decoder);
   }
 };
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "carillon/app/option_set.h"
+#include "carillon/data/dataset.h"
 #include "carillon/models/model.h"
 #include "carillon/optim/lr_schedule.h"
 
@@ -71,8 +72,9 @@ struct EvalOptions {
 
 void declare(OptionSet& set, EvalOptions& options);
 
-/// The records that `model` takes, under these feature names where they are not empty.
-RecordSchema schema_for(const Model& model, const std::string& image_key, const std::string& label_key);
+/// The decoder of the records that `model` takes, under these feature names where they are not empty.
+std::unique_ptr<RecordDecoder> decoder_for(const Model& model, const std::string& image_key,
+                                           const std::string& label_key);
 
 /// "auto" | "memory" | "none" as a CacheMode.
 CacheMode cache_mode(const std::string& text);

@@ -1,10 +1,11 @@
 // Model: a network by name, as functions that build it into a graph. Nothing in it knows of ranks or devices.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string_view>
 
-#include "carillon/data/dataset.h"
+#include "carillon/data/decoder.h"
 #include "carillon/graph/graph.h"
 
 namespace carillon {
@@ -26,10 +27,11 @@ enum class SummaryStyle {
 
 struct Model {
   std::string_view name;  ///< as in `--model` and in checkpoints
-  RecordSchema schema;    ///< of the records it is trained on
+  RecordSchema schema;    ///< of the records it is trained on, in the form that `make_decoder` reads
   /// Builds records -> logits [batch, classes].
   Value (*build)(Graph& graph, const ModelSettings& settings);
   SummaryStyle summary_style = SummaryStyle::variables;
+  std::unique_ptr<RecordDecoder> (*make_decoder)(RecordSchema schema) = make_grey_decoder;
 };
 
 /// Every model there is.

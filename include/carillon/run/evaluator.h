@@ -45,8 +45,8 @@ class Evaluator {
   };
   static Network build(const Model& model, const ModelSettings& settings, std::int64_t batch_size, DType activations);
   Evaluator(Network network, const Model& model, Device& device);
-  /// Correct ones among the first `valid` records of `batch`.
-  std::int64_t count_correct(const Batch& batch, std::size_t valid);
+  /// Correct ones among the valid samples of `batch`.
+  std::int64_t count_correct(const Batch& batch);
 
   Device& device_;
   Graph graph_;
