@@ -29,7 +29,7 @@ const std::shared_ptr<const RecordDecoder> mnist_decoder = make_grey_decoder(
     {.keys = {.image = "image_raw", .label = "label"}, .image_shape = {28, 28, 1}, .class_count = 10});
 constexpr int trial_count = 7;
 
-/// Images with MNIST's share of zeros (81 %) and of pixels from 128 up, whose varint takes two bytes (10 %).
+/// Images with MNIST's share of zeros (81 %) and of pixels from 128 up (10 %).
 ImageSplit synthetic_split(std::size_t count) {
   ImageSplit split{.name = "train", .image_bytes = 784, .images = {}, .labels = {}};
   std::mt19937 random(1);
