@@ -19,7 +19,7 @@ packages=(
   libhdf5-dev libboost-program-options-dev
   libdnnl-dev ocl-icd-opencl-dev opencl-headers  # oneDNN's CMake package asks for OpenCL
   libprotobuf-dev protobuf-compiler
-  libisal-dev libfmt-dev nlohmann-json3-dev libpng-dev zlib1g-dev
+  libarchive-dev libisal-dev libfmt-dev nlohmann-json3-dev libpng-dev zlib1g-dev
   dataset-fashion-mnist
 )
 

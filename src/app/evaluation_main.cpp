@@ -28,9 +28,10 @@ LoadedCheckpoint find_checkpoint(const std::string& place) {
 }
 
 void check_model(const LoadedCheckpoint& loaded, const Preset& preset) {
-  if (std::ranges::find(preset.models, loaded.state.model) != preset.models.end()) return;
+  const std::vector<std::string> names = network_names(preset);
+  if (std::ranges::find(names, loaded.state.model) != names.end()) return;
   fail(ExitCode::data, "{} is of model '{}', this program evaluates {}", loaded.path.string(), loaded.state.model,
-       fmt::join(preset.models, ", "));
+       fmt::join(names, ", "));
 }
 
 /// What all ranks must know of the checkpoint that rank 0 has read.
@@ -40,9 +41,9 @@ nlohmann::json description(const LoadedCheckpoint& loaded) {
           {"pixel_scale", trained.is_object() ? trained.value("pixel_scale", 1.0) : 1.0}};
 }
 
-Dataset open_data(const EvalOptions& options, const Model& model, const Mpi& mpi) {
+Dataset open_data(const EvalOptions& options, const RecordForm& form, const Mpi& mpi) {
   std::optional<Dataset> dataset;
-  mpi.together([&] { dataset = open_records(options.data, model, options.records, mpi); });
+  mpi.together([&] { dataset = open_records(options.data, form, options.records, mpi); });
   agree(mpi, {{"evaluation records", dataset->size()},
               {"evaluation record checksum", static_cast<std::uint64_t>(dataset->fingerprint())}});
   return std::move(*dataset);
@@ -83,10 +84,13 @@ ExitCode evaluate(const Preset& preset, int argc, char** argv, const Mpi& mpi) {
     check_model(*loaded, preset);
   });
   const nlohmann::json known = nlohmann::json::parse(mpi.all_gather(loaded ? description(*loaded).dump() : "").front());
-  const Model& model = model_named(known.at("model").get<std::string>());
   const double scale = options.pixel_scale > 0.0 ? options.pixel_scale : known.at("pixel_scale").get<double>();
-  const Dataset dataset = open_data(options, model, mpi);
-  Evaluator evaluator(model, {.pixel_scale = static_cast<float>(scale)}, options.batch_size, *device);
+  const Dataset dataset = open_data(options, preset.defaults.record_form, mpi);
+  const MakeNetwork make_network = network_named(preset, known.at("model").get<std::string>());
+  const Network network = make_network({.image = dataset.image_shape(),
+                                        .class_count = dataset.class_count(),
+                                        .pixel_scale = static_cast<float>(scale)});
+  Evaluator evaluator(network, options.batch_size, options.precision, *device);
   mpi.together([&] {
     if (loaded) evaluator.load(*loaded, !options.raw_weights);
   });

@@ -1,6 +1,8 @@
 #include <algorithm>
 
 #include "carillon/app/preset.h"
+#include "carillon/core/error.h"
+#include "src/models/networks.h"
 
 namespace carillon {
 namespace {
@@ -18,11 +20,27 @@ std::int64_t cifar10_decay_steps(std::int64_t batch_size, int tower_count) {
 
 }  // namespace
 
+std::vector<std::string> network_names(const Preset& preset) {
+  std::vector<std::string> names;
+  for (const NamedNetwork& network : preset.networks) names.push_back(network.name);
+  return names;
+}
+
+MakeNetwork network_named(const Preset& preset, const std::string& name) {
+  const auto found = std::ranges::find(preset.networks, name, &NamedNetwork::name);
+  check(found != preset.networks.end(), "the program has no such network");
+  return found->make;
+}
+
 Preset mnist_preset() {
   return {.data_set = "MNIST",
-          .models = {"mnist", "lenet"},
+          .networks = {{"mnist", mnist_network}, {"lenet", lenet_network}},
           .defaults = {.data = {"data/mnist/train-*"},
                        .train_dir = "runs/mnist",
+                       .record_form = {.schema = {.keys = {.image = "image_raw", .label = "label"},
+                                                  .image_shape = {.height = 28, .width = 28, .channels = 1},
+                                                  .class_count = 10},
+                                       .make_decoder = make_grey_decoder},
                        .max_steps = 1000,
                        .batch_size = 100,
                        .learning_rate = 0.001,
@@ -38,9 +56,13 @@ Preset mnist_preset() {
 
 Preset cifar10_preset() {
   return {.data_set = "CIFAR-10",
-          .models = {"cifar10"},
+          .networks = {{"cifar10", cifar10_network}},
           .defaults = {.data = {"data/cifar10/train-*"},
                        .train_dir = "runs/cifar10",
+                       .record_form = {.schema = {.keys = {.image = "image", .label = "label"},
+                                                  .image_shape = {.height = 32, .width = 32, .channels = 3},
+                                                  .class_count = 10},
+                                       .make_decoder = make_planar_decoder},
                        .max_steps = 1000000,
                        .batch_size = 128,
                        .learning_rate = 0.1,

@@ -10,7 +10,7 @@ namespace {
 
 void declare(OptionSet& set, TrainOptions& options, const Preset& preset) {
   declare(set, options);
-  set.add("model", options.model, preset.models, "network to train");
+  set.add("model", options.model, network_names(preset), "network to train");
   if (preset.distorts) {
     set.add("distort", options.distort, "distort the training images at random", Scope::result);
   } else {
@@ -22,20 +22,21 @@ void declare(OptionSet& set, TrainOptions& options, const Preset& preset) {
 RunDescription describe(const OptionSet& set, const Preset& preset, int tower_count) {
   RunDescription description = set.values();
   // Where there is one network only, checkpoints have never held it as an option. All hold the model's name besides.
-  if (preset.models.size() == 1) description.remove("model");
+  if (preset.networks.size() == 1) description.remove("model");
   description.add("tower count", tower_count, Scope::result);
   return description;
 }
 
 ExitCode train(const std::string& program, const Preset& preset, int argc, char** argv, const Mpi& mpi) {
   TrainOptions options = preset.defaults;
-  options.model = preset.models.front();
+  options.model = preset.networks.front().name;
   OptionSet set(
       fmt::format("Trains a {} classifier, one tower per rank: mpirun -np N PROGRAM --data FILES --train-dir DIR",
                   preset.data_set));
   declare(set, options, preset);
   catch_stop_signals();
   if (!parse_on_all_ranks(set, argc, argv, mpi)) return ExitCode::done;
+  options.make_network = network_named(preset, options.model);
   mpi.together([&] { check_combinations(options); });
   if (options.decay_steps == 0) options.decay_steps = preset.decay_steps(options.batch_size, mpi.size());
 

@@ -10,20 +10,10 @@
 #include "carillon/data/record.h"
 #include "src/data/available_memory.h"
 #include "src/data/file_pattern.h"
-#include "src/data/image_form.h"
 #include "src/data/page_array.h"
 
 namespace carillon {
 namespace {
-
-std::int32_t decode(const std::string& path, const Record& record, const RecordSchema& schema,
-                    std::span<std::uint8_t> image) {
-  try {
-    return decode_example(record.data, schema, image);
-  } catch (const Error& error) {
-    fail(error.code(), "{}: {}", describe_record(path, record), error.what());
-  }
-}
 
 /// A plain file of an indexed set: it keeps its mapping.
 struct IndexedFile {
@@ -36,7 +26,11 @@ constexpr std::uint64_t no_limit = std::numeric_limits<std::uint64_t>::max();
 }  // namespace
 
 struct Dataset::Storage {
-  RecordSchema schema;
+  explicit Storage(std::shared_ptr<const RecordDecoder> its_decoder)
+      : decoder(std::move(its_decoder)), image_bytes(decoder->image_shape().bytes()) {}
+
+  std::shared_ptr<const RecordDecoder> decoder;
+  std::size_t image_bytes;
   std::size_t size = 0;
   std::uint32_t fingerprint = 0;
   bool in_memory = false;
@@ -49,11 +43,21 @@ struct Dataset::Storage {
   std::vector<IndexedFile> files;
   std::vector<const std::uint8_t*> record_data;
 
-  void load(std::span<const std::string> paths, std::uint64_t limit_bytes);
+  bool load(std::span<const std::string> paths, std::uint64_t limit_bytes);
   void index(std::span<const std::string> paths);
   void count(const Record& record);
   std::pair<const IndexedFile*, Record> indexed_record(std::size_t i) const;
+  std::int32_t decode(const std::string& path, const Record& record, std::uint64_t position, std::uint8_t* image) const;
 };
+
+std::int32_t Dataset::Storage::decode(const std::string& path, const Record& record, std::uint64_t position,
+                                      std::uint8_t* image) const {
+  try {
+    return decoder->decode(record.data, position, {image, image_bytes});
+  } catch (const Error& error) {
+    fail(error.code(), "{}: {}", describe_record(path, record), error.what());
+  }
+}
 
 void Dataset::Storage::count(const Record& record) {
   std::array<std::byte, sizeof(std::uint64_t) + sizeof(std::uint32_t)> identity;
@@ -64,29 +68,32 @@ void Dataset::Storage::count(const Record& record) {
   ++size;
 }
 
-/// Decodes all records; a file's mapping lasts until its last record.
-void Dataset::Storage::load(std::span<const std::string> paths, std::uint64_t limit_bytes) {
+/// Decodes all records; a file's mapping lasts until its last record. False where plain files turn out to take more
+/// than `limit_bytes`.
+bool Dataset::Storage::load(std::span<const std::string> paths, std::uint64_t limit_bytes) {
   in_memory = true;
   for (const std::string& path : paths) {
     RecordReader reader(path);
     for (Record record; reader.next(record);) {
-      std::uint8_t* image = images.append(schema.image_bytes);
-      labels.push_back(decode(path, record, schema, {image, schema.image_bytes}));
+      labels.push_back(decode(path, record, size, images.append(image_bytes)));
       count(record);
-      if (images.size() > limit_bytes)
-        fail(ExitCode::usage,
-             "{}: its set takes more than half of the available memory ({} MiB), and GZIP files cannot be read "
-             "without the cache; decompress them, or ask for the cache in memory",
-             path, limit_bytes >> 20);
+      if (images.size() <= limit_bytes) continue;
+      if (!reader.gzip()) return false;
+      fail(ExitCode::usage,
+           "{}: its set takes more than half of the available memory ({} MiB), and GZIP files cannot be read "
+           "without the cache; decompress them, or ask for the cache in memory",
+           path, limit_bytes >> 20);
     }
   }
+  return true;
 }
 
 void Dataset::Storage::index(std::span<const std::string> paths) {
   for (const std::string& path : paths) {
     RecordReader reader(path, RecordCheck::framing);
-    if (reader.gzip())
+    if (reader.gzip()) {
       fail(ExitCode::usage, "{}: a GZIP file has no random access, so it cannot be read without the cache", path);
+    }
     const std::size_t first_record = size;
     for (Record record; reader.next(record);) {
       record_data.push_back(record.data.data());
@@ -112,59 +119,57 @@ std::pair<const IndexedFile*, Record> Dataset::Storage::indexed_record(std::size
 
 namespace {
 
-/// Whether the decoded set takes at most `limit_bytes`, judged by the first record (a set's records are much alike).
-bool seems_to_fit(std::span<const std::string> paths, const RecordSchema& schema, std::uint64_t limit_bytes) {
-  std::uint64_t file_bytes = 0, record_bytes = 0;
+/// Whether the decoded set takes at most `limit_bytes`, judged by the mean length of its first records.
+bool seems_to_fit(std::span<const std::string> paths, std::size_t image_bytes, std::uint64_t limit_bytes) {
+  constexpr std::uint64_t max_sample_count = 64;
+  std::uint64_t file_bytes = 0, sample_count = 0, sample_bytes = 0;
   for (const std::string& path : paths) {
     RecordReader reader(path, RecordCheck::framing);
     if (reader.gzip()) return true;  // no other way to read it; load() enforces the limit
     file_bytes += reader.file_bytes();
-    if (Record record; record_bytes == 0 && reader.next(record)) record_bytes = record.data.size();
+    for (Record record; sample_count < max_sample_count && reader.next(record); ++sample_count) {
+      sample_bytes += record_header_bytes + record.data.size() + record_footer_bytes;
+    }
   }
-  if (record_bytes == 0) return true;
-  const std::uint64_t framed_bytes = record_header_bytes + record_bytes + record_footer_bytes;
-  return file_bytes / framed_bytes <= limit_bytes / (schema.image_bytes + sizeof(std::int32_t));
+  if (sample_count == 0) return true;
+  return file_bytes / (sample_bytes / sample_count) <= limit_bytes / (image_bytes + sizeof(std::int32_t));
 }
 
-/// Refuses a set of colour images that seem to be interleaved, judged by images from all over it.
-void check_channel_order(const Dataset& dataset, const RecordSchema& schema, const std::string& first_path) {
-  constexpr std::size_t max_sample_count = 256;
-  if (schema.channel_count == 1) return;
-  ChannelOrder order(schema.image_bytes, schema.channel_count);
-  const std::size_t sample_count = std::min(dataset.size(), max_sample_count);
-  std::vector<std::uint8_t> image(schema.image_bytes);
-  for (std::size_t i = 0; i < sample_count; ++i) {
-    dataset.read(i * dataset.size() / sample_count, image);
-    order.add(image);
+/// Whether to decode the set at once.
+bool wants_cache(std::span<const std::string> paths, const RecordDecoder& decoder, CacheMode cache,
+                 std::uint64_t limit_bytes) {
+  if (decoder.draws() && cache == CacheMode::memory) {
+    fail(ExitCode::usage, "{}: its images are drawn anew whenever they are read, so they cannot be cached",
+         paths.front());
   }
-  if (order.seems_interleaved())
-    fail(
-        ExitCode::data,
-        "{}: the images in feature '{}' look interleaved (HWC: red, green, blue of each pixel), not like planes (CHW): "
-        "write all red values first, then green, then blue",
-        first_path, schema.image_key);
+  if (decoder.draws() || cache == CacheMode::none) return false;
+  return cache == CacheMode::memory || seems_to_fit(paths, decoder.image_shape().bytes(), limit_bytes);
 }
 
 }  // namespace
 
-Dataset Dataset::open(std::span<const std::string> patterns, const RecordSchema& schema, CacheMode cache,
-                      int local_rank_count) {
-  check(schema.image_bytes > 0 && schema.class_count > 0 && local_rank_count > 0, "a dataset of nothing");
+Dataset Dataset::open(std::span<const std::string> patterns, std::shared_ptr<const RecordDecoder> decoder,
+                      CacheMode cache, int local_rank_count) {
+  check(decoder != nullptr && local_rank_count > 0, "a dataset without a decoder, or for no process");
   const std::vector<std::string> paths = expand_file_patterns(patterns);
-  auto storage = std::make_unique<Storage>();
-  storage->schema = schema;
   const std::uint64_t limit_bytes =
       cache == CacheMode::automatic ? available_memory_bytes() / 2 / static_cast<unsigned>(local_rank_count) : no_limit;
-  if (cache == CacheMode::none || (cache == CacheMode::automatic && !seems_to_fit(paths, schema, limit_bytes)))
+  auto storage = std::make_unique<Storage>(decoder);
+  if (!wants_cache(paths, *decoder, cache, limit_bytes)) {
     storage->index(paths);
-  else
-    storage->load(paths, cache == CacheMode::automatic ? limit_bytes : no_limit);
-  if (storage->size == 0)
+  } else if (!storage->load(paths, limit_bytes)) {
+    storage = std::make_unique<Storage>(decoder);
+    storage->index(paths);
+  }
+  if (storage->size == 0) {
     fail(ExitCode::data, "{}: no records in {}", paths.front(),
          paths.size() == 1 ? "this file" : fmt::format("this file and the {} others", paths.size() - 1));
-  Dataset dataset(std::move(storage));
-  check_channel_order(dataset, schema, paths.front());
-  return dataset;
+  }
+  Dataset opened(std::move(storage));
+  const auto read = [&](std::size_t i, std::span<std::uint8_t> image) { opened.read(i, i, image); };
+  const std::string fault = decoder->find_fault(opened.size(), read);
+  if (!fault.empty()) fail(ExitCode::data, "{}: {}", paths.front(), fault);
+  return opened;
 }
 
 Dataset::Dataset(std::unique_ptr<Storage> storage) : storage_(std::move(storage)) {}
@@ -173,21 +178,23 @@ Dataset& Dataset::operator=(Dataset&&) noexcept = default;
 Dataset::~Dataset() = default;
 
 std::size_t Dataset::size() const { return storage_->size; }
-std::size_t Dataset::image_bytes() const { return storage_->schema.image_bytes; }
+const ImageShape& Dataset::image_shape() const { return storage_->decoder->image_shape(); }
+std::int64_t Dataset::class_count() const { return storage_->decoder->class_count(); }
+std::size_t Dataset::image_bytes() const { return storage_->image_bytes; }
 bool Dataset::in_memory() const { return storage_->in_memory; }
 std::uint32_t Dataset::fingerprint() const { return storage_->fingerprint; }
 
 const std::uint8_t* Dataset::image(std::size_t i) const { return storage_->images.data() + i * image_bytes(); }
 std::int32_t Dataset::label(std::size_t i) const { return storage_->labels[i]; }
 
-std::int32_t Dataset::read(std::size_t i, std::span<std::uint8_t> image) const {
+std::int32_t Dataset::read(std::size_t i, std::uint64_t position, std::span<std::uint8_t> image) const {
   if (in_memory()) {
     std::copy_n(this->image(i), image_bytes(), image.begin());
     return label(i);
   }
   const auto [file, record] = storage_->indexed_record(i);
   check_record_data(file->reader.path(), record);
-  return decode(file->reader.path(), record, storage_->schema, image);
+  return storage_->decode(file->reader.path(), record, position, image.data());
 }
 
 }  // namespace carillon

@@ -1,28 +1,16 @@
 #include "carillon/data/example.h"
 
-#include <google/protobuf/stubs/logging.h>
-
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <optional>
 #include <string_view>
-#include <vector>
 
-#include "carillon/core/error.h"
 #include "src/data/example_generated.h"
-#include "src/data/image_form.h"
 
 namespace carillon {
 namespace {
 
 using Bytes = std::span<const std::uint8_t>;
-
-/// A usual Example's two values; a span into the record.
-struct Usual {
-  Bytes image;
-  std::int64_t label;
-};
 
 // Tag bytes, field number << 3 | wire type: length-delimited (2), varint (0).
 constexpr std::uint8_t field1_bytes = 0x0A, field2_bytes = 0x12, field3_bytes = 0x1A, field1_varint = 0x08;
@@ -115,20 +103,20 @@ bool is_ascii(std::string_view text) {
 }
 
 /// The two values of a record in the usual encoding; nothing for any other, valid or not.
-std::optional<Usual> parse_usual(Bytes record, const RecordSchema& schema) {
+std::optional<LabelledBytes> parse_usual(Bytes record, const ExampleKeys& keys) {
   Bytes features, entry, key_bytes, feature;
   if (!take_all(record, field1_bytes, features)) return std::nullopt;
-  Usual usual{};
+  LabelledBytes usual;
   bool has_image = false, has_label = false;
   while (!features.empty()) {
     if (!take(features, field1_bytes, entry) || !take(entry, field1_bytes, key_bytes) ||
         !take_all(entry, field2_bytes, feature))
       return std::nullopt;
     const std::string_view key(reinterpret_cast<const char*>(key_bytes.data()), key_bytes.size());
-    if (key == schema.image_key) {
+    if (key == keys.image) {
       if (!parse_image(feature, usual.image)) return std::nullopt;
       has_image = true;
-    } else if (key == schema.label_key) {
+    } else if (key == keys.label) {
       if (!parse_label(feature, usual.label)) return std::nullopt;
       has_label = true;
     } else if (!is_ascii(key) || !is_usual_feature(feature)) {  // protobuf refuses keys that are not UTF-8
@@ -139,94 +127,11 @@ std::optional<Usual> parse_usual(Bytes record, const RecordSchema& schema) {
   return usual;
 }
 
-const proto::Feature& find_feature(const proto::Example& example, const std::string& key) {
-  const auto& features = example.features().feature();
-  if (const auto found = features.find(key); found != features.end()) return found->second;
-  fail(ExitCode::data, "no feature '{}' (features there: {})", key, describe_keys(example));
-}
-
-/// The values of feature `key`, which must be `wanted_kind` with exactly one value.
-template <typename List>
-const List& single_value(const proto::Feature& feature, const List& list, const std::string& key,
-                         proto::Feature::KindCase wanted_kind) {
-  if (feature.kind_case() != wanted_kind)
-    fail(ExitCode::data, "feature '{}' is {}, not {}", key, kind_name(feature.kind_case()), kind_name(wanted_kind));
-  if (list.value_size() != 1) fail(ExitCode::data, "feature '{}' has {} values, not 1", key, list.value_size());
-  return list;
-}
-
-/// Checks the two values and delivers them.
-std::int32_t accept(Bytes found_image, std::int64_t label, const RecordSchema& schema, std::span<std::uint8_t> image) {
-  if (found_image.size() != schema.image_bytes)
-    fail(ExitCode::data, "feature '{}' has {} bytes, not {}{}", schema.image_key, found_image.size(),
-         schema.image_bytes, describe_image_form(found_image));
-  if (label < 0 || label >= schema.class_count)
-    fail(ExitCode::data, "feature '{}' is {}, not in 0..{}", schema.label_key, label, schema.class_count - 1);
-  std::ranges::copy(found_image, image.begin());
-  return static_cast<std::int32_t>(label);
-}
-
 }  // namespace
 
-std::string_view kind_name(proto::Feature::KindCase kind) {
-  switch (kind) {
-    case proto::Feature::kBytesList:
-      return "bytes";
-    case proto::Feature::kFloatList:
-      return "float";
-    case proto::Feature::kInt64List:
-      return "int64";
-    case proto::Feature::KIND_NOT_SET:
-      break;
-  }
-  return "empty";
-}
-
-std::string printable_key(std::string_view key) {
-  constexpr std::size_t max_bytes = 64;
-  std::string text;
-  for (const char c : key.substr(0, max_bytes)) {
-    const auto code = static_cast<unsigned char>(c);
-    text += code < 0x20 || code == 0x7F ? fmt::format("\\x{:02x}", code) : std::string(1, c);
-  }
-  return key.size() > max_bytes ? text + "..." : text;
-}
-
-std::string describe_keys(const proto::Example& example) {
-  constexpr std::size_t max_keys = 8;
-  std::vector<std::string> keys;
-  for (const auto& [key, feature] : example.features().feature())
-    keys.push_back(fmt::format("'{}'", printable_key(key)));
-  std::ranges::sort(keys);
-  const std::size_t left_out = keys.size() - std::min(keys.size(), max_keys);
-  keys.resize(keys.size() - left_out);
-  if (keys.empty()) return "none";
-  return fmt::format("{}{}", fmt::join(keys, ", "), left_out > 0 ? fmt::format(" and {} more", left_out) : "");
-}
-
-void parse_generated(std::span<const std::uint8_t> record, proto::Example& example) {
-  if (record.size() > static_cast<std::size_t>(std::numeric_limits<int>::max()))
-    fail(ExitCode::data, "{} bytes are too many for a tf.train.Example", record.size());
-  const google::protobuf::LogSilencer silencer;  // its complaints about UTF-8; the error below is the one line
-  if (!example.ParseFromArray(record.data(), static_cast<int>(record.size())))
-    fail(ExitCode::data, "not a tf.train.Example: protobuf cannot parse its {} bytes", record.size());
-}
-
-std::int32_t decode_example_generated(Bytes record, const RecordSchema& schema, std::span<std::uint8_t> image) {
-  proto::Example example;
-  parse_generated(record, example);
-  const auto& image_feature = find_feature(example, schema.image_key);
-  const auto& label_feature = find_feature(example, schema.label_key);
-  const auto& bytes =
-      single_value(image_feature, image_feature.bytes_list(), schema.image_key, proto::Feature::kBytesList).value(0);
-  const auto& label =
-      single_value(label_feature, label_feature.int64_list(), schema.label_key, proto::Feature::kInt64List);
-  return accept({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()}, label.value(0), schema, image);
-}
-
-std::int32_t decode_example(Bytes record, const RecordSchema& schema, std::span<std::uint8_t> image) {
-  if (const auto usual = parse_usual(record, schema)) return accept(usual->image, usual->label, schema, image);
-  return decode_example_generated(record, schema, image);
+LabelledBytes parse_example(Bytes record, const ExampleKeys& keys, std::string& scratch) {
+  if (const std::optional<LabelledBytes> usual = parse_usual(record, keys)) return *usual;
+  return parse_example_generated(record, keys, scratch);
 }
 
 }  // namespace carillon

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "carillon/data/example.h"
 #include "data/example.pb.h"
 
 namespace carillon {
@@ -22,5 +23,10 @@ std::string describe_keys(const proto::Example& example);
 
 /// Errors: data, without file and record.
 void parse_generated(std::span<const std::uint8_t> record, proto::Example& example);
+
+/// parse_example by the generated parser alone: its slow path, and the reference that tests and the fuzzer compare
+/// with.
+LabelledBytes parse_example_generated(std::span<const std::uint8_t> record, const ExampleKeys& keys,
+                                      std::string& scratch);
 
 }  // namespace carillon

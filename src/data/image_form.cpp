@@ -1,6 +1,5 @@
 #include "src/data/image_form.h"
 
-#include <cmath>
 #include <cstdlib>
 #include <string_view>
 
@@ -42,15 +41,15 @@ std::string describe_image_form(std::span<const std::uint8_t> image) {
   return "";
 }
 
-ChannelOrder::ChannelOrder(std::size_t image_bytes, std::size_t channels)
-    : side_(static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(image_bytes / channels))))),
-      channels_(channels) {
-  check(side_ * side_ * channels_ == image_bytes && channels_ > 1, "colour images of this size are not square");
+ChannelOrder::ChannelOrder(const ImageShape& shape)
+    : planar_offset_(static_cast<std::size_t>(shape.width)),
+      interleaved_offset_(static_cast<std::size_t>(shape.width * shape.channels)) {
+  check(shape.channels > 1 && interleaved_offset_ < shape.bytes(), "colour images of several rows");
 }
 
 void ChannelOrder::add(std::span<const std::uint8_t> image) {
-  planar_distance_ += mean_distance(image, side_);
-  interleaved_distance_ += mean_distance(image, side_ * channels_);
+  planar_distance_ += mean_distance(image, planar_offset_);
+  interleaved_distance_ += mean_distance(image, interleaved_offset_);
 }
 
 bool ChannelOrder::seems_interleaved() const {

@@ -40,8 +40,8 @@ OUTPUT/train-00000-of-0000N.tfrecord ..., OUTPUT/test-00000-of-0000N.tfrecord ..
 formats:
   mnist    a folder of MNIST's or Fashion-MNIST's IDX files, plain or .gz:
            train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte;
-           features image_raw (bytes, 784), pixels (int64, 784), label (int64)
-  cifar10  CIFAR-10's binary version, as a folder or its archive (.tar.gz or .tar):
+           features image_raw (bytes, 784), pixels (int64, their number), label (int64)
+  cifar10  CIFAR-10's binary version, as a folder or its archive (.tar, or .tar.gz, .xz, .bz2, .zst):
            data_batch_1.bin to data_batch_5.bin, test_batch.bin;
            features image (bytes, 3072: planes red, green, blue), label (int64)
 

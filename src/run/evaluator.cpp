@@ -4,45 +4,11 @@
 #include <array>
 
 #include "carillon/core/error.h"
+#include "carillon/data/batch_loader.h"
 #include "carillon/optim/optimizer.h"
 #include "carillon/step/arrays.h"
 
 namespace carillon {
-namespace {
-
-/// Pointers to and labels of up to `batch` records from `first`; the last one is repeated to fill the batch.
-class BatchReader {
- public:
-  BatchReader(const Dataset& dataset, std::size_t batch)
-      : dataset_(dataset),
-        images_(batch),
-        labels_(batch),
-        pixels_(dataset.in_memory() ? 0 : batch * dataset.image_bytes()) {}
-
-  Batch read(std::size_t first, std::size_t valid) {
-    for (std::size_t i = 0; i < images_.size(); ++i) {
-      const std::size_t record = first + std::min(i, valid - 1);
-      if (dataset_.in_memory()) {
-        images_[i] = dataset_.image(record);
-        labels_[i] = dataset_.label(record);
-      } else {
-        const std::span<std::uint8_t> slot{pixels_.data() + i * dataset_.image_bytes(), dataset_.image_bytes()};
-        labels_[i] = dataset_.read(record, slot);
-        images_[i] = slot.data();
-      }
-    }
-    return {images_, labels_, {}, first};
-  }
-
- private:
-  const Dataset& dataset_;
-  std::vector<const std::uint8_t*> images_;
-  std::vector<std::int32_t> labels_;
-  std::vector<std::uint8_t> pixels_;
-};
-
-}  // namespace
-
 Evaluator::Evaluator(const Network& network, std::int64_t batch_size, Arithmetic arithmetic, Device& device)
     : device_(device),
       network_(build_network(network, {batch_size, arithmetic, Purpose::evaluation})),
@@ -78,7 +44,7 @@ void Evaluator::copy(std::span<const float> from, std::span<float> to) {
   device_.upload(host.data(), to.data(), from.size_bytes());
 }
 
-std::int64_t Evaluator::count_correct(const Batch& batch, std::size_t valid) {
+std::int64_t Evaluator::count_correct(const Batch& batch) {
   feed_->write(0, {.batch = batch});
   feed_->upload(0, 1, device_.stream());
   executable_.forward(device_.stream());
@@ -86,7 +52,7 @@ std::int64_t Evaluator::count_correct(const Batch& batch, std::size_t valid) {
   const std::vector<float> values = download_floats(device_, logits);
   const std::size_t classes = static_cast<std::size_t>(logits.shape[1]);
   std::int64_t correct = 0;
-  for (std::size_t i = 0; i < valid; ++i) {
+  for (std::size_t i = 0; i < batch.valid_count(); ++i) {
     const float* row = values.data() + i * classes;
     const auto best = std::max_element(row, row + classes) - row;
     correct += best == batch.labels[i] ? 1 : 0;
@@ -95,16 +61,14 @@ std::int64_t Evaluator::count_correct(const Batch& batch, std::size_t valid) {
 }
 
 Precision Evaluator::evaluate(const Dataset& dataset, const Mpi& mpi) {
-  const std::size_t begin = dataset.size() * mpi.rank() / mpi.size();
-  const std::size_t end = dataset.size() * (mpi.rank() + 1) / mpi.size();
+  const std::uint64_t begin = dataset.size() * mpi.rank() / mpi.size();
+  const std::uint64_t end = dataset.size() * (mpi.rank() + 1) / mpi.size();
   const std::size_t batch_size = static_cast<std::size_t>(network_.graph.batch_size());
-  BatchReader reader(dataset, batch_size);
   std::array<std::int64_t, 2> counts{0, static_cast<std::int64_t>(end - begin)};
   mpi.together([&] {
-    for (std::size_t first = begin; first < end; first += batch_size) {
-      const std::size_t valid = std::min(batch_size, end - first);
-      counts[0] += count_correct(reader.read(first, valid), valid);
-    }
+    BatchLoader loader(dataset, SampleOrder(dataset.size(), 0, false),
+                       {.start = begin, .global_batch = batch_size, .batch_size = batch_size, .end = end});
+    while (loader.has_next()) counts[0] += count_correct(loader.next());
   });
   mpi.sum(counts);
   return {counts[0], counts[1]};

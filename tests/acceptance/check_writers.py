@@ -1,4 +1,7 @@
-"""Records of other writers (order of features, unknown features, unpacked, GZIP, TensorFlow) train to identical weights."""
+"""Records of other writers train to identical weights.
+
+They differ in the order of features, in what `pixels` holds, by unknown features, integers not packed, and GZIP.
+"""
 
 import programs
 from programs import SCALED, Result, checkpoint, same_bits
@@ -34,12 +37,15 @@ def check(context):
 
 
 def _variants(samples):
-    def of(order, **keywords):
+    def of(order, samples=samples, **keywords):
         return [example({key: sample[key] for key in order}, **keywords) for sample in samples]
+
+    values = [sample | {"pixels": list(sample["image_raw"])} for sample in samples]
 
     yield "label, pixels, image_raw", of(("label", "pixels", "image_raw")), False
     yield "without pixels", of(("image_raw", "label")), False
-    yield "unpacked integers", of(("pixels", "label", "image_raw"), packed=False), False
+    yield "the value of every pixel", of(("pixels", "label", "image_raw"), values), False
+    yield "unpacked integers", of(("pixels", "label", "image_raw"), values, packed=False), False
     extra = {"height": [28], "mean": [0.5, 1.5], "name": b"\x00\xff", "zeros": []}
     yield "unknown features", [example(extra | sample | {"zz": [-1]}) for sample in samples], False
     yield "GZIP", of(("image_raw", "pixels", "label")), True

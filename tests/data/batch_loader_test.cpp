@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <barrier>
 #include <chrono>
 #include <thread>
 
@@ -12,34 +14,47 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Both sources must behave alike: the set in memory, and decoded ahead.
-class BatchLoaderTest : public ScratchTest, public testing::WithParamInterface<CacheMode> {
+/// Where batches come from: 0 for a set in memory, else the number of threads that decode ahead. All must behave alike.
+class BatchLoaderTest : public ScratchTest, public testing::WithParamInterface<int> {
  protected:
   Dataset dataset(int count) const {
     const std::vector<std::string> paths = {write("set", mnist_records(count))};
-    return Dataset::open(paths, mnist_schema, GetParam());
+    return Dataset::open(paths, mnist_decoder, GetParam() == 0 ? CacheMode::memory : CacheMode::none);
+  }
+  static PrefetchSettings prefetch() { return {.thread_count = std::max(GetParam(), 1)}; }
+
+  /// Checks all of a batch but which records it has, and returns those (known by their shade).
+  static std::vector<int> shades_of(const Batch& batch) {
+    std::vector<int> shades;
+    EXPECT_EQ(batch.labels.size(), batch.images.size());
+    EXPECT_EQ(batch.records.size(), batch.images.size());
+    for (std::size_t i = 0; i < batch.images.size(); ++i) {
+      shades.push_back(batch.images[i][0]);
+      EXPECT_EQ(batch.images[i][783], batch.images[i][0]);
+      EXPECT_EQ(batch.labels[i], batch.images[i][0] % 10);
+      EXPECT_EQ(batch.records[i], batch.images[i][0]);
+    }
+    return shades;
   }
 
-  /// The records (known by their shade) of the first `steps` batches, checking all else of each batch.
+  /// The records of the first `steps` batches.
   static std::vector<int> records(const Dataset& set, const StreamSlice& slice, int steps, bool shuffle = false) {
-    BatchLoader loader(set, SampleOrder(set.size(), 3, shuffle), slice);
+    BatchLoader loader(set, SampleOrder(set.size(), 3, shuffle), slice, prefetch());
     std::vector<int> shades;
     for (int step = 0; step < steps; ++step) {
+      EXPECT_TRUE(loader.has_next());
       const Batch& batch = loader.next();
       EXPECT_EQ(batch.first_position, slice.start + step * slice.global_batch + slice.tower_offset);
       EXPECT_EQ(batch.images.size(), slice.batch_size);
-      EXPECT_EQ(batch.labels.size(), slice.batch_size);
-      for (std::size_t i = 0; i < slice.batch_size; ++i) {
-        shades.push_back(batch.images[i][0]);
-        EXPECT_EQ(batch.images[i][783], batch.images[i][0]);
-        EXPECT_EQ(batch.labels[i], batch.images[i][0] % 10);
-      }
+      EXPECT_EQ(batch.padding, 0u);
+      for (const int shade : shades_of(batch)) shades.push_back(shade);
     }
     return shades;
   }
 };
-INSTANTIATE_TEST_SUITE_P(Sources, BatchLoaderTest, testing::Values(CacheMode::memory, CacheMode::none),
-                         [](const auto& source) { return source.param == CacheMode::memory ? "Memory" : "Prefetch"; });
+INSTANTIATE_TEST_SUITE_P(Sources, BatchLoaderTest, testing::Values(0, 1, 2, 3), [](const auto& source) {
+  return source.param == 0 ? std::string("Memory") : fmt::format("{}Threads", source.param);
+});
 
 TEST_P(BatchLoaderTest, OneTowerTakesTheStreamInOrder) {
   const StreamSlice slice{.start = 0, .global_batch = 3, .tower_offset = 0, .batch_size = 3};
@@ -76,10 +91,21 @@ TEST_P(BatchLoaderTest, FewerRecordsThanABatchWrapAround) {
   EXPECT_EQ(records(dataset(3), slice, 2), (std::vector<int>{0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1}));
 }
 
+TEST_P(BatchLoaderTest, ManyBatchesComeInTheStreamsOrder) {
+  const Dataset set = dataset(97);
+  SampleOrder order(97, 3, true);
+  std::vector<int> expected;
+  for (std::uint64_t position = 0; position < 3000; ++position) {
+    expected.push_back(static_cast<int>(order.record_at(position)));
+  }
+  EXPECT_EQ(records(set, {.start = 0, .global_batch = 3, .batch_size = 3}, 1000, true), expected);
+}
+
 TEST_P(BatchLoaderTest, ALoaderEndsBeforeItsFirstBatchToo) {
   const Dataset set = dataset(3);
-  for (int i = 0; i < 100; ++i)
-    BatchLoader(set, SampleOrder(3, 1, true), {.start = 0, .global_batch = 2, .tower_offset = 0, .batch_size = 2});
+  for (int i = 0; i < 100; ++i) {
+    BatchLoader(set, SampleOrder(3, 1, true), {.start = 0, .global_batch = 2, .batch_size = 2}, prefetch());
+  }
 }
 
 TEST_P(BatchLoaderTest, ABatchOutsideTheGlobalBatchIsRefused) {
@@ -89,15 +115,57 @@ TEST_P(BatchLoaderTest, ABatchOutsideTheGlobalBatchIsRefused) {
       Error);
 }
 
-using PrefetchTest = ScratchTest;
+TEST_P(BatchLoaderTest, TheLastBatchOfASliceRepeatsItsLastSampleAndSaysSo) {
+  const Dataset set = dataset(20);
+  BatchLoader loader(set, SampleOrder(20, 0, false), {.start = 5, .global_batch = 4, .batch_size = 4, .end = 14},
+                     prefetch());
+  std::vector<std::vector<int>> batches;
+  std::vector<std::size_t> valid;
+  while (loader.has_next()) {
+    const Batch& batch = loader.next();
+    batches.push_back(shades_of(batch));
+    valid.push_back(batch.valid_count());
+  }
+  EXPECT_EQ(batches, (std::vector<std::vector<int>>{{5, 6, 7, 8}, {9, 10, 11, 12}, {13, 13, 13, 13}}));
+  EXPECT_EQ(valid, (std::vector<std::size_t>{4, 4, 1}));
+  EXPECT_THROW(loader.next(), Error);
+}
 
-TEST_F(PrefetchTest, ADamagedRecordIsReportedAtItsBatchAndAfter) {
-  std::string bytes = mnist_records(10);
-  bytes[bytes.size() / 10 * 7 + 100] ^= 1;
-  const std::vector<std::string> paths = {write("set", bytes)};
-  const Dataset set = Dataset::open(paths, mnist_schema, CacheMode::none);
-  BatchLoader loader(set, SampleOrder(10, 1, false),
-                     {.start = 0, .global_batch = 2, .tower_offset = 0, .batch_size = 2});
+TEST_P(BatchLoaderTest, ASliceOfWholeBatchesIsNotPadded) {
+  const Dataset set = dataset(8);
+  BatchLoader loader(set, SampleOrder(8, 0, false), {.start = 0, .global_batch = 4, .batch_size = 4, .end = 8},
+                     prefetch());
+  for (int step = 0; step < 2; ++step) EXPECT_EQ(loader.next().padding, 0u);
+  EXPECT_FALSE(loader.has_next());
+}
+
+TEST_P(BatchLoaderTest, ASliceOfNothingHasNoBatch) {
+  const Dataset set = dataset(3);
+  BatchLoader loader(set, SampleOrder(3, 0, false), {.start = 3, .global_batch = 4, .batch_size = 4, .end = 3},
+                     prefetch());
+  EXPECT_FALSE(loader.has_next());
+}
+
+/// With as many threads as the parameter says.
+class PrefetchTest : public ScratchTest, public testing::WithParamInterface<int> {
+ protected:
+  Dataset dataset(const std::string& bytes) const {
+    const std::vector<std::string> paths = {write("set", bytes)};
+    return Dataset::open(paths, mnist_decoder, CacheMode::none);
+  }
+  /// `count` records of which those named are damaged.
+  static std::string damaged(int count, std::initializer_list<int> which) {
+    std::string bytes = mnist_records(count);
+    for (const int record : which) bytes[bytes.size() / count * record + 100] ^= 1;
+    return bytes;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Threads, PrefetchTest, testing::Values(1, 2, 3));
+
+TEST_P(PrefetchTest, ADamagedRecordIsReportedAtItsBatchAndAfter) {
+  const Dataset set = dataset(damaged(10, {7}));
+  BatchLoader loader(set, SampleOrder(10, 1, false), {.start = 0, .global_batch = 2, .batch_size = 2},
+                     {.thread_count = GetParam()});
   for (int step = 0; step < 3; ++step) EXPECT_EQ(loader.next().labels[1], 2 * step + 1);
   for (int again = 0; again < 2; ++again) {
     const Failure failure = failure_of([&] { loader.next(); });
@@ -106,16 +174,53 @@ TEST_F(PrefetchTest, ADamagedRecordIsReportedAtItsBatchAndAfter) {
   }
 }
 
-TEST_F(PrefetchTest, ABatchStaysAsItIsUntilTheNextCall) {
-  const std::vector<std::string> paths = {write("set", mnist_records(100))};
-  const Dataset set = Dataset::open(paths, mnist_schema, CacheMode::none);
-  BatchLoader loader(set, SampleOrder(100, 1, false),
-                     {.start = 0, .global_batch = 4, .tower_offset = 0, .batch_size = 4});
+TEST_P(PrefetchTest, TheFirstOfSeveralErrorsIsReported) {
+  // Other threads are well into the batches of the later errors by the time that the long first one meets its own.
+  const Dataset set = dataset(damaged(200, {99, 100, 150}));
+  for (int round = 0; round < 50; ++round) {
+    BatchLoader loader(set, SampleOrder(200, 1, false), {.start = 50, .global_batch = 50, .batch_size = 50},
+                       {.thread_count = GetParam()});
+    EXPECT_THAT(failure_of([&] { loader.next(); }).text, HasSubstr("set: record 99 at byte"));
+  }
+}
+
+TEST_P(PrefetchTest, ABatchStaysAsItIsUntilTheNextCall) {
+  const Dataset set = dataset(mnist_records(100));
+  BatchLoader loader(set, SampleOrder(100, 1, false), {.start = 0, .global_batch = 4, .batch_size = 4},
+                     {.thread_count = GetParam()});
   for (int step = 0; step < 20; ++step) {
     const Batch& batch = loader.next();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));  // time enough to be overwritten
     for (int i = 0; i < 4; ++i) ASSERT_EQ(batch.images[i][500], 4 * step + i);
   }
+}
+
+/// Counts the threads that are in `decode` at once, and waits there until all are.
+class MeetingDecoder final : public RecordDecoder {
+ public:
+  explicit MeetingDecoder(int thread_count) : RecordDecoder(mnist_schema), meeting_(thread_count) {}
+  std::int32_t decode(std::span<const std::uint8_t> record, std::uint64_t, std::span<std::uint8_t>) const override {
+    meeting_.arrive_and_wait();
+    return checked_label(record.empty() ? -1 : 0);
+  }
+
+ private:
+  mutable std::barrier<> meeting_;
+};
+
+TEST_P(PrefetchTest, SoManyThreadsDecodeAtOnce) {
+  const std::vector<std::string> paths = {write("set", mnist_records(10))};
+  const Dataset set = Dataset::open(paths, std::make_shared<MeetingDecoder>(GetParam()), CacheMode::none);
+  const std::uint64_t end = 2 * static_cast<std::uint64_t>(GetParam());
+  BatchLoader loader(set, SampleOrder(10, 1, false), {.start = 0, .global_batch = 1, .batch_size = 1, .end = end},
+                     {.thread_count = GetParam()});
+  while (loader.has_next()) loader.next();  // would hang with fewer
+}
+
+TEST_F(ScratchTest, NoThreadToDecodeIsRefused) {
+  const std::vector<std::string> paths = {write("set", mnist_records(3))};
+  const Dataset set = Dataset::open(paths, mnist_decoder, CacheMode::none);
+  EXPECT_THROW(BatchLoader(set, SampleOrder(3, 1, true), {}, {.thread_count = 0}), Error);
 }
 
 }  // namespace

@@ -4,9 +4,9 @@
 #include <sys/resource.h>
 
 #include <atomic>
-
 #include <thread>
 
+#include "src/data/available_memory.h"
 #include "tests/data/fixtures.h"
 
 namespace carillon {
@@ -18,7 +18,7 @@ using testing::StartsWith;
 class DatasetTest : public ScratchTest {
  protected:
   static Dataset open(const std::vector<std::string>& patterns, CacheMode cache = CacheMode::memory) {
-    return Dataset::open(patterns, mnist_schema, cache);
+    return Dataset::open(patterns, mnist_decoder, cache);
   }
 
   /// Labels, images and fingerprint must be those of the golden samples.
@@ -28,7 +28,7 @@ class DatasetTest : public ScratchTest {
     ASSERT_EQ(dataset.size(), 20u) << name;
     std::vector<std::uint8_t> image(784);
     for (std::size_t i = 0; i < dataset.size(); ++i) {
-      EXPECT_EQ(dataset.read(i, image), expected[20 * 784 + i]) << name << " record " << i;
+      EXPECT_EQ(dataset.read(i, i, image), expected[20 * 784 + i]) << name << " record " << i;
       EXPECT_EQ(std::string(image.begin(), image.end()), expected.substr(i * 784, 784)) << name << " record " << i;
     }
   }
@@ -41,7 +41,7 @@ class DatasetTest : public ScratchTest {
       const Failure failure = failure_of([&] {
         const Dataset dataset = open({file}, cache);
         std::vector<std::uint8_t> image(784);
-        for (std::size_t i = 0; i < dataset.size(); ++i) dataset.read(i, image);
+        for (std::size_t i = 0; i < dataset.size(); ++i) dataset.read(i, i, image);
       });
       EXPECT_EQ(failure.code, ExitCode::data);
       EXPECT_THAT(failure.text, StartsWith(fmt::format("{}: record {} at byte {}: ", file, number, offset)));
@@ -67,7 +67,7 @@ TEST_F(DatasetTest, ReadGivesWhatTheCacheHolds) {
   ASSERT_TRUE(cached.in_memory());
   std::vector<std::uint8_t> image(784);
   for (std::size_t i = 0; i < cached.size(); ++i) {
-    EXPECT_EQ(cached.read(i, image), cached.label(i));
+    EXPECT_EQ(cached.read(i, i, image), cached.label(i));
     EXPECT_TRUE(std::equal(image.begin(), image.end(), cached.image(i)));
     EXPECT_EQ(image[783], i);
   }
@@ -79,7 +79,7 @@ TEST_F(DatasetTest, RecordsCountThroughTheFilesInTheOrderNamed) {
     const Dataset dataset = open({first, empty, second}, cache);
     std::vector<std::uint8_t> image(784);
     std::vector<int> labels;
-    for (std::size_t i = 0; i < dataset.size(); ++i) labels.push_back(dataset.read(i, image));
+    for (std::size_t i = 0; i < dataset.size(); ++i) labels.push_back(dataset.read(i, i, image));
     EXPECT_EQ(labels, (std::vector<int>{0, 1, 2, 0, 1}));
   }
 }
@@ -141,11 +141,11 @@ TEST_F(DatasetTest, RecordNumbersAndBytesAreThoseWithinTheFile) {
   EXPECT_THAT(cached.text, StartsWith(fmt::format("{}: record 1 at byte {}: ", files[1], bad.size() / 2)));
   const Dataset indexed = open(files, CacheMode::none);
   std::vector<std::uint8_t> image(784);
-  EXPECT_EQ(failure_of([&] { indexed.read(4, image); }).text, cached.text);
+  EXPECT_EQ(failure_of([&] { indexed.read(4, 4, image); }).text, cached.text);
 
   bad[100] ^= 1;
   write("2", bad);
-  EXPECT_THAT(failure_of([&] { open(files, CacheMode::none).read(3, image); }).text,
+  EXPECT_THAT(failure_of([&] { open(files, CacheMode::none).read(3, 3, image); }).text,
               StartsWith(files[1] + ": record 0 at byte 0: "));
 }
 
@@ -171,14 +171,36 @@ TEST_F(DatasetTest, GzipWithoutCacheIsRefusedAsUsage) {
 
 TEST_F(DatasetTest, AutomaticCachesWhatFitsThisRanksShareOfMemory) {
   const std::vector<std::string> plain = {write("a", mnist_records(10))};
-  EXPECT_TRUE(Dataset::open(plain, mnist_schema, CacheMode::automatic, 2).in_memory());
+  EXPECT_TRUE(Dataset::open(plain, mnist_decoder, CacheMode::automatic, 2).in_memory());
   constexpr int crowd = 2'000'000'000;  // leaves a few bytes for each
-  EXPECT_FALSE(Dataset::open(plain, mnist_schema, CacheMode::automatic, crowd).in_memory());
-  EXPECT_TRUE(Dataset::open(plain, mnist_schema, CacheMode::memory, crowd).in_memory());
+  EXPECT_FALSE(Dataset::open(plain, mnist_decoder, CacheMode::automatic, crowd).in_memory());
+  EXPECT_TRUE(Dataset::open(plain, mnist_decoder, CacheMode::memory, crowd).in_memory());
   const std::vector<std::string> gzip = {sample_path("tensorflow_gzip.tfrecord")};
-  const Failure failure = failure_of([&] { Dataset::open(gzip, mnist_schema, CacheMode::automatic, crowd); });
+  const Failure failure = failure_of([&] { Dataset::open(gzip, mnist_decoder, CacheMode::automatic, crowd); });
   EXPECT_EQ(failure.code, ExitCode::usage);
   EXPECT_THAT(failure.text, HasSubstr("GZIP files cannot be read without the cache"));
+}
+
+TEST_F(DatasetTest, AutomaticJudgesBySeveralRecordsAndGivesUpACacheThatGrowsTooLarge) {
+  constexpr int large_count = 100, small_count = 4000;
+  std::string bytes, large(1 << 16, 'x');
+  for (int i = 0; i < large_count + small_count; ++i) {
+    proto::Example example;
+    example.ParseFromString(mnist_example(i % 256, i % 10));
+    auto& features = *example.mutable_features()->mutable_feature();
+    if (i < large_count) features["thumbnail"].mutable_bytes_list()->add_value(large);
+    append_record(bytes, example.SerializeAsString());
+  }
+  // The first records say that half of what there is would fit.
+  const std::vector<std::string> files = {write("a", bytes)};
+  const std::uint64_t limit = 784 * small_count / 2;
+  const int ranks = static_cast<int>(available_memory_bytes() / 2 / limit);
+  const Dataset dataset = Dataset::open(files, mnist_decoder, CacheMode::automatic, ranks);
+  EXPECT_FALSE(dataset.in_memory());
+  ASSERT_EQ(dataset.size(), static_cast<std::size_t>(large_count + small_count));
+  std::vector<std::uint8_t> image(784);
+  EXPECT_EQ(dataset.read(4001, 4001, image), 1);
+  EXPECT_EQ(dataset.fingerprint(), open(files).fingerprint());
 }
 
 TEST_F(DatasetTest, TheFingerprintIsOfTheRecordsNotOfTheFiles) {
@@ -203,7 +225,7 @@ TEST_F(DatasetTest, FiveThousandShardsOpenUnderADescriptorLimitOf256) {
     const Dataset dataset = open({path("shard-*")}, cache);
     std::vector<std::uint8_t> image(784);
     EXPECT_EQ(dataset.size(), 5000u);
-    EXPECT_EQ(dataset.read(4999, image), 0);
+    EXPECT_EQ(dataset.read(4999, 4999, image), 0);
   }
   setrlimit(RLIMIT_NOFILE, &before);
 }
@@ -217,7 +239,7 @@ TEST_F(DatasetTest, SeveralThreadsReadAtOnce) {
       std::vector<std::uint8_t> image(784);
       for (int round = 0; round < 20; ++round)
         for (std::size_t i = 0; i < dataset.size(); ++i)
-          if (dataset.read(i, image) != static_cast<int>(i % 10) || image[5] != i) ++wrong;
+          if (dataset.read(i, i, image) != static_cast<int>(i % 10) || image[5] != i) ++wrong;
     });
   threads.clear();
   EXPECT_EQ(wrong, 0);

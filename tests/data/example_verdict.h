@@ -13,18 +13,21 @@ namespace carillon {
 
 struct Verdict {
   std::string error;  ///< empty when the record is accepted
-  std::int32_t label = -1;
-  std::vector<std::uint8_t> image;
+  std::int64_t label = -1;
+  std::string image;
   bool operator==(const Verdict&) const = default;
 };
 
-template <typename Decode>
-Verdict verdict_on(const Decode& decode, std::span<const std::uint8_t> record, const RecordSchema& schema) {
-  Verdict verdict{.error = "", .label = -1, .image = std::vector<std::uint8_t>(schema.image_bytes)};
+template <typename Parse>
+Verdict verdict_on(const Parse& parse, std::span<const std::uint8_t> record, const ExampleKeys& keys) {
+  Verdict verdict;
   try {
     // A copy of the exact size: address sanitizer sees a read beyond it.
     const std::vector<std::uint8_t> copy(record.begin(), record.end());
-    verdict.label = decode(copy, schema, verdict.image);
+    std::string scratch;
+    const LabelledBytes found = parse(copy, keys, scratch);
+    verdict.label = found.label;
+    verdict.image.assign(found.image.begin(), found.image.end());
   } catch (const Error& error) {
     verdict.error = error.what();
   }

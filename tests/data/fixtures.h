@@ -20,7 +20,8 @@
 namespace carillon {
 
 inline const RecordSchema mnist_schema{
-    .image_key = "image_raw", .label_key = "label", .image_bytes = 784, .class_count = 10};
+    .keys = {.image = "image_raw", .label = "label"}, .image_shape = {28, 28, 1}, .class_count = 10};
+inline const std::shared_ptr<const RecordDecoder> mnist_decoder = make_grey_decoder(mnist_schema);
 
 /// A test with an empty directory of its own.
 class ScratchTest : public testing::Test {

@@ -43,7 +43,7 @@ TEST_F(ShardWriterTest, AKilledConversionLeavesNothingThatAPatternMatches) {
   EXPECT_THAT(names(), testing::SizeIs(2));
   EXPECT_THAT(names(), testing::Each(testing::StartsWith(".train-0000")));
   const std::string pattern = path("train-*");
-  EXPECT_THROW(Dataset::open(std::vector{pattern}, mnist_schema), Error);
+  EXPECT_THROW(Dataset::open(std::vector{pattern}, mnist_decoder), Error);
 
   write("test-00000-of-00001.tfrecord.tmp", "");
   write(".train-notes.1.tmp", "");
@@ -51,7 +51,7 @@ TEST_F(ShardWriterTest, AKilledConversionLeavesNothingThatAPatternMatches) {
   Names expected = shards_;
   expected.insert({"test-00000-of-00001.tfrecord.tmp", ".train-notes.1.tmp"});  // no conversion made these
   EXPECT_EQ(names(), expected);
-  EXPECT_EQ(Dataset::open(std::vector{pattern}, mnist_schema).size(), 20u);
+  EXPECT_EQ(Dataset::open(std::vector{pattern}, mnist_decoder).size(), 20u);
 }
 
 TEST_F(ShardWriterTest, AFailedConversionKeepsWhatWasThere) {

@@ -78,9 +78,10 @@ NoiseRecords::NoiseRecords(std::size_t count, std::size_t image_bytes) {
   const std::string path =
       (std::filesystem::temp_directory_path() / fmt::format("carillon.noise.{}.tfrecords", ::getpid())).string();
   std::ofstream(path, std::ios::binary) << bytes;
-  const RecordSchema schema{
-      .image_key = "image_raw", .label_key = "label", .image_bytes = image_bytes, .class_count = 10};
-  dataset_ = std::make_unique<Dataset>(Dataset::open(std::vector{path}, schema, CacheMode::memory));
+  RecordSchema schema = model_named("mnist").schema;
+  schema.image_shape = {1, static_cast<std::int64_t>(image_bytes), 1};
+  dataset_ = std::make_unique<Dataset>(
+      Dataset::open(std::vector{path}, make_grey_decoder(std::move(schema)), CacheMode::memory));
   std::filesystem::remove(path);
 }
 

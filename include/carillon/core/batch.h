@@ -1,6 +1,7 @@
 // Batch: the samples of one tower's step, as they lie in the host's memory. What a loader gives and a feed takes.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -12,6 +13,9 @@ struct Batch {
   std::span<const std::int32_t> labels;         ///< [batch]
   std::span<const std::uint32_t> records;       ///< [batch] their record numbers in the set; empty: not known
   std::uint64_t first_position = 0;
+  std::size_t padding = 0;  ///< the last samples, so many, only fill the batch: they repeat the one before them
+
+  std::size_t valid_count() const { return labels.size() - padding; }
 };
 
 }  // namespace carillon

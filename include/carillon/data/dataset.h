@@ -1,8 +1,9 @@
-// Dataset: labelled images of one fixed size, from TFRecord files of tf.train.Example, addressed by record number.
+// Dataset: labelled images of one fixed size, from the records of TFRecord files, addressed by record number.
 //
 // Record i of M (0 <= i < M) counts through the files in the order in which they are named (a pattern's matches
-// sorted by name), and through each file in its own order. Every record's framing is checked when the set is opened;
-// checksums and contents are checked when a record is decoded: at opening with the cache, at `read` without.
+// sorted by name), and through each file in its own order. A record is bytes, of any length, until the set's decoder
+// makes an image of it. Every record's framing is checked when the set is opened; checksums and contents are checked
+// when a record is decoded: at opening with the cache, at `read` without.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +13,14 @@
 #include <string>
 #include <vector>
 
-#include "carillon/data/example.h"
+#include "carillon/core/image_shape.h"
+#include "carillon/data/decoder.h"
 
 namespace carillon {
 
 enum class CacheMode {
-  automatic,  ///< memory when the decoded set takes at most half of the memory now available, else none
+  automatic,  ///< memory when the decoded set takes at most half of the memory now available, else none; none where the
+              ///< decoder draws
   memory,     ///< decode the whole set once, when it is opened
   none,       ///< keep an index of offsets; decode on every read (plain files only: GZIP has no random access)
 };
@@ -27,18 +30,20 @@ class Dataset {
   /// Opens every file that `patterns` (paths or globs) match.
   /// `local_rank_count`: the processes on this machine that open the same set, among which its memory is shared out.
   /// Errors: no_input (a pattern that matches nothing, no file), data (damage or unsuitable record: file, record
-  /// number, byte offset; no records at all; colour images that seem to be interleaved), usage (CacheMode::none on a
-  /// GZIP file), io.
-  static Dataset open(std::span<const std::string> patterns, const RecordSchema& schema,
+  /// number, byte offset; no records at all; what the decoder finds at fault with the set), usage (CacheMode::none on a
+  /// GZIP file, CacheMode::memory with a decoder that draws), io.
+  static Dataset open(std::span<const std::string> patterns, std::shared_ptr<const RecordDecoder> decoder,
                       CacheMode cache = CacheMode::automatic, int local_rank_count = 1);
 
   Dataset(Dataset&&) noexcept;
   Dataset& operator=(Dataset&&) noexcept;
   ~Dataset();
 
-  std::size_t size() const;         ///< M, at least 1
-  std::size_t image_bytes() const;  ///< bytes per image
-  bool in_memory() const;           ///< whether `image` may be called
+  std::size_t size() const;               ///< M, at least 1
+  const ImageShape& image_shape() const;  ///< of every decoded image
+  std::int64_t class_count() const;       ///< labels are 0 to class_count() - 1
+  std::size_t image_bytes() const;        ///< image_shape().bytes()
+  bool in_memory() const;                 ///< whether `image` may be called
 
   /// CRC32C over every record's length and stored data checksum, in order: equal for equal sets however sharded.
   std::uint32_t fingerprint() const;
@@ -48,9 +53,9 @@ class Dataset {
   /// Label of record i. Requires in_memory().
   std::int32_t label(std::size_t i) const;
 
-  /// Decodes record i into `image` (image_bytes() long) and returns its label; any mode; safe from several threads.
-  /// Errors: data (file, record number, byte offset).
-  std::int32_t read(std::size_t i, std::span<std::uint8_t> image) const;
+  /// Decodes record i, the sample at stream position `position`, into `image` (image_bytes() long) and returns its
+  /// label; any mode; safe from several threads. Errors: data (file, record number, byte offset).
+  std::int32_t read(std::size_t i, std::uint64_t position, std::span<std::uint8_t> image) const;
 
  private:
   struct Storage;

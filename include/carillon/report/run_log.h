@@ -17,13 +17,6 @@
 
 namespace carillon {
 
-/// What a run tells TensorBoard, under the tags of the program that the network is from.
-enum class SummaryStyle {
-  variables,  ///< histograms `<variable>`, `gradients_on_average/<variable>`; scalars `loss` and its parts
-  layers,     ///< histograms `<variable>`, `<variable>/gradients`, `<layer>/activations`; scalars `total_loss` and its
-              ///< parts, `<layer>/weight_loss`, `<layer>/sparsity`; example images
-};
-
 /// One logged step; the seconds are means over the steps since the last logged one.
 struct StepRecord {
   std::int64_t step = 0;

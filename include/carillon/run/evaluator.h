@@ -34,8 +34,8 @@ class Evaluator {
 
  private:
   void copy(std::span<const float> from, std::span<float> to);
-  /// Correct ones among the first `valid` records of `batch`.
-  std::int64_t count_correct(const Batch& batch, std::size_t valid);
+  /// Correct ones among the valid samples of `batch`.
+  std::int64_t count_correct(const Batch& batch);
 
   Device& device_;
   BuiltNetwork network_;

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "carillon/core/error.h"
-#include "src/data/sources/tar_reader.h"
+#include "src/data/sources/archive_reader.h"
 
 namespace carillon {
 namespace {
@@ -50,10 +50,10 @@ Batches read_folder(const fs::path& input) {
 }
 
 Batches read_archive(const std::string& path) {
-  TarReader archive(path, max_archive_bytes);
+  ArchiveReader archive(path, max_archive_bytes);
   Batches batches;
   bool python = false;
-  for (TarMember member; archive.next(member);) {
+  for (ArchiveMember member; archive.next(member);) {
     const std::string name = fs::path(member.name).filename().string();
     python = python || is_python_version(name);
     if (!is_wanted(name) || !member.is_file) continue;

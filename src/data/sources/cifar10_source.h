@@ -11,8 +11,8 @@
 namespace carillon {
 
 /// Reads the splits "train" and "test" from `input`: the folder of the six files, its parent (where they lie in
-/// cifar-10-batches-bin), or an archive with them in any folder, plain .tar or .tar.gz.
-/// Errors: no_input, data (no tar archive, one compressed otherwise, damage, a file missing in it or there twice, a
+/// cifar-10-batches-bin), or an archive with them in any folder, plain .tar or compressed (.tar.gz, .xz, .bz2, .zst).
+/// Errors: no_input, data (no tar archive, a zip file, damage, a file missing in it or there twice, a
 /// size that is no whole number of records, a label above 9).
 std::vector<ImageSplit> read_cifar10(const std::filesystem::path& input);
 

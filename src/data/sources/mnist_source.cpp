@@ -82,7 +82,7 @@ void encode_mnist(const ImageSplit& split, std::size_t i, proto::Example& exampl
   auto& features = *example.mutable_features()->mutable_feature();
   const auto image = split.image(i);
   features["image_raw"].mutable_bytes_list()->add_value(image.data(), image.size());
-  features["pixels"].mutable_int64_list()->mutable_value()->Add(image.begin(), image.end());
+  features["pixels"].mutable_int64_list()->add_value(static_cast<std::int64_t>(image.size()));
   features["label"].mutable_int64_list()->add_value(split.labels[i]);
 }
 

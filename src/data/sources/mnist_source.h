@@ -15,7 +15,7 @@ namespace carillon {
 /// Errors: no_input, data (wrong magic, dimensions or counts, missing or trailing bytes, a label above 9).
 std::vector<ImageSplit> read_mnist(const std::filesystem::path& directory);
 
-/// Features image_raw (bytes, 784, row-major 28 x 28), pixels (int64, the same 784 values) and label (int64).
+/// Features image_raw (bytes, 784, row-major 28 x 28), pixels (int64, their number) and label (int64).
 void encode_mnist(const ImageSplit& split, std::size_t i, proto::Example& example);
 
 }  // namespace carillon

@@ -1,44 +1,48 @@
 #include "src/data/sources/source_file.h"
 
 #include <algorithm>
-#include <string_view>
 
 #include "carillon/core/error.h"
 
 namespace carillon {
 namespace {
 
-constexpr std::size_t piece_bytes = std::size_t{1} << 20;
+bool is_zip(std::span<const std::byte> bytes) {
+  constexpr std::string_view magic = "PK\x03\x04";
+  return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()).starts_with(magic);
+}
 
-/// A compression that is not read here: the file's first bytes, its name, and the command that undoes it.
-struct Compression {
-  std::string_view magic;
-  const char* name;
-  const char* remedy;
-};
-
-void refuse_other_compression(const std::string& path, std::span<const std::byte> bytes) {
-  static constexpr Compression others[] = {{"\xFD"
-                                            "7zXZ",
-                                            "xz", "tar xJf, or xz -d"},
-                                           {"BZh", "bzip2", "tar xjf, or bzip2 -d"},
-                                           {"\x28\xB5\x2F\xFD", "zstd", "tar --zstd -xf, or zstd -d"},
-                                           {"PK\x03\x04", "zip", "unzip"}};
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), std::min<std::size_t>(bytes.size(), 8));
-  for (const Compression& other : others)
-    if (text.starts_with(other.magic))
-      fail(ExitCode::data, "{}: is compressed with {}, which is not read; unpack it first ({})", path, other.name,
-           other.remedy);
+/// What `action` returns; its errors name the file.
+template <typename Action>
+auto of_file(const std::string& path, const Action& action) {
+  try {
+    return action();
+  } catch (const Error& error) {
+    fail(error.code(), "{}: {}", path, error.what());
+  }
 }
 
 }  // namespace
 
-SourceFile::SourceFile(std::string path)
-    : path_(std::move(path)), file_(path_), gzip_(is_gzip(file_.bytes())), rest_(file_.bytes()), stream_(rest_) {
-  refuse_other_compression(path_, rest_);
+SourceFile::SourceFile(std::string path) : path_(std::move(path)), file_(path_), rest_(file_.bytes()) {
+  if (is_zip(rest_)) fail(ExitCode::data, "{}: is compressed with zip, which is not read; unpack it first", path_);
+  if (is_gzip(rest_)) gzip_.emplace(rest_);
+  if (!compression_name(rest_).empty()) {
+    of_file(path_, [&] { other_.emplace(rest_); });
+  }
+}
+
+std::size_t SourceFile::read(std::span<std::byte> out) {
+  if (gzip_) return of_file(path_, [&] { return gzip_->read(out); });
+  if (other_) return of_file(path_, [&] { return other_->read(out); });
+  const std::span<const std::byte> piece = rest_.first(std::min(out.size(), rest_.size()));
+  std::ranges::copy(piece, out.begin());
+  rest_ = rest_.subspan(piece.size());
+  return piece.size();
 }
 
 std::vector<std::uint8_t> SourceFile::take(std::size_t bytes) {
+  constexpr std::size_t piece_bytes = std::size_t{1} << 20;
   std::vector<std::uint8_t> taken;
   while (taken.size() < bytes) {
     const std::size_t before = taken.size();
@@ -48,31 +52,6 @@ std::vector<std::uint8_t> SourceFile::take(std::size_t bytes) {
     if (arrived == 0) break;
   }
   return taken;
-}
-
-std::uint64_t SourceFile::skip(std::uint64_t bytes) {
-  std::uint64_t skipped = 0;
-  std::vector<std::byte> piece(std::min<std::uint64_t>(bytes, piece_bytes));
-  while (skipped < bytes) {
-    const std::size_t arrived = read(std::span(piece).first(std::min<std::uint64_t>(bytes - skipped, piece.size())));
-    if (arrived == 0) break;
-    skipped += arrived;
-  }
-  return skipped;
-}
-
-std::size_t SourceFile::read(std::span<std::byte> out) {
-  if (!gzip_) {
-    const auto piece = rest_.first(std::min(out.size(), rest_.size()));
-    std::ranges::copy(piece, out.begin());
-    rest_ = rest_.subspan(piece.size());
-    return piece.size();
-  }
-  try {
-    return stream_.read(out);
-  } catch (const Error& error) {
-    fail(error.code(), "{}: {}", path_, error.what());
-  }
 }
 
 }  // namespace carillon

@@ -1,39 +1,40 @@
-// SourceFile: the bytes of a published data set's file, plain or GZIP, taken one after the other.
+// SourceFile: the bytes of a published data set's file, plain or compressed, taken one after the other.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "src/data/gzip_stream.h"
 #include "src/data/mapped_file.h"
+#include "src/data/sources/decompressor.h"
 
 namespace carillon {
 
 class SourceFile {
  public:
-  /// Errors: those of MappedFile; data for a file compressed otherwise (xz, bzip2, zstd, zip).
+  /// GZIP, xz, bzip2 and zstd are undone. Errors: those of MappedFile; data (damage, or a zip file).
   explicit SourceFile(std::string path);
 
   const std::string& path() const { return path_; }
 
-  /// As many of the next `bytes` bytes as there are. Nothing is allocated for bytes that a file only promises.
-  /// Errors: data (damaged GZIP), naming the file.
-  std::vector<std::uint8_t> take(std::size_t bytes);
-
-  /// Passes over the next `bytes` bytes and returns how many there were.
-  std::uint64_t skip(std::uint64_t bytes);
-
- private:
+  /// Writes to `out` as many of the next bytes as there are and returns their number: fewer than asked for only at the
+  /// end. What a compression has as checksums is verified by then. Errors: data (damaged, cut), naming the file.
   std::size_t read(std::span<std::byte> out);
 
+  /// The next `bytes` bytes, or those that there are. Nothing is allocated for bytes that a file only promises.
+  /// Errors: as `read`.
+  std::vector<std::uint8_t> take(std::size_t bytes);
+
+ private:
   std::string path_;
   MappedFile file_;
-  bool gzip_;
-  std::span<const std::byte> rest_;
-  GzipStream stream_;
+  std::span<const std::byte> rest_;  // of a plain file
+  std::optional<GzipStream> gzip_;
+  std::optional<Decompressor> other_;
 };
 
 }  // namespace carillon

@@ -1,0 +1,146 @@
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <stop_token>
+#include <thread>
+#include <vector>
+
+#include "src/data/batch_source.h"
+
+namespace carillon {
+namespace {
+
+/// A batch being decoded, or decoded.
+struct Slot {
+  std::vector<std::uint8_t> pixels;  // [batch][image_bytes]
+  std::vector<const std::uint8_t*> images;
+  std::vector<std::int32_t> labels;
+  std::vector<std::uint32_t> records;
+  BatchPlan::Samples samples{};
+  Batch batch;
+  std::exception_ptr error;  // in place of the batch
+  bool is_ready = false;     // guarded by the source's mutex
+
+  Slot(std::size_t batch_size, std::size_t image_bytes)
+      : pixels(batch_size * image_bytes), images(batch_size), labels(batch_size), records(batch_size) {}
+
+  void decode(const Dataset& dataset);
+};
+
+void Slot::decode(const Dataset& dataset) {
+  const std::size_t image_bytes = dataset.image_bytes(), batch_size = records.size();
+  for (std::size_t i = 0; i < samples.valid_count; ++i) {
+    const std::span<std::uint8_t> image{pixels.data() + i * image_bytes, image_bytes};
+    labels[i] = dataset.read(records[i], samples.first_position + i, image);
+    images[i] = image.data();
+  }
+  for (std::size_t i = samples.valid_count; i < batch_size; ++i) {
+    labels[i] = labels[samples.valid_count - 1];
+    images[i] = images[samples.valid_count - 1];
+  }
+  batch = {.images = images,
+           .labels = labels,
+           .records = records,
+           .first_position = samples.first_position,
+           .padding = batch_size - samples.valid_count};
+}
+
+/// Batches decoded ahead into a ring of slots: batch n in slot n modulo their number. Threads claim batches one after
+/// the other, so that before the batch of the first error, where no more are claimed, all are decoded. The batch given
+/// out keeps its slot until the next call.
+class PrefetchSource final : public BatchSource {
+ public:
+  PrefetchSource(const Dataset& dataset, SampleOrder order, const StreamSlice& slice, const PrefetchSettings& settings)
+      : dataset_(dataset), plan_(std::move(order), slice) {
+    constexpr int spare_slots = 3;  // of batches that wait while each thread decodes another
+    for (int i = 0; i < settings.thread_count + spare_slots; ++i) {
+      slots_.emplace_back(slice.batch_size, dataset.image_bytes());
+    }
+    for (int i = 0; i < settings.thread_count; ++i) threads_.emplace_back([this] { run(); });
+  }
+
+  const Batch& next() override {
+    std::unique_lock lock(mutex_);
+    if (is_given_) {
+      slot_of(given_back_).is_ready = false;
+      ++given_back_;
+      is_given_ = false;
+      changed_.notify_all();
+    }
+    Slot& slot = slot_of(given_back_);
+    changed_.wait(lock, [&] { return slot.is_ready; });
+    if (slot.error) std::rethrow_exception(slot.error);
+    is_given_ = true;
+    return slot.batch;
+  }
+
+ private:
+  Slot& slot_of(std::uint64_t batch) { return slots_[batch % slots_.size()]; }
+
+  void run() {
+    while (Slot* const slot = claim()) {
+      attempt(*slot, [&] { slot->decode(dataset_); });
+      {
+        const std::lock_guard lock(mutex_);
+        slot->is_ready = true;
+        has_failed_ = has_failed_ || slot->error;
+      }
+      changed_.notify_all();
+    }
+  }
+
+  /// The slot of the next batch, its samples known; null when there are no more to decode.
+  Slot* claim() {
+    const std::lock_guard claiming(claim_mutex_);
+    if (!plan_.has_next()) return nullptr;
+    {
+      std::unique_lock lock(mutex_);
+      const auto may_go_on = [&] { return has_failed_ || claimed_ < given_back_ + slots_.size(); };
+      if (!changed_.wait(lock, stop_.get_token(), may_go_on) || has_failed_) return nullptr;
+    }
+    Slot& slot = slot_of(claimed_++);
+    attempt(slot, [&] { slot.samples = plan_.next(slot.records); });  // a new epoch's permutation takes a while
+    return &slot;
+  }
+
+  /// Does `work` for a slot's batch, unless that has failed already.
+  template <typename Work>
+  static void attempt(Slot& slot, const Work& work) {
+    if (slot.error) return;
+    try {
+      work();
+    } catch (...) {
+      slot.error = std::current_exception();
+    }
+  }
+
+  const Dataset& dataset_;
+  std::vector<Slot> slots_;
+
+  std::mutex claim_mutex_;  // held before mutex_; guards the next two
+  BatchPlan plan_;
+  std::uint64_t claimed_ = 0;  // batches that a thread decodes or has decoded
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable_any changed_;
+  std::uint64_t given_back_ = 0;  // batches
+  bool is_given_ = false;         // whether batch number `given_back_` is with the caller
+  bool has_failed_ = false;
+
+  std::stop_source stop_;
+  std::vector<std::jthread> threads_;
+  // Last, so first to go, before the threads are waited for; also when one of them could not be started.
+  struct StopAtEnd {
+    std::stop_source& stop;
+    ~StopAtEnd() { stop.request_stop(); }
+  } stop_at_end_{stop_};
+};
+
+}  // namespace
+
+std::unique_ptr<BatchSource> make_prefetch_source(const Dataset& dataset, SampleOrder order, const StreamSlice& slice,
+                                                  const PrefetchSettings& settings) {
+  return std::make_unique<PrefetchSource>(dataset, std::move(order), slice, settings);
+}
+
+}  // namespace carillon
