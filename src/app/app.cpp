@@ -75,7 +75,7 @@ int run_app(const std::string& program, int argc, char** argv, const std::functi
 
 bool parse_options(OptionSet& set, int argc, char** argv, const Mpi& mpi, const std::vector<std::string>& own) {
   bool go_on = false;
-  mpi.together([&] { go_on = set.parse(argc, argv); });
+  mpi.run_on_all([&] { go_on = set.parse(argc, argv); });
   agree(mpi, {{"help", !go_on}});  // first: the other options of a rank that only helps are not set
   nlohmann::json values = set.values();
   for (const std::string& key : own) values.erase(key);

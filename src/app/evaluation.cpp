@@ -34,7 +34,7 @@ nlohmann::json description(const LoadedCheckpoint& loaded) {
 
 Dataset open_data(const EvalOptions& options, const Model& model, const Mpi& mpi) {
   std::optional<Dataset> dataset;
-  mpi.together([&] {
+  mpi.run_on_all([&] {
     dataset = Dataset::open(options.data, schema_for(model, options.image_key, options.label_key),
                             cache_mode(options.cache), mpi.local_size());
   });
@@ -67,7 +67,7 @@ ExitCode evaluate(const Program& program, int argc, char** argv, const Mpi& mpi)
   const CpuShare cpu = take_cpu_share(mpi, static_cast<int>(options.threads));
   std::unique_ptr<Device> device;
   std::optional<LoadedCheckpoint> loaded;  // on rank 0
-  mpi.together([&] {
+  mpi.run_on_all([&] {
     device = open_device({options.device, arithmetic(options.precision), mpi.local_rank(), cpu.thread_count});
     if (mpi.rank() != 0) return;
     loaded = find_checkpoint(options.checkpoint);
@@ -82,12 +82,12 @@ ExitCode evaluate(const Program& program, int argc, char** argv, const Mpi& mpi)
   const double scale = options.pixel_scale > 0.0 ? options.pixel_scale : known.at("pixel_scale").get<double>();
   const Dataset dataset = open_data(options, model, mpi);
   Evaluator evaluator(model, {.pixel_scale = static_cast<float>(scale)}, options.batch_size, *device);
-  mpi.together([&] {
+  mpi.run_on_all([&] {
     if (loaded) evaluator.load(*loaded, !options.raw_weights);
   });
   evaluator.broadcast_from_first(mpi);
   const Precision precision = evaluator.evaluate(dataset, mpi);
-  mpi.together([&] {
+  mpi.run_on_all([&] {
     if (loaded) print_result(*loaded, options, precision);
   });
   return ExitCode::done;

@@ -74,12 +74,12 @@ ExitCode train(const Program& program, int argc, char** argv, const Mpi& mpi) {
   }
   catch_stop_signals();
   if (!parse_options(set, argc, argv, mpi, {"threads"})) return ExitCode::done;
-  mpi.together([&] { check_combinations(options); });
+  mpi.run_on_all([&] { check_combinations(options); });
   if (options.decay_steps == 0) options.decay_steps = program.decay_steps(options.batch_size, mpi.size());
 
   const CpuShare cpu = take_cpu_share(mpi, static_cast<int>(options.threads));
   std::unique_ptr<Device> device;
-  mpi.together([&] {
+  mpi.run_on_all([&] {
     device = open_device({options.device, arithmetic(options.precision), mpi.local_rank(), cpu.thread_count});
   });
   const std::unique_ptr<Communicator> communicator = make_communicator(mpi, *device, options.comm);

@@ -103,7 +103,7 @@ Precision Evaluator::evaluate(const Dataset& dataset, const Mpi& mpi) {
   const std::size_t batch_size = static_cast<std::size_t>(graph_.batch_size());
   BatchReader reader(dataset, batch_size);
   std::array<std::int64_t, 2> counts{0, static_cast<std::int64_t>(end - begin)};
-  mpi.together([&] {
+  mpi.run_on_all([&] {
     for (std::size_t first = begin; first < end; first += batch_size) {
       const std::size_t valid = std::min(batch_size, end - first);
       counts[0] += count_correct(reader.read(first, valid), valid);

@@ -210,7 +210,7 @@ void Trainer::evaluate(std::int64_t step) {
 }
 
 void Trainer::finish(const Position& position, bool stopped) {
-  mpi_.together([&] {
+  mpi_.run_on_all([&] {
     if (is_first()) writer_->wait();
   });
   const std::int64_t memory = peak_memory_mib(mpi_);

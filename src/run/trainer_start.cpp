@@ -19,7 +19,7 @@ void warn(const std::string& line) { print_text(STDERR_FILENO, fmt::format("warn
 void Trainer::open_data() {
   const CacheMode cache = cache_mode(options_.cache);
   const RecordSchema schema = schema_for(model_, options_.image_key, options_.label_key);
-  mpi_.together([&] {
+  mpi_.run_on_all([&] {
     if (options_.max_steps > 0) dataset_ = Dataset::open(options_.data, schema, cache, mpi_.local_size());
     if (!options_.eval_data.empty()) {
       eval_dataset_ = Dataset::open(options_.eval_data, schema, cache, mpi_.local_size());
@@ -34,7 +34,7 @@ void Trainer::open_data() {
 }
 
 void Trainer::open_train_dir() {
-  mpi_.together([&] {
+  mpi_.run_on_all([&] {
     if (!is_first()) return;
     lock_.emplace(options_.train_dir);
     remove_stale_temporaries(options_.train_dir);
@@ -66,7 +66,7 @@ void Trainer::refuse_other_model(const LoadedCheckpoint& loaded) const {
 
 Trainer::Position Trainer::start_or_resume() {
   Position position;
-  mpi_.together([&] {
+  mpi_.run_on_all([&] {
     if (!is_first()) return;
     if (const std::optional<LoadedCheckpoint> loaded = checkpoint_to_resume()) {
       refuse_other_model(*loaded);
@@ -101,7 +101,7 @@ void Trainer::say_nothing_to_do(const Position& position) const {
 }
 
 void Trainer::open_logs(const Position& position) {
-  mpi_.together([&] {
+  mpi_.run_on_all([&] {
     if (!is_first()) return;
     if (options_.fresh) remove_run_files(options_.train_dir);
     log_.emplace(options_.train_dir, model_.summary_style, position.step,

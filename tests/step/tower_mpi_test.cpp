@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "src/comm/communicators.h"
 #include "src/device/cpu_device.h"
 #include "tests/support/mpi_world.h"
 #include "tests/support/op_harness.h"
@@ -73,21 +74,9 @@ TEST(Tower, ManyTowersEqualOneThatTakesTheWholeBatch) {
   const auto together = make_communicator(mpi, device);
   const std::vector<float> shared = train(*together, 5, std::size_t{4} << 20);
 
-  struct Alone final : Communicator {
-    explicit Alone(Device& given) : device(given) {}
-    std::string_view name() const override { return "alone"; }
-    int rank() const override { return 0; }
-    int size() const override { return 1; }
-    Buffer allocate(std::size_t bytes) override { return device.allocate(bytes); }
-    void acquire(Stream&) override {}
-    void start_mean(std::span<float>, Stream&) override {}
-    void finish(Stream&) override {}
-    void broadcast(std::span<float>, int) override {}
-    Device& device;
-  };
-  Alone alone(device);
-  const std::vector<float> single = train(alone, 5, std::size_t{4} << 20);
-  const std::vector<float> start = train(alone, 0, std::size_t{4} << 20);
+  const auto alone = make_self_communicator(device);
+  const std::vector<float> single = train(*alone, 5, std::size_t{4} << 20);
+  const std::vector<float> start = train(*alone, 0, std::size_t{4} << 20);
   EXPECT_GT(distance(single, start), 0.01);
   EXPECT_LT(distance(shared, single), 1e-4 * distance(single, start));
 }
