@@ -15,7 +15,7 @@ cudnn_frontend_version=1.32.0  # with which the tests ran; its interface still c
 
 packages=(
   build-essential g++ cmake ninja-build pkg-config
-  openmpi-bin libopenmpi-dev
+  openmpi-bin libopenmpi-dev libhwloc-dev
   libhdf5-dev libboost-program-options-dev
   libdnnl-dev ocl-icd-opencl-dev opencl-headers  # oneDNN's CMake package asks for OpenCL
   libprotobuf-dev protobuf-compiler

@@ -43,7 +43,7 @@ nlohmann::json description(const LoadedCheckpoint& loaded) {
 
 Dataset open_data(const EvalOptions& options, const RecordForm& form, const Mpi& mpi) {
   std::optional<Dataset> dataset;
-  mpi.together([&] { dataset = open_records(options.data, form, options.records, mpi); });
+  mpi.run_on_all([&] { dataset = open_records(options.data, form, options.records, mpi); });
   agree(mpi, {{"evaluation records", dataset->size()},
               {"evaluation record checksum", static_cast<std::uint64_t>(dataset->fingerprint())}});
   return std::move(*dataset);
@@ -77,7 +77,7 @@ ExitCode evaluate(const Preset& preset, int argc, char** argv, const Mpi& mpi) {
   const CpuShare cpu = take_cpu_share(mpi, static_cast<int>(options.threads));
   std::unique_ptr<Device> device;
   std::optional<LoadedCheckpoint> loaded;  // on rank 0
-  mpi.together([&] {
+  mpi.run_on_all([&] {
     device = open_own_device(options.device, options.precision, mpi, cpu);
     if (mpi.rank() != 0) return;
     loaded = find_checkpoint(options.checkpoint);
@@ -91,12 +91,12 @@ ExitCode evaluate(const Preset& preset, int argc, char** argv, const Mpi& mpi) {
                                         .class_count = dataset.class_count(),
                                         .pixel_scale = static_cast<float>(scale)});
   Evaluator evaluator(network, options.batch_size, options.precision, *device);
-  mpi.together([&] {
+  mpi.run_on_all([&] {
     if (loaded) evaluator.load(*loaded, !options.raw_weights);
   });
   evaluator.broadcast_from_first(mpi);
   const Precision precision = evaluator.evaluate(dataset, mpi);
-  mpi.together([&] {
+  mpi.run_on_all([&] {
     if (loaded) print_result(*loaded, options, precision);
   });
   return ExitCode::done;

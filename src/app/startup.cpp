@@ -10,7 +10,7 @@ namespace carillon {
 
 bool parse_on_all_ranks(OptionSet& set, int argc, char** argv, const Mpi& mpi) {
   bool go_on = false;
-  mpi.together([&] { go_on = set.parse(argc, argv); });
+  mpi.run_on_all([&] { go_on = set.parse(argc, argv); });
   agree(mpi, {{"help", !go_on}});  // first: the other options of a rank that only helps are not set
   agree(mpi, set.values().fields());
   if (!go_on && mpi.rank() == 0) print_text(STDOUT_FILENO, set.help());

@@ -37,12 +37,12 @@ ExitCode train(const std::string& program, const Preset& preset, int argc, char*
   catch_stop_signals();
   if (!parse_on_all_ranks(set, argc, argv, mpi)) return ExitCode::done;
   options.make_network = network_named(preset, options.model);
-  mpi.together([&] { check_combinations(options); });
+  mpi.run_on_all([&] { check_combinations(options); });
   if (options.decay_steps == 0) options.decay_steps = preset.decay_steps(options.batch_size, mpi.size());
 
   const CpuShare cpu = take_cpu_share(mpi, static_cast<int>(options.threads));
   std::unique_ptr<Device> device;
-  mpi.together([&] { device = open_own_device(options.device, options.precision, mpi, cpu); });
+  mpi.run_on_all([&] { device = open_own_device(options.device, options.precision, mpi, cpu); });
   const std::unique_ptr<Communicator> communicator =
       make_communicator(mpi, *device, text_of(communicator_choices, options.comm));
   Trainer trainer(options, describe(set, preset, mpi.size()), mpi, *device, *communicator, cpu);

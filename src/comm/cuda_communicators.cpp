@@ -11,7 +11,7 @@ namespace {
 /// The GPUs of all ranks, by rank. Collective.
 std::vector<GpuPlace> gather_gpus(const Mpi& mpi, const CudaDevice& device) {
   std::string mine;
-  mpi.together([&] { mine = device.unique_id(); });
+  mpi.run_on_all([&] { mine = device.unique_id(); });
   const std::vector<std::string> hosts = mpi.all_gather(mpi.host()), gpus = mpi.all_gather(mine);
   std::vector<GpuPlace> places;
   for (std::size_t rank = 0; rank < gpus.size(); ++rank) places.push_back({hosts[rank], gpus[rank]});
@@ -20,10 +20,11 @@ std::vector<GpuPlace> gather_gpus(const Mpi& mpi, const CudaDevice& device) {
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_cuda_communicator(const Mpi& mpi, Device& device, std::string_view choice) {
+std::unique_ptr<Communicator> make_cuda_communicator(const Mpi& mpi, Device& device, std::string_view choice,
+                                                     WaitLimit limit) {
   const std::vector<GpuPlace> gpus = gather_gpus(mpi, as_cuda(device));
   GpuPlan plan;
-  mpi.together([&] { plan = plan_gpu_averaging(gpus, choice); });
+  mpi.run_on_all([&] { plan = plan_gpu_averaging(gpus, choice); });
   if (mpi.rank() == 0 && !plan.warning.empty()) {
     print_text(STDERR_FILENO, fmt::format("warning: {}\n", plan.warning));
   }
@@ -33,7 +34,7 @@ std::unique_ptr<Communicator> make_cuda_communicator(const Mpi& mpi, Device& dev
     case GpuAveraging::nccl:
       return make_nccl_communicator(mpi, device);
     case GpuAveraging::staged:
-      return make_cuda_staged_communicator(mpi, device);
+      return make_cuda_staged_communicator(mpi, device, limit);
   }
   fail(ExitCode::failed, "no such way to average");
 }

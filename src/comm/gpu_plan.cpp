@@ -12,12 +12,12 @@ namespace {
 std::string shared_gpus(std::span<const GpuPlace> gpus) {
   std::map<std::pair<std::string, std::string>, std::vector<std::size_t>> ranks;
   for (std::size_t rank = 0; rank < gpus.size(); ++rank) ranks[{gpus[rank].host, gpus[rank].gpu}].push_back(rank);
-  constexpr std::size_t most = 4;  // the line stays readable
+  constexpr std::size_t max_listed = 4;  // the line stays readable
   std::vector<std::string> parts;
   std::size_t more = 0;
   for (const auto& [place, sharing] : ranks) {
     if (sharing.size() == 1) continue;
-    if (parts.size() == most) {
+    if (parts.size() == max_listed) {
       ++more;
       continue;
     }

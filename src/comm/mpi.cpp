@@ -1,18 +1,18 @@
 #include "carillon/comm/mpi.h"
 
 #include <algorithm>
-#include <array>
-#include <climits>
 #include <cstdlib>
 #include <numeric>
 
 #include "carillon/core/host_name.h"
+#include "src/comm/exchange.h"
+#include "src/comm/members.h"
 
 namespace carillon {
 namespace {
 
 /// Under srun without a matching PMI every process is rank 0 of 1 and would train alone, on the same files.
-void refuse_unconnected_slurm_ranks(int size) {
+void check_that_slurms_ranks_are_connected(int size) {
   const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");
   const bool under_mpirun = std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr;
   if (size == 1 && tasks != nullptr && std::atoi(tasks) > 1 && !under_mpirun) {
@@ -20,15 +20,51 @@ void refuse_unconnected_slurm_ranks(int size) {
   }
 }
 
-}  // namespace
-
-void check_mpi(int status, std::string_view call) {
-  if (status == MPI_SUCCESS) return;
-  std::array<char, MPI_MAX_ERROR_STRING> text{};
-  int length = 0;
-  MPI_Error_string(status, text.data(), &length);
-  fail(ExitCode::failed, "{}: {}", call, std::string_view(text.data(), static_cast<std::size_t>(length)));
+/// By rank of the run: the lowest rank that is on the same host. Collective.
+std::vector<int> lowest_ranks_on_hosts(int rank, int size) {
+  MPI_Comm local = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &local),
+            "MPI_Comm_split_type");
+  int lowest = rank;
+  check_mpi(MPI_Bcast(&lowest, 1, MPI_INT, 0, local), "MPI_Bcast");
+  MPI_Comm_free(&local);
+  std::vector<int> all(static_cast<std::size_t>(size));
+  check_mpi(MPI_Allgather(&lowest, 1, MPI_INT, all.data(), 1, MPI_INT, MPI_COMM_WORLD), "MPI_Allgather");
+  return all;
 }
+
+/// `lowest_ranks`, numbered 0, 1, ... in ascending order.
+std::vector<int> numbered_hosts(const std::vector<int>& lowest_ranks) {
+  std::vector<int> distinct = lowest_ranks;
+  std::sort(distinct.begin(), distinct.end());
+  distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+  std::vector<int> hosts;
+  for (const int rank : lowest_ranks) {
+    hosts.push_back(static_cast<int>(std::lower_bound(distinct.begin(), distinct.end(), rank) - distinct.begin()));
+  }
+  return hosts;
+}
+
+std::vector<std::string> gather_texts(const Members& members, std::string_view text) {
+  const auto count = static_cast<std::size_t>(members.size());
+  std::vector<std::size_t> lengths(count);
+  const std::size_t length = text.size();
+  gather_bytes(members, std::as_bytes(std::span(&length, 1)), std::as_writable_bytes(std::span(lengths)), "a gather");
+  std::vector<std::string> texts;
+  for (const std::size_t bytes : lengths) texts.emplace_back(bytes, '\0');
+  texts[members.rank()] = text;
+  Exchange exchange(members);
+  for (int rank = 0; rank < members.size(); ++rank) {
+    if (rank != members.rank()) exchange.receive(std::as_writable_bytes(std::span(texts[rank])), rank);
+  }
+  for (int rank = 0; rank < members.size(); ++rank) {
+    if (rank != members.rank()) exchange.send(std::as_bytes(std::span(text)), rank);
+  }
+  exchange.wait("a gather");
+  return texts;
+}
+
+}  // namespace
 
 Mpi::Mpi(int* argc, char*** argv) {
   int provided = 0;
@@ -36,57 +72,46 @@ Mpi::Mpi(int* argc, char*** argv) {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size_), "MPI_Comm_size");
-  check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &local_comm_),
-            "MPI_Comm_split_type");
-  check_mpi(MPI_Comm_rank(local_comm_, &local_rank_), "MPI_Comm_rank");
-  check_mpi(MPI_Comm_size(local_comm_, &local_size_), "MPI_Comm_size");
+  hosts_ = numbered_hosts(lowest_ranks_on_hosts(rank_, size_));
+  Members all(MPI_COMM_WORLD, {});
+  Members local = all.split(hosts_[rank_], rank_);
+  local_rank_ = local.rank();
+  local_size_ = local.size();
+  ranks_ = std::make_unique<Ranks>(std::move(all), std::move(local));
   host_ = host_name();
-  refuse_unconnected_slurm_ranks(size_);
+  check_that_slurms_ranks_are_connected(size_);
 }
 
 Mpi::~Mpi() {
-  MPI_Comm_free(&local_comm_);
+  ranks_.reset();
   MPI_Finalize();
 }
 
-std::vector<std::string> Mpi::gather_texts(MPI_Comm comm, std::string_view text) {
-  int size = 0;
-  MPI_Comm_size(comm, &size);
-  const int length = static_cast<int>(text.size());
-  std::vector<int> lengths(static_cast<std::size_t>(size)), offsets(lengths.size());
-  check_mpi(MPI_Allgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, comm), "MPI_Allgather");
-  std::exclusive_scan(lengths.begin(), lengths.end(), offsets.begin(), 0);
-  std::string all(static_cast<std::size_t>(offsets.back() + lengths.back()), '\0');
-  check_mpi(MPI_Allgatherv(text.data(), length, MPI_CHAR, all.data(), lengths.data(), offsets.data(), MPI_CHAR, comm),
-            "MPI_Allgatherv");
-  std::vector<std::string> texts;
-  for (std::size_t i = 0; i < lengths.size(); ++i) {
-    texts.push_back(all.substr(static_cast<std::size_t>(offsets[i]), static_cast<std::size_t>(lengths[i])));
-  }
-  return texts;
+void Mpi::limit_waits(WaitLimit limit) {
+  ranks_->all.waiter().set_limit(limit);
+  ranks_->local.waiter().set_limit(limit);
 }
 
-std::vector<std::string> Mpi::all_gather(std::string_view text) const { return gather_texts(MPI_COMM_WORLD, text); }
+std::vector<std::string> Mpi::all_gather(std::string_view text) const { return gather_texts(ranks_->all, text); }
 
-std::vector<std::string> Mpi::local_all_gather(std::string_view text) const { return gather_texts(local_comm_, text); }
+std::vector<std::string> Mpi::local_all_gather(std::string_view text) const {
+  return gather_texts(ranks_->local, text);
+}
 
 void Mpi::broadcast(std::span<std::byte> bytes, int root) const {
-  constexpr std::size_t piece = std::size_t{1} << 30;  // MPI counts are int
-  for (std::size_t at = 0; at < bytes.size(); at += piece) {
-    const int count = static_cast<int>(std::min(piece, bytes.size() - at));
-    check_mpi(MPI_Bcast(bytes.data() + at, count, MPI_BYTE, root, MPI_COMM_WORLD), "MPI_Bcast");
-  }
+  broadcast_bytes(ranks_->all, bytes, root, "a broadcast");
 }
 
 void Mpi::sum(std::span<std::int64_t> values) const {
-  check_mpi(
-      MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD),
-      "MPI_Allreduce");
+  std::vector<std::int64_t> all(values.size() * static_cast<std::size_t>(size_));
+  gather_bytes(ranks_->all, std::as_bytes(values), std::as_writable_bytes(std::span(all)), "a sum");
+  std::fill(values.begin(), values.end(), 0);
+  for (std::size_t i = 0; i < all.size(); ++i) values[i % values.size()] += all[i];
 }
 
-void Mpi::barrier() const { check_mpi(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier"); }
+void Mpi::barrier() const { meet(ranks_->all, "a barrier"); }
 
-void Mpi::together(const std::function<void()>& part) const {
+void Mpi::run_on_all(const std::function<void()>& part) const {
   std::string message;
   int code = 0;
   try {
@@ -98,13 +123,13 @@ void Mpi::together(const std::function<void()>& part) const {
     message = error.what();
     code = static_cast<int>(ExitCode::failed);
   }
-  int lowest = 0;
-  const int failing = code != 0 ? rank_ : INT_MAX;
-  check_mpi(MPI_Allreduce(&failing, &lowest, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD), "MPI_Allreduce");
-  if (lowest == INT_MAX) return;
-  broadcast(std::as_writable_bytes(std::span(&code, 1)), lowest);
-  if (lowest == rank_) throw SharedError(static_cast<ExitCode>(code), message);
-  throw PeerFailed(static_cast<ExitCode>(code));
+  std::vector<int> codes(static_cast<std::size_t>(size_));
+  gather_bytes(ranks_->all, std::as_bytes(std::span(&code, 1)), std::as_writable_bytes(std::span(codes)),
+               "finding out whether all succeeded");
+  const auto lowest = std::find_if(codes.begin(), codes.end(), [](int other) { return other != 0; });
+  if (lowest == codes.end()) return;
+  if (lowest - codes.begin() == rank_) throw SharedError(static_cast<ExitCode>(*lowest), message);
+  throw PeerFailed(static_cast<ExitCode>(*lowest));
 }
 
 void Mpi::abort(ExitCode code) const {

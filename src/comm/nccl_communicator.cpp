@@ -11,6 +11,7 @@
 
 #include "src/comm/communicators.h"
 #include "src/comm/side_work.h"
+#include "src/comm/waiter.h"
 #include "src/device/cuda_device.h"
 
 namespace carillon {
@@ -25,7 +26,7 @@ void check_nccl(ncclResult_t status, const std::source_location& where = std::so
 /// The id by which the ranks of a communicator find each other. Collective.
 ncclUniqueId shared_id(const Mpi& mpi) {
   ncclUniqueId id{};
-  mpi.together([&] {
+  mpi.run_on_all([&] {
     if (mpi.rank() == 0) check_nccl(ncclGetUniqueId(&id));
   });
   mpi.broadcast(std::as_writable_bytes(std::span(&id, 1)), 0);
@@ -35,7 +36,7 @@ ncclUniqueId shared_id(const Mpi& mpi) {
 
 class NcclCommunicator final : public Communicator {
  public:
-  /// Not in Mpi::together: a rank that fails here would wait for others that wait for it. Its error ends all ranks.
+  /// Not in Mpi::run_on_all: a rank that fails here would wait for others that wait for it. Its error ends all ranks.
   NcclCommunicator(const Mpi& mpi, CudaDevice& device)
       : device_(device), rank_(mpi.rank()), size_(mpi.size()), side_work_(device.side_stream()) {
     const ncclUniqueId id = shared_id(mpi);
@@ -76,13 +77,12 @@ class NcclCommunicator final : public Communicator {
     side_work_.fork(device_.compute_stream());
     check_nccl(
         ncclBroadcast(values.data(), values.data(), values.size(), ncclFloat32, root, nccl_, side_work_.side().get()));
-    side_work_.join(device_.compute_stream());
-    CudaEvent done;
-    done.record(device_.compute_stream());
-    while (!done.done()) {
-      check_peers();
-      std::this_thread::yield();
-    }
+    finish_at_once();
+  }
+
+  void mean(std::span<float> values) override {
+    start_mean(values, device_.stream());
+    finish_at_once();
   }
 
   void check_peers() override {
@@ -97,6 +97,16 @@ class NcclCommunicator final : public Communicator {
   }
 
  private:
+  void finish_at_once() {
+    side_work_.join(device_.compute_stream());
+    CudaEvent done;
+    done.record(device_.compute_stream());
+    while (!done.done()) {
+      check_peers();
+      std::this_thread::yield();
+    }
+  }
+
   CudaDevice& device_;
   int rank_, size_;
   SideWork<CudaEvent, CudaStream> side_work_;

@@ -54,6 +54,13 @@ class StagedCommunicator final : public Communicator {
     if (rank() != root) device_.upload(copy.data(), values.data(), values.size_bytes());
   }
 
+  void mean(std::span<float> values) override {
+    std::vector<float> copy(values.size());
+    device_.download(values.data(), copy.data(), values.size_bytes());
+    host_->mean(copy);
+    device_.upload(copy.data(), values.data(), values.size_bytes());
+  }
+
   void check_peers() override { host_->check_peers(); }
 
  private:

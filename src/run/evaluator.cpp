@@ -65,7 +65,7 @@ Precision Evaluator::evaluate(const Dataset& dataset, const Mpi& mpi) {
   const std::uint64_t end = dataset.size() * (mpi.rank() + 1) / mpi.size();
   const std::size_t batch_size = static_cast<std::size_t>(network_.graph.batch_size());
   std::array<std::int64_t, 2> counts{0, static_cast<std::int64_t>(end - begin)};
-  mpi.together([&] {
+  mpi.run_on_all([&] {
     BatchLoader loader(dataset, SampleOrder(dataset.size(), 0, false),
                        {.start = begin, .global_batch = batch_size, .batch_size = batch_size, .end = end});
     while (loader.has_next()) counts[0] += count_correct(loader.next());

@@ -82,7 +82,7 @@ Recorder::Recorder(const TrainOptions& options, const RunDescription& descriptio
 Recorder::~Recorder() = default;
 
 void Recorder::open_directory() {
-  mpi_.together([&] {
+  mpi_.run_on_all([&] {
     if (!first_) return;
     const TrainOptions& options = first_->options;
     first_->lock.emplace(options.train_dir);
@@ -109,7 +109,7 @@ void Recorder::finished_before(std::int64_t step) {
 }
 
 void Recorder::open_logs(std::int64_t first_step) {
-  mpi_.together([&] {
+  mpi_.run_on_all([&] {
     if (!first_) return;
     const TrainOptions& options = first_->options;
     if (options.fresh) remove_run_files(options.train_dir);
@@ -200,7 +200,7 @@ void Recorder::save(const RunPosition& position, const Tower& tower) {
 }
 
 void Recorder::finish(const RunPosition& position, ExitCode code) {
-  mpi_.together([&] {
+  mpi_.run_on_all([&] {
     if (first_) first_->writer->wait();
   });
   const std::int64_t memory = peak_memory_mib(mpi_);

@@ -52,7 +52,7 @@ RunPosition load_or_initialize(const TrainOptions& options, Tower& tower, Record
 
 RunPosition start_or_resume(const TrainOptions& options, Tower& tower, Recorder& recorder, const Mpi& mpi) {
   RunPosition position;
-  mpi.together([&] {
+  mpi.run_on_all([&] {
     if (mpi.rank() == 0) position = load_or_initialize(options, tower, recorder);
   });
   mpi.broadcast(std::as_writable_bytes(std::span(&position, 1)), 0);

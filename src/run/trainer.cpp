@@ -59,7 +59,7 @@ ExitCode Trainer::run() {
 
 void Trainer::open_data() {
   const RecordOptions records{options_.image_key, options_.label_key, options_.cache};
-  mpi_.together([&] {
+  mpi_.run_on_all([&] {
     if (options_.max_steps > 0) dataset_ = open_records(options_.data, options_.record_form, records, mpi_);
     if (!options_.eval_data.empty()) eval_dataset_ = open_records(options_.eval_data, options_.record_form, records, mpi_);
   });

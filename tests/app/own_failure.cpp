@@ -12,7 +12,7 @@ int main(int argc, char** argv) {
       const auto part = [&] {
         if (fails) fail(ExitCode::data, "a record is damaged");
       };
-      if (how == "together") mpi.together(part);
+      if (how == "together") mpi.run_on_all(part);
       part();
       mpi.barrier();
       return ExitCode::done;

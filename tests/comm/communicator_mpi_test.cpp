@@ -1,5 +1,6 @@
 #include "carillon/comm/communicator.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -40,15 +41,30 @@ class FakeStagingCopies final : public StagingCopies {
   std::vector<FakeEvent> downloads_;
 };
 
-std::unique_ptr<Communicator> host_communicator(const std::string& kind, Device& device) {
-  return kind == "messages" ? make_message_communicator(device) : make_shared_memory_communicator(mpi_world());
+/// A made-up placement of the ranks: by rank, the host that it is taken to be on.
+std::vector<int> hosts_of(const std::string& placement) {
+  const int size = mpi_world().size();
+  std::vector<int> hosts;
+  for (int rank = 0; rank < size; ++rank) {
+    if (placement == "one host") hosts.push_back(0);
+    if (placement == "a host a rank") hosts.push_back(rank);
+    if (placement == "two hosts") hosts.push_back(rank < (size + 1) / 2 ? 0 : 1);
+    if (placement == "one rank elsewhere") hosts.push_back(rank > 0 && rank == size - 1 ? 1 : 0);
+    if (placement == "ranks dealt out") hosts.push_back(rank % 2);
+  }
+  return hosts;
 }
 
 class CommunicatorTest : public ::testing::TestWithParam<const char*> {
  protected:
-  void SetUp() override { communicator_ = host_communicator(GetParam(), device_); }
+  std::vector<int> hosts_ = hosts_of(GetParam());
   CpuDevice device_{1};
-  std::unique_ptr<Communicator> communicator_;
+  std::unique_ptr<Communicator> communicator_ = make_host_communicator(mpi_world(), hosts_);
+
+  std::unique_ptr<Communicator> staged_on(FakeGpu& gpu) const {
+    return make_staged_communicator({std::make_unique<CpuDevice>(1), make_host_communicator(mpi_world(), hosts_)}, gpu,
+                                    std::make_unique<FakeStagingCopies>(gpu));
+  }
 };
 
 /// What rank `rank` contributes in step `step`.
@@ -56,19 +72,34 @@ std::vector<float> contribution(int rank, int step, std::size_t count) {
   return random_values(count, static_cast<std::uint64_t>(1000 * step + rank));
 }
 
-/// Sum in rank order, then the factor: the documented result, bit for bit.
-std::vector<float> expected_mean(int step, std::size_t count) {
-  const int size = mpi_world().size();
-  std::vector<float> sum = contribution(0, step, count);
-  for (int rank = 1; rank < size; ++rank) {
-    const std::vector<float> part = contribution(rank, step, count);
-    for (std::size_t i = 0; i < count; ++i) sum[i] += part[i];
+/// (host 0's ranks) + (host 1's ranks) + ..., then the factor: the documented result, bit for bit.
+std::vector<float> expected_mean(const std::vector<int>& hosts, int step, std::size_t count) {
+  std::vector<std::vector<float>> sums;
+  for (int host = 0; host <= *std::max_element(hosts.begin(), hosts.end()); ++host) {
+    std::vector<float> sum;
+    for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
+      if (hosts[rank] != host) continue;
+      const std::vector<float> part = contribution(static_cast<int>(rank), step, count);
+      if (sum.empty()) {
+        sum = part;
+      } else {
+        for (std::size_t i = 0; i < count; ++i) sum[i] += part[i];
+      }
+    }
+    sums.push_back(sum);
   }
-  for (float& value : sum) value *= 1.0f / static_cast<float>(size);
-  return sum;
+  for (std::size_t host = 1; host < sums.size(); ++host) {
+    for (std::size_t i = 0; i < count; ++i) sums[0][i] += sums[host][i];
+  }
+  for (float& value : sums[0]) value *= 1.0f / static_cast<float>(hosts.size());
+  return sums[0];
 }
 
-TEST_P(CommunicatorTest, MeanIsTheSumInRankOrderForAnyBucketsAndSteps) {
+bool equal_bits(std::span<const float> a, std::span<const float> b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+}
+
+TEST_P(CommunicatorTest, MeanIsTheSumInTheDocumentedOrderForAnyBucketsAndSteps) {
   constexpr std::size_t count = 1003;
   const Buffer memory = communicator_->allocate(count * sizeof(float));
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory.data()) % tensor_alignment_bytes, 0u);
@@ -85,17 +116,49 @@ TEST_P(CommunicatorTest, MeanIsTheSumInRankOrderForAnyBucketsAndSteps) {
         communicator_->start_mean(part, stream);
       }
       communicator_->finish(stream);
-      const std::vector<float> expected = expected_mean(step, count);
-      ASSERT_EQ(std::memcmp(array.data(), expected.data(), count * sizeof(float)), 0) << bucket << ", " << repeat;
+      ASSERT_TRUE(equal_bits(array, expected_mean(hosts_, step, count))) << bucket << ", " << repeat;
     }
   }
 }
 
-TEST_P(CommunicatorTest, BroadcastBringsTheRootsValues) {
-  std::vector<float> values(100, static_cast<float>(communicator_->rank()));
-  const int root = communicator_->size() - 1;
-  communicator_->broadcast(values, root);
-  EXPECT_EQ(values, std::vector<float>(100, static_cast<float>(root)));
+TEST_P(CommunicatorTest, ALateRanksGradientsAreWaitedForAndReadBeforeTheyChange) {
+  constexpr std::size_t count = 300, bucket = 100;
+  const Buffer memory = communicator_->allocate(count * sizeof(float));
+  const std::span<float> array{static_cast<float*>(memory.data()), count};
+  Stream& stream = device_.stream();
+  for (int step = 0; step < 3 * mpi_world().size(); ++step) {
+    const int late = step % mpi_world().size();
+    communicator_->acquire(stream);
+    const std::vector<float> mine = contribution(communicator_->rank(), step, count);
+    for (std::size_t begin = 0; begin < count; begin += bucket) {
+      if (begin == bucket) be_late(late);  // within the buckets
+      std::memcpy(array.data() + begin, mine.data() + begin, bucket * sizeof(float));
+      communicator_->start_mean(array.subspan(begin, bucket), stream);
+    }
+    if (step % 2 == 1) be_late((late + 1) % mpi_world().size());  // before it takes the means
+    communicator_->finish(stream);
+    ASSERT_TRUE(equal_bits(array, expected_mean(hosts_, step, count))) << "step " << step;
+  }
+}
+
+TEST_P(CommunicatorTest, BroadcastBringsAnyRootsValues) {
+  for (int root = 0; root < communicator_->size(); ++root) {
+    be_late(root);
+    std::vector<float> values(100000, static_cast<float>(communicator_->rank()));
+    communicator_->broadcast(values, root);
+    EXPECT_EQ(values, std::vector<float>(100000, static_cast<float>(root)));
+  }
+}
+
+TEST_P(CommunicatorTest, MeanAtOnceIsThatOfTheStep) {
+  for (const std::size_t count : {1, 2, 16, 17, 1003, 200001}) {
+    for (int late = 0; late < communicator_->size(); ++late) {
+      be_late(late);
+      std::vector<float> values = contribution(communicator_->rank(), late, count);
+      communicator_->mean(values);
+      ASSERT_TRUE(equal_bits(values, expected_mean(hosts_, late, count))) << count;
+    }
+  }
 }
 
 TEST_P(CommunicatorTest, StagedMeansOfADeviceAreThoseOfTheHostBitForBit) {
@@ -103,10 +166,7 @@ TEST_P(CommunicatorTest, StagedMeansOfADeviceAreThoseOfTheHostBitForBit) {
   constexpr int steps = 12;
   for (const std::size_t bucket : {count, std::size_t{3}, std::size_t{16}, std::size_t{100}}) {
     FakeGpu gpu(static_cast<unsigned>(1000 * bucket + static_cast<std::size_t>(mpi_world().rank())));
-    auto memory = std::make_unique<CpuDevice>(1);
-    auto host = host_communicator(GetParam(), *memory);
-    const auto staged =
-        make_staged_communicator({std::move(memory), std::move(host)}, gpu, std::make_unique<FakeStagingCopies>(gpu));
+    const auto staged = staged_on(gpu);
     const Buffer buffer = staged->allocate(count * sizeof(float));
     const std::span<float> array{static_cast<float*>(buffer.data()), count};
     std::vector<std::vector<float>> means(steps);
@@ -114,7 +174,9 @@ TEST_P(CommunicatorTest, StagedMeansOfADeviceAreThoseOfTheHostBitForBit) {
       staged->acquire(gpu.compute);
       for (std::size_t begin = 0; begin < count; begin += bucket) {
         const std::span<float> part = array.subspan(begin, std::min(bucket, count - begin));
+        const bool late = begin == 0 && bucket == 100;
         gpu.compute.give([=, mine = contribution(staged->rank(), step, count)] {
+          if (late) be_late(step % mpi_world().size());
           std::memcpy(part.data(), mine.data() + begin, part.size_bytes());
         });
         staged->start_mean(part, gpu.compute);
@@ -124,27 +186,59 @@ TEST_P(CommunicatorTest, StagedMeansOfADeviceAreThoseOfTheHostBitForBit) {
     }
     gpu.compute.synchronize();
     for (int step = 0; step < steps; ++step) {
-      ASSERT_EQ(std::memcmp(means[step].data(), expected_mean(step, count).data(), count * sizeof(float)), 0)
-          << bucket << ", step " << step;
+      ASSERT_TRUE(equal_bits(means[step], expected_mean(hosts_, step, count))) << bucket << ", step " << step;
     }
   }
 }
 
-TEST_P(CommunicatorTest, StagedBroadcastBringsTheRootsValuesBehindWorkUnderWay) {
+TEST_P(CommunicatorTest, StagedBroadcastAndMeanTakeTheDevicesValuesBehindWorkUnderWay) {
   FakeGpu gpu(static_cast<unsigned>(mpi_world().rank()));
-  auto memory = std::make_unique<CpuDevice>(1);
-  auto host = host_communicator(GetParam(), *memory);
-  const auto staged =
-      make_staged_communicator({std::move(memory), std::move(host)}, gpu, std::make_unique<FakeStagingCopies>(gpu));
+  const auto staged = staged_on(gpu);
   const Buffer buffer = gpu.allocate(100 * sizeof(float));
   const std::span<float> values{static_cast<float*>(buffer.data()), 100};
   gpu.compute.give([=] { std::fill(values.begin(), values.end(), static_cast<float>(mpi_world().rank())); });
   const int root = staged->size() - 1;
   staged->broadcast(values, root);
   EXPECT_EQ(std::vector<float>(values.begin(), values.end()), std::vector<float>(100, static_cast<float>(root)));
+  gpu.compute.give([=, mine = contribution(staged->rank(), 7, 100)] {
+    std::memcpy(values.data(), mine.data(), values.size_bytes());
+  });
+  staged->mean(values);
+  EXPECT_TRUE(equal_bits(values, expected_mean(hosts_, 7, 100)));
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, CommunicatorTest, ::testing::Values("messages", "shared memory"));
+TEST_P(CommunicatorTest, ARankThatNeverComesIsNamedWithinTheLimit) {
+  const Mpi& mpi = mpi_world();
+  const int last = mpi.size() - 1;
+  if (last == 0) return;  // nobody to wait for
+  const auto limited = make_host_communicator(mpi, hosts_, {.seconds = 0.2});
+  const Buffer memory = limited->allocate(1000 * sizeof(float));
+  if (mpi.rank() != last) {
+    const auto start = std::chrono::steady_clock::now();
+    try {
+      limited->acquire(device_.stream());
+      limited->start_mean({static_cast<float*>(memory.data()), 1000}, device_.stream());
+      limited->finish(device_.stream());
+      ADD_FAILURE() << "did not wait";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::failed);
+      const std::string what = error.what(), name = fmt::format("waited 0.2 s for rank {} in ", last);
+      if (hosts_ == std::vector{0, 0, 1, 1} && mpi.rank() == 0) {
+        EXPECT_EQ(what, "waited 0.2 s for rank 2 in a reduce-scatter");  // which waits for rank 3
+      } else if (hosts_[mpi.rank()] == hosts_[last]) {
+        EXPECT_EQ(what, name + "averaging");
+      } else if (std::string(GetParam()) != "ranks dealt out" && std::string(GetParam()) != "one rank elsewhere") {
+        EXPECT_EQ(what, name + "a reduce-scatter");
+      }
+    }
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+  }
+  mpi.barrier();
+}
+
+INSTANTIATE_TEST_SUITE_P(Placements, CommunicatorTest,
+                         ::testing::Values("one host", "a host a rank", "two hosts", "one rank elsewhere",
+                                           "ranks dealt out"));
 
 TEST(Communicator, OneRankTakesSelfAndRanksOfOneHostTakeSharedMemory) {
   CpuDevice device(1);

@@ -27,6 +27,7 @@ class RecordingHost final : public Communicator {
   }
   void finish(Stream&) override { calls_.emplace_back("finish"); }
   void broadcast(std::span<float>, int) override {}
+  void mean(std::span<float>) override { calls_.emplace_back("mean"); }
   void check_peers() override { calls_.emplace_back("check peers"); }
 
  private:

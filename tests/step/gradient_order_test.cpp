@@ -32,6 +32,7 @@ class OrderChecker final : public Communicator {
   }
   void finish(Stream&) override { work_.join(gpu_.compute); }
   void broadcast(std::span<float>, int) override {}
+  void mean(std::span<float>) override {}
 
   /// Enqueues a step as Tower does.
   void step(Reducer& reducer) {

@@ -26,6 +26,7 @@ class RecordingCommunicator final : public Communicator {
   }
   void finish(Stream&) override { calls.emplace_back("finish"); }
   void broadcast(std::span<float>, int) override {}
+  void mean(std::span<float>) override {}
 
   std::vector<std::string> calls;
 

@@ -8,7 +8,7 @@
 namespace carillon::testing {
 namespace {
 
-const Mpi* world = nullptr;
+Mpi* world = nullptr;
 
 /// Brings the failures of all ranks to rank 0 at the end of every test.
 class GatherFailures final : public ::testing::EmptyTestEventListener {
@@ -28,13 +28,13 @@ class GatherFailures final : public ::testing::EmptyTestEventListener {
 
 }  // namespace
 
-const Mpi& mpi_world() { return *world; }
+Mpi& mpi_world() { return *world; }
 
 }  // namespace carillon::testing
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
-  const carillon::Mpi mpi(&argc, &argv);
+  carillon::Mpi mpi(&argc, &argv);
   carillon::testing::world = &mpi;
   ::testing::TestEventListeners& listeners = ::testing::UnitTest::GetInstance()->listeners();
   if (mpi.rank() != 0) delete listeners.Release(listeners.default_result_printer());

@@ -1,10 +1,18 @@
 // The ranks that a *_mpi_test runs on.
 #pragma once
 
+#include <chrono>
+#include <thread>
+
 #include "carillon/comm/mpi.h"
 
 namespace carillon::testing {
 
-const Mpi& mpi_world();
+Mpi& mpi_world();
+
+/// Lets every rank but `late` go ahead, by far more than its peers need to get to where they wait for it.
+inline void be_late(int late) {
+  if (mpi_world().rank() == late) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+}
 
 }  // namespace carillon::testing

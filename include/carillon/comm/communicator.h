@@ -1,11 +1,13 @@
 // Communicator: moves float arrays between towers. What steers a run (options, errors, counts) goes through Mpi.
 //
-// Sums are taken in rank order 0, 1, ..., n-1 for every element, whatever the transport and however the array is cut
-// into buckets, so equal runs give equal bits. NCCL alone orders them itself, by the GPUs' links and the bucket's size:
-// all ranks get the same bits, and so do equal runs on the same GPUs.
+// Sums are taken in rank order 0, 1, ..., n-1 for every element, however the array is cut into buckets, so equal runs
+// give equal bits. On several hosts each host's ranks are summed first, in rank order, then the hosts' sums, in the
+// order of their lowest ranks: (host 0's ranks) + (host 1's ranks) + ...; with one rank a host that is rank order
+// again. NCCL alone orders them itself, by the GPUs' links and the bucket's size: all ranks get the same bits, and so
+// do equal runs on the same GPUs.
 //
 // Cycle, per step: acquire, write gradients, start_mean for each bucket as it becomes complete (same order on all
-// ranks), finish, read.
+// ranks), finish, read. Errors: failed, when peers or links are lost, or a wait takes too long (wait_limit.h).
 #pragma once
 
 #include <memory>
@@ -13,6 +15,7 @@
 #include <string_view>
 
 #include "carillon/comm/mpi.h"
+#include "carillon/comm/wait_limit.h"
 #include "carillon/device/device.h"
 
 namespace carillon {
@@ -20,7 +23,8 @@ namespace carillon {
 class Communicator {
  public:
   virtual ~Communicator() = default;
-  /// "self", "mpi shared memory", "mpi", "nccl"; of GPUs that average through the host "mpi, staged" and so on.
+  /// "self", "mpi shared memory" (one host), "mpi" (several), "nccl"; of GPUs that average through the host
+  /// "mpi, staged" and so on.
   virtual std::string_view name() const = 0;
   virtual int rank() const = 0;
   virtual int size() const = 0;
@@ -33,10 +37,12 @@ class Communicator {
   virtual void start_mean(std::span<float> bucket, Stream& stream) = 0;
   /// Enqueues the wait for all buckets started.
   virtual void finish(Stream& stream) = 0;
-  /// Root's values to every tower, at once.
+
+  /// Root's values to every tower, at once. Collective, outside acquire ... finish.
   virtual void broadcast(std::span<float> values, int root) = 0;
-  /// Every tower's values replaced by their mean over the towers, at once.
-  virtual void mean(std::span<float> /*values*/) {}
+  /// Every tower's values become their mean over the towers, at once. For small arrays anywhere in the device's memory,
+  /// such as running statistics. Collective, outside acquire ... finish.
+  virtual void mean(std::span<float> values) = 0;
 
   /// Whether acquire, start_mean and finish may be captured in a CUDA graph. Such graphs are destroyed before the
   /// communicator, which waits for that.
@@ -48,9 +54,10 @@ class Communicator {
 
 /// The communicator that `choice` (auto | nccl | mpi) names for these ranks and devices. Collective.
 ///   one rank: self, but NCCL where it is asked for
-///   CPUs: shared memory when all ranks are on one host, else messages
+///   CPUs: shared memory within a host, messages between hosts
 ///   GPUs: NCCL when each rank has its own; else, and for mpi, the CPUs' way with copies in the host's memory
 /// Errors: no_device (nccl without a GPU for each rank; ranks on CPUs and ranks on GPUs).
-std::unique_ptr<Communicator> make_communicator(const Mpi& mpi, Device& device, std::string_view choice = "auto");
+std::unique_ptr<Communicator> make_communicator(const Mpi& mpi, Device& device, std::string_view choice = "auto",
+                                                WaitLimit limit = {});
 
 }  // namespace carillon

@@ -3,16 +3,17 @@
 // One Mpi object per process, made first and destroyed last in `main`. MPI calls come from the main thread only.
 #pragma once
 
-#include <mpi.h>
-
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "carillon/comm/wait_limit.h"
 #include "carillon/core/error.h"
 
 namespace carillon {
@@ -47,7 +48,11 @@ class Mpi {
   int local_rank() const { return local_rank_; }  ///< among the ranks of this host
   int local_size() const { return local_size_; }
   const std::string& host() const { return host_; }
-  MPI_Comm local_comm() const { return local_comm_; }
+  /// By rank: the host it is on. Hosts are numbered 0, 1, ... in the order of their lowest ranks.
+  const std::vector<int>& hosts() const { return hosts_; }
+
+  /// From now on the calls below, on this rank, wait no longer than that. Errors of those: failed.
+  void limit_waits(WaitLimit limit);
 
   /// Every rank's text, by rank.
   std::vector<std::string> all_gather(std::string_view text) const;
@@ -60,20 +65,20 @@ class Mpi {
 
   /// Runs `part` on every rank. When it throws on some, the lowest of them throws SharedError and all others
   /// PeerFailed: a cause that all ranks meet is told once, and nobody waits for a rank that has gone.
-  void together(const std::function<void()>& part) const;
+  void run_on_all(const std::function<void()>& part) const;
 
   /// Ends every rank with `code`; does not return.
   [[noreturn]] void abort(ExitCode code) const;
 
- private:
-  static std::vector<std::string> gather_texts(MPI_Comm comm, std::string_view text);
+  /// For the sources of comm (src/comm/members.h).
+  struct Ranks;
+  const Ranks& ranks() const { return *ranks_; }
 
+ private:
   int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1;
   std::string host_;
-  MPI_Comm local_comm_ = MPI_COMM_NULL;
+  std::vector<int> hosts_;
+  std::unique_ptr<Ranks> ranks_;
 };
-
-/// Throws Error(failed) with MPI's text unless `status` is MPI_SUCCESS.
-void check_mpi(int status, std::string_view call);
 
 }  // namespace carillon
