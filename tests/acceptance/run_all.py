@@ -14,6 +14,7 @@ import check_checkpoint
 import check_cifar_augment
 import check_cifar_bad_input
 import check_cifar_parity
+import check_evaluation
 import check_faults
 import check_parity
 import check_ranks
@@ -33,6 +34,7 @@ if __name__ == "__main__":
                 check_writers,
                 check_bad_input,
                 check_faults,
+                check_evaluation,
                 check_cifar_parity,
                 check_cifar_augment,
                 check_cifar_bad_input,
