@@ -15,6 +15,7 @@ import check_cifar_augment
 import check_cifar_bad_input
 import check_cifar_parity
 import check_evaluation
+import check_events
 import check_faults
 import check_parity
 import check_ranks
@@ -35,6 +36,7 @@ if __name__ == "__main__":
                 check_bad_input,
                 check_faults,
                 check_evaluation,
+                check_events,
                 check_cifar_parity,
                 check_cifar_augment,
                 check_cifar_bad_input,
