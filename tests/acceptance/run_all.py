@@ -17,6 +17,7 @@ import check_cifar_parity
 import check_evaluation
 import check_events
 import check_faults
+import check_logs
 import check_parity
 import check_ranks
 import check_resume
@@ -37,6 +38,7 @@ if __name__ == "__main__":
                 check_faults,
                 check_evaluation,
                 check_events,
+                check_logs,
                 check_cifar_parity,
                 check_cifar_augment,
                 check_cifar_bad_input,
