@@ -21,6 +21,7 @@ import check_logs
 import check_parity
 import check_ranks
 import check_resume
+import check_signals
 import check_start
 import check_writers
 import programs
@@ -41,6 +42,7 @@ if __name__ == "__main__":
                 check_events,
                 check_logs,
                 check_start,
+                check_signals,
                 check_cifar_parity,
                 check_cifar_augment,
                 check_cifar_bad_input,
