@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "carillon/core/cpu_device.h"
 #include "fake_gpu.h"
@@ -88,6 +90,26 @@ TEST_P(CommunicatorTest, MeanIsTheSumInRankOrderForAnyBucketsAndSteps) {
       const std::vector<float> expected = expected_mean(step, count);
       ASSERT_EQ(std::memcmp(array.data(), expected.data(), count * sizeof(float)), 0) << bucket << ", " << repeat;
     }
+  }
+}
+
+TEST_P(CommunicatorTest, AMeanWaitsForARankThatIsLate) {
+  constexpr std::size_t count = 200000;  // too much for a message that is sent before it is asked for
+  const Buffer memory = communicator_->allocate(count * sizeof(float));
+  const std::span<float> array{static_cast<float*>(memory.data()), count};
+  Stream& stream = device_.stream();
+  for (int step = 0; step < 2 * communicator_->size(); ++step) {
+    const bool late = step % communicator_->size() == communicator_->rank();
+    communicator_->acquire(stream);
+    const std::vector<float> mine = contribution(communicator_->rank(), step, count);
+    for (const std::span<float> part : {array.first(count / 2), array.subspan(count / 2)}) {
+      if (late) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      std::memcpy(part.data(), mine.data() + (part.data() - array.data()), part.size_bytes());
+      communicator_->start_mean(part, stream);
+    }
+    communicator_->finish(stream);
+    const std::vector<float> expected = expected_mean(step, count);
+    ASSERT_EQ(std::memcmp(array.data(), expected.data(), count * sizeof(float)), 0) << "step " << step;
   }
 }
 
