@@ -87,9 +87,8 @@ ExitCode evaluate(const Preset& preset, int argc, char** argv, const Mpi& mpi) {
   const double scale = options.pixel_scale > 0.0 ? options.pixel_scale : known.at("pixel_scale").get<double>();
   const Dataset dataset = open_data(options, preset.defaults.record_form, mpi);
   const MakeNetwork make_network = network_named(preset, known.at("model").get<std::string>());
-  const Network network = make_network({.image = dataset.image_shape(),
-                                        .class_count = dataset.class_count(),
-                                        .pixel_scale = static_cast<float>(scale)});
+  const Network network = make_network(
+      {.image = dataset.image_shape(), .class_count = dataset.class_count(), .pixel_scale = static_cast<float>(scale)});
   Evaluator evaluator(network, options.batch_size, options.precision, *device);
   mpi.run_on_all([&] {
     if (loaded) evaluator.load(*loaded, !options.raw_weights);

@@ -2,8 +2,8 @@
 
 #include <unistd.h>
 
-#include "carillon/core/error.h"
 #include "carillon/app/options.h"
+#include "carillon/core/error.h"
 #include "carillon/run/agreement.h"
 
 namespace carillon {
@@ -19,9 +19,8 @@ bool parse_on_all_ranks(OptionSet& set, int argc, char** argv, const Mpi& mpi) {
 
 std::unique_ptr<Device> open_own_device(DeviceChoice choice, Arithmetic arithmetic, const Mpi& mpi,
                                         const CpuShare& cpu) {
-  std::unique_ptr<Device> device = open_device({.choice = text_of(device_choices, choice),
-                                                .local_rank = mpi.local_rank(),
-                                                .thread_count = cpu.thread_count});
+  std::unique_ptr<Device> device = open_device(
+      {.choice = text_of(device_choices, choice), .local_rank = mpi.local_rank(), .thread_count = cpu.thread_count});
   if (!device->computes_in(arithmetic)) {
     fail(ExitCode::no_device, "--precision: the CPU tower computes in fp32 only");
   }

@@ -36,11 +36,11 @@ ExitCode Trainer::run() {
   const Dataset* const dataset = dataset_ ? &*dataset_ : nullptr;
   tower_.emplace(network_,
                  TowerSettings{.batch_size = options_.batch_size,
-                                 .arithmetic = options_.precision,
-                                 .optimizer = optimizer_,
-                                 .bucket_bytes = static_cast<std::size_t>(options_.bucket_kib) * 1024,
-                                 .dataset = dataset,
-                                 .capture = options_.cuda_graph},
+                               .arithmetic = options_.precision,
+                               .optimizer = optimizer_,
+                               .bucket_bytes = static_cast<std::size_t>(options_.bucket_kib) * 1024,
+                               .dataset = dataset,
+                               .capture = options_.cuda_graph},
                  device_, communicator_);
   position_ = start_or_resume(options_, *tower_, recorder_, mpi_);
   if (position_.resumed && position_.step >= options_.max_steps) {
@@ -61,7 +61,8 @@ void Trainer::open_data() {
   const RecordOptions records{options_.image_key, options_.label_key, options_.cache};
   mpi_.run_on_all([&] {
     if (options_.max_steps > 0) dataset_ = open_records(options_.data, options_.record_form, records, mpi_);
-    if (!options_.eval_data.empty()) eval_dataset_ = open_records(options_.eval_data, options_.record_form, records, mpi_);
+    if (!options_.eval_data.empty())
+      eval_dataset_ = open_records(options_.eval_data, options_.record_form, records, mpi_);
   });
   const auto checksum = [](const Dataset& dataset) { return static_cast<std::uint64_t>(dataset.fingerprint()); };
   if (dataset_) {

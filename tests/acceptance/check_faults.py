@@ -4,7 +4,6 @@ Each case must end by itself within a time, with the documented exit code, and l
 """
 
 import os
-import pathlib
 import re
 import resource
 import shutil
@@ -14,10 +13,10 @@ import time
 
 import programs
 from bad_input import DATA, FAILED, IO, NO_INPUT, USAGE
+from processes import TIMEOUT, catches, changes, content, each_in, rank_process, two, wait_for
 from programs import SCALED, ProgramFailed, Result, checkpoint, checkpoints, load, same_bits
 from tfrecords import frame, read_records
 
-TIMEOUT = 60  # a hang is longer, and a loaded machine not that slow
 STOPPED = 75
 BATCH = ("--batch-size", 20)
 SMALL = (*SCALED, *BATCH, "--summary-every", 0)
@@ -67,16 +66,6 @@ def _trained(context, data, steps, *options):
     return run
 
 
-def _content(directory):
-    return {path.name: path.read_bytes() for path in directory.iterdir() if path.name != ".lock"}
-
-
-def _changes(directory, before):
-    """The names of what is not as it was; empty when all is."""
-    after = _content(directory)
-    return ", ".join(name for name in sorted(before.keys() | after.keys()) if before.get(name) != after.get(name))
-
-
 def _precision(done):
     return re.findall(r"precision @ 1 = .*", done.output)
 
@@ -86,32 +75,6 @@ def _start(context, data, train_dir, *options, common=SMALL):
     patterns = data if isinstance(data, list) else [data / "train-*"]
     fixed = ("--data", *patterns, "--train-dir", train_dir, "--device", "cpu", *common)
     return context.start(context.command("mnist_train", *fixed, *options, ranks=2))
-
-
-def _wait_for(process, condition, what):
-    deadline = time.monotonic() + TIMEOUT
-    while not (found := condition()):
-        if process.poll() is not None or time.monotonic() > deadline:
-            programs.kill(process)
-            raise ProgramFailed(f"{what}: not so before the program ended ({process.poll()})")
-        time.sleep(0.002)
-    return found
-
-
-def _rank(process, rank):
-    """The process id of a rank, once it runs the program."""
-
-    def find():
-        for pid in programs.descendants(process.pid):
-            try:
-                if f"OMPI_COMM_WORLD_RANK={rank}\0".encode() in pathlib.Path(f"/proc/{pid}/environ").read_bytes():
-                    if os.readlink(f"/proc/{pid}/exe").endswith("_train"):
-                        return pid
-            except OSError:
-                continue
-        return None
-
-    return _wait_for(process, find, f"rank {rank} runs")
 
 
 def _damage_met_in_training(context, data):
@@ -138,10 +101,10 @@ def _full_disk(context, data):
     """a full disk at a checkpoint"""
     run = context.directory("faults")
     process = _start(context, data, run, "--max-steps", 1000000, "--checkpoint-every", 200, "--keep-checkpoints", 0)
-    _wait_for(process, lambda: checkpoint(run, 200).exists(), "a first checkpoint")
+    wait_for(process, lambda: checkpoint(run, 200).exists(), "a first checkpoint")
     # From here on no file of rank 0 can grow beyond a part of a checkpoint.
     limit = checkpoint(run, 200).stat().st_size // 2
-    resource.prlimit(_rank(process, 0), resource.RLIMIT_FSIZE, (limit, limit))
+    resource.prlimit(rank_process(process, 0), resource.RLIMIT_FSIZE, (limit, limit))
     done = context.finish(process, TIMEOUT)
     left = [path.name for path in run.iterdir() if path.name.endswith(".tmp")]
     yield _judge("full disk at a checkpoint", done, IO, ["model.ckpt-"], f"left {left}" if left else "")
@@ -157,9 +120,9 @@ def _fresh(context, data):
     run = _trained(context, data, 100)
     for name in ("model.ckpt-best.h5", "notes.txt", "events.txt"):
         (run / name).write_text("mine")
-    before = _content(run)
+    before = content(run)
     done = _train(context, data / "train-*", run, "--fresh", "--init-from", run / "absent.h5", "--max-steps", 5)
-    yield _judge("--fresh --init-from a missing file", done, NO_INPUT, ["absent.h5"], _changes(run, before))
+    yield _judge("--fresh --init-from a missing file", done, NO_INPUT, ["absent.h5"], changes(run, before))
 
     done = _train(context, data / "train-*", run, "--fresh", "--init-from", checkpoint(run, 50), "--max-steps", 60)
     found = {path.name for path in run.iterdir()}
@@ -173,24 +136,18 @@ def _finished_run(context, data):
     """a finished command again"""
     evaluating = ("--eval-data", data / "test-*", "--eval-every", 50)
     run = _trained(context, data, 100, *evaluating)
-    before = _content(run)
+    before = content(run)
     done = _train(context, data / "train-*", run, "--max-steps", 100, "--checkpoint-every", 50, *evaluating)
-    wrong = _changes(run, before) or ("" if "nothing to do" in done.output else f"it says: {done.output[-200:]}")
+    wrong = changes(run, before) or ("" if "nothing to do" in done.output else f"it says: {done.output[-200:]}")
     yield _judge("a finished command again changes nothing and says so", done, 0, wrong=wrong)
 
 
 def _nothing_to_train(context, data):
     """--max-steps 0 on a trained directory"""
     run = _trained(context, data, 20)
-    before = _content(run)
+    before = content(run)
     done = _train(context, data / "train-*", run, "--max-steps", 0)
-    yield _judge("--max-steps 0 on a trained directory changes nothing", done, 0, wrong=_changes(run, before))
-
-
-def _two(context, first, second):
-    """One rank of each command under one mpirun."""
-    launcher = ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", "1"]
-    return context.run_command([*map(str, [*launcher, *first, ":", "-np", "1", *second])], TIMEOUT)
+    yield _judge("--max-steps 0 on a trained directory changes nothing", done, 0, wrong=changes(run, before))
 
 
 def _programs_differ(context, data):
@@ -198,9 +155,9 @@ def _programs_differ(context, data):
     run = context.directory("faults")
     training = [context.binaries / "mnist_train", "--data", data / "train-*", "--train-dir", run]
     evaluation = [context.binaries / "mnist_eval", "--data", data / "test-*", "--checkpoint", run]
-    done = _two(context, training, evaluation)
+    done = two(context, training, evaluation)
     yield _judge("ranks of mnist_train and mnist_eval", done, USAGE, ["mnist_eval"])
-    done = _two(context, training, [context.binaries / "mnist_train", "--help"])
+    done = two(context, training, [context.binaries / "mnist_train", "--help"])
     yield _judge("--help on one rank", done, USAGE, ["ranks disagree"])
 
 
@@ -208,7 +165,7 @@ def _options_differ(context, data):
     """ranks of different options"""
     absent = [context.binaries / "mnist_train", "--data", data / "absent-*", "--train-dir", context.directory("faults")]
     for option, first, second in (("--device", "cpu", "auto"), ("--batch-size", 10, 20), ("--seed", 1, 2)):
-        done = _two(context, [*absent, option, first], [*absent, option, second])
+        done = two(context, [*absent, option, first], [*absent, option, second])
         yield _judge(f"ranks differ in {option}, found before data is read", done, USAGE, [option])
 
 
@@ -222,15 +179,9 @@ def _evaluations_differ(context, data):
         trained = _trained(context, data, steps) if steps else _initial(context, data)
         shutil.copy(checkpoint(trained, steps), folder / "model.h5")
         (folder / "data").write_bytes(b"".join(kept))
-    program = context.binaries / "mnist_eval"
-
-    def both(*options):
-        ranks = (["bash", "-c", f'cd {folder} && exec "$0" "$@"', program, *options] for folder in folders)
-        return _two(context, *ranks)
-
-    done = both("--data", "data", "--checkpoint", folders[0] / "model.h5")
+    done = each_in(context, folders, "mnist_eval", "--data", "data", "--checkpoint", folders[0] / "model.h5")
     yield _judge("mnist_eval of other records on each rank", done, USAGE, ["rank"])
-    done = both("--data", records, "--checkpoint", "model.h5")
+    done = each_in(context, folders, "mnist_eval", "--data", records, "--checkpoint", "model.h5")
     expected = [
         _precision(context.run("mnist_eval", "--data", records, "--checkpoint", folder / "model.h5"))
         for folder in folders
@@ -245,15 +196,6 @@ def _initial(context, data):
     return run
 
 
-def _catches(pid, number):
-    """Whether the process has a handler for the signal."""
-    try:
-        status = pathlib.Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return True
-    return bool(int(re.search(r"SigCgt:\s*(\w+)", status)[1], 16) >> (number - 1) & 1)
-
-
 def _signals_at_start(context, data):
     """signals during start-up"""
     delays = (0.0, 0.05, 0.3, 0.6, 1.0, 2.0) if context.quick else (0.0, *(n / 10 for n in range(1, 21)))
@@ -264,13 +206,13 @@ def _signals_at_start(context, data):
         run = context.directory("faults")
         records = many if delay is first else data
         process = _start(context, records, run, "--max-steps", 10000000, "--checkpoint-every", 10000000)
-        pid = _rank(process, number // 2 % 2)
+        pid = rank_process(process, number // 2 % 2)
         if delay is first:
-            _wait_for(process, lambda: _catches(pid, kind), "a handler")
+            wait_for(process, lambda: catches(pid, kind), "a handler")
             caught, early = True, not run.exists()
         else:
             time.sleep(delay)
-            caught, early = _catches(pid, kind), True
+            caught, early = catches(pid, kind), True
         programs.signal_process(pid, kind)
         done = context.finish(process, TIMEOUT)
         wrong = "" if early else "the handler comes after the train directory"
@@ -293,8 +235,8 @@ def _signals_at_the_end(context, data):
         run = context.directory("faults")
         log = run / "metrics.jsonl"
         process = _start(context, data, run, *options, common=slow)
-        pid = _rank(process, rank)
-        _wait_for(process, lambda: log.exists() and log.read_bytes().count(b"\n") >= line, f"{line} logged steps")
+        pid = rank_process(process, rank)
+        wait_for(process, lambda: log.exists() and log.read_bytes().count(b"\n") >= line, f"{line} logged steps")
         programs.signal_process(pid, signal.SIGUSR1)
         codes = [context.finish(process, TIMEOUT).code]
         while codes[-1] == STOPPED and len(codes) < 5:
@@ -367,9 +309,9 @@ def _read_only_directory(context, data):
             command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", str(public), *command[1:]]
             if not shutil.which("setpriv") or context.run_command([*command[:4], "test", "-x", str(public)]).code != 0:
                 return  # no other user can be had, or none that reaches the working directory
-        before = _content(run)
+        before = content(run)
         done = context.run_command(command, TIMEOUT)
-        yield _judge("a read-only train directory with a lock file", done, IO, [str(run)], _changes(run, before))
+        yield _judge("a read-only train directory with a lock file", done, IO, [str(run)], changes(run, before))
     finally:
         run.chmod(0o755)
 

@@ -14,10 +14,15 @@ import check_checkpoint
 import check_cifar_augment
 import check_cifar_bad_input
 import check_cifar_parity
+import check_evaluation
+import check_events
 import check_faults
+import check_logs
 import check_parity
 import check_ranks
 import check_resume
+import check_signals
+import check_start
 import check_writers
 import programs
 
@@ -33,6 +38,11 @@ if __name__ == "__main__":
                 check_writers,
                 check_bad_input,
                 check_faults,
+                check_evaluation,
+                check_events,
+                check_logs,
+                check_start,
+                check_signals,
                 check_cifar_parity,
                 check_cifar_augment,
                 check_cifar_bad_input,

@@ -40,15 +40,17 @@ def write_records(path, records, compress=False):
 
 
 def read_records(path):
-    """The data of each record; checksums are not looked at."""
+    """The data of each record; checksums are not looked at, and a last record that is cut is left out."""
     content = path.read_bytes()
     if content[:2] == b"\x1f\x8b":
         content = gzip.decompress(content)
     records, position = [], 0
-    while position < len(content):
+    while position + 16 <= len(content):
         (length,) = struct.unpack_from("<Q", content, position)
-        records.append(content[position + 12 : position + 12 + length])
+        data = content[position + 12 : position + 12 + length]
         position += 16 + length
+        if position <= len(content):
+            records.append(data)
     return records
 
 
@@ -97,7 +99,7 @@ def _read_varint(data, position):
             return value, position
 
 
-def _fields(data):
+def fields(data):
     """(field number, value) of a message; values are ints for varints, bytes for the rest."""
     position = 0
     while position < len(data):
@@ -116,7 +118,7 @@ def _fields(data):
 
 def _int64s(data):
     values = []
-    for _, item in _fields(data):
+    for _, item in fields(data):
         if isinstance(item, int):
             values.append(item)
             continue
@@ -130,11 +132,11 @@ def _int64s(data):
 def parse_example(data, keys):
     """{key: bytes or list of int} of the features named in `keys`."""
     found = {}
-    for _, features in _fields(data):
-        for _, entry in _fields(features):
-            parts = dict(_fields(entry))
+    for _, features in fields(data):
+        for _, entry in fields(features):
+            parts = dict(fields(entry))
             key = parts[1].decode()
             if key in keys:
-                ((kind, values),) = _fields(parts[2])
-                found[key] = next(value for _, value in _fields(values)) if kind == 1 else _int64s(values)
+                ((kind, values),) = fields(parts[2])
+                found[key] = next(value for _, value in fields(values)) if kind == 1 else _int64s(values)
     return found

@@ -4,6 +4,7 @@
 #include "src/comm/communicators.h"
 #include "src/device/cuda_device.h"
 #include "tests/gpu/gpu_under_test.h"
+#include "tests/support/networks.h"
 
 namespace carillon::testing {
 namespace {
@@ -14,7 +15,7 @@ TEST_F(SmallGpu, ThatIsFullIsAnErrorThatLeavesNothingBehind) {
   CudaDevice device(0);
   set_conditions({.device_bytes = (std::size_t{256} << 20) + (std::size_t{1} << 18)});
   const auto communicator = make_self_communicator(device);
-  EXPECT_THROW(Tower(model_named("mnist"), {.batch_size = 8}, device, *communicator), Error);
+  EXPECT_THROW(Tower(mnist_network(mnist_images()), {.batch_size = 8}, device, *communicator), Error);
 }
 
 }  // namespace

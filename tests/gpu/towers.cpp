@@ -78,7 +78,7 @@ NoiseRecords::NoiseRecords(std::size_t count, std::size_t image_bytes) {
   const std::string path =
       (std::filesystem::temp_directory_path() / fmt::format("carillon.noise.{}.tfrecords", ::getpid())).string();
   std::ofstream(path, std::ios::binary) << bytes;
-  RecordSchema schema = model_named("mnist").schema;
+  RecordSchema schema{.keys = {.image = "image_raw", .label = "label"}, .image_shape = {}, .class_count = 10};
   schema.image_shape = {1, static_cast<std::int64_t>(image_bytes), 1};
   dataset_ = std::make_unique<Dataset>(
       Dataset::open(std::vector{path}, make_grey_decoder(std::move(schema)), CacheMode::memory));

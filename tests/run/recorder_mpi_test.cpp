@@ -29,7 +29,7 @@ class RecorderTest : public RunTest {
 
   RunDescription description_;
   std::unique_ptr<Communicator> communicator_ = make_communicator(mpi_, device_);
-  Tower tower_{model_named("mnist"), {.batch_size = 4}, device_, *communicator_};
+  Tower tower_{mnist_network(mnist_images()), {.batch_size = 4}, device_, *communicator_};
   Recorder recorder_{options_, description_, mpi_};
 };
 

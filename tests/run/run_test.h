@@ -13,6 +13,7 @@
 #include "tests/data/fixtures.h"
 #include "tests/support/io_fixtures.h"
 #include "tests/support/mpi_world.h"
+#include "tests/support/networks.h"
 
 namespace carillon::testing {
 
@@ -28,6 +29,11 @@ class RunTest : public ::testing::Test {
     options_ = {.data = {(directory_ / "train").string()},
                 .train_dir = (directory_ / "run").string(),
                 .model = "mnist",
+                .make_network = mnist_network,
+                .record_form = {.schema = {.keys = {.image = "image_raw", .label = "label"},
+                                           .image_shape = {.height = 28, .width = 28, .channels = 1},
+                                           .class_count = 10},
+                                .make_decoder = make_grey_decoder},
                 .max_steps = 12,
                 .batch_size = 4,
                 .learning_rate = 0.01,

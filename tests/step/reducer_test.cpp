@@ -67,6 +67,14 @@ TEST_F(ReducerTest, SmallBucketsStartAsSoonAsTheyAreComplete) {
                                                           "start 16 16", "complete 0", "start 32 32", "finish"}));
 }
 
+TEST_F(ReducerTest, ABucketIsCompleteAtExactlyItsSize) {
+  constexpr std::size_t third = 16 * sizeof(float);
+  EXPECT_EQ(calls_of_a_step(third), calls_of_a_step(1));
+  EXPECT_EQ(calls_of_a_step(third + 1), calls_of_a_step(2 * third));
+  EXPECT_EQ(calls_of_a_step(2 * third), (std::vector<std::string>{"acquire", "complete 2", "complete 1", "start 0 32",
+                                                                  "complete 0", "start 32 32", "finish"}));
+}
+
 TEST_F(ReducerTest, EveryElementIsInExactlyOneBucketAtAnySize) {
   const ParameterLayout layout(specs_);
   for (std::size_t bytes = 1; bytes < 300; ++bytes) {

@@ -16,10 +16,10 @@ struct NamedNetwork {
 };
 
 struct Preset {
-  std::string data_set;             ///< "MNIST", for --help
+  std::string data_set;                ///< "MNIST", for --help
   std::vector<NamedNetwork> networks;  ///< that can be trained on it (--model), the default first
-  TrainOptions defaults;            ///< the reference's values
-  bool distorts = false;            ///< has --distort; its images are standardised, so it has no --pixel-scale
+  TrainOptions defaults;               ///< the reference's values
+  bool distorts = false;               ///< has --distort; its images are standardised, so it has no --pixel-scale
   /// --decay-steps when not given, from the batch size per tower and the number of towers.
   std::int64_t (*decay_steps)(std::int64_t batch_size, int tower_count) = nullptr;
 };

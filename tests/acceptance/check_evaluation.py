@@ -1,0 +1,119 @@
+"""Evaluation during training: at the right steps, and what the evaluation programs count of the checkpoint."""
+
+import re
+
+import numpy as np
+
+import programs
+from programs import SCALED, Result, checkpoint
+from tfrecords import example, write_records
+
+QUIET = ("--log-every", 0, "--summary-every", 0, "--keep-checkpoints", 0)
+
+
+def check(context):
+    """evaluation during training"""
+    data = context.small_set(1000, 1000)
+    yield from _steps(context, data)
+    yield from _pixel_scale(context, data)
+    yield from _undistorted(context)
+
+
+def _evaluations(train_dir):
+    """[(step, correct, total)] in the order of the log."""
+    lines = programs.metrics(train_dir)
+    return [(line["step"], line["eval_correct"], line["eval_total"]) for line in lines if "eval_correct" in line]
+
+
+def _counted(context, program, records, path, *options):
+    """(correct, total) as an evaluation program prints them."""
+    done = context.run(program, "--data", records, "--checkpoint", path, "--device", context.device, *options)
+    ((correct, total),) = re.findall(r"^precision @ 1 = \S+ \((\d+)/(\d+)\)$", done.output, re.MULTILINE)
+    return int(correct), int(total)
+
+
+def _result(title, found, expected):
+    detail = f"{found}" if found == expected else f"{found}, not {expected}"
+    return Result(f"evaluation: {title}", found == expected, detail)
+
+
+def _steps(context, data):
+    """When evaluations are had, and of what, in a run that is resumed at 2 ranks."""
+    records = data / "test-*.tfrecord"
+    common = (*SCALED, *QUIET, "--batch-size", 50, "--eval-data", records)
+
+    def train(run, last, *options, ranks=0):
+        patterns = data / "train-*.tfrecord"
+        context.train(*common, "--max-steps", last, *options, data=patterns, train_dir=run, ranks=ranks)
+        return _evaluations(run)
+
+    def expected(*options):
+        return [(step, *_counted(context, "mnist_eval", records, checkpoint(run, step), *options)) for step in steps]
+
+    often = ("--eval-every", 4, "--checkpoint-every", 4)
+    run, steps = context.directory("evaluated"), (4, 8, 10)
+    first = train(run, 10, *often)
+    averages = expected(*SCALED[:2])
+    yield _result("every 4 steps and at the end, of the averages", first, averages)
+    raw = expected(*SCALED[:2], "--raw-weights")
+    yield Result("evaluation: --raw-weights counts others", raw != averages, f"{raw}")
+    yield _result("mnist_eval, not cached", expected(*SCALED[:2], "--cache", "none"), averages)
+    uncached = train(context.directory("uncached"), 10, *often, "--cache", "none")
+    yield _result("in training, not cached", uncached, first)
+    yield _result("without --eval-every, at the end", train(context.directory("once"), 10), first[-1:])
+
+    resumed = train(run, 14, *often, ranks=2)
+    steps = (4, 8, 10, 12, 14)
+    yield _result("resumed at 2 ranks: again at the step resumed at", resumed, expected(*SCALED[:2]))
+
+
+def _pixel_scale(context, data):
+    """With pixels this small biases decide alone: another scale counts something else."""
+    run = context.directory("scaled")
+    records = data / "test-*.tfrecord"
+    context.train(
+        *QUIET, "--pixel-scale", 1e-5, "--learning-rate", 0.5, "--batch-size", 50, "--max-steps", 20,
+        "--eval-data", records, data=data / "train-*.tfrecord", train_dir=run,
+    )  # fmt: skip
+    ((_, *logged),) = _evaluations(run)
+    stored = _counted(context, "mnist_eval", records, run)
+    yield _result("mnist_eval takes the checkpoint's pixel scale", stored, tuple(logged))
+    other = _counted(context, "mnist_eval", records, run, "--pixel-scale", 1)
+    yield Result("evaluation: --pixel-scale goes before it", other != stored, f"{other}, with the stored one {stored}")
+
+
+def _halves(path, count):
+    """Records whose left (label 0) or right half (label 1) is bright: a flip turns one into the other."""
+    random = np.random.default_rng(count)
+    images = random.integers(0, 60, (count, 3, 32, 32), np.uint8)
+    for number, image in enumerate(images):
+        image[:, :, slice(16, 32) if number % 2 else slice(0, 16)] += 150
+    write_records(path, [example({"image": image.tobytes(), "label": [i % 2]}) for i, image in enumerate(images)])
+    return path
+
+
+def _undistorted(context):
+    """A network that knows halves is evaluated in a training that flips half of its images."""
+    folder = context.directory("halves")
+    folder.mkdir()
+    train, test = _halves(folder / "train", 96), _halves(folder / "test", 200)
+    common = dict(program="cifar10_train", data=train)
+    learnt, run = context.directory("learnt"), context.directory("distorting")
+    context.train(
+        *QUIET, "--batch-size", 32, "--max-steps", 12, "--learning-rate", 0.05, "--distort=false", "--eval-data", test,
+        train_dir=learnt, **common,
+    )  # fmt: skip
+    context.train(
+        *QUIET, "--batch-size", 8, "--max-steps", 2, "--learning-rate", 1e-30, "--distort=true", "--eval-data", test,
+        "--init-from", checkpoint(learnt, 12), train_dir=run, **common,
+    )  # fmt: skip
+    ((_, *before),), ((_, *logged),) = _evaluations(learnt), _evaluations(run)
+    expected = _counted(context, "cifar10_eval", test, learnt)
+    yield _result("cifar10_train counts what cifar10_eval does", tuple(before), expected)
+    expected = _counted(context, "cifar10_eval", test, run)
+    yield _result("cifar10_train that distorts, on images as they are", tuple(logged), expected)
+    yield Result("evaluation: these images tell a flip", expected[0] >= 0.9 * expected[1], f"{expected}")
+
+
+if __name__ == "__main__":
+    programs.main(check)

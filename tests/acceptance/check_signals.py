@@ -1,0 +1,130 @@
+"""Early ends: INT, USR1 again and again, a loss that is not finite between logged steps, a disk full at the end."""
+
+import pathlib
+import re
+import resource
+import signal
+import time
+
+import programs
+from bad_input import FAILED, IO
+from processes import TIMEOUT, rank_process, wait_for
+from programs import SCALED, ProgramFailed, Result, checkpoint, checkpoints, load
+
+STOPPED = 75
+TIMES = 5  # that USR1 is sent
+
+
+def check(context):
+    """signals and failures"""
+    data = context.small_set(1000)
+    for case in (_interrupted, _signalled_again, _diverged, _full_disk):
+        try:
+            yield from case(context, data)
+        except ProgramFailed as error:
+            yield Result(f"signals: {case.__doc__}", False, str(error))
+
+
+def _result(title, wrong, detail):
+    return Result(f"signals: {title}", not wrong, wrong or detail)
+
+
+def _start(context, data, run, *options, ranks=0):
+    """A training in the background, once it has logged a step; and the process id of its first rank."""
+    fixed = ("--data", data / "train-*", "--train-dir", run, "--device", context.device, "--summary-every", 0)
+    process = context.start(context.command("mnist_train", *fixed, "--log-every", 1, *options, ranks=ranks))
+    pid = rank_process(process, 0) if ranks else process.pid
+    log = run / "metrics.jsonl"
+    wait_for(process, lambda: log.exists() and log.stat().st_size > 0, "a step is logged")
+    return process, pid
+
+
+def _stopped(run, done):
+    """What is wrong with the end of a run that was asked to stop."""
+    kept = [path.name for path in checkpoints(run)]
+    if done.code != STOPPED:
+        return done.explain()
+    steps = len(programs.losses(run))
+    return "" if kept == [f"model.ckpt-{steps}.h5"] else f"{kept} after {steps} steps"
+
+
+def _interrupted(context, data):
+    """INT to a run by itself, and to one rank of two"""
+    for ranks in (0, 2):
+        run = context.directory("interrupted")
+        process, pid = _start(context, data, run, *SCALED, "--batch-size", 100, "--max-steps", 1000000, ranks=ranks)
+        programs.signal_process(pid, signal.SIGINT)
+        done = context.finish(process, TIMEOUT)
+        title = f"INT to {'one rank of 2' if ranks else 'a run by itself'}"
+        yield _result(title, _stopped(run, done), f"exit code {done.code}, a checkpoint of the last step")
+
+
+def _pending(pid, number):
+    """Whether the signal waits to be taken by the process."""
+    try:
+        status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+    return any(int(mask, 16) >> (number - 1) & 1 for mask in re.findall(r"(?:Shd|Sig)Pnd:\s*(\w+)", status))
+
+
+def _signalled_again(context, data):
+    """USR1 several times within a step"""
+    run = context.directory("again")
+    process, pid = _start(context, data, run, *SCALED, "--batch-size", 10000, "--max-steps", 1000)  # slow steps
+    taken = 0
+    for _ in range(TIMES):
+        if process.poll() is not None:
+            break
+        programs.signal_process(pid, signal.SIGUSR1)
+        wait_for(process, lambda: not _pending(pid, signal.SIGUSR1), "the signal is taken")
+        time.sleep(0.02)
+        taken += 1
+    done = context.finish(process, TIMEOUT)
+    wrong = "" if taken == TIMES else f"it ended after {taken} signals, {done.explain()}"
+    wrong = wrong or _stopped(run, done)
+    yield _result(f"USR1 {TIMES} times", wrong, f"exit code {done.code}, a checkpoint of the last step")
+
+
+def _diverged(context, data):
+    """a loss that is not finite at a step that is not logged"""
+    lines = []
+    for every in (1, 50, 0):
+        run = context.directory("diverged")
+        done = context.train(
+            "--learning-rate", 1e25, "--regularization", 0, "--batch-size", 20, "--max-steps", 40, "--log-every", every,
+            "--summary-every", 0, data=data / "train-*", train_dir=run, expect=None,
+        )  # fmt: skip
+        left = ", ".join(path.name for path in checkpoints(run))
+        wrong = done.complaint(FAILED, ["diverged", "step"]) or (f"left {left}" if left else "")
+        yield _result(f"a diverging run, --log-every {every}", wrong, done.lines[0] if done.lines else "")
+        lines += [re.findall(r"step (\d+)", line) for line in done.lines]
+    at = [int(step) for line in lines for step in line]
+    good = len(at) == 3 and len(set(at)) == 1 and 0 < at[0] < 40
+    yield Result("signals: a diverging run ends at the same step", good, f"at steps {at}, whatever is logged")
+
+
+def _full_disk(context, data):
+    """a full disk at the last checkpoint"""
+    for ranks in (0, 2):
+        run = context.directory("full")
+        process, pid = _start(
+            context, data, run, *SCALED, "--batch-size", 50, "--max-steps", 600, "--checkpoint-every", 0, ranks=ranks
+        )
+        # From here on no file of rank 0 can grow beyond this: enough for the log, not for a checkpoint.
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+        done = context.finish(process, TIMEOUT)
+        left = [path.name for path in run.iterdir() if path.name.startswith("model.ckpt")]
+        wrong = done.complaint(IO, ["model.ckpt-600.h5"]) or (f"left {left}" if left else "")
+        wrong = wrong or ("" if len(programs.losses(run)) == 600 else "not all steps are logged")
+        wrong = wrong or ("it says that it wrote it" if "wrote" in done.output else "")
+        title = f"a full disk at the last checkpoint, {ranks or 1} ranks"
+        yield _result(title, wrong, done.lines[0] if done.lines else "")
+    run = context.directory("whole")
+    context.train(*SCALED, "--max-steps", 2, "--checkpoint-every", 0, data=data / "train-*", train_dir=run)
+    good = bool(load(checkpoint(run, 2)))
+    yield Result("signals: --checkpoint-every 0 writes the last checkpoint", good, "and it loads")
+
+
+if __name__ == "__main__":
+    programs.main(check)

@@ -1,0 +1,69 @@
+"""Running training programs as processes to be watched, signalled and paired: what several checks share."""
+
+import os
+import pathlib
+import re
+import time
+
+import programs
+
+TIMEOUT = 60  # a hang is longer, and a loaded machine not that slow
+
+
+def wait_for(process, condition, what):
+    """What `condition` returns once that is true; kills the process when it ends before, or takes too long."""
+    deadline = time.monotonic() + TIMEOUT
+    while not (found := condition()):
+        if process.poll() is not None or time.monotonic() > deadline:
+            programs.kill(process)
+            raise programs.ProgramFailed(f"{what}: not so before the program ended ({process.poll()})")
+        time.sleep(0.002)
+    return found
+
+
+def rank_process(process, rank):
+    """The process id of a rank under mpirun, once it runs a training program."""
+
+    def find():
+        for pid in programs.descendants(process.pid):
+            try:
+                if f"OMPI_COMM_WORLD_RANK={rank}\0".encode() in pathlib.Path(f"/proc/{pid}/environ").read_bytes():
+                    if os.readlink(f"/proc/{pid}/exe").endswith("_train"):
+                        return pid
+            except OSError:
+                continue
+        return None
+
+    return wait_for(process, find, f"rank {rank} runs")
+
+
+def catches(pid, number):
+    """Whether the process has a handler for the signal."""
+    try:
+        status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return True
+    return bool(int(re.search(r"SigCgt:\s*(\w+)", status)[1], 16) >> (number - 1) & 1)
+
+
+def two(context, first, second):
+    """One rank of each command under one mpirun."""
+    launcher = ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", "1"]
+    return context.run_command([*map(str, [*launcher, *first, ":", "-np", "1", *second])], TIMEOUT)
+
+
+def each_in(context, folders, program, *options):
+    """One rank of the same command in each of two folders."""
+    command = (context.binaries / program, *options)
+    return two(context, *(["bash", "-c", f'cd {folder} && exec "$0" "$@"', *command] for folder in folders))
+
+
+def content(directory):
+    """{name: bytes} of a train directory's files."""
+    return {path.name: path.read_bytes() for path in directory.iterdir() if path.name != ".lock"}
+
+
+def changes(directory, before):
+    """The names of what is not as `content` found it before; empty when all is."""
+    after = content(directory)
+    return ", ".join(name for name in sorted(before.keys() | after.keys()) if before.get(name) != after.get(name))
