@@ -1,5 +1,7 @@
 #include "carillon/report/run_log.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace carillon {
