@@ -44,6 +44,7 @@ std::size_t value_bytes(const CheckpointState& state) {
   add(state.variables);
   add(state.moving_averages);
   for (const auto& [slot, arrays] : state.optimizer) add(arrays);
+  add(state.states);
   return count * sizeof(float);
 }
 
@@ -125,7 +126,8 @@ class Builder {
 std::vector<std::byte> build_hdf5_image(const CheckpointState& state, std::size_t front_bytes) {
   const hdf5::Session session;
   Builder builder(value_bytes(state));
-  builder.attribute("format_version", H5T_STD_I64LE, H5T_NATIVE_INT64, checkpoint_format_version);
+  const std::int64_t version = state.states.empty() ? 1 : 2;
+  builder.attribute("format_version", H5T_STD_I64LE, H5T_NATIVE_INT64, version);
   builder.attribute("model", state.model);
   builder.attribute("global_step", H5T_STD_I64LE, H5T_NATIVE_INT64, state.global_step);
   builder.attribute("seed", H5T_STD_U64LE, H5T_NATIVE_UINT64, state.seed);
@@ -138,6 +140,7 @@ std::vector<std::byte> build_hdf5_image(const CheckpointState& state, std::size_
     check(!slot.empty() && slot.find('/') == slot.npos, fmt::format("bad optimizer slot name '{}'", slot));
     builder.arrays("/optimizer/" + slot, arrays);
   }
+  if (!state.states.empty()) builder.arrays("/state", state.states);
   return builder.image(front_bytes);
 }
 

@@ -22,7 +22,7 @@ class Parser {
   }
 
   CheckpointState state() {
-    check_version();
+    const std::int64_t version = checked_version();
     CheckpointState state;
     state.model = text("model");
     state.global_step = integer<std::int64_t>("global_step", H5T_STD_I64LE, H5T_NATIVE_INT64);
@@ -36,6 +36,7 @@ class Parser {
     for (const auto& slot : member_names(slots.get(), "/optimizer")) {
       state.optimizer.emplace(slot, arrays(group(slots.get(), slot).get()));
     }
+    if (version >= 2) state.states = arrays(group(file_.get(), "state").get());
     return state;
   }
 
@@ -45,7 +46,7 @@ class Parser {
     fail(ExitCode::data, "{}: {}", subject_, fmt::format(format, std::forward<Args>(args)...));
   }
 
-  void check_version() const {
+  std::int64_t checked_version() const {
     const auto found = integer<std::int64_t>("format_version", H5T_STD_I64LE, H5T_NATIVE_INT64);
     if (found > checkpoint_format_version) {
       throw NewerFormat(ExitCode::data,
@@ -53,6 +54,7 @@ class Parser {
                                     subject_, found, checkpoint_format_version));
     }
     if (found < 1) refuse("its format_version is {}, expected 1 to {}", found, checkpoint_format_version);
+    return found;
   }
 
   Id attribute(const char* name) const {

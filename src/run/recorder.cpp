@@ -16,14 +16,19 @@
 namespace carillon {
 namespace {
 
-void check_finite(const CheckpointState& state) {
-  for (const auto* arrays : {&state.variables, &state.moving_averages}) {
-    for (const NamedArray& array : *arrays) {
-      if (std::all_of(array.values.begin(), array.values.end(), [](float x) { return std::isfinite(x); })) continue;
-      fail(ExitCode::failed, "Model diverged: '{}' is not finite after {} steps; no checkpoint was written", array.name,
-           state.global_step);
-    }
+void check_finite(const std::vector<NamedArray>& arrays, std::int64_t step) {
+  for (const NamedArray& array : arrays) {
+    if (std::all_of(array.values.begin(), array.values.end(), [](float x) { return std::isfinite(x); })) continue;
+    fail(ExitCode::failed, "Model diverged: '{}' is not finite after {} steps; no checkpoint was written", array.name,
+         step);
   }
+}
+
+void check_finite(const CheckpointState& state) {
+  check_finite(state.variables, state.global_step);
+  check_finite(state.moving_averages, state.global_step);
+  for (const auto& [slot, arrays] : state.optimizer) check_finite(arrays, state.global_step);
+  check_finite(state.states, state.global_step);
 }
 
 /// The largest peak resident memory of any rank, in MiB.

@@ -66,6 +66,35 @@ Error error_after(Change change) {
   return error_of([&] { decode(changed); });
 }
 
+TEST(Checkpoint, StatesComeBackInFormatTwo) {
+  CheckpointState state = small_state();
+  EXPECT_TRUE(decode(encode_checkpoint(state)).states.empty());
+  state.states = {ramp("norm1/moving_mean", {3}), ramp("norm1/moving_variance", {3})};
+  const CheckpointState loaded = decode(encode_checkpoint(state));
+  ASSERT_EQ(loaded.states.size(), 2u);
+  EXPECT_EQ(loaded.states[1].name, "norm1/moving_variance");
+  EXPECT_EQ(loaded.states[1].values, state.states[1].values);
+}
+
+/// A reader of version 1 must refuse what it would load without its statistics.
+TEST(Checkpoint, OnlyStatesRaiseTheFormatVersion) {
+  const TemporaryDirectory directory;
+  for (const bool with_states : {false, true}) {
+    CheckpointState state = small_state();
+    if (with_states) state.states = {ramp("norm1/moving_mean", {3})};
+    const auto path = directory.path() / "a.h5";
+    write_checkpoint(path, state);
+    const auto file = H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
+    const auto attribute = H5Aopen(file, "format_version", H5P_DEFAULT);
+    std::int64_t version = 0;
+    H5Aread(attribute, H5T_NATIVE_INT64, &version);
+    H5Aclose(attribute);
+    EXPECT_EQ(version, with_states ? 2 : 1);
+    EXPECT_EQ(H5Lexists(file, "state", H5P_DEFAULT) > 0, with_states);
+    H5Fclose(file);
+  }
+}
+
 TEST(Checkpoint, ComesBackAsItWasWritten) {
   const TemporaryDirectory directory;
   const auto path = checkpoint_path(directory.path(), 7);
@@ -177,7 +206,7 @@ TEST(Checkpoint, OfANewerFormatIsRefusedNamingBothVersions) {
     H5Aclose(attribute);
   });
   EXPECT_EQ(error.code(), ExitCode::data);
-  EXPECT_THAT(error.what(), HasSubstr("format_version is 9, this program reads up to 1"));
+  EXPECT_THAT(error.what(), HasSubstr("format_version is 9, this program reads up to 2"));
 }
 
 TEST(Checkpoint, WithoutAnAttributeIsRefusedNamingIt) {

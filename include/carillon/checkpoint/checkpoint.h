@@ -36,7 +36,8 @@ struct CheckpointState {
   std::vector<NamedArray> states;                            ///< what is not trained: running statistics
 };
 
-inline constexpr std::int64_t checkpoint_format_version = 1;
+/// The newest format that is read. Version 1 is without states, 2 with them; a file bears the lowest that holds it.
+inline constexpr std::int64_t checkpoint_format_version = 2;
 
 /// `train_dir/model.ckpt-<global_step>.h5`.
 std::filesystem::path checkpoint_path(const std::filesystem::path& train_dir, std::int64_t global_step);

@@ -33,7 +33,7 @@ inline DType activation_type(Arithmetic arithmetic) {
   return arithmetic == Arithmetic::bf16 ? DType::bf16 : DType::f32;
 }
 
-/// Sole owner of a block of memory.
+/// Sole owner of a block of memory, freed as its maker says.
 class Buffer {
  public:
   Buffer() = default;

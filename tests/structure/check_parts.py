@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""Draws which part uses which, from the #include lines, and holds it against the order of src/CMakeLists.txt.
+
+    tests/structure/check_parts.py            prints the drawing that docs/architecture.md holds
+    tests/structure/check_parts.py --check    fails on an arrow upwards, a drawing that is not today's, or a public header
+                                              that includes what only sources may: MPI, oneDNN, CUDA, JSON, protobuf
+"""
+import argparse
+import collections
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BEGIN, END = "<!-- parts: tests/structure/check_parts.py -->\n", "<!-- end of parts -->\n"
+INCLUDE = re.compile(r'^\s*#include\s+["<]([^">]+)[">]', re.M)
+PRIVATE = re.compile(r"^(mpi\.h|dnnl|cuda|cudnn|cublas|nccl|nlohmann/|hdf5|hwloc|archive|src/|kernels/)|\.pb\.h$")
+
+
+def parts_in_order():
+    text = (ROOT / "src/CMakeLists.txt").read_text()
+    names = re.findall(r"^carillon_library\((\w+)", text, re.M)
+    return [name for name in names if name != "data_sources"]  # a folder of data
+
+
+def part_of(path):
+    """Of a file or an included name; None for what is no part's."""
+    if path.startswith("kernels/"):
+        return "kernels"
+    found = re.match(r"(?:include/carillon|carillon|src)/(\w+)/", path)
+    return found[1] if found and found[1] not in ("cmake", "programs") else None
+
+
+def files():
+    for folder in ("include", "src", "kernels"):
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.suffix in (".h", ".cpp", ".cu", ".cuh"):
+                yield path.relative_to(ROOT).as_posix(), INCLUDE.findall(path.read_text())
+
+
+def arrows():
+    """part -> the parts it includes, each with one inclusion to show."""
+    found = collections.defaultdict(dict)
+    for path, includes in files():
+        part = part_of(path)
+        for included in includes if part else ():
+            other = part_of(included)
+            if other and other != part:
+                found[part].setdefault(other, f"{path} includes {included}")
+    return found
+
+
+def reaches(uses, start, goal):
+    """Whether `goal` can be reached from `start` by two arrows or more."""
+    seen, waiting = set(), [p for p in uses[start] if p != goal]
+    while waiting:
+        part = waiting.pop()
+        if goal in uses[part]:
+            return True
+        waiting.extend(p for p in uses[part] if p not in seen)
+        seen.update(uses[part])
+    return False
+
+
+def drawing(order, uses):
+    width = max(map(len, order))
+    lines = ["```mermaid", "graph TD"]
+    for part in reversed(order):
+        for other in order:
+            if other in uses[part] and not reaches(uses, part, other):
+                lines.append(f"  {part} --> {other}")
+    lines += ["```", "", "An arrow that two others make up is left out above; all of them, a row's part using the columns':", "", "```"]
+    for row, part in enumerate(order):
+        marks = " ".join("x" if order[column] in uses[part] else "." for column in range(row))
+        lines.append(f"{part:<{width}}  {marks}{' ' if marks else ''}\\")
+    lines.append("```")
+    return "\n".join(lines) + "\n"
+
+
+def faults(order, uses):
+    place = {part: i for i, part in enumerate(order)}
+    for part in sorted(uses):
+        if part not in place:
+            yield f"{part}: a folder that src/CMakeLists.txt does not list"
+            continue
+        for other, example in uses[part].items():
+            if place.get(other, len(order)) > place[part]:
+                yield f"an arrow upwards, {part} to {other}: {example}"
+    for path, includes in files():
+        if path.startswith("include/"):
+            for included in includes:
+                if PRIVATE.search(included):
+                    yield f"{path} is a public header and includes {included}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    order, uses = parts_in_order(), arrows()
+    text = drawing(order, uses)
+    if not parser.parse_args().check:
+        print(text, end="")
+        return 0
+    found = list(faults(order, uses))
+    page = (ROOT / "docs/architecture.md").read_text()
+    if BEGIN + text + END not in page:
+        found.append("docs/architecture.md does not hold today's drawing of the parts (run this without --check)")
+    for fault in found:
+        print(fault)
+    print(f"{len(order)} parts, {sum(map(len, uses.values()))} arrows: {len(found)} faults")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
