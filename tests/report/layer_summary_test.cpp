@@ -21,7 +21,7 @@ class LayerSummaryTest : public ::testing::Test {
     }
     for (std::size_t i = 0; i < pixels_.size(); ++i) pixels_[i] = static_cast<std::uint8_t>(i * i / 7);
     for (std::int64_t i = 0; i < batch_size; ++i) images_.push_back(pixels_.data() + i * 3072);
-    batch_ = {.images = images_, .first_position = 7};
+    batch_ = {.images = images_, .labels = labels_, .first_position = 7};
   }
 
   LayerSummarizer summarizer() { return {network_, {.batch_size = batch_size}, parameters_, states_, device_}; }
@@ -33,6 +33,7 @@ class LayerSummaryTest : public ::testing::Test {
   StateStore states_{trained_.graph.states(), device_};
   std::vector<std::uint8_t> pixels_ = std::vector<std::uint8_t>(batch_size * 3072);
   std::vector<const std::uint8_t*> images_;
+  std::vector<std::int32_t> labels_ = std::vector<std::int32_t>(batch_size, 3);
   Batch batch_;
 };
 

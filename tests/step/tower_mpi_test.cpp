@@ -146,7 +146,8 @@ TEST(Tower, StatesAreOfTheirRankUntilTheyAreJoinedAndAreSavedAndRestored) {
 
   LoadedCheckpoint saved;
   tower.save(saved.state);
-  Tower other(counting_network(), settings_of(2, 0.01), device, *communicator);
+  const auto of_other = make_communicator(mpi, device);
+  Tower other(counting_network(), settings_of(2, 0.01), device, *of_other);
   other.restore(saved);
   EXPECT_EQ(state(other, 0), 4.0f);
   EXPECT_EQ(state(other, 1), state(tower, 1));
