@@ -91,7 +91,8 @@ ExitCode evaluate(const Preset& preset, int argc, char** argv, const Mpi& mpi) {
       {.image = dataset.image_shape(), .class_count = dataset.class_count(), .pixel_scale = static_cast<float>(scale)});
   Evaluator evaluator(network, options.batch_size, options.precision, *device);
   mpi.run_on_all([&] {
-    if (loaded) evaluator.load(*loaded, !options.raw_weights);
+    const TrainedValues values = options.raw_weights ? TrainedValues::variables : TrainedValues::moving_averages;
+    if (loaded) evaluator.load(*loaded, values);
   });
   evaluator.broadcast_from_first(mpi);
   const Precision precision = evaluator.evaluate(dataset, mpi);

@@ -18,7 +18,8 @@ Evaluator::Evaluator(const Network& network, std::int64_t batch_size, Arithmetic
       states_(network_.graph.states(), device),
       executable_(network_.graph, {device, parameters_, states_, feed_->inputs()}, false, {network_.logits}) {}
 
-void Evaluator::load(const LoadedCheckpoint& checkpoint, bool averages) {
+void Evaluator::load(const LoadedCheckpoint& checkpoint, TrainedValues values) {
+  const bool averages = values == TrainedValues::moving_averages;
   upload(averages ? checkpoint.state.moving_averages : checkpoint.state.variables, variables_of(parameters_), device_,
          checkpoint.path);
   upload(checkpoint.state.states, states_of(states_), device_, checkpoint.path);

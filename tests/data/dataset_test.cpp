@@ -203,6 +203,20 @@ TEST_F(DatasetTest, AutomaticJudgesBySeveralRecordsAndGivesUpACacheThatGrowsTooL
   EXPECT_EQ(dataset.fingerprint(), open(files).fingerprint());
 }
 
+TEST_F(DatasetTest, AutomaticIsNotMisledByAFirstRecordUnlikeTheOthers) {
+  std::string bytes, thumbnail(1 << 16, 'x');
+  append_record(bytes, mnist_example(0, 0));
+  for (int i = 0; i < 200; ++i) {
+    proto::Example example;
+    example.ParseFromString(mnist_example(1, 1));
+    (*example.mutable_features()->mutable_feature())["thumbnail"].mutable_bytes_list()->add_value(thumbnail);
+    append_record(bytes, example.SerializeAsString());
+  }
+  const std::vector<std::string> files = {write("a", bytes)};  // as many bytes as 16,000 records like the first
+  const int ranks = static_cast<int>(available_memory_bytes() / 2 / (784 * 2000));
+  EXPECT_TRUE(Dataset::open(files, mnist_decoder, CacheMode::automatic, ranks).in_memory());
+}
+
 TEST_F(DatasetTest, TheFingerprintIsOfTheRecordsNotOfTheFiles) {
   const std::string all = mnist_records(4);
   const std::string half = all.substr(0, all.size() / 2), other_half = all.substr(all.size() / 2);

@@ -15,14 +15,16 @@
 
 namespace carillon {
 
+/// Which values of a training are evaluated.
+enum class TrainedValues { variables, moving_averages };
+
 class Evaluator {
  public:
   /// `device` outlives the evaluator. `batch_size` records go through the network at a time.
   Evaluator(const Network& network, std::int64_t batch_size, Arithmetic arithmetic, Device& device);
 
-  /// Uses the variables of a checkpoint, or their moving averages, and its states, from now on. Errors: data (another
-  /// model's).
-  void load(const LoadedCheckpoint& checkpoint, bool averages);
+  /// Uses these values of a checkpoint, and its states, from now on. Errors: data (another model's).
+  void load(const LoadedCheckpoint& checkpoint, TrainedValues values);
   /// Rank 0's parameters to every rank. Collective.
   void broadcast_from_first(const Mpi& mpi);
   /// The moving averages and states of stores of the same network on the same device, from now on.
