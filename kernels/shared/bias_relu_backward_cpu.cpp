@@ -41,8 +41,8 @@ BiasReluBackward::BiasReluBackward(const Tensor& y, const Tensor& dy, const Tens
   while (long_row_ * columns_ < 64 && rows_ % (2 * long_row_) == 0) long_row_ *= 2;
   rows_ /= long_row_;
   columns_ *= long_row_;
-  constexpr std::size_t most_blocks = 128, fewest_rows = 16;
-  rows_per_block_ = std::max(fewest_rows, (rows_ + most_blocks - 1) / most_blocks);
+  constexpr std::size_t max_blocks = 128, min_rows = 16;
+  rows_per_block_ = std::max(min_rows, (rows_ + max_blocks - 1) / max_blocks);
   block_count_ = (rows_ + rows_per_block_ - 1) / rows_per_block_;
   block_sums_.resize(block_count_ * columns_);
 }

@@ -94,11 +94,11 @@ template <typename T, int n, bool relu>
 ColumnSums<T, n, relu> column_sums(const T* y, T* dy, float* sums, std::int64_t rows, std::int64_t columns) {
   ColumnSums<T, n, relu> kernel{.y = y, .dy = dy, .sums = sums, .rows = rows, .columns = columns};
   while (kernel.lanes < kernel.max_lanes && kernel.lanes * n < columns) kernel.lanes *= 2;
-  constexpr std::int64_t most_blocks = 512;            // fill the largest GPU, and are soon summed
+  constexpr std::int64_t max_blocks = 512;             // fill the largest GPU, and are soon summed
   const std::int64_t few_rows = 16 * kernel.groups();  // not worth a second launch
-  const std::int64_t most_row_blocks = most_blocks > kernel.column_blocks() ? most_blocks / kernel.column_blocks() : 1;
+  const std::int64_t max_row_blocks = max_blocks > kernel.column_blocks() ? max_blocks / kernel.column_blocks() : 1;
   const std::int64_t fewest = ColumnSums<T, n, relu>::rows_at_once * kernel.groups();
-  const std::int64_t even = (rows + most_row_blocks - 1) / most_row_blocks;
+  const std::int64_t even = (rows + max_row_blocks - 1) / max_row_blocks;
   kernel.rows_per_block = rows <= few_rows ? few_rows : even > fewest ? even : fewest;
   return kernel;
 }

@@ -10,7 +10,7 @@ Graph::Graph(std::int64_t batch_size, Arithmetic arithmetic) : batch_size_(batch
   check(batch_size > 0, "a graph needs a batch");
 }
 
-void Graph::refuse_taken_name(const std::string& name) const {
+void Graph::check_name_is_free(const std::string& name) const {
   const auto is_taken = [&](const auto& specs) {
     return std::any_of(specs.begin(), specs.end(), [&](const auto& spec) { return spec.name == name; });
   };
@@ -20,13 +20,13 @@ void Graph::refuse_taken_name(const std::string& name) const {
 }
 
 int Graph::add_parameter(ParameterSpec spec) {
-  refuse_taken_name(spec.name);
+  check_name_is_free(spec.name);
   parameters_.push_back(std::move(spec));
   return static_cast<int>(parameters_.size()) - 1;
 }
 
 int Graph::add_state(StateSpec spec) {
-  refuse_taken_name(spec.name);
+  check_name_is_free(spec.name);
   states_.push_back(std::move(spec));
   return static_cast<int>(states_.size()) - 1;
 }

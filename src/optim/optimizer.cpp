@@ -16,7 +16,7 @@ std::vector<std::string_view> names_of(RuleList<Rule...> /*rules*/) {
 
 }  // namespace
 
-void refuse_rule(std::string_view name) {
+void fail_unknown_rule(std::string_view name) {
   fail(ExitCode::usage, "there is no optimiser '{}'; there are: {}", name, fmt::join(names_of(UpdateRules{}), ", "));
 }
 

@@ -12,7 +12,7 @@ std::unique_ptr<Optimizer> make_optimizer_cpu(std::string_view rule, const Param
 std::unique_ptr<Optimizer> make_optimizer_cuda(std::string_view rule, const ParameterStore& parameters, Device& device,
                                                const StepInputs& inputs);
 
-[[noreturn]] void refuse_rule(std::string_view name);
+[[noreturn]] void fail_unknown_rule(std::string_view name);
 
 template <typename Body, UpdateRule First, UpdateRule... Others>
 auto with_rule_of(RuleList<First, Others...> /*rules*/, std::string_view name, const Body& body) {
@@ -20,7 +20,7 @@ auto with_rule_of(RuleList<First, Others...> /*rules*/, std::string_view name, c
   if constexpr (sizeof...(Others) > 0) {
     return with_rule_of(RuleList<Others...>{}, name, body);
   } else {
-    refuse_rule(name);
+    fail_unknown_rule(name);
   }
 }
 

@@ -79,7 +79,7 @@ class Graph {
   void replace_nodes(std::vector<Node> nodes);
 
  private:
-  void refuse_taken_name(const std::string& name) const;
+  void check_name_is_free(const std::string& name) const;
   void link();
 
   std::int64_t batch_size_;
