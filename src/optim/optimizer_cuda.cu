@@ -30,9 +30,8 @@ class OptimizerCuda final : public Optimizer {
         l2_sum_{.values = update_.values,
                 .l2_factors = update_.l2_factors,
                 .sums = static_cast<double*>(block_sums_.data())} {
-    for (std::size_t k = 0; k < Rule::slots.size(); ++k) {
-      update_.slots[k] = parameters.slot(parameters.slot_named(Rule::slots[k])).data();
-    }
+    float** next = update_.slots;
+    for (const std::string_view name : Rule::slots) *next++ = parameters.slot(parameters.slot_named(name)).data();
     update_.share.count = l2_sum_.share.count = parameters.layout().total();
   }
 

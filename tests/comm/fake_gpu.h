@@ -54,7 +54,7 @@ class FakeEvent {
   std::shared_ptr<bool> reached_ = std::make_shared<bool>(true);
 };
 
-class FakeGpu final : public Device {
+class FakeGpu : public Device {
  public:
   explicit FakeGpu(unsigned seed) : random_(seed) {}
 

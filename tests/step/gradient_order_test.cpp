@@ -3,7 +3,7 @@
 
 #include <map>
 
-#include "carillon/step/reducer.h"
+#include "carillon/step/training_step.h"
 #include "src/comm/side_work.h"
 #include "tests/comm/fake_gpu.h"
 #include "tests/support/networks.h"
@@ -11,12 +11,18 @@
 namespace carillon::testing {
 namespace {
 
-/// Follows every parameter's gradient (and, last, the step sums) through a step, in the order in which a device does
-/// the work. Averages as NCCL does: on a side stream, ordered by SideWork.
+/// Follows every parameter's gradient (and, last, the step sums) through TrainingStep, in the order in which a device
+/// does the work. Averages as NCCL does: on a side stream, ordered by SideWork.
 class OrderChecker final : public Communicator {
  public:
-  OrderChecker(const std::vector<ParameterSpec>& specs, unsigned seed)
-      : gpu_(seed), store_(specs, gpu_, allocate((ParameterLayout(specs).total() + step_sum_count) * sizeof(float))) {}
+  OrderChecker(const BuiltNetwork& network, unsigned seed, std::size_t bucket_bytes)
+      : gpu_(seed),
+        graph_(tracked(network.graph)),
+        store_(graph_.parameters(), gpu_,
+               allocate((ParameterLayout(graph_.parameters()).total() + step_sum_count) * sizeof(float))),
+        executable_(graph_, {gpu_, store_, states_, inputs_}, true, {network.loss}),
+        reducer_(*this, store_, bucket_bytes),
+        step_({executable_, network.loss, store_, reducer_, update_, inputs_}) {}
 
   std::string_view name() const override { return "checker"; }
   int rank() const override { return 0; }
@@ -34,24 +40,12 @@ class OrderChecker final : public Communicator {
   void broadcast(std::span<float>, int) override {}
   void mean(std::span<float>) override {}
 
-  /// Enqueues a step as Tower does.
-  void step(Reducer& reducer) {
-    reducer.begin(gpu_.compute);
-    for (const int parameter : store_.layout().order()) {
-      gpu_.compute.give([this, parameter] { move(parameter, State::used, State::complete); });
-      gpu_.go_on_a_little();
-      if (parameter == store_.layout().order().back()) {
-        gpu_.compute.give([this] { move(sums(), State::used, State::complete); });
-      }
-      reducer.add(parameter, gpu_.compute);
-    }
-    reducer.finalize(gpu_.compute);
-    for (int part = 0; part <= sums(); ++part) {
-      gpu_.compute.give([this, part] { move(part, State::reduced, State::used); });
-    }
+  void take_step() {
+    step_.enqueue_gradients(gpu_);
+    step_.enqueue_means(gpu_);
+    step_.enqueue_update(gpu_);
   }
   void synchronize() { gpu_.compute.synchronize(); }
-  const ParameterStore& store() const { return store_; }
 
   std::vector<std::pair<std::size_t, std::size_t>> buckets;  ///< offset and size of all started, in order
   int moves = 0;                                             ///< of a gradient from one state to the next
@@ -59,11 +53,66 @@ class OrderChecker final : public Communicator {
  private:
   enum class State { used, complete, reduced };
 
+  /// A device of its own kind of work, that takes what is enqueued directly, such as the step sums, as a CPU does.
+  struct Gpu final : FakeGpu {
+    using FakeGpu::FakeGpu;
+    DeviceKind kind() const override { return DeviceKind::cpu; }
+  };
+
+  /// An op whose backward completes the gradients of its parameters; the loss, in forward, the step sums.
+  struct Tracked final : OpDefinition {
+    Tracked(OrderChecker& of, std::vector<int> completes) : checker(of), parameters(std::move(completes)) {}
+    std::string_view type() const override { return "tracked"; }
+    BackwardNeeds backward_needs() const override { return {}; }
+    std::unique_ptr<Op> instantiate(const OpContext&, const OpTensors& tensors) const override {
+      struct Work final : Op {
+        Work(OrderChecker& of, std::vector<int> completes, bool loss)
+            : checker(of), parameters(std::move(completes)), is_loss(loss) {}
+        void forward(Stream&) override {
+          if (is_loss) checker.complete(checker.sums());
+        }
+        void backward(Stream&) override {
+          for (const int parameter : parameters) checker.complete(parameter);
+        }
+        OrderChecker& checker;
+        std::vector<int> parameters;
+        bool is_loss;
+      };
+      return std::make_unique<Work>(checker, parameters, tensors.outputs.at(0).shape.rank() == 0);
+    }
+    OrderChecker& checker;
+    std::vector<int> parameters;
+  };
+
+  /// Uses every gradient, and the step sums.
+  struct Update final : Optimizer {
+    explicit Update(OrderChecker& of) : checker(of) {}
+    void apply(const StepEnd&, Stream&) override {
+      for (int part = 0; part <= checker.sums(); ++part) {
+        checker.gpu_.compute.give([part, this] { checker.move(part, State::reduced, State::used); });
+      }
+    }
+    double l2_loss(Stream&) override { return 0.0; }
+    OrderChecker& checker;
+  };
+
+  Graph tracked(Graph graph) {
+    std::vector<Graph::Node> nodes = graph.nodes();
+    for (Graph::Node& node : nodes) node.definition = std::make_shared<Tracked>(*this, node.parameters);
+    graph.replace_nodes(std::move(nodes));
+    return graph;
+  }
+
   int sums() const { return static_cast<int>(store_.specs().size()); }
 
+  void complete(int part) {
+    gpu_.compute.give([this, part] { move(part, State::used, State::complete); });
+    gpu_.go_on_a_little();
+  }
+
   void move(int part, State from, State to) {
-    EXPECT_EQ(static_cast<int>(states_[part]), static_cast<int>(from)) << "part " << part;
-    states_[part] = to;
+    EXPECT_EQ(static_cast<int>(states_of_parts_[part]), static_cast<int>(from)) << "part " << part;
+    states_of_parts_[part] = to;
     ++moves;
   }
 
@@ -78,28 +127,35 @@ class OrderChecker final : public Communicator {
     }
   }
 
-  FakeGpu gpu_;
+  Gpu gpu_;
   SideWork<FakeEvent, FakeStream> work_{gpu_.side};
-  std::map<int, State> states_;  // used, unless noted
+  std::map<int, State> states_of_parts_;  // used, unless noted
+  StepInputs inputs_;
+  Update update_{*this};
+  Graph graph_;
   ParameterStore store_;
+  StateStore states_{{}, gpu_};
+  Executable executable_;
+  Reducer reducer_;
+  TrainingStep step_;
 };
 
-std::vector<ParameterSpec> parameters_of(const Network& network) {
-  return build_network(network, {.batch_size = 2}).graph.parameters();
-}
+BuiltNetwork built(const Network& network) { return build_network(network, {.batch_size = 2}); }
+
+std::vector<ParameterSpec> parameters_of(const Network& network) { return built(network).graph.parameters(); }
 
 TEST(GradientOrder, EachGradientIsReducedOnceAfterItIsCompleteAndBeforeItIsUsed) {
   constexpr int steps = 3;
   for (const Network& network : all_networks()) {
-    const std::vector<ParameterSpec> specs = parameters_of(network);
+    const BuiltNetwork network_built = built(network);
+    const std::size_t parts = network_built.graph.parameters().size() + 1;
     for (std::size_t bytes = 1; bytes < (std::size_t{1} << 28); bytes *= 4) {
       std::vector<std::pair<std::size_t, std::size_t>> buckets;
       for (unsigned rank = 0; rank < 8; ++rank) {  // ranks differ in how fast their streams go
-        OrderChecker checker(specs, rank);
-        Reducer reducer(checker, checker.store(), bytes);
-        for (int step = 0; step < steps; ++step) checker.step(reducer);
+        OrderChecker checker(network_built, rank, bytes);
+        for (int step = 0; step < steps; ++step) checker.take_step();
         checker.synchronize();
-        EXPECT_EQ(checker.moves, static_cast<int>(3 * steps * (specs.size() + 1))) << network.name << ", " << bytes;
+        EXPECT_EQ(checker.moves, static_cast<int>(3 * steps * parts)) << network.name << ", " << bytes;
         if (rank == 0) buckets = checker.buckets;
         EXPECT_EQ(checker.buckets, buckets) << "ranks average other buckets, or in another order";
       }
