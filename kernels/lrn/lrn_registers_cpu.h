@@ -4,6 +4,8 @@
 // vectors. Nothing but x, dy, y and dx passes through memory, so loads run ahead of the arithmetic: with x and dy out
 // of the second-level cache it takes half the time of oneDNN's lrn. Vectors are as wide as x86-64-v4's registers;
 // narrower machines do the same in pieces.
+#pragma once
+
 #include <cstddef>
 #include <utility>
 

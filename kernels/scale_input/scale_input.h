@@ -14,6 +14,7 @@ struct ScaleInputParams {
   float scale = 1.0f;
 };
 
+/// `sample` has as many elements as a record's image bytes.
 Value scale_input(Graph& graph, const std::string& name, const ScaleInputParams& params);
 
 std::unique_ptr<Op> make_scale_input_cpu(const ScaleInputParams& params, const OpContext& context,

@@ -7,7 +7,7 @@
 //   template <int phase>
 //   CARILLON_HOST_DEVICE void run(Shared&, int block, int thread) const;
 //
-// What a thread hands from one phase to the next lies in Shared. kernels/launch.cuh runs such a struct on a GPU,
+// What a thread hands from one phase to the next lies in Shared. kernels/shared/launch.cuh runs such a struct on a GPU,
 // tests/support/emulate.h by loops over blocks and threads, in any order of threads.
 #pragma once
 

@@ -1,8 +1,7 @@
 // How a window slides along one axis, after TensorFlow.
 //
-//   same:   output = ceil(input / stride), pad = max((output - 1) * stride + window - input, 0), before = pad / 2,
-//   rounded
-//           down: an odd padding has its larger half after (24 by window 3, stride 2: 0 before, 1 after)
+//   same:   output = ceil(input / stride), pad = max((output - 1) * stride + window - input, 0), before = pad / 2
+//           rounded down: an odd padding has its larger half after (24 by window 3, stride 2: 0 before, 1 after)
 //   valid:  output = (input - window) / stride + 1, no padding
 //
 // Source: TensorFlow, "Notes on padding" of tf.nn.

@@ -33,6 +33,11 @@ int Graph::add_state(StateSpec spec) {
 
 Value Graph::add_op(NewOp op, Shape output_shape) {
   const int index = static_cast<int>(nodes_.size());
+  for (const int parameter : op.parameters) {
+    if (parameter != next_parameter_++) {
+      fail(ExitCode::failed, "op '{}' takes variables in another order than they were added in", op.name);
+    }
+  }
   Node node{.name = std::move(op.name),
             .definition = std::move(op.definition),
             .inputs = {},

@@ -1,13 +1,14 @@
 // UpdateRule: how an optimiser changes one element; the loops over all of them, on a CPU and on a GPU, are the same for
 // every rule.
 //
-//   static constexpr std::string_view name;                            as in OptimizerSettings and --optimizer
+//   static constexpr std::string_view name;                            as in OptimizerSettings::rule
 //   static constexpr std::array<std::string_view, n> slots;            what it keeps, zero at the start
 //   static void set_scalars(settings, step, StepScalars&);             its own, from first_rule_scalar on
 //   CARILLON_HOST_DEVICE static void update(const StepScalars&, float l2_factor, float gradient, float& value,
 //                                           float* slots);             slots: [n] of this element; zeros stay zeros
 //
-// Source of the shape: the gaps of the flat arrays hold zeros, and a rule leaves them so.
+// `gradient` is without L2: the rule adds l2_factor * value where its paper says. `step` counts from 0. Scalars from
+// first_rule_scalar to StepScalars::count - 1 are the rule's. The gaps of the flat arrays hold zeros, and stay so.
 #pragma once
 
 #include <cmath>

@@ -1,8 +1,11 @@
 #include "carillon/run/train_options.h"
 
+#include "carillon/core/error.h"
+
 namespace carillon {
 
 OptimizerSettings TrainOptions::optimizer() const {
+  check(decay_steps > 0, "the steps of a decay are not settled");
   return {.rule = "sgd",
           .learning_rate = exponential_decay({.initial = learning_rate,
                                               .factor = learning_rate_decay,

@@ -1,5 +1,7 @@
 #include "carillon/step/tower.h"
 
+#include <algorithm>
+
 #include "carillon/core/error.h"
 #include "carillon/step/arrays.h"
 
@@ -63,6 +65,13 @@ void Tower::begin_slots() {
 }
 
 void Tower::restore(const LoadedCheckpoint& checkpoint) {
+  for (const auto& [name, arrays] : checkpoint.state.optimizer) {
+    const auto is_kept = [&, &slot_name = name](const Slot& slot) { return slot.name == slot_name; };
+    if (std::ranges::none_of(parameters_.slots(), is_kept)) {
+      fail(ExitCode::data, "{} holds the optimiser's '{}', which this one does not keep", checkpoint.path.string(),
+           name);
+    }
+  }
   upload(checkpoint.state.variables, variables_of(parameters_), device_, checkpoint.path);
   for (std::size_t slot = 0; slot < parameters_.slots().size(); ++slot) {
     upload(saved_slot(checkpoint.state, parameters_.slots()[slot].name, checkpoint.path),

@@ -18,8 +18,9 @@ struct NamedNetwork {
 struct Preset {
   std::string data_set;                ///< "MNIST", for --help
   std::vector<NamedNetwork> networks;  ///< that can be trained on it (--model), the default first
-  TrainOptions defaults;               ///< the reference's values
-  bool distorts = false;               ///< has --distort; its images are standardised, so it has no --pixel-scale
+  /// The reference's values. Each pattern of `data` has "train-" in it, of which evaluation makes "test-".
+  TrainOptions defaults;
+  bool distorts = false;  ///< has --distort; its images are standardised, so it has no --pixel-scale
   /// --decay-steps when not given, from the batch size per tower and the number of towers.
   std::int64_t (*decay_steps)(std::int64_t batch_size, int tower_count) = nullptr;
 };

@@ -20,6 +20,7 @@
 
 namespace carillon {
 
+/// Its end is collective too, but for one that an exception brings.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -29,7 +30,8 @@ class Communicator {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  /// Collective: zeroed memory from which arrays are averaged. Called once; freed before the communicator.
+  /// Collective: zeroed memory of the tower's device, aligned to tensor_alignment_bytes, from which arrays are
+  /// averaged. Called once; freed before the communicator.
   virtual Buffer allocate(std::size_t bytes) = 0;
   /// Enqueues: after this, `allocate`d memory may be written (peers have read what they wanted of the last step).
   virtual void acquire(Stream& stream) = 0;
@@ -46,6 +48,7 @@ class Communicator {
 
   /// Whether acquire, start_mean and finish may be captured in a CUDA graph. Such graphs are destroyed before the
   /// communicator, which waits for that.
+  /// What they do on the host then happens once, at the capture.
   virtual bool capturable() const { return false; }
   /// Called now and then by who waits for a device, on the main thread. Errors: failed when a peer is known to be lost;
   /// what was enqueued is then cut short, and the values that it leaves mean nothing.

@@ -63,8 +63,9 @@ class Mpi {
   void sum(std::span<std::int64_t> values) const;
   void barrier() const;
 
-  /// Runs `part` on every rank. When it throws on some, the lowest of them throws SharedError and all others
-  /// PeerFailed: a cause that all ranks meet is told once, and nobody waits for a rank that has gone.
+  /// Collective. Runs `part`, which makes no collective call, on every rank. When it throws on some, the lowest of them
+  /// throws SharedError and all others PeerFailed: a cause that all ranks meet is told once, and nobody waits for a
+  /// rank that has gone.
   void run_on_all(const std::function<void()>& part) const;
 
   /// Ends every rank with `code`; does not return.

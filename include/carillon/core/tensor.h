@@ -43,7 +43,7 @@ struct Tensor {
 
   explicit operator bool() const { return data != nullptr; }
   std::size_t bytes() const { return static_cast<std::size_t>(shape.element_count()) * size_of(type); }
-  /// All elements of a float32 tensor that the host can read.
+  /// All elements of a float32 tensor, where they lie: the host may read them on a CPU only.
   std::span<float> floats() const {
     return {static_cast<float*>(data), static_cast<std::size_t>(shape.element_count())};
   }

@@ -50,7 +50,7 @@ void check_record_data(const std::string& path, const Record& record);
 
 class RecordReader {
  public:
-  /// Maps `path`; no descriptor stays open. Errors: those of MappedFile.
+  /// Maps `path`; no descriptor stays open. Errors: no_input (no such file), data (not a plain file), io.
   explicit RecordReader(const std::string& path, RecordCheck check = RecordCheck::data);
   RecordReader(RecordReader&&) noexcept;
   RecordReader& operator=(RecordReader&&) noexcept;

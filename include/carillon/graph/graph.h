@@ -62,7 +62,9 @@ class Graph {
   int add_parameter(ParameterSpec spec);
   /// Adds a tensor that no optimiser touches, as running statistics are; returns its index. Errors: as add_parameter.
   int add_state(StateSpec spec);
-  /// Appends an op with one output.
+  /// Appends an op with one output. A parameter belongs to one op; an op lists those that were added since the op
+  /// before it, in that order, which is the reverse of that in which gradients become complete. Errors: failed
+  /// otherwise.
   Value add_op(NewOp op, Shape output_shape);
 
   const Shape& shape(Value value) const { return values_.at(value.index).shape; }
@@ -88,6 +90,7 @@ class Graph {
   std::vector<Node> nodes_;
   std::vector<ParameterSpec> parameters_;
   std::vector<StateSpec> states_;
+  int next_parameter_ = 0;  ///< the first that no op has
 };
 
 }  // namespace carillon

@@ -17,7 +17,8 @@ namespace carillon {
 /// The memory an op works on. A tensor without data is not wanted: its op neither reads nor writes it.
 struct OpTensors {
   std::vector<Tensor> inputs, outputs;                    ///< activations
-  std::vector<Tensor> input_gradients, output_gradients;  ///< of the loss, same shapes; none outside training
+  std::vector<Tensor> input_gradients, output_gradients;  ///< of the loss, same shapes; none outside training; the
+                                                          ///< loss's own has no data and counts as 1
   std::vector<Tensor> parameters, parameter_gradients;    ///< gradients: none outside training
   std::vector<Tensor> states;                             ///< float32 that the op keeps from step to step
 };
@@ -51,6 +52,8 @@ class OpDefinition {
   /// The op's folder in `kernels/`: "dense".
   virtual std::string_view type() const = 0;
   virtual BackwardNeeds backward_needs() const = 0;
+  /// An op for these tensors, by device (kernels/shared/backend.h). Both arguments are gone when it returns; what they
+  /// point to outlives the op. Called once for each executable that the graph is run in.
   virtual std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const = 0;
 
   // What passes over a graph (graph/passes.h) and the memory plan may do with the op.
@@ -60,7 +63,8 @@ class OpDefinition {
   virtual std::shared_ptr<const OpDefinition> with_relu_before() const { return nullptr; }
   /// The input whose memory output number `output` shares, which then has its values and is never written.
   virtual std::optional<int> output_shares_input(int /*output*/) const { return std::nullopt; }
-  /// The output whose gradient's memory the gradient of input number `input` shares: backward works in place.
+  /// The output whose gradient's memory the gradient of input number `input` shares: backward works in place. One input
+  /// at most may share an output's: the op before it may use its gradient as scratch.
   virtual std::optional<int> gradient_shares_output(int /*input*/) const { return std::nullopt; }
 };
 

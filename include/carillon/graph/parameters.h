@@ -93,7 +93,9 @@ class ParameterStore {
   std::vector<Buffer> slot_memory_;
 };
 
-/// Initial values of a variable, row-major: a function of (seed, name, element) alone (Philox).
+/// Initial values of a variable, row-major: a function of (seed, name, element) alone (Philox). Names of the first
+/// three networks stand for numbers there, two for each: a network does not use both "layer1/weights" and
+/// "conv1/weights".
 std::vector<float> initial_values(const ParameterSpec& spec, std::uint64_t seed);
 
 }  // namespace carillon

@@ -12,7 +12,8 @@
 
 namespace carillon {
 
-/// What data and options say, of which a network is made.
+/// What data and options say, of which a network is made. For an evaluation only image, class_count and pixel_scale are
+/// set: the others may change neither names nor shapes of variables.
 struct NetworkSettings {
   ImageShape image;              ///< of the records
   std::int64_t class_count = 0;  ///< of their labels
@@ -30,9 +31,10 @@ enum class Purpose {
 };
 
 struct Network {
-  std::string name;  ///< as in `--model` and in checkpoints
+  std::string name;  ///< for messages; users know it by its name in a program's list
   ImageShape image;  ///< of the records it takes
-  /// Adds the layers from the records to the logits [batch, classes].
+  /// Adds the layers from the records to the logits [batch, class_count]. The first op gives the images
+  /// [batch, height, width, channels], of 1 or 3 channels where they are to be shown.
   std::function<Value(Graph& graph, Purpose purpose)> build_layers;
 };
 

@@ -1,6 +1,6 @@
 // Optimizer: one pass over the flat arrays that applies L2, the update and the moving average.
 //
-//   w <- rule(w, g + l2_factor * w, slots, scalars)        g: averaged over the towers
+//   w <- rule(w, g, l2_factor, slots, scalars)             g: averaged over the towers; the rule adds l2_factor * w
 //   a <- a - (1 - average_decay) * (a - w)                 with the new w
 //
 // The rule is one of src/optim/rules.h, by name. What it keeps from step to step, and the moving averages a, are slots

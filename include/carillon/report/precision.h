@@ -6,6 +6,7 @@
 
 namespace carillon {
 
+/// TensorFlow's word for accuracy; that of numbers is Arithmetic.
 struct Precision {
   std::int64_t correct = 0;
   std::int64_t total = 0;

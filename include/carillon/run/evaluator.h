@@ -27,11 +27,12 @@ class Evaluator {
   void load(const LoadedCheckpoint& checkpoint, TrainedValues values);
   /// Rank 0's parameters to every rank. Collective.
   void broadcast_from_first(const Mpi& mpi);
-  /// The moving averages and states of stores of the same network on the same device, from now on.
+  /// The moving averages and states of stores of the same network on the same device, from now on; after
+  /// Tower::join_states.
   void load_averages(const ParameterStore& trained, const StateStore& states);
 
   /// Every rank takes a contiguous part of the records; the counts are summed. Collective. Errors: those of
-  /// Dataset::read on the rank that met one.
+  /// Dataset::read, found out together (Mpi::run_on_all).
   Precision evaluate(const Dataset& dataset, const Mpi& mpi);
 
  private:

@@ -13,7 +13,7 @@ namespace carillon {
 enum class Scope {
   result,  ///< what is trained: with another value the variables end differently
   run,     ///< how the run goes; the same on all ranks
-  rank     ///< how one rank works; may differ between ranks
+  rank     ///< how one rank works; may differ between ranks, so that no description holds it
 };
 
 class RunDescription {

@@ -12,7 +12,7 @@ struct StepPlan {
   bool logs = false;        ///< a line on the console and in metrics.jsonl
   bool summarizes = false;  ///< TensorBoard's scalars, histograms and images; never of step 0
   // After the step:
-  bool saves = false;  ///< but the last step's checkpoint and evaluation, which end the run
+  bool saves = false;  ///< not looked at where `last`: but the last step's checkpoint and evaluation, which end the run
   bool evaluates = false;
   bool last = false;
 

@@ -22,7 +22,7 @@ enum class ResumeMode {
   require     ///< refuse one without
 };
 
-struct TrainOptions {                  // members in the order of --help
+struct TrainOptions {
   std::vector<std::string> data;       ///< paths and globs of training records
   std::vector<std::string> eval_data;  ///< of records to evaluate on while training; none: no evaluation
   std::int64_t eval_every = 0;         ///< steps; 0: at the end only
@@ -35,7 +35,7 @@ struct TrainOptions {                  // members in the order of --help
   std::int64_t batch_size = 100;  ///< per tower
   double learning_rate = 0.001;
   double learning_rate_decay = 0.99;
-  std::int64_t decay_steps = 0;  ///< 0: the reference's rule, from the batch size
+  std::int64_t decay_steps = 0;  ///< 0, until the program has put the reference's there (Preset::decay_steps)
   bool staircase = false;
   double regularization = 0.0001;
   double moving_average_decay = 0.99;
@@ -61,7 +61,7 @@ struct TrainOptions {                  // members in the order of --help
   bool log_device_placement = false;
 
   OptimizerSettings optimizer() const;
-  /// The network to train, for the records that the programs's form names. Errors: those of make_network.
+  /// The network to train, for the records that the program's form names. Errors: those of make_network.
   Network network() const;
 };
 

@@ -33,7 +33,7 @@ struct StepResult {
 
 /// Which results are wanted.
 enum class Results {
-  due,  ///< those of steps that the device need not have under way
+  due,  ///< those of steps older than what the device wants under way (src/step/queue.h); waits for no others
   all,  ///< of every step taken
 };
 
@@ -44,7 +44,7 @@ class StepDriver {
   virtual void take(const StepRequest& request) = 0;
   /// Launches the steps taken so far, so that later work on the stream finds what they leave.
   virtual void flush() = 0;
-  /// The oldest result not yet given, of those wanted.
+  /// The oldest result not yet given, of those wanted. A CPU keeps the last step's only.
   virtual std::optional<StepResult> next_result(Results wanted) = 0;
 };
 

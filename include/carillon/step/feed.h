@@ -26,8 +26,8 @@ struct FeedForm {
   std::size_t batch_size = 1;
   std::size_t image_bytes = 0;  ///< of a record
   std::uint32_t slots = 1;
-  /// Whose records the steps take, to be kept in a GPU's memory if they fit; null: any, always copied. Outlives the
-  /// feed.
+  /// Whose records the steps take, each batch naming them, to be kept in a GPU's memory if they fit; null: any, always
+  /// copied. Outlives the feed.
   const Dataset* dataset = nullptr;
 };
 
@@ -36,8 +36,8 @@ class Feed {
   virtual ~Feed() = default;
   /// What an executable and an optimizer are built on; the same for as long as the feed lives.
   const StepInputs& inputs() const { return inputs_; }
-  /// Notes a step's inputs for `slot`. On a CPU the batch must stay alive until the step is done; a GPU's feed has
-  /// copied it when this returns.
+  /// Notes a step's inputs for `slot`; the batch has batch_size samples. On a CPU the batch must stay alive until the
+  /// step is done; a GPU's feed has copied it when this returns.
   virtual void write(std::uint32_t slot, const FedStep& step) = 0;
   /// Enqueues the copies to the device of `count` slots from `first`.
   virtual void upload(std::uint32_t first, std::uint32_t count, Stream& stream) = 0;

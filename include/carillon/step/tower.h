@@ -46,6 +46,7 @@ class Tower {
   Tower(const Tower&) = delete;
   Tower& operator=(const Tower&) = delete;
 
+  // One of these three on rank 0, before the first step; then `broadcast_from_first` on all.
   /// Variables drawn from `seed`; slots and states as they begin.
   void initialize(std::uint64_t seed);
   /// All that a checkpoint holds: variables, slots, states. Errors: data (of another network or optimiser: names the
@@ -67,11 +68,13 @@ class Tower {
   /// Makes each state on every tower what AcrossRanks says it is, after all steps taken. Collective; before `save` and
   /// evaluations.
   void join_states();
-  /// Adds variables, slots and states, after all steps taken, to `state`.
+  /// Adds variables, slots and states, after all steps taken, to `state`. After `join_states`: so on one rank alone,
+  /// too.
   void save(CheckpointState& state) const;
 
   const Network& network() const { return network_; }
   const Graph& graph() const { return built_.graph; }
+  // As the steps launched so far leave them; `join_states` launches all that are taken.
   const ParameterStore& parameters() const { return parameters_; }
   const StateStore& states() const { return states_; }
   std::size_t activation_bytes() const { return executable_.memory_bytes(); }

@@ -1,5 +1,5 @@
 // launch for the fake: runs a BlockKernel by tests/support/emulate.h when its turn in the stream comes. Stands in for
-// kernels/launch.cuh, with the limits of a launch on a real GPU.
+// kernels/shared/launch.cuh, with the limits of a launch on a real GPU.
 #pragma once
 
 #include <cstddef>
