@@ -37,7 +37,10 @@ ExitCode train(const std::string& program, const Preset& preset, int argc, char*
   catch_stop_signals();
   if (!parse_on_all_ranks(set, argc, argv, mpi)) return ExitCode::done;
   options.make_network = network_named(preset, options.model);
-  mpi.run_on_all([&] { check_combinations(options); });
+  mpi.run_on_all([&] {
+    check_combinations(options);
+    options.network();  // the images that it takes
+  });
   if (options.decay_steps == 0) options.decay_steps = preset.decay_steps(options.batch_size, mpi.size());
 
   const CpuShare cpu = take_cpu_share(mpi, static_cast<int>(options.threads));

@@ -96,7 +96,7 @@ class PrefetchSource final : public BatchSource {
     {
       std::unique_lock lock(mutex_);
       const auto may_go_on = [&] { return has_failed_ || claimed_ < given_back_ + slots_.size(); };
-      if (!changed_.wait(lock, stop_.get_token(), may_go_on) || has_failed_) return nullptr;
+      if (!changed_.wait(lock, stop_.get_token(), may_go_on) || has_failed_ || stop_.stop_requested()) return nullptr;
     }
     Slot& slot = slot_of(claimed_++);
     attempt(slot, [&] { slot.samples = plan_.next(slot.records); });  // a new epoch's permutation takes a while

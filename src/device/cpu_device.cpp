@@ -26,9 +26,13 @@ Buffer CpuDevice::allocate(std::size_t bytes) {
   return {data, bytes, [](void* block) { std::free(block); }};
 }
 
-void CpuDevice::upload(const void* host, void* memory, std::size_t bytes) { std::memcpy(memory, host, bytes); }
+void CpuDevice::upload(const void* host, void* memory, std::size_t bytes) {
+  if (bytes > 0) std::memcpy(memory, host, bytes);  // an empty array may have no address
+}
 
-void CpuDevice::download(const void* memory, void* host, std::size_t bytes) { std::memcpy(host, memory, bytes); }
+void CpuDevice::download(const void* memory, void* host, std::size_t bytes) {
+  if (bytes > 0) std::memcpy(host, memory, bytes);
+}
 
 CpuDevice& as_cpu(Device& device) {
   auto* cpu = dynamic_cast<CpuDevice*>(&device);

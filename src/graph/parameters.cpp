@@ -1,6 +1,5 @@
 #include "carillon/graph/parameters.h"
 
-#include <array>
 #include <cmath>
 #include <numbers>
 #include <utility>
@@ -16,19 +15,6 @@ struct Draws {
   std::uint64_t key, first_index;
 };
 
-/// Variables that were drawn by their number in the network before names counted; the numbers keep their values.
-constexpr std::array<std::pair<std::string_view, int>, 9> numbered_variables{{
-    {"layer1/weights", 0},
-    {"layer2/weights", 2},
-    {"conv1/weights", 0},
-    {"conv2/weights", 2},
-    {"fc1/weights", 4},
-    {"fc2/weights", 6},
-    {"local3/weights", 4},
-    {"local4/weights", 6},
-    {"softmax_linear/weights", 8},
-}};
-
 /// FNV-1a, 64 bits (Fowler, Noll, Vo).
 constexpr std::uint64_t hash_of(std::string_view name) {
   std::uint64_t hash = 0xcbf29ce484222325u;
@@ -36,11 +22,10 @@ constexpr std::uint64_t hash_of(std::string_view name) {
   return hash;
 }
 
-Draws draws_of(std::string_view name, std::uint64_t seed) {
-  for (const auto& [known, number] : numbered_variables) {
-    if (known == name) return {seed, static_cast<std::uint64_t>(number) << 40};
-  }
-  const Philox4x32 key = philox4x32(seed, philox_counter(RandomPurpose::variable_name, hash_of(name), 0));
+Draws draws_of(const ParameterSpec& spec, std::uint64_t seed) {
+  const int number = spec.initializer.number;
+  if (number >= 0) return {seed, static_cast<std::uint64_t>(number) << 40};
+  const Philox4x32 key = philox4x32(seed, philox_counter(RandomPurpose::variable_name, hash_of(spec.name), 0));
   return {static_cast<std::uint64_t>(key.word[1]) << 32 | key.word[0], 0};
 }
 
@@ -105,7 +90,7 @@ std::span<float> ParameterStore::flat(const Buffer& buffer, std::size_t count) {
 std::vector<float> initial_values(const ParameterSpec& spec, std::uint64_t seed) {
   std::vector<float> values(static_cast<std::size_t>(spec.shape.element_count()), spec.initializer.value);
   if (spec.initializer.kind == Initializer::Kind::truncated_normal) {
-    const Draws draws = draws_of(spec.name, seed);
+    const Draws draws = draws_of(spec, seed);
     for (std::size_t i = 0; i < values.size(); ++i) values[i] *= truncated_normal(draws.key, draws.first_index + i);
   }
   return values;

@@ -11,6 +11,7 @@
 //   local3 + ReLU            384           2304x384     0.04    0.1   0.004
 //   local4 + ReLU            192           384x192      0.04    0.1   0.004
 //   softmax_linear           10            192x10       1/192   0.0   0
+#include "carillon/core/error.h"
 #include "kernels/augment/augment.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
@@ -24,12 +25,16 @@ namespace {
 
 constexpr std::int64_t crop = 24;
 
-Initializer normal(float stddev) { return {Initializer::Kind::truncated_normal, stddev}; }
+Initializer normal(float stddev, int number) { return {Initializer::Kind::truncated_normal, stddev, number}; }
 Initializer constant(float value) { return {Initializer::Kind::constant, value}; }
 
 }  // namespace
 
 Network cifar10_network(const NetworkSettings& settings) {
+  if (settings.image.height < crop || settings.image.width < crop) {
+    fail(ExitCode::usage, "the network cifar10 crops its images to {} x {}; these are {} x {}", crop, crop,
+         settings.image.height, settings.image.width);
+  }
   const auto layers = [settings](Graph& graph, Purpose purpose) {
     const float decay = settings.regularization;
     const ImageShape& image = settings.image;
@@ -40,22 +45,22 @@ Network cifar10_network(const NetworkSettings& settings) {
                        .crop_width = crop,
                        .distort = settings.distort && purpose != Purpose::evaluation,
                        .seed = settings.seed});
-    x = conv2d(graph, "conv1", x, {.filters = 64, .kernel = 5, .weights = normal(0.05f), .biases = constant(0.0f)});
+    x = conv2d(graph, "conv1", x, {.filters = 64, .kernel = 5, .weights = normal(0.05f, 0), .biases = constant(0.0f)});
     x = relu(graph, "conv1/relu", x);
     x = max_pool(graph, "pool1", x, {.window = 3, .stride = 2});
     x = lrn(graph, "norm1", x);
-    x = conv2d(graph, "conv2", x, {.filters = 64, .kernel = 5, .weights = normal(0.05f), .biases = constant(0.1f)});
+    x = conv2d(graph, "conv2", x, {.filters = 64, .kernel = 5, .weights = normal(0.05f, 2), .biases = constant(0.1f)});
     x = relu(graph, "conv2/relu", x);
     x = lrn(graph, "norm2", x);
     x = max_pool(graph, "pool2", x, {.window = 3, .stride = 2});
     x = dense(graph, "local3", x,
-              {.units = 384, .weights = normal(0.04f), .biases = constant(0.1f), .l2_factor = decay});
+              {.units = 384, .weights = normal(0.04f, 4), .biases = constant(0.1f), .l2_factor = decay});
     x = relu(graph, "local3/relu", x);
     x = dense(graph, "local4", x,
-              {.units = 192, .weights = normal(0.04f), .biases = constant(0.1f), .l2_factor = decay});
+              {.units = 192, .weights = normal(0.04f, 6), .biases = constant(0.1f), .l2_factor = decay});
     x = relu(graph, "local4/relu", x);
     return dense(graph, "softmax_linear", x,
-                 {.units = settings.class_count, .weights = normal(1.0f / 192.0f), .biases = constant(0.0f)});
+                 {.units = settings.class_count, .weights = normal(1.0f / 192.0f, 8), .biases = constant(0.0f)});
   };
   return {.name = "cifar10", .image = settings.image, .build_layers = layers};
 }

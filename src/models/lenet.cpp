@@ -19,8 +19,8 @@ namespace carillon {
 
 Network lenet_network(const NetworkSettings& settings) {
   const auto layers = [settings](Graph& graph, Purpose /*purpose*/) {
-    const Initializer weights{Initializer::Kind::truncated_normal, 0.1f};
-    const Initializer small{Initializer::Kind::truncated_normal, 0.04f};
+    const Initializer weights{Initializer::Kind::truncated_normal, 0.1f, 0};
+    const auto small = [](int number) { return Initializer{Initializer::Kind::truncated_normal, 0.04f, number}; };
     const Initializer biases{Initializer::Kind::constant, 0.1f};
     const float l2 = settings.regularization;
     const ImageShape& image = settings.image;
@@ -30,12 +30,13 @@ Network lenet_network(const NetworkSettings& settings) {
     x = conv2d(graph, "conv1", x, {.filters = 32, .kernel = 5, .weights = weights, .biases = biases});
     x = relu(graph, "conv1/relu", x);
     x = max_pool(graph, "pool1", x, {.window = 2, .stride = 2});
-    x = conv2d(graph, "conv2", x, {.filters = 64, .kernel = 5, .weights = small, .biases = biases});
+    x = conv2d(graph, "conv2", x, {.filters = 64, .kernel = 5, .weights = small(2), .biases = biases});
     x = relu(graph, "conv2/relu", x);
     x = max_pool(graph, "pool2", x, {.window = 2, .stride = 2});
-    x = dense(graph, "fc1", x, {.units = 512, .weights = small, .biases = biases, .l2_factor = l2});
+    x = dense(graph, "fc1", x, {.units = 512, .weights = small(4), .biases = biases, .l2_factor = l2});
     x = relu(graph, "fc1/relu", x);
-    return dense(graph, "fc2", x, {.units = settings.class_count, .weights = small, .biases = biases, .l2_factor = l2});
+    return dense(graph, "fc2", x,
+                 {.units = settings.class_count, .weights = small(6), .biases = biases, .l2_factor = l2});
   };
   return {.name = "lenet", .image = settings.image, .build_layers = layers};
 }

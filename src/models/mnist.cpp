@@ -12,17 +12,17 @@ namespace carillon {
 
 Network mnist_network(const NetworkSettings& settings) {
   const auto layers = [settings](Graph& graph, Purpose /*purpose*/) {
-    const Initializer weights{Initializer::Kind::truncated_normal, 0.1f};
+    const auto weights = [](int number) { return Initializer{Initializer::Kind::truncated_normal, 0.1f, number}; };
     const Initializer biases{Initializer::Kind::constant, 0.0f};
     const float l2 = settings.regularization;
     const ImageShape& image = settings.image;
 
     Value x = scale_input(graph, "input",
                           {.sample = {image.height, image.width, image.channels}, .scale = settings.pixel_scale});
-    x = dense(graph, "layer1", x, {.units = 500, .weights = weights, .biases = biases, .l2_factor = l2});
+    x = dense(graph, "layer1", x, {.units = 500, .weights = weights(0), .biases = biases, .l2_factor = l2});
     x = relu(graph, "layer1/relu", x);
     return dense(graph, "layer2", x,
-                 {.units = settings.class_count, .weights = weights, .biases = biases, .l2_factor = l2});
+                 {.units = settings.class_count, .weights = weights(2), .biases = biases, .l2_factor = l2});
   };
   return {.name = "mnist", .image = settings.image, .build_layers = layers};
 }

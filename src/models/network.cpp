@@ -1,5 +1,8 @@
 #include "carillon/models/network.h"
 
+#include <algorithm>
+
+#include "carillon/core/error.h"
 #include "carillon/graph/passes.h"
 #include "kernels/fork/fork.h"
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
@@ -21,6 +24,15 @@ std::vector<BuiltNetwork::Layer> layers_of(const Graph& graph) {
   return layers;
 }
 
+/// A value that nobody reads would have no gradient to go on from.
+void check_all_is_read(const Graph& graph, const std::vector<Value>& results) {
+  for (std::size_t i = 0; i < graph.values().size(); ++i) {
+    const Graph::ValueInfo& value = graph.values()[i];
+    const bool is_result = std::ranges::find(results, Value{static_cast<int>(i)}) != results.end();
+    if (value.readers.empty() && !is_result) fail(ExitCode::failed, "no op reads '{}' of the network", value.name);
+  }
+}
+
 }  // namespace
 
 BuiltNetwork build_network(const Network& network, const BuildSettings& settings) {
@@ -36,6 +48,7 @@ BuiltNetwork build_network(const Network& network, const BuildSettings& settings
   }
   if (settings.purpose == Purpose::summary) built.layers = layers_of(graph);
   for (const BuiltNetwork::Layer& layer : built.layers) results.push_back(layer.output);
+  check_all_is_read(graph, results);
   fuse_relu(graph, results);
   insert_forks(graph, fork_definition);
   return built;

@@ -1,12 +1,13 @@
 // The update rules there are: a file and a name here each.
 #pragma once
 
+#include "src/optim/rules/momentum.h"
 #include "src/optim/rules/sgd.h"
 
 namespace carillon {
 
 template <UpdateRule... R>
 struct RuleList {};
-using UpdateRules = RuleList<Sgd>;
+using UpdateRules = RuleList<Sgd, Momentum>;
 
 }  // namespace carillon

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "carillon/core/error.h"
+
 namespace carillon {
 
 Schedule constant_rate(double rate) {
@@ -18,6 +20,7 @@ Schedule exponential_decay(const ExponentialDecay& decay) {
 }
 
 Schedule cosine_decay(const CosineDecay& decay) {
+  check(decay.steps > 0, "a cosine decay takes at least one step");
   return Schedule([decay](std::int64_t step) {
     const double done = static_cast<double>(std::min(step, decay.steps)) / static_cast<double>(decay.steps);
     return decay.final + 0.5 * (decay.initial - decay.final) * (1.0 + std::cos(std::numbers::pi * done));

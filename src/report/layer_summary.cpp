@@ -19,7 +19,7 @@ std::vector<Value> results_of(const BuiltNetwork& network) {
 LayerSummarizer::LayerSummarizer(const Network& network, const BuildSettings& settings,
                                  const ParameterStore& parameters, const StateStore& states, Device& device)
     : device_(device),
-      network_(build_network(network, {settings.batch_size, settings.arithmetic, Purpose::summary})),
+      network_(build_network(network, settings)),
       feed_(make_feed(
           device, {.batch_size = static_cast<std::size_t>(settings.batch_size), .image_bytes = network.image.bytes()})),
       executable_(network_.graph, {device, parameters, states, feed_->inputs()}, false, results_of(network_)) {}

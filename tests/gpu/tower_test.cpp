@@ -69,6 +69,16 @@ TEST_F(TowerOnAGpu, TrainsLenetAsOnTheCpu) {
   expect_near(training, on_cpu(training), on_gpu(training), 1e-3);
 }
 
+TEST_F(TowerOnAGpu, TrainsABranchingNetworkAsOnTheCpu) {
+  const Training training{.network = branching_network(), .steps = 60};
+  expect_near(training, on_cpu(training), on_gpu(training), 1e-3);
+}
+
+TEST_F(TowerOnAGpu, TrainsWithMomentumAsOnTheCpu) {
+  const Training training{.steps = 60, .learning_rate = 0.01f, .rule = "momentum"};
+  expect_near(training, on_cpu(training), on_gpu(training), 1e-3);
+}
+
 TEST_F(TowerOnAGpu, TrainsAlikeWithOtherArithmetic) {
   const Training training{.steps = 60};
   const Trained cpu = on_cpu(training);

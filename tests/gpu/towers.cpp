@@ -92,7 +92,7 @@ Trained train(const Training& training, const NoiseRecords& records, Device& dev
   Tower tower(training.network,
               {.batch_size = training.batch_size,
                .arithmetic = training.arithmetic,
-               .optimizer = {.learning_rate = Schedule(rate), .moving_average_decay = 0.9},
+               .optimizer = {.rule = training.rule, .learning_rate = Schedule(rate), .moving_average_decay = 0.9},
                .bucket_bytes = training.bucket_bytes,
                .dataset = training.resident,
                .capture = training.capture},

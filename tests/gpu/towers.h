@@ -32,6 +32,7 @@ struct Training {
   float learning_rate = 0.05f;
   bool capture = true;
   Arithmetic arithmetic = Arithmetic::fp32;
+  std::string rule = "sgd";
   std::size_t bucket_bytes = std::size_t{4} << 20;
   const Dataset* resident = nullptr;  ///< the tower is told that steps take its records
   int results_every = 1;              ///< steps between calls of next_result

@@ -45,17 +45,13 @@ TEST(InitialValues, DependOnSeedAndNameAndNothingElse) {
   EXPECT_NE(initial_values(spec, 1), initial_values(other, 1));
 }
 
-/// What version 0.1.0 drew for the variables that it knew, by their numbers.
-TEST(InitialValues, OfTheFirstNetworksAreWhatTheyEverWere) {
-  const auto first_of = [](const std::string& name) {
-    return initial_values({name, {2}, {Kind::truncated_normal, 0.1f}, 0.0f}, 1);
+TEST(InitialValues, OfANumberedVariableDependOnItsNumber) {
+  const auto drawn = [](const std::string& name, int number) {
+    return initial_values({name, {2}, {Kind::truncated_normal, 0.1f, number}, 0.0f}, 1);
   };
-  EXPECT_EQ(first_of("layer1/weights"), first_of("conv1/weights"));
-  EXPECT_EQ(first_of("layer2/weights"), first_of("conv2/weights"));
-  EXPECT_EQ(first_of("fc1/weights"), first_of("local3/weights"));
-  EXPECT_EQ(first_of("fc2/weights"), first_of("local4/weights"));
-  EXPECT_NE(first_of("layer1/weights"), first_of("layer2/weights"));
-  EXPECT_NE(first_of("local4/weights"), first_of("softmax_linear/weights"));
+  EXPECT_EQ(drawn("a", 2), drawn("b", 2));
+  EXPECT_NE(drawn("a", 2), drawn("a", 0));
+  EXPECT_NE(drawn("a", 2), drawn("a", -1));
 }
 
 TEST(ParameterStore, HasTheSlotsThatItIsGiven) {

@@ -6,6 +6,9 @@
 #include <map>
 #include <string>
 
+#include "carillon/core/error.h"
+#include "kernels/dense/dense.h"
+#include "kernels/scale_input/scale_input.h"
 #include "tests/support/networks.h"
 
 namespace carillon::testing {
@@ -83,7 +86,29 @@ TEST(Models, Cifar10RunsTheseOps) {
                                            "local3 relu", "local4 relu", "softmax_linear", "cross_entropy"}));
 }
 
-TEST(Models, OnlyTrainingAndItsSummaryDistort) {
+/// The draws of version 0.1.0: a variable's number was its place in the network.
+TEST(Models, VariablesOfTheFirstNetworksKeepTheirDraws) {
+  for (const Network& network :
+       {mnist_network(mnist_images()), lenet_network(mnist_images()), cifar10_network(cifar10_images())}) {
+    const std::vector<ParameterSpec> specs = build_network(network, {}).graph.parameters();
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      if (specs[i].initializer.kind == Initializer::Kind::truncated_normal) {
+        EXPECT_EQ(specs[i].initializer.number, static_cast<int>(i)) << network.name << " " << specs[i].name;
+      }
+    }
+  }
+}
+
+TEST(Models, AValueThatNobodyReadsIsRefused) {
+  const Network network{.name = "loose", .image = {28, 28, 1}, .build_layers = [](Graph& graph, Purpose) {
+                          const Value x = scale_input(graph, "input", {.sample = {28, 28, 1}});
+                          dense(graph, "loose", x, {.units = 3});
+                          return dense(graph, "logits", x, {.units = 10});
+                        }};
+  EXPECT_THROW(build_network(network, {}), Error);
+}
+
+TEST(Models, OnlyTrainingHasALossAndOnlyASummaryItsLayers) {
   const Network network = cifar10_network(cifar10_images({.distort = true}));
   EXPECT_EQ(build_network(network, {.purpose = Purpose::evaluation}).loss.index, -1);
   EXPECT_EQ(build_network(network, {.purpose = Purpose::summary}).layers.size(), 5u);

@@ -66,6 +66,29 @@ TEST_F(OptimizerTest, EqualsTheDefinitionAtEverySizeAndThreadCount) {
   }
 }
 
+TEST_F(OptimizerTest, MomentumIsThatOfTheGradientsWithL2AtEverySizeAndThreadCount) {
+  settings_.rule = "momentum";
+  settings_.momentum = 0.5;
+  for (const std::int64_t count : {1, 17, 100003}) {
+    for (const int threads : {1, 3}) {
+      build(count, threads);
+      apply(1.0f);
+      apply(1.0f);
+      for (int i = 0; i < 2; ++i) {
+        const std::size_t size = parameters_->layout().count(i);
+        const std::vector<float> g = random_values(size, 1), before = random_values(size, 2);
+        const double l2 = specs_[static_cast<std::size_t>(i)].l2_factor;
+        for (std::size_t k = 0; k < size; ++k) {
+          const double v1 = g[k] + l2 * before[k], w1 = before[k] - 0.1 * v1;
+          const double v2 = 0.5 * v1 + g[k] + l2 * w1, w2 = w1 - 0.1 * v2;
+          ASSERT_NEAR(parameters_->slot(1, i).floats()[k], v2, 1e-6) << count << ", " << k;
+          ASSERT_NEAR(parameters_->value(i).floats()[k], w2, 1e-6) << count << ", " << k;
+        }
+      }
+    }
+  }
+}
+
 TEST_F(OptimizerTest, ChangesNothingWhereTheLossIsNotFinite) {
   build(20, 1);
   for (const float loss : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {

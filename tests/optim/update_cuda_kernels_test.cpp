@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "src/optim/rules/momentum.h"
 #include "src/optim/rules/sgd.h"
 #include "src/optim/update_kernels.h"
 #include "tests/support/emulate.h"
@@ -136,6 +137,36 @@ TEST_F(UpdateKernels, ALossThatIsNotFiniteEndsTheStepAndChangesNothing) {
     EXPECT_EQ(arrays_, before);
     EXPECT_FALSE(std::isfinite(ring_.outcome(0).cross_entropy));
     EXPECT_EQ(ring_.step_counter, 1u);
+  }
+}
+
+TEST_F(UpdateKernels, SlotsAreKeptFromStepToStep) {
+  build({100, 257, 1000, 5});
+  std::vector<float> momentum(layout_->total()), expected_momentum(layout_->total());
+  Arrays expected = arrays_;
+  for (std::uint64_t step = 0; step < capacity; ++step) {
+    StepHeader with_momentum = header(step);
+    with_momentum.scalars.at[first_rule_scalar] = 0.5f;
+    ring_.put(step, with_momentum, std::vector<std::uint32_t>{0});
+    sums_[cross_entropy_sum] = 1.0f;
+    UpdateKernel<Momentum> kernel{.gradients = arrays_.gradients.data(),
+                                  .values = arrays_.values.data(),
+                                  .averages = arrays_.averages.data(),
+                                  .slots = {momentum.data()},
+                                  .l2_factors = l2_factors_.data(),
+                                  .table = ring_.table(),
+                                  .end = {sums_.data(), ring_.progress()}};
+    kernel.share.count = layout_->total();
+    emulate(kernel, step % 2 == 0 ? ThreadOrder::ascending : ThreadOrder::descending);
+    for (int i = 0; i < static_cast<int>(specs_.size()); ++i) {
+      for (std::size_t k = layout_->offset(i); k < layout_->offset(i) + layout_->count(i); ++k) {
+        update_element<Momentum>(with_momentum.scalars, specs_[static_cast<std::size_t>(i)].l2_factor,
+                                 expected.gradients[k], expected.values[k], expected.averages[k],
+                                 &expected_momentum[k]);
+      }
+    }
+    EXPECT_EQ(arrays_, expected) << step;
+    EXPECT_EQ(momentum, expected_momentum) << step;
   }
 }
 

@@ -24,7 +24,9 @@ class LayerSummaryTest : public ::testing::Test {
     batch_ = {.images = images_, .labels = labels_, .first_position = 7};
   }
 
-  LayerSummarizer summarizer() { return {network_, {.batch_size = batch_size}, parameters_, states_, device_}; }
+  LayerSummarizer summarizer() {
+    return {network_, {.batch_size = batch_size, .purpose = Purpose::summary}, parameters_, states_, device_};
+  }
 
   CpuDevice device_{1};
   const Network network_ = cifar10_network(cifar10_images({.distort = true, .seed = 3}));

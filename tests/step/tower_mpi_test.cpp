@@ -153,6 +153,34 @@ TEST(Tower, StatesAreOfTheirRankUntilTheyAreJoinedAndAreSavedAndRestored) {
   EXPECT_EQ(state(other, 1), state(tower, 1));
 }
 
+/// A tower that is restored goes on as the one that was saved, and one of another optimiser is refused.
+TEST(Tower, SlotsAreSavedAndRestored) {
+  CpuDevice device(1);
+  TowerSettings settings = settings_of(2, 0.01);
+  settings.optimizer.rule = "momentum";
+  const auto communicator = make_communicator(mpi_world(), device), of_other = make_communicator(mpi_world(), device);
+  Tower tower(mnist(), settings, device, *communicator), other(mnist(), settings, device, *of_other);
+  tower.initialize(1);
+  take_step(tower, NoiseBatch(0, 2, 784));
+  LoadedCheckpoint saved;
+  tower.save(saved.state);
+  ASSERT_EQ(saved.state.optimizer.count("momentum"), 1u);
+  if (mpi_world().rank() == 0) other.restore(saved);
+  other.broadcast_from_first();
+  take_step(tower, NoiseBatch(2, 2, 784));
+  take_step(other, NoiseBatch(2, 2, 784));
+  const auto values = [](const Tower& of) {
+    return std::vector<float>(of.parameters().values().begin(), of.parameters().values().end());
+  };
+  EXPECT_TRUE(equal_bits(values(tower), values(other)));
+
+  const auto of_plain = make_communicator(mpi_world(), device);
+  Tower plain(mnist(), settings_of(2, 0.01), device, *of_plain);
+  EXPECT_THROW(plain.restore(saved), Error);
+  saved.state.optimizer.clear();
+  EXPECT_THROW(other.restore(saved), Error);
+}
+
 TEST(Tower, AStopAskedOfOneRankIsKnownToAll) {
   const Mpi& mpi = mpi_world();
   CpuDevice device(1);

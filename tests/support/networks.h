@@ -1,8 +1,12 @@
-// The networks that the programs train, made for their data sets.
+// The networks that the programs train, made for their data sets, and one that branches.
 #pragma once
 
 #include <vector>
 
+#include "kernels/add/add.h"
+#include "kernels/dense/dense.h"
+#include "kernels/relu/relu.h"
+#include "kernels/scale_input/scale_input.h"
 #include "src/models/networks.h"
 
 namespace carillon::testing {
@@ -19,8 +23,23 @@ inline NetworkSettings cifar10_images(NetworkSettings settings = {}) {
   return settings;
 }
 
+/// A residual block: one value with two readers, and an op that joins them.
+inline Network branching_network() {
+  return {.name = "branching", .image = {28, 28, 1}, .build_layers = [](Graph& graph, Purpose /*purpose*/) {
+            const Initializer weights{Initializer::Kind::truncated_normal, 0.1f};
+            Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
+            x = relu(graph, "stem/relu", dense(graph, "stem", x, {.units = 24, .weights = weights}));
+            Value y =
+                relu(graph, "a/relu", dense(graph, "a", x, {.units = 24, .weights = weights, .l2_factor = 1e-4f}));
+            y = dense(graph, "b", y, {.units = 24, .weights = weights});
+            x = relu(graph, "sum/relu", add(graph, "sum", x, y));
+            return dense(graph, "logits", x, {.units = 10, .weights = weights});
+          }};
+}
+
 inline std::vector<Network> all_networks() {
-  return {mnist_network(mnist_images()), lenet_network(mnist_images()), cifar10_network(cifar10_images())};
+  return {mnist_network(mnist_images()), lenet_network(mnist_images()), cifar10_network(cifar10_images()),
+          branching_network()};
 }
 
 }  // namespace carillon::testing

@@ -21,6 +21,8 @@ struct Initializer {
   enum class Kind { constant, truncated_normal } kind = Kind::constant;
   /// The constant, or the standard deviation before truncation at two of it (no rescaling).
   float value = 0.0f;
+  /// The number by which the variable is drawn, for the networks that were drawn so before names counted; else by name.
+  int number = -1;
 };
 
 struct ParameterSpec {
@@ -93,9 +95,8 @@ class ParameterStore {
   std::vector<Buffer> slot_memory_;
 };
 
-/// Initial values of a variable, row-major: a function of (seed, name, element) alone (Philox). Names of the first
-/// three networks stand for numbers there, two for each: a network does not use both "layer1/weights" and
-/// "conv1/weights".
+/// Initial values of a variable, row-major: a function of (seed, name, element) alone (Philox), or of (seed, number,
+/// element) where its initializer has a number.
 std::vector<float> initial_values(const ParameterSpec& spec, std::uint64_t seed);
 
 }  // namespace carillon

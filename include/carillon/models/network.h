@@ -63,6 +63,7 @@ struct BuildSettings {
 };
 
 /// The one way from a network to a graph, whatever it is for: its layers, the loss, and the passes (graph/passes.h).
+/// Errors: failed (a value that no op reads).
 BuiltNetwork build_network(const Network& network, const BuildSettings& settings);
 
 }  // namespace carillon

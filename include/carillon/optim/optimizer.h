@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "carillon/graph/op.h"
@@ -23,6 +24,7 @@ struct OptimizerSettings {
   std::string rule = "sgd";
   Schedule learning_rate = constant_rate(0.001);
   double moving_average_decay = 0.99;
+  double momentum = 0.9;  ///< of the rule "momentum"
 };
 
 /// The slot of the variables' moving averages; every optimiser has it.

@@ -28,6 +28,7 @@ struct LayerSummary {
 class LayerSummarizer {
  public:
   /// `parameters` and `states`, of a graph of the same network, and `device` outlive the summarizer.
+  /// `settings` are for a summary.
   LayerSummarizer(const Network& network, const BuildSettings& settings, const ParameterStore& parameters,
                   const StateStore& states, Device& device);
 

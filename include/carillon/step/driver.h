@@ -26,7 +26,7 @@ struct StepRequest {
 /// Averaged over the towers, equal on all of them.
 struct StepResult {
   std::int64_t step = 0;
-  double cross_entropy = 0.0;   ///< of the global batch, without L2; not finite: nothing was updated
+  double cross_entropy = 0.0;   ///< of the global batch, without L2; not finite: no variable and no slot was updated
   bool stop_requested = false;  ///< some rank asked to stop
   double reduce_seconds = 0.0;  ///< this rank waited for means after its own backward was done; 0 on a GPU
 };

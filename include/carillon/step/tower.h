@@ -57,8 +57,8 @@ class Tower {
   /// Rank 0's variables, slots and states to every tower. Collective.
   void broadcast_from_first();
 
-  /// One training step: done on return, or under way (StepDriver). A loss that is not finite is told and nothing is
-  /// updated. Collective.
+  /// One training step: done on return, or under way (StepDriver). A loss that is not finite is told, and no
+  /// variable and no slot is updated. Collective.
   void step(const TowerStep& step);
   /// As StepDriver::next_result.
   std::optional<StepResult> next_result(Results wanted) { return driver_->next_result(wanted); }
@@ -96,6 +96,7 @@ class Tower {
   Reducer reducer_;
   std::unique_ptr<Optimizer> optimizer_;
   TrainingStep step_;
+  bool states_are_joined_ = false;      ///< since the last step
   std::unique_ptr<StepDriver> driver_;  ///< last, so that it goes first: its steps use all that is above
 };
 

@@ -24,6 +24,8 @@ class ArchiveReader {
   /// An archive of more than `max_bytes`, unpacked, is refused before it takes so much memory.
   /// Errors: those of SourceFile; data (no tar archive).
   ArchiveReader(const std::string& path, std::uint64_t max_bytes);
+  ArchiveReader(const ArchiveReader&) = delete;  // libarchive holds its address
+  ArchiveReader& operator=(const ArchiveReader&) = delete;
 
   const std::string& path() const { return file_.path(); }
 
