@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <barrier>
 #include <chrono>
+#include <latch>
 #include <thread>
 
 #include "tests/data/fixtures.h"
@@ -153,17 +154,13 @@ class PrefetchTest : public ScratchTest, public testing::WithParamInterface<int>
     const std::vector<std::string> paths = {write("set", bytes)};
     return Dataset::open(paths, mnist_decoder, CacheMode::none);
   }
-  /// `count` records of which those named are damaged.
-  static std::string damaged(int count, std::initializer_list<int> which) {
-    std::string bytes = mnist_records(count);
-    for (const int record : which) bytes[bytes.size() / count * record + 100] ^= 1;
-    return bytes;
-  }
 };
 INSTANTIATE_TEST_SUITE_P(Threads, PrefetchTest, testing::Values(1, 2, 3));
 
 TEST_P(PrefetchTest, ADamagedRecordIsReportedAtItsBatchAndAfter) {
-  const Dataset set = dataset(damaged(10, {7}));
+  std::string bytes = mnist_records(10);
+  bytes[bytes.size() / 10 * 7 + 100] ^= 1;
+  const Dataset set = dataset(bytes);
   BatchLoader loader(set, SampleOrder(10, 1, false), {.start = 0, .global_batch = 2, .batch_size = 2},
                      {.thread_count = GetParam()});
   for (int step = 0; step < 3; ++step) EXPECT_EQ(loader.next().labels[1], 2 * step + 1);
@@ -174,14 +171,30 @@ TEST_P(PrefetchTest, ADamagedRecordIsReportedAtItsBatchAndAfter) {
   }
 }
 
-TEST_P(PrefetchTest, TheFirstOfSeveralErrorsIsReported) {
-  // Other threads are well into the batches of the later errors by the time that the long first one meets its own.
-  const Dataset set = dataset(damaged(200, {99, 100, 150}));
-  for (int round = 0; round < 50; ++round) {
-    BatchLoader loader(set, SampleOrder(200, 1, false), {.start = 50, .global_batch = 50, .batch_size = 50},
-                       {.thread_count = GetParam()});
-    EXPECT_THAT(failure_of([&] { loader.next(); }).text, HasSubstr("set: record 99 at byte"));
+/// Refuses all samples, that at position 0 after that at position 1 where another thread can have it.
+class LateFirstError final : public RecordDecoder {
+ public:
+  explicit LateFirstError(int thread_count) : RecordDecoder(mnist_schema), second_met_(thread_count > 1 ? 1 : 0) {}
+  std::int32_t decode(std::span<const std::uint8_t>, std::uint64_t position, std::span<std::uint8_t>) const override {
+    if (position == 0) {
+      second_met_.wait();
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // time enough for it to be said
+    } else if (position == 1) {
+      second_met_.count_down();
+    }
+    fail(ExitCode::data, "position {}", position);
   }
+
+ private:
+  mutable std::latch second_met_;
+};
+
+TEST_P(PrefetchTest, TheFirstErrorOfTheStreamIsReportedWhicheverIsMetFirst) {
+  const std::vector<std::string> paths = {write("set", mnist_records(10))};
+  const Dataset set = Dataset::open(paths, std::make_shared<LateFirstError>(GetParam()), CacheMode::none);
+  BatchLoader loader(set, SampleOrder(10, 1, false), {.start = 0, .global_batch = 1, .batch_size = 1},
+                     {.thread_count = GetParam()});
+  EXPECT_THAT(failure_of([&] { loader.next(); }).text, HasSubstr("set: record 0 at byte 0: position 0"));
 }
 
 TEST_P(PrefetchTest, ABatchStaysAsItIsUntilTheNextCall) {

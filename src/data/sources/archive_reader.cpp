@@ -55,9 +55,7 @@ bool ArchiveReader::next(ArchiveMember& member) {
   has_member_ = true;
   const char* const name = archive_entry_pathname(entry);
   const auto bytes = static_cast<std::uint64_t>(archive_entry_size(entry));
-  member_ = {.name = name != nullptr ? name : "",
-             .bytes = bytes,
-             .is_file = archive_entry_filetype(entry) == AE_IFREG && archive_entry_hardlink(entry) == nullptr};
+  member_ = {.name = name != nullptr ? name : "", .bytes = bytes, .is_file = archive_entry_filetype(entry) == AE_IFREG};
   if (bytes > max_bytes_ - member_bytes_) fail_too_large(fmt::format("member '{}'", member_.name));
   member_bytes_ += bytes;
   member = member_;
