@@ -240,6 +240,26 @@ INSTANTIATE_TEST_SUITE_P(Placements, CommunicatorTest,
                          ::testing::Values("one host", "a host a rank", "two hosts", "one rank elsewhere",
                                            "ranks dealt out"));
 
+TEST(Communicator, ABucketIsUnderWayBetweenHostsAsSoonAsItHasClosed) {
+  const Mpi& mpi = mpi_world();
+  const int last = mpi.size() - 1;
+  if (last == 0) return;  // nobody to send to
+  CpuDevice device(1);
+  const auto limited = make_host_communicator(mpi, hosts_of("a host a rank"), {.seconds = 0.2});
+  const Buffer memory = limited->allocate(1000 * sizeof(float));
+  limited->start_mean({static_cast<float*>(memory.data()), 1000}, device.stream());
+  mpi.barrier();
+  if (mpi.rank() != last) {
+    try {
+      limited->finish(device.stream());
+      ADD_FAILURE() << "did not wait";
+    } catch (const Error& error) {  // the last rank sent its part, though it never gets to finish
+      EXPECT_EQ(error.what(), fmt::format("waited 0.2 s for rank {} in an all-gather", last));
+    }
+  }
+  mpi.barrier();
+}
+
 TEST(Communicator, OneRankTakesSelfAndRanksOfOneHostTakeSharedMemory) {
   CpuDevice device(1);
   const auto chosen = make_communicator(mpi_world(), device);
