@@ -78,7 +78,7 @@ ExitCode evaluate(const Preset& preset, int argc, char** argv, const Mpi& mpi) {
   std::unique_ptr<Device> device;
   std::optional<LoadedCheckpoint> loaded;  // on rank 0
   mpi.run_on_all([&] {
-    device = open_own_device(options.device, options.precision, mpi, cpu);
+    device = open_own_device(options.device, options.precision, options.cpu, mpi, cpu);
     if (mpi.rank() != 0) return;
     loaded = find_checkpoint(options.checkpoint);
     check_model(*loaded, preset);

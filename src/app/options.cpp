@@ -18,9 +18,13 @@ void declare_record_keys(OptionSet& set, std::string& image_key, std::string& la
   set.add("label-key", label_key, "feature that holds its label, if not the usual one");
 }
 
-void declare_device(OptionSet& set, DeviceChoice& device, Arithmetic& precision) {
+void declare_device(OptionSet& set, DeviceChoice& device, Arithmetic& precision, CpuSettings& cpu) {
   set.add("device", device, device_choices, "what each tower computes on");
   set.add("precision", precision, precision_choices, "of a GPU's products; variables are float32 in all",
+          Scope::result);
+  set.add("convolution", cpu.convolution, convolution_choices,
+          "of a CPU: by Winograd's method where that is faster, or as said", Scope::result);
+  set.add("isa", cpu.isa, isa_choices, "instruction set that a CPU computes with; auto: the highest it has",
           Scope::result);
 }
 
@@ -50,7 +54,7 @@ void declare(OptionSet& set, TrainOptions& o) {
   set.add("seed", o.seed, "of initial variables and sample order", Scope::result);
   set.add("shuffle", o.shuffle, "visit the records in a new random order each epoch", Scope::result);
   set.add("cache", o.cache, cache_choices, "decode all records at start into memory, or ahead of use");
-  declare_device(set, o.device, o.precision);
+  declare_device(set, o.device, o.precision, o.cpu);
   set.add("comm", o.comm, communicator_choices, "what averages the gradients of GPUs");
   set.add("cuda-graph", o.cuda_graph, "replay the step on a GPU as one captured graph");
   declare_threads(set, o.threads);
@@ -82,7 +86,7 @@ void declare(OptionSet& set, EvalOptions& o) {
   set.add("raw-weights", o.raw_weights, "use the variables, not their moving averages");
   set.add("batch-size", o.batch_size, 1, max_samples, "samples at a time");
   set.add("cache", o.records.cache, cache_choices, "decode all records at start into memory, or as they are read");
-  declare_device(set, o.device, o.precision);
+  declare_device(set, o.device, o.precision, o.cpu);
   declare_threads(set, o.threads);
 }
 

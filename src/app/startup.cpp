@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "carillon/app/options.h"
 #include "carillon/core/error.h"
 #include "carillon/run/agreement.h"
@@ -17,10 +19,20 @@ bool parse_on_all_ranks(OptionSet& set, int argc, char** argv, const Mpi& mpi) {
   return go_on;
 }
 
-std::unique_ptr<Device> open_own_device(DeviceChoice choice, Arithmetic arithmetic, const Mpi& mpi,
-                                        const CpuShare& cpu) {
-  std::unique_ptr<Device> device = open_device(
-      {.choice = text_of(device_choices, choice), .local_rank = mpi.local_rank(), .thread_count = cpu.thread_count});
+std::unique_ptr<Device> open_own_device(DeviceChoice choice, Arithmetic arithmetic, const CpuSettings& settings,
+                                        const Mpi& mpi, const CpuShare& share) {
+  const std::vector<Isa> isas = available_isas();
+  if (settings.isa && std::ranges::count(isas, *settings.isa) == 0) {
+    fail(ExitCode::usage, "--isa {}: this processor has {} at most", text_of(isa_choices, settings.isa),
+         text_of(isa_choices, std::optional(isas.back())));
+  }
+  std::unique_ptr<Device> device = open_device({.choice = text_of(device_choices, choice),
+                                                .local_rank = mpi.local_rank(),
+                                                .thread_count = share.thread_count,
+                                                .cpu = settings});
+  if (device->kind() != DeviceKind::cpu && settings.convolution == ConvolutionMethod::winograd) {
+    fail(ExitCode::usage, "--convolution winograd is of a CPU; on a GPU cuDNN's are direct");
+  }
   if (!device->computes_in(arithmetic)) {
     fail(ExitCode::no_device, "--precision: the CPU tower computes in fp32 only");
   }

@@ -15,8 +15,9 @@ namespace carillon {
 /// prints. Collective. Errors: those of OptionSet::parse; usage (ranks that disagree).
 bool parse_on_all_ranks(OptionSet& set, int argc, char** argv, const Mpi& mpi);
 
-/// This rank's device, which can compute in `arithmetic`. Errors: those of open_device; no_device where it cannot.
-std::unique_ptr<Device> open_own_device(DeviceChoice choice, Arithmetic arithmetic, const Mpi& mpi,
-                                        const CpuShare& cpu);
+/// This rank's device, which can compute in `arithmetic`. Errors: those of open_device; no_device where it cannot;
+/// usage (an instruction set that this processor does not have, Winograd's method on a GPU).
+std::unique_ptr<Device> open_own_device(DeviceChoice choice, Arithmetic arithmetic, const CpuSettings& settings,
+                                        const Mpi& mpi, const CpuShare& share);
 
 }  // namespace carillon

@@ -45,7 +45,7 @@ ExitCode train(const std::string& program, const Preset& preset, int argc, char*
 
   const CpuShare cpu = take_cpu_share(mpi, static_cast<int>(options.threads));
   std::unique_ptr<Device> device;
-  mpi.run_on_all([&] { device = open_own_device(options.device, options.precision, mpi, cpu); });
+  mpi.run_on_all([&] { device = open_own_device(options.device, options.precision, options.cpu, mpi, cpu); });
   const std::unique_ptr<Communicator> communicator =
       make_communicator(mpi, *device, text_of(communicator_choices, options.comm));
   Trainer trainer(options, describe(set, preset, mpi.size()), mpi, *device, *communicator, cpu);

@@ -39,6 +39,15 @@ function(carillon_sources variable)
   set(${variable} ${sources} PARENT_SCOPE)
 endfunction()
 
+# What a kernel compiled for several instruction sets, *_simd.cpp, is compiled with for each, by the names in
+# carillon/device/isa.h; CARILLON_ISA is the name.
+set(CARILLON_ISAS plain)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  list(APPEND CARILLON_ISAS avx2 avx512)
+  set(CARILLON_ISA_OPTIONS_avx2 -march=x86-64-v3)
+  set(CARILLON_ISA_OPTIONS_avx512 -march=x86-64-v4 -mprefer-vector-width=512)
+endif()
+
 # carillon_library(NAME [DIRECTORIES dir...] LINK target... [CUDA_LINK target...]): the static library carillon_NAME of the
 # sources in the directories, by default src/NAME. A new file needs no line here. CUDA_LINK: what it links besides in a
 # build with CUDA.
@@ -48,7 +57,19 @@ function(carillon_library name)
     set(ARG_DIRECTORIES src/${name})
   endif()
   carillon_sources(sources ${ARG_DIRECTORIES})
+  set(simd_sources ${sources})
+  list(FILTER simd_sources INCLUDE REGEX "_simd\\.cpp$")
+  list(FILTER sources EXCLUDE REGEX "_simd\\.cpp$")
   add_library(carillon_${name} STATIC ${sources})
+  if(simd_sources)
+    foreach(isa IN LISTS CARILLON_ISAS)
+      add_library(carillon_${name}_${isa} OBJECT ${simd_sources})
+      target_link_libraries(carillon_${name}_${isa} PRIVATE carillon_warnings carillon_settings)
+      target_compile_options(carillon_${name}_${isa} PRIVATE ${CARILLON_ISA_OPTIONS_${isa}})
+      target_compile_definitions(carillon_${name}_${isa} PRIVATE CARILLON_ISA=${isa})
+      target_sources(carillon_${name} PRIVATE $<TARGET_OBJECTS:carillon_${name}_${isa}>)
+    endforeach()
+  endif()
   target_link_libraries(carillon_${name} PRIVATE carillon_warnings PUBLIC carillon_settings ${ARG_LINK})
   if(CARILLON_HAS_CUDA)
     target_link_libraries(carillon_${name} PUBLIC ${ARG_CUDA_LINK})

@@ -11,7 +11,17 @@
 
 namespace carillon {
 
-CpuDevice::CpuDevice(int thread_count) { omp_set_num_threads(thread_count); }
+CpuDevice::CpuDevice(int thread_count, const CpuSettings& settings)
+    : thread_count_(thread_count),
+      isa_(settings.isa.value_or(available_isas().back())),
+      convolution_(settings.convolution) {
+  check(std::ranges::count(available_isas(), isa_) == 1, "an instruction set that this processor does not have");
+  omp_set_num_threads(thread_count);
+}
+
+void CpuDevice::reserve_workspace(std::size_t bytes) {
+  if (bytes > workspace_.bytes()) workspace_ = allocate(bytes);
+}
 
 Buffer CpuDevice::allocate(std::size_t bytes) {
   // Activations are passed over from end to end, megabytes at a time: huge pages spare most translations of their
@@ -32,6 +42,11 @@ void CpuDevice::upload(const void* host, void* memory, std::size_t bytes) {
 
 void CpuDevice::download(const void* memory, void* host, std::size_t bytes) {
   if (bytes > 0) std::memcpy(host, memory, bytes);
+}
+
+void limit_onednn(Isa isa) {
+  if (isa == Isa::avx512) return;
+  static_cast<void>(dnnl::set_max_cpu_isa(isa == Isa::avx2 ? dnnl::cpu_isa::avx2 : dnnl::cpu_isa::sse41));
 }
 
 CpuDevice& as_cpu(Device& device) {

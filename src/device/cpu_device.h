@@ -1,4 +1,4 @@
-// CpuDevice: the CPU, through oneDNN and OpenMP.
+// CpuDevice: the CPU, through oneDNN, OpenMP and kernels compiled for several instruction sets.
 #pragma once
 
 #include <dnnl.hpp>
@@ -10,7 +10,7 @@ namespace carillon {
 class CpuDevice final : public Device {
  public:
   /// Sets the number of OpenMP threads of the calling thread's parallel regions.
-  explicit CpuDevice(int thread_count);
+  explicit CpuDevice(int thread_count, const CpuSettings& settings = {});
 
   DeviceKind kind() const override { return DeviceKind::cpu; }
   std::string name() const override { return "CPU:0"; }
@@ -22,16 +22,33 @@ class CpuDevice final : public Device {
 
   const dnnl::engine& engine() const { return engine_; }
   const dnnl::stream& dnnl_stream() const { return dnnl_stream_; }
+  /// That the kernels run which are compiled for several.
+  Isa isa() const { return isa_; }
+  ConvolutionMethod convolution() const { return convolution_; }
+  int thread_count() const { return thread_count_; }
+
+  /// Makes the workspace at least as large. For ops, when they are made.
+  void reserve_workspace(std::size_t bytes);
+  /// Scratch of whichever op is running, which finds it as the last one left it.
+  void* workspace() const { return workspace_.data(); }
 
  private:
   class ImmediateStream final : public Stream {
     void synchronize() override {}
   };
 
+  int thread_count_;
+  Isa isa_;
+  ConvolutionMethod convolution_;
   dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
   dnnl::stream dnnl_stream_{engine_};
   ImmediateStream stream_;
+  Buffer workspace_;
 };
+
+/// oneDNN's kernels use no instructions beyond `isa`'s. For the whole process, before its first primitive; later it has
+/// no effect.
+void limit_onednn(Isa isa);
 
 /// The CpuDevice that `device` is. Errors: failed when it is another kind.
 CpuDevice& as_cpu(Device& device);

@@ -34,7 +34,8 @@ std::unique_ptr<Device> open_device(const DeviceRequest& request) {
   if (gpus.hidden && request.local_rank == 0) {
     print_text(STDERR_FILENO, fmt::format("warning: computing on the CPU: {}\n", gpus.why_none));
   }
-  return std::make_unique<CpuDevice>(request.thread_count);
+  if (request.cpu.isa) limit_onednn(*request.cpu.isa);
+  return std::make_unique<CpuDevice>(request.thread_count, request.cpu);
 }
 
 }  // namespace carillon

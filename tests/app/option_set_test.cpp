@@ -146,6 +146,10 @@ TEST_F(OptionsTest, ThatDecideTheResultSaySoWhereTheyAreDeclared) {
          "false",
          "--precision",
          "tf32",
+         "--convolution",
+         "direct",
+         "--isa",
+         "plain",
          "--max-steps",
          "2",
          "--cache",
@@ -164,7 +168,7 @@ TEST_F(OptionsTest, ThatDecideTheResultSaySoWhereTheyAreDeclared) {
   for (const std::string& line : set_.values().changes_since(before)) changed += line.substr(0, line.find(' ')) + " ";
   EXPECT_EQ(changed,
             "--batch-size --learning-rate --learning-rate-decay --decay-steps --regularization --moving-average-decay "
-            "--seed --shuffle --precision ");
+            "--seed --shuffle --precision --convolution --isa ");
 }
 
 TEST_F(OptionsTest, UnknownRepeatedAndStrayArgumentsAreRefusedByName) {

@@ -1,12 +1,15 @@
 // op_benchmark: milliseconds of each op's forward and backward at the shapes of the CIFAR-10 network, on the CPU.
 //
-//   op_benchmark [THREADS [BATCH [TEXT]]]        1 thread, batch 128, all ops; TEXT: those whose name contains it
+//   op_benchmark [THREADS [BATCH [TEXT [METHOD [ISA]]]]]
+//     1 thread, batch 128, all ops (TEXT: those whose name contains it); METHOD of convolutions: auto, direct,
+//     winograd; ISA: plain, avx2, avx512, by default the best there is
 //
 // Prints the fastest and the median of 31 runs. An op to time is one line in `cases`.
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -71,6 +74,11 @@ std::vector<Case> cases() {
        [=](Graph& g) {
          with_relu(g, conv2d(g, "c", input(g, 14, 14, 6), {.filters = 16, .kernel = 5, .padding = Padding::valid}));
        }},
+      {"3x3 64 to 64 of 15", [](Graph& g) { conv2d(g, "c", input(g, 15, 15, 64), {.filters = 64, .kernel = 3}); }},
+      {"3x3 64 to 256 of 15", [](Graph& g) { conv2d(g, "c", input(g, 15, 15, 64), {.filters = 256, .kernel = 3}); }},
+      {"3x3 256 to 256 of 15", [](Graph& g) { conv2d(g, "c", input(g, 15, 15, 256), {.filters = 256, .kernel = 3}); }},
+      {"3x3 256 to 256 of 7", [](Graph& g) { conv2d(g, "c", input(g, 7, 7, 256), {.filters = 256, .kernel = 3}); }},
+      {"3x3 512 to 512 of 4", [](Graph& g) { conv2d(g, "c", input(g, 4, 4, 512), {.filters = 512, .kernel = 3}); }},
       {"local3", [=](Graph& g) { with_relu(g, dense(g, "local3", input(g, 6, 6, 64), {.units = 384})); }},
       {"local4", [=](Graph& g) { with_relu(g, dense(g, "local4", input(g, 1, 1, 384), {.units = 192})); }},
       {"softmax_linear", [](Graph& g) { dense(g, "softmax_linear", input(g, 1, 1, 192), {.units = 10}); }},
@@ -158,12 +166,27 @@ Milliseconds measure(const Prepare& prepare, const Run& run) {
   return {times.front(), times[times.size() / 2]};
 }
 
+const std::map<std::string_view, ConvolutionMethod> convolution_methods{{"auto", ConvolutionMethod::automatic},
+                                                                        {"direct", ConvolutionMethod::direct},
+                                                                        {"winograd", ConvolutionMethod::winograd}};
+const std::map<std::string_view, Isa> isas{{"plain", Isa::plain}, {"avx2", Isa::avx2}, {"avx512", Isa::avx512}};
+
+template <typename Value>
+Value named(std::string_view name, const std::map<std::string_view, Value>& values) {
+  const auto found = values.find(name);
+  check(found != values.end(), "op_benchmark: no such method or instruction set");
+  return found->second;
+}
+
 int benchmark(std::span<char* const> arguments) {
   const int threads = !arguments.empty() ? std::atoi(arguments[0]) : 1;
   const std::int64_t batch_size = arguments.size() > 1 ? std::atoi(arguments[1]) : 128;
   const std::string_view text = arguments.size() > 2 ? arguments[2] : "";
-  check(threads > 0 && batch_size > 0, "usage: op_benchmark [THREADS [BATCH [TEXT]]]");
-  CpuDevice device(threads);
+  check(threads > 0 && batch_size > 0, "usage: op_benchmark [THREADS [BATCH [TEXT [METHOD [ISA]]]]]");
+  CpuSettings settings;
+  if (arguments.size() > 3) settings.convolution = named(arguments[3], convolution_methods);
+  if (arguments.size() > 4) settings.isa = named(arguments[4], isas);
+  CpuDevice device(threads, settings);
   fmt::print("{} threads, batch {}: milliseconds, fastest (median)\n", threads, batch_size);
   fmt::print("{:<24} {:>20} {:>20}\n", "op", "forward", "backward");
   for (const Case& which : cases()) {

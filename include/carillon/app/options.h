@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,12 @@ inline constexpr std::array device_choices{Choice{DeviceChoice::automatic, "auto
                                            Choice{DeviceChoice::cuda, "cuda"}};
 inline constexpr std::array precision_choices{Choice{Arithmetic::fp32, "fp32"}, Choice{Arithmetic::tf32, "tf32"},
                                               Choice{Arithmetic::bf16, "bf16"}};
+inline constexpr std::array convolution_choices{Choice{ConvolutionMethod::automatic, "auto"},
+                                                Choice{ConvolutionMethod::direct, "direct"},
+                                                Choice{ConvolutionMethod::winograd, "winograd"}};
+inline constexpr std::array isa_choices{
+    Choice<std::optional<Isa>>{std::nullopt, "auto"}, Choice<std::optional<Isa>>{Isa::plain, "plain"},
+    Choice<std::optional<Isa>>{Isa::avx2, "avx2"}, Choice<std::optional<Isa>>{Isa::avx512, "avx512"}};
 inline constexpr std::array communicator_choices{Choice{CommunicatorChoice::automatic, "auto"},
                                                  Choice{CommunicatorChoice::nccl, "nccl"},
                                                  Choice{CommunicatorChoice::mpi, "mpi"}};
@@ -39,6 +46,7 @@ struct EvalOptions {
   double pixel_scale = 0.0;  ///< 0: the checkpoint's
   DeviceChoice device = DeviceChoice::automatic;
   Arithmetic precision = Arithmetic::fp32;
+  CpuSettings cpu = {};
   std::int64_t threads = 0;
 };
 

@@ -6,12 +6,14 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "carillon/core/tensor.h"
+#include "carillon/device/isa.h"
 
 namespace carillon {
 
@@ -88,10 +90,25 @@ std::vector<float> download_floats(Device& device, const Tensor& tensor);
 /// `values` into a float32 tensor on `device`, which has as many elements.
 void upload_floats(Device& device, std::span<const float> values, const Tensor& tensor);
 
+/// How a CPU's convolutions multiply. By Winograd's method a 3x3 or 5x5 filter of stride 1 takes a quarter to a sixth
+/// of the products, rounded a little more.
+enum class ConvolutionMethod {
+  automatic,  ///< by the shapes and the instruction set: what is faster; never by a measurement
+  direct,
+  winograd,  ///< wherever it is possible
+};
+
+/// How a CPU computes.
+struct CpuSettings {
+  std::optional<Isa> isa;  ///< that the kernels run which are compiled for several; nothing: the highest there is
+  ConvolutionMethod convolution = ConvolutionMethod::automatic;
+};
+
 struct DeviceRequest {
   std::string choice = "auto";  ///< auto (a GPU where there is one) | cpu | cuda
   int local_rank = 0;           ///< of this process among those of its host, which share out the GPUs by it
   int thread_count = 1;         ///< that a CPU computes with
+  CpuSettings cpu = {};
 };
 
 /// Errors: no_device, with the reason.

@@ -46,6 +46,7 @@ struct TrainOptions {
   CacheMode cache = CacheMode::automatic;
   DeviceChoice device = DeviceChoice::automatic;
   Arithmetic precision = Arithmetic::fp32;
+  CpuSettings cpu = {};
   CommunicatorChoice comm = CommunicatorChoice::automatic;
   bool cuda_graph = true;
   std::int64_t threads = 0;  ///< per rank; 0: this rank's share of the cores

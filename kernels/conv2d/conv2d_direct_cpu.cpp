@@ -1,0 +1,130 @@
+// conv2d's passes by oneDNN's direct convolutions on plain NHWC activations.
+//
+// Weights are reordered into the format that each primitive asks for at every run, and their gradient back: they are
+// small (0.4 MB for 5x5x64x64) beside the work, and the flat parameter array stays the only copy.
+#include <dnnl.hpp>
+#include <unordered_map>
+
+#include "kernels/conv2d/conv2d_passes_cpu.h"
+#include "kernels/shared/onednn.h"
+
+namespace carillon {
+namespace {
+
+using dnnl::memory;
+
+/// oneDNN's descriptions of the tensors: logical extents in its order, as they lie in ours.
+memory::desc activations_desc(const Tensor& t) {
+  const Shape& s = t.shape;
+  return {{s[0], s[3], s[1], s[2]}, onednn_type(t.type), memory::format_tag::nhwc};
+}
+memory::desc weights_desc(const Tensor& t, memory::format_tag format) {
+  const Shape& s = t.shape;
+  return {{s[3], s[2], s[0], s[1]}, onednn_type(t.type), format};
+}
+memory::desc biases_desc(const Tensor& t) { return {{t.shape[0]}, onednn_type(t.type), memory::format_tag::x}; }
+
+/// Weights (or their gradient) in TensorFlow's layout, and the same in a primitive's own format.
+class ReorderedWeights {
+ public:
+  ReorderedWeights(CpuDevice& device, const Tensor& plain, const memory::desc& inner)
+      : stream_(device.dnnl_stream()),
+        plain_(weights_desc(plain, memory::format_tag::hwio), device.engine(), plain.data),
+        inner_(plain_.get_desc() == inner ? plain_ : memory(inner, device.engine())),
+        to_inner_(plain_, inner_),
+        to_plain_(inner_, plain_),
+        same_(plain_.get_desc() == inner) {}
+
+  const memory& inner() const { return inner_; }
+  void load() {
+    if (!same_) to_inner_.execute(stream_, plain_, inner_);
+  }
+  void store() {
+    if (!same_) to_plain_.execute(stream_, inner_, plain_);
+  }
+
+ private:
+  dnnl::stream stream_;
+  memory plain_, inner_;
+  dnnl::reorder to_inner_, to_plain_;
+  bool same_;
+};
+
+using Arguments = std::unordered_map<int, memory>;
+
+/// A primitive, and weights to load before it or to store behind it.
+template <typename Primitive>
+class DirectPass final : public Conv2dPassCpu {
+ public:
+  enum class Weights { read, written };
+  /// `arguments`: all but the weights.
+  DirectPass(CpuDevice& device, const Primitive& primitive, const Tensor& weights, const memory::desc& inner,
+             Weights use, int weights_argument, Arguments arguments)
+      : stream_(device.dnnl_stream()),
+        primitive_(primitive),
+        weights_(device, weights, inner),
+        use_(use),
+        arguments_(std::move(arguments)) {
+    arguments_.insert({weights_argument, weights_.inner()});
+  }
+
+  void run() override {
+    if (use_ == Weights::read) weights_.load();
+    primitive_.execute(stream_, arguments_);
+    if (use_ == Weights::written) weights_.store();
+  }
+
+ private:
+  dnnl::stream stream_;
+  Primitive primitive_;
+  ReorderedWeights weights_;
+  Weights use_;
+  Arguments arguments_;
+};
+
+}  // namespace
+
+Conv2dPassesCpu make_direct_conv2d(const Conv2dGeometry& geometry, CpuDevice& device, const OpTensors& tensors) {
+  const Tensor &x = tensors.inputs.at(0), &y = tensors.outputs.at(0);
+  const Tensor &weights = tensors.parameters.at(0), &biases = tensors.parameters.at(1);
+  const OnednnConvolution convolution{
+      .src = activations_desc(x),
+      .weights = weights_desc(weights, memory::format_tag::any),
+      .bias = biases_desc(biases),
+      .dst = activations_desc(y),
+      .strides = {geometry.vertical.stride, geometry.horizontal.stride},
+      .padding_before = {geometry.vertical.before, geometry.horizontal.before},
+      .padding_after = {geometry.vertical.after, geometry.horizontal.after},
+  };
+  const dnnl::engine& engine = device.engine();
+  const auto at = [&](const memory::desc& desc, const Tensor& tensor) { return memory(desc, engine, tensor.data); };
+  Conv2dPassesCpu passes;
+
+  const auto forward = convolution.forward(engine, geometry.relu);
+  using Forward = DirectPass<dnnl::convolution_forward>;
+  passes.forward = std::make_unique<Forward>(device, dnnl::convolution_forward(forward), weights,
+                                             forward.weights_desc(), Forward::Weights::read, DNNL_ARG_WEIGHTS,
+                                             Arguments{{DNNL_ARG_SRC, at(convolution.src, x)},
+                                                       {DNNL_ARG_BIAS, at(convolution.bias, biases)},
+                                                       {DNNL_ARG_DST, at(convolution.dst, y)}});
+  if (tensors.parameter_gradients.empty()) return passes;
+
+  const Tensor &dx = tensors.input_gradients.at(0), &dz = tensors.output_gradients.at(0);
+  const auto by_weights = convolution.backward_weights(engine, forward);
+  using ByWeights = DirectPass<dnnl::convolution_backward_weights>;
+  passes.weights_gradient = std::make_unique<ByWeights>(
+      device, dnnl::convolution_backward_weights(by_weights), tensors.parameter_gradients.at(0),
+      by_weights.diff_weights_desc(), ByWeights::Weights::written, DNNL_ARG_DIFF_WEIGHTS,
+      Arguments{{DNNL_ARG_SRC, at(convolution.src, x)}, {DNNL_ARG_DIFF_DST, at(convolution.dst, dz)}});
+  if (!dx) return passes;
+
+  const auto by_data = convolution.backward_data(engine, forward);
+  using ByData = DirectPass<dnnl::convolution_backward_data>;
+  passes.data_gradient = std::make_unique<ByData>(
+      device, dnnl::convolution_backward_data(by_data), weights, by_data.weights_desc(), ByData::Weights::read,
+      DNNL_ARG_WEIGHTS,
+      Arguments{{DNNL_ARG_DIFF_DST, at(convolution.dst, dz)}, {DNNL_ARG_DIFF_SRC, at(convolution.src, dx)}});
+  return passes;
+}
+
+}  // namespace carillon

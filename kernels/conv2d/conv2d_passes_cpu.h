@@ -1,0 +1,27 @@
+// The passes of conv2d on a CPU, in two forms: direct (oneDNN) and by Winograd's method (winograd.h).
+#pragma once
+
+#include <memory>
+
+#include "kernels/conv2d/conv2d.h"
+#include "src/device/cpu_device.h"
+
+namespace carillon {
+
+/// One of conv2d's convolutions: y from x, dW from x and dz, dx from dz.
+class Conv2dPassCpu {
+ public:
+  virtual ~Conv2dPassCpu() = default;
+  virtual void run() = 0;
+};
+
+/// The passes of one op; those that nobody wants are null. What they are made for is make_conv2d_cpu's.
+struct Conv2dPassesCpu {
+  std::unique_ptr<Conv2dPassCpu> forward, weights_gradient, data_gradient;
+};
+
+Conv2dPassesCpu make_direct_conv2d(const Conv2dGeometry& geometry, CpuDevice& device, const OpTensors& tensors);
+/// Only where winograd_can.
+Conv2dPassesCpu make_winograd_conv2d(const Conv2dGeometry& geometry, CpuDevice& device, const OpTensors& tensors);
+
+}  // namespace carillon

@@ -1,0 +1,134 @@
+// The matrices of Winograd's convolution F(m, r), made from points, and their products with vectors. For *_simd.cpp.
+//
+// With n = m + r - 1, points p[0] = 0, then pairs +-1, +-2, +-1/2, then infinity, and f[i] = product over k != i of
+// (p[i] - p[k]) over the finite points:
+//   A[i][j] = p[i]^j                                                         n x m;  at infinity only j = m - 1, 1
+//   G[i][j] = p[i]^j / f[i]                                                  n x r;  at infinity only j = r - 1, 1
+//   B^T[i]  = coefficients of product over k != i of (x - p[k])              n x n;  at infinity of all of them
+// Rows of a pair +-p differ in the sign of every other element: their products share all multiplications.
+// Source: A. Lavin, S. Gray, arXiv:1509.09308; S. Winograd, "Arithmetic Complexity of Computations", 1980.
+#pragma once
+
+#include "kernels/shared/simd.h"
+
+namespace carillon::CARILLON_ISA {
+
+/// A matrix of n rows, one a point: finite points in pairs behind the first, infinity last.
+template <int rows_, int columns_>
+struct PointMatrix {
+  static constexpr int rows = rows_, columns = columns_;
+  double at[rows][columns] = {};
+};
+
+/// The finite points, of which there are n - 1.
+constexpr double winograd_point(int i) {
+  if (i == 0) return 0.0;
+  const int pair = (i - 1) / 2;  // 1, 2, 1/2, 4, 1/4, ...
+  double point = 1.0;
+  for (int k = 0; k < (pair + 1) / 2; ++k) point *= 2.0;
+  if (pair > 0 && pair % 2 == 0) point = 1.0 / point;
+  return i % 2 == 1 ? point : -point;
+}
+
+constexpr double winograd_factor(int n, int i) {
+  double factor = 1.0;
+  for (int k = 0; k < n - 1; ++k) {
+    if (k != i) factor *= winograd_point(i) - winograd_point(k);
+  }
+  return factor;
+}
+
+/// Powers of the points, divided by their factors if asked: A, or G.
+template <int n, int columns>
+constexpr PointMatrix<n, columns> powers(bool divided) {
+  PointMatrix<n, columns> result;
+  for (int i = 0; i < n - 1; ++i) {
+    double power = divided ? 1.0 / winograd_factor(n, i) : 1.0;
+    for (int j = 0; j < columns; ++j) {
+      result.at[i][j] = power;
+      power *= winograd_point(i);
+    }
+  }
+  result.at[n - 1][columns - 1] = 1.0;
+  return result;
+}
+
+/// B^T.
+template <int n>
+constexpr PointMatrix<n, n> polynomials() {
+  PointMatrix<n, n> result;
+  for (int i = 0; i < n; ++i) {
+    result.at[i][0] = 1.0;
+    int degree = 0;
+    for (int k = 0; k < n - 1; ++k) {
+      if (k == i) continue;
+      ++degree;
+      for (int j = degree; j >= 0; --j) {  // times (x - p[k])
+        result.at[i][j] = (j > 0 ? result.at[i][j - 1] : 0.0) - winograd_point(k) * result.at[i][j];
+      }
+    }
+  }
+  return result;
+}
+
+/// sum += c * x, where `c` is known at compile time and `empty` says that there is no sum yet.
+template <auto matrix, int row, int column>
+CARILLON_INLINE void add_term(Floats x, bool& empty, Floats& sum) {
+  constexpr double c = matrix.at[row][column];
+  if constexpr (c == 1.0) {
+    sum = empty ? x : sum + x;
+  } else if constexpr (c == -1.0) {
+    sum = empty ? -x : sum - x;
+  } else if constexpr (c != 0.0) {
+    sum = empty ? broadcast(static_cast<float>(c)) * x : fma(broadcast(static_cast<float>(c)), x, sum);
+  }
+  if constexpr (c != 0.0) empty = false;
+}
+
+/// out[i] = sum over j of matrix[i][j] * in[j].
+template <auto matrix>
+CARILLON_INLINE void multiply_by(const Floats* in, Floats* out) {
+  constexpr int n = matrix.rows, columns = matrix.columns;
+  const auto row_sum = [&](auto row, auto first, auto step) __attribute__((always_inline)) {
+    Floats sum{};
+    bool empty = true;
+    unroll<columns>([&](auto j) __attribute__((always_inline)) {
+      if constexpr (j.value % step.value == first.value) add_term<matrix, row.value, j.value>(in[j.value], empty, sum);
+    });
+    return sum;
+  };
+  out[0] = row_sum(Constant<0>{}, Constant<0>{}, Constant<1>{});
+  unroll<(n - 2) / 2>([&](auto pair) __attribute__((always_inline)) {
+    constexpr int plus = 1 + 2 * pair.value;
+    const Floats even = row_sum(Constant<plus>{}, Constant<0>{}, Constant<2>{});
+    const Floats odd = row_sum(Constant<plus>{}, Constant<1>{}, Constant<2>{});
+    out[plus] = even + odd;
+    out[plus + 1] = even - odd;
+  });
+  out[n - 1] = row_sum(Constant<n - 1>{}, Constant<0>{}, Constant<1>{});
+}
+
+/// out[j] = sum over i of matrix[i][j] * in[i].
+template <auto matrix>
+CARILLON_INLINE void multiply_by_transposed(const Floats* in, Floats* out) {
+  constexpr int n = matrix.rows, columns = matrix.columns, pairs = (n - 2) / 2;
+  Floats sums[pairs], differences[pairs];
+  unroll<pairs>([&](auto pair) __attribute__((always_inline)) {
+    constexpr int plus = 1 + 2 * pair.value;
+    sums[pair.value] = in[plus] + in[plus + 1];
+    differences[pair.value] = in[plus] - in[plus + 1];
+  });
+  unroll<columns>([&](auto j) __attribute__((always_inline)) {
+    Floats sum{};
+    bool empty = true;
+    add_term<matrix, 0, j.value>(in[0], empty, sum);
+    unroll<pairs>([&](auto pair) __attribute__((always_inline)) {
+      const Floats both = j.value % 2 == 0 ? sums[pair.value] : differences[pair.value];
+      add_term<matrix, 1 + 2 * pair.value, j.value>(both, empty, sum);
+    });
+    add_term<matrix, n - 1, j.value>(in[n - 1], empty, sum);
+    out[j.value] = sum;
+  });
+}
+
+}  // namespace carillon::CARILLON_ISA

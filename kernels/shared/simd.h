@@ -1,0 +1,121 @@
+// simd.h: vectors of floats as wide as the instruction set that a file is compiled for. For *_simd.cpp only.
+//
+// CMake compiles each *_simd.cpp once for every Isa, with CARILLON_ISA as its name: what such a file defines lies in
+// namespace carillon::CARILLON_ISA, and so does all that it uses. It includes little else: an inline function that is
+// shared with other files, compiled here for AVX-512, could be the one that the linker keeps for all of them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#define CARILLON_INLINE inline __attribute__((always_inline))
+
+namespace carillon::CARILLON_ISA {
+
+#if defined(__AVX512F__)
+inline constexpr int lanes = 16;
+#elif defined(__AVX2__)
+inline constexpr int lanes = 8;
+#else
+inline constexpr int lanes = 4;
+#endif
+
+typedef float Floats __attribute__((vector_size(lanes * sizeof(float))));
+typedef float UnalignedFloats __attribute__((vector_size(lanes * sizeof(float)), aligned(sizeof(float)), may_alias));
+
+CARILLON_INLINE Floats load(const float* from) { return *reinterpret_cast<const UnalignedFloats*>(from); }
+CARILLON_INLINE void store(float* to, Floats values) { *reinterpret_cast<UnalignedFloats*>(to) = values; }
+CARILLON_INLINE Floats broadcast(float value) {
+#if defined(__AVX512F__)
+  return (Floats)_mm512_set1_ps(value);
+#elif defined(__AVX2__)
+  return (Floats)_mm256_set1_ps(value);
+#else
+  return Floats{value, value, value, value};
+#endif
+}
+
+/// a * b + c, in one rounding where the instruction set has that.
+CARILLON_INLINE Floats fma(Floats a, Floats b, Floats c) {
+#if defined(__AVX512F__)
+  return (Floats)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined(__AVX2__)
+  return (Floats)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#else
+  return a * b + c;
+#endif
+}
+
+/// max(x, 0); not a number stays what it is.
+CARILLON_INLINE Floats relu(Floats x) { return x < Floats{} ? Floats{} : x; }
+
+#if defined(__AVX2__) && !defined(__AVX512F__)
+CARILLON_INLINE __m256i first_lanes(std::int64_t count) {
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+#endif
+
+/// The first `count` < lanes values, then zeros; reads no others.
+CARILLON_INLINE Floats load_first(const float* from, std::int64_t count) {
+#if defined(__AVX512F__)
+  return (Floats)_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), from);
+#elif defined(__AVX2__)
+  return (Floats)_mm256_maskload_ps(from, first_lanes(count));
+#else
+  Floats values{};
+  for (std::int64_t i = 0; i < count; ++i) values[i] = from[i];
+  return values;
+#endif
+}
+
+/// The first `count` < lanes of them; writes no others.
+CARILLON_INLINE void store_first(float* to, Floats values, std::int64_t count) {
+#if defined(__AVX512F__)
+  _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1u << count) - 1), (__m512)values);
+#elif defined(__AVX2__)
+  _mm256_maskstore_ps(to, first_lanes(count), (__m256)values);
+#else
+  for (std::int64_t i = 0; i < count; ++i) to[i] = values[i];
+#endif
+}
+
+/// Values [at, at + lanes) of an array of `count`, zeros beyond it.
+CARILLON_INLINE Floats load_within(const float* array, std::int64_t at, std::int64_t count) {
+  return at + lanes <= count ? load(array + at) : load_first(array + at, count - at);
+}
+CARILLON_INLINE void store_within(float* array, std::int64_t at, std::int64_t count, Floats values) {
+  if (at + lanes <= count) {
+    store(array + at, values);
+  } else {
+    store_first(array + at, values, count - at);
+  }
+}
+
+/// A number known at compile time, as an argument.
+template <int n>
+struct Constant {
+  static constexpr int value = n;
+};
+template <int... n>
+struct Constants {};
+template <int count, int... n>
+struct CountTo : CountTo<count - 1, count - 1, n...> {};
+template <int... n>
+struct CountTo<0, n...> {
+  using type = Constants<n...>;
+};
+
+/// body(Constant<0>{}), ..., body(Constant<count - 1>{}), unrolled.
+template <typename Body, int... n>
+CARILLON_INLINE void unroll_over(Constants<n...> /*numbers*/, const Body& body) {
+  (body(Constant<n>{}), ...);
+}
+template <int count, typename Body>
+CARILLON_INLINE void unroll(const Body& body) {
+  unroll_over(typename CountTo<count>::type{}, body);
+}
+
+}  // namespace carillon::CARILLON_ISA

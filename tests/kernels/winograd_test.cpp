@@ -1,0 +1,154 @@
+// conv2d by Winograd's method, at every instruction set that the processor has: against float64, edges and remainders
+// included, and equal bits at any number of threads.
+#include "kernels/conv2d/winograd.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/support/naive_conv2d.h"
+#include "tests/support/op_harness.h"
+
+namespace carillon::testing {
+namespace {
+
+/// conv2d on a device of its own.
+class Convolution {
+ public:
+  Convolution(const Conv2dCase& c, Isa isa)
+      : device_(c.threads, {.isa = isa, .convolution = ConvolutionMethod::winograd}), harness_(c.batch, device_) {
+    const Value x = harness_.input("x", {c.batch, c.height, c.width, c.in});
+    harness_.finish(relu_if(c.relu, harness_.graph(), conv2d(harness_.graph(), "conv", x, c.params)));
+  }
+  OpHarness& operator*() { return harness_; }
+  OpHarness* operator->() { return &harness_; }
+
+ private:
+  CpuDevice device_;
+  OpHarness harness_;
+};
+
+/// Root of the mean square error over root of the mean square.
+double relative_error(std::span<const float> found, std::span<const double> expected) {
+  double error = 0.0, scale = 0.0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    error += (found[i] - expected[i]) * (found[i] - expected[i]);
+    scale += expected[i] * expected[i];
+  }
+  return std::sqrt(error / std::max(scale, 1e-30));
+}
+
+constexpr double forward_bound = 1e-5, backward_bound = 3e-5;
+
+void expect_definition(const Conv2dCase& c, Isa isa) {
+  const NaiveConv2d naive(c);
+  Convolution convolution(c, isa);
+  const auto x = convolution->values("x"), weights = convolution->values("conv/weights"),
+             biases = convolution->values("conv/biases");
+  const auto y = convolution->forward();
+  std::vector<double> expected = naive.forward(x, weights, biases);
+  const std::vector<float> dy = OpHarness::output_gradient(y.size());
+  std::vector<double> dz(dy.begin(), dy.end());
+  for (std::size_t i = 0; i < dz.size() && c.relu; ++i) {
+    expected[i] = std::max(expected[i], 0.0);
+    if (!(y[i] > 0.0f)) dz[i] = 0.0;
+  }
+  EXPECT_LT(relative_error(y, expected), forward_bound) << "y";
+  convolution->backward();
+  const Conv2dGradients gradients = naive.backward(x, weights, dz);
+  EXPECT_LT(relative_error(convolution->gradient("x"), gradients.x), backward_bound) << "dx";
+  EXPECT_LT(relative_error(convolution->gradient("conv/weights"), gradients.weights), backward_bound) << "dW";
+}
+
+class Winograd : public ::testing::TestWithParam<Isa> {};
+constexpr const char* names[] = {"plain", "avx2", "avx512"};
+INSTANTIATE_TEST_SUITE_P(Isas, Winograd, ::testing::ValuesIn(available_isas()),
+                         [](const auto& isa) { return names[static_cast<int>(isa.param)]; });
+
+TEST_P(Winograd, EqualsTheDefinitionAtEveryExtent) {
+  for (const std::int64_t kernel : {3, 5}) {
+    for (const Padding padding : {Padding::same, Padding::valid}) {
+      for (std::int64_t extent = padding == Padding::same ? 1 : kernel; extent <= 13; ++extent) {
+        const Conv2dCase c{2, extent, 14 - extent + kernel, 5, {.filters = 6, .kernel = kernel, .padding = padding}};
+        SCOPED_TRACE(::testing::PrintToString(c));
+        expect_definition(c, GetParam());
+      }
+    }
+  }
+}
+
+TEST_P(Winograd, EqualsTheDefinitionAtEveryChannelCount) {
+  for (std::int64_t channels = 1; channels <= 67; ++channels) {
+    const Conv2dCase c{1, 5, 6, channels, {.filters = 68 - channels, .kernel = channels % 2 == 0 ? 3 : 5}, 2, true};
+    SCOPED_TRACE(::testing::PrintToString(c));
+    expect_definition(c, GetParam());
+  }
+}
+
+TEST_P(Winograd, EqualsTheDefinitionAtManyBatchSizes) {
+  for (const std::int64_t batch : {1, 2, 3, 11, 12, 13, 23, 64, 97, 128, 130}) {
+    const Conv2dCase c{batch, 9, 7, 17, {.filters = 20, .kernel = batch % 2 == 0 ? 3 : 5}, 2, true};
+    SCOPED_TRACE(::testing::PrintToString(c));
+    expect_definition(c, GetParam());
+  }
+}
+
+TEST_P(Winograd, StaysWithinItsErrorForWideLayers) {
+  for (const Conv2dCase& c : {Conv2dCase{8, 12, 12, 64, {.filters = 64, .kernel = 5}, 2, true},
+                              Conv2dCase{8, 15, 15, 64, {.filters = 64, .kernel = 3}, 2, true},
+                              Conv2dCase{4, 7, 7, 256, {.filters = 256, .kernel = 3}, 2},
+                              Conv2dCase{1, 8, 8, 300, {.filters = 130, .kernel = 5}, 2},
+                              Conv2dCase{1, 8, 8, 512, {.filters = 512, .kernel = 3}, 2}}) {
+    SCOPED_TRACE(::testing::PrintToString(c));
+    expect_definition(c, GetParam());
+  }
+}
+
+/// y, dx and dW, one behind the other.
+std::vector<float> all_results(const Conv2dCase& c, Isa isa) {
+  Convolution convolution(c, isa);
+  const auto y = convolution->forward();
+  std::vector<float> results(y.begin(), y.end());
+  convolution->backward();
+  for (const char* name : {"x", "conv/weights"}) {
+    const auto gradient = convolution->gradient(name);
+    results.insert(results.end(), gradient.begin(), gradient.end());
+  }
+  return results;
+}
+
+TEST_P(Winograd, GivesEqualBitsAtAnyNumberOfThreads) {
+  for (const Conv2dCase& c : {Conv2dCase{1, 3, 3, 2, {.filters = 3, .kernel = 3}},  // fewer tiles than threads
+                              Conv2dCase{70, 13, 11, 20, {.filters = 40, .kernel = 5}},
+                              Conv2dCase{33, 15, 15, 64, {.filters = 70, .kernel = 3}}}) {
+    const std::vector<float> expected = all_results(c, GetParam());
+    for (const int threads : {2, 3, 5, 70}) {
+      Conv2dCase with_threads = c;
+      with_threads.threads = threads;
+      EXPECT_EQ(all_results(with_threads, GetParam()), expected) << ::testing::PrintToString(with_threads);
+    }
+  }
+}
+
+TEST_P(Winograd, LetsNotANumberThroughItsRelu) {
+  Convolution convolution({1, 4, 4, 3, {.filters = 2, .kernel = 3}, 1, true}, GetParam());
+  convolution->values("x")[0] = NAN;
+  EXPECT_TRUE(std::isnan(convolution->forward()[0]));
+}
+
+TEST(WinogradMethod, IsForFiltersOfThreeOrFiveAndStrideOne) {
+  const auto can = [](std::int64_t kernel, std::int64_t stride) {
+    const SlidingWindow window = slide(9, kernel, stride, Padding::same);
+    return winograd_can({.vertical = window, .horizontal = window});
+  };
+  EXPECT_TRUE(can(3, 1));
+  EXPECT_TRUE(can(5, 1));
+  EXPECT_FALSE(can(1, 1));
+  EXPECT_FALSE(can(4, 1));
+  EXPECT_FALSE(can(7, 1));
+  EXPECT_FALSE(can(3, 2));
+}
+
+}  // namespace
+}  // namespace carillon::testing
