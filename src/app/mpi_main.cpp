@@ -8,6 +8,7 @@
 #include <new>
 #include <optional>
 
+#include "carillon/core/denormals.h"
 #include "carillon/run/agreement.h"
 
 namespace carillon {
@@ -51,6 +52,7 @@ ExitCode abort_on_own_error(const Mpi& mpi, std::string_view program, const std:
 }
 
 int mpi_main(const std::string& program, int argc, char** argv, const std::function<ExitCode(const Mpi&)>& body) {
+  flush_denormals();              // before there are other threads: they inherit it
   std::signal(SIGPIPE, SIG_IGN);  // a closed stdout must not end a training
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is an error of write, not a death
   open_standard_descriptors();

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "carillon/core/denormals.h"
 #include "carillon/core/error.h"
 
 namespace carillon {
@@ -17,6 +18,9 @@ CpuDevice::CpuDevice(int thread_count, const CpuSettings& settings)
       convolution_(settings.convolution) {
   check(std::ranges::count(available_isas(), isa_) == 1, "an instruction set that this processor does not have");
   omp_set_num_threads(thread_count);
+  flush_denormals();
+#pragma omp parallel num_threads(thread_count)
+  flush_denormals();
 }
 
 void CpuDevice::reserve_workspace(std::size_t bytes) {
