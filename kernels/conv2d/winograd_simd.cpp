@@ -1,7 +1,7 @@
 // WinogradKernels for one instruction set: transforms of tiles, and matrix products whose accumulators fill the
-// registers.
+// registers. Few channels: winograd_narrow.h.
 #include "kernels/conv2d/winograd_kernels.h"
-#include "kernels/conv2d/winograd_transforms.h"
+#include "kernels/conv2d/winograd_tile.h"
 #include "kernels/shared/simd.h"
 
 namespace carillon::CARILLON_ISA {
@@ -12,9 +12,6 @@ constexpr int max_rows = lanes == 16 ? 12 : lanes == 8 ? 6 : 4;
 constexpr int panel_vectors = 2, panel = panel_vectors * lanes;
 /// Channels that a block multiplies at a time: a panel's share of U stays in the first cache.
 constexpr std::int64_t max_depth = 256;
-
-CARILLON_INLINE std::int64_t smaller(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
-CARILLON_INLINE std::int64_t whole_vectors(std::int64_t count) { return (count + lanes - 1) / lanes * lanes; }
 
 /// Calls body(first, rows) for nearly equal blocks of at most max_rows rows that cover [first, last).
 template <typename Body>
@@ -102,17 +99,13 @@ CARILLON_INLINE void run_rows(std::int64_t rows, const ProductBlock& block) {
 }
 
 template <int m, int r>
-struct Winograd {
-  static constexpr int n = m + r - 1;
-  static_assert(n % 2 == 0, "finite points come in pairs behind the first, and infinity makes it even");
-  static constexpr auto input_matrix = polynomials<n>();
-  static constexpr auto filter_matrix = powers<n, r>(true);
-  static constexpr auto output_matrix = powers<n, m>(false);
-
-  using Tile = Floats[n][n];
+struct Winograd : WinogradTile<m, r> {
+  using Base = WinogradTile<m, r>;
+  using Base::n;
+  using typename Base::Frequencies;
 
   /// A value for each frequency into the matrices, at one vector of one row.
-  static CARILLON_INLINE void scatter(const Tile& tile, float* to, std::int64_t stride) {
+  static CARILLON_INLINE void scatter(const Frequencies& tile, float* to, std::int64_t stride) {
     unroll<n>([&](auto i) __attribute__((always_inline)) {
       unroll<n>([&](auto j) __attribute__((always_inline)) {
         store(to + (i.value * n + j.value) * stride, tile[i.value][j.value]);
@@ -120,37 +113,15 @@ struct Winograd {
     });
   }
 
-  /// Where the tile's `size` x `size` pixels lie; `zeros` where there is no image.
-  template <int size>
-  static CARILLON_INLINE void find_pixels(const float* base, const WinogradImages& images, const float* zeros,
-                                          std::int64_t tile, const float* (&pixels)[size][size]) {
-    const std::int64_t column = tile % images.tiles_across * m + images.first_column;
-    const std::int64_t row = tile / images.tiles_across % images.tiles_down * m + images.first_row;
-    const std::int64_t image = tile / (images.tiles_across * images.tiles_down);
-    const float* const corner = base + ((image * images.height + row) * images.width + column) * images.channels;
-    for (int i = 0; i < size; ++i) {
-      const bool row_inside = row + i >= 0 && row + i < images.height;
-      for (int j = 0; j < size; ++j) {
-        const bool inside = row_inside && column + j >= 0 && column + j < images.width;
-        pixels[i][j] = inside ? corner + (i * images.width + j) * images.channels : zeros;
-      }
-    }
-  }
-
   static void transform_filters(const float* g, std::int64_t channels, std::int64_t filters, std::int64_t first,
                                 std::int64_t last, const WinogradMatrices& u) {
     for (std::int64_t c = first; c < last; ++c) {
       for (std::int64_t o = 0; o < filters; o += lanes) {
-        Floats columns[n][r];
-        Tile tile;
-        unroll<r>([&](auto j) __attribute__((always_inline)) {
-          Floats in[r], out[n];
-          for (int i = 0; i < r; ++i) in[i] = load_within(g + ((i * r + j.value) * channels + c) * filters, o, filters);
-          multiply_by<filter_matrix>(in, out);
-          for (int i = 0; i < n; ++i) columns[i][j.value] = out[i];
-        });
-        unroll<n>([&](auto i)
-                      __attribute__((always_inline)) { multiply_by<filter_matrix>(columns[i.value], tile[i.value]); });
+        Frequencies tile;
+        const auto value = [&](auto i, auto j) __attribute__((always_inline)) {
+          return load_within(g + ((i.value * r + j.value) * channels + c) * filters, o, filters);
+        };
+        Base::template transform<Base::filter_matrix>(value, tile);
         const std::int64_t panel_first = o / panel * panel, width = smaller(panel, u.columns - panel_first);
         scatter(tile, u.data + panel_first * channels + c * width + o - panel_first, u.stride);
       }
@@ -160,19 +131,11 @@ struct Winograd {
   static void transform_inputs(const float* x, const WinogradImages& images, const float* zeros, std::int64_t first,
                                std::int64_t count, std::int64_t row, const WinogradMatrices& v) {
     for (std::int64_t t = 0; t < count; ++t) {
-      const float* pixels[n][n];
-      find_pixels<n>(x, images, zeros, first + t, pixels);
+      const TilePixels<n> pixels(x, images, TilePlace(images, first + t, m), zeros);
       float* const to = v.data + (row + t) * v.columns;
       for (std::int64_t c = 0; c < images.channels; c += lanes) {
-        Tile columns, tile;
-        unroll<n>([&](auto j) __attribute__((always_inline)) {
-          Floats in[n], out[n];
-          for (int i = 0; i < n; ++i) in[i] = load_within(pixels[i][j.value], c, images.channels);
-          multiply_by<input_matrix>(in, out);
-          for (int i = 0; i < n; ++i) columns[i][j.value] = out[i];
-        });
-        unroll<n>([&](auto i)
-                      __attribute__((always_inline)) { multiply_by<input_matrix>(columns[i.value], tile[i.value]); });
+        Frequencies tile;
+        Base::transform_input(pixels, c, images.channels, tile);
         scatter(tile, to + c, v.stride);
       }
     }
@@ -206,34 +169,13 @@ struct Winograd {
   static void transform_outputs(const WinogradMatrices& from, const WinogradImages& images, const float* bias,
                                 bool with_relu, std::int64_t first, std::int64_t count, float* y) {
     for (std::int64_t t = 0; t < count; ++t) {
-      const std::int64_t column = (first + t) % images.tiles_across * m;
-      const std::int64_t row = (first + t) / images.tiles_across % images.tiles_down * m;
-      const std::int64_t image = (first + t) / (images.tiles_across * images.tiles_down);
-      float* const corner = y + ((image * images.height + row) * images.width + column) * images.channels;
-      const std::int64_t rows = smaller(m, images.height - row), columns_left = smaller(m, images.width - column);
-      for (std::int64_t c = 0; c < images.channels; c += lanes) {
-        const float* const at = from.data + t * from.columns + c;
-        const Floats b = bias != nullptr ? load_within(bias, c, images.channels) : Floats{};
-        Floats half[m][n];
-        unroll<n>([&](auto j) __attribute__((always_inline)) {
-          Floats in[n], out[m];
-          unroll<n>([&](auto i) __attribute__((always_inline)) {
-            in[i.value] = load(at + (i.value * n + j.value) * from.stride);
-          });
-          multiply_by_transposed<output_matrix>(in, out);
-          for (int i = 0; i < m; ++i) half[i][j.value] = out[i];
-        });
-        unroll<m>([&](auto i) __attribute__((always_inline)) {
-          if (i.value >= rows) return;
-          Floats out[m];
-          multiply_by_transposed<output_matrix>(half[i.value], out);
-          unroll<m>([&](auto j) __attribute__((always_inline)) {
-            if (j.value >= columns_left) return;
-            const Floats z = out[j.value] + b;
-            store_within(corner + (i.value * images.width + j.value) * images.channels, c, images.channels,
-                         with_relu ? relu(z) : z);
-          });
-        });
+      const TilePlace place(images, first + t, m);
+      for (std::int64_t o = 0; o < images.channels; o += lanes) {
+        const float* const at = from.data + t * from.columns + o;
+        const auto value = [&](auto i, auto j) __attribute__((always_inline)) {
+          return load(at + (i.value * n + j.value) * from.stride);
+        };
+        Base::store_output(value, images, place, o, bias_of(bias, o, images.channels), with_relu, y);
       }
     }
   }
@@ -242,21 +184,12 @@ struct Winograd {
                                          std::int64_t first, std::int64_t count, std::int64_t row,
                                          const WinogradMatrices& z) {
     for (std::int64_t t = 0; t < count; ++t) {
-      const float* pixels[m][m];
-      find_pixels<m>(dy, images, zeros, first + t, pixels);
+      const TilePixels<m> pixels(dy, images, TilePlace(images, first + t, m), zeros);
       float* const to = z.data + (row + t) * z.columns;
-      for (std::int64_t c = 0; c < images.channels; c += lanes) {
-        Floats columns[n][m];
-        Tile tile;
-        unroll<m>([&](auto j) __attribute__((always_inline)) {
-          Floats in[m], out[n];
-          for (int i = 0; i < m; ++i) in[i] = load_within(pixels[i][j.value], c, images.channels);
-          multiply_by<output_matrix>(in, out);
-          for (int i = 0; i < n; ++i) columns[i][j.value] = out[i];
-        });
-        unroll<n>([&](auto i)
-                      __attribute__((always_inline)) { multiply_by<output_matrix>(columns[i.value], tile[i.value]); });
-        scatter(tile, to + c, z.stride);
+      for (std::int64_t o = 0; o < images.channels; o += lanes) {
+        Frequencies tile;
+        Base::transform_gradient(pixels, o, images.channels, tile);
+        scatter(tile, to + o, z.stride);
       }
     }
   }
@@ -287,21 +220,15 @@ struct Winograd {
                                          std::int64_t first, std::int64_t last, float* dg) {
     for (std::int64_t c = first; c < last; ++c) {
       for (std::int64_t o = 0; o < filters; o += lanes) {
-        const float* const at = w.data + c * w.columns + o;
-        Floats half[r][n];
-        unroll<n>([&](auto j) __attribute__((always_inline)) {
-          Floats in[n], out[r];
-          for (int i = 0; i < n; ++i) in[i] = load(at + (i * n + j.value) * w.stride);
-          multiply_by_transposed<filter_matrix>(in, out);
-          for (int i = 0; i < r; ++i) half[i][j.value] = out[i];
-        });
-        unroll<r>([&](auto i) __attribute__((always_inline)) {
-          Floats out[r];
-          multiply_by_transposed<filter_matrix>(half[i.value], out);
+        const auto value = [&](auto i, auto j) __attribute__((always_inline)) {
+          return load(w.data + (i.value * n + j.value) * w.stride + c * w.columns + o);
+        };
+        const auto take = [&](auto i, const Floats* out) __attribute__((always_inline)) {
           for (int j = 0; j < r; ++j) {
             store_within(dg + ((i.value * r + j) * channels + c) * filters, o, filters, out[j]);
           }
-        });
+        };
+        Base::template transform_back<Base::filter_matrix>(value, take);
       }
     }
   }

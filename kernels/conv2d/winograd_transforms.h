@@ -72,25 +72,26 @@ constexpr PointMatrix<n, n> polynomials() {
 }
 
 /// sum += c * x, where `c` is known at compile time and `empty` says that there is no sum yet.
-template <auto matrix, int row, int column>
-CARILLON_INLINE void add_term(Floats x, bool& empty, Floats& sum) {
+template <auto matrix, int row, int column, typename Vector>
+CARILLON_INLINE void add_term(Vector x, bool& empty, Vector& sum) {
   constexpr double c = matrix.at[row][column];
   if constexpr (c == 1.0) {
     sum = empty ? x : sum + x;
   } else if constexpr (c == -1.0) {
     sum = empty ? -x : sum - x;
   } else if constexpr (c != 0.0) {
-    sum = empty ? broadcast(static_cast<float>(c)) * x : fma(broadcast(static_cast<float>(c)), x, sum);
+    sum = empty ? broadcast_as<Vector>(static_cast<float>(c)) * x
+                : fma(broadcast_as<Vector>(static_cast<float>(c)), x, sum);
   }
   if constexpr (c != 0.0) empty = false;
 }
 
 /// out[i] = sum over j of matrix[i][j] * in[j].
-template <auto matrix>
-CARILLON_INLINE void multiply_by(const Floats* in, Floats* out) {
+template <auto matrix, typename Vector>
+CARILLON_INLINE void multiply_by(const Vector* in, Vector* out) {
   constexpr int n = matrix.rows, columns = matrix.columns;
   const auto row_sum = [&](auto row, auto first, auto step) __attribute__((always_inline)) {
-    Floats sum{};
+    Vector sum{};
     bool empty = true;
     unroll<columns>([&](auto j) __attribute__((always_inline)) {
       if constexpr (j.value % step.value == first.value) add_term<matrix, row.value, j.value>(in[j.value], empty, sum);
@@ -100,8 +101,8 @@ CARILLON_INLINE void multiply_by(const Floats* in, Floats* out) {
   out[0] = row_sum(Constant<0>{}, Constant<0>{}, Constant<1>{});
   unroll<(n - 2) / 2>([&](auto pair) __attribute__((always_inline)) {
     constexpr int plus = 1 + 2 * pair.value;
-    const Floats even = row_sum(Constant<plus>{}, Constant<0>{}, Constant<2>{});
-    const Floats odd = row_sum(Constant<plus>{}, Constant<1>{}, Constant<2>{});
+    const Vector even = row_sum(Constant<plus>{}, Constant<0>{}, Constant<2>{});
+    const Vector odd = row_sum(Constant<plus>{}, Constant<1>{}, Constant<2>{});
     out[plus] = even + odd;
     out[plus + 1] = even - odd;
   });
@@ -109,21 +110,21 @@ CARILLON_INLINE void multiply_by(const Floats* in, Floats* out) {
 }
 
 /// out[j] = sum over i of matrix[i][j] * in[i].
-template <auto matrix>
-CARILLON_INLINE void multiply_by_transposed(const Floats* in, Floats* out) {
+template <auto matrix, typename Vector>
+CARILLON_INLINE void multiply_by_transposed(const Vector* in, Vector* out) {
   constexpr int n = matrix.rows, columns = matrix.columns, pairs = (n - 2) / 2;
-  Floats sums[pairs], differences[pairs];
+  Vector sums[pairs], differences[pairs];
   unroll<pairs>([&](auto pair) __attribute__((always_inline)) {
     constexpr int plus = 1 + 2 * pair.value;
     sums[pair.value] = in[plus] + in[plus + 1];
     differences[pair.value] = in[plus] - in[plus + 1];
   });
   unroll<columns>([&](auto j) __attribute__((always_inline)) {
-    Floats sum{};
+    Vector sum{};
     bool empty = true;
     add_term<matrix, 0, j.value>(in[0], empty, sum);
     unroll<pairs>([&](auto pair) __attribute__((always_inline)) {
-      const Floats both = j.value % 2 == 0 ? sums[pair.value] : differences[pair.value];
+      const Vector both = j.value % 2 == 0 ? sums[pair.value] : differences[pair.value];
       add_term<matrix, 1 + 2 * pair.value, j.value>(both, empty, sum);
     });
     add_term<matrix, n - 1, j.value>(in[n - 1], empty, sum);

@@ -58,6 +58,39 @@ CARILLON_INLINE __m256i first_lanes(std::int64_t count) {
 }
 #endif
 
+/// Four floats, where a whole vector has nothing to hold.
+#if defined(__AVX2__)
+typedef float Quad __attribute__((vector_size(4 * sizeof(float))));
+CARILLON_INLINE Quad fma(Quad a, Quad b, Quad c) { return (Quad)_mm_fmadd_ps((__m128)a, (__m128)b, (__m128)c); }
+CARILLON_INLINE void store(float* to, Quad values) { _mm_storeu_ps(to, (__m128)values); }
+#else
+using Quad = Floats;
+#endif
+
+/// `value` in every element of a vector of that type.
+template <typename Vector>
+CARILLON_INLINE Vector broadcast_as(float value) {
+  if constexpr (sizeof(Vector) == sizeof(Quad)) {
+    return Vector{value, value, value, value};
+  } else {
+    return broadcast(value);
+  }
+}
+
+/// The first `count` <= 4 values, then zeros; reads no others.
+CARILLON_INLINE Quad load_quad(const float* from, std::int64_t count) {
+#if defined(__AVX512VL__)
+  return (Quad)_mm_maskz_loadu_ps(static_cast<__mmask8>((1u << count) - 1), from);
+#elif defined(__AVX2__)
+  return (Quad)_mm_maskload_ps(from,
+                               _mm_cmpgt_epi32(_mm_set1_epi32(static_cast<int>(count)), _mm_setr_epi32(0, 1, 2, 3)));
+#else
+  Quad values{};
+  for (std::int64_t i = 0; i < count; ++i) values[i] = from[i];
+  return values;
+#endif
+}
+
 /// The first `count` < lanes values, then zeros; reads no others.
 CARILLON_INLINE Floats load_first(const float* from, std::int64_t count) {
 #if defined(__AVX512F__)

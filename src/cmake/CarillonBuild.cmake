@@ -48,6 +48,11 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set(CARILLON_ISA_OPTIONS_avx512 -march=x86-64-v4 -mprefer-vector-width=512)
 endif()
 
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # Else GCC moves arithmetic behind the tests for an image's edges, and keeps what it needs there on the stack.
+  set(CARILLON_SIMD_OPTIONS -fno-tree-sink)
+endif()
+
 # carillon_library(NAME [DIRECTORIES dir...] LINK target... [CUDA_LINK target...]): the static library carillon_NAME of the
 # sources in the directories, by default src/NAME. A new file needs no line here. CUDA_LINK: what it links besides in a
 # build with CUDA.
@@ -65,7 +70,8 @@ function(carillon_library name)
     foreach(isa IN LISTS CARILLON_ISAS)
       add_library(carillon_${name}_${isa} OBJECT ${simd_sources})
       target_link_libraries(carillon_${name}_${isa} PRIVATE carillon_warnings carillon_settings)
-      target_compile_options(carillon_${name}_${isa} PRIVATE ${CARILLON_ISA_OPTIONS_${isa}})
+      target_compile_options(carillon_${name}_${isa} PRIVATE ${CARILLON_SIMD_OPTIONS}
+        ${CARILLON_ISA_OPTIONS_${isa}})
       target_compile_definitions(carillon_${name}_${isa} PRIVATE CARILLON_ISA=${isa})
       target_sources(carillon_${name} PRIVATE $<TARGET_OBJECTS:carillon_${name}_${isa}>)
     endforeach()

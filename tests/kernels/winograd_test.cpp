@@ -150,5 +150,18 @@ TEST(WinogradMethod, IsForFiltersOfThreeOrFiveAndStrideOne) {
   EXPECT_FALSE(can(3, 2));
 }
 
+TEST(WinogradMethod, PaysByTheShapesAlone) {
+  const auto pays = [](std::int64_t kernel, std::int64_t in, std::int64_t out, std::int64_t extent) {
+    return winograd_pays({kernel, kernel, in, out}, {128, extent, extent, out});
+  };
+  EXPECT_TRUE(pays(5, 64, 64, 12));
+  EXPECT_TRUE(pays(3, 512, 512, 4));
+  EXPECT_TRUE(pays(5, 3, 64, 24));
+  EXPECT_FALSE(pays(5, 1, 32, 28)) << "one channel";
+  EXPECT_FALSE(pays(3, 3, 64, 32)) << "a small filter on an image";
+  EXPECT_FALSE(pays(5, 6, 16, 10)) << "few channels";
+  EXPECT_FALSE(pays(3, 64, 64, 2)) << "half of a tile unused";
+}
+
 }  // namespace
 }  // namespace carillon::testing

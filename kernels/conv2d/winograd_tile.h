@@ -1,0 +1,127 @@
+// What the forms of Winograd's convolution share: where a tile's pixels lie, and its transforms, a vector of channels
+// at a time. For *_simd.cpp.
+#pragma once
+
+#include "kernels/conv2d/winograd_kernels.h"
+#include "kernels/conv2d/winograd_transforms.h"
+#include "kernels/shared/simd.h"
+
+namespace carillon::CARILLON_ISA {
+
+CARILLON_INLINE std::int64_t smaller(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
+
+/// A tile's place in an array of images.
+struct TilePlace {
+  std::int64_t row, column;  ///< of its first pixel; may be before the image
+  std::int64_t offset;       ///< of that pixel's first channel, in floats
+
+  CARILLON_INLINE TilePlace(const WinogradImages& images, std::int64_t tile, int size)
+      : row(tile / images.tiles_across % images.tiles_down * size + images.first_row),
+        column(tile % images.tiles_across * size + images.first_column),
+        offset(((tile / (images.tiles_across * images.tiles_down) * images.height + row) * images.width + column) *
+               images.channels) {}
+};
+
+/// Where the `size` x `size` pixels of a tile lie; `zeros` where there is no image.
+template <int size>
+struct TilePixels {
+  const float* at[size][size];
+
+  CARILLON_INLINE TilePixels(const float* base, const WinogradImages& images, const TilePlace& place,
+                             const float* zeros) {
+    const float* const corner = base + place.offset;
+    for (int i = 0; i < size; ++i) {
+      const bool row_inside = place.row + i >= 0 && place.row + i < images.height;
+      for (int j = 0; j < size; ++j) {
+        const bool inside = row_inside && place.column + j >= 0 && place.column + j < images.width;
+        at[i][j] = inside ? corner + (i * images.width + j) * images.channels : zeros;
+      }
+    }
+  }
+};
+
+/// F(m, r) on vectors: `Frequencies` are an n x n tile's.
+template <int m, int r>
+struct WinogradTile {
+  static constexpr int n = m + r - 1;
+  static_assert(n % 2 == 0, "finite points come in pairs behind the first, and infinity makes it even");
+  static constexpr auto input_matrix = polynomials<n>();
+  static constexpr auto filter_matrix = powers<n, r>(true);
+  static constexpr auto output_matrix = powers<n, m>(false);
+
+  using Frequencies = Floats[n][n];
+
+  /// result = matrix * values * matrix^T, where value(Constant<i>, Constant<j>) gives the elements.
+  template <auto matrix, typename Vector, typename Value>
+  static CARILLON_INLINE void transform(const Value& value, Vector (&result)[n][n]) {
+    constexpr int size = matrix.columns;
+    Vector half[n][size];
+    unroll<size>([&](auto j) __attribute__((always_inline)) {
+      Vector in[size], out[n];
+      unroll<size>([&](auto i) __attribute__((always_inline)) { in[i.value] = value(i, j); });
+      multiply_by<matrix>(in, out);
+      unroll<n>([&](auto i) __attribute__((always_inline)) { half[i.value][j.value] = out[i.value]; });
+    });
+    unroll<n>([&](auto i) __attribute__((always_inline)) { multiply_by<matrix>(half[i.value], result[i.value]); });
+  }
+
+  /// result = matrix^T * values * matrix: take(Constant<i>, row) is given its rows, one after the other.
+  template <auto matrix, typename Value, typename Take>
+  static CARILLON_INLINE void transform_back(const Value& value, const Take& take) {
+    constexpr int size = matrix.columns;
+    Floats half[size][n];
+    unroll<n>([&](auto j) __attribute__((always_inline)) {
+      Floats in[n], out[size];
+      unroll<n>([&](auto i) __attribute__((always_inline)) { in[i.value] = value(i, j); });
+      multiply_by_transposed<matrix>(in, out);
+      unroll<size>([&](auto i) __attribute__((always_inline)) { half[i.value][j.value] = out[i.value]; });
+    });
+    unroll<size>([&](auto i) __attribute__((always_inline)) {
+      Floats out[size];
+      multiply_by_transposed<matrix>(half[i.value], out);
+      take(i, out);
+    });
+  }
+
+  /// B^T d B at channel c of the pixels.
+  static CARILLON_INLINE void transform_input(const TilePixels<n>& pixels, std::int64_t c, std::int64_t channels,
+                                              Frequencies& result) {
+    const auto value = [&](auto i, auto j) __attribute__((always_inline)) {
+      return load_within(pixels.at[i.value][j.value], c, channels);
+    };
+    transform<input_matrix>(value, result);
+  }
+  /// A dy A^T at filter o of the pixels.
+  static CARILLON_INLINE void transform_gradient(const TilePixels<m>& pixels, std::int64_t o, std::int64_t filters,
+                                                 Frequencies& result) {
+    const auto value = [&](auto i, auto j) __attribute__((always_inline)) {
+      return load_within(pixels.at[i.value][j.value], o, filters);
+    };
+    transform<output_matrix>(value, result);
+  }
+
+  /// y = A^T M A + bias, then ReLU if asked, at filter o of the tile's pixels that are inside the image. value(i, j):
+  /// M.
+  template <typename Value>
+  static CARILLON_INLINE void store_output(const Value& value, const WinogradImages& images, const TilePlace& place,
+                                           std::int64_t o, Floats bias, bool with_relu, float* y) {
+    float* const corner = y + place.offset;
+    const std::int64_t rows = images.height - place.row, columns = images.width - place.column;
+    transform_back<output_matrix>(
+        value, [&](auto i, const Floats* out) __attribute__((always_inline)) {
+          if (i.value >= rows) return;
+          unroll<m>([&](auto j) __attribute__((always_inline)) {
+            if (j.value >= columns) return;
+            const Floats z = out[j.value] + bias;
+            store_within(corner + (i.value * images.width + j.value) * images.channels, o, images.channels,
+                         with_relu ? relu(z) : z);
+          });
+        });
+  }
+};
+
+CARILLON_INLINE Floats bias_of(const float* bias, std::int64_t o, std::int64_t filters) {
+  return bias != nullptr ? load_within(bias, o, filters) : Floats{};
+}
+
+}  // namespace carillon::CARILLON_ISA
