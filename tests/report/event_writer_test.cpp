@@ -7,6 +7,7 @@
 
 #include "carillon/data/record.h"
 #include "report/event.pb.h"
+#include "src/report/histogram.h"
 #include "tests/support/io_fixtures.h"
 
 namespace carillon {
@@ -89,7 +90,7 @@ TEST_F(EventFile, HoldsScalarsHistogramsAndTheGraph) {
     EventWriter writer(directory_.path(), 0, warn());
     writer.graph(std::vector<GraphNode>{{"x", "Input", {}, "cpu"}, {"y", "Dense", {"x"}, "cpu"}});
     writer.scalar("loss", 5000000000, 2.5);
-    writer.histogram("weights", 3, std::vector<float>{1, 2, 3});
+    writer.histogram("weights", 3, histogram_of(std::vector<float>{1, 2, 3}));
   }
   const auto events = only_file();
   ASSERT_EQ(events.size(), 4u);
