@@ -15,14 +15,13 @@ constexpr int cell_bits = 13;
 constexpr int cell_shift = 32 - cell_bits;
 constexpr std::uint32_t sign_bit = std::uint32_t{1} << 31;
 
-/// The bits of the lowest float that is above `limit` > 0, or at it unless `above`: infinity's, which no value
-/// reaches, beyond the largest.
-std::uint32_t bits_from(double limit, bool above) {
+/// The bits of the lowest float that is not below `limit`: infinity's, which no value reaches, beyond the largest.
+std::uint32_t bits_from(double limit) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
   if (limit > std::numeric_limits<float>::max()) return std::bit_cast<std::uint32_t>(infinity);
   const auto rounded = static_cast<float>(limit);
-  const bool reaches = above ? static_cast<double>(rounded) > limit : static_cast<double>(rounded) >= limit;
-  return std::bit_cast<std::uint32_t>(reaches ? rounded : std::nextafter(rounded, infinity));
+  return std::bit_cast<std::uint32_t>(static_cast<double>(rounded) >= limit ? rounded
+                                                                            : std::nextafter(rounded, infinity));
 }
 
 struct Cells {
@@ -33,12 +32,12 @@ struct Cells {
     const auto zero_bucket = static_cast<std::size_t>(std::ranges::upper_bound(limits, 0.0) - limits.begin());
     const auto positive = limits.subspan(zero_bucket);
     std::vector<std::uint32_t> thresholds;
-    for (const double limit : positive) thresholds.push_back(bits_from(limit, false));
+    for (const double limit : positive) thresholds.push_back(bits_from(limit));
     add_half(0, thresholds);
     for (std::size_t i = 0; i < positive.size(); ++i) bucket_of_ordinal.push_back(zero_bucket + i);
-    // Below zero a bucket ends with its limit's value, not before it; and -0, which equals 0, is in zero's bucket.
-    thresholds = {1};
-    for (const double limit : positive) thresholds.push_back(bits_from(limit, true));
+    // Below zero the same: 0 is the only limit that is a float, so that no value stands where a bucket ends. But -0,
+    // which equals 0, is in zero's bucket.
+    thresholds.insert(thresholds.begin(), 1);
     add_half(sign_bit, thresholds);
     for (std::size_t i = 0; i <= zero_bucket; ++i) bucket_of_ordinal.push_back(zero_bucket - i);
   }
