@@ -1,4 +1,4 @@
-#include "src/report/histogram.h"
+#include "carillon/report/histogram.h"
 
 #include <algorithm>
 #include <array>

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "src/report/histogram.h"
-
 namespace carillon {
 namespace {
 
@@ -70,16 +68,14 @@ void RunLog::evaluation(std::int64_t step, const Precision& precision) {
   events_.flush();
 }
 
-void RunLog::variables(std::int64_t step, const ParameterStore& parameters, Device& device) {
+void RunLog::parameters(std::int64_t step, const std::vector<ParameterSpec>& specs,
+                        const ParameterHistograms& histograms) {
   const bool by_layer = style_ == SummaryStyle::layers;
-  std::vector<float> value_copy, gradient_copy;
-  for (std::size_t i = 0; i < parameters.specs().size(); ++i) {
-    const ParameterSpec& spec = parameters.specs()[i];
-    const auto values = host_floats(device, parameters.value(static_cast<int>(i)), value_copy);
-    const auto gradient = host_floats(device, parameters.gradient(static_cast<int>(i)), gradient_copy);
-    const Histogram variable = histogram_of(values);
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    const ParameterSpec& spec = specs[i];
+    const Histogram& variable = histograms.variables.at(i);
     events_.histogram(by_layer ? spec.name + "/gradients" : "gradients_on_average/" + spec.name, step,
-                      histogram_of_sum(gradient, spec.l2_factor, values));
+                      histograms.gradients.at(i));
     events_.histogram(spec.name, step, variable);
     if (by_layer && spec.l2_factor != 0.0f) {
       events_.scalar(spec.name.substr(0, spec.name.find('/')) + "/weight_loss", step,

@@ -8,7 +8,7 @@
 #include "carillon/core/error.h"
 #include "carillon/report/event_writer.h"
 #include "carillon/report/metrics.h"
-#include "src/report/histogram.h"
+#include "carillon/report/histogram.h"
 
 namespace carillon {
 namespace {

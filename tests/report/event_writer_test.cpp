@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "carillon/data/record.h"
+#include "carillon/report/histogram.h"
 #include "report/event.pb.h"
-#include "src/report/histogram.h"
 #include "tests/support/io_fixtures.h"
 
 namespace carillon {

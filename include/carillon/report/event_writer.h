@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
-namespace carillon {
+#include "carillon/report/histogram.h"
 
-struct Histogram;
+namespace carillon {
 
 /// A node of the graph that TensorBoard draws: tensorflow.NodeDef.
 struct GraphNode {
