@@ -20,7 +20,7 @@ class ParameterHistogramsTest : public ::testing::Test {
   }
 
   CpuDevice device_{2};
-  const BuiltNetwork built_ = build_network(mnist_network(mnist_images()), {.batch_size = 2});
+  const BuiltNetwork built_ = build_network(mnist_network(mnist_images({.regularization = 0.5})), {.batch_size = 2});
   const ParameterLayout layout_{built_.graph.parameters()};
   ParameterStore parameters_{built_.graph.parameters(), device_,
                              device_.allocate((layout_.total() + step_sum_count) * sizeof(float))};
