@@ -1,6 +1,9 @@
 #include "carillon/report/parameter_histograms.h"
 
 #include <cstring>
+#include <iterator>
+#include <memory>
+#include <span>
 
 #include "carillon/core/error.h"
 

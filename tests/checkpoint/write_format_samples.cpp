@@ -7,8 +7,8 @@
 #include "carillon/checkpoint/checkpoint.h"
 #include "carillon/core/error.h"
 #include "carillon/report/event_writer.h"
-#include "carillon/report/metrics.h"
 #include "carillon/report/histogram.h"
+#include "carillon/report/metrics.h"
 
 namespace carillon {
 namespace {
