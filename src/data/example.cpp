@@ -5,6 +5,7 @@
 #include <optional>
 #include <string_view>
 
+#include "carillon/core/parallel.h"
 #include "src/data/example_generated.h"
 
 namespace carillon {
@@ -39,21 +40,17 @@ bool take_all(Bytes from, std::uint8_t tag, Bytes& body) { return take(from, tag
 
 /// Whether `packed` is certainly a sequence of whole varints of at most 10 bytes, the most that protobuf accepts.
 /// A longer varint contains an aligned group of 4 bytes that all continue, so no such group will do: pixels have none.
-bool are_short_varints(Bytes packed) {
-  if (packed.empty()) return true;
-  if (packed.back() & varint_continues) return false;
-  constexpr std::size_t group_count = 32;  // per block: the compiler turns its loop into vector instructions
-  std::uint32_t block[group_count];
-  while (!packed.empty()) {
-    const std::size_t bytes = std::min(packed.size(), sizeof block);
-    if (bytes < sizeof block) std::memset(block, 0, sizeof block);
-    std::memcpy(block, packed.data(), bytes);
-    std::uint32_t found = 0;
-    for (const std::uint32_t group : block) found |= group & (group >> 8) & (group >> 16) & (group >> 24);
-    if (found & varint_continues) return false;
-    packed = packed.subspan(bytes);
+CARILLON_SIMD bool are_short_varints(const std::uint8_t* packed, std::size_t bytes) {
+  if (bytes == 0) return true;
+  if (packed[bytes - 1] & varint_continues) return false;
+  constexpr std::uint32_t all_continue = varint_continues * 0x01010101u;
+  std::uint32_t found = 0;
+  for (std::size_t i = 0; i < bytes / sizeof(std::uint32_t); ++i) {
+    std::uint32_t group;
+    std::memcpy(&group, packed + i * sizeof group, sizeof group);
+    found |= (group & all_continue) == all_continue ? 1u : 0u;
   }
-  return true;
+  return found == 0;
 }
 
 bool parse_varint(Bytes from, std::int64_t& value) {
@@ -92,7 +89,7 @@ bool is_usual_feature(Bytes feature) {
     return true;
   }
   if (take_all(feature, field3_bytes, list))
-    return list.empty() || (take_all(list, field1_bytes, values) && are_short_varints(values));
+    return list.empty() || (take_all(list, field1_bytes, values) && are_short_varints(values.data(), values.size()));
   if (take_all(feature, field2_bytes, list))
     return list.empty() || (take_all(list, field1_bytes, values) && values.size() % sizeof(float) == 0);
   return false;

@@ -50,6 +50,10 @@ MappedFile::~MappedFile() {
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
+void MappedFile::expect_reading_through() const {
+  if (!bytes_.empty()) ::madvise(const_cast<std::byte*>(bytes_.data()), bytes_.size(), MADV_HUGEPAGE);
+}
+
 void MappedFile::give_up(std::size_t end) const {
   if (end > 0) ::madvise(const_cast<std::byte*>(bytes_.data()), std::min(end, bytes_.size()), MADV_DONTNEED);
 }

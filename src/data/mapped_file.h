@@ -21,6 +21,9 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return bytes_; }
 
+  /// A hint: all bytes will be read, in order. What of them is not in memory yet, the kernel then reads in large
+  /// pieces, and keeps in large pages, which cost little to map.
+  void expect_reading_through() const;
   /// A hint: the bytes before `end` will not be needed soon.
   void give_up(std::size_t end) const;
 

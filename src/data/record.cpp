@@ -146,6 +146,7 @@ struct RecordReader::State {
 RecordReader::RecordReader(const std::string& path, RecordCheck check) {
   MappedFile file(path);
   const bool gzip = is_gzip(file.bytes());
+  if (check == RecordCheck::data) file.expect_reading_through();
   std::unique_ptr<Source> source;
   if (gzip)
     source = std::make_unique<GzipSource>(std::move(file));

@@ -13,7 +13,6 @@
 #include "carillon/data/record.h"
 #include "report/event.pb.h"
 #include "src/report/append_log.h"
-#include "src/report/histogram.h"
 #include "src/report/png.h"
 
 namespace carillon {
@@ -107,8 +106,7 @@ void EventWriter::scalar(const std::string& tag, std::int64_t step, double value
   file_->add(what);
 }
 
-void EventWriter::histogram(const std::string& tag, std::int64_t step, std::span<const float> values) {
-  const auto source = histogram_of(values);
+void EventWriter::histogram(const std::string& tag, std::int64_t step, const Histogram& source) {
   event::Event what;
   what.set_step(step);
   auto& summary = *what.mutable_summary()->add_value();

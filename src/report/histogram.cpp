@@ -1,13 +1,13 @@
-#include "src/report/histogram.h"
+#include "carillon/report/histogram.h"
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
-#include <iterator>
 #include <limits>
 
+#include "carillon/core/error.h"
 #include "carillon/core/parallel.h"
+#include "src/report/bucket_counter.h"
 
 namespace carillon {
 namespace {
@@ -23,89 +23,103 @@ std::vector<double> make_limits() {
   return limits;
 }
 
-// A float's top 13 bits (sign, exponent, 4 bits of mantissa) name a cell in which values differ by less than a tenth,
-// so that it holds one limit at most: a value's bucket is that of the cell's lowest value, or the next. No branch, no
-// search.
-constexpr int cell_bits = 13;
-constexpr int cell_shift = 32 - cell_bits;
+/// Sums and extremes of values in independent lanes, so that their order is fixed and yet vectorises.
+struct Lanes {
+  static constexpr std::size_t width = 16;
+  double sums[width] = {}, squares[width] = {};
+  float lows[width], highs[width];
 
-struct Cell {
-  float next_bucket_from = 0.0f;  ///< the lowest value that is in bucket + 1
-  std::uint32_t bucket = 0;
+  Lanes() {
+    std::ranges::fill(lows, std::numeric_limits<float>::infinity());
+    std::ranges::fill(highs, -std::numeric_limits<float>::infinity());
+  }
+  void add(std::size_t lane, float value) {
+    sums[lane] += value;
+    squares[lane] += static_cast<double>(value) * value;
+    lows[lane] = value < lows[lane] ? value : lows[lane];
+    highs[lane] = value > highs[lane] ? value : highs[lane];
+  }
 };
-using Cells = std::array<Cell, 1 << cell_bits>;
 
-/// The lowest float that is not below `limit`: infinity, which no value reaches, beyond the largest.
-float float_from(double limit) {
-  if (limit > std::numeric_limits<float>::max()) return std::numeric_limits<float>::infinity();
-  const auto rounded = static_cast<float>(limit);
-  return static_cast<double>(rounded) >= limit ? rounded : std::nextafter(rounded, std::numeric_limits<float>::max());
-}
-
-Cells make_cells(std::span<const double> limits) {
-  Cells cells{};
-  for (std::uint32_t i = 0; i < cells.size(); ++i) {
-    const bool negative = (i >> (cell_bits - 1)) != 0;
-    const auto lowest = std::bit_cast<float>((i << cell_shift) | (negative ? (1u << cell_shift) - 1 : 0u));
-    if (!std::isfinite(lowest)) continue;
-    const auto bucket = static_cast<std::uint32_t>(std::ranges::upper_bound(limits, lowest) - limits.begin());
-    cells[i] = {float_from(limits[bucket]), bucket};
+/// Value i is lane i % width's.
+CARILLON_SIMD void add_values(const float* values, std::size_t count, Lanes& to) {
+  Lanes lanes = to;  // in registers
+  std::size_t i = 0;
+  for (; i + Lanes::width <= count; i += Lanes::width) {
+    for (std::size_t lane = 0; lane < Lanes::width; ++lane) lanes.add(lane, values[i + lane]);
   }
-  return cells;
+  to = lanes;
+  for (; i < count; ++i) to.add(i % Lanes::width, values[i]);
 }
 
-/// Counts of finite values. Neighbours often fall into one bucket, so they are counted in different tables: an
-/// increment need not wait for the one before it.
-std::vector<double> count_buckets(std::span<const float> values, const Cells& cells, std::size_t bucket_count) {
-  constexpr std::size_t tables = 4;
-  std::vector<std::uint32_t> counts(tables * bucket_count);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const Cell& cell = cells[std::bit_cast<std::uint32_t>(values[i]) >> cell_shift];
-    const std::size_t bucket = cell.bucket + (values[i] >= cell.next_bucket_from ? 1u : 0u);
-    ++counts[(i % tables) * bucket_count + bucket];
-  }
-  std::vector<double> sums(bucket_count);
-  for (std::size_t i = 0; i < counts.size(); ++i) sums[i % bucket_count] += counts[i];
-  return sums;
+// Apart, so that no instruction set makes one rounding of the two.
+CARILLON_SIMD void multiply(const float* values, float factor, std::size_t count, float* results) {
+  for (std::size_t i = 0; i < count; ++i) results[i] = factor * values[i];
+}
+CARILLON_SIMD void add_to(const float* values, std::size_t count, float* sums) {
+  for (std::size_t i = 0; i < count; ++i) sums[i] += values[i];
 }
 
-/// Sums and extremes in independent lanes, so that the order is fixed and yet vectorises.
-CARILLON_SIMD void summarise(const float* values, std::size_t count, double& sum, double& squares, float& min,
-                             float& max) {
-  constexpr std::size_t lanes = 16;
-  double sums[lanes] = {}, square_sums[lanes] = {};
-  float lows[lanes], highs[lanes];
-  std::fill(lows, lows + lanes, std::numeric_limits<float>::infinity());
-  std::fill(highs, highs + lanes, -std::numeric_limits<float>::infinity());
-  for (std::size_t i = 0; i < count; i += lanes) {
-    const std::size_t width = std::min(lanes, count - i);
-    for (std::size_t lane = 0; lane < width; ++lane) {
-      const float value = values[i + lane];
-      sums[lane] += value;
-      square_sums[lane] += static_cast<double>(value) * value;
-      lows[lane] = value < lows[lane] ? value : lows[lane];
-      highs[lane] = value > highs[lane] ? value : highs[lane];
+/// Takes values block by block, each once, while it is in the first-level cache.
+class Builder {
+ public:
+  static constexpr std::size_t block_size = 1024;  // lanes' width divides it
+
+  /// At most block_size values; fewer in the last block only.
+  void add(std::span<const float> values) {
+    Lanes with_block = lanes_;
+    add_values(values.data(), values.size(), with_block);
+    // No sum of squares of floats overflows a double: one that is not finite tells of a value that is not.
+    if (std::ranges::all_of(with_block.squares, [](double sum) { return std::isfinite(sum); })) {
+      lanes_ = with_block;
+      counter_.add(values);
+      count_ += values.size();
+    } else {
+      add_finite(values);
     }
   }
-  sum = squares = 0.0;
-  for (std::size_t lane = 0; lane < lanes; ++lane) {
-    sum += sums[lane];
-    squares += square_sums[lane];
-  }
-  min = *std::min_element(lows, lows + lanes);
-  max = *std::max_element(highs, highs + lanes);
-}
 
-/// Runs of empty buckets become one.
-void collapse(std::span<const double> limits, std::span<const double> counts, Histogram& result) {
-  for (std::size_t i = 0; i < counts.size(); ++i) {
-    if (counts[i] == 0) {
-      while (i + 1 < counts.size() && counts[i + 1] == 0) ++i;
+  Histogram finish() const {
+    Histogram result{.count = static_cast<double>(count_), .limits = {}, .counts = {}};
+    if (count_ > 0) {
+      for (std::size_t lane = 0; lane < Lanes::width; ++lane) {
+        result.sum += lanes_.sums[lane];
+        result.sum_squares += lanes_.squares[lane];
+      }
+      result.min = *std::ranges::min_element(lanes_.lows);
+      result.max = *std::ranges::max_element(lanes_.highs);
     }
-    result.limits.push_back(limits[i]);
-    result.counts.push_back(counts[i]);
+    join_empty(result);
+    return result;
   }
-}
+
+ private:
+  void add_finite(std::span<const float> values) {
+    std::array<float, block_size> finite;
+    const auto end = std::ranges::copy_if(values, finite.begin(), [](float value) { return std::isfinite(value); }).out;
+    const auto count = static_cast<std::size_t>(end - finite.begin());
+    add_values(finite.data(), count, lanes_);
+    counter_.add(std::span(finite).first(count));
+    count_ += count;
+  }
+
+  /// Runs of empty buckets become one.
+  void join_empty(Histogram& result) const {
+    const auto limits = histogram_limits();
+    const std::vector<double> counts = counter_.counts();
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      if (counts[i] == 0) {
+        while (i + 1 < counts.size() && counts[i + 1] == 0) ++i;
+      }
+      result.limits.push_back(limits[i]);
+      result.counts.push_back(counts[i]);
+    }
+  }
+
+  Lanes lanes_;
+  BucketCounter counter_;
+  std::size_t count_ = 0;
+};
 
 }  // namespace
 
@@ -115,23 +129,24 @@ std::span<const double> histogram_limits() {
 }
 
 Histogram histogram_of(std::span<const float> values) {
-  const auto limits = histogram_limits();
-  static const auto cells = make_cells(limits);
-  std::vector<float> finite;
-  if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); })) {
-    std::ranges::copy_if(values, std::back_inserter(finite), [](float value) { return std::isfinite(value); });
-    values = finite;
+  Builder builder;
+  for (std::size_t i = 0; i < values.size(); i += Builder::block_size) {
+    builder.add(values.subspan(i, std::min(Builder::block_size, values.size() - i)));
   }
-  Histogram result;
-  result.count = static_cast<double>(values.size());
-  if (!values.empty()) {
-    float min = 0.0f, max = 0.0f;
-    summarise(values.data(), values.size(), result.sum, result.sum_squares, min, max);
-    result.min = min;
-    result.max = max;
+  return builder.finish();
+}
+
+Histogram histogram_of_sum(std::span<const float> values, float factor, std::span<const float> others) {
+  check(values.size() == others.size(), "a sum of arrays of different lengths");
+  Builder builder;
+  std::array<float, Builder::block_size> sums;
+  for (std::size_t i = 0; i < values.size(); i += Builder::block_size) {
+    const std::size_t count = std::min(Builder::block_size, values.size() - i);
+    multiply(others.data() + i, factor, count, sums.data());
+    add_to(values.data() + i, count, sums.data());
+    builder.add(std::span(sums).first(count));
   }
-  collapse(limits, count_buckets(values, cells, limits.size()), result);
-  return result;
+  return builder.finish();
 }
 
 }  // namespace carillon

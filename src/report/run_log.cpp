@@ -68,21 +68,18 @@ void RunLog::evaluation(std::int64_t step, const Precision& precision) {
   events_.flush();
 }
 
-void RunLog::variables(std::int64_t step, const ParameterStore& parameters, Device& device) {
+void RunLog::parameters(std::int64_t step, const std::vector<ParameterSpec>& specs,
+                        const ParameterHistograms& histograms) {
   const bool by_layer = style_ == SummaryStyle::layers;
-  for (std::size_t i = 0; i < parameters.specs().size(); ++i) {
-    const ParameterSpec& spec = parameters.specs()[i];
-    const std::vector<float> values = download_floats(device, parameters.value(static_cast<int>(i)));
-    std::vector<float> gradient = download_floats(device, parameters.gradient(static_cast<int>(i)));
-    double squares = 0.0;
-    for (std::size_t k = 0; k < gradient.size(); ++k) {
-      gradient[k] += spec.l2_factor * values[k];
-      squares += static_cast<double>(values[k]) * values[k];
-    }
-    events_.histogram(by_layer ? spec.name + "/gradients" : "gradients_on_average/" + spec.name, step, gradient);
-    events_.histogram(spec.name, step, values);
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    const ParameterSpec& spec = specs[i];
+    const Histogram& variable = histograms.variables.at(i);
+    events_.histogram(by_layer ? spec.name + "/gradients" : "gradients_on_average/" + spec.name, step,
+                      histograms.gradients.at(i));
+    events_.histogram(spec.name, step, variable);
     if (by_layer && spec.l2_factor != 0.0f) {
-      events_.scalar(spec.name.substr(0, spec.name.find('/')) + "/weight_loss", step, 0.5 * spec.l2_factor * squares);
+      events_.scalar(spec.name.substr(0, spec.name.find('/')) + "/weight_loss", step,
+                     0.5 * spec.l2_factor * variable.sum_squares);
     }
   }
 }
@@ -90,7 +87,7 @@ void RunLog::variables(std::int64_t step, const ParameterStore& parameters, Devi
 void RunLog::layers(std::int64_t step, const LayerSummary& summary) {
   for (const LayerSummary::Layer& layer : summary.layers) {
     const auto zeros = std::count(layer.activations.begin(), layer.activations.end(), 0.0f);
-    events_.histogram(layer.name + "/activations", step, layer.activations);
+    events_.histogram(layer.name + "/activations", step, histogram_of(layer.activations));
     events_.scalar(layer.name + "/sparsity", step,
                    static_cast<double>(zeros) / static_cast<double>(layer.activations.size()));
   }

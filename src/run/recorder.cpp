@@ -31,6 +31,23 @@ void check_finite(const CheckpointState& state) {
   check_finite(state.states, state.global_step);
 }
 
+/// The parameters' histograms, on rank 0, which would keep the others waiting for both halves of them: the second rank
+/// of its host, if there is one, takes the variables', since these are equal on all. Collective.
+std::optional<ParameterHistograms> shared_histograms(const ParameterStore& parameters, Device& device, const Mpi& mpi) {
+  if (mpi.hosts()[mpi.rank()] != mpi.hosts()[0]) return std::nullopt;
+  if (mpi.local_size() == 1) return parameter_histograms(parameters, device, {});
+  constexpr int second = 1;
+  ParameterHistograms histograms;
+  if (mpi.local_rank() <= second) {
+    const bool is_second = mpi.local_rank() == second;
+    histograms = parameter_histograms(parameters, device, {.variables = is_second, .gradients = !is_second});
+  }
+  const std::vector<std::string> texts = mpi.local_all_gather(pack(histograms.variables));
+  if (mpi.rank() != 0) return std::nullopt;
+  histograms.variables = unpack_histograms(texts[second]);
+  return histograms;
+}
+
 /// The largest peak resident memory of any rank, in MiB.
 std::int64_t peak_memory_mib(const Mpi& mpi) {
   rusage usage{};
@@ -144,8 +161,9 @@ void Recorder::count_result(const StepResult& result) {
 }
 
 void Recorder::summarize(std::int64_t step, const Batch& batch, const Tower& tower, Device& device) {
+  const std::optional<ParameterHistograms> histograms = shared_histograms(tower.parameters(), device, mpi_);
   if (!first_) return;
-  first_->log->variables(step, tower.parameters(), device);
+  first_->log->parameters(step, tower.parameters().specs(), *histograms);
   const TrainOptions& options = first_->options;
   if (options.summary_style != SummaryStyle::layers) return;
   if (!first_->summarizer) {

@@ -1,9 +1,10 @@
-// read_benchmark: how fast one thread reads MNIST-like records from the page cache, by each way that Carillon has.
+// read_benchmark: how fast one thread reads records from the page cache, by each way that Carillon has.
 //
 //   tfrecord_convert mnist --input DIR --output data && read_benchmark data/train-00000-of-00001.tfrecord
-//   read_benchmark                              600000 records of its own making in a temporary directory, plain and
-//   GZIP
+//   read_benchmark                              records of its own making in a temporary directory: 600000 like MNIST's
+//                                               (1.8 kB), plain and GZIP, and 50000 like CIFAR-10's (3.1 kB)
 // "decoded" is what training pays once: both checksums of every record, the Example parsed, the image copied out.
+// "start-up" is from opening the set, cached, to the first shuffled batch.
 #include <sys/resource.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -20,18 +21,43 @@
 #include "carillon/data/dataset.h"
 #include "carillon/data/record.h"
 #include "src/data/example_generated.h"
+#include "src/data/sources/cifar10_source.h"
 #include "src/data/sources/mnist_source.h"
 
 namespace carillon {
 namespace {
 
-const std::shared_ptr<const RecordDecoder> mnist_decoder = make_grey_decoder(
-    {.keys = {.image = "image_raw", .label = "label"}, .image_shape = {28, 28, 1}, .class_count = 10});
+/// Records of one kind.
+struct Form {
+  std::shared_ptr<const RecordDecoder> decoder;
+  ExampleKeys keys;
+  ExampleEncoder encode;
+};
+const ExampleKeys mnist_keys{.image = "image_raw", .label = "label"}, cifar10_keys{.image = "image", .label = "label"};
+const Form mnist_form{make_grey_decoder({.keys = mnist_keys, .image_shape = {28, 28, 1}, .class_count = 10}),
+                      mnist_keys, encode_mnist};
+const Form cifar10_form{make_planar_decoder({.keys = cifar10_keys, .image_shape = {32, 32, 3}, .class_count = 10}),
+                        cifar10_keys, encode_cifar10};
 constexpr int trial_count = 7;
+constexpr std::size_t batch_size = 100;
+
+/// The form of a file's first record.
+const Form& form_of(const std::string& path) {
+  RecordReader reader(path);
+  Record record;
+  std::vector<std::uint8_t> image(mnist_form.decoder->image_shape().bytes());
+  check(reader.next(record), "a file of no records");
+  try {
+    mnist_form.decoder->decode(record.data, 0, image);
+    return mnist_form;
+  } catch (const Error&) {
+    return cifar10_form;
+  }
+}
 
 /// Images with MNIST's share of zeros (81 %) and of pixels from 128 up (10 %).
-ImageSplit synthetic_split(std::size_t count) {
-  ImageSplit split{.name = "train", .image_bytes = 784, .images = {}, .labels = {}};
+ImageSplit synthetic_split(std::size_t count, const Form& form) {
+  ImageSplit split{.name = "train", .image_bytes = form.decoder->image_shape().bytes(), .images = {}, .labels = {}};
   std::mt19937 random(1);
   for (std::size_t i = 0; i < count * split.image_bytes; ++i) {
     const auto draw = static_cast<std::uint32_t>(random());
@@ -53,18 +79,23 @@ std::string compress(const std::string& plain_path) {
   return path;
 }
 
-/// Runs `pass`, which returns its record count, several times and prints the best and the median rate.
+/// Runs `pass`, which returns its record count, several times and prints the best and the median rate; in bytes, where
+/// it passes over a whole file of `file_bytes`.
 template <typename Pass>
-void measure(const std::string& what, const Pass& pass) {
-  std::vector<double> rates;
+void measure(const std::string& what, std::uintmax_t file_bytes, const Pass& pass) {
+  std::vector<double> seconds;
+  std::size_t records = 0;
   for (int trial = 0; trial < trial_count; ++trial) {
     const auto start = std::chrono::steady_clock::now();
-    const std::size_t records = pass();
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    rates.push_back(static_cast<double>(records) / seconds.count());
+    records = pass();
+    seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
-  std::ranges::sort(rates);
-  fmt::print("  {:<44} {:>12.0f} records/s  (median {:.0f})\n", what, rates.back(), rates[rates.size() / 2]);
+  std::ranges::sort(seconds);
+  const double count = static_cast<double>(records), best = seconds.front(), median = seconds[seconds.size() / 2];
+  fmt::print("  {:<44} {:>12.0f} records/s  (median {:.0f})  {:6.1f} ms", what, count / best, count / median,
+             1e3 * best);
+  if (file_bytes > 0) fmt::print("  {:.2f} GB/s", 1e-9 * static_cast<double>(file_bytes) / best);
+  fmt::print("\n");
 }
 
 std::size_t read_framing(const std::string& path, RecordCheck check) {
@@ -74,31 +105,33 @@ std::size_t read_framing(const std::string& path, RecordCheck check) {
   return count;
 }
 
-std::size_t read_decoded(const std::string& path) {
+std::size_t read_decoded(const std::string& path, const Form& form) {
   RecordReader reader(path);
-  std::vector<std::uint8_t> image(mnist_decoder->image_shape().bytes());
+  std::vector<std::uint8_t> image(form.decoder->image_shape().bytes());
   std::size_t count = 0;
-  for (Record record; reader.next(record); ++count) mnist_decoder->decode(record.data, 0, image);
+  for (Record record; reader.next(record); ++count) form.decoder->decode(record.data, 0, image);
   return count;
 }
 
-std::size_t read_generated(const std::string& path) {
+std::size_t read_generated(const std::string& path, const Form& form) {
   RecordReader reader(path);
   std::string image;
   std::size_t count = 0;
-  for (Record record; reader.next(record); ++count) {
-    parse_example_generated(record.data, {.image = "image_raw", .label = "label"}, image);
-  }
+  for (Record record; reader.next(record); ++count) parse_example_generated(record.data, form.keys, image);
   return count;
 }
 
-std::size_t read_batches(const Dataset& dataset) {
-  constexpr std::size_t batch_size = 100;
+std::size_t read_batches(const Dataset& dataset, std::size_t batch_count) {
   BatchLoader loader(dataset, SampleOrder(dataset.size(), 1, true),
                      {.start = 0, .global_batch = batch_size, .tower_offset = 0, .batch_size = batch_size});
-  const std::size_t batch_count = dataset.size() / batch_size;
   for (std::size_t step = 0; step < batch_count; ++step) loader.next();
   return batch_count * batch_size;
+}
+
+std::size_t start_up(const std::vector<std::string>& paths, const Form& form) {
+  const Dataset dataset = Dataset::open(paths, form.decoder, CacheMode::memory);
+  read_batches(dataset, 1);
+  return dataset.size();
 }
 
 void print_peak() {
@@ -110,19 +143,23 @@ void print_peak() {
 void measure_file(const std::string& path) {
   const std::vector<std::string> paths = {path};
   const bool gzip = RecordReader(path).gzip();
-  fmt::print("{} ({}, {} bytes)\n", path, gzip ? "GZIP" : "plain", std::filesystem::file_size(path));
-  measure("framing", [&] { return read_framing(path, RecordCheck::framing); });
-  measure("verified", [&] { return read_framing(path, RecordCheck::data); });
-  measure("verified, decoded", [&] { return read_decoded(path); });
-  measure("verified, decoded by the generated parser", [&] { return read_generated(path); });
-  measure("Dataset::open, cached", [&] { return Dataset::open(paths, mnist_decoder, CacheMode::memory).size(); });
+  const Form& form = form_of(path);
+  const std::uintmax_t bytes = std::filesystem::file_size(path);
+  fmt::print("{} ({}, {} bytes)\n", path, gzip ? "GZIP" : "plain", bytes);
+  measure("framing", bytes, [&] { return read_framing(path, RecordCheck::framing); });
+  measure("verified", bytes, [&] { return read_framing(path, RecordCheck::data); });
+  measure("verified, decoded", bytes, [&] { return read_decoded(path, form); });
+  measure("verified, decoded by the generated parser", bytes, [&] { return read_generated(path, form); });
+  measure("Dataset::open, cached", bytes, [&] { return Dataset::open(paths, form.decoder, CacheMode::memory).size(); });
+  measure("start-up", bytes, [&] { return start_up(paths, form); });
   print_peak();
   if (gzip) return;
-  measure("Dataset::open, indexed", [&] { return Dataset::open(paths, mnist_decoder, CacheMode::none).size(); });
-  const Dataset cached = Dataset::open(paths, mnist_decoder, CacheMode::memory);
-  measure("shuffled batches of 100, cached", [&] { return read_batches(cached); });
-  const Dataset indexed = Dataset::open(paths, mnist_decoder, CacheMode::none);
-  measure("shuffled batches of 100, indexed", [&] { return read_batches(indexed); });
+  measure("Dataset::open, indexed", bytes, [&] { return Dataset::open(paths, form.decoder, CacheMode::none).size(); });
+  for (const CacheMode cache : {CacheMode::memory, CacheMode::none}) {
+    const Dataset dataset = Dataset::open(paths, form.decoder, cache);
+    measure(fmt::format("shuffled batches of {}, {}", batch_size, dataset.in_memory() ? "cached" : "indexed"), 0,
+            [&] { return read_batches(dataset, dataset.size() / batch_size); });
+  }
 }
 
 int benchmark(std::span<char* const> arguments) {
@@ -130,8 +167,13 @@ int benchmark(std::span<char* const> arguments) {
   const std::filesystem::path scratch =
       std::filesystem::temp_directory_path() / fmt::format("carillon_read_benchmark.{}", ::getpid());
   if (files.empty()) {
-    const auto written = write_shards(synthetic_split(600'000), 1, scratch, encode_mnist, [](std::size_t) {});
-    files = {written.files.front().string(), compress(written.files.front().string())};
+    const auto write = [&](std::size_t count, const Form& form, const char* name) {
+      return write_shards(synthetic_split(count, form), 1, scratch / name, form.encode, [](std::size_t) {})
+          .files.front()
+          .string();
+    };
+    const std::string mnist = write(600'000, mnist_form, "mnist");
+    files = {mnist, compress(mnist), write(50'000, cifar10_form, "cifar10")};
   }
   for (const std::string& file : files) measure_file(file);
   std::filesystem::remove_all(scratch);

@@ -7,6 +7,7 @@
 #include "carillon/checkpoint/checkpoint.h"
 #include "carillon/core/error.h"
 #include "carillon/report/event_writer.h"
+#include "carillon/report/histogram.h"
 #include "carillon/report/metrics.h"
 
 namespace carillon {
@@ -40,7 +41,7 @@ void write_samples(const std::filesystem::path& directory) {
       events.scalar("loss", step, static_cast<double>(step) + offset);
       metrics.write({{"step", step}, {"loss", static_cast<double>(step) + offset}});
     }
-    events.histogram("layer1/weights", first_step, std::vector<float>{-2, 0, 0, 1e-3f, 5});
+    events.histogram("layer1/weights", first_step, histogram_of(std::vector<float>{-2, 0, 0, 1e-3f, 5}));
   };
   log(0, 10, 0);
   log(6, 8, 0.5);  // as if the first run had been killed and resumed from step 6

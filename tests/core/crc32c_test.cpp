@@ -19,6 +19,24 @@ TEST(Crc32c, EqualsTheKnownAnswers) {
   EXPECT_EQ(crc32c(ones), 0x62A8AB43u);
 }
 
+/// By the polynomial, bit by bit.
+std::uint32_t reference_crc(std::span<const std::byte> data) {
+  std::uint32_t state = ~0u;
+  for (const std::byte byte : data) {
+    state ^= std::to_integer<std::uint32_t>(byte);
+    for (int bit = 0; bit < 8; ++bit) state = (state >> 1) ^ (state & 1 ? 0x82F63B78u : 0u);
+  }
+  return ~state;
+}
+
+TEST(Crc32c, OfEveryLengthIsThePolynomials) {
+  std::vector<std::byte> data(300);
+  for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(i * i + 7 * i);
+  for (std::size_t bytes = 0; bytes < data.size(); ++bytes) {
+    EXPECT_EQ(crc32c(std::span(data).first(bytes)), reference_crc(std::span(data).first(bytes))) << bytes;
+  }
+}
+
 TEST(Crc32c, OfNothingIsTheSeed) {
   EXPECT_EQ(crc32c({}), 0u);
   EXPECT_EQ(crc32c({}, 0xE3069283u), 0xE3069283u);

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "carillon/data/record.h"
+#include "carillon/report/histogram.h"
 #include "report/event.pb.h"
 #include "tests/support/io_fixtures.h"
 
@@ -89,7 +90,7 @@ TEST_F(EventFile, HoldsScalarsHistogramsAndTheGraph) {
     EventWriter writer(directory_.path(), 0, warn());
     writer.graph(std::vector<GraphNode>{{"x", "Input", {}, "cpu"}, {"y", "Dense", {"x"}, "cpu"}});
     writer.scalar("loss", 5000000000, 2.5);
-    writer.histogram("weights", 3, std::vector<float>{1, 2, 3});
+    writer.histogram("weights", 3, histogram_of(std::vector<float>{1, 2, 3}));
   }
   const auto events = only_file();
   ASSERT_EQ(events.size(), 4u);

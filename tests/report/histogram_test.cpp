@@ -1,4 +1,4 @@
-#include "src/report/histogram.h"
+#include "carillon/report/histogram.h"
 
 #include <gmock/gmock.h>
 
@@ -78,6 +78,40 @@ TEST(Histogram, LeavesOutWhatIsNotFinite) {
   EXPECT_EQ(histogram.count, 1);
   EXPECT_EQ(histogram.sum, 5);
   EXPECT_EQ(histogram.min, 5);
+}
+
+TEST(Histogram, LeavesOutWhatIsNotFiniteAmongManyValues) {
+  std::vector<float> values(5003, 2.0f);
+  values[2500] = -std::numeric_limits<float>::infinity();
+  values[4999] = std::numeric_limits<float>::quiet_NaN();
+  const auto histogram = histogram_of(values);
+  EXPECT_EQ(histogram.count, 5001);
+  EXPECT_EQ(histogram.sum, 10002);
+  EXPECT_EQ(histogram.sum_squares, 20004);
+  EXPECT_EQ(histogram.min, 2);
+  EXPECT_THAT(histogram.counts, ElementsAre(0, 5001, 0));
+}
+
+TEST(Histogram, OfASumCountsTheSums) {
+  std::vector<float> values(3001), others(3001), sums(3001);
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    values[i] = static_cast<float>(i % 17) - 8.0f;
+    others[i] = static_cast<float>(i % 29) * 0.25f;
+    sums[i] = values[i] + 0.5f * others[i];
+  }
+  const Histogram of_sum = histogram_of_sum(values, 0.5f, others), expected = histogram_of(sums);
+  EXPECT_EQ(of_sum.counts, expected.counts);
+  EXPECT_EQ(of_sum.limits, expected.limits);
+  EXPECT_EQ(of_sum.sum, expected.sum);
+  EXPECT_EQ(of_sum.sum_squares, expected.sum_squares);
+}
+
+TEST(Histogram, OfASumRoundsTheProductOnAnyInstructionSet) {
+  constexpr float factor = 1.0f + 0x1p-12f;  // its square is no float
+  const std::vector<float> others(100, factor), values(100, -(1.0f + 0x1p-11f));
+  const auto histogram = histogram_of_sum(values, factor, others);
+  EXPECT_EQ(histogram.min, 0);
+  EXPECT_EQ(histogram.max, 0);
 }
 
 TEST(Histogram, OfNothingIsEmpty) {

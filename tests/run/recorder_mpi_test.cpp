@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <map>
 
+#include "carillon/data/record.h"
+#include "carillon/report/histogram.h"
+#include "report/event.pb.h"
 #include "tests/run/run_test.h"
 
 namespace carillon::testing {
@@ -71,6 +75,43 @@ TEST_F(RecorderTest, TellsTheTotalLossAndMeansOfTheStepsSinceTheLastLine) {
   EXPECT_EQ(line.at("allreduce_seconds"), 0.25);
   EXPECT_NEAR(line.at("step_seconds"), 500.0, 1.0);
   EXPECT_NEAR(line.at("examples_per_second"), 4.0 * mpi_.size() / 500.0, 1e-3);
+}
+
+/// By tag, the histograms in a train directory's event file.
+std::map<std::string, event::Histogram> histograms_in(const std::filesystem::path& train_dir) {
+  std::map<std::string, event::Histogram> found;
+  for (const auto& entry : std::filesystem::directory_iterator(train_dir)) {
+    if (!entry.path().filename().string().starts_with("events.")) continue;
+    RecordReader reader(entry.path().string());
+    for (Record record; reader.next(record);) {
+      event::Event what;
+      EXPECT_TRUE(what.ParseFromArray(record.data.data(), static_cast<int>(record.data.size())));
+      for (const auto& value : what.summary().value()) {
+        if (value.has_histo()) found[value.tag()] = value.histo();
+      }
+    }
+  }
+  return found;
+}
+
+TEST_F(RecorderTest, SummarizesVariablesAndTheFirstRanksGradientsWhoeverCountsThem) {
+  recorder_.open_directory();
+  recorder_.open_logs(0);
+  const ParameterStore& parameters = tower_.parameters();
+  std::ranges::fill(parameters.gradients_and_sums(), 1.0f + static_cast<float>(mpi_.rank()));
+  recorder_.summarize(10, {}, tower_, device_);
+  recorder_.log_step({.step = 10, .summarizes = true}, {.cross_entropy = 2.0, .l2 = 0.5}, 0.01);  // to the disk
+  if (!first()) return;
+  const auto found = histograms_in(train_dir());
+  EXPECT_EQ(found.size(), 2 * parameters.specs().size());
+  for (int i = 0; i < static_cast<int>(parameters.specs().size()); ++i) {
+    const ParameterSpec& spec = parameters.specs()[i];
+    const Histogram expected = histogram_of(parameters.value(i).floats());
+    EXPECT_EQ(found.at(spec.name).max(), expected.max) << spec.name;
+    EXPECT_EQ(found.at(spec.name).sum_squares(), expected.sum_squares) << spec.name;
+    EXPECT_NEAR(found.at("gradients_on_average/" + spec.name).min(), 1.0, 0.01) << spec.name;
+    EXPECT_NEAR(found.at("gradients_on_average/" + spec.name).max(), 1.0, 0.01) << spec.name;
+  }
 }
 
 TEST_F(RecorderTest, SavesNoStateThatIsNotFinite) {

@@ -87,6 +87,8 @@ constexpr std::size_t aligned_float_count(std::size_t count) {
 
 /// The elements of a float tensor (f32 or bf16) on `device`.
 std::vector<float> download_floats(Device& device, const Tensor& tensor);
+/// The elements of a float32 tensor, where the host can read them: where they lie on a CPU, else in `copy`.
+std::span<const float> host_floats(Device& device, const Tensor& tensor, std::vector<float>& copy);
 /// `values` into a float32 tensor on `device`, which has as many elements.
 void upload_floats(Device& device, std::span<const float> values, const Tensor& tensor);
 

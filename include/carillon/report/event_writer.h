@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "carillon/report/histogram.h"
+
 namespace carillon {
 
 /// A node of the graph that TensorBoard draws: tensorflow.NodeDef.
@@ -40,8 +42,7 @@ class EventWriter {
 
   void graph(std::span<const GraphNode> nodes);
   void scalar(const std::string& tag, std::int64_t step, double value);
-  /// TensorFlow's exponential buckets (x1.1 from 1e-12), with min, max, count, sum and sum of squares.
-  void histogram(const std::string& tag, std::int64_t step, std::span<const float> values);
+  void histogram(const std::string& tag, std::int64_t step, const Histogram& source);
   /// Stored as a PNG.
   void image(const std::string& tag, std::int64_t step, const Picture& picture);
   void flush();

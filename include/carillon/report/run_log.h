@@ -12,6 +12,7 @@
 #include "carillon/report/event_writer.h"
 #include "carillon/report/layer_summary.h"
 #include "carillon/report/metrics.h"
+#include "carillon/report/parameter_histograms.h"
 #include "carillon/report/precision.h"
 #include "carillon/report/summary_style.h"
 
@@ -41,7 +42,7 @@ class RunLog {
   void evaluation(std::int64_t step, const Precision& precision);
 
   /// Variables and their gradients (averaged, L2 part included), before the update.
-  void variables(std::int64_t step, const ParameterStore& parameters, Device& device);
+  void parameters(std::int64_t step, const std::vector<ParameterSpec>& specs, const ParameterHistograms& histograms);
   void layers(std::int64_t step, const LayerSummary& summary);
   void scalars(const StepRecord& record);
 

@@ -65,7 +65,7 @@ class Recorder {
   /// The result of a step came in.
   void count_result(const StepResult& result);
   /// Histograms and images of a step, when gradients are averaged and variables still old. The tower outlives the
-  /// recorder.
+  /// recorder. Collective.
   void summarize(std::int64_t step, const Batch& batch, const Tower& tower, Device& device);
   /// The line and the scalars of a step, as far as they are due.
   void log_step(const StepPlan& plan, const StepLoss& loss, double learning_rate);
