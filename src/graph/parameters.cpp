@@ -56,17 +56,19 @@ ParameterLayout::ParameterLayout(const std::vector<ParameterSpec>& specs)
   }
 }
 
-ParameterStore::ParameterStore(std::vector<ParameterSpec> specs, Device& device, Buffer gradient_memory,
+std::size_t gradient_bytes(const ParameterLayout& layout) { return (layout.total() + step_sum_count) * sizeof(float); }
+
+std::size_t variable_bytes(const ParameterLayout& layout, std::size_t slot_count) {
+  return (1 + slot_count) * layout.total() * sizeof(float);
+}
+
+ParameterStore::ParameterStore(std::vector<ParameterSpec> specs, Device& device, ParameterMemory memory,
                                std::vector<Slot> slots)
-    : specs_(std::move(specs)),
-      layout_(specs_),
-      slots_(std::move(slots)),
-      values_(device.allocate(layout_.total() * sizeof(float))),
-      gradients_(std::move(gradient_memory)) {
-  for (std::size_t i = 0; i < slots_.size(); ++i) {
-    slot_memory_.push_back(device.allocate(layout_.total() * sizeof(float)));
-  }
-  check(gradients_.data() == nullptr || gradients_.bytes() >= (layout_.total() + step_sum_count) * sizeof(float),
+    : specs_(std::move(specs)), layout_(specs_), slots_(std::move(slots)), memory_(std::move(memory)) {
+  const std::size_t bytes = variable_bytes(layout_, slots_.size());
+  if (memory_.variables.data() == nullptr) memory_.variables = device.allocate(bytes);
+  check(memory_.variables.bytes() >= bytes, "the variables' memory is too small");
+  check(memory_.gradients.data() == nullptr || memory_.gradients.bytes() >= gradient_bytes(layout_),
         "the gradient memory is too small");
 }
 
@@ -77,14 +79,26 @@ int ParameterStore::slot_named(std::string_view name) const {
   fail(ExitCode::failed, "the optimiser keeps no '{}'", name);
 }
 
-Tensor ParameterStore::view(const Buffer& buffer, int parameter) const {
-  if (buffer.data() == nullptr) return {};
-  return {static_cast<float*>(buffer.data()) + layout_.offset(parameter), specs_.at(parameter).shape, DType::f32};
+Tensor ParameterStore::gradient(int parameter) const {
+  return memory_.gradients.data() == nullptr ? Tensor{} : view(gradients_and_sums(), parameter);
 }
 
-std::span<float> ParameterStore::flat(const Buffer& buffer, std::size_t count) {
-  check(buffer.data() != nullptr, "a parameter store without gradients was asked for them");
-  return {static_cast<float*>(buffer.data()), count};
+std::span<float> ParameterStore::slot(int slot) const {
+  check(slot >= 0 && static_cast<std::size_t>(slot) < slots_.size(), "a parameter store was asked for a slot beyond");
+  return variable_array(1 + static_cast<std::size_t>(slot));
+}
+
+std::span<float> ParameterStore::gradients_and_sums() const {
+  check(memory_.gradients.data() != nullptr, "a parameter store without gradients was asked for them");
+  return {static_cast<float*>(memory_.gradients.data()), layout_.total() + step_sum_count};
+}
+
+Tensor ParameterStore::view(std::span<float> array, int parameter) const {
+  return {array.data() + layout_.offset(parameter), specs_.at(parameter).shape, DType::f32};
+}
+
+std::span<float> ParameterStore::variable_array(std::size_t number) const {
+  return {static_cast<float*>(memory_.variables.data()) + number * layout_.total(), layout_.total()};
 }
 
 std::vector<float> initial_values(const ParameterSpec& spec, std::uint64_t seed) {

@@ -17,8 +17,20 @@ FeedForm feed_form(const Network& network, const TowerSettings& settings, Device
           .dataset = settings.dataset};
 }
 
-std::size_t gradient_bytes(const Graph& graph) {
-  return (ParameterLayout(graph.parameters()).total() + step_sum_count) * sizeof(float);
+ParameterMemory parameter_memory(const Graph& graph, const OptimizerSettings& optimizer, Communicator& communicator) {
+  const ParameterLayout layout(graph.parameters());
+  ParameterMemory memory{.gradients = communicator.allocate(gradient_bytes(layout)), .variables = {}};
+  if (CommonMemory* const common = communicator.common_memory()) {
+    memory.variables = common->allocate(variable_bytes(layout, optimizer_slots(optimizer).size()));
+  }
+  return memory;
+}
+
+std::optional<CommonUpdate> common_update(Communicator& communicator, const ParameterStore& parameters,
+                                          Optimizer& optimizer) {
+  CommonMemory* const common = communicator.common_memory();
+  if (common == nullptr) return std::nullopt;
+  return CommonUpdate(*common, communicator.size(), parameters, optimizer);
 }
 
 const std::vector<NamedArray>& saved_slot(const CheckpointState& state, const std::string& slot,
@@ -41,13 +53,15 @@ Tower::Tower(const Network& network, const TowerSettings& settings, Device& devi
       built_(build_network(network, {settings.batch_size, settings.arithmetic, Purpose::training})),
       feed_form_(feed_form(network, settings, device)),
       feed_(make_feed(device, feed_form_)),
-      parameters_(graph().parameters(), device, communicator.allocate(gradient_bytes(graph())),
+      parameters_(graph().parameters(), device, parameter_memory(graph(), settings.optimizer, communicator),
                   optimizer_slots(settings.optimizer)),
       states_(graph().states(), device),
       executable_(graph(), {device, parameters_, states_, feed_->inputs()}, true, {built_.loss}),
       reducer_(communicator, parameters_, settings.bucket_bytes),
       optimizer_(make_optimizer(settings.optimizer, parameters_, device, feed_->inputs())),
-      step_({executable_, built_.loss, parameters_, reducer_, *optimizer_, feed_->inputs()}),
+      common_update_(common_update(communicator, parameters_, *optimizer_)),
+      step_({executable_, built_.loss, parameters_, reducer_, *optimizer_, feed_->inputs(),
+             common_update_ ? &*common_update_ : nullptr}),
       driver_(make_step_driver({device, communicator, *feed_, step_, parameters_}, feed_form_, settings.capture)) {}
 
 void Tower::initialize(std::uint64_t seed) {
@@ -88,9 +102,13 @@ void Tower::initialize_from(const LoadedCheckpoint& checkpoint) {
 }
 
 void Tower::broadcast_from_first() {
-  communicator_.broadcast(parameters_.values(), 0);
-  for (std::size_t slot = 0; slot < parameters_.slots().size(); ++slot) {
-    communicator_.broadcast(parameters_.slot(static_cast<int>(slot)), 0);
+  if (CommonMemory* const common = communicator_.common_memory()) {
+    common->meet();  // rank 0's are everyone's
+  } else {
+    communicator_.broadcast(parameters_.values(), 0);
+    for (std::size_t slot = 0; slot < parameters_.slots().size(); ++slot) {
+      communicator_.broadcast(parameters_.slot(static_cast<int>(slot)), 0);
+    }
   }
   if (!states_.specs().empty()) communicator_.broadcast(states_.values(), 0);
 }
