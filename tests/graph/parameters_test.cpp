@@ -63,5 +63,23 @@ TEST(ParameterStore, HasTheSlotsThatItIsGiven) {
   EXPECT_THROW(store.slot_named("third"), Error);
 }
 
+TEST(ParameterStore, KeepsVariablesAndSlotsInTheMemoryThatItIsGivenAndRefusesTooLittle) {
+  CpuDevice device(1);
+  const std::vector<ParameterSpec> specs{{"w", {3}, {}, 0.0f}, {"v", {20}, {}, 0.0f}};
+  const std::size_t bytes = variable_bytes(ParameterLayout(specs), 1);
+  std::vector<float> given(bytes / sizeof(float));
+  const auto store_in = [&](std::size_t size) {
+    return ParameterStore(specs, device, {.gradients = {}, .variables = Buffer(given.data(), size, [](void*) {})},
+                          {{.name = "slot"}});
+  };
+  const ParameterStore store = store_in(bytes);
+  EXPECT_EQ(store.values().data(), given.data());
+  EXPECT_EQ(store.slot(0).data(), given.data() + store.layout().total());
+  EXPECT_EQ(store.slot(0).data() + store.layout().total(), given.data() + given.size());
+  EXPECT_EQ(store.value(0).data, given.data() + store.layout().offset(0));
+  EXPECT_THROW(store_in(bytes - 1), Error);
+  EXPECT_FALSE(store.gradient(0)) << "nobody trains";
+}
+
 }  // namespace
 }  // namespace carillon::testing
