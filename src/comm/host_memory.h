@@ -17,8 +17,12 @@ class HostMemory final : public CommonMemory {
   void meet() override;
   Slice shard(std::size_t count) const override { return reduction_slice(count, host_.rank(), host_.size()); }
   void means_of(std::span<const float> values, const TakeMeans& take) const override;
+  void gather(std::span<float> values) const override;
 
  private:
+  /// `rank`'s copy of what lies at `values` here.
+  const float* peers_copy(int rank, const float* values) const { return own_->array(rank) + (values - own_->own()); }
+
   const Members& host_;
   const std::unique_ptr<SharedArrays>& own_;
   std::unique_ptr<SharedArrays> common_;  // rank 0's is the array; `started`: how often a rank has come to meet

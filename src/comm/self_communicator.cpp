@@ -18,6 +18,7 @@ class SelfMemory final : public CommonMemory {
       take(begin, values.subspan(begin, end - begin));  // where they lie: no block is in a cache for having been summed
     });
   }
+  void gather(std::span<float> /*values*/) const override {}
 
  private:
   Device& device_;

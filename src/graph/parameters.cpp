@@ -58,16 +58,16 @@ ParameterLayout::ParameterLayout(const std::vector<ParameterSpec>& specs)
 
 std::size_t gradient_bytes(const ParameterLayout& layout) { return (layout.total() + step_sum_count) * sizeof(float); }
 
-std::size_t variable_bytes(const ParameterLayout& layout, std::size_t slot_count) {
-  return (1 + slot_count) * layout.total() * sizeof(float);
-}
+std::size_t value_bytes(const ParameterLayout& layout) { return layout.total() * sizeof(float); }
 
 ParameterStore::ParameterStore(std::vector<ParameterSpec> specs, Device& device, ParameterMemory memory,
                                std::vector<Slot> slots)
     : specs_(std::move(specs)), layout_(specs_), slots_(std::move(slots)), memory_(std::move(memory)) {
-  const std::size_t bytes = variable_bytes(layout_, slots_.size());
-  if (memory_.variables.data() == nullptr) memory_.variables = device.allocate(bytes);
-  check(memory_.variables.bytes() >= bytes, "the variables' memory is too small");
+  const std::size_t bytes = value_bytes(layout_), slot_bytes = slots_.size() * bytes;
+  if (memory_.values.data() == nullptr) memory_.values = device.allocate(bytes);
+  if (memory_.slots.data() == nullptr) memory_.slots = device.allocate(slot_bytes);
+  check(memory_.values.bytes() >= bytes, "the variables' memory is too small");
+  check(memory_.slots.bytes() >= slot_bytes, "the slots' memory is too small");
   check(memory_.gradients.data() == nullptr || memory_.gradients.bytes() >= gradient_bytes(layout_),
         "the gradient memory is too small");
 }
@@ -85,7 +85,7 @@ Tensor ParameterStore::gradient(int parameter) const {
 
 std::span<float> ParameterStore::slot(int slot) const {
   check(slot >= 0 && static_cast<std::size_t>(slot) < slots_.size(), "a parameter store was asked for a slot beyond");
-  return variable_array(1 + static_cast<std::size_t>(slot));
+  return array(memory_.slots, static_cast<std::size_t>(slot));
 }
 
 std::span<float> ParameterStore::gradients_and_sums() const {
@@ -97,8 +97,8 @@ Tensor ParameterStore::view(std::span<float> array, int parameter) const {
   return {array.data() + layout_.offset(parameter), specs_.at(parameter).shape, DType::f32};
 }
 
-std::span<float> ParameterStore::variable_array(std::size_t number) const {
-  return {static_cast<float*>(memory_.variables.data()) + number * layout_.total(), layout_.total()};
+std::span<float> ParameterStore::array(const Buffer& buffer, std::size_t number) const {
+  return {static_cast<float*>(buffer.data()) + number * layout_.total(), layout_.total()};
 }
 
 std::vector<float> initial_values(const ParameterSpec& spec, std::uint64_t seed) {

@@ -24,21 +24,21 @@ void CommonUpdate::finish() {
   memory_.means_of(parameters_.step_sums(), [&](std::size_t first, std::span<const float> means) {
     std::ranges::copy(means, sums.begin() + static_cast<std::ptrdiff_t>(first));
   });
-  if (StepEnd{sums.data(), {}}.allows_update()) update_shard();
+  const bool allowed = StepEnd{sums.data(), {}}.allows_update();
+  if (allowed) {
+    const Slice shard = memory_.shard(parameters_.layout().total());
+    const std::span<const float> gradients = parameters_.gradients_and_sums();
+    memory_.means_of(
+        gradients.subspan(shard.begin, shard.end - shard.begin),
+        [&](std::size_t first, std::span<const float> means) { optimizer_.update(shard.begin + first, means); });
+  }
   memory_.meet();
+  if (allowed) memory_.gather(parameters_.values());
   std::ranges::copy(sums, parameters_.step_sums().begin());
 }
 
-void CommonUpdate::update_shard() {
-  const Slice shard = memory_.shard(parameters_.layout().total());
-  const std::span<const float> gradients = parameters_.gradients_and_sums();
-  memory_.means_of(
-      gradients.subspan(shard.begin, shard.end - shard.begin),
-      [&](std::size_t first, std::span<const float> means) { optimizer_.update(shard.begin + first, means); });
-}
-
 void CommonUpdate::update_from_means(const StepEnd& end) {
-  memory_.meet();  // a tower may have looked at the old variables until now
+  memory_.meet();  // a tower may have looked at the old slots until now
   if (end.allows_update()) {
     const Slice shard = memory_.shard(parameters_.layout().total());
     const std::span<const float> means = parameters_.gradients_and_sums();
@@ -48,6 +48,7 @@ void CommonUpdate::update_from_means(const StepEnd& end) {
     });
   }
   memory_.meet();
+  if (end.allows_update()) memory_.gather(parameters_.values());
 }
 
 }  // namespace carillon

@@ -19,11 +19,14 @@ FeedForm feed_form(const Network& network, const TowerSettings& settings, Device
 
 ParameterMemory parameter_memory(const Graph& graph, const OptimizerSettings& optimizer, Communicator& communicator) {
   const ParameterLayout layout(graph.parameters());
-  ParameterMemory memory{.gradients = communicator.allocate(gradient_bytes(layout)), .variables = {}};
-  if (CommonMemory* const common = communicator.common_memory()) {
-    memory.variables = common->allocate(variable_bytes(layout, optimizer_slots(optimizer).size()));
-  }
-  return memory;
+  const std::size_t of_gradients = gradient_bytes(layout), of_values = value_bytes(layout);
+  CommonMemory* const common = communicator.common_memory();
+  if (common == nullptr) return {.gradients = communicator.allocate(of_gradients)};
+  Buffer own = communicator.allocate(of_gradients + of_values);  // where peers gather from
+  Buffer values(static_cast<std::byte*>(own.data()) + of_gradients, of_values, [](void*) {});
+  return {.gradients = std::move(own),
+          .values = std::move(values),
+          .slots = common->allocate(optimizer_slots(optimizer).size() * of_values)};
 }
 
 std::optional<CommonUpdate> common_update(Communicator& communicator, const ParameterStore& parameters,
@@ -102,10 +105,10 @@ void Tower::initialize_from(const LoadedCheckpoint& checkpoint) {
 }
 
 void Tower::broadcast_from_first() {
+  communicator_.broadcast(parameters_.values(), 0);
   if (CommonMemory* const common = communicator_.common_memory()) {
-    common->meet();  // rank 0's are everyone's
+    common->meet();  // rank 0's slots are everyone's
   } else {
-    communicator_.broadcast(parameters_.values(), 0);
     for (std::size_t slot = 0; slot < parameters_.slots().size(); ++slot) {
       communicator_.broadcast(parameters_.slot(static_cast<int>(slot)), 0);
     }

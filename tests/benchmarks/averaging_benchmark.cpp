@@ -27,17 +27,22 @@
 namespace carillon {
 namespace {
 
-/// The gradients of one network on this rank, and what can be done with them.
+/// One network's gradients on this rank, with variables to update from them.
 class Gradients {
  public:
   Gradients(const Mpi& mpi, std::int64_t count)
       : communicator_(make_communicator(mpi, device_)),
         layout_(specs_of(count)),
+        own_(communicator_->allocate(gradient_bytes(layout_) + value_bytes(layout_))),
         parameters_(specs_of(count), device_,
-                    {.gradients = communicator_->allocate(gradient_bytes(layout_)),
-                     .variables = communicator_->common_memory()->allocate(variable_bytes(layout_, 1))},
+                    {.gradients = view(own_, 0, gradient_bytes(layout_)),
+                     .values = view(own_, gradient_bytes(layout_), value_bytes(layout_)),
+                     .slots = communicator_->common_memory()->allocate(value_bytes(layout_))},
                     optimizer_slots(settings_)),
+        private_(specs_of(count), device_, {.gradients = view(own_, 0, gradient_bytes(layout_))},
+                 optimizer_slots(settings_)),
         optimizer_(make_optimizer(settings_, parameters_, device_, inputs_)),
+        private_optimizer_(make_optimizer(settings_, private_, device_, inputs_)),
         reducer_(*communicator_, parameters_, std::size_t{4} << 20),
         update_(*communicator_->common_memory(), communicator_->size(), parameters_, *optimizer_) {
     inputs_.scalars = step_scalars(settings_, 0);
@@ -53,12 +58,13 @@ class Gradients {
     reducer_.add(0, device_.stream());
     reducer_.finalize(device_.stream());
   }
-  void update() { update_.update_from_means({parameters_.step_sums().data(), {}}); }
   void average_and_update() {
     update_.begin({parameters_.step_sums().data(), {}});
     update_.add(0);
     update_.finish();
   }
+  /// Of all parameters, on every rank, as on several hosts.
+  void update() { private_optimizer_->apply({parameters_.step_sums().data(), {}}, device_.stream()); }
   void all_reduce() const {
     const std::span<float> values = parameters_.gradients_and_sums();
     MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
@@ -66,14 +72,18 @@ class Gradients {
 
  private:
   static std::vector<ParameterSpec> specs_of(std::int64_t count) { return {{"gradients", {count}, {}, 1e-4f}}; }
+  static Buffer view(const Buffer& of, std::size_t offset, std::size_t bytes) {
+    return {static_cast<std::byte*>(of.data()) + offset, bytes, [](void*) {}};
+  }
 
   CpuDevice device_{1};
   std::unique_ptr<Communicator> communicator_;
   OptimizerSettings settings_;
   ParameterLayout layout_;
-  ParameterStore parameters_;
+  Buffer own_;
+  ParameterStore parameters_, private_;
   StepInputs inputs_;
-  std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<Optimizer> optimizer_, private_optimizer_;
   Reducer reducer_;
   CommonUpdate update_;
 };
@@ -98,14 +108,19 @@ double microseconds_of(const Operation& operation, Gradients& gradients) {
 
 void measure(const Mpi& mpi, std::int64_t count, int iterations) {
   Gradients gradients(mpi, count);
-  std::vector<Operation> operations{{"averaging", [&] { gradients.average(); }},
+  const auto update_after = [&](const auto& average) {
+    return [&, average] {
+      average();
+      gradients.update();
+    };
+  };
+  const auto average = [&] { gradients.average(); };
+  const auto all_reduce = [&] { gradients.all_reduce(); };
+  std::vector<Operation> operations{{"averaging", average},
                                     {"averaging and update", [&] { gradients.average_and_update(); }},
-                                    {"averaging, then update",
-                                     [&] {
-                                       gradients.average();
-                                       gradients.update();
-                                     }},
-                                    {"MPI_Allreduce", [&] { gradients.all_reduce(); }}};
+                                    {"averaging, then update", update_after(average)},
+                                    {"MPI_Allreduce", all_reduce},
+                                    {"MPI_Allreduce, then update", update_after(all_reduce)}};
   constexpr int warm_up = 10;
   for (int i = -warm_up; i < iterations; ++i) {
     for (Operation& operation : operations) {
@@ -116,7 +131,7 @@ void measure(const Mpi& mpi, std::int64_t count, int iterations) {
   if (mpi.rank() != 0) return;
   for (Operation& operation : operations) {
     std::ranges::sort(operation.microseconds);
-    fmt::print("{:<22} {:>5.2f} MB {:>9.1f} us   (median {:.1f})\n", operation.name,
+    fmt::print("{:<27} {:>5.2f} MB {:>9.1f} us   (median {:.1f})\n", operation.name,
                static_cast<double>(count) * sizeof(float) / 1e6, operation.microseconds.front(),
                operation.microseconds[operation.microseconds.size() / 2]);
   }

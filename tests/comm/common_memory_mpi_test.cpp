@@ -93,6 +93,24 @@ TEST_F(CommonMemoryTest, MeansAreTheSumsInRankOrderEachTakenOnceAtAnySizeAndThre
   memory_.meet();
 }
 
+TEST_F(CommonMemoryTest, GatheringBringsEveryOthersShardAndLeavesTheOwn) {
+  constexpr std::size_t total = 100003;
+  const Buffer common = memory_.allocate(64), buffer = communicator_->allocate(total * sizeof(float));
+  const std::span<float> own{static_cast<float*>(buffer.data()), total};
+  for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{40}, std::size_t{1003}, total - 5}) {
+    std::ranges::fill(own, static_cast<float>(communicator_->rank()));
+    memory_.meet();
+    memory_.gather(own.subspan(5, count));
+    for (int rank = 0; rank < communicator_->size(); ++rank) {
+      const Slice shard = reduction_slice(count, rank, communicator_->size());
+      for (std::size_t i = shard.begin; i < shard.end; ++i) ASSERT_EQ(own[5 + i], static_cast<float>(rank)) << i;
+    }
+    EXPECT_EQ(own[4], static_cast<float>(communicator_->rank()));
+    EXPECT_EQ(own[5 + count], static_cast<float>(communicator_->rank()));
+    memory_.meet();
+  }
+}
+
 TEST_F(CommonMemoryTest, ARankThatNeverComesToMeetIsNamedWithinTheLimit) {
   const Mpi& mpi = mpi_world();
   const int last = mpi.size() - 1;

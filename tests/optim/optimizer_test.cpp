@@ -24,8 +24,7 @@ class OptimizerTest : public ::testing::Test {
     optimizer_.reset();
     specs_ = {{"decayed", {count}, {}, 0.01f}, {"plain", {3}, {}, 0.0f}};
     const ParameterLayout layout(specs_);
-    parameters_.emplace(specs_, device_,
-                        ParameterMemory{.gradients = device_.allocate(gradient_bytes(layout)), .variables = {}},
+    parameters_.emplace(specs_, device_, ParameterMemory{.gradients = device_.allocate(gradient_bytes(layout))},
                         optimizer_slots(settings_));
     for (int i = 0; i < 2; ++i) {
       const std::size_t size = layout.count(i);

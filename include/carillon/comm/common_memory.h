@@ -1,11 +1,12 @@
-// CommonMemory: an array that all towers of a run read and write, and the means of their own arrays where one wants
-// them.
+// CommonMemory: how towers that compute in the memory of one host share out the work on what is equal on all of them.
 //
-// Towers that compute in the memory of one host keep once what is equal on all of them, and share out the work on it:
-// each does its shard. What crosses from core to core is then each gradient once, and once what came of it.
+// Each makes the means of its shard of the gradients and what comes of them; the others take that. What nobody else
+// needs in the step, such as an optimiser's slots, is kept once for all towers. Nobody has all means.
 //
-//   write own arrays -> meet -> means_of own shard, write the shard of the common array -> meet -> read the common
-//   array
+//   write gradients -> meet -> means_of own shard, write own shard -> meet -> gather the others' shards
+//
+// Between cores move a gradient once and a value once, as in averaging; what is read often is gathered into memory of
+// the tower's own, since lines that several cores read are slow to write (docs/benchmarks.md has the comparison).
 #pragma once
 
 #include <cstddef>
@@ -20,6 +21,7 @@ namespace carillon {
 /// Is given the means of the elements from `first` on, which are gone when it returns.
 using TakeMeans = std::function<void(std::size_t first, std::span<const float> means)>;
 
+/// An own array is one in the communicator's `allocate`d memory, at the same place there on all towers.
 class CommonMemory {
  public:
   virtual ~CommonMemory() = default;
@@ -31,10 +33,13 @@ class CommonMemory {
   virtual void meet() = 0;
   /// The part of `count` elements that is this tower's: as reduction_slice.
   virtual Slice shard(std::size_t count) const = 0;
-  /// Gives `take` the mean over the towers of every element of `values`, which lie in the communicator's `allocate`d
-  /// memory: in blocks that stay in a level 1 cache, `first` counted from the begin of `values`, on this rank's threads
-  /// at once. The sums are the communicator's, bit for bit. Between two meets.
+  /// Gives `take` the mean over the towers of every element of `values`, of an own array: in blocks that stay in a
+  /// level 1 cache, `first` counted from the begin of `values`, on this rank's threads at once. The sums are the
+  /// communicator's, bit for bit. Nobody writes those elements meanwhile.
   virtual void means_of(std::span<const float> values, const TakeMeans& take) const = 0;
+  /// Replaces the other towers' shards of `values`, an own array, by what these have there. Nobody writes his shard
+  /// meanwhile.
+  virtual void gather(std::span<float> values) const = 0;
 };
 
 }  // namespace carillon

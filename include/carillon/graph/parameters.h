@@ -62,12 +62,13 @@ inline constexpr std::size_t cross_entropy_sum = 0, stop_sum = 1;
 
 /// Zeroed memory for a store that is not to have all its memory from its device.
 struct ParameterMemory {
-  Buffer gradients;  ///< gradient_bytes (Communicator::allocate); nothing: nobody trains
-  Buffer variables;  ///< variable_bytes (CommonMemory::allocate); nothing: the device's
+  Buffer gradients;    ///< gradient_bytes (Communicator::allocate); nothing: nobody trains
+  Buffer values = {};  ///< value_bytes; nothing: the device's
+  Buffer slots = {};   ///< value_bytes for each slot, one after the other; nothing: the device's
 };
+/// With the step sums.
 std::size_t gradient_bytes(const ParameterLayout& layout);
-/// Of the variables and `slot_count` slots.
-std::size_t variable_bytes(const ParameterLayout& layout, std::size_t slot_count);
+std::size_t value_bytes(const ParameterLayout& layout);
 
 class ParameterStore {
  public:
@@ -87,7 +88,7 @@ class ParameterStore {
   Tensor slot(int slot, int parameter) const { return view(this->slot(slot), parameter); }
 
   /// [layout().total()] on the device.
-  std::span<float> values() const { return variable_array(0); }
+  std::span<float> values() const { return array(memory_.values, 0); }
   std::span<float> slot(int slot) const;
   /// [layout().total() + step_sum_count]: gradients, then the step sums.
   std::span<float> gradients_and_sums() const;
@@ -95,8 +96,8 @@ class ParameterStore {
 
  private:
   Tensor view(std::span<float> array, int parameter) const;
-  /// Of those in `variables`: 0 the values, then the slots.
-  std::span<float> variable_array(std::size_t number) const;
+  /// Of those that follow each other in `buffer`.
+  std::span<float> array(const Buffer& buffer, std::size_t number) const;
 
   std::vector<ParameterSpec> specs_;
   ParameterLayout layout_;

@@ -1,10 +1,11 @@
-// CommonUpdate: averaging and update in one pass, of variables that lie in memory common to all towers.
+// CommonUpdate: averaging and update in one pass, by towers with memory in common.
 //
-//   several towers   backward -> meet -> own shard: means, block by block, and the update from them -> meet
+//   several towers   backward -> meet -> own shard: means, block by block, and the update from them -> meet -> gather
 //   one tower        backward of an op -> update of its parameters
 //
-// A tower reads each gradient of its shard once from every tower and keeps no means: they go from the cache into the
-// variables and slots. Values are those of averaging and updating one after the other, bit for bit.
+// A tower reads each gradient of its shard once from every tower and keeps no means: they go from the cache into its
+// variables and the common slots. Variables it gathers from the others. Values are those of averaging and updating one
+// after the other, bit for bit.
 #pragma once
 
 #include "carillon/comm/common_memory.h"
@@ -16,7 +17,8 @@ namespace carillon {
 
 class CommonUpdate {
  public:
-  /// `parameters` lie in `memory`, which `towers` towers share. All arguments outlive this.
+  /// Of `parameters`, gradients and values are own arrays of `memory`, which `towers` towers share, and the slots lie
+  /// in it. All arguments outlive this.
   CommonUpdate(CommonMemory& memory, int towers, const ParameterStore& parameters, Optimizer& optimizer)
       : memory_(memory), parameters_(parameters), optimizer_(optimizer), alone_(towers == 1) {}
 
@@ -24,16 +26,14 @@ class CommonUpdate {
   void begin(const StepEnd& end);
   /// `parameter`'s gradient is complete, and its value no longer read by the pass. Every parameter once, in any order.
   void add(int parameter);
-  /// After all are added: returns when all variables are updated, where the mean loss allows it, and the step sums are
-  /// averaged. The gradients mean nothing then.
+  /// After all are added: returns when this tower's variables and all slots are updated, where the mean loss allows it,
+  /// and the step sums are averaged. The gradients mean nothing then.
   void finish();
 
-  /// In place of the above, where gradients and step sums hold the means already: returns when all is updated.
+  /// In place of the above, where gradients and step sums hold the means already: the same.
   void update_from_means(const StepEnd& end);
 
  private:
-  void update_shard();
-
   CommonMemory& memory_;
   const ParameterStore& parameters_;
   Optimizer& optimizer_;

@@ -2,7 +2,7 @@
 //
 // step: forward, backward with the averaging of gradients beside it, update. Every tower starts from rank 0's variables
 // and applies the same averaged gradients, so the replicas stay equal bit for bit. Towers with memory in common
-// (CommonMemory) have variables and slots there, once for all of them, and each updates its shard.
+// (CommonMemory) have the slots there, once for all of them; each updates its shard and gathers the others' variables.
 #pragma once
 
 #include <cstdint>
