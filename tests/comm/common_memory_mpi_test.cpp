@@ -97,7 +97,7 @@ TEST_F(CommonMemoryTest, GatheringBringsEveryOthersShardAndLeavesTheOwn) {
   constexpr std::size_t total = 100003;
   const Buffer common = memory_.allocate(64), buffer = communicator_->allocate(total * sizeof(float));
   const std::span<float> own{static_cast<float*>(buffer.data()), total};
-  for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{40}, std::size_t{1003}, total - 5}) {
+  for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{40}, std::size_t{1003}, total - 6}) {
     std::ranges::fill(own, static_cast<float>(communicator_->rank()));
     memory_.meet();
     memory_.gather(own.subspan(5, count));
