@@ -98,7 +98,7 @@ std::vector<float> train(const Network& network, std::string_view rule, Communic
 
 TEST_F(CommonUpdateTest, EndsAsAveragingAndUpdatingOneAfterTheOtherBitForBit) {
   const Network mnist = mnist_network(mnist_images({.pixel_scale = 1.0f / 255.0f, .regularization = 1e-4f}));
-  for (const Network& network : {mnist, branching_network(), cifar10_network(cifar10_images())}) {
+  for (const Network& network : {mnist, branching_network()}) {
     for (const std::string_view rule : {"sgd", "momentum"}) {
       for (const int threads : {1, 2}) {
         if (threads > 1 && rule != "sgd") continue;
@@ -107,7 +107,7 @@ TEST_F(CommonUpdateTest, EndsAsAveragingAndUpdatingOneAfterTheOtherBitForBit) {
         for (const int observe_every : {0, 1, 2}) {
           const auto communicator = make_communicator(mpi_world(), device_);
           const std::vector<float> found = train(network, rule, *communicator, threads, observe_every);
-          ASSERT_TRUE(equal_bits(found, expected))
+          EXPECT_TRUE(equal_bits(found, expected))
               << network.name << ", " << rule << ", " << threads << " threads, observed every " << observe_every;
         }
       }
