@@ -106,12 +106,10 @@ void Tower::initialize_from(const LoadedCheckpoint& checkpoint) {
 
 void Tower::broadcast_from_first() {
   communicator_.broadcast(parameters_.values(), 0);
-  if (CommonMemory* const common = communicator_.common_memory()) {
-    common->meet();  // rank 0's slots are everyone's
-  } else {
-    for (std::size_t slot = 0; slot < parameters_.slots().size(); ++slot) {
-      communicator_.broadcast(parameters_.slot(static_cast<int>(slot)), 0);
-    }
+  const bool slots_are_common =
+      communicator_.common_memory() != nullptr;  // rank 0's, written before its values went out
+  for (std::size_t slot = 0; slot < parameters_.slots().size() && !slots_are_common; ++slot) {
+    communicator_.broadcast(parameters_.slot(static_cast<int>(slot)), 0);
   }
   if (!states_.specs().empty()) communicator_.broadcast(states_.values(), 0);
 }
