@@ -24,6 +24,12 @@ HERE = pathlib.Path(__file__).resolve().parent
 LINE = re.compile(r"^(\S.*?)\s+([\d.]+) MB\s+([\d.]+) us\s+\(median ([\d.]+)\)", re.MULTILINE)
 COUNTS = (397510, 1068298)  # floats
 GLOO = "gloo all_reduce (PyTorch)"
+PAIRS = (  # like with like
+    ("MPI_Allreduce", "averaging"),
+    (GLOO, "averaging"),
+    ("MPI_Allreduce, then update", "averaging and update"),
+    ("averaging, then update", "averaging and update"),
+)
 
 
 def ours(program, ranks, iterations):
@@ -63,8 +69,8 @@ def table(found):
         )
         yield f"| {name} | " + " | ".join(cells) + " |"
     yield ""
-    for other in (name for name in names if "educe" in name):
-        for own in ("averaging", "averaging and update"):
+    for other, own in PAIRS:
+        if other in names:
             ratios = ", ".join(f"{medians[other, size] / medians[own, size]:.1f} at {size} MB" for size in sizes)
             yield f"- {other} / {own}: {ratios}"
 
