@@ -14,12 +14,15 @@
 //   started: buckets whose gradients are complete     reduced: buckets whose own slice holds the mean
 //   copied: steps in which it has read all it wanted of the others
 // A rank writes new gradients only once all have copied the last ones (acquire).
+//
+// On one host the means need not go to all: see HostMemory.
 #include <algorithm>
 #include <cstring>
 #include <vector>
 
 #include "src/comm/communicators.h"
 #include "src/comm/groups.h"
+#include "src/comm/host_memory.h"
 #include "src/comm/shared_arrays.h"
 #include "src/comm/sum_in_rank_order.h"
 
@@ -48,7 +51,8 @@ class HostCommunicator final : public Communicator {
         several_hosts_(host_.size() < all_.size()),
         slices_(fewest_ranks(hosts)),
         within_(host_.size() == 1 ? make_self_group() : make_shared_memory_group(host_.split(0, host_.rank()))),
-        between_(several_hosts_ ? group_between_hosts() : nullptr) {}
+        between_(several_hosts_ ? group_between_hosts() : nullptr),
+        memory_(host_, arrays_) {}
 
   std::string_view name() const override { return several_hosts_ ? "mpi" : "mpi shared memory"; }
   int rank() const override { return all_.rank(); }
@@ -99,6 +103,7 @@ class HostCommunicator final : public Communicator {
     scale(values);
   }
 
+  CommonMemory* common_memory() override { return several_hosts_ ? nullptr : &memory_; }
   void check_peers() override { progress_mpi(); }
 
  private:
@@ -183,6 +188,7 @@ class HostCommunicator final : public Communicator {
   float factor_ = 1.0f / static_cast<float>(all_.size());
 
   std::unique_ptr<SharedArrays> arrays_;
+  HostMemory memory_;
   std::vector<Bucket> buckets_;            // of this step, in order
   std::size_t summed_ = 0;                 // of these, from the first on
   std::uint64_t finished_ = 0, step_ = 0;  // buckets and steps before this one

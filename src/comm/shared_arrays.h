@@ -21,7 +21,8 @@ class SharedArrays {
   };
   using Counter = std::atomic<std::uint64_t> Progress::*;
 
-  /// Zeroed arrays of `bytes` each. `members` outlive this. Collective, as the destructor is.
+  /// A zeroed array of `bytes` of this member; others' may have other sizes. `members` outlive this. Collective, as the
+  /// destructor is.
   SharedArrays(const Members& members, std::size_t bytes);
   ~SharedArrays();
   SharedArrays(const SharedArrays&) = delete;

@@ -56,17 +56,19 @@ ParameterLayout::ParameterLayout(const std::vector<ParameterSpec>& specs)
   }
 }
 
-ParameterStore::ParameterStore(std::vector<ParameterSpec> specs, Device& device, Buffer gradient_memory,
+std::size_t gradient_bytes(const ParameterLayout& layout) { return (layout.total() + step_sum_count) * sizeof(float); }
+
+std::size_t value_bytes(const ParameterLayout& layout) { return layout.total() * sizeof(float); }
+
+ParameterStore::ParameterStore(std::vector<ParameterSpec> specs, Device& device, ParameterMemory memory,
                                std::vector<Slot> slots)
-    : specs_(std::move(specs)),
-      layout_(specs_),
-      slots_(std::move(slots)),
-      values_(device.allocate(layout_.total() * sizeof(float))),
-      gradients_(std::move(gradient_memory)) {
-  for (std::size_t i = 0; i < slots_.size(); ++i) {
-    slot_memory_.push_back(device.allocate(layout_.total() * sizeof(float)));
-  }
-  check(gradients_.data() == nullptr || gradients_.bytes() >= (layout_.total() + step_sum_count) * sizeof(float),
+    : specs_(std::move(specs)), layout_(specs_), slots_(std::move(slots)), memory_(std::move(memory)) {
+  const std::size_t bytes = value_bytes(layout_), slot_bytes = slots_.size() * bytes;
+  if (memory_.values.data() == nullptr) memory_.values = device.allocate(bytes);
+  if (memory_.slots.data() == nullptr) memory_.slots = device.allocate(slot_bytes);
+  check(memory_.values.bytes() >= bytes, "the variables' memory is too small");
+  check(memory_.slots.bytes() >= slot_bytes, "the slots' memory is too small");
+  check(memory_.gradients.data() == nullptr || memory_.gradients.bytes() >= gradient_bytes(layout_),
         "the gradient memory is too small");
 }
 
@@ -77,14 +79,26 @@ int ParameterStore::slot_named(std::string_view name) const {
   fail(ExitCode::failed, "the optimiser keeps no '{}'", name);
 }
 
-Tensor ParameterStore::view(const Buffer& buffer, int parameter) const {
-  if (buffer.data() == nullptr) return {};
-  return {static_cast<float*>(buffer.data()) + layout_.offset(parameter), specs_.at(parameter).shape, DType::f32};
+Tensor ParameterStore::gradient(int parameter) const {
+  return memory_.gradients.data() == nullptr ? Tensor{} : view(gradients_and_sums(), parameter);
 }
 
-std::span<float> ParameterStore::flat(const Buffer& buffer, std::size_t count) {
-  check(buffer.data() != nullptr, "a parameter store without gradients was asked for them");
-  return {static_cast<float*>(buffer.data()), count};
+std::span<float> ParameterStore::slot(int slot) const {
+  check(slot >= 0 && static_cast<std::size_t>(slot) < slots_.size(), "a parameter store was asked for a slot beyond");
+  return array(memory_.slots, static_cast<std::size_t>(slot));
+}
+
+std::span<float> ParameterStore::gradients_and_sums() const {
+  check(memory_.gradients.data() != nullptr, "a parameter store without gradients was asked for them");
+  return {static_cast<float*>(memory_.gradients.data()), layout_.total() + step_sum_count};
+}
+
+Tensor ParameterStore::view(std::span<float> array, int parameter) const {
+  return {array.data() + layout_.offset(parameter), specs_.at(parameter).shape, DType::f32};
+}
+
+std::span<float> ParameterStore::array(const Buffer& buffer, std::size_t number) const {
+  return {static_cast<float*>(buffer.data()) + number * layout_.total(), layout_.total()};
 }
 
 std::vector<float> initial_values(const ParameterSpec& spec, std::uint64_t seed) {

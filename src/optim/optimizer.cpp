@@ -20,6 +20,10 @@ void fail_unknown_rule(std::string_view name) {
   fail(ExitCode::usage, "there is no optimiser '{}'; there are: {}", name, fmt::join(names_of(UpdateRules{}), ", "));
 }
 
+void Optimizer::update(std::size_t /*first*/, std::span<const float> /*gradients*/) {
+  fail(ExitCode::failed, "this optimiser updates all parameters at once");
+}
+
 std::vector<Slot> optimizer_slots(const OptimizerSettings& settings) {
   std::vector<Slot> slots{{.name = std::string(moving_average_slot), .starts_as_values = true}};
   with_rule(settings.rule, [&]<typename Rule>(std::type_identity<Rule>) {

@@ -14,7 +14,7 @@ Evaluator::Evaluator(const Network& network, std::int64_t batch_size, Arithmetic
       network_(build_network(network, {batch_size, arithmetic, Purpose::evaluation})),
       feed_(make_feed(device,
                       {.batch_size = static_cast<std::size_t>(batch_size), .image_bytes = network.image.bytes()})),
-      parameters_(network_.graph.parameters(), device, Buffer{}),
+      parameters_(network_.graph.parameters(), device, {}),
       states_(network_.graph.states(), device),
       executable_(network_.graph, {device, parameters_, states_, feed_->inputs()}, false, {network_.logits}) {}
 

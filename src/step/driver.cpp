@@ -15,7 +15,7 @@ class CpuStepDriver final : public StepDriver {
 
   void take(const StepRequest& request) override {
     tower_.feed.write(0, request.inputs);
-    tower_.step.enqueue_gradients(tower_.device);
+    tower_.step.enqueue_gradients(tower_.device, request.before_update ? Means::everywhere : Means::in_update);
     const auto backward_done = std::chrono::steady_clock::now();
     tower_.step.enqueue_means(tower_.device);
     const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - backward_done;

@@ -17,8 +17,23 @@ FeedForm feed_form(const Network& network, const TowerSettings& settings, Device
           .dataset = settings.dataset};
 }
 
-std::size_t gradient_bytes(const Graph& graph) {
-  return (ParameterLayout(graph.parameters()).total() + step_sum_count) * sizeof(float);
+ParameterMemory parameter_memory(const Graph& graph, const OptimizerSettings& optimizer, Communicator& communicator) {
+  const ParameterLayout layout(graph.parameters());
+  const std::size_t of_gradients = gradient_bytes(layout), of_values = value_bytes(layout);
+  CommonMemory* const common = communicator.common_memory();
+  if (common == nullptr) return {.gradients = communicator.allocate(of_gradients)};
+  Buffer own = communicator.allocate(of_gradients + of_values);  // where peers gather from
+  Buffer values(static_cast<std::byte*>(own.data()) + of_gradients, of_values, [](void*) {});
+  return {.gradients = std::move(own),
+          .values = std::move(values),
+          .slots = common->allocate(optimizer_slots(optimizer).size() * of_values)};
+}
+
+std::optional<CommonUpdate> common_update(Communicator& communicator, const ParameterStore& parameters,
+                                          Optimizer& optimizer) {
+  CommonMemory* const common = communicator.common_memory();
+  if (common == nullptr) return std::nullopt;
+  return CommonUpdate(*common, communicator.size(), parameters, optimizer);
 }
 
 const std::vector<NamedArray>& saved_slot(const CheckpointState& state, const std::string& slot,
@@ -41,13 +56,15 @@ Tower::Tower(const Network& network, const TowerSettings& settings, Device& devi
       built_(build_network(network, {settings.batch_size, settings.arithmetic, Purpose::training})),
       feed_form_(feed_form(network, settings, device)),
       feed_(make_feed(device, feed_form_)),
-      parameters_(graph().parameters(), device, communicator.allocate(gradient_bytes(graph())),
+      parameters_(graph().parameters(), device, parameter_memory(graph(), settings.optimizer, communicator),
                   optimizer_slots(settings.optimizer)),
       states_(graph().states(), device),
       executable_(graph(), {device, parameters_, states_, feed_->inputs()}, true, {built_.loss}),
       reducer_(communicator, parameters_, settings.bucket_bytes),
       optimizer_(make_optimizer(settings.optimizer, parameters_, device, feed_->inputs())),
-      step_({executable_, built_.loss, parameters_, reducer_, *optimizer_, feed_->inputs()}),
+      common_update_(common_update(communicator, parameters_, *optimizer_)),
+      step_({executable_, built_.loss, parameters_, reducer_, *optimizer_, feed_->inputs(),
+             common_update_ ? &*common_update_ : nullptr}),
       driver_(make_step_driver({device, communicator, *feed_, step_, parameters_}, feed_form_, settings.capture)) {}
 
 void Tower::initialize(std::uint64_t seed) {
@@ -89,7 +106,9 @@ void Tower::initialize_from(const LoadedCheckpoint& checkpoint) {
 
 void Tower::broadcast_from_first() {
   communicator_.broadcast(parameters_.values(), 0);
-  for (std::size_t slot = 0; slot < parameters_.slots().size(); ++slot) {
+  const bool slots_are_common =
+      communicator_.common_memory() != nullptr;  // rank 0's, written before its values went out
+  for (std::size_t slot = 0; slot < parameters_.slots().size() && !slots_are_common; ++slot) {
     communicator_.broadcast(parameters_.slot(static_cast<int>(slot)), 0);
   }
   if (!states_.specs().empty()) communicator_.broadcast(states_.values(), 0);

@@ -63,5 +63,27 @@ TEST(ParameterStore, HasTheSlotsThatItIsGiven) {
   EXPECT_THROW(store.slot_named("third"), Error);
 }
 
+TEST(ParameterStore, KeepsVariablesAndSlotsInTheMemoryThatItIsGivenAndRefusesTooLittle) {
+  CpuDevice device(1);
+  const std::vector<ParameterSpec> specs{{"w", {3}, {}, 0.0f}, {"v", {20}, {}, 0.0f}};
+  const std::size_t bytes = value_bytes(ParameterLayout(specs));
+  std::vector<float> values(bytes / sizeof(float)), slots(2 * values.size());
+  const auto store_in = [&](std::size_t of_values, std::size_t of_slots) {
+    const auto keep = [](void*) {};
+    return ParameterStore(
+        specs, device,
+        {.gradients = {}, .values = {values.data(), of_values, keep}, .slots = {slots.data(), of_slots, keep}},
+        {{.name = "first"}, {.name = "second"}});
+  };
+  const ParameterStore store = store_in(bytes, 2 * bytes);
+  EXPECT_EQ(store.values().data(), values.data());
+  EXPECT_EQ(store.value(0).data, values.data() + store.layout().offset(0));
+  EXPECT_EQ(store.slot(0).data(), slots.data());
+  EXPECT_EQ(store.slot(1).data(), slots.data() + values.size());
+  EXPECT_THROW(store_in(bytes - 1, 2 * bytes), Error);
+  EXPECT_THROW(store_in(bytes, 2 * bytes - 1), Error);
+  EXPECT_FALSE(store.gradient(0)) << "nobody trains";
+}
+
 }  // namespace
 }  // namespace carillon::testing

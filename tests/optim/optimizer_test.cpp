@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 #include <omp.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "carillon/core/error.h"
 #include "src/device/cpu_device.h"
+#include "tests/support/float_arrays.h"
 #include "tests/support/op_harness.h"
 
 namespace carillon::testing {
@@ -22,7 +24,7 @@ class OptimizerTest : public ::testing::Test {
     optimizer_.reset();
     specs_ = {{"decayed", {count}, {}, 0.01f}, {"plain", {3}, {}, 0.0f}};
     const ParameterLayout layout(specs_);
-    parameters_.emplace(specs_, device_, device_.allocate((layout.total() + step_sum_count) * sizeof(float)),
+    parameters_.emplace(specs_, device_, ParameterMemory{.gradients = device_.allocate(gradient_bytes(layout))},
                         optimizer_slots(settings_));
     for (int i = 0; i < 2; ++i) {
       const std::size_t size = layout.count(i);
@@ -84,6 +86,38 @@ TEST_F(OptimizerTest, MomentumIsThatOfTheGradientsWithL2AtEverySizeAndThreadCoun
           ASSERT_NEAR(parameters_->slot(1, i).floats()[k], v2, 1e-6) << count << ", " << k;
           ASSERT_NEAR(parameters_->value(i).floats()[k], w2, 1e-6) << count << ", " << k;
         }
+      }
+    }
+  }
+}
+
+/// Variables and all slots, gaps included.
+std::vector<float> all_of(const ParameterStore& parameters) {
+  std::vector<float> all(parameters.values().begin(), parameters.values().end());
+  for (std::size_t slot = 0; slot < parameters.slots().size(); ++slot) {
+    const auto values = parameters.slot(static_cast<int>(slot));
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  return all;
+}
+
+TEST_F(OptimizerTest, RangeByRangeFromGradientsAnywhereItUpdatesAsAllAtOnceBitForBit) {
+  for (const std::string_view rule : {"sgd", "momentum"}) {
+    settings_.rule = rule;
+    for (const std::int64_t count : {1, 17, 1000}) {
+      build(count, 1);
+      apply(1.0f);
+      const std::vector<float> expected = all_of(*parameters_);
+      const std::size_t total = parameters_->layout().total();
+      for (const std::size_t range : {std::size_t{1}, std::size_t{7}, std::size_t{16}, std::size_t{100}, total}) {
+        build(count, 1);
+        for (std::size_t first = 0; first < total; first += range) {
+          const auto own = parameters_->gradients_and_sums().subspan(first, std::min(range, total - first));
+          const std::vector<float> elsewhere(own.begin(), own.end());
+          std::ranges::fill(own, std::numeric_limits<float>::quiet_NaN());  // it is not to be read
+          optimizer_->update(first, elsewhere);
+        }
+        ASSERT_TRUE(equal_bits(all_of(*parameters_), expected)) << rule << ", " << count << ", " << range;
       }
     }
   }

@@ -31,7 +31,7 @@ class LayerSummaryTest : public ::testing::Test {
   CpuDevice device_{1};
   const Network network_ = cifar10_network(cifar10_images({.distort = true, .seed = 3}));
   const BuiltNetwork trained_ = build_network(network_, {.batch_size = batch_size});
-  ParameterStore parameters_{trained_.graph.parameters(), device_, Buffer{}};
+  ParameterStore parameters_{trained_.graph.parameters(), device_, {}};
   StateStore states_{trained_.graph.states(), device_};
   std::vector<std::uint8_t> pixels_ = std::vector<std::uint8_t>(batch_size * 3072);
   std::vector<const std::uint8_t*> images_;

@@ -19,7 +19,7 @@ class OrderChecker final : public Communicator {
       : gpu_(seed),
         graph_(tracked(network.graph)),
         store_(graph_.parameters(), gpu_,
-               allocate((ParameterLayout(graph_.parameters()).total() + step_sum_count) * sizeof(float))),
+               {.gradients = allocate(gradient_bytes(ParameterLayout(graph_.parameters())))}),
         executable_(graph_, {gpu_, store_, states_, inputs_}, true, {network.loss}),
         reducer_(*this, store_, bucket_bytes),
         step_({executable_, network.loss, store_, reducer_, update_, inputs_}) {}

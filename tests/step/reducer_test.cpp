@@ -42,7 +42,7 @@ class ReducerTest : public ::testing::Test {
       {"first", {3, 5}, {}, 0.0f}, {"second", {7}, {}, 0.0f}, {"third", {16}, {}, 0}};
   CpuDevice device_{1};
   RecordingCommunicator communicator_{device_};
-  ParameterStore store_{specs_, device_, communicator_.allocate((48 + step_sum_count) * sizeof(float))};
+  ParameterStore store_{specs_, device_, {.gradients = communicator_.allocate((48 + step_sum_count) * sizeof(float))}};
 
   std::vector<std::string> calls_of_a_step(std::size_t bucket_bytes) {
     Reducer reducer(communicator_, store_, bucket_bytes);

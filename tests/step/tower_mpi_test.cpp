@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstring>
 
 #include "kernels/dense/dense.h"
@@ -73,22 +72,6 @@ TEST(Tower, RunsAreEqualBitForBitWhateverTheBuckets) {
   }
   for (const std::string& text : mpi_world().all_gather({reinterpret_cast<const char*>(first.data()), 4096})) {
     EXPECT_EQ(std::memcmp(text.data(), first.data(), 4096), 0) << "towers differ";
-  }
-}
-
-TEST(Tower, OneTowersBadLossIsSeenByAllAndChangesNothing) {
-  const Mpi& mpi = mpi_world();
-  CpuDevice device(1);
-  const auto communicator = make_communicator(mpi, device);
-  Tower tower(mnist(), settings_of(2, 1e-6), device, *communicator);
-  tower.initialize(1);
-  const std::vector<float> before(tower.parameters().values().begin(), tower.parameters().values().end());
-  if (mpi.rank() == mpi.size() - 1) tower.parameters().value(3).floats()[0] = NAN;  // a bias of layer2
-  const NoiseBatch samples(0, 2, 784);
-  const StepResult result = take_step(tower, samples);
-  EXPECT_TRUE(std::isnan(result.cross_entropy));
-  if (mpi.rank() != mpi.size() - 1) {
-    EXPECT_EQ(std::memcmp(before.data(), tower.parameters().values().data(), before.size() * sizeof(float)), 0);
   }
 }
 

@@ -112,7 +112,7 @@ void OpHarness::finish(Value output, const StepInputs& inputs) {
   insert_forks(graph_, fork_definition);
   const ParameterLayout layout(graph_.parameters());
   parameters_.emplace(graph_.parameters(), device_,
-                      device_.allocate((layout.total() + step_sum_count) * sizeof(float)));
+                      ParameterMemory{.gradients = device_.allocate(gradient_bytes(layout))});
   states_.emplace(graph_.states(), device_);
   executable_.emplace(graph_, ExecutableContext{device_, *parameters_, *states_, inputs}, true, results);
   for (std::size_t i = 0; i < graph_.parameters().size(); ++i) {

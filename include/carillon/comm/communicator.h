@@ -14,6 +14,7 @@
 #include <span>
 #include <string_view>
 
+#include "carillon/comm/common_memory.h"
 #include "carillon/comm/mpi.h"
 #include "carillon/comm/wait_limit.h"
 #include "carillon/device/device.h"
@@ -45,6 +46,10 @@ class Communicator {
   /// Every tower's values become their mean over the towers, at once. For small arrays anywhere in the device's memory,
   /// such as running statistics. Collective, outside acquire ... finish.
   virtual void mean(std::span<float> values) = 0;
+
+  /// Null where the towers have no memory in common: GPUs, several hosts. Lives as long as the communicator. Where the
+  /// means are used through it instead of start_mean, a step needs neither acquire nor finish.
+  virtual CommonMemory* common_memory() { return nullptr; }
 
   /// Whether acquire, start_mean and finish may be captured in a CUDA graph. Such graphs are destroyed before the
   /// communicator, which waits for that.

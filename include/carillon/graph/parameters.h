@@ -60,11 +60,20 @@ inline constexpr std::size_t step_sum_count = 16;
 /// Places in ParameterStore::step_sums.
 inline constexpr std::size_t cross_entropy_sum = 0, stop_sum = 1;
 
+/// Zeroed memory for a store that is not to have all its memory from its device.
+struct ParameterMemory {
+  Buffer gradients;    ///< gradient_bytes (Communicator::allocate); nothing: nobody trains
+  Buffer values = {};  ///< value_bytes; nothing: the device's
+  Buffer slots = {};   ///< value_bytes for each slot, one after the other; nothing: the device's
+};
+/// With the step sums.
+std::size_t gradient_bytes(const ParameterLayout& layout);
+std::size_t value_bytes(const ParameterLayout& layout);
+
 class ParameterStore {
  public:
-  /// Zeroed. `gradient_memory` holds layout.total() + step_sum_count floats (Communicator::allocate), or nothing when
-  /// nobody trains.
-  ParameterStore(std::vector<ParameterSpec> specs, Device& device, Buffer gradient_memory,
+  /// Zeroed.
+  ParameterStore(std::vector<ParameterSpec> specs, Device& device, ParameterMemory memory,
                  std::vector<Slot> slots = {});
 
   const std::vector<ParameterSpec>& specs() const { return specs_; }
@@ -73,26 +82,27 @@ class ParameterStore {
   /// The number of the slot of that name. Errors: failed (there is none).
   int slot_named(std::string_view name) const;
 
-  Tensor value(int parameter) const { return view(values_, parameter); }
-  Tensor gradient(int parameter) const { return view(gradients_, parameter); }
-  Tensor slot(int slot, int parameter) const { return view(slot_memory_.at(slot), parameter); }
+  Tensor value(int parameter) const { return view(values(), parameter); }
+  /// No data when nobody trains.
+  Tensor gradient(int parameter) const;
+  Tensor slot(int slot, int parameter) const { return view(this->slot(slot), parameter); }
 
   /// [layout().total()] on the device.
-  std::span<float> values() const { return flat(values_, layout_.total()); }
-  std::span<float> slot(int slot) const { return flat(slot_memory_.at(slot), layout_.total()); }
+  std::span<float> values() const { return array(memory_.values, 0); }
+  std::span<float> slot(int slot) const;
   /// [layout().total() + step_sum_count]: gradients, then the step sums.
-  std::span<float> gradients_and_sums() const { return flat(gradients_, layout_.total() + step_sum_count); }
+  std::span<float> gradients_and_sums() const;
   std::span<float> step_sums() const { return gradients_and_sums().subspan(layout_.total()); }
 
  private:
-  Tensor view(const Buffer& buffer, int parameter) const;
-  static std::span<float> flat(const Buffer& buffer, std::size_t count);
+  Tensor view(std::span<float> array, int parameter) const;
+  /// Of those that follow each other in `buffer`.
+  std::span<float> array(const Buffer& buffer, std::size_t number) const;
 
   std::vector<ParameterSpec> specs_;
   ParameterLayout layout_;
   std::vector<Slot> slots_;
-  Buffer values_, gradients_;
-  std::vector<Buffer> slot_memory_;
+  ParameterMemory memory_;
 };
 
 /// Initial values of a variable, row-major: a function of (seed, name, element) alone (Philox), or of (seed, number,

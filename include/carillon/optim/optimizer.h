@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,6 +45,9 @@ class Optimizer {
   virtual ~Optimizer() = default;
   /// Enqueues the update of all parameters from their averaged gradients, where `end` allows it, and ends the step.
   virtual void apply(const StepEnd& end, Stream& stream) = 0;
+  /// Updates elements [first, first + gradients.size()) of the flat arrays from their averaged gradients, on this
+  /// thread and at once; other threads may update others. Errors: failed (not of variables in the host's memory).
+  virtual void update(std::size_t first, std::span<const float> gradients);
   /// sum over parameters of l2_factor * sum(w^2) / 2 for the present values; waits for the stream.
   virtual double l2_loss(Stream& stream) = 0;
 };

@@ -28,7 +28,8 @@ struct StepResult {
   std::int64_t step = 0;
   double cross_entropy = 0.0;   ///< of the global batch, without L2; not finite: no variable and no slot was updated
   bool stop_requested = false;  ///< some rank asked to stop
-  double reduce_seconds = 0.0;  ///< this rank waited for means after its own backward was done; 0 on a GPU
+  /// This rank waited for means, or, where the update is made with them, for that, after its own backward; 0 on a GPU.
+  double reduce_seconds = 0.0;
 };
 
 /// Which results are wanted.

@@ -1,7 +1,8 @@
 // Tower: one rank's replica of the network, and the synchronous training step.
 //
 // step: forward, backward with the averaging of gradients beside it, update. Every tower starts from rank 0's variables
-// and applies the same averaged gradients, so the replicas stay equal bit for bit.
+// and applies the same averaged gradients, so the replicas stay equal bit for bit. Towers with memory in common
+// (CommonMemory) have the slots there, once for all of them; each updates its shard and gathers the others' variables.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +16,7 @@
 #include "carillon/graph/executable.h"
 #include "carillon/models/network.h"
 #include "carillon/optim/optimizer.h"
+#include "carillon/step/common_update.h"
 #include "carillon/step/driver.h"
 #include "carillon/step/feed.h"
 #include "carillon/step/reducer.h"
@@ -95,6 +97,7 @@ class Tower {
   Executable executable_;
   Reducer reducer_;
   std::unique_ptr<Optimizer> optimizer_;
+  std::optional<CommonUpdate> common_update_;
   TrainingStep step_;
   bool states_are_joined_ = false;      ///< since the last step
   std::unique_ptr<StepDriver> driver_;  ///< last, so that it goes first: its steps use all that is above

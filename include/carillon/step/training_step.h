@@ -4,12 +4,14 @@
 //   means       what is left to wait for until all gradients and step sums are averaged
 //   update      of the variables, unless the mean loss is not finite
 //
-// Between means and update the variables are old and the gradients averaged.
+// Between means and update the variables are old and the gradients averaged, on all towers. Where the towers have the
+// variables in common and nobody looks between the two, the first two parts make the update as well (CommonUpdate).
 #pragma once
 
 #include "carillon/graph/executable.h"
 #include "carillon/graph/step_end.h"
 #include "carillon/optim/optimizer.h"
+#include "carillon/step/common_update.h"
 #include "carillon/step/reducer.h"
 
 namespace carillon {
@@ -22,6 +24,13 @@ struct TrainingStepParts {
   Reducer& reducer;
   Optimizer& optimizer;
   const StepInputs& inputs;
+  CommonUpdate* common = nullptr;  ///< where the variables are common to all towers
+};
+
+/// Who is to have the means of a step.
+enum class Means {
+  everywhere,  ///< every tower, between means and update
+  in_update,   ///< the update alone
 };
 
 class TrainingStep {
@@ -29,13 +38,15 @@ class TrainingStep {
   explicit TrainingStep(const TrainingStepParts& parts)
       : parts_(parts), end_{parts.parameters.step_sums().data(), parts.inputs.progress} {}
 
-  void enqueue_gradients(Device& device);
+  /// `means`: of this step, the same on all towers.
+  void enqueue_gradients(Device& device, Means means = Means::everywhere);
   void enqueue_means(Device& device);
   void enqueue_update(Device& device);
 
  private:
   TrainingStepParts parts_;
   StepEnd end_;
+  bool updates_with_means_ = false;  ///< in the step in hand
 };
 
 }  // namespace carillon

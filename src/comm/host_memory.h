@@ -1,0 +1,32 @@
+// The CommonMemory of ranks of one host: in shared memory, with a counter of each rank's meetings.
+#pragma once
+
+#include <memory>
+
+#include "carillon/comm/common_memory.h"
+#include "src/comm/shared_arrays.h"
+
+namespace carillon {
+
+class HostMemory final : public CommonMemory {
+ public:
+  /// `host`, all ranks of the run, and `own`, the communicator's arrays once they are there, outlive this.
+  HostMemory(const Members& host, const std::unique_ptr<SharedArrays>& own) : host_(host), own_(own) {}
+
+  Buffer allocate(std::size_t bytes) override;
+  void meet() override;
+  Slice shard(std::size_t count) const override { return reduction_slice(count, host_.rank(), host_.size()); }
+  void means_of(std::span<const float> values, const TakeMeans& take) const override;
+  void gather(std::span<float> values) const override;
+
+ private:
+  /// `rank`'s copy of what lies at `values` here.
+  const float* peers_copy(int rank, const float* values) const { return own_->array(rank) + (values - own_->own()); }
+
+  const Members& host_;
+  const std::unique_ptr<SharedArrays>& own_;
+  std::unique_ptr<SharedArrays> common_;  // rank 0's is the array; `started`: how often a rank has come to meet
+  std::uint64_t meetings_ = 0;
+};
+
+}  // namespace carillon

@@ -1,0 +1,54 @@
+#include "carillon/step/common_update.h"
+
+#include <algorithm>
+#include <array>
+
+#include "carillon/core/parallel.h"
+
+namespace carillon {
+
+void CommonUpdate::begin(const StepEnd& end) { allowed_ = alone_ && end.allows_update(); }
+
+void CommonUpdate::add(int parameter) {
+  if (!allowed_) return;
+  const std::size_t offset = parameters_.layout().offset(parameter);
+  memory_.means_of(parameters_.gradient(parameter).floats(),
+                   [&](std::size_t first, std::span<const float> means) { optimizer_.update(offset + first, means); });
+}
+
+void CommonUpdate::finish() {
+  if (alone_) return;
+  memory_.meet();
+  // Peers read this tower's sums until all meet again, so the means wait elsewhere.
+  std::array<float, step_sum_count> sums{};
+  memory_.means_of(parameters_.step_sums(), [&](std::size_t first, std::span<const float> means) {
+    std::ranges::copy(means, sums.begin() + static_cast<std::ptrdiff_t>(first));
+  });
+  const bool allowed = StepEnd{sums.data(), {}}.allows_update();
+  if (allowed) {
+    const Slice shard = memory_.shard(parameters_.layout().total());
+    const std::span<const float> gradients = parameters_.gradients_and_sums();
+    memory_.means_of(
+        gradients.subspan(shard.begin, shard.end - shard.begin),
+        [&](std::size_t first, std::span<const float> means) { optimizer_.update(shard.begin + first, means); });
+  }
+  memory_.meet();
+  if (allowed) memory_.gather(parameters_.values());
+  std::ranges::copy(sums, parameters_.step_sums().begin());
+}
+
+void CommonUpdate::update_from_means(const StepEnd& end) {
+  memory_.meet();  // a tower may have looked at the old slots until now
+  if (end.allows_update()) {
+    const Slice shard = memory_.shard(parameters_.layout().total());
+    const std::span<const float> means = parameters_.gradients_and_sums();
+    constexpr std::size_t floats_worth_a_thread = 16384;
+    parallel_ranges(shard.end - shard.begin, floats_worth_a_thread, [&](std::size_t begin, std::size_t end_of_range) {
+      optimizer_.update(shard.begin + begin, means.subspan(shard.begin + begin, end_of_range - begin));
+    });
+  }
+  memory_.meet();
+  if (end.allows_update()) memory_.gather(parameters_.values());
+}
+
+}  // namespace carillon

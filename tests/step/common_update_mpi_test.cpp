@@ -1,0 +1,253 @@
+#include "carillon/step/common_update.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "carillon/step/tower.h"
+#include "kernels/dense/dense.h"
+#include "kernels/scale_input/scale_input.h"
+#include "src/comm/communicators.h"
+#include "src/device/cpu_device.h"
+#include "tests/support/float_arrays.h"
+#include "tests/support/mpi_world.h"
+#include "tests/support/networks.h"
+#include "tests/support/noise_batch.h"
+
+namespace carillon::testing {
+namespace {
+
+constexpr std::size_t batch_size = 6;
+
+/// The ranks' communicator without its common memory: averages, and every tower then updates variables of its own.
+class WithoutCommonMemory final : public Communicator {
+ public:
+  explicit WithoutCommonMemory(Device& device) : ranks_(make_communicator(mpi_world(), device)) {}
+  std::string_view name() const override { return ranks_->name(); }
+  int rank() const override { return ranks_->rank(); }
+  int size() const override { return ranks_->size(); }
+  Buffer allocate(std::size_t bytes) override { return ranks_->allocate(bytes); }
+  void acquire(Stream& stream) override { ranks_->acquire(stream); }
+  void start_mean(std::span<float> bucket, Stream& stream) override { ranks_->start_mean(bucket, stream); }
+  void finish(Stream& stream) override { ranks_->finish(stream); }
+  void broadcast(std::span<float> values, int root) override { ranks_->broadcast(values, root); }
+  void mean(std::span<float> values) override { ranks_->mean(values); }
+
+ private:
+  std::unique_ptr<Communicator> ranks_;
+};
+
+std::vector<float> copy_of(std::span<const float> values) { return {values.begin(), values.end()}; }
+
+/// Variables and all slots, one after the other.
+std::vector<float> trained_values(const Tower& tower) {
+  std::vector<float> all = copy_of(tower.parameters().values());
+  for (std::size_t slot = 0; slot < tower.parameters().slots().size(); ++slot) {
+    const auto values = tower.parameters().slot(static_cast<int>(slot));
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  return all;
+}
+
+TowerSettings settings_of(std::string_view rule) {
+  return {.batch_size = batch_size,
+          .optimizer = {.rule = std::string(rule), .learning_rate = constant_rate(0.1), .moving_average_decay = 0.5}};
+}
+
+/// This rank's samples of a step.
+NoiseBatch samples_of(int step, std::size_t image_bytes) {
+  const int number = step * mpi_world().size() + mpi_world().rank();
+  return {static_cast<std::uint64_t>(number) * batch_size, batch_size, image_bytes};
+}
+
+class CommonUpdateTest : public ::testing::Test {
+ protected:
+  /// A tower that begins as rank 0's does.
+  static void begin(Tower& tower) {
+    if (mpi_world().rank() == 0) tower.initialize(1);
+    tower.broadcast_from_first();
+  }
+
+  CpuDevice device_{1};
+  std::unique_ptr<Communicator> communicator_ = make_communicator(mpi_world(), device_);
+};
+
+/// What a training leaves, and the losses on its way; every `observe_every`th step is looked at.
+std::vector<float> train(const Network& network, std::string_view rule, Communicator& communicator, int observe_every) {
+  CpuDevice device(1);
+  Tower tower(network, settings_of(rule), device, communicator);
+  if (communicator.rank() == 0) tower.initialize(1);
+  tower.broadcast_from_first();
+  std::vector<float> losses;
+  for (int step = 0; step < 6; ++step) {
+    const NoiseBatch samples = samples_of(step, tower.network().image.bytes());
+    TowerStep request{.step = step, .batch = samples.batch(), .request_stop = step == mpi_world().rank()};
+    if (observe_every > 0 && step % observe_every == 0) request.before_update = [] {};
+    tower.step(request);
+    const StepResult result = tower.next_result(Results::all).value();
+    EXPECT_EQ(result.stop_requested, step < mpi_world().size());
+    losses.push_back(static_cast<float>(result.cross_entropy));
+  }
+  std::vector<float> all = trained_values(tower);
+  all.insert(all.end(), losses.begin(), losses.end());
+  return all;
+}
+
+TEST_F(CommonUpdateTest, EndsAsAveragingAndUpdatingOneAfterTheOtherBitForBit) {
+  struct Case {
+    Network network;
+    std::string_view rule;
+  };
+  const Network mnist = mnist_network(mnist_images({.pixel_scale = 1.0f / 255.0f, .regularization = 1e-4f}));
+  for (const auto& [network, rule] : {Case{mnist, "sgd"}, Case{branching_network(), "momentum"}}) {
+    WithoutCommonMemory plain(device_);
+    const std::vector<float> expected = train(network, rule, plain, 0);
+    for (const int observe_every : {0, 2}) {
+      const auto communicator = make_communicator(mpi_world(), device_);
+      EXPECT_TRUE(equal_bits(train(network, rule, *communicator, observe_every), expected))
+          << network.name << ", " << rule << ", observed every " << observe_every;
+    }
+  }
+}
+
+TEST_F(CommonUpdateTest, AnObservedStepShowsEveryTowerTheMeansAndTheOldVariables) {
+  WithoutCommonMemory without(device_);
+  Tower plain(branching_network(), settings_of("sgd"), device_, without);
+  Tower tower(branching_network(), settings_of("sgd"), device_, *communicator_);
+  begin(plain);
+  begin(tower);
+  const auto take = [](Tower& of, int step, const std::function<void()>& observe) {
+    const NoiseBatch samples = samples_of(step, 784);
+    of.step({.step = step, .batch = samples.batch(), .before_update = observe});
+  };
+  for (int step = 0; step < 2 * mpi_world().size(); ++step) {
+    std::vector<float> means;
+    take(plain, step, [&] { means = copy_of(plain.parameters().gradients_and_sums()); });
+    const std::vector<float> before = trained_values(tower);
+    take(tower, step, [&] {
+      be_late(step % mpi_world().size());
+      EXPECT_TRUE(equal_bits(copy_of(tower.parameters().gradients_and_sums()), means)) << step;
+      EXPECT_TRUE(equal_bits(trained_values(tower), before)) << step;
+    });
+    EXPECT_FALSE(equal_bits(trained_values(tower), before));
+  }
+}
+
+TEST_F(CommonUpdateTest, OneTowersBadLossIsSeenByAllAndChangesNothing) {
+  const Mpi& mpi = mpi_world();
+  Tower tower(mnist_network(mnist_images({.pixel_scale = 1.0f / 255.0f})), settings_of("momentum"), device_,
+              *communicator_);
+  if (mpi.rank() == 0) {
+    tower.initialize(1);
+    std::ranges::fill(tower.parameters().value(0).floats(), 3e38f);  // times a pixel that is not 0: too large
+  }
+  tower.broadcast_from_first();
+  const std::vector<float> before = trained_values(tower);
+  std::vector<std::uint8_t> image(784, mpi.rank() == mpi.size() - 1 ? 255 : 0);
+  const std::vector<const std::uint8_t*> images(batch_size, image.data());
+  const std::vector<std::int32_t> labels(batch_size, 1);
+  for (int step = 0; step < 4; ++step) {
+    TowerStep request{.step = step, .batch = {images, labels, {}, 0}};
+    if (step % 2 == 1) request.before_update = [] {};
+    tower.step(request);
+    EXPECT_FALSE(std::isfinite(tower.next_result(Results::all).value().cross_entropy)) << step;
+    EXPECT_TRUE(equal_bits(trained_values(tower), before)) << step;
+  }
+}
+
+TEST_F(CommonUpdateTest, SlotsLieOnceForAllTowers) {
+  const Mpi& mpi = mpi_world();
+  Tower tower(branching_network(), settings_of("momentum"), device_, *communicator_);
+  begin(tower);
+  if (mpi.rank() == mpi.size() - 1) {
+    tower.parameters().slot(0)[4] = 18.0f;
+    tower.parameters().slot(1)[5] = 19.0f;
+  }
+  mpi.barrier();
+  EXPECT_EQ(tower.parameters().slot(0)[4], 18.0f);
+  EXPECT_EQ(tower.parameters().slot(1)[5], 19.0f);
+}
+
+/// Passes its input on; calls `in_backward` when the gradients of what is behind it are complete, and those of what is
+/// before it not yet begun.
+struct Watch final : OpDefinition {
+  explicit Watch(std::function<void()> call) : in_backward(std::move(call)) {}
+  std::string_view type() const override { return "watch"; }
+  BackwardNeeds backward_needs() const override { return {}; }
+  std::optional<int> output_shares_input(int /*output*/) const override { return 0; }
+  std::optional<int> gradient_shares_output(int /*input*/) const override { return 0; }
+  std::unique_ptr<Op> instantiate(const OpContext&, const OpTensors&) const override {
+    struct Call final : Op {
+      explicit Call(const std::function<void()>& given) : call(given) {}
+      void forward(Stream&) override {}
+      void backward(Stream&) override { call(); }
+      std::function<void()> call;
+    };
+    return std::make_unique<Call>(in_backward);
+  }
+  std::function<void()> in_backward;
+};
+
+Network watched_network(const std::function<void()>& in_backward) {
+  return {.name = "watched", .image = {28, 28, 1}, .build_layers = [in_backward](Graph& graph, Purpose) {
+            const Initializer weights{Initializer::Kind::truncated_normal, 0.1f};
+            Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
+            x = dense(graph, "first", x, {.units = 12, .weights = weights});
+            x = graph.add_op({.name = "watch", .definition = std::make_shared<Watch>(in_backward), .inputs = {x}},
+                             graph.shape(x));
+            return dense(graph, "second", x, {.units = 10, .weights = weights});
+          }};
+}
+
+constexpr int first_weights = 0, second_weights = 2;  // of the watched network
+
+TEST_F(CommonUpdateTest, NoTowerUpdatesAnythingWhileAnotherIsInItsBackwardPass) {
+  const int size = mpi_world().size();
+  if (size == 1) return;  // there is no other
+  const Tower* watched = nullptr;
+  int step = 0;
+  const Network network = watched_network([&] {
+    const std::vector<float> before = trained_values(*watched);
+    be_late(step % size);
+    EXPECT_TRUE(equal_bits(trained_values(*watched), before)) << step;
+  });
+  Tower tower(network, settings_of("momentum"), device_, *communicator_);
+  watched = &tower;
+  begin(tower);
+  for (; step < 2 * size; ++step) {
+    const NoiseBatch samples = samples_of(step, 784);
+    const std::vector<float> before = trained_values(tower);
+    tower.step({.step = step, .batch = samples.batch()});
+    EXPECT_FALSE(equal_bits(trained_values(tower), before)) << "all is updated when a step returns";
+    mpi_world().barrier();  // so that no peer is in its next step yet
+  }
+}
+
+TEST_F(CommonUpdateTest, OneTowerUpdatesAParameterAsSoonAsItsGradientIsComplete) {
+  const auto alone = make_self_communicator(device_);
+  const Tower* watched = nullptr;
+  std::vector<float> first, second;
+  const auto value = [&](int parameter) { return copy_of(watched->parameters().value(parameter).floats()); };
+  bool observed = false;
+  const Network network = watched_network([&] {
+    EXPECT_TRUE(equal_bits(value(first_weights), first));
+    EXPECT_EQ(equal_bits(value(second_weights), second), observed) << "where all gradients are to be seen, none is";
+  });
+  Tower tower(network, settings_of("sgd"), device_, *alone);
+  watched = &tower;
+  tower.initialize(1);
+  for (int step = 0; step < 4; ++step) {
+    first = value(first_weights);
+    second = value(second_weights);
+    observed = step % 2 == 1;
+    const NoiseBatch samples = samples_of(step, 784);
+    TowerStep request{.step = step, .batch = samples.batch()};
+    if (observed) request.before_update = [] {};
+    tower.step(request);
+    EXPECT_FALSE(equal_bits(value(first_weights), first));
+  }
+}
+
+}  // namespace
+}  // namespace carillon::testing
