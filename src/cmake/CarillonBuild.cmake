@@ -22,13 +22,15 @@ if(CARILLON_SANITIZE)
 endif()
 
 # carillon_sources(VARIABLE directory...): the *.cpp of directories given from the project's root, and the *.cu. Files
-# named *_cuda.cpp, cuda_* or nccl_* are for builds with CUDA only, no_cuda.cpp for those without.
+# named *_cuda.cpp, cuda_* or nccl_* are for builds with CUDA only, no_cuda.cpp for those without; *_simd.cpp are not
+# among them (carillon_simd).
 function(carillon_sources variable)
   set(sources "")
   foreach(directory IN LISTS ARGN)
     file(GLOB found CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${directory}/*.cpp ${PROJECT_SOURCE_DIR}/${directory}/*.cu)
     list(APPEND sources ${found})
   endforeach()
+  list(FILTER sources EXCLUDE REGEX "_simd\\.cpp$")
   set(stand_ins ${sources})
   list(FILTER stand_ins INCLUDE REGEX "/no_cuda\\.cpp$")
   list(FILTER sources EXCLUDE REGEX "/no_cuda\\.cpp$")
@@ -39,8 +41,8 @@ function(carillon_sources variable)
   set(${variable} ${sources} PARENT_SCOPE)
 endfunction()
 
-# What a kernel compiled for several instruction sets, *_simd.cpp, is compiled with for each, by the names in
-# carillon/device/isa.h; CARILLON_ISA is the name.
+# carillon_simd(NAME directory...): objects carillon_NAME_<isa> of the directories' kernels for several instruction sets,
+# *_simd.cpp, for each by its name in carillon/device/isa.h; CARILLON_ISA is the name.
 set(CARILLON_ISAS plain)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   list(APPEND CARILLON_ISAS avx2 avx512)
@@ -53,6 +55,24 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set(CARILLON_SIMD_OPTIONS -fno-tree-sink)
 endif()
 
+function(carillon_simd name)
+  set(sources "")
+  foreach(directory IN LISTS ARGN)
+    file(GLOB found CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${directory}/*_simd.cpp)
+    list(APPEND sources ${found})
+  endforeach()
+  if(NOT sources)
+    return()
+  endif()
+  foreach(isa IN LISTS CARILLON_ISAS)
+    add_library(carillon_${name}_${isa} OBJECT ${sources})
+    target_link_libraries(carillon_${name}_${isa} PRIVATE carillon_warnings carillon_settings)
+    target_compile_options(carillon_${name}_${isa} PRIVATE ${CARILLON_SIMD_OPTIONS} ${CARILLON_ISA_OPTIONS_${isa}})
+    target_compile_definitions(carillon_${name}_${isa} PRIVATE CARILLON_ISA=${isa})
+    target_sources(carillon_${name} PRIVATE $<TARGET_OBJECTS:carillon_${name}_${isa}>)
+  endforeach()
+endfunction()
+
 # carillon_library(NAME [DIRECTORIES dir...] LINK target... [CUDA_LINK target...]): the static library carillon_NAME of the
 # sources in the directories, by default src/NAME. A new file needs no line here. CUDA_LINK: what it links besides in a
 # build with CUDA.
@@ -62,20 +82,8 @@ function(carillon_library name)
     set(ARG_DIRECTORIES src/${name})
   endif()
   carillon_sources(sources ${ARG_DIRECTORIES})
-  set(simd_sources ${sources})
-  list(FILTER simd_sources INCLUDE REGEX "_simd\\.cpp$")
-  list(FILTER sources EXCLUDE REGEX "_simd\\.cpp$")
   add_library(carillon_${name} STATIC ${sources})
-  if(simd_sources)
-    foreach(isa IN LISTS CARILLON_ISAS)
-      add_library(carillon_${name}_${isa} OBJECT ${simd_sources})
-      target_link_libraries(carillon_${name}_${isa} PRIVATE carillon_warnings carillon_settings)
-      target_compile_options(carillon_${name}_${isa} PRIVATE ${CARILLON_SIMD_OPTIONS}
-        ${CARILLON_ISA_OPTIONS_${isa}})
-      target_compile_definitions(carillon_${name}_${isa} PRIVATE CARILLON_ISA=${isa})
-      target_sources(carillon_${name} PRIVATE $<TARGET_OBJECTS:carillon_${name}_${isa}>)
-    endforeach()
-  endif()
+  carillon_simd(${name} ${ARG_DIRECTORIES})
   target_link_libraries(carillon_${name} PRIVATE carillon_warnings PUBLIC carillon_settings ${ARG_LINK})
   if(CARILLON_HAS_CUDA)
     target_link_libraries(carillon_${name} PUBLIC ${ARG_CUDA_LINK})

@@ -23,7 +23,7 @@ class ParameterHistogramsTest : public ::testing::Test {
   const BuiltNetwork built_ = build_network(mnist_network(mnist_images({.regularization = 0.5})), {.batch_size = 2});
   const ParameterLayout layout_{built_.graph.parameters()};
   ParameterStore parameters_{built_.graph.parameters(), device_,
-                             device_.allocate((layout_.total() + step_sum_count) * sizeof(float))};
+                             {.gradients = device_.allocate(gradient_bytes(layout_))}};
 };
 
 void expect_equal(const Histogram& found, const Histogram& expected) {
