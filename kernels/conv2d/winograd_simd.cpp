@@ -1,5 +1,5 @@
 // WinogradKernels for one instruction set: transforms of tiles, and matrix products whose accumulators fill the
-// registers. Few channels: winograd_narrow.h.
+// registers. Few channels: winograd_narrow_simd.cpp.
 #include "kernels/conv2d/winograd_kernels.h"
 #include "kernels/conv2d/winograd_tile.h"
 #include "kernels/shared/simd.h"
