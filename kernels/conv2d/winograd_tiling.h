@@ -1,16 +1,15 @@
-// How Winograd's convolutions cut images into tiles, work into threads' shares and the workspace into pieces.
+// How Winograd's convolutions cut images into tiles and the workspace into pieces.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "carillon/core/parallel.h"
 #include "carillon/core/tensor.h"
 #include "carillon/device/device.h"
 #include "kernels/conv2d/winograd_kernels.h"
 
 namespace carillon {
-
-inline std::int64_t ceil_divide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// The inputs x [n, h, w, c] and outputs y [n, p, q, o] of a convolution, in tiles of the same numbers.
 struct WinogradTiling {
@@ -50,13 +49,6 @@ class WorkspaceLayout {
 
  private:
   std::size_t total_ = 0;
-};
-
-/// The part of [0, count) that is thread number `thread`'s.
-struct ThreadShare {
-  std::int64_t first, last;
-  ThreadShare(std::int64_t count, int thread, int threads)
-      : first(count * thread / threads), last(count * (thread + 1) / threads) {}
 };
 
 }  // namespace carillon

@@ -38,6 +38,16 @@ CARILLON_INLINE Floats broadcast(float value) {
 #endif
 }
 
+/// `values`, in a register: what is multiplied several times is not loaded each time.
+CARILLON_INLINE Floats in_register(Floats values) {
+#if defined(__AVX512F__)
+  asm("" : "+v"(values));
+#elif defined(__x86_64__)
+  asm("" : "+x"(values));
+#endif
+  return values;
+}
+
 /// a * b + c, in one rounding where the instruction set has that.
 CARILLON_INLINE Floats fma(Floats a, Floats b, Floats c) {
 #if defined(__AVX512F__)
@@ -91,7 +101,7 @@ CARILLON_INLINE Quad load_quad(const float* from, std::int64_t count) {
 #endif
 }
 
-/// The first `count` < lanes values, then zeros; reads no others.
+/// The first `count` <= lanes values, then zeros; reads no others.
 CARILLON_INLINE Floats load_first(const float* from, std::int64_t count) {
 #if defined(__AVX512F__)
   return (Floats)_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), from);
@@ -104,7 +114,7 @@ CARILLON_INLINE Floats load_first(const float* from, std::int64_t count) {
 #endif
 }
 
-/// The first `count` < lanes of them; writes no others.
+/// The first `count` <= lanes of them; writes no others.
 CARILLON_INLINE void store_first(float* to, Floats values, std::int64_t count) {
 #if defined(__AVX512F__)
   _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1u << count) - 1), (__m512)values);
@@ -125,6 +135,38 @@ CARILLON_INLINE void store_within(float* array, std::int64_t at, std::int64_t co
   } else {
     store_first(array + at, values, count - at);
   }
+}
+
+/// A bit for each value that is not zero, from the lowest; not a number is not zero.
+CARILLON_INLINE std::uint32_t nonzero_lanes(Floats values) {
+#if defined(__AVX512F__)
+  return _mm512_cmp_ps_mask((__m512)values, _mm512_setzero_ps(), _CMP_NEQ_UQ);
+#elif defined(__AVX2__)
+  return static_cast<std::uint32_t>(
+      _mm256_movemask_ps(_mm256_cmp_ps((__m256)values, _mm256_setzero_ps(), _CMP_NEQ_UQ)));
+#else
+  std::uint32_t bits = 0;
+  for (int i = 0; i < lanes; ++i) bits |= static_cast<std::uint32_t>(values[i] != 0.0f) << i;
+  return bits;
+#endif
+}
+
+/// Writes first + i for each of the `lanes` lowest bits i that is set to the front of `to`, and returns how many those
+/// are; what lies behind them, up to `lanes` in all, is overwritten.
+CARILLON_INLINE std::int64_t expand_bits(std::uint32_t bits, std::int32_t first, std::int32_t* to) {
+#if defined(__AVX512F__)
+  const __m512i numbers = _mm512_add_epi32(_mm512_set1_epi32(first),
+                                           _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+  _mm512_storeu_si512(to, _mm512_maskz_compress_epi32(static_cast<__mmask16>(bits), numbers));
+  return __builtin_popcount(bits & 0xffffu);
+#else
+  std::int64_t count = 0;
+  for (int i = 0; i < lanes; ++i) {
+    to[count] = first + i;
+    count += bits >> i & 1u;
+  }
+  return count;
+#endif
 }
 
 /// A number known at compile time, as an argument.

@@ -87,8 +87,10 @@ ExitCode evaluate(const Preset& preset, int argc, char** argv, const Mpi& mpi) {
   const double scale = options.pixel_scale > 0.0 ? options.pixel_scale : known.at("pixel_scale").get<double>();
   const Dataset dataset = open_data(options, preset.defaults.record_form, mpi);
   const MakeNetwork make_network = network_named(preset, known.at("model").get<std::string>());
-  const Network network = make_network(
-      {.image = dataset.image_shape(), .class_count = dataset.class_count(), .pixel_scale = static_cast<float>(scale)});
+  NetworkSettings settings{
+      .image = dataset.image_shape(), .class_count = dataset.class_count(), .pixel_scale = static_cast<float>(scale)};
+  mpi.run_on_all([&] { settings.density = dataset.density(); });
+  const Network network = make_network(settings);
   Evaluator evaluator(network, options.batch_size, options.precision, *device);
   mpi.run_on_all([&] {
     const TrainedValues values = options.raw_weights ? TrainedValues::variables : TrainedValues::moving_averages;

@@ -184,6 +184,19 @@ std::size_t Dataset::image_bytes() const { return storage_->image_bytes; }
 bool Dataset::in_memory() const { return storage_->in_memory; }
 std::uint32_t Dataset::fingerprint() const { return storage_->fingerprint; }
 
+float Dataset::density() const {
+  constexpr std::size_t max_records = 256, max_bytes = std::size_t{1} << 20;  // well under a millisecond
+  const std::size_t record_count = std::min(size(), std::clamp<std::size_t>(max_bytes / image_bytes(), 1, max_records));
+  std::vector<std::uint8_t> image(image_bytes());
+  std::ptrdiff_t zeros = 0;
+  for (std::size_t i = 0; i < record_count; ++i) {
+    const std::size_t record = i * size() / record_count;
+    read(record, record, image);
+    zeros += std::ranges::count(image, std::uint8_t{0});
+  }
+  return static_cast<float>(1.0 - static_cast<double>(zeros) / static_cast<double>(record_count * image_bytes()));
+}
+
 const std::uint8_t* Dataset::image(std::size_t i) const { return storage_->images.data() + i * image_bytes(); }
 std::int32_t Dataset::label(std::size_t i) const { return storage_->labels[i]; }
 

@@ -19,7 +19,9 @@ Network mnist_network(const NetworkSettings& settings) {
 
     Value x = scale_input(graph, "input",
                           {.sample = {image.height, image.width, image.channels}, .scale = settings.pixel_scale});
-    x = dense(graph, "layer1", x, {.units = 500, .weights = weights(0), .biases = biases, .l2_factor = l2});
+    x = dense(
+        graph, "layer1", x,
+        {.units = 500, .weights = weights(0), .biases = biases, .l2_factor = l2, .input_density = settings.density});
     x = relu(graph, "layer1/relu", x);
     return dense(graph, "layer2", x,
                  {.units = settings.class_count, .weights = weights(2), .biases = biases, .l2_factor = l2});

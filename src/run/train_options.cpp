@@ -14,8 +14,9 @@ OptimizerSettings TrainOptions::optimizer() const {
           .moving_average_decay = moving_average_decay};
 }
 
-Network TrainOptions::network() const {
+Network TrainOptions::network(float density) const {
   return make_network({.image = record_form.schema.image_shape,
+                       .density = density,
                        .class_count = record_form.schema.class_count,
                        .pixel_scale = static_cast<float>(pixel_scale),
                        .regularization = static_cast<float>(regularization),

@@ -63,6 +63,7 @@ void Trainer::open_data() {
     if (options_.max_steps > 0) dataset_ = open_records(options_.data, options_.record_form, records, mpi_);
     if (!options_.eval_data.empty())
       eval_dataset_ = open_records(options_.eval_data, options_.record_form, records, mpi_);
+    if (dataset_) network_ = options_.network(dataset_->density());
   });
   const auto checksum = [](const Dataset& dataset) { return static_cast<std::uint64_t>(dataset.fingerprint()); };
   if (dataset_) {

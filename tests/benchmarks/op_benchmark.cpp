@@ -35,6 +35,7 @@ struct Case {
   std::string name;
   std::function<void(Graph&)> add;  ///< adds the inputs and then the op, which is the last node
   bool input_gradient = true;       ///< false: the op stands first in its network
+  double input_density = 1.0;       ///< the share of its inputs that is not zero
 };
 
 /// A value that comes from outside: only its memory matters here.
@@ -46,6 +47,31 @@ Value input(Graph& graph, std::int64_t height, std::int64_t width, std::int64_t 
   };
   return graph.add_op({.name = "input", .definition = std::make_shared<Source>(), .inputs = {}},
                       {graph.batch_size(), height, width, channels});
+}
+
+Value mnist_layer1(Graph& graph, float expected_density) {
+  return dense(graph, "layer1", input(graph, 28, 28, 1), {.units = 500, .input_density = expected_density});
+}
+
+/// Leaves of each image [height, width, channels] a stroke as a digit's: a run in each of the middle rows, which
+/// wanders from row to row.
+void leave_stroke(const Tensor& images, double density) {
+  const std::int64_t height = images.shape[1], width = images.shape[2] * images.shape[3], margin = height / 7;
+  const double run = density * static_cast<double>(height * width) / static_cast<double>(height - 2 * margin);
+  std::uint32_t state = 1;
+  double start = 0.0;
+  for (std::int64_t i = 0; i < images.shape.element_count(); ++i) {
+    const std::int64_t row = i / width % height, column = i % width;
+    const double room = static_cast<double>(width) - run;
+    if (column == 0) {
+      state = state * 1664525u + 1013904223u;
+      const double draw = static_cast<double>(state >> 8) / (1 << 24);
+      start = row == margin ? draw * room : std::clamp(start + 4.0 * draw - 2.0, 0.0, std::max(room, 0.0));
+    }
+    const double at = static_cast<double>(column);
+    const bool kept = row >= margin && row < height - margin && at >= start && at < start + run;
+    if (!kept) images.floats()[static_cast<std::size_t>(i)] = 0.0f;
+  }
 }
 
 std::vector<Case> cases() {
@@ -82,6 +108,10 @@ std::vector<Case> cases() {
       {"local3", [=](Graph& g) { with_relu(g, dense(g, "local3", input(g, 6, 6, 64), {.units = 384})); }},
       {"local4", [=](Graph& g) { with_relu(g, dense(g, "local4", input(g, 1, 1, 384), {.units = 192})); }},
       {"softmax_linear", [](Graph& g) { dense(g, "softmax_linear", input(g, 1, 1, 192), {.units = 10}); }},
+      {"mnist layer1, as dense", [=](Graph& g) { with_relu(g, mnist_layer1(g, 1.0f)); }, false, 0.2},
+      {"mnist layer1, 0.2", [=](Graph& g) { with_relu(g, mnist_layer1(g, 0.2f)); }, false, 0.2},
+      {"mnist layer1, 0.5", [=](Graph& g) { with_relu(g, mnist_layer1(g, 0.2f)); }, false, 0.5},
+      {"mnist layer1, 1", [=](Graph& g) { with_relu(g, mnist_layer1(g, 0.2f)); }, false},
   };
 }
 
@@ -95,6 +125,7 @@ class OpUnderTest {
     const Graph::Node& node = graph.nodes().back();
     for (const int value : node.inputs)
       add_pair(graph.values()[value].shape, tensors_.inputs, tensors_.input_gradients);
+    if (which.input_density < 1.0) leave_stroke(tensors_.inputs.front(), which.input_density);
     if (!which.input_gradient) tensors_.input_gradients.assign(tensors_.inputs.size(), Tensor{});
     for (const int value : node.outputs)
       add_pair(graph.values()[value].shape, tensors_.outputs, tensors_.output_gradients);

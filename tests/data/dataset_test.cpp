@@ -73,6 +73,30 @@ TEST_F(DatasetTest, ReadGivesWhatTheCacheHolds) {
   }
 }
 
+TEST_F(DatasetTest, DensityIsTheShareOfBytesThatAreNotZero) {
+  const std::string file = write("a", mnist_records(4));  // the first image is black, the others have no zero
+  for (const CacheMode cache : {CacheMode::memory, CacheMode::none}) {
+    EXPECT_FLOAT_EQ(open({file}, cache).density(), 0.75f);
+  }
+}
+
+TEST_F(DatasetTest, DensityIsOfRecordsAllOverTheSetHoweverSharded) {
+  std::string black, grey;
+  for (int i = 0; i < 300; ++i) append_record(black, mnist_example(0, 1));
+  for (int i = 0; i < 300; ++i) append_record(grey, mnist_example(128, 1));
+  EXPECT_FLOAT_EQ(open({write("both", black + grey)}).density(), 0.5f);
+  EXPECT_FLOAT_EQ(open({write("black", black), write("grey", grey)}).density(), 0.5f);
+}
+
+TEST_F(DatasetTest, DensityNamesADamagedRecord) {
+  std::string bad = mnist_records(3);
+  bad[bad.size() / 3 + 100] ^= 1;
+  const Dataset dataset = open({write("damaged", bad)}, CacheMode::none);
+  const Failure failure = failure_of([&] { static_cast<void>(dataset.density()); });
+  EXPECT_EQ(failure.code, ExitCode::data);
+  EXPECT_THAT(failure.text, HasSubstr("record 1 at byte"));
+}
+
 TEST_F(DatasetTest, RecordsCountThroughTheFilesInTheOrderNamed) {
   const std::string first = write("2", mnist_records(3)), empty = write("3", ""), second = write("1", mnist_records(2));
   for (const CacheMode cache : {CacheMode::memory, CacheMode::none}) {

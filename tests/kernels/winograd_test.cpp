@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tests/support/float_arrays.h"
 #include "tests/support/naive_conv2d.h"
 #include "tests/support/op_harness.h"
 
@@ -28,16 +29,6 @@ class Convolution {
   CpuDevice device_;
   OpHarness harness_;
 };
-
-/// Root of the mean square error over root of the mean square.
-double relative_error(std::span<const float> found, std::span<const double> expected) {
-  double error = 0.0, scale = 0.0;
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    error += (found[i] - expected[i]) * (found[i] - expected[i]);
-    scale += expected[i] * expected[i];
-  }
-  return std::sqrt(error / std::max(scale, 1e-30));
-}
 
 constexpr double forward_bound = 1e-5, backward_bound = 3e-5;
 

@@ -7,8 +7,10 @@
 #include <string>
 
 #include "carillon/core/error.h"
+#include "carillon/graph/executable.h"
 #include "kernels/dense/dense.h"
 #include "kernels/scale_input/scale_input.h"
+#include "src/device/cpu_device.h"
 #include "tests/support/networks.h"
 
 namespace carillon::testing {
@@ -96,6 +98,20 @@ TEST(Models, VariablesOfTheFirstNetworksKeepTheirDraws) {
         EXPECT_EQ(specs[i].initializer.number, static_cast<int>(i)) << network.name << " " << specs[i].name;
       }
     }
+  }
+}
+
+TEST(Models, MnistSkipsZerosWhereTheRecordsAreSparse) {
+  for (const float density : {0.19f, 1.0f}) {
+    CpuDevice device(1);
+    const Graph graph = build_network(mnist_network(mnist_images({.density = density})), {.batch_size = 2}).graph;
+    ParameterStore parameters(
+        graph.parameters(), device,
+        device.allocate((ParameterLayout(graph.parameters()).total() + step_sum_count) * sizeof(float)));
+    StateStore states(graph.states(), device);
+    const StepInputs step;
+    const Executable executable(graph, {device, parameters, states, step}, true, {});
+    EXPECT_EQ(device.workspace() != nullptr, density < 1.0f);  // where the lists of what is not zero lie
   }
 }
 

@@ -109,6 +109,18 @@ TEST_F(TrainerTest, TakesVariablesButNotAveragesFromAnotherRunsCheckpoint) {
   EXPECT_TRUE(initial.moving_averages == saved(12).variables);
 }
 
+/// What the last network was told; make_network is a function without state.
+float told_density = 0.0f;
+
+TEST_F(TrainerTest, TellsTheNetworkHowSparseTheRecordsAre) {
+  options_.make_network = [](const NetworkSettings& settings) {
+    told_density = settings.density;
+    return mnist_network(settings);
+  };
+  train();
+  EXPECT_FLOAT_EQ(told_density, 59.0f / 60.0f);  // one image of 60 is black
+}
+
 TEST_F(TrainerTest, RefusesAnotherModelsCheckpoint) {
   train();
   options_.model = "lenet";

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <span>
 #include <type_traits>
 #include <vector>
 
@@ -32,6 +33,16 @@ inline double distance(const std::vector<float>& a, const std::vector<float>& b)
   double sum = 0.0;
   for (std::size_t i = 0; i < a.size(); ++i) sum += std::pow(static_cast<double>(a[i]) - b[i], 2);
   return std::sqrt(sum);
+}
+
+/// Root of the mean square error over root of the mean square.
+inline double relative_error(std::span<const float> found, std::span<const double> expected) {
+  double error = 0.0, scale = 0.0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    error += (found[i] - expected[i]) * (found[i] - expected[i]);
+    scale += expected[i] * expected[i];
+  }
+  return std::sqrt(error / std::fmax(scale, 1e-30));
 }
 
 inline bool equal_bits(const std::vector<float>& a, const std::vector<float>& b) {

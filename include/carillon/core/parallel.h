@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 
 namespace carillon {
 
@@ -21,6 +22,15 @@ inline void spin_pause() {
   __builtin_ia32_pause();
 #endif
 }
+
+inline std::int64_t ceil_divide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+/// The part of [0, count) that is thread number `thread`'s of `threads`.
+struct ThreadShare {
+  std::int64_t first, last;
+  ThreadShare(std::int64_t count, int thread, int threads)
+      : first(count * thread / threads), last(count * (thread + 1) / threads) {}
+};
 
 /// Calls body(begin, end) on ranges that cover [0, count), one a thread; ranges start at multiples of 16 elements and
 /// depend only on `count`, `grain` and the thread count. Fewer threads work when a share would be under `grain`.

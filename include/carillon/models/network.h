@@ -12,10 +12,11 @@
 
 namespace carillon {
 
-/// What data and options say, of which a network is made. For an evaluation only image, class_count and pixel_scale are
-/// set: the others may change neither names nor shapes of variables.
+/// What data and options say, of which a network is made. For an evaluation only image, density, class_count and
+/// pixel_scale are set: the others may change neither names nor shapes of variables.
 struct NetworkSettings {
   ImageShape image;              ///< of the records
+  float density = 1.0f;          ///< the share of their bytes that are not zero, where it is known; for speed only
   std::int64_t class_count = 0;  ///< of their labels
   float pixel_scale = 1.0f;      ///< multiplies the uint8 pixels
   float regularization = 0.0f;   ///< L2 factor of the weight matrices that have one

@@ -62,8 +62,9 @@ struct TrainOptions {
   bool log_device_placement = false;
 
   OptimizerSettings optimizer() const;
-  /// The network to train, for the records that the program's form names. Errors: those of make_network.
-  Network network() const;
+  /// The network to train, for the records that the program's form names, of `density` (Dataset::density) where that is
+  /// known. Errors: those of make_network.
+  Network network(float density = 1.0f) const;
 };
 
 }  // namespace carillon
