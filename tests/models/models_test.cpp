@@ -107,7 +107,7 @@ TEST(Models, MnistSkipsZerosWhereTheRecordsAreSparse) {
     const Graph graph = build_network(mnist_network(mnist_images({.density = density})), {.batch_size = 2}).graph;
     ParameterStore parameters(
         graph.parameters(), device,
-        device.allocate((ParameterLayout(graph.parameters()).total() + step_sum_count) * sizeof(float)));
+        ParameterMemory{.gradients = device.allocate(gradient_bytes(ParameterLayout(graph.parameters())))});
     StateStore states(graph.states(), device);
     const StepInputs step;
     const Executable executable(graph, {device, parameters, states, step}, true, {});
