@@ -1,4 +1,4 @@
-// op_benchmark: milliseconds of each op's forward and backward at the shapes of the CIFAR-10 network, on the CPU.
+// op_benchmark: milliseconds of each op's forward and backward at the shapes of our networks, on the CPU.
 //
 //   op_benchmark [THREADS [BATCH [TEXT [METHOD [ISA]]]]]
 //     1 thread, batch 128, all ops (TEXT: those whose name contains it); METHOD of convolutions: auto, direct,
@@ -108,10 +108,10 @@ std::vector<Case> cases() {
       {"local3", [=](Graph& g) { with_relu(g, dense(g, "local3", input(g, 6, 6, 64), {.units = 384})); }},
       {"local4", [=](Graph& g) { with_relu(g, dense(g, "local4", input(g, 1, 1, 384), {.units = 192})); }},
       {"softmax_linear", [](Graph& g) { dense(g, "softmax_linear", input(g, 1, 1, 192), {.units = 10}); }},
-      {"mnist layer1, as dense", [=](Graph& g) { with_relu(g, mnist_layer1(g, 1.0f)); }, false, 0.2},
-      {"mnist layer1, 0.2", [=](Graph& g) { with_relu(g, mnist_layer1(g, 0.2f)); }, false, 0.2},
-      {"mnist layer1, 0.5", [=](Graph& g) { with_relu(g, mnist_layer1(g, 0.2f)); }, false, 0.5},
-      {"mnist layer1, 1", [=](Graph& g) { with_relu(g, mnist_layer1(g, 0.2f)); }, false},
+      {"mnist layer1 by oneDNN", [=](Graph& g) { with_relu(g, mnist_layer1(g, 1.0f)); }, false, 0.2},
+      {"mnist layer1, sparse 0.2", [=](Graph& g) { with_relu(g, mnist_layer1(g, 0.2f)); }, false, 0.2},
+      {"mnist layer1, sparse 0.5", [=](Graph& g) { with_relu(g, mnist_layer1(g, 0.2f)); }, false, 0.5},
+      {"mnist layer1, sparse 1", [=](Graph& g) { with_relu(g, mnist_layer1(g, 0.2f)); }, false},
   };
 }
 
