@@ -99,11 +99,11 @@ class NarrowFilterGradient final : public Conv2dPassCpu {
         kernels_(kernels_for(device, task.dw)),
         tiling_(task.x, task.dz, kernels_.tile, task.rows_before, task.columns_before),
         w_floats_(filter_floats(kernels_, task.dw)) {
-    // Blocks are summed each on its own, then one after the other: not too many sums, nor too long ones.
+    // Chunks are summed each on its own, and blocks of chunks: not too many sums, nor too long ones.
     constexpr std::int64_t max_blocks = 64, least_tiles = 32;
     block_tiles_ = std::max(ceil_divide(tiling_.tiles, max_blocks), least_tiles);
     blocks_ = ceil_divide(tiling_.tiles, block_tiles_);
-    v_floats_ = block_tiles_ * kernels_.frequencies * NarrowWinogradKernels::max_channels;
+    v_floats_ = chunk_tiles * kernels_.frequencies * NarrowWinogradKernels::max_channels;
     WorkspaceLayout layout;
     zeros_ = layout.add(std::max(channels(), task.dz.shape[3]));
     v_ = layout.add(v_floats_ * device.thread_count());
@@ -118,10 +118,13 @@ class NarrowFilterGradient final : public Conv2dPassCpu {
 #pragma omp parallel for schedule(static) num_threads(device_.thread_count())
     for (std::int64_t block = 0; block < blocks_; ++block) {
       float* const v = workspace + v_ + omp_get_thread_num() * v_floats_;
-      const std::int64_t first = block * block_tiles_, count = std::min(block_tiles_, tiling_.tiles - first);
-      kernels_.transform_inputs(task_.x.floats().data(), tiling_.inputs, zeros, first, count, v);
-      kernels_.multiply_gradients(v, channels(), task_.dz.floats().data(), tiling_.outputs, zeros, first, count,
-                                  w + block * w_floats_);
+      const std::int64_t begin = block * block_tiles_, end = std::min(begin + block_tiles_, tiling_.tiles);
+      for (std::int64_t first = begin; first < end; first += chunk_tiles) {
+        const std::int64_t count = std::min(chunk_tiles, end - first);
+        kernels_.transform_inputs(task_.x.floats().data(), tiling_.inputs, zeros, first, count, v);
+        kernels_.multiply_gradients(v, channels(), task_.dz.floats().data(), tiling_.outputs, zeros, first, count,
+                                    first > begin, w + block * w_floats_);
+      }
     }
     for (std::int64_t block = 1; block < blocks_; ++block) {
       const float* const from = w + block * w_floats_;
@@ -131,15 +134,17 @@ class NarrowFilterGradient final : public Conv2dPassCpu {
   }
 
  private:
+  static constexpr std::int64_t chunk_tiles = 64;  ///< whose V, 64 KiB, stays in the second cache
+
   std::int64_t channels() const { return task_.x.shape[3]; }
 
   CpuDevice& device_;
   WinogradFilterGradient task_;
   const NarrowWinogradKernels& kernels_;
   WinogradTiling tiling_;
-  std::int64_t block_tiles_, blocks_, v_floats_,
-      w_floats_;               ///< v_floats_: of one thread's V; w_floats_: of a block's W
-  std::size_t zeros_, v_, w_;  ///< places in the workspace, in floats
+  std::int64_t block_tiles_, blocks_;
+  std::int64_t v_floats_, w_floats_;  ///< of one thread's V, of a block's W
+  std::size_t zeros_, v_, w_;         ///< places in the workspace, in floats
 };
 
 }  // namespace

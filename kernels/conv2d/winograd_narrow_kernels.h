@@ -30,9 +30,9 @@ struct NarrowWinogradKernels {
   /// y = A^T M A + bias with M = V U, then ReLU if asked, for these tiles. No bias: null.
   void (*convolve)(const float* v, std::int64_t channels, const float* u, const WinogradImages& images,
                    const float* bias, bool relu, std::int64_t first, std::int64_t count, float* y);
-  /// W = the sum over these tiles of V Z.
+  /// W = the sum over these tiles of V Z, or with `add` W += that sum.
   void (*multiply_gradients)(const float* v, std::int64_t channels, const float* dy, const WinogradImages& images,
-                             const float* zeros, std::int64_t first, std::int64_t count, float* w);
+                             const float* zeros, std::int64_t first, std::int64_t count, bool add, float* w);
   /// dg [r, r, channels, filters].
   void (*transform_filter_gradients)(const float* w, std::int64_t channels, std::int64_t filters, float* dg);
 };

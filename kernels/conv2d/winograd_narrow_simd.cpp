@@ -101,7 +101,7 @@ struct NarrowWinograd : WinogradTile<m, r> {
   }
 
   static void multiply_gradients(const float* v, std::int64_t channels, const float* dy, const WinogradImages& images,
-                                 const float* zeros, std::int64_t first, std::int64_t count, float* w) {
+                                 const float* zeros, std::int64_t first, std::int64_t count, bool add, float* w) {
     constexpr int together = 4;  // tiles whose products are added while a sum is in a register
     with_channels(
         channels, [&](auto c) __attribute__((always_inline)) {
@@ -115,7 +115,8 @@ struct NarrowWinograd : WinogradTile<m, r> {
             for (; t < count; ++t) add_products<c.value, 1>(v + t * v_tile, dy, images, zeros, first + t, o, sums);
             for (int f = 0; f < frequencies; ++f) {
               for (int k = 0; k < c.value; ++k) {
-                store(w + ((o / lanes * frequencies + f) * c.value + k) * lanes, sums[f][k]);
+                float* const to = w + ((o / lanes * frequencies + f) * c.value + k) * lanes;
+                store(to, add ? load(to) + sums[f][k] : sums[f][k]);
               }
             }
           }

@@ -29,12 +29,11 @@ struct TilePixels {
 
   CARILLON_INLINE TilePixels(const float* base, const WinogradImages& images, const TilePlace& place,
                              const float* zeros) {
-    const float* const corner = base + place.offset;
     for (int i = 0; i < size; ++i) {
       const bool row_inside = place.row + i >= 0 && place.row + i < images.height;
       for (int j = 0; j < size; ++j) {
         const bool inside = row_inside && place.column + j >= 0 && place.column + j < images.width;
-        at[i][j] = inside ? corner + (i * images.width + j) * images.channels : zeros;
+        at[i][j] = inside ? base + place.offset + (i * images.width + j) * images.channels : zeros;
       }
     }
   }

@@ -149,7 +149,7 @@ class WideFilterGradient final : public Conv2dPassCpu {
     // The sums are read and written once a block: enough tiles for that to be hidden behind the products.
     constexpr std::int64_t least_tiles = 96;
     block_tiles_ = std::min(tiles_in_cache(frequencies * (v_.columns + z_.columns), least_tiles), tiling_.tiles);
-    const std::int64_t rows = block_tiles_ * device.thread_count();
+    const std::int64_t rows = std::min(block_tiles_ * device.thread_count(), tiling_.tiles);
     v_.stride = rows * v_.columns + skew;
     z_.stride = rows * z_.columns + skew;
     w_.stride = channels() * w_.columns + skew;

@@ -24,8 +24,8 @@ void declare_device(OptionSet& set, DeviceChoice& device, Arithmetic& precision,
           Scope::result);
   set.add("convolution", cpu.convolution, convolution_choices,
           "of a CPU: by Winograd's method where that is faster, or as said", Scope::result);
-  set.add("isa", cpu.isa, isa_choices, "instruction set that a CPU computes with; auto: the highest it has",
-          Scope::result);
+  set.add("isa", cpu.isa, isa_choices,
+          "highest instruction set of a CPU's convolutions and products; auto: what it has", Scope::result);
 }
 
 void declare_threads(OptionSet& set, std::int64_t& threads) {

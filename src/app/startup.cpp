@@ -6,6 +6,7 @@
 
 #include "carillon/app/options.h"
 #include "carillon/core/error.h"
+#include "carillon/device/available_isas.h"
 #include "carillon/run/agreement.h"
 
 namespace carillon {
@@ -30,9 +31,11 @@ std::unique_ptr<Device> open_own_device(DeviceChoice choice, Arithmetic arithmet
                                                 .local_rank = mpi.local_rank(),
                                                 .thread_count = share.thread_count,
                                                 .cpu = settings});
-  if (device->kind() != DeviceKind::cpu && settings.convolution == ConvolutionMethod::winograd) {
+  const bool is_cpu = device->kind() == DeviceKind::cpu;
+  if (!is_cpu && settings.convolution == ConvolutionMethod::winograd) {
     fail(ExitCode::usage, "--convolution winograd is of a CPU; on a GPU cuDNN's are direct");
   }
+  if (!is_cpu && settings.isa) fail(ExitCode::usage, "--isa is of a CPU; the device is {}", device->name());
   if (!device->computes_in(arithmetic)) {
     fail(ExitCode::no_device, "--precision: the CPU tower computes in fp32 only");
   }

@@ -9,6 +9,7 @@
 
 #include "carillon/core/denormals.h"
 #include "carillon/core/error.h"
+#include "carillon/device/available_isas.h"
 
 namespace carillon {
 
@@ -24,7 +25,9 @@ CpuDevice::CpuDevice(int thread_count, const CpuSettings& settings)
 }
 
 void CpuDevice::reserve_workspace(std::size_t bytes) {
-  if (bytes > workspace_.bytes()) workspace_ = allocate(bytes);
+  if (bytes <= workspace_.bytes()) return;
+  workspace_ = {};  // not both at once: nothing in it is kept
+  workspace_ = allocate(bytes);
 }
 
 Buffer CpuDevice::allocate(std::size_t bytes) {
@@ -50,7 +53,8 @@ void CpuDevice::download(const void* memory, void* host, std::size_t bytes) {
 
 void limit_onednn(Isa isa) {
   if (isa == Isa::avx512) return;
-  static_cast<void>(dnnl::set_max_cpu_isa(isa == Isa::avx2 ? dnnl::cpu_isa::avx2 : dnnl::cpu_isa::sse41));
+  const dnnl::status status = dnnl::set_max_cpu_isa(isa == Isa::avx2 ? dnnl::cpu_isa::avx2 : dnnl::cpu_isa::sse41);
+  if (status != dnnl::status::success) fail(ExitCode::failed, "oneDNN's instruction set cannot be limited any more");
 }
 
 CpuDevice& as_cpu(Device& device) {

@@ -47,8 +47,8 @@ class CpuDevice final : public Device {
   Buffer workspace_;
 };
 
-/// oneDNN's kernels use no instructions beyond `isa`'s. For the whole process, before its first primitive; later it has
-/// no effect.
+/// oneDNN's kernels use no instructions beyond `isa`'s. For the whole process, before its first primitive. Errors:
+/// failed (later).
 void limit_onednn(Isa isa);
 
 /// The CpuDevice that `device` is. Errors: failed when it is another kind.

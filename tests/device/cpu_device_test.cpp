@@ -4,7 +4,11 @@
 #include <omp.h>
 
 #include <atomic>
+#include <cfenv>
 #include <limits>
+#include <thread>
+
+#include "carillon/core/denormals.h"
 
 namespace carillon::testing {
 namespace {
@@ -17,17 +21,29 @@ bool flushes() {
 }
 
 TEST(CpuDevice, FlushesDenormalsInEveryThreadThatComputes) {
-  // threads of the pool that were there before, with denormals
+  std::fenv_t environment;
+  std::fegetenv(&environment);
+  environment.__mxcsr &= ~0x8040u;  // as a program begins: in the pool's threads, too, that are there already
   omp_set_num_threads(3);
   std::atomic<int> flushing = 0;
 #pragma omp parallel
-  flushing += flushes();
-  ASSERT_EQ(flushing, 0) << "of the pool's threads before there is a device";
+  {
+    std::fesetenv(&environment);
+    flushing += flushes();
+  }
+  ASSERT_EQ(flushing, 0) << "before there is a device";
 
   const CpuDevice device(4);
 #pragma omp parallel
   flushing += flushes();
   EXPECT_EQ(flushing, 4);
+}
+
+TEST(FlushDenormals, CountsForThreadsThatAreStartedLater) {
+  flush_denormals();
+  bool flushed = false;
+  std::thread([&] { flushed = flushes(); }).join();
+  EXPECT_TRUE(flushed);
 }
 
 TEST(CpuDevice, GivesItsWorkspaceTheLargestSizeAskedFor) {

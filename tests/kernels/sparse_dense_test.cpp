@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "carillon/device/available_isas.h"
 #include "kernels/dense/dense.h"
 #include "kernels/dense/sparse_product.h"
 #include "tests/support/float_arrays.h"

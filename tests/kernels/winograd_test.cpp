@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "carillon/device/available_isas.h"
 #include "tests/support/float_arrays.h"
 #include "tests/support/naive_conv2d.h"
 #include "tests/support/op_harness.h"
@@ -61,9 +62,12 @@ TEST_P(Winograd, EqualsTheDefinitionAtEveryExtent) {
   for (const std::int64_t kernel : {3, 5}) {
     for (const Padding padding : {Padding::same, Padding::valid}) {
       for (std::int64_t extent = padding == Padding::same ? 1 : kernel; extent <= 13; ++extent) {
-        const Conv2dCase c{2, extent, 14 - extent + kernel, 5, {.filters = 6, .kernel = kernel, .padding = padding}};
-        SCOPED_TRACE(::testing::PrintToString(c));
-        expect_definition(c, GetParam());
+        for (const std::int64_t channels : {3, 5}) {  // narrow, wide
+          const Conv2dCase c{
+              2, extent, 14 - extent + kernel, channels, {.filters = 6, .kernel = kernel, .padding = padding}};
+          SCOPED_TRACE(::testing::PrintToString(c));
+          expect_definition(c, GetParam());
+        }
       }
     }
   }
@@ -75,6 +79,20 @@ TEST_P(Winograd, EqualsTheDefinitionAtEveryChannelCount) {
     SCOPED_TRACE(::testing::PrintToString(c));
     expect_definition(c, GetParam());
   }
+}
+
+TEST_P(Winograd, EqualsTheDefinitionForImagesOfFewChannels) {
+  for (std::int64_t channels = 1; channels <= 4; ++channels) {
+    for (const std::int64_t kernel : {3, 5}) {
+      for (const std::int64_t batch :
+           {1, 3, 60}) {  // 35 tiles each: one chunk and several, blocks of one chunk and more
+        const Conv2dCase c{batch, 18, 27, channels, {.filters = 19, .kernel = kernel}, 2, true};
+        SCOPED_TRACE(::testing::PrintToString(c));
+        expect_definition(c, GetParam());
+      }
+    }
+  }
+  expect_definition({126, 26, 23, 3, {.filters = 33, .kernel = 5}, 2}, GetParam());  // blocks of more than a chunk
 }
 
 TEST_P(Winograd, EqualsTheDefinitionAtManyBatchSizes) {
@@ -112,7 +130,8 @@ std::vector<float> all_results(const Conv2dCase& c, Isa isa) {
 TEST_P(Winograd, GivesEqualBitsAtAnyNumberOfThreads) {
   for (const Conv2dCase& c : {Conv2dCase{1, 3, 3, 2, {.filters = 3, .kernel = 3}},  // fewer tiles than threads
                               Conv2dCase{70, 13, 11, 20, {.filters = 40, .kernel = 5}},
-                              Conv2dCase{33, 15, 15, 64, {.filters = 70, .kernel = 3}}}) {
+                              Conv2dCase{33, 15, 15, 64, {.filters = 70, .kernel = 3}},
+                              Conv2dCase{70, 26, 23, 3, {.filters = 40, .kernel = 5}}}) {
     const std::vector<float> expected = all_results(c, GetParam());
     for (const int threads : {2, 3, 5, 70}) {
       Conv2dCase with_threads = c;
@@ -139,6 +158,26 @@ TEST(WinogradMethod, IsForFiltersOfThreeOrFiveAndStrideOne) {
   EXPECT_FALSE(can(4, 1));
   EXPECT_FALSE(can(7, 1));
   EXPECT_FALSE(can(3, 2));
+}
+
+std::vector<float> outputs(const Conv2dCase& c, ConvolutionMethod method) {
+  CpuDevice device(1, {.convolution = method});
+  OpHarness harness(c.batch, device);
+  harness.finish(conv2d(harness.graph(), "conv", harness.input("x", {c.batch, c.height, c.width, c.in}), c.params));
+  const auto y = harness.forward();
+  return {y.begin(), y.end()};
+}
+
+TEST(WinogradMethod, IsTakenWhereItPaysAndWhereItIsAskedFor) {
+  using enum ConvolutionMethod;
+  const Conv2dCase pays{2, 12, 12, 64, {.filters = 64, .kernel = 5}};
+  EXPECT_EQ(outputs(pays, automatic), outputs(pays, winograd));
+  EXPECT_NE(outputs(pays, automatic), outputs(pays, direct));
+  const Conv2dCase does_not{2, 12, 12, 1, {.filters = 64, .kernel = 5}};
+  EXPECT_EQ(outputs(does_not, automatic), outputs(does_not, direct));
+  EXPECT_NE(outputs(does_not, winograd), outputs(does_not, direct));
+  const Conv2dCase cannot{2, 12, 12, 64, {.filters = 64, .kernel = 5, .stride = 2}};
+  EXPECT_EQ(outputs(cannot, winograd), outputs(cannot, direct));
 }
 
 TEST(WinogradMethod, PaysByTheShapesAlone) {

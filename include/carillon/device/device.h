@@ -95,7 +95,7 @@ void upload_floats(Device& device, std::span<const float> values, const Tensor& 
 /// How a CPU's convolutions multiply. By Winograd's method a 3x3 or 5x5 filter of stride 1 takes a quarter to a sixth
 /// of the products, rounded a little more.
 enum class ConvolutionMethod {
-  automatic,  ///< by the shapes and the instruction set: what is faster; never by a measurement
+  automatic,  ///< what is faster by a rule of the shapes; never by a measurement
   direct,
   winograd,  ///< wherever it is possible
 };

@@ -4,8 +4,6 @@
 // when the device is opened. Equal runs on one instruction set give equal bits; another one rounds differently.
 #pragma once
 
-#include <vector>
-
 namespace carillon {
 
 /// Lowest first; each processor that has one has those before it.
@@ -14,8 +12,5 @@ enum class Isa {
   avx2,    ///< x86-64-v3: 8 floats, fused multiply-add
   avx512,  ///< x86-64-v4: 16 floats, twice as many registers
 };
-
-/// Those that this processor has and this build is compiled for, lowest first.
-std::vector<Isa> available_isas();
 
 }  // namespace carillon
