@@ -1,0 +1,28 @@
+"""Fails where an object that is compiled for one instruction set defines a symbol that others may share.
+
+  check_simd_symbols.py ISA OBJECT...
+
+The linker keeps one definition of an inline function for the whole program: one that was compiled for AVX-512 would
+end the program on other processors. So whatever such an object offers to others lies in its own namespace
+(kernels/shared/simd.h).
+"""
+
+import subprocess
+import sys
+
+
+def strangers(isa, path):
+    listing = subprocess.run(["nm", "--defined-only", "--extern-only", path], check=True, capture_output=True, text=True)
+    symbols = [line.split()[-1] for line in listing.stdout.splitlines()]
+    return [symbol for symbol in symbols if f"8carillon{len(isa)}{isa}" not in symbol]
+
+
+def main():
+    isa, paths = sys.argv[1], sys.argv[2:]
+    found = [f"{path}: {symbol}" for path in paths for symbol in strangers(isa, path)]
+    print("\n".join(found) or f"{len(paths)} objects for {isa}: all symbols are their own")
+    return 1 if found or not paths else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
