@@ -6,6 +6,9 @@ Both sides do the same work (torch_worker.py says what). With its defaults for l
 so they are switched off, save in one configuration. Every configuration runs once a round in a process of its own; the
 figure is the median over rounds; the ratio is best against best. Prints Markdown. Needs an idle machine and a Python
 with torch.
+
+--regime defaults: both with the program's defaults, raw pixels and a small learning rate, after 1000 steps, when
+gradients and averages reach denormals; PyTorch with and without flushing them.
 """
 
 import versus
@@ -14,7 +17,13 @@ SAME_WORK = ("--pixel-scale", 1 / 255, "--learning-rate", 0.1)
 PLAIN = ("--summary-every", 0, "--log-every", 100)
 
 
+DEFAULT_REGIME = ("--pixel-scale", 1, "--learning-rate", 0.001)
+WARM_UP = 1000  # steps
+
+
 def configure(comparison):
+    if comparison.options.regime == "defaults":
+        return configure_defaults(comparison)
     options = comparison.options
     if options.bin:
         records = comparison.convert("mnist")
@@ -39,6 +48,24 @@ def configure(comparison):
             comparison.add_theirs_distributed(f"PyTorch {variant}, gloo DDP, 2 ranks", 2, *flags)
 
 
+def configure_defaults(comparison):
+    if comparison.options.bin:
+        records = comparison.convert("mnist")
+        for name, ranks, more in (
+            ("1 rank, 1 thread", 1, ("--threads", 1, *PLAIN)),
+            ("2 ranks", 2, ("--threads", 1, *PLAIN)),
+            ("2 ranks, default logs and summaries", 2, ("--threads", 1)),
+        ):
+            comparison.add_ours(f"Carillon, {name}", records, ranks, *more, after=WARM_UP)
+    for name, flags in (("", ()), (", denormals flushed", ("--flush-denormals",))):
+        for threads in (1, 2):
+            comparison.add_theirs(
+                f"PyTorch eager, fused{name}, {threads} thread{'s' if threads > 1 else ''}", threads,
+                "--optimizer", "fused", "--warm-up", WARM_UP, *DEFAULT_REGIME, *flags,
+            )  # fmt: skip
+
+
 if __name__ == "__main__":
     parser = versus.arguments(__doc__.splitlines()[0], "directory of the IDX files", steps=6000, seconds=4.0)
+    parser.add_argument("--regime", choices=("scaled", "defaults"), default="scaled")
     versus.main(parser, "mnist_train", "torch_worker.py", 100, configure)

@@ -41,6 +41,7 @@ def arguments(description, batch, warm_up_steps):
     parser.add_argument("--warm-up", type=int, default=warm_up_steps, help="steps that are not measured")
     parser.add_argument("--optimizer", choices=("foreach", "fused"), default="foreach")
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--flush-denormals", action="store_true", help="as ours does always")
     parser.add_argument("--rank", type=int, default=0)
     parser.add_argument("--ranks", type=int, default=1)
     parser.add_argument("--rendezvous", type=pathlib.Path, help="file for the ranks to meet at")
@@ -86,6 +87,8 @@ def measure(make_task, options):
     """Trains, and prints the rate. make_task: a function from options to a Task."""
     torch.manual_seed(0)
     torch.set_num_threads(options.threads)
+    if options.flush_denormals:
+        torch.set_flush_denormal(True)  # before there are threads: they inherit it
     if options.ranks > 1:
         dist.init_process_group(
             "gloo", init_method=options.rendezvous.as_uri(), rank=options.rank, world_size=options.ranks

@@ -11,9 +11,6 @@ from torch import nn
 import torch_loop
 from idx import read_idx  # torch_loop finds it
 
-PIXEL_SCALE = 1.0 / 255.0
-
-
 def model():
     network = nn.Sequential(nn.Linear(784, 500), nn.ReLU(), nn.Linear(500, 10))
     for layer in (network[0], network[2]):
@@ -22,8 +19,11 @@ def model():
     return network
 
 
-def loss(network, images, labels):
-    return F.cross_entropy(network(images.to(torch.float32) * PIXEL_SCALE), labels)
+def loss_of(pixel_scale):
+    def loss(network, images, labels):
+        return F.cross_entropy(network(images.to(torch.float32) * pixel_scale), labels)
+
+    return loss
 
 
 def task(options):
@@ -36,12 +36,15 @@ def task(options):
         count=len(labels),
         network=network,
         batch=lambda index: (images.index_select(0, index), labels.index_select(0, index)),
-        loss=loss,
+        loss=loss_of(options.pixel_scale),
         groups=[{"params": weights, "weight_decay": 1e-4}, {"params": biases, "weight_decay": 0.0}],
-        learning_rate=0.1,
+        learning_rate=options.learning_rate,
         averages_decay=0.99,
     )
 
 
 if __name__ == "__main__":
-    torch_loop.measure(task, torch_loop.arguments(__doc__, batch=100, warm_up_steps=100).parse_args())
+    parser = torch_loop.arguments(__doc__, batch=100, warm_up_steps=100)
+    parser.add_argument("--pixel-scale", type=float, default=1.0 / 255.0)
+    parser.add_argument("--learning-rate", type=float, default=0.1)
+    torch_loop.measure(task, parser.parse_args())

@@ -27,7 +27,9 @@ class Versus:
         measure.run(command)
         return records / "train-*.tfrecord"
 
-    def add_ours(self, name, pattern, ranks, *options):
+    def add_ours(self, name, pattern, ranks, *options, after=None):
+        """after: the step from which on its speed counts; by default a tenth of them."""
+
         def run():
             with tempfile.TemporaryDirectory(dir=self.work) as train_dir:
                 launcher = measure.mpirun(ranks) if ranks > 1 else []
@@ -36,7 +38,7 @@ class Versus:
                     "--device", "cpu", "--batch-size", self.batch, "--max-steps", self.options.steps, *options,
                 ]  # fmt: skip
                 _, peak = measure.run(command)
-                return measure.training_rate(train_dir, self.batch * ranks, self.options.steps // 10), peak
+                return measure.training_rate(train_dir, self.batch * ranks, after or self.options.steps // 10), peak
 
         self.mine[name] = run
 
