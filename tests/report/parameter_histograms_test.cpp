@@ -22,8 +22,8 @@ class ParameterHistogramsTest : public ::testing::Test {
   CpuDevice device_{2};
   const BuiltNetwork built_ = build_network(mnist_network(mnist_images({.regularization = 0.5})), {.batch_size = 2});
   const ParameterLayout layout_{built_.graph.parameters()};
-  ParameterStore parameters_{built_.graph.parameters(), device_,
-                             {.gradients = device_.allocate(gradient_bytes(layout_))}};
+  ParameterStore parameters_{
+      built_.graph.parameters(), device_, {.gradients = device_.allocate(gradient_bytes(layout_))}};
 };
 
 void expect_equal(const Histogram& found, const Histogram& expected) {
