@@ -14,29 +14,12 @@
 #include "tests/support/mpi_world.h"
 #include "tests/support/networks.h"
 #include "tests/support/noise_batch.h"
+#include "tests/support/without_common_memory.h"
 
 namespace carillon::testing {
 namespace {
 
 constexpr std::size_t batch_size = 6;
-
-/// The ranks' communicator without its common memory: averages, and every tower then updates variables of its own.
-class WithoutCommonMemory final : public Communicator {
- public:
-  explicit WithoutCommonMemory(Device& device) : ranks_(make_communicator(mpi_world(), device)) {}
-  std::string_view name() const override { return ranks_->name(); }
-  int rank() const override { return ranks_->rank(); }
-  int size() const override { return ranks_->size(); }
-  Buffer allocate(std::size_t bytes) override { return ranks_->allocate(bytes); }
-  void acquire(Stream& stream) override { ranks_->acquire(stream); }
-  void start_mean(std::span<float> bucket, Stream& stream) override { ranks_->start_mean(bucket, stream); }
-  void finish(Stream& stream) override { ranks_->finish(stream); }
-  void broadcast(std::span<float> values, int root) override { ranks_->broadcast(values, root); }
-  void mean(std::span<float> values) override { ranks_->mean(values); }
-
- private:
-  std::unique_ptr<Communicator> ranks_;
-};
 
 std::vector<float> copy_of(std::span<const float> values) { return {values.begin(), values.end()}; }
 
