@@ -202,9 +202,9 @@ TEST(Tower, WhatIsCommonIsFilledOnTheFirstRankOnly) {
     tower.save(saved.state);
     mpi.barrier();
     const bool may = mpi.rank() == 0 || communicator->common_memory() == nullptr;
-    for (const std::function<void()>& fill :
-         {std::function<void()>([&] { tower.initialize(1); }), std::function<void()>([&] { tower.restore(saved); }),
-          std::function<void()>([&] { tower.initialize_from(saved); })}) {
+    const std::vector<std::function<void()>> ways{[&] { tower.initialize(1); }, [&] { tower.restore(saved); },
+                                                  [&] { tower.initialize_from(saved); }};
+    for (const auto& fill : ways) {
       if (may) {
         EXPECT_NO_THROW(fill());
       } else {
