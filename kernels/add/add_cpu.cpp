@@ -7,8 +7,6 @@
 namespace carillon {
 namespace {
 
-constexpr std::size_t floats_worth_a_thread = 16384;
-
 CARILLON_SIMD void sum(const float* __restrict a, const float* __restrict b, std::size_t count, float* __restrict y) {
   for (std::size_t i = 0; i < count; ++i) y[i] = a[i] + b[i];
 }
@@ -23,14 +21,14 @@ class AddCpu final : public Op {
   }
 
   void forward(Stream& /*stream*/) override {
-    parallel_ranges(y_.floats().size(), floats_worth_a_thread, [&](std::size_t begin, std::size_t end) {
+    parallel_ranges(y_.floats().size(), elementwise_grain, [&](std::size_t begin, std::size_t end) {
       sum(a_.floats().data() + begin, b_.floats().data() + begin, end - begin, y_.floats().data() + begin);
     });
   }
 
   void backward(Stream& /*stream*/) override {
     if (!db_) return;
-    parallel_ranges(y_.floats().size(), floats_worth_a_thread, [&](std::size_t begin, std::size_t end) {
+    parallel_ranges(y_.floats().size(), elementwise_grain, [&](std::size_t begin, std::size_t end) {
       std::copy_n(dy_.floats().data() + begin, end - begin, db_.floats().data() + begin);
     });
   }

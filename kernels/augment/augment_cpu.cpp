@@ -91,8 +91,7 @@ class AugmentCpu final : public Op {
     const std::size_t row = channels_ * crop_.pixels();
     const std::size_t batch = step_.batch.images.size();
     float* out = output_.floats().data();
-    constexpr std::size_t floats_worth_a_thread = 16384;
-    parallel_items(batch, row, scratch_.grain(batch * row, floats_worth_a_thread),
+    parallel_items(batch, row, scratch_.grain(batch * row, elementwise_grain),
                    [&](std::size_t first, std::size_t last) {
                      for (std::size_t b = first; b < last; ++b) augment_image(b, out + b * row);
                    });

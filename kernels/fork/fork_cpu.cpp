@@ -5,8 +5,6 @@
 namespace carillon {
 namespace {
 
-constexpr std::size_t floats_worth_a_thread = 16384;
-
 CARILLON_SIMD void add_to(float* __restrict sum, const float* __restrict term, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) sum[i] += term[i];
 }
@@ -21,7 +19,7 @@ class ForkCpu final : public Op {
     const std::span<float> sum = gradients_.at(0).floats();
     for (std::size_t k = 1; k < gradients_.size(); ++k) {
       const float* const term = gradients_[k].floats().data();
-      parallel_ranges(sum.size(), floats_worth_a_thread, [&](std::size_t begin, std::size_t end) {
+      parallel_ranges(sum.size(), elementwise_grain, [&](std::size_t begin, std::size_t end) {
         add_to(sum.data() + begin, term + begin, end - begin);
       });
     }

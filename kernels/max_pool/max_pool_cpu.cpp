@@ -123,9 +123,10 @@ class MaxPoolCpu final : public Op {
   template <typename Body>
   void for_each_image(const Body& body) const {
     const std::size_t batch = static_cast<std::size_t>(x_.shape[0]);
-    parallel_items(batch, static_cast<std::size_t>(x_size()), 16384, [&](std::size_t first, std::size_t last) {
-      for (std::size_t n = first; n < last; ++n) body(static_cast<std::int64_t>(n));
-    });
+    parallel_items(batch, static_cast<std::size_t>(x_size()), elementwise_grain,
+                   [&](std::size_t first, std::size_t last) {
+                     for (std::size_t n = first; n < last; ++n) body(static_cast<std::int64_t>(n));
+                   });
   }
 
   MaxPoolGeometry geometry_;

@@ -5,8 +5,6 @@
 namespace carillon {
 namespace {
 
-constexpr std::size_t floats_worth_a_thread = 16384;
-
 CARILLON_SIMD void clip(const float* __restrict x, std::size_t count, float* __restrict y) {
   for (std::size_t i = 0; i < count; ++i) y[i] = x[i] < 0.0f ? 0.0f : x[i];
 }
@@ -24,7 +22,7 @@ class ReluCpu final : public Op {
   void forward(Stream& /*stream*/) override {
     const float* const x = x_.floats().data();
     float* const y = y_.floats().data();
-    parallel_ranges(y_.floats().size(), floats_worth_a_thread,
+    parallel_ranges(y_.floats().size(), elementwise_grain,
                     [&](std::size_t begin, std::size_t end) { clip(x + begin, end - begin, y + begin); });
   }
 
@@ -32,7 +30,7 @@ class ReluCpu final : public Op {
     if (!dx_) return;
     const float* const y = y_.floats().data();
     float* const dx = dx_.floats().data();
-    parallel_ranges(y_.floats().size(), floats_worth_a_thread,
+    parallel_ranges(y_.floats().size(), elementwise_grain,
                     [&](std::size_t begin, std::size_t end) { mask(y + begin, end - begin, dx + begin); });
   }
 

@@ -18,8 +18,7 @@ class ScaleInputCpu final : public Op {
     const std::size_t row = static_cast<std::size_t>(output_.shape.elements_per_sample());
     const std::size_t batch = step_.batch.images.size();
     float* out = output_.floats().data();
-    constexpr std::size_t floats_worth_a_thread = 16384;
-    parallel_items(batch, row, floats_worth_a_thread, [&](std::size_t first, std::size_t last) {
+    parallel_items(batch, row, elementwise_grain, [&](std::size_t first, std::size_t last) {
       for (std::size_t b = first; b < last; ++b) scale_row(step_.batch.images[b], row, scale_, out + b * row);
     });
   }

@@ -49,7 +49,7 @@ BiasReluBackward::BiasReluBackward(const Tensor& y, const Tensor& dy, const Tens
 
 void BiasReluBackward::run() {
   float* const dy = dy_.floats().data();
-  parallel_items(block_count_, rows_per_block_ * columns_, 16384, [&](std::size_t first, std::size_t last) {
+  parallel_items(block_count_, rows_per_block_ * columns_, elementwise_grain, [&](std::size_t first, std::size_t last) {
     for (std::size_t block = first; block < last; ++block) {
       const std::size_t row = block * rows_per_block_, rows = std::min(rows_per_block_, rows_ - row);
       float* const sums = block_sums_.data() + block * columns_;

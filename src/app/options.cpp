@@ -58,7 +58,7 @@ void declare(OptionSet& set, TrainOptions& o) {
   set.add("comm", o.comm, communicator_choices, "what averages the gradients of GPUs");
   set.add("cuda-graph", o.cuda_graph, "replay the step on a GPU as one captured graph");
   declare_threads(set, o.threads);
-  set.add("bucket-kib", o.bucket_kib, 1, std::int64_t{1} << 30, "KiB of gradients that are averaged at a time");
+  set.add("bucket-kib", o.bucket_kib, 1, std::int64_t{1} << 30, "KiB of gradients a bucket, on GPUs or several hosts");
   set.add("log-every", o.log_every, 0, max_steps, "steps between lines on the console and in metrics.jsonl; 0: none");
   set.add("summary-every", o.summary_every, 0, max_steps, "steps between TensorBoard summaries; 0: none");
   set.add("checkpoint-every", o.checkpoint_every, 0, max_steps, "steps between checkpoints; 0: only at the end");

@@ -17,7 +17,8 @@ Buffer HostMemory::allocate(std::size_t bytes) {
 
 void HostMemory::meet() {
   common_->reach(&SharedArrays::Progress::started, ++meetings_);
-  common_->wait_for_all(&SharedArrays::Progress::started, meetings_, "averaging");
+  // Who is late may be so with its gradients or, before an update, with a summary.
+  common_->wait_for_all(&SharedArrays::Progress::started, meetings_, "a training step");
 }
 
 void HostMemory::means_of(std::span<const float> values, const TakeMeans& take) const {
@@ -32,8 +33,7 @@ void HostMemory::gather(std::span<float> values) const {
     const Slice shard = reduction_slice(values.size(), owner, host_.size());
     const float* const theirs = peers_copy(owner, values.data() + shard.begin);
     float* const here = values.data() + shard.begin;
-    constexpr std::size_t floats_worth_a_thread = 16384;
-    parallel_ranges(shard.end - shard.begin, floats_worth_a_thread, [=](std::size_t begin, std::size_t end) {
+    parallel_ranges(shard.end - shard.begin, elementwise_grain, [=](std::size_t begin, std::size_t end) {
       std::memcpy(here + begin, theirs + begin, (end - begin) * sizeof(float));
     });
   }

@@ -13,8 +13,7 @@ class SelfMemory final : public CommonMemory {
   void meet() override {}
   Slice shard(std::size_t count) const override { return {0, count}; }
   void means_of(std::span<const float> values, const TakeMeans& take) const override {
-    constexpr std::size_t floats_worth_a_thread = 16384;
-    parallel_ranges(values.size(), floats_worth_a_thread, [&](std::size_t begin, std::size_t end) {
+    parallel_ranges(values.size(), elementwise_grain, [&](std::size_t begin, std::size_t end) {
       take(begin, values.subspan(begin, end - begin));  // where they lie: no block is in a cache for having been summed
     });
   }

@@ -7,8 +7,6 @@
 namespace carillon {
 namespace {
 
-constexpr std::size_t floats_worth_a_thread = 16384;
-
 /// Of elements [begin, end) of the parts to out[0], out[1], ... A vector's sum stays in a register over all parts.
 CARILLON_SIMD void sum_range(std::span<const float* const> parts, std::size_t begin, std::size_t end, float factor,
                              float* out) {
@@ -33,13 +31,13 @@ CARILLON_SIMD void sum_range(std::span<const float* const> parts, std::size_t be
 }  // namespace
 
 void sum_in_rank_order(std::span<const float* const> parts, std::size_t count, float factor, float* out) {
-  parallel_ranges(count, floats_worth_a_thread,
+  parallel_ranges(count, elementwise_grain,
                   [&](std::size_t begin, std::size_t end) { sum_range(parts, begin, end, factor, out + begin); });
 }
 
 void sum_blocks_in_rank_order(std::span<const float* const> parts, std::size_t count, float factor,
                               const std::function<void(std::size_t, std::span<const float>)>& take) {
-  parallel_ranges(count, floats_worth_a_thread, [&](std::size_t begin, std::size_t end) {
+  parallel_ranges(count, elementwise_grain, [&](std::size_t begin, std::size_t end) {
     constexpr std::size_t block = 1024;  // 4 KiB: taken from the level 1 cache
     alignas(64) float values[block];
     for (std::size_t at = begin; at < end; at += block) {

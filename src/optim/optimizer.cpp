@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "carillon/core/error.h"
+#include "carillon/core/parallel.h"
 #include "carillon/optim/moving_average.h"
 #include "src/optim/optimizers.h"
 
@@ -22,6 +23,12 @@ void fail_unknown_rule(std::string_view name) {
 
 void Optimizer::update(std::size_t /*first*/, std::span<const float> /*gradients*/) {
   fail(ExitCode::failed, "this optimiser updates all parameters at once");
+}
+
+void update_on_all_threads(Optimizer& optimizer, std::size_t first, std::span<const float> gradients) {
+  parallel_ranges(gradients.size(), elementwise_grain, [&](std::size_t begin, std::size_t end) {
+    optimizer.update(first + begin, gradients.subspan(begin, end - begin));
+  });
 }
 
 std::vector<Slot> optimizer_slots(const OptimizerSettings& settings) {

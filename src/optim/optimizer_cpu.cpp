@@ -58,12 +58,10 @@ class OptimizerCpu final : public Optimizer {
 
   void apply(const StepEnd& end, Stream& /*stream*/) override {
     if (!end.allows_update()) return;
-    constexpr std::size_t floats_worth_a_thread = 16384;
-    const std::span<const float> gradients = parameters_.gradients_and_sums();
-    parallel_ranges(parameters_.layout().total(), floats_worth_a_thread, [&](std::size_t first, std::size_t last) {
-      update(first, gradients.subspan(first, last - first));
-    });
+    update_on_all_threads(*this, 0, parameters_.gradients_and_sums().first(parameters_.layout().total()));
   }
+
+  bool updates_ranges() const override { return true; }
 
   void update(std::size_t first, std::span<const float> gradients) override {
     const ParameterLayout& layout = parameters_.layout();

@@ -39,10 +39,10 @@ void Evaluator::load_averages(const ParameterStore& trained, const StateStore& s
   copy(states.values(), states_.values());
 }
 
-void Evaluator::copy(std::span<const float> from, std::span<float> to) {
-  std::vector<float> host(from.size());
-  device_.download(from.data(), host.data(), from.size_bytes());
-  device_.upload(host.data(), to.data(), from.size_bytes());
+void Evaluator::copy(std::span<float> from, std::span<float> to) {
+  std::vector<float> copied;
+  const auto host = host_floats(device_, {from.data(), {static_cast<std::int64_t>(from.size())}}, copied);
+  device_.upload(host.data(), to.data(), host.size_bytes());
 }
 
 std::int64_t Evaluator::count_correct(const Batch& batch) {

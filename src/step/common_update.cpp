@@ -3,9 +3,14 @@
 #include <algorithm>
 #include <array>
 
-#include "carillon/core/parallel.h"
+#include "carillon/core/error.h"
 
 namespace carillon {
+
+CommonUpdate::CommonUpdate(CommonMemory& memory, int towers, const ParameterStore& parameters, Optimizer& optimizer)
+    : memory_(memory), parameters_(parameters), optimizer_(optimizer), alone_(towers == 1) {
+  check(optimizer.updates_ranges(), "an optimiser that updates all at once was given common memory");
+}
 
 void CommonUpdate::begin(const StepEnd& end) { allowed_ = alone_ && end.allows_update(); }
 
@@ -41,11 +46,8 @@ void CommonUpdate::update_from_means(const StepEnd& end) {
   memory_.meet();  // a tower may have looked at the old slots until now
   if (end.allows_update()) {
     const Slice shard = memory_.shard(parameters_.layout().total());
-    const std::span<const float> means = parameters_.gradients_and_sums();
-    constexpr std::size_t floats_worth_a_thread = 16384;
-    parallel_ranges(shard.end - shard.begin, floats_worth_a_thread, [&](std::size_t begin, std::size_t end_of_range) {
-      optimizer_.update(shard.begin + begin, means.subspan(shard.begin + begin, end_of_range - begin));
-    });
+    update_on_all_threads(optimizer_, shard.begin,
+                          parameters_.gradients_and_sums().subspan(shard.begin, shard.end - shard.begin));
   }
   memory_.meet();
   if (end.allows_update()) memory_.gather(parameters_.values());

@@ -67,7 +67,13 @@ Tower::Tower(const Network& network, const TowerSettings& settings, Device& devi
              common_update_ ? &*common_update_ : nullptr}),
       driver_(make_step_driver({device, communicator, *feed_, step_, parameters_}, feed_form_, settings.capture)) {}
 
+void Tower::check_fills_slots() const {
+  check(communicator_.rank() == 0 || communicator_.common_memory() == nullptr,
+        "common slots were to be filled on another rank than the first");
+}
+
 void Tower::initialize(std::uint64_t seed) {
+  check_fills_slots();
   for (std::size_t i = 0; i < parameters_.specs().size(); ++i) {
     upload_floats(device_, initial_values(parameters_.specs()[i], seed), parameters_.value(static_cast<int>(i)));
   }
@@ -83,6 +89,7 @@ void Tower::begin_slots() {
 }
 
 void Tower::restore(const LoadedCheckpoint& checkpoint) {
+  check_fills_slots();
   for (const auto& [name, arrays] : checkpoint.state.optimizer) {
     const auto is_kept = [&, &slot_name = name](const Slot& slot) { return slot.name == slot_name; };
     if (std::ranges::none_of(parameters_.slots(), is_kept)) {
@@ -99,6 +106,7 @@ void Tower::restore(const LoadedCheckpoint& checkpoint) {
 }
 
 void Tower::initialize_from(const LoadedCheckpoint& checkpoint) {
+  check_fills_slots();
   upload(checkpoint.state.variables, variables_of(parameters_), device_, checkpoint.path);
   upload(checkpoint.state.states, states_of(states_), device_, checkpoint.path);
   begin_slots();
@@ -106,10 +114,10 @@ void Tower::initialize_from(const LoadedCheckpoint& checkpoint) {
 
 void Tower::broadcast_from_first() {
   communicator_.broadcast(parameters_.values(), 0);
-  const bool slots_are_common =
-      communicator_.common_memory() != nullptr;  // rank 0's, written before its values went out
-  for (std::size_t slot = 0; slot < parameters_.slots().size() && !slots_are_common; ++slot) {
-    communicator_.broadcast(parameters_.slot(static_cast<int>(slot)), 0);
+  if (communicator_.common_memory() == nullptr) {  // else rank 0 wrote them before its values went out
+    for (std::size_t slot = 0; slot < parameters_.slots().size(); ++slot) {
+      communicator_.broadcast(parameters_.slot(static_cast<int>(slot)), 0);
+    }
   }
   if (!states_.specs().empty()) communicator_.broadcast(states_.values(), 0);
 }

@@ -93,7 +93,8 @@ TEST_F(TowersOnAGpu, EvaluateAsOnTheCpu) {
   const auto evaluate = [](Device& device) {
     const auto communicator = make_communicator(mpi_world(), device);
     Tower tower(small_network(), {.batch_size = 4}, device, *communicator);
-    tower.initialize(1);
+    if (communicator->rank() == 0) tower.initialize(1);
+    tower.broadcast_from_first();
     Evaluator evaluator(small_network(), 16, Arithmetic::fp32, device);
     evaluator.load_averages(tower.parameters(), tower.states());
     return evaluator.evaluate(records().dataset(), mpi_world());

@@ -9,6 +9,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/data/record.h"
+#include "carillon/step/tower.h"
 #include "data/example.pb.h"
 #include "src/device/cpu_device.h"
 #include "tests/support/mpi_world.h"
@@ -48,13 +49,18 @@ std::string records() {
   return bytes;
 }
 
-Precision evaluate(const std::string& bytes, CacheMode cache) {
+Dataset dataset_of(const std::string& bytes, CacheMode cache) {
   const std::string path = (std::filesystem::temp_directory_path() / fmt::format("evaluator.{}", ::getpid())).string();
   std::ofstream(path, std::ios::binary) << bytes;
   const RecordSchema schema{
       .keys = {.image = "image_raw", .label = "label"}, .image_shape = {28, 28, 1}, .class_count = 10};
-  const Dataset dataset = Dataset::open(std::vector{path}, make_grey_decoder(schema), cache);
+  Dataset dataset = Dataset::open(std::vector{path}, make_grey_decoder(schema), cache);
   std::filesystem::remove(path);
+  return dataset;
+}
+
+Precision evaluate(const std::string& bytes, CacheMode cache) {
+  const Dataset dataset = dataset_of(bytes, cache);
   CpuDevice device(1);
   Evaluator evaluator(mnist_network(mnist_images()), batch_size, Arithmetic::fp32, device);
   evaluator.load(constant_network(), TrainedValues::variables);
@@ -82,6 +88,38 @@ TEST(Evaluator, ADamagedRecordIsSaidByTheRankThatReadsIt) {
     EXPECT_TRUE(reads_it);
     EXPECT_EQ(error.code(), ExitCode::data);
     EXPECT_THAT(error.what(), HasSubstr("record 28 at byte"));
+  }
+}
+
+/// Trains the constant network, of which black images move the last biases alone: it then takes every image for one of
+/// `label`.
+void step_towards(Tower& tower, std::int32_t label, std::int64_t step) {
+  const std::vector<std::uint8_t> black(784);
+  const std::vector<const std::uint8_t*> images(batch_size, black.data());
+  const std::vector<std::int32_t> labels(batch_size, label);
+  tower.step({.step = step, .batch = {images, labels, {}, 0}});
+}
+
+TEST(Evaluator, ALateRankGetsTheAveragesOfTheStepThoughPeersAreInTheNext) {
+  const Mpi& mpi = mpi_world();
+  const Dataset dataset = dataset_of(records(), CacheMode::memory);
+  CpuDevice device(1);
+  const auto communicator = make_communicator(mpi, device);
+  const Network network = mnist_network(mnist_images());
+  const OptimizerSettings fast{.learning_rate = constant_rate(10.0), .moving_average_decay = 0.0};
+  Tower tower(network, {.batch_size = batch_size, .optimizer = fast}, device, *communicator);
+  if (mpi.rank() == 0) tower.initialize_from(constant_network());
+  tower.broadcast_from_first();
+  Evaluator evaluator(network, batch_size, Arithmetic::fp32, device);
+  constexpr std::int32_t of_no_record = 5;
+  for (int late = 0; late < mpi.size(); ++late) {
+    step_towards(tower, predicted, 2 * late);
+    be_late(late);
+    evaluator.load_averages(tower.parameters(), tower.states());
+    step_towards(tower, of_no_record, 2 * late + 1);
+    EXPECT_EQ(evaluator.evaluate(dataset, mpi).correct, (record_count + 1) / 2) << "rank " << late << " late";
+    evaluator.load_averages(tower.parameters(), tower.states());
+    EXPECT_EQ(evaluator.evaluate(dataset, mpi).correct, 0) << "after the next step";
   }
 }
 

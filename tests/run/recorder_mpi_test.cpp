@@ -21,7 +21,8 @@ class RecorderTest : public RunTest {
  protected:
   RecorderTest() {
     options_.train_dir = (directory_ / fmt::format("of rank {}", mpi_.rank())).string();
-    tower_.initialize(1);
+    if (first()) tower_.initialize(1);
+    tower_.broadcast_from_first();
   }
   bool first() const { return mpi_.rank() == 0; }
   /// The last line of metrics.jsonl.

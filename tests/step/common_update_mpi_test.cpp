@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "carillon/core/error.h"
+#include "carillon/core/parallel.h"
 #include "carillon/step/tower.h"
 #include "kernels/dense/dense.h"
 #include "kernels/scale_input/scale_input.h"
@@ -14,29 +16,12 @@
 #include "tests/support/mpi_world.h"
 #include "tests/support/networks.h"
 #include "tests/support/noise_batch.h"
+#include "tests/support/without_common_memory.h"
 
 namespace carillon::testing {
 namespace {
 
 constexpr std::size_t batch_size = 6;
-
-/// The ranks' communicator without its common memory: averages, and every tower then updates variables of its own.
-class WithoutCommonMemory final : public Communicator {
- public:
-  explicit WithoutCommonMemory(Device& device) : ranks_(make_communicator(mpi_world(), device)) {}
-  std::string_view name() const override { return ranks_->name(); }
-  int rank() const override { return ranks_->rank(); }
-  int size() const override { return ranks_->size(); }
-  Buffer allocate(std::size_t bytes) override { return ranks_->allocate(bytes); }
-  void acquire(Stream& stream) override { ranks_->acquire(stream); }
-  void start_mean(std::span<float> bucket, Stream& stream) override { ranks_->start_mean(bucket, stream); }
-  void finish(Stream& stream) override { ranks_->finish(stream); }
-  void broadcast(std::span<float> values, int root) override { ranks_->broadcast(values, root); }
-  void mean(std::span<float> values) override { ranks_->mean(values); }
-
- private:
-  std::unique_ptr<Communicator> ranks_;
-};
 
 std::vector<float> copy_of(std::span<const float> values) { return {values.begin(), values.end()}; }
 
@@ -73,10 +58,16 @@ class CommonUpdateTest : public ::testing::Test {
   std::unique_ptr<Communicator> communicator_ = make_communicator(mpi_world(), device_);
 };
 
+struct Training {
+  Network network;
+  std::string_view rule;
+  int threads;
+};
+
 /// What a training leaves, and the losses on its way; every `observe_every`th step is looked at.
-std::vector<float> train(const Network& network, std::string_view rule, Communicator& communicator, int observe_every) {
-  CpuDevice device(1);
-  Tower tower(network, settings_of(rule), device, communicator);
+std::vector<float> train(const Training& training, Communicator& communicator, int observe_every) {
+  CpuDevice device(training.threads);
+  Tower tower(training.network, settings_of(training.rule), device, communicator);
   if (communicator.rank() == 0) tower.initialize(1);
   tower.broadcast_from_first();
   std::vector<float> losses;
@@ -95,18 +86,19 @@ std::vector<float> train(const Network& network, std::string_view rule, Communic
 }
 
 TEST_F(CommonUpdateTest, EndsAsAveragingAndUpdatingOneAfterTheOtherBitForBit) {
-  struct Case {
-    Network network;
-    std::string_view rule;
-  };
   const Network mnist = mnist_network(mnist_images({.pixel_scale = 1.0f / 255.0f, .regularization = 1e-4f}));
-  for (const auto& [network, rule] : {Case{mnist, "sgd"}, Case{branching_network(), "momentum"}}) {
+  const ParameterLayout layout(build_network(mnist, {batch_size}).graph.parameters());
+  const Slice shard = communicator_->common_memory()->shard(layout.total());
+  ASSERT_GT(shard.end - shard.begin, 3 * elementwise_grain) << "3 threads share it";
+  for (const Training& training : {Training{mnist, "sgd", 1}, Training{mnist, "sgd", 2}, Training{mnist, "momentum", 3},
+                                   Training{branching_network(), "momentum", 1}}) {
     WithoutCommonMemory plain(device_);
-    const std::vector<float> expected = train(network, rule, plain, 0);
+    const std::vector<float> expected = train(training, plain, 0);
     for (const int observe_every : {0, 2}) {
       const auto communicator = make_communicator(mpi_world(), device_);
-      EXPECT_TRUE(equal_bits(train(network, rule, *communicator, observe_every), expected))
-          << network.name << ", " << rule << ", observed every " << observe_every;
+      EXPECT_TRUE(equal_bits(train(training, *communicator, observe_every), expected))
+          << training.network.name << ", " << training.rule << ", " << training.threads << " threads, observed every "
+          << observe_every;
     }
   }
 }
@@ -200,24 +192,33 @@ Network watched_network(const std::function<void()>& in_backward) {
           }};
 }
 
+TEST_F(CommonUpdateTest, AnOptimiserThatUpdatesAllAtOnceIsRefused) {
+  struct AllAtOnce final : Optimizer {
+    void apply(const StepEnd&, Stream&) override {}
+    double l2_loss(Stream&) override { return 0.0; }
+  };
+  AllAtOnce optimizer;
+  const ParameterStore parameters({}, device_, {});
+  EXPECT_THROW(CommonUpdate(*communicator_->common_memory(), communicator_->size(), parameters, optimizer), Error);
+}
+
 constexpr int first_weights = 0, second_weights = 2;  // of the watched network
 
 TEST_F(CommonUpdateTest, NoTowerUpdatesAnythingWhileAnotherIsInItsBackwardPass) {
   const int size = mpi_world().size();
-  if (size == 1) return;  // there is no other
   const Tower* watched = nullptr;
   int step = 0;
+  std::vector<float> before;
   const Network network = watched_network([&] {
-    const std::vector<float> before = trained_values(*watched);
     be_late(step % size);
-    EXPECT_TRUE(equal_bits(trained_values(*watched), before)) << step;
+    EXPECT_EQ(equal_bits(trained_values(*watched), before), size > 1) << step << "; a tower alone waits for nobody";
   });
   Tower tower(network, settings_of("momentum"), device_, *communicator_);
   watched = &tower;
   begin(tower);
   for (; step < 2 * size; ++step) {
     const NoiseBatch samples = samples_of(step, 784);
-    const std::vector<float> before = trained_values(tower);
+    before = trained_values(tower);
     tower.step({.step = step, .batch = samples.batch()});
     EXPECT_FALSE(equal_bits(trained_values(tower), before)) << "all is updated when a step returns";
     mpi_world().barrier();  // so that no peer is in its next step yet

@@ -12,11 +12,18 @@
 #include "tests/support/mpi_world.h"
 #include "tests/support/networks.h"
 #include "tests/support/noise_batch.h"
+#include "tests/support/without_common_memory.h"
 
 namespace carillon::testing {
 namespace {
 
 constexpr std::int64_t global_batch = 48;
+
+/// The tower begins as rank 0's does.
+void begin(Tower& tower) {
+  if (mpi_world().rank() == 0) tower.initialize(1);
+  tower.broadcast_from_first();
+}
 
 /// The result of a step on `samples`.
 StepResult take_step(Tower& tower, const NoiseBatch& samples, bool request_stop = false) {
@@ -31,18 +38,25 @@ TowerSettings settings_of(std::int64_t batch_size, double learning_rate) {
           .optimizer = {.learning_rate = constant_rate(learning_rate), .moving_average_decay = 0.5}};
 }
 
-/// Variables after `steps` steps in which `towers` towers share the global batch; rank `rank` of them is this one.
-std::vector<float> train(Communicator& communicator, int steps, std::size_t bucket_bytes) {
+struct Training {
+  int steps = 5;
+  std::size_t bucket_bytes = std::size_t{4} << 20;
+  std::function<void()> before_update = {};
+};
+
+/// Variables after a training in which the communicator's towers share the global batch.
+std::vector<float> train(Communicator& communicator, const Training& training) {
   CpuDevice device(1);
   const std::int64_t batch = global_batch / communicator.size();
   TowerSettings settings = settings_of(batch, 0.1);
-  settings.bucket_bytes = bucket_bytes;
+  settings.bucket_bytes = training.bucket_bytes;
   Tower tower(mnist(), settings, device, communicator);
   if (communicator.rank() == 0) tower.initialize(1);
   tower.broadcast_from_first();
-  for (int step = 0; step < steps; ++step) {
+  for (int step = 0; step < training.steps; ++step) {
     const std::int64_t first = step * global_batch + communicator.rank() * batch;
-    take_step(tower, NoiseBatch(static_cast<std::uint64_t>(first), static_cast<std::size_t>(batch), 784));
+    const NoiseBatch samples(static_cast<std::uint64_t>(first), static_cast<std::size_t>(batch), 784);
+    tower.step({.step = 0, .batch = samples.batch(), .before_update = training.before_update});
   }
   const auto values = tower.parameters().values();
   return {values.begin(), values.end()};
@@ -52,11 +66,11 @@ TEST(Tower, ManyTowersEqualOneThatTakesTheWholeBatch) {
   const Mpi& mpi = mpi_world();
   CpuDevice device(1);
   const auto together = make_communicator(mpi, device);
-  const std::vector<float> shared = train(*together, 5, std::size_t{4} << 20);
+  const std::vector<float> shared = train(*together, {});
 
   const auto alone = make_self_communicator(device);
-  const std::vector<float> single = train(*alone, 5, std::size_t{4} << 20);
-  const std::vector<float> start = train(*alone, 0, std::size_t{4} << 20);
+  const std::vector<float> single = train(*alone, {});
+  const std::vector<float> start = train(*alone, {.steps = 0});
   EXPECT_GT(distance(single, start), 0.01);
   EXPECT_LT(distance(shared, single), 1e-4 * distance(single, start));
 }
@@ -65,10 +79,15 @@ TEST(Tower, RunsAreEqualBitForBitWhateverTheBuckets) {
   CpuDevice device(1);
   std::vector<float> first;
   for (const std::size_t bucket_bytes : {std::size_t{4} << 20, std::size_t{4} << 20, std::size_t{1}}) {
+    // The two ways in which a step on one host averages by buckets.
+    WithoutCommonMemory without(device);
+    const std::vector<float> plain = train(without, {.steps = 3, .bucket_bytes = bucket_bytes});
     const auto communicator = make_communicator(mpi_world(), device);
-    const std::vector<float> values = train(*communicator, 3, bucket_bytes);
-    if (first.empty()) first = values;
-    EXPECT_EQ(std::memcmp(first.data(), values.data(), first.size() * sizeof(float)), 0);
+    const std::vector<float> observed =
+        train(*communicator, {.steps = 3, .bucket_bytes = bucket_bytes, .before_update = [] {}});
+    if (first.empty()) first = plain;
+    EXPECT_TRUE(equal_bits(plain, first)) << bucket_bytes;
+    EXPECT_TRUE(equal_bits(observed, first)) << bucket_bytes << ", observed";
   }
   for (const std::string& text : mpi_world().all_gather({reinterpret_cast<const char*>(first.data()), 4096})) {
     EXPECT_EQ(std::memcmp(text.data(), first.data(), 4096), 0) << "towers differ";
@@ -118,7 +137,7 @@ TEST(Tower, StatesAreOfTheirRankUntilTheyAreJoinedAndAreSavedAndRestored) {
   CpuDevice device(1);
   const auto communicator = make_communicator(mpi, device);
   Tower tower(counting_network(), settings_of(2, 0.01), device, *communicator);
-  tower.initialize(1);
+  begin(tower);
   for (int step = 0; step < 3; ++step) take_step(tower, NoiseBatch(0, 2, 784));
   const auto state = [](const Tower& of, int i) { return of.states().tensor(i).floats()[0]; };
   EXPECT_EQ(state(tower, 0), 1.0f + 3.0f * static_cast<float>(mpi.rank() + 1));
@@ -131,7 +150,8 @@ TEST(Tower, StatesAreOfTheirRankUntilTheyAreJoinedAndAreSavedAndRestored) {
   tower.save(saved.state);
   const auto of_other = make_communicator(mpi, device);
   Tower other(counting_network(), settings_of(2, 0.01), device, *of_other);
-  other.restore(saved);
+  if (mpi.rank() == 0) other.restore(saved);
+  other.broadcast_from_first();
   EXPECT_EQ(state(other, 0), 4.0f);
   EXPECT_EQ(state(other, 1), state(tower, 1));
 }
@@ -143,7 +163,7 @@ TEST(Tower, SlotsAreSavedAndRestored) {
   settings.optimizer.rule = "momentum";
   const auto communicator = make_communicator(mpi_world(), device), of_other = make_communicator(mpi_world(), device);
   Tower tower(mnist(), settings, device, *communicator), other(mnist(), settings, device, *of_other);
-  tower.initialize(1);
+  begin(tower);
   take_step(tower, NoiseBatch(0, 2, 784));
   LoadedCheckpoint saved;
   tower.save(saved.state);
@@ -156,12 +176,42 @@ TEST(Tower, SlotsAreSavedAndRestored) {
     return std::vector<float>(of.parameters().values().begin(), of.parameters().values().end());
   };
   EXPECT_TRUE(equal_bits(values(tower), values(other)));
+}
 
-  const auto of_plain = make_communicator(mpi_world(), device);
-  Tower plain(mnist(), settings_of(2, 0.01), device, *of_plain);
+TEST(Tower, SlotsOfAnotherOptimiserAreRefused) {
+  CpuDevice device(1);
+  TowerSettings with_momentum = settings_of(2, 0.01);
+  with_momentum.optimizer.rule = "momentum";
+  const auto of_tower = make_self_communicator(device), of_plain = make_self_communicator(device);
+  Tower tower(mnist(), with_momentum, device, *of_tower), plain(mnist(), settings_of(2, 0.01), device, *of_plain);
+  LoadedCheckpoint saved;
+  tower.save(saved.state);
   EXPECT_THROW(plain.restore(saved), Error);
   saved.state.optimizer.clear();
-  EXPECT_THROW(other.restore(saved), Error);
+  EXPECT_THROW(tower.restore(saved), Error);
+}
+
+TEST(Tower, WhatIsCommonIsFilledOnTheFirstRankOnly) {
+  const Mpi& mpi = mpi_world();
+  CpuDevice device(1);
+  WithoutCommonMemory without(device);
+  const auto ranks = make_communicator(mpi, device);
+  for (Communicator* const communicator : {static_cast<Communicator*>(&without), ranks.get()}) {
+    Tower tower(mnist(), settings_of(2, 0.01), device, *communicator);
+    LoadedCheckpoint saved;
+    tower.save(saved.state);
+    mpi.barrier();
+    const bool may = mpi.rank() == 0 || communicator->common_memory() == nullptr;
+    const std::vector<std::function<void()>> ways{[&] { tower.initialize(1); }, [&] { tower.restore(saved); },
+                                                  [&] { tower.initialize_from(saved); }};
+    for (const auto& fill : ways) {
+      if (may) {
+        EXPECT_NO_THROW(fill());
+      } else {
+        EXPECT_THROW(fill(), Error);
+      }
+    }
+  }
 }
 
 TEST(Tower, AStopAskedOfOneRankIsKnownToAll) {
@@ -169,7 +219,7 @@ TEST(Tower, AStopAskedOfOneRankIsKnownToAll) {
   CpuDevice device(1);
   const auto communicator = make_communicator(mpi, device);
   Tower tower(mnist(), settings_of(2, 1e-6), device, *communicator);
-  tower.initialize(1);
+  begin(tower);
   const NoiseBatch samples(0, 2, 784);
   EXPECT_FALSE(take_step(tower, samples).stop_requested);
   EXPECT_TRUE(take_step(tower, samples, mpi.rank() == mpi.size() - 1).stop_requested);

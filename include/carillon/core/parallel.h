@@ -47,6 +47,9 @@ void parallel_ranges(std::size_t count, std::size_t grain, const Body& body) {
   }
 }
 
+/// The grain, in floats, of loops that do little with each: a thread that had less would cost more than it spares.
+inline constexpr std::size_t elementwise_grain = 16384;
+
 /// As parallel_ranges over `count` items (rows, images) of `item_size` elements each, of which a thread takes whole
 /// ones: calls body(first, last) with item indices. `grain` counts elements.
 template <typename Body>

@@ -45,12 +45,17 @@ class Optimizer {
   virtual ~Optimizer() = default;
   /// Enqueues the update of all parameters from their averaged gradients, where `end` allows it, and ends the step.
   virtual void apply(const StepEnd& end, Stream& stream) = 0;
+  /// Whether `update` does what it says: on variables in the host's memory.
+  virtual bool updates_ranges() const { return false; }
   /// Updates elements [first, first + gradients.size()) of the flat arrays from their averaged gradients, on this
-  /// thread and at once; other threads may update others. Errors: failed (not of variables in the host's memory).
+  /// thread and at once; other threads may update others. Errors: failed (not where updates_ranges).
   virtual void update(std::size_t first, std::span<const float> gradients);
   /// sum over parameters of l2_factor * sum(w^2) / 2 for the present values; waits for the stream.
   virtual double l2_loss(Stream& stream) = 0;
 };
+
+/// As Optimizer::update, on all threads.
+void update_on_all_threads(Optimizer& optimizer, std::size_t first, std::span<const float> gradients);
 
 /// `parameters`, with the slots of these settings, and `inputs`, which say the scalars of each step, outlive it.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const ParameterStore& parameters,

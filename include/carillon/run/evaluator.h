@@ -36,7 +36,7 @@ class Evaluator {
   Precision evaluate(const Dataset& dataset, const Mpi& mpi);
 
  private:
-  void copy(std::span<const float> from, std::span<float> to);
+  void copy(std::span<float> from, std::span<float> to);
   /// Correct ones among the valid samples of `batch`.
   std::int64_t count_correct(const Batch& batch);
 

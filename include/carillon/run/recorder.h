@@ -1,6 +1,7 @@
 // Recorder: what a run writes and tells: train directory, checkpoints, console, metrics, TensorBoard events.
 //
-// Every rank has one and makes the same calls; on rank 0 they do what they say, elsewhere nothing.
+// Every rank has one and makes the same calls; on rank 0 they do what they say, elsewhere nothing, except that the
+// second rank of the first host counts a part of what `summarize` writes.
 //
 //   open_directory -> [resumed] -> open_logs -> announce -> start_clock -> steps, evaluations, saves -> finish
 #pragma once

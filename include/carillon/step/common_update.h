@@ -18,9 +18,8 @@ namespace carillon {
 class CommonUpdate {
  public:
   /// Of `parameters`, gradients and values are own arrays of `memory`, which `towers` towers share, and the slots lie
-  /// in it. All arguments outlive this.
-  CommonUpdate(CommonMemory& memory, int towers, const ParameterStore& parameters, Optimizer& optimizer)
-      : memory_(memory), parameters_(parameters), optimizer_(optimizer), alone_(towers == 1) {}
+  /// in it. All arguments outlive this. Errors: failed (the optimiser updates no ranges).
+  CommonUpdate(CommonMemory& memory, int towers, const ParameterStore& parameters, Optimizer& optimizer);
 
   /// Before backward, with the step sums written. `end` is made of those sums.
   void begin(const StepEnd& end);

@@ -48,7 +48,8 @@ class Tower {
   Tower(const Tower&) = delete;
   Tower& operator=(const Tower&) = delete;
 
-  // One of these three on rank 0, before the first step; then `broadcast_from_first` on all.
+  // One of these three on rank 0, before the first step: peers may still be gathering after one. Then
+  // `broadcast_from_first` on all. Errors: failed, on another rank where the slots are common.
   /// Variables drawn from `seed`; slots and states as they begin.
   void initialize(std::uint64_t seed);
   /// All that a checkpoint holds: variables, slots, states. Errors: data (of another network or optimiser: names the
@@ -82,6 +83,8 @@ class Tower {
   std::size_t activation_bytes() const { return executable_.memory_bytes(); }
 
  private:
+  /// Errors: failed, where another rank is to fill the slots.
+  void check_fills_slots() const;
   /// Slots as they begin, from the present variables.
   void begin_slots();
 

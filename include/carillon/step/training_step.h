@@ -4,8 +4,8 @@
 //   means       what is left to wait for until all gradients and step sums are averaged
 //   update      of the variables, unless the mean loss is not finite
 //
-// Between means and update the variables are old and the gradients averaged, on all towers. Where the towers have the
-// variables in common and nobody looks between the two, the first two parts make the update as well (CommonUpdate).
+// Between means and update the variables are old and the gradients averaged, on all towers. Where the towers have
+// memory in common and nobody looks between the two, the first two parts make the update as well (CommonUpdate).
 #pragma once
 
 #include "carillon/graph/executable.h"
@@ -24,7 +24,7 @@ struct TrainingStepParts {
   Reducer& reducer;
   Optimizer& optimizer;
   const StepInputs& inputs;
-  CommonUpdate* common = nullptr;  ///< where the variables are common to all towers
+  CommonUpdate* common = nullptr;  ///< where the towers have memory in common
 };
 
 /// Who is to have the means of a step.
