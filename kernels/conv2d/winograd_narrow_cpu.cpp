@@ -11,15 +11,7 @@
 
 namespace carillon {
 
-namespace plain {
-const NarrowWinogradKernels* narrow_winograd_kernels(std::int64_t filter);
-}
-namespace avx2 {
-const NarrowWinogradKernels* narrow_winograd_kernels(std::int64_t filter);
-}
-namespace avx512 {
-const NarrowWinogradKernels* narrow_winograd_kernels(std::int64_t filter);
-}
+CARILLON_DECLARE_FOR_ISAS(const NarrowWinogradKernels* narrow_winograd_kernels(std::int64_t filter))
 
 const NarrowWinogradKernels* narrow_winograd_kernels(Isa isa, std::int64_t filter) {
   return for_isa(

@@ -14,15 +14,7 @@
 
 namespace carillon {
 
-namespace plain {
-const WinogradKernels* winograd_kernels(std::int64_t filter);
-}
-namespace avx2 {
-const WinogradKernels* winograd_kernels(std::int64_t filter);
-}
-namespace avx512 {
-const WinogradKernels* winograd_kernels(std::int64_t filter);
-}
+CARILLON_DECLARE_FOR_ISAS(const WinogradKernels* winograd_kernels(std::int64_t filter))
 
 const WinogradKernels* winograd_kernels(Isa isa, std::int64_t filter) {
   return for_isa(

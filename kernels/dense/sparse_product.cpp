@@ -10,15 +10,7 @@
 
 namespace carillon {
 
-namespace plain {
-const SparseProductKernels& sparse_product_kernels();
-}
-namespace avx2 {
-const SparseProductKernels& sparse_product_kernels();
-}
-namespace avx512 {
-const SparseProductKernels& sparse_product_kernels();
-}
+CARILLON_DECLARE_FOR_ISAS(const SparseProductKernels& sparse_product_kernels())
 
 const SparseProductKernels& sparse_product_kernels(Isa isa) {
   return *for_isa(

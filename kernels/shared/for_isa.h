@@ -11,6 +11,18 @@ inline constexpr bool has_wide_isas = true;
 inline constexpr bool has_wide_isas = false;
 #endif
 
+/// Declares, in each instruction set's namespace, what a *_simd.cpp defines there.
+#define CARILLON_DECLARE_FOR_ISAS(declaration) \
+  namespace plain {                            \
+  declaration;                                 \
+  }                                            \
+  namespace avx2 {                             \
+  declaration;                                 \
+  }                                            \
+  namespace avx512 {                           \
+  declaration;                                 \
+  }
+
 /// Calls one of the three: what finds a kernel in namespace plain, avx2 or avx512.
 template <typename Plain, typename Avx2, typename Avx512>
 auto for_isa(Isa isa, const Plain& plain, const Avx2& avx2, const Avx512& avx512) {
