@@ -10,6 +10,7 @@ class Conv2dDefinition final : public OpDefinition {
   explicit Conv2dDefinition(const Conv2dGeometry& geometry) : geometry_(geometry) {}
   std::string_view type() const override { return "conv2d"; }
   BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = geometry_.relu}; }
+  bool takes_samples_apart() const override { return true; }
   std::shared_ptr<const OpDefinition> with_relu_behind() const override {
     Conv2dGeometry with_relu = geometry_;
     with_relu.relu = true;

@@ -10,6 +10,7 @@ class LrnDefinition final : public OpDefinition {
   explicit LrnDefinition(const LrnParams& params) : params_(params) {}
   std::string_view type() const override { return "lrn"; }
   BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = false}; }
+  bool takes_samples_apart() const override { return true; }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return on_device(
         context, [&] { return make_lrn_cpu(params_, context, tensors); },

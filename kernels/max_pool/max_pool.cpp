@@ -10,6 +10,7 @@ class MaxPoolDefinition final : public OpDefinition {
   explicit MaxPoolDefinition(const MaxPoolGeometry& geometry) : geometry_(geometry) {}
   std::string_view type() const override { return "max_pool"; }
   BackwardNeeds backward_needs() const override { return {.inputs = false, .outputs = geometry_.relu}; }
+  bool takes_samples_apart() const override { return true; }
   std::shared_ptr<const OpDefinition> with_relu_before() const override {
     MaxPoolGeometry with_relu = geometry_;
     with_relu.relu = true;

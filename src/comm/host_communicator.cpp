@@ -20,11 +20,11 @@
 #include <cstring>
 #include <vector>
 
+#include "carillon/core/sum_in_order.h"
 #include "src/comm/communicators.h"
 #include "src/comm/groups.h"
 #include "src/comm/host_memory.h"
 #include "src/comm/shared_arrays.h"
-#include "src/comm/sum_in_rank_order.h"
 
 namespace carillon {
 namespace {
@@ -146,11 +146,11 @@ class HostCommunicator final : public Communicator {
       parts.push_back(peers_copy(peer, own));
     }
     if (!several_hosts_) {
-      sum_in_rank_order(parts, own.size(), factor_, own.data());
+      sum_in_order(parts, own.size(), factor_, own.data());
       arrays_->reach(&Progress::reduced, number(i));
       return;
     }
-    if (parts.size() > 1) sum_in_rank_order(parts, own.size(), 1.0f, own.data());
+    if (parts.size() > 1) sum_in_order(parts, own.size(), 1.0f, own.data());
     buckets_[i].between = between_->start_reduce_scatter(own);
   }
 

@@ -5,7 +5,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/parallel.h"
-#include "src/comm/sum_in_rank_order.h"
+#include "carillon/core/sum_in_order.h"
 
 namespace carillon {
 
@@ -24,7 +24,7 @@ void HostMemory::meet() {
 void HostMemory::means_of(std::span<const float> values, const TakeMeans& take) const {
   std::vector<const float*> parts;
   for (int rank = 0; rank < host_.size(); ++rank) parts.push_back(peers_copy(rank, values.data()));
-  sum_blocks_in_rank_order(parts, values.size(), 1.0f / static_cast<float>(host_.size()), take);
+  sum_blocks_in_order(parts, values.size(), 1.0f / static_cast<float>(host_.size()), take);
 }
 
 void HostMemory::gather(std::span<float> values) const {

@@ -5,9 +5,9 @@
 // started. A broadcast is the root's affair alone: n-1 times its bytes, for what is small or rare.
 #include <vector>
 
+#include "carillon/core/sum_in_order.h"
 #include "src/comm/exchange.h"
 #include "src/comm/groups.h"
-#include "src/comm/sum_in_rank_order.h"
 
 namespace carillon {
 namespace {
@@ -59,7 +59,7 @@ class MessageGroup final : public Group {
       for (int rank = 0; rank < group_.size(); ++rank) {
         parts.push_back(rank == group_.rank() ? own_.data() : part_of(rank).data());
       }
-      sum_in_rank_order(parts, own_.size(), 1.0f, own_.data());
+      sum_in_order(parts, own_.size(), 1.0f, own_.data());
     }
 
    private:

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "carillon/core/sum_in_order.h"
 #include "src/comm/groups.h"
 #include "src/comm/shared_arrays.h"
-#include "src/comm/sum_in_rank_order.h"
 
 namespace carillon {
 namespace {
@@ -44,7 +44,7 @@ class SharedMemoryGroup final : public Group {
       arrays_.wait_for_all(&Progress::started, pieces_ + 1, "a reduce-scatter");
       std::vector<const float*> parts;
       for (int peer = 0; peer < size(); ++peer) parts.push_back(arrays_.array(peer) + (part.begin - piece.begin));
-      sum_in_rank_order(parts, part.end - part.begin, 1.0f, values.data() + part.begin);
+      sum_in_order(parts, part.end - part.begin, 1.0f, values.data() + part.begin);
     });
     return std::make_unique<NothingPending>();
   }

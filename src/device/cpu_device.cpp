@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 
 #include "carillon/core/denormals.h"
 #include "carillon/core/error.h"
@@ -22,6 +23,27 @@ CpuDevice::CpuDevice(int thread_count, const CpuSettings& settings)
   flush_denormals();
 #pragma omp parallel num_threads(thread_count)
   flush_denormals();
+  for (int i = 0; i < thread_count; ++i) workers_.push_back(std::unique_ptr<Device>(new CpuDevice(*this, Worker{})));
+}
+
+CpuDevice::CpuDevice(const CpuDevice& whole, Worker /*worker*/)
+    : thread_count_(1), isa_(whole.isa_), convolution_(whole.convolution_), engine_(whole.engine_) {}
+
+void CpuDevice::on_workers(int count, const std::function<void(int)>& body) {
+  std::exception_ptr error;
+#pragma omp parallel for schedule(static, 1) num_threads(count)
+  for (int worker = 0; worker < count; ++worker) {
+    omp_set_num_threads(1);
+    // In a region of its own the worker is thread 0 of 1, as ops find it that divide their work.
+#pragma omp parallel num_threads(1)
+    try {
+      body(worker);
+    } catch (...) {
+#pragma omp critical
+      error = std::current_exception();
+    }
+  }
+  if (error) std::rethrow_exception(error);
 }
 
 void CpuDevice::reserve_workspace(std::size_t bytes) {

@@ -20,6 +20,9 @@ class CpuDevice final : public Device {
   bool computes_in(Arithmetic arithmetic) const override { return arithmetic == Arithmetic::fp32; }
   void upload(const void* host, void* memory, std::size_t bytes) override;
   void download(const void* memory, void* host, std::size_t bytes) override;
+  /// One for each thread, with one thread and a workspace of its own.
+  std::span<const std::unique_ptr<Device>> workers() const override { return workers_; }
+  void on_workers(int count, const std::function<void(int worker)>& body) override;
 
   const dnnl::engine& engine() const { return engine_; }
   const dnnl::stream& dnnl_stream() const { return dnnl_stream_; }
@@ -34,6 +37,10 @@ class CpuDevice final : public Device {
   void* workspace() const { return workspace_.data(); }
 
  private:
+  /// A worker of `whole`.
+  struct Worker {};
+  CpuDevice(const CpuDevice& whole, Worker);
+
   class ImmediateStream final : public Stream {
     void synchronize() override {}
   };
@@ -45,6 +52,7 @@ class CpuDevice final : public Device {
   dnnl::stream dnnl_stream_{engine_};
   ImmediateStream stream_;
   Buffer workspace_;
+  std::vector<std::unique_ptr<Device>> workers_;
 };
 
 /// oneDNN's kernels use no instructions beyond `isa`'s. For the whole process, before its first primitive. Errors:

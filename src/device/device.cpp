@@ -45,4 +45,8 @@ std::unique_ptr<Device> open_device(const DeviceRequest& request) {
   return std::make_unique<CpuDevice>(request.thread_count, request.cpu);
 }
 
+void Device::on_workers(int /*count*/, const std::function<void(int)>& /*body*/) {
+  fail(ExitCode::failed, "{} has no workers", name());
+}
+
 }  // namespace carillon

@@ -2,26 +2,58 @@
 
 #include <algorithm>
 
-#include "carillon/core/error.h"
+#include "src/graph/sweep_ops.h"
 
 namespace carillon {
+namespace {
+
+/// The part of the flat array of gradients that `sweep`'s parameters have: one lies behind the other.
+std::span<float> gradients_of(const Sweep& sweep, const Graph& graph, const ParameterStore& parameters) {
+  const ParameterLayout& layout = parameters.layout();
+  std::size_t begin = layout.total(), end = 0;
+  for (int op = sweep.first; op < sweep.last; ++op) {
+    for (const int parameter : graph.nodes()[op].parameters) {
+      begin = std::min(begin, layout.offset(parameter));
+      end = std::max(end, layout.offset(parameter) + layout.count(parameter));
+    }
+  }
+  return begin < end ? parameters.gradients_and_sums().subspan(begin, end - begin) : std::span<float>{};
+}
+
+}  // namespace
 
 Executable::Executable(const Graph& graph, const ExecutableContext& context, bool training,
                        std::vector<Value> results) {
-  place_tensors(graph, context.device, training, results);
-  const OpContext of_ops{
-      .device = &context.device, .arithmetic = graph.arithmetic(), .training = training, .step = &context.inputs};
-  for (const Graph::Node& node : graph.nodes()) {
-    ops_.push_back(node.definition->instantiate(of_ops, tensors_of(node, context, training)));
-    op_parameters_.emplace_back(node.parameters.rbegin(), node.parameters.rend());
-    const bool has_gradients = std::any_of(node.outputs.begin(), node.outputs.end(),
-                                           [&](int value) { return graph.values()[value].wants_gradient; });
-    runs_backward_.push_back(training && has_gradients);
+  const std::vector<Sweep> sweeps = plan_sweeps(graph, static_cast<int>(context.device.workers().size()));
+  place_tensors(graph, context.device, tensor_lifetimes(graph, sweeps, training, results));
+  for (const Sweep& sweep : sweeps) {
+    const std::span<float> gradients = training ? gradients_of(sweep, graph, context.parameters) : std::span<float>{};
+    sweeps_.push_back(
+        std::make_unique<SweepOps>(sweep, context.device, gradients, [&](int op, const SlicePlace& place) {
+          const OpContext of_op{
+              .device = place.device, .arithmetic = graph.arithmetic(), .training = training, .step = &context.inputs};
+          const Graph::Node& node = graph.nodes()[op];
+          return node.definition->instantiate(of_op, tensors_of(node, context, training, sweep, place));
+        }));
+    Backward& backward = backward_.emplace_back();
+    for (int op = sweep.last; op-- > sweep.first;) {
+      const Graph::Node& node = graph.nodes()[op];
+      backward.parameters.insert(backward.parameters.end(), node.parameters.rbegin(), node.parameters.rend());
+      backward.runs.insert(backward.runs.begin(), training && std::ranges::any_of(node.outputs, [&](int value) {
+                                                    return graph.values()[value].wants_gradient;
+                                                  }));
+    }
+  }
+  for (std::vector<Place>* places : {&values_, &gradients_}) {
+    for (Place& place : *places) {
+      if (place.of_slice) place.tensor.data = nullptr;  // nobody beyond the sweep finds anything there
+    }
   }
 }
 
-void Executable::place_tensors(const Graph& graph, Device& device, bool training, std::span<const Value> results) {
-  const std::vector<Lifetime> lifetimes = tensor_lifetimes(graph, training, results);
+Executable::~Executable() = default;
+
+void Executable::place_tensors(const Graph& graph, Device& device, const std::vector<Lifetime>& lifetimes) {
   const MemoryPlan plan = plan_memory(lifetimes);
   memory_ = device.allocate(plan.peak_bytes);
   const std::size_t value_count = graph.values().size();
@@ -29,37 +61,43 @@ void Executable::place_tensors(const Graph& graph, Device& device, bool training
     const Graph::ValueInfo& value = graph.values()[i % value_count];
     const bool used = lifetimes[i].first <= lifetimes[i].last;
     Tensor tensor{used ? static_cast<std::byte*>(memory_.data()) + plan.offsets[i] : nullptr, value.shape, value.type};
-    (i < value_count ? values_ : gradients_).push_back(std::move(tensor));
+    (i < value_count ? values_ : gradients_).push_back({std::move(tensor), lifetimes[i].of_slice});
   }
 }
 
-OpTensors Executable::tensors_of(const Graph::Node& node, const ExecutableContext& context, bool training) const {
+OpTensors Executable::tensors_of(const Graph::Node& node, const ExecutableContext& context, bool training,
+                                 const Sweep& sweep, const SlicePlace& place) const {
+  const auto part = [&](const Place& of) { return slice_of(of.tensor, of.of_slice, sweep, place); };
   OpTensors tensors;
   for (const int value : node.inputs) {
-    tensors.inputs.push_back(values_[value]);
-    if (training) tensors.input_gradients.push_back(gradients_[value]);
+    tensors.inputs.push_back(part(values_[value]));
+    if (training) tensors.input_gradients.push_back(part(gradients_[value]));
   }
   for (const int value : node.outputs) {
-    tensors.outputs.push_back(values_[value]);
-    if (training) tensors.output_gradients.push_back(gradients_[value]);
+    tensors.outputs.push_back(part(values_[value]));
+    if (training) tensors.output_gradients.push_back(part(gradients_[value]));
   }
   for (const int parameter : node.parameters) {
     tensors.parameters.push_back(context.parameters.value(parameter));
-    if (training) tensors.parameter_gradients.push_back(context.parameters.gradient(parameter));
+    if (!training) continue;
+    Tensor gradient = context.parameters.gradient(parameter);
+    if (place.own_gradients != nullptr)
+      gradient.data = place.own_gradients + (gradient.floats().data() - place.gradients);
+    tensors.parameter_gradients.push_back(std::move(gradient));
   }
   for (const int state : node.states) tensors.states.push_back(context.states.tensor(state));
   return tensors;
 }
 
 void Executable::forward(Stream& stream) {
-  for (const auto& op : ops_) op->forward(stream);
+  for (const auto& sweep : sweeps_) sweep->forward(stream);
 }
 
 void Executable::backward(Stream& stream, const std::function<void(int)>& parameter_done) {
-  for (std::size_t i = ops_.size(); i-- > 0;) {
-    if (!runs_backward_[i]) continue;
-    ops_[i]->backward(stream);
-    for (const int parameter : op_parameters_[i]) parameter_done(parameter);
+  for (std::size_t i = sweeps_.size(); i-- > 0;) {
+    if (std::ranges::count(backward_[i].runs, true) == 0) continue;
+    sweeps_[i]->backward(stream, backward_[i].runs);
+    for (const int parameter : backward_[i].parameters) parameter_done(parameter);
   }
 }
 

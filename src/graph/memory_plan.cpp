@@ -50,7 +50,18 @@ void join_shared(const Graph& graph, std::vector<Lifetime>& values, std::vector<
   }
 }
 
+/// Where `life` is over with the sweep it begins in, it needs memory for a slice only.
+void keep_one_slice(Lifetime& life, const Sweep& sweep) {
+  if (!sweep.is_sliced() || life.first != life.last) return;
+  life.bytes = slice_memory_bytes(life.bytes, sweep) * static_cast<std::size_t>(sweep.workers);
+  life.of_slice = true;
+}
+
 }  // namespace
+
+std::size_t slice_memory_bytes(std::size_t bytes, const Sweep& sweep) {
+  return aligned(bytes / static_cast<std::size_t>(sweep.batch) * static_cast<std::size_t>(sweep.max_samples()));
+}
 
 MemoryPlan plan_memory(std::span<const Lifetime> lifetimes) {
   std::vector<std::size_t> by_size(lifetimes.size());
@@ -81,10 +92,13 @@ MemoryPlan plan_memory(std::span<const Lifetime> lifetimes) {
   return plan;
 }
 
-std::vector<Lifetime> tensor_lifetimes(const Graph& graph, bool training, std::span<const Value> results) {
-  const int op_count = static_cast<int>(graph.nodes().size());
-  const int end = training ? 2 * op_count : op_count;
-  const auto backward_time = [&](int op) { return 2 * op_count - 1 - op; };
+std::vector<Lifetime> tensor_lifetimes(const Graph& graph, std::span<const Sweep> sweeps, bool training,
+                                       std::span<const Value> results) {
+  const int sweep_count = static_cast<int>(sweeps.size());
+  const int end = training ? 2 * sweep_count : sweep_count;
+  std::vector<int> times;  // of forward, by op
+  for (int sweep = 0; sweep < sweep_count; ++sweep) times.resize(static_cast<std::size_t>(sweeps[sweep].last), sweep);
+  const auto backward_time = [&](int op) { return 2 * sweep_count - 1 - times[op]; };
 
   std::vector<Lifetime> values, gradients;
   for (const Graph::ValueInfo& value : graph.values()) {
@@ -95,7 +109,7 @@ std::vector<Lifetime> tensor_lifetimes(const Graph& graph, bool training, std::s
       continue;
     }
     const int last_reader = value.readers.empty() ? -1 : value.readers.back();
-    Lifetime life{bytes, value.producer, std::max(value.producer, last_reader)};
+    Lifetime life{bytes, times[value.producer], times[std::max(value.producer, last_reader)]};
     Lifetime gradient{bytes};
     if (training && value.wants_gradient) {
       if (graph.nodes()[value.producer].definition->backward_needs().outputs) life.last = backward_time(value.producer);
@@ -110,6 +124,13 @@ std::vector<Lifetime> tensor_lifetimes(const Graph& graph, bool training, std::s
     gradients.push_back(gradient);
   }
   for (const Value result : results) values.at(result.index).last = end;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const int producer = graph.values()[i].producer;
+    if (producer < 0) continue;
+    const Sweep& sweep = sweeps[times[producer]];
+    keep_one_slice(values[i], sweep);
+    keep_one_slice(gradients[i], sweep);
+  }
   join_shared(graph, values, gradients);
   if (training) {
     const int value_count = static_cast<int>(values.size());

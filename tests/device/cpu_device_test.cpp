@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "carillon/core/denormals.h"
+#include "carillon/core/error.h"
 
 namespace carillon::testing {
 namespace {
@@ -52,6 +53,50 @@ TEST(CpuDevice, GivesItsWorkspaceTheLargestSizeAskedFor) {
   device.reserve_workspace(10);
   static_cast<char*>(device.workspace())[999] = 1;
   EXPECT_EQ(static_cast<char*>(device.workspace())[999], 1);
+}
+
+TEST(CpuDevice, WorkersComputeAtOnceEachAsIfItWereAlone) {
+  CpuDevice device(3);
+  ASSERT_EQ(device.workers().size(), 3u);
+  for (const int count : {1, 2, 3}) {
+    std::vector<int> calls(static_cast<std::size_t>(count));
+    std::atomic<int> flushing = 0, alone = 0;
+    device.on_workers(count, [&](int worker) {
+      ++calls[worker];
+      flushing += flushes();
+      int threads = 0;
+#pragma omp parallel reduction(+ : threads)
+      threads += 1;
+      alone += threads == 1 && omp_get_thread_num() == 0 && omp_get_max_threads() == 1;
+    });
+    EXPECT_EQ(calls, std::vector<int>(calls.size(), 1));
+    EXPECT_EQ(flushing, count);
+    EXPECT_EQ(alone, count);
+    EXPECT_EQ(omp_get_max_threads(), 3) << "the caller's own threads";
+  }
+}
+
+TEST(CpuDevice, WorkersHaveWorkspacesOfTheirOwnAndComputeAsTheDeviceDoes) {
+  CpuDevice device(2, {.isa = Isa::plain, .convolution = ConvolutionMethod::winograd});
+  for (const auto& worker : device.workers()) {
+    CpuDevice& cpu = as_cpu(*worker);
+    EXPECT_EQ(cpu.isa(), Isa::plain);
+    EXPECT_EQ(cpu.convolution(), ConvolutionMethod::winograd);
+    EXPECT_EQ(cpu.thread_count(), 1);
+    EXPECT_TRUE(cpu.workers().empty());
+    cpu.reserve_workspace(64);
+  }
+  EXPECT_NE(as_cpu(*device.workers()[0]).workspace(), as_cpu(*device.workers()[1]).workspace());
+  EXPECT_EQ(device.workspace(), nullptr);
+}
+
+TEST(CpuDevice, WhatAWorkerThrowsIsThrown) {
+  CpuDevice device(2);
+  const auto fail_in_second = [](int worker) {
+    if (worker == 1) fail(ExitCode::data, "the second");
+  };
+  EXPECT_THROW(device.on_workers(2, fail_in_second), Error);
+  EXPECT_NO_THROW(device.on_workers(1, fail_in_second));
 }
 
 }  // namespace

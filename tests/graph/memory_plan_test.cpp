@@ -68,7 +68,7 @@ TEST(MemoryPlan, ABranchThatPassesAValueOnTakesNoMemoryOfItsOwn) {
   const Value sum = add(graph, "sum", x, branch);
   dense(graph, "c", sum, {.units = 2});
   insert_forks(graph, fork_definition);
-  const std::vector<Lifetime> lives = tensor_lifetimes(graph, true, {});
+  const std::vector<Lifetime> lives = tensor_lifetimes(graph, plan_sweeps(graph, 0), true, {});
   const auto& fork = graph.nodes()[2];
   const int value_count = static_cast<int>(graph.values().size());
   for (const int output : fork.outputs) EXPECT_EQ(lives[output].same_as, x.index);
@@ -81,10 +81,12 @@ TEST(MemoryPlan, ABranchThatPassesAValueOnTakesNoMemoryOfItsOwn) {
 TEST(MemoryPlan, HoldsForEveryNetworkInTrainingAndEvaluation) {
   for (const Network& network : all_networks()) {
     const BuiltNetwork evaluated = build_network(network, {.batch_size = 32, .purpose = Purpose::evaluation});
-    const std::vector<Lifetime> evaluation = tensor_lifetimes(evaluated.graph, false, std::vector{evaluated.logits});
+    const std::vector<Lifetime> evaluation =
+        tensor_lifetimes(evaluated.graph, plan_sweeps(evaluated.graph, 0), false, std::vector{evaluated.logits});
     expect_no_overlap(evaluation, plan_memory(evaluation));
     const BuiltNetwork trained = build_network(network, {.batch_size = 32, .purpose = Purpose::training});
-    const std::vector<Lifetime> training = tensor_lifetimes(trained.graph, true, std::vector{trained.loss});
+    const std::vector<Lifetime> training =
+        tensor_lifetimes(trained.graph, plan_sweeps(trained.graph, 0), true, std::vector{trained.loss});
     expect_no_overlap(training, plan_memory(training));
     EXPECT_LT(plan_memory(evaluation).peak_bytes, plan_memory(training).peak_bytes) << network.name;
   }

@@ -75,6 +75,11 @@ class Device {
   /// Copies between the host's memory and this device's, behind the work enqueued so far; done when they return.
   virtual void upload(const void* host, void* memory, std::size_t bytes) = 0;
   virtual void download(const void* memory, void* host, std::size_t bytes) = 0;
+
+  /// Devices for parts of this one's work, each one thread's at a time; none: its work is not divided so.
+  virtual std::span<const std::unique_ptr<Device>> workers() const { return {}; }
+  /// Calls body(worker) for workers 0 to count - 1 of workers() at once; throws what one of them throws.
+  virtual void on_workers(int count, const std::function<void(int worker)>& body);
 };
 
 inline constexpr std::size_t tensor_alignment_bytes = 64;

@@ -13,6 +13,9 @@
 
 namespace carillon {
 
+class SweepOps;
+struct SlicePlace;
+
 /// What an executable works on and does not own: made from the graph's specs, alive for as long as it is.
 struct ExecutableContext {
   Device& device;
@@ -27,28 +30,38 @@ class Executable {
   Executable(const Graph& graph, const ExecutableContext& context, bool training, std::vector<Value> results);
   Executable(const Executable&) = delete;
   Executable& operator=(const Executable&) = delete;
+  ~Executable();
 
-  /// Enqueues all ops in order.
+  /// Enqueues all ops in order (graph/sweeps.h).
   void forward(Stream& stream);
   /// Enqueues all ops' backward in reverse order; calls `parameter_done` when a parameter's gradient is complete, in
   /// the order of ParameterLayout::order(). Requires training.
   void backward(Stream& stream, const std::function<void(int parameter)>& parameter_done);
 
-  const Tensor& tensor(Value value) const { return values_.at(value.index); }
-  /// The gradient of the loss by a value; no data unless in training and wanted.
-  Tensor gradient(Value value) const { return gradients_.empty() ? Tensor{} : gradients_.at(value.index); }
+  const Tensor& tensor(Value value) const { return values_.at(value.index).tensor; }
+  /// The gradient of the loss by a value; no data unless in training, wanted, and of the whole batch.
+  Tensor gradient(Value value) const { return gradients_.empty() ? Tensor{} : gradients_.at(value.index).tensor; }
   /// Bytes of activations and their gradients.
   std::size_t memory_bytes() const { return memory_.bytes(); }
 
  private:
-  void place_tensors(const Graph& graph, Device& device, bool training, std::span<const Value> results);
-  OpTensors tensors_of(const Graph::Node& node, const ExecutableContext& context, bool training) const;
+  struct Place {
+    Tensor tensor;          ///< of the batch
+    bool of_slice = false;  ///< its memory holds a slice for each worker
+  };
+  struct Backward {
+    std::vector<bool> runs;       ///< by op of the sweep
+    std::vector<int> parameters;  ///< in the order in which their gradients are reported
+  };
+
+  void place_tensors(const Graph& graph, Device& device, const std::vector<Lifetime>& lifetimes);
+  OpTensors tensors_of(const Graph::Node& node, const ExecutableContext& context, bool training, const Sweep& sweep,
+                       const SlicePlace& place) const;
 
   Buffer memory_;
-  std::vector<Tensor> values_, gradients_;  ///< by value index
-  std::vector<std::unique_ptr<Op>> ops_;
-  std::vector<std::vector<int>> op_parameters_;  ///< by op, in the order in which their gradients are reported
-  std::vector<bool> runs_backward_;
+  std::vector<Place> values_, gradients_;  ///< by value index
+  std::vector<std::unique_ptr<SweepOps>> sweeps_;
+  std::vector<Backward> backward_;  ///< by sweep
 };
 
 }  // namespace carillon

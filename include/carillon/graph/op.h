@@ -56,7 +56,10 @@ class OpDefinition {
   /// point to outlives the op. Called once for each executable that the graph is run in.
   virtual std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const = 0;
 
-  // What passes over a graph (graph/passes.h) and the memory plan may do with the op.
+  // What passes over a graph (graph/passes.h), its sweeps (graph/sweeps.h) and the memory plan may do with the op.
+  /// Whether every sample is taken for itself: outputs and input gradients of some samples are what they are without
+  /// the others, bit for bit, and parameter gradients are sums over the samples. Such an op shares no memory.
+  virtual bool takes_samples_apart() const { return false; }
   /// This op with a ReLU behind it; null: it has no such form.
   virtual std::shared_ptr<const OpDefinition> with_relu_behind() const { return nullptr; }
   /// This op with a ReLU before it, where that costs less than a ReLU behind the op before; null: it has no such form.

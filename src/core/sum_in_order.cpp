@@ -1,4 +1,4 @@
-#include "src/comm/sum_in_rank_order.h"
+#include "carillon/core/sum_in_order.h"
 
 #include <algorithm>
 
@@ -30,13 +30,13 @@ CARILLON_SIMD void sum_range(std::span<const float* const> parts, std::size_t be
 
 }  // namespace
 
-void sum_in_rank_order(std::span<const float* const> parts, std::size_t count, float factor, float* out) {
+void sum_in_order(std::span<const float* const> parts, std::size_t count, float factor, float* out) {
   parallel_ranges(count, elementwise_grain,
                   [&](std::size_t begin, std::size_t end) { sum_range(parts, begin, end, factor, out + begin); });
 }
 
-void sum_blocks_in_rank_order(std::span<const float* const> parts, std::size_t count, float factor,
-                              const std::function<void(std::size_t, std::span<const float>)>& take) {
+void sum_blocks_in_order(std::span<const float* const> parts, std::size_t count, float factor,
+                         const std::function<void(std::size_t, std::span<const float>)>& take) {
   parallel_ranges(count, elementwise_grain, [&](std::size_t begin, std::size_t end) {
     constexpr std::size_t block = 1024;  // 4 KiB: taken from the level 1 cache
     alignas(64) float values[block];

@@ -1,0 +1,125 @@
+#include "carillon/graph/sweeps.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "carillon/graph/memory_plan.h"
+#include "kernels/conv2d/conv2d.h"
+#include "kernels/dense/dense.h"
+#include "kernels/max_pool/max_pool.h"
+#include "kernels/relu/relu.h"
+#include "kernels/scale_input/scale_input.h"
+#include "tests/support/networks.h"
+
+namespace carillon::testing {
+namespace {
+
+/// "input | conv pool x16 | logits": the ops of each sweep, and in how many slices.
+std::string text_of(const Graph& graph, int workers) {
+  std::string text;
+  for (const Sweep& sweep : plan_sweeps(graph, workers)) {
+    text += text.empty() ? "" : " | ";
+    for (int op = sweep.first; op < sweep.last; ++op) {
+      text += (op > sweep.first ? " " : "") + graph.nodes()[op].name;
+    }
+    if (sweep.is_sliced()) text += " x" + std::to_string(sweep.slices);
+  }
+  return text;
+}
+
+Graph cifar10(std::int64_t batch_size) {
+  return build_network(cifar10_network(cifar10_images()), {.batch_size = batch_size}).graph;
+}
+
+TEST(Sweeps, AreOfNeighboursThatTakeSamplesApartInSlicesThatFitACache) {
+  EXPECT_EQ(text_of(cifar10(128), 2),
+            "input | conv1 pool1 norm1 conv2 norm2 pool2 x16 | local3 | local4 | softmax_linear | cross_entropy");
+}
+
+TEST(Sweeps, DependOnNoNumberOfThreads) {
+  for (const int workers : {1, 3, 100}) EXPECT_EQ(text_of(cifar10(128), workers), text_of(cifar10(128), 2));
+}
+
+TEST(Sweeps, AreSingleOpsOnADeviceWithoutWorkers) {
+  const Graph graph = cifar10(128);
+  const std::vector<Sweep> sweeps = plan_sweeps(graph, 0);
+  ASSERT_EQ(sweeps.size(), graph.nodes().size());
+  for (std::size_t i = 0; i < sweeps.size(); ++i) {
+    EXPECT_EQ(sweeps[i].first, static_cast<int>(i));
+    EXPECT_EQ(sweeps[i].last, static_cast<int>(i) + 1);
+    EXPECT_FALSE(sweeps[i].is_sliced());
+  }
+}
+
+TEST(Sweeps, OfABatchThatFitsACacheTakeItWhole) {
+  EXPECT_EQ(text_of(cifar10(8), 2), text_of(cifar10(8), 0));
+  EXPECT_NE(text_of(cifar10(9), 2), text_of(cifar10(9), 0));
+}
+
+TEST(Sweeps, LeaveOutOpsWithManyParametersAndOpsAlone) {
+  Graph graph(256);
+  Value x = scale_input(graph, "input", {.sample = {8, 8, 256}});
+  x = conv2d(graph, "many", x, {.filters = 256, .kernel = 3});  // 2.4 MB
+  x = max_pool(graph, "alone", x, {.window = 2, .stride = 2});
+  x = dense(graph, "dense", x, {.units = 10});
+  EXPECT_EQ(text_of(graph, 2), "input | many | alone | dense");
+}
+
+TEST(Sweeps, CutTheBatchIntoEqualSlicesSoManyThatTwoAndFourThreadsShareThem) {
+  for (std::int64_t batch = 1; batch <= 300; ++batch) {
+    for (const Sweep& sweep : plan_sweeps(cifar10(batch), 2)) {
+      if (!sweep.is_sliced()) continue;
+      EXPECT_TRUE(sweep.slices == 2 || sweep.slices % 4 == 0) << batch;
+      EXPECT_EQ(sweep.begin_of(0), 0);
+      EXPECT_EQ(sweep.begin_of(sweep.slices), batch);
+      for (int slice = 0; slice < sweep.slices; ++slice) {
+        EXPECT_GE(sweep.samples_of(slice), std::max<std::int64_t>(1, sweep.max_samples() - 1)) << batch;
+        EXPECT_LE(sweep.samples_of(slice), std::min<std::int64_t>(8, sweep.max_samples())) << batch;
+      }
+    }
+  }
+}
+
+TEST(Sweeps, HaveNoMoreWorkersThanSlices) {
+  EXPECT_EQ(plan_sweeps(cifar10(128), 3)[1].workers, 3);
+  EXPECT_EQ(plan_sweeps(cifar10(128), 100)[1].workers, 16);
+}
+
+/// Of conv1, only pool1 reads the output, and its gradient is written by pool1's backward for conv1's.
+TEST(Sweeps, WhatNobodyElseReadsHasMemoryForASliceAWorker) {
+  const Graph graph = cifar10(128);
+  const std::vector<Lifetime> whole = tensor_lifetimes(graph, plan_sweeps(graph, 0), true, {});
+  const std::vector<Lifetime> sliced = tensor_lifetimes(graph, plan_sweeps(graph, 3), true, {});
+  const std::size_t value_count = graph.values().size();
+  const auto index_of = [&](const std::string& name) {
+    const auto has_name = [&](const Graph::ValueInfo& value) { return value.name == name; };
+    return static_cast<std::size_t>(std::ranges::find_if(graph.values(), has_name) - graph.values().begin());
+  };
+  for (const std::string name : {"conv1/relu", "norm2"}) {
+    const std::size_t value = index_of(name);
+    SCOPED_TRACE(name);
+    EXPECT_TRUE(sliced.at(value).of_slice || sliced.at(value).first > sliced.at(value).last);
+  }
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    if (sliced[i].of_slice) {
+      EXPECT_EQ(sliced[i].bytes, whole[i].bytes / 16 * 3) << graph.values()[i % value_count].name;
+    } else {
+      EXPECT_EQ(sliced[i].bytes, whole[i].bytes);
+    }
+  }
+  EXPECT_FALSE(sliced[index_of("norm1")].of_slice);  // conv2's backward reads it
+  EXPECT_FALSE(sliced[index_of("pool2")].of_slice);  // local3 does
+}
+
+TEST(Sweeps, ResultsAreOfTheWholeBatch) {
+  const Graph graph = cifar10(128);
+  const std::vector<Sweep> sweeps = plan_sweeps(graph, 2);
+  const int inside = graph.nodes()[sweeps[1].first].outputs.front();
+  const std::vector<Value> results{{inside}};
+  EXPECT_TRUE(tensor_lifetimes(graph, sweeps, false, {})[inside].of_slice);
+  EXPECT_FALSE(tensor_lifetimes(graph, sweeps, false, results)[inside].of_slice);
+}
+
+}  // namespace
+}  // namespace carillon::testing
