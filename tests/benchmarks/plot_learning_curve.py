@@ -1,9 +1,9 @@
-"""The learning curve of a run with --eval-every: a plot (PNG) and a Markdown table, from its metrics.jsonl.
+"""The learning curves of runs with --eval-every: a plot (PNG) and a Markdown table, from their metrics.jsonl.
 
   python tests/benchmarks/plot_learning_curve.py runs/cifar10/metrics.jsonl --png curve.png --title "CIFAR-10"
 
 Above: precision of each evaluation. Below: loss and cross-entropy of the logged steps, as means over --bins parts of
-the run. The table is printed. Needs matplotlib.
+the run. Several runs lie over one another, each named by its directory. The table is printed. Needs matplotlib.
 """
 
 import argparse
@@ -56,32 +56,50 @@ def table(training, evaluations):
         before = line["step"]
 
 
-def plot(training, evaluations, options):
+def table_of_several(runs):
+    """Markdown: the precision of each run at each step that one was evaluated at."""
+    found = {name: {line["step"]: line for line in evaluations} for name, (_, evaluations) in runs.items()}
+    yield "| step | " + " | ".join(f"{name}, precision @ 1" for name in found) + " |"
+    yield "|---" * (len(found) + 1) + "|"
+    for step in sorted({step for lines in found.values() for step in lines}):
+        cells = [f"{lines[step]['eval_precision']:.4f}" if step in lines else "" for lines in found.values()]
+        yield f"| {step:,} | " + " | ".join(cells) + " |"
+
+
+def outcome(evaluations):
+    best = max(evaluations, key=lambda line: line["eval_precision"])
+    last = evaluations[-1]
+    return (
+        f"{last['eval_precision']:.4f} after {last['step']:,} steps"
+        f" (best {best['eval_precision']:.4f} at {best['step']:,})"
+    )
+
+
+def plot(runs, options):
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
     figure, (above, below) = pyplot.subplots(2, 1, sharex=True, figsize=(8, 7), layout="constrained")
-    above.plot(
-        [line["step"] for line in evaluations],
-        [line["eval_precision"] for line in evaluations],
-        marker="o",
-        markersize=4,
-        label=f"test set, {evaluations[-1]['eval_total']:,} records",
-    )
+    for name, (training, evaluations) in runs.items():
+        of_several = f"{name}: " if len(runs) > 1 else ""
+        above.plot(
+            [line["step"] for line in evaluations],
+            [line["eval_precision"] for line in evaluations],
+            marker="o",
+            markersize=4,
+            label=of_several
+            + (outcome(evaluations) if of_several else f"test set, {evaluations[-1]['eval_total']:,} records"),
+        )
+        for field, label in (("loss", "loss (with L2 terms)"), ("cross_entropy", "cross-entropy")):
+            if training:
+                below.plot(*binned(training, field, options.bins), label=of_several + label)
     for level in options.level:
         above.axhline(level, color="grey", linestyle="--", linewidth=1, label=f"{level:g}")
-    best = max(evaluations, key=lambda line: line["eval_precision"])
-    last = evaluations[-1]
-    above.set_title(
-        f"{options.title}: {last['eval_precision']:.4f} after {last['step']:,} steps"
-        f" (best {best['eval_precision']:.4f} at {best['step']:,})"
-    )
+    ending = "" if len(runs) > 1 else f": {outcome(next(iter(runs.values()))[1])}"
+    above.set_title(options.title + ending)
     above.set_ylabel("precision @ 1")
-    for field, label in (("loss", "loss (with L2 terms)"), ("cross_entropy", "cross-entropy")):
-        if training:
-            below.plot(*binned(training, field, options.bins), label=label)
     below.set_ylabel("training loss, mean")
     below.set_xlabel("global step")
     for axes in (above, below):
@@ -92,22 +110,25 @@ def plot(training, evaluations, options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("metrics", type=pathlib.Path, help="a metrics.jsonl")
+    parser.add_argument("metrics", type=pathlib.Path, nargs="+", help="a metrics.jsonl")
     parser.add_argument("--png", type=pathlib.Path, required=True, help="file to write the plot to")
     parser.add_argument("--title", default="learning curve")
     parser.add_argument("--level", type=float, action="append", default=[], help="draw a line at this precision")
     parser.add_argument("--bins", type=int, default=300, help="points of the loss curves")
     options = parser.parse_args()
-    if not options.metrics.is_file():
-        parser.error(f"there is no file {options.metrics}")
+    for path in options.metrics:
+        if not path.is_file():
+            parser.error(f"there is no file {path}")
     if options.bins < 1:
         parser.error("--bins: must be 1 or more")
-    training, evaluations = read(options.metrics)
+    runs = {path.resolve().parent.name: read(path) for path in options.metrics}
+    if len(runs) < len(options.metrics):
+        parser.error("two of the runs have directories of the same name")
     try:
-        plot(training, evaluations, options)
+        plot(runs, options)
     except (ImportError, OSError) as error:
         sys.exit(f"{options.png}: {error}")
-    print("\n".join(table(training, evaluations)))
+    print("\n".join(table_of_several(runs) if len(runs) > 1 else table(*next(iter(runs.values())))))
 
 
 if __name__ == "__main__":
