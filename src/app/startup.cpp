@@ -20,13 +20,15 @@ bool parse_on_all_ranks(OptionSet& set, int argc, char** argv, const Mpi& mpi) {
   return go_on;
 }
 
+void check_isa(std::optional<Isa> asked, const std::vector<Isa>& available) {
+  if (!asked || std::ranges::count(available, *asked) == 1) return;
+  fail(ExitCode::usage, "--isa {}: this processor has {} at most", text_of(isa_choices, asked),
+       text_of(isa_choices, std::optional(available.back())));
+}
+
 std::unique_ptr<Device> open_own_device(DeviceChoice choice, Arithmetic arithmetic, const CpuSettings& settings,
                                         const Mpi& mpi, const CpuShare& share) {
-  const std::vector<Isa> isas = available_isas();
-  if (settings.isa && std::ranges::count(isas, *settings.isa) == 0) {
-    fail(ExitCode::usage, "--isa {}: this processor has {} at most", text_of(isa_choices, settings.isa),
-         text_of(isa_choices, std::optional(isas.back())));
-  }
+  check_isa(settings.isa, available_isas());
   std::unique_ptr<Device> device = open_device({.choice = text_of(device_choices, choice),
                                                 .local_rank = mpi.local_rank(),
                                                 .thread_count = share.thread_count,

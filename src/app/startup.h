@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "carillon/app/option_set.h"
 #include "carillon/comm/cpu_share.h"
@@ -15,8 +17,11 @@ namespace carillon {
 /// prints. Collective. Errors: those of OptionSet::parse; usage (ranks that disagree).
 bool parse_on_all_ranks(OptionSet& set, int argc, char** argv, const Mpi& mpi);
 
+/// Errors: usage (an instruction set asked for that is not among `available`, a processor's, lowest first).
+void check_isa(std::optional<Isa> asked, const std::vector<Isa>& available);
+
 /// This rank's device, which can compute in `arithmetic`. Errors: those of open_device; no_device where it cannot;
-/// usage (an instruction set that this processor does not have, Winograd's method on a GPU).
+/// usage (an instruction set that this processor does not have; one, or Winograd's method, on a GPU).
 std::unique_ptr<Device> open_own_device(DeviceChoice choice, Arithmetic arithmetic, const CpuSettings& settings,
                                         const Mpi& mpi, const CpuShare& share);
 

@@ -5,11 +5,13 @@
 
 #include <atomic>
 #include <cfenv>
+#include <cstdlib>
 #include <limits>
 #include <thread>
 
 #include "carillon/core/denormals.h"
 #include "carillon/core/error.h"
+#include "carillon/device/available_isas.h"
 
 namespace carillon::testing {
 namespace {
@@ -97,6 +99,42 @@ TEST(CpuDevice, WhatAWorkerThrowsIsThrown) {
   };
   EXPECT_THROW(device.on_workers(2, fail_in_second), Error);
   EXPECT_NO_THROW(device.on_workers(1, fail_in_second));
+}
+
+/// oneDNN's limit is for a whole process and once: each test needs a process of its own.
+class OnednnLimit : public ::testing::Test {
+ protected:
+  void SetUp() override { ::testing::GTEST_FLAG(death_test_style) = "threadsafe"; }
+};
+
+TEST_F(OnednnLimit, IsTheInstructionSetThatTheCpuIsOpenedWith) {
+  const auto effective_with = [](std::optional<Isa> isa) {
+    const auto device = open_device({.choice = "cpu", .cpu = {.isa = isa}});
+    return dnnl::get_effective_cpu_isa();
+  };
+  for (const Isa isa : available_isas()) {
+    if (isa == Isa::avx512) continue;  // no limit
+    const dnnl::cpu_isa expected = isa == Isa::avx2 ? dnnl::cpu_isa::avx2 : dnnl::cpu_isa::sse41;
+    EXPECT_EXIT(std::exit(effective_with(isa) == expected ? 0 : 1), ::testing::ExitedWithCode(0), "")
+        << "limited to level " << static_cast<int>(isa);
+  }
+  const bool plain_only = available_isas().back() == Isa::plain;
+  EXPECT_EXIT(std::exit((effective_with(std::nullopt) == dnnl::cpu_isa::sse41) == plain_only ? 0 : 1),
+              ::testing::ExitedWithCode(0), "")
+      << "without a limit";
+}
+
+TEST_F(OnednnLimit, ComesTooLateAfterOnednnHasChosen) {
+  const auto limit_late = [] {
+    static_cast<void>(dnnl::get_effective_cpu_isa());  // as making a primitive does
+    try {
+      limit_onednn(Isa::plain);
+    } catch (const Error& error) {
+      std::exit(static_cast<int>(error.code()));
+    }
+    std::exit(0);
+  };
+  EXPECT_EXIT(limit_late(), ::testing::ExitedWithCode(static_cast<int>(ExitCode::failed)), "");
 }
 
 }  // namespace
