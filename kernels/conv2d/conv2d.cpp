@@ -8,6 +8,7 @@ namespace {
 class Conv2dDefinition final : public OpDefinition {
  public:
   explicit Conv2dDefinition(const Conv2dGeometry& geometry) : geometry_(geometry) {}
+  const Conv2dGeometry& geometry() const { return geometry_; }
   std::string_view type() const override { return "conv2d"; }
   BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = geometry_.relu}; }
   bool takes_samples_apart() const override { return true; }
@@ -42,6 +43,18 @@ Value conv2d(Graph& graph, const std::string& name, Value x, const Conv2dParams&
                        .inputs = {x},
                        .parameters = {weights, biases}},
                       {input[0], geometry.vertical.output, geometry.horizontal.output, params.filters});
+}
+
+std::vector<std::string> winograd_convolutions(const Graph& graph, ConvolutionMethod method) {
+  std::vector<std::string> names;
+  for (const Graph::Node& node : graph.nodes()) {
+    const auto* convolution = dynamic_cast<const Conv2dDefinition*>(node.definition.get());
+    if (convolution == nullptr) continue;
+    const Shape& filters = graph.parameters()[node.parameters.at(0)].shape;
+    const Shape& y = graph.values()[node.outputs.at(0)].shape;
+    if (takes_winograd(convolution->geometry(), method, filters, y)) names.push_back(node.name);
+  }
+  return names;
 }
 
 }  // namespace carillon

@@ -37,6 +37,11 @@ struct Conv2dGeometry {
   bool relu = false;
 };
 
+/// Whether a CPU told `method` computes it by Winograd's method. Filters [r, r, c, o], outputs y [n, p, q, o].
+bool takes_winograd(const Conv2dGeometry& geometry, ConvolutionMethod method, const Shape& filters, const Shape& y);
+/// The names of the graph's convolutions that it computes so.
+std::vector<std::string> winograd_convolutions(const Graph& graph, ConvolutionMethod method);
+
 /// Tensors: inputs {x}, outputs {y}, parameters {W, b}.
 std::unique_ptr<Op> make_conv2d_cpu(const Conv2dGeometry& geometry, const OpContext& context, const OpTensors& tensors);
 std::unique_ptr<Op> make_conv2d_cuda(const Conv2dGeometry& geometry, const OpContext& context,

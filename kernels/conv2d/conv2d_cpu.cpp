@@ -29,18 +29,19 @@ class Conv2dCpu final : public Op {
   std::optional<BiasReluBackward> bias_relu_;
 };
 
-bool takes_winograd(const Conv2dGeometry& geometry, const CpuDevice& device, const OpTensors& tensors) {
-  if (device.convolution() == ConvolutionMethod::direct || !winograd_can(geometry)) return false;
-  return device.convolution() == ConvolutionMethod::winograd ||
-         winograd_pays(tensors.parameters.at(0).shape, tensors.outputs.at(0).shape);
-}
-
 }  // namespace
+
+bool takes_winograd(const Conv2dGeometry& geometry, ConvolutionMethod method, const Shape& filters, const Shape& y) {
+  if (method == ConvolutionMethod::direct || !winograd_can(geometry)) return false;
+  return method == ConvolutionMethod::winograd || winograd_pays(filters, y);
+}
 
 std::unique_ptr<Op> make_conv2d_cpu(const Conv2dGeometry& geometry, const OpContext& context,
                                     const OpTensors& tensors) {
   CpuDevice& device = as_cpu(*context.device);
-  const auto make = takes_winograd(geometry, device, tensors) ? make_winograd_conv2d : make_direct_conv2d;
+  const Shape &filters = tensors.parameters.at(0).shape, &y = tensors.outputs.at(0).shape;
+  const bool winograd = takes_winograd(geometry, device.convolution(), filters, y);
+  const auto make = winograd ? make_winograd_conv2d : make_direct_conv2d;
   return std::make_unique<Conv2dCpu>(make(geometry, device, tensors), geometry.relu, tensors);
 }
 

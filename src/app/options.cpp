@@ -22,10 +22,11 @@ void declare_device(OptionSet& set, DeviceChoice& device, Arithmetic& precision,
   set.add("device", device, device_choices, "what each tower computes on");
   set.add("precision", precision, precision_choices, "of a GPU's products; variables are float32 in all",
           Scope::result);
+  // What these two come to decides the result, and stands beside them in a run's description.
   set.add("convolution", cpu.convolution, convolution_choices,
-          "of a CPU: by Winograd's method where that is faster, or as said", Scope::result);
+          "of a CPU: by Winograd's method where that is faster, or as said");
   set.add("isa", cpu.isa, isa_choices,
-          "highest instruction set of a CPU's convolutions and products; auto: what it has", Scope::result);
+          "highest instruction set of a CPU's convolutions and products; auto: what it has");
 }
 
 void declare_threads(OptionSet& set, std::int64_t& threads) {

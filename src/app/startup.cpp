@@ -1,5 +1,6 @@
 #include "src/app/startup.h"
 
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include "carillon/core/error.h"
 #include "carillon/device/available_isas.h"
 #include "carillon/run/agreement.h"
+#include "src/device/cpu_device.h"
 
 namespace carillon {
 
@@ -42,6 +44,15 @@ std::unique_ptr<Device> open_own_device(DeviceChoice choice, Arithmetic arithmet
     fail(ExitCode::no_device, "--precision: the CPU tower computes in fp32 only");
   }
   return device;
+}
+
+std::string isas_of_all(Device& device, const Mpi& mpi) {
+  const bool is_cpu = device.kind() == DeviceKind::cpu;
+  std::vector<std::string> distinct;
+  for (std::string& isa : mpi.all_gather(is_cpu ? text_of(isa_choices, std::optional(as_cpu(device).isa())) : "")) {
+    if (!isa.empty() && std::ranges::count(distinct, isa) == 0) distinct.push_back(std::move(isa));
+  }
+  return fmt::format("{}", fmt::join(distinct, ", "));
 }
 
 }  // namespace carillon

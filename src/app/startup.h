@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "carillon/app/option_set.h"
@@ -24,5 +25,9 @@ void check_isa(std::optional<Isa> asked, const std::vector<Isa>& available);
 /// usage (an instruction set that this processor does not have; one, or Winograd's method, on a GPU).
 std::unique_ptr<Device> open_own_device(DeviceChoice choice, Arithmetic arithmetic, const CpuSettings& settings,
                                         const Mpi& mpi, const CpuShare& share);
+
+/// The instruction sets that the CPU kernels of all ranks run with, each once, in the ranks' order: "avx512"; empty on
+/// GPUs. Collective.
+std::string isas_of_all(Device& device, const Mpi& mpi);
 
 }  // namespace carillon

@@ -19,11 +19,12 @@ void declare(OptionSet& set, TrainOptions& options, const Preset& preset) {
   }
 }
 
-RunDescription describe(const OptionSet& set, const Preset& preset, int tower_count) {
+RunDescription describe(const OptionSet& set, const Preset& preset, int tower_count, const std::string& isas) {
   RunDescription description = set.values();
   // Where there is one network only, checkpoints have never held it as an option. All hold the model's name besides.
   if (preset.networks.size() == 1) description.remove("model");
   description.add("tower count", tower_count, Scope::result);
+  if (!isas.empty()) description.add("instruction set", isas, Scope::result);
   return description;
 }
 
@@ -48,7 +49,8 @@ ExitCode train(const std::string& program, const Preset& preset, int argc, char*
   mpi.run_on_all([&] { device = open_own_device(options.device, options.precision, options.cpu, mpi, cpu); });
   const std::unique_ptr<Communicator> communicator =
       make_communicator(mpi, *device, text_of(communicator_choices, options.comm));
-  Trainer trainer(options, describe(set, preset, mpi.size()), mpi, *device, *communicator, cpu);
+  RunDescription description = describe(set, preset, mpi.size(), isas_of_all(*device, mpi));
+  Trainer trainer(options, std::move(description), mpi, *device, *communicator, cpu);
   return abort_on_own_error(mpi, program, [&] { return trainer.run(); });
 }
 

@@ -4,8 +4,19 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 namespace carillon {
+namespace {
+
+/// What a change of this setting means to who does not expect it.
+std::string_view consequence(std::string_view name) {
+  if (name == "tower count" || name == "winograd convolutions") return " (sums may round differently)";
+  if (name == "instruction set") return " (equal bits only on the same instruction set)";
+  return "";
+}
+
+}  // namespace
 
 void RunDescription::add(std::string name, FieldValue value, Scope scope) {
   settings_.push_back({{std::move(name), std::move(value)}, scope});
@@ -31,8 +42,7 @@ std::vector<std::string> RunDescription::changes_since(const std::string& json_b
     const std::string now = json_text(field.value);
     if (before[field.name] == nlohmann::json::parse(now)) continue;
     lines.push_back(fmt::format("{} was {} up to the checkpoint and is {} from here{}", shown_name(field.name),
-                                before[field.name].dump(), now,
-                                field.name == "tower count" ? " (sums may round differently)" : ""));
+                                before[field.name].dump(), now, consequence(field.name)));
   }
   return lines;
 }

@@ -7,6 +7,7 @@
 #include "carillon/run/agreement.h"
 #include "carillon/run/records.h"
 #include "carillon/run/stop_signal.h"
+#include "kernels/conv2d/conv2d.h"
 #include "src/run/resume.h"
 
 namespace carillon {
@@ -42,6 +43,10 @@ ExitCode Trainer::run() {
                                .dataset = dataset,
                                .capture = options_.cuda_graph},
                  device_, communicator_);
+  if (device_.kind() == DeviceKind::cpu) {
+    description_.add("winograd convolutions", winograd_convolutions(tower_->graph(), options_.cpu.convolution),
+                     Scope::result);
+  }
   position_ = start_or_resume(options_, *tower_, recorder_, mpi_);
   if (position_.resumed && position_.step >= options_.max_steps) {
     recorder_.finished_before(position_.step);

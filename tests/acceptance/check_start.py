@@ -1,5 +1,9 @@
 """How a run begins: from another's variables, from its own checkpoint or anew, by which options, and on whose data."""
 
+import json
+
+import h5py
+
 import programs
 from bad_input import DATA, IO, USAGE
 from processes import changes, content, each_in
@@ -8,6 +12,7 @@ from tfrecords import example, parse_example, read_records, write_records
 
 SMALL = (*SCALED, "--batch-size", 20, "--summary-every", 0)
 WARNING = "warning: "
+ISAS = ("plain", "avx2", "avx512")
 
 
 def check(context):
@@ -18,6 +23,7 @@ def check(context):
         _other_model,
         _other_data,
         _changed_options,
+        _changed_arithmetic,
         _unreadable_checkpoint,
         _stale_temporaries,
         _fresh,
@@ -116,6 +122,32 @@ def _changed_options(context, data):
     done = _train(context, context.small_set(300), run, "--max-steps", 10, common=other, ranks=2)
     told = [line for line in done.lines if line.startswith(WARNING) and "records" in line and "400" in line]
     yield _result("resuming warns of other records", "" if told else f"{done.lines}", "; ".join(told))
+
+
+def _changed_arithmetic(context, data):
+    """A checkpoint holds what `auto` came to; a run that resumes it in another way says so, in one line."""
+    run = context.directory("arithmetic")
+
+    def train(last, *options):
+        return _train(context, data, run, "--model", "lenet", "--max-steps", last, *options, device="cpu").lines
+
+    train(1)
+    with h5py.File(checkpoint(run, 1)) as file:
+        held = json.loads(file.attrs["options"])
+    found = {name: held.get(name) for name in ("isa", "instruction set", "convolution", "winograd convolutions")}
+    good = found["isa"] == found["convolution"] == "auto" and found["instruction set"] in ISAS
+    good = good and found["winograd convolutions"] == ["conv2"]
+    yield _result("a checkpoint holds what auto came to", "" if good else f"{found}", f"{found}")
+    highest = found["instruction set"]
+    lines = train(2, "--isa", highest)
+    yield _result("resuming with what auto came to warns of nothing", " | ".join(lines))
+    lines = train(3, "--isa", "plain")
+    expected = [] if highest == "plain" else [f'{WARNING}instruction set was "{highest}"']
+    good = len(lines) == len(expected) and all(map(str.startswith, lines, expected))
+    yield _result("resuming warns of another instruction set", "" if good else f"{lines}", " | ".join(lines))
+    lines = train(4, "--isa", "plain", "--convolution", "direct")
+    good = len(lines) == 1 and lines[0].startswith(f'{WARNING}winograd convolutions was ["conv2"]')
+    yield _result("resuming warns of other convolutions", "" if good else f"{lines}", " | ".join(lines))
 
 
 def _unreadable_checkpoint(context, data):

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "carillon/app/options.h"
+#include "carillon/device/available_isas.h"
+#include "src/device/cpu_device.h"
 #include "tests/support/mpi_world.h"
 
 namespace carillon::testing {
@@ -45,6 +47,16 @@ TEST_F(StartupTest, ABadValueOnOneRankEndsAll) {
   } else {
     EXPECT_THROW(parse("--seed", "1"), PeerFailed);
   }
+}
+
+TEST_F(StartupTest, NamesTheInstructionSetsOfAllRanksOnceEach) {
+  const Isa highest = available_isas().back();
+  const std::string name = text_of(isa_choices, std::optional(highest));
+  CpuDevice alike(1);
+  EXPECT_EQ(isas_of_all(alike, mpi_), name);
+  const bool last = mpi_.rank() == mpi_.size() - 1;
+  CpuDevice differing(1, {.isa = last ? Isa::plain : highest});
+  EXPECT_EQ(isas_of_all(differing, mpi_), mpi_.size() == 1 || name == "plain" ? "plain" : name + ", plain");
 }
 
 }  // namespace

@@ -180,6 +180,21 @@ TEST(WinogradMethod, IsTakenWhereItPaysAndWhereItIsAskedFor) {
   EXPECT_EQ(outputs(cannot, winograd), outputs(cannot, direct));
 }
 
+TEST(WinogradMethod, IsNamedByTheGraphAsTheOpsTakeIt) {
+  const auto named = [](std::int64_t extent, ConvolutionMethod method) {
+    CpuDevice device(1);
+    OpHarness harness(2, device);
+    harness.finish(conv2d(harness.graph(), "conv", harness.input("x", {2, extent, extent, 16}),
+                          {.filters = 16, .kernel = 5, .padding = Padding::same}));
+    return winograd_convolutions(harness.graph(), method) == std::vector<std::string>{"conv"};
+  };
+  using enum ConvolutionMethod;
+  EXPECT_TRUE(named(12, automatic));
+  EXPECT_FALSE(named(12, direct));
+  EXPECT_FALSE(named(2, automatic)) << "half of a tile unused";
+  EXPECT_TRUE(named(2, winograd));
+}
+
 TEST(WinogradMethod, PaysByTheShapesAlone) {
   const auto pays = [](std::int64_t kernel, std::int64_t in, std::int64_t out, std::int64_t extent) {
     return winograd_pays({kernel, kernel, in, out}, {128, extent, extent, out});

@@ -8,6 +8,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/graph/executable.h"
+#include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
 #include "kernels/scale_input/scale_input.h"
 #include "src/device/cpu_device.h"
@@ -113,6 +114,19 @@ TEST(Models, MnistSkipsZerosWhereTheRecordsAreSparse) {
     const Executable executable(graph, {device, parameters, states, step}, true, {});
     EXPECT_EQ(device.workspace() != nullptr, density < 1.0f);  // where the lists of what is not zero lie
   }
+}
+
+TEST(Models, TheirConvolutionsByWinogradsMethodAreNamed) {
+  using Names = std::vector<std::string>;
+  const auto names = [](const Network& network, ConvolutionMethod method) {
+    return winograd_convolutions(build_network(network, {.batch_size = 2}).graph, method);
+  };
+  const Network cifar10 = cifar10_network(cifar10_images()), lenet = lenet_network(mnist_images());
+  EXPECT_EQ(names(cifar10, ConvolutionMethod::automatic), (Names{"conv1", "conv2"}));
+  EXPECT_EQ(names(cifar10, ConvolutionMethod::direct), Names{});
+  EXPECT_EQ(names(lenet, ConvolutionMethod::automatic), Names{"conv2"});  // one channel leaves it little to win
+  EXPECT_EQ(names(lenet, ConvolutionMethod::winograd), (Names{"conv1", "conv2"}));
+  EXPECT_EQ(names(mnist_network(mnist_images()), ConvolutionMethod::winograd), Names{});
 }
 
 TEST(Models, AValueThatNobodyReadsIsRefused) {

@@ -35,6 +35,27 @@ TEST_F(RunDescriptionTest, TellsTheChangesThatDecideTheResult) {
                           "tower count was 1 up to the checkpoint and is 2 from here (sums may round differently)"));
 }
 
+TEST_F(RunDescriptionTest, TellsThatBitsAreEqualOnOneInstructionSetOnly) {
+  RunDescription description;
+  description.add("isa", std::string("auto"), Scope::run);
+  description.add("instruction set", std::string("avx2"), Scope::result);
+  description.add("winograd convolutions", std::vector<std::string>{"conv2"}, Scope::result);
+  EXPECT_THAT(
+      description.changes_since(R"({"instruction set":"avx512","isa":"auto","winograd convolutions":["conv2"]})"),
+      ElementsAre(R"(instruction set was "avx512" up to the checkpoint and is "avx2" from here)"
+                  " (equal bits only on the same instruction set)"));
+  EXPECT_THAT(
+      description.changes_since(R"({"instruction set":"avx2","winograd convolutions":["conv1","conv2"]})"),
+      ElementsAre(R"(winograd convolutions was ["conv1","conv2"] up to the checkpoint and is ["conv2"] from here)"
+                  " (sums may round differently)"));
+}
+
+TEST_F(RunDescriptionTest, SaysNothingOfACheckpointThatHoldsNoInstructionSet) {
+  RunDescription description;
+  description.add("instruction set", std::string("avx2"), Scope::result);
+  EXPECT_THAT(description.changes_since(R"({"isa":"auto"})"), IsEmpty());
+}
+
 TEST_F(RunDescriptionTest, FindsNoChangeInItselfNorInWhatIsNotKnown) {
   EXPECT_THAT(description_.changes_since(description_.json()), IsEmpty());
   EXPECT_THAT(description_.changes_since(R"({"model":"lenet"})"), IsEmpty());
