@@ -41,7 +41,10 @@ std::unique_ptr<Device> open_own_device(DeviceChoice choice, Arithmetic arithmet
   }
   if (!is_cpu && settings.isa) fail(ExitCode::usage, "--isa is of a CPU; the device is {}", device->name());
   if (!device->computes_in(arithmetic)) {
-    fail(ExitCode::no_device, "--precision: the CPU tower computes in fp32 only");
+    const bool bf16 = arithmetic == Arithmetic::bf16;
+    fail(ExitCode::no_device, "--precision {} is for GPUs, and the device is {}: {}",
+         text_of(precision_choices, arithmetic), device->name(),
+         bf16 ? "a CPU convolves faster in fp32, by Winograd's method" : "a CPU has no such products");
   }
   return device;
 }

@@ -36,5 +36,13 @@ TEST_F(Startup, RefusesAnInstructionSetThatThereIsNot) {
                  "--isa: 'avx1024' is not one of auto, plain, avx2, avx512");
 }
 
+TEST_F(Startup, RefusesPrecisionsOfGpusOnACpuWithTheReason) {
+  expect_failure(
+      "mnist_train --device cpu --precision bf16", ExitCode::no_device,
+      "--precision bf16 is for GPUs, and the device is CPU:0: a CPU convolves faster in fp32, by Winograd's");
+  expect_failure("mnist_train --device cpu --precision tf32", ExitCode::no_device,
+                 "--precision tf32 is for GPUs, and the device is CPU:0: a CPU has no such products");
+}
+
 }  // namespace
 }  // namespace carillon
