@@ -64,6 +64,8 @@ void declare(OptionSet& set, TrainOptions& o) {
   set.add("summary-every", o.summary_every, 0, max_steps, "steps between TensorBoard summaries; 0: none");
   set.add("checkpoint-every", o.checkpoint_every, 0, max_steps, "steps between checkpoints; 0: only at the end");
   set.add("keep-checkpoints", o.keep_checkpoints, 0, 1000000, "newest checkpoints to keep; 0: all");
+  set.add("checkpoint-failures", o.checkpoint_failures, 0, 1000000,
+          "failed checkpoints in a row that are tried again; 0: a first failure ends the run");
   set.add("resume", o.resume, resume_choices, "go on from the train directory's newest checkpoint");
   set.add("fresh", o.fresh, "remove the train directory's checkpoints and logs first");
   set.add("init-from", o.init_from, "checkpoint to take the initial variables from");

@@ -1,8 +1,11 @@
 // CheckpointWriter: one background write at a time, then retention.
+#include <chrono>
 #include <future>
+#include <optional>
 #include <utility>
 
 #include "carillon/checkpoint/checkpoint.h"
+#include "carillon/core/error.h"
 #include "src/checkpoint/checkpoint_directory.h"
 
 namespace carillon {
@@ -10,11 +13,16 @@ namespace carillon {
 struct CheckpointWriter::Worker {
   std::filesystem::path train_dir;
   int keep_count;
-  std::future<void> write{};  ///< its destructor waits
+  std::optional<CheckpointState> state{};  ///< of the last write, until it has succeeded
+  std::future<void> write{};               ///< its destructor waits
 
-  void run(const CheckpointState& state) const {
-    write_checkpoint(checkpoint_path(train_dir, state.global_step), state);
-    remove_old_checkpoints(train_dir, state.global_step, keep_count);
+  void start() {
+    write = std::async(std::launch::async, [this] { run(); });
+  }
+  void run() {
+    write_checkpoint(checkpoint_path(train_dir, state->global_step), *state);
+    remove_old_checkpoints(train_dir, state->global_step, keep_count);
+    state.reset();
   }
 };
 
@@ -25,8 +33,18 @@ CheckpointWriter::~CheckpointWriter() = default;
 
 void CheckpointWriter::start(CheckpointState state) {
   wait();
-  worker_->write =
-      std::async(std::launch::async, [worker = worker_.get(), owned = std::move(state)] { worker->run(owned); });
+  worker_->state = std::move(state);
+  worker_->start();
+}
+
+void CheckpointWriter::start_again() {
+  wait();
+  check(worker_->state.has_value(), "no checkpoint has failed");
+  worker_->start();
+}
+
+bool CheckpointWriter::is_done() const {
+  return !worker_->write.valid() || worker_->write.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
 }
 
 void CheckpointWriter::wait() {

@@ -10,6 +10,8 @@
 #include "carillon/checkpoint/directory_lock.h"
 #include "carillon/core/error.h"
 #include "carillon/report/run_log.h"
+#include "src/run/checkpoint_saver.h"
+#include "src/run/free_space.h"
 #include "src/run/step_clock.h"
 #include "src/run/train_directory.h"
 
@@ -67,6 +69,20 @@ void print_placement(const Tower& tower, const std::string& device, Console& con
   console.print(fmt::format("activations and their gradients: {} bytes", tower.activation_bytes()));
 }
 
+/// What a checkpoint of the tower takes, and how many of them will come to those that are there.
+SpaceNeeded space_needed(const TrainOptions& options, std::int64_t first_step, const Tower& tower) {
+  const ParameterStore& parameters = tower.parameters();
+  const std::uint64_t floats =
+      parameters.values().size() * (1 + parameters.slots().size()) + tower.states().values().size();
+  const std::int64_t steps = std::max<std::int64_t>(options.max_steps - first_step, 1);
+  std::int64_t count = options.checkpoint_every > 0 ? (steps - 1) / options.checkpoint_every + 1 : 1;
+  if (options.keep_checkpoints > 0) {  // one more than are kept, until an old one goes
+    const auto present = static_cast<std::int64_t>(list_checkpoints(options.train_dir).size());
+    count = std::min(count, std::max<std::int64_t>(options.keep_checkpoints + 1 - present, 1));
+  }
+  return {.checkpoint_bytes = checkpoint_bytes(floats), .count = count};
+}
+
 /// "mnist: 397510 parameters; 2 towers on CPU:0, 1 thread each, communicator mpi shared memory; ..."
 std::string description_line(const Recorder::Parts& parts, const std::string& model, int towers,
                              std::int64_t global_batch) {
@@ -90,12 +106,13 @@ struct Recorder::First {
   int tower_count;
   std::optional<DirectoryLock> lock{};  // goes last: the directory is this job's while anything is written
   std::optional<RunLog> log{};
-  std::optional<CheckpointWriter> writer{};
+  std::optional<CheckpointSaver> saver{};
   std::optional<LayerSummarizer> summarizer{};
   StepClock clock{};
   std::optional<double> l2_loss{};  ///< of the last step that was logged
 
   std::int64_t global_batch() const { return options.batch_size * tower_count; }
+  void warn(const std::string& line) { log ? log->console().warn(line) : print_warning(line); }
 };
 
 Recorder::Recorder(const TrainOptions& options, const RunDescription& description, const Mpi& mpi)
@@ -109,7 +126,10 @@ void Recorder::open_directory() {
     const TrainOptions& options = first_->options;
     first_->lock.emplace(options.train_dir);
     remove_stale_temporaries(options.train_dir);
-    first_->writer.emplace(options.train_dir, static_cast<int>(options.keep_checkpoints));
+    first_->saver.emplace(CheckpointSaver::Settings{.train_dir = options.train_dir,
+                                                    .keep_count = static_cast<int>(options.keep_checkpoints),
+                                                    .max_failures = options.checkpoint_failures,
+                                                    .warn = [this](const std::string& line) { first_->warn(line); }});
   });
 }
 
@@ -137,6 +157,15 @@ void Recorder::open_logs(std::int64_t first_step) {
     if (options.fresh) remove_run_files(options.train_dir);
     first_->log.emplace(options.train_dir, options.summary_style, first_step,
                         std::max(options.max_steps, first_step + 1));
+  });
+}
+
+void Recorder::check_space(std::int64_t first_step, const Tower& tower) {
+  mpi_.run_on_all([&] {
+    if (!first_) return;
+    const std::string line =
+        check_free_space(first_->options.train_dir, space_needed(first_->options, first_step, tower));
+    if (!line.empty()) first_->warn(line);
   });
 }
 
@@ -219,12 +248,23 @@ void Recorder::save(const RunPosition& position, const Tower& tower) {
                         .states = {}};
   tower.save(state);
   check_finite(state);
-  first_->writer->start(std::move(state));
+  first_->saver->start(std::move(state));
+}
+
+RunRequests Recorder::look_after_checkpoints() {
+  if (!first_) return {};
+  first_->saver->look();
+  return {.give_up = first_->saver->given_up().has_value()};
 }
 
 void Recorder::finish(const RunPosition& position, ExitCode code) {
   mpi_.run_on_all([&] {
-    if (first_) first_->writer->wait();
+    if (!first_) return;
+    first_->saver->finish();
+    if (code == ExitCode::io) {
+      fail(code, "{}; ended at step {}, with a checkpoint (--checkpoint-failures {})",
+           first_->saver->given_up()->what(), position.step, first_->options.checkpoint_failures);
+    }
   });
   const std::int64_t memory = peak_memory_mib(mpi_);
   if (!first_) return;

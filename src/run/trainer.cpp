@@ -53,6 +53,7 @@ ExitCode Trainer::run() {
     return ExitCode::done;
   }
   recorder_.open_logs(position_.step);
+  recorder_.check_space(position_.step, *tower_);
   recorder_.announce({*tower_, device_, communicator_.name(), thread_count_, dataset});
   const bool trains = options_.max_steps > 0;
   const ExitCode code = trains ? train() : ExitCode::done;
@@ -93,10 +94,9 @@ ExitCode Trainer::train() {
     if (plan.tells_loss()) log_step(plan, l2_loss);
     recorder_.show_progress(latest_);
     if (plan.last) break;
-    if (stop_requested_) {
-      take_results(Results::all);
-      return ExitCode::stopped;
-    }
+    const RunRequests asked = agree_in_pause();
+    if (asked.give_up) return ExitCode::io;
+    if (asked.stop) return ExitCode::stopped;
     if (plan.saves) save();
     if (plan.evaluates) evaluate();
   }
@@ -115,7 +115,7 @@ void Trainer::take_step(BatchLoader& loader, const StepPlan& plan) {
   const auto start = Clock::now();
   const Batch& batch = loader.next();
   recorder_.count_step(std::chrono::duration<double>(Clock::now() - start).count());
-  TowerStep request{.step = plan.step, .batch = batch, .request_stop = stop_signal_caught()};
+  TowerStep request{.step = plan.step, .batch = batch, .request_pause = own_requests().any()};
   if (plan.summarizes) {  // on all ranks: an observed step is launched in another way
     request.before_update = [&] { recorder_.summarize(plan.step, batch, *tower_, device_); };
   }
@@ -128,9 +128,22 @@ void Trainer::take_results(Results wanted) {
   while (const std::optional<StepResult> result = tower_->next_result(wanted)) {
     check_loss(result->step, result->cross_entropy);
     recorder_.count_result(*result);
-    stop_requested_ = stop_requested_ || result->stop_requested;
+    pause_requested_ = pause_requested_ || result->pause_requested;
     latest_ = *result;
   }
+}
+
+RunRequests Trainer::own_requests() {
+  RunRequests own = recorder_.look_after_checkpoints();
+  own.stop = own.stop || stop_signal_caught();
+  return own;
+}
+
+RunRequests Trainer::agree_in_pause() {
+  if (!pause_requested_) return {};
+  take_results(Results::all);  // steps on the way bear the same request
+  pause_requested_ = false;
+  return asked_by_any(mpi_, own_requests());
 }
 
 void Trainer::log_step(const StepPlan& plan, double l2_loss) {

@@ -76,7 +76,7 @@ void CudaFeed::write(std::uint32_t slot, const FedStep& step) {
   check(batch.images.size() == form_.batch_size, "a batch of another size");
   std::byte* const entry = entries_.at(std::size_t{slot} * entry_bytes_);
   const StepHeader header{
-      .first_position = batch.first_position, .scalars = step.scalars, .stop = step.request_stop ? 1.0f : 0.0f};
+      .first_position = batch.first_position, .scalars = step.scalars, .pause = step.request_pause ? 1.0f : 0.0f};
   std::memcpy(entry, &header, sizeof(header));
   auto* const rows = reinterpret_cast<std::uint32_t*>(entry + sizeof(header));
   if (kept_images_.data() != nullptr) {

@@ -24,7 +24,7 @@ class CpuStepDriver final : public StepDriver {
     const std::span<const float> sums = tower_.parameters.step_sums();
     result_ = {.step = request.step,
                .cross_entropy = sums[cross_entropy_sum],
-               .stop_requested = sums[stop_sum] > 0.0f,
+               .pause_requested = sums[pause_sum] > 0.0f,
                .reduce_seconds = waited.count()};
   }
 

@@ -14,7 +14,7 @@ class CpuFeed final : public Feed {
     check(step.batch.images.size() == batch_size_, "a batch of another size");
     inputs_.batch = step.batch;
     inputs_.scalars = step.scalars;
-    inputs_.request_stop = step.request_stop;
+    inputs_.request_pause = step.request_pause;
   }
   void upload(std::uint32_t /*first*/, std::uint32_t /*count*/, Stream& /*stream*/) override {}
 

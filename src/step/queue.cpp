@@ -47,7 +47,7 @@ void StepQueue::complete_oldest() {
   for (std::uint64_t index = launch.first; index < launch.first + launch.count; ++index) {
     const StepOutcome outcome = engine_.outcome(slot_of(index));
     results_.push_back(
-        {.step = numbers_.front(), .cross_entropy = outcome.cross_entropy, .stop_requested = outcome.stop > 0.0f});
+        {.step = numbers_.front(), .cross_entropy = outcome.cross_entropy, .pause_requested = outcome.pause > 0.0f});
     numbers_.pop_front();
   }
 }

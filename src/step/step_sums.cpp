@@ -8,7 +8,7 @@ namespace carillon {
 void enqueue_step_sums(Device& device, const Tensor& loss, const StepInputs& inputs, std::span<float> sums) {
   if (device.kind() == DeviceKind::cpu) {
     sums[cross_entropy_sum] = loss.floats()[0];
-    sums[stop_sum] = inputs.request_stop ? 1.0f : 0.0f;
+    sums[pause_sum] = inputs.request_pause ? 1.0f : 0.0f;
     return;
   }
   if constexpr (has_cuda) {

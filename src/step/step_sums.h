@@ -1,7 +1,7 @@
 // step_sums: what a step hands to the towers' averaging beside its gradients.
 //
 //   sums[cross_entropy_sum] = loss                sums: [step_sum_count] (graph/parameters.h)
-//   sums[stop_sum] = 1 if this rank was asked to stop, else 0
+//   sums[pause_sum] = 1 if this rank asks for a pause, else 0
 #pragma once
 
 #include "carillon/device/device.h"

@@ -20,7 +20,7 @@ struct StepSumsKernel {
   template <int phase>
   CARILLON_HOST_DEVICE void run(Shared&, int /*block*/, int /*thread*/) const {
     sums[cross_entropy_sum] = *loss;
-    sums[stop_sum] = table.header().stop;
+    sums[pause_sum] = table.header().pause;
   }
 };
 

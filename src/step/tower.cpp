@@ -127,7 +127,7 @@ void Tower::step(const TowerStep& step) {
   driver_->take({.step = step.step,
                  .inputs = {.batch = step.batch,
                             .scalars = step_scalars(optimizer_settings_, step.step),
-                            .request_stop = step.request_stop},
+                            .request_pause = step.request_pause},
                  .before_update = step.before_update});
 }
 

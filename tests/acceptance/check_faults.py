@@ -3,6 +3,7 @@
 Each case must end by itself within a time, with the documented exit code, and leave the train directory as it should.
 """
 
+import errno
 import os
 import re
 import resource
@@ -13,7 +14,7 @@ import time
 
 import programs
 from bad_input import DATA, FAILED, IO, NO_INPUT, USAGE
-from processes import TIMEOUT, catches, changes, content, each_in, rank_process, two, wait_for
+from processes import TIMEOUT, catches, changes, content, each_in, faulty, rank_process, two, wait_for
 from programs import SCALED, ProgramFailed, Result, checkpoint, checkpoints, load, same_bits
 from tfrecords import frame, read_records
 
@@ -28,6 +29,8 @@ def check(context):
         _damage_met_in_training,
         _diverged_update,
         _full_disk,
+        _failed_once,
+        _no_space,
         _fresh,
         _finished_run,
         _nothing_to_train,
@@ -70,11 +73,11 @@ def _precision(done):
     return re.findall(r"precision @ 1 = .*", done.output)
 
 
-def _start(context, data, train_dir, *options, common=SMALL):
+def _start(context, data, train_dir, *options, common=SMALL, environment=()):
     """A training in the background at 2 ranks."""
     patterns = data if isinstance(data, list) else [data / "train-*"]
     fixed = ("--data", *patterns, "--train-dir", train_dir, "--device", "cpu", *common)
-    return context.start(context.command("mnist_train", *fixed, *options, ranks=2))
+    return context.start(context.command("mnist_train", *fixed, *options, ranks=2), environment)
 
 
 def _damage_met_in_training(context, data):
@@ -100,7 +103,10 @@ def _diverged_update(context, data):
 def _full_disk(context, data):
     """a full disk at a checkpoint"""
     run = context.directory("faults")
-    process = _start(context, data, run, "--max-steps", 1000000, "--checkpoint-every", 200, "--keep-checkpoints", 0)
+    process = _start(
+        context, data, run, "--max-steps", 1000000, "--checkpoint-every", 200, "--keep-checkpoints", 0,
+        "--checkpoint-failures", 0,
+    )  # fmt: skip
     wait_for(process, lambda: checkpoint(run, 200).exists(), "a first checkpoint")
     # From here on no file of rank 0 can grow beyond a part of a checkpoint.
     limit = checkpoint(run, 200).stat().st_size // 2
@@ -113,6 +119,44 @@ def _full_disk(context, data):
         "mnist_eval", "--data", data / "test-*", "--checkpoint", run, expect=None, timeout=TIMEOUT
     )  # fmt: skip
     yield _judge("full disk: the older checkpoint loads", again, 0, wrong=", ".join(wrong))
+
+
+def _failed_once(context, data):
+    """a checkpoint that fails once"""
+    steps, every = 900, 300
+    expected = checkpoint(_trained(context, data, steps), steps)
+    fault = faulty(context, "fsync", f"model.ckpt-{every}.", errno=errno.EIO, times=1)
+    for failures in (1, 0):
+        run = context.directory("faults")
+        options = ("--checkpoint-every", every, "--keep-checkpoints", 0, "--checkpoint-failures", failures)
+        done = context.finish(_start(context, data, run, "--max-steps", steps, *options, environment=fault), TIMEOUT)
+        kept = [int(re.search(r"ckpt-(\d+)", path.name)[1]) for path in checkpoints(run) if load(path)]
+        if failures:
+            told = [line for line in done.lines if line.startswith("warning: ") and "Input/output error" in line]
+            wrong = "" if done.code == 0 and len(told) == len(done.lines) == 1 else done.explain()
+            wrong = wrong or same_bits(expected, checkpoint(run, steps))
+            yield Result("faults: a checkpoint that fails once costs nothing", not wrong, wrong or told[0])
+            continue
+        wrong = "" if len(kept) == 1 and every < kept[0] < 2 * every else f"checkpoints of {kept}"
+        names = [f"model.ckpt-{every}.h5", "Input/output error", "--checkpoint-failures 0"]
+        yield _judge("--checkpoint-failures 0 ends at the first, with a checkpoint", done, IO, names, wrong)
+        done = _train(context, data / "train-*", run, "--max-steps", steps)
+        yield _judge("and goes on from there", done, 0, wrong=same_bits(expected, checkpoint(run, steps)))
+
+
+def _no_space(context, data):
+    """no room for a checkpoint"""
+    run = context.directory("small")
+    run.mkdir()
+    mounted = context.run_command(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(run)])
+    if mounted.code != 0:
+        return  # not root: FreeSpace's own tests do without a file system that is full
+    try:
+        done = _train(context, data / "train-*", run, "--max-steps", 5)
+        left = ", ".join(path.name for path in checkpoints(run))
+        yield _judge("no room for a checkpoint is found before step 1", done, IO, [str(run), "MiB are free"], left)
+    finally:
+        context.run_command(["umount", str(run)])
 
 
 def _fresh(context, data):

@@ -109,8 +109,9 @@ def _full_disk(context, data):
     for ranks in (0, 2):
         run = context.directory("full")
         process, pid = _start(
-            context, data, run, *SCALED, "--batch-size", 50, "--max-steps", 600, "--checkpoint-every", 0, ranks=ranks
-        )
+            context, data, run, *SCALED, "--batch-size", 50, "--max-steps", 600, "--checkpoint-every", 0, "--checkpoint-failures", 0,
+            ranks=ranks,
+        )  # fmt: skip
         # From here on no file of rank 0 can grow beyond this: enough for the log, not for a checkpoint.
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
         done = context.finish(process, TIMEOUT)

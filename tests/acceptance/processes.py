@@ -46,6 +46,16 @@ def catches(pid, number):
     return bool(int(re.search(r"SigCgt:\s*(\w+)", status)[1], 16) >> (number - 1) & 1)
 
 
+def faulty(context, call, path, **settings):
+    """Environment with which a program's `call` on files whose path contains `path` is slow, or fails:
+    seconds, errno, times (tests/support/faulty_calls.cpp)."""
+    library = context.binaries / "libfaulty_calls.so"
+    if not library.exists():
+        raise programs.ProgramFailed(f"there is no {library}: the tests are not built")
+    given = {"call": call, "path": path, **settings}
+    return {"LD_PRELOAD": str(library)} | {f"FAULT_{name.upper()}": str(value) for name, value in given.items()}
+
+
 def two(context, first, second):
     """One rank of each command under one mpirun."""
     launcher = ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", "1"]

@@ -97,10 +97,11 @@ class Context:
             environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         return environment
 
-    def start(self, command):
-        """The command as a running process; `finish` ends it."""
+    def start(self, command, environment=()):
+        """The command as a running process, with further variables in its environment; `finish` ends it."""
+        variables = self.environment() | dict(environment)
         return subprocess.Popen(
-            command, env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
+            command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
         )
 
     def finish(self, process, timeout=120):

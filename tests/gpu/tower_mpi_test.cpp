@@ -61,10 +61,10 @@ TEST_F(TowersOnAGpu, AreEqualWhateverTheOrderOfWorkAndTheBuckets) {
   for (const std::string& theirs : mpi_world().all_gather(mine)) EXPECT_TRUE(theirs == mine) << "towers differ";
 }
 
-TEST_F(TowersOnAGpu, KnowOfAStopAskedOfOne) {
+TEST_F(TowersOnAGpu, KnowOfAPauseThatOneAsksFor) {
   const bool asked = mpi_world().rank() == mpi_world().size() - 1;
-  const Trained trained = on_gpu({.batch_size = 4, .steps = 40, .stop_at = asked ? 21 : -1});
-  for (int step = 0; step < 40; ++step) EXPECT_EQ(trained.results.at(step).stop_requested, step == 21) << step;
+  const Trained trained = on_gpu({.batch_size = 4, .steps = 40, .pause_at = asked ? 21 : -1});
+  for (int step = 0; step < 40; ++step) EXPECT_EQ(trained.results.at(step).pause_requested, step == 21) << step;
 }
 
 TEST_F(TowersOnAGpu, KnowOfABadLossOfOne) {

@@ -143,9 +143,9 @@ TEST_F(TowerOnAGpu, ABadLossIsToldOfItsStepAndChangesNothing) {
   }
 }
 
-TEST_F(TowerOnAGpu, AStopIsToldOfTheStepThatAsksForIt) {
-  const Trained trained = on_gpu({.steps = 60, .stop_at = 41});
-  for (int step = 0; step < 60; ++step) EXPECT_EQ(trained.results.at(step).stop_requested, step == 41) << step;
+TEST_F(TowerOnAGpu, ARequestForAPauseIsToldOfTheStepThatAsksForIt) {
+  const Trained trained = on_gpu({.steps = 60, .pause_at = 41});
+  for (int step = 0; step < 60; ++step) EXPECT_EQ(trained.results.at(step).pause_requested, step == 41) << step;
 }
 
 TEST_F(TowerOnAGpu, ObserversSeeTheGradientsBeforeTheUpdate) {

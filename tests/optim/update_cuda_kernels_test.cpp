@@ -53,9 +53,9 @@ class UpdateKernels : public ::testing::Test {
   }
   void put(std::uint64_t step) { ring_.put(step, header(step), std::vector<std::uint32_t>{0}); }
 
-  void run_kernel(float loss, float stop = 0.0f, ThreadOrder order = ThreadOrder::ascending) {
+  void run_kernel(float loss, float pause = 0.0f, ThreadOrder order = ThreadOrder::ascending) {
     sums_[cross_entropy_sum] = loss;
-    sums_[stop_sum] = stop;
+    sums_[pause_sum] = pause;
     SgdKernel kernel{.gradients = arrays_.gradients.data(),
                      .values = arrays_.values.data(),
                      .averages = arrays_.averages.data(),
@@ -118,11 +118,11 @@ TEST_F(UpdateKernels, EachStepFindsItsOwnEntryOfTheRing) {
   build({100, 257, 1000, 5});
   for (std::uint64_t step = 0; step < 3 * capacity + 1; ++step) {
     const Arrays expected = of_elements(arrays_, step);
-    const float loss = 3.0f / static_cast<float>(step + 1), stop = step == 4 ? 0.25f : 0.0f;
-    run_kernel(loss, stop);
+    const float loss = 3.0f / static_cast<float>(step + 1), pause = step == 4 ? 0.25f : 0.0f;
+    run_kernel(loss, pause);
     ASSERT_EQ(arrays_, expected) << step;
     EXPECT_EQ(ring_.outcome(step).cross_entropy, loss) << step;
-    EXPECT_EQ(ring_.outcome(step).stop, stop) << step;
+    EXPECT_EQ(ring_.outcome(step).pause, pause) << step;
     EXPECT_EQ(ring_.step_counter, step + 1);
     put(step + capacity);  // as the host refills the entry that is over
   }

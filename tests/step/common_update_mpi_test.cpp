@@ -73,11 +73,11 @@ std::vector<float> train(const Training& training, Communicator& communicator, i
   std::vector<float> losses;
   for (int step = 0; step < 6; ++step) {
     const NoiseBatch samples = samples_of(step, tower.network().image.bytes());
-    TowerStep request{.step = step, .batch = samples.batch(), .request_stop = step == mpi_world().rank()};
+    TowerStep request{.step = step, .batch = samples.batch(), .request_pause = step == mpi_world().rank()};
     if (observe_every > 0 && step % observe_every == 0) request.before_update = [] {};
     tower.step(request);
     const StepResult result = tower.next_result(Results::all).value();
-    EXPECT_EQ(result.stop_requested, step < mpi_world().size());
+    EXPECT_EQ(result.pause_requested, step < mpi_world().size());
     losses.push_back(static_cast<float>(result.cross_entropy));
   }
   std::vector<float> all = trained_values(tower);

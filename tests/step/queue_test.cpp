@@ -31,7 +31,7 @@ class LazyEngine final : public StepEngine {
     for (std::uint32_t i = 0; i < launches_.front().count; ++i) {
       const std::uint32_t slot = launches_.front().first + i;
       steps_run.push_back(slots_.at(slot));
-      outcomes_.at(slot) = {static_cast<float>(slots_.at(slot)), slots_.at(slot) == stop_at ? 1.0f : 0.0f};
+      outcomes_.at(slot) = {static_cast<float>(slots_.at(slot)), slots_.at(slot) == pause_at ? 1.0f : 0.0f};
     }
     launches_.pop_front();
   }
@@ -39,7 +39,7 @@ class LazyEngine final : public StepEngine {
 
   std::vector<std::uint32_t> counts;    ///< of launches
   std::vector<std::int64_t> steps_run;  ///< in the order of the device
-  std::int64_t stop_at = -1;
+  std::int64_t pause_at = -1;
 
  private:
   struct Launch {
@@ -109,14 +109,14 @@ TEST(StepQueue, EveryStepRunsOnceAndIsToldOnceInOrder) {
   }
 }
 
-TEST(StepQueue, AStopIsToldWithItsStep) {
+TEST(StepQueue, ARequestForAPauseIsToldWithItsStep) {
   LazyEngine engine({2, 2});
-  engine.stop_at = 1;
+  engine.pause_at = 1;
   StepQueue queue(engine, {2, 2});
   for (std::int64_t step = 0; step < 3; ++step) queue.push(request_of(step), false);
-  EXPECT_FALSE(queue.next_result(Results::all)->stop_requested);
-  EXPECT_TRUE(queue.next_result(Results::all)->stop_requested);
-  EXPECT_FALSE(queue.next_result(Results::all)->stop_requested);
+  EXPECT_FALSE(queue.next_result(Results::all)->pause_requested);
+  EXPECT_TRUE(queue.next_result(Results::all)->pause_requested);
+  EXPECT_FALSE(queue.next_result(Results::all)->pause_requested);
   EXPECT_FALSE(queue.next_result(Results::all));
 }
 

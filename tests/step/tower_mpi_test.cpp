@@ -26,8 +26,8 @@ void begin(Tower& tower) {
 }
 
 /// The result of a step on `samples`.
-StepResult take_step(Tower& tower, const NoiseBatch& samples, bool request_stop = false) {
-  tower.step({.step = 0, .batch = samples.batch(), .request_stop = request_stop});
+StepResult take_step(Tower& tower, const NoiseBatch& samples, bool request_pause = false) {
+  tower.step({.step = 0, .batch = samples.batch(), .request_pause = request_pause});
   return tower.next_result(Results::all).value();
 }
 
@@ -214,15 +214,15 @@ TEST(Tower, WhatIsCommonIsFilledOnTheFirstRankOnly) {
   }
 }
 
-TEST(Tower, AStopAskedOfOneRankIsKnownToAll) {
+TEST(Tower, APauseThatOneRankAsksForIsKnownToAll) {
   const Mpi& mpi = mpi_world();
   CpuDevice device(1);
   const auto communicator = make_communicator(mpi, device);
   Tower tower(mnist(), settings_of(2, 1e-6), device, *communicator);
   begin(tower);
   const NoiseBatch samples(0, 2, 784);
-  EXPECT_FALSE(take_step(tower, samples).stop_requested);
-  EXPECT_TRUE(take_step(tower, samples, mpi.rank() == mpi.size() - 1).stop_requested);
+  EXPECT_FALSE(take_step(tower, samples).pause_requested);
+  EXPECT_TRUE(take_step(tower, samples, mpi.rank() == mpi.size() - 1).pause_requested);
 }
 
 }  // namespace

@@ -80,6 +80,10 @@ class CheckpointWriter {
   /// Starts writing `state`; first waits for the write before it. Throws that one's error. A moved state costs the
   /// caller no copy.
   void start(CheckpointState state);
+  /// Starts to write the last state once more, after its write has failed and `wait` has thrown that.
+  void start_again();
+  /// Whether `wait` would return, or throw, at once.
+  bool is_done() const;
   /// Returns when all is on disk. Throws the write's error.
   void wait();
 

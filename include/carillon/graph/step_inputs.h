@@ -1,7 +1,7 @@
 // StepInputs: what differs from step to step, where a device's ops and the update find it. A feed owns it
 // (step/feed.h).
 //
-// The host's ops read `batch`, `scalars` and `request_stop` of the step in hand. A GPU's read a ring of entries in its
+// The host's ops read `batch`, `scalars` and `request_pause` of the step in hand. A GPU's read a ring of entries in its
 // memory, one a step: a header and the rows of the batch's samples in `images` and `labels`. The step in hand is entry
 // `*step_counter % capacity`; the last kernel of a step adds 1 to the counter (graph/step_end.h). So the same
 // captured step, replayed, finds new inputs, and the host fills entries ahead of it.
@@ -24,7 +24,7 @@ struct StepScalars {
 struct StepHeader {
   std::uint64_t first_position = 0;  ///< stream position of sample 0
   StepScalars scalars;
-  float stop = 0.0f;  ///< 1: this rank was asked to stop
+  float pause = 0.0f;  ///< 1: this rank asks for a pause
   std::uint32_t reserved = 0;
 };
 
@@ -55,7 +55,7 @@ struct StepTable {
 /// What the host learns of a step: the step sums' means, equal on all towers.
 struct StepOutcome {
   float cross_entropy = 0.0f;
-  float stop = 0.0f;  ///< above 0: some rank asked to stop
+  float pause = 0.0f;  ///< above 0: some rank asked for a pause
 };
 
 /// Where the last kernel of a step notes that it is over, and what came of it.
@@ -70,7 +70,7 @@ struct StepInputs {
   // Of the step in hand, for ops that the host runs.
   Batch batch;  ///< images and labels of this tower's samples, alive until the step is done
   StepScalars scalars;
-  bool request_stop = false;
+  bool request_pause = false;
   // Of a GPU; its ops copy them when they are made.
   StepTable table;
   StepProgress progress;

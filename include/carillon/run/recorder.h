@@ -3,7 +3,8 @@
 // Every rank has one and makes the same calls; on rank 0 they do what they say, elsewhere nothing, except that the
 // second rank of the first host counts a part of what `summarize` writes.
 //
-//   open_directory -> [resumed] -> open_logs -> announce -> start_clock -> steps, evaluations, saves -> finish
+//   open_directory -> [resumed] -> open_logs -> check_space -> announce -> start_clock -> steps, evaluations, saves ->
+//   finish
 #pragma once
 
 #include <chrono>
@@ -16,6 +17,7 @@
 #include "carillon/report/precision.h"
 #include "carillon/run/run_description.h"
 #include "carillon/run/run_position.h"
+#include "carillon/run/run_requests.h"
 #include "carillon/run/step_plan.h"
 #include "carillon/run/train_options.h"
 #include "carillon/step/tower.h"
@@ -56,6 +58,9 @@ class Recorder {
   /// Opens the logs of the steps from `first_step` on; with --fresh, clears the directory first. Collective. Errors:
   /// io.
   void open_logs(std::int64_t first_step);
+  /// Looks whether there is room for the checkpoints of the steps from `first_step` on. Collective. Errors: io (not for
+  /// one).
+  void check_space(std::int64_t first_step, const Tower& tower);
   /// Says what runs on what, where each op is (--log-device-placement), and gives TensorBoard the graph.
   void announce(const Parts& parts);
 
@@ -75,9 +80,13 @@ class Recorder {
   /// An evaluation that took so long; the time of steps goes on without it.
   void log_evaluation(std::int64_t step, const Precision& precision, std::chrono::steady_clock::duration spent);
 
-  /// Starts to write a checkpoint. Errors: failed (a variable is not finite), those of the checkpoint before.
+  /// Starts to write a checkpoint. Errors: failed (a variable is not finite).
   void save(const RunPosition& position, const Tower& tower);
-  /// Waits for the last checkpoint and tells how the run ended. Collective. Errors: io.
+  /// Sees what has become of the last checkpoint (--checkpoint-failures), after each step; what this rank asks for
+  /// therefore.
+  RunRequests look_after_checkpoints();
+  /// Waits for the last checkpoint and tells how the run ended. Collective. Errors: io, with ExitCode::io that of the
+  /// checkpoints that kept failing.
   void finish(const RunPosition& position, ExitCode code);
 
  private:

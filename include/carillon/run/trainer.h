@@ -27,7 +27,7 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  /// Trains up to --max-steps; done, or stopped after a signal. Collective.
+  /// Trains up to --max-steps; done, or stopped after a signal. Collective. Errors: io (checkpoints kept failing).
   ExitCode run();
 
  private:
@@ -36,6 +36,10 @@ class Trainer {
   BatchLoader make_loader() const;
   void take_step(BatchLoader& loader, const StepPlan& plan);
   void take_results(Results wanted);
+  /// What this rank asks for.
+  RunRequests own_requests();
+  /// What all ranks are to do now, if one of them has asked for a pause. Collective.
+  RunRequests agree_in_pause();
   void log_step(const StepPlan& plan, double l2_loss);
   void check_loss(std::int64_t step, double loss) const;
   void evaluate();
@@ -58,8 +62,8 @@ class Trainer {
   Recorder recorder_;
 
   RunPosition position_;
-  StepResult latest_;            ///< of the steps whose results are taken
-  bool stop_requested_ = false;  ///< by some rank, in one of them
+  StepResult latest_;             ///< of the steps whose results are taken
+  bool pause_requested_ = false;  ///< by some rank, in one of them since the last pause
 };
 
 }  // namespace carillon

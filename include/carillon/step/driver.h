@@ -2,7 +2,7 @@
 // fed through a table in its memory, replays the captured step, and tells what came of it some steps later.
 //
 // The number of steps between a step and its result depends on the calls alone, not on timing, so all ranks learn of a
-// stop or a NaN at the same step.
+// request for a pause or a NaN at the same step.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ struct StepRequest {
 /// Averaged over the towers, equal on all of them.
 struct StepResult {
   std::int64_t step = 0;
-  double cross_entropy = 0.0;   ///< of the global batch, without L2; not finite: no variable and no slot was updated
-  bool stop_requested = false;  ///< some rank asked to stop
+  double cross_entropy = 0.0;    ///< of the global batch, without L2; not finite: no variable and no slot was updated
+  bool pause_requested = false;  ///< some rank asked for one
   /// This rank waited for means, or, where the update is made with them, for that, after its own backward; 0 on a GPU.
   double reduce_seconds = 0.0;
 };

@@ -19,7 +19,7 @@ namespace carillon {
 struct FedStep {
   Batch batch;
   StepScalars scalars;
-  bool request_stop = false;
+  bool request_pause = false;
 };
 
 struct FeedForm {

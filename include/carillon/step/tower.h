@@ -36,8 +36,8 @@ struct TowerSettings {
 /// A step to take; its scalars are the optimiser's affair.
 struct TowerStep {
   std::int64_t step = 0;
-  Batch batch;  ///< its images stay alive until the call returns
-  bool request_stop = false;
+  Batch batch;                 ///< its images stay alive until the call returns
+  bool request_pause = false;  ///< all ranks are to learn of it with the step's result, and agree on what is next
   std::function<void()> before_update = {};  ///< as StepRequest::before_update
 };
 

@@ -1,0 +1,13 @@
+#include "carillon/run/run_requests.h"
+
+#include <array>
+
+namespace carillon {
+
+RunRequests asked_by_any(const Mpi& mpi, const RunRequests& own) {
+  std::array<std::int64_t, 2> counts{own.stop, own.give_up};
+  mpi.sum(counts);
+  return {.stop = counts[0] > 0, .give_up = counts[1] > 0};
+}
+
+}  // namespace carillon
