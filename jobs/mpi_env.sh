@@ -13,6 +13,10 @@ cores=$(lscpu --parse=CORE,SOCKET 2>/dev/null | grep -v '^#' | sort -u | wc -l |
 allowed=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)
 if ((cores == 0 || cores > allowed)); then cores=$allowed; fi
 
+# After TERM or INT to mpirun itself: seconds until it tells the ranks, and then until it kills them. It takes them also
+# when one rank has crashed, so not more.
+export OMPI_MCA_odls_base_sigkill_timeout=${OMPI_MCA_odls_base_sigkill_timeout:-4}
+
 # Each rank gets an equal share of the cores to itself; with more ranks than cores they take turns.
 mpirun_on() {
   local ranks=$1

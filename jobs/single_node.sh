@@ -5,10 +5,12 @@
 #   jobs/single_node.sh build/bin/mnist_eval --data 'data/mnist/test-*.tfrecord' --checkpoint runs/mnist
 #
 # The first word may name a program; without one it is build/bin/mnist_train. RANKS=N sets the number of ranks. The exit
-# code is the program's; 75 means stopped by a signal after a checkpoint: the same command goes on from there.
+# code is the program's; 75 means stopped by a signal after a checkpoint: the same command goes on from there. TERM, INT
+# (Ctrl-C), HUP and USR1 to this script stop it so; a second TERM or INT ends it at once.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/jobs/mpi_env.sh"
+source "$root/jobs/forward_signals.sh"
 
 program=$root/build/bin/mnist_train
 if (($# > 0)) && [[ $1 != -* ]]; then
@@ -38,4 +40,5 @@ fi
 
 mapfile -t launch < <(mpirun_on "$ranks")
 echo "single_node: $gpu_count GPUs, $cores cores: ${launch[*]} $program" >&2
-exec "${launch[@]}" "$program" "$@"
+# In a session of its own: Ctrl-C goes to all processes of a terminal's job, and is to reach mpirun as USR1 only.
+forward_signals setsid "${launch[@]}" "$program" "$@"

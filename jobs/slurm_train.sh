@@ -5,8 +5,9 @@
 #   jobs/slurm_train.sh PROGRAM [OPTION...]
 #   jobs/slurm_train.sh PROGRAM OTHER_PROGRAM [OPTION...]      runs the other instead
 #
-# Ends with the program's exit code.
+# Ends with the program's exit code. TERM and USR1 to the batch shell itself (scancel --batch) stop the program too.
 set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/forward_signals.sh"
 
 program=$1
 shift
@@ -24,7 +25,7 @@ if ((EUID == 0)); then
 fi
 
 code=0
-srun --mpi=pmix --kill-on-bad-exit=1 --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" "$program" "$@" || code=$?
+forward_signals srun --mpi=pmix --kill-on-bad-exit=1 --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" "$program" "$@" || code=$?
 
 # 75 after scancel must not bring the job back: then it is no longer running.
 if ((code == 75)) && [[ $(squeue --noheader --job "$SLURM_JOB_ID" --format=%T) == RUNNING ]]; then

@@ -1,5 +1,6 @@
 """Early ends: INT, USR1 again and again, a loss that is not finite between logged steps, a disk full at the end."""
 
+import os
 import pathlib
 import re
 import resource
@@ -8,17 +9,19 @@ import time
 
 import programs
 from bad_input import FAILED, IO
-from processes import TIMEOUT, rank_process, wait_for
+from processes import TIMEOUT, faulty, rank_process, wait_for
 from programs import SCALED, ProgramFailed, Result, checkpoint, checkpoints, load
 
 STOPPED = 75
 TIMES = 5  # that USR1 is sent
+JOBS = pathlib.Path(__file__).resolve().parents[2] / "jobs"
+SLOW = 4  # seconds that a slow disk takes; mpirun's ranks have 1 after TERM
 
 
 def check(context):
     """signals and failures"""
     data = context.small_set(1000)
-    for case in (_interrupted, _signalled_again, _diverged, _full_disk):
+    for case in (_interrupted, _scripts, _signalled_again, _diverged, _full_disk):
         try:
             yield from case(context, data)
         except ProgramFailed as error:
@@ -57,6 +60,43 @@ def _interrupted(context, data):
         done = context.finish(process, TIMEOUT)
         title = f"INT to {'one rank of 2' if ranks else 'a run by itself'}"
         yield _result(title, _stopped(run, done), f"exit code {done.code}, a checkpoint of the last step")
+
+
+def _script(context, data, command, environment, title, stop):
+    """A job script on a slow disk: `stop` signals it; it saves and ends with 75."""
+    run = context.directory("script")
+    fixed = ("--data", data / "train-*", "--train-dir", run, "--device", context.device, "--summary-every", 0)
+    command = [*command, context.binaries / "mnist_train", *fixed, *SCALED, "--log-every", 1, "--max-steps", 1000000]
+    slow = faulty(context, "fsync", "model.ckpt", seconds=SLOW)
+    process = context.start(["setsid", *map(str, command)], slow | environment)
+    log = run / "metrics.jsonl"
+    wait_for(process, lambda: log.exists() and log.stat().st_size > 0, "a step is logged")
+    stop(process.pid)
+    done = context.finish(process, TIMEOUT)
+    left = ", ".join(path.name for path in run.glob("*.tmp"))
+    wrong = (f"left {left}" if left else "") or _stopped(run, done)
+    yield _result(title, wrong, f"exit code {done.code}, a checkpoint of the last step")
+
+
+def _scripts(context, data):
+    """job scripts told to stop, on a slow disk"""
+    # An empty CUDA_VISIBLE_DEVICES: no ranks for GPUs that are there.
+    here = {"RANKS": "2", "CUDA_VISIBLE_DEVICES": "", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+    single = [JOBS / "single_node.sh"]
+    title = "single_node.sh, which saves on a slow disk:"
+    yield from _script(context, data, single, here, f"{title} TERM", lambda pid: os.kill(pid, signal.SIGTERM))
+    yield from _script(context, data, single, here, f"{title} Ctrl-C", lambda pid: os.killpg(pid, signal.SIGINT))
+
+    stubs = context.directory("slurm")  # srun for one task, and a job that is not put back into the queue
+    stubs.mkdir()
+    for name, body in (("srun", 'while [[ $1 == -* ]]; do shift; done; exec "$@"'), ("squeue", "echo COMPLETING")):
+        (stubs / name).write_text(f"#!/bin/bash\n{body}\n")
+        (stubs / name).chmod(0o755)
+    path = {"PATH": f"{stubs}:{os.environ['PATH']}", "SLURM_JOB_ID": "1"}
+    slurm = [JOBS / "slurm_train.sh", "mnist_train"]
+    path["PATH"] = f"{context.binaries}:{path['PATH']}"
+    title = "slurm_train.sh, with a stub of srun: TERM"
+    yield from _script(context, data, slurm, path, title, lambda pid: os.kill(pid, signal.SIGTERM))
 
 
 def _pending(pid, number):
