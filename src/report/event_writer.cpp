@@ -25,22 +25,28 @@ double seconds_since_1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
+struct NewName {
+  std::int64_t seconds;
+  bool is_first;  ///< in its directory
+};
+
 /// The time to name a new file by: now, but later than every other in the directory. TensorBoard reads them in the
 /// order of their names, and a set-back clock or a quick restart must not change it.
-std::int64_t next_file_seconds(const std::filesystem::path& directory) {
-  auto seconds = static_cast<std::int64_t>(seconds_since_1970());
+NewName next_name(const std::filesystem::path& directory) {
+  NewName next{static_cast<std::int64_t>(seconds_since_1970()), true};
   std::error_code error;
   for (std::filesystem::directory_iterator entry(directory, error); !error && entry != end(entry);
        entry.increment(error)) {
     const auto name = entry->path().filename().string();
     if (!name.starts_with(prefix)) continue;
+    next.is_first = false;
     std::int64_t other = 0;
     const auto first = name.data() + prefix.size();
     if (std::from_chars(first, name.data() + name.size(), other).ec == std::errc{}) {
-      seconds = std::max(seconds, other + 1);
+      next.seconds = std::max(next.seconds, other + 1);
     }
   }
-  return seconds;
+  return next;
 }
 
 }  // namespace
@@ -62,7 +68,7 @@ struct EventWriter::File {
 
 EventWriter::EventWriter(const std::filesystem::path& train_dir, std::int64_t first_step,
                          std::function<void(const std::string&)> warn) {
-  auto seconds = next_file_seconds(train_dir);
+  auto [seconds, is_first] = next_name(train_dir);
   const auto suffix = fmt::format(".{}.{}", host_name(), ::getpid());
   int error = EEXIST;
   for (; error == EEXIST; ++seconds) {
@@ -72,7 +78,7 @@ EventWriter::EventWriter(const std::filesystem::path& train_dir, std::int64_t fi
   event::Event version;
   version.set_file_version("brain.Event:2");
   file_->add(version);
-  if (first_step > 0) {
+  if (first_step > 0 || !is_first) {  // a run killed before its first checkpoint is repeated from step 0
     event::Event start;
     start.set_step(first_step);
     start.mutable_session_log()->set_status(event::SessionLog::START);

@@ -1,6 +1,6 @@
 #include "carillon/report/metrics.h"
 
-#include <fcntl.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -34,9 +34,12 @@ void drop_later_lines(const std::filesystem::path& path, std::int64_t first_step
   if (!file) return;  // nothing there yet; what else is wrong, opening it to append will tell
   std::stringstream text;
   text << file.rdbuf();
+  if (file.bad()) fail(ExitCode::io, "cannot read {}", path.string());
   const auto old_text = std::move(text).str();
   const auto kept = kept_lines(old_text, first_step);
-  if (kept != old_text) write_file_atomically(path, std::as_bytes(std::span(kept)));
+  if (kept == old_text) return;
+  if (old_text.starts_with(kept) && ::truncate(path.c_str(), static_cast<off_t>(kept.size())) == 0) return;
+  write_file_atomically(path, std::as_bytes(std::span(kept)));
 }
 
 }  // namespace
@@ -48,6 +51,7 @@ MetricsWriter::MetricsWriter(const std::filesystem::path& train_dir, std::int64_
     drop_later_lines(train_dir / "metrics.jsonl", first_step);
   } catch (const Error& error) {
     log_->warn(error.what());
+    return;  // what would be appended stands there already
   }
   log_->open(false);
 }

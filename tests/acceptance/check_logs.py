@@ -20,6 +20,7 @@ def check(context):
     yield from _two_ranks(context, data)
     yield from _seconds(context, data)
     yield from _killed(context, data)
+    yield from _killed_early(context, data)
 
 
 def _result(title, wrong, detail):
@@ -128,6 +129,23 @@ def _killed(context, data):
     expected = list(range(5, end, 5))
     wrong = [tag for tag, items in events.shown(run).items() if [step for step, _ in items] != expected]
     yield _result("resumed: every summary is shown once", ", ".join(wrong), f"{len(expected)} of each tag")
+
+
+def _killed_early(context, data):
+    """A run killed before its first checkpoint starts over: TensorBoard shows no step twice."""
+    run = context.directory("early")
+    options = ("--log-every", 1, "--summary-every", 5, "--checkpoint-every", 0)
+    process = _start(context, data, run, *SMALL, *options, "--max-steps", 1000000, ranks=2)
+    rank = rank_process(process, 0)
+    wait_for(process, lambda: _logged(run) > 20, "steps are logged")
+    programs.signal_process(rank, signal.SIGKILL)
+    context.finish(process, TIMEOUT)
+    context.train(*SMALL, *options, "--max-steps", 40, data=data / "train-*.tfrecord", train_dir=run, ranks=2)
+    shown = [step for step, _ in events.shown(run)["loss"]]
+    good = len(events.files(run)) == 2 and shown == list(range(5, 40, 5))
+    yield _result("killed before a checkpoint: every summary is shown once", "" if good else f"{shown}", f"{shown}")
+    steps = [line["step"] for line in programs.metrics(run)]
+    yield _result("and metrics.jsonl has every step once", "" if steps == list(range(40)) else f"{steps}", "40 steps")
 
 
 if __name__ == "__main__":

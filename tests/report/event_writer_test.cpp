@@ -57,6 +57,15 @@ TEST_F(EventFile, StartsWithItsVersionOnDiskAtOnce) {
   EXPECT_GT(events[0].wall_time(), 1.5e9);
 }
 
+TEST_F(EventFile, OfARunThatStartsOverBehindAnotherHasASessionStartAtStepZero) {
+  { const EventWriter killed(directory_.path(), 0, warn()); }
+  const EventWriter writer(directory_.path(), 0, warn());
+  const auto events = read_events(event_files(directory_.path()).at(1));
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(events[1].step(), 0);
+  EXPECT_EQ(events[1].session_log().status(), event::SessionLog::START);
+}
+
 TEST_F(EventFile, OfAResumedRunHasASessionStartAtItsFirstStep) {
   const EventWriter writer(directory_.path(), 500, warn());
   const auto events = only_file();
@@ -115,12 +124,12 @@ TEST_F(EventFile, HasEverythingOnDiskAfterAFlush) {
 
 TEST_F(EventFile, OfALaterWriterSortsLaterWhateverTheClockSays) {
   write_text(directory_.path() / "events.out.tfevents.4000000000.other.1", "");
-  { const EventWriter writer(directory_.path(), 0, warn()); }
+  { const EventWriter writer(directory_.path(), 3, warn()); }
   { const EventWriter writer(directory_.path(), 1, warn()); }
   { const EventWriter writer(directory_.path(), 2, warn()); }
   const auto files = event_files(directory_.path());
   ASSERT_EQ(files.size(), 4u);
-  EXPECT_EQ(read_events(files[1]).size(), 1u);
+  EXPECT_EQ(read_events(files[1]).at(1).step(), 3);
   EXPECT_EQ(read_events(files[2]).at(1).step(), 1);
   EXPECT_EQ(read_events(files[3]).at(1).step(), 2);
 }

@@ -54,6 +54,24 @@ TEST_F(Metrics, OfAResumedRunLoseLaterStepsAndACutLine) {
   EXPECT_EQ(entry_count(directory_.path()), 1u);
 }
 
+TEST_F(Metrics, AreNotToldTwiceWhereLaterLinesCannotBeDropped) {
+  const std::string text = "{\"step\":500}\n{\"step\":10}\n";
+  write_text(file(), text);
+  std::filesystem::create_directory(directory_.path() / fmt::format("metrics.jsonl.{}.tmp", ::getpid()));
+  auto metrics = writer(500);
+  metrics.write({{"step", 500}});
+  EXPECT_EQ(read_text(file()), text);
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("; going on without it")));
+}
+
+TEST_F(Metrics, LoseLaterStepsAtTheirEndOnAFullDiskToo) {
+  write_text(file(), "{\"step\":10}\n{\"step\":500}\n{\"st");
+  std::filesystem::create_directory(directory_.path() / fmt::format("metrics.jsonl.{}.tmp", ::getpid()));
+  writer(500).write({{"step", 500}});
+  EXPECT_EQ(read_text(file()), "{\"step\":10}\n{\"step\":500}\n");
+  EXPECT_THAT(warnings_, IsEmpty());
+}
+
 TEST_F(Metrics, LoseLinesThatAreNotJsonOnResume) {
   write_text(file(), std::string(20, '\0') + "\n{\"step\":1}\n");
   writer(5);

@@ -2,7 +2,8 @@
 //
 // TFRecord framing around tensorflow.Event messages (field numbers: tensorflow/core/util/event.proto,
 // framework/summary.proto, framework/graph.proto). The first event is file_version "brain.Event:2", flushed at once; on
-// resume a SessionLog START at the resumed step makes readers drop what the stopped run logged after it.
+// resume, and where an earlier run has left event files, a SessionLog START at the first step makes readers drop what
+// the stopped run logged from there on.
 #pragma once
 
 #include <cstdint>

@@ -16,7 +16,7 @@ class MetricsWriter {
  public:
   /// Appends to `train_dir/metrics.jsonl`; a resumed run first drops the lines of steps >= `first_step`, and a cut last
   /// line, that the stopped run had written past its checkpoint. A log that can't be written is told to `warn` once,
-  /// and training goes on.
+  /// and training goes on; where those lines cannot be dropped, without metrics.
   MetricsWriter(const std::filesystem::path& train_dir, std::int64_t first_step,
                 std::function<void(const std::string&)> warn);
   ~MetricsWriter();
