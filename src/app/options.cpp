@@ -63,7 +63,12 @@ void declare(OptionSet& set, TrainOptions& o) {
   set.add("log-every", o.log_every, 0, max_steps, "steps between lines on the console and in metrics.jsonl; 0: none");
   set.add("summary-every", o.summary_every, 0, max_steps, "steps between TensorBoard summaries; 0: none");
   set.add("checkpoint-every", o.checkpoint_every, 0, max_steps, "steps between checkpoints; 0: only at the end");
+  set.add("checkpoint-every-seconds", o.checkpoint_every_seconds, 0, max_steps,
+          "a checkpoint also when the last is so old; 0: by steps only");
   set.add("keep-checkpoints", o.keep_checkpoints, 0, 1000000, "newest checkpoints to keep; 0: all");
+  set.add("keep-every", o.keep_every, 0, max_steps,
+          "keep checkpoints of the steps that this divides, besides the newest; 0: none");
+  set.add("keep-best", o.keep_best, "with --eval-data: keep the best evaluation's state as best.ckpt.h5");
   set.add("checkpoint-failures", o.checkpoint_failures, 0, 1000000,
           "failed checkpoints in a row that are tried again; 0: a first failure ends the run");
   set.add("resume", o.resume, resume_choices, "go on from the train directory's newest checkpoint");

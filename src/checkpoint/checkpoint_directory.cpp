@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::string_view prefix = "model.ckpt-";
 constexpr std::string_view suffix = ".h5";
+constexpr std::string_view best_name = "best.ckpt.h5";
 
 /// The step in a name that checkpoint_path makes, and only such a name.
 std::optional<std::int64_t> step_of(std::string_view name) {
@@ -50,6 +51,8 @@ std::filesystem::path checkpoint_path(const std::filesystem::path& train_dir, st
   return train_dir / fmt::format("{}{}{}", prefix, global_step, suffix);
 }
 
+std::filesystem::path best_checkpoint_path(const std::filesystem::path& train_dir) { return train_dir / best_name; }
+
 std::vector<std::int64_t> list_checkpoints(const std::filesystem::path& train_dir) {
   std::vector<std::int64_t> steps;
   for_each_name(train_dir, [&](const std::string& name) {
@@ -79,7 +82,9 @@ std::optional<LoadedCheckpoint> read_newest_checkpoint(const std::filesystem::pa
 }
 
 void remove_stale_temporaries(const std::filesystem::path& train_dir) {
-  const auto ours = [](std::string_view base) { return step_of(base).has_value() || base == "metrics.jsonl"; };
+  const auto ours = [](std::string_view base) {
+    return step_of(base).has_value() || base == best_name || base == "metrics.jsonl";
+  };
   std::vector<std::string> stale;
   for_each_name(train_dir, [&](const std::string& name) {
     if (is_temporary_name(name, ours)) stale.push_back(name);
@@ -87,11 +92,14 @@ void remove_stale_temporaries(const std::filesystem::path& train_dir) {
   for (const auto& name : stale) remove_file(train_dir / name);
 }
 
-void remove_old_checkpoints(const std::filesystem::path& train_dir, std::int64_t newest_step, int keep_count) {
-  if (keep_count <= 0) return;
-  int kept = 0;
+void remove_old_checkpoints(const std::filesystem::path& train_dir, std::int64_t newest_step,
+                            const CheckpointRetention& retention) {
+  if (retention.newest <= 0) return;
+  const auto stays = [&](std::int64_t step) { return retention.every > 0 && step % retention.every == 0; };
+  std::int64_t newer = 0;
   for (const auto step : list_checkpoints(train_dir)) {
-    if (step <= newest_step && ++kept > keep_count) remove_file(checkpoint_path(train_dir, step));
+    if (step > newest_step) continue;
+    if (newer++ >= retention.newest && !stays(step)) remove_file(checkpoint_path(train_dir, step));
   }
 }
 

@@ -1,5 +1,6 @@
 // CheckpointWriter: one background write at a time, then retention.
 #include <chrono>
+#include <functional>
 #include <future>
 #include <optional>
 #include <utility>
@@ -11,8 +12,7 @@
 namespace carillon {
 
 struct CheckpointWriter::Worker {
-  std::filesystem::path train_dir;
-  int keep_count;
+  std::function<void(const CheckpointState&)> write_state;
   std::optional<CheckpointState> state{};  ///< of the last write, until it has succeeded
   std::future<void> write{};               ///< its destructor waits
 
@@ -20,14 +20,19 @@ struct CheckpointWriter::Worker {
     write = std::async(std::launch::async, [this] { run(); });
   }
   void run() {
-    write_checkpoint(checkpoint_path(train_dir, state->global_step), *state);
-    remove_old_checkpoints(train_dir, state->global_step, keep_count);
+    write_state(*state);
     state.reset();
   }
 };
 
-CheckpointWriter::CheckpointWriter(std::filesystem::path train_dir, int keep_count)
-    : worker_(std::make_unique<Worker>(std::move(train_dir), keep_count)) {}
+CheckpointWriter::CheckpointWriter(const std::filesystem::path& train_dir, const CheckpointRetention& retention)
+    : worker_(new Worker{[train_dir, retention](const CheckpointState& state) {
+        write_checkpoint(checkpoint_path(train_dir, state.global_step), state);
+        remove_old_checkpoints(train_dir, state.global_step, retention);
+      }}) {}
+
+CheckpointWriter::CheckpointWriter(std::filesystem::path file)
+    : worker_(new Worker{[file = std::move(file)](const CheckpointState& state) { write_checkpoint(file, state); }}) {}
 
 CheckpointWriter::~CheckpointWriter() = default;
 

@@ -15,31 +15,31 @@ std::chrono::seconds pause_after(std::int64_t failures) {
 
 }  // namespace
 
-CheckpointSaver::CheckpointSaver(Settings settings)
-    : settings_(std::move(settings)), writer_(settings_.train_dir, settings_.keep_count) {}
+CheckpointSaver::CheckpointSaver(std::unique_ptr<CheckpointWriter> writer, Settings settings)
+    : settings_(std::move(settings)), writer_(std::move(writer)) {}
 
 void CheckpointSaver::start(CheckpointState state) {
   if (is_writing_) take_result(Clock::now());
   failed_.reset();
-  writer_.start(std::move(state));
+  writer_->start(std::move(state));
   is_writing_ = true;
 }
 
 void CheckpointSaver::look(Clock::time_point now) {
-  if (is_writing_ && writer_.is_done()) take_result(now);
+  if (is_writing_ && writer_->is_done()) take_result(now);
   if (failed_ && !given_up_ && now >= retry_at_) start_again();
 }
 
 void CheckpointSaver::start_again() {
   failed_.reset();
-  writer_.start_again();
+  writer_->start_again();
   is_writing_ = true;
 }
 
 void CheckpointSaver::take_result(Clock::time_point now) {
   is_writing_ = false;
   try {
-    writer_.wait();
+    writer_->wait();
     failures_ = 0;
   } catch (const Error& error) {
     failed_ = error;

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -19,13 +20,11 @@ class CheckpointSaver {
  public:
   using Clock = std::chrono::steady_clock;
   struct Settings {
-    std::filesystem::path train_dir;
-    int keep_count;                                ///< as CheckpointWriter's
     std::int64_t max_failures;                     ///< in a row
     std::function<void(const std::string&)> warn;  ///< of a line
   };
 
-  explicit CheckpointSaver(Settings settings);
+  CheckpointSaver(std::unique_ptr<CheckpointWriter> writer, Settings settings);
 
   /// Starts to write; first waits for the write before it.
   void start(CheckpointState state);
@@ -44,7 +43,7 @@ class CheckpointSaver {
   void start_again();
 
   Settings settings_;
-  CheckpointWriter writer_;
+  std::unique_ptr<CheckpointWriter> writer_;
   bool is_writing_ = false;  ///< a write whose result has not been taken
   std::int64_t failures_ = 0;
   std::optional<Error> failed_;  ///< of the last state, which is to be written again

@@ -4,34 +4,17 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 
 #include "carillon/checkpoint/directory_lock.h"
 #include "carillon/core/error.h"
 #include "carillon/report/run_log.h"
-#include "src/run/checkpoint_saver.h"
-#include "src/run/free_space.h"
+#include "src/run/run_checkpoints.h"
 #include "src/run/step_clock.h"
 #include "src/run/train_directory.h"
 
 namespace carillon {
 namespace {
-
-void check_finite(const std::vector<NamedArray>& arrays, std::int64_t step) {
-  for (const NamedArray& array : arrays) {
-    if (std::all_of(array.values.begin(), array.values.end(), [](float x) { return std::isfinite(x); })) continue;
-    fail(ExitCode::failed, "Model diverged: '{}' is not finite after {} steps; no checkpoint was written", array.name,
-         step);
-  }
-}
-
-void check_finite(const CheckpointState& state) {
-  check_finite(state.variables, state.global_step);
-  check_finite(state.moving_averages, state.global_step);
-  for (const auto& [slot, arrays] : state.optimizer) check_finite(arrays, state.global_step);
-  check_finite(state.states, state.global_step);
-}
 
 /// The parameters' histograms, on rank 0, which would keep the others waiting for both halves of them: the second rank
 /// of its host, if there is one, takes the variables', since these are equal on all. Collective.
@@ -69,20 +52,6 @@ void print_placement(const Tower& tower, const std::string& device, Console& con
   console.print(fmt::format("activations and their gradients: {} bytes", tower.activation_bytes()));
 }
 
-/// What a checkpoint of the tower takes, and how many of them will come to those that are there.
-SpaceNeeded space_needed(const TrainOptions& options, std::int64_t first_step, const Tower& tower) {
-  const ParameterStore& parameters = tower.parameters();
-  const std::uint64_t floats =
-      parameters.values().size() * (1 + parameters.slots().size()) + tower.states().values().size();
-  const std::int64_t steps = std::max<std::int64_t>(options.max_steps - first_step, 1);
-  std::int64_t count = options.checkpoint_every > 0 ? (steps - 1) / options.checkpoint_every + 1 : 1;
-  if (options.keep_checkpoints > 0) {  // one more than are kept, until an old one goes
-    const auto present = static_cast<std::int64_t>(list_checkpoints(options.train_dir).size());
-    count = std::min(count, std::max<std::int64_t>(options.keep_checkpoints + 1 - present, 1));
-  }
-  return {.checkpoint_bytes = checkpoint_bytes(floats), .count = count};
-}
-
 /// "mnist: 397510 parameters; 2 towers on CPU:0, 1 thread each, communicator mpi shared memory; ..."
 std::string description_line(const Recorder::Parts& parts, const std::string& model, int towers,
                              std::int64_t global_batch) {
@@ -106,7 +75,7 @@ struct Recorder::First {
   int tower_count;
   std::optional<DirectoryLock> lock{};  // goes last: the directory is this job's while anything is written
   std::optional<RunLog> log{};
-  std::optional<CheckpointSaver> saver{};
+  std::optional<RunCheckpoints> checkpoints{};
   std::optional<LayerSummarizer> summarizer{};
   StepClock clock{};
   std::optional<double> l2_loss{};  ///< of the last step that was logged
@@ -126,10 +95,7 @@ void Recorder::open_directory() {
     const TrainOptions& options = first_->options;
     first_->lock.emplace(options.train_dir);
     remove_stale_temporaries(options.train_dir);
-    first_->saver.emplace(CheckpointSaver::Settings{.train_dir = options.train_dir,
-                                                    .keep_count = static_cast<int>(options.keep_checkpoints),
-                                                    .max_failures = options.checkpoint_failures,
-                                                    .warn = [this](const std::string& line) { first_->warn(line); }});
+    first_->checkpoints.emplace(options, first_->description, [this](const std::string& line) { first_->warn(line); });
   });
 }
 
@@ -162,10 +128,7 @@ void Recorder::open_logs(std::int64_t first_step) {
 
 void Recorder::check_space(std::int64_t first_step, const Tower& tower) {
   mpi_.run_on_all([&] {
-    if (!first_) return;
-    const std::string line =
-        check_free_space(first_->options.train_dir, space_needed(first_->options, first_step, tower));
-    if (!line.empty()) first_->warn(line);
+    if (first_) first_->checkpoints->check_space(first_step, tower);
   });
 }
 
@@ -178,7 +141,9 @@ void Recorder::announce(const Parts& parts) {
 }
 
 void Recorder::start_clock() {
-  if (first_) first_->clock.restart();
+  if (!first_) return;
+  first_->clock.restart();
+  first_->checkpoints->start_clock();
 }
 
 void Recorder::count_step(double data_wait_seconds) {
@@ -236,35 +201,18 @@ void Recorder::log_evaluation(std::int64_t step, const Precision& precision,
 }
 
 void Recorder::save(const RunPosition& position, const Tower& tower) {
-  if (!first_) return;
-  CheckpointState state{.model = first_->options.model,
-                        .global_step = position.step,
-                        .seed = first_->options.seed,
-                        .stream_position = position.stream_position,
-                        .options_json = first_->description.json(),
-                        .variables = {},
-                        .moving_averages = {},
-                        .optimizer = {},
-                        .states = {}};
-  tower.save(state);
-  check_finite(state);
-  first_->saver->start(std::move(state));
+  if (first_) first_->checkpoints->save(position, tower);
 }
 
-RunRequests Recorder::look_after_checkpoints() {
-  if (!first_) return {};
-  first_->saver->look();
-  return {.give_up = first_->saver->given_up().has_value()};
+void Recorder::keep_if_best(const RunPosition& position, const Precision& precision, const Tower& tower) {
+  if (first_) first_->checkpoints->keep_if_best(position, precision, tower);
 }
+
+RunRequests Recorder::look_after_checkpoints() { return first_ ? first_->checkpoints->look() : RunRequests{}; }
 
 void Recorder::finish(const RunPosition& position, ExitCode code) {
   mpi_.run_on_all([&] {
-    if (!first_) return;
-    first_->saver->finish();
-    if (code == ExitCode::io) {
-      fail(code, "{}; ended at step {}, with a checkpoint (--checkpoint-failures {})",
-           first_->saver->given_up()->what(), position.step, first_->options.checkpoint_failures);
-    }
+    if (first_) first_->checkpoints->finish(position, code);
   });
   const std::int64_t memory = peak_memory_mib(mpi_);
   if (!first_) return;

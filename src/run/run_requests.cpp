@@ -5,9 +5,9 @@
 namespace carillon {
 
 RunRequests asked_by_any(const Mpi& mpi, const RunRequests& own) {
-  std::array<std::int64_t, 2> counts{own.stop, own.give_up};
+  std::array<std::int64_t, 3> counts{own.save, own.stop, own.give_up};
   mpi.sum(counts);
-  return {.stop = counts[0] > 0, .give_up = counts[1] > 0};
+  return {.save = counts[0] > 0, .stop = counts[1] > 0, .give_up = counts[2] > 0};
 }
 
 }  // namespace carillon

@@ -9,7 +9,7 @@
 namespace carillon {
 
 void remove_run_files(const std::filesystem::path& train_dir) {
-  std::vector<std::filesystem::path> ours{train_dir / "metrics.jsonl"};
+  std::vector<std::filesystem::path> ours{train_dir / "metrics.jsonl", best_checkpoint_path(train_dir)};
   for (const std::int64_t step : list_checkpoints(train_dir)) ours.push_back(checkpoint_path(train_dir, step));
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(train_dir, error)) {

@@ -97,7 +97,7 @@ ExitCode Trainer::train() {
     const RunRequests asked = agree_in_pause();
     if (asked.give_up) return ExitCode::io;
     if (asked.stop) return ExitCode::stopped;
-    if (plan.saves) save();
+    if (plan.saves || asked.save) save();
     if (plan.evaluates) evaluate();
   }
   return ExitCode::done;
@@ -172,6 +172,7 @@ void Trainer::evaluate() {
   evaluator_->load_averages(tower_->parameters(), tower_->states());
   const Precision precision = evaluator_->evaluate(*eval_dataset_, mpi_);
   recorder_.log_evaluation(position_.step, precision, Clock::now() - start);
+  recorder_.keep_if_best(position_, precision, *tower_);
 }
 
 }  // namespace carillon

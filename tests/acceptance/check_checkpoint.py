@@ -3,13 +3,15 @@
 import json
 import re
 import shutil
+import signal
 import subprocess
 
 import h5py
 import numpy as np
 
 import programs
-from programs import SCALED, Result, checkpoint
+from processes import TIMEOUT, rank_process, wait_for
+from programs import SCALED, Result, checkpoint, checkpoints, same_bits
 
 SHAPES = {"layer1/weights": (784, 500), "layer1/biases": (500,), "layer2/weights": (500, 10), "layer2/biases": (10,)}
 
@@ -33,6 +35,8 @@ def check(context):
     else:
         yield Result("checkpoint: h5dump opens it", False, "no h5dump: jobs/install_deps.sh --tests")
     yield from _evaluation(context, data, path)
+    yield from _by_time(context, data)
+    yield from _best(context, data)
 
 
 def _contents(path):
@@ -81,6 +85,45 @@ def _evaluation(context, data, path):
             found = re.findall(r"precision @ 1 = .*", done.output)
             title = f"checkpoint: evaluation of {group}, {ranks or 1} ranks"
             yield Result(title, found == [expected], f"{found} (numpy: {expected})")
+
+
+def _by_time(context, data):
+    """Checkpoints by time, at 2 ranks, and a run from such a one."""
+    run = context.directory("time")
+    fixed = (*SCALED, "--batch-size", 20, "--checkpoint-every", 0, "--summary-every", 0, "--log-every", 0)
+    timed = ("--checkpoint-every-seconds", 1, "--keep-checkpoints", 0, "--max-steps", 1000000)
+    options = ("--data", data / "train-*.tfrecord", "--train-dir", run, "--device", "cpu", *fixed, *timed)
+    process = context.start(context.command("mnist_train", *options, ranks=2))
+    wait_for(process, lambda: len(checkpoints(run)) >= 2, "two checkpoints")
+    programs.signal_process(rank_process(process, 1), signal.SIGUSR1)
+    code = context.finish(process, TIMEOUT).code
+    first, *_, last = steps = sorted(int(path.stem.split("-")[1]) for path in checkpoints(run))
+    yield Result("checkpoint: one a second", code == 75 and len(steps) >= 3, f"of {steps}, exit code {code}")
+    again = context.directory("time")
+    again.mkdir()
+    shutil.copy(checkpoint(run, first), again)
+    context.train(*fixed, "--max-steps", last, data=data / "train-*.tfrecord", train_dir=again, ranks=2)
+    difference = same_bits(checkpoint(run, last), checkpoint(again, last))
+    yield Result("checkpoint: resumed from one by time", not difference, difference or "bit for bit equal")
+
+
+def _best(context, data):
+    """best.ckpt.h5, and --keep-every."""
+    run = context.directory("best")
+    context.train(
+        *SCALED[:2], "--learning-rate", "0.3", "--max-steps", 50, "--eval-data", data / "test-*.tfrecord", "--eval-every", 3,
+        "--checkpoint-every", 5, "--keep-checkpoints", 1, "--keep-every", 20, data=data / "train-*.tfrecord",
+        train_dir=run, ranks=2,
+    )  # fmt: skip
+    names = sorted(path.name for path in run.glob("*.h5"))
+    expected = ["best.ckpt.h5", *(f"model.ckpt-{step}.h5" for step in (20, 40, 50))]
+    yield Result("checkpoint: the best, the newest and every 20th", names == expected, ", ".join(names))
+    found = [(line["eval_correct"], -line["step"]) for line in programs.metrics(run) if "eval_correct" in line]
+    right, step = max(found)
+    done = context.run("mnist_eval", "--data", data / "test-*.tfrecord", "--checkpoint", run / "best.ckpt.h5")
+    with h5py.File(run / "best.ckpt.h5", "r") as file:
+        good = file.attrs["global_step"] == -step and f"({right}/103)" in done.output
+    yield Result("checkpoint: the best is that of the highest precision", good, f"step {-step}, {done.output.strip()}")
 
 
 if __name__ == "__main__":

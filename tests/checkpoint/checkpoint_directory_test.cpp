@@ -99,24 +99,40 @@ TEST_F(CheckpointDirectory, LosesStaleTemporariesOnly) {
 }
 
 TEST_F(CheckpointDirectory, KeepsTheNewestOfItsWriter) {
-  CheckpointWriter writer(path(), 2);
+  CheckpointWriter writer(path(), {.newest = 2});
   for (const auto step : {8, 9, 10, 11}) writer.start(small_state(step));
   writer.wait();
   EXPECT_THAT(list_checkpoints(path()), ElementsAre(11, 10));
 }
 
 TEST_F(CheckpointDirectory, KeepsAllWithoutABound) {
-  CheckpointWriter writer(path(), 0);
+  CheckpointWriter writer(path(), {.newest = 0});
   for (const auto step : {1, 2, 3}) writer.start(small_state(step));
   writer.wait();
   EXPECT_THAT(list_checkpoints(path()), ElementsAre(3, 2, 1));
+}
+
+TEST_F(CheckpointDirectory, KeepsMultiplesBesidesTheNewest) {
+  CheckpointWriter writer(path(), {.newest = 2, .every = 10});
+  for (const auto step : {5, 10, 15, 20, 25, 30, 35}) writer.start(small_state(step));
+  writer.wait();
+  EXPECT_THAT(list_checkpoints(path()), ElementsAre(35, 30, 20, 10));
+}
+
+TEST_F(CheckpointDirectory, OfOneFileHoldsTheLastStateAlone) {
+  put(1);
+  CheckpointWriter writer(best_checkpoint_path(path()));
+  for (const auto step : {8, 9}) writer.start(small_state(step));
+  writer.wait();
+  EXPECT_EQ(read_checkpoint(best_checkpoint_path(path())).global_step, 9);
+  EXPECT_THAT(list_checkpoints(path()), ElementsAre(1));
 }
 
 TEST_F(CheckpointDirectory, NeverLosesTheNewOneToLaterDamagedOnes) {
   for (const auto step : {5, 20, 21}) put(step);
   damage(20);
   damage(21);
-  CheckpointWriter writer(path(), 1);
+  CheckpointWriter writer(path(), {.newest = 1});
   writer.start(small_state(6));
   writer.wait();
   EXPECT_THAT(list_checkpoints(path()), ElementsAre(21, 20, 6));
@@ -124,7 +140,7 @@ TEST_F(CheckpointDirectory, NeverLosesTheNewOneToLaterDamagedOnes) {
 
 TEST_F(CheckpointDirectory, TellsAFailedWriteAtTheNextCallOnce) {
   const auto missing = path() / "nowhere";
-  CheckpointWriter writer(missing, 2);
+  CheckpointWriter writer(missing, {.newest = 2});
   writer.start(small_state(1));
   const auto error = error_of([&] { writer.wait(); });
   EXPECT_EQ(error.code(), ExitCode::io);
@@ -136,7 +152,7 @@ TEST_F(CheckpointDirectory, KeepsOldOnesWhenTheNewOneFails) {
   put(1);
   put(2);
   std::filesystem::create_directories(checkpoint_path(path(), 3) / "occupied");
-  CheckpointWriter writer(path(), 1);
+  CheckpointWriter writer(path(), {.newest = 1});
   writer.start(small_state(3));
   EXPECT_EQ(error_of([&] { writer.wait(); }).code(), ExitCode::io);
   EXPECT_TRUE(std::filesystem::exists(checkpoint_path(path(), 1)));
@@ -144,7 +160,7 @@ TEST_F(CheckpointDirectory, KeepsOldOnesWhenTheNewOneFails) {
 }
 
 TEST_F(CheckpointDirectory, WriterEndsWithItsFileWhole) {
-  { CheckpointWriter(path(), 1).start(small_state(3)); }
+  { CheckpointWriter(path(), {.newest = 1}).start(small_state(3)); }
   EXPECT_EQ(read_newest().value().state.global_step, 3);
 }
 

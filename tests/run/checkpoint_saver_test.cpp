@@ -17,10 +17,8 @@ using ::testing::IsEmpty;
 class CheckpointSaverTest : public ::testing::Test {
  protected:
   CheckpointSaver saver_of(std::int64_t max_failures) {
-    return CheckpointSaver({.train_dir = directory_.path(),
-                            .keep_count = 0,
-                            .max_failures = max_failures,
-                            .warn = [this](const std::string& line) { warnings_.push_back(line); }});
+    return {std::make_unique<CheckpointWriter>(directory_.path(), CheckpointRetention{}),
+            {.max_failures = max_failures, .warn = [this](const std::string& line) { warnings_.push_back(line); }}};
   }
   /// Looks at that time, until the result of a write in progress, or of one that begins then, is seen.
   static void look(CheckpointSaver& saver, CheckpointSaver::Clock::time_point now) {

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <map>
+#include <thread>
 
 #include "carillon/data/record.h"
 #include "carillon/report/histogram.h"
@@ -123,6 +124,67 @@ TEST_F(RecorderTest, SavesNoStateThatIsNotFinite) {
   recorder_.open_logs(0);
   recorder_.finish({.step = 1}, ExitCode::done);
   EXPECT_THAT(list_checkpoints(train_dir()), IsEmpty());
+}
+
+TEST_F(RecorderTest, KeepsTheFirstOfTheBestEvaluationsOverAllRuns) {
+  const auto best_step_after = [&](std::int64_t step, std::int64_t correct) {
+    Recorder recorder(options_, description_, mpi_);
+    recorder.open_directory();
+    recorder.open_logs(step);
+    recorder.keep_if_best({.step = step}, {.correct = correct, .total = 4}, tower_);
+    recorder.finish({.step = step}, ExitCode::done);
+    return first() ? read_checkpoint(best_checkpoint_path(train_dir())).global_step : 0;
+  };
+  EXPECT_EQ(best_step_after(10, 2), first() ? 10 : 0);
+  EXPECT_EQ(best_step_after(20, 3), first() ? 20 : 0);
+  EXPECT_EQ(best_step_after(30, 3), first() ? 20 : 0);
+  EXPECT_EQ(best_step_after(40, 1), first() ? 20 : 0);
+  EXPECT_FALSE(!first() && std::filesystem::exists(train_dir()));
+  description_.add("evaluation record checksum", std::uint64_t{7}, Scope::run);
+  EXPECT_EQ(best_step_after(50, 1), first() ? 50 : 0);  // of other records, which are not compared
+  options_.keep_best = false;
+  EXPECT_EQ(best_step_after(60, 4), first() ? 50 : 0);
+}
+
+TEST_F(RecorderTest, AsksForACheckpointWhenTheLastIsOld) {
+  options_.checkpoint_every_seconds = 1;
+  recorder_.open_directory();
+  recorder_.open_logs(0);
+  recorder_.start_clock();
+  EXPECT_FALSE(recorder_.look_after_checkpoints().any());
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+  EXPECT_EQ(recorder_.look_after_checkpoints().save, first());
+  recorder_.save({.step = 1}, tower_);
+  EXPECT_FALSE(recorder_.look_after_checkpoints().any());
+  recorder_.finish({.step = 1}, ExitCode::done);
+}
+
+TEST_F(RecorderTest, AsksToGiveUpWhenACheckpointFailedTooOften) {
+  options_.checkpoint_failures = 0;
+  recorder_.open_directory();
+  recorder_.open_logs(0);
+  {
+    const FileSizeLimit limit(100);
+    recorder_.save({.step = 1}, tower_);
+    const auto start = std::chrono::steady_clock::now();
+    const auto waits = [&] { return std::chrono::steady_clock::now() - start < std::chrono::seconds(20); };
+    while (first() && waits() && !recorder_.look_after_checkpoints().give_up) std::this_thread::yield();
+  }
+  EXPECT_EQ(recorder_.look_after_checkpoints().give_up, first());
+  EXPECT_EQ(asked_by_any(mpi_, recorder_.look_after_checkpoints()).give_up, true);
+  recorder_.save({.step = 2}, tower_);
+  ExitCode code = ExitCode::done;
+  try {
+    recorder_.finish({.step = 2}, ExitCode::io);
+  } catch (const SharedError& error) {
+    EXPECT_TRUE(first());
+    EXPECT_THAT(error.what(), HasSubstr("model.ckpt-1.h5: File too large; ended at step 2, with a checkpoint"));
+    code = error.code();
+  } catch (const PeerFailed& peer) {
+    code = peer.code();
+  }
+  EXPECT_EQ(code, ExitCode::io);
+  EXPECT_EQ(list_checkpoints(train_dir()).size(), first() ? 1u : 0u);
 }
 
 TEST_F(RecorderTest, SaysWhichSettingsChangedAtAResume) {

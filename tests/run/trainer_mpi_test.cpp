@@ -23,6 +23,34 @@ TEST_F(TrainerTest, LogsEvaluatesAndSavesWhenThatIsDue) {
   EXPECT_THAT(list_checkpoints(train_dir()), ElementsAre(12, 6));
 }
 
+TEST_F(TrainerTest, KeepsTheStateOfTheBestEvaluation) {
+  options_.eval_data = {(directory_ / "test").string()};
+  options_.eval_every = 1;
+  options_.checkpoint_every = 1;
+  options_.keep_checkpoints = 0;
+  options_.max_steps = 7;
+  train();
+  options_.max_steps = 12;
+  train();  // knows the best of the first
+  mpi_.barrier();
+  std::ifstream file(train_dir() / "metrics.jsonl");
+  double highest = -1.0;
+  std::int64_t best_step = 0, evaluations = 0;
+  for (std::string line; std::getline(file, line);) {
+    const auto record = nlohmann::json::parse(line);
+    if (!record.contains("eval_precision")) continue;
+    ++evaluations;
+    if (record["eval_precision"] <= highest) continue;
+    highest = record["eval_precision"];
+    best_step = record["step"];
+  }
+  EXPECT_EQ(evaluations, 12);
+  const CheckpointState best = read_checkpoint(best_checkpoint_path(train_dir()));
+  EXPECT_EQ(best.global_step, best_step);
+  EXPECT_TRUE(best.variables == saved(best_step).variables);
+  EXPECT_EQ(nlohmann::json::parse(best.options_json).at("evaluation correct"), highest * 20);
+}
+
 TEST_F(TrainerTest, GoesOnFromItsCheckpointAsIfNothingHadBeen) {
   TrainOptions once = options_;
   once.train_dir = (directory_ / "once").string();

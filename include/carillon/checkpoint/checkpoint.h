@@ -42,6 +42,9 @@ inline constexpr std::int64_t checkpoint_format_version = 2;
 /// `train_dir/model.ckpt-<global_step>.h5`.
 std::filesystem::path checkpoint_path(const std::filesystem::path& train_dir, std::int64_t global_step);
 
+/// `train_dir/best.ckpt.h5`: the state of a run's best evaluation.
+std::filesystem::path best_checkpoint_path(const std::filesystem::path& train_dir);
+
 /// Writes `state` to `path`, replacing it atomically. On an error the old file stays and the temporary is removed.
 /// Errors: io (path, cause).
 void write_checkpoint(const std::filesystem::path& path, const CheckpointState& state);
@@ -63,15 +66,24 @@ struct LoadedCheckpoint {
 std::optional<LoadedCheckpoint> read_newest_checkpoint(const std::filesystem::path& train_dir,
                                                        const std::function<void(const std::string&)>& warn);
 
-/// Removes temporaries (`model.ckpt-*.h5.<pid>.tmp`, `metrics.jsonl.<pid>.tmp`) that a killed writer left in
-/// `train_dir`.
+/// Removes temporaries (`model.ckpt-*.h5.<pid>.tmp`, `best.ckpt.h5.<pid>.tmp`, `metrics.jsonl.<pid>.tmp`) that a killed
+/// writer left in `train_dir`.
 void remove_stale_temporaries(const std::filesystem::path& train_dir);
 
-/// Writes checkpoints of one train directory on a background thread and keeps the newest `keep_count` of them, all when
-/// it is 0 or less. Those of later steps than the one just written neither count nor go.
+/// Which checkpoints of a train directory stay, once that of a step is written. Those of later steps neither count nor
+/// go.
+struct CheckpointRetention {
+  std::int64_t newest = 0;  ///< so many; 0: all
+  std::int64_t every = 0;   ///< and those whose step is a multiple of this; 0: no others
+};
+
+/// Writes checkpoints on a background thread, one at a time.
 class CheckpointWriter {
  public:
-  CheckpointWriter(std::filesystem::path train_dir, int keep_count);
+  /// Each to the name of its step.
+  CheckpointWriter(const std::filesystem::path& train_dir, const CheckpointRetention& retention);
+  /// All to one file, in the place of the one before.
+  explicit CheckpointWriter(std::filesystem::path file);
   /// Waits for the write in progress; an error that nobody fetched by `wait` is lost.
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;

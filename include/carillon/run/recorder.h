@@ -82,8 +82,11 @@ class Recorder {
 
   /// Starts to write a checkpoint. Errors: failed (a variable is not finite).
   void save(const RunPosition& position, const Tower& tower);
-  /// Sees what has become of the last checkpoint (--checkpoint-failures), after each step; what this rank asks for
-  /// therefore.
+  /// Starts to write best.ckpt.h5, after an evaluation of the same step, if none before had that precision. Errors: as
+  /// save.
+  void keep_if_best(const RunPosition& position, const Precision& precision, const Tower& tower);
+  /// Sees what has become of the last checkpoints (--checkpoint-failures) and whether one is due by time, after each
+  /// step; what this rank asks for therefore.
   RunRequests look_after_checkpoints();
   /// Waits for the last checkpoint and tells how the run ended. Collective. Errors: io, with ExitCode::io that of the
   /// checkpoints that kept failing.

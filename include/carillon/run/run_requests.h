@@ -7,10 +7,11 @@
 namespace carillon {
 
 struct RunRequests {
+  bool save = false;     ///< to save and go on
   bool stop = false;     ///< to save and end
   bool give_up = false;  ///< to save what can be saved and end: checkpoints keep failing
 
-  bool any() const { return stop || give_up; }
+  bool any() const { return save || stop || give_up; }
 };
 
 /// What any rank asks for. Collective.

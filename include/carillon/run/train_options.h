@@ -54,9 +54,12 @@ struct TrainOptions {
   std::int64_t log_every = 10;      ///< 0: no lines
   std::int64_t summary_every = 10;  ///< 0: no summaries
   SummaryStyle summary_style = SummaryStyle::variables;
-  std::int64_t checkpoint_every = 1000;   ///< 0: at the end only
-  std::int64_t keep_checkpoints = 5;      ///< 0: all
-  std::int64_t checkpoint_failures = 10;  ///< in a row that a run survives
+  std::int64_t checkpoint_every = 1000;       ///< 0: at the end only
+  std::int64_t checkpoint_every_seconds = 0;  ///< 0: by steps only
+  std::int64_t keep_checkpoints = 5;          ///< 0: all
+  std::int64_t keep_every = 0;                ///< steps; 0: none but the newest
+  bool keep_best = true;                      ///< by evaluation
+  std::int64_t checkpoint_failures = 10;      ///< in a row that a run survives
   ResumeMode resume = ResumeMode::automatic;
   bool fresh = false;
   std::string init_from;

@@ -1,0 +1,46 @@
+#include "src/run/best_evaluation.h"
+
+#include <nlohmann/json.hpp>
+
+#include "carillon/checkpoint/checkpoint.h"
+#include "carillon/core/error.h"
+
+namespace carillon {
+namespace {
+
+constexpr const char *correct_name = "evaluation correct", *total_name = "evaluation total",
+                     *records_name = "evaluation record checksum";
+
+nlohmann::json object(const std::string& text) {
+  nlohmann::json parsed = nlohmann::json::parse(text, nullptr, false);
+  return parsed.is_object() ? parsed : nlohmann::json::object();
+}
+
+std::int64_t count(const nlohmann::json& options, const char* name) {
+  const auto found = options.find(name);
+  return found != options.end() && found->is_number_integer() ? found->get<std::int64_t>() : 0;
+}
+
+}  // namespace
+
+RunDescription with_evaluation(RunDescription description, const Precision& precision) {
+  description.add(correct_name, precision.correct, Scope::run);
+  description.add(total_name, precision.total, Scope::run);
+  return description;
+}
+
+std::optional<Precision> best_evaluation(const std::filesystem::path& train_dir, const RunDescription& description,
+                                         const std::function<void(const std::string&)>& warn) {
+  const std::filesystem::path path = best_checkpoint_path(train_dir);
+  try {
+    const nlohmann::json before = object(read_checkpoint(path).options_json), now = object(description.json());
+    const Precision precision{.correct = count(before, correct_name), .total = count(before, total_name)};
+    const bool same_records = before.value(records_name, nlohmann::json()) == now.value(records_name, nlohmann::json());
+    return precision.total > 0 && same_records ? std::optional(precision) : std::nullopt;
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::no_input) warn(fmt::format("{}; the next evaluation takes its place", error.what()));
+    return std::nullopt;
+  }
+}
+
+}  // namespace carillon

@@ -1,0 +1,23 @@
+// BestEvaluation: which precision `best.ckpt.h5` has, in words of its options: "evaluation correct", "evaluation
+// total".
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "carillon/report/precision.h"
+#include "carillon/run/run_description.h"
+
+namespace carillon {
+
+/// The description that such a checkpoint bears.
+RunDescription with_evaluation(RunDescription description, const Precision& precision);
+
+/// The precision of the train directory's best checkpoint, on the evaluation records of `description`; none where it is
+/// missing, of other records or, told to `warn`, not to be read.
+std::optional<Precision> best_evaluation(const std::filesystem::path& train_dir, const RunDescription& description,
+                                         const std::function<void(const std::string&)>& warn);
+
+}  // namespace carillon
