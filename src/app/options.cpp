@@ -1,6 +1,7 @@
 #include "carillon/app/options.h"
 
 #include "carillon/core/error.h"
+#include "carillon/run/time_limit.h"
 
 namespace carillon {
 
@@ -71,6 +72,10 @@ void declare(OptionSet& set, TrainOptions& o) {
   set.add("keep-best", o.keep_best, "with --eval-data: keep the best evaluation's state as best.ckpt.h5");
   set.add("checkpoint-failures", o.checkpoint_failures, 0, 1000000,
           "failed checkpoints in a row that are tried again; 0: a first failure ends the run");
+  set.add("time-limit", o.time_limit,
+          "save and end with 75 before so many seconds, or, if slurm, before the job's end");
+  set.add("time-margin", o.time_margin, 0, max_steps,
+          "seconds before it: what a step, an evaluation and a checkpoint may take");
   set.add("resume", o.resume, resume_choices, "go on from the train directory's newest checkpoint");
   set.add("fresh", o.fresh, "remove the train directory's checkpoints and logs first");
   set.add("init-from", o.init_from, "checkpoint to take the initial variables from");
@@ -84,6 +89,7 @@ void check_combinations(const TrainOptions& o) {
   if (requires_checkpoint && !o.init_from.empty()) {
     fail(ExitCode::usage, "--resume require never uses the variables of --init-from");
   }
+  stop_time(o);  // says what is wrong with it
   if (o.train_dir.empty()) fail(ExitCode::usage, "--train-dir is empty");
 }
 

@@ -9,6 +9,7 @@
 #include "carillon/checkpoint/directory_lock.h"
 #include "carillon/core/error.h"
 #include "carillon/report/run_log.h"
+#include "carillon/run/time_limit.h"
 #include "src/run/run_checkpoints.h"
 #include "src/run/step_clock.h"
 #include "src/run/train_directory.h"
@@ -76,11 +77,13 @@ struct Recorder::First {
   std::optional<DirectoryLock> lock{};  // goes last: the directory is this job's while anything is written
   std::optional<RunLog> log{};
   std::optional<RunCheckpoints> checkpoints{};
+  std::optional<StepClock::Clock::time_point> stop_at = stop_time(options);
   std::optional<LayerSummarizer> summarizer{};
   StepClock clock{};
   std::optional<double> l2_loss{};  ///< of the last step that was logged
 
   std::int64_t global_batch() const { return options.batch_size * tower_count; }
+  bool is_time_up() const { return stop_at && StepClock::Clock::now() >= *stop_at; }
   void warn(const std::string& line) { log ? log->console().warn(line) : print_warning(line); }
 };
 
@@ -208,7 +211,12 @@ void Recorder::keep_if_best(const RunPosition& position, const Precision& precis
   if (first_) first_->checkpoints->keep_if_best(position, precision, tower);
 }
 
-RunRequests Recorder::look_after_checkpoints() { return first_ ? first_->checkpoints->look() : RunRequests{}; }
+RunRequests Recorder::requests() {
+  if (!first_) return {};
+  RunRequests requests = first_->checkpoints->look();
+  requests.stop = first_->is_time_up();
+  return requests;
+}
 
 void Recorder::finish(const RunPosition& position, ExitCode code) {
   mpi_.run_on_all([&] {
@@ -220,7 +228,8 @@ void Recorder::finish(const RunPosition& position, ExitCode code) {
   console.print(fmt::format("wrote {}; peak memory of a rank {} MiB",
                             checkpoint_path(first_->options.train_dir, position.step).string(), memory));
   if (code == ExitCode::stopped) {
-    console.print(fmt::format("stopped by a signal at step {}: start again to go on", position.step));
+    console.print(fmt::format("stopped by {} at step {}: start again to go on",
+                              first_->is_time_up() ? "--time-limit" : "a signal", position.step));
   }
 }
 

@@ -134,7 +134,7 @@ void Trainer::take_results(Results wanted) {
 }
 
 RunRequests Trainer::own_requests() {
-  RunRequests own = recorder_.look_after_checkpoints();
+  RunRequests own = recorder_.requests();
   own.stop = own.stop || stop_signal_caught();
   return own;
 }

@@ -1,4 +1,4 @@
-"""Early ends: INT, USR1 again and again, a loss that is not finite between logged steps, a disk full at the end."""
+"""Early ends: INT once and twice, USR1 again and again, job scripts, a time limit, a loss that is not finite between logged steps, a disk full at the end."""
 
 import os
 import pathlib
@@ -8,9 +8,9 @@ import signal
 import time
 
 import programs
-from bad_input import FAILED, IO
+from bad_input import FAILED, IO, USAGE
 from processes import TIMEOUT, faulty, rank_process, wait_for
-from programs import SCALED, ProgramFailed, Result, checkpoint, checkpoints, load
+from programs import SCALED, ProgramFailed, Result, checkpoint, checkpoints, load, same_bits
 
 STOPPED = 75
 TIMES = 5  # that USR1 is sent
@@ -21,7 +21,7 @@ SLOW = 4  # seconds that a slow disk takes; mpirun's ranks have 1 after TERM
 def check(context):
     """signals and failures"""
     data = context.small_set(1000)
-    for case in (_interrupted, _scripts, _signalled_again, _diverged, _full_disk):
+    for case in (_interrupted, _scripts, _signalled_again, _second_signal, _time_limit, _diverged, _full_disk):
         try:
             yield from case(context, data)
         except ProgramFailed as error:
@@ -124,6 +124,52 @@ def _signalled_again(context, data):
     wrong = "" if taken == TIMES else f"it ended after {taken} signals, {done.explain()}"
     wrong = wrong or _stopped(run, done)
     yield _result(f"USR1 {TIMES} times", wrong, f"exit code {done.code}, a checkpoint of the last step")
+
+
+def _second_signal(context, data):
+    """a second INT while a slow disk keeps the first one waiting"""
+    run = context.directory("second")
+    fixed = ("--data", data / "train-*", "--train-dir", run, "--device", context.device, "--summary-every", 0)
+    options = (*SCALED, "--log-every", 1, "--checkpoint-every", 0)
+    command = context.command("mnist_train", *fixed, *options, "--max-steps", 1000000)
+    process = context.start(command, faulty(context, "fsync", "model.ckpt", seconds=30))
+    log = run / "metrics.jsonl"
+    wait_for(process, lambda: log.exists() and log.stat().st_size > 0, "a step is logged")
+    process.send_signal(signal.SIGINT)
+    wait_for(process, lambda: list(run.glob("*.tmp")), "the checkpoint is being written")
+    time.sleep(1.2)
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    done = context.finish(process, TIMEOUT)
+    wrong = "" if done.code == -signal.SIGINT else done.explain()
+    wrong = wrong or ("" if time.monotonic() - began < 10 and not list(run.glob("*.h5")) else "it waited for the disk")
+    yield _result("a second INT ends a run at once", wrong, f"exit code {done.code}")
+    end = len(programs.losses(run)) + 10
+    expected = context.directory("second")
+    for where in (run, expected):
+        context.train(*options, "--summary-every", 0, "--max-steps", end, data=data / "train-*", train_dir=where)
+    left = ", ".join(path.name for path in run.glob("*.tmp"))
+    wrong = (f"left {left}" if left else "") or same_bits(checkpoint(expected, end), checkpoint(run, end))
+    wrong = wrong or ("" if [line["step"] for line in programs.metrics(run)] == list(range(end)) else "steps twice")
+    yield _result("and what it leaves does no harm", wrong, "the run after it ends bit for bit like one")
+
+
+def _time_limit(context, data):
+    """--time-limit"""
+    options = (*SCALED, "--batch-size", 20, "--summary-every", 0, "--log-every", 1, "--checkpoint-every", 0)
+    job_end = {"SLURM_JOB_END_TIME": str(int(time.time()) + 6)}
+    for limit, margin, environment in ((4, 2, {}), ("slurm", 2, job_end)):
+        run = context.directory("limit")
+        fixed = ("--data", data / "train-*", "--train-dir", run, "--device", context.device, *options)
+        limits = ("--max-steps", 1000000, "--time-limit", limit, "--time-margin", margin)
+        began = time.monotonic()
+        done = context.finish(context.start(context.command("mnist_train", *fixed, *limits, ranks=2), environment), TIMEOUT)
+        seconds = time.monotonic() - began
+        wrong = _stopped(run, done) or ("" if "stopped by --time-limit" in done.output else "it does not say why")
+        yield _result(f"--time-limit {limit} at 2 ranks", wrong, f"exit code 75 after {seconds:.1f} s, one checkpoint")
+    done = context.train("--time-limit", "slurm", data=data / "train-*", train_dir=run, expect=None)
+    wrong = done.complaint(USAGE, ["--time-limit", "SLURM_JOB_END_TIME"])
+    yield _result("--time-limit slurm without a job", wrong, done.lines[0] if done.lines else "")
 
 
 def _diverged(context, data):

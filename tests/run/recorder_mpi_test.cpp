@@ -151,11 +151,11 @@ TEST_F(RecorderTest, AsksForACheckpointWhenTheLastIsOld) {
   recorder_.open_directory();
   recorder_.open_logs(0);
   recorder_.start_clock();
-  EXPECT_FALSE(recorder_.look_after_checkpoints().any());
+  EXPECT_FALSE(recorder_.requests().any());
   std::this_thread::sleep_for(std::chrono::milliseconds(1100));
-  EXPECT_EQ(recorder_.look_after_checkpoints().save, first());
+  EXPECT_EQ(recorder_.requests().save, first());
   recorder_.save({.step = 1}, tower_);
-  EXPECT_FALSE(recorder_.look_after_checkpoints().any());
+  EXPECT_FALSE(recorder_.requests().any());
   recorder_.finish({.step = 1}, ExitCode::done);
 }
 
@@ -168,10 +168,10 @@ TEST_F(RecorderTest, AsksToGiveUpWhenACheckpointFailedTooOften) {
     recorder_.save({.step = 1}, tower_);
     const auto start = std::chrono::steady_clock::now();
     const auto waits = [&] { return std::chrono::steady_clock::now() - start < std::chrono::seconds(20); };
-    while (first() && waits() && !recorder_.look_after_checkpoints().give_up) std::this_thread::yield();
+    while (first() && waits() && !recorder_.requests().give_up) std::this_thread::yield();
   }
-  EXPECT_EQ(recorder_.look_after_checkpoints().give_up, first());
-  EXPECT_EQ(asked_by_any(mpi_, recorder_.look_after_checkpoints()).give_up, true);
+  EXPECT_EQ(recorder_.requests().give_up, first());
+  EXPECT_EQ(asked_by_any(mpi_, recorder_.requests()).give_up, true);
   recorder_.save({.step = 2}, tower_);
   ExitCode code = ExitCode::done;
   try {

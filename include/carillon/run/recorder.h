@@ -85,9 +85,9 @@ class Recorder {
   /// Starts to write best.ckpt.h5, after an evaluation of the same step, if none before had that precision. Errors: as
   /// save.
   void keep_if_best(const RunPosition& position, const Precision& precision, const Tower& tower);
-  /// Sees what has become of the last checkpoints (--checkpoint-failures) and whether one is due by time, after each
-  /// step; what this rank asks for therefore.
-  RunRequests look_after_checkpoints();
+  /// What this rank asks for, after each step: rank 0 looks at its clocks, and at what has become of the last
+  /// checkpoints.
+  RunRequests requests();
   /// Waits for the last checkpoint and tells how the run ended. Collective. Errors: io, with ExitCode::io that of the
   /// checkpoints that kept failing.
   void finish(const RunPosition& position, ExitCode code);

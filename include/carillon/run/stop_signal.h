@@ -3,7 +3,9 @@
 
 namespace carillon {
 
-/// Installs the handlers. The second TERM or INT gives the signal its default effect back, so that a third one kills.
+/// Installs the handlers. A TERM or INT more than a second after the first signal ends the process at once, by its
+/// default effect: what has its name is whole, and the next run removes what has not. USR1 never does: launchers repeat
+/// it.
 void catch_stop_signals();
 
 /// Whether this process has been asked to stop.

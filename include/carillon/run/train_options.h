@@ -60,6 +60,8 @@ struct TrainOptions {
   std::int64_t keep_every = 0;                ///< steps; 0: none but the newest
   bool keep_best = true;                      ///< by evaluation
   std::int64_t checkpoint_failures = 10;      ///< in a row that a run survives
+  std::string time_limit;                     ///< seconds, or slurm: to the job's end; empty: none
+  std::int64_t time_margin = 60;              ///< seconds before that at which a run stops
   ResumeMode resume = ResumeMode::automatic;
   bool fresh = false;
   std::string init_from;
