@@ -23,7 +23,7 @@ enum class ExitCode : int {
   no_device = 69,  ///< the device asked for is not there
   failed = 70,     ///< the run itself failed: a loss that is not finite, a bug
   io = 74,         ///< the system refused a read or a write
-  stopped = 75,    ///< stopped by a signal after a checkpoint: start again to go on
+  stopped = 75,    ///< stopped by a signal or time limit after a checkpoint: start again to go on
 };
 
 class Error : public std::runtime_error {
