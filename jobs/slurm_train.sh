@@ -7,7 +7,8 @@
 #
 # Ends with the program's exit code. TERM and USR1 to the batch shell itself (scancel --batch) stop the program too.
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/forward_signals.sh"
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+source "$root/jobs/forward_signals.sh"
 
 program=$1
 shift

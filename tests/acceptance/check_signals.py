@@ -1,4 +1,5 @@
-"""Early ends: INT once and twice, USR1 again and again, job scripts, a time limit, a loss that is not finite between logged steps, a disk full at the end."""
+"""Early ends: INT once and twice, USR1 again and again, job scripts, a time limit, a loss that is not finite between
+logged steps, a disk full at the end."""
 
 import os
 import pathlib
@@ -163,7 +164,8 @@ def _time_limit(context, data):
         fixed = ("--data", data / "train-*", "--train-dir", run, "--device", context.device, *options)
         limits = ("--max-steps", 1000000, "--time-limit", limit, "--time-margin", margin)
         began = time.monotonic()
-        done = context.finish(context.start(context.command("mnist_train", *fixed, *limits, ranks=2), environment), TIMEOUT)
+        command = context.command("mnist_train", *fixed, *limits, ranks=2)
+        done = context.finish(context.start(command, environment), TIMEOUT)
         seconds = time.monotonic() - began
         wrong = _stopped(run, done) or ("" if "stopped by --time-limit" in done.output else "it does not say why")
         yield _result(f"--time-limit {limit} at 2 ranks", wrong, f"exit code 75 after {seconds:.1f} s, one checkpoint")
