@@ -11,15 +11,10 @@
 #include "src/data/available_memory.h"
 #include "src/data/file_pattern.h"
 #include "src/data/page_array.h"
+#include "src/data/record_index.h"
 
 namespace carillon {
 namespace {
-
-/// A plain file of an indexed set: it keeps its mapping.
-struct IndexedFile {
-  RecordReader reader;
-  std::size_t first_record;
-};
 
 constexpr std::uint64_t no_limit = std::numeric_limits<std::uint64_t>::max();
 
@@ -39,14 +34,11 @@ struct Dataset::Storage {
   PageArray images;
   std::vector<std::int32_t> labels;
 
-  // Indexed: where each record's data starts in a mapping.
-  std::vector<IndexedFile> files;
-  std::vector<const std::uint8_t*> record_data;
+  RecordIndex index;  // when not in memory
 
   bool load(std::span<const std::string> paths, std::uint64_t limit_bytes);
-  void index(std::span<const std::string> paths);
-  void count(const Record& record);
-  std::pair<const IndexedFile*, Record> indexed_record(std::size_t i) const;
+  void make_index(std::span<const std::string> paths);
+  void count(std::uint64_t data_bytes, std::uint32_t stored_crc);
   std::int32_t decode(const std::string& path, const Record& record, std::uint64_t position, std::uint8_t* image) const;
 };
 
@@ -59,11 +51,10 @@ std::int32_t Dataset::Storage::decode(const std::string& path, const Record& rec
   }
 }
 
-void Dataset::Storage::count(const Record& record) {
-  std::array<std::byte, sizeof(std::uint64_t) + sizeof(std::uint32_t)> identity;
-  const std::uint64_t length = record.data.size();
-  std::memcpy(identity.data(), &length, sizeof length);
-  std::memcpy(identity.data() + sizeof length, &record.stored_crc, sizeof record.stored_crc);
+void Dataset::Storage::count(std::uint64_t data_bytes, std::uint32_t stored_crc) {
+  std::array<std::byte, sizeof data_bytes + sizeof stored_crc> identity;
+  std::memcpy(identity.data(), &data_bytes, sizeof data_bytes);
+  std::memcpy(identity.data() + sizeof data_bytes, &stored_crc, sizeof stored_crc);
   fingerprint = crc32c(identity, fingerprint);
   ++size;
 }
@@ -76,7 +67,7 @@ bool Dataset::Storage::load(std::span<const std::string> paths, std::uint64_t li
     RecordReader reader(path);
     for (Record record; reader.next(record);) {
       labels.push_back(decode(path, record, size, images.append(image_bytes)));
-      count(record);
+      count(record.data.size(), record.stored_crc);
       if (images.size() <= limit_bytes) continue;
       if (!reader.gzip()) return false;
       fail(ExitCode::usage,
@@ -88,33 +79,10 @@ bool Dataset::Storage::load(std::span<const std::string> paths, std::uint64_t li
   return true;
 }
 
-void Dataset::Storage::index(std::span<const std::string> paths) {
+void Dataset::Storage::make_index(std::span<const std::string> paths) {
   for (const std::string& path : paths) {
-    RecordReader reader(path, RecordCheck::framing);
-    if (reader.gzip()) {
-      fail(ExitCode::usage, "{}: a GZIP file has no random access, so it cannot be read without the cache", path);
-    }
-    const std::size_t first_record = size;
-    for (Record record; reader.next(record);) {
-      record_data.push_back(record.data.data());
-      count(record);
-    }
-    if (size > first_record) files.push_back({std::move(reader), first_record});
+    index.add(path, [this](const RecordPlace& place) { count(place.data_bytes, place.stored_crc); });
   }
-}
-
-/// Record i as its reader gave it, from the framing around its data.
-std::pair<const IndexedFile*, Record> Dataset::Storage::indexed_record(std::size_t i) const {
-  const auto after = std::ranges::upper_bound(files, i, {}, &IndexedFile::first_record);
-  const IndexedFile& file = *std::prev(after);
-  const std::uint8_t* data = record_data[i];
-  Record record{.number = i - file.first_record,
-                .offset = static_cast<std::uint64_t>(data - record_data[file.first_record])};
-  std::uint64_t length;
-  std::memcpy(&length, data - record_header_bytes, sizeof length);
-  record.data = {data, length};
-  std::memcpy(&record.stored_crc, data + length, sizeof record.stored_crc);
-  return {&file, record};
 }
 
 namespace {
@@ -127,8 +95,8 @@ bool seems_to_fit(std::span<const std::string> paths, std::size_t image_bytes, s
     RecordReader reader(path, RecordCheck::framing);
     if (reader.gzip()) return true;  // no other way to read it; load() enforces the limit
     file_bytes += reader.file_bytes();
-    for (Record record; sample_count < max_sample_count && reader.next(record); ++sample_count) {
-      sample_bytes += record_header_bytes + record.data.size() + record_footer_bytes;
+    for (RecordPlace place; sample_count < max_sample_count && reader.next_place(place); ++sample_count) {
+      sample_bytes += record_header_bytes + place.data_bytes + record_footer_bytes;
     }
   }
   if (sample_count == 0) return true;
@@ -156,10 +124,10 @@ Dataset Dataset::open(std::span<const std::string> patterns, std::shared_ptr<con
       cache == CacheMode::automatic ? available_memory_bytes() / 2 / static_cast<unsigned>(local_rank_count) : no_limit;
   auto storage = std::make_unique<Storage>(decoder);
   if (!wants_cache(paths, *decoder, cache, limit_bytes)) {
-    storage->index(paths);
+    storage->make_index(paths);
   } else if (!storage->load(paths, limit_bytes)) {
     storage = std::make_unique<Storage>(decoder);
-    storage->index(paths);
+    storage->make_index(paths);
   }
   if (storage->size == 0) {
     fail(ExitCode::data, "{}: no records in {}", paths.front(),
@@ -205,9 +173,9 @@ std::int32_t Dataset::read(std::size_t i, std::uint64_t position, std::span<std:
     std::copy_n(this->image(i), image_bytes(), image.begin());
     return label(i);
   }
-  const auto [file, record] = storage_->indexed_record(i);
-  check_record_data(file->reader.path(), record);
-  return storage_->decode(file->reader.path(), record, position, image.data());
+  thread_local std::vector<std::uint8_t> buffer;  // several threads read, each one record at a time
+  const auto [path, record] = storage_->index.read(i, buffer);
+  return storage_->decode(path, record, position, image.data());
 }
 
 }  // namespace carillon

@@ -6,8 +6,10 @@
 #include <limits>
 #include <new>
 #include <string>
+#include <vector>
 
 #include "carillon/core/error.h"
+#include "src/data/mapped_copy.h"
 
 namespace carillon {
 
@@ -24,10 +26,23 @@ struct GzipStream::State {
   State& operator=(const State&) = delete;
   ~State() { inflateEnd(&stream); }
 
+  /// The next compressed bytes, none at the end: copied, lest zlib meet the end of a file that was cut.
+  std::span<const std::byte> next_piece() {
+    if (consumed == piece_begin + piece.size()) {
+      piece_begin = consumed;
+      piece.resize(std::min<std::size_t>(max_piece_bytes, compressed.size() - consumed));
+      copy_mapped(compressed.subspan(consumed, piece.size()), piece.data());
+    }
+    return std::span(piece).subspan(consumed - piece_begin);
+  }
+
+  static constexpr std::size_t max_piece_bytes = std::size_t{64} << 10;
   std::span<const std::byte> compressed;
-  std::size_t consumed = 0;  // bytes of `compressed`
-  bool in_member = false;    // between a member's first byte and its trailer
-  std::string damage;        // to be thrown once all bytes before it are delivered
+  std::vector<std::byte> piece;  // of `compressed`
+  std::size_t piece_begin = 0;   // its place there
+  std::size_t consumed = 0;      // bytes of `compressed`
+  bool in_member = false;        // between a member's first byte and its trailer
+  std::string damage;            // to be thrown once all bytes before it are delivered
   z_stream stream{};
 };
 
@@ -49,10 +64,10 @@ std::size_t GzipStream::read(std::span<std::byte> out) {
   z_stream& stream = state.stream;
   std::size_t written = 0;
   while (written < out.size() && state.damage.empty()) {
-    const auto rest = state.compressed.subspan(state.consumed);
+    const auto rest = state.next_piece();
     if (!state.in_member) {
       if (rest.empty()) break;
-      if (!is_gzip(rest)) {
+      if (!is_gzip(state.compressed.subspan(state.consumed))) {
         state.damage = fmt::format("bytes that are not GZIP follow its data at compressed byte {}", state.consumed);
         break;
       }

@@ -12,7 +12,7 @@ bool is_gzip(std::span<const std::byte> data);
 
 class GzipStream {
  public:
-  /// `compressed` must outlive the stream.
+  /// `compressed`, a file's mapping, must outlive the stream.
   explicit GzipStream(std::span<const std::byte> compressed);
   GzipStream(GzipStream&&) noexcept;
   GzipStream& operator=(GzipStream&&) noexcept;

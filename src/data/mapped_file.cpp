@@ -32,6 +32,7 @@ MappedFile::MappedFile(const std::string& path) {
   if (S_ISDIR(status.st_mode))
     fail(ExitCode::data, "{}: is a directory; name the files in it, as in '{}/*'", path, path);
   if (!S_ISREG(status.st_mode)) fail(ExitCode::data, "{}: is not a regular file", path);
+  origin_ = {path, status.st_dev, status.st_ino, status.st_size, status.st_mtim};
   const auto size = static_cast<std::size_t>(status.st_size);
   if (size == 0) return;
   void* address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor.get(), 0);
@@ -39,15 +40,30 @@ MappedFile::MappedFile(const std::string& path) {
   bytes_ = {static_cast<const std::byte*>(address), size};
 }
 
-MappedFile::MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : bytes_(std::exchange(other.bytes_, {})), origin_(std::move(other.origin_)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(bytes_, other.bytes_);
+  std::swap(origin_, other.origin_);
   return *this;
 }
 
 MappedFile::~MappedFile() {
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+void MappedFile::check_unchanged() const {
+  struct stat now {};
+  if (::stat(origin_.path.c_str(), &now) != 0) return;
+  if (now.st_dev != origin_.device || now.st_ino != origin_.number) return;
+  if (now.st_size != origin_.bytes) {
+    fail(ExitCode::data, "{}: changed while it was in use: it had {} bytes and has {}", origin_.path, origin_.bytes,
+         now.st_size);
+  }
+  if (now.st_mtim.tv_sec != origin_.changed.tv_sec || now.st_mtim.tv_nsec != origin_.changed.tv_nsec) {
+    fail(ExitCode::data, "{}: changed while it was in use: it was written to", origin_.path);
+  }
 }
 
 void MappedFile::expect_reading_through() const {

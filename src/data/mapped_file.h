@@ -1,10 +1,14 @@
 // MappedFile: a regular file's bytes as memory, mapped for reading.
 //
-// No descriptor stays open, so thousands of files can be mapped under any descriptor limit. The file must not shrink
-// while it is mapped.
+// No descriptor stays open, so thousands of files can be mapped under any descriptor limit. The bytes can change, and
+// go, with the file: what outlasts its opening reads them by copy_mapped (src/data/mapped_copy.h) and asks
+// check_unchanged.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
+#include <ctime>
 #include <span>
 #include <string>
 
@@ -21,6 +25,10 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return bytes_; }
 
+  /// Compares size and time of change with those at the opening. A file that was removed, or that another took the name
+  /// of, is still mapped as it was. Errors: data, naming the file.
+  void check_unchanged() const;
+
   /// A hint: all bytes will be read, in order. What of them is not in memory yet, the kernel then reads in large
   /// pieces, and keeps in large pages, which cost little to map.
   void expect_reading_through() const;
@@ -28,7 +36,17 @@ class MappedFile {
   void give_up(std::size_t end) const;
 
  private:
+  /// The file that was opened, and its state then.
+  struct Origin {
+    std::string path;
+    dev_t device = 0;
+    ino_t number = 0;
+    off_t bytes = 0;
+    timespec changed{};
+  };
+
   std::span<const std::byte> bytes_;
+  Origin origin_;
 };
 
 }  // namespace carillon

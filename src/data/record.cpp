@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <vector>
+#include <optional>
 
 #include "carillon/core/crc32c.h"
 #include "carillon/core/error.h"
 #include "src/data/gzip_stream.h"
-#include "src/data/mapped_file.h"
+#include "src/data/mapped_copy.h"
+#include "src/data/record_source.h"
 
 namespace carillon {
 namespace {
@@ -29,6 +30,13 @@ void append_value(std::string& out, T value) {
 
 [[noreturn]] void fail_at(const std::string& path, const Record& record, const std::string& cause) {
   throw Error(ExitCode::data, describe_record(path, record) + ": " + cause);
+}
+
+/// `whole`: the record with header and footer.
+void set_data(Record& record, std::span<const std::byte> whole) {
+  const std::size_t length = whole.size() - record_header_bytes - record_footer_bytes;
+  record.data = {reinterpret_cast<const std::uint8_t*>(whole.data()) + record_header_bytes, length};
+  record.stored_crc = load<std::uint32_t>(whole.data() + record_header_bytes + length);
 }
 
 }  // namespace
@@ -57,88 +65,19 @@ void check_record_data(const std::string& path, const Record& record) {
                         record.stored_crc, computed));
 }
 
-/// Where a reader's bytes come from.
-class RecordReader::Source {
- public:
-  explicit Source(MappedFile file) : file_(std::move(file)) {}
-  virtual ~Source() = default;
-  Source(const Source&) = delete;
-  Source& operator=(const Source&) = delete;
-
-  /// The next bytes without consuming them: at least `bytes` of them, fewer only where the stream ends.
-  virtual std::span<const std::byte> peek(std::size_t bytes) = 0;
-  /// Consumes `bytes` that `peek` has shown; what it showed stays valid until the next `peek`.
-  virtual void skip(std::size_t bytes) = 0;
-  const MappedFile& file() const { return file_; }
-
- private:
-  MappedFile file_;
-};
-
-class RecordReader::PlainSource final : public Source {
- public:
-  explicit PlainSource(MappedFile file) : Source(std::move(file)), rest_(this->file().bytes()) {}
-  std::span<const std::byte> peek(std::size_t) override { return rest_; }
-  void skip(std::size_t bytes) override {
-    rest_ = rest_.subspan(bytes);
-    if (rest_.data() >= window_end_) next_window();
-  }
-
- private:
-  /// Gives up the pages passed, so that a large file does not count as this process's memory. (They come back when
-  /// touched.)
-  void next_window() {
-    constexpr std::size_t window_bytes = std::size_t{8} << 20;
-    const auto bytes = file().bytes();
-    const std::size_t begin = static_cast<std::size_t>(rest_.data() - bytes.data()) / window_bytes * window_bytes;
-    file().give_up(begin);
-    window_end_ = bytes.data() + std::min(bytes.size(), begin + window_bytes);
-  }
-
-  std::span<const std::byte> rest_;
-  const std::byte* window_end_ = nullptr;
-};
-
-class RecordReader::GzipSource final : public Source {
- public:
-  explicit GzipSource(MappedFile file) : Source(std::move(file)), stream_(this->file().bytes()) {}
-
-  std::span<const std::byte> peek(std::size_t bytes) override {
-    while (end_ - begin_ < bytes) {
-      make_room();
-      const std::size_t arrived = stream_.read(std::span(buffer_).subspan(end_));
-      if (arrived == 0) break;
-      end_ += arrived;
-    }
-    return std::span(buffer_).subspan(begin_, end_ - begin_);
-  }
-  void skip(std::size_t bytes) override { begin_ += bytes; }
-
- private:
-  /// Moves the unread bytes to the front; the buffer grows only once it is full of them, so it never holds much more
-  /// than what really arrived, whatever length a damaged header asks for.
-  void make_room() {
-    constexpr std::size_t first_bytes = 256 << 10;  // stays in the second-level cache
-    std::copy(buffer_.begin() + begin_, buffer_.begin() + end_, buffer_.begin());
-    end_ -= std::exchange(begin_, 0);
-    if (end_ == buffer_.size()) buffer_.resize(std::max(first_bytes, 2 * buffer_.size()));
-  }
-
-  GzipStream stream_;
-  std::vector<std::byte> buffer_;
-  std::size_t begin_ = 0, end_ = 0;  // of the unread bytes in buffer_
-};
-
 struct RecordReader::State {
   std::string path;
   RecordCheck check;
   bool gzip;
-  std::unique_ptr<Source> source;
+  std::unique_ptr<RecordSource> source;
   std::uint64_t next_number = 0;
   std::uint64_t next_offset = 0;
 
   bool next(Record& record);
-  std::span<const std::byte> peek(const Record& record, std::size_t bytes);
+  bool next_place(RecordPlace& place);
+  std::optional<std::uint64_t> next_length(Record& record, std::size_t piece_bytes);
+  void step_over(const Record& record, std::uint64_t data_bytes);
+  std::span<const std::byte> peek(const Record& record, std::size_t bytes, std::size_t piece_bytes);
   std::uint64_t read_length(const Record& record, std::span<const std::byte> header) const;
   std::string cut(std::string_view part, std::uint64_t found, std::uint64_t wanted) const;
 };
@@ -147,12 +86,8 @@ RecordReader::RecordReader(const std::string& path, RecordCheck check) {
   MappedFile file(path);
   const bool gzip = is_gzip(file.bytes());
   if (check == RecordCheck::data) file.expect_reading_through();
-  std::unique_ptr<Source> source;
-  if (gzip)
-    source = std::make_unique<GzipSource>(std::move(file));
-  else
-    source = std::make_unique<PlainSource>(std::move(file));
-  state_ = std::make_unique<State>(State{.path = path, .check = check, .gzip = gzip, .source = std::move(source)});
+  state_ = std::make_unique<State>(
+      State{.path = path, .check = check, .gzip = gzip, .source = RecordSource::open(std::move(file))});
 }
 
 RecordReader::RecordReader(RecordReader&&) noexcept = default;
@@ -163,7 +98,10 @@ const std::string& RecordReader::path() const { return state_->path; }
 bool RecordReader::gzip() const { return state_->gzip; }
 std::uint64_t RecordReader::file_bytes() const { return state_->source->file().bytes().size(); }
 
+void RecordReader::check_unchanged() const { state_->source->file().check_unchanged(); }
+
 bool RecordReader::next(Record& record) { return state_->next(record); }
+bool RecordReader::next_place(RecordPlace& place) { return state_->next_place(place); }
 
 namespace {
 
@@ -200,30 +138,82 @@ std::uint64_t RecordReader::State::read_length(const Record& record, std::span<c
 }
 
 /// The source's bytes; damage to the compression itself is found there, where neither file nor record is known.
-std::span<const std::byte> RecordReader::State::peek(const Record& record, std::size_t bytes) {
+std::span<const std::byte> RecordReader::State::peek(const Record& record, std::size_t bytes, std::size_t piece_bytes) {
   try {
-    return source->peek(bytes);
+    return source->peek(bytes, piece_bytes);
   } catch (const Error& error) {
     fail_at(path, record, error.what());
   }
 }
 
-bool RecordReader::State::next(Record& record) {
+/// Names the next record and returns the length of its data, all of which is there; none after the last.
+std::optional<std::uint64_t> RecordReader::State::next_length(Record& record, std::size_t piece_bytes) {
+  constexpr std::size_t max_hint_bytes = 64;  // what tells text from records
   record = {.number = next_number, .offset = next_offset};
-  const auto header = peek(record, record_header_bytes);
-  if (header.empty()) return false;
+  const auto header = peek(record, max_hint_bytes, piece_bytes);
+  if (header.empty()) {
+    source->close();
+    return std::nullopt;
+  }
   const std::uint64_t length = read_length(record, header);
   const std::uint64_t whole_bytes = record_header_bytes + length + record_footer_bytes;
-  const auto whole = peek(record, whole_bytes);
-  if (whole.size() < whole_bytes)
-    fail_at(path, record, cut("the data ends early", whole.size() - record_header_bytes, length + record_footer_bytes));
-  record.data = {reinterpret_cast<const std::uint8_t*>(whole.data()) + record_header_bytes, length};
-  record.stored_crc = load<std::uint32_t>(whole.data() + record_header_bytes + length);
+  std::uint64_t found;
+  try {
+    found = source->count_up_to(whole_bytes);
+  } catch (const Error& error) {
+    fail_at(path, record, error.what());
+  }
+  if (found < whole_bytes)
+    fail_at(path, record, cut("the data ends early", found - record_header_bytes, length + record_footer_bytes));
+  return length;
+}
+
+void RecordReader::State::step_over(const Record& record, std::uint64_t data_bytes) {
+  next_number = record.number + 1;
+  next_offset = record.offset + record_header_bytes + data_bytes + record_footer_bytes;
+}
+
+bool RecordReader::State::next(Record& record) {
+  const auto length = next_length(record, RecordSource::large_piece);
+  if (!length) return false;
+  const std::uint64_t whole_bytes = record_header_bytes + *length + record_footer_bytes;
+  set_data(record, peek(record, whole_bytes, RecordSource::large_piece).first(whole_bytes));
   if (check == RecordCheck::data) check_record_data(path, record);
   source->skip(whole_bytes);
-  next_number = record.number + 1;
-  next_offset = record.offset + whole_bytes;
+  step_over(record, *length);
   return true;
+}
+
+bool RecordReader::State::next_place(RecordPlace& place) {
+  Record record;
+  const auto length = next_length(record, RecordSource::small_piece);
+  if (!length) return false;
+  source->skip(record_header_bytes + *length);
+  const auto footer = peek(record, record_footer_bytes, RecordSource::small_piece);
+  place = {record.number, record.offset, *length, load<std::uint32_t>(footer.data())};
+  source->skip(record_footer_bytes);
+  step_over(record, *length);
+  return true;
+}
+
+Record RecordReader::read_again(const RecordPlace& place, std::vector<std::uint8_t>& buffer) const {
+  const std::uint64_t whole_bytes = record_header_bytes + place.data_bytes + record_footer_bytes;
+  Record record{.number = place.number, .offset = place.offset};
+  buffer.resize(whole_bytes);
+  const auto whole = std::as_writable_bytes(std::span(buffer));
+  try {
+    copy_mapped(state_->source->file().bytes().subspan(place.offset, whole_bytes), whole.data());
+    set_data(record, whole);
+    if (load<std::uint64_t>(whole.data()) != place.data_bytes) throw Error(ExitCode::data, "its length has changed");
+    if (masked_crc32c(std::as_bytes(record.data)) == place.stored_crc) return record;
+    if (record.stored_crc != place.stored_crc) throw Error(ExitCode::data, "its checksum has changed");
+  } catch (const Error& error) {
+    check_unchanged();
+    fail_at(state_->path, record, error.what());
+  }
+  check_unchanged();
+  check_record_data(state_->path, record);
+  return record;
 }
 
 }  // namespace carillon

@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace carillon {
 
@@ -35,8 +36,7 @@ void append_record(std::string& out, std::string_view data);
 enum class RecordCheck { framing, data };
 
 struct Record {
-  std::span<const std::uint8_t> data{};  ///< valid until the next call of RecordReader::next; in a plain file, for as
-                                         ///< long as the reader lives
+  std::span<const std::uint8_t> data{};  ///< valid until the reader's next call
   std::uint64_t number = 0;              ///< counts from 0 within the file
   std::uint64_t offset = 0;              ///< of the record's header in the file; in the inflated stream of a GZIP file
   std::uint32_t stored_crc = 0;          ///< the masked CRC32C of the data as stored, whether checked or not
@@ -47,6 +47,13 @@ std::string describe_record(const std::string& path, const Record& record);
 
 /// Checks the data against the stored checksum. Errors: data, naming the record.
 void check_record_data(const std::string& path, const Record& record);
+
+/// Where a record is in its file, and what it is known by.
+struct RecordPlace {
+  std::uint64_t number = 0, offset = 0;  ///< as Record's
+  std::uint64_t data_bytes = 0;
+  std::uint32_t stored_crc = 0;
+};
 
 class RecordReader {
  public:
@@ -59,14 +66,22 @@ class RecordReader {
   /// Reads the next record; false after the last. Errors: data, naming file, record number, byte offset and cause.
   bool next(Record& record);
 
+  /// As `next`, but leaves the record's data unread. Once this or `next` has found the end, the reader keeps no buffer.
+  bool next_place(RecordPlace& place);
+
+  /// Reads a record of a plain file again, into `buffer`, and checks that it is the one that was there: safe from
+  /// several threads, each with its own buffer. Errors: data (naming the file and, but where this is known to have
+  /// changed, the record).
+  Record read_again(const RecordPlace& place, std::vector<std::uint8_t>& buffer) const;
+
+  /// Errors: data (the file was cut or written to since the reader opened it).
+  void check_unchanged() const;
+
   const std::string& path() const;
   bool gzip() const;
   std::uint64_t file_bytes() const;  ///< size of the file as it is on disk
 
  private:
-  class Source;
-  class PlainSource;
-  class GzipSource;
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "carillon/core/error.h"
+#include "src/data/mapped_copy.h"
 
 namespace carillon {
 namespace {
@@ -36,7 +37,7 @@ std::size_t SourceFile::read(std::span<std::byte> out) {
   if (gzip_) return of_file(path_, [&] { return gzip_->read(out); });
   if (other_) return of_file(path_, [&] { return other_->read(out); });
   const std::span<const std::byte> piece = rest_.first(std::min(out.size(), rest_.size()));
-  std::ranges::copy(piece, out.begin());
+  of_file(path_, [&] { copy_mapped(piece, out.data()); });
   rest_ = rest_.subspan(piece.size());
   return piece.size();
 }

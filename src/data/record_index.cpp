@@ -1,0 +1,57 @@
+#include "src/data/record_index.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "carillon/core/error.h"
+
+namespace carillon {
+
+struct RecordIndex::File {
+  RecordReader reader;  // it keeps its mapping
+  std::size_t first_record, end_record;
+};
+
+RecordIndex::RecordIndex() = default;
+RecordIndex::~RecordIndex() = default;
+
+void RecordIndex::add(const std::string& path, const std::function<void(const RecordPlace&)>& visit) {
+  RecordReader reader(path, RecordCheck::framing);
+  if (reader.gzip()) {
+    fail(ExitCode::usage, "{}: a GZIP file has no random access, so it cannot be read without the cache", path);
+  }
+  const std::size_t first_record = offsets_.size();
+  for (RecordPlace place; reader.next_place(place);) {
+    offsets_.push_back(place.offset);
+    checksums_.push_back(place.stored_crc);
+    visit(place);
+  }
+  if (offsets_.size() > first_record) files_.push_back({std::move(reader), first_record, offsets_.size()});
+}
+
+RecordPlace RecordIndex::place(const File& file, std::size_t i) const {
+  const std::uint64_t end = i + 1 < file.end_record ? offsets_[i + 1] : file.reader.file_bytes();
+  return {.number = i - file.first_record,
+          .offset = offsets_[i],
+          .data_bytes = end - offsets_[i] - record_header_bytes - record_footer_bytes,
+          .stored_crc = checksums_[i]};
+}
+
+std::pair<const std::string&, Record> RecordIndex::read(std::size_t i, std::vector<std::uint8_t>& buffer) const {
+  const auto after = std::ranges::upper_bound(files_, i, {}, &File::first_record);
+  const File& file = *std::prev(after);
+  check_now_and_then(file);
+  return {file.reader.path(), file.reader.read_again(place(file, i), buffer)};
+}
+
+/// Asks the file system about the file that is being read, but not so often that a thousand ranks are a load to it. A
+/// record that changed in between is known by its checksum.
+void RecordIndex::check_now_and_then(const File& file) const {
+  constexpr std::chrono::nanoseconds interval = std::chrono::milliseconds(100);
+  const std::int64_t now = std::chrono::steady_clock::now().time_since_epoch().count();
+  std::int64_t due = next_check_.load(std::memory_order_relaxed);
+  if (now < due || !next_check_.compare_exchange_strong(due, now + interval.count())) return;
+  file.reader.check_unchanged();
+}
+
+}  // namespace carillon

@@ -1,0 +1,47 @@
+// RecordIndex: where the records of plain files are, to be read in any order while the files stay as they were.
+//
+// A record is known by its length and stored checksum from when its file was added; what no longer has them is refused,
+// so that whoever reads sees the set that was opened, or an error.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "carillon/data/record.h"
+
+namespace carillon {
+
+class RecordIndex {
+ public:
+  RecordIndex();
+  RecordIndex(const RecordIndex&) = delete;
+  RecordIndex& operator=(const RecordIndex&) = delete;
+  ~RecordIndex();
+
+  /// Appends a file's records; `visit` sees each. Checks their framing. Errors: those of RecordReader; usage (a GZIP
+  /// file).
+  void add(const std::string& path, const std::function<void(const RecordPlace&)>& visit);
+
+  /// Record i in `buffer`, its checksum checked, and its file. From several threads at once. Errors: data (damage; a
+  /// file that was cut or written to since it was added), naming the file.
+  std::pair<const std::string&, Record> read(std::size_t i, std::vector<std::uint8_t>& buffer) const;
+
+ private:
+  struct File;
+  RecordPlace place(const File& file, std::size_t i) const;
+  void check_now_and_then(const File& file) const;
+
+  std::vector<File> files_;
+  // By record; its length is what lies before the next one or its file's end.
+  std::vector<std::uint64_t> offsets_;
+  std::vector<std::uint32_t> checksums_;
+  mutable std::atomic<std::int64_t> next_check_{0};  // nanoseconds of the steady clock
+};
+
+}  // namespace carillon
