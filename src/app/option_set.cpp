@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <boost/program_options.hpp>
 #include <cstdlib>
-#include <fstream>
 #include <map>
 #include <sstream>
 #include <variant>
 
 #include "carillon/core/error.h"
+#include "carillon/core/file.h"
 #include "src/app/option_values.h"
 
 namespace carillon {
@@ -141,15 +141,14 @@ OptionSet::Source OptionSet::command_line(int argc, const char* const* argv) con
 }
 
 OptionSet::Source OptionSet::config_file(const std::string& path) const {
-  std::ifstream file(path);
-  if (!file) fail(ExitCode::no_input, "--config: cannot read {}: {}", path, errno_text(errno));
+  constexpr std::size_t max_bytes = std::size_t{1} << 20;
+  std::istringstream file(read_plain_file(path, "--config " + path, max_bytes, ExitCode::usage));
   std::stringstream normalised;
   for (std::string line; std::getline(file, line);) {
     const std::size_t name_end = std::min(line.find_first_of("=#"), line.size());
     std::replace(line.begin(), line.begin() + static_cast<std::ptrdiff_t>(name_end), '_', '-');
     normalised << line << '\n';
   }
-  if (file.bad()) fail(ExitCode::no_input, "--config: cannot read {}: {}", path, errno_text(errno));
   Source source{fmt::format(" (in {})", path), {}};
   try {
     const po::options_description none;

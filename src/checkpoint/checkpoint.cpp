@@ -1,7 +1,6 @@
 // Checkpoint files: one state to and from one file.
 #include "carillon/checkpoint/checkpoint.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -14,13 +13,12 @@ namespace carillon {
 namespace {
 
 [[noreturn]] void fail_reading(const std::string& subject, int error) {
-  fail(error == ENOENT ? ExitCode::no_input : ExitCode::io, "{}: cannot read: {}", subject, errno_text(error));
+  fail(ExitCode::io, "{}: cannot be read: {}", subject, errno_text(error));
 }
 
 /// The whole file. Header and length are checked before memory is taken for the rest.
 std::vector<std::byte> read_file(const std::filesystem::path& path, const std::string& subject) {
-  const Descriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!descriptor) fail_reading(subject, errno);
+  const Descriptor descriptor = open_plain_file(path, subject);
   struct stat info {};
   if (::fstat(descriptor.get(), &info) != 0) fail_reading(subject, errno);
 

@@ -1,6 +1,7 @@
 #include "carillon/core/file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -21,6 +22,37 @@ auto retry_interrupted(Call call) {
 }
 
 }  // namespace
+
+Descriptor open_plain_file(const std::filesystem::path& path, const std::string& subject, ExitCode unsuitable) {
+  // O_NONBLOCK: opening a FIFO must not wait for a writer; it is refused below.
+  Descriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!descriptor && (errno == ENOENT || errno == ENOTDIR)) fail(ExitCode::no_input, "{}: no such file", subject);
+  struct stat status {};
+  // ENXIO: a socket.
+  const bool known =
+      descriptor ? ::fstat(descriptor.get(), &status) == 0 : errno == ENXIO && ::stat(path.c_str(), &status) == 0;
+  if (!known) fail(ExitCode::io, "{}: cannot be opened: {}", subject, errno_text(errno));
+  if (S_ISDIR(status.st_mode)) fail(unsuitable, "{}: is a directory", subject);
+  if (!S_ISREG(status.st_mode)) fail(unsuitable, "{}: is not a regular file", subject);
+  return descriptor;
+}
+
+std::string read_plain_file(const std::filesystem::path& path, const std::string& subject, std::size_t max_bytes,
+                            ExitCode unsuitable) {
+  constexpr std::size_t piece_bytes = std::size_t{64} << 10;
+  const Descriptor descriptor = open_plain_file(path, subject, unsuitable);
+  std::string text;
+  for (;;) {  // whatever size the file tells: that of files in /proc is 0
+    const std::size_t before = text.size();
+    text.resize(before + piece_bytes);
+    std::size_t count = 0;
+    const int error = read_all(descriptor.get(), std::as_writable_bytes(std::span(text).subspan(before)), count);
+    if (error != 0) fail(ExitCode::io, "{}: cannot be read: {}", subject, errno_text(error));
+    text.resize(before + count);
+    if (text.size() > max_bytes) fail(unsuitable, "{}: has more than {} bytes", subject, max_bytes);
+    if (count < piece_bytes) return text;
+  }
+}
 
 int write_all(int descriptor, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
@@ -59,7 +91,8 @@ void sync_directory(const std::filesystem::path& directory) {
 
 NewFile::NewFile(std::filesystem::path path, std::string_view prefix) : path_(std::move(path)) {
   temporary_ = path_.parent_path() / fmt::format("{}{}.{}.tmp", prefix, path_.filename().string(), ::getpid());
-  descriptor_ = Descriptor(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  ::unlink(temporary_.c_str());  // what a killed process of this number left, or a link to what is not ours
+  descriptor_ = Descriptor(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (!descriptor_) fail(ExitCode::io, "cannot create {}: {}", temporary_.string(), errno_text(errno));
 }
 

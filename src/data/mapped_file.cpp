@@ -1,37 +1,25 @@
 #include "src/data/mapped_file.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <system_error>
 #include <utility>
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
 
 namespace carillon {
-namespace {
-
-Descriptor open_for_reading(const std::string& path) {
-  // O_NONBLOCK: opening a FIFO must not wait for a writer; it is refused below.
-  Descriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (descriptor) return descriptor;
-  const int error = errno;
-  if (error == ENOENT || error == ENOTDIR) fail(ExitCode::no_input, "{}: no such file", path);
-  fail(ExitCode::io, "{}: cannot be opened: {}", path, errno_text(error));
-}
-
-}  // namespace
 
 MappedFile::MappedFile(const std::string& path) {
-  const Descriptor descriptor = open_for_reading(path);
+  if (std::error_code ignored; std::filesystem::is_directory(path, ignored)) {
+    fail(ExitCode::data, "{}: is a directory; name the files in it, as in '{}/*'", path, path);
+  }
+  const Descriptor descriptor = open_plain_file(path, path);
   struct stat status {};
   if (::fstat(descriptor.get(), &status) != 0) fail(ExitCode::io, "{}: {}", path, errno_text(errno));
-  if (S_ISDIR(status.st_mode))
-    fail(ExitCode::data, "{}: is a directory; name the files in it, as in '{}/*'", path, path);
-  if (!S_ISREG(status.st_mode)) fail(ExitCode::data, "{}: is not a regular file", path);
   origin_ = {path, status.st_dev, status.st_ino, status.st_size, status.st_mtim};
   const auto size = static_cast<std::size_t>(status.st_size);
   if (size == 0) return;

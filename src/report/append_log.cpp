@@ -13,11 +13,20 @@ AppendLog::AppendLog(std::filesystem::path path, std::function<void(const std::s
     : path_(std::move(path)), warn_(std::move(warn)) {}
 
 int AppendLog::open(bool exclusive) {
-  const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (exclusive ? O_EXCL : 0);
+  // O_NONBLOCK: opening a FIFO must not wait for a reader.
+  const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | (exclusive ? O_EXCL : 0);
   descriptor_ = Descriptor(::open(path_.c_str(), flags, 0666));
   const int error = descriptor_ ? 0 : errno;
-  if (error != 0 && error != EEXIST) warn("open", error);
-  return error;
+  struct stat status {};
+  const bool is_file = error == 0 && ::fstat(descriptor_.get(), &status) == 0 && S_ISREG(status.st_mode);
+  if (is_file || error == EEXIST) return error;
+  descriptor_ = Descriptor();
+  if (error == 0 || error == ENXIO) {  // ENXIO: a FIFO that nobody reads
+    warn(fmt::format("{}: is not a regular file", path_.string()));
+  } else {
+    warn("open", error);
+  }
+  return error != 0 ? error : EINVAL;
 }
 
 void AppendLog::append(std::string_view bytes) {

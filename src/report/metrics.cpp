@@ -2,11 +2,11 @@
 
 #include <unistd.h>
 
-#include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "carillon/core/error.h"
+#include "carillon/core/file.h"
 #include "src/report/append_log.h"
 
 namespace carillon {
@@ -30,12 +30,9 @@ std::string kept_lines(std::string_view text, std::int64_t first_step) {
 }
 
 void drop_later_lines(const std::filesystem::path& path, std::int64_t first_step) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return;  // nothing there yet; what else is wrong, opening it to append will tell
-  std::stringstream text;
-  text << file.rdbuf();
-  if (file.bad()) fail(ExitCode::io, "cannot read {}", path.string());
-  const auto old_text = std::move(text).str();
+  if (std::error_code none; !std::filesystem::is_regular_file(path, none))
+    return;  // what is wrong, opening it to append will tell
+  const auto old_text = read_plain_file(path, path.string(), std::numeric_limits<std::size_t>::max());
   const auto kept = kept_lines(old_text, first_step);
   if (kept == old_text) return;
   if (old_text.starts_with(kept) && ::truncate(path.c_str(), static_cast<off_t>(kept.size())) == 0) return;

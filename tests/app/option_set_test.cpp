@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -184,6 +185,16 @@ TEST_F(OptionsTest, ConfigErrorsNameTheFile) {
   expect_refused({"--config", config_.c_str()}, config_);
   write_config("batch-size = zero\n");
   expect_refused({"--config", config_.c_str()}, config_);
+}
+
+TEST_F(OptionsTest, OnlyAPlainFileOfModestSizeIsAConfig) {
+  expect_refused({"--config", "/dev/zero"}, "--config /dev/zero: is not a regular file");
+  expect_refused({"--config", "/tmp"}, "--config /tmp: is a directory");
+  ASSERT_EQ(mkfifo(config_.c_str(), 0600), 0);
+  expect_refused({"--config", config_.c_str()}, "is not a regular file");
+  unlink(config_.c_str());
+  write_config("seed = 1 #" + std::string(1 << 20, 'x'));
+  expect_refused({"--config", config_.c_str()}, "has more than 1048576 bytes");
 }
 
 TEST_F(OptionsTest, CombinationsThatCannotWorkAreRefused) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <hdf5.h>
 #include <malloc.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <chrono>
@@ -256,9 +257,15 @@ TEST(Checkpoint, ThatIsMissingIsNoInput) {
   EXPECT_THAT(error.what(), HasSubstr("/nowhere/model.ckpt-1.h5"));
 }
 
-TEST(Checkpoint, ThatIsADirectoryIsAnIoError) {
+TEST(Checkpoint, ThatIsNoPlainFileIsRefusedAtOnce) {
   const TemporaryDirectory directory;
-  EXPECT_EQ(error_of([&] { read_checkpoint(directory.path()); }).code(), ExitCode::io);
+  const auto fifo = directory.path() / "c.h5";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  for (const std::filesystem::path& path : {directory.path(), fifo, std::filesystem::path("/dev/zero")}) {
+    const auto error = error_of([&] { read_checkpoint(path); });
+    EXPECT_EQ(error.code(), ExitCode::data);
+    EXPECT_THAT(error.what(), HasSubstr(path.string()));
+  }
 }
 
 TEST(Checkpoint, RefusesStatesThatCouldNotBeReadBack) {

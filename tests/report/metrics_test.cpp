@@ -1,6 +1,7 @@
 #include "carillon/report/metrics.h"
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -83,6 +84,13 @@ TEST_F(Metrics, ThatCannotBeWrittenWarnOnceAndGoOn) {
   metrics.write({{"step", 1}});
   metrics.write({{"step", 2}});
   EXPECT_THAT(warnings_, ElementsAre(HasSubstr("nowhere/metrics.jsonl: No such file or directory")));
+}
+
+TEST_F(Metrics, InWhatIsNoPlainFileWarnOnceAndGoOn) {
+  ASSERT_EQ(::mkfifo(file().c_str(), 0600), 0);
+  auto metrics = writer(5);
+  metrics.write({{"step", 5}});
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("metrics.jsonl: is not a regular file; going on without it")));
 }
 
 TEST_F(Metrics, OnAFullDiskWarnOnceAndHoldWholeLines) {

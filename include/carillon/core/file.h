@@ -6,13 +6,24 @@
 #include <cstddef>
 #include <filesystem>
 #include <span>
+#include <string>
 #include <string_view>
 
+#include "carillon/core/error.h"
 #include "carillon/core/handle.h"
 
 namespace carillon {
 
 using Descriptor = Handle<int, ::close, -1>;
+
+/// Opens a plain file to be read. Nothing else is opened, as a FIFO waits for its writer and a device may never end.
+/// Errors start with `subject`: no_input (nothing is there), `unsuitable` (it is no plain file), io.
+Descriptor open_plain_file(const std::filesystem::path& path, const std::string& subject,
+                           ExitCode unsuitable = ExitCode::data);
+
+/// The whole of a plain file. Errors: those of open_plain_file; `unsuitable` (it has more than `max_bytes`).
+std::string read_plain_file(const std::filesystem::path& path, const std::string& subject, std::size_t max_bytes,
+                            ExitCode unsuitable = ExitCode::data);
 
 /// Writes all of `bytes`, going on after signals and short writes. Returns 0 or errno.
 int write_all(int descriptor, std::span<const std::byte> bytes);
