@@ -9,8 +9,6 @@ namespace {
 
 using hdf5::Id;
 
-constexpr hsize_t max_chunk_elements = 262144;  // 1 MiB, what HDF5's chunk cache holds
-
 /// Whole trailing dimensions while they fit a chunk, an even split of the next one, 1 before it.
 std::vector<hsize_t> chunk_shape(const std::vector<hsize_t>& shape) {
   std::vector<hsize_t> chunk(shape.size(), 1);

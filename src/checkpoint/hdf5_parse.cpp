@@ -1,6 +1,9 @@
 // Parses the HDF5 image of a checkpoint whose CRC has been checked. The layout is still not taken on trust: names,
-// types, ranks and sizes are checked against docs/formats.md and the image's length before anything is allocated.
+// links, types, ranks, sizes and storage are checked against docs/formats.md and the image's length before anything is
+// read.
+#include <algorithm>
 #include <array>
+#include <cstring>
 #include <limits>
 
 #include "src/checkpoint/hdf5_image.h"
@@ -10,6 +13,43 @@ namespace carillon {
 namespace {
 
 using hdf5::Id;
+
+/// How deep arrays and objects nest in a JSON text.
+int json_depth(std::string_view text) {
+  int depth = 0, deepest = 0;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string && c == '\\')
+      ++i;
+    else if (c == '"')
+      in_string = !in_string;
+    else if (!in_string && (c == '[' || c == '{'))
+      deepest = std::max(deepest, ++depth);
+    else if (!in_string && (c == ']' || c == '}'))
+      --depth;
+  }
+  return deepest;
+}
+
+/// The members of a group in the order of their names, collected by H5Literate.
+struct Members {
+  std::vector<std::string> names;
+  std::string not_hard{};  ///< the first that is a link to elsewhere
+
+  static herr_t add(hid_t /*group*/, const char* name, const H5L_info_t* info, void* members) noexcept {
+    auto& self = *static_cast<Members*>(members);
+    try {
+      if (info->type == H5L_TYPE_HARD) {
+        self.names.emplace_back(name);
+        return 0;
+      }
+      self.not_hard = name;
+    } catch (const std::exception&) {
+    }
+    return -1;
+  }
+};
 
 class Parser {
  public:
@@ -30,6 +70,9 @@ class Parser {
     state.seed = integer<std::uint64_t>("seed", H5T_STD_U64LE, H5T_NATIVE_UINT64);
     state.stream_position = integer<std::uint64_t>("stream_position", H5T_STD_U64LE, H5T_NATIVE_UINT64);
     state.options_json = text("options");
+    if (json_depth(state.options_json) > max_options_depth) {
+      refuse("attribute options nests deeper than {}", max_options_depth);
+    }
     state.variables = arrays(group(file_.get(), "variables").get());
     state.moving_averages = arrays(group(file_.get(), "moving_averages").get());
     const auto slots = group(file_.get(), "optimizer");
@@ -84,33 +127,39 @@ class Parser {
     if (H5Tis_variable_str(type.get()) <= 0) refuse("attribute {} is not a variable-length string", name);
     char* pointer = nullptr;
     check_.done(H5Aread(source.get(), type.get(), &pointer), name);
-    const std::string result = pointer == nullptr ? "" : pointer;
+    const std::size_t bytes = pointer == nullptr ? 0 : std::strlen(pointer);
+    const std::string result(pointer == nullptr ? "" : pointer, std::min(bytes, max_text_bytes));
     H5free_memory(pointer);
+    if (bytes > max_text_bytes) refuse("attribute {} has {} bytes, at most {} expected", name, bytes, max_text_bytes);
     return result;
   }
 
   Id group(hid_t parent, const std::string& name) const {
     if (H5Lexists(parent, name.c_str(), H5P_DEFAULT) <= 0) refuse("it has no group {}", name);
-    auto result = check_.id(H5Oopen(parent, name.c_str(), H5P_DEFAULT), name);
+    H5L_info_t info{};
+    check_.done(H5Lget_info(parent, name.c_str(), &info, H5P_DEFAULT), name);
+    if (info.type != H5L_TYPE_HARD) refuse("{} is a link to elsewhere", name);
+    auto result = open_object(parent, name, name);
     if (H5Iget_type(result.get()) != H5I_GROUP) refuse("{} is not a group", name);
     return result;
   }
 
+  /// What a hard link names; an object of two names could hold itself.
+  Id open_object(hid_t parent, const std::string& member, const std::string& name) const {
+    auto object = check_.id(H5Oopen(parent, member.c_str(), H5P_DEFAULT), name);
+    H5O_info_t info{};
+    check_.done(H5Oget_info(object.get(), &info), name);
+    if (info.rc != 1) refuse("{} is there under {} names", name, info.rc);
+    return object;
+  }
+
   std::vector<std::string> member_names(hid_t parent, const std::string& path) const {
-    H5G_info_t info{};
-    check_.done(H5Gget_info(parent, &info), path);
-    std::vector<std::string> names;
-    for (hsize_t i = 0; i < info.nlinks; ++i) {
-      const auto by_index = [&](char* buffer, std::size_t bytes) {
-        const auto length = H5Lget_name_by_idx(parent, ".", H5_INDEX_NAME, H5_ITER_INC, i, buffer, bytes, H5P_DEFAULT);
-        if (length < 0) check_.refuse(path);
-        return static_cast<std::size_t>(length);
-      };
-      std::string name(by_index(nullptr, 0), '\0');
-      by_index(name.data(), name.size() + 1);
-      names.push_back(std::move(name));
-    }
-    return names;
+    Members members;
+    hsize_t position = 0;
+    const herr_t status = H5Literate(parent, H5_INDEX_NAME, H5_ITER_INC, &position, Members::add, &members);
+    if (!members.not_hard.empty()) refuse("{}{} is a link to elsewhere", path, members.not_hard);
+    check_.done(status, path);
+    return std::move(members.names);
   }
 
   std::vector<NamedArray> arrays(hid_t parent) {
@@ -121,9 +170,11 @@ class Parser {
 
   void collect(hid_t parent, const std::string& prefix, int depth, std::vector<NamedArray>& result) {
     if (depth > max_name_depth) refuse("groups nest deeper than {} at {}", max_name_depth, prefix);
-    for (const auto& member : member_names(parent, prefix)) {
+    const auto members = member_names(parent, prefix);
+    if (members.empty() && depth > 0) refuse("group {} is empty", prefix);
+    for (const auto& member : members) {
       const auto name = prefix + member;
-      const auto object = check_.id(H5Oopen(parent, member.c_str(), H5P_DEFAULT), name);
+      const auto object = open_object(parent, member, name);
       switch (H5Iget_type(object.get())) {
         case H5I_GROUP:
           collect(object.get(), name + "/", depth + 1, result);
@@ -137,6 +188,29 @@ class Parser {
     }
   }
 
+  /// Data in the image, with no filter but the checksum: HDF5 would read other files, and inflate chunks of any size.
+  void check_storage(hid_t data, const std::string& name) const {
+    const auto properties = check_.id(H5Dget_create_plist(data), name);
+    const auto layout = H5Pget_layout(properties.get());
+    if (layout == H5D_VIRTUAL || (layout == H5D_CONTIGUOUS && H5Pget_external_count(properties.get()) != 0)) {
+      refuse("array {} has its data in another file", name);
+    }
+    if (layout != H5D_CHUNKED) return;
+    std::array<hsize_t, max_array_rank> extents{};
+    const int rank = H5Pget_chunk(properties.get(), max_array_rank, extents.data());
+    if (rank < 0 || rank > max_array_rank) check_.refuse(name);
+    hsize_t elements = 1;
+    for (int i = 0; i < rank && elements <= max_chunk_elements; ++i) elements *= extents[i];
+    if (elements > max_chunk_elements) refuse("array {} has chunks of more than {} values", name, max_chunk_elements);
+    for (int i = 0; i < H5Pget_nfilters(properties.get()); ++i) {
+      unsigned flags = 0, configuration = 0;
+      std::size_t value_count = 0;
+      const auto filter = H5Pget_filter2(properties.get(), static_cast<unsigned>(i), &flags, &value_count, nullptr, 0,
+                                         nullptr, &configuration);
+      if (filter != H5Z_FILTER_FLETCHER32) refuse("array {} has a filter that no checkpoint has", name);
+    }
+  }
+
   NamedArray read_array(hid_t data, const std::string& name) {
     const auto type = check_.id(H5Dget_type(data), name);
     if (H5Tequal(type.get(), H5T_IEEE_F32LE) <= 0) refuse("array {} is not of float32", name);
@@ -147,7 +221,9 @@ class Parser {
     std::array<hsize_t, max_array_rank> extents{};
     check_.done(H5Sget_simple_extent_dims(space.get(), extents.data(), nullptr), name);
     NamedArray array{.name = name, .shape = {extents.begin(), extents.begin() + rank}, .values = {}};
-    array.values.resize(take_elements(array));
+    const auto count = take_elements(array);
+    check_storage(data, name);
+    array.values.resize(count);
     check_.done(H5Dread(data, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, array.values.data()),
                 "cannot read array " + name);
     return array;
