@@ -2,14 +2,15 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 
 #include <array>
 #include <cerrno>
 #include <cstdlib>
-#include <string>
 
 #include "carillon/core/error.h"
 #include "carillon/core/host_name.h"
+#include "src/checkpoint/heartbeat.h"
 
 namespace carillon {
 namespace {
@@ -19,33 +20,94 @@ std::string this_process() {
   return fmt::format("host {}, process {}{}", host_name(), getpid(), job ? fmt::format(", job {}", job) : "");
 }
 
-std::string read_text(int descriptor) {
+/// What the holder wrote of itself.
+std::string read_holder(int descriptor) {
   std::array<char, 512> text{};
+  if (descriptor < 0) return "a run whose .lock was removed";
   const ssize_t length = pread(descriptor, text.data(), text.size(), 0);
   return length > 0 ? std::string(text.data(), static_cast<std::size_t>(length)) : "an unknown process";
 }
 
+/// flock. `held`: another holds it; `none`: this file system has no locks (ENOLCK, ENOTSUP), or not of directories.
+enum class Outcome { locked, held, none };
+
+Outcome try_lock(int descriptor) {
+  if (flock(descriptor, LOCK_EX | LOCK_NB) == 0) return Outcome::locked;
+  return errno == EWOULDBLOCK ? Outcome::held : Outcome::none;
+}
+
+bool same_file(int descriptor, const std::filesystem::path& path) {
+  struct stat opened {
+  }, named{};
+  return fstat(descriptor, &opened) == 0 && lstat(path.c_str(), &named) == 0 && opened.st_dev == named.st_dev &&
+         opened.st_ino == named.st_ino;
+}
+
 }  // namespace
 
-DirectoryLock::DirectoryLock(const std::filesystem::path& directory) {
+DirectoryLock::DirectoryLock(const std::filesystem::path& directory,
+                             const std::function<void(const std::string&)>& warn)
+    : directory_(directory) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (error) fail(ExitCode::io, "--train-dir {}: cannot make it: {}", directory.string(), error.message());
   if (access(directory.c_str(), W_OK | X_OK) != 0) {
     fail(ExitCode::io, "--train-dir {}: cannot write there: {}", directory.string(), errno_text(errno));
   }
-  const std::filesystem::path path = directory / ".lock";
-  descriptor_ = Descriptor(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
-  if (!descriptor_) fail(ExitCode::io, "--train-dir {}: cannot write there: {}", directory.string(), errno_text(errno));
-  if (flock(descriptor_.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno == EWOULDBLOCK) {
-      fail(ExitCode::usage, "--train-dir {}: in use by {}", directory.string(), read_text(descriptor_.get()));
-    }
-    return;  // a file system without locks: go on without
+  const bool directory_is_locked = lock_directory(), file_is_locked = lock_file();
+  const auto beats = directory / ".heartbeat";
+  if (std::filesystem::exists(beats, error)) {
+    warn(fmt::format("--train-dir {}: watching whether a run that could not lock it is still there",
+                     directory.string()));
+    if (const std::string holder = Heartbeat::holder(beats); !holder.empty()) fail_in_use(holder);
   }
+  if (directory_is_locked && file_is_locked) return;
+  if (!directory_is_locked && !file_is_locked) {
+    warn(fmt::format("--train-dir {}: its file system has no locks; other runs know of this one by {}",
+                     directory.string(), beats.filename().string()));
+  }
+  heartbeat_ = std::make_unique<Heartbeat>(beats, this_process());
+}
+
+DirectoryLock::~DirectoryLock() = default;
+
+/// False where directories have no locks.
+bool DirectoryLock::lock_directory() {
+  directory_lock_ = Descriptor(open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const Outcome outcome = directory_lock_ ? try_lock(directory_lock_.get()) : Outcome::none;
+  if (outcome == Outcome::held) {
+    const int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+    fail_in_use(read_holder(Descriptor(open((directory_ / ".lock").c_str(), flags)).get()));
+  }
+  return outcome == Outcome::locked;
+}
+
+/// False where files have no locks. Nothing is written before the lock is held.
+bool DirectoryLock::lock_file() {
+  const std::filesystem::path path = directory_ / ".lock";
+  do {  // again where the file was deleted before it was locked: the next one would lock another
+    file_lock_ = Descriptor(open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0644));
+    const int error = errno;
+    struct stat status {};
+    const bool is_plain = file_lock_ && fstat(file_lock_.get(), &status) == 0 && S_ISREG(status.st_mode);
+    if (is_plain) {
+      const Outcome outcome = try_lock(file_lock_.get());
+      if (outcome == Outcome::held) fail_in_use(read_holder(file_lock_.get()));
+      if (outcome == Outcome::none) return false;
+    } else if (file_lock_ || error == ELOOP || error == ENXIO) {
+      fail(ExitCode::io, "--train-dir {}: its .lock is not a regular file", directory_.string());
+    } else {
+      fail(ExitCode::io, "--train-dir {}: cannot write there: {}", directory_.string(), errno_text(error));
+    }
+  } while (!same_file(file_lock_.get(), path));
   const std::string text = this_process();
-  static_cast<void>(!ftruncate(descriptor_.get(), 0));
-  static_cast<void>(!pwrite(descriptor_.get(), text.data(), text.size(), 0));
+  static_cast<void>(!ftruncate(file_lock_.get(), 0));
+  static_cast<void>(!pwrite(file_lock_.get(), text.data(), text.size(), 0));
+  return true;
+}
+
+void DirectoryLock::fail_in_use(const std::string& holder) const {
+  fail(ExitCode::usage, "--train-dir {}: in use by {}", directory_.string(), holder);
 }
 
 }  // namespace carillon

@@ -96,7 +96,7 @@ void Recorder::open_directory() {
   mpi_.run_on_all([&] {
     if (!first_) return;
     const TrainOptions& options = first_->options;
-    first_->lock.emplace(options.train_dir);
+    first_->lock.emplace(options.train_dir, print_warning);
     remove_stale_temporaries(options.train_dir);
     first_->checkpoints.emplace(options, first_->description, [this](const std::string& line) { first_->warn(line); });
   });

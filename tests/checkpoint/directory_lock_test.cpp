@@ -2,18 +2,55 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <optional>
 
 #include "carillon/core/error.h"
+#include "src/checkpoint/heartbeat.h"
 #include "tests/support/io_fixtures.h"
+
+namespace {
+
+enum class Locks { all, none, of_files } locks = Locks::all;  // what the file system has
+
+bool is_directory(int descriptor) {
+  struct stat status {};
+  return fstat(descriptor, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+}  // namespace
+
+/// In place of the C library's, for the whole test program.
+extern "C" int flock(int descriptor, int operation) {
+  if (locks == Locks::all || (locks == Locks::of_files && !is_directory(descriptor))) {
+    return static_cast<int>(syscall(SYS_flock, descriptor, operation));
+  }
+  errno = locks == Locks::none ? ENOLCK : EBADF;
+  return -1;
+}
 
 namespace carillon::testing {
 namespace {
 
+using std::chrono::milliseconds;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
 class DirectoryLockTest : public ::testing::Test {
  protected:
+  ~DirectoryLockTest() override { locks = Locks::all; }
+
+  void expect_in_use_by(const std::string& holder) const {
+    const Error error = error_of([&] { const DirectoryLock second(directory); });
+    EXPECT_EQ(error.code(), ExitCode::usage);
+    EXPECT_THAT(error.what(), HasSubstr(holder));
+  }
+  static std::string me() { return "process " + std::to_string(getpid()); }
+
   TemporaryDirectory temporary_;
   const std::filesystem::path directory = temporary_.path() / "train";
 };
@@ -23,15 +60,106 @@ TEST_F(DirectoryLockTest, MakesTheDirectory) {
   EXPECT_TRUE(std::filesystem::is_directory(directory / "deep" / "er"));
 }
 
-TEST_F(DirectoryLockTest, ASecondHolderIsRefusedWithTheFirstOnesName) {
+TEST_F(DirectoryLockTest, ASecondHolderIsRefusedWithTheFirstOnesNameAndJob) {
+  ::setenv("SLURM_JOB_ID", "4711", 1);
   const DirectoryLock lock(directory);
-  try {
-    const DirectoryLock second(directory);
-    ADD_FAILURE() << "two holders";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::usage);
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("process " + std::to_string(getpid())));
+  ::unsetenv("SLURM_JOB_ID");
+  expect_in_use_by(me() + ", job 4711");
+}
+
+TEST_F(DirectoryLockTest, OutlastsItsFile) {
+  const DirectoryLock lock(directory);
+  std::filesystem::remove(directory / ".lock");
+  expect_in_use_by("a run whose .lock was removed");
+  EXPECT_FALSE(std::filesystem::exists(directory / ".lock"));
+}
+
+TEST_F(DirectoryLockTest, WritesNothingThroughALink) {
+  const auto precious = temporary_.path() / "precious";
+  write_text(precious, "kept");
+  std::filesystem::create_directories(directory);
+  std::filesystem::create_symlink(precious, directory / ".lock");
+  const Error error = error_of([&] { const DirectoryLock lock(directory); });
+  EXPECT_EQ(error.code(), ExitCode::io);
+  EXPECT_THAT(error.what(), HasSubstr(".lock is not a regular file"));
+  EXPECT_EQ(read_text(precious), "kept");
+}
+
+TEST_F(DirectoryLockTest, OfWhatIsNoPlainFileIsAnIoErrorAtOnce) {
+  std::filesystem::create_directories(directory);
+  ASSERT_EQ(mkfifo((directory / ".lock").c_str(), 0600), 0);
+  EXPECT_EQ(error_of([&] { const DirectoryLock lock(directory); }).code(), ExitCode::io);
+}
+
+TEST_F(DirectoryLockTest, ARefusedHolderLeavesTheFirstOnesNameThere) {
+  const DirectoryLock lock(directory);
+  const std::string before = read_text(directory / ".lock");
+  expect_in_use_by(me());
+  EXPECT_EQ(read_text(directory / ".lock"), before);
+}
+
+TEST_F(DirectoryLockTest, WithoutLocksWarnsAndIsKnownByItsHeartbeat) {
+  locks = Locks::none;
+  std::vector<std::string> warnings;
+  const DirectoryLock lock(directory, [&](const std::string& line) { warnings.push_back(line); });
+  EXPECT_THAT(warnings, ElementsAre(HasSubstr("has no locks")));
+  expect_in_use_by(me());
+  locks = Locks::all;  // as the directory is seen from another host
+  expect_in_use_by(me());
+}
+
+TEST_F(DirectoryLockTest, WithoutLocksOfDirectoriesTheFileIsLockedAndItsLossMadeUpFor) {
+  locks = Locks::of_files;
+  std::vector<std::string> warnings;
+  const DirectoryLock lock(directory, [&](const std::string& line) { warnings.push_back(line); });
+  EXPECT_THAT(warnings, ::testing::IsEmpty());
+  expect_in_use_by(me());
+  std::filesystem::remove(directory / ".lock");
+  expect_in_use_by(me());
+}
+
+TEST_F(DirectoryLockTest, LeavesNoHeartbeat) {
+  locks = Locks::none;
+  { const DirectoryLock lock(directory); }
+  EXPECT_FALSE(std::filesystem::exists(directory / ".heartbeat"));
+}
+
+TEST(HeartbeatTest, IsSeenWhileItBeatsAndNotOnceItStands) {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "beats";
+  const HeartbeatTimes times{.interval = milliseconds(20), .watch = milliseconds(400)};
+  EXPECT_EQ(Heartbeat::holder(path, times), "");
+  {
+    const Heartbeat heartbeat(path, "host a, process 1", times);
+    EXPECT_EQ(Heartbeat::holder(path, times), "host a, process 1");
   }
+  write_text(path, "host a, process 1\nbeat 9\n");  // what a killed process leaves
+  EXPECT_EQ(Heartbeat::holder(path, times), "");
+}
+
+TEST(HeartbeatTest, OfADeadProcessIsRemoved) {
+  const TemporaryDirectory directory;
+  write_text(directory.path() / "beats", "host a, process 1\nbeat 9\n");
+  Heartbeat::holder(directory.path() / "beats", {.interval = milliseconds(20), .watch = milliseconds(50)});
+  EXPECT_FALSE(std::filesystem::exists(directory.path() / "beats"));
+}
+
+TEST(HeartbeatTest, OfTwoThatStartTogetherIsOnesOnly) {
+  const TemporaryDirectory directory;
+  const Heartbeat first(directory.path() / "beats", "host a, process 1");
+  const Error error = error_of([&] { const Heartbeat second(directory.path() / "beats", "host b, process 2"); });
+  EXPECT_EQ(error.code(), ExitCode::usage);
+}
+
+TEST(HeartbeatTest, IsNotWrittenThroughALink) {
+  const TemporaryDirectory directory;
+  write_text(directory.path() / "precious", "kept");
+  const auto path = directory.path() / "beats";
+  const Heartbeat heartbeat(path, "host a, process 1", {.interval = milliseconds(10)});
+  std::filesystem::remove(path);
+  std::filesystem::create_symlink(directory.path() / "precious", path);
+  std::this_thread::sleep_for(milliseconds(100));
+  EXPECT_EQ(read_text(directory.path() / "precious"), "kept");
 }
 
 TEST_F(DirectoryLockTest, IsFreeOnceTheHolderIsGone) {
