@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -10,8 +11,10 @@
 #include "carillon/app/mains.h"
 #include "carillon/app/mpi_main.h"
 #include "carillon/app/options.h"
+#include "carillon/core/printable.h"
 #include "carillon/report/console.h"
 #include "carillon/run/agreement.h"
+#include "carillon/run/batch_memory.h"
 #include "carillon/run/evaluator.h"
 #include "src/app/startup.h"
 
@@ -34,11 +37,18 @@ void check_model(const LoadedCheckpoint& loaded, const Preset& preset) {
        fmt::join(names, ", "));
 }
 
-/// What all ranks must know of the checkpoint that rank 0 has read.
-nlohmann::json description(const LoadedCheckpoint& loaded) {
+/// What all ranks must know of the checkpoint that rank 0 has read. `given_scale`: in place of its own, if not 0.
+nlohmann::json description(const LoadedCheckpoint& loaded, double given_scale) {
+  if (given_scale > 0.0) return {{"model", loaded.state.model}, {"pixel_scale", given_scale}};
   const nlohmann::json trained = nlohmann::json::parse(loaded.state.options_json, nullptr, false);
-  return {{"model", loaded.state.model},
-          {"pixel_scale", trained.is_object() ? trained.value("pixel_scale", 1.0) : 1.0}};
+  nlohmann::json scale = 1.0;
+  if (trained.is_object() && trained.contains("pixel_scale")) scale = trained["pixel_scale"];
+  const bool is_known = scale.is_number() && scale.get<double>() > 0.0 && std::isfinite(scale.get<float>());
+  if (!is_known) {
+    fail(ExitCode::data, "{}: the pixel_scale in its options is {}, not a number above 0: name it by --pixel-scale",
+         loaded.path.string(), scale.dump());
+  }
+  return {{"model", loaded.state.model}, {"pixel_scale", scale}};
 }
 
 Dataset open_data(const EvalOptions& options, const RecordForm& form, const Mpi& mpi) {
@@ -50,8 +60,8 @@ Dataset open_data(const EvalOptions& options, const RecordForm& form, const Mpi&
 }
 
 void print_result(const LoadedCheckpoint& loaded, const EvalOptions& options, const Precision& precision) {
-  fmt::print("{}: {} at step {}\n{}\n", loaded.path.string(), options.raw_weights ? "variables" : "moving averages",
-             loaded.state.global_step, precision.text());
+  fmt::print("{}: {} at step {}\n{}\n", printable(loaded.path.string()),
+             options.raw_weights ? "variables" : "moving averages", loaded.state.global_step, precision.text());
   if (std::fflush(stdout) != 0) fail(ExitCode::io, "cannot write to standard output: {}", errno_text(errno));
 }
 
@@ -77,27 +87,31 @@ ExitCode evaluate(const Preset& preset, int argc, char** argv, const Mpi& mpi) {
   const CpuShare cpu = take_cpu_share(mpi, static_cast<int>(options.threads));
   std::unique_ptr<Device> device;
   std::optional<LoadedCheckpoint> loaded;  // on rank 0
+  std::string told;                        // of it, there
   mpi.run_on_all([&] {
     device = open_own_device(options.device, options.precision, options.cpu, mpi, cpu);
     if (mpi.rank() != 0) return;
     loaded = find_checkpoint(options.checkpoint);
     check_model(*loaded, preset);
+    told = description(*loaded, options.pixel_scale).dump();
   });
-  const nlohmann::json known = nlohmann::json::parse(mpi.all_gather(loaded ? description(*loaded).dump() : "").front());
-  const double scale = options.pixel_scale > 0.0 ? options.pixel_scale : known.at("pixel_scale").get<double>();
+  const nlohmann::json known = nlohmann::json::parse(mpi.all_gather(told).front());
+  const auto scale = known.at("pixel_scale").get<float>();
   const Dataset dataset = open_data(options, preset.defaults.record_form, mpi);
   const MakeNetwork make_network = network_named(preset, known.at("model").get<std::string>());
-  NetworkSettings settings{
-      .image = dataset.image_shape(), .class_count = dataset.class_count(), .pixel_scale = static_cast<float>(scale)};
+  NetworkSettings settings{.image = dataset.image_shape(), .class_count = dataset.class_count(), .pixel_scale = scale};
   mpi.run_on_all([&] { settings.density = dataset.density(); });
   const Network network = make_network(settings);
-  Evaluator evaluator(network, options.batch_size, options.precision, *device);
+  const BuildSettings build{options.batch_size, options.precision, Purpose::evaluation};
+  std::optional<Evaluator> evaluator;
   mpi.run_on_all([&] {
+    check_batch_fits(network, build, *device, mpi);
+    evaluator.emplace(network, options.batch_size, options.precision, *device);
     const TrainedValues values = options.raw_weights ? TrainedValues::variables : TrainedValues::moving_averages;
-    if (loaded) evaluator.load(*loaded, values);
+    if (loaded) evaluator->load(*loaded, values);
   });
-  evaluator.broadcast_from_first(mpi);
-  const Precision precision = evaluator.evaluate(dataset, mpi);
+  evaluator->broadcast_from_first(mpi);
+  const Precision precision = evaluator->evaluate(dataset, mpi);
   mpi.run_on_all([&] {
     if (loaded) print_result(*loaded, options, precision);
   });

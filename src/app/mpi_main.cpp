@@ -9,14 +9,16 @@
 #include <optional>
 
 #include "carillon/core/denormals.h"
+#include "carillon/core/printable.h"
 #include "carillon/run/agreement.h"
 
 namespace carillon {
 namespace {
 
 void print_error(std::string_view program, const Mpi* mpi, std::string_view message) {
-  const std::string line = mpi ? fmt::format("{}: rank {} on {}: {}\n", program, mpi->rank(), mpi->host(), message)
-                               : fmt::format("{}: {}\n", program, message);
+  const std::string shown = printable(message);
+  const std::string line = mpi ? fmt::format("{}: rank {} on {}: {}\n", program, mpi->rank(), mpi->host(), shown)
+                               : fmt::format("{}: {}\n", program, shown);
   print_text(STDERR_FILENO, line);
 }
 

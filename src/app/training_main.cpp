@@ -1,6 +1,7 @@
 #include "carillon/app/mains.h"
 #include "carillon/app/mpi_main.h"
 #include "carillon/app/options.h"
+#include "carillon/run/batch_memory.h"
 #include "carillon/run/stop_signal.h"
 #include "carillon/run/trainer.h"
 #include "src/app/startup.h"
@@ -46,7 +47,10 @@ ExitCode train(const std::string& program, const Preset& preset, int argc, char*
 
   const CpuShare cpu = take_cpu_share(mpi, static_cast<int>(options.threads));
   std::unique_ptr<Device> device;
-  mpi.run_on_all([&] { device = open_own_device(options.device, options.precision, options.cpu, mpi, cpu); });
+  mpi.run_on_all([&] {
+    device = open_own_device(options.device, options.precision, options.cpu, mpi, cpu);
+    check_batch_fits(options.network(), {options.batch_size, options.precision, Purpose::training}, *device, mpi);
+  });
   const std::unique_ptr<Communicator> communicator =
       make_communicator(mpi, *device, text_of(communicator_choices, options.comm));
   RunDescription description = describe(set, preset, mpi.size(), isas_of_all(*device, mpi));

@@ -1,17 +1,20 @@
 #include "carillon/core/single_process_main.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <exception>
 #include <new>
 
 #include "carillon/core/error.h"
+#include "carillon/core/printable.h"
 
 namespace carillon {
 namespace {
 
 int report(std::string_view name, ExitCode code, std::string_view what) {
-  fmt::print(stderr, "{}: {}\n", name, what);
+  print_text(STDERR_FILENO, fmt::format("{}: {}\n", name, printable(what)));
   return static_cast<int>(code);
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "carillon/core/error.h"
+#include "carillon/core/printable.h"
 
 namespace carillon {
 namespace {
@@ -45,12 +46,7 @@ std::string_view kind_name(proto::Feature::KindCase kind) {
 
 std::string printable_key(std::string_view key) {
   constexpr std::size_t max_bytes = 64;
-  std::string text;
-  for (const char c : key.substr(0, max_bytes)) {
-    const auto code = static_cast<unsigned char>(c);
-    text += code < 0x20 || code == 0x7F ? fmt::format("\\x{:02x}", code) : std::string(1, c);
-  }
-  return key.size() > max_bytes ? text + "..." : text;
+  return printable(key, max_bytes);
 }
 
 std::string describe_keys(const proto::Example& example) {

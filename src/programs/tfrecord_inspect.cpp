@@ -4,6 +4,7 @@
 #include <map>
 
 #include "carillon/core/error.h"
+#include "carillon/core/printable.h"
 #include "carillon/core/single_process_main.h"
 #include "carillon/data/record.h"
 #include "src/data/example_generated.h"
@@ -111,7 +112,7 @@ void print_labels(const FileSummary& summary) {
 void inspect(const std::string& path, bool verify) {
   RecordReader reader(path, verify ? RecordCheck::data : RecordCheck::framing);
   const FileSummary summary = summarise(reader);
-  fmt::print("{}\n  {} records, {} bytes of data, {} bytes on disk{}; {}\n", path, summary.record_count,
+  fmt::print("{}\n  {} records, {} bytes of data, {} bytes on disk{}; {}\n", printable(path), summary.record_count,
              summary.data_bytes, reader.file_bytes(), reader.gzip() ? " (GZIP)" : "",
              verify ? "all checksums right" : "checksums of lengths right, of data not checked");
   if (!summary.features.empty()) print_features(summary);

@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "carillon/core/error.h"
+#include "carillon/core/printable.h"
 
 namespace carillon {
 
@@ -19,7 +20,9 @@ std::string step_line(std::chrono::system_clock::time_point time, std::int64_t s
                      step_seconds / tower_count);
 }
 
-void print_warning(const std::string& line) { print_text(STDERR_FILENO, fmt::format("warning: {}\n", line)); }
+void print_warning(const std::string& line) {
+  print_text(STDERR_FILENO, fmt::format("warning: {}\n", printable(line)));
+}
 
 Console::Console(std::int64_t first_step, std::int64_t last_step)
     : progress_(first_step, last_step, progress_output()) {}
@@ -28,7 +31,7 @@ Console::~Console() { progress_.clear(); }
 
 void Console::print(const std::string& line) {
   progress_.clear();
-  const std::string whole = line + "\n";
+  const std::string whole = printable(line, line.size()) + "\n";
   std::fwrite(whole.data(), 1, whole.size(), stdout);
   std::fflush(stdout);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "carillon/core/error.h"
 #include "carillon/data/batch_loader.h"
@@ -9,6 +10,17 @@
 #include "carillon/step/arrays.h"
 
 namespace carillon {
+namespace {
+
+/// `kind`: what the arrays are, for the message.
+void check_finite(const std::vector<NamedArray>& arrays, std::string_view kind, const std::filesystem::path& path) {
+  if (const NamedArray* array = find_not_finite(arrays)) {
+    fail(ExitCode::data, "{}: its {} '{}' is not finite", path.string(), kind, array->name);
+  }
+}
+
+}  // namespace
+
 Evaluator::Evaluator(const Network& network, std::int64_t batch_size, Arithmetic arithmetic, Device& device)
     : device_(device),
       network_(build_network(network, {batch_size, arithmetic, Purpose::evaluation})),
@@ -20,8 +32,10 @@ Evaluator::Evaluator(const Network& network, std::int64_t batch_size, Arithmetic
 
 void Evaluator::load(const LoadedCheckpoint& checkpoint, TrainedValues values) {
   const bool averages = values == TrainedValues::moving_averages;
-  upload(averages ? checkpoint.state.moving_averages : checkpoint.state.variables, variables_of(parameters_), device_,
-         checkpoint.path);
+  const std::vector<NamedArray>& arrays = averages ? checkpoint.state.moving_averages : checkpoint.state.variables;
+  check_finite(arrays, averages ? "moving average" : "variable", checkpoint.path);
+  check_finite(checkpoint.state.states, "state", checkpoint.path);
+  upload(arrays, variables_of(parameters_), device_, checkpoint.path);
   upload(checkpoint.state.states, states_of(states_), device_, checkpoint.path);
 }
 
@@ -55,6 +69,9 @@ std::int64_t Evaluator::count_correct(const Batch& batch) {
   std::int64_t correct = 0;
   for (std::size_t i = 0; i < batch.valid_count(); ++i) {
     const float* row = values.data() + i * classes;
+    if (!std::all_of(row, row + classes, [](float logit) { return std::isfinite(logit); })) {
+      fail(ExitCode::failed, "evaluation: the network's output is not finite for record {}", batch.records[i]);
+    }
     const auto best = std::max_element(row, row + classes) - row;
     correct += best == batch.labels[i] ? 1 : 0;
   }

@@ -8,6 +8,7 @@
 
 #include "carillon/checkpoint/directory_lock.h"
 #include "carillon/core/error.h"
+#include "carillon/core/printable.h"
 #include "carillon/report/run_log.h"
 #include "carillon/run/time_limit.h"
 #include "src/run/run_checkpoints.h"
@@ -104,9 +105,9 @@ void Recorder::open_directory() {
 
 void Recorder::resumed(const LoadedCheckpoint& checkpoint) {
   if (!first_) return;
-  print_text(STDOUT_FILENO,
-             fmt::format("resuming from {} at step {}{}\n", checkpoint.path.string(), checkpoint.state.global_step,
-                         first_->options.init_from.empty() ? "" : "; --init-from is not used"));
+  print_text(STDOUT_FILENO, fmt::format("resuming from {} at step {}{}\n", printable(checkpoint.path.string()),
+                                        checkpoint.state.global_step,
+                                        first_->options.init_from.empty() ? "" : "; --init-from is not used"));
   for (const std::string& change : first_->description.changes_since(checkpoint.state.options_json)) {
     print_warning(change);
   }
@@ -116,7 +117,7 @@ void Recorder::finished_before(std::int64_t step) {
   if (!first_) return;
   print_text(STDOUT_FILENO,
              fmt::format("nothing to do: {} holds step {}, and --max-steps is {} (--fresh starts over)\n",
-                         first_->options.train_dir, step, first_->options.max_steps));
+                         printable(first_->options.train_dir), step, first_->options.max_steps));
 }
 
 void Recorder::open_logs(std::int64_t first_step) {

@@ -1,8 +1,8 @@
 #include "src/run/run_checkpoints.h"
 
 #include <algorithm>
-#include <cmath>
 
+#include "carillon/step/arrays.h"
 #include "src/run/best_evaluation.h"
 #include "src/run/free_space.h"
 
@@ -10,9 +10,8 @@ namespace carillon {
 namespace {
 
 void check_finite(const std::vector<NamedArray>& arrays, std::int64_t step) {
-  for (const NamedArray& array : arrays) {
-    if (std::all_of(array.values.begin(), array.values.end(), [](float x) { return std::isfinite(x); })) continue;
-    fail(ExitCode::failed, "Model diverged: '{}' is not finite after {} steps; no checkpoint was written", array.name,
+  if (const NamedArray* array = find_not_finite(arrays)) {
+    fail(ExitCode::failed, "Model diverged: '{}' is not finite after {} steps; no checkpoint was written", array->name,
          step);
   }
 }

@@ -1,6 +1,7 @@
 #include "carillon/step/arrays.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "carillon/core/error.h"
 
@@ -31,6 +32,13 @@ NamedTensors states_of(const StateStore& states) {
     named.tensors.push_back(states.tensor(static_cast<int>(i)));
   }
   return named;
+}
+
+const NamedArray* find_not_finite(std::span<const NamedArray> arrays) {
+  const auto found = std::ranges::find_if_not(arrays, [](const NamedArray& array) {
+    return std::ranges::all_of(array.values, [](float value) { return std::isfinite(value); });
+  });
+  return found == arrays.end() ? nullptr : &*found;
 }
 
 std::vector<NamedArray> download(const NamedTensors& tensors, Device& device) {

@@ -4,7 +4,7 @@ import struct
 from dataclasses import dataclass
 
 from programs import Result, checkpoints
-from tfrecords import example, frame
+from tfrecords import crc32c, example, frame
 
 USAGE, DATA, NO_INPUT, NO_DEVICE, FAILED, IO = 64, 65, 66, 69, 70, 74
 BAD_RECORD = 7  # the record that each damaged file has damage in
@@ -58,6 +58,15 @@ def damaged_files(records, images):
     yield "700-byte image", replaced(example({images.key: image[:700], "label": [3]}))
     yield "label 10", replaced(example({images.key: image, "label": [10]}))
     yield "label -1", replaced(example({images.key: image, "label": [-1]}))
+
+
+def forged_checkpoint(content, old, new):
+    """A checkpoint with `new` in place of `old`, as long as it, in its image, and the checksums that suit."""
+    image = content[512:].replace(old, new)
+    if len(old) != len(new) or image == content[512:]:
+        raise ValueError(f"no {old} to be replaced")
+    header = content[:12] + struct.pack("<I", crc32c(image)) + content[16:508]
+    return header + struct.pack("<I", crc32c(header)) + image
 
 
 def _masked(data):

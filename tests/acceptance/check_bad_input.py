@@ -47,10 +47,16 @@ def _options(folder):
     yield "batch size ten", USAGE, ["batch-size", "ten"], ["--batch-size", "ten"]
     yield "learning rate nan", USAGE, ["learning-rate", "nan"], ["--learning-rate", "nan"]
     yield "max steps -1", USAGE, ["max-steps", "-1"], ["--max-steps", "-1"]
+    yield "batch size beyond memory", USAGE, ["--batch-size 16777216"], ["--batch-size", 1 << 24]
+    yield "control characters", USAGE, ["seed", "'\\x1b[2J\\x0a7'"], ["--seed=\x1b[2J\n7"]
     yield "resume perhaps", USAGE, ["resume", "perhaps"], ["--resume", "perhaps"]
     recipe = folder / "wrong.cfg"
     recipe.write_text("batch-size = 50\nbatch-sise = 60\n")
     yield "unknown option in a recipe", USAGE, ["batch-sise"], ["--config", recipe]
+    recipe = folder / "long.cfg"
+    recipe.write_text("seed = " + "x" * 1_000_000)
+    yield "an endless value", USAGE, ["--seed", "bytes]...", "is not a whole number"], ["--config", recipe]
+    yield "a device as recipe", USAGE, ["--config /dev/zero"], ["--config", "/dev/zero"]
     yield "missing recipe", NO_INPUT, ["absent.cfg"], ["--config", folder / "absent.cfg"]
     yield "missing initial checkpoint", NO_INPUT, ["absent.h5"], ["--init-from", folder / "absent.h5"]
     text = folder / "text.h5"
@@ -88,6 +94,10 @@ def _evaluation(context, ranks, data):
 
     yield verdict("evaluate a missing checkpoint", ranks, evaluate(train_dir / "x.h5"), NO_INPUT, ["x.h5"])
     content = path.read_bytes()
+    old, new = b'"pixel_scale":0.00392156862745098', b'"pixel_scale":"0.003921568627450"'
+    path.write_bytes(bad_input.forged_checkpoint(content, old, new))
+    names = [path.name, "pixel_scale", "not a number"]
+    yield verdict("evaluate a checkpoint whose pixel_scale is a text", ranks, evaluate(path), DATA, names)
     positions = np.random.default_rng(ranks).integers(0, len(content), 3 if context.quick else 20)
     silent = []
     for position in positions:

@@ -1,11 +1,12 @@
 """How a run begins: from another's variables, from its own checkpoint or anew, by which options, and on whose data."""
 
 import json
+import shutil
 
 import h5py
 
 import programs
-from bad_input import DATA, IO, USAGE
+from bad_input import DATA, IO, NO_INPUT, USAGE
 from processes import changes, content, each_in
 from programs import SCALED, Result, checkpoint, load
 from tfrecords import example, parse_example, read_records, write_records
@@ -29,6 +30,7 @@ def check(context):
         _fresh,
         _never,
         _config,
+        _not_utf8,
     ):
         yield from case(context, data)
 
@@ -227,6 +229,21 @@ def _config(context, data):
         if title.endswith("CONFIG is read"):
             batch = "global batch 30" in done.output
             yield _result(f"{title}: each of its options", "" if batch else done.output[:200], "a batch of 30")
+
+
+def _not_utf8(context, data):
+    """Paths whose bytes are no UTF-8: trained on, resumed at other ranks, evaluated."""
+    folder = context.directory("latin1-\udce9")  # one byte, e9
+    shutil.copytree(data, folder)
+    run = folder / "run"
+    _train(context, folder, run, "--max-steps", 2)
+    done = _train(context, folder, run, "--max-steps", 4, ranks=2)
+    told = "latin1-\\xe9" in done.output
+    yield _result("paths that are not UTF-8 work and are told in ASCII", "" if told else done.output[-200:])
+    done = context.run("mnist_eval", "--data", folder / "test-*", "--checkpoint", run, expect=None)
+    yield _result("mnist_eval of paths that are not UTF-8", done.complaint(0))
+    done = context.run("mnist_eval", "--data", folder / "no-\udce9", "--checkpoint", run, expect=None)
+    yield _refused("a missing path that is not UTF-8", done, NO_INPUT, ["no-\\xe9"])
 
 
 if __name__ == "__main__":

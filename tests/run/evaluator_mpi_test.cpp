@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 
 #include "carillon/core/error.h"
 #include "carillon/data/record.h"
 #include "carillon/step/tower.h"
 #include "data/example.pb.h"
 #include "src/device/cpu_device.h"
+#include "tests/support/io_fixtures.h"
 #include "tests/support/mpi_world.h"
 #include "tests/support/networks.h"
 
@@ -88,6 +90,39 @@ TEST(Evaluator, ADamagedRecordIsSaidByTheRankThatReadsIt) {
     EXPECT_TRUE(reads_it);
     EXPECT_EQ(error.code(), ExitCode::data);
     EXPECT_THAT(error.what(), HasSubstr("record 28 at byte"));
+  }
+}
+
+TEST(Evaluator, RefusesACheckpointThatIsNotFiniteNamingTheArray) {
+  CpuDevice device(1);
+  Evaluator evaluator(mnist_network(mnist_images()), batch_size, Arithmetic::fp32, device);
+  for (const float value : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    LoadedCheckpoint loaded = constant_network();
+    loaded.state.moving_averages = loaded.state.variables;
+    loaded.state.moving_averages[1].values[7] = value;
+    EXPECT_NO_THROW(evaluator.load(loaded, TrainedValues::variables));
+    const Error error = error_of([&] { evaluator.load(loaded, TrainedValues::moving_averages); });
+    EXPECT_EQ(error.code(), ExitCode::data);
+    EXPECT_STREQ(error.what(), "constant: its moving average 'layer1/biases' is not finite");
+  }
+}
+
+TEST(Evaluator, CountsNothingWhereTheOutputIsNotFinite) {
+  LoadedCheckpoint loaded = constant_network();
+  std::ranges::fill(loaded.state.variables[1].values, 3e38f);
+  std::ranges::fill(loaded.state.variables[2].values, 3e38f);
+  const Dataset dataset = dataset_of(records(), CacheMode::memory);
+  CpuDevice device(1);
+  Evaluator evaluator(mnist_network(mnist_images()), batch_size, Arithmetic::fp32, device);
+  evaluator.load(loaded, TrainedValues::variables);
+  try {
+    evaluator.evaluate(dataset, mpi_world());
+    ADD_FAILURE() << "a precision";
+  } catch (const PeerFailed& peer) {
+    EXPECT_EQ(peer.code(), ExitCode::failed);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::failed);
+    EXPECT_THAT(error.what(), HasSubstr("not finite for record 0"));
   }
 }
 

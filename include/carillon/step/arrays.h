@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -20,6 +21,9 @@ struct NamedTensors {
 NamedTensors variables_of(const ParameterStore& parameters);
 NamedTensors slot_of(const ParameterStore& parameters, int slot);
 NamedTensors states_of(const StateStore& states);
+
+/// The first array with a NaN or an infinity; null where there is none.
+const NamedArray* find_not_finite(std::span<const NamedArray> arrays);
 
 std::vector<NamedArray> download(const NamedTensors& tensors, Device& device);
 
