@@ -15,17 +15,30 @@
 #include "carillon/report/console.h"
 #include "carillon/run/agreement.h"
 #include "carillon/run/batch_memory.h"
+#include "carillon/run/checkpoint_size.h"
 #include "carillon/run/evaluator.h"
 #include "src/app/startup.h"
 
 namespace carillon {
 namespace {
 
+/// Of the largest network that the program evaluates.
+std::uint64_t max_checkpoint_bytes(const Preset& preset) {
+  const RecordSchema& records = preset.defaults.record_form.schema;
+  std::uint64_t largest = 0;
+  for (const std::string& name : network_names(preset)) {
+    const MakeNetwork make_network = network_named(preset, name);
+    const Network network = make_network({.image = records.image_shape, .class_count = records.class_count});
+    largest = std::max(largest, max_checkpoint_bytes(network));
+  }
+  return largest;
+}
+
 /// The checkpoint that `place`, a file or a train directory, stands for.
-LoadedCheckpoint find_checkpoint(const std::string& place) {
+LoadedCheckpoint find_checkpoint(const std::string& place, std::uint64_t max_bytes) {
   std::error_code error;
-  if (!std::filesystem::is_directory(place, error)) return {place, read_checkpoint(place)};
-  auto loaded = read_newest_checkpoint(place, print_warning);
+  if (!std::filesystem::is_directory(place, error)) return {place, read_checkpoint(place, max_bytes)};
+  auto loaded = read_newest_checkpoint(place, print_warning, max_bytes);
   if (!loaded) fail(ExitCode::no_input, "--checkpoint {}: no checkpoint in it", place);
   return std::move(*loaded);
 }
@@ -91,7 +104,7 @@ ExitCode evaluate(const Preset& preset, int argc, char** argv, const Mpi& mpi) {
   mpi.run_on_all([&] {
     device = open_own_device(options.device, options.precision, options.cpu, mpi, cpu);
     if (mpi.rank() != 0) return;
-    loaded = find_checkpoint(options.checkpoint);
+    loaded = find_checkpoint(options.checkpoint, max_checkpoint_bytes(preset));
     check_model(*loaded, preset);
     told = description(*loaded, options.pixel_scale).dump();
   });

@@ -17,7 +17,8 @@ namespace {
 }
 
 /// The whole file. Header and length are checked before memory is taken for the rest.
-std::vector<std::byte> read_file(const std::filesystem::path& path, const std::string& subject) {
+std::vector<std::byte> read_file(const std::filesystem::path& path, const std::string& subject,
+                                 std::uint64_t max_bytes) {
   const Descriptor descriptor = open_plain_file(path, subject);
   struct stat info {};
   if (::fstat(descriptor.get(), &info) != 0) fail_reading(subject, errno);
@@ -31,6 +32,9 @@ std::vector<std::byte> read_file(const std::filesystem::path& path, const std::s
   if (file_bytes < count || file_bytes - count != image_bytes) {
     fail(ExitCode::data, "{}: damaged: {} bytes follow its header, expected {}", subject,
          static_cast<std::int64_t>(info.st_size) - static_cast<std::int64_t>(count), image_bytes);
+  }
+  if (file_bytes > max_bytes) {
+    fail(ExitCode::data, "{}: has {} bytes, where one of this model has at most {}", subject, file_bytes, max_bytes);
   }
   bytes.resize(count + image_bytes);
   std::size_t image_count = 0;
@@ -46,9 +50,9 @@ void write_checkpoint(const std::filesystem::path& path, const CheckpointState& 
   write_file_atomically(path, encode_checkpoint(state));
 }
 
-CheckpointState read_checkpoint(const std::filesystem::path& path) {
+CheckpointState read_checkpoint(const std::filesystem::path& path, std::uint64_t max_bytes) {
   const auto subject = "checkpoint " + path.string();
-  const auto file = read_file(path, subject);
+  const auto file = read_file(path, subject, max_bytes);
   return parse_hdf5_image(verified_image(file, subject), subject);
 }
 

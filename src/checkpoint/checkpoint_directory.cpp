@@ -63,12 +63,13 @@ std::vector<std::int64_t> list_checkpoints(const std::filesystem::path& train_di
 }
 
 std::optional<LoadedCheckpoint> read_newest_checkpoint(const std::filesystem::path& train_dir,
-                                                       const std::function<void(const std::string&)>& warn) {
+                                                       const std::function<void(const std::string&)>& warn,
+                                                       std::uint64_t max_bytes) {
   const auto steps = list_checkpoints(train_dir);
   for (const auto step : steps) {
     const auto path = checkpoint_path(train_dir, step);
     try {
-      return LoadedCheckpoint{.path = path, .state = read_checkpoint(path)};
+      return LoadedCheckpoint{.path = path, .state = read_checkpoint(path, max_bytes)};
     } catch (const NewerFormat&) {
       throw;  // nothing is damaged: going on from an older one would throw good work away
     } catch (const Error& error) {

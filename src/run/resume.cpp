@@ -5,11 +5,12 @@
 
 #include "carillon/core/error.h"
 #include "carillon/report/console.h"
+#include "carillon/run/checkpoint_size.h"
 
 namespace carillon {
 namespace {
 
-std::optional<LoadedCheckpoint> checkpoint_to_resume(const TrainOptions& options) {
+std::optional<LoadedCheckpoint> checkpoint_to_resume(const TrainOptions& options, std::uint64_t max_bytes) {
   const std::filesystem::path directory = options.train_dir;
   if (options.fresh) return std::nullopt;
   if (options.resume == ResumeMode::never) {
@@ -18,7 +19,7 @@ std::optional<LoadedCheckpoint> checkpoint_to_resume(const TrainOptions& options
     fail(ExitCode::usage, "--resume never: {} is there already; --fresh would remove it",
          checkpoint_path(directory, steps.front()).string());
   }
-  auto loaded = read_newest_checkpoint(directory, print_warning);
+  auto loaded = read_newest_checkpoint(directory, print_warning, max_bytes);
   if (!loaded && options.resume == ResumeMode::require) {
     fail(ExitCode::no_input, "--resume require: no checkpoint in {}", directory.string());
   }
@@ -32,7 +33,8 @@ void check_model(const LoadedCheckpoint& loaded, const TrainOptions& options) {
 }
 
 RunPosition load_or_initialize(const TrainOptions& options, Tower& tower, Recorder& recorder) {
-  if (const std::optional<LoadedCheckpoint> loaded = checkpoint_to_resume(options)) {
+  const std::uint64_t max_bytes = max_checkpoint_bytes(tower.network());
+  if (const std::optional<LoadedCheckpoint> loaded = checkpoint_to_resume(options, max_bytes)) {
     check_model(*loaded, options);
     tower.restore(*loaded);
     recorder.resumed(*loaded);
@@ -41,7 +43,7 @@ RunPosition load_or_initialize(const TrainOptions& options, Tower& tower, Record
   if (options.init_from.empty()) {
     tower.initialize(options.seed);
   } else {
-    const LoadedCheckpoint initial{options.init_from, read_checkpoint(options.init_from)};
+    const LoadedCheckpoint initial{options.init_from, read_checkpoint(options.init_from, max_bytes)};
     check_model(initial, options);
     tower.initialize_from(initial);
   }

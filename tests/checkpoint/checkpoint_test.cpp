@@ -192,6 +192,27 @@ TEST(Checkpoint, WithAHugeAnnouncedLengthIsRefusedBeforeMemoryIsTaken) {
   EXPECT_EQ(error_of([&] { read_checkpoint(directory.path() / "c.h5"); }).code(), ExitCode::data);
 }
 
+TEST(Checkpoint, BeyondTheSizeAskedForIsRefusedBeforeMemoryIsTaken) {
+  const TemporaryDirectory directory;
+  const auto path = checkpoint_path(directory.path(), 7);
+  write_checkpoint(path, small_state());
+  EXPECT_NO_THROW(read_checkpoint(path, std::filesystem::file_size(path)));
+  auto header = read_text(path).substr(0, 512);  // of a file that takes no room on the disk, but would in memory
+  const std::uint64_t length = std::uint64_t{1} << 38;
+  std::memcpy(header.data() + 16, &length, sizeof length);
+  const auto crc = crc32c(std::as_bytes(std::span(header)).first(508));
+  std::memcpy(header.data() + 508, &crc, sizeof crc);
+  write_text(path, header);
+  std::filesystem::resize_file(path, 512 + length);
+  const auto error = error_of([&] { read_checkpoint(path, std::uint64_t{1} << 20); });
+  EXPECT_EQ(error.code(), ExitCode::data);
+  EXPECT_THAT(error.what(), HasSubstr("has 274877907456 bytes, where one of this model has at most 1048576"));
+  std::vector<std::string> warnings;
+  const auto warn = [&](const std::string& line) { warnings.push_back(line); };
+  EXPECT_THROW(read_newest_checkpoint(directory.path(), warn, std::uint64_t{1} << 20), Error);
+  EXPECT_EQ(warnings.size(), 1u);
+}
+
 TEST(Checkpoint, WithoutCarillonsHeaderIsRefusedSayingSo) {
   const auto bytes = encode_checkpoint(small_state());
   const auto error = error_of([&] { decode(std::span(bytes).subspan(512)); });

@@ -49,8 +49,11 @@ std::filesystem::path best_checkpoint_path(const std::filesystem::path& train_di
 /// Errors: io (path, cause).
 void write_checkpoint(const std::filesystem::path& path, const CheckpointState& state);
 
-/// Arrays come in the order of their names. Errors: no_input (no such file), data (damaged, or of a newer format), io.
-CheckpointState read_checkpoint(const std::filesystem::path& path);
+inline constexpr std::uint64_t no_size_limit = ~std::uint64_t{0};
+
+/// Arrays come in the order of their names. A file of more than `max_bytes` is not read. Errors: no_input (no such
+/// file), data (no plain file, damaged, too large, or of a newer format), io.
+CheckpointState read_checkpoint(const std::filesystem::path& path, std::uint64_t max_bytes = no_size_limit);
 
 /// Steps of the checkpoints in `train_dir` by name, newest first; empty when the directory is missing.
 std::vector<std::int64_t> list_checkpoints(const std::filesystem::path& train_dir);
@@ -64,7 +67,8 @@ struct LoadedCheckpoint {
 /// None when there is no checkpoint file at all. Errors: data when there are some and none of them loads or a newer
 /// format is met before one that does, io.
 std::optional<LoadedCheckpoint> read_newest_checkpoint(const std::filesystem::path& train_dir,
-                                                       const std::function<void(const std::string&)>& warn);
+                                                       const std::function<void(const std::string&)>& warn,
+                                                       std::uint64_t max_bytes = no_size_limit);
 
 /// Removes temporaries (`model.ckpt-*.h5.<pid>.tmp`, `best.ckpt.h5.<pid>.tmp`, `metrics.jsonl.<pid>.tmp`) that a killed
 /// writer left in `train_dir`.
