@@ -1,6 +1,7 @@
 #include "carillon/app/mains.h"
 #include "carillon/app/mpi_main.h"
 #include "carillon/app/options.h"
+#include "carillon/comm/watch.h"
 #include "carillon/run/batch_memory.h"
 #include "carillon/run/stop_signal.h"
 #include "carillon/run/trainer.h"
@@ -51,10 +52,13 @@ ExitCode train(const std::string& program, const Preset& preset, int argc, char*
     device = open_own_device(options.device, options.precision, options.cpu, mpi, cpu);
     check_batch_fits(options.network(), {options.batch_size, options.precision, Purpose::training}, *device, mpi);
   });
+  WatchSettings stalls;
+  if (options.stall_timeout > 0.0) stalls.stall_seconds = options.stall_timeout;
+  Watch watch(mpi, stalls);
   const std::unique_ptr<Communicator> communicator =
-      make_communicator(mpi, *device, text_of(communicator_choices, options.comm));
+      make_communicator(mpi, *device, text_of(communicator_choices, options.comm), {.watch = &watch});
   RunDescription description = describe(set, preset, mpi.size(), isas_of_all(*device, mpi));
-  Trainer trainer(options, std::move(description), mpi, *device, *communicator, cpu);
+  Trainer trainer(options, std::move(description), mpi, *device, *communicator, watch, cpu);
   return abort_on_own_error(mpi, program, [&] { return trainer.run(); });
 }
 

@@ -87,7 +87,7 @@ Mpi::~Mpi() {
   MPI_Finalize();
 }
 
-void Mpi::limit_waits(WaitLimit limit) {
+void Mpi::limit_waits(WaitLimit limit) const {
   ranks_->all.waiter().set_limit(limit);
   ranks_->local.waiter().set_limit(limit);
 }

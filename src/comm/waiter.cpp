@@ -9,9 +9,7 @@
 #include "carillon/core/error.h"
 
 namespace carillon {
-namespace {
 
-/// "rank 3", "ranks 1, 2 and 3", "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 12 more".
 std::string rank_list(std::vector<int> ranks) {
   constexpr std::size_t max_listed = 8;
   std::sort(ranks.begin(), ranks.end());
@@ -23,13 +21,19 @@ std::string rank_list(std::vector<int> ranks) {
   return fmt::format("ranks {} and {}", fmt::join(std::span(ranks).first(ranks.size() - 1), ", "), ranks.back());
 }
 
-}  // namespace
-
 void Waiter::give_up(std::string_view operation, const std::vector<int>& members) const {
   if (members.empty()) return;
-  std::vector<int> missing;
-  for (const int member : members) missing.push_back(ranks_[member]);
-  fail(ExitCode::failed, "waited {:g} s for {} in {}", limit_.seconds, rank_list(std::move(missing)), operation);
+  fail(ExitCode::failed, "waited {:g} s for {} in {}", limit_.seconds, rank_list(ranks_of(members)), operation);
+}
+
+void Waiter::show(std::string_view operation, const std::vector<int>& members, double seconds) const {
+  limit_.watch->look(operation, ranks_of(members), seconds);
+}
+
+std::vector<int> Waiter::ranks_of(const std::vector<int>& members) const {
+  std::vector<int> ranks;
+  for (const int member : members) ranks.push_back(ranks_[member]);
+  return ranks;
 }
 
 }  // namespace carillon

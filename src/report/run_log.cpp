@@ -39,15 +39,17 @@ void RunLog::step(const StepRecord& record) {
   const double examples_per_second = static_cast<double>(record.global_batch) / record.step_seconds;
   console_.print(
       step_line(now, record.step, record.loss, examples_per_second, record.step_seconds, record.tower_count));
-  metrics_.write({{"step", record.step},
-                  {"loss", record.loss},
-                  {"cross_entropy", record.cross_entropy},
-                  {"learning_rate", record.learning_rate},
-                  {"step_seconds", record.step_seconds},
-                  {"examples_per_second", examples_per_second},
-                  {"data_wait_seconds", record.data_wait_seconds},
-                  {"allreduce_seconds", record.allreduce_seconds},
-                  {"time", unix_seconds(now)}});
+  std::vector<Field> fields{{"step", record.step},
+                            {"loss", record.loss},
+                            {"cross_entropy", record.cross_entropy},
+                            {"learning_rate", record.learning_rate},
+                            {"step_seconds", record.step_seconds},
+                            {"examples_per_second", examples_per_second},
+                            {"data_wait_seconds", record.data_wait_seconds},
+                            {"allreduce_seconds", record.allreduce_seconds},
+                            {"time", unix_seconds(now)}};
+  if (!record.rank_seconds.empty()) fields.push_back({"rank_seconds", record.rank_seconds});
+  metrics_.write(fields);
 }
 
 void RunLog::scalars(const StepRecord& record) {

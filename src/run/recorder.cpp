@@ -1,4 +1,5 @@
 #include "carillon/run/recorder.h"
+#include "carillon/run/rank_times.h"
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -75,6 +76,7 @@ struct Recorder::First {
   const TrainOptions& options;
   const RunDescription& description;
   int tower_count;
+  Stragglers stragglers;
   std::optional<DirectoryLock> lock{};  // goes last: the directory is this job's while anything is written
   std::optional<RunLog> log{};
   std::optional<RunCheckpoints> checkpoints{};
@@ -88,8 +90,10 @@ struct Recorder::First {
   void warn(const std::string& line) { log ? log->console().warn(line) : print_warning(line); }
 };
 
-Recorder::Recorder(const TrainOptions& options, const RunDescription& description, const Mpi& mpi)
-    : mpi_(mpi), first_(mpi.rank() == 0 ? new First{options, description, mpi.size()} : nullptr) {}
+Recorder::Recorder(const TrainOptions& options, const RunDescription& description, const Mpi& mpi) : mpi_(mpi) {
+  Stragglers stragglers(mpi.all_gather(mpi.host()));
+  if (mpi.rank() == 0) first_.reset(new First{options, description, mpi.size(), std::move(stragglers)});
+}
 
 Recorder::~Recorder() = default;
 
@@ -171,7 +175,8 @@ void Recorder::summarize(std::int64_t step, const Batch& batch, const Tower& tow
   first_->log->layers(step, first_->summarizer->summarize(batch));
 }
 
-void Recorder::log_step(const StepPlan& plan, const StepLoss& loss, double learning_rate) {
+void Recorder::log_step(const StepPlan& plan, const StepLoss& loss, double learning_rate,
+                        std::vector<double> rank_seconds) {
   if (!first_) return;
   first_->l2_loss = loss.l2;
   const StepClock::Means seconds = first_->clock.means();
@@ -182,10 +187,12 @@ void Recorder::log_step(const StepPlan& plan, const StepLoss& loss, double learn
                           .step_seconds = seconds.step,
                           .data_wait_seconds = seconds.data_wait,
                           .allreduce_seconds = seconds.allreduce,
+                          .rank_seconds = std::move(rank_seconds),
                           .global_batch = first_->global_batch(),
                           .tower_count = first_->tower_count};
   if (plan.summarizes) first_->log->scalars(record);
   if (!plan.logs) return;
+  if (const auto slow = first_->stragglers.look(record.rank_seconds)) first_->log->console().warn(*slow);
   first_->log->step(record);
   first_->clock.restart();
 }

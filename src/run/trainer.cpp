@@ -20,7 +20,7 @@ constexpr std::int64_t evaluation_batch = 200;
 }  // namespace
 
 Trainer::Trainer(const TrainOptions& options, RunDescription description, const Mpi& mpi, Device& device,
-                 Communicator& communicator, const CpuShare& cpu)
+                 Communicator& communicator, Watch& watch, const CpuShare& cpu)
     : options_(options),
       description_(std::move(description)),
       network_(options.network()),
@@ -28,6 +28,7 @@ Trainer::Trainer(const TrainOptions& options, RunDescription description, const 
       mpi_(mpi),
       device_(device),
       communicator_(communicator),
+      watch_(watch),
       thread_count_(cpu.thread_count),
       recorder_(options, description_, mpi) {}
 
@@ -59,6 +60,7 @@ ExitCode Trainer::run() {
   const ExitCode code = trains ? train() : ExitCode::done;
   save();
   if (trains && code == ExitCode::done && eval_dataset_) evaluate();
+  watch_.enter(Phase::finish, position_.step);
   recorder_.finish(position_, code);
   return code;
 }
@@ -83,6 +85,8 @@ void Trainer::open_data() {
 ExitCode Trainer::train() {
   BatchLoader loader = make_loader();
   recorder_.start_clock();
+  // A GPU's host does not wait where its GPU does, so what it works says nothing.
+  if (mpi_.size() > 1 && device_.kind() == DeviceKind::cpu) rank_times_.emplace(mpi_, watch_, position_.step);
   // Resuming dropped what was logged from this step on: the evaluation that belongs here is taken once more.
   if (position_.resumed && eval_dataset_) evaluate();
   while (position_.step < options_.max_steps) {
@@ -112,8 +116,10 @@ BatchLoader Trainer::make_loader() const {
 }
 
 void Trainer::take_step(BatchLoader& loader, const StepPlan& plan) {
+  watch_.enter(Phase::data, plan.step);
   const auto start = Clock::now();
   const Batch& batch = loader.next();
+  watch_.enter(Phase::compute, plan.step);
   recorder_.count_step(std::chrono::duration<double>(Clock::now() - start).count());
   TowerStep request{.step = plan.step, .batch = batch, .request_pause = own_requests().any()};
   if (plan.summarizes) {  // on all ranks: an observed step is launched in another way
@@ -149,7 +155,9 @@ RunRequests Trainer::agree_in_pause() {
 void Trainer::log_step(const StepPlan& plan, double l2_loss) {
   const StepLoss loss{.cross_entropy = latest_.cross_entropy, .l2 = l2_loss};
   check_loss(plan.step, loss.total());
-  recorder_.log_step(plan, loss, optimizer_.learning_rate.rate(plan.step));
+  std::vector<double> rank_seconds;
+  if (plan.logs && rank_times_) rank_seconds = rank_times_->since_last(plan.step + 1);
+  recorder_.log_step(plan, loss, optimizer_.learning_rate.rate(plan.step), std::move(rank_seconds));
 }
 
 /// Throws failed, on all ranks alike, when the loss of `step` is not finite.
@@ -161,11 +169,13 @@ void Trainer::check_loss(std::int64_t step, double loss) const {
 }
 
 void Trainer::save() {
+  watch_.enter(Phase::checkpoint, position_.step);
   tower_->join_states();
   recorder_.save(position_, *tower_);
 }
 
 void Trainer::evaluate() {
+  watch_.enter(Phase::evaluation, position_.step);
   const auto start = Clock::now();
   if (!evaluator_) evaluator_.emplace(network_, evaluation_batch, options_.precision, device_);
   tower_->join_states();

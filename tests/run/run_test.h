@@ -46,10 +46,11 @@ class RunTest : public ::testing::Test {
   ~RunTest() override { mpi_.barrier(); }
 
   ExitCode train(const TrainOptions& options) {
-    const auto communicator = make_communicator(mpi_, device_);
+    Watch watch(mpi_, {});
+    const auto communicator = make_communicator(mpi_, device_, "auto", {.watch = &watch});
     RunDescription description;
     description.add("seed", options.seed, Scope::result);
-    return Trainer(options, description, mpi_, device_, *communicator, {}).run();
+    return Trainer(options, description, mpi_, device_, *communicator, watch, {}).run();
   }
   ExitCode train() { return train(options_); }
 

@@ -52,7 +52,7 @@ class Mpi {
   const std::vector<int>& hosts() const { return hosts_; }
 
   /// From now on the calls below, on this rank, wait no longer than that. Errors of those: failed.
-  void limit_waits(WaitLimit limit);
+  void limit_waits(WaitLimit limit) const;
 
   /// Every rank's text, by rank.
   std::vector<std::string> all_gather(std::string_view text) const;

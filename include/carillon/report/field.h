@@ -8,7 +8,8 @@
 
 namespace carillon {
 
-using FieldValue = std::variant<bool, std::int64_t, std::uint64_t, double, std::string, std::vector<std::string>>;
+using FieldValue =
+    std::variant<bool, std::int64_t, std::uint64_t, double, std::string, std::vector<std::string>, std::vector<double>>;
 
 struct Field {
   std::string name;

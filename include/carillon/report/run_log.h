@@ -27,6 +27,7 @@ struct StepRecord {
   double step_seconds = 0.0;
   double data_wait_seconds = 0.0;
   double allreduce_seconds = 0.0;
+  std::vector<double> rank_seconds;  ///< by rank: of its own work, without what it waits for others; or nothing
   std::int64_t global_batch = 0;
   int tower_count = 1;
 };

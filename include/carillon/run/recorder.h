@@ -42,7 +42,7 @@ class Recorder {
     const Dataset* dataset;  ///< null where nothing is trained
   };
 
-  /// References outlive the recorder.
+  /// References outlive the recorder. Collective.
   Recorder(const TrainOptions& options, const RunDescription& description, const Mpi& mpi);
   ~Recorder();
   Recorder(const Recorder&) = delete;
@@ -73,8 +73,9 @@ class Recorder {
   /// Histograms and images of a step, when gradients are averaged and variables still old. The tower outlives the
   /// recorder. Collective.
   void summarize(std::int64_t step, const Batch& batch, const Tower& tower, Device& device);
-  /// The line and the scalars of a step, as far as they are due.
-  void log_step(const StepPlan& plan, const StepLoss& loss, double learning_rate);
+  /// The line and the scalars of a step, as far as they are due. `rank_seconds`: see RankTimes::since_last.
+  void log_step(const StepPlan& plan, const StepLoss& loss, double learning_rate,
+                std::vector<double> rank_seconds = {});
   /// How far the run is.
   void show_progress(const StepResult& latest);
   /// An evaluation that took so long; the time of steps goes on without it.

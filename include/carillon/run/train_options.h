@@ -65,6 +65,7 @@ struct TrainOptions {
   ResumeMode resume = ResumeMode::automatic;
   bool fresh = false;
   std::string init_from;
+  double stall_timeout = 300.0;  ///< seconds that a rank may stand still (comm/watch.h); 0: for ever
   bool log_device_placement = false;
 
   OptimizerSettings optimizer() const;

@@ -7,8 +7,10 @@
 
 #include "carillon/comm/communicator.h"
 #include "carillon/comm/cpu_share.h"
+#include "carillon/comm/watch.h"
 #include "carillon/data/batch_loader.h"
 #include "carillon/run/evaluator.h"
+#include "carillon/run/rank_times.h"
 #include "carillon/run/recorder.h"
 #include "carillon/run/run_description.h"
 #include "carillon/run/run_position.h"
@@ -23,7 +25,7 @@ class Trainer {
   /// `description`: the options, as checkpoints are to hold them; the trainer adds the data's. References outlive the
   /// trainer. Collective.
   Trainer(const TrainOptions& options, RunDescription description, const Mpi& mpi, Device& device,
-          Communicator& communicator, const CpuShare& cpu);
+          Communicator& communicator, Watch& watch, const CpuShare& cpu);
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
@@ -54,12 +56,14 @@ class Trainer {
   const Mpi& mpi_;
   Device& device_;
   Communicator& communicator_;
+  Watch& watch_;
   int thread_count_;
 
   std::optional<Dataset> dataset_, eval_dataset_;
   std::optional<Tower> tower_;
   std::optional<Evaluator> evaluator_;
   Recorder recorder_;
+  std::optional<RankTimes> rank_times_;  ///< where there are several and they can be told
 
   RunPosition position_;
   StepResult latest_;             ///< of the steps whose results are taken

@@ -1,0 +1,73 @@
+// Watch: what every rank of a run is doing, and an end for a run in which one stands still.
+//
+// Each rank tells its phase on a board in its host's memory; entering the next one is its sign of life. A rank that
+// waits for others looks at the board now and then: whoever gives no sign for longer than the limit, and does not wait
+// itself, has stalled, and the wait ends in an Error that names it. A rank that stands still without waiting (a file
+// system that hangs) is ended by a thread of its own. A rank that gets on, however slowly, is never stalled; time in
+// which the looking process did not run itself, as under a debugger or in a suspended job, does not count.
+//
+// Of ranks on other hosts nothing is known but that they have not come: a wait for these alone ends after a time and a
+// half.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "carillon/comm/mpi.h"
+#include "carillon/comm/wait_limit.h"
+
+namespace carillon {
+
+enum class Phase : int { start, data, compute, evaluation, checkpoint, finish };
+/// "data"; for messages.
+std::string_view name_of(Phase phase);
+
+/// A rank of this host.
+struct RankActivity {
+  int rank = 0;
+  Phase phase = Phase::start;
+  std::int64_t step = 0;
+  double seconds_in_phase = 0.0;
+  double worked_seconds = 0.0;  ///< in data and compute since the start, without what it waited for others
+};
+
+struct WatchSettings {
+  /// How long a rank may take in data and compute; in the other phases four times that. Infinity: for ever.
+  double stall_seconds = std::numeric_limits<double>::infinity();
+  bool minds_itself = true;  ///< ends this process when it stands still alone
+};
+
+class Watch final : public WaitWatch {
+ public:
+  /// From here on `mpi`, which outlives this, lets it look at its waits. Collective, as the destructor is.
+  Watch(const Mpi& mpi, const WatchSettings& settings);
+  ~Watch() override;
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+  /// This rank gets on. On the main thread; costs some 50 ns.
+  void enter(Phase phase, std::int64_t step);
+  /// The ranks of this host, by rank.
+  std::vector<RankActivity> activities() const;
+
+  /// Errors: failed, naming who stands still, where and since when.
+  void look(std::string_view operation, std::span<const int> ranks, double seconds) override;
+  void waited(double seconds) override;
+
+ private:
+  class Board;
+  class OwnThread;
+  struct Looks;
+
+  const Mpi& mpi_;
+  double stall_seconds_;
+  double waited_ = 0.0;  ///< in the phase in hand
+  std::unique_ptr<Board> board_;
+  std::unique_ptr<Looks> looks_;
+  std::unique_ptr<OwnThread> thread_;
+};
+
+}  // namespace carillon

@@ -1,0 +1,197 @@
+#include "carillon/comm/watch.h"
+
+#include <gmock/gmock.h>
+
+#include <array>
+#include <chrono>
+#include <thread>
+
+#include "carillon/core/error.h"
+#include "tests/support/mpi_world.h"
+
+namespace carillon::testing {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+void sleep_for(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+class WatchTest : public ::testing::Test {
+ protected:
+  /// The rank that the others wait for, and whether this is it.
+  int last() const { return mpi_.size() - 1; }
+  bool is_last() const { return mpi_.rank() == last(); }
+
+  /// What this rank's looks end in while the last one does `work`; nothing, when they come to no end.
+  template <typename Work>
+  std::string looks_while_last(Watch& watch, const Work& work) {
+    watch.enter(Phase::compute, 7);
+    mpi_.barrier();
+    if (!is_last()) return error_of_looks(watch);
+    work();
+    return "";
+  }
+
+  Mpi& mpi_ = mpi_world();
+  std::array<int, 1> ranks_{last()};
+  static constexpr double stall = 1.0, long_enough = 2.0;
+
+ private:
+  std::string error_of_looks(Watch& watch) const {
+    const auto start = Clock::now();
+    try {
+      while (seconds_since(start) < long_enough) {
+        watch.look("averaging", ranks_, seconds_since(start));
+        sleep_for(0.02);
+      }
+    } catch (const Error& error) {
+      return error.code() == ExitCode::failed ? error.what() : "another exit code";
+    }
+    return "";
+  }
+};
+
+TEST_F(WatchTest, EveryRankSeesWhatTheOthersOfItsHostDo) {
+  Watch watch(mpi_, {});
+  watch.enter(Phase::evaluation, 100 + mpi_.rank());
+  mpi_.barrier();
+  const std::vector<RankActivity> all = watch.activities();
+  ASSERT_EQ(static_cast<int>(all.size()), mpi_.size());
+  for (int rank = 0; rank < mpi_.size(); ++rank) {
+    EXPECT_EQ(all[rank].rank, rank);
+    EXPECT_EQ(all[rank].phase, Phase::evaluation);
+    EXPECT_EQ(all[rank].step, 100 + rank);
+    EXPECT_GE(all[rank].seconds_in_phase, 0.0);
+    EXPECT_LT(all[rank].seconds_in_phase, 60.0);
+  }
+  mpi_.barrier();
+}
+
+TEST_F(WatchTest, ARankThatStandsStillIsNamedOnceWithWhatItDoes) {
+  Watch watch(mpi_, {.stall_seconds = stall, .minds_itself = false});
+  const std::string error = looks_while_last(watch, [] { sleep_for(long_enough); });
+  std::vector<std::string> told;
+  for (const std::string& text : mpi_.all_gather(error)) {
+    if (!text.empty()) told.push_back(text);
+  }
+  if (mpi_.size() == 1) return;
+  ASSERT_EQ(told.size(), 1u);
+  const std::string rank = "rank " + std::to_string(last());
+  EXPECT_THAT(told.front(),
+              ::testing::MatchesRegex(rank +
+                                      " stands still: it has been in compute of step 7 for [0-9]+ s; this rank "
+                                      "has waited for " +
+                                      rank + " in averaging for [0-9]+ s"));
+}
+
+TEST_F(WatchTest, ARankThatGetsOnIsNotStalled) {
+  Watch watch(mpi_, {.stall_seconds = stall, .minds_itself = false});
+  const auto get_on = [&] {
+    const auto start = Clock::now();
+    for (int step = 0; seconds_since(start) < long_enough; ++step) {
+      watch.enter(Phase::compute, step);
+      sleep_for(0.05);
+    }
+  };
+  EXPECT_EQ(looks_while_last(watch, get_on), "");
+  mpi_.barrier();
+}
+
+TEST_F(WatchTest, ARankThatWaitsItselfIsNotStalled) {
+  Watch watch(mpi_, {.stall_seconds = stall, .minds_itself = false});
+  const auto wait_too = [&] {
+    const auto start = Clock::now();
+    while (seconds_since(start) < long_enough) {
+      watch.look("averaging", std::array<int, 1>{0}, 0.0);
+      sleep_for(0.05);
+    }
+  };
+  EXPECT_EQ(looks_while_last(watch, wait_too), "");
+  mpi_.barrier();
+}
+
+TEST_F(WatchTest, PhasesThatAreNoPartOfAStepMayTakeFourTimesAsLong) {
+  Watch watch(mpi_, {.stall_seconds = stall, .minds_itself = false});
+  const auto save = [&] {
+    watch.enter(Phase::checkpoint, 7);
+    sleep_for(long_enough);
+  };
+  EXPECT_EQ(looks_while_last(watch, save), "");
+  mpi_.barrier();
+}
+
+/// As in a job that was suspended: all clocks went on, and nobody ran.
+TEST_F(WatchTest, TimeInWhichTheLookingProcessDidNotRunDoesNotCount) {
+  Watch watch(mpi_, {.stall_seconds = 1.5, .minds_itself = false});
+  watch.enter(Phase::compute, 7);
+  mpi_.barrier();
+  if (!is_last()) {
+    watch.look("averaging", ranks_, 0.0);
+    sleep_for(2.0);
+    EXPECT_NO_THROW(watch.look("averaging", ranks_, 2.0));
+  } else {
+    sleep_for(2.1);
+  }
+  mpi_.barrier();
+}
+
+TEST_F(WatchTest, WorkedTimeIsThatOfStepsWithoutWaits) {
+  Watch watch(mpi_, {});
+  const auto worked = [&] { return watch.activities()[mpi_.rank()].worked_seconds; };
+  watch.enter(Phase::data, 0);
+  const auto start = Clock::now();
+  sleep_for(0.02);
+  watch.enter(Phase::compute, 0);
+  sleep_for(0.1);
+  watch.waited(0.06);
+  watch.enter(Phase::checkpoint, 1);
+  EXPECT_NEAR(worked(), seconds_since(start) - 0.06, 0.02);
+  const double before = worked();
+  sleep_for(0.05);
+  watch.enter(Phase::data, 1);
+  EXPECT_EQ(worked(), before) << "a checkpoint is no part of a step";
+}
+
+TEST_F(WatchTest, IsToldOfEveryWaitOfTheRun) {
+  if (mpi_.size() == 1) return;
+  Watch watch(mpi_, {});
+  mpi_.barrier();
+  watch.enter(Phase::compute, 0);
+  const auto start = Clock::now();
+  if (is_last()) sleep_for(0.3);
+  mpi_.barrier();
+  const double passed = seconds_since(start);
+  watch.enter(Phase::data, 1);
+  const double worked = watch.activities()[mpi_.rank()].worked_seconds;
+  if (is_last()) {
+    EXPECT_GE(worked, 0.29);
+  } else {
+    EXPECT_LT(worked, passed - 0.2);
+  }
+  mpi_.barrier();
+}
+
+TEST_F(WatchTest, AWaitForOtherHostsAloneEndsAfterATimeAndAHalf) {
+  Watch watch(mpi_, {.stall_seconds = 0.4, .minds_itself = false});
+  watch.enter(Phase::compute, 7);
+  const std::array<int, 2> elsewhere{mpi_.size(), mpi_.size() + 1};
+  const auto start = Clock::now();
+  std::string error;
+  try {
+    while (seconds_since(start) < 3.0) {
+      watch.look("averaging", elsewhere, seconds_since(start));
+      sleep_for(0.02);
+    }
+  } catch (const Error& failure) {
+    error = failure.what();
+  }
+  EXPECT_GE(seconds_since(start), 0.55);
+  EXPECT_LT(seconds_since(start), 2.5);
+  EXPECT_THAT(error, ::testing::HasSubstr(" on other hosts in averaging, and heard nothing"));
+  mpi_.barrier();
+}
+
+}  // namespace
+}  // namespace carillon::testing
