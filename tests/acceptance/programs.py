@@ -1,6 +1,7 @@
 """Running Carillon's programs and judging what they did: what every check shares."""
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -71,6 +72,18 @@ class Finished:
 
 class ProgramFailed(Exception):
     pass
+
+
+@contextlib.contextmanager
+def programs_of_load(count):
+    """So many processes beside that do nothing but compute."""
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
 
 
 class Context:

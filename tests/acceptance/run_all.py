@@ -22,6 +22,7 @@ import check_parity
 import check_ranks
 import check_resume
 import check_signals
+import check_stalls
 import check_start
 import check_writers
 import programs
@@ -43,6 +44,7 @@ if __name__ == "__main__":
                 check_logs,
                 check_start,
                 check_signals,
+                check_stalls,
                 check_cifar_parity,
                 check_cifar_augment,
                 check_cifar_bad_input,

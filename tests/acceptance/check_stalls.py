@@ -1,0 +1,117 @@
+"""Ranks that stand still: named, and the run ended in time; ranks that are only slow or suspended: left alone.
+
+The full form takes 100 runs on a loaded machine without a false alarm, the quick one two.
+"""
+
+import os
+import re
+import signal
+import time
+
+import programs
+from bad_input import FAILED
+from processes import TIMEOUT, faulty, rank_process, wait_for
+from programs import SCALED, ProgramFailed, Result, checkpoint, load, programs_of_load
+
+STALL = 2  # seconds
+SMALL = (*SCALED, "--batch-size", 20, "--summary-every", 0, "--device", "cpu", "--stall-timeout", STALL)
+FOR_EVER = ("--max-steps", 100000000)
+
+
+def check(context):
+    """stalls"""
+    for case in (_stopped_rank, _suspended_run, _alone, _loaded):
+        try:
+            yield from case(context, context.small_set(1000))
+        except ProgramFailed as error:
+            yield Result(f"stalls: {case.__doc__}", False, str(error))
+
+
+def _start(context, data, run, *options, ranks=2, environment=()):
+    command = context.command(
+        "mnist_train", "--data", data / "train-*", "--train-dir", run, *SMALL, *options, ranks=ranks
+    )  # fmt: skip
+    return context.start(command, environment)
+
+
+def _steps(run):
+    """Lines of steps that the run has logged."""
+    path = run / "metrics.jsonl"
+    return path.read_text().count("\n") if path.exists() else 0
+
+
+def _stopped_rank(context, data):
+    """a rank that is stopped"""
+    for ranks, stopped in ((2, 1), (2, 0), (4, 2)):
+        run = context.directory("stalls")
+        process = _start(context, data, run, *FOR_EVER, "--checkpoint-every", 50, ranks=ranks)
+        wait_for(process, lambda: checkpoint(run, 50).exists(), "a first checkpoint")
+        os.kill(rank_process(process, stopped), signal.SIGSTOP)
+        start = time.monotonic()
+        done = context.finish(process, TIMEOUT)
+        passed = time.monotonic() - start
+        expected = rf"rank \d+ on \S+: rank {stopped} stands still, stopped by a signal: it has been in \w+ of step \d+"
+        wrong = done.complaint(FAILED)
+        if not wrong and not re.search(expected, done.lines[0]):
+            wrong = done.lines[0]
+        # mpirun itself takes a second or two to end the ranks.
+        if not wrong and not STALL - 0.5 < passed < 2 * STALL + 3:
+            wrong = f"ended after {passed:.1f} s"
+        found = sorted(run.glob("model.ckpt-*.h5"))
+        wrong = wrong or ("" if found and all(load(path) for path in found) else "a checkpoint does not load")
+        title = f"stalls: rank {stopped} of {ranks} stopped for ever is named, and the run ends in time"
+        yield Result(title, not wrong, wrong or f"after {passed:.1f} s: {done.lines[0]}")
+
+
+def _suspended_run(context, data):
+    """a run that is suspended as a whole"""
+    run = context.directory("stalls")
+    process = _start(context, data, run, *FOR_EVER, "--log-every", 1)
+    wait_for(process, lambda: _steps(run) > 10, "a tenth step")
+    ranks = [rank_process(process, rank) for rank in range(2)]
+    for pid in ranks:
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(3 * STALL)
+    before = _steps(run)
+    for pid in ranks:
+        os.kill(pid, signal.SIGCONT)
+    wait_for(process, lambda: _steps(run) > before + 100, "steps after it goes on")
+    os.kill(ranks[0], signal.SIGTERM)
+    done = context.finish(process, TIMEOUT)
+    wrong = "" if done.code == 75 and not done.lines else done.explain()
+    yield Result("stalls: a run suspended for three times the limit goes on", not wrong, wrong or "exit code 75")
+
+
+def _alone(context, data):
+    """a rank alone whose disk hangs"""
+    run = context.directory("stalls")
+    hang = faulty(context, "fsync", "model.ckpt", seconds=600)
+    start = time.monotonic()
+    done = context.finish(_start(context, data, run, "--max-steps", 20, ranks=0, environment=hang), TIMEOUT)
+    passed = time.monotonic() - start
+    first = done.lines[0] if done.lines else ""
+    named = re.match(r"rank 0 on \S+ has been in (checkpoint|finish) of step 20 for \d+ s without getting on", first)
+    has_stack = any("mnist_train(" in line for line in done.lines[1:])
+    wrong = "" if done.code == FAILED and named and has_stack else done.explain()
+    # Four times the limit in these phases, and a quarter more for others to tell first.
+    wrong = wrong or ("" if passed < 2 * 4 * STALL + 3 else f"ended after {passed:.1f} s")
+    yield Result("stalls: a rank alone on a disk that hangs ends, with its stack", not wrong, wrong or first)
+
+
+def _loaded(context, data):
+    """no false alarm under load"""
+    runs, wrong = 2 if context.quick else 100, ""
+    with programs_of_load(8 * os.cpu_count()):
+        for _ in range(runs):
+            run = context.directory("stalls")
+            options = ("--max-steps", 60, "--checkpoint-every", 20, "--eval-data", data / "test-*", "--eval-every", 20)
+            done = context.finish(_start(context, data, run, *options), TIMEOUT)
+            if done.code != 0 or done.lines:
+                wrong = done.explain()
+                break
+    title = f"stalls: {runs} runs beside 8 processes a core, without a false alarm"
+    yield Result(title, not wrong, wrong or "exit code 0")
+
+
+if __name__ == "__main__":
+    programs.main(check)
