@@ -58,25 +58,30 @@ class DirectPass final : public Conv2dPassCpu {
  public:
   enum class Weights { read, written };
   /// `arguments`: all but the weights.
-  DirectPass(CpuDevice& device, const Primitive& primitive, const Tensor& weights, const memory::desc& inner,
-             Weights use, int weights_argument, Arguments arguments)
-      : stream_(device.dnnl_stream()),
+  DirectPass(CpuDevice& device, const typename Primitive::primitive_desc& primitive, const Tensor& weights,
+             const memory::desc& inner, Weights use, int weights_argument, Arguments arguments)
+      : device_(device),
         primitive_(primitive),
+        scratch_(primitive.scratchpad_desc(), device.engine(), DNNL_MEMORY_NONE),
         weights_(device, weights, inner),
         use_(use),
         arguments_(std::move(arguments)) {
     arguments_.insert({weights_argument, weights_.inner()});
+    arguments_.insert({DNNL_ARG_SCRATCHPAD, scratch_});
+    device.reserve_workspace(primitive.scratchpad_desc().get_size());
   }
 
   void run() override {
     if (use_ == Weights::read) weights_.load();
-    primitive_.execute(stream_, arguments_);
+    scratch_.set_data_handle(device_.workspace());  // which others may have made larger, and so moved
+    primitive_.execute(device_.dnnl_stream(), arguments_);
     if (use_ == Weights::written) weights_.store();
   }
 
  private:
-  dnnl::stream stream_;
+  CpuDevice& device_;
   Primitive primitive_;
+  memory scratch_;
   ReorderedWeights weights_;
   Weights use_;
   Arguments arguments_;
@@ -102,8 +107,8 @@ Conv2dPassesCpu make_direct_conv2d(const Conv2dGeometry& geometry, CpuDevice& de
 
   const auto forward = convolution.forward(engine, geometry.relu);
   using Forward = DirectPass<dnnl::convolution_forward>;
-  passes.forward = std::make_unique<Forward>(device, dnnl::convolution_forward(forward), weights,
-                                             forward.weights_desc(), Forward::Weights::read, DNNL_ARG_WEIGHTS,
+  passes.forward = std::make_unique<Forward>(device, forward, weights, forward.weights_desc(), Forward::Weights::read,
+                                             DNNL_ARG_WEIGHTS,
                                              Arguments{{DNNL_ARG_SRC, at(convolution.src, x)},
                                                        {DNNL_ARG_BIAS, at(convolution.bias, biases)},
                                                        {DNNL_ARG_DST, at(convolution.dst, y)}});
@@ -113,16 +118,15 @@ Conv2dPassesCpu make_direct_conv2d(const Conv2dGeometry& geometry, CpuDevice& de
   const auto by_weights = convolution.backward_weights(engine, forward);
   using ByWeights = DirectPass<dnnl::convolution_backward_weights>;
   passes.weights_gradient = std::make_unique<ByWeights>(
-      device, dnnl::convolution_backward_weights(by_weights), tensors.parameter_gradients.at(0),
-      by_weights.diff_weights_desc(), ByWeights::Weights::written, DNNL_ARG_DIFF_WEIGHTS,
+      device, by_weights, tensors.parameter_gradients.at(0), by_weights.diff_weights_desc(),
+      ByWeights::Weights::written, DNNL_ARG_DIFF_WEIGHTS,
       Arguments{{DNNL_ARG_SRC, at(convolution.src, x)}, {DNNL_ARG_DIFF_DST, at(convolution.dst, dz)}});
   if (!dx) return passes;
 
   const auto by_data = convolution.backward_data(engine, forward);
   using ByData = DirectPass<dnnl::convolution_backward_data>;
   passes.data_gradient = std::make_unique<ByData>(
-      device, dnnl::convolution_backward_data(by_data), weights, by_data.weights_desc(), ByData::Weights::read,
-      DNNL_ARG_WEIGHTS,
+      device, by_data, weights, by_data.weights_desc(), ByData::Weights::read, DNNL_ARG_WEIGHTS,
       Arguments{{DNNL_ARG_DIFF_DST, at(convolution.dst, dz)}, {DNNL_ARG_DIFF_SRC, at(convolution.src, dx)}});
   return passes;
 }

@@ -28,6 +28,13 @@ inline dnnl::primitive_attr onednn_epilogue(bool relu) {
   return attributes;
 }
 
+/// With scratch from the caller (DNNL_ARG_SCRATCHPAD): oneDNN's own is of the thread that makes a primitive, and no
+/// other may then run it.
+inline dnnl::primitive_attr with_callers_scratch(dnnl::primitive_attr attributes) {
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attributes;
+}
+
 /// c = a b (+ bias), then ReLU if asked. `bias` may be empty.
 inline dnnl::matmul onednn_matmul(const dnnl::engine& engine, const dnnl::memory::desc& a, const dnnl::memory::desc& b,
                                   const dnnl::memory::desc& bias, const dnnl::memory::desc& c, bool relu) {
@@ -38,7 +45,8 @@ inline dnnl::matmul onednn_matmul(const dnnl::engine& engine, const dnnl::memory
 #endif
 }
 
-/// A convolution dst = src * weights + bias by its tensors; a format `any` lets the primitive choose.
+/// A convolution dst = src * weights + bias by its tensors; a format `any` lets the primitive choose. Any thread may
+/// run it, with scratch of the caller's.
 struct OnednnConvolution {
   dnnl::memory::desc src, weights, bias, dst;
   dnnl::memory::dims strides, padding_before, padding_after;
@@ -60,28 +68,30 @@ struct OnednnConvolution {
             strides,
             padding_before,
             padding_after,
-            onednn_epilogue(relu)};
+            with_callers_scratch(onednn_epilogue(relu))};
   }
   /// Without the bias: oneDNN's sum for it costs as much again as these weights of a narrow input.
   BackwardWeights backward_weights(const dnnl::engine& engine, const Forward& hint) const {
-    return {engine, direct, src, weights, dst, strides, padding_before, padding_after, hint};
+    return {engine, direct, src, weights, dst, strides, padding_before, padding_after, hint, with_callers_scratch({})};
   }
   BackwardData backward_data(const dnnl::engine& engine, const Forward& hint) const {
-    return {engine, direct, src, weights, dst, strides, padding_before, padding_after, hint};
+    return {engine, direct, src, weights, dst, strides, padding_before, padding_after, hint, with_callers_scratch({})};
   }
 #else
   Forward forward(const dnnl::engine& engine, bool relu) const {
     return {
         {dnnl::prop_kind::forward_training, direct, src, weights, bias, dst, strides, padding_before, padding_after},
-        onednn_epilogue(relu),
+        with_callers_scratch(onednn_epilogue(relu)),
         engine};
   }
   /// Without the bias: oneDNN's sum for it costs as much again as the weights of a narrow input.
   BackwardWeights backward_weights(const dnnl::engine& engine, const Forward& hint) const {
-    return {{direct, src, weights, dst, strides, padding_before, padding_after}, engine, hint};
+    return {
+        {direct, src, weights, dst, strides, padding_before, padding_after}, with_callers_scratch({}), engine, hint};
   }
   BackwardData backward_data(const dnnl::engine& engine, const Forward& hint) const {
-    return {{direct, src, weights, dst, strides, padding_before, padding_after}, engine, hint};
+    return {
+        {direct, src, weights, dst, strides, padding_before, padding_after}, with_callers_scratch({}), engine, hint};
   }
 #endif
 };

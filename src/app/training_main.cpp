@@ -54,6 +54,10 @@ ExitCode train(const std::string& program, const Preset& preset, int argc, char*
   });
   WatchSettings stalls;
   if (options.stall_timeout > 0.0) stalls.stall_seconds = options.stall_timeout;
+  stalls.ends_own_stall = device->kind() == DeviceKind::cpu;
+  stalls.end_run = [&](const std::string& line) {
+    abort_on_own_error(mpi, program, [&]() -> ExitCode { fail(ExitCode::failed, "{}", line); });
+  };
   Watch watch(mpi, stalls);
   const std::unique_ptr<Communicator> communicator =
       make_communicator(mpi, *device, text_of(communicator_choices, options.comm), {.watch = &watch});

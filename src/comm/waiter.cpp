@@ -27,7 +27,7 @@ void Waiter::give_up(std::string_view operation, const std::vector<int>& members
 }
 
 void Waiter::show(std::string_view operation, const std::vector<int>& members, double seconds) const {
-  limit_.watch->look(operation, ranks_of(members), seconds);
+  if (!members.empty()) limit_.watch->look(operation, ranks_of(members), seconds);
 }
 
 std::vector<int> Waiter::ranks_of(const std::vector<int>& members) const {

@@ -74,7 +74,7 @@ class Waiter {
 
   /// Throws unless `members` is empty: then the last of them has just come.
   void give_up(std::string_view operation, const std::vector<int>& members) const;
-  /// To the watch.
+  /// To the watch, unless the last of them has just come.
   void show(std::string_view operation, const std::vector<int>& members, double seconds) const;
 
   /// What errors call the members.

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <condition_variable>
@@ -53,7 +54,7 @@ class Stillness {
 
 std::string_view name_of(Phase phase) { return phase_names.at(static_cast<std::size_t>(phase)); }
 
-/// An entry for each rank of the host, which it alone writes, but for `told`.
+/// An entry for each rank of the host, which it alone writes, but for `is_reported`.
 class Watch::Board {
  public:
   struct Entry {
@@ -64,7 +65,7 @@ class Watch::Board {
     std::atomic<int> waits_for{-1};  ///< a rank, while this one waits
     std::atomic<double> worked{0.0};
     std::atomic<int> process{0};
-    std::atomic<bool> told{false};  ///< somebody has said that it stands still
+    std::atomic<bool> is_reported{false};  ///< somebody has said that it stands still
   };
   static_assert(std::atomic<double>::is_always_lock_free, "entries are shared between processes");
 
@@ -105,16 +106,23 @@ namespace {
 /// Whether `phase` is a part of each step.
 bool is_work(int phase) { return phase == static_cast<int>(Phase::data) || phase == static_cast<int>(Phase::compute); }
 
-/// How long a rank may take in `phase`.
-double allowed_seconds(int phase, double stall_seconds) { return is_work(phase) ? stall_seconds : 4.0 * stall_seconds; }
+constexpr double long_phase = 4.0;
+
+/// How long a rank may give no sign in `phase`.
+double allowed_seconds(int phase, double stall_seconds) {
+  if (is_work(phase)) return stall_seconds;
+  return (phase == static_cast<int>(Phase::start) ? 12.0 : long_phase) * stall_seconds;
+}
 
 constexpr int stack_signal = SIGUSR2;
 constexpr int max_frames = 64;
 
 /// The main thread tells where it is.
 void print_stack(int) {
+  const int error = errno;
   std::array<void*, max_frames> frames{};
   backtrace_symbols_fd(frames.data(), backtrace(frames.data(), max_frames), STDERR_FILENO);
+  errno = error;
 }
 
 void catch_stack_signal() {
@@ -165,7 +173,7 @@ class Watch::OwnThread {
       Board::Entry& own = board_.own();
       // Others, who wait for this rank, are to tell first; only they can when the whole process stands still.
       const double allowed = 1.25 * allowed_seconds(own.phase, stall_seconds_);
-      if (stillness.seconds(own.signs, now()) < allowed || own.told.exchange(true)) continue;
+      if (stillness.seconds(own.signs, now()) < allowed || own.is_reported.exchange(true)) continue;
       const std::string line = fmt::format("rank {} on {} has been {} without getting on\n", mpi_.rank(), mpi_.host(),
                                            board_.what_it_does(board_.own_rank()));
       static_cast<void>(!write(STDERR_FILENO, line.data(), line.size()));
@@ -183,7 +191,7 @@ class Watch::OwnThread {
   std::thread thread_;
 };
 
-/// What this rank has seen of the others in the wait in hand.
+/// What this rank has seen of the others.
 struct Watch::Looks {
   std::vector<Stillness> of_member;
   Stillness of_own_wait{1.0};
@@ -192,13 +200,13 @@ struct Watch::Looks {
 
 Watch::Watch(const Mpi& mpi, const WatchSettings& settings)
     : mpi_(mpi),
-      stall_seconds_(settings.stall_seconds),
+      settings_(settings),
       board_(std::make_unique<Board>(mpi.ranks().local)),
       looks_(std::make_unique<Looks>()) {
   looks_->of_member.assign(static_cast<std::size_t>(board_->size()), Stillness(1.0));
-  if (std::isfinite(stall_seconds_)) {
+  if (std::isfinite(settings_.stall_seconds)) {
     catch_stack_signal();
-    if (settings.minds_itself) thread_ = std::make_unique<OwnThread>(*board_, mpi, stall_seconds_);
+    if (settings.ends_own_stall) thread_ = std::make_unique<OwnThread>(*board_, mpi, settings.stall_seconds);
   }
   mpi.limit_waits({.watch = this});
 }
@@ -215,11 +223,16 @@ void Watch::enter(Phase phase, std::int64_t step) {
     own.worked.store(own.worked + time - own.since - std::exchange(waited_, 0.0), std::memory_order_relaxed);
   }
   waited_ = 0.0;
-  own.phase.store(static_cast<int>(phase), std::memory_order_relaxed);
+  // After a whole step all ranks have left what was before it.
+  if (own.phase == static_cast<int>(Phase::compute) && phase == Phase::data) others_may_be_long_ = false;
+  if (!is_work(static_cast<int>(phase))) others_may_be_long_ = true;
+  board_->give_sign();  // first: nobody is to see an old sign with a new phase
   own.step.store(step, std::memory_order_relaxed);
   own.since.store(time, std::memory_order_relaxed);
-  board_->give_sign();
+  own.phase.store(static_cast<int>(phase), std::memory_order_release);
 }
+
+void Watch::get_on() { board_->give_sign(); }
 
 std::vector<RankActivity> Watch::activities() const {
   std::vector<RankActivity> found;
@@ -236,35 +249,40 @@ std::vector<RankActivity> Watch::activities() const {
 
 void Watch::look(std::string_view operation, std::span<const int> ranks, double seconds) {
   Board::Entry& own = board_->own();
-  own.waits_for = ranks.empty() ? -1 : ranks.front();
+  looked_ = true;
+  own.waits_for = ranks.front();
   board_->give_sign();
   const double time = now();
+  const std::string waited_for = rank_list({ranks.begin(), ranks.end()});
   for (int member = 0; member < board_->size(); ++member) {
     Board::Entry& other = board_->entry(member);
-    const double still = looks_->of_member[member].seconds(other.signs, time);
-    if (member == board_->own_rank() || still < allowed_seconds(other.phase, stall_seconds_) ||
-        other.told.exchange(true)) {
-      continue;
-    }
+    const double allowed = allowed_seconds(other.phase.load(std::memory_order_acquire), settings_.stall_seconds);
+    const double still = looks_->of_member[member].seconds(other.signs.load(std::memory_order_acquire), time);
+    if (member == board_->own_rank() || still < allowed || other.is_reported.exchange(true)) continue;
     ask_for_stack(other.process);
-    fail(ExitCode::failed, "rank {} stands still{}: it has been {}; this rank has waited for {} in {} for {:.0f} s",
-         board_->rank(member), is_stopped(other.process) ? ", stopped by a signal" : "", board_->what_it_does(member),
-         rank_list({ranks.begin(), ranks.end()}), operation, seconds);
+    end_run(fmt::format("rank {} stands still{}: it has been {}; this rank has waited for {} in {} for {:.0f} s",
+                        board_->rank(member), is_stopped(other.process) ? ", stopped by a signal" : "",
+                        board_->what_it_does(member), waited_for, operation, seconds));
   }
   // Somebody of this host may be to blame, or may tell who is.
-  if (ranks.empty() || std::ranges::any_of(ranks, [&](int rank) { return board_->is_here(rank); })) return;
+  if (std::ranges::any_of(ranks, [&](int rank) { return board_->is_here(rank); })) return;
   const double waited = looks_->of_own_wait.seconds(looks_->waits, time);
-  if (waited < 1.5 * allowed_seconds(own.phase, stall_seconds_) || own.told.exchange(true)) return;
-  fail(ExitCode::failed, "waited {:.0f} s for {} on other hosts in {}, and heard nothing", seconds,
-       rank_list({ranks.begin(), ranks.end()}), operation);
+  const double allowed = 1.5 * (others_may_be_long_ ? long_phase : 1.0) * settings_.stall_seconds;
+  if (waited < allowed || own.is_reported.exchange(true)) return;
+  end_run(
+      fmt::format("waited {:.0f} s for {} on other hosts in {}, and heard nothing", seconds, waited_for, operation));
+}
+
+void Watch::end_run(const std::string& line) const {
+  if (settings_.end_run) settings_.end_run(line);
+  fail(ExitCode::failed, "{}", line);
 }
 
 void Watch::waited(double seconds) {
-  Board::Entry& own = board_->own();
   waited_ += seconds;
-  if (own.waits_for.load(std::memory_order_relaxed) < 0) return;
-  own.waits_for = -1;
+  if (!std::exchange(looked_, false)) return;
   ++looks_->waits;
+  board_->own().waits_for = -1;
   board_->give_sign();
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "carillon/core/error.h"
+
 namespace carillon {
 namespace {
 
@@ -21,8 +23,22 @@ std::int64_t bytes_per_sample(const Graph& graph, const Graph::Node& node) {
   return bytes;
 }
 
+/// More would only add sums of gradients; beyond, slices are longer.
+constexpr std::int64_t max_slices = 64;
+
+bool shares_memory(const Graph::Node& node) {
+  for (int i = 0; i < static_cast<int>(node.outputs.size()); ++i) {
+    if (node.definition->output_shares_input(i)) return true;
+  }
+  for (int i = 0; i < static_cast<int>(node.inputs.size()); ++i) {
+    if (node.definition->gradient_shares_output(i)) return true;
+  }
+  return false;
+}
+
 bool can_be_sliced(const Graph& graph, const Graph::Node& node) {
-  if (!node.definition->takes_samples_apart() || !node.states.empty()) return false;
+  if (!node.definition->takes_samples_apart()) return false;
+  check(!shares_memory(node) && node.states.empty(), "an op takes samples apart and shares memory or has states");
   std::int64_t parameter_bytes = 0;
   for (const int parameter : node.parameters) {
     parameter_bytes += graph.parameters()[parameter].shape.element_count() * static_cast<std::int64_t>(sizeof(float));
@@ -34,7 +50,7 @@ int slices_for(const Graph& graph, int first, int last) {
   std::int64_t bytes = 0;
   for (int op = first; op < last; ++op) bytes = std::max(bytes, bytes_per_sample(graph, graph.nodes()[op]));
   const std::int64_t samples = slice_bytes / bytes;
-  const std::int64_t slices = (graph.batch_size() + samples - 1) / samples;
+  const std::int64_t slices = std::min((graph.batch_size() + samples - 1) / samples, max_slices);
   // Equal shares for 2 and 4 threads.
   return static_cast<int>(std::min(slices > 2 ? (slices + 3) / 4 * 4 : slices, graph.batch_size()));
 }

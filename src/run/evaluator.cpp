@@ -78,7 +78,7 @@ std::int64_t Evaluator::count_correct(const Batch& batch) {
   return correct;
 }
 
-Precision Evaluator::evaluate(const Dataset& dataset, const Mpi& mpi) {
+Precision Evaluator::evaluate(const Dataset& dataset, const Mpi& mpi, const std::function<void()>& batch_done) {
   const std::uint64_t begin = dataset.size() * mpi.rank() / mpi.size();
   const std::uint64_t end = dataset.size() * (mpi.rank() + 1) / mpi.size();
   const std::size_t batch_size = static_cast<std::size_t>(network_.graph.batch_size());
@@ -86,7 +86,10 @@ Precision Evaluator::evaluate(const Dataset& dataset, const Mpi& mpi) {
   mpi.run_on_all([&] {
     BatchLoader loader(dataset, SampleOrder(dataset.size(), 0, false),
                        {.start = begin, .global_batch = batch_size, .batch_size = batch_size, .end = end});
-    while (loader.has_next()) counts[0] += count_correct(loader.next());
+    while (loader.has_next()) {
+      counts[0] += count_correct(loader.next());
+      batch_done();
+    }
   });
   mpi.sum(counts);
   return {counts[0], counts[1]};

@@ -180,7 +180,7 @@ void Trainer::evaluate() {
   if (!evaluator_) evaluator_.emplace(network_, evaluation_batch, options_.precision, device_);
   tower_->join_states();
   evaluator_->load_averages(tower_->parameters(), tower_->states());
-  const Precision precision = evaluator_->evaluate(*eval_dataset_, mpi_);
+  const Precision precision = evaluator_->evaluate(*eval_dataset_, mpi_, [&] { watch_.get_on(); });
   recorder_.log_evaluation(position_.step, precision, Clock::now() - start);
   recorder_.keep_if_best(position_, precision, *tower_);
 }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include "carillon/core/error.h"
 
 namespace carillon::testing {
@@ -42,6 +44,27 @@ TEST(Waiter, EndsWhenAllHaveComeEvenAtTheLimit) {
   EXPECT_NO_THROW(Waiter({.seconds = 0.0}, {0})
                       .wait(
                           "a test", 1, [&] { return arrived; }, arrives_now));
+}
+
+/// As when the last of them comes between a look and the question who is missing.
+TEST(Waiter, AsksNoWatchAboutNobody) {
+  struct Watch final : WaitWatch {
+    void look(std::string_view, std::span<const int> ranks, double) override { asked_about.push_back(ranks.size()); }
+    void waited(double) override { ++waits; }
+    std::vector<std::size_t> asked_about;
+    int waits = 0;
+  } watch;
+  const auto start = std::chrono::steady_clock::now();
+  const auto passed = [&] { return std::chrono::steady_clock::now() - start; };
+  Waiter({.watch = &watch}, {0, 1})
+      .wait(
+          "a test", 10, [&] { return passed() > std::chrono::milliseconds(700); },
+          [&] {
+            return passed() < std::chrono::milliseconds(350) ? std::vector{0, 1} : std::vector<int>{};
+          });
+  EXPECT_FALSE(watch.asked_about.empty());
+  for (const std::size_t count : watch.asked_about) EXPECT_EQ(count, 2u);
+  EXPECT_EQ(watch.waits, 1);
 }
 
 }  // namespace

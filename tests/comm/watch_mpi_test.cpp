@@ -70,7 +70,7 @@ TEST_F(WatchTest, EveryRankSeesWhatTheOthersOfItsHostDo) {
 }
 
 TEST_F(WatchTest, ARankThatStandsStillIsNamedOnceWithWhatItDoes) {
-  Watch watch(mpi_, {.stall_seconds = stall, .minds_itself = false});
+  Watch watch(mpi_, {.stall_seconds = stall, .ends_own_stall = false});
   const std::string error = looks_while_last(watch, [] { sleep_for(long_enough); });
   std::vector<std::string> told;
   for (const std::string& text : mpi_.all_gather(error)) {
@@ -87,7 +87,7 @@ TEST_F(WatchTest, ARankThatStandsStillIsNamedOnceWithWhatItDoes) {
 }
 
 TEST_F(WatchTest, ARankThatGetsOnIsNotStalled) {
-  Watch watch(mpi_, {.stall_seconds = stall, .minds_itself = false});
+  Watch watch(mpi_, {.stall_seconds = stall, .ends_own_stall = false});
   const auto get_on = [&] {
     const auto start = Clock::now();
     for (int step = 0; seconds_since(start) < long_enough; ++step) {
@@ -100,7 +100,7 @@ TEST_F(WatchTest, ARankThatGetsOnIsNotStalled) {
 }
 
 TEST_F(WatchTest, ARankThatWaitsItselfIsNotStalled) {
-  Watch watch(mpi_, {.stall_seconds = stall, .minds_itself = false});
+  Watch watch(mpi_, {.stall_seconds = stall, .ends_own_stall = false});
   const auto wait_too = [&] {
     const auto start = Clock::now();
     while (seconds_since(start) < long_enough) {
@@ -113,7 +113,7 @@ TEST_F(WatchTest, ARankThatWaitsItselfIsNotStalled) {
 }
 
 TEST_F(WatchTest, PhasesThatAreNoPartOfAStepMayTakeFourTimesAsLong) {
-  Watch watch(mpi_, {.stall_seconds = stall, .minds_itself = false});
+  Watch watch(mpi_, {.stall_seconds = stall, .ends_own_stall = false});
   const auto save = [&] {
     watch.enter(Phase::checkpoint, 7);
     sleep_for(long_enough);
@@ -124,7 +124,7 @@ TEST_F(WatchTest, PhasesThatAreNoPartOfAStepMayTakeFourTimesAsLong) {
 
 /// As in a job that was suspended: all clocks went on, and nobody ran.
 TEST_F(WatchTest, TimeInWhichTheLookingProcessDidNotRunDoesNotCount) {
-  Watch watch(mpi_, {.stall_seconds = 1.5, .minds_itself = false});
+  Watch watch(mpi_, {.stall_seconds = 1.5, .ends_own_stall = false});
   watch.enter(Phase::compute, 7);
   mpi_.barrier();
   if (!is_last()) {
@@ -174,7 +174,9 @@ TEST_F(WatchTest, IsToldOfEveryWaitOfTheRun) {
 }
 
 TEST_F(WatchTest, AWaitForOtherHostsAloneEndsAfterATimeAndAHalf) {
-  Watch watch(mpi_, {.stall_seconds = 0.4, .minds_itself = false});
+  Watch watch(mpi_, {.stall_seconds = 0.4, .ends_own_stall = false});
+  watch.enter(Phase::compute, 6);  // a whole step, in which all have left what was before it
+  watch.enter(Phase::data, 7);
   watch.enter(Phase::compute, 7);
   const std::array<int, 2> elsewhere{mpi_.size(), mpi_.size() + 1};
   const auto start = Clock::now();
@@ -190,6 +192,55 @@ TEST_F(WatchTest, AWaitForOtherHostsAloneEndsAfterATimeAndAHalf) {
   EXPECT_GE(seconds_since(start), 0.55);
   EXPECT_LT(seconds_since(start), 2.5);
   EXPECT_THAT(error, ::testing::HasSubstr(" on other hosts in averaging, and heard nothing"));
+  mpi_.barrier();
+}
+
+/// The first rank of another host may save a checkpoint; nobody here knows.
+TEST_F(WatchTest, AWaitForOtherHostsMayTakeLongerBehindACheckpoint) {
+  Watch watch(mpi_, {.stall_seconds = 0.4, .ends_own_stall = false});
+  watch.enter(Phase::checkpoint, 7);
+  watch.enter(Phase::data, 7);
+  watch.enter(Phase::compute, 7);
+  const std::array<int, 1> elsewhere{mpi_.size()};
+  const auto start = Clock::now();
+  while (seconds_since(start) < 1.0) {
+    EXPECT_NO_THROW(watch.look("averaging", elsewhere, seconds_since(start)));
+    sleep_for(0.02);
+  }
+  mpi_.barrier();
+}
+
+TEST_F(WatchTest, GivesTheLineToWhoIsToEndTheRun) {
+  std::string line;
+  Watch watch(mpi_, {.stall_seconds = 0.1, .ends_own_stall = false, .end_run = [&](const std::string& given) {
+                       line = given;
+                     }});
+  watch.enter(Phase::compute, 6);
+  watch.enter(Phase::data, 7);
+  const std::array<int, 1> elsewhere{mpi_.size()};
+  const auto look = [&] {
+    for (int i = 0; i < 100; ++i) {
+      watch.look("averaging", elsewhere, 0.0);
+      sleep_for(0.01);
+    }
+  };
+  EXPECT_THROW(look(), Error);
+  EXPECT_THAT(line, ::testing::HasSubstr("on other hosts in averaging"));
+  mpi_.barrier();
+}
+
+/// Longer than its own limit: what ends a rank that stands still is not to end one that waits.
+TEST_F(WatchTest, ARankThatWaitsLongIsNotEnded) {
+  if (mpi_.size() == 1) return;
+  Watch watch(mpi_, {.stall_seconds = 0.8});
+  watch.enter(Phase::compute, 7);
+  if (is_last()) {
+    const auto start = Clock::now();
+    while (seconds_since(start) < 2.0) {
+      sleep_for(0.05);
+      watch.get_on();
+    }
+  }
   mpi_.barrier();
 }
 

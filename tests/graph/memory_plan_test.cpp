@@ -84,10 +84,15 @@ TEST(MemoryPlan, HoldsForEveryNetworkInTrainingAndEvaluation) {
     const std::vector<Lifetime> evaluation =
         tensor_lifetimes(evaluated.graph, plan_sweeps(evaluated.graph, 0), false, std::vector{evaluated.logits});
     expect_no_overlap(evaluation, plan_memory(evaluation));
-    const BuiltNetwork trained = build_network(network, {.batch_size = 32, .purpose = Purpose::training});
+    const BuiltNetwork trained = build_network(network, {.batch_size = 37, .purpose = Purpose::training});
     const std::vector<Lifetime> training =
         tensor_lifetimes(trained.graph, plan_sweeps(trained.graph, 0), true, std::vector{trained.loss});
     expect_no_overlap(training, plan_memory(training));
+    for (const int workers : {1, 2, 3}) {
+      const std::vector<Lifetime> sliced =
+          tensor_lifetimes(trained.graph, plan_sweeps(trained.graph, workers), true, std::vector{trained.loss});
+      expect_no_overlap(sliced, plan_memory(sliced));
+    }
     EXPECT_LT(plan_memory(evaluation).peak_bytes, plan_memory(training).peak_bytes) << network.name;
   }
 }

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <thread>
 
 #include "carillon/graph/sweeps.h"
 #include "kernels/conv2d/conv2d.h"
@@ -117,6 +118,29 @@ TEST_P(SlicedSweep, GivesTheSameAgain) {
   harness.forward();
   harness.backward();
   EXPECT_EQ(std::vector<float>(now.begin(), now.end()), first);
+}
+
+/// OpenMP lets threads go that a smaller region does not need: others then run what those have made.
+TEST_P(SlicedSweep, MayRunInOtherThreadsThanItWasMadeIn) {
+  const auto output_after = [](bool threads_go) {
+    CpuDevice device(4, {.convolution = GetParam()});
+    OpHarness harness(64, device);
+    const Value image = harness.input("image", {64, 28, 28, 1});
+    Value x = relu(harness.graph(), "relu", conv2d(harness.graph(), "conv1", image, {.filters = 32, .kernel = 5}));
+    x = max_pool(harness.graph(), "pool1", x, {.window = 2, .stride = 2});
+    harness.finish(x);
+    if (threads_go) {
+#pragma omp parallel num_threads(2)
+      std::this_thread::yield();
+    }
+    const std::span<const float> output = harness.forward();
+    harness.backward();
+    std::vector<float> all(output.begin(), output.end());
+    const std::span<const float> gradient = harness.gradient("conv1/weights");
+    all.insert(all.end(), gradient.begin(), gradient.end());
+    return all;
+  };
+  EXPECT_EQ(output_after(true), output_after(false));
 }
 
 INSTANTIATE_TEST_SUITE_P(Methods, SlicedSweep,

@@ -11,7 +11,8 @@ namespace carillon {
 class WaitWatch {
  public:
   virtual ~WaitWatch() = default;
-  /// Called some times a second while the rank waits for `ranks` in `operation`; it has waited `seconds` so far.
+  /// Called some times a second while the rank waits for `ranks`, one at least, in `operation`; it has waited `seconds`
+  /// so far.
   virtual void look(std::string_view operation, std::span<const int> ranks, double seconds) = 0;
   /// A wait is over that took so long, whether it was looked at or not.
   virtual void waited(double seconds) = 0;

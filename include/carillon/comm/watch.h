@@ -1,16 +1,17 @@
 // Watch: what every rank of a run is doing, and an end for a run in which one stands still.
 //
-// Each rank tells its phase on a board in its host's memory; entering the next one is its sign of life. A rank that
-// waits for others looks at the board now and then: whoever gives no sign for longer than the limit, and does not wait
-// itself, has stalled, and the wait ends in an Error that names it. A rank that stands still without waiting (a file
-// system that hangs) is ended by a thread of its own. A rank that gets on, however slowly, is never stalled; time in
-// which the looking process did not run itself, as under a debugger or in a suspended job, does not count.
+// Each rank tells its phase on a board in its host's memory; entering the next one is its sign of life, or `get_on`. A
+// rank that waits for others looks at the board now and then: whoever gives no sign for longer than the limit, and does
+// not wait itself, has stalled, and the wait ends in an Error that names it. A rank that stands still without waiting
+// (a file system that hangs) is ended by a thread of its own. A rank that gets on, however slowly, is never stalled;
+// time in which the looking process did not run itself, as under a debugger or in a suspended job, does not count.
 //
 // Of ranks on other hosts nothing is known but that they have not come: a wait for these alone ends after a time and a
-// half.
+// half. Ranks that all wait, for each other, are not found.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <string>
@@ -35,9 +36,14 @@ struct RankActivity {
 };
 
 struct WatchSettings {
-  /// How long a rank may take in data and compute; in the other phases four times that. Infinity: for ever.
+  /// How long a rank may give no sign in data and compute; in the other phases four times that, at the start twelve
+  /// times. Infinity: for ever.
   double stall_seconds = std::numeric_limits<double>::infinity();
-  bool minds_itself = true;  ///< ends this process when it stands still alone
+  /// Ends this process when it stands still alone. Not where the main thread waits without the watch's knowing, as for
+  /// a GPU.
+  bool ends_own_stall = true;
+  /// Is given the line that `look` would throw, first: for an end that waits for no thread of this process.
+  std::function<void(const std::string& line)> end_run = nullptr;
 };
 
 class Watch final : public WaitWatch {
@@ -50,6 +56,8 @@ class Watch final : public WaitWatch {
 
   /// This rank gets on. On the main thread; costs some 50 ns.
   void enter(Phase phase, std::int64_t step);
+  /// So it does within a phase that takes long.
+  void get_on();
   /// The ranks of this host, by rank.
   std::vector<RankActivity> activities() const;
 
@@ -58,13 +66,17 @@ class Watch final : public WaitWatch {
   void waited(double seconds) override;
 
  private:
+  void end_run(const std::string& line) const;
+
   class Board;
   class OwnThread;
   struct Looks;
 
   const Mpi& mpi_;
-  double stall_seconds_;
-  double waited_ = 0.0;  ///< in the phase in hand
+  WatchSettings settings_;
+  double waited_ = 0.0;             ///< in the phase in hand
+  bool looked_ = false;             ///< in the wait in hand
+  bool others_may_be_long_ = true;  ///< in a phase that is no part of a step: until a whole step is done
   std::unique_ptr<Board> board_;
   std::unique_ptr<Looks> looks_;
   std::unique_ptr<OwnThread> thread_;

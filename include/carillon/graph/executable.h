@@ -38,6 +38,7 @@ class Executable {
   /// the order of ParameterLayout::order(). Requires training.
   void backward(Stream& stream, const std::function<void(int parameter)>& parameter_done);
 
+  /// No data for a value that only ops of a sweep read, unless it is a result.
   const Tensor& tensor(Value value) const { return values_.at(value.index).tensor; }
   /// The gradient of the loss by a value; no data unless in training, wanted, and of the whole batch.
   Tensor gradient(Value value) const { return gradients_.empty() ? Tensor{} : gradients_.at(value.index).tensor; }

@@ -53,12 +53,14 @@ class OpDefinition {
   virtual std::string_view type() const = 0;
   virtual BackwardNeeds backward_needs() const = 0;
   /// An op for these tensors, by device (kernels/shared/backend.h). Both arguments are gone when it returns; what they
-  /// point to outlives the op. Called once for each executable that the graph is run in.
+  /// point to outlives the op. Called for each executable that the graph is run in, and there for each
+  /// slice of the batch, by several threads at once (graph/sweeps.h).
   virtual std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const = 0;
 
   // What passes over a graph (graph/passes.h), its sweeps (graph/sweeps.h) and the memory plan may do with the op.
   /// Whether every sample is taken for itself: outputs and input gradients of some samples are what they are without
-  /// the others, bit for bit, and parameter gradients are sums over the samples. Such an op shares no memory.
+  /// the others, bit for bit, and parameter gradients are sums over the samples. Such an op shares no memory and keeps
+  /// no state; its activations need not lie at multiples of tensor_alignment_bytes.
   virtual bool takes_samples_apart() const { return false; }
   /// This op with a ReLU behind it; null: it has no such form.
   virtual std::shared_ptr<const OpDefinition> with_relu_behind() const { return nullptr; }

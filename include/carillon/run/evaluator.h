@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -33,7 +34,9 @@ class Evaluator {
 
   /// Every rank takes a contiguous part of the records; the counts are summed. Collective. Errors: those of
   /// Dataset::read, found out together (Mpi::run_on_all).
-  Precision evaluate(const Dataset& dataset, const Mpi& mpi);
+  /// `batch_done` is called after each batch.
+  Precision evaluate(
+      const Dataset& dataset, const Mpi& mpi, const std::function<void()>& batch_done = [] {});
 
  private:
   void copy(std::span<float> from, std::span<float> to);
