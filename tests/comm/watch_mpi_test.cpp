@@ -140,14 +140,15 @@ TEST_F(WatchTest, TimeInWhichTheLookingProcessDidNotRunDoesNotCount) {
 TEST_F(WatchTest, WorkedTimeIsThatOfStepsWithoutWaits) {
   Watch watch(mpi_, {});
   const auto worked = [&] { return watch.activities()[mpi_.rank()].worked_seconds; };
-  watch.enter(Phase::data, 0);
   const auto start = Clock::now();
+  watch.enter(Phase::data, 0);
   sleep_for(0.02);
   watch.enter(Phase::compute, 0);
   sleep_for(0.1);
   watch.waited(0.06);
   watch.enter(Phase::checkpoint, 1);
-  EXPECT_NEAR(worked(), seconds_since(start) - 0.06, 0.02);
+  EXPECT_GE(worked(), 0.02 + 0.1 - 0.06);
+  EXPECT_LE(worked(), seconds_since(start) - 0.06);
   const double before = worked();
   sleep_for(0.05);
   watch.enter(Phase::data, 1);
@@ -160,15 +161,15 @@ TEST_F(WatchTest, IsToldOfEveryWaitOfTheRun) {
   mpi_.barrier();
   watch.enter(Phase::compute, 0);
   const auto start = Clock::now();
-  if (is_last()) sleep_for(0.3);
+  if (is_last()) sleep_for(1.0);
   mpi_.barrier();
   const double passed = seconds_since(start);
   watch.enter(Phase::data, 1);
   const double worked = watch.activities()[mpi_.rank()].worked_seconds;
   if (is_last()) {
-    EXPECT_GE(worked, 0.29);
+    EXPECT_GE(worked, 0.99);
   } else {
-    EXPECT_LT(worked, passed - 0.2);
+    EXPECT_LT(worked, passed - 0.4);
   }
   mpi_.barrier();
 }
