@@ -58,6 +58,13 @@ def _two_ranks(context, data):
     much = [part for part in parts if part[0] + part[1] > part[2] * (1 + 1e-6)]
     yield _result("the waits are parts of a step", f"{much}" if much else "", "no more than the step")
 
+    own = [line["rank_seconds"] for line in lines]
+    wrong = "" if all(len(times) == 2 and min(times) > 0 for times in own[1:]) else f"{own}"
+    # Of all steps together: a line's own end is not the ranks'.
+    spent, passed = [sum(times) for times in zip(*own)], sum(line["step_seconds"] for line in lines)
+    wrong = wrong or (f"{spent} of {passed}" if max(spent) > 1.5 * passed else "")
+    yield _result("what each rank works is a part of the steps", wrong, f"{spent} of {passed}")
+
     printed = CONSOLE.findall(done.output)
     forms = {"step": "{}", "loss": "{:.2f}", "examples_per_second": "{:.1f}", "step_seconds": "{:.3f}"}
     halved = [line | {"step_seconds": line["step_seconds"] / 2} for line in lines]  # as the reference
