@@ -29,11 +29,13 @@ RunDescription with_evaluation(RunDescription description, const Precision& prec
   return description;
 }
 
-std::optional<Precision> best_evaluation(const std::filesystem::path& train_dir, const RunDescription& description,
+std::optional<Precision> best_evaluation(const std::filesystem::path& train_dir, std::uint64_t max_bytes,
+                                         const RunDescription& description,
                                          const std::function<void(const std::string&)>& warn) {
   const std::filesystem::path path = best_checkpoint_path(train_dir);
   try {
-    const nlohmann::json before = object(read_checkpoint(path).options_json), now = object(description.json());
+    const nlohmann::json before = object(read_checkpoint(path, max_bytes).options_json),
+                         now = object(description.json());
     const Precision precision{.correct = count(before, correct_name), .total = count(before, total_name)};
     const bool same_records = before.value(records_name, nlohmann::json()) == now.value(records_name, nlohmann::json());
     return precision.total > 0 && same_records ? std::optional(precision) : std::nullopt;

@@ -2,6 +2,7 @@
 // total".
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -16,8 +17,9 @@ namespace carillon {
 RunDescription with_evaluation(RunDescription description, const Precision& precision);
 
 /// The precision of the train directory's best checkpoint, on the evaluation records of `description`; none where it is
-/// missing, of other records or, told to `warn`, not to be read.
-std::optional<Precision> best_evaluation(const std::filesystem::path& train_dir, const RunDescription& description,
+/// missing, of other records or, told to `warn`, not to be read, or of more than `max_bytes`.
+std::optional<Precision> best_evaluation(const std::filesystem::path& train_dir, std::uint64_t max_bytes,
+                                         const RunDescription& description,
                                          const std::function<void(const std::string&)>& warn);
 
 }  // namespace carillon

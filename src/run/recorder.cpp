@@ -1,5 +1,4 @@
 #include "carillon/run/recorder.h"
-#include "carillon/run/rank_times.h"
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 #include "carillon/core/error.h"
 #include "carillon/core/printable.h"
 #include "carillon/report/run_log.h"
+#include "carillon/run/rank_times.h"
 #include "carillon/run/time_limit.h"
 #include "src/run/run_checkpoints.h"
 #include "src/run/step_clock.h"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "carillon/run/checkpoint_size.h"
 #include "carillon/step/arrays.h"
 #include "src/run/best_evaluation.h"
 #include "src/run/free_space.h"
@@ -80,7 +81,7 @@ void RunCheckpoints::save(const RunPosition& position, const Tower& tower) {
 
 void RunCheckpoints::keep_if_best(const RunPosition& position, const Precision& precision, const Tower& tower) {
   if (!options_.keep_best) return;
-  if (!best_) best_ = best_evaluation(options_.train_dir, description_, warn_);
+  if (!best_) best_ = best_evaluation(options_.train_dir, max_checkpoint_bytes(tower.network()), description_, warn_);
   if (best_ && precision.value() <= best_->value()) return;
   best_ = precision;
   of_best_.start(state(position, tower, with_evaluation(description_, precision).json()));

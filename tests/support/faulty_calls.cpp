@@ -1,12 +1,13 @@
 // Faulty calls: preloaded into a program (LD_PRELOAD), makes one of its system calls slow, or fail, on chosen files.
 //
-//   FAULT_CALL     write or fsync
+//   FAULT_CALL     write, fsync or statvfs; statvfs tells of no free space
 //   FAULT_PATH     of files whose path contains this
 //   FAULT_SECONDS  it takes so much longer (default 0)
 //   FAULT_ERRNO    it fails with this (default 0: it does not)
 //   FAULT_TIMES    for the first so many calls (default: all)
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <array>
@@ -24,15 +25,17 @@ double number(const char* name, double otherwise) {
   return text == nullptr ? otherwise : std::atof(text);
 }
 
-bool is_chosen(std::string_view call, int descriptor) {
+bool is_chosen(std::string_view call, std::string_view path) {
   const char *const chosen = std::getenv("FAULT_CALL"), *const part = std::getenv("FAULT_PATH");
-  if (chosen == nullptr || part == nullptr || call != chosen) return false;
+  return chosen != nullptr && part != nullptr && call == chosen && path.find(part) != std::string_view::npos;
+}
+
+bool is_chosen(std::string_view call, int descriptor) {
   std::array<char, 64> link{};
   std::snprintf(link.data(), link.size(), "/proc/self/fd/%d", descriptor);
   std::array<char, PATH_MAX> path{};
   const ssize_t length = ::readlink(link.data(), path.data(), path.size());
-  if (length <= 0) return false;
-  return std::string_view(path.data(), static_cast<std::size_t>(length)).find(part) != std::string_view::npos;
+  return length > 0 && is_chosen(call, std::string_view(path.data(), static_cast<std::size_t>(length)));
 }
 
 /// Whether the call is to fail, with errno set; slow ones have waited on return.
@@ -61,5 +64,12 @@ ssize_t write(int descriptor, const void* bytes, std::size_t count) {
 int fsync(int descriptor) {
   static const auto real = next<int(int)>("fsync");
   return fails("fsync", descriptor) ? -1 : real(descriptor);
+}
+
+int statvfs(const char* path, struct statvfs* space) {
+  static const auto real = next<int(const char*, struct statvfs*)>("statvfs");
+  const int status = real(path, space);
+  if (status == 0 && is_chosen("statvfs", path)) space->f_bavail = 0;
+  return status;
 }
 }

@@ -41,7 +41,7 @@ class Stragglers {
   explicit Stragglers(std::vector<std::string> hosts) : hosts_(std::move(hosts)) {}
 
   /// After another few steps: what there is to warn of, once for each time that a rank becomes the slow one: half as
-  /// slow again as the median of the others, by 5 ms at least, three times in a row.
+  /// slow again as the median of the others (of two in the middle, the slower), by 5 ms at least, three times in a row.
   std::optional<std::string> look(std::span<const double> rank_seconds);
 
  private:
