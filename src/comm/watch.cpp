@@ -54,7 +54,7 @@ class Stillness {
 
 std::string_view name_of(Phase phase) { return phase_names.at(static_cast<std::size_t>(phase)); }
 
-/// An entry for each rank of the host, which it alone writes, but for `is_reported`.
+/// An entry for each rank of the host, which it alone writes, but for `run_ends` of the first.
 class Watch::Board {
  public:
   struct Entry {
@@ -65,7 +65,7 @@ class Watch::Board {
     std::atomic<int> waits_for{-1};  ///< a rank, while this one waits
     std::atomic<double> worked{0.0};
     std::atomic<int> process{0};
-    std::atomic<bool> is_reported{false};  ///< somebody has said that it stands still
+    std::atomic<bool> run_ends{false};  ///< somebody has said why
   };
   static_assert(std::atomic<double>::is_always_lock_free, "entries are shared between processes");
 
@@ -87,6 +87,10 @@ class Watch::Board {
   void give_sign() const {
     own().signs.store(own().signs.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
+
+  /// Whether nobody of this host has ended the run before: then the caller is to say why, and do it.
+  bool is_first_to_end() const { return !entry(0).run_ends.exchange(true); }
+  bool run_ends() const { return entry(0).run_ends; }
 
   /// "in data of step 812 for 61 s", "in compute of step 812 for 61 s, waiting for rank 2"
   std::string what_it_does(int member) const {
@@ -173,13 +177,17 @@ class Watch::OwnThread {
       Board::Entry& own = board_.own();
       // Others, who wait for this rank, are to tell first; only they can when the whole process stands still.
       const double allowed = 1.25 * allowed_seconds(own.phase, stall_seconds_);
-      if (stillness.seconds(own.signs, now()) < allowed || own.is_reported.exchange(true)) continue;
-      const std::string line = fmt::format("rank {} on {} has been {} without getting on\n", mpi_.rank(), mpi_.host(),
-                                           board_.what_it_does(board_.own_rank()));
-      static_cast<void>(!write(STDERR_FILENO, line.data(), line.size()));
-      ask_for_stack(own.process);
+      if (stillness.seconds(own.signs, now()) < allowed) continue;
+      if (board_.is_first_to_end()) tell(own.process);
       std::_Exit(static_cast<int>(ExitCode::failed));  // MPI is the main thread's, which hangs
     }
+  }
+
+  void tell(int process) const {
+    const std::string line = fmt::format("rank {} on {} has been {} without getting on\n", mpi_.rank(), mpi_.host(),
+                                         board_.what_it_does(board_.own_rank()));
+    static_cast<void>(!write(STDERR_FILENO, line.data(), line.size()));
+    ask_for_stack(process);
   }
 
   const Board& board_;
@@ -252,13 +260,15 @@ void Watch::look(std::string_view operation, std::span<const int> ranks, double 
   looked_ = true;
   own.waits_for = ranks.front();
   board_->give_sign();
+  if (board_->run_ends()) return;  // who ended it has said why, and ends this rank, too
   const double time = now();
   const std::string waited_for = rank_list({ranks.begin(), ranks.end()});
   for (int member = 0; member < board_->size(); ++member) {
     Board::Entry& other = board_->entry(member);
     const double allowed = allowed_seconds(other.phase.load(std::memory_order_acquire), settings_.stall_seconds);
     const double still = looks_->of_member[member].seconds(other.signs.load(std::memory_order_acquire), time);
-    if (member == board_->own_rank() || still < allowed || other.is_reported.exchange(true)) continue;
+    if (member == board_->own_rank() || still < allowed) continue;
+    if (!board_->is_first_to_end()) return;
     ask_for_stack(other.process);
     end_run(fmt::format("rank {} stands still{}: it has been {}; this rank has waited for {} in {} for {:.0f} s",
                         board_->rank(member), is_stopped(other.process) ? ", stopped by a signal" : "",
@@ -268,7 +278,7 @@ void Watch::look(std::string_view operation, std::span<const int> ranks, double 
   if (std::ranges::any_of(ranks, [&](int rank) { return board_->is_here(rank); })) return;
   const double waited = looks_->of_own_wait.seconds(looks_->waits, time);
   const double allowed = 1.5 * (others_may_be_long_ ? long_phase : 1.0) * settings_.stall_seconds;
-  if (waited < allowed || own.is_reported.exchange(true)) return;
+  if (waited < allowed || !board_->is_first_to_end()) return;
   end_run(
       fmt::format("waited {:.0f} s for {} on other hosts in {}, and heard nothing", seconds, waited_for, operation));
 }

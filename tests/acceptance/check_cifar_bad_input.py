@@ -1,6 +1,6 @@
 """Bad CIFAR-10 input: damaged records and images of another form at cifar10_train, damaged sources at tfrecord_convert.
 
-Every training case runs by itself and at 2 ranks under mpirun.
+Every training case runs by itself and at 2 ranks under mpirun; in the quick form every third of the latter.
 """
 
 import numpy as np
@@ -19,11 +19,11 @@ def check(context):
     folder = context.directory("bad")
     folder.mkdir()
     for ranks in (0, 2):
-        for title, content, names in _files(records):
+        for title, content, names in bad_input.cases(context, ranks, _files(records)):
             path = folder / f"{title.replace(' ', '_')}.tfrecord"
             path.write_bytes(content)
             yield bad_input.train(context, CIFAR10, title, ranks, DATA, [path.name, *names], data=path)
-        for title, code, names, options in _options():
+        for title, code, names, options in bad_input.cases(context, ranks, _options()):
             yield bad_input.train(context, CIFAR10, title, ranks, code, names, *options, data=good)
     yield from _conversion(context)
 

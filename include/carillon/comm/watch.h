@@ -2,9 +2,10 @@
 //
 // Each rank tells its phase on a board in its host's memory; entering the next one is its sign of life, or `get_on`. A
 // rank that waits for others looks at the board now and then: whoever gives no sign for longer than the limit, and does
-// not wait itself, has stalled, and the wait ends in an Error that names it. A rank that stands still without waiting
-// (a file system that hangs) is ended by a thread of its own. A rank that gets on, however slowly, is never stalled;
-// time in which the looking process did not run itself, as under a debugger or in a suspended job, does not count.
+// not wait itself, has stalled, and the wait ends in an Error that names it. One rank of a host says so, and ends the
+// run; the others, who may wait for it in turn, wait on for their end. A rank that stands still without waiting
+// (a file system that hangs) is ended by a thread of its own. A rank that gives signs, however slow it is, is never
+// stalled; time in which the looking process did not run itself, as in a suspended job, does not count.
 //
 // Of ranks on other hosts nothing is known but that they have not come: a wait for these alone ends after a time and a
 // half. Ranks that all wait, for each other, are not found.
@@ -48,7 +49,9 @@ struct WatchSettings {
 
 class Watch final : public WaitWatch {
  public:
-  /// From here on `mpi`, which outlives this, lets it look at its waits. Collective, as the destructor is.
+  /// From here on `mpi`, which outlives this, lets it look at its waits, in the place of a limit that they had; to the
+  /// end, when they have none. With a finite limit a USR2 has this process write its main thread's stack on stderr,
+  /// here and after. Collective, as the destructor is.
   Watch(const Mpi& mpi, const WatchSettings& settings);
   ~Watch() override;
   Watch(const Watch&) = delete;
