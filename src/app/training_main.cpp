@@ -54,7 +54,7 @@ ExitCode train(const std::string& program, const Preset& preset, int argc, char*
   });
   WatchSettings stalls;
   if (options.stall_timeout > 0.0) stalls.stall_seconds = options.stall_timeout;
-  stalls.ends_own_stall = device->kind() == DeviceKind::cpu;
+  stalls.waits_unseen = device->kind() != DeviceKind::cpu;
   stalls.end_run = [&](const std::string& line) {
     abort_on_own_error(mpi, program, [&]() -> ExitCode { fail(ExitCode::failed, "{}", line); });
   };

@@ -15,7 +15,7 @@ from programs import SCALED, ProgramFailed, Result, checkpoint, load, programs_o
 
 STALL = 2  # seconds
 MPIRUN_SECONDS = 15  # what mpirun may take to end the ranks: mostly one or two, more on a loaded machine
-SMALL = (*SCALED, "--batch-size", 20, "--summary-every", 0, "--device", "cpu", "--stall-timeout", STALL)
+SMALL = (*SCALED, "--batch-size", 20, "--summary-every", 0, "--stall-timeout", STALL)
 FOR_EVER = ("--max-steps", 100000000)
 
 
@@ -30,7 +30,8 @@ def check(context):
 
 def _start(context, data, run, *options, ranks=2, environment=()):
     command = context.command(
-        "mnist_train", "--data", data / "train-*", "--train-dir", run, *SMALL, *options, ranks=ranks
+        "mnist_train", "--data", data / "train-*", "--train-dir", run, "--device", context.device, *SMALL, *options,
+        ranks=ranks,
     )  # fmt: skip
     return context.start(command, environment)
 

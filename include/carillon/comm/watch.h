@@ -3,9 +3,10 @@
 // Each rank tells its phase on a board in its host's memory; entering the next one is its sign of life, or `get_on`. A
 // rank that waits for others looks at the board now and then: whoever gives no sign for longer than the limit, and does
 // not wait itself, has stalled, and the wait ends in an Error that names it. One rank of a host says so, and ends the
-// run; the others, who may wait for it in turn, wait on for their end. A rank that stands still without waiting
-// (a file system that hangs) is ended by a thread of its own. A rank that gives signs, however slow it is, is never
-// stalled; time in which the looking process did not run itself, as in a suspended job, does not count.
+// run; the others, who may wait for it in turn, wait for their end and make it themselves if none comes. A rank that
+// stands still without waiting (a file system that hangs, a GPU that waits for others) is ended by a thread of its own.
+// A rank that gives signs, however slow it is, is never stalled; time in which the looking process did not run itself,
+// as in a suspended job, does not count.
 //
 // Of ranks on other hosts nothing is known but that they have not come: a wait for these alone ends after a time and a
 // half. Ranks that all wait, for each other, are not found.
@@ -22,6 +23,8 @@
 #include "carillon/comm/wait_limit.h"
 
 namespace carillon {
+
+class ActivityBoard;
 
 enum class Phase : int { start, data, compute, evaluation, checkpoint, finish };
 /// "data"; for messages.
@@ -40,9 +43,11 @@ struct WatchSettings {
   /// How long a rank may give no sign in data and compute; in the other phases four times that, at the start twelve
   /// times. Infinity: for ever.
   double stall_seconds = std::numeric_limits<double>::infinity();
-  /// Ends this process when it stands still alone. Not where the main thread waits without the watch's knowing, as for
-  /// a GPU.
+  /// Ends this process when its main thread stands still, a quarter later than others would name it.
   bool ends_own_stall = true;
+  /// The main thread may wait for others without the watch's knowing, as for a GPU that waits in NCCL: then the rank of
+  /// this host that is stopped or furthest behind is named, too.
+  bool waits_unseen = false;
   /// Is given the line that `look` would throw, first: for an end that waits for no thread of this process.
   std::function<void(const std::string& line)> end_run = nullptr;
 };
@@ -70,8 +75,8 @@ class Watch final : public WaitWatch {
 
  private:
   void end_run(const std::string& line) const;
+  std::string hosts_of(std::span<const int> ranks) const;
 
-  class Board;
   class OwnThread;
   struct Looks;
 
@@ -80,8 +85,9 @@ class Watch final : public WaitWatch {
   double waited_ = 0.0;             ///< in the phase in hand
   bool looked_ = false;             ///< in the wait in hand
   bool others_may_be_long_ = true;  ///< in a phase that is no part of a step: until a whole step is done
-  std::unique_ptr<Board> board_;
+  std::unique_ptr<ActivityBoard> board_;
   std::unique_ptr<Looks> looks_;
+  std::vector<std::string> hosts_;  ///< by rank
   std::unique_ptr<OwnThread> thread_;
 };
 

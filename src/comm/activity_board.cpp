@@ -1,0 +1,66 @@
+#include "src/comm/activity_board.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <utility>
+
+#include "src/comm/exchange.h"
+#include "src/comm/main_thread.h"
+
+namespace carillon {
+namespace {
+
+constexpr std::array<std::string_view, 6> phase_names{"start", "data", "compute", "evaluation", "checkpoint", "finish"};
+
+}  // namespace
+
+std::string_view name_of(Phase phase) { return phase_names.at(static_cast<std::size_t>(phase)); }
+
+double board_time() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double Stillness::seconds(std::uint64_t sign, double time) {
+  seconds_ = sign == sign_ ? seconds_ + std::min(time - looked_, max_gap_) : 0.0;
+  sign_ = sign;
+  looked_ = time;
+  return seconds_;
+}
+
+ActivityBoard::ActivityBoard(const Members& host) : host_(host), arrays_(host, sizeof(Entry)) {
+  new (arrays_.own()) Entry;
+  own().since = board_time();
+  own().process = getpid();
+  meet(host, "setting up the watch");
+}
+
+bool ActivityBoard::is_here(int rank) const { return std::ranges::count(host_.waiter().ranks(), rank) > 0; }
+
+std::string ActivityBoard::what_it_does(int member) const {
+  const Entry& of = entry(member);
+  const int waits_for = of.waits_for;
+  return fmt::format("in {} of step {} for {:.0f} s{}", name_of(static_cast<Phase>(of.phase.load())), of.step.load(),
+                     board_time() - of.since, waits_for < 0 ? "" : fmt::format(", waiting for rank {}", waits_for));
+}
+
+std::string ActivityBoard::stands_still(int member) const {
+  return fmt::format("rank {} stands still{}: it has been {}", rank(member),
+                     is_stopped(entry(member).process) ? ", stopped by a signal" : "", what_it_does(member));
+}
+
+std::optional<int> ActivityBoard::who_holds_up() const {
+  const auto progress = [&](int member) { return std::pair(entry(member).step.load(), entry(member).phase.load()); };
+  std::optional<int> found;
+  for (int member = 0; member < size(); ++member) {
+    if (member == own_member()) continue;
+    if (is_stopped(entry(member).process)) return member;
+    if (progress(member) < progress(found.value_or(own_member()))) found = member;
+  }
+  return found;
+}
+
+}  // namespace carillon

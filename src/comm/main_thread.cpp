@@ -1,0 +1,53 @@
+#include "src/comm/main_thread.h"
+
+#include <execinfo.h>
+#include <fmt/format.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <thread>
+
+namespace carillon {
+namespace {
+
+constexpr int stack_signal = SIGUSR2;
+constexpr int max_frames = 64;
+
+void print_stack(int) {
+  const int error = errno;
+  std::array<void*, max_frames> frames{};
+  backtrace_symbols_fd(frames.data(), backtrace(frames.data(), max_frames), STDERR_FILENO);
+  errno = error;
+}
+
+}  // namespace
+
+void catch_stack_signal() {
+  std::array<void*, 1> frame{};
+  backtrace(frame.data(), 1);  // loads what it needs, which a handler may not
+  struct sigaction action {};
+  action.sa_handler = print_stack;
+  action.sa_flags = SA_RESTART;
+  sigaction(stack_signal, &action, nullptr);
+}
+
+bool is_stopped(int process) {
+  std::ifstream file(fmt::format("/proc/{}/stat", process));
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::size_t state = text.rfind(") ");
+  return state != std::string::npos && state + 2 < text.size() && (text[state + 2] == 'T' || text[state + 2] == 't');
+}
+
+void ask_for_stack(int process) {
+  if (is_stopped(process) || syscall(SYS_tgkill, process, process, stack_signal) != 0) return;
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+}
+
+}  // namespace carillon

@@ -1,0 +1,70 @@
+#include "src/comm/activity_board.h"
+
+#include <gmock/gmock.h>
+
+#include "src/comm/members.h"
+#include "tests/support/mpi_world.h"
+
+namespace carillon::testing {
+namespace {
+
+class ActivityBoardTest : public ::testing::Test {
+ protected:
+  /// This rank is at `step` and `phase`; returns when all have said so.
+  void be_at(std::int64_t step, Phase phase) {
+    board_.own().step = step;
+    board_.own().phase = static_cast<int>(phase);
+    mpi_.barrier();
+  }
+
+  Mpi& mpi_ = mpi_world();
+  ActivityBoard board_{mpi_.ranks().local};
+};
+
+TEST_F(ActivityBoardTest, NobodyHoldsUpWhoIsAsFarAsTheOthers) {
+  be_at(7, Phase::compute);
+  EXPECT_EQ(board_.who_holds_up(), std::nullopt);
+  mpi_.barrier();
+}
+
+TEST_F(ActivityBoardTest, WhoIsAStepBehindHoldsTheOthersUp) {
+  const int last = mpi_.size() - 1;
+  be_at(mpi_.rank() == last ? 6 : 7, mpi_.rank() == last ? Phase::compute : Phase::data);
+  EXPECT_EQ(board_.who_holds_up(), mpi_.rank() == last ? std::nullopt : std::optional(last));
+  mpi_.barrier();
+}
+
+TEST_F(ActivityBoardTest, WhoIsStillAtTheDataOfAStepHoldsUpThoseWhoCompute) {
+  const int last = mpi_.size() - 1;
+  be_at(7, mpi_.rank() == last ? Phase::data : Phase::compute);
+  EXPECT_EQ(board_.who_holds_up(), mpi_.rank() == last ? std::nullopt : std::optional(last));
+  mpi_.barrier();
+}
+
+TEST_F(ActivityBoardTest, SaysWhoStandsStillAndWhere) {
+  be_at(7, Phase::data);
+  const int last = mpi_.size() - 1;
+  EXPECT_THAT(board_.stands_still(last),
+              ::testing::MatchesRegex("rank " + std::to_string(last) +
+                                      " stands still: it has been in data of step 7 for [0-9]+ s"));
+  mpi_.barrier();
+}
+
+TEST(Stillness, AddsUpHowLongASignStays) {
+  Stillness stillness(1.0);
+  EXPECT_EQ(stillness.seconds(1, 10.0), 0.0);
+  EXPECT_EQ(stillness.seconds(1, 10.5), 0.5);
+  EXPECT_EQ(stillness.seconds(1, 11.5), 1.5);
+  EXPECT_EQ(stillness.seconds(2, 11.75), 0.0);
+  EXPECT_DOUBLE_EQ(stillness.seconds(2, 12.0), 0.25);
+}
+
+TEST(Stillness, CountsAGapInWhichNobodyLookedAsTheLargest) {
+  Stillness stillness(1.0);
+  stillness.seconds(1, 10.0);
+  EXPECT_EQ(stillness.seconds(1, 500.0), 1.0);
+  EXPECT_EQ(stillness.seconds(1, 500.25), 1.25);
+}
+
+}  // namespace
+}  // namespace carillon::testing

@@ -1,0 +1,130 @@
+"""Faults between two hosts (namespaces, see hosts.py): a link that is cut, a rank that is stopped on the other host."""
+
+import os
+import re
+import signal
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "acceptance"))
+
+import programs  # noqa: E402
+from bad_input import FAILED  # noqa: E402
+from hosts import CONTROL, MESSAGES, TwoHosts  # noqa: E402
+from processes import TIMEOUT, rank_process, wait_for  # noqa: E402
+from programs import SCALED, ProgramFailed, Result, checkpoint, load, same_bits  # noqa: E402
+
+STALL = 2  # seconds
+IN_TIME = 1.5 * STALL + 15  # the watch's time for other hosts, and mpirun's to end the ranks
+OPTIONS = (*SCALED, "--batch-size", 20, "--summary-every", 0, "--device", "cpu", "--stall-timeout", STALL)
+
+
+def check(context):
+    """two hosts"""
+    data = context.small_set(1000)
+    with TwoHosts() as hosts:
+        yield _goes_on(context, data, hosts)
+    for ranks in (2, 4):
+        with TwoHosts() as hosts:
+            yield _cut_messages(context, data, hosts, ranks)
+    with TwoHosts() as hosts:
+        yield _cut_off(context, data, hosts)
+    with TwoHosts() as hosts:
+        yield _stopped(context, data, hosts)
+
+
+def _start(context, data, hosts, ranks, run, *options):
+    command = context.command("mnist_train", "--data", data / "train-*", "--train-dir", run, *OPTIONS, *options)
+    return context.start([*hosts.launcher(ranks), *command])
+
+
+def _started(context, data, hosts, ranks):
+    """(train directory, process) of a run without end that has saved a checkpoint."""
+    run = context.directory("hosts")
+    process = _start(context, data, hosts, ranks, run, "--max-steps", 100000000, "--checkpoint-every", 50)
+    wait_for(process, lambda: checkpoint(run, 50).exists(), "a first checkpoint")
+    return run, process
+
+
+def _goes_on(context, data, hosts):
+    """The two hosts work: a run there ends like one on one host with as many messages, and resumes."""
+    run, whole = context.directory("hosts"), context.directory("hosts")
+    for directory, steps in ((run, 30), (run, 60), (whole, 60)):
+        done = context.finish(_start(context, data, hosts, 4, directory, "--max-steps", steps), TIMEOUT)
+        if done.code or done.lines:
+            raise ProgramFailed(done.explain())
+    differs = same_bits(checkpoint(run, 60), checkpoint(whole, 60))
+    return Result("two hosts: a resumed run of 4 ranks ends like an undisturbed one", not differs, differs or "equal")
+
+
+def _own_lines(done):
+    """What the ranks said when they ended: neither warnings of slow ranks nor what Open MPI says of lost ones."""
+    return [line for line in done.lines if line.startswith("mnist_train: ")]
+
+
+def _left(run):
+    """What is wrong with the checkpoints that a run has left."""
+    found = sorted(run.glob("model.ckpt-*.h5"))
+    return "" if found and all(load(path) for path in found) else "a checkpoint does not load"
+
+
+def _cut_messages(context, data, hosts, ranks):
+    run, process = _started(context, data, hosts, ranks)
+    hosts.cut(MESSAGES)
+    start = time.monotonic()
+    done = context.finish(process, TIMEOUT)
+    passed = time.monotonic() - start
+    # Each host may tell of the other.
+    expected = r"rank \d on n[12]: waited \d+ s for ranks? [\d and]+ on n[12] in .+, and heard nothing$"
+    wrong = "" if done.code == FAILED else done.explain()
+    lines = _own_lines(done)
+    if not wrong and not (1 <= len(lines) <= 2 and all(re.search(expected, line) for line in lines)):
+        wrong = " | ".join(done.lines)
+    wrong = wrong or ("" if STALL < passed < IN_TIME else f"ended after {passed:.1f} s") or _left(run)
+    title = f"two hosts: {ranks} ranks whose link is cut are named, and the run ends in time"
+    return Result(title, not wrong, wrong or f"after {passed:.1f} s: {lines[0]}")
+
+
+def _is_rank(pid):
+    try:
+        return os.readlink(f"/proc/{pid}/exe").endswith("_train") and not _is_dead(pid)
+    except OSError:
+        return False
+
+
+def _is_dead(pid):
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].startswith("Z")
+
+
+def _cut_off(context, data, hosts):
+    """mpirun waits for the host that it cannot reach; the ranks of both hosts do not."""
+    run, process = _started(context, data, hosts, 4)
+    ranks = [rank_process(process, rank) for rank in range(4)]
+    hosts.cut(CONTROL, MESSAGES)
+    start = time.monotonic()
+    wait_for(process, lambda: not any(_is_rank(pid) for pid in ranks), "no rank runs")
+    passed = time.monotonic() - start
+    programs.kill(process)
+    wrong = "" if STALL < passed < IN_TIME else f"ended after {passed:.1f} s"
+    wrong = wrong or _left(run)
+    title = "two hosts: 4 ranks of which 2 are cut off as a whole end in time"
+    return Result(title, not wrong, wrong or f"after {passed:.1f} s")
+
+
+def _stopped(context, data, hosts):
+    run, process = _started(context, data, hosts, 2)
+    os.kill(rank_process(process, 1), signal.SIGSTOP)
+    start = time.monotonic()
+    done = context.finish(process, TIMEOUT)
+    passed = time.monotonic() - start
+    lines = _own_lines(done)
+    expected = r"mnist_train: rank 0 on n1: waited \d+ s for rank 1 on n2 in .+, and heard nothing$"
+    wrong = "" if done.code == FAILED and len(lines) == 1 and re.match(expected, lines[0]) else done.explain()
+    wrong = wrong or ("" if STALL < passed < IN_TIME else f"ended after {passed:.1f} s") or _left(run)
+    title = "two hosts: a rank alone on its host that is stopped is named"
+    return Result(title, not wrong, wrong or f"after {passed:.1f} s: {lines[0]}")
+
+
+if __name__ == "__main__":
+    programs.main(check)

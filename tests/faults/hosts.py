@@ -1,0 +1,91 @@
+"""Two hosts on one machine, for what happens between hosts: namespaces with names, memory and two links of their own.
+
+Needs root, `ip`, `nsenter` and `unshare`. mpirun runs outside, reaches both by the first link, and starts ranks that
+send each other messages by the second.
+"""
+
+import os
+import shlex
+import subprocess
+import tempfile
+from pathlib import Path
+
+CONTROL, MESSAGES = "10.77.0", "10.78.0"  # the links' networks
+
+
+class TwoHosts:
+    def __enter__(self):
+        self._number = os.getpid()
+        self._directory = tempfile.TemporaryDirectory(prefix="carillon-hosts-")
+        folder = Path(self._directory.name)
+        names = folder / "hosts"
+        names.write_text("127.0.0.1 localhost\n" + "".join(f"{CONTROL}.{host} n{host}\n" for host in (1, 2)))
+        self._agent = folder / "agent"
+        self._agent.write_text(
+            "#!/bin/sh\n"
+            "# agent HOST COMMAND...: what mpirun starts its daemons with\n"
+            "host=$1; shift\n"
+            f'exec nsenter --net=/run/netns/car{self._number}-"${{host#n}}" unshare --uts --mount --propagation private '
+            'sh -c "hostname $host; mount -t tmpfs -o mode=1777 shm /dev/shm; '
+            f'mount --bind {shlex.quote(str(names))} /etc/hosts; $*"\n'
+        )
+        self._agent.chmod(0o700)
+        try:
+            for host in (1, 2):
+                _ip("netns", "add", self._space(host))
+                _ip("-n", self._space(host), "link", "set", "lo", "up")
+            for link, network in enumerate((CONTROL, MESSAGES)):
+                self._connect(link, network)
+        except subprocess.CalledProcessError as error:
+            self.__exit__()
+            raise OSError(f"no hosts: {shlex.join(error.cmd)}: {error.stderr.strip()}") from error
+        return self
+
+    def __exit__(self, *_):
+        for link in range(2):
+            for host in (1, 2):
+                _ip("link", "delete", self._end(link, host), check=False)
+            _ip("link", "delete", self._bridge(link), check=False)
+        for host in (1, 2):
+            _ip("netns", "delete", self._space(host), check=False)
+        self._directory.cleanup()
+
+    def launcher(self, ranks):
+        """The start of a command: an equal number of ranks on each host."""
+        return [
+            "mpirun", "-np", str(ranks), "--host", f"n1:{ranks // 2},n2:{ranks // 2}", "--bind-to", "none",
+            "--mca", "plm_rsh_agent", str(self._agent), "--mca", "oob_tcp_if_include", f"{CONTROL}.0/24",
+            "--mca", "btl_tcp_if_include", f"{MESSAGES}.0/24",
+        ]  # fmt: skip
+
+    def cut(self, *networks):
+        """Takes the second host off these links."""
+        for link, network in enumerate((CONTROL, MESSAGES)):
+            if network in networks:
+                _ip("link", "set", self._end(link, 2), "down")
+
+    def _connect(self, link, network):
+        bridge = self._bridge(link)
+        _ip("link", "add", bridge, "type", "bridge")
+        if network == CONTROL:
+            _ip("addr", "add", f"{network}.254/24", "dev", bridge)
+        _ip("link", "set", bridge, "up")
+        for host in (1, 2):
+            end, space = self._end(link, host), self._space(host)
+            _ip("link", "add", end, "type", "veth", "peer", "name", f"eth{link}", "netns", space)
+            _ip("link", "set", end, "master", bridge, "up")
+            _ip("-n", space, "addr", "add", f"{network}.{host}/24", "dev", f"eth{link}")
+            _ip("-n", space, "link", "set", f"eth{link}", "up")
+
+    def _space(self, host):
+        return f"car{self._number}-{host}"
+
+    def _bridge(self, link):
+        return f"car{self._number}b{link}"
+
+    def _end(self, link, host):
+        return f"car{self._number}v{link}{host}"
+
+
+def _ip(*words, check=True):
+    subprocess.run(["ip", *words], check=check, capture_output=True, text=True)
