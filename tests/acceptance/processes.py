@@ -49,9 +49,10 @@ def catches(pid, number):
 def faulty(context, call, path, **settings):
     """Environment with which a program's `call` on files whose path contains `path` is slow, or fails:
     seconds, errno, times (tests/support/faulty_calls.cpp)."""
-    library = context.binaries / "libfaulty_calls.so"
-    if not library.exists():
-        raise programs.ProgramFailed(f"there is no {library}: the tests are not built")
+    places = [folder / "libfaulty_calls.so" for folder in (context.binaries, context.binaries.parent)]
+    library = next(filter(pathlib.Path.exists, places), None)
+    if library is None:
+        raise programs.ProgramFailed(f"there is no {places[0]}: the tests are not built")
     given = {"call": call, "path": path, **settings}
     return {"LD_PRELOAD": str(library)} | {f"FAULT_{name.upper()}": str(value) for name, value in given.items()}
 

@@ -33,7 +33,8 @@ _BANNER = re.compile(
 )
 
 
-_PROGRESS = re.compile(r"^step \d+/\d+, .* left$")  # of a run that takes its time
+# Progress, of a run that takes its time; and what a machine with fewer GPUs than ranks is told.
+_ASIDE = re.compile(r"^step \d+/\d+, .* left$|^warning: ranks [\d, and]+ share GPU ")
 
 
 @dataclass
@@ -45,7 +46,7 @@ class Result:
 
 @dataclass
 class Finished:
-    """A program that ended: its code, its output, and its own lines on stderr, but for those of progress."""
+    """A program that ended: its code, its output, and its own lines on stderr, but for asides."""
 
     command: list
     code: int
@@ -54,7 +55,7 @@ class Finished:
 
     @property
     def lines(self):
-        return [line for line in self.errors.splitlines() if not (_BANNER.search(line) or _PROGRESS.search(line))]
+        return [line for line in self.errors.splitlines() if not (_BANNER.search(line) or _ASIDE.search(line))]
 
     def complaint(self, code, names=()):
         """What is wrong, unless it ended with `code` and, after a failure, one line that has all the names in it."""
