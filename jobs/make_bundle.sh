@@ -82,6 +82,7 @@ for program in "$bundle"/libexec/*; do
   ln -s ../run "$bundle/bin/$(basename "$program")"
 done
 rm "$bundle/bin/orted"
+if [[ -e $build/bin/libfaulty_calls.so ]]; then cp "$build/bin/libfaulty_calls.so" "$bundle/bin/"; fi
 cp jobs/bundle_run.sh "$bundle/run"
 chmod 755 "$bundle/run"
 
