@@ -79,6 +79,8 @@ void declare(OptionSet& set, TrainOptions& o) {
   set.add("resume", o.resume, resume_choices, "go on from the train directory's newest checkpoint");
   set.add("fresh", o.fresh, "remove the train directory's checkpoints and logs first");
   set.add("init-from", o.init_from, "checkpoint to take the initial variables from");
+  set.add("check-replicas", o.check_replicas, 0, max_steps,
+          "steps between comparisons of the ranks' variables, which GPUs copy to the host for it; 0: none");
   set.add("stall-timeout", o.stall_timeout, Interval::not_negative,
           "seconds that a rank may stand still before the run is ended; 0: for ever");
   set.add("log-device-placement", o.log_device_placement, "list every op with its device and memory");

@@ -8,6 +8,7 @@
 #include "carillon/run/records.h"
 #include "carillon/run/stop_signal.h"
 #include "kernels/conv2d/conv2d.h"
+#include "src/run/replicas.h"
 #include "src/run/resume.h"
 
 namespace carillon {
@@ -97,6 +98,7 @@ ExitCode Trainer::train() {
     take_results(plan.needs_results() ? Results::all : Results::due);
     if (plan.tells_loss()) log_step(plan, l2_loss);
     recorder_.show_progress(latest_);
+    if (plan.compares) check_replicas(position_.step, *tower_, device_, mpi_);
     if (plan.last) break;
     const RunRequests asked = agree_in_pause();
     if (asked.give_up) return ExitCode::io;

@@ -54,10 +54,13 @@ class RunTest : public ::testing::Test {
   }
   ExitCode train() { return train(options_); }
 
-  /// The failure that training ends in: on rank 0 its code and text, elsewhere its code.
+  /// The failure that training ends in: on the rank that tells it its code and text, elsewhere its code.
   Failure failure(const TrainOptions& options) {
+    return failure_of_run([&] { train(options); });
+  }
+  static Failure failure_of_run(const std::function<void()>& run) {
     try {
-      train(options);
+      run();
     } catch (const PeerFailed& peer) {
       return {peer.code(), ""};
     } catch (const Error& error) {

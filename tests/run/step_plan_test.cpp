@@ -18,8 +18,10 @@ std::vector<std::int64_t> steps(const TrainOptions& options, bool (*holds)(const
   return found;
 }
 
-const TrainOptions every{.eval_every = 4, .max_steps = 12, .log_every = 5, .summary_every = 3, .checkpoint_every = 6};
-const TrainOptions never{.eval_every = 0, .max_steps = 20, .log_every = 0, .summary_every = 0, .checkpoint_every = 0};
+const TrainOptions every{
+    .eval_every = 4, .max_steps = 12, .log_every = 5, .summary_every = 3, .checkpoint_every = 6, .check_replicas = 9};
+const TrainOptions never{
+    .eval_every = 0, .max_steps = 20, .log_every = 0, .summary_every = 0, .checkpoint_every = 0, .check_replicas = 0};
 
 TEST(StepPlan, LogsFromTheFirstStepAndSummarizesFromTheSecond) {
   EXPECT_THAT(steps(every, [](const StepPlan& plan) { return plan.logs; }), ElementsAre(0, 5, 10));
@@ -33,9 +35,13 @@ TEST(StepPlan, SavesAndEvaluatesAfterSoManySteps) {
   EXPECT_THAT(steps(every, [](const StepPlan& plan) { return plan.last; }), ElementsAre(11));
 }
 
+TEST(StepPlan, ComparesAfterSoManySteps) {
+  EXPECT_THAT(steps(every, [](const StepPlan& plan) { return plan.compares; }), ElementsAre(8));
+}
+
 TEST(StepPlan, NeedsAllResultsBeforeWhatTheyDecide) {
   EXPECT_THAT(steps(every, [](const StepPlan& plan) { return plan.needs_results(); }),
-              ElementsAre(0, 3, 5, 6, 7, 9, 10, 11));
+              ElementsAre(0, 3, 5, 6, 7, 8, 9, 10, 11));
 }
 
 TEST(StepPlan, OfPeriodZeroHoldsNothing) {

@@ -8,7 +8,7 @@
 
 namespace carillon::testing {
 
-class WithoutCommonMemory final : public Communicator {
+class WithoutCommonMemory : public Communicator {
  public:
   explicit WithoutCommonMemory(Device& device) : ranks_(make_communicator(mpi_world(), device)) {}
   std::string_view name() const override { return ranks_->name(); }

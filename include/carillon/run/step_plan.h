@@ -12,6 +12,7 @@ struct StepPlan {
   bool logs = false;        ///< a line on the console and in metrics.jsonl
   bool summarizes = false;  ///< TensorBoard's scalars, histograms and images; never of step 0
   // After the step:
+  bool compares = false;  ///< the ranks' variables
   bool saves = false;  ///< not looked at where `last`: but the last step's checkpoint and evaluation, which end the run
   bool evaluates = false;
   bool last = false;
@@ -19,7 +20,7 @@ struct StepPlan {
   /// Whether the total loss is told.
   bool tells_loss() const { return logs || summarizes; }
   /// Whether what follows needs the results of all steps so far.
-  bool needs_results() const { return tells_loss() || saves || evaluates || last; }
+  bool needs_results() const { return tells_loss() || compares || saves || evaluates || last; }
 };
 
 /// Of the step that follows `step` updates.

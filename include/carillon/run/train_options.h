@@ -65,7 +65,8 @@ struct TrainOptions {
   ResumeMode resume = ResumeMode::automatic;
   bool fresh = false;
   std::string init_from;
-  double stall_timeout = 300.0;  ///< seconds that a rank may stand still (comm/watch.h); 0: for ever
+  std::int64_t check_replicas = 1000;  ///< steps between comparisons of the ranks' variables; 0: none
+  double stall_timeout = 300.0;        ///< seconds that a rank may stand still (comm/watch.h); 0: for ever
   bool log_device_placement = false;
 
   OptimizerSettings optimizer() const;

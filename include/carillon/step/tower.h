@@ -80,6 +80,8 @@ class Tower {
   // As the steps launched so far leave them; `join_states` launches all that are taken.
   const ParameterStore& parameters() const { return parameters_; }
   const StateStore& states() const { return states_; }
+  /// Whether this tower keeps the optimiser's slots for itself, and not with the others in common.
+  bool has_own_slots() const { return !common_update_; }
   std::size_t activation_bytes() const { return executable_.memory_bytes(); }
 
  private:
