@@ -79,6 +79,10 @@ void declare(OptionSet& set, TrainOptions& o) {
   set.add("resume", o.resume, resume_choices, "go on from the train directory's newest checkpoint");
   set.add("fresh", o.fresh, "remove the train directory's checkpoints and logs first");
   set.add("init-from", o.init_from, "checkpoint to take the initial variables from");
+  set.add(
+      "on-nan", o.on_nan, on_nan_choices,
+      "at a loss that is not finite: stop, or report from which op and records it is, too; a GPU then waits for each "
+      "step, which is slower");
   set.add("check-replicas", o.check_replicas, 0, max_steps,
           "steps between comparisons of the ranks' variables, which GPUs copy to the host for it; 0: none");
   set.add("stall-timeout", o.stall_timeout, Interval::not_negative,

@@ -26,6 +26,11 @@ struct Dataset::Storage {
 
   std::shared_ptr<const RecordDecoder> decoder;
   std::size_t image_bytes;
+  struct File {
+    std::string path;
+    std::size_t first;  ///< record
+  };
+  std::vector<File> files;
   std::size_t size = 0;
   std::uint32_t fingerprint = 0;
   bool in_memory = false;
@@ -64,6 +69,7 @@ void Dataset::Storage::count(std::uint64_t data_bytes, std::uint32_t stored_crc)
 bool Dataset::Storage::load(std::span<const std::string> paths, std::uint64_t limit_bytes) {
   in_memory = true;
   for (const std::string& path : paths) {
+    files.push_back({path, size});
     RecordReader reader(path);
     for (Record record; reader.next(record);) {
       labels.push_back(decode(path, record, size, images.append(image_bytes)));
@@ -81,6 +87,7 @@ bool Dataset::Storage::load(std::span<const std::string> paths, std::uint64_t li
 
 void Dataset::Storage::make_index(std::span<const std::string> paths) {
   for (const std::string& path : paths) {
+    files.push_back({path, size});
     index.add(path, [this](const RecordPlace& place) { count(place.data_bytes, place.stored_crc); });
   }
 }
@@ -163,6 +170,12 @@ float Dataset::density() const {
     zeros += std::ranges::count(image, std::uint8_t{0});
   }
   return static_cast<float>(1.0 - static_cast<double>(zeros) / static_cast<double>(record_count * image_bytes()));
+}
+
+std::string Dataset::name_of(std::size_t i) const {
+  const auto& files = storage_->files;
+  const auto file = std::prev(std::ranges::upper_bound(files, i, {}, &Storage::File::first));
+  return fmt::format("{}: record {}", file->path, i - file->first);
 }
 
 const std::uint8_t* Dataset::image(std::size_t i) const { return storage_->images.data() + i * image_bytes(); }

@@ -34,6 +34,13 @@ void upload_floats(Device& device, std::span<const float> values, const Tensor& 
   device.upload(values.data(), tensor.data, values.size_bytes());
 }
 
+void copy_floats(Device& device, std::span<float> from, std::span<float> to) {
+  check(from.size() == to.size(), "copy between arrays of different sizes");
+  std::vector<float> copied;
+  const auto host = host_floats(device, {from.data(), {static_cast<std::int64_t>(from.size())}}, copied);
+  device.upload(host.data(), to.data(), host.size_bytes());
+}
+
 std::unique_ptr<Device> open_device(const DeviceRequest& request) {
   const CudaGpus gpus = request.choice == "cpu" ? CudaGpus{} : find_cuda_gpus();
   if (gpus.count > 0) return open_cuda_device(request, gpus.count);

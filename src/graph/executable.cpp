@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "carillon/core/error.h"
 #include "src/graph/sweep_ops.h"
 
 namespace carillon {
@@ -22,9 +23,11 @@ std::span<float> gradients_of(const Sweep& sweep, const Graph& graph, const Para
 
 }  // namespace
 
-Executable::Executable(const Graph& graph, const ExecutableContext& context, bool training,
-                       std::vector<Value> results) {
-  const std::vector<Sweep> sweeps = plan_sweeps(graph, static_cast<int>(context.device.workers().size()));
+Executable::Executable(const Graph& graph, const ExecutableContext& context, bool training, std::vector<Value> results,
+                       Slicing slicing)
+    : slicing_(slicing) {
+  const int workers = slicing == Slicing::never ? 0 : static_cast<int>(context.device.workers().size());
+  const std::vector<Sweep> sweeps = plan_sweeps(graph, workers);
   place_tensors(graph, context.device, tensor_lifetimes(graph, sweeps, training, results));
   for (const Sweep& sweep : sweeps) {
     const std::span<float> gradients = training ? gradients_of(sweep, graph, context.parameters) : std::span<float>{};
@@ -89,15 +92,25 @@ OpTensors Executable::tensors_of(const Graph::Node& node, const ExecutableContex
   return tensors;
 }
 
-void Executable::forward(Stream& stream) {
-  for (const auto& sweep : sweeps_) sweep->forward(stream);
+void Executable::check_observable(const OpDone& op_done) const {
+  check(!op_done || slicing_ == Slicing::never, "ops that take slices were to be observed");
 }
 
-void Executable::backward(Stream& stream, const std::function<void(int)>& parameter_done) {
+void Executable::forward(Stream& stream, const OpDone& op_done) {
+  check_observable(op_done);
+  for (std::size_t i = 0; i < sweeps_.size(); ++i) {
+    sweeps_[i]->forward(stream);
+    if (op_done) op_done(static_cast<int>(i));
+  }
+}
+
+void Executable::backward(Stream& stream, const std::function<void(int)>& parameter_done, const OpDone& op_done) {
+  check_observable(op_done);
   for (std::size_t i = sweeps_.size(); i-- > 0;) {
     if (std::ranges::count(backward_[i].runs, true) == 0) continue;
     sweeps_[i]->backward(stream, backward_[i].runs);
     for (const int parameter : backward_[i].parameters) parameter_done(parameter);
+    if (op_done) op_done(static_cast<int>(i));
   }
 }
 

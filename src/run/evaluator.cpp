@@ -49,14 +49,8 @@ void Evaluator::broadcast_from_first(const Mpi& mpi) {
 }
 
 void Evaluator::load_averages(const ParameterStore& trained, const StateStore& states) {
-  copy(trained.slot(trained.slot_named(moving_average_slot)), parameters_.values());
-  copy(states.values(), states_.values());
-}
-
-void Evaluator::copy(std::span<float> from, std::span<float> to) {
-  std::vector<float> copied;
-  const auto host = host_floats(device_, {from.data(), {static_cast<std::int64_t>(from.size())}}, copied);
-  device_.upload(host.data(), to.data(), host.size_bytes());
+  copy_floats(device_, trained.slot(trained.slot_named(moving_average_slot)), parameters_.values());
+  copy_floats(device_, states.values(), states_.values());
 }
 
 std::int64_t Evaluator::count_correct(const Batch& batch) {

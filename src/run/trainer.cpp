@@ -8,6 +8,7 @@
 #include "carillon/run/records.h"
 #include "carillon/run/stop_signal.h"
 #include "kernels/conv2d/conv2d.h"
+#include "src/run/divergence.h"
 #include "src/run/replicas.h"
 #include "src/run/resume.h"
 
@@ -95,7 +96,9 @@ ExitCode Trainer::train() {
     // Of the variables that the step's loss is computed from.
     const double l2_loss = plan.tells_loss() ? tower_->l2_loss() : 0.0;
     take_step(loader, plan);
-    take_results(plan.needs_results() ? Results::all : Results::due);
+    // Later steps would change the variables that a diverged one is replayed with.
+    const bool waits = plan.needs_results() || options_.on_nan == OnNan::report;
+    take_results(waits ? Results::all : Results::due);
     if (plan.tells_loss()) log_step(plan, l2_loss);
     recorder_.show_progress(latest_);
     if (plan.compares) check_replicas(position_.step, *tower_, device_, mpi_);
@@ -120,12 +123,12 @@ BatchLoader Trainer::make_loader() const {
 void Trainer::take_step(BatchLoader& loader, const StepPlan& plan) {
   watch_.enter(Phase::data, plan.step);
   const auto start = Clock::now();
-  const Batch& batch = loader.next();
+  batch_ = loader.next();
   watch_.enter(Phase::compute, plan.step);
   recorder_.count_step(std::chrono::duration<double>(Clock::now() - start).count());
-  TowerStep request{.step = plan.step, .batch = batch, .request_pause = own_requests().any()};
+  TowerStep request{.step = plan.step, .batch = batch_, .request_pause = own_requests().any()};
   if (plan.summarizes) {  // on all ranks: an observed step is launched in another way
-    request.before_update = [&] { recorder_.summarize(plan.step, batch, *tower_, device_); };
+    request.before_update = [&] { recorder_.summarize(plan.step, batch_, *tower_, device_); };
   }
   tower_->step(request);
   position_.step += 1;
@@ -134,7 +137,7 @@ void Trainer::take_step(BatchLoader& loader, const StepPlan& plan) {
 
 void Trainer::take_results(Results wanted) {
   while (const std::optional<StepResult> result = tower_->next_result(wanted)) {
-    check_loss(result->step, result->cross_entropy);
+    check_cross_entropy(*result);
     recorder_.count_result(*result);
     pause_requested_ = pause_requested_ || result->pause_requested;
     latest_ = *result;
@@ -156,18 +159,25 @@ RunRequests Trainer::agree_in_pause() {
 
 void Trainer::log_step(const StepPlan& plan, double l2_loss) {
   const StepLoss loss{.cross_entropy = latest_.cross_entropy, .l2 = l2_loss};
-  check_loss(plan.step, loss.total());
+  check_total(plan.step, loss);
   std::vector<double> rank_seconds;
   if (plan.logs && rank_times_) rank_seconds = rank_times_->since_last(plan.step + 1);
   recorder_.log_step(plan, loss, optimizer_.learning_rate.rate(plan.step), std::move(rank_seconds));
 }
 
-/// Throws failed, on all ranks alike, when the loss of `step` is not finite.
-void Trainer::check_loss(std::int64_t step, double loss) const {
-  const float shown = static_cast<float>(loss);
-  if (std::isfinite(shown)) return;
-  fail_on_all(mpi_, ExitCode::failed,
-              fmt::format("Model diverged with loss = {} at step {}", std::isnan(shown) ? "NaN" : "Inf", step));
+void Trainer::check_cross_entropy(const StepResult& result) const {
+  if (std::isfinite(result.cross_entropy)) return;
+  const std::string line = divergence_line(result.step, result.cross_entropy);
+  if (options_.on_nan == OnNan::stop) fail_on_all(mpi_, ExitCode::failed, line);
+  const BuildSettings settings{options_.batch_size, options_.precision, Purpose::training};
+  fail_with_cause(line, {*tower_, device_, settings, batch_, *dataset_}, mpi_);
+}
+
+void Trainer::check_total(std::int64_t step, const StepLoss& loss) const {
+  if (std::isfinite(static_cast<float>(loss.total()))) return;
+  const std::string line = divergence_line(step, loss.total());
+  if (options_.on_nan == OnNan::stop) fail_on_all(mpi_, ExitCode::failed, line);
+  fail_with_l2_cause(line, *tower_, device_, mpi_);
 }
 
 void Trainer::save() {

@@ -108,6 +108,17 @@ TEST_F(DatasetTest, RecordsCountThroughTheFilesInTheOrderNamed) {
   }
 }
 
+TEST_F(DatasetTest, ARecordsNameIsItsFileAndItsNumberThere) {
+  const std::string first = write("2", mnist_records(3)), empty = write("3", ""), second = write("1", mnist_records(2));
+  for (const CacheMode cache : {CacheMode::memory, CacheMode::none}) {
+    const Dataset dataset = open({first, empty, second}, cache);
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < dataset.size(); ++i) names.push_back(dataset.name_of(i));
+    EXPECT_EQ(names, (std::vector<std::string>{first + ": record 0", first + ": record 1", first + ": record 2",
+                                               second + ": record 0", second + ": record 1"}));
+  }
+}
+
 TEST_F(DatasetTest, AGlobsMatchesAreSortedByName) {
   std::string one_of_label[3];
   for (int label = 0; label < 3; ++label) append_record(one_of_label[label], mnist_example(0, label));

@@ -28,6 +28,7 @@ inline constexpr std::array isa_choices{
 inline constexpr std::array communicator_choices{Choice{CommunicatorChoice::automatic, "auto"},
                                                  Choice{CommunicatorChoice::nccl, "nccl"},
                                                  Choice{CommunicatorChoice::mpi, "mpi"}};
+inline constexpr std::array on_nan_choices{Choice{OnNan::stop, "stop"}, Choice{OnNan::report, "report"}};
 inline constexpr std::array resume_choices{Choice{ResumeMode::automatic, "auto"}, Choice{ResumeMode::never, "never"},
                                            Choice{ResumeMode::require, "require"}};
 

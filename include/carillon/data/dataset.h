@@ -52,6 +52,9 @@ class Dataset {
   /// CRC32C over every record's length and stored data checksum, in order: equal for equal sets however sharded.
   std::uint32_t fingerprint() const;
 
+  /// "<path>: record <number in that file>": record i as errors name it.
+  std::string name_of(std::size_t i) const;
+
   /// Image of record i, `image_bytes()` long, alive as long as the dataset. Requires in_memory().
   const std::uint8_t* image(std::size_t i) const;
   /// Label of record i. Requires in_memory().

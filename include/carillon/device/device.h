@@ -97,6 +97,9 @@ std::span<const float> host_floats(Device& device, const Tensor& tensor, std::ve
 /// `values` into a float32 tensor on `device`, which has as many elements.
 void upload_floats(Device& device, std::span<const float> values, const Tensor& tensor);
 
+/// As many floats from one place on `device` to another, by way of the host's memory.
+void copy_floats(Device& device, std::span<float> from, std::span<float> to);
+
 /// How a CPU's convolutions multiply. By Winograd's method a 3x3 or 5x5 filter of stride 1 takes a quarter to a sixth
 /// of the products, rounded a little more.
 enum class ConvolutionMethod {

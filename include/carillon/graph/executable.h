@@ -24,19 +24,30 @@ struct ExecutableContext {
   const StepInputs& inputs;  ///< Feed::inputs
 };
 
+/// Whether ops take the batch slice by slice (graph/sweeps.h).
+enum class Slicing {
+  automatic,  ///< where that pays
+  never,      ///< each op is over before the next begins, so that what it made can be looked at
+};
+
 class Executable {
  public:
+  /// Is told that the work of an op is enqueued: its outputs can be read behind that, or, in the backward pass, the
+  /// gradients that it makes, until the next op's work is. For Slicing::never only.
+  using OpDone = std::function<void(int op)>;
+
   /// `training`: with gradients, states change. `results`: what can be read after `forward`, and after `backward`.
-  Executable(const Graph& graph, const ExecutableContext& context, bool training, std::vector<Value> results);
+  Executable(const Graph& graph, const ExecutableContext& context, bool training, std::vector<Value> results,
+             Slicing slicing = Slicing::automatic);
   Executable(const Executable&) = delete;
   Executable& operator=(const Executable&) = delete;
   ~Executable();
 
   /// Enqueues all ops in order (graph/sweeps.h).
-  void forward(Stream& stream);
+  void forward(Stream& stream, const OpDone& op_done = {});
   /// Enqueues all ops' backward in reverse order; calls `parameter_done` when a parameter's gradient is complete, in
   /// the order of ParameterLayout::order(). Requires training.
-  void backward(Stream& stream, const std::function<void(int parameter)>& parameter_done);
+  void backward(Stream& stream, const std::function<void(int parameter)>& parameter_done, const OpDone& op_done = {});
 
   /// No data for a value that only ops of a sweep read, unless it is a result.
   const Tensor& tensor(Value value) const { return values_.at(value.index).tensor; }
@@ -55,10 +66,12 @@ class Executable {
     std::vector<int> parameters;  ///< in the order in which their gradients are reported
   };
 
+  void check_observable(const OpDone& op_done) const;
   void place_tensors(const Graph& graph, Device& device, const std::vector<Lifetime>& lifetimes);
   OpTensors tensors_of(const Graph::Node& node, const ExecutableContext& context, bool training, const Sweep& sweep,
                        const SlicePlace& place) const;
 
+  Slicing slicing_;
   Buffer memory_;
   std::vector<Place> values_, gradients_;  ///< by value index
   std::vector<std::unique_ptr<SweepOps>> sweeps_;

@@ -39,7 +39,6 @@ class Evaluator {
       const Dataset& dataset, const Mpi& mpi, const std::function<void()>& batch_done = [] {});
 
  private:
-  void copy(std::span<float> from, std::span<float> to);
   /// Correct ones among the valid samples of `batch`.
   std::int64_t count_correct(const Batch& batch);
 

@@ -16,6 +16,10 @@ namespace carillon {
 
 enum class DeviceChoice { automatic, cpu, cuda };        ///< automatic: a GPU where there is one
 enum class CommunicatorChoice { automatic, nccl, mpi };  ///< what averages GPUs' gradients; automatic: NCCL if it can
+enum class OnNan {
+  stop,    ///< end the run
+  report,  ///< find out first what made its loss infinite or NaN
+};
 enum class ResumeMode {
   automatic,  ///< go on from the train directory's newest checkpoint, if there is one
   never,      ///< refuse a train directory with a checkpoint
@@ -66,7 +70,8 @@ struct TrainOptions {
   bool fresh = false;
   std::string init_from;
   std::int64_t check_replicas = 1000;  ///< steps between comparisons of the ranks' variables; 0: none
-  double stall_timeout = 300.0;        ///< seconds that a rank may stand still (comm/watch.h); 0: for ever
+  OnNan on_nan = OnNan::stop;
+  double stall_timeout = 300.0;  ///< seconds that a rank may stand still (comm/watch.h); 0: for ever
   bool log_device_placement = false;
 
   OptimizerSettings optimizer() const;

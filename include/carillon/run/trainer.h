@@ -43,7 +43,10 @@ class Trainer {
   /// What all ranks are to do now, if one of them has asked for a pause. Collective.
   RunRequests agree_in_pause();
   void log_step(const StepPlan& plan, double l2_loss);
-  void check_loss(std::int64_t step, double loss) const;
+  /// Throws failed, on all ranks alike, where the cross-entropy of the step taken last is not finite; with
+  /// OnNan::report, with its cause.
+  void check_cross_entropy(const StepResult& result) const;
+  void check_total(std::int64_t step, const StepLoss& loss) const;
   void evaluate();
   void save();
 
@@ -66,6 +69,7 @@ class Trainer {
   std::optional<RankTimes> rank_times_;  ///< where there are several and they can be told
 
   RunPosition position_;
+  Batch batch_;                   ///< of the step taken last
   StepResult latest_;             ///< of the steps whose results are taken
   bool pause_requested_ = false;  ///< by some rank, in one of them since the last pause
 };

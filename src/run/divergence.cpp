@@ -1,0 +1,81 @@
+#include "src/run/divergence.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "carillon/run/agreement.h"
+#include "carillon/step/arrays.h"
+#include "src/run/replay.h"
+
+namespace carillon {
+namespace {
+
+/// "sample 2 of 100 (train-00000: record 17, label 3)", "12 samples of 100: 0 (...), 4 (...), 7 (...), ..."
+std::string text_of(const std::vector<std::size_t>& samples, const Batch& batch, const Dataset& dataset) {
+  constexpr std::size_t max_named = 3;
+  std::vector<std::string> texts;
+  for (const std::size_t sample : std::span(samples).first(std::min(samples.size(), max_named))) {
+    texts.push_back(
+        fmt::format("{} ({}, label {})", sample, dataset.name_of(batch.records[sample]), batch.labels[sample]));
+  }
+  if (samples.size() > max_named) texts.emplace_back("...");
+  return fmt::format("in {} of the batch's {} samples: {}", samples.size(), batch.labels.size(),
+                     fmt::join(texts, ", "));
+}
+
+/// What is told of a replay that found this; empty: nothing.
+std::string text_of(const std::optional<NotFinite>& found, const DivergedStep& step) {
+  if (!found) return {};
+  const std::string text = fmt::format("replayed, the first that is not finite is {}", found->what);
+  if (found->samples.empty()) return text;
+  return fmt::format("{}, {}", text, text_of(found->samples, step.batch, step.dataset));
+}
+
+}  // namespace
+
+std::string divergence_line(std::int64_t step, double loss) {
+  return fmt::format("Model diverged with loss = {} at step {}", std::isnan(loss) ? "NaN" : "Inf", step);
+}
+
+void fail_with_cause(const std::string& line, const DivergedStep& step, const Mpi& mpi) {
+  const auto tell_lowest = [&](const auto& find) {
+    mpi.run_on_all([&] {
+      std::string cause;
+      try {
+        cause = text_of(find(), step);
+      } catch (const std::exception& error) {
+        cause = fmt::format("it could not be replayed: {}", error.what());
+      }
+      if (!cause.empty()) fail(ExitCode::failed, "{}; {}", line, cause);
+    });
+  };
+  std::optional<Replay> replay;
+  tell_lowest([&] {
+    replay.emplace(step.tower.network(), step.settings, step.tower.parameters(), step.tower.states(), step.device);
+    return replay->forward(step.batch);
+  });
+  tell_lowest([&] { return replay->backward(); });
+  fail_on_all(mpi, ExitCode::failed, line + "; replayed, all variables, outputs and gradients of all ranks are finite");
+}
+
+void fail_with_l2_cause(const std::string& line, const Tower& tower, Device& device, const Mpi& mpi) {
+  const std::vector<NamedArray> variables = download(variables_of(tower.parameters()), device);
+  std::string name;
+  double largest = -1.0;
+  for (std::size_t i = 0; i < variables.size(); ++i) {
+    double squares = 0.0;
+    for (const float value : variables[i].values) squares += static_cast<double>(value) * value;
+    const double part = 0.5 * tower.parameters().specs()[i].l2_factor * squares;
+    if (part <= largest) continue;  // a NaN is not
+    largest = part;
+    name = variables[i].name;
+  }
+  fail_on_all(mpi, ExitCode::failed,
+              fmt::format("{}; its cross-entropy is finite, its L2 part is not: that of variable {} is {:.3g} now",
+                          line, name, largest));
+}
+
+}  // namespace carillon
