@@ -35,7 +35,11 @@ def check(context):
         yield bad_input.train(
             context, MNIST, "pattern without a match", ranks, NO_INPUT, ["absent-"], data=folder / "absent-*"
         )
-        yield _diverging(context, ranks, good)
+        yield _diverging(context, ranks, good, "diverging run", ["diverged"])
+        yield _diverging(
+            context, ranks, good, "diverging run, --on-nan report",
+            ["diverged", "output of op layer", good.name, "record", "label"], "--on-nan", "report",
+        )  # fmt: skip
         yield from _evaluation(context, ranks, data)
     yield _ranks_disagree(context, good)
     yield from _conversion(context)
@@ -68,18 +72,18 @@ def _options(folder):
         yield "device cuda without a GPU", NO_DEVICE, ["cuda"], ["--device", "cuda"]
 
 
-def _diverging(context, ranks, data):
+def _diverging(context, ranks, data, title, names, *options):
     train_dir = context.directory("diverging")
     done = context.train(
-        "--learning-rate", "1000", "--max-steps", 200, "--checkpoint-every", 1, data=data, train_dir=train_dir,
-        ranks=ranks, expect=None, timeout=TIMEOUT,
+        "--learning-rate", "1000", "--max-steps", 200, "--checkpoint-every", 1, *options, data=data,
+        train_dir=train_dir, ranks=ranks, expect=None, timeout=TIMEOUT,
     )  # fmt: skip
     bad = [
         path.name
         for path in checkpoints(train_dir)
         if not all(np.isfinite(array).all() for array in load(path).values())
     ]
-    return verdict("diverging run", ranks, done, FAILED, ["diverged"], f"not finite: {bad}" if bad else "")
+    return verdict(title, ranks, done, FAILED, names, f"not finite: {bad}" if bad else "")
 
 
 def _evaluation(context, ranks, data):

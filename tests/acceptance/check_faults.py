@@ -12,9 +12,22 @@ import signal
 import subprocess
 import time
 
+import numpy as np
 import programs
 from bad_input import DATA, FAILED, IO, NO_INPUT, USAGE
-from processes import TIMEOUT, catches, changes, content, each_in, faulty, rank_process, two, wait_for
+from idx import read_idx
+from processes import (
+    TIMEOUT,
+    catches,
+    changes,
+    content,
+    each_in,
+    faulty,
+    rank_process,
+    replace_in_memory,
+    two,
+    wait_for,
+)
 from programs import SCALED, ProgramFailed, Result, checkpoint, checkpoints, load, same_bits
 from tfrecords import frame, read_records
 
@@ -28,6 +41,7 @@ def check(context):
     for case in (
         _damage_met_in_training,
         _diverged_update,
+        _changed_variable,
         _full_disk,
         _failed_once,
         _no_space,
@@ -98,6 +112,37 @@ def _diverged_update(context, data):
     done = _train(context, data / "train-*", run, "--learning-rate", "1e38", "--max-steps", 1, common=BATCH)
     left = [path.name for path in checkpoints(run)]
     yield _judge("the only update is not finite", done, FAILED, wrong=f"left {left}" if left else "")
+
+
+def _changed_variable(context, data):
+    """a rank's variable that memory has changed"""
+    # CPUs of one host take each other's variables with every step; ranks on a fake GPU keep theirs.
+    if not (context.binaries / "fake_cuda/mnist_train").exists():
+        raise ProgramFailed(f"there is no {context.binaries / 'fake_cuda/mnist_train'}: the tests are not built")
+    # Weights from a pixel that is black in all images keep their first values, by which memory is searched for them.
+    images, _ = read_idx(context.images, "train")
+    pixel = int(np.flatnonzero(images[:1000].max(axis=0) == 0)[0])
+    options = (*SMALL, "--regularization", 0, "--device", "cuda", "--comm", "mpi", "--data", data / "train-*")
+    initial = context.directory("faults")
+    context.run("fake_cuda/mnist_train", *options, "--train-dir", initial, "--max-steps", 0)
+    weights = load(checkpoint(initial, 0))["variables/layer1/weights"][pixel]
+    run, save_every, check_every = context.directory("faults"), 20, 100
+    command = context.command(
+        "fake_cuda/mnist_train", *options, "--train-dir", run, "--max-steps", 10000,
+        "--checkpoint-every", save_every, "--check-replicas", check_every, ranks=3,
+    )  # fmt: skip
+    process = context.start(command)
+    wait_for(process, lambda: checkpoint(run, save_every).exists(), "a first checkpoint")
+    places = replace_in_memory(rank_process(process, 1), weights.tobytes(), (weights + 1).tobytes())
+    done = context.finish(process, TIMEOUT)
+    expected = r"variable layer1/weights after step (\d+): rank 1 on \S+ differs from the other 2$"
+    found = re.search(expected, done.errors, re.MULTILINE)
+    step = int(found[1]) if found else 0
+    newest = max(int(re.search(r"ckpt-(\d+)", path.name)[1]) for path in checkpoints(run) if load(path))
+    wrong = done.complaint(FAILED) or ("" if places else "nothing was changed") or ("" if found else done.explain())
+    if not wrong and (step % check_every or newest != step - save_every):
+        wrong = f"found after step {step}, the newest checkpoint is of step {newest}"
+    yield _judge("a variable of one rank of three is changed in memory", done, FAILED, wrong=wrong)
 
 
 def _full_disk(context, data):

@@ -46,6 +46,30 @@ def catches(pid, number):
     return bool(int(re.search(r"SigCgt:\s*(\w+)", status)[1], 16) >> (number - 1) & 1)
 
 
+def replace_in_memory(pid, old, new):
+    """Puts `new` wherever a running process has `old`, as long as it, in memory of its own; in how many places.
+
+    The process itself may have no access to the memory just then, as to that of a fake GPU.
+    """
+    count = 0
+    with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
+        for line in maps:
+            first, last, access = re.match(r"(\w+)-(\w+) (\S+)", line).groups()
+            start, size = int(first, 16), int(last, 16) - int(first, 16)
+            if access[3] != "p" or size > 1 << 30:
+                continue
+            try:
+                content = os.pread(memory.fileno(), size, start)
+            except (OSError, OverflowError):  # [vvar], [vsyscall]
+                continue
+            place = content.find(old)
+            while place >= 0:
+                os.pwrite(memory.fileno(), new, start + place)
+                count += 1
+                place = content.find(old, place + len(old))
+    return count
+
+
 def faulty(context, call, path, **settings):
     """Environment with which a program's `call` on files whose path contains `path` is slow, or fails:
     seconds, errno, times (tests/support/faulty_calls.cpp)."""
