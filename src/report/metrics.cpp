@@ -12,6 +12,19 @@
 namespace carillon {
 namespace {
 
+std::string read_log(const std::filesystem::path& path) {
+  return read_plain_file(path, path.string(), std::numeric_limits<std::size_t>::max());
+}
+
+/// Calls `visit(line)` for each whole line, its end included.
+template <typename Visit>
+void for_each_line(std::string_view text, Visit visit) {
+  for (auto end = text.find('\n'); end != text.npos; end = text.find('\n')) {
+    visit(text.substr(0, end + 1));
+    text.remove_prefix(end + 1);
+  }
+}
+
 /// A whole line that holds an object of a step before `first_step`, or one without a step.
 bool keeps(std::string_view line, std::int64_t first_step) {
   const auto record = nlohmann::json::parse(line, nullptr, false);
@@ -22,17 +35,16 @@ bool keeps(std::string_view line, std::int64_t first_step) {
 
 std::string kept_lines(std::string_view text, std::int64_t first_step) {
   std::string kept;
-  for (auto end = text.find('\n'); end != text.npos; end = text.find('\n')) {
-    if (keeps(text.substr(0, end), first_step)) kept += text.substr(0, end + 1);
-    text.remove_prefix(end + 1);
-  }
+  for_each_line(text, [&](std::string_view line) {
+    if (keeps(line, first_step)) kept += line;
+  });
   return kept;
 }
 
 void drop_later_lines(const std::filesystem::path& path, std::int64_t first_step) {
   if (std::error_code none; !std::filesystem::is_regular_file(path, none))
     return;  // what is wrong, opening it to append will tell
-  const auto old_text = read_plain_file(path, path.string(), std::numeric_limits<std::size_t>::max());
+  const auto old_text = read_log(path);
   const auto kept = kept_lines(old_text, first_step);
   if (kept == old_text) return;
   if (old_text.starts_with(kept) && ::truncate(path.c_str(), static_cast<off_t>(kept.size())) == 0) return;
@@ -56,5 +68,22 @@ MetricsWriter::MetricsWriter(const std::filesystem::path& train_dir, std::int64_
 MetricsWriter::~MetricsWriter() = default;
 
 void MetricsWriter::write(const std::vector<Field>& fields) { log_->append(json_text(fields) + "\n"); }
+
+std::optional<Precision> logged_evaluation(const std::filesystem::path& train_dir, std::int64_t step) {
+  std::optional<Precision> found;
+  const auto look = [&](std::string_view line) {
+    const auto record = nlohmann::json::parse(line, nullptr, false);
+    if (!record.is_object() || record.value("step", nlohmann::json()) != step) return;
+    const auto correct = record.find("eval_correct"), total = record.find("eval_total");
+    if (correct == record.end() || total == record.end() || !correct->is_number_integer()) return;
+    if (total->is_number_integer() && *total > 0) found = Precision{.correct = *correct, .total = *total};
+  };
+  try {
+    for_each_line(read_log(train_dir / "metrics.jsonl"), look);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  return found;
+}
 
 }  // namespace carillon

@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 
 #include "carillon/checkpoint/directory_lock.h"
 #include "carillon/core/error.h"
 #include "carillon/core/printable.h"
+#include "carillon/report/metrics.h"
 #include "carillon/report/run_log.h"
 #include "carillon/run/rank_times.h"
 #include "carillon/run/time_limit.h"
@@ -115,6 +117,17 @@ void Recorder::resumed(const LoadedCheckpoint& checkpoint) {
   for (const std::string& change : first_->description.changes_since(checkpoint.state.options_json)) {
     print_warning(change);
   }
+}
+
+bool Recorder::lacks_evaluation(std::int64_t step, const Tower& tower) {
+  std::uint8_t lacks = 0;
+  mpi_.run_on_all([&] {
+    if (!first_) return;
+    const std::optional<Precision> logged = logged_evaluation(first_->options.train_dir, step);
+    lacks = logged && first_->checkpoints->has_kept(*logged, tower) ? 0 : 1;
+  });
+  mpi_.broadcast(std::as_writable_bytes(std::span(&lacks, 1)), 0);
+  return lacks != 0;
 }
 
 void Recorder::finished_before(std::int64_t step) {

@@ -80,11 +80,15 @@ void RunCheckpoints::save(const RunPosition& position, const Tower& tower) {
 }
 
 void RunCheckpoints::keep_if_best(const RunPosition& position, const Precision& precision, const Tower& tower) {
-  if (!options_.keep_best) return;
-  if (!best_) best_ = best_evaluation(options_.train_dir, max_checkpoint_bytes(tower.network()), description_, warn_);
-  if (best_ && precision.value() <= best_->value()) return;
+  if (has_kept(precision, tower)) return;
   best_ = precision;
   of_best_.start(state(position, tower, with_evaluation(description_, precision).json()));
+}
+
+bool RunCheckpoints::has_kept(const Precision& precision, const Tower& tower) {
+  if (!options_.keep_best) return true;
+  if (!best_) best_ = best_evaluation(options_.train_dir, max_checkpoint_bytes(tower.network()), description_, warn_);
+  return best_ && best_->value() >= precision.value();
 }
 
 RunRequests RunCheckpoints::look() {

@@ -27,6 +27,8 @@ class RunCheckpoints {
   void check_space(std::int64_t first_step, const Tower& tower) const;
   void save(const RunPosition& position, const Tower& tower);
   void keep_if_best(const RunPosition& position, const Precision& precision, const Tower& tower);
+  /// Whether no state of an evaluation of that precision is left to be kept.
+  bool has_kept(const Precision& precision, const Tower& tower);
   RunRequests look();
   /// From here on the time since the last checkpoint counts.
   void start_clock() { saved_at_ = Clock::now(); }

@@ -51,7 +51,7 @@ ExitCode Trainer::run() {
                      Scope::result);
   }
   position_ = start_or_resume(options_, *tower_, recorder_, mpi_);
-  if (position_.resumed && position_.step >= options_.max_steps) {
+  if (position_.resumed && position_.step >= options_.max_steps && !lacks_last_evaluation()) {
     recorder_.finished_before(position_.step);
     return ExitCode::done;
   }
@@ -65,6 +65,11 @@ ExitCode Trainer::run() {
   watch_.enter(Phase::finish, position_.step);
   recorder_.finish(position_, code);
   return code;
+}
+
+bool Trainer::lacks_last_evaluation() {
+  const bool ends_with_one = eval_dataset_ && options_.max_steps > 0 && position_.step == options_.max_steps;
+  return ends_with_one && recorder_.lacks_evaluation(position_.step, *tower_);
 }
 
 void Trainer::open_data() {
@@ -90,7 +95,7 @@ ExitCode Trainer::train() {
   // A GPU's host does not wait where its GPU does, so what it works says nothing.
   if (mpi_.size() > 1 && device_.kind() == DeviceKind::cpu) rank_times_.emplace(mpi_, watch_, position_.step);
   // Resuming dropped what was logged from this step on: the evaluation that belongs here is taken once more.
-  if (position_.resumed && eval_dataset_) evaluate();
+  if (position_.resumed && eval_dataset_ && position_.step < options_.max_steps) evaluate();
   while (position_.step < options_.max_steps) {
     const StepPlan plan = plan_step(position_.step, options_);
     // Of the variables that the step's loss is computed from.

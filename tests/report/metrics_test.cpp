@@ -73,6 +73,19 @@ TEST_F(Metrics, LoseLaterStepsAtTheirEndOnAFullDiskToo) {
   EXPECT_THAT(warnings_, IsEmpty());
 }
 
+TEST_F(Metrics, TellTheEvaluationOfAStep) {
+  EXPECT_FALSE(logged_evaluation(directory_.path(), 5).has_value());
+  const std::string evaluation = "{\"eval_correct\":3,\"eval_total\":4,\"step\":5}\n";
+  write_text(file(),
+             "{\"loss\":1,\"step\":5}\nx\n7\n" + evaluation + "{\"eval_correct\":2,\"eval_total\":4,\"step\":6}");
+  const auto found = logged_evaluation(directory_.path(), 5);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->correct, 3);
+  EXPECT_EQ(found->total, 4);
+  EXPECT_FALSE(logged_evaluation(directory_.path(), 4).has_value());
+  EXPECT_FALSE(logged_evaluation(directory_.path(), 6).has_value()) << "its line is cut";
+}
+
 TEST_F(Metrics, LoseLinesThatAreNotJsonOnResume) {
   write_text(file(), std::string(20, '\0') + "\n{\"step\":1}\n");
   writer(5);

@@ -81,6 +81,32 @@ TEST_F(TrainerTest, LeavesAFinishedRunAsItIs) {
   EXPECT_EQ(entry_count(train_dir()), entries);
 }
 
+TEST_F(TrainerTest, TakesTheLastEvaluationThatAKilledRunLeft) {
+  options_.eval_data = {(directory_ / "test").string()};
+  train();
+  mpi_.barrier();
+  const std::string metrics = read_text(train_dir() / "metrics.jsonl");
+  const std::string without_evaluation = metrics.substr(0, metrics.find_last_of('\n', metrics.size() - 2) + 1);
+  for (const std::string& left :
+       {without_evaluation, metrics}) {  // killed before that was told, and before it was kept
+    mpi_.barrier();
+    if (mpi_.rank() == 0) {
+      write_text(train_dir() / "metrics.jsonl", left);
+      std::filesystem::remove(best_checkpoint_path(train_dir()));
+    }
+    mpi_.barrier();
+    EXPECT_EQ(train(), ExitCode::done);
+    mpi_.barrier();
+    EXPECT_THAT(steps_with("loss"), ElementsAre(0, 5, 10));
+    EXPECT_THAT(steps_with("eval_precision"), ElementsAre(12));
+    EXPECT_EQ(read_checkpoint(best_checkpoint_path(train_dir())).global_step, 12);
+  }
+  const std::size_t entries = entry_count(train_dir());
+  mpi_.barrier();
+  EXPECT_EQ(train(), ExitCode::done);
+  EXPECT_EQ(entry_count(train_dir()), entries);  // another event file tells of a run that did something
+}
+
 TEST_F(TrainerTest, WritesTheInitialCheckpointAlone) {
   options_.max_steps = 0;
   options_.eval_data = {(directory_ / "test").string()};

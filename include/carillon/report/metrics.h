@@ -1,14 +1,16 @@
-// MetricsWriter: `metrics.jsonl`, one JSON object a line. Fields: docs/formats.md.
+// `metrics.jsonl`, one JSON object a line, written and asked. Fields: docs/formats.md.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "carillon/report/field.h"
+#include "carillon/report/precision.h"
 
 namespace carillon {
 
@@ -29,5 +31,8 @@ class MetricsWriter {
  private:
   std::unique_ptr<class AppendLog> log_;
 };
+
+/// The evaluation of `step` that `train_dir/metrics.jsonl` tells of; none where it cannot be read.
+std::optional<Precision> logged_evaluation(const std::filesystem::path& train_dir, std::int64_t step);
 
 }  // namespace carillon

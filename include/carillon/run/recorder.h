@@ -53,6 +53,9 @@ class Recorder {
   void open_directory();
   /// Says from which checkpoint the run goes on, and which of the settings that decide its result have changed.
   void resumed(const LoadedCheckpoint& checkpoint);
+  /// Whether a run that ended at `step` was killed before its last evaluation was told of and, if it is the best, kept.
+  /// Collective.
+  bool lacks_evaluation(std::int64_t step, const Tower& tower);
   /// Says that the train directory holds `step` steps, as many as are asked for.
   void finished_before(std::int64_t step);
   /// Opens the logs of the steps from `first_step` on; with --fresh, clears the directory first. Collective. Errors:

@@ -34,6 +34,8 @@ class Trainer {
 
  private:
   void open_data();
+  /// Whether all steps were taken before, and a run that was killed left their evaluation to this one. Collective.
+  bool lacks_last_evaluation();
   ExitCode train();
   BatchLoader make_loader() const;
   void take_step(BatchLoader& loader, const StepPlan& plan);
