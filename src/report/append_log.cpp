@@ -16,9 +16,10 @@ int AppendLog::open(bool exclusive) {
   // O_NONBLOCK: opening a FIFO must not wait for a reader.
   const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | (exclusive ? O_EXCL : 0);
   descriptor_ = Descriptor(::open(path_.c_str(), flags, 0666));
-  const int error = descriptor_ ? 0 : errno;
   struct stat status {};
-  const bool is_file = error == 0 && ::fstat(descriptor_.get(), &status) == 0 && S_ISREG(status.st_mode);
+  const bool is_known = descriptor_ && ::fstat(descriptor_.get(), &status) == 0;
+  const int error = is_known ? 0 : errno;
+  const bool is_file = is_known && S_ISREG(status.st_mode);
   if (is_file || error == EEXIST) return error;
   descriptor_ = Descriptor();
   if (error == 0 || error == ENXIO) {  // ENXIO: a FIFO that nobody reads
@@ -29,15 +30,19 @@ int AppendLog::open(bool exclusive) {
   return error != 0 ? error : EINVAL;
 }
 
-void AppendLog::append(std::string_view bytes) {
-  if (!descriptor_) return;
+bool AppendLog::append(std::string_view bytes) {
+  if (!descriptor_) return false;
   struct stat before {};
-  int error = ::fstat(descriptor_.get(), &before) == 0 ? 0 : errno;
-  if (error == 0) error = write_all(descriptor_.get(), std::as_bytes(std::span(bytes)));
-  if (error == 0) return;
+  if (::fstat(descriptor_.get(), &before) != 0) {
+    warn("write", errno);
+    return false;
+  }
+  const int error = write_all(descriptor_.get(), std::as_bytes(std::span(bytes)));
+  if (error == 0) return true;
   // Half an entry would hide all that follow from the file's readers.
   if (::ftruncate(descriptor_.get(), before.st_size) != 0) descriptor_ = Descriptor();
   warn("write", error);
+  return false;
 }
 
 void AppendLog::warn(const std::string& cause) {

@@ -20,8 +20,9 @@ class AppendLog {
   /// warning for EEXIST.
   int open(bool exclusive);
 
-  /// Appends `bytes` in one write. On an error nothing of them stays in the file; a later append is tried again.
-  void append(std::string_view bytes);
+  /// Appends `bytes` in one write; true when they are in the file. On an error nothing of them stays there; a later
+  /// append is tried again.
+  bool append(std::string_view bytes);
 
   /// Tells `warn`, unless it has been told before.
   void warn(const std::string& cause);

@@ -53,15 +53,22 @@ NewName next_name(const std::filesystem::path& directory) {
 
 struct EventWriter::File {
   AppendLog log;
-  std::string buffer{};
+  std::string beginning{}, buffer{};
 
+  /// Makes what was added the file's beginning: until that has been written, nothing else is. Without its START a
+  /// resumed run would be shown beside what the stopped one told of the same steps.
+  void begin() {
+    beginning.swap(buffer);
+    flush();
+  }
   void add(event::Event& what) {
     what.set_wall_time(seconds_since_1970());
     append_record(buffer, what.SerializeAsString());
     if (buffer.size() >= buffer_bytes) flush();
   }
   void flush() {
-    if (!buffer.empty()) log.append(buffer);
+    if (beginning.empty() && buffer.empty()) return;
+    if (log.append(beginning + buffer)) beginning.clear();
     buffer.clear();
   }
 };
@@ -84,7 +91,7 @@ EventWriter::EventWriter(const std::filesystem::path& train_dir, std::int64_t fi
     start.mutable_session_log()->set_status(event::SessionLog::START);
     file_->add(start);
   }
-  file_->flush();
+  file_->begin();
 }
 
 EventWriter::~EventWriter() { file_->flush(); }

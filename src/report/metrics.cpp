@@ -42,8 +42,12 @@ std::string kept_lines(std::string_view text, std::int64_t first_step) {
 }
 
 void drop_later_lines(const std::filesystem::path& path, std::int64_t first_step) {
-  if (std::error_code none; !std::filesystem::is_regular_file(path, none))
-    return;  // what is wrong, opening it to append will tell
+  std::error_code error;
+  const auto type = std::filesystem::status(path, error).type();
+  if (type == std::filesystem::file_type::none) {
+    fail(ExitCode::io, "cannot look at {}: {}", path.string(), error.message());
+  }
+  if (type != std::filesystem::file_type::regular) return;  // what is wrong, opening it to append will tell
   const auto old_text = read_log(path);
   const auto kept = kept_lines(old_text, first_step);
   if (kept == old_text) return;

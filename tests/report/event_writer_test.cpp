@@ -4,6 +4,7 @@
 #include <png.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "carillon/data/record.h"
 #include "carillon/report/histogram.h"
@@ -72,6 +73,25 @@ TEST_F(EventFile, OfAResumedRunHasASessionStartAtItsFirstStep) {
   ASSERT_EQ(events.size(), 2u);
   EXPECT_EQ(events[1].step(), 500);
   EXPECT_EQ(events[1].session_log().status(), event::SessionLog::START);
+}
+
+TEST_F(EventFile, BeginsWithVersionAndStartThoughWritingThemFailedAtFirst) {
+  std::optional<EventWriter> writer;
+  {
+    const testing::FileSizeLimit limit(0);
+    writer.emplace(directory_.path(), 500, warn());
+    writer->scalar("lost", 500, 1.0);
+    writer->flush();
+  }
+  writer->scalar("kept", 501, 1.0);
+  writer->flush();
+  const auto events = only_file();
+  ASSERT_EQ(events.size(), 3u);
+  EXPECT_EQ(events[0].file_version(), "brain.Event:2");
+  EXPECT_EQ(events[1].session_log().status(), event::SessionLog::START);
+  EXPECT_EQ(events[1].step(), 500);
+  EXPECT_EQ(events[2].summary().value(0).tag(), "kept");
+  EXPECT_EQ(warnings_.size(), 1u);
 }
 
 TEST_F(EventFile, HoldsPicturesAsPng) {
