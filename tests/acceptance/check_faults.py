@@ -170,7 +170,7 @@ def _failed_once(context, data):
     """a checkpoint that fails once"""
     steps, every = 900, 300
     expected = checkpoint(_trained(context, data, steps), steps)
-    fault = faulty(context, "fsync", f"model.ckpt-{every}.", errno=errno.EIO, times=1)
+    fault = faulty(context, "fsync", f"*model.ckpt-{every}.*", errno=errno.EIO, times=1)
     for failures in (1, 0):
         run = context.directory("faults")
         options = ("--checkpoint-every", every, "--keep-checkpoints", 0, "--checkpoint-failures", failures)
@@ -192,7 +192,7 @@ def _failed_once(context, data):
 def _no_space(context, data):
     """no room for a checkpoint"""
     run = context.directory("small")
-    full = faulty(context, "statvfs", run.name)
+    full = faulty(context, "statvfs", run, action="full")
     done = context.finish(_start(context, data, run, "--max-steps", 5, environment=full), TIMEOUT)
     left = ", ".join(path.name for path in checkpoints(run))
     yield _judge("no room for a checkpoint is found before step 1", done, IO, [str(run), "MiB are free"], left)

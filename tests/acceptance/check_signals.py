@@ -68,7 +68,7 @@ def _script(context, data, command, environment, title, stop):
     run = context.directory("script")
     fixed = ("--data", data / "train-*", "--train-dir", run, "--device", context.device, "--summary-every", 0)
     command = [*command, context.binaries / "mnist_train", *fixed, *SCALED, "--log-every", 1, "--max-steps", 1000000]
-    slow = faulty(context, "fsync", "model.ckpt", seconds=SLOW)
+    slow = faulty(context, "fsync", "*model.ckpt*", seconds=SLOW)
     process = context.start(["setsid", *map(str, command)], slow | environment)
     log = run / "metrics.jsonl"
     wait_for(process, lambda: log.exists() and log.stat().st_size > 0, "a step is logged")
@@ -133,7 +133,7 @@ def _second_signal(context, data):
     fixed = ("--data", data / "train-*", "--train-dir", run, "--device", context.device, "--summary-every", 0)
     options = (*SCALED, "--log-every", 1, "--checkpoint-every", 0)
     command = context.command("mnist_train", *fixed, *options, "--max-steps", 1000000)
-    process = context.start(command, faulty(context, "fsync", "model.ckpt", seconds=30))
+    process = context.start(command, faulty(context, "fsync", "*model.ckpt*", seconds=30))
     log = run / "metrics.jsonl"
     wait_for(process, lambda: log.exists() and log.stat().st_size > 0, "a step is logged")
     process.send_signal(signal.SIGINT)

@@ -87,7 +87,7 @@ def _suspended_run(context, data):
 def _alone(context, data):
     """a rank alone whose disk hangs"""
     run = context.directory("stalls")
-    hang = faulty(context, "fsync", "model.ckpt", seconds=600)
+    hang = faulty(context, "fsync", "*model.ckpt*", seconds=600)
     start = time.monotonic()
     done = context.finish(_start(context, data, run, "--max-steps", 20, ranks=0, environment=hang), TIMEOUT)
     passed = time.monotonic() - start

@@ -21,20 +21,22 @@ def wait_for(process, condition, what):
     return found
 
 
+def rank_processes(process):
+    """{rank: process id} of the ranks under mpirun that run a training program now."""
+    found = {}
+    for pid in programs.descendants(process.pid):
+        try:
+            rank = re.search(rb"OMPI_COMM_WORLD_RANK=(\d+)\0", pathlib.Path(f"/proc/{pid}/environ").read_bytes())
+            if rank and os.readlink(f"/proc/{pid}/exe").endswith("_train"):
+                found[int(rank[1])] = pid
+        except OSError:
+            continue
+    return found
+
+
 def rank_process(process, rank):
     """The process id of a rank under mpirun, once it runs a training program."""
-
-    def find():
-        for pid in programs.descendants(process.pid):
-            try:
-                if f"OMPI_COMM_WORLD_RANK={rank}\0".encode() in pathlib.Path(f"/proc/{pid}/environ").read_bytes():
-                    if os.readlink(f"/proc/{pid}/exe").endswith("_train"):
-                        return pid
-            except OSError:
-                continue
-        return None
-
-    return wait_for(process, find, f"rank {rank} runs")
+    return wait_for(process, lambda: rank_processes(process).get(rank), f"rank {rank} runs")
 
 
 def catches(pid, number):
@@ -71,8 +73,8 @@ def replace_in_memory(pid, old, new):
 
 
 def faulty(context, call, path, **settings):
-    """Environment with which a program's `call` on files whose path contains `path` is slow, or fails:
-    seconds, errno, times (tests/support/faulty_calls.cpp)."""
+    """Environment with which a program's `call` on files whose path matches the pattern `path` is slow, fails or worse:
+    nth, times, seconds, errno, action, log (tests/support/faulty_calls.cpp)."""
     places = [folder / "libfaulty_calls.so" for folder in (context.binaries, context.binaries.parent)]
     library = next(filter(pathlib.Path.exists, places), None)
     if library is None:

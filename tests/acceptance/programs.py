@@ -28,6 +28,7 @@ _BANNER = re.compile(
     r"^-{20,}$|^\s*$|^MPI_ABORT was invoked|^with errorcode|^NOTE: invoking MPI_ABORT|^You may or may not see output"
     r"|^exactly when Open MPI kills|^mpirun (detected|has exited|noticed)|^Primary job\s+terminated|^a non-zero exit code"
     r"|^the job to be terminated|^\s+Process name:|^\s+Exit code:|^\[[^]]+:\d+\] (\d+ more process|Set MCA parameter)"
+    r"|^mpirun: Forwarding signal"
     r"|^\s*(Proc|Errorcode|Command|Hostname|Node):|aborting the job|^This may have caused other processes"
     r"|ORTE_ERROR_LOG: .*show_help"  # when two ranks abort at once
 )
@@ -90,9 +91,9 @@ def programs_of_load(count):
 class Context:
     """Where the programs, the data and the working files are."""
 
-    def __init__(self, binaries, images, cifar10, work, quick, device="cpu"):
+    def __init__(self, binaries, images, cifar10, work, quick, device="cpu", options=None):
         self.binaries, self.images, self.cifar10, self.work, self.quick = binaries, images, cifar10, work, quick
-        self.device = device
+        self.device, self.options = device, options
         self._count = 0
 
     def directory(self, label="run"):
@@ -231,8 +232,9 @@ def same_bits(first, second):
     return ", ".join(name for name in a if a[name].tobytes() != b[name].tobytes())
 
 
-def main(*checks):
-    """Runs each check, a function from Context to Results; prints a table; exits 1 when one failed."""
+def main(*checks, declare=lambda parser: None):
+    """Runs each check, a function from Context to Results; prints a table; exits 1 when one failed. `declare` adds a
+    check's own options to the parser; Context.options has them."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", type=pathlib.Path, required=True, help="directory of the programs")
     parser.add_argument(
@@ -251,6 +253,7 @@ def main(*checks):
     parser.add_argument("--quick", action="store_true", help="smaller sizes, for ctest")
     parser.add_argument("--keep", type=pathlib.Path, help="work in this directory and leave it")
     parser.add_argument("--only", default="", help="run the checks whose name contains this")
+    declare(parser)
     options = parser.parse_args()
     if not options.data.is_dir():
         parser.error(f"--data: no directory {options.data}")
@@ -258,9 +261,8 @@ def main(*checks):
         parser.error(f"--cifar10: there is no {options.cifar10}")
     work = (options.keep or pathlib.Path(tempfile.mkdtemp(prefix="carillon-"))).resolve()
     work.mkdir(parents=True, exist_ok=True)
-    context = Context(
-        options.bin.resolve(), options.data.resolve(), options.cifar10.resolve(), work, options.quick, options.device
-    )
+    paths = (options.bin.resolve(), options.data.resolve(), options.cifar10.resolve(), work)
+    context = Context(*paths, options.quick, options.device, options)
     failures = count = 0
     try:
         for check in checks:

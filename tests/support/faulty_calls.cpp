@@ -1,12 +1,25 @@
-// Faulty calls: preloaded into a program (LD_PRELOAD), makes one of its system calls slow, or fail, on chosen files.
+// Faulty calls: preloaded into a program (LD_PRELOAD), makes its calls on chosen files slow, short, fail or its last.
 //
-//   FAULT_CALL     write, fsync or statvfs; statvfs tells of no free space
-//   FAULT_PATH     of files whose path contains this
-//   FAULT_SECONDS  it takes so much longer (default 0)
-//   FAULT_ERRNO    it fails with this (default 0: it does not)
-//   FAULT_TIMES    for the first so many calls (default: all)
+//   FAULT_PATH     of files whose path matches this pattern, in which * stands for / too
+//   FAULT_CALL     which calls, by their names below: write or open,close or all
+//   FAULT_NTH      from the n-th of them on (default: 1)
+//   FAULT_TIMES    so many (default: all)
+//   FAULT_SECONDS  they take so much longer
+//   FAULT_ERRNO    they fail with this; close closes all the same
+//   FAULT_ACTION   kill-before, kill-after: SIGKILL to the process just before or after the call; short: a write takes
+//   half
+//                  of its bytes; cut: that, and SIGKILL; full: statvfs tells of no free space
+//   FAULT_LOG      a file that gets a line for each of the chosen calls: name and path (of a rename: the old one)
+//
+// It sees what goes through the PLT. That is all that Carillon does to files of its train directory, itself or by
+// libstdc++'s filesystem library, but for what fdopendir asks of its descriptor: held against strace. HDF5 builds its
+// images in memory. It would miss what is written by stdio or streams, whose calls stay inside libc and libstdc++.
+#include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <fnmatch.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -14,37 +27,35 @@
 #include <atomic>
 #include <cerrno>
 #include <climits>
+#include <csignal>
+#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <string_view>
 
 namespace {
 
+std::string text(const char* name, const char* otherwise = "") {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? otherwise : value;
+}
+
 double number(const char* name, double otherwise) {
-  const char* const text = std::getenv(name);
-  return text == nullptr ? otherwise : std::atof(text);
+  const std::string value = text(name);
+  return value.empty() ? otherwise : std::atof(value.c_str());
 }
 
-bool is_chosen(std::string_view call, std::string_view path) {
-  const char *const chosen = std::getenv("FAULT_CALL"), *const part = std::getenv("FAULT_PATH");
-  return chosen != nullptr && part != nullptr && call == chosen && path.find(part) != std::string_view::npos;
-}
+struct Settings {
+  std::string path = text("FAULT_PATH"), action = text("FAULT_ACTION"), log = text("FAULT_LOG");
+  std::string calls = std::string(",").append(text("FAULT_CALL")).append(",");
+  double first = number("FAULT_NTH", 1), count = number("FAULT_TIMES", INT_MAX), seconds = number("FAULT_SECONDS", 0);
+  int error = static_cast<int>(number("FAULT_ERRNO", 0));
+};
 
-bool is_chosen(std::string_view call, int descriptor) {
-  std::array<char, 64> link{};
-  std::snprintf(link.data(), link.size(), "/proc/self/fd/%d", descriptor);
-  std::array<char, PATH_MAX> path{};
-  const ssize_t length = ::readlink(link.data(), path.data(), path.size());
-  return length > 0 && is_chosen(call, std::string_view(path.data(), static_cast<std::size_t>(length)));
-}
-
-/// Whether the call is to fail, with errno set; slow ones have waited on return.
-bool fails(std::string_view call, int descriptor) {
-  static std::atomic<int> times = 0;
-  if (!is_chosen(call, descriptor) || times++ >= number("FAULT_TIMES", INT_MAX)) return false;
-  ::usleep(static_cast<useconds_t>(number("FAULT_SECONDS", 0.0) * 1e6));
-  errno = static_cast<int>(number("FAULT_ERRNO", 0.0));
-  return errno != 0;
+const Settings& settings() {
+  static const Settings read;
+  return read;
 }
 
 template <typename Call>
@@ -52,24 +63,153 @@ Call* next(const char* name) {
   return reinterpret_cast<Call*>(::dlsym(RTLD_NEXT, name));
 }
 
+std::string path_of(int descriptor) {
+  const int before = errno;
+  const std::string link = "/proc/self/fd/" + std::to_string(descriptor);
+  std::array<char, PATH_MAX> path{};
+  const ssize_t length = ::readlink(link.c_str(), path.data(), path.size());
+  errno = before;
+  return {path.data(), static_cast<std::size_t>(length > 0 ? length : 0)};
+}
+
+/// A name that a call takes relative to the directory of a descriptor.
+std::string path_of(int directory, const char* name) {
+  return directory == AT_FDCWD || name[0] == '/' ? name : path_of(directory) + "/" + name;
+}
+
+bool is_chosen(const std::string& call, const std::string& path) {
+  const Settings& chosen = settings();
+  if (chosen.calls != ",all," && chosen.calls.find("," + call + ",") == std::string::npos) return false;
+  return ::fnmatch(chosen.path.c_str(), path.c_str(), 0) == 0;
+}
+
+void log(const std::string& line) {
+  static const auto open = next<int(const char*, int, ...)>("open");
+  static const auto write = next<ssize_t(int, const void*, std::size_t)>("write");
+  static const auto close = next<int(int)>("close");
+  const int descriptor = open(settings().log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  static_cast<void>(write(descriptor, line.data(), line.size()));
+  close(descriptor);
+}
+
+[[noreturn]] void die() {
+  for (;;) ::kill(::getpid(), SIGKILL);
+}
+
+struct Fault {
+  int error = 0;
+  std::string_view action{};
+
+  bool halves() const { return action == "short" || action == "cut"; }
+};
+
+/// What happens to a call. Slow ones have waited on return.
+Fault fault_of(const std::string& call, const std::string& path) {
+  static std::atomic<int> count = 0;
+  if (!is_chosen(call, path)) return {};
+  const Settings& chosen = settings();
+  if (!chosen.log.empty()) log(call + " " + path + "\n");
+  const int number = ++count;
+  if (number < chosen.first || number - chosen.first >= chosen.count) return {};
+  ::usleep(static_cast<useconds_t>(chosen.seconds * 1e6));
+  if (chosen.action == "kill-before") die();
+  return {chosen.error, chosen.action};
+}
+
+/// Calls real(fault); a call that is to fail gives `failure` instead.
+template <typename Result, typename Real>
+Result faulty(const std::string& call, const std::string& path, Result failure, Real real) {
+  const int before = errno;
+  const Fault fault = fault_of(call, path);
+  errno = before;
+  if (fault.error != 0) {
+    errno = fault.error;
+    return failure;
+  }
+  const Result result = real(fault);
+  if (fault.action == "kill-after" || fault.action == "cut") die();
+  return result;
+}
+
+std::size_t part_of(std::size_t count, const Fault& fault) { return fault.halves() ? (count + 1) / 2 : count; }
+
+mode_t mode_in(int flags, std::va_list& arguments) {
+  return (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(arguments, mode_t) : 0;
+}
+
 }  // namespace
+
+// NAME(ARGUMENTS) of a `Result`, of the file `path`: the real one, called with `...`.
+#define FAULTY_CALL(Result, name, parameters, path, failure, ...)                   \
+  Result name parameters {                                                          \
+    static const auto real = next<Result parameters>(#name);                        \
+    return faulty<Result>(#name, path, failure, [&](const Fault& fault) -> Result { \
+      static_cast<void>(fault);                                                     \
+      return real(__VA_ARGS__);                                                     \
+    });                                                                             \
+  }
 
 extern "C" {
 
-ssize_t write(int descriptor, const void* bytes, std::size_t count) {
-  static const auto real = next<ssize_t(int, const void*, std::size_t)>("write");
-  return fails("write", descriptor) ? -1 : real(descriptor, bytes, count);
+int open(const char* name, int flags, ...) {
+  static const auto real = next<int(const char*, int, ...)>("open");
+  std::va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = mode_in(flags, arguments);
+  va_end(arguments);
+  return faulty("open", name, -1, [&](const Fault&) { return real(name, flags, mode); });
 }
 
-int fsync(int descriptor) {
-  static const auto real = next<int(int)>("fsync");
-  return fails("fsync", descriptor) ? -1 : real(descriptor);
+int openat(int directory, const char* name, int flags, ...) {
+  static const auto real = next<int(int, const char*, int, ...)>("openat");
+  std::va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = mode_in(flags, arguments);
+  va_end(arguments);
+  return faulty("openat", path_of(directory, name), -1,
+                [&](const Fault&) { return real(directory, name, flags, mode); });
 }
 
-int statvfs(const char* path, struct statvfs* space) {
+int close(int descriptor) {
+  static const auto real = next<int(int)>("close");
+  const std::string path = path_of(descriptor);  // while it is open
+  const int status = faulty("close", path, INT_MIN, [&](const Fault&) { return real(descriptor); });
+  if (status != INT_MIN) return status;
+  const int error = errno;
+  real(descriptor);
+  errno = error;
+  return -1;
+}
+
+FAULTY_CALL(ssize_t, read, (int file, void* bytes, std::size_t count), path_of(file), -1, file, bytes, count)
+FAULTY_CALL(ssize_t, pread, (int file, void* bytes, std::size_t count, off_t at), path_of(file), -1, file, bytes, count,
+            at)
+FAULTY_CALL(ssize_t, write, (int file, const void* bytes, std::size_t count), path_of(file), -1, file, bytes,
+            part_of(count, fault))
+FAULTY_CALL(ssize_t, pwrite, (int file, const void* bytes, std::size_t count, off_t at), path_of(file), -1, file, bytes,
+            part_of(count, fault), at)
+FAULTY_CALL(int, fsync, (int file), path_of(file), -1, file)
+FAULTY_CALL(int, fdatasync, (int file), path_of(file), -1, file)
+FAULTY_CALL(int, ftruncate, (int file, off_t length), path_of(file), -1, file, length)
+FAULTY_CALL(int, flock, (int file, int operation), path_of(file), -1, file, operation)
+FAULTY_CALL(int, fstat, (int file, struct stat* status), path_of(file), -1, file, status)
+FAULTY_CALL(int, stat, (const char* name, struct stat* status), name, -1, name, status)
+FAULTY_CALL(int, lstat, (const char* name, struct stat* status), name, -1, name, status)
+FAULTY_CALL(int, access, (const char* name, int mode), name, -1, name, mode)
+FAULTY_CALL(int, mkdir, (const char* name, mode_t mode), name, -1, name, mode)
+FAULTY_CALL(int, truncate, (const char* name, off_t length), name, -1, name, length)
+FAULTY_CALL(int, rename, (const char* name, const char* to), name, -1, name, to)
+FAULTY_CALL(int, unlink, (const char* name), name, -1, name)
+FAULTY_CALL(int, unlinkat, (int folder, const char* name, int flags), path_of(folder, name), -1, folder, name, flags)
+FAULTY_CALL(int, remove, (const char* name), name, -1, name)
+FAULTY_CALL(dirent*, readdir, (DIR * folder), path_of(::dirfd(folder)), nullptr, folder)
+
+int statvfs(const char* name, struct statvfs* space) {
   static const auto real = next<int(const char*, struct statvfs*)>("statvfs");
-  const int status = real(path, space);
-  if (status == 0 && is_chosen("statvfs", path)) space->f_bavail = 0;
-  return status;
+  return faulty("statvfs", name, -1, [&](const Fault& fault) {
+    const int status = real(name, space);
+    if (status == 0 && fault.action == "full") space->f_bavail = 0;
+    return status;
+  });
 }
 }

@@ -1,0 +1,228 @@
+"""Signals at random moments to ranks, to mpirun and to all at once; the same command again until it ends with 0.
+
+Each case is one train directory, one fault or more, and starts of the same command; it ends bit for bit like a run that
+nothing disturbed. --seed draws the same faults again; the moments are parts of an undisturbed run's time, so what they
+meet differs a little. What plain mpirun makes of a signal to itself: TERM and INT it hands on, and kills its ranks a
+second or two later; USR1 it hands on, or loses while it starts them; killed, it takes its ranks along within seconds.
+"""
+
+import concurrent.futures
+import itertools
+import pathlib
+import random
+import re
+import signal
+import time
+from dataclasses import dataclass
+
+import training
+from training import TIMEOUT, Training, told
+
+import programs
+from processes import rank_processes
+from programs import Result
+
+STEPS, EVERY = 240, 30
+STOPPED = 75
+SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1, signal.SIGINT, signal.SIGSTOP)
+ENDING = {signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1, signal.SIGINT}
+STOPPING = ENDING - {signal.SIGKILL}
+GONE_SECONDS = 30  # that ranks may outlive mpirun: mostly two
+WORKERS = 2  # cases at a time: most of it is waiting for mpirun
+MARK = "FAULTS_CASE"  # in the environment of all processes of a case
+
+
+@dataclass(frozen=True)
+class Fault:
+    number: signal.Signals
+    target: object  # a rank, "mpirun" or "all ranks"
+    moment: float  # part of an undisturbed run's time
+    pause: float  # seconds until a stopped process goes on
+
+    def __str__(self):
+        target = f"rank {self.target}" if isinstance(self.target, int) else self.target
+        pause = f" for {self.pause:.1f} s" if self.number == signal.SIGSTOP else ""
+        return f"{self.number.name[3:]} to {target} at {self.moment:.2f}{pause}"
+
+
+@dataclass(frozen=True)
+class Case:
+    number: int
+    ranks: int
+    starts: tuple  # of tuples of Faults: those of the first start, of the second
+
+    @property
+    def faults(self):
+        return sum(map(len, self.starts))
+
+    def __str__(self):
+        starts = "; again: ".join(" and ".join(map(str, faults)) for faults in self.starts)
+        return f"random: {self.number}: {self.ranks} ranks: {starts}"
+
+
+def declare(parser):
+    parser.add_argument("--seed", type=int, default=1, help="of the faults (default: %(default)s)")
+    parser.add_argument("--faults", type=int, help="how many (default: 200; with --quick 6)")
+    parser.add_argument("--case", type=int, help="this one alone")
+
+
+def check(context):
+    """random faults"""
+    options = context.options
+    cases = _drawn(options.seed, options.faults or (6 if context.quick else 200))
+    cases = [case for case in cases if options.case in (None, case.number)]
+    data = context.small_set(200, 100)
+    undisturbed = {}
+    for ranks in sorted({case.ranks for case in cases}):
+        options_of_run = ("--batch-size", 20, "--summary-every", 20)
+        undisturbed[ranks] = Training(context, data, STEPS, EVERY, *options_of_run, ranks=ranks)
+    seconds = ", ".join(f"{run.seconds:.1f} s at {ranks} ranks" for ranks, run in undisturbed.items())
+    yield Result(f"random: seed {options.seed}, undisturbed", True, seconds)
+
+    runs = [context.directory("random") for _ in cases]
+    met = 0
+    with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
+        judged = pool.map(lambda case, run: Disturbed(undisturbed[case.ranks], case, run).judged(), cases, runs)
+        for case, (wrong, detail, count) in zip(cases, judged):
+            met += count
+            yield Result(str(case), not wrong, wrong or detail)
+    drawn = sum(case.faults for case in cases)
+    yield Result("random: faults that met a process", met >= drawn // 2, f"{met} of {drawn}")
+
+
+def _drawn(seed, count):
+    """Cases of `count` faults together."""
+    cases, left = [], count
+    for number in itertools.count():
+        if left <= 0:
+            return cases
+        chance = random.Random(f"{seed} {number}")
+        ranks = chance.choice((2, 4))
+        first = [_fault(chance, ranks) for _ in range(1 + (chance.random() < 0.3))]
+        starts = [tuple(sorted(first, key=lambda fault: fault.moment)[:left])]
+        left -= len(starts[0])
+        if left and chance.random() < 0.3:
+            starts.append((_fault(chance, ranks),))
+            left -= 1
+        cases.append(Case(number, ranks, tuple(starts)))
+
+
+def _fault(chance, ranks):
+    target = chance.choice((chance.randrange(ranks), "mpirun", "all ranks"))
+    return Fault(chance.choice(SIGNALS), target, chance.random(), chance.uniform(0.1, 1.0))
+
+
+class Disturbed:
+    """The starts of a case, and what they show."""
+
+    def __init__(self, undisturbed, case, run):
+        self._undisturbed, self._context, self._case, self._run = undisturbed, undisturbed.context, case, run
+        self._codes, self._resumed, self._met = [], [], 0
+
+    def judged(self):
+        """(what is wrong, what happened, how many faults met a process)"""
+        try:
+            wrong = self._wrong()
+        except (programs.ProgramFailed, OSError, KeyError, ValueError) as error:
+            wrong = f"{type(error).__name__}: {error}"
+        detail = f"exit codes {self._codes}, resumed at {self._resumed}"
+        if not wrong:
+            training.remove(self._run)
+        return (f"{wrong} ({detail}; {self._run})" if wrong else ""), detail, self._met
+
+    def _wrong(self):
+        for faults in (*self._case.starts, (), ()):
+            before = training.saved_steps(self._run)
+            done, sent = self._start(faults)
+            self._codes.append(done.code)
+            self._resumed.append(training.resumed_at(done))
+            expected = before[-1] if before else None
+            # A run that ended before it looked says nothing.
+            if self._resumed[-1] != expected and (self._resumed[-1] or "step 0," in done.output or not sent):
+                return f"it went on from {self._resumed[-1]}, where {before} were saved"
+            wrong = self._undisturbed.damage(self._run) or self._wrong_end(done, sent) or self._orphans()
+            if wrong:
+                return wrong
+            if done.code == 0:
+                return self._undisturbed.difference(self._run, {step for step in self._resumed if step})
+        return "it did not end with 0"
+
+    def _start(self, faults):
+        """The run that the faults met, and the signals that were sent."""
+        # Open MPI's shared memory, which a killed mpirun leaves, goes with the working directory.
+        memory = {"OMPI_MCA_btl_vader_backing_directory": str(self._context.work)}
+        process = self._context.start(self._undisturbed.command(self._run), {MARK: self._run.name} | memory)
+        began, sent = time.monotonic(), set()
+        for fault in faults:
+            time.sleep(max(0.0, began + fault.moment * self._undisturbed.seconds - time.monotonic()))
+            reached = self._reached(process, fault.target)
+            self._send(reached, fault.number)
+            if fault.number == signal.SIGSTOP and reached:
+                time.sleep(fault.pause)
+                self._send(reached, signal.SIGCONT)
+            if reached:
+                sent.add(fault.number)
+                self._met += 1
+        return self._context.finish(process, TIMEOUT), sent
+
+    def _reached(self, process, target):
+        """The processes that a fault meets; a rank that mpirun has not started yet is waited for."""
+        while process.poll() is None:
+            found = rank_processes(process)
+            if target == "mpirun":
+                return [process.pid]
+            if target == "all ranks" and len(found) == self._case.ranks:
+                return list(found.values())
+            if target in found:
+                return [found[target]]
+            time.sleep(0.005)
+        return []
+
+    @staticmethod
+    def _send(pids, number):
+        for pid in pids:
+            programs.signal_process(pid, number)
+
+    def _wrong_end(self, done, sent):
+        """What is wrong with how a run ended, and with what it saved."""
+        saved = training.saved_steps(self._run)
+        lines = self._run / "metrics.jsonl"
+        logged = lines.read_text().count('"loss"') if lines.exists() else 0
+        if done.code == 0:
+            return " | ".join(told(done)[:3])
+        if not sent & ENDING or done.code in range(64, STOPPED) or (done.code == STOPPED and not sent & STOPPING):
+            return done.explain()
+        said = re.search(r"^stopped by a signal at step (\d+)", done.output, re.MULTILINE)
+        if done.code == STOPPED and not said:
+            return f"exit code {done.code}, and it does not say where it stopped"
+        if said and (not saved or saved[-1] != int(said[1]) or logged != saved[-1]):
+            return f"stopped at step {said[1]}: checkpoints of {saved}, {logged} steps logged"
+        # One checkpoint may be on its way to the disk; the next waits for it.
+        due = (logged - 1) // EVERY * EVERY - EVERY
+        return f"{logged} steps were taken, and {saved} saved" if due > 0 and (not saved or saved[-1] < due) else ""
+
+    def _orphans(self):
+        """Processes of the case that are still there; they are ended."""
+        deadline = time.monotonic() + GONE_SECONDS
+        while left := _marked(self._run.name):
+            if time.monotonic() > deadline:
+                self._send(left, signal.SIGKILL)
+                return f"{len(left)} processes are left {GONE_SECONDS} s after mpirun ended"
+            time.sleep(0.05)
+        return ""
+
+
+def _marked(name):
+    """The processes of a case."""
+    found = []
+    for entry in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if f"{MARK}={name}\0".encode() in (entry / "environ").read_bytes():
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+if __name__ == "__main__":
+    programs.main(check, declare=declare)

@@ -1,0 +1,165 @@
+"""A short training that faults are let loose on, and what must hold of its train directory at once and at the end."""
+
+import json
+import pathlib
+import re
+import shutil
+import sys
+import time
+
+import h5py
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "acceptance"))
+
+import events
+import programs
+from programs import SCALED, checkpoint, load
+
+TIMEOUT = 120  # of a run; a hang is longer, and a loaded machine not that slow
+BEST = "best.ckpt.h5"
+PRECISION = "precision @ 1"
+
+
+class Training:
+    """mnist_train with checkpoints, evaluations and summaries, and what it leaves when nothing disturbs it.
+
+    Every step is logged, and evaluations come with checkpoints: so a run that is killed and resumed tells the same.
+    """
+
+    def __init__(self, context, data, steps, every, *options, keep=2, ranks=0):
+        self.context, self.steps, self.every, self.keep, self.ranks = context, steps, every, keep, ranks
+        self._options = (
+            "--data", data / "train-*", "--eval-data", data / "test-*", "--device", "cpu", "--threads", 1, *SCALED,
+            "--max-steps", steps, "--checkpoint-every", every, "--eval-every", every, "--log-every", 1, *options,
+        )  # fmt: skip
+        self.directory = context.directory("undisturbed")
+        began = time.monotonic()
+        done = context.run_command(self.command(self.directory, keep=0), TIMEOUT)
+        self.seconds = time.monotonic() - began
+        if done.code != 0 or told(done):
+            raise programs.ProgramFailed(done.explain())
+        self._states = {step: _bytes(checkpoint(self.directory, step)) for step in range(every, steps + 1, every)}
+        self._losses = programs.losses(self.directory)
+        self._evaluations = _evaluations(self.directory)
+        self._shown = _shown(self.directory)
+
+    def command(self, run, keep=None):
+        own = ("--train-dir", run, "--keep-checkpoints", self.keep if keep is None else keep)
+        return self.context.command("mnist_train", *self._options, *own, ranks=self.ranks)
+
+    def damage(self, run):
+        """What is wrong with the files that bear a checkpoint's name, whenever one looks: each is whole."""
+        for path in whole_names(run):
+            try:
+                arrays, step = _bytes(path), _attributes(path)["global_step"]
+            except OSError as error:
+                return f"{path.name} does not load: {error}"
+            if arrays != self._states.get(step, arrays):
+                return f"{path.name} is not the undisturbed run's"
+        return ""
+
+    def difference(self, run, resumed_at=(), lost=0):
+        """What is wrong with the directory of a run that has ended: how it differs from the undisturbed run's.
+
+        At a step that was resumed at, an evaluation may be more. Each log may lack so many entries as writing them was
+        to fail."""
+        last = checkpoint(run, self.steps)
+        left = [path.name for path in run.iterdir() if path.name.endswith(".tmp") or path.name == ".heartbeat"]
+        if left or not last.exists():
+            return f"left {', '.join(left)}" if left else f"there is no {last.name}"
+        if _bytes(last) != self._states[self.steps]:
+            return f"{last.name} differs: {programs.same_bits(checkpoint(self.directory, self.steps), last)}"
+        wrong = self.damage(run) or self._wrong_metrics(run, resumed_at, lost)
+        wrong = wrong or self._wrong_events(run, resumed_at, lost)
+        return wrong or ("" if lost else _wrong_best(run))
+
+    def _wrong_metrics(self, run, resumed_at, lost):
+        try:
+            lines = programs.metrics(run)
+        except (OSError, ValueError) as error:
+            return f"metrics.jsonl: {error}" if lost < self.steps else ""
+        order = [(line["step"], "loss" in line) for line in lines]  # an evaluation comes before the step of its number
+        if order != sorted(set(order)):
+            return f"metrics.jsonl has lines twice or out of order: {order}"
+        losses, found = programs.losses(run), _evaluations(run)
+        wrong = [step for step, loss in losses.items() if self._losses.get(step) != loss]
+        wrong += [step for step, value in found.items() if self._evaluations.get(step, value) != value]
+        if wrong:
+            return f"metrics.jsonl differs at steps {wrong}"
+        missing = (self._losses.keys() - losses.keys()) | (self._evaluations.keys() - found.keys())
+        more = found.keys() - self._evaluations.keys() - set(resumed_at)
+        if more or len(missing) > lost:
+            return f"metrics.jsonl lacks {sorted(missing)}, has evaluations of {sorted(more)}"
+        return ""
+
+    def _wrong_events(self, run, resumed_at, lost):
+        shown = _shown(run)
+        for tag, expected in self._shown.items():
+            found = shown.get(tag, [])
+            steps = [step for step, _ in found]
+            if steps != sorted(set(steps)):
+                return f"TensorBoard shows {tag} twice or out of order: {steps}"
+            more = [item for item in found if item not in expected]
+            if tag == PRECISION:
+                more = [item for item in more if item[0] not in resumed_at]
+            missing = [item for item in expected if item not in found]
+            if more or len(missing) > lost:
+                return f"TensorBoard shows {tag} with {more} and without {missing}"
+        return ""
+
+
+def told(done):
+    """A run's own lines on stderr, but for those about a rank that another program of this machine slows down."""
+    return [line for line in done.lines if "holds the others up" not in line]
+
+
+def whole_names(run):
+    """The files with names that only whole checkpoints bear."""
+    return [path for path in run.glob("*.h5")] if run.exists() else []
+
+
+def remove(run):
+    shutil.rmtree(run, ignore_errors=True)
+
+
+def saved_steps(run):
+    """Of the checkpoints that a run can be resumed from."""
+    return sorted(int(path.name.split("-")[1].split(".")[0]) for path in run.glob("model.ckpt-*.h5"))
+
+
+def resumed_at(done):
+    """The step that a run says it goes on from, and None of one that starts at 0."""
+    found = re.search(r"^resuming from \S+ at step (\d+)", done.output, re.MULTILINE)
+    return int(found[1]) if found else None
+
+
+def _bytes(path):
+    return {name: array.tobytes() for name, array in load(path).items()}
+
+
+def _attributes(path):
+    with h5py.File(path, "r") as file:
+        return {"global_step": int(file.attrs["global_step"]), "options": json.loads(file.attrs["options"])}
+
+
+def _evaluations(run):
+    return {line["step"]: line["eval_correct"] for line in programs.metrics(run) if "eval_correct" in line}
+
+
+def _shown(run):
+    """{tag: [(step, value)]} as TensorBoard shows them, without what histograms hold."""
+
+    def plain(value):
+        return value if isinstance(value, float) else None
+
+    return {tag: [(step, plain(value)) for step, value in items] for tag, items in events.shown(run).items()}
+
+
+def _wrong_best(run):
+    """The best checkpoint is that of the first of the highest precisions."""
+    found = _evaluations(run)
+    highest = max(found.values())
+    attributes = _attributes(run / BEST)
+    kept = attributes["options"]["evaluation correct"], attributes["global_step"]
+    expected = highest, min(step for step, correct in found.items() if correct == highest)
+    return "" if kept == expected else f"{BEST} has {kept[0]} right at step {kept[1]}, not {expected}"
