@@ -6,19 +6,25 @@
 #include <limits>
 #include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "carillon/core/error.h"
-#include "src/data/mapped_copy.h"
 
 namespace carillon {
 
+namespace {
+
+constexpr std::size_t magic_bytes = 2;
+
+}  // namespace
+
 bool is_gzip(std::span<const std::byte> data) {
-  return data.size() >= 2 && data[0] == std::byte{0x1F} && data[1] == std::byte{0x8B};
+  return data.size() >= magic_bytes && data[0] == std::byte{0x1F} && data[1] == std::byte{0x8B};
 }
 
 struct GzipStream::State {
-  explicit State(std::span<const std::byte> data) : compressed(data) {
+  explicit State(ByteInput compressed) : input(std::move(compressed)), piece(max_piece_bytes) {
     constexpr int gzip_window_bits = 15 + 16;  // the largest window; GZIP header and trailer, not zlib's
     if (inflateInit2(&stream, gzip_window_bits) != Z_OK) throw std::bad_alloc();
   }
@@ -26,27 +32,27 @@ struct GzipStream::State {
   State& operator=(const State&) = delete;
   ~State() { inflateEnd(&stream); }
 
-  /// The next compressed bytes, none at the end: copied, lest zlib meet the end of a file that was cut.
-  std::span<const std::byte> next_piece() {
-    if (consumed == piece_begin + piece.size()) {
-      piece_begin = consumed;
-      piece.resize(std::min<std::size_t>(max_piece_bytes, compressed.size() - consumed));
-      copy_mapped(compressed.subspan(consumed, piece.size()), piece.data());
+  /// The next compressed bytes: at least `bytes`, fewer only at the end.
+  std::span<const std::byte> peek(std::size_t bytes) {
+    if (piece_end - piece_begin < bytes) {
+      std::copy(piece.begin() + piece_begin, piece.begin() + piece_end, piece.begin());
+      piece_end -= std::exchange(piece_begin, 0);
+      piece_end += input(std::span(piece).subspan(piece_end));
     }
-    return std::span(piece).subspan(consumed - piece_begin);
+    return std::span(piece).subspan(piece_begin, piece_end - piece_begin);
   }
 
   static constexpr std::size_t max_piece_bytes = std::size_t{64} << 10;
-  std::span<const std::byte> compressed;
-  std::vector<std::byte> piece;  // of `compressed`
-  std::size_t piece_begin = 0;   // its place there
-  std::size_t consumed = 0;      // bytes of `compressed`
-  bool in_member = false;        // between a member's first byte and its trailer
-  std::string damage;            // to be thrown once all bytes before it are delivered
+  ByteInput input;
+  std::vector<std::byte> piece;                // of the compressed bytes
+  std::size_t piece_begin = 0, piece_end = 0;  // what of it is not consumed
+  std::uint64_t consumed = 0;                  // compressed bytes
+  bool in_member = false;                      // between a member's first byte and its trailer
+  std::string damage;                          // to be thrown once all bytes before it are delivered
   z_stream stream{};
 };
 
-GzipStream::GzipStream(std::span<const std::byte> compressed) : state_(std::make_unique<State>(compressed)) {}
+GzipStream::GzipStream(ByteInput compressed) : state_(std::make_unique<State>(std::move(compressed))) {}
 GzipStream::GzipStream(GzipStream&&) noexcept = default;
 GzipStream& GzipStream::operator=(GzipStream&&) noexcept = default;
 GzipStream::~GzipStream() = default;
@@ -64,10 +70,10 @@ std::size_t GzipStream::read(std::span<std::byte> out) {
   z_stream& stream = state.stream;
   std::size_t written = 0;
   while (written < out.size() && state.damage.empty()) {
-    const auto rest = state.next_piece();
+    const auto rest = state.peek(state.in_member ? 1 : magic_bytes);
     if (!state.in_member) {
       if (rest.empty()) break;
-      if (!is_gzip(state.compressed.subspan(state.consumed))) {
+      if (!is_gzip(rest)) {
         state.damage = fmt::format("bytes that are not GZIP follow its data at compressed byte {}", state.consumed);
         break;
       }
@@ -80,6 +86,7 @@ std::size_t GzipStream::read(std::span<std::byte> out) {
     stream.avail_out = static_cast<uInt>(zlib_bytes(out.size() - written));
     const auto offered_in = stream.avail_in, offered_out = stream.avail_out;
     const int result = inflate(&stream, Z_NO_FLUSH);
+    state.piece_begin += offered_in - stream.avail_in;
     state.consumed += offered_in - stream.avail_in;
     written += offered_out - stream.avail_out;
     if (result == Z_STREAM_END) {

@@ -1,9 +1,11 @@
-// GzipStream: the inflated bytes of GZIP data in memory (RFC 1952), one member or several one after the other.
+// GzipStream: the inflated bytes of GZIP data (RFC 1952), one member or several one after the other.
 #pragma once
 
 #include <cstddef>
 #include <memory>
 #include <span>
+
+#include "src/data/byte_input.h"
 
 namespace carillon {
 
@@ -12,14 +14,14 @@ bool is_gzip(std::span<const std::byte> data);
 
 class GzipStream {
  public:
-  /// `compressed`, a file's mapping, must outlive the stream.
-  explicit GzipStream(std::span<const std::byte> compressed);
+  explicit GzipStream(ByteInput compressed);
   GzipStream(GzipStream&&) noexcept;
   GzipStream& operator=(GzipStream&&) noexcept;
   ~GzipStream();
 
   /// Inflates into `out` and returns the bytes written: fewer than asked for only at the end or before damage, 0 at the
-  /// end. What precedes damage is delivered first; the call after that throws. Errors: data, without the file's name.
+  /// end. What precedes damage is delivered first; the call after that throws. Errors: data, without the file's name;
+  /// those of its input.
   std::size_t read(std::span<std::byte> out);
 
  private:

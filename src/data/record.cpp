@@ -7,7 +7,6 @@
 
 #include "carillon/core/crc32c.h"
 #include "carillon/core/error.h"
-#include "src/data/gzip_stream.h"
 #include "src/data/mapped_copy.h"
 #include "src/data/record_source.h"
 
@@ -68,7 +67,6 @@ void check_record_data(const std::string& path, const Record& record) {
 struct RecordReader::State {
   std::string path;
   RecordCheck check;
-  bool gzip;
   std::unique_ptr<RecordSource> source;
   std::uint64_t next_number = 0;
   std::uint64_t next_offset = 0;
@@ -84,10 +82,13 @@ struct RecordReader::State {
 
 RecordReader::RecordReader(const std::string& path, RecordCheck check) {
   MappedFile file(path);
-  const bool gzip = is_gzip(file.bytes());
   if (check == RecordCheck::data) file.expect_reading_through();
-  state_ = std::make_unique<State>(
-      State{.path = path, .check = check, .gzip = gzip, .source = RecordSource::open(std::move(file))});
+  state_ = std::make_unique<State>(State{.path = path, .check = check, .source = nullptr});
+  try {
+    state_->source = RecordSource::open(std::move(file));
+  } catch (const Error& error) {
+    fail_at(path, {}, error.what());
+  }
 }
 
 RecordReader::RecordReader(RecordReader&&) noexcept = default;
@@ -95,7 +96,7 @@ RecordReader& RecordReader::operator=(RecordReader&&) noexcept = default;
 RecordReader::~RecordReader() = default;
 
 const std::string& RecordReader::path() const { return state_->path; }
-bool RecordReader::gzip() const { return state_->gzip; }
+bool RecordReader::gzip() const { return state_->source->is_gzip(); }
 std::uint64_t RecordReader::file_bytes() const { return state_->source->file().bytes().size(); }
 
 void RecordReader::check_unchanged() const { state_->source->file().check_unchanged(); }
@@ -131,7 +132,7 @@ std::uint64_t RecordReader::State::read_length(const Record& record, std::span<c
     fail_at(path, record,
             fmt::format("the length's checksum is wrong (length {}): the file is damaged or not a TFRecord file{}",
                         length, is_text ? text_hint : ""));
-  const std::uint64_t max_bytes = gzip ? max_gzip_record_bytes : max_plain_record_bytes;
+  const std::uint64_t max_bytes = source->is_gzip() ? max_gzip_record_bytes : max_plain_record_bytes;
   if (length > max_bytes)
     fail_at(path, record, fmt::format("an absurd length: {} bytes, where {} is the limit", length, max_bytes));
   return length;

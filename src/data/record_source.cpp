@@ -1,6 +1,7 @@
 #include "src/data/record_source.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "src/data/gzip_stream.h"
@@ -13,6 +14,7 @@ class PlainSource final : public RecordSource {
  public:
   explicit PlainSource(MappedFile file) : RecordSource(std::move(file)) {}
 
+  bool is_gzip() const override { return false; }
   std::uint64_t count_up_to(std::uint64_t bytes) override { return std::min<std::uint64_t>(bytes, held() + left()); }
 
  private:
@@ -40,8 +42,10 @@ class PlainSource final : public RecordSource {
 
 class GzipSource final : public RecordSource {
  public:
-  explicit GzipSource(MappedFile file) : RecordSource(std::move(file)), stream_(this->file().bytes()) {}
+  explicit GzipSource(MappedFile file)
+      : RecordSource(std::move(file)), stream_([this](std::span<std::byte> out) { return next(out); }) {}
 
+  bool is_gzip() const override { return true; }
   std::uint64_t count_up_to(std::uint64_t bytes) override {
     return std::min<std::uint64_t>(bytes, peek(static_cast<std::size_t>(bytes)).size());
   }
@@ -50,13 +54,26 @@ class GzipSource final : public RecordSource {
   std::size_t read(std::span<std::byte> out) override { return stream_.read(out); }
   void pass(std::uint64_t /*bytes*/) override {}  // what was counted is held
 
+  /// The file's next bytes: copied, lest zlib meet the end of one that was cut.
+  std::size_t next(std::span<std::byte> out) {
+    const auto from = file().bytes().subspan(position_);
+    const std::size_t count = std::min(out.size(), from.size());
+    copy_mapped(from.first(count), out.data());
+    position_ += count;
+    return count;
+  }
+
+  std::size_t position_ = 0;
   GzipStream stream_;
 };
 
 }  // namespace
 
 std::unique_ptr<RecordSource> RecordSource::open(MappedFile file) {
-  if (is_gzip(file.bytes())) return std::make_unique<GzipSource>(std::move(file));
+  std::array<std::byte, 2> magic{};
+  const auto first = file.bytes().first(std::min(file.bytes().size(), magic.size()));
+  copy_mapped(first, magic.data());
+  if (carillon::is_gzip(std::span(magic).first(first.size()))) return std::make_unique<GzipSource>(std::move(file));
   return std::make_unique<PlainSource>(std::move(file));
 }
 

@@ -16,11 +16,13 @@ class RecordSource {
   static constexpr std::size_t large_piece = 256 << 10;  // stays in the second-level cache
   static constexpr std::size_t small_piece = 4 << 10;    // for who skips most bytes
 
+  /// Errors: data, without the file's name.
   static std::unique_ptr<RecordSource> open(MappedFile file);
   virtual ~RecordSource() = default;
   RecordSource(const RecordSource&) = delete;
   RecordSource& operator=(const RecordSource&) = delete;
 
+  virtual bool is_gzip() const = 0;
   /// The next bytes without consuming them, read from the file in pieces of about `piece_bytes`: at least `bytes`,
   /// fewer only where the stream ends. Valid until the next call. Errors: data, without the file's name.
   std::span<const std::byte> peek(std::size_t bytes, std::size_t piece_bytes = large_piece);

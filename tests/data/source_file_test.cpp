@@ -58,6 +58,22 @@ TEST_P(SourceFileTest, BytesAreTakenOneAfterTheOtherAndFewerAtTheEnd) {
   EXPECT_TRUE(file.take(1).empty());
 }
 
+TEST_P(SourceFileTest, AFileThatIsCutWhileItIsReadEndsThere) {
+  std::string noise(std::size_t{1} << 20, '\0');  // more than is read ahead
+  std::uint32_t state = 1;
+  for (char& byte : noise) byte = static_cast<char>((state = state * 1664525u + 1013904223u) >> 24);
+  SourceFile file(write("file", GetParam().empty() ? noise : compressed(noise, GetParam().c_str())));
+  EXPECT_EQ(file.take(10).size(), 10u);
+  std::filesystem::resize_file(path("file"), 0);
+  const Failure failure = failure_of([&] { EXPECT_LT(file.take(noise.size()).size(), noise.size() - 10); });
+  if (GetParam().empty()) {
+    EXPECT_EQ(failure.code, ExitCode::done);
+  } else {
+    EXPECT_EQ(failure.code, ExitCode::data);
+    EXPECT_THAT(failure.text, StartsWith(path("file") + ": the "));
+  }
+}
+
 /// The compressions whose bytes tell of damage.
 class CompressedFileTest : public SourceFileTest {};
 INSTANTIATE_TEST_SUITE_P(Compressions, CompressedFileTest, testing::Values("gzip", "xz", "bzip2", "zstd"),

@@ -2,42 +2,25 @@
 
 #include <archive_entry.h>
 
-#include <cerrno>
+#include <array>
 #include <new>
 
 #include "carillon/core/error.h"
 
 namespace carillon {
-namespace {
-
-constexpr std::size_t buffer_bytes = std::size_t{64} << 10;
-
-}  // namespace
 
 ArchiveReader::ArchiveReader(const std::string& path, std::uint64_t max_bytes)
-    : file_(path), max_bytes_(max_bytes), buffer_(buffer_bytes), archive_(archive_read_new()) {
+    : file_(path),
+      max_bytes_(max_bytes),
+      input_([this](std::span<std::byte> out) { return read_file(out); }),
+      archive_(archive_read_new()) {
   if (!archive_) throw std::bad_alloc();
   archive_read_support_format_tar(archive_.get());
-  if (archive_read_open(archive_.get(), this, nullptr, read_more, nullptr) != ARCHIVE_OK) {
-    fail_with(archive_error(archive_.get()));
-  }
+  if (!input_.open(archive_.get())) fail_with(archive_error(archive_.get()));
 }
 
-/// libarchive's callback: the next bytes of the archive, 0 at its end, -1 for an error.
-la_ssize_t ArchiveReader::read_more(archive* from, void* reader, const void** bytes) {
-  auto& self = *static_cast<ArchiveReader*>(reader);
-  try {
-    *bytes = self.buffer_.data();
-    return static_cast<la_ssize_t>(self.read_file());
-  } catch (...) {
-    self.file_error_ = std::current_exception();
-    archive_set_error(from, EIO, "the file cannot be read");
-    return -1;
-  }
-}
-
-std::size_t ArchiveReader::read_file() {
-  const std::size_t bytes = file_.read(buffer_);
+std::size_t ArchiveReader::read_file(std::span<std::byte> out) {
+  const std::size_t bytes = file_.read(out);
   arrived_bytes_ += bytes;
   if (arrived_bytes_ > max_bytes_) fail_too_large("it");
   return bytes;
@@ -48,7 +31,8 @@ bool ArchiveReader::next(ArchiveMember& member) {
   const int result = archive_read_next_header(archive_.get(), &entry);
   if (result == ARCHIVE_EOF) {
     if (!has_member_) fail_with("it has no members");
-    while (read_file() > 0) continue;  // to the end: a compressed file's checksum is there
+    std::array<std::byte, 4096> rest;
+    while (read_file(rest) > 0) continue;  // to the end: a compressed file's checksum is there
     return false;
   }
   if (result != ARCHIVE_OK && result != ARCHIVE_WARN) fail_with(archive_error(archive_.get()));
@@ -70,11 +54,11 @@ std::vector<std::uint8_t> ArchiveReader::content() {
   for (;;) {
     const int result = archive_read_data_block(archive_.get(), &block, &block_bytes, &offset);
     if (result == ARCHIVE_EOF) break;
-    if (result != ARCHIVE_OK && file_error_ == nullptr) {
+    if (result != ARCHIVE_OK) {
+      input_.rethrow();
       fail(ExitCode::data, "{}: the archive is cut: {} of the {} bytes of '{}' are there", path(), bytes.size(),
            member_.bytes, member_.name);
     }
-    if (result != ARCHIVE_OK) fail_with(archive_error(archive_.get()));
     const auto begin = static_cast<std::uint64_t>(offset);
     if (begin < bytes.size() || begin > member_.bytes || block_bytes > member_.bytes - begin) {
       fail_with("data beyond its size");
@@ -88,7 +72,7 @@ std::vector<std::uint8_t> ArchiveReader::content() {
 }
 
 void ArchiveReader::fail_with(const std::string& cause) const {
-  if (file_error_) std::rethrow_exception(file_error_);
+  input_.rethrow();
   if (!has_member_) fail(ExitCode::data, "{}: is no tar archive ({})", path(), cause);
   fail(ExitCode::data, "{}: the archive is damaged or cut behind '{}' ({})", path(), member_.name, cause);
 }

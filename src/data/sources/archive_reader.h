@@ -4,7 +4,7 @@
 #pragma once
 
 #include <cstdint>
-#include <exception>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,8 +37,7 @@ class ArchiveReader {
   std::vector<std::uint8_t> content();
 
  private:
-  static la_ssize_t read_more(archive*, void* reader, const void** bytes);
-  std::size_t read_file();
+  std::size_t read_file(std::span<std::byte> out);
   [[noreturn]] void fail_with(const std::string& cause) const;
   [[noreturn]] void fail_too_large(const std::string& what) const;
 
@@ -46,10 +45,9 @@ class ArchiveReader {
   std::uint64_t max_bytes_;
   std::uint64_t arrived_bytes_ = 0;  // of the archive, decompressed
   std::uint64_t member_bytes_ = 0;   // of the contents of all members so far
-  std::vector<std::byte> buffer_;
-  std::exception_ptr file_error_;  // thrown in read_more, kept from passing through libarchive
   ArchiveMember member_;
   bool has_member_ = false;
+  ArchiveInput input_;
   ArchiveHandle archive_;  // last: it reads from the others
 };
 

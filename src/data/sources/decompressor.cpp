@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
 #include "carillon/core/error.h"
 
@@ -27,18 +28,15 @@ std::string_view compression_name(std::span<const std::byte> data) {
   return {};
 }
 
-Decompressor::Decompressor(std::span<const std::byte> compressed)
-    : name_(compression_name(compressed)), archive_(archive_read_new()) {
+Decompressor::Decompressor(std::string_view name, ByteInput compressed)
+    : name_(name), input_(std::move(compressed)), archive_(archive_read_new()) {
   if (!archive_) throw std::bad_alloc();
   archive_read_support_filter_xz(archive_.get());
   archive_read_support_filter_bzip2(archive_.get());
   archive_read_support_filter_zstd(archive_.get());
   archive_read_support_format_raw(archive_.get());
   archive_entry* entry = nullptr;
-  if (archive_read_open_memory(archive_.get(), compressed.data(), compressed.size()) != ARCHIVE_OK ||
-      archive_read_next_header(archive_.get(), &entry) != ARCHIVE_OK) {
-    fail_damaged();
-  }
+  if (!input_.open(archive_.get()) || archive_read_next_header(archive_.get(), &entry) != ARCHIVE_OK) fail_damaged();
 }
 
 std::size_t Decompressor::read(std::span<std::byte> out) {
@@ -48,6 +46,7 @@ std::size_t Decompressor::read(std::span<std::byte> out) {
 }
 
 void Decompressor::fail_damaged() const {
+  input_.rethrow();
   fail(ExitCode::data, "the {} data is damaged or cut ({})", name_, archive_error(archive_.get()));
 }
 

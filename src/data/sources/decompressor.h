@@ -1,4 +1,4 @@
-// Decompressor: the bytes of xz, bzip2 or zstd data in memory, undone by libarchive.
+// Decompressor: the bytes of xz, bzip2 or zstd data, undone by libarchive.
 //
 // GZIP is GzipStream's: libarchive does not verify its checksum.
 #pragma once
@@ -16,17 +16,18 @@ std::string_view compression_name(std::span<const std::byte> data);
 
 class Decompressor {
  public:
-  /// `compressed` must outlive it. Requires a compression_name. Errors: as `read`.
-  explicit Decompressor(std::span<const std::byte> compressed);
+  /// `name`: the compression_name of the data. Errors: as `read`.
+  Decompressor(std::string_view name, ByteInput compressed);
 
   /// Writes to `out` and returns the bytes written: fewer than asked for only at the end, 0 there.
-  /// Errors: data (cut or damaged), without the file's name.
+  /// Errors: data (cut or damaged), without the file's name; those of its input.
   std::size_t read(std::span<std::byte> out);
 
  private:
   [[noreturn]] void fail_damaged() const;
 
   std::string_view name_;
+  ArchiveInput input_;
   ArchiveHandle archive_;
 };
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "carillon/core/error.h"
-#include "src/data/mapped_copy.h"
 
 namespace carillon {
 namespace {
@@ -25,21 +24,29 @@ auto of_file(const std::string& path, const Action& action) {
 
 }  // namespace
 
-SourceFile::SourceFile(std::string path) : path_(std::move(path)), file_(path_), rest_(file_.bytes()) {
-  if (is_zip(rest_)) fail(ExitCode::data, "{}: is compressed with zip, which is not read; unpack it first", path_);
-  if (is_gzip(rest_)) gzip_.emplace(rest_);
-  if (!compression_name(rest_).empty()) {
-    of_file(path_, [&] { other_.emplace(rest_); });
+SourceFile::SourceFile(std::string path) : path_(std::move(path)), file_(open_plain_file(path_, path_)) {
+  unread_ = std::span(first_).first(of_file(path_, [&] { return read_stored(first_); }));
+  if (is_zip(unread_)) fail(ExitCode::data, "{}: is compressed with zip, which is not read; unpack it first", path_);
+  const auto stored = [this](std::span<std::byte> out) { return read_stored(out); };
+  if (is_gzip(unread_)) gzip_.emplace(stored);
+  if (const auto name = compression_name(unread_); !name.empty()) {
+    of_file(path_, [&] { other_.emplace(name, stored); });
   }
 }
 
 std::size_t SourceFile::read(std::span<std::byte> out) {
-  if (gzip_) return of_file(path_, [&] { return gzip_->read(out); });
-  if (other_) return of_file(path_, [&] { return other_->read(out); });
-  const std::span<const std::byte> piece = rest_.first(std::min(out.size(), rest_.size()));
-  of_file(path_, [&] { copy_mapped(piece, out.data()); });
-  rest_ = rest_.subspan(piece.size());
-  return piece.size();
+  return of_file(path_, [&] { return gzip_ ? gzip_->read(out) : other_ ? other_->read(out) : read_stored(out); });
+}
+
+/// The next bytes as they are in the file. Errors: io, without its name.
+std::size_t SourceFile::read_stored(std::span<std::byte> out) {
+  const std::size_t before = std::min(unread_.size(), out.size());
+  std::ranges::copy(unread_.first(before), out.begin());
+  unread_ = unread_.subspan(before);
+  std::size_t count = 0;
+  const int error = read_all(file_.get(), out.subspan(before), count);
+  if (error != 0) fail(ExitCode::io, "cannot be read: {}", errno_text(error));
+  return before + count;
 }
 
 std::vector<std::uint8_t> SourceFile::take(std::size_t bytes) {
