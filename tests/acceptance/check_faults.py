@@ -41,6 +41,7 @@ def check(context):
     for case in (
         _damage_met_in_training,
         _diverged_update,
+        _diverged_ahead,
         _changed_variable,
         _full_disk,
         _failed_once,
@@ -114,21 +115,42 @@ def _diverged_update(context, data):
     yield _judge("the only update is not finite", done, FAILED, wrong=f"left {left}" if left else "")
 
 
+def _fake_gpus(context):
+    """The program on a fake GPU."""
+    program = "fake_cuda/mnist_train"
+    if not (context.binaries / program).exists():
+        raise ProgramFailed(f"there is no {context.binaries / program}: the tests are not built")
+    return program
+
+
+def _diverged_ahead(context, data):
+    """a diverged step on a GPU that is steps ahead"""
+    causes = []
+    for program, device in (("mnist_train", "cpu"), (_fake_gpus(context), "cuda")):
+        done = context.train(
+            *BATCH, "--learning-rate", "1e25", "--regularization", 0, "--max-steps", 200, "--log-every", 0,
+            "--on-nan", "report", data=data / "train-*", train_dir=context.directory("faults"), program=program,
+            device=device, expect=None, timeout=TIMEOUT,
+        )  # fmt: skip
+        causes.append(re.search(r"at step \d+; .* of op \w+.*?: record \d+|$", done.errors)[0])
+    wrong = "" if causes[0] and causes[0] == causes[1] else f"CPU: {causes[0]}; GPU: {causes[1]}"
+    yield _judge("a diverged step on a GPU has the cause it has on a CPU", done, FAILED, wrong=wrong)
+
+
 def _changed_variable(context, data):
     """a rank's variable that memory has changed"""
     # CPUs of one host take each other's variables with every step; ranks on a fake GPU keep theirs.
-    if not (context.binaries / "fake_cuda/mnist_train").exists():
-        raise ProgramFailed(f"there is no {context.binaries / 'fake_cuda/mnist_train'}: the tests are not built")
+    program = _fake_gpus(context)
     # Weights from a pixel that is black in all images keep their first values, by which memory is searched for them.
     images, _ = read_idx(context.images, "train")
     pixel = int(np.flatnonzero(images[:1000].max(axis=0) == 0)[0])
     options = (*SMALL, "--regularization", 0, "--device", "cuda", "--comm", "mpi", "--data", data / "train-*")
     initial = context.directory("faults")
-    context.run("fake_cuda/mnist_train", *options, "--train-dir", initial, "--max-steps", 0)
+    context.run(program, *options, "--train-dir", initial, "--max-steps", 0)
     weights = load(checkpoint(initial, 0))["variables/layer1/weights"][pixel]
     run, save_every, check_every = context.directory("faults"), 20, 100
     command = context.command(
-        "fake_cuda/mnist_train", *options, "--train-dir", run, "--max-steps", 10000,
+        program, *options, "--train-dir", run, "--max-steps", 10000,
         "--checkpoint-every", save_every, "--check-replicas", check_every, ranks=3,
     )  # fmt: skip
     process = context.start(command)
