@@ -1,9 +1,11 @@
 """Signals at random moments to ranks, to mpirun and to all at once; the same command again until it ends with 0.
 
 Each case is one train directory, one fault or more, and starts of the same command; it ends bit for bit like a run that
-nothing disturbed. --seed draws the same faults again; the moments are parts of an undisturbed run's time, so what they
-meet differs a little. What plain mpirun makes of a signal to itself: TERM and INT it hands on, and kills its ranks a
-second or two later; USR1 it hands on, or loses while it starts them; killed, it takes its ranks along within seconds.
+nothing disturbed. --seed draws the same faults again, at the same steps; what they meet within a step differs.
+
+What plain mpirun makes of a signal to itself: TERM and INT it hands on, and kills its ranks a second or two later; USR1
+it hands on, or loses while it starts them; killed, it takes its ranks along within seconds. Open MPI 4.1's can hang in
+its own end, when no rank is left (PMIx_server_finalize): such a one is ended, and counted.
 """
 
 import concurrent.futures
@@ -23,6 +25,11 @@ from processes import rank_processes
 from programs import Result
 
 STEPS, EVERY = 240, 30
+STARTED = 0.2  # part of the faults that come in the first START_SECONDS, before the first step
+START_SECONDS = 1.2
+END_SECONDS = 0.5  # after the last step
+WAIT_SECONDS = 60  # until a fault's moment; it is left out where that does not come
+ALONE_SECONDS = 20  # that mpirun may be without ranks, before them and behind them
 STOPPED = 75
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1, signal.SIGINT, signal.SIGSTOP)
 ENDING = {signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1, signal.SIGINT}
@@ -36,7 +43,7 @@ MARK = "FAULTS_CASE"  # in the environment of all processes of a case
 class Fault:
     number: signal.Signals
     target: object  # a rank, "mpirun" or "all ranks"
-    moment: float  # part of an undisturbed run's time
+    moment: float  # 0: the start; STARTED: the first step; 0.9: the last; 1: some time after it
     pause: float  # seconds until a stopped process goes on
 
     def __str__(self):
@@ -79,26 +86,25 @@ def check(context):
     seconds = ", ".join(f"{run.seconds:.1f} s at {ranks} ranks" for ranks, run in undisturbed.items())
     yield Result(f"random: seed {options.seed}, undisturbed", True, seconds)
 
-    runs = [context.directory("random") for _ in cases]
-    met = 0
+    disturbed = [Disturbed(undisturbed[case.ranks], case, context.directory("random")) for case in cases]
     with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
-        judged = pool.map(lambda case, run: Disturbed(undisturbed[case.ranks], case, run).judged(), cases, runs)
-        for case, (wrong, detail, count) in zip(cases, judged):
-            met += count
-            yield Result(str(case), not wrong, wrong or detail)
-    drawn = sum(case.faults for case in cases)
+        yield from pool.map(Disturbed.result, disturbed)
+    drawn, met = sum(case.faults for case in cases), sum(one.met for one in disturbed)
+    hung = sum(one.hung for one in disturbed)
     yield Result("random: faults that met a process", met >= drawn // 2, f"{met} of {drawn}")
+    yield Result("random: an mpirun that hung, with no rank left", hung <= 1 + drawn // 50, f"{hung}")
 
 
 def _drawn(seed, count):
-    """Cases of `count` faults together."""
+    """Cases of `count` faults together. Few of them have each signal too."""
     cases, left = [], count
     for number in itertools.count():
         if left <= 0:
             return cases
         chance = random.Random(f"{seed} {number}")
         ranks = chance.choice((2, 4))
-        first = [_fault(chance, ranks) for _ in range(1 + (chance.random() < 0.3))]
+        first = [_fault(chance, ranks, SIGNALS[number % len(SIGNALS)])]
+        first += [_fault(chance, ranks)] if chance.random() < 0.3 else []
         starts = [tuple(sorted(first, key=lambda fault: fault.moment)[:left])]
         left -= len(starts[0])
         if left and chance.random() < 0.3:
@@ -107,9 +113,9 @@ def _drawn(seed, count):
         cases.append(Case(number, ranks, tuple(starts)))
 
 
-def _fault(chance, ranks):
+def _fault(chance, ranks, number=None):
     target = chance.choice((chance.randrange(ranks), "mpirun", "all ranks"))
-    return Fault(chance.choice(SIGNALS), target, chance.random(), chance.uniform(0.1, 1.0))
+    return Fault(number or chance.choice(SIGNALS), target, chance.random(), chance.uniform(0.1, 1.0))
 
 
 class Disturbed:
@@ -117,10 +123,10 @@ class Disturbed:
 
     def __init__(self, undisturbed, case, run):
         self._undisturbed, self._context, self._case, self._run = undisturbed, undisturbed.context, case, run
-        self._codes, self._resumed, self._met = [], [], 0
+        self._codes, self._resumed = [], []
+        self.met = self.hung = 0  # faults that met a process; mpiruns that hung
 
-    def judged(self):
-        """(what is wrong, what happened, how many faults met a process)"""
+    def result(self):
         try:
             wrong = self._wrong()
         except (programs.ProgramFailed, OSError, KeyError, ValueError) as error:
@@ -128,7 +134,8 @@ class Disturbed:
         detail = f"exit codes {self._codes}, resumed at {self._resumed}"
         if not wrong:
             training.remove(self._run)
-        return (f"{wrong} ({detail}; {self._run})" if wrong else ""), detail, self._met
+        detail += ", mpirun hung" if self.hung else ""
+        return Result(str(self._case), not wrong, f"{wrong} ({detail}; {self._run})" if wrong else detail)
 
     def _wrong(self):
         for faults in (*self._case.starts, (), ()):
@@ -136,11 +143,12 @@ class Disturbed:
             done, sent = self._start(faults)
             self._codes.append(done.code)
             self._resumed.append(training.resumed_at(done))
+            wrong = self._orphans()  # they would go on writing
             expected = before[-1] if before else None
             # A run that ended before it looked says nothing.
             if self._resumed[-1] != expected and (self._resumed[-1] or "step 0," in done.output or not sent):
-                return f"it went on from {self._resumed[-1]}, where {before} were saved"
-            wrong = self._undisturbed.damage(self._run) or self._wrong_end(done, sent) or self._orphans()
+                wrong = wrong or f"it went on from {self._resumed[-1]}, where {before} were saved"
+            wrong = wrong or self._undisturbed.damage(self._run) or self._wrong_end(done, sent)
             if wrong:
                 return wrong
             if done.code == 0:
@@ -154,7 +162,7 @@ class Disturbed:
         process = self._context.start(self._undisturbed.command(self._run), {MARK: self._run.name} | memory)
         began, sent = time.monotonic(), set()
         for fault in faults:
-            time.sleep(max(0.0, began + fault.moment * self._undisturbed.seconds - time.monotonic()))
+            self._wait_for(process, began, fault.moment)
             reached = self._reached(process, fault.target)
             self._send(reached, fault.number)
             if fault.number == signal.SIGSTOP and reached:
@@ -162,12 +170,39 @@ class Disturbed:
                 self._send(reached, signal.SIGCONT)
             if reached:
                 sent.add(fault.number)
-                self._met += 1
-        return self._context.finish(process, TIMEOUT), sent
+                self.met += 1
+        return self._finish(process), sent
+
+    def _finish(self, process):
+        alone_since = began = time.monotonic()
+        while process.poll() is None and time.monotonic() < began + TIMEOUT:
+            if rank_processes(process):
+                alone_since = time.monotonic()
+            elif time.monotonic() > alone_since + ALONE_SECONDS:
+                self.hung += 1
+                process.kill()
+            time.sleep(0.05)
+        return self._context.finish(process, TIMEOUT)
+
+    def _wait_for(self, process, began, moment):
+        if moment < STARTED:
+            time.sleep(max(0.0, began + moment / STARTED * START_SECONDS - time.monotonic()))
+            return
+        # The last tenth comes after the last step.
+        step = (moment - STARTED) / (0.9 - STARTED) * STEPS
+        while process.poll() is None and self._logged() < min(step, STEPS) and time.monotonic() < began + WAIT_SECONDS:
+            time.sleep(0.005)
+        time.sleep(max(0.0, moment - 0.9) / 0.1 * END_SECONDS)
+
+    def _logged(self):
+        """Steps of this run and those before."""
+        log = self._run / "metrics.jsonl"
+        return log.read_bytes().count(b'"loss"') if log.exists() else 0
 
     def _reached(self, process, target):
         """The processes that a fault meets; a rank that mpirun has not started yet is waited for."""
-        while process.poll() is None:
+        deadline = time.monotonic() + WAIT_SECONDS
+        while process.poll() is None and time.monotonic() < deadline:
             found = rank_processes(process)
             if target == "mpirun":
                 return [process.pid]
@@ -186,8 +221,7 @@ class Disturbed:
     def _wrong_end(self, done, sent):
         """What is wrong with how a run ended, and with what it saved."""
         saved = training.saved_steps(self._run)
-        lines = self._run / "metrics.jsonl"
-        logged = lines.read_text().count('"loss"') if lines.exists() else 0
+        logged = self._logged()
         if done.code == 0:
             return " | ".join(told(done)[:3])
         if not sent & ENDING or done.code in range(64, STOPPED) or (done.code == STOPPED and not sent & STOPPING):

@@ -1,6 +1,7 @@
 """A short training that faults are let loose on, and what must hold of its train directory at once and at the end."""
 
 import json
+import math
 import pathlib
 import re
 import shutil
@@ -77,7 +78,7 @@ class Training:
         try:
             lines = programs.metrics(run)
         except (OSError, ValueError) as error:
-            return f"metrics.jsonl: {error}" if lost < self.steps else ""
+            return f"metrics.jsonl: {error}" if math.isfinite(lost) else ""
         order = [(line["step"], "loss" in line) for line in lines]  # an evaluation comes before the step of its number
         if order != sorted(set(order)):
             return f"metrics.jsonl has lines twice or out of order: {order}"
