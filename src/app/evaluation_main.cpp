@@ -86,23 +86,11 @@ EvalOptions defaults_of(const Preset& preset) {
   return options;
 }
 
-ExitCode evaluate(const Preset& preset, int argc, char** argv, const Mpi& mpi) {
-  EvalOptions options = defaults_of(preset);
-  OptionSet set(fmt::format("Prints precision @ 1 on {} of a checkpoint: PROGRAM --data FILES --checkpoint FILE_OR_DIR",
-                            preset.data_set));
-  declare(set, options);
-  if (!preset.distorts) {
-    set.add("pixel-scale", options.pixel_scale, OptionSet::Interval::not_negative,
-            "multiplies the pixels; 0: as in training");
-  }
-  if (!parse_on_all_ranks(set, argc, argv, mpi)) return ExitCode::done;
-
-  const CpuShare cpu = take_cpu_share(mpi, static_cast<int>(options.threads));
-  std::unique_ptr<Device> device;
+ExitCode evaluate_checkpoint(const EvalOptions& options, const Preset& preset, Device& device, Watch& watch,
+                             const Mpi& mpi) {
   std::optional<LoadedCheckpoint> loaded;  // on rank 0
   std::string told;                        // of it, there
   mpi.run_on_all([&] {
-    device = open_own_device(options.device, options.precision, options.cpu, mpi, cpu);
     if (mpi.rank() != 0) return;
     loaded = find_checkpoint(options.checkpoint, max_checkpoint_bytes(preset));
     check_model(*loaded, preset);
@@ -118,23 +106,42 @@ ExitCode evaluate(const Preset& preset, int argc, char** argv, const Mpi& mpi) {
   const BuildSettings build{options.batch_size, options.precision, Purpose::evaluation};
   std::optional<Evaluator> evaluator;
   mpi.run_on_all([&] {
-    check_batch_fits(network, build, *device, mpi);
-    evaluator.emplace(network, options.batch_size, options.precision, *device);
+    check_batch_fits(network, build, device, mpi);
+    evaluator.emplace(network, options.batch_size, options.precision, device);
     const TrainedValues values = options.raw_weights ? TrainedValues::variables : TrainedValues::moving_averages;
     if (loaded) evaluator->load(*loaded, values);
   });
   evaluator->broadcast_from_first(mpi);
-  const Precision precision = evaluator->evaluate(dataset, mpi);
+  watch.enter(Phase::evaluation, 0);
+  const Precision precision = evaluator->evaluate(dataset, mpi, [&] { watch.get_on(); });
   mpi.run_on_all([&] {
     if (loaded) print_result(*loaded, options, precision);
   });
   return ExitCode::done;
 }
 
+ExitCode evaluate(const std::string& program, const Preset& preset, int argc, char** argv, const Mpi& mpi) {
+  EvalOptions options = defaults_of(preset);
+  OptionSet set(fmt::format("Prints precision @ 1 on {} of a checkpoint: PROGRAM --data FILES --checkpoint FILE_OR_DIR",
+                            preset.data_set));
+  declare(set, options);
+  if (!preset.distorts) {
+    set.add("pixel-scale", options.pixel_scale, OptionSet::Interval::not_negative,
+            "multiplies the pixels; 0: as in training");
+  }
+  if (!parse_on_all_ranks(set, argc, argv, mpi)) return ExitCode::done;
+
+  const CpuShare cpu = take_cpu_share(mpi, static_cast<int>(options.threads));
+  std::unique_ptr<Device> device;
+  mpi.run_on_all([&] { device = open_own_device(options.device, options.precision, options.cpu, mpi, cpu); });
+  Watch watch(mpi, watch_settings(options.stall_timeout, *device, mpi, program));
+  return abort_on_own_error(mpi, program, [&] { return evaluate_checkpoint(options, preset, *device, watch, mpi); });
+}
+
 }  // namespace
 
 int evaluation_main(const std::string& program, const Preset& preset, int argc, char** argv) {
-  return mpi_main(program, argc, argv, [&](const Mpi& mpi) { return evaluate(preset, argc, argv, mpi); });
+  return mpi_main(program, argc, argv, [&](const Mpi& mpi) { return evaluate(program, preset, argc, argv, mpi); });
 }
 
 }  // namespace carillon

@@ -30,6 +30,11 @@ void declare_device(OptionSet& set, DeviceChoice& device, Arithmetic& precision,
           "highest instruction set of a CPU's convolutions and products; auto: what it has");
 }
 
+void declare_stall_timeout(OptionSet& set, double& seconds) {
+  set.add("stall-timeout", seconds, Interval::not_negative,
+          "seconds that a rank may stand still before the run is ended; 0: for ever");
+}
+
 void declare_threads(OptionSet& set, std::int64_t& threads) {
   set.add("threads", threads, 0, max_threads, "CPU threads per rank; 0: this rank's share of the cores", Scope::rank);
 }
@@ -85,8 +90,7 @@ void declare(OptionSet& set, TrainOptions& o) {
       "step, which is slower");
   set.add("check-replicas", o.check_replicas, 0, max_steps,
           "steps between comparisons of the ranks' variables, which GPUs copy to the host for it; 0: none");
-  set.add("stall-timeout", o.stall_timeout, Interval::not_negative,
-          "seconds that a rank may stand still before the run is ended; 0: for ever");
+  declare_stall_timeout(set, o.stall_timeout);
   set.add("log-device-placement", o.log_device_placement, "list every op with its device and memory");
 }
 
@@ -110,6 +114,7 @@ void declare(OptionSet& set, EvalOptions& o) {
   set.add("cache", o.records.cache, cache_choices, "decode all records at start into memory, or as they are read");
   declare_device(set, o.device, o.precision, o.cpu);
   declare_threads(set, o.threads);
+  declare_stall_timeout(set, o.stall_timeout);
 }
 
 }  // namespace carillon

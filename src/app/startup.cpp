@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "carillon/app/mpi_main.h"
 #include "carillon/app/options.h"
 #include "carillon/core/error.h"
 #include "carillon/device/available_isas.h"
@@ -47,6 +48,16 @@ std::unique_ptr<Device> open_own_device(DeviceChoice choice, Arithmetic arithmet
          bf16 ? "a CPU convolves faster in fp32, by Winograd's method" : "a CPU has no such products");
   }
   return device;
+}
+
+WatchSettings watch_settings(double stall_timeout, const Device& device, const Mpi& mpi, const std::string& program) {
+  WatchSettings settings;
+  if (stall_timeout > 0.0) settings.stall_seconds = stall_timeout;
+  settings.waits_unseen = device.kind() != DeviceKind::cpu;
+  settings.end_run = [&mpi, program](const std::string& line) {
+    abort_on_own_error(mpi, program, [&]() -> ExitCode { fail(ExitCode::failed, "{}", line); });
+  };
+  return settings;
 }
 
 std::string isas_of_all(Device& device, const Mpi& mpi) {

@@ -9,6 +9,7 @@
 #include "carillon/app/option_set.h"
 #include "carillon/comm/cpu_share.h"
 #include "carillon/comm/mpi.h"
+#include "carillon/comm/watch.h"
 #include "carillon/device/device.h"
 #include "carillon/run/train_options.h"
 
@@ -25,6 +26,9 @@ void check_isa(std::optional<Isa> asked, const std::vector<Isa>& available);
 /// usage (an instruction set that this processor does not have; one, or Winograd's method, on a GPU).
 std::unique_ptr<Device> open_own_device(DeviceChoice choice, Arithmetic arithmetic, const CpuSettings& settings,
                                         const Mpi& mpi, const CpuShare& share);
+
+/// `stall_timeout`: seconds, 0 for ever. The line that ends the run is printed as `program`'s. `mpi` outlives them.
+WatchSettings watch_settings(double stall_timeout, const Device& device, const Mpi& mpi, const std::string& program);
 
 /// The instruction sets that the CPU kernels of all ranks run with, each once, in the ranks' order: "avx512"; empty on
 /// GPUs. Collective.

@@ -52,13 +52,7 @@ ExitCode train(const std::string& program, const Preset& preset, int argc, char*
     device = open_own_device(options.device, options.precision, options.cpu, mpi, cpu);
     check_batch_fits(options.network(), {options.batch_size, options.precision, Purpose::training}, *device, mpi);
   });
-  WatchSettings stalls;
-  if (options.stall_timeout > 0.0) stalls.stall_seconds = options.stall_timeout;
-  stalls.waits_unseen = device->kind() != DeviceKind::cpu;
-  stalls.end_run = [&](const std::string& line) {
-    abort_on_own_error(mpi, program, [&]() -> ExitCode { fail(ExitCode::failed, "{}", line); });
-  };
-  Watch watch(mpi, stalls);
+  Watch watch(mpi, watch_settings(options.stall_timeout, *device, mpi, program));
   const std::unique_ptr<Communicator> communicator =
       make_communicator(mpi, *device, text_of(communicator_choices, options.comm), {.watch = &watch});
   RunDescription description = describe(set, preset, mpi.size(), isas_of_all(*device, mpi));

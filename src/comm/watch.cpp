@@ -43,8 +43,8 @@ constexpr double end_seconds = 5.0;
 /// Ends the process when the main thread stands still without a wait that the watch knows of.
 class Watch::OwnThread {
  public:
-  OwnThread(const ActivityBoard& board, const Mpi& mpi, const WatchSettings& settings)
-      : board_(board), mpi_(mpi), settings_(settings), thread_([this] { run(); }) {}
+  explicit OwnThread(const Watch& watch)
+      : watch_(watch), board_(*watch.board_), settings_(watch.settings_), thread_([this] { run(); }) {}
   ~OwnThread() {
     {
       const std::lock_guard lock(mutex_);
@@ -76,15 +76,16 @@ class Watch::OwnThread {
   void tell() const {
     const std::optional<int> other = settings_.waits_unseen ? board_.who_holds_up() : std::nullopt;
     const std::string line =
-        fmt::format("rank {} on {} has been {} without getting on{}\n", mpi_.rank(), mpi_.host(),
-                    board_.what_it_does(board_.own_member()), other ? ": " + board_.stands_still(*other) : "");
+        fmt::format("rank {} on {} has been {} without getting on{}{}\n", watch_.mpi_.rank(), watch_.mpi_.host(),
+                    board_.what_it_does(board_.own_member()), watch_.data_of(board_.own_member()),
+                    other ? fmt::format(": {}{}", board_.stands_still(*other), watch_.data_of(*other)) : "");
     static_cast<void>(!write(STDERR_FILENO, line.data(), line.size()));
     ask_for_stack(board_.entry(other.value_or(board_.own_member())).process);
   }
 
+  const Watch& watch_;
   const ActivityBoard& board_;
-  const Mpi& mpi_;
-  WatchSettings settings_;
+  const WatchSettings& settings_;
   std::mutex mutex_;
   std::condition_variable wake_;
   bool ends_ = false;
@@ -107,7 +108,7 @@ Watch::Watch(const Mpi& mpi, const WatchSettings& settings)
   looks_->of_member.assign(static_cast<std::size_t>(board_->size()), Stillness(1.0));
   if (std::isfinite(settings_.stall_seconds)) {
     catch_stack_signal();
-    if (settings.ends_own_stall) thread_ = std::make_unique<OwnThread>(*board_, mpi, settings_);
+    if (settings.ends_own_stall) thread_ = std::make_unique<OwnThread>(*this);
   }
   mpi.limit_waits({.watch = this});
 }
@@ -134,6 +135,19 @@ void Watch::enter(Phase phase, std::int64_t step) {
 }
 
 void Watch::get_on() { board_->give_sign(); }
+
+void Watch::describe_data(DescribeData describe) {
+  const std::lock_guard lock(describe_mutex_);
+  describe_data_ = std::move(describe);
+}
+
+/// ", whose batch begins with a.tfrecord: record 12"
+std::string Watch::data_of(int member) const {
+  const ActivityBoard::Entry& entry = board_->entry(member);
+  const std::lock_guard lock(describe_mutex_);
+  if (!describe_data_ || entry.phase != static_cast<int>(Phase::data)) return {};
+  return ", " + describe_data_(board_->rank(member), entry.step);
+}
 
 std::vector<RankActivity> Watch::activities() const {
   std::vector<RankActivity> found;
@@ -166,8 +180,8 @@ void Watch::look(std::string_view operation, std::span<const int> ranks, double 
     if (member == board_->own_member() || still < allowed) continue;
     if (!board_->is_first_to_end()) return;
     ask_for_stack(other.process);
-    end_run(fmt::format("{}; this rank has waited for {} in {} for {:.0f} s", board_->stands_still(member), waited_for,
-                        operation, seconds));
+    end_run(fmt::format("{}{}; this rank has waited for {} in {} for {:.0f} s", board_->stands_still(member),
+                        data_of(member), waited_for, operation, seconds));
   }
   // Somebody of this host may be to blame, or may tell who is.
   if (std::ranges::any_of(ranks, [&](int rank) { return board_->is_here(rank); })) return;

@@ -34,6 +34,8 @@ Trainer::Trainer(const TrainOptions& options, RunDescription description, const 
       thread_count_(cpu.thread_count),
       recorder_(options, description_, mpi) {}
 
+Trainer::~Trainer() { watch_.describe_data({}); }
+
 ExitCode Trainer::run() {
   open_data();
   recorder_.open_directory();
@@ -91,6 +93,7 @@ void Trainer::open_data() {
 
 ExitCode Trainer::train() {
   BatchLoader loader = make_loader();
+  describe_data();
   recorder_.start_clock();
   // A GPU's host does not wait where its GPU does, so what it works says nothing.
   if (mpi_.size() > 1 && device_.kind() == DeviceKind::cpu) rank_times_.emplace(mpi_, watch_, position_.step);
@@ -123,6 +126,17 @@ BatchLoader Trainer::make_loader() const {
                                  .global_batch = global_batch(),
                                  .tower_offset = static_cast<std::uint64_t>(options_.batch_size) * mpi_.rank(),
                                  .batch_size = static_cast<std::size_t>(options_.batch_size)});
+}
+
+void Trainer::describe_data() {
+  if (dataset_->in_memory()) return;
+  watch_.describe_data([this, first = position_](int rank, std::int64_t step) {
+    const std::uint64_t before = static_cast<std::uint64_t>(step - first.step) * global_batch();
+    const std::uint64_t position =
+        first.stream_position + before + static_cast<std::uint64_t>(options_.batch_size) * rank;
+    SampleOrder order(dataset_->size(), options_.seed, options_.shuffle);
+    return "whose batch begins with " + dataset_->name_of(order.record_at(position));
+  });
 }
 
 void Trainer::take_step(BatchLoader& loader, const StepPlan& plan) {

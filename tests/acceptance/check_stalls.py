@@ -10,7 +10,7 @@ import time
 
 import programs
 from bad_input import FAILED
-from processes import TIMEOUT, faulty, rank_process, wait_for
+from processes import TIMEOUT, catches, faulty, rank_process, wait_for
 from programs import SCALED, ProgramFailed, Result, checkpoint, load, programs_of_load
 
 STALL = 2  # seconds
@@ -21,7 +21,7 @@ FOR_EVER = ("--max-steps", 100000000)
 
 def check(context):
     """stalls"""
-    for case in (_stopped_rank, _suspended_run, _alone, _loaded):
+    for case in (_stopped_rank, _evaluation, _suspended_run, _alone, _loaded):
         try:
             yield from case(context, context.small_set(1000))
         except ProgramFailed as error:
@@ -63,6 +63,24 @@ def _stopped_rank(context, data):
         wrong = wrong or ("" if found and all(load(path) for path in found) else "a checkpoint does not load")
         title = f"stalls: rank {stopped} of {ranks} stopped for ever is named, and the run ends in time"
         yield Result(title, not wrong, wrong or f"after {passed:.1f} s: {done.lines[0]}")
+
+
+def _evaluation(context, data):
+    """a stopped rank of an evaluation"""
+    run = context.directory("stalls")
+    context.train(*SCALED, "--max-steps", 2, data=data / "train-*", train_dir=run)
+    (records,) = data.glob("train-*")
+    command = context.command(
+        "mnist_eval", "--data", *[records] * 300, "--checkpoint", run, "--batch-size", 1, "--stall-timeout", STALL / 4,
+        "--device", context.device, ranks=2,
+    )  # fmt: skip
+    process = context.start(command)
+    stopped = rank_process(process, 1)
+    wait_for(process, lambda: catches(stopped, signal.SIGUSR2), "the watch is set up")
+    os.kill(stopped, signal.SIGSTOP)
+    done = context.finish(process, TIMEOUT)
+    wrong = done.complaint(FAILED, ["mnist_eval: rank 0 on ", "rank 1 stands still, stopped by a signal"])
+    yield Result("stalls: a stopped rank of an evaluation is named", not wrong, wrong or done.lines[0])
 
 
 def _suspended_run(context, data):

@@ -27,7 +27,7 @@ def rank_processes(process):
     for pid in programs.descendants(process.pid):
         try:
             rank = re.search(rb"OMPI_COMM_WORLD_RANK=(\d+)\0", pathlib.Path(f"/proc/{pid}/environ").read_bytes())
-            if rank and os.readlink(f"/proc/{pid}/exe").endswith("_train"):
+            if rank and os.readlink(f"/proc/{pid}/exe").endswith(("_train", "_eval")):
                 found[int(rank[1])] = pid
         except OSError:
             continue
@@ -35,7 +35,7 @@ def rank_processes(process):
 
 
 def rank_process(process, rank):
-    """The process id of a rank under mpirun, once it runs a training program."""
+    """The process id of a rank under mpirun, once it runs one of the programs."""
     return wait_for(process, lambda: rank_processes(process).get(rank), f"rank {rank} runs")
 
 

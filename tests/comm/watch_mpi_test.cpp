@@ -1,5 +1,6 @@
 #include "carillon/comm/watch.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <array>
@@ -93,6 +94,19 @@ TEST_F(WatchTest, ARankThatStandsStillIsNamedOnceWithWhatItDoes) {
                                       " stands still: it has been in compute of step 7 for [0-9]+ s; this rank "
                                       "has waited for " +
                                       rank + " in averaging for [0-9]+ s"));
+}
+
+TEST_F(WatchTest, SaysWhatARankReadsThatStandsStillInTheDataOfAStep) {
+  Watch watch(mpi_, {.stall_seconds = stall, .ends_own_stall = false});
+  watch.describe_data([](int rank, std::int64_t step) { return fmt::format("record {} of rank {}", 10 * step, rank); });
+  const auto stand_still = [&] {
+    watch.enter(Phase::data, 8);
+    sleep_for(long_enough);
+  };
+  const std::vector<std::string> told = errors_of_all(looks_while_last(watch, stand_still));
+  if (mpi_.size() == 1) return;
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_THAT(told.front(), ::testing::HasSubstr(fmt::format(" s, record 80 of rank {}; this rank has", last())));
 }
 
 TEST_F(WatchTest, OfTwoRanksThatStandStillOneIsNamed) {

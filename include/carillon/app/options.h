@@ -49,6 +49,7 @@ struct EvalOptions {
   Arithmetic precision = Arithmetic::fp32;
   CpuSettings cpu = {};
   std::int64_t threads = 0;
+  double stall_timeout = 300.0;  ///< as TrainOptions'
 };
 
 void declare(OptionSet& set, EvalOptions& options);

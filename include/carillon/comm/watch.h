@@ -16,6 +16,8 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -66,6 +68,10 @@ class Watch final : public WaitWatch {
   void enter(Phase phase, std::int64_t step);
   /// So it does within a phase that takes long.
   void get_on();
+  /// What is said of a rank that stands still in the data of a step: describe(rank, step), "whose batch begins with
+  /// a.tfrecord: record 12". Called in a thread of its own or in `look`; nothing: nothing more.
+  using DescribeData = std::function<std::string(int rank, std::int64_t step)>;
+  void describe_data(DescribeData describe);
   /// The ranks of this host, by rank.
   std::vector<RankActivity> activities() const;
 
@@ -76,6 +82,7 @@ class Watch final : public WaitWatch {
  private:
   void end_run(const std::string& line) const;
   std::string hosts_of(std::span<const int> ranks) const;
+  std::string data_of(int member) const;
 
   class OwnThread;
   struct Looks;
@@ -88,6 +95,8 @@ class Watch final : public WaitWatch {
   std::unique_ptr<ActivityBoard> board_;
   std::unique_ptr<Looks> looks_;
   std::vector<std::string> hosts_;  ///< by rank
+  mutable std::mutex describe_mutex_;
+  DescribeData describe_data_;
   std::unique_ptr<OwnThread> thread_;
 };
 

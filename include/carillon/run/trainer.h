@@ -26,6 +26,7 @@ class Trainer {
   /// trainer. Collective.
   Trainer(const TrainOptions& options, RunDescription description, const Mpi& mpi, Device& device,
           Communicator& communicator, Watch& watch, const CpuShare& cpu);
+  ~Trainer();
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
@@ -38,6 +39,8 @@ class Trainer {
   bool lacks_last_evaluation();
   ExitCode train();
   BatchLoader make_loader() const;
+  /// Tells the watch which records the ranks read.
+  void describe_data();
   void take_step(BatchLoader& loader, const StepPlan& plan);
   void take_results(Results wanted);
   /// What this rank asks for.
