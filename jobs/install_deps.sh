@@ -3,6 +3,7 @@
 #
 #   jobs/install_deps.sh            compiler, libraries, MPI, the Fashion-MNIST data set
 #   jobs/install_deps.sh --tests    and what the tests need
+#   jobs/install_deps.sh --fuzz     and the clang that builds the fuzz targets
 #   jobs/install_deps.sh --lint     and the formatter whose output CI checks
 #   jobs/install_deps.sh --cuda     and the headers of cudnn-frontend (CUDA, cuDNN and NCCL come from NVIDIA)
 #   jobs/install_deps.sh --bundle   and what make_bundle.sh needs
@@ -35,7 +36,8 @@ has_cudnn_frontend() {
 wants_cudnn_frontend=false
 for argument in "$@"; do
   case $argument in
-    --tests) packages+=(libgtest-dev libgmock-dev python3-numpy python3-h5py hdf5-tools) ;;
+    --tests) packages+=(libgtest-dev libgmock-dev python3-numpy python3-h5py hdf5-tools iproute2) ;;
+    --fuzz) packages+=(clang-16 libclang-rt-16-dev libomp-16-dev) ;;
     --lint) packages+=(git clang-format-14) ;;
     --cuda)
       if ! has_cudnn_frontend; then
@@ -45,7 +47,7 @@ for argument in "$@"; do
       ;;
     --bundle) packages+=(patchelf hdf5-tools zstd) ;;
     --slurm) packages+=(slurm-wlm munge iproute2) ;;
-    *) echo "install_deps: unknown argument '$argument' (known: --tests, --lint, --cuda, --bundle, --slurm)" >&2; exit 64 ;;
+    *) echo "install_deps: unknown argument '$argument' (known: --tests, --fuzz, --lint, --cuda, --bundle, --slurm)" >&2; exit 64 ;;
   esac
 done
 

@@ -117,6 +117,19 @@ TEST(Checkpoint, KeepsShapesThatChunksDoNotDivide) {
   expect_equal(read_checkpoint(path), state);
 }
 
+/// HDF5 stores the members of a group in other ways as they become more: up to 8, one node, one level more, two.
+TEST(Checkpoint, KeepsAnyNumberOfArraysInOneGroup) {
+  for (const int count : {8, 9, 45, 46, 400, 1500}) {
+    auto state = small_state();
+    state.variables.clear();
+    for (int i = 0; i < count; ++i) state.variables.push_back({fmt::format("{:05}", i), {1}, {static_cast<float>(i)}});
+    state.variables.push_back({"z/a/b", {1}, {1}});
+    expect_equal(decode(encode_checkpoint(state)), state);
+    for (auto& array : state.variables) array.name = "layer" + array.name + "/weights";
+    expect_equal(decode(encode_checkpoint(state)), state);
+  }
+}
+
 TEST(Checkpoint, KeepsOptionsBeyondAnAttributesUsual64Kib) {
   auto state = small_state();
   state.options_json = "\"" + std::string(1 << 20, 'x') + "\"";

@@ -3,17 +3,16 @@
 import os
 import re
 import signal
-import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "acceptance"))
+import training  # noqa: F401  # finds the modules of tests/acceptance
+from hosts import CONTROL, MESSAGES, TwoHosts
 
-import programs  # noqa: E402
-from bad_input import FAILED  # noqa: E402
-from hosts import CONTROL, MESSAGES, TwoHosts  # noqa: E402
-from processes import TIMEOUT, rank_process, wait_for  # noqa: E402
-from programs import SCALED, ProgramFailed, Result, checkpoint, load, same_bits  # noqa: E402
+import programs
+from bad_input import FAILED
+from processes import TIMEOUT, rank_process, wait_for
+from programs import SCALED, ProgramFailed, Result, checkpoint, load, same_bits
 
 STALL = 2  # seconds
 IN_TIME = 1.5 * STALL + 15  # the watch's time for other hosts, and mpirun's to end the ranks

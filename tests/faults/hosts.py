@@ -1,6 +1,6 @@
 """Two hosts on one machine, for what happens between hosts: namespaces with names, memory and two links of their own.
 
-Needs root, `ip`, `nsenter` and `unshare`. mpirun runs outside, reaches both by the first link, and starts ranks that
+Needs root, `ip`, `nsenter` and `unshare`; run by itself, the module tells by its exit code whether there can be hosts. mpirun runs outside, reaches both by the first link, and starts ranks that
 send each other messages by the second.
 """
 
@@ -89,3 +89,8 @@ class TwoHosts:
 
 def _ip(*words, check=True):
     subprocess.run(["ip", *words], check=check, capture_output=True, text=True)
+
+
+if __name__ == "__main__":
+    with TwoHosts():
+        pass

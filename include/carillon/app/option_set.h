@@ -23,6 +23,8 @@ struct Choice {
   Enum value;
   std::string_view text;
 };
+template <typename Enum>
+Choice(Enum, const char*) -> Choice<Enum>;  // clang 16 does not deduce an aggregate's arguments by itself
 
 template <typename Enum, std::size_t n>
 std::string text_of(const std::array<Choice<Enum>, n>& choices, Enum value) {

@@ -1,0 +1,60 @@
+// Fuzzes .lock and .heartbeat as a second run reads them: whatever they hold, it is refused with one line that can be
+// shown, of at most a lock's 512 bytes.
+#include <sys/file.h>
+
+#include <thread>
+
+#include "carillon/checkpoint/directory_lock.h"
+#include "carillon/core/printable.h"
+#include "src/checkpoint/heartbeat.h"
+#include "tests/support/fuzzing.h"
+
+namespace carillon {
+namespace {
+
+bool is_one_line(std::string_view shown) {
+  return std::ranges::none_of(shown, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
+}
+
+/// Who holds a directory whose .lock, locked, has these bytes.
+std::string holder_by_lock(const ScratchDirectory& directory, std::span<const std::byte> bytes) {
+  const std::string path = directory.write(".lock", bytes);
+  const Descriptor held(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  fuzz_check(::flock(held.get(), LOCK_EX | LOCK_NB) == 0);
+  std::string line;
+  try {
+    const DirectoryLock lock(directory.path(""));
+    fuzz_check(false);
+  } catch (const Error& error) {
+    fuzz_check(error.code() == ExitCode::usage);
+    line = error.what();
+  }
+  return line;
+}
+
+/// Who beats in a file that has these bytes and then, once more, a first line more.
+std::string holder_by_heartbeat(const ScratchDirectory& directory, const std::string& text) {
+  using std::chrono::milliseconds;
+  const std::string path = directory.write(".heartbeat", std::as_bytes(std::span(text)));
+  const std::jthread writer([&](const std::stop_token& stop) {
+    for (bool longer = true; !stop.stop_requested(); longer = !longer) {
+      const std::string now = longer ? "a\n" + text : text;
+      directory.write(".heartbeat", std::as_bytes(std::span(now)));
+    }
+  });
+  return Heartbeat::holder(path, {.interval = milliseconds(0), .watch = milliseconds(1)});
+}
+
+}  // namespace
+}  // namespace carillon
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace carillon;
+  static const ScratchDirectory directory, beating;
+  const auto bytes = std::as_bytes(std::span(data, size));
+  const std::string line = holder_by_lock(directory, bytes);
+  fuzz_check(line.size() < 1024 && is_one_line(printable(line)));
+  if (size % 16 != 0) return 0;  // it takes a while
+  fuzz_check(is_one_line(printable(holder_by_heartbeat(beating, std::string(data, data + size)))));
+  return 0;
+}

@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""Writes the inputs that the fuzz targets' corpora began with: make_seeds.py DIRECTORY
+
+They come from samples of TensorFlow and of published data sets (tests/data/samples), option files (jobs/recipes), and,
+where a few bytes do, from here. What fuzzing has found since is merged in as docs/contributing.md says.
+"""
+import argparse
+import bz2
+import gzip
+import io
+import lzma
+import pathlib
+import struct
+import tarfile
+
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+SAMPLES = TESTS / "data/samples"
+
+
+def first_records(path, count):
+    """The bytes of the first records of a TFRecord file, and the data of each."""
+    data, end, records = path.read_bytes(), 0, []
+    for _ in range(count):
+        length = struct.unpack_from("<Q", data, end)[0]
+        records.append(data[end + 12:end + 12 + length])
+        end += 16 + length
+    return data[:end], records
+
+
+def record_seeds():
+    plain, _ = first_records(SAMPLES / "tensorflow.tfrecord", 2)
+    return {"tensorflow": plain, "gzip": gzip.compress(plain, mtime=0), "two_members": gzip.compress(plain, mtime=0) * 2,
+            "empty_file": b""}
+
+
+def varint(value):
+    out = b""
+    while value > 0x7F:
+        out, value = out + bytes([value & 0x7F | 0x80]), value >> 7
+    return out + bytes([value])
+
+
+def field(number, body):
+    return varint(number << 3 | 2) + varint(len(body)) + body
+
+
+def feature(key, kind, values):
+    """An entry of the map of features; kind 1: bytes, 2: floats, 3: int64."""
+    return field(1, field(1, key) + field(2, field(kind, values)))
+
+
+def example_seeds():
+    """tf.train.Examples of the keys that the target asks for, in the forms that writers have."""
+    image, label = feature(b"i", 1, field(1, bytes(range(16)))), feature(b"l", 3, field(1, varint(7)))
+    floats = feature(b"f", 2, field(1, struct.pack("<2f", 1, 2)))
+    many = feature(b"p", 3, field(1, bytes(32)))
+    return {"usual": field(1, image + label), "other_order": field(1, label + image),
+            "unpacked": field(1, image + feature(b"l", 3, b"\x08\x07")), "more": field(1, image + floats + many + label),
+            "negative": field(1, image + feature(b"l", 3, field(1, varint(2**64 - 1))))}
+
+
+def tar(form):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=form) as archive:
+        for name, content in (("d/data_batch_1.bin", b"\1" * 100), ("n" * 90 + "/" + "m" * 60, b"x")):
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+        link = tarfile.TarInfo("link")
+        link.type, link.linkname = tarfile.SYMTYPE, "d"
+        archive.addfile(link)
+    return out.getvalue()[:6144]
+
+
+def archive_seeds():
+    plain = tar(tarfile.USTAR_FORMAT)
+    forms = {"ustar": plain, "gnu": tar(tarfile.GNU_FORMAT), "pax": tar(tarfile.PAX_FORMAT)}
+    return forms | {"gzip": gzip.compress(plain, mtime=0), "xz": lzma.compress(plain), "bzip2": bz2.compress(plain)}
+
+
+def idx(item, *shape):
+    return b"\0\0\x08" + bytes([1 + len(shape)]) + struct.pack(f">{1 + len(shape)}I", 2, *shape) + item * 2
+
+
+def source_seeds():
+    images, labels = idx(b"x" * 784, 28, 28), idx(b"\5")
+    batch = (b"\3" + b"y" * 3072) * 2
+    files = [images, labels, images, labels, batch, batch]
+    seeds = {f"file{i}": bytes([i]) + data for i, data in enumerate(files)}
+    return seeds | {f"gzip{i}": bytes([i]) + gzip.compress(data, mtime=0) for i, data in enumerate(files)}
+
+
+def metrics_seeds():
+    line = '{{"loss":2.3,"step":{},"rank_seconds":[0.1,0.2],"time":1700000000.5}}\n'
+    text = "".join(line.format(step) for step in (10, 20, 30, 20))
+    return {"repeated": b"\x19" + text.encode(), "cut": b"\x0f" + text.encode()[:-9],
+            "others": b"\x05" + b'[1]\nnull\n{"step":"x"}\n{"event":{"a":[{}]}}\n\n{"step":1e400}\n\0\0\n'}
+
+
+def options_seeds():
+    recipes = {path.stem: path.read_bytes() for path in sorted((TESTS.parent / "jobs/recipes").glob("*.cfg"))}
+    return recipes | {"lists": b"data = a\ndata = b*\neval_data=c\nkeep-best = no\ntime-limit = slurm\ndevice=cpu#x\n"}
+
+
+def description_seeds():
+    text = (b'{"batch_size":50,"learning_rate":0.1,"shuffle":false,"seed":18446744073709551615,"precision":"bf16",'
+            b'"instruction set":"avx2","evaluation correct":9,"evaluation total":10,"evaluation record checksum":7}')
+    return {"run": text, "nested": b'{"seed":[[{"a":[]}]],"evaluation total":1e9,"precision":{"x":null}}', "no_object": b"[]"}
+
+
+def holder_seeds():
+    return {"run": b"host node-1, process 4711, job 99", "beats": b"host n, process 4711, job 99\nbeat 17\n\n\n\n\n\n\n\n\n\n\n",
+            "terminal": b"\x1b]0;x\x07\r\n\xc2\x9b2J\xff\0abc"}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("directory", type=pathlib.Path)
+    directory = parser.parse_args().directory
+    makers = [value for name, value in globals().items() if name.endswith("_seeds")]
+    for maker in makers:
+        folder = directory / maker.__name__.removesuffix("_seeds")
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, data in maker().items():
+            (folder / name).write_bytes(data)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+// Fuzzes metrics.jsonl as a resumed run finds it: what stays are whole lines of the file, in their order, each a JSON
+// object of no step that is repeated; a second resume changes nothing.
+//
+// An input's first byte is the step to go on from.
+#include "carillon/report/metrics.h"
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/fuzzing.h"
+
+namespace carillon {
+namespace {
+
+std::vector<std::string_view> whole_lines(std::string_view text) {
+  std::vector<std::string_view> lines;
+  for (auto end = text.find('\n'); end != text.npos; end = text.find('\n')) {
+    lines.push_back(text.substr(0, end));
+    text.remove_prefix(end + 1);
+  }
+  return lines;
+}
+
+bool stays(std::string_view line, double first_step) {
+  const auto record = nlohmann::json::parse(line, nullptr, false);
+  if (!record.is_object()) return false;
+  const auto step = record.find("step");
+  return step == record.end() || !step->is_number() || step->get<double>() < first_step;
+}
+
+/// What a run that goes on from there leaves of the file.
+std::string resumed(const ScratchDirectory& directory, std::int64_t first_step) {
+  const MetricsWriter writer(directory.path(""), first_step, [](const std::string&) { std::abort(); });
+  return read_plain_file(directory.path("metrics.jsonl"), "metrics", std::size_t{1} << 30);
+}
+
+}  // namespace
+}  // namespace carillon
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace carillon;
+  static const ScratchDirectory directory;
+  if (size == 0) return 0;
+  const std::int64_t first_step = data[0];
+  const std::string text(data + 1, data + size);
+  directory.write("metrics.jsonl", std::as_bytes(std::span(text)));
+  const std::string kept = resumed(directory, first_step);
+  std::string expected;
+  for (const auto line : whole_lines(text)) {
+    if (stays(line, static_cast<double>(first_step))) (expected += line) += '\n';
+  }
+  fuzz_check(kept == expected && resumed(directory, first_step) == kept);
+  return 0;
+}
