@@ -114,13 +114,13 @@ def _chosen(cases, quick, ranks):
         is_whole = _opens_logs if "resumed" in cases[0].scenario else _of_second_checkpoint
         one = [case for case in cases if is_whole(case)]
         others = [case for case in cases if case not in one]
-        chosen = one + others[5 :: len(others) // 14]
+        chosen = one + others[5 :: len(others) // 8]
     return sorted(chosen, key=lambda case: case.group)
 
 
 def _opens_logs(case):
     """Failing calls of a run that finds a stopped one's logs: those of opening them, and of their first entries."""
-    return case.fault == "EIO" and case.call.number < 4 and case.call.file.startswith(("metrics", "events"))
+    return case.fault == "EIO" and case.call.number < 3 and case.call.file.startswith(("metrics", "events"))
 
 
 def _of_second_checkpoint(case):
