@@ -12,8 +12,8 @@
 //   FAULT_LOG      a file that gets a line for each of the chosen calls: name and path (of a rename: the old one)
 //
 // It sees what goes through the PLT. That is all that Carillon does to files of its train directory, itself or by
-// libstdc++'s filesystem library, but for what fdopendir asks of its descriptor: held against strace. HDF5 builds its
-// images in memory. It would miss what is written by stdio or streams, whose calls stay inside libc and libstdc++.
+// libstdc++'s filesystem library, but for what fdopendir and closedir ask of the descriptor: held against strace. HDF5
+// builds its images in memory. It would miss what is written by stdio or streams, whose calls stay inside libc and libstdc++.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
