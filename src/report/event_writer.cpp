@@ -33,6 +33,7 @@ struct NewName {
 /// The time to name a new file by: now, but later than every other in the directory. TensorBoard reads them in the
 /// order of their names, and a set-back clock or a quick restart must not change it.
 NewName next_name(const std::filesystem::path& directory) {
+  constexpr std::int64_t max_seconds = 9'999'999'999;  // the digits of a name; what has more is not ours
   NewName next{static_cast<std::int64_t>(seconds_since_1970()), true};
   std::error_code error;
   for (std::filesystem::directory_iterator entry(directory, error); !error && entry != end(entry);
@@ -42,7 +43,7 @@ NewName next_name(const std::filesystem::path& directory) {
     next.is_first = false;
     std::int64_t other = 0;
     const auto first = name.data() + prefix.size();
-    if (std::from_chars(first, name.data() + name.size(), other).ec == std::errc{}) {
+    if (std::from_chars(first, name.data() + name.size(), other).ec == std::errc{} && other < max_seconds) {
       next.seconds = std::max(next.seconds, other + 1);
     }
   }

@@ -154,6 +154,14 @@ TEST_F(EventFile, OfALaterWriterSortsLaterWhateverTheClockSays) {
   EXPECT_EQ(read_events(files[3]).at(1).step(), 2);
 }
 
+TEST_F(EventFile, IsNotNamedAfterATimeThatNoWriterGives) {
+  write_text(directory_.path() / "events.out.tfevents.9223372036854775806.other.1", "");
+  const EventWriter writer(directory_.path(), 3, warn());
+  const std::string name = std::filesystem::path(event_files(directory_.path()).at(0)).filename(),
+                    prefix = "events.out.tfevents.";
+  EXPECT_EQ(name.find('.', prefix.size()), prefix.size() + 10) << name;
+}
+
 TEST_F(EventFile, ThatCannotBeMadeWarnsOnceAndGoesOn) {
   EventWriter writer(directory_.path() / "nowhere", 3, warn());
   for (int i = 0; i < 3; ++i) {
