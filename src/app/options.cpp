@@ -13,6 +13,7 @@ namespace {
 constexpr std::int64_t max_steps = std::int64_t{1} << 53;
 constexpr std::int64_t max_samples = std::int64_t{1} << 24;
 constexpr std::int64_t max_threads = 4096;
+constexpr std::int64_t max_seconds = std::int64_t{1} << 32;  // far from where nanoseconds end
 
 void declare_record_keys(OptionSet& set, std::string& image_key, std::string& label_key) {
   set.add("image-key", image_key, "feature that holds a record's image, if not the usual one");
@@ -69,7 +70,7 @@ void declare(OptionSet& set, TrainOptions& o) {
   set.add("log-every", o.log_every, 0, max_steps, "steps between lines on the console and in metrics.jsonl; 0: none");
   set.add("summary-every", o.summary_every, 0, max_steps, "steps between TensorBoard summaries; 0: none");
   set.add("checkpoint-every", o.checkpoint_every, 0, max_steps, "steps between checkpoints; 0: only at the end");
-  set.add("checkpoint-every-seconds", o.checkpoint_every_seconds, 0, max_steps,
+  set.add("checkpoint-every-seconds", o.checkpoint_every_seconds, 0, max_seconds,
           "a checkpoint also when the last is so old; 0: by steps only");
   set.add("keep-checkpoints", o.keep_checkpoints, 0, 1000000, "newest checkpoints to keep; 0: all");
   set.add("keep-every", o.keep_every, 0, max_steps,
@@ -79,7 +80,7 @@ void declare(OptionSet& set, TrainOptions& o) {
           "failed checkpoints in a row that are tried again; 0: a first failure ends the run");
   set.add("time-limit", o.time_limit,
           "save and end with 75 before so many seconds, or, if slurm, before the job's end");
-  set.add("time-margin", o.time_margin, 0, max_steps,
+  set.add("time-margin", o.time_margin, 0, max_seconds,
           "seconds before it: what a step, an evaluation and a checkpoint may take");
   set.add("resume", o.resume, resume_choices, "go on from the train directory's newest checkpoint");
   set.add("fresh", o.fresh, "remove the train directory's checkpoints and logs first");

@@ -208,5 +208,10 @@ TEST_F(OptionsTest, CombinationsThatCannotWorkAreRefused) {
   EXPECT_THROW(check_combinations(options_), Error);
 }
 
+TEST_F(OptionsTest, SecondsBeyondWhatClocksCountAreRefused) {
+  expect_refused({"--time-margin", "4294967297"}, "--time-margin");
+  expect_refused({"--checkpoint-every-seconds", "9007199254740992"}, "--checkpoint-every-seconds");
+}
+
 }  // namespace
 }  // namespace carillon::testing

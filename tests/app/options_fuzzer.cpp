@@ -34,12 +34,11 @@ std::string config_of(const std::string& options) {
   const auto object = nlohmann::json::parse(options);
   for (const auto& [name, value] : object.items()) {
     const auto add = [&, name = name](const nlohmann::json& single) {
-      const std::string text = single.is_string() ? single.get<std::string>() : single.dump();
-      if (!text.empty()) config += fmt::format("{} = {}\n", name, text);
+      config += fmt::format("{} = {}\n", name, single.is_string() ? single.get<std::string>() : single.dump());
     };
     if (value.is_array()) {
       for (const auto& single : value) add(single);
-    } else {
+    } else if (value != "") {  // which no file can set
       add(value);
     }
   }

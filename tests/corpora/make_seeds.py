@@ -99,7 +99,7 @@ def metrics_seeds():
 
 def options_seeds():
     recipes = {path.stem: path.read_bytes() for path in sorted((TESTS.parent / "jobs/recipes").glob("*.cfg"))}
-    return recipes | {"lists": b"data = a\ndata = b*\neval_data=c\nkeep-best = no\ntime-limit = slurm\ndevice=cpu#x\n"}
+    return recipes | {"margin": b"time-limit = slurm\ntime_margin = 9007199254740992\n", "lists": b"data = a\ndata = b*\neval_data=c\nkeep-best = no\ntime-limit = slurm\ndevice=cpu#x\n"}
 
 
 def description_seeds():
