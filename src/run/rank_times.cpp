@@ -8,6 +8,7 @@ namespace carillon {
 namespace {
 
 constexpr int times_to_warn = 3;
+constexpr double seconds_to_warn = 30.0;
 constexpr double slow_factor = 1.5, slow_seconds = 0.005;
 
 double median(std::vector<double> values) {
@@ -42,7 +43,7 @@ std::vector<double> RankTimes::since_last(std::int64_t step) {
   return seconds;
 }
 
-std::optional<std::string> Stragglers::look(std::span<const double> rank_seconds) {
+std::optional<std::string> Stragglers::look(std::span<const double> rank_seconds, double seconds) {
   if (rank_seconds.size() < 2) return std::nullopt;
   const auto slowest = std::ranges::max_element(rank_seconds);
   const int rank = static_cast<int>(slowest - rank_seconds.begin());
@@ -50,9 +51,17 @@ std::optional<std::string> Stragglers::look(std::span<const double> rank_seconds
   others.erase(others.begin() + rank);
   const double usual = median(std::move(others));
   const bool is_slow = *slowest > slow_factor * usual && *slowest - usual > slow_seconds;
-  times_ = !is_slow ? 0 : rank == slow_rank_ ? times_ + 1 : 1;
-  slow_rank_ = is_slow ? rank : -1;
-  if (times_ != times_to_warn) return std::nullopt;
+  if (!is_slow || rank != slow_rank_) {
+    slow_rank_ = is_slow ? rank : -1;
+    times_ = 0;
+    slow_for_ = 0.0;
+    is_told_ = false;
+  }
+  if (!is_slow) return std::nullopt;
+  times_ += 1;
+  slow_for_ += seconds;
+  if (is_told_ || times_ < times_to_warn || slow_for_ < seconds_to_warn) return std::nullopt;
+  is_told_ = true;
   return fmt::format("rank {} on {} holds the others up: it works {:.3f} s for a step, they {:.3f} s", rank,
                      hosts_.at(rank), *slowest, usual);
 }

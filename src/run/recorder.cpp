@@ -205,7 +205,8 @@ void Recorder::log_step(const StepPlan& plan, const StepLoss& loss, double learn
                           .tower_count = first_->tower_count};
   if (plan.summarizes) first_->log->scalars(record);
   if (!plan.logs) return;
-  if (const auto slow = first_->stragglers.look(record.rank_seconds)) first_->log->console().warn(*slow);
+  const std::optional<std::string> slow = first_->stragglers.look(record.rank_seconds, first_->clock.seconds());
+  if (slow) first_->log->console().warn(*slow);
   first_->log->step(record);
   first_->clock.restart();
 }

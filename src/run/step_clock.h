@@ -25,10 +25,14 @@ class StepClock {
   /// Takes out time in which no steps were taken.
   void leave_out(Clock::duration spent) { since_ += spent; }
 
+  /// Of all steps together.
+  double seconds(Clock::time_point now = Clock::now()) const {
+    return std::chrono::duration<double>(now - since_).count();
+  }
   /// At least one step has been added.
   Means means(Clock::time_point now = Clock::now()) const {
     const double steps = static_cast<double>(steps_);
-    return {.step = std::chrono::duration<double>(now - since_).count() / steps,
+    return {.step = seconds(now) / steps,
             .data_wait = data_wait_seconds_ / steps,
             .allreduce = allreduce_seconds_ / steps};
   }

@@ -34,8 +34,11 @@ _BANNER = re.compile(
 )
 
 
-# Progress, of a run that takes its time; and what a machine with fewer GPUs than ranks is told.
-_ASIDE = re.compile(r"^step \d+/\d+, .* left$|^warning: ranks [\d, and]+ share GPU ")
+# Progress, of a run that takes its time; what a machine with fewer GPUs than ranks is told; a rank that some other program
+# slows down.
+_ASIDE = re.compile(
+    r"^step \d+/\d+, .* left$|^warning: ranks [\d, and]+ share GPU |^warning: rank \d+ on \S+ holds the others up"
+)
 
 
 @dataclass

@@ -14,7 +14,7 @@ import shutil
 from dataclasses import dataclass
 
 import training
-from training import TIMEOUT, Training, told
+from training import TIMEOUT, Training
 
 import programs
 from processes import faulty
@@ -204,7 +204,7 @@ def _wrong(context, undisturbed, template, case, run):
     if wrong:
         return wrong
     again = context.run_command(undisturbed.command(run), TIMEOUT)
-    wrong = f"the same command again: {again.explain()}" if again.code or told(again) else ""
+    wrong = f"the same command again: {again.explain()}" if again.code or again.lines else ""
     wrong = wrong or undisturbed.difference(run, lost=lost)
     return f"resumed at {training.resumed_at(again)}: {wrong}" if wrong else ""
 
@@ -224,7 +224,7 @@ def _wrong_kill(undisturbed, template, case, run, done):
 
 def _wrong_failure(case, done):
     """A run that met a failing or a short call ends with 0, and tells what it lost, or with 74."""
-    lines = told(done)
+    lines = done.lines
     warnings = [line for line in lines if line.startswith("warning: ")]
     if case.fault == "short":
         return "" if done.code == 0 and not lines else done.explain()
@@ -238,7 +238,7 @@ def _wrong_failure(case, done):
 
 def _lost_entries(case, done):
     """How many entries each log may lack: of a call that failed once, its own; all, where a log could not be opened."""
-    if not any("going on without it" in line for line in told(done)):
+    if not any("going on without it" in line for line in done.lines):
         return 0
     appends = case.call.name == "write" or (case.call.name == "fstat" and case.call.number > FSTATS_OF_OPENING)
     return 1 if appends and FAULTS[case.fault].get("times") else math.inf

@@ -18,7 +18,7 @@ import time
 from dataclasses import dataclass
 
 import training
-from training import TIMEOUT, Training, told
+from training import TIMEOUT, Training
 
 import programs
 from processes import rank_processes
@@ -223,7 +223,7 @@ class Disturbed:
         saved = training.saved_steps(self._run)
         logged = self._logged()
         if done.code == 0:
-            return " | ".join(told(done)[:3])
+            return " | ".join(done.lines[:3])
         if not sent & ENDING or done.code in range(64, STOPPED) or (done.code == STOPPED and not sent & STOPPING):
             return done.explain()
         said = re.search(r"^stopped by a signal at step (\d+)", done.output, re.MULTILINE)

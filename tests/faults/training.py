@@ -37,7 +37,7 @@ class Training:
         began = time.monotonic()
         done = context.run_command(self.command(self.directory, keep=0), TIMEOUT)
         self.seconds = time.monotonic() - began
-        if done.code != 0 or told(done):
+        if done.code != 0 or done.lines:
             raise programs.ProgramFailed(done.explain())
         self._states = {step: _bytes(checkpoint(self.directory, step)) for step in range(every, steps + 1, every)}
         self._losses = programs.losses(self.directory)
@@ -107,11 +107,6 @@ class Training:
             if more or len(missing) > lost:
                 return f"TensorBoard shows {tag} with {more} and without {missing}"
         return ""
-
-
-def told(done):
-    """A run's own lines on stderr, but for those about a rank that another program of this machine slows down."""
-    return [line for line in done.lines if "holds the others up" not in line]
 
 
 def whole_names(run):

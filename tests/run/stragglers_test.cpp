@@ -7,11 +7,11 @@ namespace {
 
 using Seconds = std::vector<double>;
 
-/// What is said of each of `looks`.
-std::vector<std::string> said(const std::vector<Seconds>& looks) {
+/// What is said of each of `looks`, which are `seconds` apart.
+std::vector<std::string> said(const std::vector<Seconds>& looks, double seconds = 60.0) {
   Stragglers stragglers({"n1", "n1", "n2"});
   std::vector<std::string> lines;
-  for (const Seconds& look : looks) lines.push_back(stragglers.look(look).value_or(""));
+  for (const Seconds& look : looks) lines.push_back(stragglers.look(look, seconds).value_or(""));
   return lines;
 }
 
@@ -21,6 +21,17 @@ TEST(Stragglers, ARankThatIsSlowThreeTimesInARowIsNamedOnce) {
   const std::string line = "rank 2 on n2 holds the others up: it works 0.200 s for a step, they 0.110 s";
   EXPECT_EQ(said({slow_third, slow_third, slow_third, slow_third, slow_third}),
             (std::vector<std::string>{"", "", line, "", ""}));
+}
+
+TEST(Stragglers, ARankIsNamedAfterHalfAMinute) {
+  const std::vector<std::string> lines = said(std::vector<Seconds>(6, slow_third), 6.0);
+  EXPECT_EQ(lines[3], "");
+  EXPECT_NE(lines[4], "");
+  EXPECT_EQ(lines[5], "");
+}
+
+TEST(Stragglers, TimeInWhichAnotherWasSlowDoesNotCount) {
+  for (const std::string& line : said({slow_first, slow_third, slow_third, slow_third}, 9.0)) EXPECT_EQ(line, "");
 }
 
 TEST(Stragglers, ARankThatIsSlowAgainIsNamedAgain) {

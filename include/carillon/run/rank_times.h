@@ -40,13 +40,16 @@ class Stragglers {
   /// `hosts`: by rank, the name of its host.
   explicit Stragglers(std::vector<std::string> hosts) : hosts_(std::move(hosts)) {}
 
-  /// After another few steps: what there is to warn of, once for each time that a rank becomes the slow one: half as
-  /// slow again as the median of the others (of two in the middle, the slower), by 5 ms at least, three times in a row.
-  std::optional<std::string> look(std::span<const double> rank_seconds);
+  /// After another few steps, which took `seconds`: what there is to warn of, once for each time that a rank becomes
+  /// the slow one: half as slow again as the median of the others (of two in the middle, the slower), by 5 ms at least,
+  /// three times in a row and for half a minute. What is shorter is some other program's passing.
+  std::optional<std::string> look(std::span<const double> rank_seconds, double seconds);
 
  private:
   std::vector<std::string> hosts_;
   int slow_rank_ = -1, times_ = 0;
+  double slow_for_ = 0.0;
+  bool is_told_ = false;
 };
 
 }  // namespace carillon
