@@ -53,6 +53,7 @@ std::unique_ptr<Device> open_own_device(DeviceChoice choice, Arithmetic arithmet
 WatchSettings watch_settings(double stall_timeout, const Device& device, const Mpi& mpi, const std::string& program) {
   WatchSettings settings;
   if (stall_timeout > 0.0) settings.stall_seconds = stall_timeout;
+  settings.program = program;
   settings.waits_unseen = device.kind() != DeviceKind::cpu;
   settings.end_run = [&mpi, program](const std::string& line) {
     abort_on_own_error(mpi, program, [&]() -> ExitCode { fail(ExitCode::failed, "{}", line); });

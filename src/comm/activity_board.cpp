@@ -1,6 +1,7 @@
 #include "src/comm/activity_board.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +16,19 @@ namespace carillon {
 namespace {
 
 constexpr std::array<std::string_view, 6> phase_names{"start", "data", "compute", "evaluation", "checkpoint", "finish"};
+
+/// What comes when, of the phases of one step number: checkpoints and evaluations bear that of the step after them.
+int place_in_time(Phase phase) {
+  constexpr std::array order{Phase::start, Phase::checkpoint, Phase::evaluation,
+                             Phase::data,  Phase::compute,    Phase::finish};
+  return static_cast<int>(std::ranges::find(order, phase) - order.begin());
+}
+
+/// This process's PID namespace.
+std::uint64_t own_process_space() {
+  struct stat status {};
+  return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+}
 
 }  // namespace
 
@@ -35,10 +49,15 @@ ActivityBoard::ActivityBoard(const Members& host) : host_(host), arrays_(host, s
   new (arrays_.own()) Entry;
   own().since = board_time();
   own().process = getpid();
+  own().process_space = own_process_space();
   meet(host, "setting up the watch");
 }
 
 bool ActivityBoard::is_here(int rank) const { return std::ranges::count(host_.waiter().ranks(), rank) > 0; }
+
+int ActivityBoard::process(int member) const {
+  return entry(member).process_space == own().process_space ? entry(member).process.load() : 0;
+}
 
 std::string ActivityBoard::what_it_does(int member) const {
   const Entry& of = entry(member);
@@ -49,15 +68,17 @@ std::string ActivityBoard::what_it_does(int member) const {
 
 std::string ActivityBoard::stands_still(int member) const {
   return fmt::format("rank {} stands still{}: it has been {}", rank(member),
-                     is_stopped(entry(member).process) ? ", stopped by a signal" : "", what_it_does(member));
+                     is_stopped(process(member)) ? ", stopped by a signal" : "", what_it_does(member));
 }
 
 std::optional<int> ActivityBoard::who_holds_up() const {
-  const auto progress = [&](int member) { return std::pair(entry(member).step.load(), entry(member).phase.load()); };
+  const auto progress = [&](int member) {
+    return std::pair(entry(member).step.load(), place_in_time(static_cast<Phase>(entry(member).phase.load())));
+  };
   std::optional<int> found;
   for (int member = 0; member < size(); ++member) {
     if (member == own_member()) continue;
-    if (is_stopped(entry(member).process)) return member;
+    if (is_stopped(process(member))) return member;
     if (progress(member) < progress(found.value_or(own_member()))) found = member;
   }
   return found;

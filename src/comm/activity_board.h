@@ -40,7 +40,8 @@ class ActivityBoard {
     std::atomic<int> waits_for{-1};  ///< a rank, while this one waits
     std::atomic<double> worked{0.0};
     std::atomic<int> process{0};
-    std::atomic<bool> run_ends{false};  ///< somebody has said why
+    std::atomic<std::uint64_t> process_space{0};  ///< in which that number is its own
+    std::atomic<bool> run_ends{false};            ///< somebody has said why
   };
   static_assert(std::atomic<double>::is_always_lock_free, "entries are shared between processes");
 
@@ -54,6 +55,9 @@ class ActivityBoard {
   bool is_here(int rank) const;
   Entry& entry(int member) const { return *reinterpret_cast<Entry*>(arrays_.array(member)); }
   Entry& own() const { return entry(own_member()); }
+
+  /// The number by which this process knows that of a member; 0 where it does not, as in another container.
+  int process(int member) const;
 
   /// The main thread gets on.
   void give_sign() const {

@@ -46,7 +46,7 @@ bool is_stopped(int process) {
 }
 
 void ask_for_stack(int process) {
-  if (is_stopped(process) || syscall(SYS_tgkill, process, process, stack_signal) != 0) return;
+  if (process == 0 || is_stopped(process) || syscall(SYS_tgkill, process, process, stack_signal) != 0) return;
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
 }
 

@@ -1,6 +1,6 @@
 #include "carillon/comm/watch.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,11 +9,13 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <thread>
 #include <utility>
 
 #include "carillon/core/error.h"
+#include "carillon/core/printable.h"
 #include "src/comm/activity_board.h"
 #include "src/comm/main_thread.h"
 #include "src/comm/members.h"
@@ -57,30 +59,37 @@ class Watch::OwnThread {
  private:
   void run() {
     const double interval = std::clamp(settings_.stall_seconds / 20.0, 0.05, 1.0);
-    Stillness stillness(2.0 * interval);
+    Stillness stillness(2.0 * interval), end(2.0 * interval);
     std::unique_lock lock(mutex_);
     while (!wake_.wait_for(lock, std::chrono::duration<double>(interval), [this] { return ends_; })) {
-      const ActivityBoard::Entry& own = board_.own();
-      // Others, who wait for this rank, are to tell first; only they can when the whole process stands still.
-      const double allowed = 1.25 * allowed_seconds(own.phase, settings_.stall_seconds);
-      if (stillness.seconds(own.signs, board_time()) < allowed) continue;
-      if (board_.is_first_to_end()) {
-        tell();
-      } else {
-        std::this_thread::sleep_for(std::chrono::duration<double>(end_seconds));
+      if (board_.run_ends()) {  // who ended it has said why
+        if (end.seconds(0, board_time()) > end_seconds) leave();
+        continue;
       }
+      const bool is_still = stillness.seconds(board_.own().signs, board_time()) >= allowed(board_.own().phase);
+      if (!is_still || !board_.is_first_to_end()) continue;
+      tell();
       leave();  // MPI is the main thread's, which hangs
     }
   }
 
+  /// Others, who wait for this rank, are to tell first; only they can when the whole process stands still. And a wait
+  /// that the watch does not know of may be for ranks that save a checkpoint.
+  double allowed(int phase) const {
+    const double own = 1.25 * allowed_seconds(phase, settings_.stall_seconds);
+    return settings_.waits_unseen && is_work(phase) ? long_phase * own : own;
+  }
+
   void tell() const {
     const std::optional<int> other = settings_.waits_unseen ? board_.who_holds_up() : std::nullopt;
+    const int own = board_.own_member();
+    const std::string of_other =
+        other ? fmt::format("; {}{}", board_.stands_still(*other), watch_.data_of(*other)) : "";
     const std::string line =
-        fmt::format("rank {} on {} has been {} without getting on{}{}\n", watch_.mpi_.rank(), watch_.mpi_.host(),
-                    board_.what_it_does(board_.own_member()), watch_.data_of(board_.own_member()),
-                    other ? fmt::format(": {}{}", board_.stands_still(*other), watch_.data_of(*other)) : "");
+        fmt::format("{}: rank {} on {}: stands still: it has been {}{}{}\n", settings_.program, watch_.mpi_.rank(),
+                    watch_.mpi_.host(), board_.what_it_does(own), watch_.data_of(own), of_other);
     static_cast<void>(!write(STDERR_FILENO, line.data(), line.size()));
-    ask_for_stack(board_.entry(other.value_or(board_.own_member())).process);
+    ask_for_stack(board_.process(other.value_or(own)));
   }
 
   const Watch& watch_;
@@ -95,7 +104,7 @@ class Watch::OwnThread {
 /// What this rank has seen of the others.
 struct Watch::Looks {
   std::vector<Stillness> of_member;
-  Stillness of_own_wait{1.0}, of_end{1.0};
+  Stillness of_own_wait{1.0};
   std::uint64_t waits = 0;  ///< over
 };
 
@@ -106,9 +115,9 @@ Watch::Watch(const Mpi& mpi, const WatchSettings& settings)
       looks_(std::make_unique<Looks>()),
       hosts_(mpi.all_gather(mpi.host())) {
   looks_->of_member.assign(static_cast<std::size_t>(board_->size()), Stillness(1.0));
-  if (std::isfinite(settings_.stall_seconds)) {
-    catch_stack_signal();
-    if (settings.ends_own_stall) thread_ = std::make_unique<OwnThread>(*this);
+  catch_stack_signal();
+  if (std::isfinite(settings_.stall_seconds) && settings_.ends_own_stall) {
+    thread_ = std::make_unique<OwnThread>(*this);
   }
   mpi.limit_waits({.watch = this});
 }
@@ -146,7 +155,11 @@ std::string Watch::data_of(int member) const {
   const ActivityBoard::Entry& entry = board_->entry(member);
   const std::lock_guard lock(describe_mutex_);
   if (!describe_data_ || entry.phase != static_cast<int>(Phase::data)) return {};
-  return ", " + describe_data_(board_->rank(member), entry.step);
+  try {
+    return ", " + printable(describe_data_(board_->rank(member), entry.step));
+  } catch (const std::exception&) {  // there is something to be said without it
+    return {};
+  }
 }
 
 std::vector<RankActivity> Watch::activities() const {
@@ -167,11 +180,8 @@ void Watch::look(std::string_view operation, std::span<const int> ranks, double 
   looked_ = true;
   own.waits_for = ranks.front();
   board_->give_sign();
+  if (board_->run_ends()) return;  // who ended it has said why
   const double time = board_time();
-  if (board_->run_ends()) {  // who ended it has said why
-    if (looks_->of_end.seconds(0, time) > end_seconds) leave();
-    return;
-  }
   const std::string waited_for = rank_list({ranks.begin(), ranks.end()});
   for (int member = 0; member < board_->size(); ++member) {
     ActivityBoard::Entry& other = board_->entry(member);
@@ -179,7 +189,7 @@ void Watch::look(std::string_view operation, std::span<const int> ranks, double 
     const double still = looks_->of_member[member].seconds(other.signs.load(std::memory_order_acquire), time);
     if (member == board_->own_member() || still < allowed) continue;
     if (!board_->is_first_to_end()) return;
-    ask_for_stack(other.process);
+    ask_for_stack(board_->process(member));
     end_run(fmt::format("{}{}; this rank has waited for {} in {} for {:.0f} s", board_->stands_still(member),
                         data_of(member), waited_for, operation, seconds));
   }

@@ -69,7 +69,8 @@ struct EventWriter::File {
   }
   void flush() {
     if (beginning.empty() && buffer.empty()) return;
-    if (log.append(beginning + buffer)) beginning.clear();
+    if (!beginning.empty()) buffer.insert(0, beginning);
+    if (log.append(buffer)) beginning.clear();
     buffer.clear();
   }
 };

@@ -13,7 +13,7 @@
 namespace carillon {
 namespace {
 
-/// "sample 2 of 100 (train-00000: record 17, label 3)", "12 samples of 100: 0 (...), 4 (...), 7 (...), ..."
+/// "in 12 of the batch's 100 samples: 0 (train-00000: record 17, label 3), 4 (...), 7 (...), ..."
 std::string text_of(const std::vector<std::size_t>& samples, const Batch& batch, const Dataset& dataset) {
   constexpr std::size_t max_named = 3;
   std::vector<std::string> texts;
@@ -41,14 +41,15 @@ std::string divergence_line(std::int64_t step, double loss) {
 }
 
 void fail_with_cause(const std::string& line, const DivergedStep& step, const Mpi& mpi) {
+  std::string failure;
   const auto tell_lowest = [&](const auto& find) {
+    std::string cause;
+    try {
+      if (failure.empty()) cause = text_of(find(), step);
+    } catch (const std::exception& error) {
+      failure = fmt::format("it could not be replayed: {}", error.what());
+    }
     mpi.run_on_all([&] {
-      std::string cause;
-      try {
-        cause = text_of(find(), step);
-      } catch (const std::exception& error) {
-        cause = fmt::format("it could not be replayed: {}", error.what());
-      }
       if (!cause.empty()) fail(ExitCode::failed, "{}; {}", line, cause);
     });
   };
@@ -58,6 +59,9 @@ void fail_with_cause(const std::string& line, const DivergedStep& step, const Mp
     return replay->forward(step.batch);
   });
   tell_lowest([&] { return replay->backward(); });
+  mpi.run_on_all([&] {
+    if (!failure.empty()) fail(ExitCode::failed, "{}; {}", line, failure);
+  });
   fail_on_all(mpi, ExitCode::failed, line + "; replayed, all variables, outputs and gradients of all ranks are finite");
 }
 
@@ -69,9 +73,10 @@ void fail_with_l2_cause(const std::string& line, const Tower& tower, Device& dev
     double squares = 0.0;
     for (const float value : variables[i].values) squares += static_cast<double>(value) * value;
     const double part = 0.5 * tower.parameters().specs()[i].l2_factor * squares;
-    if (part <= largest) continue;  // a NaN is not
+    if (tower.parameters().specs()[i].l2_factor == 0.0f || !(part > largest || std::isnan(part))) continue;
     largest = part;
     name = variables[i].name;
+    if (std::isnan(part)) break;
   }
   fail_on_all(mpi, ExitCode::failed,
               fmt::format("{}; its cross-entropy is finite, its L2 part is not: that of variable {} is {:.3g} now",

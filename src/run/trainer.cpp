@@ -57,12 +57,13 @@ ExitCode Trainer::run() {
     recorder_.finished_before(position_.step);
     return ExitCode::done;
   }
+  const bool lacks_evaluation_alone = position_.resumed && position_.step >= options_.max_steps;
   recorder_.open_logs(position_.step);
-  recorder_.check_space(position_.step, *tower_);
+  if (!lacks_evaluation_alone) recorder_.check_space(position_.step, *tower_);
   recorder_.announce({*tower_, device_, communicator_.name(), thread_count_, dataset});
   const bool trains = options_.max_steps > 0;
-  const ExitCode code = trains ? train() : ExitCode::done;
-  save();
+  const ExitCode code = trains && !lacks_evaluation_alone ? train() : ExitCode::done;
+  if (!lacks_evaluation_alone) save();
   if (trains && code == ExitCode::done && eval_dataset_) evaluate();
   watch_.enter(Phase::finish, position_.step);
   recorder_.finish(position_, code);
@@ -98,7 +99,7 @@ ExitCode Trainer::train() {
   // A GPU's host does not wait where its GPU does, so what it works says nothing.
   if (mpi_.size() > 1 && device_.kind() == DeviceKind::cpu) rank_times_.emplace(mpi_, watch_, position_.step);
   // Resuming dropped what was logged from this step on: the evaluation that belongs here is taken once more.
-  if (position_.resumed && eval_dataset_ && position_.step < options_.max_steps) evaluate();
+  if (position_.resumed && eval_dataset_) evaluate();
   while (position_.step < options_.max_steps) {
     const StepPlan plan = plan_step(position_.step, options_);
     // Of the variables that the step's loss is computed from.
@@ -201,6 +202,7 @@ void Trainer::check_total(std::int64_t step, const StepLoss& loss) const {
 
 void Trainer::save() {
   watch_.enter(Phase::checkpoint, position_.step);
+  if (options_.check_replicas > 0) check_replicas(position_.step, *tower_, device_, mpi_);
   tower_->join_states();
   recorder_.save(position_, *tower_);
 }

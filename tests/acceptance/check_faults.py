@@ -148,7 +148,7 @@ def _changed_variable(context, data):
     initial = context.directory("faults")
     context.run(program, *options, "--train-dir", initial, "--max-steps", 0)
     weights = load(checkpoint(initial, 0))["variables/layer1/weights"][pixel]
-    run, save_every, check_every = context.directory("faults"), 20, 100
+    run, save_every, check_every = context.directory("faults"), 20, 1000000  # before each checkpoint, too
     command = context.command(
         program, *options, "--train-dir", run, "--max-steps", 10000,
         "--checkpoint-every", save_every, "--check-replicas", check_every, ranks=3,
@@ -162,7 +162,7 @@ def _changed_variable(context, data):
     step = int(found[1]) if found else 0
     newest = max(int(re.search(r"ckpt-(\d+)", path.name)[1]) for path in checkpoints(run) if load(path))
     wrong = done.complaint(FAILED) or ("" if places else "nothing was changed") or ("" if found else done.explain())
-    if not wrong and (step % check_every or newest != step - save_every):
+    if not wrong and (step % save_every or newest != step - save_every):
         wrong = f"found after step {step}, the newest checkpoint is of step {newest}"
     yield _judge("a variable of one rank of three is changed in memory", done, FAILED, wrong=wrong)
 

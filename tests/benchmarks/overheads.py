@@ -1,4 +1,4 @@
-"""What watching, checkpoints and summaries cost a training: steps per second with each, against without any.
+"""What the watch's thread, checkpoints, summaries and comparisons cost a training: steps per second with each, against without any.
 
   python tests/benchmarks/overheads.py --program build/bin/cifar10_train --data 'data/cifar10/train-*' --ranks 2
 
@@ -18,7 +18,7 @@ PLAIN = {"--stall-timeout": 0, "--checkpoint-every": 0, "--summary-every": 0, "-
 KINDS = {
     "none": {},
     "none, again": {},
-    "watch and times of ranks": {"--stall-timeout": 300},
+    "the watch's thread": {"--stall-timeout": 300},
     "a checkpoint every 100 steps": {"--checkpoint-every": 100},
     "summaries every 100 steps": {"--summary-every": 100},
     "replicas compared every 100 steps": {"--check-replicas": 100},

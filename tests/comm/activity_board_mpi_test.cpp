@@ -41,6 +41,16 @@ TEST_F(ActivityBoardTest, WhoIsStillAtTheDataOfAStepHoldsUpThoseWhoCompute) {
   mpi_.barrier();
 }
 
+/// They bear the number of the step that comes after them.
+TEST_F(ActivityBoardTest, WhoSavesOrEvaluatesBeforeAStepHoldsUpThoseWhoTakeIt) {
+  const int last = mpi_.size() - 1;
+  for (const Phase before : {Phase::checkpoint, Phase::evaluation}) {
+    be_at(7, mpi_.rank() == last ? before : Phase::data);
+    EXPECT_EQ(board_.who_holds_up(), mpi_.rank() == last ? std::nullopt : std::optional(last));
+    mpi_.barrier();
+  }
+}
+
 TEST_F(ActivityBoardTest, SaysWhoStandsStillAndWhere) {
   be_at(7, Phase::data);
   const int last = mpi_.size() - 1;

@@ -1,6 +1,7 @@
 """Two hosts on one machine, for what happens between hosts: namespaces with names, memory and two links of their own.
 
-Needs root, `ip`, `nsenter` and `unshare`; run by itself, the module tells by its exit code whether there can be hosts. mpirun runs outside, reaches both by the first link, and starts ranks that
+Needs root, `ip`, `nsenter` and `unshare`; run by itself, the module tells by its exit code whether there can be hosts.
+mpirun runs outside, reaches both by the first link, and starts ranks that
 send each other messages by the second.
 """
 

@@ -12,8 +12,8 @@
 namespace carillon::testing {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 const std::vector<std::string> names{"variable a", "variable b"};
 const std::vector<std::string> two_hosts{"n0", "n0", "n1", "n1", "n1"};
@@ -116,24 +116,35 @@ class WithAFault final : public WithoutCommonMemory {
   }
 };
 
-class RunWithAFaultTest : public RunTest {};
-
-TEST_F(RunWithAFaultTest, EndsAtTheNextComparisonAndSavesNothingFromThereOn) {
-  Watch watch(mpi_, {});
-  WithAFault communicator(device_);
-  options_.check_replicas = 3;
-  options_.checkpoint_every = 1;
-  options_.keep_checkpoints = 0;
-  const Failure failed = failure_of_run([&] { Trainer(options_, {}, mpi_, device_, communicator, watch, {}).run(); });
-  mpi_.barrier();
-  if (mpi_.size() == 1) {
-    EXPECT_EQ(failed.code, ExitCode::done);
-    return;
+class RunWithAFaultTest : public RunTest {
+ protected:
+  /// The run ends at `step`, where variables are compared first, and leaves no checkpoint.
+  void expect_found_after(std::int64_t step) {
+    Watch watch(mpi_, {});
+    WithAFault communicator(device_);
+    const Failure failed = failure_of_run([&] { Trainer(options_, {}, mpi_, device_, communicator, watch, {}).run(); });
+    mpi_.barrier();
+    if (mpi_.size() == 1) {
+      EXPECT_EQ(failed.code, ExitCode::done);
+      return;
+    }
+    EXPECT_EQ(failed.code, ExitCode::failed);
+    EXPECT_THAT(list_checkpoints(train_dir()), IsEmpty());
+    if (mpi_.rank() > 0) return;
+    EXPECT_THAT(failed.text, HasSubstr(fmt::format("variable layer2/biases after step {}: ", step)));
   }
-  EXPECT_EQ(failed.code, ExitCode::failed);
-  EXPECT_THAT(list_checkpoints(train_dir()), ElementsAre(2, 1));
-  if (mpi_.rank() > 0) return;
-  EXPECT_THAT(failed.text, HasSubstr("variable layer2/biases after step 3: "));
+};
+
+TEST_F(RunWithAFaultTest, EndsAtTheNextComparison) {
+  options_.check_replicas = 3;
+  options_.checkpoint_every = 0;
+  expect_found_after(3);
+}
+
+TEST_F(RunWithAFaultTest, EndsBeforeTheNextCheckpoint) {
+  options_.check_replicas = 1000;
+  options_.checkpoint_every = 2;
+  expect_found_after(2);
 }
 
 }  // namespace

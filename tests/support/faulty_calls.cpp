@@ -7,13 +7,13 @@
 //   FAULT_SECONDS  they take so much longer
 //   FAULT_ERRNO    they fail with this; close closes all the same
 //   FAULT_ACTION   kill-before, kill-after: SIGKILL to the process just before or after the call; short: a write takes
-//   half
-//                  of its bytes; cut: that, and SIGKILL; full: statvfs tells of no free space
+//                  half of its bytes; cut: that, and SIGKILL; full: statvfs tells of no free space
 //   FAULT_LOG      a file that gets a line for each of the chosen calls: name and path (of a rename: the old one)
 //
 // It sees what goes through the PLT. That is all that Carillon does to files of its train directory, itself or by
 // libstdc++'s filesystem library, but for what fdopendir and closedir ask of the descriptor: held against strace. HDF5
-// builds its images in memory. It would miss what is written by stdio or streams, whose calls stay inside libc and libstdc++.
+// builds its images in memory. It would miss what is written by stdio or streams, whose calls stay inside libc and
+// libstdc++.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -134,7 +134,7 @@ Result faulty(const std::string& call, const std::string& path, Result failure, 
 std::size_t part_of(std::size_t count, const Fault& fault) { return fault.halves() ? (count + 1) / 2 : count; }
 
 mode_t mode_in(int flags, std::va_list& arguments) {
-  return (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(arguments, mode_t) : 0;
+  return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(arguments, mode_t) : 0;
 }
 
 }  // namespace

@@ -48,8 +48,10 @@ struct WatchSettings {
   /// Ends this process when its main thread stands still, a quarter later than others would name it.
   bool ends_own_stall = true;
   /// The main thread may wait for others without the watch's knowing, as for a GPU that waits in NCCL: then the rank of
-  /// this host that is stopped or furthest behind is named, too.
+  /// this host that is stopped or furthest behind is named, too, and in data and compute it may take four times as
+  /// long.
   bool waits_unseen = false;
+  std::string program = {};  ///< whose lines it writes
   /// Is given the line that `look` would throw, first: for an end that waits for no thread of this process.
   std::function<void(const std::string& line)> end_run = nullptr;
 };
@@ -57,8 +59,8 @@ struct WatchSettings {
 class Watch final : public WaitWatch {
  public:
   /// From here on `mpi`, which outlives this, lets it look at its waits, in the place of a limit that they had; to the
-  /// end, when they have none. With a finite limit a USR2 has this process write its main thread's stack on stderr,
-  /// here and after. Collective, as the destructor is.
+  /// end, when they have none. A USR2 has this process write its main thread's stack on stderr, here and after.
+  /// Collective, as the destructor is.
   Watch(const Mpi& mpi, const WatchSettings& settings);
   ~Watch() override;
   Watch(const Watch&) = delete;
