@@ -1,38 +1,43 @@
-"""What the watch's thread, checkpoints, summaries and comparisons cost a training: steps per second with each, against without any.
+"""What checkpoints, summaries and comparisons of replicas cost a training.
 
   python tests/benchmarks/overheads.py --program build/bin/cifar10_train --data 'data/cifar10/train-*' --ranks 2
 
-The runs take turns, each in a train directory of its own on the disk of --work; a share is the median of the rounds' own
-against the run without in the same round. Prints Markdown. Needs an idle machine with a core a rank.
+Each is made to come much more often than usual, and the processor time of the whole run (all ranks and threads; a rank that
+waits counts, too) compared with that of a run without, in turn: the difference over the number of times is what one costs.
+Wall time would not do: a shared host's own is uncertain by more than there is to see. Shares are of the time of the steps
+between two at the usual distance, medians of the rounds' own. Prints Markdown.
 """
 
 import argparse
 import pathlib
+import resource
 import statistics
 import sys
 import tempfile
 
 import measure
 
-PLAIN = {"--stall-timeout": 0, "--checkpoint-every": 0, "--summary-every": 0, "--check-replicas": 0}
+PLAIN = {"--checkpoint-every": 0, "--summary-every": 0, "--check-replicas": 0}
+USUAL = 100  # steps between two
 KINDS = {
-    "none": {},
-    "none, again": {},
-    "the watch's thread": {"--stall-timeout": 300},
-    "a checkpoint every 100 steps": {"--checkpoint-every": 100},
-    "summaries every 100 steps": {"--summary-every": 100},
-    "replicas compared every 100 steps": {"--check-replicas": 100},
+    "nothing": None,
+    "a checkpoint": "--checkpoint-every",
+    "a summary": "--summary-every",
+    "a comparison of replicas": "--check-replicas",
 }
 
 
-def rate(options, changes):
-    words = [word for option, value in (PLAIN | changes).items() for word in (option, value)]
+def processor_seconds(options, kind, steps):
+    given = PLAIN | ({kind: options.every} if kind else {})
+    words = [word for option, value in given.items() for word in (option, value)]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     with tempfile.TemporaryDirectory(dir=options.work) as train_dir:
         measure.run([
             *measure.mpirun(options.ranks), options.program, "--data", options.data, "--train-dir", train_dir,
-            "--device", "cpu", "--batch-size", options.batch, "--max-steps", options.steps + 100, "--log-every", 50, *words,
+            "--device", "cpu", "--batch-size", options.batch, "--max-steps", steps, "--log-every", 0, *words,
         ])  # fmt: skip
-        return measure.training_rate(train_dir, options.batch * options.ranks, 100)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def main():
@@ -42,22 +47,30 @@ def main():
     parser.add_argument("--work", type=pathlib.Path, help="where the train directories are (default: the temporary one)")
     parser.add_argument("--ranks", type=int, default=1)
     parser.add_argument("--batch", type=int, default=128, help="samples a rank")
-    parser.add_argument("--steps", type=int, default=400, help="that count; 100 come before them")
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--every", type=int, default=5, help="steps from one to the next")
+    parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
-    found = {kind: [] for kind in KINDS}
+    times = options.steps // options.every
+    step_seconds, costs = [], {kind: [] for kind in KINDS}
     for index in range(options.rounds):
-        for kind, changes in KINDS.items():
-            found[kind].append(rate(options, changes))
-        latest = ", ".join(f"{rates[-1]:,.0f}" for rates in found.values())
-        print(f"round {index + 1} of {options.rounds}: {latest} examples/s", file=sys.stderr)
+        start = processor_seconds(options, None, 1)
+        plain = processor_seconds(options, None, options.steps + 1)
+        step_seconds.append((plain - start) / options.steps)
+        for kind, option in KINDS.items():
+            costs[kind].append(processor_seconds(options, option, options.steps + 1) - plain)
+        latest = ", ".join(f"{kind} {seconds[-1]:+.2f}" for kind, seconds in costs.items())
+        print(f"round {index + 1} of {options.rounds}: {plain:.2f} s; {latest}", file=sys.stderr)
+    step = statistics.median(step_seconds)
     print("\n".join(measure.conditions(options.rounds)))
-    print(f"- {options.program.name}, {options.ranks} ranks, batch {options.batch} a rank\n")
-    print("| with | examples/s (median) | lowest to highest | costs |\n|---|---|---|---|")
-    for kind, rates in found.items():
-        cost = statistics.median(plain / own - 1.0 for plain, own in zip(found["none"], rates))
-        median, low, high = statistics.median(rates), min(rates), max(rates)
-        print(f"| {kind} | {median:,.0f} | {low:,.0f} to {high:,.0f} | {100 * cost:+.1f} % |")
+    shown = f"{options.ranks} ranks, batch {options.batch} a rank"
+    print(f"- {options.program.name}, {shown}, {1000 * step:.0f} ms a step of processor time\n")
+    print(f"| | processor time, ms (median) | lowest to highest | every {USUAL} steps |\n|---|---|---|---|")
+    for kind, seconds in costs.items():
+        each = [1000 * cost / times for cost in seconds]
+        median = statistics.median(each)
+        share = median / (1000 * step * USUAL)
+        print(f"| {kind} | {median:.1f} | {min(each):.1f} to {max(each):.1f} | {100 * share:.2f} % |")
 
 
 if __name__ == "__main__":
