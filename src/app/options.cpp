@@ -90,7 +90,8 @@ void declare(OptionSet& set, TrainOptions& o) {
       "at a loss that is not finite: stop, or report from which op and records it is, too; a GPU then waits for each "
       "step, which is slower");
   set.add("check-replicas", o.check_replicas, 0, max_steps,
-          "steps between comparisons of the ranks' variables, which GPUs copy to the host for it; 0: none");
+          "steps between comparisons of the ranks' variables, also made before each checkpoint; GPUs copy them to the "
+          "host; 0: none");
   declare_stall_timeout(set, o.stall_timeout);
   set.add("log-device-placement", o.log_device_placement, "list every op with its device and memory");
 }

@@ -32,9 +32,8 @@ class StepClock {
   /// At least one step has been added.
   Means means(Clock::time_point now = Clock::now()) const {
     const double steps = static_cast<double>(steps_);
-    return {.step = seconds(now) / steps,
-            .data_wait = data_wait_seconds_ / steps,
-            .allreduce = allreduce_seconds_ / steps};
+    return {
+        .step = seconds(now) / steps, .data_wait = data_wait_seconds_ / steps, .allreduce = allreduce_seconds_ / steps};
   }
 
  private:
