@@ -66,8 +66,10 @@ class Watch::OwnThread {
         if (end.seconds(0, board_time()) > end_seconds) leave();
         continue;
       }
-      const bool is_still = stillness.seconds(board_.own().signs, board_time()) >= allowed(board_.own().phase);
-      if (!is_still || !board_.is_first_to_end()) continue;
+      // The phase first: a sign is given before each.
+      const double longest = allowed(board_.own().phase.load(std::memory_order_acquire));
+      const double still = stillness.seconds(board_.own().signs.load(std::memory_order_acquire), board_time());
+      if (still < longest || !board_.is_first_to_end()) continue;
       tell();
       leave();  // MPI is the main thread's, which hangs
     }

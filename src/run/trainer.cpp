@@ -143,12 +143,13 @@ void Trainer::describe_data() {
 void Trainer::take_step(BatchLoader& loader, const StepPlan& plan) {
   watch_.enter(Phase::data, plan.step);
   const auto start = Clock::now();
-  batch_ = loader.next();
+  const Batch& batch = loader.next();
+  batch_ = &batch;
   watch_.enter(Phase::compute, plan.step);
   recorder_.count_step(std::chrono::duration<double>(Clock::now() - start).count());
-  TowerStep request{.step = plan.step, .batch = batch_, .request_pause = own_requests().any()};
+  TowerStep request{.step = plan.step, .batch = batch, .request_pause = own_requests().any()};
   if (plan.summarizes) {  // on all ranks: an observed step is launched in another way
-    request.before_update = [&] { recorder_.summarize(plan.step, batch_, *tower_, device_); };
+    request.before_update = [&] { recorder_.summarize(plan.step, batch, *tower_, device_); };
   }
   tower_->step(request);
   position_.step += 1;
@@ -190,7 +191,7 @@ void Trainer::check_cross_entropy(const StepResult& result) const {
   const std::string line = divergence_line(result.step, result.cross_entropy);
   if (options_.on_nan == OnNan::stop) fail_on_all(mpi_, ExitCode::failed, line);
   const BuildSettings settings{options_.batch_size, options_.precision, Purpose::training};
-  fail_with_cause(line, {*tower_, device_, settings, batch_, *dataset_}, mpi_);
+  fail_with_cause(line, {*tower_, device_, settings, *batch_, *dataset_}, mpi_);
 }
 
 void Trainer::check_total(std::int64_t step, const StepLoss& loss) const {

@@ -40,6 +40,8 @@ _ASIDE = re.compile(
     r"^step \d+/\d+, .* left$|^warning: ranks [\d, and]+ share GPU |^warning: rank \d+ on \S+ holds the others up"
 )
 
+_STACK_FRAME = re.compile(r"\[0x[0-9a-f]+\]$")
+
 
 @dataclass
 class Result:
@@ -72,7 +74,8 @@ class Finished:
         return f"the line names no {missing}: {lines[0]}" if missing else ""
 
     def explain(self):
-        return f"exit code {self.code}: {' | '.join(self.lines[-3:]) or self.output[-200:]}"
+        said = [line for line in self.lines if not _STACK_FRAME.search(line)]
+        return f"exit code {self.code}: {' | '.join(said[-3:]) or self.output[-200:]}"
 
 
 class ProgramFailed(Exception):

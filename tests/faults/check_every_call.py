@@ -24,7 +24,7 @@ STEPS, EVERY = 12, 4
 WORKERS = 3  # runs at a time: they wait for the disk
 NEVER = "the call never came"
 WITHOUT = 0.05  # part of the cases that may end so: threads meet in another order
-IO, KILLED = 74, -9
+IO, KILLED, KILLED_BELOW_MPIRUN = 74, -9, 137
 FSTATS_OF_OPENING = 2  # of a log at most, before its first entry
 
 # Calls that change something, or whose loss may; others only tell something, and are not killed at.
@@ -210,7 +210,7 @@ def _wrong(context, undisturbed, template, case, run):
 
 
 def _wrong_kill(undisturbed, template, case, run, done):
-    was_killed = done.code != 0 if undisturbed.ranks else done.code == KILLED
+    was_killed = done.code == (KILLED_BELOW_MPIRUN if undisturbed.ranks else KILLED)
     if not was_killed:
         return f"not killed: {done.explain()}"
     # Each call on a checkpoint comes after all those of the one before.

@@ -14,7 +14,8 @@ from bad_input import FAILED
 from processes import TIMEOUT, rank_process, wait_for
 from programs import SCALED, ProgramFailed, Result, checkpoint, load, same_bits
 
-STALL = 2  # seconds
+STALL = 4  # seconds, which rank 0 may have to wait for a disk, too
+SAVE_EVERY = 200  # steps: seldom enough for the disk to keep up
 # The watch's time for other hosts, four times as long behind a checkpoint, and mpirun's to end the ranks.
 IN_TIME = 1.5 * 4 * STALL + 20
 OPTIONS = (*SCALED, "--batch-size", 20, "--summary-every", 0, "--device", "cpu", "--stall-timeout", STALL)
@@ -42,8 +43,8 @@ def _start(context, data, hosts, ranks, run, *options):
 def _started(context, data, hosts, ranks):
     """(train directory, process) of a run without end that has saved a checkpoint."""
     run = context.directory("hosts")
-    process = _start(context, data, hosts, ranks, run, "--max-steps", 100000000, "--checkpoint-every", 50)
-    wait_for(process, lambda: checkpoint(run, 50).exists(), "a first checkpoint")
+    process = _start(context, data, hosts, ranks, run, "--max-steps", 100000000, "--checkpoint-every", SAVE_EVERY)
+    wait_for(process, lambda: checkpoint(run, SAVE_EVERY).exists(), "a first checkpoint")
     return run, process
 
 

@@ -74,7 +74,7 @@ class Trainer {
   std::optional<RankTimes> rank_times_;  ///< where there are several and they can be told
 
   RunPosition position_;
-  Batch batch_;                   ///< of the step taken last
+  const Batch* batch_ = nullptr;  ///< of the step taken last, until the next one's is loaded
   StepResult latest_;             ///< of the steps whose results are taken
   bool pause_requested_ = false;  ///< by some rank, in one of them since the last pause
 };
