@@ -7,15 +7,16 @@ namespace {
 
 class Conv2dDefinition final : public OpDefinition {
  public:
-  explicit Conv2dDefinition(const Conv2dGeometry& geometry) : geometry_(geometry) {}
+  Conv2dDefinition(const Conv2dGeometry& geometry, bool has_biases) : geometry_(geometry), has_biases_(has_biases) {}
   const Conv2dGeometry& geometry() const { return geometry_; }
   std::string_view type() const override { return "conv2d"; }
   BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = geometry_.relu}; }
   bool takes_samples_apart() const override { return true; }
   std::shared_ptr<const OpDefinition> with_relu_behind() const override {
+    if (!has_biases_) return nullptr;  // a batch norm follows
     Conv2dGeometry with_relu = geometry_;
     with_relu.relu = true;
-    return std::make_shared<Conv2dDefinition>(with_relu);
+    return std::make_shared<Conv2dDefinition>(with_relu, has_biases_);
   }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return on_device(
@@ -25,6 +26,7 @@ class Conv2dDefinition final : public OpDefinition {
 
  private:
   Conv2dGeometry geometry_;
+  bool has_biases_;
 };
 
 }  // namespace
@@ -35,13 +37,13 @@ Value conv2d(Graph& graph, const std::string& name, Value x, const Conv2dParams&
   const Conv2dGeometry geometry{.vertical = slide(input[1], params.kernel, params.stride, params.padding),
                                 .horizontal = slide(input[2], params.kernel, params.stride, params.padding),
                                 .relu = false};
-  const int weights = graph.add_parameter(
-      {name + "/weights", {params.kernel, params.kernel, input[3], params.filters}, params.weights, params.l2_factor});
-  const int biases = graph.add_parameter({name + "/biases", {params.filters}, params.biases, 0.0f});
+  std::vector<int> parameters{graph.add_parameter(
+      {name + "/weights", {params.kernel, params.kernel, input[3], params.filters}, params.weights, params.l2_factor})};
+  if (params.biases) parameters.push_back(graph.add_parameter({name + "/biases", {params.filters}, *params.biases}));
   return graph.add_op({.name = name,
-                       .definition = std::make_shared<Conv2dDefinition>(geometry),
+                       .definition = std::make_shared<Conv2dDefinition>(geometry, params.biases.has_value()),
                        .inputs = {x},
-                       .parameters = {weights, biases}},
+                       .parameters = parameters},
                       {input[0], geometry.vertical.output, geometry.horizontal.output, params.filters});
 }
 

@@ -11,7 +11,7 @@ namespace {
 class Conv2dCpu final : public Op {
  public:
   Conv2dCpu(Conv2dPassesCpu passes, bool relu, const OpTensors& tensors) : passes_(std::move(passes)) {
-    if (tensors.parameter_gradients.empty()) return;
+    if (tensors.parameter_gradients.size() < 2) return;  // no biases
     bias_relu_.emplace(relu ? tensors.outputs.at(0) : Tensor{}, tensors.output_gradients.at(0),
                        tensors.parameter_gradients.at(1));
   }
@@ -19,7 +19,7 @@ class Conv2dCpu final : public Op {
   void forward(Stream& /*stream*/) override { passes_.forward->run(); }
 
   void backward(Stream& /*stream*/) override {
-    bias_relu_->run();
+    if (bias_relu_) bias_relu_->run();
     passes_.weights_gradient->run();
     if (passes_.data_gradient) passes_.data_gradient->run();
   }

@@ -46,15 +46,15 @@ class Conv2dCuda final : public Op {
         relu_(geometry.relu),
         x_(tensors.inputs.at(0)),
         y_(tensors.outputs.at(0)),
-        biases_(tensors.parameters.at(1)),
+        biases_(tensors.parameters.size() < 2 ? Tensor{} : tensors.parameters[1]),
         weights_(device, tensors.parameters.at(0), x_.type) {
     task_ = {.layout = conv2d_layout(geometry, x_.shape, tensors.parameters.at(0).shape, y_.shape),
              .type = x_.type,
              .arithmetic = arithmetic,
              .workspace_bytes = device.workspace().size()};
-    forward_ = try_plan(relu_ ? Conv2dPass::forward_bias_relu : Conv2dPass::forward_bias);
-    biased_ = forward_ != nullptr;
-    if (!biased_) forward_ = plan(Conv2dPass::forward);
+    if (biases_) forward_ = try_plan(relu_ ? Conv2dPass::forward_bias_relu : Conv2dPass::forward_bias);
+    adds_biases_ = biases_ && forward_ == nullptr;
+    if (!forward_) forward_ = plan(Conv2dPass::forward);
     if (!tensors.parameter_gradients.empty()) make_backward(tensors);
   }
 
@@ -63,11 +63,11 @@ class Conv2dCuda final : public Op {
     weights_.load(stream);
     forward_->run(device_.cudnn(), {.x = x_.data, .weights = weights_.data(), .biases = biases_.data, .y = y_.data},
                   workspace());
-    if (!biased_) bias_relu_cuda(biases_, relu_, y_, stream);
+    if (adds_biases_) bias_relu_cuda(biases_, relu_, y_, stream);
   }
 
   void backward(Stream& stream) override {
-    bias_relu_backward_->run(stream);
+    if (bias_relu_backward_) bias_relu_backward_->run(stream);
     weights_backward_->run(device_.cudnn(), {.x = x_.data, .weights = weights_gradient_->data(), .y = dz_},
                            workspace());
     weights_gradient_->store(stream);
@@ -78,7 +78,7 @@ class Conv2dCuda final : public Op {
  private:
   void make_backward(const OpTensors& tensors) {
     const Tensor &dx = tensors.input_gradients.at(0), &dy = tensors.output_gradients.at(0);
-    bias_relu_backward_.emplace(device_, relu_ ? y_ : Tensor{}, dy, tensors.parameter_gradients.at(1));
+    if (biases_) bias_relu_backward_.emplace(device_, relu_ ? y_ : Tensor{}, dy, tensors.parameter_gradients.at(1));
     dz_ = dy.data;
     dx_ = dx.data;
     weights_backward_ = plan(Conv2dPass::weights_gradient);
@@ -102,12 +102,12 @@ class Conv2dCuda final : public Op {
 
   CudaDevice& device_;
   bool relu_;
-  Tensor x_, y_, biases_;
+  Tensor x_, y_, biases_;  ///< biases without data: none
   FilterMajorWeights weights_;
   Conv2dTask task_;
   std::string reason_;
   std::unique_ptr<Conv2dPlan> forward_, weights_backward_, data_backward_;
-  bool biased_ = false;  ///< the forward plan adds the biases itself
+  bool adds_biases_ = false;  ///< there are some, and the forward plan leaves them out
   void *dz_ = nullptr, *dx_ = nullptr;
   std::optional<FilterMajorWeights> weights_gradient_;
   std::optional<BiasReluBackwardCuda> bias_relu_backward_;

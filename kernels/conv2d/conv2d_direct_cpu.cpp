@@ -22,7 +22,10 @@ memory::desc weights_desc(const Tensor& t, memory::format_tag format) {
   const Shape& s = t.shape;
   return {{s[3], s[2], s[0], s[1]}, onednn_type(t.type), format};
 }
-memory::desc biases_desc(const Tensor& t) { return {{t.shape[0]}, onednn_type(t.type), memory::format_tag::x}; }
+/// oneDNN's form of no biases where there are none.
+memory::desc biases_desc(const Tensor& t) {
+  return t ? memory::desc{{t.shape[0]}, onednn_type(t.type), memory::format_tag::x} : memory::desc{};
+}
 
 /// Weights (or their gradient) in TensorFlow's layout, and the same in a primitive's own format.
 class ReorderedWeights {
@@ -91,7 +94,7 @@ class DirectPass final : public Conv2dPassCpu {
 
 Conv2dPassesCpu make_direct_conv2d(const Conv2dGeometry& geometry, CpuDevice& device, const OpTensors& tensors) {
   const Tensor &x = tensors.inputs.at(0), &y = tensors.outputs.at(0);
-  const Tensor &weights = tensors.parameters.at(0), &biases = tensors.parameters.at(1);
+  const Tensor &weights = tensors.parameters.at(0), biases = biases_of(tensors);
   const OnednnConvolution convolution{
       .src = activations_desc(x),
       .weights = weights_desc(weights, memory::format_tag::any),
@@ -107,11 +110,10 @@ Conv2dPassesCpu make_direct_conv2d(const Conv2dGeometry& geometry, CpuDevice& de
 
   const auto forward = convolution.forward(engine, geometry.relu);
   using Forward = DirectPass<dnnl::convolution_forward>;
+  Arguments arguments{{DNNL_ARG_SRC, at(convolution.src, x)}, {DNNL_ARG_DST, at(convolution.dst, y)}};
+  if (biases) arguments.insert({DNNL_ARG_BIAS, at(convolution.bias, biases)});
   passes.forward = std::make_unique<Forward>(device, forward, weights, forward.weights_desc(), Forward::Weights::read,
-                                             DNNL_ARG_WEIGHTS,
-                                             Arguments{{DNNL_ARG_SRC, at(convolution.src, x)},
-                                                       {DNNL_ARG_BIAS, at(convolution.bias, biases)},
-                                                       {DNNL_ARG_DST, at(convolution.dst, y)}});
+                                             DNNL_ARG_WEIGHTS, std::move(arguments));
   if (tensors.parameter_gradients.empty()) return passes;
 
   const Tensor &dx = tensors.input_gradients.at(0), &dz = tensors.output_gradients.at(0);

@@ -15,6 +15,11 @@ class Conv2dPassCpu {
   virtual void run() = 0;
 };
 
+/// No data: the op has none.
+inline Tensor biases_of(const OpTensors& tensors) {
+  return tensors.parameters.size() < 2 ? Tensor{} : tensors.parameters[1];
+}
+
 /// The passes of one op; those that nobody wants are null. What they are made for is make_conv2d_cpu's.
 struct Conv2dPassesCpu {
   std::unique_ptr<Conv2dPassCpu> forward, weights_gradient, data_gradient;

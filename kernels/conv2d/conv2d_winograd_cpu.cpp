@@ -30,7 +30,7 @@ Conv2dPassesCpu make_winograd_conv2d(const Conv2dGeometry& geometry, CpuDevice& 
   Conv2dPassesCpu passes;
   passes.forward = make(WinogradConvolution{.x = x,
                                             .filters = weights,
-                                            .bias = tensors.parameters.at(1),
+                                            .bias = biases_of(tensors),
                                             .y = y,
                                             .rows_before = rows_before,
                                             .columns_before = columns_before,

@@ -1,10 +1,12 @@
-// How a window slides along one axis, after TensorFlow.
+// How a window slides along one axis, after TensorFlow and, with symmetric padding, PyTorch.
 //
 //   same:   output = ceil(input / stride), pad = max((output - 1) * stride + window - input, 0), before = pad / 2
 //           rounded down: an odd padding has its larger half after (24 by window 3, stride 2: 0 before, 1 after)
 //   valid:  output = (input - window) / stride + 1, no padding
+//   symmetric(p):  output = (input + 2 p - window) / stride + 1, p before and after
 //
-// Source: TensorFlow, "Notes on padding" of tf.nn.
+// With stride 1 and an odd window `same` is symmetric(window / 2); with stride 2 it is not.
+// Source: TensorFlow, "Notes on padding" of tf.nn; PyTorch, Conv2d.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +16,25 @@
 
 namespace carillon {
 
-enum class Padding { same, valid };
+class Padding {
+ public:
+  static const Padding same, valid;
+  static constexpr Padding symmetric(std::int64_t extent) { return {Kind::symmetric, extent}; }
+
+  constexpr bool is_same() const { return kind_ == Kind::same; }
+  /// Before and after, where that does not depend on the input.
+  constexpr std::int64_t extent() const { return extent_; }
+  constexpr bool operator==(const Padding&) const = default;
+
+ private:
+  enum class Kind { same, symmetric };
+  constexpr Padding(Kind kind, std::int64_t extent) : kind_(kind), extent_(extent) {}
+
+  Kind kind_;
+  std::int64_t extent_;
+};
+inline constexpr Padding Padding::same{Kind::same, 0};
+inline constexpr Padding Padding::valid = Padding::symmetric(0);
 
 /// One axis of a convolution or a pooling.
 struct SlidingWindow {
@@ -22,12 +42,16 @@ struct SlidingWindow {
   std::int64_t before, after;  ///< padding
 };
 
-/// Errors: failed (a window or stride below 1, a window that does not fit into an unpadded input).
+/// Errors: failed (a window or stride below 1, a padding that a whole window fits into or below 0, a window that does
+/// not fit into the padded input).
 inline SlidingWindow slide(std::int64_t input, std::int64_t window, std::int64_t stride, Padding padding) {
   check(window > 0 && stride > 0, "a window and its stride must be at least 1");
-  if (padding == Padding::valid) {
-    if (window > input) fail(ExitCode::failed, "a window of {} does not fit into {} without padding", window, input);
-    return {input, (input - window) / stride + 1, window, stride, 0, 0};
+  if (!padding.is_same()) {
+    const std::int64_t pad = padding.extent(), padded = input + 2 * pad;
+    check(pad >= 0 && pad < window, "a padding must be smaller than the window");
+    if (window > padded)
+      fail(ExitCode::failed, "a window of {} does not fit into {} padded to {}", window, input, padded);
+    return {input, (padded - window) / stride + 1, window, stride, pad, pad};
   }
   const std::int64_t output = (input + stride - 1) / stride;
   const std::int64_t pad = std::max<std::int64_t>((output - 1) * stride + window - input, 0);

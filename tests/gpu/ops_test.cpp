@@ -127,6 +127,10 @@ TEST_F(OpsOnAGpu, Conv2d) {
                                              {.filters = 8, .kernel = 3, .stride = 2, .padding = Padding::valid}));
                      }});
   }
+  expect_like_cpu({.batch = 2, .integers = true, .build = [](OpHarness& harness) {
+                     const Conv2dParams params{3, 3, 2, Padding::symmetric(1), {}, std::nullopt};
+                     return conv2d(harness.graph(), "conv", harness.input("x", {2, 8, 6, 4}), params);
+                   }});
 }
 
 TEST_F(OpsOnAGpu, MaxPool) {

@@ -21,8 +21,8 @@ struct Case {
 
 void PrintTo(const Case& c, std::ostream* out) {
   *out << Shape{c.batch, c.height, c.width, c.channels}.text() << " window " << c.params.window << " stride "
-       << c.params.stride << (c.params.padding == Padding::same ? " same" : " valid") << (c.relu ? " relu" : "")
-       << " threads " << c.threads;
+       << c.params.stride << (c.params.padding.is_same() ? " same" : " valid") << (c.relu ? " relu" : "") << " threads "
+       << c.threads;
 }
 
 struct Expected {

@@ -37,7 +37,7 @@ void expect_definition(const Conv2dCase& c, Isa isa) {
   const NaiveConv2d naive(c);
   Convolution convolution(c, isa);
   const auto x = convolution->values("x"), weights = convolution->values("conv/weights"),
-             biases = convolution->values("conv/biases");
+             biases = c.params.biases ? convolution->values("conv/biases") : std::span<float>{};
   const auto y = convolution->forward();
   std::vector<double> expected = naive.forward(x, weights, biases);
   const std::vector<float> dy = OpHarness::output_gradient(y.size());
@@ -60,11 +60,16 @@ INSTANTIATE_TEST_SUITE_P(Isas, Winograd, ::testing::ValuesIn(available_isas()),
 
 TEST_P(Winograd, EqualsTheDefinitionAtEveryExtent) {
   for (const std::int64_t kernel : {3, 5}) {
-    for (const Padding padding : {Padding::same, Padding::valid}) {
-      for (std::int64_t extent = padding == Padding::same ? 1 : kernel; extent <= 13; ++extent) {
+    for (const Padding padding : {Padding::same, Padding::valid, Padding::symmetric(2)}) {
+      const std::int64_t least = padding.is_same() ? 1 : std::max<std::int64_t>(kernel - 2 * padding.extent(), 1);
+      for (std::int64_t extent = least; extent <= 13; ++extent) {
         for (const std::int64_t channels : {3, 5}) {  // narrow, wide
-          const Conv2dCase c{
-              2, extent, 14 - extent + kernel, channels, {.filters = 6, .kernel = kernel, .padding = padding}};
+          const auto biases = extent % 3 == 0 ? std::nullopt : std::optional(Initializer{});
+          const Conv2dCase c{2,
+                             extent,
+                             14 - extent + kernel,
+                             channels,
+                             {.filters = 6, .kernel = kernel, .padding = padding, .biases = biases}};
           SCOPED_TRACE(::testing::PrintToString(c));
           expect_definition(c, GetParam());
         }

@@ -3,6 +3,7 @@
 
 #include <ostream>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "kernels/conv2d/conv2d.h"
@@ -18,8 +19,9 @@ struct Conv2dCase {
 
 inline void PrintTo(const Conv2dCase& c, std::ostream* out) {
   *out << Shape{c.batch, c.height, c.width, c.in}.text() << " filters " << c.params.filters << " kernel "
-       << c.params.kernel << " stride " << c.params.stride << (c.params.padding == Padding::same ? " same" : " valid")
-       << (c.relu ? " relu" : "") << " threads " << c.threads;
+       << c.params.kernel << " stride " << c.params.stride << " padding "
+       << (c.params.padding.is_same() ? "same" : std::to_string(c.params.padding.extent())) << (c.relu ? " relu" : "")
+       << (c.params.biases ? "" : " without biases") << " threads " << c.threads;
 }
 
 struct Conv2dGradients {
@@ -61,10 +63,11 @@ struct NaiveConv2d {
     }
   }
 
+  /// `biases`: or none.
   std::vector<double> forward(std::span<const float> x, std::span<const float> weights,
                               std::span<const float> biases) const {
     std::vector<double> y(y_shape.element_count());
-    for (std::size_t i = 0; i < y.size(); ++i) y[i] = biases[i % biases.size()];
+    for (std::size_t i = 0; i < y.size() && !biases.empty(); ++i) y[i] = biases[i % biases.size()];
     for_each_product([&](auto yi, auto xi, auto wi) { y[yi] += static_cast<double>(x[xi]) * weights[wi]; });
     return y;
   }
