@@ -44,6 +44,12 @@ float truncated_normal(std::uint64_t key, std::uint64_t index) {
   }
 }
 
+/// Uniform in [-1, 1).
+float uniform_around_zero(std::uint64_t key, std::uint64_t index) {
+  const Philox4x32 random = philox4x32(key, philox_counter(RandomPurpose::initializer, index, 0));
+  return 2.0f * uniform_float(random.word[0]) - 1.0f;
+}
+
 }  // namespace
 
 ParameterLayout::ParameterLayout(const std::vector<ParameterSpec>& specs)
@@ -103,10 +109,11 @@ std::span<float> ParameterStore::array(const Buffer& buffer, std::size_t number)
 
 std::vector<float> initial_values(const ParameterSpec& spec, std::uint64_t seed) {
   std::vector<float> values(static_cast<std::size_t>(spec.shape.element_count()), spec.initializer.value);
-  if (spec.initializer.kind == Initializer::Kind::truncated_normal) {
-    const Draws draws = draws_of(spec, seed);
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] *= truncated_normal(draws.key, draws.first_index + i);
-  }
+  if (spec.initializer.kind == Initializer::Kind::constant) return values;
+  const bool is_uniform = spec.initializer.kind == Initializer::Kind::uniform;
+  const auto draw = is_uniform ? uniform_around_zero : truncated_normal;
+  const Draws draws = draws_of(spec, seed);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] *= draw(draws.key, draws.first_index + i);
   return values;
 }
 

@@ -10,6 +10,7 @@
 #include "kernels/dense/dense.h"
 #include "kernels/lrn/lrn.h"
 #include "kernels/max_pool/max_pool.h"
+#include "kernels/normalize_images/normalize_images.h"
 #include "kernels/relu/relu.h"
 #include "kernels/scale_input/scale_input.h"
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
@@ -186,6 +187,20 @@ TEST_F(OpsOnAGpu, Augment) {
   for (const bool distort : {false, true}) {
     expect_like_cpu({.batch = 5, .image_bytes = 3072, .build = [=](OpHarness& harness) {
                        return augment(harness.graph(), "input", {.distort = distort, .seed = 9});
+                     }});
+  }
+}
+
+TEST_F(OpsOnAGpu, NormalizeImages) {
+  for (const bool distort : {false, true}) {
+    expect_like_cpu({.batch = 5, .image_bytes = 3072, .build = [=](OpHarness& harness) {
+                       return normalize_images(harness.graph(), "input",
+                                               {.mean = {0.5f, 0.4f, 0.3f},
+                                                .deviation = {0.25f, 0.5f, 1.0f, 1.0f},
+                                                .padding = 4,
+                                                .cutout = 8,
+                                                .distort = distort,
+                                                .seed = 9});
                      }});
   }
 }

@@ -38,6 +38,20 @@ TEST(InitialValues, TruncatedNormalHasTheMomentsOfItsDistribution) {
   EXPECT_NEAR(std::sqrt(squares / count), 0.1 * 0.87963, 5e-4);  // standard deviation of N(0,1) truncated at 2
 }
 
+TEST(InitialValues, UniformOnesFillTheirInterval) {
+  const auto values = initial_values({"weights", {200, 500}, {Kind::uniform, 0.25f}}, 3);
+  double sum = 0.0, squares = 0.0;
+  for (const float value : values) {
+    ASSERT_GE(value, -0.25f);
+    ASSERT_LT(value, 0.25f);
+    sum += value;
+    squares += static_cast<double>(value) * value;
+  }
+  const double count = static_cast<double>(values.size()), variance = 0.25 * 0.25 / 3.0;
+  EXPECT_NEAR(sum / count, 0.0, 5.0 * std::sqrt(variance / count));
+  EXPECT_NEAR(squares / count, variance, 0.01 * variance);
+}
+
 TEST(InitialValues, DependOnSeedAndNameAndNothingElse) {
   const ParameterSpec spec{"w", {100}, {Kind::truncated_normal, 1.0f}, 0.0f}, other{"v", {100}, spec.initializer, 0.0f};
   EXPECT_EQ(initial_values(spec, 1), initial_values(spec, 1));

@@ -18,8 +18,8 @@
 namespace carillon {
 
 struct Initializer {
-  enum class Kind { constant, truncated_normal } kind = Kind::constant;
-  /// The constant, or the standard deviation before truncation at two of it (no rescaling).
+  enum class Kind { constant, truncated_normal, uniform } kind = Kind::constant;
+  /// The constant, or the standard deviation before truncation at two of it (no rescaling), or b of [-b, b).
   float value = 0.0f;
   /// The number by which the variable is drawn, for the networks that were drawn so before names counted; else by name.
   int number = -1;

@@ -1,0 +1,40 @@
+#include "kernels/normalize_images/normalize_images.h"
+
+#include <algorithm>
+
+#include "kernels/shared/backend.h"
+
+namespace carillon {
+namespace {
+
+class NormalizeImagesDefinition final : public OpDefinition {
+ public:
+  explicit NormalizeImagesDefinition(NormalizeImagesParams params) : params_(std::move(params)) {}
+  std::string_view type() const override { return "normalize_images"; }
+  BackwardNeeds backward_needs() const override { return {}; }
+  std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
+    return on_device(
+        context, [&] { return make_normalize_images_cpu(params_, context, tensors); },
+        [&] { return make_normalize_images_cuda(params_, context, tensors); });
+  }
+
+ private:
+  NormalizeImagesParams params_;
+};
+
+}  // namespace
+
+Value normalize_images(Graph& graph, const std::string& name, const NormalizeImagesParams& params) {
+  const Shape& source = params.source;
+  check(source.rank() == 3 && source[0] >= 1 && source[0] <= static_cast<std::int64_t>(max_normalized_channels),
+        "normalize_images wants a source of [channels, height, width] with 1 to 4 channels");
+  const std::int64_t extent = std::min(source[1], source[2]);
+  check(params.padding >= 0 && params.padding < extent, "normalize_images wants a padding below the image's extents");
+  check(params.cutout >= 0 && params.cutout <= extent, "normalize_images wants a square within the image");
+  check(std::ranges::all_of(params.deviation, [](float deviation) { return deviation > 0.0f; }),
+        "normalize_images wants deviations above 0");
+  return graph.add_op({.name = name, .definition = std::make_shared<NormalizeImagesDefinition>(params), .inputs = {}},
+                      {graph.batch_size(), source[1], source[2], source[0]});
+}
+
+}  // namespace carillon

@@ -1,0 +1,66 @@
+// The CPU form of normalize_images: an image at a time, a channel's row at a time.
+#include <algorithm>
+
+#include "carillon/core/parallel.h"
+#include "kernels/normalize_images/normalize_images_math.h"
+
+namespace carillon {
+namespace {
+
+class NormalizeImagesCpu final : public Op {
+ public:
+  NormalizeImagesCpu(const NormalizeImagesParams& params, const OpContext& context, const Tensor& output)
+      : map_(params), step_(*context.step), output_(output) {}
+
+  void forward(Stream& /*stream*/) override {
+    const auto row = static_cast<std::size_t>(output_.shape.elements_per_sample());
+    float* const out = output_.floats().data();
+    parallel_items(step_.batch.images.size(), row, elementwise_grain, [&](std::size_t first, std::size_t last) {
+      for (std::size_t b = first; b < last; ++b) write_image(b, out + b * row);
+    });
+  }
+
+  void backward(Stream& /*stream*/) override {}
+
+ private:
+  void write_image(std::size_t b, float* out) const {
+    const ImagePlacement placed = map_.placement(step_.batch.first_position + b);
+    const std::int32_t channels = map_.channels, width = map_.width;
+    const std::uint8_t* const image = step_.batch.images[b];
+    for (std::int32_t y = 0; y < map_.height; ++y, out += width * channels) {
+      const std::int32_t row = map_.row_of(placed, y);
+      for (std::int32_t c = 0; c < channels; ++c) {
+        const std::uint8_t* const pixels = row < 0 ? nullptr : image + (c * map_.height + row) * width;
+        write_row(placed, pixels, c, out + c);
+      }
+    }
+    cut_out(placed, out - output_.shape.elements_per_sample());
+  }
+
+  /// Channel `c` of one row, from `pixels` of the image; null: black.
+  void write_row(const ImagePlacement& placed, const std::uint8_t* pixels, std::int32_t c, float* out) const {
+    for (std::int32_t x = 0; x < map_.width; ++x) {
+      const std::int32_t column = map_.column_of(placed, x);
+      out[x * map_.channels] = map_.value(c, pixels == nullptr || column < 0 ? 0 : pixels[column]);
+    }
+  }
+
+  void cut_out(const ImagePlacement& placed, float* out) const {
+    for (std::int32_t y = placed.cut_top; y < placed.cut_top + map_.cutout; ++y) {
+      std::fill_n(out + (y * map_.width + placed.cut_left) * map_.channels, map_.cutout * map_.channels, 0.0f);
+    }
+  }
+
+  NormalizeImagesMap map_;
+  const StepInputs& step_;
+  Tensor output_;
+};
+
+}  // namespace
+
+std::unique_ptr<Op> make_normalize_images_cpu(const NormalizeImagesParams& params, const OpContext& context,
+                                              const OpTensors& tensors) {
+  return std::make_unique<NormalizeImagesCpu>(params, context, tensors.outputs.at(0));
+}
+
+}  // namespace carillon

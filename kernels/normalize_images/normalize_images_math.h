@@ -1,0 +1,78 @@
+// What normalize_images draws for a sample, and where an output's pixel comes from: for the CPU form and CUDA kernels.
+// Draws are a pure function of seed and stream position, the same at any number of ranks and after a resume.
+#pragma once
+
+#include <cmath>
+
+#include "carillon/core/philox.h"
+#include "kernels/normalize_images/normalize_images.h"
+
+namespace carillon {
+
+/// An image's way into the output: its place, and what is cut out of the output.
+struct ImagePlacement {
+  std::int32_t top = 0, left = 0;  ///< of the crop in the image, negative in the padding
+  bool mirrored = false;
+  std::int32_t cut_top = 0, cut_left = 0;  ///< of the square in the output
+};
+
+struct NormalizeImagesMap {
+  std::int32_t channels = 3, height = 32, width = 32, padding = 0, cutout = 0;
+  bool reflects = false, mirrors = true, distorts = true;
+  std::uint64_t seed = 0;
+  float factor[max_normalized_channels] = {}, offset[max_normalized_channels] = {};  ///< y = v * factor + offset
+
+  explicit NormalizeImagesMap(const NormalizeImagesParams& params)
+      : channels(static_cast<std::int32_t>(params.source[0])),
+        height(static_cast<std::int32_t>(params.source[1])),
+        width(static_cast<std::int32_t>(params.source[2])),
+        padding(static_cast<std::int32_t>(params.padding)),
+        cutout(params.distort ? static_cast<std::int32_t>(params.cutout) : 0),
+        reflects(params.padding_mode == ImagePadding::reflect),
+        mirrors(params.mirror),
+        distorts(params.distort),
+        seed(params.seed) {
+    for (std::size_t c = 0; c < max_normalized_channels; ++c) {
+      factor[c] = static_cast<float>(1.0 / (255.0 * params.deviation[c]));
+      offset[c] = static_cast<float>(-static_cast<double>(params.mean[c]) / params.deviation[c]);
+    }
+  }
+
+  CARILLON_HOST_DEVICE ImagePlacement placement(std::uint64_t position) const {
+    ImagePlacement placed;
+    if (!distorts) return placed;
+    PhiloxDraws draws(seed, RandomPurpose::augmentation, position);
+    const auto below = [&](std::int32_t bound) {
+      return static_cast<std::int32_t>(draws.below(static_cast<std::uint32_t>(bound)));
+    };
+    placed.top = below(2 * padding + 1) - padding;
+    placed.left = below(2 * padding + 1) - padding;
+    placed.mirrored = draws.word() >> 31 != 0 && mirrors;
+    if (cutout == 0) return placed;
+    placed.cut_top = below(height - cutout + 1);
+    placed.cut_left = below(width - cutout + 1);
+    return placed;
+  }
+
+  /// The row or column of the image that lies at `at`, of `extent`; -1: a black pixel.
+  CARILLON_HOST_DEVICE std::int32_t within(std::int32_t at, std::int32_t extent) const {
+    if (at >= 0 && at < extent) return at;
+    if (!reflects) return -1;
+    return at < 0 ? -at : 2 * (extent - 1) - at;
+  }
+  CARILLON_HOST_DEVICE std::int32_t row_of(const ImagePlacement& placed, std::int32_t y) const {
+    return within(placed.top + y, height);
+  }
+  CARILLON_HOST_DEVICE std::int32_t column_of(const ImagePlacement& placed, std::int32_t x) const {
+    return within(placed.left + (placed.mirrored ? width - 1 - x : x), width);
+  }
+  CARILLON_HOST_DEVICE bool is_cut(const ImagePlacement& placed, std::int32_t y, std::int32_t x) const {
+    return y >= placed.cut_top && y < placed.cut_top + cutout && x >= placed.cut_left && x < placed.cut_left + cutout;
+  }
+  /// Fused, so that every processor rounds it alike.
+  CARILLON_HOST_DEVICE float value(std::int32_t channel, std::uint8_t pixel) const {
+    return std::fma(static_cast<float>(pixel), factor[channel], offset[channel]);
+  }
+};
+
+}  // namespace carillon
