@@ -7,20 +7,27 @@ namespace {
 
 class SoftmaxCrossEntropyDefinition final : public OpDefinition {
  public:
+  explicit SoftmaxCrossEntropyDefinition(const SoftmaxCrossEntropyParams& params) : params_(params) {}
   std::string_view type() const override { return "softmax_cross_entropy"; }
   BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = false}; }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return on_device(
-        context, [&] { return make_softmax_cross_entropy_cpu(context, tensors); },
-        [&] { return make_softmax_cross_entropy_cuda(context, tensors); });
+        context, [&] { return make_softmax_cross_entropy_cpu(params_, context, tensors); },
+        [&] { return make_softmax_cross_entropy_cuda(params_, context, tensors); });
   }
+
+ private:
+  SoftmaxCrossEntropyParams params_;
 };
 
 }  // namespace
 
-Value softmax_cross_entropy(Graph& graph, const std::string& name, Value logits) {
+Value softmax_cross_entropy(Graph& graph, const std::string& name, Value logits,
+                            const SoftmaxCrossEntropyParams& params) {
+  check(params.label_smoothing >= 0.0f && params.label_smoothing <= 1.0f, "a label smoothing is from 0 to 1");
   return graph.add_op(
-      {.name = name, .definition = std::make_shared<SoftmaxCrossEntropyDefinition>(), .inputs = {logits}}, Shape{});
+      {.name = name, .definition = std::make_shared<SoftmaxCrossEntropyDefinition>(params), .inputs = {logits}},
+      Shape{});
 }
 
 }  // namespace carillon

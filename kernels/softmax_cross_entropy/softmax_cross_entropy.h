@@ -1,20 +1,30 @@
-// softmax_cross_entropy: the mean sparse softmax cross-entropy of a batch.
+// softmax_cross_entropy: the mean softmax cross-entropy of a batch, of its labels or, smoothed, of a mixture of each
+// label with all classes.
 //
-//   loss = 1/batch * sum over b of (log(sum over j of exp(z[b, j])) - z[b, label_b])     z: [batch, classes]; loss: []
-//   dz[b, j] = (softmax(z_b)[j] - [j = label_b]) / batch
+//   q[b, j] = (1 - e) [j = label_b] + e / classes                                  e: the smoothing
+//   loss = 1/batch * sum over b of (log(sum over j of exp(z[b, j])) - sum over j of q[b, j] z[b, j])
+//   dz[b, j] = (softmax(z_b)[j] - q[b, j]) / batch                                 z: [batch, classes]; loss: []
 //
 // Computed from z - max(z), so that no exponential overflows. Labels come from the step's batch and lie in [0,
-// classes).
+// classes). Source: Szegedy and others, "Rethinking the Inception architecture", 2016, section 7.
 #pragma once
 
 #include "carillon/graph/graph.h"
 
 namespace carillon {
 
-Value softmax_cross_entropy(Graph& graph, const std::string& name, Value logits);
+struct SoftmaxCrossEntropyParams {
+  float label_smoothing = 0.0f;  ///< e, from 0 to 1
+};
+
+/// Errors: failed (a smoothing out of its range).
+Value softmax_cross_entropy(Graph& graph, const std::string& name, Value logits,
+                            const SoftmaxCrossEntropyParams& params = {});
 
 /// Tensors: inputs {z}, outputs {loss}.
-std::unique_ptr<Op> make_softmax_cross_entropy_cpu(const OpContext& context, const OpTensors& tensors);
-std::unique_ptr<Op> make_softmax_cross_entropy_cuda(const OpContext& context, const OpTensors& tensors);
+std::unique_ptr<Op> make_softmax_cross_entropy_cpu(const SoftmaxCrossEntropyParams& params, const OpContext& context,
+                                                   const OpTensors& tensors);
+std::unique_ptr<Op> make_softmax_cross_entropy_cuda(const SoftmaxCrossEntropyParams& params, const OpContext& context,
+                                                    const OpTensors& tensors);
 
 }  // namespace carillon

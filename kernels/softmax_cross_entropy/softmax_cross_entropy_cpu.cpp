@@ -1,6 +1,7 @@
 // The CPU form of softmax_cross_entropy: one thread (a batch of logits is small), double precision for the batch sum.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
 
@@ -21,8 +22,9 @@ Exponentials shifted_exponentials(const float* z, std::size_t classes, float* ou
 
 class SoftmaxCrossEntropyCpu final : public Op {
  public:
-  SoftmaxCrossEntropyCpu(const StepInputs& step, const OpTensors& tensors)
-      : step_(step),
+  SoftmaxCrossEntropyCpu(const SoftmaxCrossEntropyParams& params, const StepInputs& step, const OpTensors& tensors)
+      : smoothing_(params.label_smoothing),
+        step_(step),
         logits_(tensors.inputs.at(0)),
         loss_(tensors.outputs.at(0)),
         logits_gradient_(tensors.input_gradients.empty() ? Tensor{} : tensors.input_gradients.at(0)),
@@ -34,7 +36,7 @@ class SoftmaxCrossEntropyCpu final : public Op {
     for (std::size_t b = 0; b < batch; ++b) {
       const float* z = logits_.floats().data() + b * classes;
       const Exponentials exponentials = shifted_exponentials(z, classes, row_.data());
-      sum += std::log(exponentials.sum) + exponentials.largest - z[step_.batch.labels[b]];
+      sum += std::log(exponentials.sum) + exponentials.largest - mean_logit(z, classes, step_.batch.labels[b]);
     }
     loss_.floats()[0] = static_cast<float>(sum / static_cast<double>(batch));
   }
@@ -45,12 +47,21 @@ class SoftmaxCrossEntropyCpu final : public Op {
       float* dz = logits_gradient_.floats().data() + b * classes;
       const float sum = shifted_exponentials(logits_.floats().data() + b * classes, classes, dz).sum;
       const float factor = 1.0f / (sum * static_cast<float>(batch));
-      for (std::size_t j = 0; j < classes; ++j) dz[j] *= factor;
-      dz[step_.batch.labels[b]] -= 1.0f / static_cast<float>(batch);
+      const float of_all = smoothing_ / static_cast<float>(classes * batch);
+      for (std::size_t j = 0; j < classes; ++j) dz[j] = dz[j] * factor - of_all;
+      dz[step_.batch.labels[b]] -= (1.0f - smoothing_) / static_cast<float>(batch);
     }
   }
 
  private:
+  /// sum over j of q[j] z[j].
+  double mean_logit(const float* z, std::size_t classes, std::int32_t label) const {
+    if (smoothing_ == 0.0f) return z[label];
+    const double all = std::accumulate(z, z + classes, 0.0) / static_cast<double>(classes);
+    return (1.0 - smoothing_) * z[label] + smoothing_ * all;
+  }
+
+  float smoothing_;
   const StepInputs& step_;
   Tensor logits_, loss_, logits_gradient_;
   std::vector<float> row_;
@@ -58,8 +69,9 @@ class SoftmaxCrossEntropyCpu final : public Op {
 
 }  // namespace
 
-std::unique_ptr<Op> make_softmax_cross_entropy_cpu(const OpContext& context, const OpTensors& tensors) {
-  return std::make_unique<SoftmaxCrossEntropyCpu>(*context.step, tensors);
+std::unique_ptr<Op> make_softmax_cross_entropy_cpu(const SoftmaxCrossEntropyParams& params, const OpContext& context,
+                                                   const OpTensors& tensors) {
+  return std::make_unique<SoftmaxCrossEntropyCpu>(params, *context.step, tensors);
 }
 
 }  // namespace carillon

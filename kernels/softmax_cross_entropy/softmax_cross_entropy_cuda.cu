@@ -10,7 +10,7 @@ namespace {
 template <typename T>
 class SoftmaxCrossEntropyCuda final : public Op {
  public:
-  SoftmaxCrossEntropyCuda(const OpContext& context, const OpTensors& tensors)
+  SoftmaxCrossEntropyCuda(const SoftmaxCrossEntropyParams& params, const OpContext& context, const OpTensors& tensors)
       : rows_(tensors.inputs.at(0).shape[0], tensors.inputs.at(0).shape[1]),
         exponentials_(context.device->allocate(static_cast<std::size_t>(rows_.batch) * sizeof(RowExponentials))),
         block_losses_(context.device->allocate(static_cast<std::size_t>(rows_.blocks()) * sizeof(double))),
@@ -21,14 +21,16 @@ class SoftmaxCrossEntropyCuda final : public Op {
                  .exponentials = static_cast<RowExponentials*>(exponentials_.data()),
                  .block_losses = static_cast<double*>(block_losses_.data()),
                  .blocks_done = static_cast<std::uint32_t*>(blocks_done_.data()),
-                 .loss = tensors.outputs.at(0).floats().data()},
+                 .loss = tensors.outputs.at(0).floats().data(),
+                 .smoothing = params.label_smoothing},
         gradient_{
             .logits = forward_.logits,
             .exponentials = forward_.exponentials,
             .table = forward_.table,
             .gradient = tensors.input_gradients.empty() ? nullptr : static_cast<T*>(tensors.input_gradients.at(0).data),
             .batch = rows_.batch,
-            .classes = rows_.classes} {}
+            .classes = rows_.classes,
+            .smoothing = params.label_smoothing} {}
 
   void forward(Stream& stream) override { launch(forward_, stream); }
 
@@ -45,9 +47,10 @@ class SoftmaxCrossEntropyCuda final : public Op {
 
 }  // namespace
 
-std::unique_ptr<Op> make_softmax_cross_entropy_cuda(const OpContext& context, const OpTensors& tensors) {
+std::unique_ptr<Op> make_softmax_cross_entropy_cuda(const SoftmaxCrossEntropyParams& params, const OpContext& context,
+                                                    const OpTensors& tensors) {
   return with_float_type(tensors.inputs.at(0).type, [&]<typename T>(std::type_identity<T>) -> std::unique_ptr<Op> {
-    return std::make_unique<SoftmaxCrossEntropyCuda<T>>(context, tensors);
+    return std::make_unique<SoftmaxCrossEntropyCuda<T>>(params, context, tensors);
   });
 }
 

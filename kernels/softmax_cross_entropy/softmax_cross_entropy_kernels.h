@@ -52,7 +52,7 @@ struct SoftmaxForwardKernel {
   static constexpr int phases = loss_phase + 1;
 
   struct Shared {
-    double losses[threads];
+    double losses[threads];  ///< before that sums of z, where labels are smoothed
     float largest[threads], sums[threads];
     bool last_block;
   };
@@ -64,6 +64,7 @@ struct SoftmaxForwardKernel {
   double* block_losses = nullptr;           ///< [blocks]
   std::uint32_t* blocks_done = nullptr;     ///< 0 between launches
   float* loss = nullptr;                    ///< []
+  float smoothing = 0.0f;
 
   int blocks() const { return rows.blocks(); }
 
@@ -75,6 +76,7 @@ struct SoftmaxForwardKernel {
       fold_largest(shared, thread, threads >> (phase - largest_phase));
     } else if constexpr (phase == sum_phase) {
       shared.sums[thread] = sum_of_thread(shared, block, thread);
+      if (smoothing > 0.0f) shared.losses[thread] = logits_of_thread(block, thread);
     } else if constexpr (phase < row_phase) {
       fold_row_sums(shared, thread, threads >> (phase - sum_phase));
     } else if constexpr (phase == row_phase) {
@@ -122,8 +124,20 @@ struct SoftmaxForwardKernel {
     return sum;
   }
 
+  CARILLON_HOST_DEVICE double logits_of_thread(int block, int thread) const {
+    double sum = 0.0;
+    const std::int64_t row = rows.row_of(block, thread);
+    if (row >= rows.batch) return sum;
+    for (std::int64_t j = thread % rows.lanes; j < rows.classes; j += rows.lanes) {
+      sum += to_float(logits[row * rows.classes + j]);
+    }
+    return sum;
+  }
+
   CARILLON_HOST_DEVICE void fold_row_sums(Shared& shared, int thread, int width) const {
-    if (width < rows.lanes && thread % rows.lanes < width) shared.sums[thread] += shared.sums[thread + width];
+    if (width >= rows.lanes || thread % rows.lanes >= width) return;
+    shared.sums[thread] += shared.sums[thread + width];
+    if (smoothing > 0.0f) shared.losses[thread] += shared.losses[thread + width];
   }
 
   /// The loss of the row whose first thread this is; 0 from all others.
@@ -133,7 +147,10 @@ struct SoftmaxForwardKernel {
     const RowExponentials of_row{shared.largest[thread], shared.sums[thread]};
     exponentials[row] = of_row;
     const std::int32_t label = table.label(static_cast<std::size_t>(row));
-    return std::log(of_row.sum) + of_row.largest - to_float(logits[row * rows.classes + label]);
+    const float of_label = to_float(logits[row * rows.classes + label]);
+    if (!(smoothing > 0.0f)) return std::log(of_row.sum) + of_row.largest - of_label;
+    const double of_all = shared.losses[thread] / static_cast<double>(rows.classes);
+    return std::log(of_row.sum) + of_row.largest - ((1.0 - smoothing) * of_label + smoothing * of_all);
   }
 
   /// Whether all other blocks have finished before.
@@ -157,13 +174,17 @@ struct SoftmaxGradient {
   StepTable table;
   T* gradient = nullptr;  ///< [batch, classes]
   std::int64_t batch = 0, classes = 0;
+  float smoothing = 0.0f;
 
   CARILLON_HOST_DEVICE void operator()(std::int64_t i) const {
     const std::int64_t row = i / classes;
     const RowExponentials of_row = exponentials[row];
     const float factor = 1.0f / (of_row.sum * static_cast<float>(batch));
     float result = std::exp(to_float(logits[i]) - of_row.largest) * factor;
-    if (i % classes == table.label(static_cast<std::size_t>(row))) result -= 1.0f / static_cast<float>(batch);
+    result -= smoothing / static_cast<float>(classes * batch);
+    if (i % classes == table.label(static_cast<std::size_t>(row))) {
+      result -= (1.0f - smoothing) / static_cast<float>(batch);
+    }
     gradient[i] = stored_as<T>(result);
   }
 };

@@ -38,7 +38,8 @@ class SoftmaxCrossEntropyKernels : public ::testing::TestWithParam<std::pair<std
 
   Result of_cpu(const std::vector<float>& logits) const {
     OpHarness harness(batch_);
-    harness.finish(softmax_cross_entropy(harness.graph(), "loss", harness.input("z", {batch_, classes_})));
+    harness.finish(softmax_cross_entropy(harness.graph(), "loss", harness.input("z", {batch_, classes_}),
+                                         {.label_smoothing = smoothing_}));
     harness.set("z", logits);
     std::vector<std::int32_t> labels;
     for (const std::uint32_t row : rows_) labels.push_back(ring_->label(row));
@@ -57,12 +58,12 @@ class SoftmaxCrossEntropyKernels : public ::testing::TestWithParam<std::pair<std
     std::vector<double> block_losses(static_cast<std::size_t>(rows.blocks()), NAN);
     std::uint32_t blocks_done = 0;
     emulate(SoftmaxForwardKernel<T>{rows, logits.data(), ring_->table(), exponentials.data(), block_losses.data(),
-                                    &blocks_done, &result.loss},
+                                    &blocks_done, &result.loss, smoothing_},
             order);
     EXPECT_EQ(blocks_done, 0u) << "the next launch cannot tell its last block";
     std::vector<T> gradient(logits.size());
     emulate(ForEachElement{SoftmaxGradient<T>{logits.data(), exponentials.data(), ring_->table(), gradient.data(),
-                                              batch_, classes_},
+                                              batch_, classes_, smoothing_},
                            batch_ * classes_},
             order);
     for (const T g : gradient) result.gradient.push_back(to_float(g));
@@ -70,6 +71,7 @@ class SoftmaxCrossEntropyKernels : public ::testing::TestWithParam<std::pair<std
   }
 
   std::int64_t batch_ = 0, classes_ = 0;
+  float smoothing_ = 0.0f;
   std::optional<StepRing> ring_;
   std::vector<std::uint32_t> rows_;
   std::vector<float> logits_;
@@ -77,13 +79,16 @@ class SoftmaxCrossEntropyKernels : public ::testing::TestWithParam<std::pair<std
 
 TEST_P(SoftmaxCrossEntropyKernels, MatchTheCpu) {
   build(GetParam().first, GetParam().second);
-  const Result expected = of_cpu(logits_);
-  const Result ascending = of_kernels(logits_), descending = of_kernels(logits_, ThreadOrder::descending);
-  EXPECT_EQ(ascending.loss, descending.loss);
-  EXPECT_EQ(ascending.gradient, descending.gradient);
-  EXPECT_NEAR(ascending.loss, expected.loss, loss_tolerance * expected.loss);
-  for (std::size_t i = 0; i < logits_.size(); ++i) {
-    ASSERT_NEAR(ascending.gradient[i], expected.gradient[i], gradient_tolerance / static_cast<float>(batch_)) << i;
+  for (const float smoothing : {0.0f, 0.2f}) {
+    smoothing_ = smoothing;
+    const Result expected = of_cpu(logits_);
+    const Result ascending = of_kernels(logits_), descending = of_kernels(logits_, ThreadOrder::descending);
+    EXPECT_EQ(ascending.loss, descending.loss);
+    EXPECT_EQ(ascending.gradient, descending.gradient);
+    EXPECT_NEAR(ascending.loss, expected.loss, loss_tolerance * expected.loss);
+    for (std::size_t i = 0; i < logits_.size(); ++i) {
+      ASSERT_NEAR(ascending.gradient[i], expected.gradient[i], gradient_tolerance / static_cast<float>(batch_)) << i;
+    }
   }
 }
 

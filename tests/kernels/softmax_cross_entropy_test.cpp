@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "carillon/core/error.h"
 #include "tests/support/op_harness.h"
 
 namespace carillon::testing {
@@ -12,9 +13,10 @@ namespace {
 
 class SoftmaxCrossEntropy : public ::testing::Test {
  protected:
-  void build(std::int64_t batch, std::int64_t classes) {
+  void build(std::int64_t batch, std::int64_t classes, float smoothing = 0.0f) {
     harness_.emplace(batch);
-    harness_->finish(softmax_cross_entropy(harness_->graph(), "loss", harness_->input("z", {batch, classes})));
+    harness_->finish(softmax_cross_entropy(harness_->graph(), "loss", harness_->input("z", {batch, classes}),
+                                           {.label_smoothing = smoothing}));
     labels_.clear();
     for (std::int64_t b = 0; b < batch; ++b) labels_.push_back(static_cast<std::int32_t>((b * 7 + 3) % classes));
     harness_->step().batch.labels = labels_;
@@ -35,9 +37,33 @@ TEST_F(SoftmaxCrossEntropy, ForwardEqualsTheDefinition) {
   EXPECT_NEAR(loss, expected / 9, 1e-6);
 }
 
+TEST_F(SoftmaxCrossEntropy, SmoothedLabelsAreAMixtureWithAllClasses) {
+  build(9, 10, 0.2f);
+  const double loss = harness_->forward()[0];
+  double expected = 0.0;
+  for (int b = 0; b < 9; ++b) {
+    const auto z = harness_->values("z").subspan(static_cast<std::size_t>(b) * 10, 10);
+    double sum = 0.0, target = 0.0;
+    for (int j = 0; j < 10; ++j) {
+      sum += std::exp(static_cast<double>(z[j]));
+      target += (j == labels_[b] ? 0.82 : 0.02) * z[j];
+    }
+    expected += std::log(sum) - target;
+  }
+  EXPECT_NEAR(loss, expected / 9, 1e-6);
+}
+
 TEST_F(SoftmaxCrossEntropy, GradientsMatchFiniteDifferences) {
-  build(5, 10);
-  harness_->expect_gradients_match_differences(1e-2, 2e-3);
+  for (const float smoothing : {0.0f, 0.2f}) {
+    build(5, 10, smoothing);
+    harness_->expect_gradients_match_differences(1e-2, 2e-3);
+  }
+}
+
+TEST_F(SoftmaxCrossEntropy, ASmoothingOutsideOfItsRangeIsRefused) {
+  Graph graph(1);
+  EXPECT_THROW(softmax_cross_entropy(graph, "loss", {}, {.label_smoothing = -0.1f}), Error);
+  EXPECT_THROW(softmax_cross_entropy(graph, "loss", {}, {.label_smoothing = 1.1f}), Error);
 }
 
 TEST_F(SoftmaxCrossEntropy, LargeLogitsDoNotOverflow) {

@@ -37,6 +37,7 @@ struct Network {
   /// Adds the layers from the records to the logits [batch, class_count]. The first op gives the images
   /// [batch, height, width, channels], of 1 or 3 channels where they are to be shown.
   std::function<Value(Graph& graph, Purpose purpose)> build_layers;
+  float label_smoothing = 0.0f;  ///< of the loss (kernels/softmax_cross_entropy)
 };
 
 /// Makes a network. Errors: usage, naming what it cannot take (images of another shape).
