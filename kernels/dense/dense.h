@@ -1,4 +1,5 @@
-// dense: a fully connected layer with bias; a ReLU behind it becomes part of it (graph/passes.h).
+// dense: a fully connected layer, with biases or without; where it has them, a ReLU behind it becomes part of it
+// (graph/passes.h).
 //
 //   z = x W + b,  y = relu ? max(z, 0) : z     x: [batch, in] (further extents flattened), W: [in, out], b: [out]
 //   dz = relu ? dy * [y > 0] : dy
@@ -7,8 +8,11 @@
 // On a CPU the product x W and its gradient x^T dz skip zeros of x where `input_density` says that this pays
 // (sparse_product.h). A wrong figure costs only time: results are those of the formulas, but that 0 * inf may be 0.
 //
-// Parameters `<name>/weights` [in, out] and `<name>/biases` [out], TensorFlow's layout.
+// Parameters `<name>/weights` [in, out] and `<name>/biases` [out], TensorFlow's layout. Without biases b is 0 and
+// there is no db.
 #pragma once
+
+#include <optional>
 
 #include "carillon/graph/graph.h"
 
@@ -17,20 +21,20 @@ namespace carillon {
 struct DenseParams {
   std::int64_t units = 0;  ///< out
   Initializer weights = {};
-  Initializer biases = {};
-  float l2_factor = 0.0f;      ///< of the weights; biases have none
-  float input_density = 1.0f;  ///< the share of x's elements that are expected not to be zero
+  std::optional<Initializer> biases = Initializer{};  ///< nothing: it has none
+  float l2_factor = 0.0f;                             ///< of the weights; biases have none
+  float input_density = 1.0f;                         ///< the share of x's elements that are expected not to be zero
 };
 
 Value dense(Graph& graph, const std::string& name, Value x, const DenseParams& params);
 
 /// What a dense op is, beside its tensors.
 struct DenseForm {
-  bool relu = false;
+  bool relu = false;  ///< only with biases
   float input_density = 1.0f;
 };
 
-/// Tensors: inputs {x}, outputs {y}, parameters {W, b}.
+/// Tensors: inputs {x}, outputs {y}, parameters {W, b} or {W}.
 std::unique_ptr<Op> make_dense_cpu(const DenseForm& form, const OpContext& context, const OpTensors& tensors);
 std::unique_ptr<Op> make_dense_cuda(bool relu, const OpContext& context, const OpTensors& tensors);
 

@@ -64,19 +64,20 @@ class DenseCpu final : public Op {
  public:
   DenseCpu(const DenseForm& form, CpuDevice& device, const OpTensors& tensors) {
     const Tensor &x = tensors.inputs.at(0), &y = tensors.outputs.at(0);
-    const Tensor &weights = tensors.parameters.at(0), &biases = tensors.parameters.at(1);
+    const Tensor& weights = tensors.parameters.at(0);
+    const Tensor biases = tensors.parameters.size() < 2 ? Tensor{} : tensors.parameters[1];
     const std::int64_t batch = x.shape[0], in = weights.shape[0], out = weights.shape[1];
     const bool sparse = sparse_product_pays(device.isa(), form.input_density, out);
     if (sparse) {
       forward_.emplace(SparseProductPass(device, {.a = x, .b = weights, .bias = biases, .c = y, .relu = form.relu}));
     } else {
-      forward_.emplace(
-          MatrixProduct(device, {&x, batch, in}, {&weights, in, out}, {&y, batch, out}, &biases, form.relu));
+      forward_.emplace(MatrixProduct(device, {&x, batch, in}, {&weights, in, out}, {&y, batch, out},
+                                     biases ? &biases : nullptr, form.relu));
     }
     if (tensors.parameter_gradients.empty()) return;
     const Tensor &dx = tensors.input_gradients.at(0), &dy = tensors.output_gradients.at(0);
     const Tensor& dw = tensors.parameter_gradients.at(0);
-    bias_relu_.emplace(form.relu ? y : Tensor{}, dy, tensors.parameter_gradients.at(1));
+    if (biases) bias_relu_.emplace(form.relu ? y : Tensor{}, dy, tensors.parameter_gradients.at(1));
     if (sparse) {
       weights_backward_.emplace(SparseProductPass(device, {.a = x, .b = dy, .c = dw, .transposed = true}));
     } else {
@@ -91,7 +92,7 @@ class DenseCpu final : public Op {
   void forward(Stream& /*stream*/) override { run(*forward_); }
 
   void backward(Stream& /*stream*/) override {
-    bias_relu_->run();
+    if (bias_relu_) bias_relu_->run();
     run(*weights_backward_);
     if (data_backward_) data_backward_->run();
   }

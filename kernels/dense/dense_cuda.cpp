@@ -36,19 +36,23 @@ class DenseCuda final : public Op {
  public:
   DenseCuda(bool relu, CudaDevice& device, Arithmetic arithmetic, const OpTensors& tensors)
       : relu_(relu),
-        biases_(tensors.parameters.at(1)),
+        biases_(tensors.parameters.size() < 2 ? Tensor{} : tensors.parameters[1]),
         y_(tensors.outputs.at(0)),
-        product_weights_(device, tensors.parameters.at(0), y_.type),
-        product_biases_(device, biases_, y_.type) {
+        product_weights_(device, tensors.parameters.at(0), y_.type) {
     const Tensor& x = tensors.inputs.at(0);
-    const std::int64_t batch = x.shape[0], in = product_weights_.tensor().shape[0], out = biases_.shape[0];
+    const Shape& shape = product_weights_.tensor().shape;
+    const std::int64_t batch = x.shape[0], in = shape[0], out = shape[1];
     const MatrixOperand xs{&x, {batch, in}}, weights{&product_weights_.tensor(), {in, out}}, ys{&y_, {batch, out}};
-    forward_ = MatrixProductCuda::with_epilogue(device, arithmetic, xs, weights, ys, {&product_biases_.tensor(), relu});
-    biased_ = forward_.has_value();
-    if (!biased_) forward_.emplace(device, arithmetic, xs, weights, ys);
+    if (biases_) {
+      product_biases_.emplace(device, biases_, y_.type);
+      const MatrixEpilogue epilogue{&product_biases_->tensor(), relu};
+      forward_ = MatrixProductCuda::with_epilogue(device, arithmetic, xs, weights, ys, epilogue);
+    }
+    adds_biases_ = biases_ && !forward_;
+    if (!forward_) forward_.emplace(device, arithmetic, xs, weights, ys);
     if (tensors.parameter_gradients.empty()) return;
     const Tensor &dx = tensors.input_gradients.at(0), &dy = tensors.output_gradients.at(0);
-    bias_relu_backward_.emplace(device, relu ? y_ : Tensor{}, dy, tensors.parameter_gradients.at(1));
+    if (biases_) bias_relu_backward_.emplace(device, relu ? y_ : Tensor{}, dy, tensors.parameter_gradients.at(1));
     weights_backward_.emplace(device, arithmetic, MatrixOperand{&x, {in, batch, true}},
                               MatrixOperand{&dy, {batch, out}},
                               MatrixOperand{&tensors.parameter_gradients.at(0), {in, out}});
@@ -61,23 +65,24 @@ class DenseCuda final : public Op {
 
   void forward(Stream& stream) override {
     product_weights_.refresh(stream);
-    if (biased_) product_biases_.refresh(stream);
+    if (biases_ && !adds_biases_) product_biases_->refresh(stream);
     forward_->run(stream);
-    if (!biased_) bias_relu_cuda(biases_, relu_, y_, stream);
+    if (adds_biases_) bias_relu_cuda(biases_, relu_, y_, stream);
   }
 
   void backward(Stream& stream) override {
-    bias_relu_backward_->run(stream);
+    if (bias_relu_backward_) bias_relu_backward_->run(stream);
     weights_backward_->run(stream);
     if (data_backward_) data_backward_->run(stream);
   }
 
  private:
   bool relu_;
-  Tensor biases_, y_;
-  ParameterCopy product_weights_, product_biases_;
+  Tensor biases_, y_;  ///< biases without data: none
+  ParameterCopy product_weights_;
+  std::optional<ParameterCopy> product_biases_;
   std::optional<MatrixProductCuda> forward_, weights_backward_, data_backward_;
-  bool biased_ = false;  ///< the forward product adds the biases itself
+  bool adds_biases_ = false;  ///< there are some, and the forward product leaves them out
   std::optional<BiasReluBackwardCuda> bias_relu_backward_;
 };
 

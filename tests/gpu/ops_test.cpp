@@ -12,6 +12,7 @@
 #include "kernels/max_pool/max_pool.h"
 #include "kernels/normalize_images/normalize_images.h"
 #include "kernels/relu/relu.h"
+#include "kernels/scale/scale.h"
 #include "kernels/scale_input/scale_input.h"
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
 #include "src/device/cuda_device.h"
@@ -103,6 +104,13 @@ TEST_F(OpsOnAGpu, Dense) {
   }
 }
 
+TEST_F(OpsOnAGpu, DenseWithoutBiases) {
+  expect_like_cpu(
+      {.batch = 5, .integers = true, .build = [](OpHarness& harness) {
+         return dense(harness.graph(), "layer", harness.input("x", {5, 8}), {.units = 16, .biases = std::nullopt});
+       }});
+}
+
 TEST_F(OpsOnAGpu, ANaNPassesThroughTheReluOfDense) {
   for (const Arithmetic arithmetic : {Arithmetic::fp32, Arithmetic::tf32, Arithmetic::bf16}) {
     CudaDevice gpu(0);
@@ -176,6 +184,12 @@ TEST_F(OpsOnAGpu, SoftmaxCrossEntropy) {
                                                     {.label_smoothing = batch == 7 ? 0.2f : 0.0f});
                      }});
   }
+}
+
+TEST_F(OpsOnAGpu, Scale) {
+  expect_like_cpu({.batch = 3, .build = [](OpHarness& harness) {
+                     return scale(harness.graph(), "scale", harness.input("x", {3, 7, 11}), 0.125f);
+                   }});
 }
 
 TEST_F(OpsOnAGpu, ScaleInput) {

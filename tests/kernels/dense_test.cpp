@@ -13,25 +13,29 @@ struct Case {
   std::int64_t batch, in, out;
   bool relu;
   int threads;
+  bool has_biases = true;
 };
 
 class Dense : public ::testing::TestWithParam<Case> {
  protected:
   Dense() : harness_(GetParam().batch, GetParam().threads) {
-    const auto [batch, in, out, relu, threads] = GetParam();
+    const auto [batch, in, out, relu, threads, has_biases] = GetParam();
+    DenseParams params{.units = out};
+    if (!has_biases) params.biases.reset();
     const Value x = harness_.input("x", {batch, in});
-    harness_.finish(relu_if(relu, harness_.graph(), dense(harness_.graph(), "layer", x, {.units = out})));
+    harness_.finish(relu_if(relu, harness_.graph(), dense(harness_.graph(), "layer", x, params)));
   }
   OpHarness harness_;
 };
 
 TEST_P(Dense, ForwardEqualsTheDefinition) {
-  const auto [batch, in, out, relu, threads] = GetParam();
+  const auto [batch, in, out, relu, threads, has_biases] = GetParam();
   const auto y = harness_.forward();
-  const auto x = harness_.values("x"), w = harness_.values("layer/weights"), b = harness_.values("layer/biases");
+  const auto x = harness_.values("x"), w = harness_.values("layer/weights");
+  const auto b = has_biases ? harness_.values("layer/biases") : std::span<float>{};
   for (std::int64_t row = 0; row < batch; ++row) {
     for (std::int64_t j = 0; j < out; ++j) {
-      double sum = b[j];
+      double sum = has_biases ? b[j] : 0.0;
       for (std::int64_t i = 0; i < in; ++i) sum += static_cast<double>(x[row * in + i]) * w[i * out + j];
       EXPECT_NEAR(y[row * out + j], relu ? std::max(sum, 0.0) : sum, 1e-4) << row << ", " << j;
     }
@@ -42,7 +46,8 @@ TEST_P(Dense, GradientsMatchFiniteDifferences) { harness_.expect_gradients_match
 
 INSTANTIATE_TEST_SUITE_P(Sizes, Dense,
                          ::testing::Values(Case{1, 1, 1, false, 1}, Case{1, 7, 3, true, 1}, Case{5, 17, 10, false, 2},
-                                           Case{33, 65, 31, true, 2}, Case{100, 784, 500, false, 2}));
+                                           Case{33, 65, 31, true, 2}, Case{100, 784, 500, false, 2},
+                                           Case{5, 17, 10, false, 2, false}, Case{5, 7, 3, true, 1, false}));
 
 TEST(Dense, ReluPassesNoGradientWhereItsOutputIsZero) {
   OpHarness harness(1);

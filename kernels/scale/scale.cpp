@@ -1,0 +1,31 @@
+#include "kernels/scale/scale.h"
+
+#include "kernels/shared/backend.h"
+
+namespace carillon {
+namespace {
+
+class ScaleDefinition final : public OpDefinition {
+ public:
+  explicit ScaleDefinition(float factor) : factor_(factor) {}
+  std::string_view type() const override { return "scale"; }
+  BackwardNeeds backward_needs() const override { return {}; }
+  std::optional<int> gradient_shares_output(int /*input*/) const override { return 0; }
+  std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
+    return on_device(
+        context, [&] { return make_scale_cpu(factor_, context, tensors); },
+        [&] { return make_scale_cuda(factor_, context, tensors); });
+  }
+
+ private:
+  float factor_;
+};
+
+}  // namespace
+
+Value scale(Graph& graph, const std::string& name, Value x, float factor) {
+  return graph.add_op({.name = name, .definition = std::make_shared<ScaleDefinition>(factor), .inputs = {x}},
+                      graph.shape(x));
+}
+
+}  // namespace carillon
