@@ -21,6 +21,7 @@
 #include "carillon/graph/graph.h"
 #include "carillon/graph/passes.h"
 #include "kernels/augment/augment.h"
+#include "kernels/batch_norm/batch_norm.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
 #include "kernels/lrn/lrn.h"
@@ -105,6 +106,9 @@ std::vector<Case> cases() {
       {"3x3 256 to 256 of 15", [](Graph& g) { conv2d(g, "c", input(g, 15, 15, 256), {.filters = 256, .kernel = 3}); }},
       {"3x3 256 to 256 of 7", [](Graph& g) { conv2d(g, "c", input(g, 7, 7, 256), {.filters = 256, .kernel = 3}); }},
       {"3x3 512 to 512 of 4", [](Graph& g) { conv2d(g, "c", input(g, 4, 4, 512), {.filters = 512, .kernel = 3}); }},
+      {"batch norm 256 of 16", [](Graph& g) { batch_norm(g, "n", input(g, 16, 16, 256)); }},
+      {"batch norm, relu", [=](Graph& g) { with_relu(g, batch_norm(g, "n", input(g, 16, 16, 256))); }},
+      {"batch norm 512 of 4", [](Graph& g) { batch_norm(g, "n", input(g, 4, 4, 512)); }},
       {"local3", [=](Graph& g) { with_relu(g, dense(g, "local3", input(g, 6, 6, 64), {.units = 384})); }},
       {"local4", [=](Graph& g) { with_relu(g, dense(g, "local4", input(g, 1, 1, 384), {.units = 192})); }},
       {"softmax_linear", [](Graph& g) { dense(g, "softmax_linear", input(g, 1, 1, 192), {.units = 10}); }},
@@ -131,6 +135,8 @@ class OpUnderTest {
       add_pair(graph.values()[value].shape, tensors_.outputs, tensors_.output_gradients);
     for (const int parameter : node.parameters)
       add_pair(graph.parameters()[parameter].shape, tensors_.parameters, tensors_.parameter_gradients);
+    for (const int state : node.states) add(graph.states()[state].shape, tensors_.states);
+    if (node.definition->gradient_shares_output(0)) tensors_.input_gradients.at(0) = tensors_.output_gradients.at(0);
     make_batch(static_cast<std::size_t>(batch_size));
     op_ = node.definition->instantiate({.device = &device_, .training = true, .step = &step_}, tensors_);
   }
@@ -144,11 +150,14 @@ class OpUnderTest {
 
  private:
   void add_pair(const Shape& shape, std::vector<Tensor>& values, std::vector<Tensor>& gradients) {
-    for (std::vector<Tensor>* const list : {&values, &gradients}) {
-      buffers_.push_back(device_.allocate(static_cast<std::size_t>(shape.element_count()) * sizeof(float)));
-      list->push_back({buffers_.back().data(), shape, DType::f32});
-      fill(list->back());
-    }
+    add(shape, values);
+    add(shape, gradients);
+  }
+
+  void add(const Shape& shape, std::vector<Tensor>& list) {
+    buffers_.push_back(device_.allocate(static_cast<std::size_t>(shape.element_count()) * sizeof(float)));
+    list.push_back({buffers_.back().data(), shape, DType::f32});
+    fill(list.back());
   }
 
   static void fill(const Tensor& tensor) {

@@ -6,6 +6,7 @@
 #include "carillon/step/feed.h"
 #include "kernels/add/add.h"
 #include "kernels/augment/augment.h"
+#include "kernels/batch_norm/batch_norm.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
 #include "kernels/lrn/lrn.h"
@@ -174,6 +175,33 @@ TEST_F(OpsOnAGpu, Lrn) {
     expect_like_cpu({.batch = 3, .build = [=](OpHarness& harness) {
                        return lrn(harness.graph(), "norm", harness.input("x", {3, 4, 5, channels}), {.alpha = 0.5f});
                      }});
+  }
+}
+
+TEST_F(OpsOnAGpu, BatchNorm) {
+  for (const bool relu : {false, true}) {
+    for (const std::int64_t channels : {5, 16}) {
+      expect_like_cpu({.batch = 9, .build = [=](OpHarness& harness) {
+                         const Value x = harness.input("x", {9, 3, 5, channels});
+                         return relu_if(relu, harness.graph(),
+                                        batch_norm(harness.graph(), "norm", x, {.trains_scale = channels != 5}));
+                       }});
+    }
+  }
+}
+
+TEST_F(OpsOnAGpu, BatchNormInEvaluation) {
+  std::vector<float> y, moving_mean;
+  const auto cpu = std::make_unique<CpuDevice>(1);
+  CudaDevice gpu(0);
+  for (Device* const device : std::initializer_list<Device*>{cpu.get(), &gpu}) {
+    OpHarness harness(7, *device);
+    harness.finish(batch_norm(harness.graph(), "norm", harness.input("x", {7, 3, 8})));
+    harness.forward();
+    const std::vector<float> found = copy(harness.evaluate()), state = copy(harness.state("norm/moving_mean"));
+    if (device == cpu.get()) y = found;
+    if (device == cpu.get()) moving_mean = state;
+    expect_close({{"output", y}, {"state", moving_mean}}, {{"output", found}, {"state", state}}, 2e-6f);
   }
 }
 

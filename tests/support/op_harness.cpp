@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 
 #include "carillon/core/bf16.h"
 #include "carillon/core/philox.h"
@@ -101,6 +102,7 @@ Value OpHarness::input(const std::string& name, const Shape& shape) {
 void OpHarness::finish(Value output) { finish(output, step_); }
 
 void OpHarness::finish(Value output, const StepInputs& inputs) {
+  inputs_ = &inputs;
   output_ = output;
   const std::size_t count = static_cast<std::size_t>(graph_.shape(output).element_count());
   objective_ = graph_.add_op({.name = "objective",
@@ -153,6 +155,22 @@ std::span<const float> OpHarness::forward() {
 
 void OpHarness::backward() {
   executable_->backward(device_.stream(), [](int) {});
+}
+
+std::span<const float> OpHarness::evaluate() {
+  if (!evaluation_) {
+    evaluation_.emplace(graph_, ExecutableContext{device_, *parameters_, *states_, *inputs_}, false,
+                        std::vector{output_});
+  }
+  evaluation_->forward(device_.stream());
+  return on_host(evaluation_->tensor(output_), "output of the evaluation");
+}
+
+std::span<float> OpHarness::state(const std::string& name) {
+  const std::vector<StateSpec>& specs = graph_.states();
+  const auto found = std::ranges::find(specs, name, &StateSpec::name);
+  if (found == specs.end()) throw std::invalid_argument("no state " + name);
+  return on_host(states_->tensor(static_cast<int>(found - specs.begin())), name);
 }
 
 std::vector<float> OpHarness::output_gradient(std::size_t count) {

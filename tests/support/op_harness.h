@@ -47,6 +47,9 @@ class OpHarness {
 
   std::span<const float> forward();
   void backward();
+  /// The output of an evaluation, with variables and states as they are.
+  std::span<const float> evaluate();
+  std::span<float> state(const std::string& name);
   /// The gradient that `backward` starts from, for an output of `count` elements: the objective's c.
   static std::vector<float> output_gradient(std::size_t count);
 
@@ -65,11 +68,12 @@ class OpHarness {
   std::map<std::string, std::vector<float>> copies_;
   Graph graph_;
   StepInputs step_;
+  const StepInputs* inputs_ = nullptr;
   Value output_, objective_;
   std::shared_ptr<double> objective_value_ = std::make_shared<double>(0.0);
   std::optional<ParameterStore> parameters_;
   std::optional<StateStore> states_;
-  std::optional<Executable> executable_;
+  std::optional<Executable> executable_, evaluation_;
 };
 
 }  // namespace carillon::testing

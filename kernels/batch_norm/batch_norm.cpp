@@ -1,0 +1,54 @@
+#include "kernels/batch_norm/batch_norm.h"
+
+#include "kernels/shared/backend.h"
+
+namespace carillon {
+namespace {
+
+class BatchNormDefinition final : public OpDefinition {
+ public:
+  explicit BatchNormDefinition(const BatchNormForm& form) : form_(form) {}
+  std::string_view type() const override { return "batch_norm"; }
+  BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = false}; }
+  std::optional<int> gradient_shares_output(int /*input*/) const override { return 0; }
+  std::shared_ptr<const OpDefinition> with_relu_behind() const override {
+    if (form_.relu) return nullptr;
+    BatchNormForm with_relu = form_;
+    with_relu.relu = true;
+    return std::make_shared<BatchNormDefinition>(with_relu);
+  }
+  std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
+    return on_device(
+        context, [&] { return make_batch_norm_cpu(form_, context, tensors); },
+        [&] { return make_batch_norm_cuda(form_, context, tensors); });
+  }
+
+ private:
+  BatchNormForm form_;
+};
+
+}  // namespace
+
+Value batch_norm(Graph& graph, const std::string& name, Value x, const BatchNormParams& params) {
+  const Shape shape = graph.shape(x);
+  if (shape.rank() < 2) fail(ExitCode::failed, "batch_norm {}: input {} has no channels", name, shape.text());
+  check(params.epsilon > 0.0f && params.momentum >= 0.0f && params.momentum <= 1.0f,
+        "batch_norm wants epsilon > 0 and momentum from 0 to 1");
+  const Shape channels{shape.extents().back()};
+  std::vector<int> parameters;
+  if (params.trains_scale) {
+    parameters.push_back(
+        graph.add_parameter({name + "/gamma", channels, {Initializer::Kind::constant, params.initial_scale}}));
+  }
+  parameters.push_back(graph.add_parameter({name + "/beta", channels, {}}));
+  const int mean = graph.add_state({name + "/moving_mean", channels, 0.0f, AcrossRanks::mean});
+  const int variance = graph.add_state({name + "/moving_variance", channels, 1.0f, AcrossRanks::mean});
+  return graph.add_op({.name = name,
+                       .definition = std::make_shared<BatchNormDefinition>(BatchNormForm{.params = params}),
+                       .inputs = {x},
+                       .parameters = parameters,
+                       .states = {mean, variance}},
+                      shape);
+}
+
+}  // namespace carillon

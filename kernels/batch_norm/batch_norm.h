@@ -1,0 +1,54 @@
+// batch_norm: every channel brought to mean 0 and variance 1 over the batch, then scaled and shifted.
+//
+//   training:    mean[c] = sum of x[r,c] / n      variance[c] = sum of (x[r,c] - mean[c])^2 / n
+//                moving_mean[c] = (1 - momentum) moving_mean[c] + momentum mean[c]
+//                moving_variance[c] = (1 - momentum) moving_variance[c] + momentum variance[c] n / (n - 1)
+//   evaluation:  mean, variance = moving_mean, moving_variance
+//   inv[c] = 1 / sqrt(variance[c] + epsilon)      xhat[r,c] = (x[r,c] - mean[c]) inv[c]
+//   z[r,c] = gamma[c] xhat[r,c] + beta[c]         y = relu ? max(z, 0) : z; a NaN stays one
+//
+//   dz = relu ? (z > 0 ? dy : 0) : dy
+//   dbeta[c] = sum of dz[r,c]                     dgamma[c] = sum of dz[r,c] xhat[r,c]
+//   dx[r,c] = gamma[c] inv[c] (dz[r,c] - dbeta[c] / n - xhat[r,c] dgamma[c] / n)     in place of dy
+//
+// x, y: [batch, ..., channels], r running over the n rows that all extents but the last make; gamma, beta, moving_mean,
+// moving_variance: [channels], float32 in every arithmetic. Without trains_scale gamma is 1 and no variable.
+//
+// Moments are summed about a value of their own rows, in double from block to block (batch_norm_math.h), so a mean far
+// from 0 costs no digits. The order of every sum depends on the shapes alone. A ReLU behind it becomes part of it
+// (graph/passes.h), and its sign is computed again from x: backward needs no outputs.
+//
+// It is bound by memory. Forward reads x twice and writes y; backward reads x and dy twice and writes dx where dy was:
+// no less is possible where a tensor is larger than the caches, since a first pass has to see all rows. The second pass
+// goes from the last rows to the first, which the caches may still hold.
+// Source: Ioffe, Szegedy, "Batch normalization: accelerating deep network training by reducing internal covariate
+// shift", 2015; moving statistics as PyTorch has them.
+#pragma once
+
+#include "carillon/graph/graph.h"
+
+namespace carillon {
+
+struct BatchNormParams {
+  float epsilon = 1e-5f;  ///< > 0
+  float momentum = 0.1f;  ///< share of the new batch in the moving statistics, 0 to 1
+  bool trains_scale = true;
+  float initial_scale = 1.0f;  ///< of gamma, where it is trained
+};
+
+/// Adds the variables `name`/gamma (where trains_scale) and `name`/beta (0) and the states `name`/moving_mean (0) and
+/// `name`/moving_variance (1), which are means over the ranks. Errors: failed (an x of fewer than 2 extents, parameters
+/// out of their ranges).
+Value batch_norm(Graph& graph, const std::string& name, Value x, const BatchNormParams& params = {});
+
+/// The op between tensors whose shapes are known.
+struct BatchNormForm {
+  BatchNormParams params;
+  bool relu = false;
+};
+
+/// Tensors: inputs {x}, outputs {y}, parameters {gamma, beta} or {beta}, states {moving_mean, moving_variance}.
+std::unique_ptr<Op> make_batch_norm_cpu(const BatchNormForm& form, const OpContext& context, const OpTensors& tensors);
+std::unique_ptr<Op> make_batch_norm_cuda(const BatchNormForm& form, const OpContext& context, const OpTensors& tensors);
+
+}  // namespace carillon

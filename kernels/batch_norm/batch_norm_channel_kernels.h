@@ -1,0 +1,208 @@
+// The kernels of batch_norm on a GPU that go from blocks' sums to channels, and from channels to elements.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/batch_norm/batch_norm_kernels.h"
+
+namespace carillon {
+
+/// The variables of a channel and what one step makes of it, [columns] each.
+struct BatchNormChannels {
+  const float *gamma = nullptr, *beta = nullptr;  ///< gamma null: 1
+  float *moving_mean = nullptr, *moving_variance = nullptr;
+  ChannelStatistics* statistics = nullptr;
+  ChannelNorms norm;
+  float epsilon = 0.0f, momentum = 0.0f;
+
+  CARILLON_HOST_DEVICE float gamma_of(std::int64_t c) const { return gamma == nullptr ? 1.0f : gamma[c]; }
+  CARILLON_HOST_DEVICE void set_norm(std::int64_t c, const ChannelStatistics& of) const {
+    statistics[c] = of;
+    const ChannelNorm values = channel_norm(of, gamma_of(c), beta[c]);
+    norm.centre[c] = values.centre;
+    norm.scale[c] = values.scale;
+    norm.offset[c] = values.offset;
+  }
+};
+
+/// A block takes `lanes` neighbouring channels; groups of as many threads take blocks of rows in turn.
+struct ChannelLanes {
+  static constexpr int threads = 256;
+  static constexpr int lanes = 4;
+  static constexpr int groups = threads / lanes;
+
+  BatchNormCut cut;
+  BatchNormParts parts;
+
+  int blocks() const { return static_cast<int>((cut.columns + lanes - 1) / lanes); }
+
+ protected:
+  CARILLON_HOST_DEVICE static std::int64_t column_of(int block, int thread) {
+    return static_cast<std::int64_t>(block) * lanes + thread % lanes;
+  }
+  /// The sum of part(row_block, index of the part) over those of the thread.
+  template <typename Part>
+  CARILLON_HOST_DEVICE double sum_parts(int block, int thread, const Part& part) const {
+    const std::int64_t column = column_of(block, thread);
+    double sum = 0.0;
+    if (column >= cut.columns) return sum;
+    for (int row_block = thread / lanes; row_block < cut.row_blocks(); row_block += groups) {
+      sum += part(row_block, row_block * cut.columns + column);
+    }
+    return sum;
+  }
+  CARILLON_HOST_DEVICE static double sum_groups(const double (&sums)[threads], int lane) {
+    double sum = 0.0;
+    for (int group = 0; group < groups; ++group) sum += sums[group * lanes + lane];
+    return sum;
+  }
+};
+
+/// The batch's mean and variance, from the blocks' moments.
+struct CombineMoments : ChannelLanes {
+  static constexpr int phases = 4;
+  struct Shared {
+    double sums[threads];
+    double mean[lanes];
+  };
+
+  BatchNormChannels channels;
+
+  template <int phase>
+  CARILLON_HOST_DEVICE void run(Shared& shared, int block, int thread) const {
+    const double count = static_cast<double>(cut.rows);
+    const std::int64_t column = column_of(block, thread);
+    if constexpr (phase == 0) {
+      shared.sums[thread] = sum_parts(block, thread, [&](int row_block, std::int64_t at) {
+        return static_cast<double>(cut.rows_of(row_block)) / count * parts.first[at];
+      });
+    } else if constexpr (phase == 1) {
+      if (thread < lanes) shared.mean[thread] = sum_groups(shared.sums, thread);
+    } else if constexpr (phase == 2) {
+      const double mean = shared.mean[thread % lanes];
+      shared.sums[thread] = sum_parts(block, thread, [&](int row_block, std::int64_t at) {
+        const double distance = parts.first[at] - mean;
+        return parts.second[at] + static_cast<double>(cut.rows_of(row_block)) * distance * distance;
+      });
+    } else if (thread < lanes && column < cut.columns) {
+      const Moments batch{count, shared.mean[thread], sum_groups(shared.sums, thread)};
+      channels.set_norm(column, take_batch(batch, channels.epsilon, channels.momentum, channels.moving_mean[column],
+                                           channels.moving_variance[column]));
+    }
+  }
+};
+
+/// The variables' gradients and what dx takes, from the blocks' sums.
+struct CombineGradients : ChannelLanes {
+  static constexpr int phases = 2;
+  struct Shared {
+    double sums[threads], products[threads];
+  };
+
+  BatchNormChannels channels;
+  ChannelGradients gradient;
+  float *dgamma = nullptr, *dbeta = nullptr;  ///< null: not wanted
+
+  template <int phase>
+  CARILLON_HOST_DEVICE void run(Shared& shared, int block, int thread) const {
+    if constexpr (phase == 0) {
+      shared.sums[thread] = sum_parts(block, thread, [&](int, std::int64_t at) { return parts.first[at]; });
+      shared.products[thread] = sum_parts(block, thread, [&](int, std::int64_t at) { return parts.second[at]; });
+    } else {
+      const std::int64_t c = column_of(block, thread);
+      if (thread >= lanes || c >= cut.columns) return;
+      const ChannelGradient of =
+          channel_gradient(channels.statistics[c], channels.gamma_of(c), static_cast<double>(cut.rows),
+                           sum_groups(shared.sums, thread), sum_groups(shared.products, thread));
+      gradient.direct[c] = of.direct;
+      gradient.slope[c] = of.slope;
+      gradient.constant[c] = of.constant;
+      if (dgamma != nullptr) dgamma[c] = of.dgamma;
+      if (dbeta != nullptr) dbeta[c] = of.dbeta;
+    }
+  }
+};
+
+/// For ForEachElement over channels: the norm of an evaluation.
+struct MovingNorm {
+  BatchNormChannels channels;
+
+  CARILLON_HOST_DEVICE void operator()(std::int64_t c) const {
+    channels.set_norm(c, moving_statistics(channels.moving_mean[c], channels.moving_variance[c], channels.epsilon));
+  }
+};
+
+/// Where a thread works that takes a pack of `rows_at_once` rows, for ForEachElement over count().
+template <int n>
+struct PackedRows {
+  static constexpr std::uint32_t rows_at_once = 4;
+
+  std::uint32_t rows = 0, packs = 0;  ///< packs: of a row
+
+  std::int64_t count() const { return std::int64_t{(rows + rows_at_once - 1) / rows_at_once} * packs; }
+  /// body(element of the pack's first) for each of the thread's rows; `column`: of the same in its row.
+  template <typename Body>
+  CARILLON_HOST_DEVICE void for_rows(std::int64_t i, const Body& body) const {
+    const std::uint32_t index = static_cast<std::uint32_t>(i), first = index / packs * rows_at_once;
+    const std::uint32_t end = first + rows_at_once < rows ? first + rows_at_once : rows;
+    for (std::uint32_t row = first; row < end; ++row) {
+      body((static_cast<std::int64_t>(row) * packs + index % packs) * n);
+    }
+  }
+  CARILLON_HOST_DEVICE std::uint32_t column(std::int64_t i) const {
+    return static_cast<std::uint32_t>(i) % packs * static_cast<std::uint32_t>(n);
+  }
+};
+
+template <typename T, int n>
+struct NormaliseRows {
+  PackedRows<n> at;
+  ChannelNorms norm;
+  bool relu = false;
+  const T* x = nullptr;  ///< [rows, columns]
+  T* y = nullptr;        ///< [rows, columns]
+
+  CARILLON_HOST_DEVICE void operator()(std::int64_t index) const {
+    const std::uint32_t c = at.column(index);
+    const Pack<float, n> centre = load<n>(norm.centre + c), scale = load<n>(norm.scale + c),
+                         offset = load<n>(norm.offset + c);
+    at.for_rows(index, [&](std::int64_t element) {
+      Pack<float, n> values = load_floats<n>(x + element);
+      for (int i = 0; i < n; ++i) {
+        const float z = norm_at(values.at[i] - centre.at[i], scale.at[i], offset.at[i]);
+        values.at[i] = relu && z < 0.0f ? 0.0f : z;  // NaN stays
+      }
+      store_floats(values, y + element);
+    });
+  }
+};
+
+template <typename T, int n>
+struct BatchNormGradient {
+  PackedRows<n> at;
+  ChannelNorms norm;
+  ChannelGradients gradient;
+  bool relu = false;
+  const T* x = nullptr;  ///< [rows, columns]
+  T* dx = nullptr;       ///< [rows, columns], in place of dy
+
+  CARILLON_HOST_DEVICE void operator()(std::int64_t index) const {
+    const std::uint32_t c = at.column(index);
+    const Pack<float, n> centre = load<n>(norm.centre + c), scale = load<n>(norm.scale + c),
+                         offset = load<n>(norm.offset + c), direct = load<n>(gradient.direct + c),
+                         slope = load<n>(gradient.slope + c), constant = load<n>(gradient.constant + c);
+    at.for_rows(index, [&](std::int64_t element) {
+      const Pack<float, n> values = load_floats<n>(x + element);
+      Pack<float, n> gradients = load_floats<n>(dx + element);
+      for (int i = 0; i < n; ++i) {
+        const float distance = values.at[i] - centre.at[i];
+        const bool passes = !relu || norm_at(distance, scale.at[i], offset.at[i]) > 0.0f;
+        const float dz = passes ? gradients.at[i] : 0.0f;
+        gradients.at[i] = direct.at[i] * dz + (slope.at[i] * distance + constant.at[i]);
+      }
+      store_floats(gradients, dx + element);
+    });
+  }
+};
+
+}  // namespace carillon

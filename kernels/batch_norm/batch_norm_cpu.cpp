@@ -1,0 +1,224 @@
+// The CPU form of batch_norm: rows are cut into slices, each summed on its own, in blocks that add up in float32; the
+// slices' sums are then combined in order. Several short rows count as one long row, which fills the vectors.
+#include <algorithm>
+#include <vector>
+
+#include "carillon/core/parallel.h"
+#include "kernels/batch_norm/batch_norm.h"
+#include "kernels/batch_norm/batch_norm_loops_cpu.h"
+#include "kernels/batch_norm/batch_norm_math.h"
+
+namespace carillon {
+namespace {
+
+using namespace batch_norm_loops;
+
+/// How [rows, channels] is cut, by the shape alone. Rows are long ones but for `short_rows`.
+struct RowSlices {
+  std::size_t channels, short_rows;
+  std::size_t group = 1;  ///< short rows of a long one
+  std::size_t rows = 0, width = 0;
+  std::size_t rows_per_slice = 0, count = 0;
+
+  explicit RowSlices(const Shape& shape)
+      : channels(static_cast<std::size_t>(shape.extents().back())),
+        short_rows(static_cast<std::size_t>(shape.element_count()) / channels) {
+    constexpr std::size_t short_width = 128, max_slices = 64, min_floats = 8192;
+    while (group * channels < short_width && short_rows % (2 * group) == 0) group *= 2;
+    rows = short_rows / group;
+    width = channels * group;
+    rows_per_slice = std::max({block_rows, min_floats / width, (rows + max_slices - 1) / max_slices});
+    count = (rows + rows_per_slice - 1) / rows_per_slice;
+  }
+
+  std::size_t rows_of(std::size_t slice) const { return std::min(rows_per_slice, rows - slice * rows_per_slice); }
+  std::size_t at(std::size_t slice) const { return slice * rows_per_slice * width; }
+};
+
+class BatchNormCpu final : public Op {
+ public:
+  BatchNormCpu(const BatchNormForm& form, bool training, const OpTensors& tensors)
+      : form_(form), training_(training), tensors_(tensors), slices_(tensors.inputs.at(0).shape) {
+    statistics_.resize(slices_.channels);
+    norm_.resize(3 * slices_.width);
+    if (!training_) return;
+    gradient_.resize(3 * slices_.width);
+    sums_.resize(2 * slices_.width * slices_.count);
+    block_sums_.resize(sums_.size());
+    totals_.resize(2 * slices_.channels);
+  }
+
+  void forward(Stream& /*stream*/) override {
+    if (training_) {
+      for_slices([&](std::size_t slice) { sum_slice(slice); });
+      combine_moments();
+    } else {
+      take_moving_statistics();
+    }
+    set_norm();
+    for_slices_backwards([&](std::size_t slice) {
+      normalise(x() + slices_.at(slice), norm(), form_.relu, slices_.rows_of(slice), slices_.width,
+                tensors_.outputs[0].floats().data() + slices_.at(slice));
+    });
+  }
+
+  void backward(Stream& /*stream*/) override {
+    for_slices([&](std::size_t slice) { sum_slice_gradients(slice); });
+    combine_gradients();
+    if (!tensors_.input_gradients[0]) return;
+    const float* const at = gradient_.data();
+    const GradientRows gradient{at, at + slices_.width, at + 2 * slices_.width};
+    for_slices_backwards([&](std::size_t slice) {
+      find_gradients(x() + slices_.at(slice), norm(), gradient, form_.relu, slices_.rows_of(slice), slices_.width,
+                     dy() + slices_.at(slice));
+    });
+  }
+
+ private:
+  const float* x() const { return tensors_.inputs[0].floats().data(); }
+  float* dy() const { return tensors_.output_gradients[0].floats().data(); }
+  bool has_gamma() const { return form_.params.trains_scale; }
+  float gamma(std::size_t c) const { return has_gamma() ? tensors_.parameters[0].floats()[c] : 1.0f; }
+  NormRows norm() const { return {norm_.data(), norm_.data() + slices_.width, norm_.data() + 2 * slices_.width}; }
+
+  // Of a slice: two sums a column, in double and, of a block, in float32.
+  double* sums(std::size_t slice, int which) {
+    return sums_.data() + (2 * slice + static_cast<std::size_t>(which)) * slices_.width;
+  }
+  BlockSums block_sums(std::size_t slice) {
+    float* const first = block_sums_.data() + 2 * slice * slices_.width;
+    return {first, first + slices_.width};
+  }
+
+  template <typename Body>
+  void for_slices(const Body& body) const {
+    parallel_items(slices_.count, slices_.rows_per_slice * slices_.width, elementwise_grain,
+                   [&](std::size_t first, std::size_t last) {
+                     for (std::size_t slice = first; slice < last; ++slice) body(slice);
+                   });
+  }
+  /// Each thread's slices as above, the last one first.
+  template <typename Body>
+  void for_slices_backwards(const Body& body) const {
+    parallel_items(slices_.count, slices_.rows_per_slice * slices_.width, elementwise_grain,
+                   [&](std::size_t first, std::size_t last) {
+                     for (std::size_t slice = last; slice-- > first;) body(slice);
+                   });
+  }
+  /// body(first row, rows) on the blocks of a slice, the rows counted from its first.
+  template <typename Body>
+  void for_blocks(std::size_t slice, const Body& body) const {
+    const std::size_t rows = slices_.rows_of(slice);
+    for (std::size_t row = 0; row < rows; row += block_rows) body(row, std::min(block_rows, rows - row));
+  }
+
+  /// Mean and squares of each column.
+  void sum_slice(std::size_t slice) {
+    const BlockSums block = block_sums(slice);
+    std::fill_n(sums(slice, 0), 2 * slices_.width, 0.0);
+    for_blocks(slice, [&](std::size_t row, std::size_t rows) {
+      const float* const first = x() + slices_.at(slice) + row * slices_.width;
+      sum_distances(first, rows, slices_.width, block);
+      merge_moments(first, block, row, rows, slices_.width, sums(slice, 0), sums(slice, 1));
+    });
+  }
+
+  void sum_slice_gradients(std::size_t slice) {
+    const BlockSums block = block_sums(slice);
+    std::fill_n(sums(slice, 0), 2 * slices_.width, 0.0);
+    for_blocks(slice, [&](std::size_t row, std::size_t rows) {
+      const std::size_t at = slices_.at(slice) + row * slices_.width;
+      sum_gradients(x() + at, dy() + at, norm(), form_.relu, rows, slices_.width, block);
+      add_sums(block, slices_.width, sums(slice, 0), sums(slice, 1));
+    });
+  }
+
+  /// body(rows, first sum, second sum) on each channel's [channels] part of each slice, in order.
+  template <typename Body>
+  void for_parts(const Body& body) {
+    for (std::size_t slice = 0; slice < slices_.count; ++slice) {
+      for (std::size_t at = 0; at < slices_.width; at += slices_.channels) {
+        body(static_cast<double>(slices_.rows_of(slice)), sums(slice, 0) + at, sums(slice, 1) + at);
+      }
+    }
+  }
+
+  void combine_moments() {
+    const std::size_t channels = slices_.channels;
+    const double count = static_cast<double>(slices_.short_rows);
+    std::ranges::fill(totals_, 0.0);
+    double* const mean = totals_.data();
+    double* const squares = mean + channels;
+    for_parts([&](double rows, const double* part, const double*) {
+      for (std::size_t c = 0; c < channels; ++c) mean[c] += rows / count * part[c];
+    });
+    for_parts([&](double rows, const double* part, const double* part_squares) {
+      for (std::size_t c = 0; c < channels; ++c) {
+        const double distance = part[c] - mean[c];
+        squares[c] += part_squares[c] + rows * distance * distance;
+      }
+    });
+    const std::span<float> moving_mean = tensors_.states[0].floats(), moving_variance = tensors_.states[1].floats();
+    for (std::size_t c = 0; c < channels; ++c) {
+      statistics_[c] = take_batch({count, mean[c], squares[c]}, form_.params.epsilon, form_.params.momentum,
+                                  moving_mean[c], moving_variance[c]);
+    }
+  }
+
+  void take_moving_statistics() {
+    for (std::size_t c = 0; c < slices_.channels; ++c) {
+      statistics_[c] =
+          moving_statistics(tensors_.states[0].floats()[c], tensors_.states[1].floats()[c], form_.params.epsilon);
+    }
+  }
+
+  void set_norm() {
+    const std::span<const float> beta = tensors_.parameters.back().floats();
+    for (std::size_t at = 0; at < slices_.width; ++at) {
+      const std::size_t c = at % slices_.channels;
+      const ChannelNorm of = channel_norm(statistics_[c], gamma(c), beta[c]);
+      norm_[at] = of.centre;
+      norm_[slices_.width + at] = of.scale;
+      norm_[2 * slices_.width + at] = of.offset;
+    }
+  }
+
+  void combine_gradients() {
+    const std::size_t channels = slices_.channels;
+    std::ranges::fill(totals_, 0.0);
+    for_parts([&](double, const double* sum, const double* product) {
+      for (std::size_t c = 0; c < channels; ++c) totals_[c] += sum[c];
+      for (std::size_t c = 0; c < channels; ++c) totals_[channels + c] += product[c];
+    });
+    const Tensor dgamma = has_gamma() ? tensors_.parameter_gradients[0] : Tensor{};
+    const Tensor dbeta = tensors_.parameter_gradients.back();
+    for (std::size_t at = 0; at < slices_.width; ++at) {
+      const std::size_t c = at % channels;
+      const ChannelGradient of = channel_gradient(statistics_[c], gamma(c), static_cast<double>(slices_.short_rows),
+                                                  totals_[c], totals_[channels + c]);
+      gradient_[at] = of.direct;
+      gradient_[slices_.width + at] = of.slope;
+      gradient_[2 * slices_.width + at] = of.constant;
+      if (dgamma) dgamma.floats()[c] = of.dgamma;
+      if (dbeta) dbeta.floats()[c] = of.dbeta;
+    }
+  }
+
+  BatchNormForm form_;
+  bool training_;
+  OpTensors tensors_;
+  RowSlices slices_;
+  std::vector<ChannelStatistics> statistics_;  ///< [channels]
+  std::vector<float> norm_, gradient_;         ///< [3, width]: NormRows, GradientRows
+  std::vector<double> sums_;                   ///< [slices, 2, width]
+  std::vector<float> block_sums_;              ///< [slices, 2, width]
+  std::vector<double> totals_;                 ///< [2, channels]
+};
+
+}  // namespace
+
+std::unique_ptr<Op> make_batch_norm_cpu(const BatchNormForm& form, const OpContext& context, const OpTensors& tensors) {
+  return std::make_unique<BatchNormCpu>(form, context.training, tensors);
+}
+
+}  // namespace carillon

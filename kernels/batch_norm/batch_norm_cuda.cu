@@ -1,0 +1,127 @@
+// The CUDA form of batch_norm: three kernels each way; in evaluation two.
+#include "kernels/batch_norm/batch_norm.h"
+#include "kernels/batch_norm/batch_norm_channel_kernels.h"
+#include "kernels/shared/float_type.h"
+#include "kernels/shared/launch.cuh"
+
+namespace carillon {
+namespace {
+
+class BatchNormCuda final : public Op {
+ public:
+  BatchNormCuda(const BatchNormForm& form, const OpContext& context, const OpTensors& tensors)
+      : form_(form), training_(context.training), tensors_(tensors) {
+    check(x().shape.element_count() <= std::int64_t{UINT32_MAX}, "batch_norm: more than 2^32 elements");
+    const std::size_t width = static_cast<std::size_t>(columns());
+    statistics_ = context.device->allocate(width * sizeof(ChannelStatistics));
+    norm_ = context.device->allocate(3 * width * sizeof(float));
+    if (!training_) return;
+    gradient_ = context.device->allocate(3 * width * sizeof(float));
+    with_form([&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
+      parts_ = context.device->allocate(2 * static_cast<std::size_t>(cut(n).row_blocks()) * width * sizeof(double));
+    });
+  }
+
+  void forward(Stream& stream) override {
+    with_form([&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
+      const T* const x_data = static_cast<const T*>(x().data);
+      if (training_) {
+        launch(BatchNormSums<n, BatchMoments<T, n>>{{x_data}, cut(n), parts(n)}, stream);
+        launch(CombineMoments{{cut(n), parts(n)}, channels()}, stream);
+      } else {
+        launch(ForEachElement{MovingNorm{channels()}, columns()}, stream);
+      }
+      const NormaliseRows<T, n> kernel{packed_rows<n>(), norm(), form_.relu, x_data,
+                                       static_cast<T*>(tensors_.outputs[0].data)};
+      launch(ForEachElement{kernel, kernel.at.count()}, stream);
+    });
+  }
+
+  void backward(Stream& stream) override {
+    with_form([&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
+      if (form_.relu) sum_gradients<T, n, true>(stream);
+      if (!form_.relu) sum_gradients<T, n, false>(stream);
+      launch(CombineGradients{{cut(n), parts(n)},
+                              channels(),
+                              gradient(),
+                              form_.params.trains_scale ? floats(tensors_.parameter_gradients[0]) : nullptr,
+                              floats(tensors_.parameter_gradients.back())},
+             stream);
+      if (!tensors_.input_gradients[0]) return;
+      const BatchNormGradient<T, n> kernel{packed_rows<n>(),
+                                           norm(),
+                                           gradient(),
+                                           form_.relu,
+                                           static_cast<const T*>(x().data),
+                                           static_cast<T*>(tensors_.input_gradients[0].data)};
+      launch(ForEachElement{kernel, kernel.at.count()}, stream);
+    });
+  }
+
+ private:
+  const Tensor& x() const { return tensors_.inputs[0]; }
+  std::int64_t columns() const { return x().shape.extents().back(); }
+  std::int64_t rows() const { return x().shape.element_count() / columns(); }
+  BatchNormCut cut(int pack_size) const { return batch_norm_cut(rows(), columns(), pack_size); }
+  static float* floats(const Tensor& tensor) { return static_cast<float*>(tensor.data); }
+
+  template <int n>
+  PackedRows<n> packed_rows() const {
+    return {static_cast<std::uint32_t>(rows()), static_cast<std::uint32_t>(columns() / n)};
+  }
+  BatchNormParts parts(int pack_size) const {
+    double* const first = static_cast<double*>(parts_.data());
+    return {first, first + cut(pack_size).row_blocks() * columns()};
+  }
+  ChannelNorms norm() const {
+    float* const first = static_cast<float*>(norm_.data());
+    return {first, first + columns(), first + 2 * columns()};
+  }
+  ChannelGradients gradient() const {
+    float* const first = static_cast<float*>(gradient_.data());
+    return {first, first + columns(), first + 2 * columns()};
+  }
+  BatchNormChannels channels() const {
+    return {.gamma = form_.params.trains_scale ? floats(tensors_.parameters[0]) : nullptr,
+            .beta = floats(tensors_.parameters.back()),
+            .moving_mean = floats(tensors_.states[0]),
+            .moving_variance = floats(tensors_.states[1]),
+            .statistics = static_cast<ChannelStatistics*>(statistics_.data()),
+            .norm = norm(),
+            .epsilon = form_.params.epsilon,
+            .momentum = form_.params.momentum};
+  }
+
+  template <typename T, int n, bool relu>
+  void sum_gradients(Stream& stream) const {
+    launch(
+        BatchNormSums<n, BatchGradients<T, n, relu>>{
+            {static_cast<const T*>(x().data), static_cast<const T*>(tensors_.output_gradients[0].data), norm()},
+            cut(n),
+            parts(n)},
+        stream);
+  }
+
+  /// body(type of the elements, elements of a pack)
+  template <typename Body>
+  void with_form(const Body& body) const {
+    with_float_type(x().type, [&]<typename T>(std::type_identity<T> type) {
+      with_pack_size<T>(columns(), [&](auto n) { body(type, n); });
+    });
+  }
+
+  BatchNormForm form_;
+  bool training_;
+  OpTensors tensors_;
+  Buffer statistics_, norm_, gradient_;  ///< ChannelStatistics [columns]; ChannelNorms, ChannelGradients
+  Buffer parts_;                         ///< BatchNormParts
+};
+
+}  // namespace
+
+std::unique_ptr<Op> make_batch_norm_cuda(const BatchNormForm& form, const OpContext& context,
+                                         const OpTensors& tensors) {
+  return std::make_unique<BatchNormCuda>(form, context, tensors);
+}
+
+}  // namespace carillon

@@ -1,0 +1,185 @@
+// The kernels of batch_norm on a GPU.
+//
+//   forward    BatchNormSums<BatchMoments>, CombineMoments, NormaliseRows; in evaluation MovingNorm, NormaliseRows
+//   backward   BatchNormSums<BatchGradients>, CombineGradients, BatchNormGradient
+//
+// A block of the sums takes some rows of some columns. Its threads form groups of `lanes` threads, each with packs of n
+// neighbouring columns of one row; the groups take rows in turn. So a row is read in one piece, and each column is
+// summed in an order that the shapes fix: rows of a group, groups, blocks of rows.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/batch_norm/batch_norm_math.h"
+#include "kernels/shared/pack.h"
+
+namespace carillon {
+
+/// How [rows, columns] is cut into blocks.
+struct BatchNormCut {
+  static constexpr int threads = 256;
+  static constexpr int max_lanes = 32;
+  static constexpr int rows_at_once = 4;  ///< of a thread, whose loads are under way together
+
+  std::int64_t rows = 0, columns = 0, rows_per_block = 1;
+  int lanes = 1;  ///< at most max_lanes, divides `threads`
+  int n = 1;      ///< elements of a pack
+
+  CARILLON_HOST_DEVICE int groups() const { return threads / lanes; }
+  CARILLON_HOST_DEVICE int column_blocks() const { return static_cast<int>((columns + lanes * n - 1) / (lanes * n)); }
+  CARILLON_HOST_DEVICE int row_blocks() const { return static_cast<int>((rows + rows_per_block - 1) / rows_per_block); }
+  CARILLON_HOST_DEVICE std::int64_t rows_of(int row_block) const {
+    const std::int64_t left = rows - row_block * rows_per_block;
+    return left < rows_per_block ? left : rows_per_block;
+  }
+};
+
+inline BatchNormCut batch_norm_cut(std::int64_t rows, std::int64_t columns, int pack_size) {
+  BatchNormCut cut{.rows = rows, .columns = columns, .n = pack_size};
+  while (cut.lanes < cut.max_lanes && cut.lanes * cut.n < columns) cut.lanes *= 2;
+  constexpr std::int64_t max_blocks = 512;  // fill the largest GPU, and are soon combined
+  const std::int64_t max_row_blocks = max_blocks > cut.column_blocks() ? max_blocks / cut.column_blocks() : 1;
+  const std::int64_t even = (rows + max_row_blocks - 1) / max_row_blocks, fewest = cut.rows_at_once * cut.groups();
+  cut.rows_per_block = even > fewest ? even : fewest;
+  return cut;
+}
+
+/// What blocks of rows come to, [row_blocks, columns] each.
+struct BatchNormParts {
+  double *first = nullptr, *second = nullptr;
+};
+
+/// ChannelNorm and ChannelGradient, [columns] each.
+struct ChannelNorms {
+  float *centre = nullptr, *scale = nullptr, *offset = nullptr;
+};
+struct ChannelGradients {
+  float *direct = nullptr, *slope = nullptr, *constant = nullptr;
+};
+
+CARILLON_HOST_DEVICE inline float norm_at(float from_centre, float scale, float offset) {
+  return from_centre * scale + offset;
+}
+
+/// first: mean, second: squared distances from it, of a block's rows; summed about its first row.
+template <typename T, int n>
+struct BatchMoments {
+  const T* x = nullptr;  ///< [rows, columns]
+
+  using Fixed = Pack<float, n>;
+  using Row = Pack<float, n>;
+
+  CARILLON_HOST_DEVICE Fixed fixed(std::int64_t first_row_at, std::int64_t) const {
+    return load_floats<n>(x + first_row_at);
+  }
+  CARILLON_HOST_DEVICE Row row(std::int64_t at) const { return load_floats<n>(x + at); }
+  CARILLON_HOST_DEVICE void add(const Fixed& shift, const Row& values, int i, float& first, float& second) const {
+    const float distance = values.at[i] - shift.at[i];
+    first += distance;
+    second += distance * distance;
+  }
+  CARILLON_HOST_DEVICE void finish(std::int64_t first_row_at, std::int64_t rows, double& first, double& second) const {
+    const Moments moments = moments_about(to_float(x[first_row_at]), static_cast<double>(rows), first, second);
+    first = moments.mean;
+    second = moments.squares;
+  }
+};
+
+/// first: sum of dz, second: sum of dz (x - centre).
+template <typename T, int n, bool relu>
+struct BatchGradients {
+  const T *x = nullptr, *dy = nullptr;  ///< [rows, columns]
+  ChannelNorms norm;
+
+  struct Fixed {
+    Pack<float, n> centre, scale, offset;
+  };
+  struct Row {
+    Pack<float, n> x, dy;
+  };
+
+  CARILLON_HOST_DEVICE Fixed fixed(std::int64_t, std::int64_t column) const {
+    return {load<n>(norm.centre + column), load<n>(norm.scale + column), load<n>(norm.offset + column)};
+  }
+  CARILLON_HOST_DEVICE Row row(std::int64_t at) const { return {load_floats<n>(x + at), load_floats<n>(dy + at)}; }
+  CARILLON_HOST_DEVICE void add(const Fixed& of, const Row& values, int i, float& first, float& second) const {
+    const float distance = values.x.at[i] - of.centre.at[i];
+    const bool passes = !relu || norm_at(distance, of.scale.at[i], of.offset.at[i]) > 0.0f;
+    const float dz = passes ? values.dy.at[i] : 0.0f;
+    first += dz;
+    second += dz * distance;
+  }
+  CARILLON_HOST_DEVICE void finish(std::int64_t, std::int64_t, double&, double&) const {}
+};
+
+/// Both sums of Terms over each block of rows.
+template <int n, typename Terms>
+struct BatchNormSums {
+  static constexpr int threads = BatchNormCut::threads;
+  static constexpr int phases = 2;
+  static constexpr int rows_at_once = BatchNormCut::rows_at_once;
+  struct Shared {
+    float first[n][threads], second[n][threads];
+  };
+
+  Terms terms;
+  BatchNormCut cut;
+  BatchNormParts parts;
+
+  int blocks() const { return cut.column_blocks() * cut.row_blocks(); }
+
+  template <int phase>
+  CARILLON_HOST_DEVICE void run(Shared& shared, int block, int thread) const {
+    const int row_block = block / cut.column_blocks();
+    const std::int64_t first_column = static_cast<std::int64_t>(block % cut.column_blocks()) * cut.lanes * n;
+    if constexpr (phase == 0) sum_rows(shared, row_block, first_column, thread);
+    if constexpr (phase == 1) sum_groups(shared, row_block, first_column, thread);
+  }
+
+ private:
+  CARILLON_HOST_DEVICE void sum_rows(Shared& shared, int row_block, std::int64_t first_column, int thread) const {
+    const int step = cut.groups();
+    const std::int64_t column = first_column + thread % cut.lanes * n;
+    Pack<float, n> first = {}, second = {};
+    if (column < cut.columns) {
+      const std::int64_t begin = row_block * cut.rows_per_block, end = begin + cut.rows_of(row_block);
+      const auto fixed = terms.fixed(begin * cut.columns + column, column);
+      for (std::int64_t row = begin + thread / cut.lanes; row < end; row += rows_at_once * step) {
+        add_rows(fixed, row * cut.columns + column, (end - 1 - row) / step + 1, step * cut.columns, first, second);
+      }
+    }
+    for (int i = 0; i < n; ++i) {
+      shared.first[i][thread] = first.at[i];
+      shared.second[i][thread] = second.at[i];
+    }
+  }
+
+  /// Adds the packs at `at`, at + stride, ...: the `count` there are, at most rows_at_once.
+  CARILLON_HOST_DEVICE void add_rows(const typename Terms::Fixed& fixed, std::int64_t at, std::int64_t count,
+                                     std::int64_t stride, Pack<float, n>& first, Pack<float, n>& second) const {
+    typename Terms::Row rows[rows_at_once];
+    for (int k = 0; k < rows_at_once; ++k) {
+      if (k < count) rows[k] = terms.row(at + k * stride);
+    }
+    for (int k = 0; k < rows_at_once; ++k) {
+      if (k >= count) continue;
+      for (int i = 0; i < n; ++i) terms.add(fixed, rows[k], i, first.at[i], second.at[i]);
+    }
+  }
+
+  CARILLON_HOST_DEVICE void sum_groups(const Shared& shared, int row_block, std::int64_t first_column,
+                                       int thread) const {
+    const std::int64_t column = first_column + thread;
+    if (thread >= cut.lanes * n || column >= cut.columns) return;
+    double first = 0.0, second = 0.0;
+    for (int group = 0; group < cut.groups(); ++group) {
+      first += shared.first[thread % n][group * cut.lanes + thread / n];
+      second += shared.second[thread % n][group * cut.lanes + thread / n];
+    }
+    terms.finish(row_block * cut.rows_per_block * cut.columns + column, cut.rows_of(row_block), first, second);
+    parts.first[row_block * cut.columns + column] = first;
+    parts.second[row_block * cut.columns + column] = second;
+  }
+};
+
+}  // namespace carillon

@@ -1,0 +1,155 @@
+#include "kernels/batch_norm/batch_norm_loops_cpu.h"
+
+#include <algorithm>
+
+#include "carillon/core/parallel.h"
+
+namespace carillon::batch_norm_loops {
+namespace {
+
+/// Rows whose sums pass through a register before they reach memory.
+constexpr std::size_t rows_at_once = 4;
+
+/// The sum of `count` terms.
+template <std::size_t count>
+[[gnu::always_inline]] inline float sum_of(const float (&terms)[count]) {
+  if constexpr (count == rows_at_once) return (terms[0] + terms[1]) + (terms[2] + terms[3]);
+  return terms[0];
+}
+
+/// Sets a pair of sums to those of all rows: add_rows(integral constant count, row) adds those of `count` from `row`.
+template <typename AddRows>
+[[gnu::always_inline]] inline void add_all_rows(std::size_t rows, std::size_t width, const BlockSums& sums,
+                                                const AddRows& add_rows) {
+  std::fill_n(sums.first, width, 0.0f);
+  std::fill_n(sums.second, width, 0.0f);
+  std::size_t row = 0;
+  for (; row + rows_at_once <= rows; row += rows_at_once) {
+    add_rows(std::integral_constant<std::size_t, rows_at_once>{}, row);
+  }
+  for (; row < rows; ++row) add_rows(std::integral_constant<std::size_t, 1>{}, row);
+}
+
+template <std::size_t count>
+[[gnu::always_inline]] inline void add_distances(const float* __restrict x, const float* __restrict from,
+                                                 std::size_t width, float* __restrict first, float* __restrict second) {
+  for (std::size_t c = 0; c < width; ++c) {
+    float distance[count], square[count];
+    for (std::size_t k = 0; k < count; ++k) {
+      distance[k] = x[k * width + c] - from[c];
+      square[k] = distance[k] * distance[k];
+    }
+    first[c] += sum_of(distance);
+    second[c] += sum_of(square);
+  }
+}
+
+/// What backward computes again has to round as it did in forward.
+[[gnu::always_inline]] inline float norm_at(float from_centre, float scale, float offset) {
+  return from_centre * scale + offset;
+}
+
+/// Loads before it decides: a load that hung on a condition would not be vectorised.
+template <std::size_t count, bool relu>
+[[gnu::always_inline]] inline void add_gradients(const float* __restrict x, const float* __restrict dy,
+                                                 const float* __restrict centre, const float* __restrict scale,
+                                                 const float* __restrict offset, std::size_t width,
+                                                 float* __restrict first, float* __restrict second) {
+  for (std::size_t c = 0; c < width; ++c) {
+    float given[count], dz[count], product[count];
+    for (std::size_t k = 0; k < count; ++k) given[k] = dy[k * width + c];
+    for (std::size_t k = 0; k < count; ++k) {
+      const float distance = x[k * width + c] - centre[c];
+      dz[k] = !relu || norm_at(distance, scale[c], offset[c]) > 0.0f ? given[k] : 0.0f;
+      product[k] = dz[k] * distance;
+    }
+    first[c] += sum_of(dz);
+    second[c] += sum_of(product);
+  }
+}
+
+template <bool relu>
+[[gnu::always_inline]] inline void sum_gradients_as(const float* x, const float* dy, const NormRows& norm,
+                                                    std::size_t rows, std::size_t width, const BlockSums& sums) {
+  add_all_rows(rows, width, sums, [&]<std::size_t count>(std::integral_constant<std::size_t, count>, std::size_t row) {
+    add_gradients<count, relu>(x + row * width, dy + row * width, norm.centre, norm.scale, norm.offset, width,
+                               sums.first, sums.second);
+  });
+}
+
+template <bool relu>
+[[gnu::always_inline]] inline void normalise_as(const float* __restrict x, const NormRows& norm, std::size_t rows,
+                                                std::size_t width, float* __restrict y) {
+  const float* __restrict centre = norm.centre, * __restrict scale = norm.scale, * __restrict offset = norm.offset;
+  for (std::size_t row = 0; row < rows; ++row, x += width, y += width) {
+    for (std::size_t c = 0; c < width; ++c) {
+      const float z = norm_at(x[c] - centre[c], scale[c], offset[c]);
+      y[c] = relu && z < 0.0f ? 0.0f : z;
+    }
+  }
+}
+
+template <bool relu>
+[[gnu::always_inline]] inline void find_gradients_as(const float* __restrict x, const NormRows& norm,
+                                                     const GradientRows& gradient, std::size_t rows, std::size_t width,
+                                                     float* __restrict dy) {
+  const float* __restrict centre = norm.centre, * __restrict scale = norm.scale, * __restrict offset = norm.offset;
+  const float *__restrict direct = gradient.direct, *__restrict slope = gradient.slope,
+                         *__restrict constant = gradient.constant;
+  for (std::size_t row = 0; row < rows; ++row, x += width, dy += width) {
+    for (std::size_t c = 0; c < width; ++c) {
+      const float distance = x[c] - centre[c], given = dy[c];
+      const float dz = !relu || norm_at(distance, scale[c], offset[c]) > 0.0f ? given : 0.0f;
+      dy[c] = direct[c] * dz + (slope[c] * distance + constant[c]);
+    }
+  }
+}
+
+}  // namespace
+
+CARILLON_SIMD void sum_distances(const float* x, std::size_t rows, std::size_t width, const BlockSums& sums) {
+  add_all_rows(rows, width, sums, [&]<std::size_t count>(std::integral_constant<std::size_t, count>, std::size_t row) {
+    add_distances<count>(x + row * width, x, width, sums.first, sums.second);
+  });
+}
+
+CARILLON_SIMD void merge_moments(const float* __restrict first_row, const BlockSums& sums, std::size_t rows_before,
+                                 std::size_t rows, std::size_t width, double* __restrict mean,
+                                 double* __restrict squares) {
+  const float* __restrict first = sums.first, * __restrict second = sums.second;
+  const double before = static_cast<double>(rows_before), count = static_cast<double>(rows), one = 1.0 / count;
+  const double share = count / (before + count), weight = before * share;
+  for (std::size_t c = 0; c < width; ++c) {
+    const double sum = first[c], own = second[c] - sum * sum * one;
+    const double distance = first_row[c] + sum * one - mean[c];
+    mean[c] += distance * share;
+    squares[c] += (own < 0.0 ? 0.0 : own) + distance * distance * weight;
+  }
+}
+
+CARILLON_SIMD void sum_gradients(const float* x, const float* dy, const NormRows& norm, bool relu, std::size_t rows,
+                                 std::size_t width, const BlockSums& sums) {
+  if (relu) return sum_gradients_as<true>(x, dy, norm, rows, width, sums);
+  sum_gradients_as<false>(x, dy, norm, rows, width, sums);
+}
+
+CARILLON_SIMD void add_sums(const BlockSums& sums, std::size_t width, double* __restrict first,
+                            double* __restrict second) {
+  const float* __restrict a = sums.first, * __restrict b = sums.second;
+  for (std::size_t c = 0; c < width; ++c) first[c] += a[c];
+  for (std::size_t c = 0; c < width; ++c) second[c] += b[c];
+}
+
+CARILLON_SIMD void normalise(const float* x, const NormRows& norm, bool relu, std::size_t rows, std::size_t width,
+                             float* y) {
+  if (relu) return normalise_as<true>(x, norm, rows, width, y);
+  normalise_as<false>(x, norm, rows, width, y);
+}
+
+CARILLON_SIMD void find_gradients(const float* x, const NormRows& norm, const GradientRows& gradient, bool relu,
+                                  std::size_t rows, std::size_t width, float* dy) {
+  if (relu) return find_gradients_as<true>(x, norm, gradient, rows, width, dy);
+  find_gradients_as<false>(x, norm, gradient, rows, width, dy);
+}
+
+}  // namespace carillon::batch_norm_loops

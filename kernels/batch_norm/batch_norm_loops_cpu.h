@@ -1,0 +1,46 @@
+// The loops of batch_norm's CPU form over some rows [rows, width]. Vectorised along a row.
+#pragma once
+
+#include <cstddef>
+
+namespace carillon::batch_norm_loops {
+
+/// Rows whose float32 sums are added up before they go into double ones.
+inline constexpr std::size_t block_rows = 32;
+
+/// Sums of some rows, column by column: [width] each.
+struct BlockSums {
+  float *first, *second;
+};
+
+/// ChannelNorm and ChannelGradient, [width] each.
+struct NormRows {
+  const float *centre, *scale, *offset;
+};
+struct GradientRows {
+  const float *direct, *slope, *constant;
+};
+
+/// first = sum of x - x[0], second = sum of (x - x[0])^2, x[0] being the first row.
+void sum_distances(const float* x, std::size_t rows, std::size_t width, const BlockSums& sums);
+
+/// Merges the moments of `rows` rows, from sum_distances, into those of `rows_before` others.
+/// Source: Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
+void merge_moments(const float* first_row, const BlockSums& sums, std::size_t rows_before, std::size_t rows,
+                   std::size_t width, double* mean, double* squares);
+
+/// first = sum of dz, second = sum of dz (x - centre).
+void sum_gradients(const float* x, const float* dy, const NormRows& norm, bool relu, std::size_t rows,
+                   std::size_t width, const BlockSums& sums);
+
+/// Adds both sums to those in double.
+void add_sums(const BlockSums& sums, std::size_t width, double* first, double* second);
+
+/// y = z, or max(z, 0).
+void normalise(const float* x, const NormRows& norm, bool relu, std::size_t rows, std::size_t width, float* y);
+
+/// dx in place of dy.
+void find_gradients(const float* x, const NormRows& norm, const GradientRows& gradient, bool relu, std::size_t rows,
+                    std::size_t width, float* dy);
+
+}  // namespace carillon::batch_norm_loops

@@ -1,0 +1,79 @@
+"""Writes tests/data/samples/pytorch_ops.txt: what PyTorch, in float64, makes of some ops.
+
+  make_pytorch_ops.py OUTPUT
+
+A line an array: its name, then its values; tensors are NHWC, row-major. Inputs are float32 values.
+"""
+
+import sys
+
+import torch
+import torch.nn.functional as F
+
+torch.manual_seed(1)
+torch.set_default_dtype(torch.float64)
+
+
+def draw(*shape):
+    return torch.randn(*shape).float().double()
+
+
+def nchw(x):
+    return x.permute(0, 3, 1, 2)
+
+
+def nhwc(x):
+    return x.permute(0, 2, 3, 1)
+
+
+def batch_norm(write):
+    channels = 5
+    norm = torch.nn.BatchNorm2d(channels, eps=1e-5, momentum=0.1)
+    norm.weight.data, norm.bias.data = draw(channels), draw(channels)
+    write("batch_norm/gamma", norm.weight)
+    write("batch_norm/beta", norm.bias)
+    for batch in range(3):
+        x = (draw(4, 3, 2, channels) * (1 + batch) + 3).float().double().requires_grad_()
+        y = nhwc(norm(nchw(x)))
+        write(f"batch_norm/x{batch}", x)
+    dy = draw(*y.shape)
+    norm.zero_grad()
+    y.backward(dy)
+    for name, values in (("y", y), ("dy", dy), ("dx", x.grad), ("dgamma", norm.weight.grad), ("dbeta", norm.bias.grad),
+                         ("moving_mean", norm.running_mean), ("moving_variance", norm.running_var)):
+        write(f"batch_norm/{name}", values)
+    write("batch_norm/evaluation", nhwc(norm.eval()(nchw(x))))
+
+
+def activation(write, name, function):
+    x = torch.cat([torch.linspace(-13, 13, 105), draw(40), torch.tensor([0.0, 1e-6, -1e-6, 50.0, -50.0])])
+    x = x.float().double().requires_grad_()
+    dy = draw(*x.shape)
+    y = function(x)
+    y.backward(dy)
+    for what, values in (("x", x), ("y", y), ("dy", dy), ("dx", x.grad)):
+        write(f"{name}/{what}", values)
+
+
+def average_pooling(write):
+    """Window 3, stride 2, TensorFlow's "same": 1 row of padding on both sides, 1 column on the right."""
+    x = draw(2, 7, 6, 3).requires_grad_()
+    y = nhwc(F.avg_pool2d(nchw(x), 3, 2, padding=(1, 0), ceil_mode=True, count_include_pad=False))
+    dy = draw(*y.shape)
+    y.backward(dy)
+    for what, values in (("x", x), ("y", y), ("dy", dy), ("dx", x.grad), ("global", x.mean(dim=(1, 2)))):
+        write(f"avg_pool/{what}", values)
+
+
+def main():
+    with open(sys.argv[1], "w") as file:
+        def write(name, values):
+            file.write(" ".join([name] + [f"{v:.12g}" for v in values.detach().reshape(-1).tolist()]) + "\n")
+        batch_norm(write)
+        activation(write, "gelu", F.gelu)
+        activation(write, "silu", F.silu)
+        average_pooling(write)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,173 @@
+// The GPU's kernels of batch_norm, run by loops, against the CPU form.
+#include <gtest/gtest.h>
+
+#include "kernels/batch_norm/batch_norm.h"
+#include "kernels/batch_norm/batch_norm_channel_kernels.h"
+#include "kernels/shared/block_kernel.h"
+#include "tests/support/emulate.h"
+#include "tests/support/float_arrays.h"
+#include "tests/support/op_harness.h"
+
+namespace carillon::testing {
+namespace {
+
+struct Case {
+  std::int64_t rows, channels;
+  bool relu = false;
+  float mean = 0.0f;
+};
+
+struct Found {
+  std::vector<float> y, dx, dgamma, dbeta, moving_mean, moving_variance, evaluation;
+};
+
+Found cpu_batch_norm(const Case& c, const std::vector<float>& x) {
+  OpHarness harness(c.rows);
+  const Value input = harness.input("x", {c.rows, c.channels});
+  harness.finish(relu_if(c.relu, harness.graph(), batch_norm(harness.graph(), "norm", input)));
+  harness.set("x", x);
+  const auto copied = [](std::span<const float> values) { return std::vector<float>(values.begin(), values.end()); };
+  Found found{.y = copied(harness.forward())};
+  harness.backward();
+  found.dx = copied(harness.gradient("x"));
+  found.dgamma = copied(harness.gradient("norm/gamma"));
+  found.dbeta = copied(harness.gradient("norm/beta"));
+  found.moving_mean = copied(harness.state("norm/moving_mean"));
+  found.moving_variance = copied(harness.state("norm/moving_variance"));
+  found.evaluation = copied(harness.evaluate());
+  return found;
+}
+
+/// As BatchNormCuda, with packs of n.
+template <typename T, int n>
+class Emulated {
+ public:
+  Emulated(const Case& c, const std::vector<T>& x, ThreadOrder order)
+      : c_(c),
+        order_(order),
+        cut_(batch_norm_cut(c.rows, c.channels, n)),
+        x_(x),
+        y_(filled<T>(x.size())),
+        dx_(rounded<T>(OpHarness::output_gradient(x.size()))),
+        gamma_(random_values(width(), 101)),  // the harness's, the input being variable 0
+        beta_(random_values(width(), 102)),
+        norm_(filled<float>(3 * width())),
+        gradient_(norm_),
+        statistics_(width()),
+        parts_(2 * width() * static_cast<std::size_t>(cut_.row_blocks()), std::nan("")) {
+    found_.dgamma = found_.dbeta = filled<float>(width());
+    found_.moving_mean.assign(width(), 0.0f);
+    found_.moving_variance.assign(width(), 1.0f);
+  }
+
+  Found run() {
+    emulate(BatchNormSums<n, BatchMoments<T, n>>{{x_.data()}, cut_, parts()}, order_);
+    emulate(CombineMoments{{cut_, parts()}, channels()}, order_);
+    normalise();
+    found_.y = floats(y_);
+    if (c_.relu) go_back<true>();
+    if (!c_.relu) go_back<false>();
+    emulate(ForEachElement{MovingNorm{channels()}, c_.channels}, order_);
+    normalise();
+    found_.evaluation = floats(y_);
+    return found_;
+  }
+
+ private:
+  std::size_t width() const { return static_cast<std::size_t>(c_.channels); }
+  PackedRows<n> packed() const {
+    return {static_cast<std::uint32_t>(c_.rows), static_cast<std::uint32_t>(c_.channels / n)};
+  }
+  BatchNormParts parts() { return {parts_.data(), parts_.data() + parts_.size() / 2}; }
+  ChannelNorms norm() { return {norm_.data(), norm_.data() + width(), norm_.data() + 2 * width()}; }
+  ChannelGradients gradient() { return {gradient_.data(), gradient_.data() + width(), gradient_.data() + 2 * width()}; }
+  BatchNormChannels channels() {
+    return {gamma_.data(),
+            beta_.data(),
+            found_.moving_mean.data(),
+            found_.moving_variance.data(),
+            statistics_.data(),
+            norm(),
+            1e-5f,
+            0.1f};
+  }
+
+  void normalise() {
+    emulate(ForEachElement{NormaliseRows<T, n>{packed(), norm(), c_.relu, x_.data(), y_.data()}, packed().count()},
+            order_);
+  }
+
+  template <bool relu>
+  void go_back() {
+    emulate(BatchNormSums<n, BatchGradients<T, n, relu>>{{x_.data(), dx_.data(), norm()}, cut_, parts()}, order_);
+    emulate(CombineGradients{{cut_, parts()}, channels(), gradient(), found_.dgamma.data(), found_.dbeta.data()},
+            order_);
+    emulate(ForEachElement{BatchNormGradient<T, n>{packed(), norm(), gradient(), relu, x_.data(), dx_.data()},
+                           packed().count()},
+            order_);
+    found_.dx = floats(dx_);
+  }
+
+  Case c_;
+  ThreadOrder order_;
+  BatchNormCut cut_;
+  std::vector<T> x_, y_, dx_;
+  alignas(64) std::vector<float> gamma_, beta_, norm_, gradient_;
+  std::vector<ChannelStatistics> statistics_;
+  std::vector<double> parts_;
+  Found found_;
+};
+
+template <typename T>
+Found emulate_batch_norm(const Case& c, const std::vector<T>& x, ThreadOrder order) {
+  Found found;
+  with_pack_size<T>(c.channels,
+                    [&]<int n>(std::integral_constant<int, n>) { found = Emulated<T, n>(c, x, order).run(); });
+  return found;
+}
+
+void expect_equal(const Found& found, const Found& expected, double activation, double sum) {
+  expect_near(found.y, expected.y, activation);
+  expect_near(found.dx, expected.dx, activation);
+  expect_near(found.dgamma, expected.dgamma, sum);
+  expect_near(found.dbeta, expected.dbeta, sum);
+  expect_near(found.moving_mean, expected.moving_mean, 1e-6);
+  expect_near(found.moving_variance, expected.moving_variance, 1e-6);
+  expect_near(found.evaluation, expected.evaluation, activation);
+}
+
+class BatchNormKernels : public ::testing::TestWithParam<Case> {
+ protected:
+  template <typename T>
+  void expect_the_cpu_form(double activation, double sum) {
+    const Case& c = GetParam();
+    std::vector<float> values = random_values(static_cast<std::size_t>(c.rows * c.channels), 5);
+    for (float& value : values) value += c.mean;
+    const std::vector<T> x = rounded<T>(values);
+    const Found expected = cpu_batch_norm(c, floats(x));
+    const Found ascending = emulate_batch_norm(c, x, ThreadOrder::ascending);
+    const Found descending = emulate_batch_norm(c, x, ThreadOrder::descending);
+    expect_equal(ascending, expected, activation, sum);
+    EXPECT_TRUE(equal_bits(ascending.y, descending.y));
+    EXPECT_TRUE(equal_bits(ascending.dx, descending.dx));
+    EXPECT_TRUE(equal_bits(ascending.dgamma, descending.dgamma));
+    EXPECT_TRUE(equal_bits(ascending.moving_variance, descending.moving_variance));
+  }
+};
+
+TEST_P(BatchNormKernels, EqualTheCpuFormInFloat32) { expect_the_cpu_form<float>(5e-6, 2e-5); }
+/// The gradient from which the kernels start is rounded, and a sum may take all of it.
+TEST_P(BatchNormKernels, EqualTheCpuFormInBf16) { expect_the_cpu_form<Bf16>(2e-2, 0.1); }
+
+INSTANTIATE_TEST_SUITE_P(Sizes, BatchNormKernels,
+                         ::testing::Values(Case{9, 1}, Case{5, 3, true}, Case{40, 12}, Case{300, 33, true},
+                                           Case{2049, 8, true}, Case{700, 260}, Case{1000, 16, true, 50.0f}));
+
+TEST(BatchNormKernels, FillAGpuButCombineFewBlocks) {
+  const BatchNormCut cut = batch_norm_cut(128 * 16 * 16, 256, 4);
+  EXPECT_GE(cut.row_blocks() * cut.column_blocks(), 264);
+  EXPECT_LE(cut.row_blocks(), 512);
+}
+
+}  // namespace
+}  // namespace carillon::testing

@@ -1,0 +1,226 @@
+#include "kernels/batch_norm/batch_norm.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "carillon/core/error.h"
+#include "tests/support/op_harness.h"
+#include "tests/support/pytorch_ops.h"
+
+namespace carillon::testing {
+namespace {
+
+struct Case {
+  Shape shape;
+  BatchNormParams params = {};
+  bool relu = false;
+  int threads = 1;
+};
+
+/// The definition in double, of training.
+struct Reference {
+  std::size_t channels, rows;
+  std::vector<double> mean, variance, y, dx, dgamma, dbeta;
+
+  Reference(std::span<const float> x, std::span<const float> dy, std::span<const float> gamma,
+            std::span<const float> beta, const BatchNormForm& form)
+      : channels(beta.size()),
+        rows(x.size() / channels),
+        mean(channels),
+        variance(channels),
+        y(x.size()),
+        dx(x.size()),
+        dgamma(channels),
+        dbeta(channels) {
+    for (std::size_t i = 0; i < x.size(); ++i) mean[i % channels] += x[i] / static_cast<double>(rows);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      variance[i % channels] += std::pow(x[i] - mean[i % channels], 2) / static_cast<double>(rows);
+    }
+    const auto inverse = [&](std::size_t i) {
+      return 1.0 / std::sqrt(variance[i % channels] + static_cast<double>(form.params.epsilon));
+    };
+    const auto scale = [&](std::size_t i) { return gamma.empty() ? 1.0 : gamma[i % channels]; };
+    const auto xhat = [&](std::size_t i) { return (x[i] - mean[i % channels]) * inverse(i); };
+    const auto z = [&](std::size_t i) { return scale(i) * xhat(i) + beta[i % channels]; };
+    const auto dz = [&](std::size_t i) { return form.relu && z(i) <= 0.0 ? 0.0 : dy[i]; };
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      y[i] = form.relu ? std::max(z(i), 0.0) : z(i);
+      dgamma[i % channels] += dz(i) * xhat(i);
+      dbeta[i % channels] += dz(i);
+    }
+    const double count = static_cast<double>(rows);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      dx[i] = scale(i) * inverse(i) * (dz(i) - dbeta[i % channels] / count - xhat(i) * dgamma[i % channels] / count);
+    }
+  }
+};
+
+/// A batch norm on `x`, and a ReLU or none.
+void build(OpHarness& harness, const Case& c) {
+  const Value x = harness.input("x", c.shape);
+  harness.finish(relu_if(c.relu, harness.graph(), batch_norm(harness.graph(), "norm", x, c.params)));
+}
+
+void expect_all_near(std::span<const float> found, const std::vector<double>& expected, double tolerance) {
+  double scale = 0.0;
+  for (const double value : expected) scale = std::max(scale, std::abs(value));
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], tolerance * scale) << i;
+}
+
+/// Forward and backward as the definition, each array to `tolerance` of its largest value.
+void expect_the_definition(OpHarness& harness, const Case& c, double tolerance) {
+  const std::vector<float> y(harness.forward().begin(), harness.forward().end());
+  harness.backward();
+  const std::span<const float> gamma = c.params.trains_scale ? harness.values("norm/gamma") : std::span<float>{};
+  const Reference expected(harness.values("x"), OpHarness::output_gradient(y.size()), gamma,
+                           harness.values("norm/beta"), {c.params, c.relu});
+  expect_all_near(y, expected.y, tolerance);
+  expect_all_near(harness.gradient("x"), expected.dx, tolerance);
+  if (c.params.trains_scale) expect_all_near(harness.gradient("norm/gamma"), expected.dgamma, tolerance);
+  expect_all_near(harness.gradient("norm/beta"), expected.dbeta, tolerance);
+}
+
+class BatchNorm : public ::testing::TestWithParam<Case> {
+ protected:
+  BatchNorm() : harness_(GetParam().shape[0], GetParam().threads) { build(harness_, GetParam()); }
+  OpHarness harness_;
+};
+
+TEST_P(BatchNorm, EqualsTheDefinitionForwardAndBackward) { expect_the_definition(harness_, GetParam(), 2e-6); }
+
+TEST_P(BatchNorm, GradientsMatchFiniteDifferences) {
+  if (GetParam().relu) return;  // the kink
+  harness_.expect_gradients_match_differences(1e-2, 1e-2, 20);
+}
+
+constexpr BatchNormParams unscaled{.epsilon = 1e-12f, .momentum = 0.4f, .trains_scale = false};
+
+INSTANTIATE_TEST_SUITE_P(Sizes, BatchNorm,
+                         ::testing::Values(Case{{4, 1}}, Case{{5, 3}}, Case{{7, 3, 3, 5}, {}, true}, Case{{8, 4, 4, 3}},
+                                           Case{{8, 4, 4, 3}, {}, true, 2}, Case{{33, 129}, {}, true},
+                                           Case{{13, 3, 5, 64}, unscaled, true, 2}, Case{{64, 9, 5, 32}, {}, false, 2},
+                                           Case{{64, 9, 5, 33}, unscaled, true, 3},
+                                           Case{{3, 2, 1, 700}, {.initial_scale = 0.0f}}));
+
+TEST(BatchNorm, KeepsItsDigitsFarFromZero) {
+  for (const bool relu : {false, true}) {
+    const Case c{.shape = {64, 5, 5, 6}, .relu = relu};
+    OpHarness harness(64);
+    build(harness, c);
+    for (float& x : harness.values("x")) x = 1000.0f + 0.01f * x;
+    expect_the_definition(harness, c, 3e-6);
+  }
+}
+
+/// The sums are about a block's first row: here it is far from all others.
+TEST(BatchNorm, BearsAnOutlierInTheFirstRow) {
+  const Case c{.shape = {100, 6}};
+  OpHarness harness(100);
+  build(harness, c);
+  for (float& x : harness.values("x").first(6)) x = 3e4f;
+  expect_the_definition(harness, c, 1e-5);
+}
+
+TEST(BatchNorm, DoesAsPyTorchInTrainingAndEvaluation) {
+  OpHarness harness(4, 2);
+  build(harness, {.shape = {4, 3, 2, 5}});
+  harness.set("norm/gamma", of_pytorch("batch_norm/gamma"));
+  harness.set("norm/beta", of_pytorch("batch_norm/beta"));
+  std::vector<float> y;
+  for (const char* batch : {"0", "1", "2"}) {
+    harness.set("x", of_pytorch(std::string("batch_norm/x") + batch));
+    const auto found = harness.forward();
+    y.assign(found.begin(), found.end());
+  }
+  expect_as_pytorch(y, "batch_norm/y", 1e-6);
+  expect_as_pytorch(harness.state("norm/moving_mean"), "batch_norm/moving_mean", 1e-6);
+  expect_as_pytorch(harness.state("norm/moving_variance"), "batch_norm/moving_variance", 1e-6);
+  expect_as_pytorch(harness.evaluate(), "batch_norm/evaluation", 1e-6);
+  expect_as_pytorch(harness.state("norm/moving_mean"), "batch_norm/moving_mean", 1e-6);  // as before
+}
+
+/// The op's gradients are the reference's above; here the reference's are PyTorch's.
+TEST(BatchNorm, ItsReferenceHasPyTorchsGradients) {
+  const std::vector<float> x = of_pytorch("batch_norm/x2"), dy = of_pytorch("batch_norm/dy");
+  const Reference expected(x, dy, of_pytorch("batch_norm/gamma"), of_pytorch("batch_norm/beta"), {});
+  const auto as_floats = [](const std::vector<double>& values) {
+    return std::vector<float>(values.begin(), values.end());
+  };
+  expect_as_pytorch(as_floats(expected.dx), "batch_norm/dx", 1e-6);
+  expect_as_pytorch(as_floats(expected.dgamma), "batch_norm/dgamma", 1e-6);
+  expect_as_pytorch(as_floats(expected.dbeta), "batch_norm/dbeta", 1e-6);
+}
+
+TEST(BatchNorm, DoesNotDependOnTheThreadCount) {
+  std::vector<std::vector<float>> expected;
+  for (const int threads : {1, 2, 3}) {
+    OpHarness harness(96, threads);
+    build(harness, {.shape = {96, 6, 5, 24}, .relu = true});
+    const auto y = harness.forward();
+    std::vector<std::vector<float>> found{{y.begin(), y.end()}};
+    harness.backward();
+    for (const char* name : {"x", "norm/gamma", "norm/beta"}) {
+      found.emplace_back(harness.gradient(name).begin(), harness.gradient(name).end());
+    }
+    for (const char* name : {"norm/moving_mean", "norm/moving_variance"}) {
+      found.emplace_back(harness.state(name).begin(), harness.state(name).end());
+    }
+    if (threads == 1) expected = found;
+    for (std::size_t i = 0; i < found.size(); ++i)
+      EXPECT_TRUE(equal_bits(found[i], expected[i])) << threads << " " << i;
+  }
+}
+
+TEST(BatchNorm, NotANumberStaysInItsChannelAndPassesTheRelu) {
+  OpHarness harness(4);
+  build(harness, {.shape = {4, 3, 3}, .relu = true});
+  harness.values("x")[10] = std::nanf("");
+  const auto y = harness.forward();
+  for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::isnan(y[i]), i % 3 == 1) << i;
+}
+
+TEST(BatchNorm, AConstantChannelBecomesItsShift) {
+  OpHarness harness(8);
+  build(harness, {.shape = {8, 2, 3}});
+  std::ranges::fill(harness.values("x"), 0.1f);
+  const auto y = harness.forward();
+  for (std::size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(y[i], harness.values("norm/beta")[i % 3], 1e-6) << i;
+  EXPECT_NEAR(harness.state("norm/moving_variance")[0], 0.9f, 1e-6);
+}
+
+TEST(BatchNorm, ItsVariablesAndStatesHaveTheirNamesAndValues) {
+  Graph graph(4);
+  const Value x = graph.add_op({.name = "x", .definition = nullptr, .inputs = {}}, {4, 2, 2, 3});
+  EXPECT_EQ(graph.shape(batch_norm(graph, "a", x)), graph.shape(x));
+  batch_norm(graph, "b", x, {.trains_scale = false});
+  batch_norm(graph, "c", x, {.initial_scale = 0.0f});
+  std::vector<std::string> lines;
+  for (const ParameterSpec& spec : graph.parameters()) {
+    lines.push_back(spec.name + " " + std::to_string(initial_values(spec, 1).at(2)));
+  }
+  EXPECT_EQ(lines, (std::vector<std::string>{"a/gamma 1.000000", "a/beta 0.000000", "b/beta 0.000000",
+                                             "c/gamma 0.000000", "c/beta 0.000000"}));
+  const StateSpec& mean = graph.states().at(0);
+  const StateSpec& variance = graph.states().at(1);
+  EXPECT_EQ(mean.name, "a/moving_mean");
+  EXPECT_EQ(mean.initial_value, 0.0f);
+  EXPECT_EQ(variance.name, "a/moving_variance");
+  EXPECT_EQ(variance.initial_value, 1.0f);
+  EXPECT_EQ(mean.across_ranks, AcrossRanks::mean);
+  EXPECT_EQ(variance.across_ranks, AcrossRanks::mean);
+}
+
+TEST(BatchNorm, RefusesParametersOutOfRange) {
+  Graph graph(1);
+  const Value x = graph.add_op({.name = "x", .definition = nullptr, .inputs = {}}, {1, 3});
+  const Value scalar = graph.add_op({.name = "s", .definition = nullptr, .inputs = {}}, Shape{});
+  EXPECT_THROW(batch_norm(graph, "norm", scalar), Error);
+  EXPECT_THROW(batch_norm(graph, "norm", x, {.epsilon = 0.0f}), Error);
+  EXPECT_THROW(batch_norm(graph, "norm", x, {.momentum = 1.5f}), Error);
+}
+
+}  // namespace
+}  // namespace carillon::testing
