@@ -43,8 +43,8 @@ BuiltNetwork build_network(const Network& network, const BuildSettings& settings
   built.input = {graph.nodes().front().outputs.front()};
   std::vector<Value> results{built.input, built.logits};
   if (settings.purpose == Purpose::training) {
-    built.loss = softmax_cross_entropy(graph, "cross_entropy", built.logits,
-                                       {.label_smoothing = network.label_smoothing});
+    built.loss =
+        softmax_cross_entropy(graph, "cross_entropy", built.logits, {.label_smoothing = network.label_smoothing});
     results.push_back(built.loss);
   }
   if (settings.purpose == Purpose::summary) built.layers = layers_of(graph);

@@ -11,5 +11,9 @@ Network mnist_network(const NetworkSettings& settings);
 Network lenet_network(const NetworkSettings& settings);
 /// The CIFAR-10 tutorial's network. 1,068,298 parameters.
 Network cifar10_network(const NetworkSettings& settings);
+/// ResNet-18 for small colour images. 11,173,962 parameters.
+Network resnet18_network(const NetworkSettings& settings);
+/// ResNet-9, with which CIFAR-10 was trained in minutes. 6,573,120 parameters.
+Network resnet9_network(const NetworkSettings& settings);
 
 }  // namespace carillon

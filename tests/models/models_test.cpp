@@ -69,6 +69,17 @@ TEST(Models, LenetHasTheCountItsHeaderStates) {
   EXPECT_EQ(element_count(variables(lenet_network(mnist_images()))), 1663370);
 }
 
+TEST(Models, ResidualNetworksHaveTheCountsTheirHeadersState) {
+  EXPECT_EQ(element_count(variables(resnet9_network(cifar10_images()))), 6573120);
+}
+
+TEST(Models, ResidualNetworksRefuseImagesThatTheyCannotTake) {
+  NetworkSettings settings = cifar10_images();
+  settings.image.channels = 1;
+  EXPECT_THROW(resnet9_network(settings), Error);
+  EXPECT_THROW(resnet9_network({.image = {.height = 32, .width = 24, .channels = 3}, .class_count = 10}), Error);
+}
+
 TEST(Models, ClassesAndImagesAreWhatTheDataSay) {
   NetworkSettings settings{.image = {.height = 20, .width = 30, .channels = 3}, .class_count = 7};
   for (const MakeNetwork make : {mnist_network, lenet_network}) {

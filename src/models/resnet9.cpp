@@ -1,0 +1,70 @@
+// ResNet-9, the network of the DAWNBench entries that trained CIFAR-10 in minutes (Page, "How to train your ResNet",
+// 2018). 6,573,120 parameters for ten classes:
+//
+//   layer               output       weights
+//   input               32x32x3                   padded by 4, reflecting; cropped, mirrored, a square of 8 cut out
+//   prep                32x32x64     3x3x3x64
+//   layer1              32x32x128    3x3x64x128
+//     pool  max 2x2     16x16x128
+//     residual1, 2      16x16x128    3x3x128x128  twice; their result is added to the pooling's
+//   layer2              16x16x256    3x3x128x256
+//     pool  max 2x2     8x8x256
+//   layer3              8x8x512      3x3x256x512
+//     pool  max 2x2     4x4x512
+//     residual1, 2      4x4x512      3x3x512x512  twice, added
+//   pool    max 4x4     512
+//   logits              classes      512x10       without biases, times 0.125
+//
+// Batch norm and ReLU behind each convolution; none behind a sum.
+#include "kernels/add/add.h"
+#include "kernels/max_pool/max_pool.h"
+#include "kernels/scale/scale.h"
+#include "src/models/layers.h"
+#include "src/models/networks.h"
+
+namespace carillon {
+namespace {
+
+const NormalizeImagesParams input_form{.mean = {0.4914f, 0.4822f, 0.4465f},
+                                       .deviation = {0.2470f, 0.2435f, 0.2616f, 1.0f},
+                                       .padding = 4,
+                                       .padding_mode = ImagePadding::reflect,
+                                       .cutout = 8};
+
+}  // namespace
+
+Network resnet9_network(const NetworkSettings& settings) {
+  const auto layers = [settings](Graph& graph, Purpose purpose) {
+    const auto conv = [&](const std::string& name, Value x, std::int64_t filters) {
+      return conv_norm_relu(graph, name, x, {.filters = filters, .l2_factor = settings.regularization});
+    };
+    const auto pool = [&](const std::string& name, Value x, std::int64_t window) {
+      return max_pool(graph, name, x, {.window = window, .stride = window, .padding = Padding::valid});
+    };
+    const auto residual = [&](const std::string& name, Value x) {
+      const std::int64_t filters = graph.shape(x)[3];
+      const Value y = conv(name + "/residual2", conv(name + "/residual1", x, filters), filters);
+      return add(graph, name + "/sum", y, x);
+    };
+    Value x = normalized_input(graph, input_form, settings, purpose);
+    x = conv("prep", x, 64);
+    x = residual("layer1", pool("layer1/pool", conv("layer1", x, 128), 2));
+    x = pool("layer2/pool", conv("layer2", x, 256), 2);
+    x = residual("layer3", pool("layer3/pool", conv("layer3", x, 512), 2));
+    x = pool("pool", x, graph.shape(x)[1]);
+    x = dense(graph, "logits", x,
+              {.units = settings.class_count,
+               .weights = fan_in_uniform(graph.shape(x).elements_per_sample()),
+               .biases = std::nullopt,
+               .l2_factor = settings.regularization});
+    return scale(graph, "logits/scale", x, 0.125f);
+  };
+  check_has_colours("resnet9", settings);
+  if (settings.image.height != settings.image.width || settings.image.height < 8) {
+    fail(ExitCode::usage, "the network resnet9 takes square images of at least 8 x 8; these are {} x {}",
+         settings.image.height, settings.image.width);
+  }
+  return {.name = "resnet9", .image = settings.image, .build_layers = layers};
+}
+
+}  // namespace carillon

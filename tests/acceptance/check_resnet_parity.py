@@ -1,0 +1,109 @@
+"""cifar10_train and cifar10_eval of the residual networks against float64 PyTorch, from one initial checkpoint.
+
+Without distortion, at 1 and 2 ranks, each normalising by its own batch. Limit: 1e-3 of the distance travelled, of all
+variables and running statistics. Needs torch.
+"""
+
+import re
+from dataclasses import dataclass, field
+
+import numpy as np
+
+import programs
+from programs import Result, checkpoint, load
+
+LIMIT = 1e-3
+GLOBAL_BATCH = 16
+STEPS = 12
+PARAMETERS = {"resnet18": 11173962, "resnet9": 6573120}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    batch_size: int
+    label_smoothing: float = 0.2
+    peak: float = 0.01
+    sgd: dict = field(default_factory=lambda: {"momentum": 0.9, "nesterov": True, "weight_decay": 5e-3})
+
+    def rate(self, step):
+        return float(np.interp(step, [0, 4, STEPS], [0.2 * self.peak, self.peak, 0.0]))
+
+    def options(self):
+        knots = f"0:{0.2 * self.peak!r},4:{self.peak!r},{STEPS}:0"
+        return (
+            "--optimizer=momentum", "--momentum=0.9", "--nesterov=true", "--weight-decay=5e-3", "--schedule=triangular",
+            f"--schedule-knots={knots}", "--regularization=0", "--moving-average-decay=0",
+            f"--label-smoothing={self.label_smoothing}", f"--batch-size={self.batch_size}",
+        )  # fmt: skip
+
+
+def check(context):
+    """parity of the residual networks with float64 PyTorch"""
+    try:
+        import reference_resnets as reference
+    except ImportError as error:
+        yield Result("parity: residual networks", False, f"this Python has no {error.name}")
+        return
+    data = context.small_cifar10_set(100)
+    paths = sorted(data.glob("train-*.tfrecord"))
+    for model in reference.MODELS:
+        start = context.directory(model)
+        context.train(
+            "--model", model, "--max-steps", 0, "--distort=false", program="cifar10_train", data=paths, train_dir=start
+        )
+        yield _initial_values(model, load(checkpoint(start, 0)))
+        for ranks in (2,) if context.quick else (1, 2):
+            yield from _compare(context, reference, model, paths, checkpoint(start, 0), ranks)
+
+
+def _initial_values(model, arrays):
+    wrong = []
+    variables = {n: a for n, a in arrays.items() if n.startswith("variables/")}
+    count = sum(a.size for a in variables.values())
+    if count != PARAMETERS[model]:
+        wrong.append(f"{count} parameters")
+    for name, values in variables.items():
+        if not name.endswith("/weights"):
+            continue
+        bound = 1 / np.sqrt(values.size // values.shape[-1])
+        largest, deviation = abs(values).max() / bound, values.std() / bound * np.sqrt(3)
+        if not (0.95 < largest <= 1 and abs(deviation - 1) < 0.03):
+            wrong.append(f"{name}: largest {largest:.4f}, deviation {deviation:.4f} of PyTorch's")
+    return Result(f"parity: {model}'s initial values", not wrong, "; ".join(wrong[:3]) or f"{count} parameters")
+
+
+def _compare(context, reference, model, paths, initial, ranks):
+    recipe = Recipe(GLOBAL_BATCH // ranks)
+    run = context.directory(f"{model}-{ranks}")
+    context.train(
+        "--model", model, "--init-from", initial, "--shuffle=false", "--distort=false", "--log-every=1",
+        f"--max-steps={STEPS}", *recipe.options(), program="cifar10_train", data=paths, train_dir=run, ranks=ranks,
+    )  # fmt: skip
+    expected = reference.train(model, paths, initial, recipe, ranks, STEPS)
+    found = load(checkpoint(run, STEPS))
+    title = f"parity: {model}, {ranks} x {recipe.batch_size}, {STEPS} steps"
+    for group in ("variables", "state"):
+        names = [name for name in expected.arrays if name.startswith(f"{group}/")]
+        missing = [name for name in names if name not in found]
+        errors = {
+            name: programs.relative_error(found[name], expected.arrays[name], expected.initial[name])
+            for name in names
+            if name not in missing
+        }
+        worst = max(errors, key=errors.get, default="")
+        passed = not missing and programs.worst(errors.values()) <= LIMIT
+        detail = f"of {len(errors)} the worst is {worst}: {errors.get(worst, 0):.1e}; missing: {missing[:2]}"
+        yield Result(f"{title}, {group}", passed, detail)
+    losses = [line["loss"] for line in programs.metrics(run)]
+    error = max(abs(a - b) / b for a, b in zip(losses, expected.losses)) if losses else 1.0
+    yield Result(f"{title}, losses", len(losses) == STEPS and error < 1e-4, f"to {error:.1e}")
+    images, labels = reference.read_set(paths)
+    right = reference.count_right(model, checkpoint(run, STEPS), images, labels)
+    done = context.run("cifar10_eval", "--data", *paths, "--checkpoint", run, ranks=ranks)
+    precision = re.search(r"\((\d+)/(\d+)\)", done.output)
+    passed = precision is not None and abs(int(precision[1]) - right) <= 1 and int(precision[2]) == len(labels)
+    yield Result(f"{title}, evaluation", passed, f"{precision and precision[0]}; PyTorch: {right} right")
+
+
+if __name__ == "__main__":
+    programs.main(check)
