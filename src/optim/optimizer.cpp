@@ -8,17 +8,11 @@
 #include "src/optim/optimizers.h"
 
 namespace carillon {
-namespace {
-
-template <typename... Rule>
-std::vector<std::string_view> names_of(RuleList<Rule...> /*rules*/) {
-  return {Rule::name...};
-}
-
-}  // namespace
 
 void fail_unknown_rule(std::string_view name) {
-  fail(ExitCode::usage, "there is no optimiser '{}'; there are: {}", name, fmt::join(names_of(UpdateRules{}), ", "));
+  std::vector<std::string_view> names;
+  for (const RuleName& rule : update_rules()) names.push_back(rule.name);
+  fail(ExitCode::usage, "there is no optimiser '{}'; there are: {}", name, fmt::join(names, ", "));
 }
 
 void Optimizer::update(std::size_t /*first*/, std::span<const float> /*gradients*/) {
@@ -40,18 +34,20 @@ std::vector<Slot> optimizer_slots(const OptimizerSettings& settings) {
 }
 
 StepScalars step_scalars(const OptimizerSettings& settings, std::int64_t step) {
-  StepScalars scalars;
+  StepScalars scalars{.step = step};
   scalars.at[learning_rate_scalar] = static_cast<float>(settings.learning_rate.rate(step));
   scalars.at[average_decay_scalar] = static_cast<float>(moving_average_decay(settings.moving_average_decay, step + 1));
-  with_rule(settings.rule,
-            [&]<typename Rule>(std::type_identity<Rule>) { Rule::set_scalars(settings, step, scalars); });
+  with_rule(settings.rule, [&]<typename Rule>(std::type_identity<Rule>) {
+    Rule::set_scalars(settings, scalars);
+    Rule::set_age(scalars, step);
+  });
   return scalars;
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const ParameterStore& parameters,
                                           Device& device, const StepInputs& inputs) {
-  if (device.kind() == DeviceKind::cpu) return make_optimizer_cpu(settings.rule, parameters, inputs);
-  if constexpr (has_cuda) return make_optimizer_cuda(settings.rule, parameters, device, inputs);
+  if (device.kind() == DeviceKind::cpu) return make_optimizer_cpu(settings, parameters, inputs);
+  if constexpr (has_cuda) return make_optimizer_cuda(settings, parameters, device, inputs);
   fail(ExitCode::failed, "this build has no optimizer for device {}", device.name());
 }
 

@@ -4,6 +4,7 @@
 
 #include "carillon/core/parallel.h"
 #include "src/optim/optimizers.h"
+#include "src/optim/update_factors.h"
 
 namespace carillon {
 namespace {
@@ -18,17 +19,24 @@ struct UpdateArrays {
 };
 
 template <typename Rule>
-CARILLON_SIMD void update_elements(const StepScalars& step_scalars, float l2_factor,
+CARILLON_SIMD void update_elements(const StepScalars& scalars_of_variable, const UpdateFactors& factors_of_variable,
                                    const UpdateArrays<Rule::slots.size()>& arrays) {
-  const StepScalars scalars = step_scalars;
+  const StepScalars scalars = scalars_of_variable;
+  const UpdateFactors factors = factors_of_variable;
   const float* __restrict gradient = arrays.gradient;
   float* __restrict value = arrays.value, * __restrict average = arrays.average;
   for (std::size_t i = 0; i < arrays.count; ++i) {
     float slots[Rule::slots.size() + 1];  // one more than there are: an array has elements
     for (std::size_t k = 0; k < Rule::slots.size(); ++k) slots[k] = arrays.slots[k][i];
-    update_element<Rule>(scalars, l2_factor, gradient[i], value[i], average[i], slots);
+    update_element<Rule>(scalars, factors, gradient[i], value[i], average[i], slots);
     for (std::size_t k = 0; k < Rule::slots.size(); ++k) arrays.slots[k][i] = slots[k];
   }
+}
+
+CARILLON_SIMD void update_averages(const StepScalars& step_scalars, std::size_t count, const float* __restrict values,
+                                   float* __restrict averages) {
+  const StepScalars scalars = step_scalars;
+  for (std::size_t i = 0; i < count; ++i) update_average(scalars, values[i], averages[i]);
 }
 
 /// sum of w^2, in double precision and a fixed order.
@@ -51,8 +59,11 @@ CARILLON_SIMD double sum_of_squares(const float* values, std::size_t count) {
 template <UpdateRule Rule>
 class OptimizerCpu final : public Optimizer {
  public:
-  OptimizerCpu(const ParameterStore& parameters, const StepInputs& inputs)
-      : parameters_(parameters), inputs_(inputs), average_slot_(parameters.slot_named(moving_average_slot)) {
+  OptimizerCpu(const OptimizerSettings& settings, const ParameterStore& parameters, const StepInputs& inputs)
+      : parameters_(parameters),
+        factors_(update_factors(settings, parameters.specs())),
+        inputs_(inputs),
+        average_slot_(parameters.slot_named(moving_average_slot)) {
     for (std::size_t k = 0; k < Rule::slots.size(); ++k) rule_slots_[k] = parameters.slot_named(Rule::slots[k]);
   }
 
@@ -71,8 +82,7 @@ class OptimizerCpu final : public Optimizer {
     for (; parameter != layout.order().end() && layout.offset(*parameter) < last; ++parameter) {
       const std::size_t begin = std::max(first, layout.offset(*parameter));
       const std::size_t end = std::min(last, layout.offset(*parameter) + layout.count(*parameter));
-      update_elements<Rule>(inputs_.scalars, parameters_.specs()[*parameter].l2_factor,
-                            arrays_at(begin, gradients.subspan(begin - first, end - begin)));
+      update_part(*parameter, arrays_at(begin, gradients.subspan(begin - first, end - begin)));
     }
   }
 
@@ -87,6 +97,16 @@ class OptimizerCpu final : public Optimizer {
   }
 
  private:
+  /// Of one variable.
+  void update_part(int parameter, const UpdateArrays<Rule::slots.size()>& arrays) const {
+    const UpdateFactors& factors = factors_[static_cast<std::size_t>(parameter)];
+    if (factors.trains_at(inputs_.scalars.step)) {
+      update_elements<Rule>(scalars_of<Rule>(inputs_.scalars, factors), factors, arrays);
+    } else {
+      update_averages(inputs_.scalars, arrays.count, arrays.value, arrays.average);
+    }
+  }
+
   UpdateArrays<Rule::slots.size()> arrays_at(std::size_t begin, std::span<const float> gradients) const {
     UpdateArrays<Rule::slots.size()> arrays{.count = gradients.size(),
                                             .gradient = gradients.data(),
@@ -100,6 +120,7 @@ class OptimizerCpu final : public Optimizer {
   }
 
   const ParameterStore& parameters_;
+  std::vector<UpdateFactors> factors_;  ///< [parameter]
   const StepInputs& inputs_;
   int average_slot_;
   std::array<int, Rule::slots.size()> rule_slots_{};
@@ -107,10 +128,10 @@ class OptimizerCpu final : public Optimizer {
 
 }  // namespace
 
-std::unique_ptr<Optimizer> make_optimizer_cpu(std::string_view rule, const ParameterStore& parameters,
+std::unique_ptr<Optimizer> make_optimizer_cpu(const OptimizerSettings& settings, const ParameterStore& parameters,
                                               const StepInputs& inputs) {
-  return with_rule(rule, [&]<typename Rule>(std::type_identity<Rule>) -> std::unique_ptr<Optimizer> {
-    return std::make_unique<OptimizerCpu<Rule>>(parameters, inputs);
+  return with_rule(settings.rule, [&]<typename Rule>(std::type_identity<Rule>) -> std::unique_ptr<Optimizer> {
+    return std::make_unique<OptimizerCpu<Rule>>(settings, parameters, inputs);
   });
 }
 

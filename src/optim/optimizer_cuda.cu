@@ -4,13 +4,15 @@
 
 #include "kernels/shared/launch.cuh"
 #include "src/optim/optimizers.h"
+#include "src/optim/update_factors.h"
 #include "src/optim/update_kernels.h"
 
 namespace carillon {
 namespace {
 
-Buffer uploaded(const std::vector<float>& values, Device& device) {
-  Buffer buffer = device.allocate(values.size() * sizeof(float));
+template <typename T>
+Buffer uploaded(const std::vector<T>& values, Device& device) {
+  Buffer buffer = device.allocate(values.size() * sizeof(T));
   device.upload(values.data(), buffer.data(), buffer.bytes());
   return buffer;
 }
@@ -18,18 +20,20 @@ Buffer uploaded(const std::vector<float>& values, Device& device) {
 template <UpdateRule Rule>
 class OptimizerCuda final : public Optimizer {
  public:
-  OptimizerCuda(const ParameterStore& parameters, Device& device, const StepInputs& inputs)
+  OptimizerCuda(const OptimizerSettings& settings, const ParameterStore& parameters, Device& device,
+                const StepInputs& inputs)
       : device_(device),
-        l2_factors_(uploaded(l2_factors_of_groups(parameters.specs(), parameters.layout()), device)),
+        variables_(uploaded(variables_of_lines(parameters.layout()), device)),
+        factors_(uploaded(update_factors(settings, parameters.specs()), device)),
         block_sums_(device.allocate(L2SumKernel::max_blocks * sizeof(double))),
         update_{.gradients = parameters.gradients_and_sums().data(),
                 .values = parameters.values().data(),
                 .averages = parameters.slot(parameters.slot_named(moving_average_slot)).data(),
-                .l2_factors = static_cast<const float*>(l2_factors_.data()),
+                .factors = {static_cast<const std::uint32_t*>(variables_.data()),
+                            static_cast<const UpdateFactors*>(factors_.data())},
                 .table = inputs.table},
-        l2_sum_{.values = update_.values,
-                .l2_factors = update_.l2_factors,
-                .sums = static_cast<double*>(block_sums_.data())} {
+        l2_sum_{
+            .values = update_.values, .factors = update_.factors, .sums = static_cast<double*>(block_sums_.data())} {
     float** next = update_.slots;
     for (const std::string_view name : Rule::slots) *next++ = parameters.slot(parameters.slot_named(name)).data();
     update_.share.count = l2_sum_.share.count = parameters.layout().total();
@@ -50,17 +54,17 @@ class OptimizerCuda final : public Optimizer {
 
  private:
   Device& device_;
-  Buffer l2_factors_, block_sums_;
+  Buffer variables_, factors_, block_sums_;
   UpdateKernel<Rule> update_;
   L2SumKernel l2_sum_;
 };
 
 }  // namespace
 
-std::unique_ptr<Optimizer> make_optimizer_cuda(std::string_view rule, const ParameterStore& parameters, Device& device,
-                                               const StepInputs& inputs) {
-  return with_rule(rule, [&]<typename Rule>(std::type_identity<Rule>) -> std::unique_ptr<Optimizer> {
-    return std::make_unique<OptimizerCuda<Rule>>(parameters, device, inputs);
+std::unique_ptr<Optimizer> make_optimizer_cuda(const OptimizerSettings& settings, const ParameterStore& parameters,
+                                               Device& device, const StepInputs& inputs) {
+  return with_rule(settings.rule, [&]<typename Rule>(std::type_identity<Rule>) -> std::unique_ptr<Optimizer> {
+    return std::make_unique<OptimizerCuda<Rule>>(settings, parameters, device, inputs);
   });
 }
 

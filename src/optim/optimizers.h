@@ -6,11 +6,11 @@
 namespace carillon {
 
 /// As make_optimizer, for a rule that is there.
-std::unique_ptr<Optimizer> make_optimizer_cpu(std::string_view rule, const ParameterStore& parameters,
+std::unique_ptr<Optimizer> make_optimizer_cpu(const OptimizerSettings& settings, const ParameterStore& parameters,
                                               const StepInputs& inputs);
 /// In builds with CUDA. Its kernel is the step's last (StepEnd::finish_block).
-std::unique_ptr<Optimizer> make_optimizer_cuda(std::string_view rule, const ParameterStore& parameters, Device& device,
-                                               const StepInputs& inputs);
+std::unique_ptr<Optimizer> make_optimizer_cuda(const OptimizerSettings& settings, const ParameterStore& parameters,
+                                               Device& device, const StepInputs& inputs);
 
 [[noreturn]] void fail_unknown_rule(std::string_view name);
 

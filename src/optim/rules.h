@@ -1,6 +1,7 @@
 // The update rules there are: a file and a name here each.
 #pragma once
 
+#include "src/optim/rules/adamw.h"
 #include "src/optim/rules/momentum.h"
 #include "src/optim/rules/sgd.h"
 
@@ -8,6 +9,6 @@ namespace carillon {
 
 template <UpdateRule... R>
 struct RuleList {};
-using UpdateRules = RuleList<Sgd, Momentum>;
+using UpdateRules = RuleList<Sgd, Momentum, AdamW>;
 
 }  // namespace carillon

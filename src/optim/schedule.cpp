@@ -27,6 +27,33 @@ Schedule cosine_decay(const CosineDecay& decay) {
   });
 }
 
+Schedule polynomial_decay(const PolynomialDecay& decay) {
+  check(decay.steps > 0, "a polynomial decay takes at least one step");
+  return Schedule([decay](std::int64_t step) {
+    const double done = static_cast<double>(std::min(step, decay.steps)) / static_cast<double>(decay.steps);
+    return decay.final + (decay.initial - decay.final) * std::pow(1.0 - done, decay.power);
+  });
+}
+
+Schedule step_decay(StepDecay decay) {
+  return Schedule([decay = std::move(decay)](std::int64_t step) {
+    const auto passed = std::ranges::upper_bound(decay.milestones, step) - decay.milestones.begin();
+    return decay.initial * std::pow(decay.factor, static_cast<double>(passed));
+  });
+}
+
+Schedule piecewise_linear(std::vector<Knot> knots) {
+  check(!knots.empty(), "lines between knots need a knot");
+  return Schedule([knots = std::move(knots)](std::int64_t step) {
+    const auto next = std::ranges::upper_bound(knots, step, {}, &Knot::step);
+    if (next == knots.begin()) return next->rate;
+    const Knot& before = *std::prev(next);
+    if (next == knots.end()) return before.rate;
+    const double done = static_cast<double>(step - before.step) / static_cast<double>(next->step - before.step);
+    return before.rate + (next->rate - before.rate) * done;
+  });
+}
+
 Schedule warm_up(const WarmUp& warm_up, Schedule then) {
   return Schedule([warm_up, then = std::move(then)](std::int64_t step) {
     if (step >= warm_up.steps) return then.rate(step - warm_up.steps);

@@ -14,26 +14,34 @@
 
 namespace carillon {
 
-/// Floats of a flat array that belong to one tensor: tensors start at multiples of it.
-inline constexpr std::size_t parameter_group = tensor_alignment_bytes / sizeof(float);
+/// Floats of a flat array that belong to one tensor, a line: tensors start at multiples of it.
+inline constexpr std::size_t line_floats = tensor_alignment_bytes / sizeof(float);
 
-/// The factor of each group of `parameter_group` floats: [layout.total() / parameter_group].
-inline std::vector<float> l2_factors_of_groups(const std::vector<ParameterSpec>& specs, const ParameterLayout& layout) {
-  std::vector<float> factors(layout.total() / parameter_group);
-  for (std::size_t i = 0; i < specs.size(); ++i) {
-    const std::size_t first = layout.offset(static_cast<int>(i)) / parameter_group;
-    const std::size_t count = (layout.count(static_cast<int>(i)) + parameter_group - 1) / parameter_group;
-    std::fill_n(factors.begin() + static_cast<std::ptrdiff_t>(first), count, specs[i].l2_factor);
+/// The variable to which each line belongs: [layout.total() / line_floats].
+inline std::vector<std::uint32_t> variables_of_lines(const ParameterLayout& layout) {
+  std::vector<std::uint32_t> variables(layout.total() / line_floats);
+  for (const int variable : layout.order()) {
+    const std::size_t first = layout.offset(variable) / line_floats;
+    const std::size_t count = (layout.count(variable) + line_floats - 1) / line_floats;
+    std::fill_n(variables.begin() + static_cast<std::ptrdiff_t>(first), count, static_cast<std::uint32_t>(variable));
   }
-  return factors;
+  return variables;
 }
+
+/// The factors of each variable, by place in a flat array: few enough to stay in a GPU's caches.
+struct FactorTable {
+  const std::uint32_t* variables = nullptr;    ///< variables_of_lines
+  const UpdateFactors* of_variable = nullptr;  ///< [variable]
+
+  CARILLON_HOST_DEVICE const UpdateFactors& at(std::size_t i) const { return of_variable[variables[i / line_floats]]; }
+};
 
 /// How blocks share a flat array: pack after pack, going round.
 struct FlatShare {
   static constexpr int threads = 256;
   static constexpr int pack = 4;  ///< floats
 
-  std::size_t count = 0;       ///< floats, a multiple of parameter_group
+  std::size_t count = 0;       ///< floats, a multiple of line_floats
   std::size_t max_blocks = 1;  ///< of a launch; a thread takes several packs of a larger array
 
   /// At least one.
@@ -63,7 +71,7 @@ struct UpdateKernel {
   const float* gradients = nullptr;              ///< [share.count], averaged
   float *values = nullptr, *averages = nullptr;  ///< [share.count]
   float* slots[slot_places] = {};                ///< [slot_count][share.count]
-  const float* l2_factors = nullptr;             ///< [share.count / parameter_group]
+  FactorTable factors;
   StepTable table;
   StepEnd end;
 
@@ -80,16 +88,22 @@ struct UpdateKernel {
 
   CARILLON_HOST_DEVICE void update(int block, int thread) const {
     constexpr int n = FlatShare::pack;
-    const StepScalars scalars = table.header().scalars;
+    const StepScalars of_step = table.header().scalars;
     share.for_each_pack(block, thread, [&](std::size_t i) {
-      const float l2_factor = l2_factors[i / parameter_group];
+      const UpdateFactors of_variable = factors.at(i);
+      const StepScalars scalars = scalars_of<Rule>(of_step, of_variable);
+      const bool trains = of_variable.trains_at(of_step.step);
       const Pack<float, n> gradient = load<n>(gradients + i);
       Pack<float, n> value = load<n>(values + i), average = load<n>(averages + i), kept[slot_places];
       for (int s = 0; s < slot_count; ++s) kept[s] = load<n>(slots[s] + i);
       for (int k = 0; k < n; ++k) {
         float of_element[slot_places] = {};
         for (int s = 0; s < slot_count; ++s) of_element[s] = kept[s].at[k];
-        update_element<Rule>(scalars, l2_factor, gradient.at[k], value.at[k], average.at[k], of_element);
+        if (trains) {
+          update_element<Rule>(scalars, of_variable, gradient.at[k], value.at[k], average.at[k], of_element);
+        } else {
+          update_average(scalars, value.at[k], average.at[k]);
+        }
         for (int s = 0; s < slot_count; ++s) kept[s].at[k] = of_element[s];
       }
       store(value, values + i);
@@ -112,9 +126,9 @@ struct L2SumKernel {
   };
 
   FlatShare share{.max_blocks = max_blocks};
-  const float* values = nullptr;      ///< [share.count]
-  const float* l2_factors = nullptr;  ///< [share.count / parameter_group]
-  double* sums = nullptr;             ///< [blocks]
+  const float* values = nullptr;  ///< [share.count]
+  FactorTable factors;
+  double* sums = nullptr;  ///< [blocks]
 
   int blocks() const { return share.blocks(); }
 
@@ -131,7 +145,7 @@ struct L2SumKernel {
   CARILLON_HOST_DEVICE double sum_of_thread(int block, int thread) const {
     double sum = 0.0;
     share.for_each_pack(block, thread, [&](std::size_t i) {
-      const double factor = l2_factors[i / parameter_group];
+      const double factor = factors.at(i).l2;
       if (factor == 0.0) return;
       const Pack<float, FlatShare::pack> value = load<FlatShare::pack>(values + i);
       double squares = 0.0;

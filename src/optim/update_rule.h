@@ -2,17 +2,21 @@
 // every rule.
 //
 //   static constexpr std::string_view name;                            as in OptimizerSettings::rule
+//   static constexpr std::array<std::string_view, n> options;          its members of OptimizerSettings, as options
 //   static constexpr std::array<std::string_view, n> slots;            what it keeps, zero at the start
-//   static void set_scalars(settings, step, StepScalars&);             its own, from first_rule_scalar on
-//   CARILLON_HOST_DEVICE static void update(const StepScalars&, float l2_factor, float gradient, float& value,
+//   static void set_scalars(settings, StepScalars&);                   its own, from first_rule_scalar on
+//   CARILLON_HOST_DEVICE static void set_age(StepScalars&, updates);   those that depend on the updates made before
+//   CARILLON_HOST_DEVICE static void update(const StepScalars&, const UpdateFactors&, float gradient, float& value,
 //                                           float* slots);             slots: [n] of this element; zeros stay zeros
 //
-// `gradient` is without L2: the rule adds l2_factor * value where its paper says. `step` counts from 0. Scalars from
-// first_rule_scalar to StepScalars::count - 1 are the rule's. The gaps of the flat arrays hold zeros, and stay so.
+// `gradient` is without L2 and weight decay: the rule adds factors.l2 * value to it, and applies the decay as its paper
+// does. Scalars from first_rule_scalar to StepScalars::count - 1 are the rule's. The gaps of the flat arrays hold
+// zeros, and stay so. Products are added by std::fma alone, so that every processor rounds them alike.
 #pragma once
 
 #include <cmath>
 #include <concepts>
+#include <limits>
 #include <string_view>
 
 #include "carillon/core/host_device.h"
@@ -20,20 +24,45 @@
 
 namespace carillon {
 
-template <typename R>
-concept UpdateRule = requires(const OptimizerSettings& settings, StepScalars& scalars, float& value, float* slots) {
-  { R::name } -> std::convertible_to<std::string_view>;
-  { R::slots.size() } -> std::convertible_to<std::size_t>;
-  R::set_scalars(settings, std::int64_t{}, scalars);
-  R::update(scalars, 0.0f, 0.0f, value, slots);
+/// What distinguishes a variable from others in the update (src/optim/update_factors.h).
+struct UpdateFactors {
+  float l2 = 0.0f;            ///< ParameterSpec::l2_factor
+  float rate = 1.0f;          ///< multiplies the learning rate
+  float weight_decay = 0.0f;  ///< coupled or decoupled, as the rule says
+  std::int64_t first_step = 0, end_step = std::numeric_limits<std::int64_t>::max();  ///< trained in [first, end)
+
+  CARILLON_HOST_DEVICE bool trains_at(std::int64_t step) const { return step >= first_step && step < end_step; }
 };
 
-/// Rule and moving average of one element. Fused, so that every processor rounds it alike.
+template <typename R>
+concept UpdateRule = requires(const OptimizerSettings& settings, StepScalars& scalars, const UpdateFactors& factors,
+                              float& value, float* slots) {
+  { R::name } -> std::convertible_to<std::string_view>;
+  { R::options.size() } -> std::convertible_to<std::size_t>;
+  { R::slots.size() } -> std::convertible_to<std::size_t>;
+  R::set_scalars(settings, scalars);
+  R::set_age(scalars, std::int64_t{});
+  R::update(scalars, factors, 0.0f, value, slots);
+};
+
+/// The step's scalars for a variable: its age counts from the first step in which it is trained.
 template <UpdateRule Rule>
-CARILLON_HOST_DEVICE inline void update_element(const StepScalars& scalars, float l2_factor, float gradient,
-                                                float& value, float& average, float* slots) {
-  Rule::update(scalars, l2_factor, gradient, value, slots);
+CARILLON_HOST_DEVICE inline StepScalars scalars_of(const StepScalars& of_step, const UpdateFactors& factors) {
+  StepScalars scalars = of_step;
+  if (factors.first_step > 0) Rule::set_age(scalars, of_step.step - factors.first_step);
+  return scalars;
+}
+
+CARILLON_HOST_DEVICE inline void update_average(const StepScalars& scalars, float value, float& average) {
   average = std::fma(scalars.at[average_decay_scalar] - 1.0f, average - value, average);
+}
+
+/// Rule and moving average of one element.
+template <UpdateRule Rule>
+CARILLON_HOST_DEVICE inline void update_element(const StepScalars& scalars, const UpdateFactors& factors,
+                                                float gradient, float& value, float& average, float* slots) {
+  Rule::update(scalars, factors, gradient, value, slots);
+  update_average(scalars, value, average);
 }
 
 }  // namespace carillon

@@ -79,6 +79,16 @@ TEST_F(TowerOnAGpu, TrainsWithMomentumAsOnTheCpu) {
   expect_near(training, on_cpu(training), on_gpu(training), 1e-3);
 }
 
+TEST_F(TowerOnAGpu, TrainsWithAdamWAndGroupsAsOnTheCpu) {
+  const Training training{.steps = 60,
+                          .learning_rate = 0.003f,
+                          .rule = "adamw",
+                          .weight_decay = 0.1,
+                          .groups = {{.pattern = "*/biases", .rate = 4.0, .decay = 0.0, .frozen_after = 40},
+                                     {.pattern = "layer1/*", .frozen_until = 5}}};
+  expect_near(training, on_cpu(training), on_gpu(training), 1e-3);
+}
+
 TEST_F(TowerOnAGpu, TrainsAlikeWithOtherArithmetic) {
   const Training training{.steps = 60};
   const Trained cpu = on_cpu(training);

@@ -33,6 +33,8 @@ struct Training {
   bool capture = true;
   Arithmetic arithmetic = Arithmetic::fp32;
   std::string rule = "sgd";
+  double weight_decay = 0.0;
+  std::vector<ParameterGroup> groups = {};
   std::size_t bucket_bytes = std::size_t{4} << 20;
   const Dataset* resident = nullptr;  ///< the tower is told that steps take its records
   int results_every = 1;              ///< steps between calls of next_result

@@ -32,9 +32,21 @@ class OptimizerTest : public ::testing::Test {
       upload_floats(device_, random_values(size, 2), parameters_->value(i));
       upload_floats(device_, random_values(size, 3), parameters_->slot(0, i));
     }
-    inputs_.scalars = step_scalars(settings_, 4);
+    inputs_.scalars = step_scalars(settings_, first_step_);
     optimizer_ = make_optimizer(settings_, *parameters_, device_, inputs_);
   }
+  /// From the same gradients, from step `first_step_` on.
+  void apply_steps(int count) {
+    for (int k = 0; k < count; ++k) {
+      inputs_.scalars = step_scalars(settings_, first_step_ + k);
+      apply(1.0f);
+    }
+  }
+  float value(int parameter, std::size_t i) const { return parameters_->value(parameter).floats()[i]; }
+  float slot(int slot, int parameter, std::size_t i) const { return parameters_->slot(slot, parameter).floats()[i]; }
+  static constexpr std::size_t size_of_plain = 3;
+  const std::vector<float> gradient_of_plain_ = random_values(3, 1), start_of_plain_ = random_values(3, 2);
+
   void apply(float loss) {
     parameters_->step_sums()[cross_entropy_sum] = loss;
     optimizer_->apply({parameters_->step_sums().data(), {}}, device_.stream());
@@ -45,8 +57,19 @@ class OptimizerTest : public ::testing::Test {
   std::vector<ParameterSpec> specs_;
   std::optional<ParameterStore> parameters_;
   StepInputs inputs_;
+  std::int64_t first_step_ = 4;
   std::unique_ptr<Optimizer> optimizer_;
 };
+
+/// Variables and all slots, gaps included.
+std::vector<float> all_of(const ParameterStore& parameters) {
+  std::vector<float> all(parameters.values().begin(), parameters.values().end());
+  for (std::size_t slot = 0; slot < parameters.slots().size(); ++slot) {
+    const auto values = parameters.slot(static_cast<int>(slot));
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  return all;
+}
 
 TEST_F(OptimizerTest, EqualsTheDefinitionAtEverySizeAndThreadCount) {
   for (const std::int64_t count : {1, 15, 17, 1000, 100003}) {
@@ -91,19 +114,123 @@ TEST_F(OptimizerTest, MomentumIsThatOfTheGradientsWithL2AtEverySizeAndThreadCoun
   }
 }
 
-/// Variables and all slots, gaps included.
-std::vector<float> all_of(const ParameterStore& parameters) {
-  std::vector<float> all(parameters.values().begin(), parameters.values().end());
-  for (std::size_t slot = 0; slot < parameters.slots().size(); ++slot) {
-    const auto values = parameters.slot(static_cast<int>(slot));
-    all.insert(all.end(), values.begin(), values.end());
+TEST_F(OptimizerTest, DampeningSparesAVariablesFirstGradientAndNesterovLooksAhead) {
+  settings_ = {.rule = "momentum", .learning_rate = constant_rate(0.1), .momentum = 0.5, .dampening = 0.25};
+  first_step_ = 0;
+  for (const bool nesterov : {false, true}) {
+    settings_.nesterov = nesterov;
+    build(17, 1);
+    apply_steps(2);
+    for (std::size_t k = 0; k < size_of_plain; ++k) {
+      const double g = gradient_of_plain_[k], v1 = g, v2 = 0.5 * v1 + 0.75 * g;
+      const double d1 = nesterov ? g + 0.5 * v1 : v1, d2 = nesterov ? g + 0.5 * v2 : v2;
+      EXPECT_NEAR(slot(1, 1, k), v2, 1e-6);
+      EXPECT_NEAR(value(1, k), start_of_plain_[k] - 0.1 * (d1 + d2), 1e-6) << nesterov;
+    }
   }
-  return all;
+}
+
+TEST_F(OptimizerTest, AdamWCorrectsItsMomentsForTheirAgeAndDecaysApartFromThem) {
+  settings_ = {.rule = "adamw", .learning_rate = constant_rate(0.1), .adam_epsilon = 0.125, .weight_decay = 0.5};
+  first_step_ = 0;
+  build(17, 1);
+  apply_steps(2);
+  for (int i = 0; i < 2; ++i) {
+    for (std::size_t k = 0; k < parameters_->layout().count(i); ++k) {
+      const double gradient = random_values(parameters_->layout().count(i), 1)[k];
+      double w = random_values(parameters_->layout().count(i), 2)[k], m = 0.0, v = 0.0;
+      for (int u = 1; u <= 2; ++u) {
+        const double g = gradient + specs_[static_cast<std::size_t>(i)].l2_factor * w;
+        w *= 1.0 - 0.1 * 0.5;
+        m = 0.9 * m + 0.1 * g;
+        v = 0.999 * v + 0.001 * g * g;
+        w -= 0.1 * m / (1.0 - std::pow(0.9, u)) / (std::sqrt(v / (1.0 - std::pow(0.999, u))) + 0.125);
+      }
+      EXPECT_NEAR(value(i, k), w, 1e-6);
+      EXPECT_NEAR(slot(1, i, k), m, 1e-6);
+      EXPECT_NEAR(slot(2, i, k), v, 1e-7);
+    }
+  }
+}
+
+TEST_F(OptimizerTest, TheFirstGroupThatMatchesSetsRateAndDecay) {
+  for (const std::string_view rule : {"sgd", "momentum", "adamw"}) {
+    settings_ = {.rule = std::string(rule), .learning_rate = constant_rate(0.1), .weight_decay = 0.5};
+    settings_.groups = {{.pattern = "pl*n", .rate = 2.0, .decay = 0.25}, {.pattern = "*", .rate = 0.5}};
+    build(17, 1);
+    apply_steps(3);
+    const std::vector<float> grouped = all_of(*parameters_);
+    for (int i = 0; i < 2; ++i) {  // as if its values were everybody's
+      const auto found = parameters_->value(i).floats();
+      const std::vector<float> of_group(found.begin(), found.end());
+      const OptimizerSettings groups = settings_;
+      settings_.groups.clear();
+      settings_.learning_rate = constant_rate(i == 1 ? 0.2 : 0.05);
+      settings_.weight_decay = i == 1 ? 0.25 : 0.5;
+      build(17, 1);
+      apply_steps(3);
+      const auto expected = parameters_->value(i).floats();
+      for (std::size_t k = 0; k < of_group.size(); ++k) EXPECT_NEAR(of_group[k], expected[k], 1e-6) << rule;
+      settings_ = groups;
+      build(17, 1);
+      apply_steps(3);
+    }
+    EXPECT_TRUE(equal_bits(all_of(*parameters_), grouped));
+  }
+}
+
+TEST_F(OptimizerTest, AFrozenVariableKeepsValueAndSlotsWhileItsAverageGoesOn) {
+  for (const std::string_view rule : {"sgd", "momentum", "adamw"}) {
+    settings_ = {.rule = std::string(rule), .learning_rate = constant_rate(0.1), .moving_average_decay = 0.2};
+    settings_.groups = {{.pattern = "plain", .frozen_until = 2, .frozen_after = 4}};
+    first_step_ = 0;
+    build(17, 1);
+    std::vector<float> values, slots, distances;
+    for (int step = 0; step < 6; ++step) {
+      inputs_.scalars = step_scalars(settings_, step);
+      apply(1.0f);
+      values.push_back(value(1, 0));
+      slots.push_back(rule == "sgd" ? value(1, 0) : slot(1, 1, 0));
+      distances.push_back(std::abs(slot(0, 1, 0) - value(1, 0)));
+    }
+    EXPECT_EQ(values[1], start_of_plain_[0]) << rule;
+    EXPECT_NE(values[2], values[1]) << rule;
+    EXPECT_NE(values[3], values[2]) << rule;
+    EXPECT_EQ(values[5], values[3]) << rule;
+    EXPECT_EQ(slots[5], slots[3]) << rule;
+    EXPECT_LT(distances[5], 0.5f * distances[3]) << rule;
+  }
+}
+
+TEST_F(OptimizerTest, AVariableThatWasFrozenStartsAsYoungAsOneAtStepZero) {
+  for (const std::string_view rule : {"momentum", "adamw"}) {
+    settings_ = {.rule = std::string(rule), .learning_rate = constant_rate(0.1), .dampening = 0.5};
+    first_step_ = 0;
+    build(17, 1);
+    apply_steps(2);
+    const std::vector<float> expected(parameters_->value(1).floats().begin(), parameters_->value(1).floats().end());
+    settings_.groups = {{.pattern = "plain", .frozen_until = 7}};
+    build(17, 1);
+    apply_steps(9);
+    for (std::size_t k = 0; k < size_of_plain; ++k) EXPECT_EQ(value(1, k), expected[k]) << rule;
+  }
+}
+
+TEST_F(OptimizerTest, AGroupThatMatchesNothingIsRefusedWithTheNamesThereAre) {
+  settings_.groups = {{.pattern = "*ed"}, {.pattern = "plai"}};
+  try {
+    build(17, 1);
+    ADD_FAILURE() << "a group of nothing";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::usage);
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("'plai' matches no variable; there are: decayed, plain"));
+  }
 }
 
 TEST_F(OptimizerTest, RangeByRangeFromGradientsAnywhereItUpdatesAsAllAtOnceBitForBit) {
-  for (const std::string_view rule : {"sgd", "momentum"}) {
+  for (const std::string_view rule : {"sgd", "momentum", "adamw"}) {
     settings_.rule = rule;
+    settings_.groups = {{.pattern = "plain", .rate = 0.5, .frozen_until = 3}};
     for (const std::int64_t count : {1, 17, 1000}) {
       build(count, 1);
       apply(1.0f);
@@ -157,7 +284,7 @@ TEST(OptimizerSettings, AnUnknownRuleIsAnsweredWithThoseThereAre) {
     ADD_FAILURE() << "there is a rule of guessing";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::usage);
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("sgd"));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("sgd, momentum, adamw"));
   }
 }
 

@@ -27,6 +27,34 @@ TEST(CosineDecay, GoesFromTheFirstRateToTheLastAndStaysThere) {
   EXPECT_NEAR(cosine.rate(1000), 0.1, 1e-15);
 }
 
+TEST(PolynomialDecay, GoesFromTheFirstRateToTheLastAndStaysThere) {
+  const Schedule square = polynomial_decay({.initial = 0.5, .final = 0.1, .power = 2.0, .steps = 100});
+  EXPECT_DOUBLE_EQ(square.rate(0), 0.5);
+  EXPECT_DOUBLE_EQ(square.rate(25), 0.1 + 0.4 * 0.75 * 0.75);
+  EXPECT_DOUBLE_EQ(square.rate(100), 0.1);
+  EXPECT_DOUBLE_EQ(square.rate(1000), 0.1);
+}
+
+TEST(StepDecay, TakesEachMilestonesFactorFromThatStepOn) {
+  const Schedule steps = step_decay({.initial = 0.4, .factor = 0.5, .milestones = {3, 5}});
+  EXPECT_DOUBLE_EQ(steps.rate(2), 0.4);
+  EXPECT_DOUBLE_EQ(steps.rate(3), 0.2);
+  EXPECT_DOUBLE_EQ(steps.rate(4), 0.2);
+  EXPECT_DOUBLE_EQ(steps.rate(5), 0.1);
+  EXPECT_DOUBLE_EQ(steps.rate(500), 0.1);
+}
+
+TEST(PiecewiseLinear, GoesThroughItsKnotsAndStaysAtTheEnds) {
+  const Schedule triangle = piecewise_linear({{10, 0.1}, {20, 0.5}, {40, 0.0}});
+  EXPECT_DOUBLE_EQ(triangle.rate(0), 0.1);
+  EXPECT_DOUBLE_EQ(triangle.rate(10), 0.1);
+  EXPECT_DOUBLE_EQ(triangle.rate(15), 0.3);
+  EXPECT_DOUBLE_EQ(triangle.rate(20), 0.5);
+  EXPECT_DOUBLE_EQ(triangle.rate(35), 0.125);
+  EXPECT_DOUBLE_EQ(triangle.rate(40), 0.0);
+  EXPECT_DOUBLE_EQ(triangle.rate(41), 0.0);
+}
+
 TEST(WarmUp, IsALineToTheFirstRateOfWhatFollows) {
   const Schedule schedule =
       warm_up({.from = 0.1, .steps = 10}, exponential_decay({.initial = 0.5, .factor = 0.5, .decay_steps = 1}));

@@ -3,8 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "src/optim/rules/momentum.h"
-#include "src/optim/rules/sgd.h"
+#include "src/optim/rules.h"
 #include "src/optim/update_kernels.h"
 #include "tests/support/emulate.h"
 #include "tests/support/op_harness.h"
@@ -30,7 +29,9 @@ class UpdateKernels : public ::testing::Test {
       specs_.push_back({"v", {counts[i]}, {}, i % 2 == 0 ? 0.01f * static_cast<float>(i + 1) : 0.0f});
     }
     layout_.emplace(specs_);
-    l2_factors_ = l2_factors_of_groups(specs_, *layout_);
+    factors_.clear();
+    for (const ParameterSpec& spec : specs_) factors_.push_back({.l2 = spec.l2_factor});
+    variables_ = variables_of_lines(*layout_);
     arrays_ = {filled(1), filled(2), filled(3)};
     for (std::uint64_t step = 0; step < capacity; ++step) put(step);
   }
@@ -43,6 +44,8 @@ class UpdateKernels : public ::testing::Test {
     }
     return flat;
   }
+
+  FactorTable table() const { return {variables_.data(), factors_.data()}; }
 
   static StepHeader header(std::uint64_t step) {
     const float s = static_cast<float>(step);
@@ -59,7 +62,7 @@ class UpdateKernels : public ::testing::Test {
     SgdKernel kernel{.gradients = arrays_.gradients.data(),
                      .values = arrays_.values.data(),
                      .averages = arrays_.averages.data(),
-                     .l2_factors = l2_factors_.data(),
+                     .factors = table(),
                      .table = ring_.table(),
                      .end = {sums_.data(), ring_.progress()}};
     kernel.share.count = layout_->total();
@@ -70,7 +73,7 @@ class UpdateKernels : public ::testing::Test {
   Arrays of_elements(Arrays before, std::uint64_t step) const {
     for (int i = 0; i < static_cast<int>(specs_.size()); ++i) {
       for (std::size_t k = layout_->offset(i); k < layout_->offset(i) + layout_->count(i); ++k) {
-        update_element<Sgd>(header(step).scalars, specs_[static_cast<std::size_t>(i)].l2_factor, before.gradients[k],
+        update_element<Sgd>(header(step).scalars, factors_[static_cast<std::size_t>(i)], before.gradients[k],
                             before.values[k], before.averages[k], nullptr);
       }
     }
@@ -79,7 +82,9 @@ class UpdateKernels : public ::testing::Test {
 
   std::vector<ParameterSpec> specs_;
   std::optional<ParameterLayout> layout_;
-  std::vector<float> l2_factors_, sums_ = std::vector<float>(step_sum_count);
+  std::vector<std::uint32_t> variables_;
+  std::vector<UpdateFactors> factors_;
+  std::vector<float> sums_ = std::vector<float>(step_sum_count);
   Arrays arrays_;
   StepRing ring_{1, capacity, 1, {0}, {0}};
 };
@@ -140,33 +145,65 @@ TEST_F(UpdateKernels, ALossThatIsNotFiniteEndsTheStepAndChangesNothing) {
   }
 }
 
-TEST_F(UpdateKernels, SlotsAreKeptFromStepToStep) {
-  build({100, 257, 1000, 5});
-  std::vector<float> momentum(layout_->total()), expected_momentum(layout_->total());
-  Arrays expected = arrays_;
-  for (std::uint64_t step = 0; step < capacity; ++step) {
-    StepHeader with_momentum = header(step);
-    with_momentum.scalars.at[first_rule_scalar] = 0.5f;
-    ring_.put(step, with_momentum, std::vector<std::uint32_t>{0});
+/// What a rule makes of a variable whose factors and age differ from the rest's.
+template <typename Rule>
+class RulesInUpdateKernels : public UpdateKernels {
+ protected:
+  static constexpr std::size_t slot_count = Rule::slots.size();
+  using Slots = std::array<std::vector<float>, slot_count>;
+
+  static StepScalars scalars(std::int64_t step) {
+    OptimizerSettings settings{.rule = std::string(Rule::name), .learning_rate = constant_rate(0.1)};
+    settings.dampening = 0.25;
+    settings.nesterov = true;
+    return step_scalars(settings, step);
+  }
+  void launch(std::uint64_t step, Slots& slots) {
     sums_[cross_entropy_sum] = 1.0f;
-    UpdateKernel<Momentum> kernel{.gradients = arrays_.gradients.data(),
-                                  .values = arrays_.values.data(),
-                                  .averages = arrays_.averages.data(),
-                                  .slots = {momentum.data()},
-                                  .l2_factors = l2_factors_.data(),
-                                  .table = ring_.table(),
-                                  .end = {sums_.data(), ring_.progress()}};
+    UpdateKernel<Rule> kernel{.gradients = arrays_.gradients.data(),
+                              .values = arrays_.values.data(),
+                              .averages = arrays_.averages.data(),
+                              .factors = table(),
+                              .table = ring_.table(),
+                              .end = {sums_.data(), ring_.progress()}};
+    for (std::size_t s = 0; s < slot_count; ++s) kernel.slots[s] = slots[s].data();
     kernel.share.count = layout_->total();
     emulate(kernel, step % 2 == 0 ? ThreadOrder::ascending : ThreadOrder::descending);
+  }
+  /// The same, element by element.
+  void define(std::int64_t step, Arrays& arrays, Slots& slots) const {
     for (int i = 0; i < static_cast<int>(specs_.size()); ++i) {
+      const UpdateFactors& factors = factors_[static_cast<std::size_t>(i)];
+      const StepScalars own = scalars_of<Rule>(scalars(step), factors);
       for (std::size_t k = layout_->offset(i); k < layout_->offset(i) + layout_->count(i); ++k) {
-        update_element<Momentum>(with_momentum.scalars, specs_[static_cast<std::size_t>(i)].l2_factor,
-                                 expected.gradients[k], expected.values[k], expected.averages[k],
-                                 &expected_momentum[k]);
+        float kept[slot_count + 1] = {};
+        for (std::size_t s = 0; s < slot_count; ++s) kept[s] = slots[s][k];
+        if (factors.trains_at(step)) Rule::update(own, factors, arrays.gradients[k], arrays.values[k], kept);
+        update_average(own, arrays.values[k], arrays.averages[k]);
+        for (std::size_t s = 0; s < slot_count; ++s) slots[s][k] = kept[s];
       }
     }
-    EXPECT_EQ(arrays_, expected) << step;
-    EXPECT_EQ(momentum, expected_momentum) << step;
+  }
+};
+
+using Rules = ::testing::Types<Sgd, Momentum, AdamW>;
+TYPED_TEST_SUITE(RulesInUpdateKernels, Rules);
+
+TYPED_TEST(RulesInUpdateKernels, EachVariableHasItsFactorsAndKeepsItsSlotsFromStepToStep) {
+  this->build({100, 257, 1000, 5, 40});
+  this->factors_[1].rate = 0.5f;
+  this->factors_[2].weight_decay = 0.125f;
+  this->factors_[3].first_step = 2;
+  this->factors_[4].end_step = 2;
+  typename TestFixture::Slots slots, expected_slots;
+  for (auto* const all : {&slots, &expected_slots}) all->fill(std::vector<float>(this->layout_->total()));
+  auto expected = this->arrays_;
+  for (std::uint64_t step = 0; step < 5; ++step) {
+    this->ring_.put(step, {.scalars = this->scalars(static_cast<std::int64_t>(step))}, std::vector<std::uint32_t>{0});
+    this->launch(step, slots);
+    this->define(static_cast<std::int64_t>(step), expected, expected_slots);
+    EXPECT_EQ(this->arrays_, expected) << step;
+    EXPECT_EQ(slots, expected_slots) << step;
   }
 }
 
@@ -183,7 +220,7 @@ TEST_F(UpdateKernels, L2SumEqualsTheDefinition) {
     }
     std::vector<std::vector<double>> found;
     for (const ThreadOrder order : {ThreadOrder::ascending, ThreadOrder::descending}) {
-      L2SumKernel kernel{.values = arrays_.values.data(), .l2_factors = l2_factors_.data()};
+      L2SumKernel kernel{.values = arrays_.values.data(), .factors = table()};
       kernel.share.count = layout_->total();
       std::vector<double>& sums = found.emplace_back(static_cast<std::size_t>(kernel.blocks()), NAN);
       kernel.sums = sums.data();
@@ -200,7 +237,7 @@ TEST_F(UpdateKernels, L2SumLeavesOutVariablesWithoutAFactor) {
   build({100, 257});
   arrays_.values[layout_->offset(1)] = std::numeric_limits<float>::infinity();  // its factor is 0
   std::vector<double> sums(1);
-  L2SumKernel kernel{.values = arrays_.values.data(), .l2_factors = l2_factors_.data(), .sums = sums.data()};
+  L2SumKernel kernel{.values = arrays_.values.data(), .factors = table(), .sums = sums.data()};
   kernel.share.count = layout_->total();
   emulate(kernel);
   EXPECT_TRUE(std::isfinite(sums[0]));

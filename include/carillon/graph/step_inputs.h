@@ -19,6 +19,7 @@ namespace carillon {
 struct StepScalars {
   static constexpr std::size_t count = 8;
   float at[count] = {};
+  std::int64_t step = 0;  ///< which update this is, counted from 0
 };
 
 struct StepHeader {

@@ -1,10 +1,11 @@
 // Optimizer: one pass over the flat arrays that applies L2, the update and the moving average.
 //
-//   w <- rule(w, g, l2_factor, slots, scalars)             g: averaged over the towers; the rule adds l2_factor * w
+//   w <- rule(w, g, factors, slots, scalars)               g: averaged over the towers; the rule adds L2 and decay
 //   a <- a - (1 - average_decay) * (a - w)                 with the new w
 //
 // The rule is one of src/optim/rules.h, by name. What it keeps from step to step, and the moving averages a, are slots
-// of the parameter store; what changes with the step are scalars of the step's inputs.
+// of the parameter store; what changes with the step are scalars of the step's inputs, and what differs between
+// variables are factors: of their L2, of their group (optim/parameter_group.h).
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,7 @@
 #include "carillon/graph/op.h"
 #include "carillon/graph/parameters.h"
 #include "carillon/graph/step_end.h"
+#include "carillon/optim/parameter_group.h"
 #include "carillon/optim/schedule.h"
 
 namespace carillon {
@@ -25,8 +27,20 @@ struct OptimizerSettings {
   std::string rule = "sgd";
   Schedule learning_rate = constant_rate(0.001);
   double moving_average_decay = 0.99;
-  double momentum = 0.9;  ///< of the rule "momentum"
+  double momentum = 0.9;  ///< of the rule "momentum", as the next two
+  double dampening = 0.0;
+  bool nesterov = false;
+  double adam_beta1 = 0.9, adam_beta2 = 0.999, adam_epsilon = 1e-8;  ///< of the rule "adamw"
+  double weight_decay = 0.0;  ///< of all variables that no group gives another one
+  std::vector<ParameterGroup> groups = {};
 };
+
+struct RuleName {
+  std::string_view name;
+  std::vector<std::string_view> options;  ///< its settings, as a training's options
+};
+/// The rules there are.
+std::vector<RuleName> update_rules();
 
 /// The slot of the variables' moving averages; every optimiser has it.
 inline constexpr std::string_view moving_average_slot = "moving_average";
@@ -58,6 +72,7 @@ class Optimizer {
 void update_on_all_threads(Optimizer& optimizer, std::size_t first, std::span<const float> gradients);
 
 /// `parameters`, with the slots of these settings, and `inputs`, which say the scalars of each step, outlive it.
+/// Errors: as check_groups.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const ParameterStore& parameters,
                                           Device& device, const StepInputs& inputs);
 

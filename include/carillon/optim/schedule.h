@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <utility>
+#include <vector>
 
 namespace carillon {
 
@@ -39,6 +40,32 @@ struct CosineDecay {
   std::int64_t steps = 1;
 };
 Schedule cosine_decay(const CosineDecay& decay);
+
+/// rate(s) = final + (initial - final) * (1 - s / steps)^power, and `final` from `steps` on. Source: You, Gitman,
+/// Ginsburg, "Large batch training of convolutional networks", 2017; MLPerf's ResNet-50.
+struct PolynomialDecay {
+  double initial = 0.1;
+  double final = 0.0;
+  double power = 1.0;
+  std::int64_t steps = 1;
+};
+Schedule polynomial_decay(const PolynomialDecay& decay);
+
+/// rate(s) = initial * factor^n, n of the milestones being s or less; they grow. Source: PyTorch, MultiStepLR.
+struct StepDecay {
+  double initial = 0.1;
+  double factor = 0.1;
+  std::vector<std::int64_t> milestones;
+};
+Schedule step_decay(StepDecay decay);
+
+struct Knot {
+  std::int64_t step = 0;
+  double rate = 0.0;
+};
+/// Lines from knot to knot, whose steps grow; before the first and after the last the rate is theirs. Three make a
+/// triangle. Errors: failed (there is none).
+Schedule piecewise_linear(std::vector<Knot> knots);
 
 /// For `steps` steps a line from `from` to the first rate of `then`, which then begins. Source: Goyal and others,
 /// "Accurate, large minibatch SGD", 2017, section 2.2.

@@ -1,10 +1,11 @@
-// momentum: stochastic gradient descent with momentum, in TensorFlow's form: the learning rate is outside of v.
+// momentum: stochastic gradient descent with momentum, the learning rate outside of v.
 //
-//   v <- momentum * v + (g + l2_factor * w)
-//   w <- w - learning_rate * v
+//   u <- g + (l2_factor + weight_decay) * w
+//   v <- u in a variable's first update, then momentum * v + (1 - dampening) * u
+//   w <- w - learning_rate * (nesterov ? u + momentum * v : v)
 //
 // Source: Sutskever, Martens, Dahl, Hinton, "On the importance of initialization and momentum in deep learning", 2013;
-// TensorFlow, MomentumOptimizer.
+// PyTorch, SGD; without dampening and nesterov TensorFlow's MomentumOptimizer.
 #pragma once
 
 #include <array>
@@ -16,18 +17,31 @@ namespace carillon {
 
 struct Momentum {
   static constexpr std::string_view name = "momentum";
+  static constexpr std::array<std::string_view, 3> options{"momentum", "dampening", "nesterov"};
   static constexpr std::array<std::string_view, 1> slots{"momentum"};
 
-  static void set_scalars(const OptimizerSettings& settings, std::int64_t /*step*/, StepScalars& scalars) {
-    scalars.at[first_rule_scalar] = static_cast<float>(settings.momentum);
+  static void set_scalars(const OptimizerSettings& settings, StepScalars& scalars) {
+    scalars.at[momentum] = static_cast<float>(settings.momentum);
+    scalars.at[later_gradients] = static_cast<float>(1.0 - settings.dampening);
+    scalars.at[nesterov] = settings.nesterov ? 1.0f : 0.0f;
+  }
+  CARILLON_HOST_DEVICE static void set_age(StepScalars& scalars, std::int64_t updates) {
+    scalars.at[this_gradient] = updates == 0 ? 1.0f : scalars.at[later_gradients];
   }
 
-  /// Fused, so that every processor rounds it alike.
-  CARILLON_HOST_DEVICE static void update(const StepScalars& scalars, float l2_factor, float gradient, float& value,
-                                          float* slots) {
-    slots[0] = std::fma(scalars.at[first_rule_scalar], slots[0], std::fma(l2_factor, value, gradient));
-    value = std::fma(-scalars.at[learning_rate_scalar], slots[0], value);
+  CARILLON_HOST_DEVICE static void update(const StepScalars& scalars, const UpdateFactors& factors, float gradient,
+                                          float& value, float* slots) {
+    const float rate = scalars.at[learning_rate_scalar] * factors.rate;
+    const float decayed = std::fma(factors.l2 + factors.weight_decay, value, gradient);
+    slots[0] = std::fma(scalars.at[momentum], slots[0], scalars.at[this_gradient] * decayed);
+    const float ahead = std::fma(scalars.at[momentum], slots[0], decayed);
+    value = std::fma(-rate, scalars.at[nesterov] != 0.0f ? ahead : slots[0], value);
   }
+
+ private:
+  /// Places in StepScalars; the gradients' are their factors.
+  static constexpr std::size_t momentum = first_rule_scalar, this_gradient = momentum + 1,
+                               later_gradients = momentum + 2, nesterov = momentum + 3;
 };
 
 }  // namespace carillon
