@@ -126,6 +126,7 @@ ExitCode evaluate(const std::string& program, const Preset& preset, int argc, ch
                             preset.data_set));
   declare(set, options);
   if (!preset.distorts) {
+    set.begin_group("Data");
     set.add("pixel-scale", options.pixel_scale, OptionSet::Interval::not_negative,
             "multiplies the pixels; 0: as in training");
   }

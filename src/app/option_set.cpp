@@ -23,13 +23,24 @@ struct OptionSet::Source {
   std::map<std::string, std::vector<std::string>> values;
 };
 
+void OptionSet::begin_group(const std::string& heading) {
+  const auto found = std::find(group_headings_.begin(), group_headings_.end(), heading);
+  group_ = static_cast<std::size_t>(found - group_headings_.begin());
+  if (found == group_headings_.end()) group_headings_.push_back(heading);
+}
+
+void OptionSet::add_option(Option option) {
+  option.group = group_;
+  options_.push_back(std::move(option));
+}
+
 void OptionSet::add(const std::string& name, bool& target, const std::string& help, Scope scope) {
-  options_.push_back({.name = name,
-                      .help = help,
-                      .scope = scope,
-                      .set = [&target](const auto& texts) { target = parse_bool(texts.front()); },
-                      .get = [&target] { return target; },
-                      .is_flag = true});
+  add_option({.name = name,
+              .help = help,
+              .scope = scope,
+              .set = [&target](const auto& texts) { target = parse_bool(texts.front()); },
+              .get = [&target] { return target; },
+              .is_flag = true});
 }
 
 void OptionSet::add(const std::string& name, std::int64_t& target, std::int64_t lowest, std::int64_t highest,
@@ -37,22 +48,22 @@ void OptionSet::add(const std::string& name, std::int64_t& target, std::int64_t 
   const auto set = [&target, lowest, highest](const auto& texts) {
     target = parse_integer(texts.front(), lowest, highest);
   };
-  options_.push_back({.name = name, .help = help, .scope = scope, .set = set, .get = [&target] { return target; }});
+  add_option({.name = name, .help = help, .scope = scope, .set = set, .get = [&target] { return target; }});
 }
 
 void OptionSet::add(const std::string& name, std::uint64_t& target, const std::string& help, Scope scope) {
   const auto set = [&target](const auto& texts) { target = parse_unsigned(texts.front()); };
-  options_.push_back({.name = name, .help = help, .scope = scope, .set = set, .get = [&target] { return target; }});
+  add_option({.name = name, .help = help, .scope = scope, .set = set, .get = [&target] { return target; }});
 }
 
 void OptionSet::add(const std::string& name, double& target, Interval interval, const std::string& help, Scope scope) {
   const auto set = [&target, interval](const auto& texts) { target = parse_number(texts.front(), interval); };
-  options_.push_back({.name = name, .help = help, .scope = scope, .set = set, .get = [&target] { return target; }});
+  add_option({.name = name, .help = help, .scope = scope, .set = set, .get = [&target] { return target; }});
 }
 
 void OptionSet::add(const std::string& name, std::string& target, const std::string& help, Scope scope) {
   const auto set = [&target](const auto& texts) { target = parse_text(texts.front()); };
-  options_.push_back({.name = name, .help = help, .scope = scope, .set = set, .get = [&target] { return target; }});
+  add_option({.name = name, .help = help, .scope = scope, .set = set, .get = [&target] { return target; }});
 }
 
 void OptionSet::add(const std::string& name, std::string& target, const std::vector<std::string>& choices,
@@ -63,26 +74,34 @@ void OptionSet::add(const std::string& name, std::string& target, const std::vec
 }
 
 void OptionSet::add(const std::string& name, std::vector<std::string>& target, const std::string& help, Scope scope) {
-  options_.push_back({.name = name,
-                      .help = help,
-                      .scope = scope,
-                      .set = [&target](const auto& texts) { target = texts; },
-                      .get = [&target] { return target; },
-                      .takes_many = true});
+  add(name,
+      {.set = [&target](const auto& texts) { target = texts; },
+       .get = [&target] { return target; },
+       .takes_many = true},
+      help, scope);
+}
+
+void OptionSet::add(const std::string& name, Form form, const std::string& help, Scope scope) {
+  add_option({.name = name,
+              .help = help,
+              .scope = scope,
+              .set = std::move(form.set),
+              .get = std::move(form.get),
+              .takes_many = form.takes_many});
 }
 
 void OptionSet::add_choice(const std::string& name, const std::vector<std::string>& choices,
                            const std::function<void(std::size_t)>& set, std::function<std::string()> get,
                            const std::string& help, Scope scope) {
-  options_.push_back({.name = name,
-                      .help = help,
-                      .scope = scope,
-                      .set = [set, choices](const auto& texts) { set(parse_choice(texts.front(), choices)); },
-                      .get = std::move(get),
-                      .choices = choices});
+  add_option({.name = name,
+              .help = help,
+              .scope = scope,
+              .set = [set, choices](const auto& texts) { set(parse_choice(texts.front(), choices)); },
+              .get = std::move(get),
+              .choices = choices});
 }
 
-const OptionSet::Option* OptionSet::find(const std::string& name) const {
+const OptionSet::Option* OptionSet::find(std::string_view name) const {
   const auto found = std::find_if(options_.begin(), options_.end(), [&](const Option& o) { return o.name == name; });
   return found == options_.end() ? nullptr : &*found;
 }
@@ -188,7 +207,8 @@ void OptionSet::apply(const Source& source) {
     try {
       option.set(texts);
     } catch (const ValueExpected& expected) {
-      fail(ExitCode::usage, "--{}{}: '{}' is not {}", option.name, source.where, texts.front(), expected.what);
+      fail(ExitCode::usage, "--{}{}: '{}' is not {}", option.name, source.where,
+           expected.text.empty() ? texts.front() : expected.text, expected.what);
     }
     option.given = true;
   }
@@ -207,19 +227,32 @@ bool OptionSet::parse(int argc, const char* const* argv) {
   return true;
 }
 
+bool OptionSet::given(std::string_view name) const {
+  const Option* const option = find(name);
+  check(option != nullptr, "an option was asked for that was not added");
+  return option->given;
+}
+
+std::string OptionSet::help_line(const Option& option, std::size_t width) const {
+  const FieldValue value = option.get();
+  const std::string* const plain = std::get_if<std::string>(&value);
+  const std::string shown = plain != nullptr ? *plain : json_text(value);
+  return fmt::format("  --{:<{}}  {}{}{}\n", option.name, width, option.help,
+                     option.choices.empty() ? "" : fmt::format(": {}", fmt::join(option.choices, ", ")),
+                     shown.empty() || shown == "[]" ? "" : fmt::format(" ({})", shown));
+}
+
 std::string OptionSet::help() const {
   std::string text = summary_ + "\n\nOptions (default):\n";
   std::size_t width = 0;
   for (const Option& option : options_) width = std::max(width, option.name.size());
-  for (const Option& option : options_) {
-    const FieldValue value = option.get();
-    const std::string* const plain = std::get_if<std::string>(&value);
-    const std::string shown = plain != nullptr ? *plain : json_text(value);
-    text += fmt::format("  --{:<{}}  {}{}{}\n", option.name, width, option.help,
-                        option.choices.empty() ? "" : fmt::format(": {}", fmt::join(option.choices, ", ")),
-                        shown.empty() || shown == "[]" ? "" : fmt::format(" ({})", shown));
+  for (std::size_t group = 0; group < group_headings_.size(); ++group) {
+    if (group > 0) text += fmt::format("\n{}:\n", group_headings_[group]);
+    for (const Option& option : options_) {
+      if (option.group == group) text += help_line(option, width);
+    }
   }
-  text += fmt::format("  --{:<{}}  options from a file of lines `name = value`\n", "config", width);
+  text += fmt::format("\n  --{:<{}}  options from a file of lines `name = value`\n", "config", width);
   return text;
 }
 

@@ -2,6 +2,8 @@
 
 #include "carillon/core/error.h"
 #include "carillon/run/time_limit.h"
+#include "src/app/optimizer_options.h"
+#include "src/app/option_values.h"
 
 namespace carillon {
 
@@ -10,7 +12,7 @@ using Interval = OptionSet::Interval;
 namespace {
 
 // Bounds beyond which an option can only be a mistake.
-constexpr std::int64_t max_steps = std::int64_t{1} << 53;
+constexpr std::int64_t max_steps = max_option_steps;
 constexpr std::int64_t max_samples = std::int64_t{1} << 24;
 constexpr std::int64_t max_threads = 4096;
 constexpr std::int64_t max_seconds = std::int64_t{1} << 32;  // far from where nanoseconds end
@@ -43,32 +45,38 @@ void declare_threads(OptionSet& set, std::int64_t& threads) {
 }  // namespace
 
 void declare(OptionSet& set, TrainOptions& o) {
+  set.begin_group("Data");
   set.add("data", o.data, "training records: paths or patterns of TFRecord files");
   set.add("eval-data", o.eval_data, "records to evaluate on while training");
   set.add("eval-every", o.eval_every, 0, max_steps, "steps between evaluations; 0: only at the end");
   declare_record_keys(set, o.image_key, o.label_key);
+  set.add("shuffle", o.shuffle, "visit the records in a new random order each epoch", Scope::result);
+  set.add("cache", o.cache, cache_choices, "decode all records at start into memory, or ahead of use");
+  set.begin_group("Training");
   set.add("train-dir", o.train_dir, "where checkpoints and logs go");
   set.add("max-steps", o.max_steps, 0, max_steps, "global step to stop at; 0 writes the initial checkpoint");
   set.add("batch-size", o.batch_size, 1, max_samples, "samples per tower and step", Scope::result);
-  set.add("learning-rate", o.learning_rate, Interval::positive, "initial learning rate", Scope::result);
-  set.add("learning-rate-decay", o.learning_rate_decay, Interval::positive, "factor applied every decay-steps",
-          Scope::result);
-  set.add("decay-steps", o.decay_steps, 0, max_steps,
-          "steps per decay; 0: by the reference's rule, from the batch size", Scope::result);
-  set.add("regularization", o.regularization, Interval::not_negative, "L2 factor of the weight matrices",
-          Scope::result);
-  set.add("moving-average-decay", o.moving_average_decay, Interval::unit, "decay of the variables' moving averages",
-          Scope::result);
   set.add("seed", o.seed, "of initial variables and sample order", Scope::result);
-  set.add("shuffle", o.shuffle, "visit the records in a new random order each epoch", Scope::result);
-  set.add("cache", o.cache, cache_choices, "decode all records at start into memory, or ahead of use");
+  set.add("init-from", o.init_from, "checkpoint to take the initial variables from");
+  set.add("time-limit", o.time_limit,
+          "save and end with 75 before so many seconds, or, if slurm, before the job's end");
+  set.add("time-margin", o.time_margin, 0, max_seconds,
+          "seconds before it: what a step, an evaluation and a checkpoint may take");
+  declare_optimizer(set, o);
+  declare_schedule(set, o);
+  set.begin_group("Devices");
   declare_device(set, o.device, o.precision, o.cpu);
+  declare_threads(set, o.threads);
   set.add("comm", o.comm, communicator_choices, "what averages the gradients of GPUs");
   set.add("cuda-graph", o.cuda_graph, "replay the step on a GPU as one captured graph");
-  declare_threads(set, o.threads);
   set.add("bucket-kib", o.bucket_kib, 1, std::int64_t{1} << 30, "KiB of gradients a bucket, on GPUs or several hosts");
+  set.add("log-device-placement", o.log_device_placement, "list every op with its device and memory");
+  set.begin_group("Logs");
   set.add("log-every", o.log_every, 0, max_steps, "steps between lines on the console and in metrics.jsonl; 0: none");
   set.add("summary-every", o.summary_every, 0, max_steps, "steps between TensorBoard summaries; 0: none");
+  set.begin_group("Checkpoints");
+  set.add("resume", o.resume, resume_choices, "go on from the train directory's newest checkpoint");
+  set.add("fresh", o.fresh, "remove the train directory's checkpoints and logs first");
   set.add("checkpoint-every", o.checkpoint_every, 0, max_steps, "steps between checkpoints; 0: only at the end");
   set.add("checkpoint-every-seconds", o.checkpoint_every_seconds, 0, max_seconds,
           "a checkpoint also when the last is so old; 0: by steps only");
@@ -78,13 +86,7 @@ void declare(OptionSet& set, TrainOptions& o) {
   set.add("keep-best", o.keep_best, "with --eval-data: keep the best evaluation's state as best.ckpt.h5");
   set.add("checkpoint-failures", o.checkpoint_failures, 0, 1000000,
           "failed checkpoints in a row that are tried again; 0: a first failure ends the run");
-  set.add("time-limit", o.time_limit,
-          "save and end with 75 before so many seconds, or, if slurm, before the job's end");
-  set.add("time-margin", o.time_margin, 0, max_seconds,
-          "seconds before it: what a step, an evaluation and a checkpoint may take");
-  set.add("resume", o.resume, resume_choices, "go on from the train directory's newest checkpoint");
-  set.add("fresh", o.fresh, "remove the train directory's checkpoints and logs first");
-  set.add("init-from", o.init_from, "checkpoint to take the initial variables from");
+  set.begin_group("Faults");
   set.add(
       "on-nan", o.on_nan, on_nan_choices,
       "at a loss that is not finite: stop, or report from which op and records it is, too; a GPU then waits for each "
@@ -93,29 +95,32 @@ void declare(OptionSet& set, TrainOptions& o) {
           "steps between comparisons of the ranks' variables, also made before each checkpoint; GPUs copy them to the "
           "host; 0: none");
   declare_stall_timeout(set, o.stall_timeout);
-  set.add("log-device-placement", o.log_device_placement, "list every op with its device and memory");
 }
 
-void check_combinations(const TrainOptions& o) {
+void check_combinations(const OptionSet& set, const TrainOptions& o) {
   const bool requires_checkpoint = o.resume == ResumeMode::require;
   if (o.fresh && requires_checkpoint) fail(ExitCode::usage, "--fresh removes what --resume require asks for");
   if (o.eval_every > 0 && o.eval_data.empty()) fail(ExitCode::usage, "--eval-every needs --eval-data");
   if (requires_checkpoint && !o.init_from.empty()) {
     fail(ExitCode::usage, "--resume require never uses the variables of --init-from");
   }
+  check_optimizer(set, o);
   stop_time(o);  // says what is wrong with it
   if (o.train_dir.empty()) fail(ExitCode::usage, "--train-dir is empty");
 }
 
 void declare(OptionSet& set, EvalOptions& o) {
+  set.begin_group("Data");
   set.add("data", o.data, "records to evaluate on: paths or patterns of TFRecord files");
   declare_record_keys(set, o.records.image_key, o.records.label_key);
   set.add("checkpoint", o.checkpoint, "a checkpoint, or a train directory: its newest good one");
   set.add("raw-weights", o.raw_weights, "use the variables, not their moving averages");
   set.add("batch-size", o.batch_size, 1, max_samples, "samples at a time");
   set.add("cache", o.records.cache, cache_choices, "decode all records at start into memory, or as they are read");
+  set.begin_group("Devices");
   declare_device(set, o.device, o.precision, o.cpu);
   declare_threads(set, o.threads);
+  set.begin_group("Faults");
   declare_stall_timeout(set, o.stall_timeout);
 }
 

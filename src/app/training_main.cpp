@@ -12,13 +12,23 @@ namespace {
 
 void declare(OptionSet& set, TrainOptions& options, const Preset& preset) {
   declare(set, options);
+  set.begin_group("Training");
   set.add("model", options.model, network_names(preset), "network to train");
+  set.begin_group("Data");
   if (preset.distorts) {
     set.add("distort", options.distort, "distort the training images at random", Scope::result);
   } else {
     set.add("pixel-scale", options.pixel_scale, OptionSet::Interval::positive, "multiplies the pixels 0..255",
             Scope::result);
   }
+}
+
+/// The end of a schedule is --max-steps where none is said: a checkpoint then holds it, and a resumed run is told of
+/// another.
+void settle_schedule(TrainOptions& options) {
+  ScheduleOptions& schedule = options.schedule_options;
+  const bool ends = schedule.kind == ScheduleKind::polynomial || schedule.kind == ScheduleKind::cosine;
+  if (ends && schedule.steps == 0) schedule.steps = options.max_steps;
 }
 
 RunDescription describe(const OptionSet& set, const Preset& preset, int tower_count, const std::string& isas) {
@@ -41,9 +51,12 @@ ExitCode train(const std::string& program, const Preset& preset, int argc, char*
   if (!parse_on_all_ranks(set, argc, argv, mpi)) return ExitCode::done;
   options.make_network = network_named(preset, options.model);
   mpi.run_on_all([&] {
-    check_combinations(options);
-    options.network();  // the images that it takes
+    check_combinations(set, options);
+    const Network network = options.network();  // the images that it takes
+    check_groups(options.optimizer_settings.groups,
+                 build_network(network, {1, Arithmetic::fp32, Purpose::training}).graph.parameters());
   });
+  settle_schedule(options);
   if (options.decay_steps == 0) options.decay_steps = preset.decay_steps(options.batch_size, mpi.size());
 
   const CpuShare cpu = take_cpu_share(mpi, static_cast<int>(options.threads));

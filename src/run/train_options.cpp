@@ -1,17 +1,57 @@
 #include "carillon/run/train_options.h"
 
+#include <algorithm>
+
 #include "carillon/core/error.h"
 
 namespace carillon {
 
+namespace {
+
+/// From the end of the warm-up, step 0 here.
+Schedule main_schedule(const TrainOptions& o) {
+  const ScheduleOptions& s = o.schedule_options;
+  const std::int64_t end = s.steps > 0 ? s.steps : o.max_steps,
+                     steps = std::max<std::int64_t>(1, end - s.warm_up_steps);
+  switch (s.kind) {
+    case ScheduleKind::exponential:
+      break;
+    case ScheduleKind::constant:
+      return constant_rate(o.learning_rate);
+    case ScheduleKind::polynomial:
+      return polynomial_decay({.initial = o.learning_rate, .final = s.final_rate, .power = s.power, .steps = steps});
+    case ScheduleKind::cosine:
+      return cosine_decay({.initial = o.learning_rate, .final = s.final_rate, .steps = steps});
+    case ScheduleKind::step: {
+      StepDecay decay{.initial = o.learning_rate, .factor = s.milestone_factor, .milestones = s.milestones};
+      for (std::int64_t& milestone : decay.milestones) milestone -= s.warm_up_steps;
+      return step_decay(std::move(decay));
+    }
+    case ScheduleKind::triangular: {
+      std::vector<Knot> knots = s.knots;
+      for (Knot& knot : knots) knot.step -= s.warm_up_steps;
+      return piecewise_linear(std::move(knots));
+    }
+  }
+  check(o.decay_steps > 0, "the steps of a decay are not settled");
+  return exponential_decay({.initial = o.learning_rate,
+                            .factor = o.learning_rate_decay,
+                            .decay_steps = static_cast<double>(o.decay_steps),
+                            .staircase = o.staircase});
+}
+
+}  // namespace
+
+Schedule TrainOptions::schedule() const {
+  return warm_up({.from = schedule_options.warm_up_from, .steps = schedule_options.warm_up_steps},
+                 main_schedule(*this));
+}
+
 OptimizerSettings TrainOptions::optimizer() const {
-  check(decay_steps > 0, "the steps of a decay are not settled");
-  return {.rule = "sgd",
-          .learning_rate = exponential_decay({.initial = learning_rate,
-                                              .factor = learning_rate_decay,
-                                              .decay_steps = static_cast<double>(decay_steps),
-                                              .staircase = staircase}),
-          .moving_average_decay = moving_average_decay};
+  OptimizerSettings settings = optimizer_settings;
+  settings.learning_rate = schedule();
+  settings.moving_average_decay = moving_average_decay;
+  return settings;
 }
 
 Network TrainOptions::network(float density) const {

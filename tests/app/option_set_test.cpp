@@ -90,6 +90,30 @@ TEST_F(OptionsTest, HelpSetsNothing) {
   EXPECT_THAT(set_.help(), HasSubstr("--batch-size"));
 }
 
+TEST_F(OptionsTest, HelpListsThemUnderHeadingsWhereverEachWasDeclared) {
+  set_.begin_group("Data");
+  bool late = false;
+  set_.add("late", late, "declared behind all others");
+  const std::string help = set_.help();
+  std::size_t last = 0;
+  for (const char* const text : {"\nData:\n", "\n  --cache ", "\n  --late ", "\nTraining:\n", "\n  --max-steps ",
+                                 "\nOptimiser:\n", "\n  --optimizer ", "\nSchedule:\n", "\n  --learning-rate ",
+                                 "\nDevices:\n", "\nLogs:\n", "\nCheckpoints:\n", "\nFaults:\n", "\n  --config "}) {
+    const std::size_t found = help.find(text, last);
+    ASSERT_NE(found, std::string::npos) << text;
+    EXPECT_EQ(help.find(text, found + 1), std::string::npos) << text;
+    last = found;
+  }
+}
+
+TEST_F(OptionsTest, GivenAreThoseThatAnySourceSets) {
+  setenv("CARILLON_BATCH_SIZE", "1", 1);
+  write_config("log-every = 10\n");
+  parse({"--seed", "1", "--config", config_.c_str()});
+  for (const char* const name : {"batch-size", "log-every", "seed"}) EXPECT_TRUE(set_.given(name)) << name;
+  EXPECT_FALSE(set_.given("max-steps"));
+}
+
 TEST_F(OptionsTest, BadValuesAreRefusedByName) {
   expect_refused({"--batch-size", "0"}, "--batch-size");
   expect_refused({"--batch-size", "-4"}, "--batch-size");
@@ -167,9 +191,10 @@ TEST_F(OptionsTest, ThatDecideTheResultSaySoWhereTheyAreDeclared) {
          "2"});
   std::string changed;
   for (const std::string& line : set_.values().changes_since(before)) changed += line.substr(0, line.find(' ')) + " ";
-  EXPECT_EQ(changed,
-            "--batch-size --learning-rate --learning-rate-decay --decay-steps --regularization --moving-average-decay "
-            "--seed --shuffle --precision ");  // what --convolution and --isa come to is told instead
+  EXPECT_EQ(
+      changed,
+      "--shuffle --batch-size --seed --regularization --moving-average-decay --learning-rate --learning-rate-decay "
+      "--decay-steps --precision ");  // what --convolution and --isa come to is told instead
 }
 
 TEST_F(OptionsTest, UnknownRepeatedAndStrayArgumentsAreRefusedByName) {
@@ -199,13 +224,13 @@ TEST_F(OptionsTest, OnlyAPlainFileOfModestSizeIsAConfig) {
 
 TEST_F(OptionsTest, CombinationsThatCannotWorkAreRefused) {
   options_.train_dir = "x";
-  EXPECT_NO_THROW(check_combinations(options_));
+  EXPECT_NO_THROW(check_combinations(set_, options_));
   options_.eval_every = 10;
-  EXPECT_THROW(check_combinations(options_), Error);
+  EXPECT_THROW(check_combinations(set_, options_), Error);
   options_.eval_every = 0;
   options_.fresh = true;
   options_.resume = ResumeMode::require;
-  EXPECT_THROW(check_combinations(options_), Error);
+  EXPECT_THROW(check_combinations(set_, options_), Error);
 }
 
 TEST_F(OptionsTest, SecondsBeyondWhatClocksCountAreRefused) {

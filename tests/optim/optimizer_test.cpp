@@ -114,6 +114,22 @@ TEST_F(OptimizerTest, MomentumIsThatOfTheGradientsWithL2AtEverySizeAndThreadCoun
   }
 }
 
+TEST_F(OptimizerTest, ByDefaultMomentumIsTensorFlowsToTheBit) {
+  settings_.rule = "momentum";
+  build(1000, 1);
+  apply(1.0f);
+  apply(1.0f);
+  const std::vector<float> g = random_values(1000, 1), before = random_values(1000, 2);
+  for (std::size_t k = 0; k < g.size(); ++k) {
+    float v = 0.0f, w = before[k];
+    for (int step = 0; step < 2; ++step) {
+      v = std::fma(0.9f, v, std::fma(0.01f, w, g[k]));
+      w = std::fma(-0.1f, v, w);
+    }
+    ASSERT_EQ(value(0, k), w) << k;
+  }
+}
+
 TEST_F(OptimizerTest, DampeningSparesAVariablesFirstGradientAndNesterovLooksAhead) {
   settings_ = {.rule = "momentum", .learning_rate = constant_rate(0.1), .momentum = 0.5, .dampening = 0.25};
   first_step_ = 0;

@@ -36,10 +36,20 @@ std::string text_of(const std::array<Choice<Enum>, n>& choices, Enum value) {
 
 class OptionSet {
  public:
-  enum class Interval { positive, not_negative, unit };  ///< as floats; unit: 0 <= x <= 1
+  enum class Interval { positive, not_negative, unit, below_one };  ///< as floats; unit: 0 <= x <= 1; below_one: < 1
+
+  /// A value of a form of its own.
+  struct Form {
+    std::function<void(const std::vector<std::string>&)> set;  ///< throws ValueExpected (src/app/option_values.h)
+    std::function<FieldValue()> get;                           ///< what `set` makes the same of
+    bool takes_many = false;                                   ///< texts; else there is one
+  };
 
   /// `summary`: what the program does and how it is called, for --help.
   explicit OptionSet(std::string summary) : summary_(std::move(summary)) {}
+
+  /// --help lists what is added from here on under this heading, behind what is there already.
+  void begin_group(const std::string& heading);
 
   // The targets must outlive the set; they keep their values where an option is not given. `scope`: what it decides.
   void add(const std::string& name, bool& target, const std::string& help, Scope scope = Scope::run);
@@ -54,6 +64,7 @@ class OptionSet {
            const std::string& help, Scope scope = Scope::run);
   void add(const std::string& name, std::vector<std::string>& target, const std::string& help,
            Scope scope = Scope::run);
+  void add(const std::string& name, Form form, const std::string& help, Scope scope = Scope::run);
   template <typename Enum, std::size_t n>
   void add(const std::string& name, Enum& target, const std::array<Choice<Enum>, n>& choices, const std::string& help,
            Scope scope = Scope::run) {
@@ -68,6 +79,8 @@ class OptionSet {
   /// Errors: usage (naming the option and where it stands), no_input (the --config file is missing).
   bool parse(int argc, const char* const* argv);
 
+  /// Whether `parse` found a value of the option, which there is, anywhere.
+  bool given(std::string_view name) const;
   std::string help() const;
   /// Every option's present value, but for those of one rank (Scope::rank).
   RunDescription values() const;
@@ -80,20 +93,25 @@ class OptionSet {
     std::function<FieldValue()> get;
     std::vector<std::string> choices = {};  ///< none: any
     bool is_flag = false, takes_many = false, given = false;
+    std::size_t group = 0;  ///< in group_headings_
   };
   struct Source;
   void add_choice(const std::string& name, const std::vector<std::string>& choices,
                   const std::function<void(std::size_t)>& set, std::function<std::string()> get,
                   const std::string& help, Scope scope);
+  void add_option(Option option);
   void apply(const Source& source);
   std::vector<std::string> normalised_arguments(int argc, const char* const* argv) const;
   Source command_line(int argc, const char* const* argv) const;
   Source config_file(const std::string& path) const;
   Source environment() const;
-  const Option* find(const std::string& name) const;
+  const Option* find(std::string_view name) const;
+  std::string help_line(const Option& option, std::size_t width) const;
 
   std::string summary_;
   std::vector<Option> options_;
+  std::vector<std::string> group_headings_{""};
+  std::size_t group_ = 0;  ///< of what is added now
 };
 
 }  // namespace carillon

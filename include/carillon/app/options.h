@@ -28,6 +28,12 @@ inline constexpr std::array isa_choices{
 inline constexpr std::array communicator_choices{Choice{CommunicatorChoice::automatic, "auto"},
                                                  Choice{CommunicatorChoice::nccl, "nccl"},
                                                  Choice{CommunicatorChoice::mpi, "mpi"}};
+inline constexpr std::array schedule_choices{Choice{ScheduleKind::exponential, "exponential"},
+                                             Choice{ScheduleKind::constant, "constant"},
+                                             Choice{ScheduleKind::step, "step"},
+                                             Choice{ScheduleKind::polynomial, "polynomial"},
+                                             Choice{ScheduleKind::cosine, "cosine"},
+                                             Choice{ScheduleKind::triangular, "triangular"}};
 inline constexpr std::array on_nan_choices{Choice{OnNan::stop, "stop"}, Choice{OnNan::report, "report"}};
 inline constexpr std::array resume_choices{Choice{ResumeMode::automatic, "auto"}, Choice{ResumeMode::never, "never"},
                                            Choice{ResumeMode::require, "require"}};
@@ -35,8 +41,9 @@ inline constexpr std::array resume_choices{Choice{ResumeMode::automatic, "auto"}
 /// Declares the options that all training programs have on `set`, with `options`' present values as defaults.
 void declare(OptionSet& set, TrainOptions& options);
 
-/// Errors: usage (options that cannot work together), naming one of them.
-void check_combinations(const TrainOptions& options);
+/// Of the options as `set`, on which they were declared, parsed them. Errors: usage (options that cannot work
+/// together), naming one of them.
+void check_combinations(const OptionSet& set, const TrainOptions& options);
 
 struct EvalOptions {
   std::vector<std::string> data;

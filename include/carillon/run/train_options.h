@@ -26,6 +26,22 @@ enum class ResumeMode {
   require     ///< refuse one without
 };
 
+enum class ScheduleKind { exponential, constant, step, polynomial, cosine, triangular };
+
+/// The learning rate over the steps, which are global ones. After a warm-up, exponential begins; polynomial and cosine
+/// go from its end to `steps`; what is said of later steps, step and triangular, holds from there on.
+struct ScheduleOptions {
+  ScheduleKind kind = ScheduleKind::exponential;
+  std::int64_t warm_up_steps = 0;
+  double warm_up_from = 0.0;
+  std::int64_t steps = 0;  ///< of polynomial and cosine; 0: TrainOptions::max_steps
+  double final_rate = 0.0;
+  double power = 1.0;
+  std::vector<std::int64_t> milestones;
+  double milestone_factor = 0.1;
+  std::vector<Knot> knots;  ///< of triangular, in place of the learning rate
+};
+
 struct TrainOptions {
   std::vector<std::string> data;       ///< paths and globs of training records
   std::vector<std::string> eval_data;  ///< of records to evaluate on while training; none: no evaluation
@@ -43,6 +59,8 @@ struct TrainOptions {
   bool staircase = false;
   double regularization = 0.0001;
   double moving_average_decay = 0.99;
+  ScheduleOptions schedule_options;
+  OptimizerSettings optimizer_settings;  ///< but for its schedule and moving averages, which are this struct's
   double pixel_scale = 1.0;
   std::uint64_t seed = 1;
   bool shuffle = true;
@@ -74,6 +92,7 @@ struct TrainOptions {
   double stall_timeout = 300.0;  ///< seconds that a rank may stand still (comm/watch.h); 0: for ever
   bool log_device_placement = false;
 
+  Schedule schedule() const;
   OptimizerSettings optimizer() const;
   /// The network to train, for the records that the program's form names, of `density` (Dataset::density) where that is
   /// known. Errors: those of make_network.

@@ -1,0 +1,144 @@
+#include "src/app/optimizer_options.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "carillon/app/options.h"
+#include "carillon/core/error.h"
+#include "src/app/option_values.h"
+
+namespace carillon {
+namespace {
+
+using Interval = OptionSet::Interval;
+using enum ScheduleKind;
+
+struct ScheduleOption {
+  std::string_view option;
+  std::vector<ScheduleKind> used_by;
+};
+
+/// Options of the schedule that not all use.
+std::vector<ScheduleOption> options_of_schedules() {
+  return {{"learning-rate", {exponential, constant, step, polynomial, cosine}},
+          {"learning-rate-decay", {exponential}},
+          {"decay-steps", {exponential}},
+          {"schedule-steps", {polynomial, cosine}},
+          {"final-learning-rate", {polynomial, cosine}},
+          {"schedule-power", {polynomial}},
+          {"milestones", {step}},
+          {"milestone-factor", {step}},
+          {"schedule-knots", {triangular}}};
+}
+
+void check_rule(const OptionSet& set, const TrainOptions& o) {
+  const auto uses = [](const RuleName& rule, std::string_view option) {
+    return std::ranges::find(rule.options, option) != rule.options.end();
+  };
+  const std::vector<RuleName> rules = update_rules();
+  const auto& own = *std::ranges::find(rules, o.optimizer_settings.rule, &RuleName::name);
+  for (const RuleName& rule : rules) {
+    for (const std::string_view option : rule.options) {
+      if (uses(own, option) || !set.given(option)) continue;
+      fail(ExitCode::usage, "--{} is of --optimizer {}; this run's is {}", option, rule.name, own.name);
+    }
+  }
+  if (o.optimizer_settings.nesterov && o.optimizer_settings.dampening != 0.0) {
+    fail(ExitCode::usage, "--nesterov takes no --dampening");
+  }
+}
+
+void check_schedule(const OptionSet& set, const TrainOptions& o) {
+  const ScheduleOptions& schedule = o.schedule_options;
+  for (const auto& [option, used_by] : options_of_schedules()) {
+    if (!set.given(option) || std::ranges::find(used_by, schedule.kind) != used_by.end()) continue;
+    std::vector<std::string> kinds;
+    for (const ScheduleKind kind : used_by) kinds.push_back(text_of(schedule_choices, kind));
+    fail(ExitCode::usage, "--{} is of --schedule {}; this run's is {}", option, fmt::join(kinds, ", "),
+         text_of(schedule_choices, schedule.kind));
+  }
+  if (schedule.kind == step && schedule.milestones.empty()) fail(ExitCode::usage, "--schedule step needs --milestones");
+  if (schedule.kind == triangular && schedule.knots.empty()) {
+    fail(ExitCode::usage, "--schedule triangular needs --schedule-knots");
+  }
+  if (set.given("warm-up-from") && schedule.warm_up_steps == 0) {
+    fail(ExitCode::usage, "--warm-up-from needs --warm-up-steps");
+  }
+  if (schedule.steps > 0 && schedule.steps <= schedule.warm_up_steps) {
+    fail(ExitCode::usage, "--schedule-steps: {} end within the {} of --warm-up-steps", schedule.steps,
+         schedule.warm_up_steps);
+  }
+}
+
+}  // namespace
+
+void declare_optimizer(OptionSet& set, TrainOptions& o) {
+  OptimizerSettings& settings = o.optimizer_settings;
+  std::vector<std::string> rules;
+  for (const RuleName& rule : update_rules()) rules.emplace_back(rule.name);
+  set.begin_group("Optimiser");
+  set.add("optimizer", settings.rule, rules, "rule of the update", Scope::result);
+  set.add("momentum", settings.momentum, Interval::unit, "of momentum: how much of the last step's is kept",
+          Scope::result);
+  set.add("dampening", settings.dampening, Interval::unit, "of momentum: the part of a gradient that is left out of it",
+          Scope::result);
+  set.add("nesterov", settings.nesterov, "of momentum: Nesterov's form, with a look ahead", Scope::result);
+  set.add("adam-beta1", settings.adam_beta1, Interval::below_one, "of adamw: decay of the gradients' mean",
+          Scope::result);
+  set.add("adam-beta2", settings.adam_beta2, Interval::below_one, "of adamw: decay of their squares' mean",
+          Scope::result);
+  set.add("adam-epsilon", settings.adam_epsilon, Interval::positive, "of adamw: added to the root of that",
+          Scope::result);
+  set.add("weight-decay", settings.weight_decay, Interval::not_negative,
+          "of all variables, besides --regularization: times the variable, added to the gradient; decoupled with adamw",
+          Scope::result);
+  set.add("regularization", o.regularization, Interval::not_negative, "L2 factor of the weight matrices",
+          Scope::result);
+  set.add("moving-average-decay", o.moving_average_decay, Interval::unit, "decay of the variables' moving averages",
+          Scope::result);
+  set.add("group",
+          {.set = [&settings](const auto& texts) { settings.groups = parse_groups(texts); },
+           .get = [&settings] { return texts_of(settings.groups); },
+           .takes_many = true},
+          "variables that are trained otherwise, as 'PATTERN: rate=X, decay=X, frozen-until=N, frozen-after=N': rate "
+          "multiplies the learning rate; the first pattern that matches counts",
+          Scope::result);
+}
+
+void declare_schedule(OptionSet& set, TrainOptions& o) {
+  ScheduleOptions& schedule = o.schedule_options;
+  set.begin_group("Schedule");
+  set.add("schedule", schedule.kind, schedule_choices, "learning rate over the steps", Scope::result);
+  set.add("learning-rate", o.learning_rate, Interval::positive, "initial learning rate", Scope::result);
+  set.add("learning-rate-decay", o.learning_rate_decay, Interval::positive,
+          "of exponential: factor applied every decay-steps", Scope::result);
+  set.add("decay-steps", o.decay_steps, 0, max_option_steps,
+          "of exponential: steps per decay; 0: by the reference's rule, from the batch size", Scope::result);
+  set.add("warm-up-steps", schedule.warm_up_steps, 0, max_option_steps,
+          "steps of a line up to the schedule's first rate", Scope::result);
+  set.add("warm-up-from", schedule.warm_up_from, Interval::not_negative, "learning rate at that line's start",
+          Scope::result);
+  set.add("schedule-steps", schedule.steps, 0, max_option_steps,
+          "of polynomial and cosine: global step of their end; 0: --max-steps", Scope::result);
+  set.add("final-learning-rate", schedule.final_rate, Interval::not_negative,
+          "of polynomial and cosine: rate from there", Scope::result);
+  set.add("schedule-power", schedule.power, Interval::positive, "of polynomial: 1 is a line", Scope::result);
+  set.add("milestones",
+          {.set = [&schedule](const auto& texts) { schedule.milestones = parse_milestones(texts.front()); },
+           .get = [&schedule] { return fmt::format("{}", fmt::join(schedule.milestones, ",")); }},
+          "of step: global steps N,N,... from which the rate is lower", Scope::result);
+  set.add("milestone-factor", schedule.milestone_factor, Interval::positive, "of step: multiplies the rate at each",
+          Scope::result);
+  set.add("schedule-knots",
+          {.set = [&schedule](const auto& texts) { schedule.knots = parse_knots(texts.front()); },
+           .get = [&schedule] { return text_of(schedule.knots); }},
+          "of triangular: global steps and rates N:X,N:X,... with lines between them", Scope::result);
+}
+
+void check_optimizer(const OptionSet& set, const TrainOptions& options) {
+  check_rule(set, options);
+  check_schedule(set, options);
+}
+
+}  // namespace carillon

@@ -1,0 +1,190 @@
+// The options of optimiser and schedule: what they make, and which are refused together.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "carillon/app/options.h"
+#include "carillon/core/error.h"
+
+namespace carillon::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+class OptimizerOptions : public ::testing::Test {
+ protected:
+  /// A training's options, refused or not.
+  static TrainOptions parsed(std::vector<const char*> arguments) {
+    TrainOptions options;
+    options.train_dir = "runs";
+    options.decay_steps = 600;
+    OptionSet set("");
+    declare(set, options);
+    arguments.insert(arguments.begin(), "program");
+    set.parse(static_cast<int>(arguments.size()), arguments.data());
+    check_combinations(set, options);
+    return options;
+  }
+  static void expect_refused(const std::vector<const char*>& arguments, const std::string& said) {
+    try {
+      parsed(arguments);
+      ADD_FAILURE() << said << " was accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::usage);
+      EXPECT_THAT(error.what(), HasSubstr(said));
+    }
+  }
+};
+
+TEST_F(OptimizerOptions, ByDefaultArePlainGradientDescentWithAnExponentialDecay) {
+  const OptimizerSettings settings = parsed({}).optimizer();
+  EXPECT_EQ(settings.rule, "sgd");
+  EXPECT_EQ(settings.weight_decay, 0.0);
+  EXPECT_DOUBLE_EQ(settings.learning_rate.rate(0), 0.001);
+  EXPECT_DOUBLE_EQ(settings.learning_rate.rate(600), 0.001 * 0.99);
+}
+
+TEST_F(OptimizerOptions, ReachTheOptimiser) {
+  const OptimizerSettings momentum =
+      parsed({"--optimizer", "momentum", "--momentum", "0.8", "--nesterov", "--weight-decay", "0.01"}).optimizer();
+  EXPECT_EQ(momentum.rule, "momentum");
+  EXPECT_EQ(momentum.momentum, 0.8);
+  EXPECT_TRUE(momentum.nesterov);
+  EXPECT_EQ(momentum.weight_decay, 0.01);
+  EXPECT_EQ(parsed({"--optimizer", "momentum", "--dampening", "0.3"}).optimizer().dampening, 0.3);
+  const OptimizerSettings adamw = parsed({"--optimizer", "adamw", "--adam-beta1", "0.8", "--adam-beta2", "0.9",
+                                          "--adam-epsilon", "1e-3", "--moving-average-decay", "0.5"})
+                                      .optimizer();
+  EXPECT_EQ(adamw.rule, "adamw");
+  EXPECT_EQ(adamw.adam_beta1, 0.8);
+  EXPECT_EQ(adamw.adam_beta2, 0.9);
+  EXPECT_EQ(adamw.adam_epsilon, 1e-3);
+  EXPECT_EQ(adamw.moving_average_decay, 0.5);
+}
+
+TEST_F(OptimizerOptions, ThatThisOptimiserDoesNotUseAreRefused) {
+  expect_refused({"--momentum", "0.9"}, "--momentum is of --optimizer momentum; this run's is sgd");
+  expect_refused({"--nesterov", "false"}, "--nesterov is of --optimizer momentum; this run's is sgd");
+  expect_refused({"--optimizer", "adamw", "--dampening", "0"}, "--dampening");
+  expect_refused({"--optimizer", "momentum", "--adam-beta1", "0.9"}, "--adam-beta1");
+  expect_refused({"--adam-beta2", "0.9"}, "--adam-beta2");
+  expect_refused({"--adam-epsilon", "0.9"}, "--adam-epsilon");
+  expect_refused({"--optimizer", "momentum", "--nesterov", "--dampening", "0.1"}, "--nesterov");
+  expect_refused({"--optimizer", "guess"}, "'guess' is not one of sgd, momentum, adamw");
+  expect_refused({"--optimizer", "adamw", "--adam-beta1", "1"}, "--adam-beta1");
+}
+
+TEST_F(OptimizerOptions, TheEndOfAScheduleIsAGlobalStepWhateverTheWarmUp) {
+  for (const char* const kind : {"cosine", "polynomial"}) {
+    const Schedule schedule = parsed({"--schedule", kind, "--learning-rate", "0.5", "--schedule-steps", "100",
+                                      "--warm-up-steps", "20", "--final-learning-rate", "0.1"})
+                                  .schedule();
+    EXPECT_DOUBLE_EQ(schedule.rate(0), 0.0) << kind;
+    EXPECT_DOUBLE_EQ(schedule.rate(10), 0.25) << kind;
+    EXPECT_DOUBLE_EQ(schedule.rate(20), 0.5) << kind;
+    EXPECT_DOUBLE_EQ(schedule.rate(60), 0.3) << kind;
+    EXPECT_NEAR(schedule.rate(100), 0.1, 1e-15) << kind;
+    EXPECT_NEAR(parsed({"--schedule", kind, "--max-steps", "50"}).schedule().rate(50), 0.0, 1e-15) << kind;
+    EXPECT_NO_THROW(parsed({"--schedule", kind, "--max-steps", "0"}).schedule()) << kind;
+  }
+}
+
+TEST_F(OptimizerOptions, MilestonesAndKnotsAreGlobalStepsWhateverTheWarmUp) {
+  const Schedule steps = parsed({"--schedule", "step", "--learning-rate", "0.8", "--milestones", "30, 60",
+                                 "--milestone-factor", "0.5", "--warm-up-steps", "10", "--warm-up-from", "0.4"})
+                             .schedule();
+  EXPECT_DOUBLE_EQ(steps.rate(0), 0.4);
+  EXPECT_DOUBLE_EQ(steps.rate(5), 0.6);
+  EXPECT_DOUBLE_EQ(steps.rate(29), 0.8);
+  EXPECT_DOUBLE_EQ(steps.rate(30), 0.4);
+  EXPECT_DOUBLE_EQ(steps.rate(60), 0.2);
+  for (const char* const warm_up : {"0", "10"}) {
+    const Schedule lines =
+        parsed({"--schedule", "triangular", "--schedule-knots", "0:0,10:0.5,30:1e-1", "--warm-up-steps", warm_up})
+            .schedule();
+    EXPECT_DOUBLE_EQ(lines.rate(5), 0.25);
+    EXPECT_DOUBLE_EQ(lines.rate(20), 0.3);
+    EXPECT_DOUBLE_EQ(lines.rate(40), 0.1);
+  }
+  EXPECT_DOUBLE_EQ(parsed({"--schedule", "constant", "--learning-rate", "0.5"}).schedule().rate(99), 0.5);
+}
+
+TEST_F(OptimizerOptions, ThatThisScheduleDoesNotUseOrLacksAreRefused) {
+  expect_refused({"--schedule", "constant", "--decay-steps", "5"},
+                 "--decay-steps is of --schedule exponential; this run's is constant");
+  expect_refused({"--schedule", "cosine", "--learning-rate-decay", "0.5"}, "--learning-rate-decay");
+  expect_refused({"--schedule-steps", "5"}, "--schedule-steps is of --schedule polynomial, cosine; this run's is exp");
+  expect_refused({"--schedule", "step", "--milestones", "5", "--final-learning-rate", "0"}, "--final-learning-rate");
+  expect_refused({"--schedule", "cosine", "--schedule-power", "2"}, "--schedule-power");
+  expect_refused({"--milestones", "5"}, "--milestones");
+  expect_refused({"--milestone-factor", "5"}, "--milestone-factor");
+  expect_refused({"--schedule-knots", "0:1"}, "--schedule-knots");
+  expect_refused({"--schedule", "triangular", "--schedule-knots", "0:1", "--learning-rate", "1"}, "--learning-rate");
+  expect_refused({"--schedule", "step"}, "--schedule step needs --milestones");
+  expect_refused({"--schedule", "triangular"}, "--schedule triangular needs --schedule-knots");
+  expect_refused({"--warm-up-from", "0.1"}, "--warm-up-from needs --warm-up-steps");
+  expect_refused({"--schedule", "cosine", "--schedule-steps", "9", "--warm-up-steps", "9"}, "--schedule-steps: 9 end");
+}
+
+TEST_F(OptimizerOptions, StepsThatDoNotGrowAreNoListOfThem) {
+  for (const char* const text : {"5,5", "5,4", "5,", "x", "-1", "1;2", "9007199254740993"}) {
+    expect_refused({"--milestones", text}, "is not growing steps N,N,...");
+  }
+  for (const char* const text : {"5:1,5:2", "5:1,4:1", "5", "5:1:1", "5:-1", "5:nan", ":1", "1:1,"}) {
+    expect_refused({"--schedule-knots", text}, "is not growing steps with a rate each");
+  }
+}
+
+TEST_F(OptimizerOptions, GroupsKeepTheirOrder) {
+  const std::vector<ParameterGroup> groups =
+      parsed(
+          {"--group", "*/biases: rate=64,decay=0, frozen-after=300 ,frozen-until=20", "--group", " conv*:decay=1e-4"})
+          .optimizer()
+          .groups;
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_EQ(groups[0].pattern, "*/biases");
+  EXPECT_EQ(groups[0].rate, 64.0);
+  EXPECT_EQ(groups[0].decay, 0.0);
+  EXPECT_EQ(groups[0].frozen_until, 20);
+  EXPECT_EQ(groups[0].frozen_after, 300);
+  EXPECT_EQ(groups[1].pattern, "conv*");
+  EXPECT_EQ(groups[1].rate, 1.0);
+  EXPECT_EQ(groups[1].decay, 1e-4);
+  EXPECT_EQ(groups[1].frozen_until, 0);
+  EXPECT_EQ(groups[1].frozen_after, ParameterGroup::never);
+  EXPECT_EQ(parsed({"--group", "*: rate=1"}).optimizer().groups.front().decay, std::nullopt);
+}
+
+TEST_F(OptimizerOptions, AGroupThatIsNoneIsNamed) {
+  for (const char* const text :
+       {"*/biases", "*:", ":rate=1", "*: rate", "*: rate=1, rate=2", "*: rate=-1", "*: speed=1", "a b: rate=1",
+        "*: frozen-until=5, frozen-after=5", "*: frozen-until=-1", "*: rate=1,"}) {
+    expect_refused({"--group", "*: rate=1", text}, std::string("--group: '") + text + "' is not PATTERN: SETTING=X");
+  }
+}
+
+TEST_F(OptimizerOptions, AllDecideTheResult) {
+  TrainOptions options;
+  OptionSet set("");
+  declare(set, options);
+  const std::string before = set.values().json();
+  std::vector<const char*> arguments{"program"};
+  for (const char* const argument :
+       {"--optimizer=momentum", "--momentum=0.1", "--dampening=0.1", "--nesterov", "--adam-beta1=0.1",
+        "--adam-beta2=0.1", "--adam-epsilon=0.1", "--weight-decay=0.1", "--group=*: rate=2", "--schedule=step",
+        "--warm-up-steps=1", "--warm-up-from=1", "--schedule-steps=1", "--final-learning-rate=1", "--schedule-power=2",
+        "--milestones=5", "--milestone-factor=1", "--schedule-knots=5:1"}) {
+    arguments.push_back(argument);
+  }
+  set.parse(static_cast<int>(arguments.size()), arguments.data());
+  std::vector<std::string> changed, expected;
+  for (const std::string& line : set.values().changes_since(before)) changed.push_back(line.substr(0, line.find(' ')));
+  for (const std::string_view argument : std::span(arguments).subspan(1)) {
+    expected.emplace_back(argument.substr(0, argument.find('=')));
+  }
+  EXPECT_THAT(changed, ::testing::UnorderedElementsAreArray(expected));
+}
+
+}  // namespace
+}  // namespace carillon::testing
