@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""Writes tests/data/samples/optimizers.txt: what PyTorch's optimisers and schedules, in float64, make of a small problem.
+
+    tests/app/make_optimizer_golden.py > tests/data/samples/optimizers.txt
+
+Element i of variable p (0, 1, 2: first/weights [6], first/biases [2], second/weights [4]) starts at cos(2 e), e = 10 p + i, and has at
+step s the gradient c (w - sin(e)) + 0.3 cos(e + 0.7 s) with c = 0.5 + 0.25 (e mod 5); weights have an L2 factor of 0.02. Each line
+pair of the file is a case: the options of a training, then all values after 50 steps, in the order of the variables.
+"""
+import argparse
+import fnmatch
+import math
+import shlex
+
+import numpy
+import torch
+
+STEPS = 50
+VARIABLES = {"first/weights": 6, "first/biases": 2, "second/weights": 4}
+L2 = 0.02
+
+RULES = [
+    "--optimizer sgd",
+    "--optimizer momentum",
+    "--optimizer momentum --momentum 0.7 --nesterov true",
+    "--optimizer momentum --momentum 0.8 --dampening 0.4",
+    "--optimizer adamw",
+    "--optimizer adamw --adam-beta1 0.7 --adam-beta2 0.9 --adam-epsilon 0.05",
+]
+SCHEDULES = [
+    "--schedule exponential --learning-rate 0.05 --learning-rate-decay 0.5 --decay-steps 20",
+    "--schedule constant --learning-rate 0.02",
+    "--schedule step --learning-rate 0.05 --milestones 15,35 --milestone-factor 0.3",
+    "--schedule polynomial --learning-rate 0.05 --schedule-power 2 --schedule-steps 45 --final-learning-rate 0.004",
+    "--schedule cosine --learning-rate 0.05 --max-steps 50",
+    "--schedule triangular --schedule-knots 0:0.01,20:0.06,45:0.002",
+]
+WARM_UP = "--warm-up-steps 12 --warm-up-from 0.002"
+DECAY = "--weight-decay 0.1"
+GROUPS = ("--group '*/biases: rate=3, decay=0, frozen-until=7' --group 'first/*: decay=0.2, frozen-after=30' "
+          "--group '*: rate=0.5'")
+
+
+def cases():
+    for rule in RULES:
+        yield f"{rule} {SCHEDULES[1]}"
+        yield f"{rule} {SCHEDULES[4]} {WARM_UP} {DECAY}"
+        yield f"{rule} {SCHEDULES[0]} {DECAY} {GROUPS}"
+    for schedule in SCHEDULES:
+        yield f"{RULES[1]} {schedule}"
+        yield f"{RULES[1]} {schedule} {WARM_UP}"
+
+
+def parse(case):
+    parser = argparse.ArgumentParser()
+    for name in ("optimizer", "schedule", "milestones", "schedule-knots", "nesterov"):
+        parser.add_argument("--" + name)
+    for name, value in (("momentum", 0.9), ("dampening", 0.0), ("adam-beta1", 0.9), ("adam-beta2", 0.999),
+                        ("adam-epsilon", 1e-8), ("weight-decay", 0.0), ("learning-rate", None),
+                        ("learning-rate-decay", None), ("decay-steps", None), ("warm-up-steps", 0),
+                        ("warm-up-from", 0.0), ("schedule-steps", None), ("final-learning-rate", 0.0),
+                        ("schedule-power", 1.0), ("milestone-factor", 0.1), ("max-steps", None)):
+        parser.add_argument("--" + name, type=float, default=value)
+    parser.add_argument("--group", action="append", default=[])
+    return parser.parse_args(shlex.split(case))
+
+
+def rates(o):
+    """The learning rate of each step, by PyTorch's schedulers where it has the schedule."""
+    warm = int(o.warm_up_steps)
+    base = 1.0 if o.learning_rate is None else o.learning_rate
+    optimizer = torch.optim.SGD([torch.zeros(1, dtype=torch.float64)], lr=base)
+    schedulers = torch.optim.lr_scheduler
+    end = o.schedule_steps or o.max_steps
+    if o.schedule == "constant":
+        scheduler = schedulers.ConstantLR(optimizer, factor=1.0)
+    elif o.schedule == "exponential":
+        scheduler = schedulers.ExponentialLR(optimizer, o.learning_rate_decay ** (1.0 / o.decay_steps))
+    elif o.schedule == "step":
+        milestones = [int(text) - warm for text in o.milestones.split(",")]
+        scheduler = schedulers.MultiStepLR(optimizer, milestones, o.milestone_factor)
+    elif o.schedule == "cosine":
+        scheduler = schedulers.CosineAnnealingLR(optimizer, int(end) - warm, eta_min=o.final_learning_rate)
+    elif o.schedule == "polynomial":  # PolynomialLR ends at 0: the rest is added
+        optimizer.param_groups[0]["lr"] = base - o.final_learning_rate
+        scheduler = schedulers.PolynomialLR(optimizer, int(end) - warm, o.schedule_power)
+    else:
+        knots = numpy.array([[float(x) for x in knot.split(":")] for knot in o.schedule_knots.split(",")])
+        scheduler = schedulers.LambdaLR(optimizer, lambda s: numpy.interp(s + warm, knots[:, 0], knots[:, 1]))
+    added = o.final_learning_rate if o.schedule == "polynomial" else 0.0
+    after = []
+    for _ in range(STEPS):
+        after.append(scheduler.get_last_lr()[0] + added)
+        optimizer.step()
+        scheduler.step()
+    return list(numpy.linspace(o.warm_up_from, after[0], warm, endpoint=False)) + after[:STEPS - warm]
+
+
+def group_of(o, name):
+    for text in o.group:
+        pattern, settings = text.split(":")
+        if fnmatch.fnmatchcase(name, pattern):
+            return dict((key.strip(), float(value)) for key, value in (s.split("=") for s in settings.split(",")))
+    return {}
+
+
+def trained(case):
+    o = parse(case)
+    elements = {name: torch.arange(count, dtype=torch.float64) + 10 * p
+                for p, (name, count) in enumerate(VARIABLES.items())}
+    variables = {name: torch.nn.Parameter(torch.cos(2 * e)) for name, e in elements.items()}
+    groups = {name: group_of(o, name) for name in variables}
+    settings = [{"params": [variables[name]], "weight_decay": groups[name].get("decay", o.weight_decay)}
+                for name in variables]
+    if o.optimizer == "adamw":
+        optimizer = torch.optim.AdamW(settings, lr=1.0, betas=(o.adam_beta1, o.adam_beta2), eps=o.adam_epsilon)
+    else:
+        momentum = o.momentum if o.optimizer == "momentum" else 0.0
+        optimizer = torch.optim.SGD(settings, lr=1.0, momentum=momentum, dampening=o.dampening,
+                                    nesterov=o.nesterov == "true")
+    for step, rate in enumerate(rates(o)):
+        for group, (name, variable) in zip(optimizer.param_groups, variables.items()):
+            group["lr"] = rate * groups[name].get("rate", 1.0)
+            trains = groups[name].get("frozen-until", 0) <= step < groups[name].get("frozen-after", math.inf)
+            e, w = elements[name], variable.detach()
+            gradient = (0.5 + 0.25 * (e % 5)) * (w - torch.sin(e)) + 0.3 * torch.cos(e + 0.7 * step)
+            variable.grad = gradient + (L2 * w if name.endswith("weights") else 0.0) if trains else None
+        optimizer.step()
+    return torch.cat([variable.detach() for variable in variables.values()])
+
+
+if __name__ == "__main__":
+    for options in cases():
+        print(options)
+        print(*(f"{value:.12g}" for value in trained(options).tolist()))
