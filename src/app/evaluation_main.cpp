@@ -13,6 +13,7 @@
 #include "carillon/app/options.h"
 #include "carillon/core/printable.h"
 #include "carillon/report/console.h"
+#include "carillon/report/evaluation_report.h"
 #include "carillon/run/agreement.h"
 #include "carillon/run/batch_memory.h"
 #include "carillon/run/checkpoint_size.h"
@@ -72,10 +73,16 @@ Dataset open_data(const EvalOptions& options, const RecordForm& form, const Mpi&
   return std::move(*dataset);
 }
 
-void print_result(const LoadedCheckpoint& loaded, const EvalOptions& options, const Precision& precision) {
-  fmt::print("{}: {} at step {}\n{}\n", printable(loaded.path.string()),
-             options.raw_weights ? "variables" : "moving averages", loaded.state.global_step, precision.text());
+void tell_result(const LoadedCheckpoint& loaded, const EvalOptions& options, const ConfusionMatrix& counts) {
+  const EvaluationReport report{.checkpoint = loaded.path.string(),
+                                .model = loaded.state.model,
+                                .values = options.raw_weights ? "variables" : "moving averages",
+                                .step = loaded.state.global_step,
+                                .counts = counts};
+  fmt::print("{}: {} at step {}\n{}\n", printable(report.checkpoint), report.values, report.step,
+             counts.precision().text());
   if (std::fflush(stdout) != 0) fail(ExitCode::io, "cannot write to standard output: {}", errno_text(errno));
+  if (!options.report.empty()) write_report(options.report, report);
 }
 
 EvalOptions defaults_of(const Preset& preset) {
@@ -113,9 +120,9 @@ ExitCode evaluate_checkpoint(const EvalOptions& options, const Preset& preset, D
   });
   evaluator->broadcast_from_first(mpi);
   watch.enter(Phase::evaluation, 0);
-  const Precision precision = evaluator->evaluate(dataset, mpi, [&] { watch.get_on(); });
+  const ConfusionMatrix counts = evaluator->count_by_class(dataset, mpi, [&] { watch.get_on(); });
   mpi.run_on_all([&] {
-    if (loaded) print_result(*loaded, options, precision);
+    if (loaded) tell_result(*loaded, options, counts);
   });
   return ExitCode::done;
 }
@@ -131,6 +138,9 @@ ExitCode evaluate(const std::string& program, const Preset& preset, int argc, ch
             "multiplies the pixels; 0: as in training");
   }
   if (!parse_on_all_ranks(set, argc, argv, mpi)) return ExitCode::done;
+  mpi.run_on_all([&] {
+    if (mpi.rank() == 0 && !options.report.empty()) check_report_place(options.report);
+  });
 
   const CpuShare cpu = take_cpu_share(mpi, static_cast<int>(options.threads));
   std::unique_ptr<Device> device;

@@ -115,6 +115,8 @@ void declare(OptionSet& set, EvalOptions& o) {
   declare_record_keys(set, o.records.image_key, o.records.label_key);
   set.add("checkpoint", o.checkpoint, "a checkpoint, or a train directory: its newest good one");
   set.add("raw-weights", o.raw_weights, "use the variables, not their moving averages");
+  set.add("report", o.report,
+          "file for precision and recall of each class and the confusion matrix: NAME.json or NAME.csv");
   set.add("batch-size", o.batch_size, 1, max_samples, "samples at a time");
   set.add("cache", o.records.cache, cache_choices, "decode all records at start into memory, or as they are read");
   set.begin_group("Devices");

@@ -53,40 +53,58 @@ void Evaluator::load_averages(const ParameterStore& trained, const StateStore& s
   copy_floats(device_, states.values(), states_.values());
 }
 
-std::int64_t Evaluator::count_correct(const Batch& batch) {
+void Evaluator::predict(const Batch& batch, const Count& count) {
   feed_->write(0, {.batch = batch});
   feed_->upload(0, 1, device_.stream());
   executable_.forward(device_.stream());
   const Tensor& logits = executable_.tensor(network_.logits);
   const std::vector<float> values = download_floats(device_, logits);
   const std::size_t classes = static_cast<std::size_t>(logits.shape[1]);
-  std::int64_t correct = 0;
   for (std::size_t i = 0; i < batch.valid_count(); ++i) {
     const float* row = values.data() + i * classes;
     if (!std::all_of(row, row + classes, [](float logit) { return std::isfinite(logit); })) {
       fail(ExitCode::failed, "evaluation: the network's output is not finite for record {}", batch.records[i]);
     }
-    const auto best = std::max_element(row, row + classes) - row;
-    correct += best == batch.labels[i] ? 1 : 0;
+    count(batch.labels[i], std::max_element(row, row + classes) - row);
   }
-  return correct;
 }
 
-Precision Evaluator::evaluate(const Dataset& dataset, const Mpi& mpi, const std::function<void()>& batch_done) {
+void Evaluator::predict(const Dataset& dataset, const Mpi& mpi, const Count& count,
+                        const std::function<void()>& batch_done) {
   const std::uint64_t begin = dataset.size() * mpi.rank() / mpi.size();
   const std::uint64_t end = dataset.size() * (mpi.rank() + 1) / mpi.size();
   const std::size_t batch_size = static_cast<std::size_t>(network_.graph.batch_size());
-  std::array<std::int64_t, 2> counts{0, static_cast<std::int64_t>(end - begin)};
   mpi.run_on_all([&] {
     BatchLoader loader(dataset, SampleOrder(dataset.size(), 0, false),
                        {.start = begin, .global_batch = batch_size, .batch_size = batch_size, .end = end});
     while (loader.has_next()) {
-      counts[0] += count_correct(loader.next());
+      predict(loader.next(), count);
       batch_done();
     }
   });
+}
+
+Precision Evaluator::evaluate(const Dataset& dataset, const Mpi& mpi, const std::function<void()>& batch_done) {
+  std::array<std::int64_t, 2> counts{};
+  const auto count = [&](std::int32_t label, std::int64_t predicted) {
+    counts[0] += predicted == label ? 1 : 0;
+    counts[1] += 1;
+  };
+  predict(dataset, mpi, count, batch_done);
   mpi.sum(counts);
   return {counts[0], counts[1]};
+}
+
+ConfusionMatrix Evaluator::count_by_class(const Dataset& dataset, const Mpi& mpi,
+                                          const std::function<void()>& batch_done) {
+  ConfusionMatrix counts(static_cast<std::size_t>(dataset.class_count()));
+  const auto count = [&](std::int32_t label, std::int64_t predicted) {
+    counts.row(static_cast<std::size_t>(label))[static_cast<std::size_t>(predicted)] += 1;
+  };
+  predict(dataset, mpi, count, batch_done);
+  // A row at a time: a sum needs memory for the values of all ranks.
+  for (std::size_t label = 0; label < counts.class_count(); ++label) mpi.sum(counts.row(label));
+  return counts;
 }
 
 }  // namespace carillon

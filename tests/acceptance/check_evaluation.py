@@ -1,11 +1,15 @@
-"""Evaluation during training: at the right steps, and what the evaluation programs count of the checkpoint."""
+"""Evaluation during training: at the right steps, and what the evaluation programs count and report of the checkpoint."""
 
+import csv
+import json
 import re
 
 import numpy as np
 
 import programs
-from programs import SCALED, Result, checkpoint
+import reference_mnist
+from hdf5 import load
+from programs import SCALED, VARIABLES, Result, checkpoint
 from tfrecords import example, write_records
 
 QUIET = ("--log-every", 0, "--summary-every", 0, "--keep-checkpoints", 0)
@@ -16,6 +20,7 @@ def check(context):
     data = context.small_set(1000, 1000)
     yield from _steps(context, data)
     yield from _pixel_scale(context, data)
+    yield from _reports(context, data)
     yield from _undistorted(context)
 
 
@@ -80,6 +85,66 @@ def _pixel_scale(context, data):
     yield _result("mnist_eval takes the checkpoint's pixel scale", stored, tuple(logged))
     other = _counted(context, "mnist_eval", records, run, "--pixel-scale", 1)
     yield Result("evaluation: --pixel-scale goes before it", other != stored, f"{other}, with the stored one {stored}")
+
+
+def _predicted(path, images):
+    """[count] int64: the class that float64 numpy takes each image for, by a checkpoint's averages."""
+    arrays = load(path)
+    w1, b1, w2, b2 = (arrays[f"moving_averages/{name}"].astype(np.float64) for name in VARIABLES)
+    return (np.maximum(images * float(SCALED[1]) @ w1 + b1, 0) @ w2 + b2).argmax(axis=1)
+
+
+def _reports(context, data):
+    """--report at 1, 2 and 4 ranks, in both forms, against the counts of numpy."""
+    run, records = context.directory("reported"), data / "test-*.tfrecord"
+    context.train(*SCALED, *QUIET, "--max-steps", 40, data=data / "train-*.tfrecord", train_dir=run)
+
+    def report(name, *options, ranks=0, **keywords):
+        return context.run(
+            "mnist_eval", "--data", records, "--checkpoint", run, "--device", context.device, "--report", run / name,
+            *options, ranks=ranks, **keywords,
+        )  # fmt: skip
+
+    done = {ranks: report(f"{ranks}.json", ranks=ranks) for ranks in (0, 2, 4)}
+    files = {(run / f"{ranks}.json").read_text() for ranks in done}
+    yield Result("evaluation: reports of 1, 2 and 4 ranks are the same", len(files) == 1, f"{len(files)} different")
+    found = json.loads(files.pop())
+
+    images, labels = reference_mnist.read_set(sorted(data.glob("test-*.tfrecord")))
+    confusion = np.zeros((10, 10), np.int64)
+    np.add.at(confusion, (labels, _predicted(checkpoint(run, 40), images)), 1)
+    differing = int(np.abs(confusion - found["confusion"]).sum())
+    yield Result("evaluation: the report's confusion matrix is numpy's", differing == 0, f"{differing} counts differ")
+
+    matrix = np.array(found["confusion"])
+    expected = [(np.bincount(labels, minlength=10), "support"), (matrix.sum(axis=0), "predicted"),
+                (matrix.diagonal(), "correct")]  # fmt: skip
+    wrong = [name for values, name in expected if [item[name] for item in found["classes"]] != values.tolist()]
+    for name, of in (("precision", "predicted"), ("recall", "support")):
+        if any(item[name] != (item["correct"] / item[of] if item[of] else None) for item in found["classes"]):
+            wrong.append(name)
+    yield _result("what the report says of each class", wrong, [])
+
+    line = f"precision @ 1 = {found['precision']:.3f} ({matrix.trace()}/{len(labels)})"
+    same = found["precision"] == matrix.trace() / matrix.sum() and line in done[0].output.splitlines()
+    yield Result("evaluation: the report has the precision that is printed", same, line)
+
+    report("2.csv", ranks=2)
+    with open(run / "2.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    read = [[int(row[f"predicted_{label}"]) for label in range(10)] for row in rows]
+    total = {name: str(found[name]) for name in ("total", "correct", "precision")}
+    same = read[:10] == found["confusion"] and rows[10]["class"] == "total" and rows[10]["support"] == total["total"]
+    same = same and all(rows[10][name] == total[name] for name in ("correct", "precision"))
+    yield Result("evaluation: the CSV form says the same", same, f"total {rows[10]['precision']}")
+
+    refused = {"a.txt": 64, "missing/a.json": 74}
+    for name, code in refused.items():
+        done = report(name, "--data", run / "no records", ranks=2, expect=None)  # which it does not come to
+        complaint = done.complaint(code, [f"--report {run / name}: "])
+        yield Result(f"evaluation: --report {name} is refused at once", not complaint, complaint or done.lines[0])
+    left = [path.name for path in run.iterdir() if path.name.endswith(".tmp")]
+    yield _result("reports leave nothing else", left, [])
 
 
 def _halves(path, count):

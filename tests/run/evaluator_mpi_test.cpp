@@ -77,6 +77,24 @@ TEST(Evaluator, EveryRecordCountsOnceAtAnyNumberOfRanks) {
   }
 }
 
+TEST(Evaluator, CountsByClassesWhatAllRanksFind) {
+  const Dataset dataset = dataset_of(records(), CacheMode::memory);
+  CpuDevice device(1);
+  Evaluator evaluator(mnist_network(mnist_images()), batch_size, Arithmetic::fp32, device);
+  evaluator.load(constant_network(), TrainedValues::variables);
+  int batches = 0;
+  const ConfusionMatrix counts = evaluator.count_by_class(dataset, mpi_world(), [&] { ++batches; });
+  EXPECT_GT(batches, 0);
+  for (std::size_t label = 0; label < 10; ++label) {
+    for (std::size_t taken_for = 0; taken_for < 10; ++taken_for) {
+      std::int64_t expected = 0;
+      if (taken_for == predicted && label == predicted) expected = (record_count + 1) / 2;
+      if (taken_for == predicted && label == 3) expected = record_count / 2;
+      EXPECT_EQ(counts.row(label)[taken_for], expected) << label << " taken for " << taken_for;
+    }
+  }
+}
+
 TEST(Evaluator, ADamagedRecordIsSaidByTheRankThatReadsIt) {
   std::string bytes = records();
   bytes[bytes.size() / record_count * (record_count - 1) + 100] ^= 1;

@@ -50,6 +50,7 @@ struct EvalOptions {
   RecordOptions records;
   std::string checkpoint;  ///< a file, or a train directory: its newest good one
   bool raw_weights = false;
+  std::string report;  ///< a file to write; empty: none
   std::int64_t batch_size = 500;
   double pixel_scale = 0.0;  ///< 0: the checkpoint's
   DeviceChoice device = DeviceChoice::automatic;

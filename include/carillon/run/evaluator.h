@@ -1,4 +1,5 @@
-// Evaluator: precision @ 1 of a model's parameters on a data set, every record counted once at any number of ranks.
+// Evaluator: what a model's parameters take the records of a data set for, every record counted once at any number of
+// ranks.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include "carillon/data/dataset.h"
 #include "carillon/graph/executable.h"
 #include "carillon/models/network.h"
+#include "carillon/report/confusion_matrix.h"
 #include "carillon/report/precision.h"
 #include "carillon/step/feed.h"
 
@@ -37,10 +39,16 @@ class Evaluator {
   /// `batch_done` is called after each batch.
   Precision evaluate(
       const Dataset& dataset, const Mpi& mpi, const std::function<void()>& batch_done = [] {});
+  /// The same, by classes.
+  ConfusionMatrix count_by_class(
+      const Dataset& dataset, const Mpi& mpi, const std::function<void()>& batch_done = [] {});
 
  private:
-  /// Correct ones among the valid samples of `batch`.
-  std::int64_t count_correct(const Batch& batch);
+  using Count = std::function<void(std::int32_t label, std::int64_t predicted)>;
+  /// Calls `count` for each record of this rank's part.
+  void predict(const Dataset& dataset, const Mpi& mpi, const Count& count, const std::function<void()>& batch_done);
+  /// For the valid samples of `batch`.
+  void predict(const Batch& batch, const Count& count);
 
   Device& device_;
   BuiltNetwork network_;

@@ -1,0 +1,109 @@
+#include "carillon/report/evaluation_report.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <system_error>
+
+#include "carillon/core/error.h"
+#include "carillon/core/file.h"
+
+namespace carillon {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json json_of(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
+
+Json json_of(const ConfusionMatrix& counts, std::size_t label) {
+  const ConfusionMatrix::OfClass one = counts.of_class(label);
+  return {{"class", label},
+          {"support", one.support},
+          {"predicted", one.predicted},
+          {"correct", one.correct},
+          {"precision", json_of(one.precision())},
+          {"recall", json_of(one.recall())}};
+}
+
+/// On one line. A path's bytes may be no UTF-8: U+FFFD stands for them.
+std::string line_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+std::string cell(const std::optional<double>& value) { return value ? fmt::format("{}", *value) : ""; }
+
+/// `name`: of a class, or of all.
+std::string csv_line(const std::string& name, const ConfusionMatrix::OfClass& one,
+                     std::span<const std::int64_t> predicted) {
+  std::string line = fmt::format("{},{},{},{},{},{}", name, one.support, one.predicted, one.correct,
+                                 cell(one.precision()), cell(one.recall()));
+  for (const std::int64_t count : predicted) line += fmt::format(",{}", count);
+  return line + "\r\n";
+}
+
+}  // namespace
+
+ReportForm report_form(const std::filesystem::path& path) {
+  if (path.extension() == ".json") return ReportForm::json;
+  if (path.extension() == ".csv") return ReportForm::csv;
+  fail(ExitCode::usage, "--report {}: a report's name ends in .json or .csv", path.string());
+}
+
+std::string json_text(const EvaluationReport& report) {
+  const Precision all = report.counts.precision();
+  Json json = {{"checkpoint", report.checkpoint}, {"model", report.model},    {"global_step", report.step},
+               {"values", report.values},         {"correct", all.correct},   {"total", all.total},
+               {"precision", all.value()},        {"classes", Json::array()}, {"confusion", Json::array()}};
+  for (std::size_t label = 0; label < report.counts.class_count(); ++label) {
+    json["classes"].push_back(json_of(report.counts, label));
+    const std::span<const std::int64_t> row = report.counts.row(label);
+    json["confusion"].push_back(std::vector<std::int64_t>(row.begin(), row.end()));
+  }
+  std::string text;
+  for (const auto& [name, value] : json.items()) {
+    text += fmt::format("{}\n  {}: ", text.empty() ? "{" : ",", line_of(name));
+    if (!value.is_array()) {
+      text += line_of(value);
+      continue;
+    }
+    std::string_view before = "[";
+    for (const Json& element : value) {
+      text += fmt::format("{}\n    {}", before, line_of(element));
+      before = ",";
+    }
+    text += "\n  ]";
+  }
+  return text + "\n}\n";
+}
+
+std::string csv_text(const ConfusionMatrix& counts) {
+  std::string text = "class,support,predicted,correct,precision,recall";
+  for (std::size_t label = 0; label < counts.class_count(); ++label) text += fmt::format(",predicted_{}", label);
+  text += "\r\n";
+  std::vector<std::int64_t> predicted;
+  for (std::size_t label = 0; label < counts.class_count(); ++label) {
+    const ConfusionMatrix::OfClass one = counts.of_class(label);
+    text += csv_line(fmt::format("{}", label), one, counts.row(label));
+    predicted.push_back(one.predicted);
+  }
+  const Precision all = counts.precision();
+  return text + csv_line("total", {.support = all.total, .predicted = all.total, .correct = all.correct}, predicted);
+}
+
+void check_report_place(const std::filesystem::path& path) {
+  report_form(path);
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) fail(ExitCode::io, "--report {}: is a directory", path.string());
+  try {
+    NewFile abandoned(path);
+  } catch (const Error& error) {
+    fail(error.code(), "--report {}: {}", path.string(), error.what());
+  }
+}
+
+void write_report(const std::filesystem::path& path, const EvaluationReport& report) {
+  const std::string text = report_form(path) == ReportForm::json ? json_text(report) : csv_text(report.counts);
+  write_file_atomically(path, std::as_bytes(std::span(text)));
+}
+
+}  // namespace carillon

@@ -1,0 +1,125 @@
+#include "carillon/report/evaluation_report.h"
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/io_fixtures.h"
+
+namespace carillon::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+/// Of three classes. None of the last is there, and none of the middle one is found.
+ConfusionMatrix counts() {
+  ConfusionMatrix counts(3);
+  const std::int64_t rows[3][3] = {{5, 0, 1}, {2, 0, 1}, {0, 0, 0}};
+  for (std::size_t label = 0; label < 3; ++label) std::ranges::copy(rows[label], counts.row(label).begin());
+  return counts;
+}
+
+EvaluationReport report() {
+  return {.checkpoint = "runs/\xff/model.ckpt-7.h5",
+          .model = "mnist",
+          .values = "moving averages",
+          .step = 7,
+          .counts = counts()};
+}
+
+TEST(ConfusionMatrix, TellsOfAClassWhatIsOfItAndWhatIsTakenForIt) {
+  const ConfusionMatrix::OfClass first = counts().of_class(0);
+  EXPECT_EQ(first.support, 6);
+  EXPECT_EQ(first.predicted, 7);
+  EXPECT_EQ(first.correct, 5);
+  EXPECT_EQ(first.precision(), 5.0 / 7.0);
+  EXPECT_EQ(first.recall(), 5.0 / 6.0);
+}
+
+TEST(ConfusionMatrix, HasNoRatioOfNothing) {
+  EXPECT_EQ(counts().of_class(1).precision(), std::nullopt);
+  EXPECT_EQ(counts().of_class(1).recall(), 0.0);
+  EXPECT_EQ(counts().of_class(2).precision(), 0.0);
+  EXPECT_EQ(counts().of_class(2).recall(), std::nullopt);
+}
+
+TEST(ConfusionMatrix, HasThePrecisionOfAllRecords) {
+  EXPECT_EQ(counts().precision().correct, 5);
+  EXPECT_EQ(counts().precision().total, 9);
+}
+
+TEST(EvaluationReport, IsAJsonObjectThatHoldsTheMatrixByTrueClass) {
+  const std::string text = json_text(report());
+  const auto json = nlohmann::json::parse(text);
+  EXPECT_EQ(json.at("checkpoint"), "runs/\uFFFD/model.ckpt-7.h5");
+  EXPECT_EQ(json.at("model"), "mnist");
+  EXPECT_EQ(json.at("global_step"), 7);
+  EXPECT_EQ(json.at("values"), "moving averages");
+  EXPECT_EQ(json.at("correct"), 5);
+  EXPECT_EQ(json.at("total"), 9);
+  EXPECT_EQ(json.at("precision"), 5.0 / 9.0);
+  EXPECT_EQ(json.at("confusion").dump(), "[[5,0,1],[2,0,1],[0,0,0]]");
+  ASSERT_EQ(json.at("classes").size(), 3u);
+  EXPECT_EQ(json.at("classes")[0].dump(), nlohmann::json({{"class", 0},
+                                                          {"support", 6},
+                                                          {"predicted", 7},
+                                                          {"correct", 5},
+                                                          {"precision", 5.0 / 7.0},
+                                                          {"recall", 5.0 / 6.0}})
+                                              .dump());
+  EXPECT_TRUE(json.at("classes")[1].at("precision").is_null());
+  EXPECT_THAT(text, HasSubstr("\n    [5,0,1],\n    [2,0,1],\n    [0,0,0]\n  ]\n}\n"));  // to be read by people, too
+}
+
+TEST(EvaluationReport, IsACsvTableWithALineForEachClassAndOneForAll) {
+  EXPECT_EQ(csv_text(counts()),
+            "class,support,predicted,correct,precision,recall,predicted_0,predicted_1,predicted_2\r\n"
+            "0,6,7,5,0.7142857142857143,0.8333333333333334,5,0,1\r\n"
+            "1,3,0,0,,0,2,0,1\r\n"
+            "2,0,2,0,0,,0,0,0\r\n"
+            "total,9,9,5,0.5555555555555556,0.5555555555555556,7,0,2\r\n");
+}
+
+TEST(EvaluationReport, TakesItsFormFromTheExtension) {
+  const TemporaryDirectory directory;
+  write_report(directory.path() / "a.json", report());
+  write_report(directory.path() / "a.csv", report());
+  EXPECT_EQ(read_text(directory.path() / "a.json"), json_text(report()));
+  EXPECT_EQ(read_text(directory.path() / "a.csv"), csv_text(counts()));
+  for (const char* const name : {"a.txt", "a", "json", ".json", "a.json.gz", "a.JSON"}) {
+    const Error error = error_of([&] { check_report_place(directory.path() / name); });
+    EXPECT_EQ(error.code(), ExitCode::usage);
+    EXPECT_EQ(error.what(),
+              fmt::format("--report {}: a report's name ends in .json or .csv", (directory.path() / name).string()));
+  }
+  EXPECT_EQ(entry_count(directory.path()), 2u);
+}
+
+TEST(EvaluationReport, IsRefusedItsPlaceBeforeAnythingIsDone) {
+  const TemporaryDirectory directory;
+  std::filesystem::create_directory(directory.path() / "directory.json");
+  for (const char* const name : {"directory.json", "missing/a.json"}) {
+    const Error error = error_of([&] { check_report_place(directory.path() / name); });
+    EXPECT_EQ(error.code(), ExitCode::io);
+    EXPECT_THAT(error.what(), HasSubstr(fmt::format("--report {}: ", (directory.path() / name).string())));
+  }
+}
+
+TEST(EvaluationReport, LeavesTheOldOneUntilTheNewIsWhole) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path path = directory.path() / "a.json";
+  write_text(path, "old");
+  check_report_place(path);
+  EXPECT_EQ(read_text(path), "old");
+  {
+    const FileSizeLimit limit(10);
+    EXPECT_EQ(error_of([&] { write_report(path, report()); }).code(), ExitCode::io);
+  }
+  EXPECT_EQ(read_text(path), "old");
+  EXPECT_EQ(entry_count(directory.path()), 1u);
+}
+
+}  // namespace
+}  // namespace carillon::testing
