@@ -40,7 +40,8 @@ RunDescription describe(const OptionSet& set, const Preset& preset, int tower_co
   return description;
 }
 
-ExitCode train(const std::string& program, const Preset& preset, int argc, char** argv, const Mpi& mpi) {
+ExitCode train(const std::string& program, const Preset& preset, int argc, char** argv, const Mpi& mpi,
+               Trainer::Clock::time_point started) {
   TrainOptions options = preset.defaults;
   options.model = preset.networks.front().name;
   OptionSet set(
@@ -69,14 +70,16 @@ ExitCode train(const std::string& program, const Preset& preset, int argc, char*
   const std::unique_ptr<Communicator> communicator =
       make_communicator(mpi, *device, text_of(communicator_choices, options.comm), {.watch = &watch});
   RunDescription description = describe(set, preset, mpi.size(), isas_of_all(*device, mpi));
-  Trainer trainer(options, std::move(description), mpi, *device, *communicator, watch, cpu);
+  Trainer trainer(options, std::move(description), mpi, *device, *communicator, watch, cpu, started);
   return abort_on_own_error(mpi, program, [&] { return trainer.run(); });
 }
 
 }  // namespace
 
 int training_main(const std::string& program, const Preset& preset, int argc, char** argv) {
-  return mpi_main(program, argc, argv, [&](const Mpi& mpi) { return train(program, preset, argc, argv, mpi); });
+  const auto started = Trainer::Clock::now();
+  return mpi_main(program, argc, argv,
+                  [&](const Mpi& mpi) { return train(program, preset, argc, argv, mpi, started); });
 }
 
 }  // namespace carillon

@@ -29,16 +29,21 @@ RunDescription with_evaluation(RunDescription description, const Precision& prec
   return description;
 }
 
+bool same_evaluation_records(const std::string& json_before, const RunDescription& now) {
+  const auto records = [](const std::string& json) { return object(json).value(records_name, nlohmann::json()); };
+  return records(json_before) == records(now.json());
+}
+
 std::optional<Precision> best_evaluation(const std::filesystem::path& train_dir, std::uint64_t max_bytes,
                                          const RunDescription& description,
                                          const std::function<void(const std::string&)>& warn) {
   const std::filesystem::path path = best_checkpoint_path(train_dir);
   try {
-    const nlohmann::json before = object(read_checkpoint(path, max_bytes).options_json),
-                         now = object(description.json());
+    const std::string json_before = read_checkpoint(path, max_bytes).options_json;
+    const nlohmann::json before = object(json_before);
     const Precision precision{.correct = count(before, correct_name), .total = count(before, total_name)};
-    const bool same_records = before.value(records_name, nlohmann::json()) == now.value(records_name, nlohmann::json());
-    return precision.total > 0 && same_records ? std::optional(precision) : std::nullopt;
+    const bool counts = precision.total > 0 && same_evaluation_records(json_before, description);
+    return counts ? std::optional(precision) : std::nullopt;
   } catch (const Error& error) {
     if (error.code() != ExitCode::no_input) warn(fmt::format("{}; the next evaluation takes its place", error.what()));
     return std::nullopt;

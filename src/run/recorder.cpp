@@ -12,8 +12,11 @@
 #include "carillon/core/printable.h"
 #include "carillon/report/metrics.h"
 #include "carillon/report/run_log.h"
+#include "carillon/report/run_summary.h"
 #include "carillon/run/rank_times.h"
 #include "carillon/run/time_limit.h"
+#include "src/run/best_evaluation.h"
+#include "src/run/phase_times.h"
 #include "src/run/run_checkpoints.h"
 #include "src/run/step_clock.h"
 #include "src/run/train_directory.h"
@@ -79,6 +82,7 @@ struct Recorder::First {
   const RunDescription& description;
   int tower_count;
   Stragglers stragglers;
+  PhaseTimes phases;
   std::optional<DirectoryLock> lock{};  // goes last: the directory is this job's while anything is written
   std::optional<RunLog> log{};
   std::optional<RunCheckpoints> checkpoints{};
@@ -86,15 +90,19 @@ struct Recorder::First {
   std::optional<LayerSummarizer> summarizer{};
   StepClock clock{};
   std::optional<double> l2_loss{};  ///< of the last step that was logged
+  bool same_evaluation{};           ///< as the run before, which was evaluated on these records
 
   std::int64_t global_batch() const { return options.batch_size * tower_count; }
   bool is_time_up() const { return stop_at && StepClock::Clock::now() >= *stop_at; }
   void warn(const std::string& line) { log ? log->console().warn(line) : print_warning(line); }
 };
 
-Recorder::Recorder(const TrainOptions& options, const RunDescription& description, const Mpi& mpi) : mpi_(mpi) {
+Recorder::Recorder(const TrainOptions& options, const RunDescription& description, const Mpi& mpi,
+                   Clock::time_point started)
+    : mpi_(mpi) {
   Stragglers stragglers(mpi.all_gather(mpi.host()));
-  if (mpi.rank() == 0) first_.reset(new First{options, description, mpi.size(), std::move(stragglers)});
+  if (mpi.rank() != 0) return;
+  first_.reset(new First{options, description, mpi.size(), std::move(stragglers), PhaseTimes(started)});
 }
 
 Recorder::~Recorder() = default;
@@ -117,24 +125,39 @@ void Recorder::resumed(const LoadedCheckpoint& checkpoint) {
   for (const std::string& change : first_->description.changes_since(checkpoint.state.options_json)) {
     print_warning(change);
   }
+  first_->same_evaluation = same_evaluation_records(checkpoint.state.options_json, first_->description);
+}
+
+bool Recorder::first_finds(const std::function<bool()>& look) const {
+  std::uint8_t found = 0;
+  mpi_.run_on_all([&] { found = first_ && look() ? 1 : 0; });
+  mpi_.broadcast(std::as_writable_bytes(std::span(&found, 1)), 0);
+  return found != 0;
 }
 
 bool Recorder::lacks_evaluation(std::int64_t step, const Tower& tower) {
-  std::uint8_t lacks = 0;
-  mpi_.run_on_all([&] {
-    if (!first_) return;
+  return first_finds([&] {
     const std::optional<Precision> logged = logged_evaluation(first_->options.train_dir, step);
-    lacks = logged && first_->checkpoints->has_kept(*logged, tower) ? 0 : 1;
+    return !logged || !first_->checkpoints->has_kept(*logged, tower);
   });
-  mpi_.broadcast(std::as_writable_bytes(std::span(&lacks, 1)), 0);
-  return lacks != 0;
+}
+
+bool Recorder::reached_before(std::int64_t step, const Tower& tower) {
+  return first_finds([&] {
+    const std::optional<Precision> logged = logged_evaluation(first_->options.train_dir, step);
+    return first_->same_evaluation && logged && logged->value() >= first_->options.stop_at_precision &&
+           first_->checkpoints->has_kept(*logged, tower);
+  });
 }
 
 void Recorder::finished_before(std::int64_t step) {
   if (!first_) return;
-  print_text(STDOUT_FILENO,
-             fmt::format("nothing to do: {} holds step {}, and --max-steps is {} (--fresh starts over)\n",
-                         printable(first_->options.train_dir), step, first_->options.max_steps));
+  const TrainOptions& options = first_->options;
+  const std::string why = step < options.max_steps ? fmt::format("whose evaluation reached --stop-at-precision {}",
+                                                                 options.stop_at_precision)
+                                                   : fmt::format("and --max-steps is {}", options.max_steps);
+  print_text(STDOUT_FILENO, fmt::format("nothing to do: {} holds step {}, {} (--fresh starts over)\n",
+                                        printable(options.train_dir), step, why));
 }
 
 void Recorder::open_logs(std::int64_t first_step) {
@@ -159,6 +182,10 @@ void Recorder::announce(const Parts& parts) {
   if (first_->options.log_device_placement) print_placement(parts.tower, parts.device.name(), console);
   console.print(description_line(parts, first_->options.model, first_->tower_count, first_->global_batch()));
   first_->log->graph(parts.tower.graph(), parts.device.name());
+}
+
+void Recorder::enter(Phase phase, Clock::time_point now) {
+  if (first_) first_->phases.enter(phase, now);
 }
 
 void Recorder::start_clock() {
@@ -218,11 +245,16 @@ void Recorder::show_progress(const StepResult& latest) {
   first_->log->console().progress(latest.step + 1, l2 ? std::optional(latest.cross_entropy + *l2) : std::nullopt);
 }
 
-void Recorder::log_evaluation(std::int64_t step, const Precision& precision,
-                              std::chrono::steady_clock::duration spent) {
+void Recorder::log_evaluation(std::int64_t step, const Precision& precision, Clock::duration spent) {
   if (!first_) return;
   first_->log->evaluation(step, precision);
   first_->clock.leave_out(spent);
+}
+
+void Recorder::reached(std::int64_t step, const Precision& precision) {
+  if (!first_) return;
+  first_->log->console().print(
+      target_line(step, precision, first_->options.stop_at_precision, first_->phases.seconds()));
 }
 
 void Recorder::save(const RunPosition& position, const Tower& tower) {

@@ -1,6 +1,5 @@
 #include "carillon/run/trainer.h"
 
-#include <chrono>
 #include <cmath>
 
 #include "carillon/core/error.h"
@@ -15,14 +14,12 @@
 namespace carillon {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr std::int64_t evaluation_batch = 200;
 
 }  // namespace
 
 Trainer::Trainer(const TrainOptions& options, RunDescription description, const Mpi& mpi, Device& device,
-                 Communicator& communicator, Watch& watch, const CpuShare& cpu)
+                 Communicator& communicator, Watch& watch, const CpuShare& cpu, Clock::time_point started)
     : options_(options),
       description_(std::move(description)),
       network_(options.network()),
@@ -32,7 +29,7 @@ Trainer::Trainer(const TrainOptions& options, RunDescription description, const 
       communicator_(communicator),
       watch_(watch),
       thread_count_(cpu.thread_count),
-      recorder_(options, description_, mpi) {}
+      recorder_(options, description_, mpi, started) {}
 
 Trainer::~Trainer() { watch_.describe_data({}); }
 
@@ -53,21 +50,28 @@ ExitCode Trainer::run() {
                      Scope::result);
   }
   position_ = start_or_resume(options_, *tower_, recorder_, mpi_);
-  if (position_.resumed && position_.step >= options_.max_steps && !lacks_last_evaluation()) {
+  if (is_finished()) {
     recorder_.finished_before(position_.step);
     return ExitCode::done;
   }
+  if (position_.resumed) saved_step_ = position_.step;
   const bool lacks_evaluation_alone = position_.resumed && position_.step >= options_.max_steps;
   recorder_.open_logs(position_.step);
   if (!lacks_evaluation_alone) recorder_.check_space(position_.step, *tower_);
   recorder_.announce({*tower_, device_, communicator_.name(), thread_count_, dataset});
   const bool trains = options_.max_steps > 0;
   const ExitCode code = trains && !lacks_evaluation_alone ? train() : ExitCode::done;
-  if (!lacks_evaluation_alone) save();
-  if (trains && code == ExitCode::done && eval_dataset_) evaluate();
-  watch_.enter(Phase::finish, position_.step);
+  if (saved_step_ != position_.step) save();
+  if (trains && code == ExitCode::done && eval_dataset_ && !has_reached_) evaluate();
+  enter(Phase::finish);
   recorder_.finish(position_, code);
   return code;
+}
+
+bool Trainer::is_finished() {
+  if (!position_.resumed) return false;
+  if (position_.step >= options_.max_steps) return !lacks_last_evaluation();
+  return options_.stop_at_precision > 0.0 && eval_dataset_ && recorder_.reached_before(position_.step, *tower_);
 }
 
 bool Trainer::lacks_last_evaluation() {
@@ -100,7 +104,7 @@ ExitCode Trainer::train() {
   if (mpi_.size() > 1 && device_.kind() == DeviceKind::cpu) rank_times_.emplace(mpi_, watch_, position_.step);
   // Resuming dropped what was logged from this step on: the evaluation that belongs here is taken once more.
   if (position_.resumed && eval_dataset_) evaluate();
-  while (position_.step < options_.max_steps) {
+  while (position_.step < options_.max_steps && !has_reached_) {
     const StepPlan plan = plan_step(position_.step, options_);
     // Of the variables that the step's loss is computed from.
     const double l2_loss = plan.tells_loss() ? tower_->l2_loss() : 0.0;
@@ -140,13 +144,18 @@ void Trainer::describe_data() {
   });
 }
 
+Trainer::Clock::time_point Trainer::enter(Phase phase) {
+  watch_.enter(phase, position_.step);
+  const Clock::time_point now = Clock::now();
+  recorder_.enter(phase, now);
+  return now;
+}
+
 void Trainer::take_step(BatchLoader& loader, const StepPlan& plan) {
-  watch_.enter(Phase::data, plan.step);
-  const auto start = Clock::now();
+  const auto start = enter(Phase::data);
   const Batch& batch = loader.next();
   batch_ = &batch;
-  watch_.enter(Phase::compute, plan.step);
-  recorder_.count_step(std::chrono::duration<double>(Clock::now() - start).count());
+  recorder_.count_step(std::chrono::duration<double>(enter(Phase::compute) - start).count());
   TowerStep request{.step = plan.step, .batch = batch, .request_pause = own_requests().any()};
   if (plan.summarizes) {  // on all ranks: an observed step is launched in another way
     request.before_update = [&] { recorder_.summarize(plan.step, batch, *tower_, device_); };
@@ -202,20 +211,22 @@ void Trainer::check_total(std::int64_t step, const StepLoss& loss) const {
 }
 
 void Trainer::save() {
-  watch_.enter(Phase::checkpoint, position_.step);
+  enter(Phase::checkpoint);
   if (options_.check_replicas > 0) check_replicas(position_.step, *tower_, device_, mpi_);
   tower_->join_states();
   recorder_.save(position_, *tower_);
+  saved_step_ = position_.step;
 }
 
 void Trainer::evaluate() {
-  watch_.enter(Phase::evaluation, position_.step);
-  const auto start = Clock::now();
+  const auto start = enter(Phase::evaluation);
   if (!evaluator_) evaluator_.emplace(network_, evaluation_batch, options_.precision, device_);
   tower_->join_states();
   evaluator_->load_averages(tower_->parameters(), tower_->states());
   const Precision precision = evaluator_->evaluate(*eval_dataset_, mpi_, [&] { watch_.get_on(); });
-  recorder_.log_evaluation(position_.step, precision, Clock::now() - start);
+  has_reached_ = options_.stop_at_precision > 0.0 && precision.value() >= options_.stop_at_precision;
+  recorder_.log_evaluation(position_.step, precision, enter(Phase::checkpoint) - start);
+  if (has_reached_) recorder_.reached(position_.step, precision);
   recorder_.keep_if_best(position_, precision, *tower_);
 }
 

@@ -228,6 +228,10 @@ TEST_F(OptionsTest, CombinationsThatCannotWorkAreRefused) {
   options_.eval_every = 10;
   EXPECT_THROW(check_combinations(set_, options_), Error);
   options_.eval_every = 0;
+  options_.stop_at_precision = 0.9;
+  EXPECT_THROW(check_combinations(options_), Error);
+  options_.eval_data = {"test"};
+  EXPECT_NO_THROW(check_combinations(options_));
   options_.fresh = true;
   options_.resume = ResumeMode::require;
   EXPECT_THROW(check_combinations(set_, options_), Error);

@@ -9,11 +9,13 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string_view>
 
 #include "carillon/checkpoint/checkpoint.h"
 #include "carillon/comm/mpi.h"
+#include "carillon/comm/watch.h"
 #include "carillon/report/precision.h"
 #include "carillon/run/run_description.h"
 #include "carillon/run/run_position.h"
@@ -42,8 +44,11 @@ class Recorder {
     const Dataset* dataset;  ///< null where nothing is trained
   };
 
-  /// References outlive the recorder. Collective.
-  Recorder(const TrainOptions& options, const RunDescription& description, const Mpi& mpi);
+  using Clock = std::chrono::steady_clock;
+
+  /// References outlive the recorder. `started`: when the program did. Collective.
+  Recorder(const TrainOptions& options, const RunDescription& description, const Mpi& mpi,
+           Clock::time_point started = Clock::now());
   ~Recorder();
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
@@ -56,7 +61,11 @@ class Recorder {
   /// Whether a run that ended at `step` was killed before its last evaluation was told of and, if it is the best, kept.
   /// Collective.
   bool lacks_evaluation(std::int64_t step, const Tower& tower);
-  /// Says that the train directory holds `step` steps, as many as are asked for.
+  /// Whether the run whose checkpoint `resumed` was told of ended at `step`, as an evaluation had reached
+  /// --stop-at-precision, and lacks nothing. Collective.
+  bool reached_before(std::int64_t step, const Tower& tower);
+  /// Says that the train directory holds `step` steps: as many as --max-steps asks for, or, with fewer,
+  /// --stop-at-precision.
   void finished_before(std::int64_t step);
   /// Opens the logs of the steps from `first_step` on; with --fresh, clears the directory first. Collective. Errors:
   /// io.
@@ -67,6 +76,8 @@ class Recorder {
   /// Says what runs on what, where each op is (--log-device-placement), and gives TensorBoard the graph.
   void announce(const Parts& parts);
 
+  /// From `now` on the run is in another phase.
+  void enter(Phase phase, Clock::time_point now);
   /// From here on the time of steps counts.
   void start_clock();
   /// A step was taken whose batch was waited for so long.
@@ -82,7 +93,9 @@ class Recorder {
   /// How far the run is.
   void show_progress(const StepResult& latest);
   /// An evaluation that took so long; the time of steps goes on without it.
-  void log_evaluation(std::int64_t step, const Precision& precision, std::chrono::steady_clock::duration spent);
+  void log_evaluation(std::int64_t step, const Precision& precision, Clock::duration spent);
+  /// Says that an evaluation reached --stop-at-precision, and when.
+  void reached(std::int64_t step, const Precision& precision);
 
   /// Starts to write a checkpoint. Errors: failed (a variable is not finite).
   void save(const RunPosition& position, const Tower& tower);
@@ -97,6 +110,9 @@ class Recorder {
   void finish(const RunPosition& position, ExitCode code);
 
  private:
+  /// What rank 0 finds, on all. Collective. Errors: what it throws.
+  bool first_finds(const std::function<bool()>& look) const;
+
   struct First;
   const Mpi& mpi_;
   std::unique_ptr<First> first_;  // on rank 0 only

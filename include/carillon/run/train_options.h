@@ -46,6 +46,7 @@ struct TrainOptions {
   std::vector<std::string> data;       ///< paths and globs of training records
   std::vector<std::string> eval_data;  ///< of records to evaluate on while training; none: no evaluation
   std::int64_t eval_every = 0;         ///< steps; 0: at the end only
+  double stop_at_precision = 0.0;      ///< of an evaluation, which then ends the run; 0: none does
   std::string image_key, label_key;    ///< features of a record; empty: the model's
   std::string train_dir;
   std::string model;

@@ -3,6 +3,8 @@
 //   open and compare data -> start or resume -> step, log, checkpoint, evaluate -> final checkpoint
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <optional>
 
 #include "carillon/comm/communicator.h"
@@ -22,25 +24,32 @@ namespace carillon {
 
 class Trainer {
  public:
-  /// `description`: the options, as checkpoints are to hold them; the trainer adds the data's. References outlive the
-  /// trainer. Collective.
+  using Clock = std::chrono::steady_clock;
+
+  /// `description`: the options, as checkpoints are to hold them; the trainer adds the data's. `started`: when the
+  /// program did. References outlive the trainer. Collective.
   Trainer(const TrainOptions& options, RunDescription description, const Mpi& mpi, Device& device,
-          Communicator& communicator, Watch& watch, const CpuShare& cpu);
+          Communicator& communicator, Watch& watch, const CpuShare& cpu, Clock::time_point started = Clock::now());
   ~Trainer();
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  /// Trains up to --max-steps; done, or stopped after a signal. Collective. Errors: io (checkpoints kept failing).
+  /// Trains up to --max-steps or --stop-at-precision; done, or stopped after a signal. Collective. Errors: io
+  /// (checkpoints kept failing).
   ExitCode run();
 
  private:
   void open_data();
+  /// Whether the checkpoint that the run would go on from is its end. Collective.
+  bool is_finished();
   /// Whether all steps were taken before, and a run that was killed left their evaluation to this one. Collective.
   bool lacks_last_evaluation();
   ExitCode train();
   BatchLoader make_loader() const;
   /// Tells the watch which records the ranks read.
   void describe_data();
+  /// Tells the watch and the recorder; gives the time.
+  Clock::time_point enter(Phase phase);
   void take_step(BatchLoader& loader, const StepPlan& plan);
   void take_results(Results wanted);
   /// What this rank asks for.
@@ -74,6 +83,8 @@ class Trainer {
   std::optional<RankTimes> rank_times_;  ///< where there are several and they can be told
 
   RunPosition position_;
+  std::int64_t saved_step_ = -1;  ///< of the newest checkpoint
+  bool has_reached_ = false;      ///< --stop-at-precision
   const Batch* batch_ = nullptr;  ///< of the step taken last, until the next one's is loaded
   StepResult latest_;             ///< of the steps whose results are taken
   bool pause_requested_ = false;  ///< by some rank, in one of them since the last pause
