@@ -58,6 +58,8 @@ void declare(OptionSet& set, TrainOptions& o) {
   set.add("train-dir", o.train_dir, "where checkpoints and logs go");
   set.add("max-steps", o.max_steps, 0, max_steps, "global step to stop at; 0 writes the initial checkpoint");
   set.add("batch-size", o.batch_size, 1, max_samples, "samples per tower and step", Scope::result);
+  set.add("label-smoothing", o.label_smoothing, Interval::unit,
+          "part of each label that is shared out over all classes", Scope::result);
   set.add("seed", o.seed, "of initial variables and sample order", Scope::result);
   set.add("init-from", o.init_from, "checkpoint to take the initial variables from");
   set.add("time-limit", o.time_limit,

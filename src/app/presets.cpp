@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "carillon/app/preset.h"
@@ -24,6 +26,18 @@ std::vector<std::string> network_names(const Preset& preset) {
   std::vector<std::string> names;
   for (const NamedNetwork& network : preset.networks) names.push_back(network.name);
   return names;
+}
+
+std::string network_list(const Preset& preset) {
+  std::string lines = fmt::format("{:<10} {:>12} {:>26}\n", "network", "parameters", "multiply-adds an image");
+  for (const NamedNetwork& named : preset.networks) {
+    const RecordSchema& schema = preset.defaults.record_form.schema;
+    const Network network = named.make({.image = schema.image_shape, .class_count = schema.class_count});
+    const BuiltNetwork built = build_network(network, {.batch_size = 1, .purpose = Purpose::evaluation});
+    lines +=
+        fmt::format("{:<10} {:>12} {:>26}\n", named.name, parameter_count(built.graph), multiply_adds(built.graph));
+  }
+  return lines;
 }
 
 MakeNetwork network_named(const Preset& preset, const std::string& name) {

@@ -10,10 +10,15 @@
 namespace carillon {
 namespace {
 
+/// In place of a network's name.
+constexpr std::string_view list_networks = "help";
+
 void declare(OptionSet& set, TrainOptions& options, const Preset& preset) {
   declare(set, options);
   set.begin_group("Training");
-  set.add("model", options.model, network_names(preset), "network to train");
+  std::vector<std::string> names = network_names(preset);
+  names.emplace_back(list_networks);
+  set.add("model", options.model, names, "network to train, or help: lists them");
   set.begin_group("Data");
   if (preset.distorts) {
     set.add("distort", options.distort, "distort the training images at random", Scope::result);
@@ -50,6 +55,10 @@ ExitCode train(const std::string& program, const Preset& preset, int argc, char*
   declare(set, options, preset);
   catch_stop_signals();
   if (!parse_on_all_ranks(set, argc, argv, mpi)) return ExitCode::done;
+  if (options.model == list_networks) {
+    if (mpi.rank() == 0) fmt::print("{}", network_list(preset));
+    return ExitCode::done;
+  }
   options.make_network = network_named(preset, options.model);
   mpi.run_on_all([&] {
     check_combinations(set, options);

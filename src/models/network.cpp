@@ -55,4 +55,24 @@ BuiltNetwork build_network(const Network& network, const BuildSettings& settings
   return built;
 }
 
+std::int64_t parameter_count(const Graph& graph) {
+  std::int64_t count = 0;
+  for (const ParameterSpec& spec : graph.parameters()) count += spec.shape.element_count();
+  return count;
+}
+
+std::int64_t multiply_adds(const Graph& graph) {
+  std::int64_t count = 0;
+  for (const Graph::Node& node : graph.nodes()) {
+    const Shape& output = graph.values()[node.outputs.front()].shape;
+    for (const int parameter : node.parameters) {
+      const Shape& weights = graph.parameters()[parameter].shape;
+      if (weights.rank() < 2) continue;
+      // Each weight once for every place of the output.
+      count += output.elements_per_sample() / weights.extents().back() * weights.element_count();
+    }
+  }
+  return count;
+}
+
 }  // namespace carillon

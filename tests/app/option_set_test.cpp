@@ -229,9 +229,9 @@ TEST_F(OptionsTest, CombinationsThatCannotWorkAreRefused) {
   EXPECT_THROW(check_combinations(set_, options_), Error);
   options_.eval_every = 0;
   options_.stop_at_precision = 0.9;
-  EXPECT_THROW(check_combinations(options_), Error);
+  EXPECT_THROW(check_combinations(set_, options_), Error);
   options_.eval_data = {"test"};
-  EXPECT_NO_THROW(check_combinations(options_));
+  EXPECT_NO_THROW(check_combinations(set_, options_));
   options_.fresh = true;
   options_.resume = ResumeMode::require;
   EXPECT_THROW(check_combinations(set_, options_), Error);

@@ -21,6 +21,7 @@ TEST(Presets, MnistHasTheReferencesDefaults) {
 
 TEST(Presets, Cifar10HasTheTutorialsDefaults) {
   const Preset preset = cifar10_preset();
+  EXPECT_EQ(network_names(preset), (std::vector<std::string>{"cifar10", "resnet9"}));
   EXPECT_EQ(preset.defaults.batch_size, 128);
   EXPECT_EQ(preset.defaults.max_steps, 1000000);
   EXPECT_DOUBLE_EQ(preset.defaults.learning_rate, 0.1);
@@ -30,6 +31,12 @@ TEST(Presets, Cifar10HasTheTutorialsDefaults) {
   EXPECT_EQ(preset.defaults.summary_every, 100);
   EXPECT_EQ(preset.decay_steps(128, 1), 136718);
   EXPECT_EQ(preset.decay_steps(128, 4), 34179);
+}
+
+TEST(Presets, ListTheirNetworksWithSizeAndWork) {
+  const std::string list = network_list(mnist_preset());
+  EXPECT_NE(list.find("mnist            397510                     397000\n"), std::string::npos) << list;
+  EXPECT_NE(list.find("\nlenet "), std::string::npos) << list;
 }
 
 }  // namespace

@@ -73,6 +73,16 @@ TEST(Models, ResidualNetworksHaveTheCountsTheirHeadersState) {
   EXPECT_EQ(element_count(variables(resnet9_network(cifar10_images()))), 6573120);
 }
 
+TEST(Models, MultiplicationsAreCountedFromTheGraph) {
+  const auto count = [](const Network& network) {
+    return multiply_adds(build_network(network, {.batch_size = 3, .purpose = Purpose::evaluation}).graph);
+  };
+  EXPECT_EQ(count(mnist_network(mnist_images())), 784 * 500 + 500 * 10);
+  EXPECT_EQ(count(lenet_network(mnist_images())),
+            28 * 28 * 25 * 32 + 14 * 14 * 25 * 32 * 64 + 7 * 7 * 64 * 512 + 512 * 10);
+  EXPECT_NEAR(static_cast<double>(count(resnet9_network(cifar10_images()))), 379e6, 1e6);
+}
+
 TEST(Models, ResidualNetworksRefuseImagesThatTheyCannotTake) {
   NetworkSettings settings = cifar10_images();
   settings.image.channels = 1;

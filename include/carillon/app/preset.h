@@ -27,6 +27,8 @@ struct Preset {
 
 /// The networks' names, in their order.
 std::vector<std::string> network_names(const Preset& preset);
+/// A line for each network: its name, parameters, and operations a sample.
+std::string network_list(const Preset& preset);
 /// The network of that name, which is one of them.
 MakeNetwork network_named(const Preset& preset, const std::string& name);
 

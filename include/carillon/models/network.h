@@ -68,4 +68,8 @@ struct BuildSettings {
 /// Errors: failed (a value that no op reads).
 BuiltNetwork build_network(const Network& network, const BuildSettings& settings);
 
+std::int64_t parameter_count(const Graph& graph);
+/// Multiplications, each with an addition, of weights with activations in a forward pass of one sample.
+std::int64_t multiply_adds(const Graph& graph);
+
 }  // namespace carillon

@@ -62,6 +62,7 @@ struct TrainOptions {
   double moving_average_decay = 0.99;
   ScheduleOptions schedule_options;
   OptimizerSettings optimizer_settings;  ///< but for its schedule and moving averages, which are this struct's
+  double label_smoothing = 0.0;
   double pixel_scale = 1.0;
   std::uint64_t seed = 1;
   bool shuffle = true;
