@@ -2,7 +2,37 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "carillon/report/progress.h"
+
 namespace carillon {
+
+namespace {
+
+constexpr double told_in_words = 120.0;  // seconds from which a person would rather read minutes
+
+std::string head_line(std::string_view name, const std::string& value, const std::string& aside) {
+  return fmt::format("{:<15}{:>12}  {}", name, value, aside);
+}
+
+std::string time_line(std::string_view name, double seconds, double total, const std::string& aside = "") {
+  return fmt::format("{:<15}{:>10.2f} s{:>8.1f} %{}", name, seconds, 100.0 * seconds / total,
+                     aside.empty() ? "" : "  " + aside);
+}
+
+/// How long ranks waited for others in steps that took `seconds`.
+std::string rank_wait_line(const std::vector<double>& rank_work, double seconds, double total) {
+  const auto waited = [&](double work) { return std::max(seconds - work, 0.0); };
+  double sum = 0.0;
+  for (const double work : rank_work) sum += waited(work);
+  const auto least_work = std::ranges::min_element(rank_work);
+  return time_line("  rank wait", sum / static_cast<double>(rank_work.size()), total,
+                   fmt::format("mean of {} ranks; most, rank {}: {:.1f} %", rank_work.size(),
+                               least_work - rank_work.begin(), 100.0 * waited(*least_work) / total));
+}
+
+}  // namespace
 
 std::string target_line(std::int64_t step, const Precision& precision, double target, const PhaseSeconds& seconds) {
   return fmt::format(
@@ -10,6 +40,34 @@ std::string target_line(std::int64_t step, const Precision& precision, double ta
       "{:.2f} s, training {:.2f} s, evaluation {:.2f} s, checkpoints {:.2f} s",
       precision.value(), precision.correct, precision.total, step, target, seconds.total(), seconds.start, seconds.data,
       seconds.training, seconds.evaluation, seconds.checkpoints);
+}
+
+std::vector<std::string> summary_lines(const RunSummary& summary, double min_seconds) {
+  const PhaseSeconds& spent = summary.seconds;
+  const double total = spent.total(), in_steps = spent.data + spent.training;
+  if (total < min_seconds) return {};
+  std::vector<std::string> lines;
+  const std::int64_t steps = summary.last_step - summary.first_step;
+  lines.push_back(head_line("steps", fmt::format("{}", steps),
+                            fmt::format("from {} to {}", summary.first_step, summary.last_step)));
+  if (steps > 0) {
+    const double images = static_cast<double>(steps) * static_cast<double>(summary.global_batch);
+    lines.push_back(head_line("images/s", fmt::format("{:.1f}", images / in_steps), "in training, with data wait"));
+  }
+  if (summary.best) {
+    const auto& [step, precision] = *summary.best;
+    lines.push_back(head_line("best precision", fmt::format("{:.4f}", precision.value()),
+                              fmt::format("{}/{} at step {}", precision.correct, precision.total, step)));
+  }
+  lines.push_back(fmt::format("{:<15}{:>12}{:>10}", "wall time", "", "share"));
+  lines.push_back(time_line("start", spent.start, total));
+  lines.push_back(time_line("data wait", spent.data, total));
+  lines.push_back(time_line("training", spent.training, total));
+  if (!summary.rank_work.empty()) lines.push_back(rank_wait_line(summary.rank_work, in_steps, total));
+  lines.push_back(time_line("evaluation", spent.evaluation, total));
+  lines.push_back(time_line("checkpoints", spent.checkpoints, total));
+  lines.push_back(time_line("total", total, total, total >= told_in_words ? duration_text(total) : ""));
+  return lines;
 }
 
 }  // namespace carillon

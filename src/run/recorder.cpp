@@ -91,10 +91,20 @@ struct Recorder::First {
   StepClock clock{};
   std::optional<double> l2_loss{};  ///< of the last step that was logged
   bool same_evaluation{};           ///< as the run before, which was evaluated on these records
+  std::int64_t first_step = 0;
+  std::optional<RunSummary::Best> best{};
 
   std::int64_t global_batch() const { return options.batch_size * tower_count; }
   bool is_time_up() const { return stop_at && StepClock::Clock::now() >= *stop_at; }
   void warn(const std::string& line) { log ? log->console().warn(line) : print_warning(line); }
+  RunSummary summary(std::int64_t last_step, std::vector<double> rank_work) const {
+    return {.first_step = first_step,
+            .last_step = last_step,
+            .global_batch = global_batch(),
+            .best = best,
+            .seconds = phases.seconds(),
+            .rank_work = std::move(rank_work)};
+  }
 };
 
 Recorder::Recorder(const TrainOptions& options, const RunDescription& description, const Mpi& mpi,
@@ -164,6 +174,7 @@ void Recorder::open_logs(std::int64_t first_step) {
   mpi_.run_on_all([&] {
     if (!first_) return;
     const TrainOptions& options = first_->options;
+    first_->first_step = first_step;
     if (options.fresh) remove_run_files(options.train_dir);
     first_->log.emplace(options.train_dir, options.summary_style, first_step,
                         std::max(options.max_steps, first_step + 1));
@@ -248,6 +259,7 @@ void Recorder::show_progress(const StepResult& latest) {
 void Recorder::log_evaluation(std::int64_t step, const Precision& precision, Clock::duration spent) {
   if (!first_) return;
   first_->log->evaluation(step, precision);
+  if (!first_->best || precision.value() > first_->best->precision.value()) first_->best = {step, precision};
   first_->clock.leave_out(spent);
 }
 
@@ -272,13 +284,15 @@ RunRequests Recorder::requests() {
   return requests;
 }
 
-void Recorder::finish(const RunPosition& position, ExitCode code) {
+void Recorder::finish(const RunPosition& position, ExitCode code, std::vector<double> rank_work) {
   mpi_.run_on_all([&] {
     if (first_) first_->checkpoints->finish(position, code);
   });
   const std::int64_t memory = peak_memory_mib(mpi_);
   if (!first_) return;
   Console& console = first_->log->console();
+  const RunSummary summary = first_->summary(position.step, std::move(rank_work));
+  for (const std::string& line : summary_lines(summary)) console.print(line);
   console.print(fmt::format("wrote {}; peak memory of a rank {} MiB",
                             checkpoint_path(first_->options.train_dir, position.step).string(), memory));
   if (code == ExitCode::stopped) {

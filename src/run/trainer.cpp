@@ -64,7 +64,7 @@ ExitCode Trainer::run() {
   if (saved_step_ != position_.step) save();
   if (trains && code == ExitCode::done && eval_dataset_ && !has_reached_) evaluate();
   enter(Phase::finish);
-  recorder_.finish(position_, code);
+  recorder_.finish(position_, code, rank_times_ ? rank_times_->worked() : std::vector<double>{});
   return code;
 }
 

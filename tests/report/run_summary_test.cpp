@@ -5,6 +5,13 @@
 namespace carillon::testing {
 namespace {
 
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+
 const PhaseSeconds times{.start = 0.4, .data = 0.1, .training = 32.1, .evaluation = 1.21, .checkpoints = 0.4};
 
 TEST(TargetLine, TellsTheTimeFromTheStartByPhases) {
@@ -12,6 +19,65 @@ TEST(TargetLine, TellsTheTimeFromTheStartByPhases) {
       target_line(2400, {.correct = 9840, .total = 10000}, 0.98, times),
       "reached precision 0.9840 (9840/10000) at step 2400, --stop-at-precision 0.98, after 34.21 s: start 0.40 s, "
       "data 0.10 s, training 32.10 s, evaluation 1.21 s, checkpoints 0.40 s");
+}
+
+RunSummary summary() {
+  return {.first_step = 1000,
+          .last_step = 3000,
+          .global_batch = 128,
+          .best = {{.step = 2500, .precision = {.correct = 9832, .total = 10000}}},
+          .seconds = {.start = 1.0, .data = 4.0, .training = 60.0, .evaluation = 10.0, .checkpoints = 5.0},
+          .rank_work = {64.0, 44.0, 60.0, 70.0}};
+}
+
+TEST(RunSummary, IsATableOfWhatTheRunDidAndWhereItsTimeWent) {
+  // Ranks waited for 0, 20, 4 and 0 s; more work than the first rank had time is a matter of rounding.
+  EXPECT_THAT(summary_lines(summary()),
+              ElementsAre("steps                  2000  from 1000 to 3000",                                //
+                          "images/s             4000.0  in training, with data wait",                      //
+                          "best precision       0.9832  9832/10000 at step 2500",                          //
+                          "wall time                       share",                                         //
+                          "start                1.00 s     1.2 %",                                         //
+                          "data wait            4.00 s     5.0 %",                                         //
+                          "training            60.00 s    75.0 %",                                         //
+                          "  rank wait          6.00 s     7.5 %  mean of 4 ranks; most, rank 1: 25.0 %",  //
+                          "evaluation          10.00 s    12.5 %",                                         //
+                          "checkpoints          5.00 s     6.2 %",                                         //
+                          "total               80.00 s   100.0 %"));
+}
+
+TEST(RunSummary, SaysNothingOfAShortRun) {
+  RunSummary run = summary();
+  EXPECT_THAT(summary_lines(run, 80.5), IsEmpty());
+  EXPECT_THAT(summary_lines(run, 80.0), SizeIs(11));
+  run.seconds = {.training = 9.99};
+  EXPECT_THAT(summary_lines(run), IsEmpty());
+  run.seconds = {.training = 10.0};
+  EXPECT_THAT(summary_lines(run), SizeIs(11));
+}
+
+TEST(RunSummary, LeavesOutWhatARunDidNotHave) {
+  RunSummary run = summary();
+  run.best.reset();
+  run.rank_work.clear();
+  run.last_step = run.first_step;
+  const std::vector<std::string> lines = summary_lines(run);
+  EXPECT_THAT(lines, SizeIs(8));
+  for (const char* const name : {"images/s", "best precision", "  rank wait"}) {
+    EXPECT_THAT(lines, Each(Not(StartsWith(name))));
+  }
+}
+
+TEST(RunSummary, StaysAlignedInALongFastRun) {
+  RunSummary run = summary();
+  run.last_step = 123456789;
+  run.global_batch = 8192;
+  run.seconds.training = 1234567.0;
+  const std::vector<std::string> lines = summary_lines(run);
+  EXPECT_EQ(lines[0], "steps             123455789  from 1000 to 123456789");
+  EXPECT_EQ(lines[1], "images/s           819191.3  in training, with data wait");
+  EXPECT_EQ(lines[6], "training       1234567.00 s   100.0 %");
+  EXPECT_EQ(lines[10], "total          1234587.00 s   100.0 %  342 h 56 min");
 }
 
 }  // namespace

@@ -16,6 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::StartsWith;
 
 /// Every rank records to a directory of its own, so that it shows what each of them writes.
 class RecorderTest : public RunTest {
@@ -113,6 +114,30 @@ TEST_F(RecorderTest, SummarizesVariablesAndTheFirstRanksGradientsWhoeverCountsTh
     EXPECT_EQ(found.at(spec.name).sum_squares(), expected.sum_squares) << spec.name;
     EXPECT_NEAR(found.at("gradients_on_average/" + spec.name).min(), 1.0, 0.01) << spec.name;
     EXPECT_NEAR(found.at("gradients_on_average/" + spec.name).max(), 1.0, 0.01) << spec.name;
+  }
+}
+
+TEST_F(RecorderTest, EndsALongRunWithATableAndAShortOneWithout) {
+  for (const auto before : {std::chrono::seconds(0), std::chrono::seconds(100)}) {
+    Recorder recorder(options_, description_, mpi_, Recorder::Clock::now() - before);
+    recorder.open_directory();
+    recorder.open_logs(20);
+    std::int64_t step = 20;
+    for (const std::int64_t correct : {1, 3, 3, 2}) recorder.log_evaluation(++step, {correct, 4}, {});
+    recorder.enter(Phase::data, Recorder::Clock::now() - before / 2);
+    recorder.enter(Phase::compute, Recorder::Clock::now() - before / 4);
+    ::testing::internal::CaptureStdout();
+    recorder.finish({.step = 30}, ExitCode::done);
+    const std::string told = ::testing::internal::GetCapturedStdout();
+    const bool has_table = first() && before.count() > 0;
+    EXPECT_EQ(std::ranges::count(told, '\n'), has_table ? 11 : first()) << told;
+    if (!has_table) continue;
+    EXPECT_THAT(told, StartsWith("steps                    10  from 20 to 30\n"));
+    EXPECT_THAT(told, HasSubstr(fmt::format("\nimages/s{:>19.1f}  ", 10 * 4 * mpi_.size() / 50.0)));
+    EXPECT_THAT(told, HasSubstr("\nbest precision       0.7500  3/4 at step 22\n"));
+    EXPECT_THAT(told, HasSubstr("\nstart               50.0"));
+    EXPECT_THAT(told, HasSubstr("\ndata wait           25.0"));
+    EXPECT_THAT(told, HasSubstr("\ntraining            25.0"));
   }
 }
 

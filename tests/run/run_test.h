@@ -45,12 +45,12 @@ class RunTest : public ::testing::Test {
   }
   ~RunTest() override { mpi_.barrier(); }
 
-  ExitCode train(const TrainOptions& options) {
+  ExitCode train(const TrainOptions& options, Trainer::Clock::time_point started = Trainer::Clock::now()) {
     Watch watch(mpi_, {});
     const auto communicator = make_communicator(mpi_, device_, "auto", {.watch = &watch});
     RunDescription description;
     description.add("seed", options.seed, Scope::result);
-    return Trainer(options, description, mpi_, device_, *communicator, watch, {}).run();
+    return Trainer(options, description, mpi_, device_, *communicator, watch, {}, started).run();
   }
   ExitCode train() { return train(options_); }
 

@@ -12,6 +12,7 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::MatchesRegex;
+using ::testing::Not;
 
 class TrainerTest : public RunTest {};
 
@@ -113,6 +114,18 @@ TEST_F(TrainerTest, WritesTheInitialCheckpointAlone) {
   EXPECT_EQ(train(), ExitCode::done);
   EXPECT_THAT(list_checkpoints(train_dir()), ElementsAre(0));
   EXPECT_THAT(steps_with("eval_precision"), IsEmpty());
+}
+
+TEST_F(TrainerTest, TellsWhereTheTimeOfALongRunWent) {
+  options_.eval_data = {(directory_ / "test").string()};
+  ::testing::internal::CaptureStdout();
+  train(options_, Trainer::Clock::now() - std::chrono::seconds(20));
+  const std::string told = ::testing::internal::GetCapturedStdout();
+  if (mpi_.rank() > 0) return;
+  EXPECT_THAT(told, HasSubstr("\nsteps                    12  from 0 to 12\n"));
+  EXPECT_THAT(told, HasSubstr("\nstart               2"));
+  EXPECT_THAT(told, Not(HasSubstr("inf")));  // images/s, if no time had been spent in steps
+  EXPECT_EQ(told.find(fmt::format("mean of {} ranks", mpi_.size())) != told.npos, mpi_.size() > 1);
 }
 
 TEST_F(TrainerTest, EndsAllRanksAlikeWhenAnUnloggedLossIsNotFinite) {

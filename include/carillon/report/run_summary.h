@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "carillon/report/precision.h"
 
@@ -21,5 +23,25 @@ struct PhaseSeconds {
 /// "reached precision 0.9840 (9840/10000) at step 2400, --stop-at-precision 0.98, after 34.21 s: start 0.40 s, data
 /// 0.10 s, training 32.10 s, evaluation 1.21 s, checkpoints 0.40 s"
 std::string target_line(std::int64_t step, const Precision& precision, double target, const PhaseSeconds& seconds);
+
+struct RunSummary {
+  struct Best {
+    std::int64_t step = 0;
+    Precision precision;
+  };
+
+  std::int64_t first_step = 0, last_step = 0;  ///< steps from the first to before the last
+  std::int64_t global_batch = 0;
+  std::optional<Best> best;  ///< evaluation, the first of several
+  PhaseSeconds seconds;
+  std::vector<double>
+      rank_work;  ///< seconds, by rank: of its own work in steps, without what it waited for; or nothing
+};
+
+/// A run shorter than this has nothing to tell.
+inline constexpr double min_summary_seconds = 10.0;
+
+/// A table of 11 lines at most; none of a run shorter than `min_seconds`.
+std::vector<std::string> summary_lines(const RunSummary& summary, double min_seconds = min_summary_seconds);
 
 }  // namespace carillon

@@ -24,10 +24,10 @@ class RankTimes {
   /// call to before `step`. Collective where there are several hosts; elsewhere what ranks other than 0 get says
   /// nothing.
   std::vector<double> since_last(std::int64_t step);
-
- private:
+  /// Seconds that each has so worked since the watch began. Collective, and of use on rank 0, likewise.
   std::vector<double> worked() const;
 
+ private:
   const Mpi& mpi_;
   const Watch& watch_;
   std::int64_t step_;

@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "carillon/checkpoint/checkpoint.h"
 #include "carillon/comm/mpi.h"
@@ -105,9 +106,9 @@ class Recorder {
   /// What this rank asks for, after each step: rank 0 looks at its clocks, and at what has become of the last
   /// checkpoints.
   RunRequests requests();
-  /// Waits for the last checkpoint and tells how the run ended. Collective. Errors: io, with ExitCode::io that of the
-  /// checkpoints that kept failing.
-  void finish(const RunPosition& position, ExitCode code);
+  /// Waits for the last checkpoint and tells how the run went and ended. `rank_work`: see RunSummary. Collective.
+  /// Errors: io, with ExitCode::io that of the checkpoints that kept failing.
+  void finish(const RunPosition& position, ExitCode code, std::vector<double> rank_work = {});
 
  private:
   /// What rank 0 finds, on all. Collective. Errors: what it throws.
