@@ -20,6 +20,7 @@
 #include "carillon/core/single_process_main.h"
 #include "carillon/graph/graph.h"
 #include "carillon/graph/passes.h"
+#include "kernels/activation/activation.h"
 #include "kernels/augment/augment.h"
 #include "kernels/batch_norm/batch_norm.h"
 #include "kernels/conv2d/conv2d.h"
@@ -109,6 +110,9 @@ std::vector<Case> cases() {
       {"batch norm 256 of 16", [](Graph& g) { batch_norm(g, "n", input(g, 16, 16, 256)); }},
       {"batch norm, relu", [=](Graph& g) { with_relu(g, batch_norm(g, "n", input(g, 16, 16, 256))); }},
       {"batch norm 512 of 4", [](Graph& g) { batch_norm(g, "n", input(g, 4, 4, 512)); }},
+      {"gelu", [](Graph& g) { gelu(g, "f", input(g, 16, 16, 256)); }},
+      {"silu", [](Graph& g) { silu(g, "f", input(g, 16, 16, 256)); }},
+      {"relu", [](Graph& g) { relu(g, "f", input(g, 16, 16, 256)); }},
       {"local3", [=](Graph& g) { with_relu(g, dense(g, "local3", input(g, 6, 6, 64), {.units = 384})); }},
       {"local4", [=](Graph& g) { with_relu(g, dense(g, "local4", input(g, 1, 1, 384), {.units = 192})); }},
       {"softmax_linear", [](Graph& g) { dense(g, "softmax_linear", input(g, 1, 1, 192), {.units = 10}); }},

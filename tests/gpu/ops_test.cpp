@@ -4,6 +4,7 @@
 
 #include "carillon/core/bf16.h"
 #include "carillon/step/feed.h"
+#include "kernels/activation/activation.h"
 #include "kernels/add/add.h"
 #include "kernels/augment/augment.h"
 #include "kernels/batch_norm/batch_norm.h"
@@ -158,6 +159,16 @@ TEST_F(OpsOnAGpu, Relu) {
   expect_like_cpu({.batch = 3, .build = [](OpHarness& harness) {
                      return relu(harness.graph(), "relu", harness.input("x", {3, 7, 11}));
                    }});
+}
+
+TEST_F(OpsOnAGpu, Activations) {
+  for (const std::int64_t width : {7, 64}) {
+    for (const auto activation : {gelu, silu}) {
+      expect_like_cpu({.batch = 3, .build = [=](OpHarness& harness) {
+                         return activation(harness.graph(), "op", harness.input("x", {3, width}));
+                       }});
+    }
+  }
 }
 
 /// A value with three readers, one of them the join itself.

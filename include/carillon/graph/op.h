@@ -49,7 +49,7 @@ struct BackwardNeeds {
 class OpDefinition {
  public:
   virtual ~OpDefinition() = default;
-  /// The op's folder in `kernels/`: "dense".
+  /// The op's folder in `kernels/`, "dense", or which of the folder's ops it is: "gelu".
   virtual std::string_view type() const = 0;
   virtual BackwardNeeds backward_needs() const = 0;
   /// An op for these tensors, by device (kernels/shared/backend.h). Both arguments are gone when it returns; what they

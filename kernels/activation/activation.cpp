@@ -1,0 +1,34 @@
+#include "kernels/activation/activation.h"
+
+#include "kernels/shared/backend.h"
+
+namespace carillon {
+namespace {
+
+class ActivationDefinition final : public OpDefinition {
+ public:
+  explicit ActivationDefinition(ActivationKind kind) : kind_(kind) {}
+  std::string_view type() const override { return kind_ == ActivationKind::gelu ? "gelu" : "silu"; }
+  BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = false}; }
+  bool takes_samples_apart() const override { return true; }
+  std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
+    return on_device(
+        context, [&] { return make_activation_cpu(kind_, context, tensors); },
+        [&] { return make_activation_cuda(kind_, context, tensors); });
+  }
+
+ private:
+  ActivationKind kind_;
+};
+
+Value activation(Graph& graph, const std::string& name, Value x, ActivationKind kind) {
+  return graph.add_op({.name = name, .definition = std::make_shared<ActivationDefinition>(kind), .inputs = {x}},
+                      graph.shape(x));
+}
+
+}  // namespace
+
+Value gelu(Graph& graph, const std::string& name, Value x) { return activation(graph, name, x, ActivationKind::gelu); }
+Value silu(Graph& graph, const std::string& name, Value x) { return activation(graph, name, x, ActivationKind::silu); }
+
+}  // namespace carillon
