@@ -5,7 +5,7 @@
 
 #include "carillon/core/parallel.h"
 #include "kernels/max_pool/max_pool.h"
-#include "kernels/max_pool/max_pool_windows.h"
+#include "kernels/shared/window_overlap.h"
 
 namespace carillon {
 namespace {

@@ -5,46 +5,10 @@
 #include <cstdint>
 
 #include "kernels/max_pool/max_pool.h"
-#include "kernels/max_pool/max_pool_windows.h"
 #include "kernels/shared/pack.h"
+#include "kernels/shared/packed_pool.h"
 
 namespace carillon {
-
-/// MaxPoolGeometry in 32 bits, with the packs of a pixel: divisions are slow in 64.
-struct PackedPool {
-  struct Axis {
-    int input, output, window, stride, before;
-  };
-  Axis vertical, horizontal;
-  std::uint32_t packs;  ///< of a pixel
-
-  /// Where a pack lies in a tensor.
-  struct Place {
-    std::int64_t image;
-    int row, column;
-    std::uint32_t pack;
-  };
-  CARILLON_HOST_DEVICE Place place(std::int64_t i, int height, int width) const {
-    const std::uint32_t index = static_cast<std::uint32_t>(i), pixel = index / packs;
-    const std::uint32_t line = pixel / static_cast<std::uint32_t>(width);
-    const std::uint32_t image = line / static_cast<std::uint32_t>(height);
-    return {image, static_cast<int>(line - image * static_cast<std::uint32_t>(height)),
-            static_cast<int>(pixel - line * static_cast<std::uint32_t>(width)), index - pixel * packs};
-  }
-  /// Of the pack's first element.
-  template <int n>
-  CARILLON_HOST_DEVICE std::int64_t offset(const Place& at, int row, int column, int height, int width) const {
-    return (((at.image * height + row) * width + column) * packs + at.pack) * n;
-  }
-};
-
-inline PackedPool packed_pool(const MaxPoolGeometry& geometry, std::int64_t channels, int pack_size) {
-  const auto narrow = [](const SlidingWindow& axis) {
-    return PackedPool::Axis{static_cast<int>(axis.input), static_cast<int>(axis.output), static_cast<int>(axis.window),
-                            static_cast<int>(axis.stride), static_cast<int>(axis.before)};
-  };
-  return {narrow(geometry.vertical), narrow(geometry.horizontal), static_cast<std::uint32_t>(channels / pack_size)};
-}
 
 template <typename T, int n>
 struct MaxPoolForward {

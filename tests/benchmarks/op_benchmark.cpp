@@ -22,6 +22,7 @@
 #include "carillon/graph/passes.h"
 #include "kernels/activation/activation.h"
 #include "kernels/augment/augment.h"
+#include "kernels/avg_pool/avg_pool.h"
 #include "kernels/batch_norm/batch_norm.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
@@ -113,6 +114,8 @@ std::vector<Case> cases() {
       {"gelu", [](Graph& g) { gelu(g, "f", input(g, 16, 16, 256)); }},
       {"silu", [](Graph& g) { silu(g, "f", input(g, 16, 16, 256)); }},
       {"relu", [](Graph& g) { relu(g, "f", input(g, 16, 16, 256)); }},
+      {"average pool 2 of 16", [](Graph& g) { avg_pool(g, "p", input(g, 16, 16, 256), {.window = 2, .stride = 2}); }},
+      {"global average pool", [](Graph& g) { global_avg_pool(g, "p", input(g, 16, 16, 256)); }},
       {"local3", [=](Graph& g) { with_relu(g, dense(g, "local3", input(g, 6, 6, 64), {.units = 384})); }},
       {"local4", [=](Graph& g) { with_relu(g, dense(g, "local4", input(g, 1, 1, 384), {.units = 192})); }},
       {"softmax_linear", [](Graph& g) { dense(g, "softmax_linear", input(g, 1, 1, 192), {.units = 10}); }},

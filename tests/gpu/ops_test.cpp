@@ -7,6 +7,7 @@
 #include "kernels/activation/activation.h"
 #include "kernels/add/add.h"
 #include "kernels/augment/augment.h"
+#include "kernels/avg_pool/avg_pool.h"
 #include "kernels/batch_norm/batch_norm.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
@@ -152,6 +153,18 @@ TEST_F(OpsOnAGpu, MaxPool) {
                          return max_pool(harness.graph(), "pool", x, {.window = 3, .stride = 2});
                        }});
     }
+  }
+}
+
+TEST_F(OpsOnAGpu, AvgPool) {
+  for (const std::int64_t channels : {3, 16}) {
+    expect_like_cpu({.batch = 3, .build = [=](OpHarness& harness) {
+                       const Value x = harness.input("x", {3, 7, 8, channels});
+                       return avg_pool(harness.graph(), "pool", x, {.window = 3, .stride = 2});
+                     }});
+    expect_like_cpu({.batch = 3, .build = [=](OpHarness& harness) {
+                       return global_avg_pool(harness.graph(), "pool", harness.input("x", {3, 7, 8, channels}));
+                     }});
   }
 }
 

@@ -1,0 +1,38 @@
+// avg_pool: the mean of each window, channel by channel. global_avg_pool: the mean of each image.
+//
+//   y[n,p,q,c] = sum over i,j of x[n, p*s + i - before, q*s + j - before, c] / k[p,q]
+//   dx[n,h,w,c] = sum over the windows (p,q) that contain (h,w) of dy[n,p,q,c] / k[p,q]
+//
+// k[p,q]: how many positions of the window lie in x; padding counts neither in the sum nor in k, as in TensorFlow
+// (PyTorch: count_include_pad=False). x: [batch, height, width, channels], y: [batch, output height, output width,
+// channels], of global_avg_pool [batch, channels]; padding as in kernels/shared/window.h.
+#pragma once
+
+#include "carillon/graph/graph.h"
+#include "kernels/shared/window.h"
+
+namespace carillon {
+
+struct AvgPoolParams {
+  std::int64_t window = 0;  ///< height and width
+  std::int64_t stride = 1;
+  Padding padding = Padding::same;
+};
+
+/// Errors: failed (an x that is not [batch, height, width, channels], a window that does not fit).
+Value avg_pool(Graph& graph, const std::string& name, Value x, const AvgPoolParams& params);
+/// Errors: failed (an x that is not [batch, height, width, channels]).
+Value global_avg_pool(Graph& graph, const std::string& name, Value x);
+
+/// The pooling between tensors whose shapes are known.
+struct AvgPoolGeometry {
+  SlidingWindow vertical, horizontal;
+};
+
+/// Tensors: inputs {x}, outputs {y}, no parameters.
+std::unique_ptr<Op> make_avg_pool_cpu(const AvgPoolGeometry& geometry, const OpContext& context,
+                                      const OpTensors& tensors);
+std::unique_ptr<Op> make_avg_pool_cuda(const AvgPoolGeometry& geometry, const OpContext& context,
+                                       const OpTensors& tensors);
+
+}  // namespace carillon
