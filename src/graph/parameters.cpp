@@ -15,18 +15,10 @@ struct Draws {
   std::uint64_t key, first_index;
 };
 
-/// FNV-1a, 64 bits (Fowler, Noll, Vo).
-constexpr std::uint64_t hash_of(std::string_view name) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return hash;
-}
-
 Draws draws_of(const ParameterSpec& spec, std::uint64_t seed) {
   const int number = spec.initializer.number;
   if (number >= 0) return {seed, static_cast<std::uint64_t>(number) << 40};
-  const Philox4x32 key = philox4x32(seed, philox_counter(RandomPurpose::variable_name, hash_of(spec.name), 0));
-  return {static_cast<std::uint64_t>(key.word[1]) << 32 | key.word[0], 0};
+  return {philox_key_of(seed, RandomPurpose::variable_name, spec.name), 0};
 }
 
 /// A standard normal draw, redrawn while beyond two standard deviations (Box-Muller on Philox words).

@@ -26,6 +26,7 @@
 #include "kernels/batch_norm/batch_norm.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
+#include "kernels/dropout/dropout.h"
 #include "kernels/lrn/lrn.h"
 #include "kernels/max_pool/max_pool.h"
 #include "kernels/relu/relu.h"
@@ -114,6 +115,7 @@ std::vector<Case> cases() {
       {"gelu", [](Graph& g) { gelu(g, "f", input(g, 16, 16, 256)); }},
       {"silu", [](Graph& g) { silu(g, "f", input(g, 16, 16, 256)); }},
       {"relu", [](Graph& g) { relu(g, "f", input(g, 16, 16, 256)); }},
+      {"dropout", [](Graph& g) { dropout(g, "d", input(g, 16, 16, 256), {.rate = 0.5f}); }},
       {"average pool 2 of 16", [](Graph& g) { avg_pool(g, "p", input(g, 16, 16, 256), {.window = 2, .stride = 2}); }},
       {"global average pool", [](Graph& g) { global_avg_pool(g, "p", input(g, 16, 16, 256)); }},
       {"local3", [=](Graph& g) { with_relu(g, dense(g, "local3", input(g, 6, 6, 64), {.units = 384})); }},

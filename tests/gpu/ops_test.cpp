@@ -11,6 +11,7 @@
 #include "kernels/batch_norm/batch_norm.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
+#include "kernels/dropout/dropout.h"
 #include "kernels/lrn/lrn.h"
 #include "kernels/max_pool/max_pool.h"
 #include "kernels/normalize_images/normalize_images.h"
@@ -164,6 +165,14 @@ TEST_F(OpsOnAGpu, AvgPool) {
                      }});
     expect_like_cpu({.batch = 3, .build = [=](OpHarness& harness) {
                        return global_avg_pool(harness.graph(), "pool", harness.input("x", {3, 7, 8, channels}));
+                     }});
+  }
+}
+
+TEST_F(OpsOnAGpu, Dropout) {
+  for (const std::int64_t size : {7, 64}) {
+    expect_like_cpu({.batch = 5, .build = [=](OpHarness& harness) {
+                       return dropout(harness.graph(), "drop", harness.input("x", {5, size}), {.rate = 0.3f});
                      }});
   }
 }

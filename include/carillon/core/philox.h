@@ -4,13 +4,20 @@
 
 #include <array>
 #include <cstdint>
+#include <string_view>
 
 #include "carillon/core/host_device.h"
 
 namespace carillon {
 
 /// What a stream of draws is for; distinct purposes never share a counter.
-enum class RandomPurpose : std::uint32_t { initializer = 1, sample_order = 2, augmentation = 3, variable_name = 4 };
+enum class RandomPurpose : std::uint32_t {
+  initializer = 1,
+  sample_order = 2,
+  augmentation = 3,
+  variable_name = 4,
+  dropout = 7,
+};
 
 struct Philox4x32 {
   std::uint32_t word[4];
@@ -39,6 +46,14 @@ CARILLON_HOST_DEVICE constexpr Philox4x32 philox_counter(RandomPurpose purpose, 
                                                          std::uint32_t block) {
   return {{static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), block,
            static_cast<std::uint32_t>(purpose)}};
+}
+
+/// The key of the draws for something that is known by its name (its hash is FNV-1a, 64 bits: Fowler, Noll, Vo).
+constexpr std::uint64_t philox_key_of(std::uint64_t seed, RandomPurpose purpose, std::string_view name) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  const Philox4x32 key = philox4x32(seed, philox_counter(purpose, hash, 0));
+  return static_cast<std::uint64_t>(key.word[1]) << 32 | key.word[0];
 }
 
 /// A uniform float in [0, 1) with 24 random bits.

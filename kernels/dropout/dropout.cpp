@@ -1,0 +1,35 @@
+#include "kernels/dropout/dropout.h"
+
+#include "carillon/core/philox.h"
+#include "kernels/shared/backend.h"
+
+namespace carillon {
+namespace {
+
+class DropoutDefinition final : public OpDefinition {
+ public:
+  explicit DropoutDefinition(const DropoutDraws& draws) : draws_(draws) {}
+  std::string_view type() const override { return "dropout"; }
+  BackwardNeeds backward_needs() const override { return {}; }
+  std::optional<int> gradient_shares_output(int /*input*/) const override { return 0; }
+  std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
+    return on_device(
+        context, [&] { return make_dropout_cpu(draws_, context, tensors); },
+        [&] { return make_dropout_cuda(draws_, context, tensors); });
+  }
+
+ private:
+  DropoutDraws draws_;
+};
+
+}  // namespace
+
+Value dropout(Graph& graph, const std::string& name, Value x, const DropoutParams& params) {
+  check(params.rate >= 0.0f && params.rate < 1.0f, "dropout wants a rate from 0 to below 1");
+  if (!params.training || params.rate == 0.0f) return x;
+  const DropoutDraws draws{philox_key_of(params.seed, RandomPurpose::dropout, name), params.rate};
+  return graph.add_op({.name = name, .definition = std::make_shared<DropoutDefinition>(draws), .inputs = {x}},
+                      graph.shape(x));
+}
+
+}  // namespace carillon

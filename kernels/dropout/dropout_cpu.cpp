@@ -1,0 +1,78 @@
+// The CPU form of dropout: words for some elements in the first-level cache, then the elements.
+#include <algorithm>
+#include <array>
+
+#include "carillon/core/parallel.h"
+#include "kernels/dropout/dropout.h"
+#include "kernels/dropout/dropout_draw.h"
+
+namespace carillon {
+namespace {
+
+constexpr std::int64_t elements_at_once = 1024;
+static_assert(elements_at_once % dropout_block == 0);
+using Words = std::array<std::uint32_t, elements_at_once>;
+
+/// words[4 i + j] = word j of block first_block + i.
+CARILLON_SIMD void draw_words(const DropoutFilter& filter, std::uint64_t position, std::uint32_t first_block,
+                              std::uint32_t blocks, std::uint32_t* __restrict words) {
+  const DropoutFilter own = filter;
+  for (std::uint32_t i = 0; i < blocks; ++i) {
+    const Philox4x32 drawn = own.words(position, first_block + i);
+    for (int j = 0; j < dropout_block; ++j) words[dropout_block * i + j] = drawn.word[j];
+  }
+}
+
+/// `from` may be `to`.
+CARILLON_SIMD void apply_words(const DropoutFilter& filter, const std::uint32_t* words, const float* from,
+                               std::int64_t count, float* to) {
+  const DropoutFilter own = filter;
+  for (std::int64_t i = 0; i < count; ++i) to[i] = own.apply(from[i], words[i]);
+}
+
+class DropoutCpu final : public Op {
+ public:
+  DropoutCpu(const DropoutDraws& draws, const OpContext& context, const OpTensors& tensors)
+      : filter_(draws), step_(*context.step), x_(tensors.inputs.at(0)), y_(tensors.outputs.at(0)) {
+    if (!tensors.input_gradients.empty()) dx_ = tensors.input_gradients.at(0);
+  }
+
+  void forward(Stream& /*stream*/) override { apply(x_.floats().data(), y_.floats().data()); }
+  void backward(Stream& /*stream*/) override {
+    if (dx_) apply(dx_.floats().data(), dx_.floats().data());
+  }
+
+ private:
+  void apply(const float* from, float* to) const {
+    const std::int64_t size = x_.shape.elements_per_sample();
+    parallel_items(static_cast<std::size_t>(x_.shape[0]), static_cast<std::size_t>(size), elementwise_grain / 4,
+                   [&](std::size_t first, std::size_t last) {
+                     for (std::size_t b = first; b < last; ++b) {
+                       const std::int64_t at = static_cast<std::int64_t>(b) * size;
+                       apply_to_sample(step_.batch.first_position + b, from + at, size, to + at);
+                     }
+                   });
+  }
+
+  void apply_to_sample(std::uint64_t position, const float* from, std::int64_t size, float* to) const {
+    Words words;
+    for (std::int64_t at = 0; at < size; at += elements_at_once) {
+      const std::int64_t count = std::min(elements_at_once, size - at);
+      draw_words(filter_, position, static_cast<std::uint32_t>(at / dropout_block),
+                 static_cast<std::uint32_t>(ceil_divide(count, dropout_block)), words.data());
+      apply_words(filter_, words.data(), from + at, count, to + at);
+    }
+  }
+
+  DropoutFilter filter_;
+  const StepInputs& step_;
+  Tensor x_, y_, dx_;
+};
+
+}  // namespace
+
+std::unique_ptr<Op> make_dropout_cpu(const DropoutDraws& draws, const OpContext& context, const OpTensors& tensors) {
+  return std::make_unique<DropoutCpu>(draws, context, tensors);
+}
+
+}  // namespace carillon

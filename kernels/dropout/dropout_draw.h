@@ -1,0 +1,33 @@
+// What dropout draws for an element, the same on CPU and GPU: elements 4 i to 4 i + 3 of the sample at a stream
+// position take the words of Philox block i.
+#pragma once
+
+#include <cstdint>
+
+#include "carillon/core/philox.h"
+#include "kernels/dropout/dropout.h"
+
+namespace carillon {
+
+inline constexpr std::int64_t dropout_block = 4;  ///< elements of a block of draws
+
+/// What is to be done with an element's word.
+struct DropoutFilter {
+  std::uint64_t key;
+  std::uint32_t least;  ///< word that keeps an element: rate 2^32
+  float scale;          ///< of what is kept
+
+  explicit DropoutFilter(const DropoutDraws& draws)
+      : key(draws.key),
+        least(static_cast<std::uint32_t>(static_cast<double>(draws.rate) * 0x1p32)),
+        scale(1.0f / (1.0f - draws.rate)) {}
+
+  CARILLON_HOST_DEVICE Philox4x32 words(std::uint64_t position, std::uint32_t block) const {
+    return philox4x32(key, philox_counter(RandomPurpose::dropout, position, block));
+  }
+  CARILLON_HOST_DEVICE float apply(float value, std::uint32_t word) const {
+    return word >= least ? value * scale : 0.0f;
+  }
+};
+
+}  // namespace carillon
