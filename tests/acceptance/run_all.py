@@ -19,6 +19,7 @@ import check_events
 import check_faults
 import check_logs
 import check_parity
+import check_plots
 import check_ranks
 import check_resume
 import check_signals
@@ -42,6 +43,7 @@ if __name__ == "__main__":
                 check_evaluation,
                 check_events,
                 check_logs,
+                check_plots,
                 check_start,
                 check_signals,
                 check_stalls,

@@ -1,0 +1,101 @@
+"""jobs/plot_runs.py: curves of short runs, as a program that reads XML finds them; and what it refuses."""
+
+import pathlib
+import re
+import sys
+import xml.etree.ElementTree
+
+import numpy as np
+
+import programs
+from programs import SCALED, Result
+
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "jobs/plot_runs.py"
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def check(context):
+    """plots"""
+    data = context.small_set(1000, 500)
+    common = (*SCALED[:2], "--batch-size", 20, "--summary-every", 0, "--checkpoint-every", 0, "--log-every", 2)
+    folder = context.directory("plots")
+    runs = [folder / "fast <&>", folder / "slow"]
+    for run, rate in zip(runs, (0.1, 0.01)):
+        context.train(
+            *common, "--learning-rate", rate, "--max-steps", 80, "--eval-every", 10, "--eval-data", data / "test-*",
+            data=data / "train-*", train_dir=run,
+        )  # fmt: skip
+    picture = folder / "curves.svg"
+
+    def plot(*arguments, output=picture):
+        return context.run_command([sys.executable, str(SCRIPT), *map(str, arguments), "-o", str(output)])
+
+    done = plot(runs[0], runs[1] / "metrics.jsonl", "--window", 1)
+    names = ["fast <&>", "slow"]
+    panels = _panels(picture) if done.code == 0 else []
+    found = [list(panel) for panel in panels]
+    yield Result("plots: a curve of each run, of loss and precision", found == [names, names], f"{found}{done.errors}")
+    for title, field, panel in zip(("loss", "precision"), ("loss", "eval_precision"), panels):
+        distance = _distance([_points(run, field) for run in runs], list(panel.values()))
+        yield Result(f"plots: {title} lies where its axes say", distance < 0.2, f"{distance:.2f} px off")
+
+    whole = picture.read_bytes()
+    metrics = runs[1] / "metrics.jsonl"
+    text = metrics.read_text()
+    metrics.write_text(text + '{"step": 80, "lo')
+    done = plot(*runs, "--window", 1)
+    noted = done.lines == [f"note: {metrics}: line {text.count(chr(10)) + 1}, at the end, is damaged and left out"]
+    same = done.code == 0 and picture.read_bytes() == whole
+    yield Result("plots: a cut last line is noted and left out", noted and same, f"{done.errors.strip()}")
+
+    metrics.write_text("half a line\n" + text)
+    (folder / "empty").mkdir()
+    (folder / "empty/metrics.jsonl").touch()
+    cases = {
+        "a missing file": (66, [runs[0], folder / "none"], picture, f"{folder / 'none'}: no such file"),
+        "a damaged line within": (65, [runs[1]], picture, f"{metrics}: line 1 is no JSON object"),
+        "a run of nothing": (65, [folder / "empty"], picture, "empty/metrics.jsonl: no loss and no evaluation in it"),
+        "a place that is not there": (74, [runs[0]], folder / "none/a.svg", "none/a.svg: cannot be written: "),
+        "a window of nothing": (64, [runs[0], "--window", 0], picture, "--window"),
+    }
+    for name, (code, arguments, output, words) in cases.items():
+        done = plot(*arguments, output=output)
+        wrong = done.complaint(code, ["plot_runs.py: ", words])
+        yield Result(f"plots: {name} is told in a line", not wrong, wrong or done.lines[0])
+    yield Result("plots: what is refused leaves the picture", picture.read_bytes() == whole, "")
+
+
+def _points(run, field):
+    return np.array([(line["step"], line[field]) for line in programs.metrics(run) if field in line])
+
+
+def _panels(picture):
+    """[{run: [(x, y)]}] of the picture, a dictionary for each panel; none of what is no XML."""
+    try:
+        groups = xml.etree.ElementTree.parse(picture).iter(f"{SVG}g")
+    except xml.etree.ElementTree.ParseError:
+        return []
+    panels = []
+    for group in groups:
+        name = group.find(f"{SVG}title").text
+        if not panels or name in panels[-1]:
+            panels.append({})
+        path = group.find(f"{SVG}path").get("d")
+        panels[-1][name] = np.array([[float(part) for part in point] for point in re.findall(r"([\d.]+) ([\d.]+)", path)])
+    return panels
+
+
+def _distance(curves, drawn):
+    """How far points in a picture are at most from where one straight axis for steps and one for values, or for their
+    logarithms, would put them."""
+    if [len(curve) for curve in curves] != [len(points) for points in drawn]:
+        return np.inf
+    steps, values = np.concatenate(curves).T
+    x, y = np.concatenate(drawn).T
+    falls = all(np.polyfit(of, at, 1)[0] * sign > 0 for of, at, sign in ((steps, x, 1), (values, y, -1)))
+    off = lambda of, at: np.abs(np.polyval(np.polyfit(of, at, 1), of) - at).max()
+    return max(off(steps, x), min(off(values, y), off(np.log(values), y))) if falls else np.inf
+
+
+if __name__ == "__main__":
+    programs.main(check)
