@@ -15,31 +15,16 @@
 #include "carillon/report/run_summary.h"
 #include "carillon/run/rank_times.h"
 #include "carillon/run/time_limit.h"
+#include "src/run/announcement.h"
 #include "src/run/best_evaluation.h"
 #include "src/run/phase_times.h"
 #include "src/run/run_checkpoints.h"
+#include "src/run/shared_histograms.h"
 #include "src/run/step_clock.h"
 #include "src/run/train_directory.h"
 
 namespace carillon {
 namespace {
-
-/// The parameters' histograms, on rank 0, which would keep the others waiting for both halves of them: the second rank
-/// of its host, if there is one, takes the variables', since these are equal on all. Collective.
-std::optional<ParameterHistograms> shared_histograms(const ParameterStore& parameters, Device& device, const Mpi& mpi) {
-  if (mpi.hosts()[mpi.rank()] != mpi.hosts()[0]) return std::nullopt;
-  if (mpi.local_size() == 1) return parameter_histograms(parameters, device, {});
-  constexpr int second = 1;
-  ParameterHistograms histograms;
-  if (mpi.local_rank() <= second) {
-    const bool is_second = mpi.local_rank() == second;
-    histograms = parameter_histograms(parameters, device, {.variables = is_second, .gradients = !is_second});
-  }
-  const std::vector<std::string> texts = mpi.local_all_gather(pack(histograms.variables));
-  if (mpi.rank() != 0) return std::nullopt;
-  histograms.variables = unpack_histograms(texts[second]);
-  return histograms;
-}
 
 /// The largest peak resident memory of any rank, in MiB.
 std::int64_t peak_memory_mib(const Mpi& mpi) {
@@ -50,29 +35,6 @@ std::int64_t peak_memory_mib(const Mpi& mpi) {
     largest = std::max<std::int64_t>(largest, std::stoll(text));
   }
   return largest;
-}
-
-void print_placement(const Tower& tower, const std::string& device, Console& console) {
-  for (const Graph::Node& node : tower.graph().nodes()) {
-    console.print(
-        fmt::format("{}: ({}): /job:worker/replica:0/task:0/device:{}", node.name, node.definition->type(), device));
-  }
-  console.print(fmt::format("activations and their gradients: {} bytes", tower.activation_bytes()));
-}
-
-/// "mnist: 397510 parameters; 2 towers on CPU:0, 1 thread each, communicator mpi shared memory; ..."
-std::string description_line(const Recorder::Parts& parts, const std::string& model, int towers,
-                             std::int64_t global_batch) {
-  std::int64_t parameters = 0;
-  for (const ParameterSpec& spec : parts.tower.graph().parameters()) parameters += spec.shape.element_count();
-  std::string line = fmt::format("{}: {} parameters; {} tower{} on {}, {} thread{} each, communicator {}", model,
-                                 parameters, towers, towers == 1 ? "" : "s", parts.device.name(), parts.thread_count,
-                                 parts.thread_count == 1 ? "" : "s", parts.communicator);
-  if (parts.dataset != nullptr) {
-    line += fmt::format("; {} records {}, global batch {}", parts.dataset->size(),
-                        parts.dataset->in_memory() ? "in memory" : "read ahead", global_batch);
-  }
-  return line;
 }
 
 }  // namespace

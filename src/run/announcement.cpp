@@ -1,0 +1,29 @@
+#include "src/run/announcement.h"
+
+#include <fmt/format.h>
+
+namespace carillon {
+
+void print_placement(const Tower& tower, const std::string& device, Console& console) {
+  for (const Graph::Node& node : tower.graph().nodes()) {
+    console.print(
+        fmt::format("{}: ({}): /job:worker/replica:0/task:0/device:{}", node.name, node.definition->type(), device));
+  }
+  console.print(fmt::format("activations and their gradients: {} bytes", tower.activation_bytes()));
+}
+
+std::string description_line(const Recorder::Parts& parts, const std::string& model, int towers,
+                             std::int64_t global_batch) {
+  std::int64_t parameters = 0;
+  for (const ParameterSpec& spec : parts.tower.graph().parameters()) parameters += spec.shape.element_count();
+  std::string line = fmt::format("{}: {} parameters; {} tower{} on {}, {} thread{} each, communicator {}", model,
+                                 parameters, towers, towers == 1 ? "" : "s", parts.device.name(), parts.thread_count,
+                                 parts.thread_count == 1 ? "" : "s", parts.communicator);
+  if (parts.dataset != nullptr) {
+    line += fmt::format("; {} records {}, global batch {}", parts.dataset->size(),
+                        parts.dataset->in_memory() ? "in memory" : "read ahead", global_batch);
+  }
+  return line;
+}
+
+}  // namespace carillon

@@ -1,0 +1,19 @@
+// Announcement: what a run says of itself before its first step.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "carillon/report/console.h"
+#include "carillon/run/recorder.h"
+
+namespace carillon {
+
+/// Where each op is, and what memory the activations take.
+void print_placement(const Tower& tower, const std::string& device, Console& console);
+
+/// "mnist: 397510 parameters; 2 towers on CPU:0, 1 thread each, communicator mpi shared memory; ..."
+std::string description_line(const Recorder::Parts& parts, const std::string& model, int towers,
+                             std::int64_t global_batch);
+
+}  // namespace carillon
