@@ -1,7 +1,8 @@
 """cifar10_train and cifar10_eval of the residual networks against float64 PyTorch, from one initial checkpoint.
 
-Without distortion, at 1 and 2 ranks, each normalising by its own batch. Limit: 1e-3 of the distance travelled, of all
-variables and running statistics. Needs torch.
+Without distortion, at 1 and 2 ranks, each normalising by its own batch. Limit: 1e-3 of the distance travelled, of each
+variable and running statistic, or, where float32 rounds and decides ReLUs otherwise by more, twice what PyTorch's own
+float32 run is off. Rates are low, lest such decisions grow from step to step. Needs torch.
 """
 
 import re
@@ -12,7 +13,7 @@ import numpy as np
 import programs
 from programs import Result, checkpoint, load
 
-LIMIT = 1e-3
+LIMIT, OF_FLOAT32 = 1e-3, 2
 GLOBAL_BATCH = 16
 STEPS = 12
 PARAMETERS = {"resnet18": 11173962, "resnet9": 6573120}
@@ -22,7 +23,7 @@ PARAMETERS = {"resnet18": 11173962, "resnet9": 6573120}
 class Recipe:
     batch_size: int
     label_smoothing: float = 0.2
-    peak: float = 0.01
+    peak: float = 0.0005
     sgd: dict = field(default_factory=lambda: {"momentum": 0.9, "nesterov": True, "weight_decay": 5e-3})
 
     def rate(self, step):
@@ -77,23 +78,27 @@ def _compare(context, reference, model, paths, initial, ranks):
     run = context.directory(f"{model}-{ranks}")
     context.train(
         "--model", model, "--init-from", initial, "--shuffle=false", "--distort=false", "--log-every=1",
-        f"--max-steps={STEPS}", *recipe.options(), program="cifar10_train", data=paths, train_dir=run, ranks=ranks,
+        f"--max-steps={STEPS}", "--convolution=direct", *recipe.options(), program="cifar10_train", data=paths, train_dir=run, ranks=ranks,
     )  # fmt: skip
     expected = reference.train(model, paths, initial, recipe, ranks, STEPS)
+    rounded = reference.train(model, paths, initial, recipe, ranks, STEPS, reference.torch.float32)
     found = load(checkpoint(run, STEPS))
     title = f"parity: {model}, {ranks} x {recipe.batch_size}, {STEPS} steps"
     for group in ("variables", "state"):
         names = [name for name in expected.arrays if name.startswith(f"{group}/")]
         missing = [name for name in names if name not in found]
-        errors = {
-            name: programs.relative_error(found[name], expected.arrays[name], expected.initial[name])
-            for name in names
-            if name not in missing
-        }
-        worst = max(errors, key=errors.get, default="")
-        passed = not missing and programs.worst(errors.values()) <= LIMIT
-        detail = f"of {len(errors)} the worst is {worst}: {errors.get(worst, 0):.1e}; missing: {missing[:2]}"
-        yield Result(f"{title}, {group}", passed, detail)
+
+        def worst_error(arrays):
+            return programs.worst(
+                programs.relative_error(arrays[name], expected.arrays[name], expected.initial[name]) for name in names
+            )
+
+        if missing:
+            yield Result(f"{title}, {group}", False, f"missing: {missing[:2]}")
+            continue
+        error, of_float32 = worst_error(found), worst_error(rounded.arrays)
+        passed = error <= max(LIMIT, OF_FLOAT32 * of_float32)
+        yield Result(f"{title}, {group}", passed, f"{len(names)} to {error:.1e}; PyTorch in float32: {of_float32:.1e}")
     losses = [line["loss"] for line in programs.metrics(run)]
     error = max(abs(a - b) / b for a, b in zip(losses, expected.losses)) if losses else 1.0
     yield Result(f"{title}, losses", len(losses) == STEPS and error < 1e-4, f"to {error:.1e}")

@@ -16,10 +16,10 @@ from reference_cifar10 import read_set
 MEANS = (0.4914, 0.4822, 0.4465)
 
 
-def _parts(checkpoint, group):
+def _parts(checkpoint, group, dtype=torch.float64):
     prefix = f"{group}/"
     arrays = load(checkpoint)
-    return {n[len(prefix) :]: torch.from_numpy(a.astype(np.float64)) for n, a in arrays.items() if n.startswith(prefix)}
+    return {n[len(prefix) :]: torch.from_numpy(a).to(dtype) for n, a in arrays.items() if n.startswith(prefix)}
 
 
 class _Layers:
@@ -83,17 +83,17 @@ class Trained:
     losses: list
 
 
-def inputs_of(model, images):
+def inputs_of(model, images, dtype=torch.float64):
     mean, deviation = (np.array(values).reshape(1, 3, 1, 1) for values in (MEANS, model.deviations))
-    return torch.from_numpy((images / 255.0 - mean) / deviation)
+    return torch.from_numpy((images / 255.0 - mean) / deviation).to(dtype)
 
 
-def train(name, paths, initial_checkpoint, recipe, towers, steps):
+def train(name, paths, initial_checkpoint, recipe, towers, steps, dtype=torch.float64):
     """recipe: batch_size, label_smoothing, rate(step), and the arguments of torch.optim.SGD in `sgd`."""
     model = MODELS[name]
     images, labels = read_set(paths)
-    variables = {n: v.requires_grad_() for n, v in _parts(initial_checkpoint, "variables").items()}
-    initial_states = _parts(initial_checkpoint, "state")
+    variables = {n: v.requires_grad_() for n, v in _parts(initial_checkpoint, "variables", dtype).items()}
+    initial_states = _parts(initial_checkpoint, "state", dtype)
     states = [{n: s.clone() for n, s in initial_states.items()} for _ in range(towers)]
     initial = {f"variables/{n}": v.detach().numpy().copy() for n, v in variables.items()}
     initial |= {f"state/{n}": s.numpy() for n, s in initial_states.items()}
@@ -105,7 +105,7 @@ def train(name, paths, initial_checkpoint, recipe, towers, steps):
         total = 0.0
         for tower in range(towers):
             records = (step * batch * towers + tower * batch + np.arange(batch)) % len(labels)
-            logits = model.forward(_Layers(variables, states[tower], True), inputs_of(model, images[records]))
+            logits = model.forward(_Layers(variables, states[tower], True), inputs_of(model, images[records], dtype))
             loss = F.cross_entropy(logits, torch.from_numpy(labels[records]), label_smoothing=recipe.label_smoothing)
             (loss / towers).backward()
             total += float(loss.detach()) / towers

@@ -71,6 +71,7 @@ TEST(Models, LenetHasTheCountItsHeaderStates) {
 
 TEST(Models, ResidualNetworksHaveTheCountsTheirHeadersState) {
   EXPECT_EQ(element_count(variables(resnet9_network(cifar10_images()))), 6573120);
+  EXPECT_EQ(element_count(variables(resnet18_network(cifar10_images()))), 11173962);
 }
 
 TEST(Models, MultiplicationsAreCountedFromTheGraph) {
@@ -81,12 +82,14 @@ TEST(Models, MultiplicationsAreCountedFromTheGraph) {
   EXPECT_EQ(count(lenet_network(mnist_images())),
             28 * 28 * 25 * 32 + 14 * 14 * 25 * 32 * 64 + 7 * 7 * 64 * 512 + 512 * 10);
   EXPECT_NEAR(static_cast<double>(count(resnet9_network(cifar10_images()))), 379e6, 1e6);
+  EXPECT_NEAR(static_cast<double>(count(resnet18_network(cifar10_images()))), 555e6, 2e6);
 }
 
 TEST(Models, ResidualNetworksRefuseImagesThatTheyCannotTake) {
   NetworkSettings settings = cifar10_images();
   settings.image.channels = 1;
   EXPECT_THROW(resnet9_network(settings), Error);
+  EXPECT_THROW(resnet18_network(settings), Error);
   EXPECT_THROW(resnet9_network({.image = {.height = 32, .width = 24, .channels = 3}, .class_count = 10}), Error);
 }
 

@@ -38,8 +38,8 @@ inline Network branching_network() {
 }
 
 inline std::vector<Network> all_networks() {
-  return {mnist_network(mnist_images()), lenet_network(mnist_images()), cifar10_network(cifar10_images()),
-          resnet9_network(cifar10_images()), branching_network()};
+  return {mnist_network(mnist_images()),     lenet_network(mnist_images()),      cifar10_network(cifar10_images()),
+          resnet9_network(cifar10_images()), resnet18_network(cifar10_images()), branching_network()};
 }
 
 }  // namespace carillon::testing
