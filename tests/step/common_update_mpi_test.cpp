@@ -37,7 +37,10 @@ std::vector<float> trained_values(const Tower& tower) {
 
 TowerSettings settings_of(std::string_view rule) {
   return {.batch_size = batch_size,
-          .optimizer = {.rule = std::string(rule), .learning_rate = constant_rate(0.1), .moving_average_decay = 0.5}};
+          .optimizer = {.rule = std::string(rule),
+                        .learning_rate = constant_rate(0.1),
+                        .moving_average_decay = 0.5,
+                        .groups = {{.pattern = "*/biases", .rate = 0.5, .frozen_after = 3}}}};
 }
 
 /// This rank's samples of a step.
@@ -91,7 +94,7 @@ TEST_F(CommonUpdateTest, EndsAsAveragingAndUpdatingOneAfterTheOtherBitForBit) {
   const Slice shard = communicator_->common_memory()->shard(layout.total());
   ASSERT_GT(shard.end - shard.begin, 3 * elementwise_grain) << "3 threads share it";
   for (const Training& training : {Training{mnist, "sgd", 1}, Training{mnist, "sgd", 2}, Training{mnist, "momentum", 3},
-                                   Training{branching_network(), "momentum", 1}}) {
+                                   Training{branching_network(), "momentum", 1}, Training{mnist, "adamw", 2}}) {
     WithoutCommonMemory plain(device_);
     const std::vector<float> expected = train(training, plain, 0);
     for (const int observe_every : {0, 2}) {
