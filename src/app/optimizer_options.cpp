@@ -41,7 +41,11 @@ void check_rule(const OptionSet& set, const TrainOptions& o) {
   for (const RuleName& rule : rules) {
     for (const std::string_view option : rule.options) {
       if (uses(own, option) || !set.given(option)) continue;
-      fail(ExitCode::usage, "--{} is of --optimizer {}; this run's is {}", option, rule.name, own.name);
+      std::vector<std::string_view> names;
+      for (const RuleName& other : rules) {
+        if (uses(other, option)) names.push_back(other.name);
+      }
+      fail(ExitCode::usage, "--{} is of --optimizer {}; this run's is {}", option, fmt::join(names, ", "), own.name);
     }
   }
   if (o.optimizer_settings.nesterov && o.optimizer_settings.dampening != 0.0) {
@@ -79,19 +83,22 @@ void declare_optimizer(OptionSet& set, TrainOptions& o) {
   for (const RuleName& rule : update_rules()) rules.emplace_back(rule.name);
   set.begin_group("Optimiser");
   set.add("optimizer", settings.rule, rules, "rule of the update", Scope::result);
-  set.add("momentum", settings.momentum, Interval::unit, "of momentum: how much of the last step's is kept",
+  set.add("momentum", settings.momentum, Interval::unit, "of momentum and lars: how much of the last step's is kept",
           Scope::result);
   set.add("dampening", settings.dampening, Interval::unit, "of momentum: the part of a gradient that is left out of it",
           Scope::result);
   set.add("nesterov", settings.nesterov, "of momentum: Nesterov's form, with a look ahead", Scope::result);
-  set.add("adam-beta1", settings.adam_beta1, Interval::below_one, "of adamw: decay of the gradients' mean",
+  set.add("adam-beta1", settings.adam_beta1, Interval::below_one, "of adamw and lamb: decay of the gradients' mean",
           Scope::result);
-  set.add("adam-beta2", settings.adam_beta2, Interval::below_one, "of adamw: decay of their squares' mean",
+  set.add("adam-beta2", settings.adam_beta2, Interval::below_one, "of adamw and lamb: decay of their squares' mean",
           Scope::result);
-  set.add("adam-epsilon", settings.adam_epsilon, Interval::positive, "of adamw: added to the root of that",
+  set.add("adam-epsilon", settings.adam_epsilon, Interval::positive, "of adamw and lamb: added to the root of that",
           Scope::result);
+  set.add("lars-coefficient", settings.lars_coefficient, Interval::positive,
+          "of lars: part of a variable's norm that a step at learning rate 1 is", Scope::result);
   set.add("weight-decay", settings.weight_decay, Interval::not_negative,
-          "of all variables, besides --regularization: times the variable, added to the gradient; decoupled with adamw",
+          "of all variables, besides --regularization: times the variable, added to the gradient; decoupled with "
+          "adamw, lamb",
           Scope::result);
   set.add("regularization", o.regularization, Interval::not_negative, "L2 factor of the weight matrices",
           Scope::result);

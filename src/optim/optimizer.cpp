@@ -33,6 +33,10 @@ std::vector<Slot> optimizer_slots(const OptimizerSettings& settings) {
   return slots;
 }
 
+bool updates_elements_apart(const OptimizerSettings& settings) {
+  return with_rule(settings.rule, []<typename Rule>(std::type_identity<Rule>) { return !NormedRule<Rule>; });
+}
+
 StepScalars step_scalars(const OptimizerSettings& settings, std::int64_t step) {
   StepScalars scalars{.step = step};
   scalars.at[learning_rate_scalar] = static_cast<float>(settings.learning_rate.rate(step));

@@ -33,6 +33,23 @@ CARILLON_SIMD void update_elements(const StepScalars& scalars_of_variable, const
   }
 }
 
+/// Floats whose squares are summed by themselves.
+constexpr std::size_t norm_block = 4096;
+
+/// Rule::direction of up to norm_block elements.
+template <NormedRule Rule>
+CARILLON_SIMD void find_directions(const StepScalars& scalars_of_variable, const UpdateFactors& factors_of_variable,
+                                   const UpdateArrays<Rule::slots.size()>& arrays, float* __restrict directions) {
+  const StepScalars scalars = scalars_of_variable;
+  const UpdateFactors factors = factors_of_variable;
+  for (std::size_t i = 0; i < arrays.count; ++i) {
+    float slots[Rule::slots.size()];
+    for (std::size_t k = 0; k < Rule::slots.size(); ++k) slots[k] = arrays.slots[k][i];
+    directions[i] = Rule::direction(scalars, factors, arrays.gradient[i], arrays.value[i], slots);
+    for (std::size_t k = 0; k < Rule::slots.size(); ++k) arrays.slots[k][i] = slots[k];
+  }
+}
+
 CARILLON_SIMD void update_averages(const StepScalars& step_scalars, std::size_t count, const float* __restrict values,
                                    float* __restrict averages) {
   const StepScalars scalars = step_scalars;
@@ -69,12 +86,17 @@ class OptimizerCpu final : public Optimizer {
 
   void apply(const StepEnd& end, Stream& /*stream*/) override {
     if (!end.allows_update()) return;
-    update_on_all_threads(*this, 0, parameters_.gradients_and_sums().first(parameters_.layout().total()));
+    if constexpr (NormedRule<Rule>) {
+      for (const int parameter : parameters_.layout().order()) update_by_norms(parameter);
+    } else {
+      update_on_all_threads(*this, 0, parameters_.gradients_and_sums().first(parameters_.layout().total()));
+    }
   }
 
-  bool updates_ranges() const override { return true; }
+  bool updates_ranges() const override { return !NormedRule<Rule>; }
 
   void update(std::size_t first, std::span<const float> gradients) override {
+    if (NormedRule<Rule>) return Optimizer::update(first, gradients);
     const ParameterLayout& layout = parameters_.layout();
     const std::size_t last = first + gradients.size();
     const auto ends_before = [&](int parameter) { return layout.offset(parameter) + layout.count(parameter) <= first; };
@@ -82,7 +104,8 @@ class OptimizerCpu final : public Optimizer {
     for (; parameter != layout.order().end() && layout.offset(*parameter) < last; ++parameter) {
       const std::size_t begin = std::max(first, layout.offset(*parameter));
       const std::size_t end = std::min(last, layout.offset(*parameter) + layout.count(*parameter));
-      update_part(*parameter, arrays_at(begin, gradients.subspan(begin - first, end - begin)));
+      update_part(factors_[static_cast<std::size_t>(*parameter)],
+                  arrays_at(begin, gradients.subspan(begin - first, end - begin)));
     }
   }
 
@@ -98,13 +121,47 @@ class OptimizerCpu final : public Optimizer {
 
  private:
   /// Of one variable.
-  void update_part(int parameter, const UpdateArrays<Rule::slots.size()>& arrays) const {
-    const UpdateFactors& factors = factors_[static_cast<std::size_t>(parameter)];
+  void update_part(const UpdateFactors& factors, const UpdateArrays<Rule::slots.size()>& arrays) const {
     if (factors.trains_at(inputs_.scalars.step)) {
       update_elements<Rule>(scalars_of<Rule>(inputs_.scalars, factors), factors, arrays);
     } else {
       update_averages(inputs_.scalars, arrays.count, arrays.value, arrays.average);
     }
+  }
+
+  void update_by_norms(int parameter) const {
+    UpdateFactors factors = factors_[static_cast<std::size_t>(parameter)];
+    if (factors.trains_at(inputs_.scalars.step)) {
+      const StepScalars scalars = scalars_of<Rule>(inputs_.scalars, factors);
+      factors.rate *= ratio_of<Rule>(scalars, factors, squares_of(parameter, scalars, factors));
+    }
+    const std::size_t offset = parameters_.layout().offset(parameter);
+    const std::span<const float> gradients = parameters_.gradient(parameter).floats();
+    parallel_ranges(gradients.size(), elementwise_grain, [&](std::size_t begin, std::size_t end) {
+      update_part(factors, arrays_at(offset + begin, gradients.subspan(begin, end - begin)));
+    });
+  }
+
+  /// Block by block, so that the sums do not depend on the threads.
+  Squares squares_of(int parameter, const StepScalars& scalars, const UpdateFactors& factors) const {
+    const std::size_t offset = parameters_.layout().offset(parameter);
+    const std::span<const float> gradients = parameters_.gradient(parameter).floats();
+    std::vector<Squares> of_blocks((gradients.size() + norm_block - 1) / norm_block);
+    parallel_items(of_blocks.size(), norm_block, elementwise_grain, [&](std::size_t first, std::size_t last) {
+      float directions[norm_block];
+      for (std::size_t block = first; block < last; ++block) {
+        const std::size_t begin = block * norm_block, count = std::min(norm_block, gradients.size() - begin);
+        const auto arrays = arrays_at(offset + begin, gradients.subspan(begin, count));
+        find_directions<Rule>(scalars, factors, arrays, directions);
+        of_blocks[block] = {sum_of_squares(arrays.value, count), sum_of_squares(directions, count)};
+      }
+    });
+    Squares squares;
+    for (const Squares& block : of_blocks) {
+      squares.value += block.value;
+      squares.direction += block.direction;
+    }
+    return squares;
   }
 
   UpdateArrays<Rule::slots.size()> arrays_at(std::size_t begin, std::span<const float> gradients) const {

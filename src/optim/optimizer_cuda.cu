@@ -1,8 +1,11 @@
-// The CUDA form of the optimiser: one kernel for all parameters.
+// The CUDA form of the optimiser: one kernel for all parameters, behind two that find norms where the rule needs them.
 #include <numeric>
+#include <optional>
+#include <variant>
 #include <vector>
 
 #include "kernels/shared/launch.cuh"
+#include "src/optim/norm_kernels.h"
 #include "src/optim/optimizers.h"
 #include "src/optim/update_factors.h"
 #include "src/optim/update_kernels.h"
@@ -16,6 +19,57 @@ Buffer uploaded(const std::vector<T>& values, Device& device) {
   device.upload(values.data(), buffer.data(), buffer.bytes());
   return buffer;
 }
+
+/// What finds the ratios of a NormedRule before the update.
+template <NormedRule Rule>
+class NormPass {
+ public:
+  NormPass(const ParameterLayout& layout, const UpdateKernel<Rule>& update, Device& device)
+      : NormPass(norm_chunks(layout), update, device) {}
+
+  const float* ratios() const { return static_cast<const float*>(ratios_.data()); }
+  void enqueue(const StepEnd& end, Stream& stream) {
+    norms_.end = end;
+    launch(norms_, stream);
+    launch(ForEachElement{ratio_, variable_count_}, stream);
+  }
+
+ private:
+  NormPass(const NormChunks& all, const UpdateKernel<Rule>& update, Device& device)
+      : chunks_(uploaded(all.chunks, device)),
+        ranges_(uploaded(all.of_variable, device)),
+        sums_(device.allocate(all.chunks.size() * sizeof(Squares))),
+        ratios_(device.allocate(all.of_variable.size() * sizeof(float))),
+        variable_count_(static_cast<std::int64_t>(all.of_variable.size())),
+        norms_{.chunks = static_cast<const NormChunk*>(chunks_.data()),
+               .chunk_count = static_cast<int>(all.chunks.size()),
+               .gradients = update.gradients,
+               .values = update.values,
+               .of_variable = update.factors.of_variable,
+               .table = update.table,
+               .sums = static_cast<Squares*>(sums_.data())},
+        ratio_{.ranges = static_cast<const ChunkRange*>(ranges_.data()),
+               .sums = norms_.sums,
+               .of_variable = norms_.of_variable,
+               .table = norms_.table,
+               .ratios = static_cast<float*>(ratios_.data())} {
+    for (int s = 0; s < NormKernel<Rule>::slot_count; ++s) norms_.slots[s] = update.slots[s];
+  }
+
+  Buffer chunks_, ranges_, sums_, ratios_;
+  std::int64_t variable_count_;
+  NormKernel<Rule> norms_;
+  RatioOfVariable<Rule> ratio_;
+};
+
+template <typename Rule>
+struct NormPassOf {
+  using Type = std::monostate;
+};
+template <NormedRule Rule>
+struct NormPassOf<Rule> {
+  using Type = std::optional<NormPass<Rule>>;
+};
 
 template <UpdateRule Rule>
 class OptimizerCuda final : public Optimizer {
@@ -37,9 +91,14 @@ class OptimizerCuda final : public Optimizer {
     float** next = update_.slots;
     for (const std::string_view name : Rule::slots) *next++ = parameters.slot(parameters.slot_named(name)).data();
     update_.share.count = l2_sum_.share.count = parameters.layout().total();
+    if constexpr (NormedRule<Rule>) {
+      norms_.emplace(parameters.layout(), update_, device);
+      update_.ratios = norms_->ratios();
+    }
   }
 
   void apply(const StepEnd& end, Stream& stream) override {
+    if constexpr (NormedRule<Rule>) norms_->enqueue(end, stream);
     update_.end = end;
     launch(update_, stream);
   }
@@ -57,6 +116,7 @@ class OptimizerCuda final : public Optimizer {
   Buffer variables_, factors_, block_sums_;
   UpdateKernel<Rule> update_;
   L2SumKernel l2_sum_;
+  typename NormPassOf<Rule>::Type norms_;
 };
 
 }  // namespace

@@ -2,6 +2,8 @@
 #pragma once
 
 #include "src/optim/rules/adamw.h"
+#include "src/optim/rules/lamb.h"
+#include "src/optim/rules/lars.h"
 #include "src/optim/rules/momentum.h"
 #include "src/optim/rules/sgd.h"
 
@@ -9,6 +11,6 @@ namespace carillon {
 
 template <UpdateRule... R>
 struct RuleList {};
-using UpdateRules = RuleList<Sgd, Momentum, AdamW>;
+using UpdateRules = RuleList<Sgd, Momentum, AdamW, Lars, Lamb>;
 
 }  // namespace carillon

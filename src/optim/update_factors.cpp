@@ -21,6 +21,7 @@ UpdateFactors factors_of(const ParameterSpec& variable, const OptimizerSettings&
   return {.l2 = variable.l2_factor,
           .rate = static_cast<float>(own.rate),
           .weight_decay = static_cast<float>(own.decay.value_or(settings.weight_decay)),
+          .has_ratio = variable.shape.rank() > 1,
           .first_step = own.frozen_until,
           .end_step = own.frozen_after};
 }

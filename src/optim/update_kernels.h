@@ -72,6 +72,7 @@ struct UpdateKernel {
   float *values = nullptr, *averages = nullptr;  ///< [share.count]
   float* slots[slot_places] = {};                ///< [slot_count][share.count]
   FactorTable factors;
+  const float* ratios = nullptr;  ///< [variable], of a NormedRule
   StepTable table;
   StepEnd end;
 
@@ -90,7 +91,8 @@ struct UpdateKernel {
     constexpr int n = FlatShare::pack;
     const StepScalars of_step = table.header().scalars;
     share.for_each_pack(block, thread, [&](std::size_t i) {
-      const UpdateFactors of_variable = factors.at(i);
+      UpdateFactors of_variable = factors.at(i);
+      if constexpr (NormedRule<Rule>) of_variable.rate *= ratios[factors.variables[i / line_floats]];
       const StepScalars scalars = scalars_of<Rule>(of_step, of_variable);
       const bool trains = of_variable.trains_at(of_step.step);
       const Pack<float, n> gradient = load<n>(gradients + i);

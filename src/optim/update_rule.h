@@ -11,7 +11,8 @@
 //
 // `gradient` is without L2 and weight decay: the rule adds factors.l2 * value to it, and applies the decay as its paper
 // does. Scalars from first_rule_scalar to StepScalars::count - 1 are the rule's. The gaps of the flat arrays hold
-// zeros, and stay so. Products are added by std::fma alone, so that every processor rounds them alike.
+// zeros, and stay so. Products are added by std::fma alone, so that every processor rounds them alike. No two
+// rules have the same names of slots: by them a checkpoint is told from another rule's.
 #pragma once
 
 #include <cmath>
@@ -29,6 +30,7 @@ struct UpdateFactors {
   float l2 = 0.0f;            ///< ParameterSpec::l2_factor
   float rate = 1.0f;          ///< multiplies the learning rate
   float weight_decay = 0.0f;  ///< coupled or decoupled, as the rule says
+  bool has_ratio = false;     ///< takes a NormedRule's ratio, else 1: of more than one dimension
   std::int64_t first_step = 0, end_step = std::numeric_limits<std::int64_t>::max();  ///< trained in [first, end)
 
   CARILLON_HOST_DEVICE bool trains_at(std::int64_t step) const { return step >= first_step && step < end_step; }
@@ -44,6 +46,35 @@ concept UpdateRule = requires(const OptimizerSettings& settings, StepScalars& sc
   R::set_age(scalars, std::int64_t{});
   R::update(scalars, factors, 0.0f, value, slots);
 };
+
+/// A rule that multiplies the learning rate of each variable with a ratio of norms, of the variable and of a direction:
+///   CARILLON_HOST_DEVICE static float direction(scalars, factors, gradient, value, slots)
+///   CARILLON_HOST_DEVICE static double ratio(scalars, factors, value_norm, direction_norm)    of norms above 0
+/// `direction` goes first, once for each element, and may bring the slots forward; `update` then finds the ratio in
+/// factors.rate.
+template <typename R>
+concept NormedRule = UpdateRule<R> && requires(const StepScalars& scalars, const UpdateFactors& factors, float* slots) {
+  { R::direction(scalars, factors, 0.0f, 0.0f, slots) } -> std::same_as<float>;
+  { R::ratio(scalars, factors, 1.0, 1.0) } -> std::same_as<double>;
+};
+
+/// Sums of squares, of a variable's elements and of their directions.
+struct Squares {
+  double value = 0.0, direction = 0.0;
+
+  CARILLON_HOST_DEVICE void add(float v, float d) {
+    value = std::fma(static_cast<double>(v), static_cast<double>(v), value);
+    direction = std::fma(static_cast<double>(d), static_cast<double>(d), direction);
+  }
+};
+
+/// Of a variable: 1 where it takes none, or a norm is 0.
+template <NormedRule Rule>
+CARILLON_HOST_DEVICE inline float ratio_of(const StepScalars& scalars, const UpdateFactors& factors,
+                                           const Squares& squares) {
+  if (!factors.has_ratio || !(squares.value > 0.0 && squares.direction > 0.0)) return 1.0f;
+  return static_cast<float>(Rule::ratio(scalars, factors, std::sqrt(squares.value), std::sqrt(squares.direction)));
+}
 
 /// The step's scalars for a variable: its age counts from the first step in which it is trained.
 template <UpdateRule Rule>

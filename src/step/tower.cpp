@@ -17,10 +17,15 @@ FeedForm feed_form(const Network& network, const TowerSettings& settings, Device
           .dataset = settings.dataset};
 }
 
+/// Where the towers' update is a common one; nothing: each makes it for itself.
+CommonMemory* memory_of_update(const OptimizerSettings& optimizer, Communicator& communicator) {
+  return updates_elements_apart(optimizer) ? communicator.common_memory() : nullptr;
+}
+
 ParameterMemory parameter_memory(const Graph& graph, const OptimizerSettings& optimizer, Communicator& communicator) {
   const ParameterLayout layout(graph.parameters());
   const std::size_t of_gradients = gradient_bytes(layout), of_values = value_bytes(layout);
-  CommonMemory* const common = communicator.common_memory();
+  CommonMemory* const common = memory_of_update(optimizer, communicator);
   if (common == nullptr) return {.gradients = communicator.allocate(of_gradients)};
   Buffer own = communicator.allocate(of_gradients + of_values);  // where peers gather from
   Buffer values(static_cast<std::byte*>(own.data()) + of_gradients, of_values, [](void*) {});
@@ -29,9 +34,9 @@ ParameterMemory parameter_memory(const Graph& graph, const OptimizerSettings& op
           .slots = common->allocate(optimizer_slots(optimizer).size() * of_values)};
 }
 
-std::optional<CommonUpdate> common_update(Communicator& communicator, const ParameterStore& parameters,
-                                          Optimizer& optimizer) {
-  CommonMemory* const common = communicator.common_memory();
+std::optional<CommonUpdate> common_update(const OptimizerSettings& settings, Communicator& communicator,
+                                          const ParameterStore& parameters, Optimizer& optimizer) {
+  CommonMemory* const common = memory_of_update(settings, communicator);
   if (common == nullptr) return std::nullopt;
   return CommonUpdate(*common, communicator.size(), parameters, optimizer);
 }
@@ -62,14 +67,13 @@ Tower::Tower(const Network& network, const TowerSettings& settings, Device& devi
       executable_(graph(), {device, parameters_, states_, feed_->inputs()}, true, {built_.loss}),
       reducer_(communicator, parameters_, settings.bucket_bytes),
       optimizer_(make_optimizer(settings.optimizer, parameters_, device, feed_->inputs())),
-      common_update_(common_update(communicator, parameters_, *optimizer_)),
+      common_update_(common_update(settings.optimizer, communicator, parameters_, *optimizer_)),
       step_({executable_, built_.loss, parameters_, reducer_, *optimizer_, feed_->inputs(),
              common_update_ ? &*common_update_ : nullptr}),
       driver_(make_step_driver({device, communicator, *feed_, step_, parameters_}, feed_form_, settings.capture)) {}
 
 void Tower::check_fills_slots() const {
-  check(communicator_.rank() == 0 || communicator_.common_memory() == nullptr,
-        "common slots were to be filled on another rank than the first");
+  check(communicator_.rank() == 0 || has_own_slots(), "common slots were to be filled on another rank than the first");
 }
 
 void Tower::initialize(std::uint64_t seed) {
@@ -114,7 +118,7 @@ void Tower::initialize_from(const LoadedCheckpoint& checkpoint) {
 
 void Tower::broadcast_from_first() {
   communicator_.broadcast(parameters_.values(), 0);
-  if (communicator_.common_memory() == nullptr) {  // else rank 0 wrote them before its values went out
+  if (has_own_slots()) {  // else rank 0 wrote them before its values went out
     for (std::size_t slot = 0; slot < parameters_.slots().size(); ++slot) {
       communicator_.broadcast(parameters_.slot(static_cast<int>(slot)), 0);
     }

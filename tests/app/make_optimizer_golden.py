@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Writes tests/data/samples/optimizers.txt: what PyTorch's optimisers and schedules, in float64, make of a small problem.
+"""Writes tests/data/samples/optimizers.txt: what PyTorch's optimisers and schedules, in float64, make of a small problem; LARS and LAMB,
+which PyTorch lacks, by their papers.
 
     tests/app/make_optimizer_golden.py > tests/data/samples/optimizers.txt
 
-Element i of variable p (0, 1, 2: first/weights [6], first/biases [2], second/weights [4]) starts at cos(2 e), e = 10 p + i, and has at
+Element i of variable p (0, 1, 2: first/weights [3, 2], first/biases [2], second/weights [2, 2]) starts at cos(2 e), e = 10 p + i, and has at
 step s the gradient c (w - sin(e)) + 0.3 cos(e + 0.7 s) with c = 0.5 + 0.25 (e mod 5); weights have an L2 factor of 0.02. Each line
 pair of the file is a case: the options of a training, then all values after 50 steps, in the order of the variables.
 """
@@ -26,6 +27,8 @@ RULES = [
     "--optimizer momentum --momentum 0.8 --dampening 0.4",
     "--optimizer adamw",
     "--optimizer adamw --adam-beta1 0.7 --adam-beta2 0.9 --adam-epsilon 0.05",
+    "--optimizer lars --momentum 0.8 --lars-coefficient 0.5",
+    "--optimizer lamb --adam-beta1 0.8 --adam-beta2 0.95 --adam-epsilon 0.001",
 ]
 SCHEDULES = [
     "--schedule exponential --learning-rate 0.05 --learning-rate-decay 0.5 --decay-steps 20",
@@ -56,7 +59,7 @@ def parse(case):
     for name in ("optimizer", "schedule", "milestones", "schedule-knots", "nesterov"):
         parser.add_argument("--" + name)
     for name, value in (("momentum", 0.9), ("dampening", 0.0), ("adam-beta1", 0.9), ("adam-beta2", 0.999),
-                        ("adam-epsilon", 1e-8), ("weight-decay", 0.0), ("learning-rate", None),
+                        ("adam-epsilon", 1e-8), ("lars-coefficient", 0.001), ("weight-decay", 0.0), ("learning-rate", None),
                         ("learning-rate-decay", None), ("decay-steps", None), ("warm-up-steps", 0),
                         ("warm-up-from", 0.0), ("schedule-steps", None), ("final-learning-rate", 0.0),
                         ("schedule-power", 1.0), ("milestone-factor", 0.1), ("max-steps", None)):
@@ -104,16 +107,48 @@ def group_of(o, name):
     return {}
 
 
+class ByNorms(torch.optim.Optimizer):
+    """LARS (You and others, 2017) and LAMB (You and others, 2020); no ratio for vectors, which biases are."""
+
+    def __init__(self, settings, options):
+        super().__init__(settings, {"lr": 1.0})
+        self.options = options
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for w in group["params"]:
+                if w.grad is not None:
+                    getattr(self, self.options.optimizer)(w, w.grad, group, self.state[w])
+
+    def lars(self, w, g, group, state):
+        decay, size, slope = group["weight_decay"], w.norm(), g.norm()
+        ratio = self.options.lars_coefficient * size / (slope + decay * size) if group["ratio"] else 1.0
+        state["v"] = self.options.momentum * state.get("v", 0.0) + group["lr"] * ratio * (g + decay * w)
+        w -= state["v"]
+
+    def lamb(self, w, g, group, state):
+        beta1, beta2, age = self.options.adam_beta1, self.options.adam_beta2, state.get("age", 0) + 1
+        state["age"] = age
+        state["m"] = beta1 * state.get("m", 0.0) + (1 - beta1) * g
+        state["v"] = beta2 * state.get("v", 0.0) + (1 - beta2) * g * g
+        root = torch.sqrt(state["v"] / (1 - beta2 ** age)) + self.options.adam_epsilon
+        direction = state["m"] / (1 - beta1 ** age) / root + group["weight_decay"] * w
+        w -= group["lr"] * (w.norm() / direction.norm() if group["ratio"] else 1.0) * direction
+
+
 def trained(case):
     o = parse(case)
     elements = {name: torch.arange(count, dtype=torch.float64) + 10 * p
                 for p, (name, count) in enumerate(VARIABLES.items())}
     variables = {name: torch.nn.Parameter(torch.cos(2 * e)) for name, e in elements.items()}
     groups = {name: group_of(o, name) for name in variables}
-    settings = [{"params": [variables[name]], "weight_decay": groups[name].get("decay", o.weight_decay)}
-                for name in variables]
+    settings = [{"params": [variables[name]], "weight_decay": groups[name].get("decay", o.weight_decay),
+                 "ratio": name.endswith("weights")} for name in variables]
     if o.optimizer == "adamw":
         optimizer = torch.optim.AdamW(settings, lr=1.0, betas=(o.adam_beta1, o.adam_beta2), eps=o.adam_epsilon)
+    elif o.optimizer in ("lars", "lamb"):
+        optimizer = ByNorms(settings, o)
     else:
         momentum = o.momentum if o.optimizer == "momentum" else 0.0
         optimizer = torch.optim.SGD(settings, lr=1.0, momentum=momentum, dampening=o.dampening,

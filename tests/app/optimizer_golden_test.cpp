@@ -45,7 +45,7 @@ OptimizerSettings settings_of(const std::string& line) {
 }
 
 std::vector<ParameterSpec> variables() {
-  return {{"first/weights", {6}, {}, 0.02f}, {"first/biases", {2}, {}, 0.0f}, {"second/weights", {4}, {}, 0.02f}};
+  return {{"first/weights", {3, 2}, {}, 0.02f}, {"first/biases", {2}, {}, 0.0f}, {"second/weights", {2, 2}, {}, 0.02f}};
 }
 
 double element_of(int parameter, std::size_t i) { return 10.0 * parameter + static_cast<double>(i); }
@@ -106,7 +106,7 @@ TEST(OptimizerGolden, EveryCaseEndsWherePyTorchEnds) {
     ASSERT_EQ(expected.size(), path.end.size());
     EXPECT_LT(distance(path.end, expected), 1e-4 * distance(path.end, path.start)) << options;
   }
-  EXPECT_EQ(cases, 30);
+  EXPECT_EQ(cases, 36);
 }
 
 }  // namespace

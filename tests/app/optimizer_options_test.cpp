@@ -64,14 +64,15 @@ TEST_F(OptimizerOptions, ReachTheOptimiser) {
 }
 
 TEST_F(OptimizerOptions, ThatThisOptimiserDoesNotUseAreRefused) {
-  expect_refused({"--momentum", "0.9"}, "--momentum is of --optimizer momentum; this run's is sgd");
+  expect_refused({"--momentum", "0.9"}, "--momentum is of --optimizer momentum, lars; this run's is sgd");
   expect_refused({"--nesterov", "false"}, "--nesterov is of --optimizer momentum; this run's is sgd");
   expect_refused({"--optimizer", "adamw", "--dampening", "0"}, "--dampening");
   expect_refused({"--optimizer", "momentum", "--adam-beta1", "0.9"}, "--adam-beta1");
+  expect_refused({"--lars-coefficient", "0.9"}, "--lars-coefficient");
   expect_refused({"--adam-beta2", "0.9"}, "--adam-beta2");
   expect_refused({"--adam-epsilon", "0.9"}, "--adam-epsilon");
   expect_refused({"--optimizer", "momentum", "--nesterov", "--dampening", "0.1"}, "--nesterov");
-  expect_refused({"--optimizer", "guess"}, "'guess' is not one of sgd, momentum, adamw");
+  expect_refused({"--optimizer", "guess"}, "'guess' is not one of sgd, momentum, adamw, lars, lamb");
   expect_refused({"--optimizer", "adamw", "--adam-beta1", "1"}, "--adam-beta1");
 }
 
@@ -172,9 +173,9 @@ TEST_F(OptimizerOptions, AllDecideTheResult) {
   std::vector<const char*> arguments{"program"};
   for (const char* const argument :
        {"--optimizer=momentum", "--momentum=0.1", "--dampening=0.1", "--nesterov", "--adam-beta1=0.1",
-        "--adam-beta2=0.1", "--adam-epsilon=0.1", "--weight-decay=0.1", "--group=*: rate=2", "--schedule=step",
-        "--warm-up-steps=1", "--warm-up-from=1", "--schedule-steps=1", "--final-learning-rate=1", "--schedule-power=2",
-        "--milestones=5", "--milestone-factor=1", "--schedule-knots=5:1"}) {
+        "--adam-beta2=0.1", "--adam-epsilon=0.1", "--lars-coefficient=0.1", "--weight-decay=0.1", "--group=*: rate=2",
+        "--schedule=step", "--warm-up-steps=1", "--warm-up-from=1", "--schedule-steps=1", "--final-learning-rate=1",
+        "--schedule-power=2", "--milestones=5", "--milestone-factor=1", "--schedule-knots=5:1"}) {
     arguments.push_back(argument);
   }
   set.parse(static_cast<int>(arguments.size()), arguments.data());

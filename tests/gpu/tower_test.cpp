@@ -79,6 +79,18 @@ TEST_F(TowerOnAGpu, TrainsWithMomentumAsOnTheCpu) {
   expect_near(training, on_cpu(training), on_gpu(training), 1e-3);
 }
 
+TEST_F(TowerOnAGpu, TrainsByNormsAsOnTheCpu) {
+  for (const std::string_view rule : {"lars", "lamb"}) {
+    const Training training{.network = mnist_network(mnist_images({.pixel_scale = 1.0f / 255.0f})),
+                            .steps = 20,
+                            .learning_rate = rule == "lars" ? 5.0f : 0.003f,
+                            .rule = std::string(rule),
+                            .weight_decay = 0.01,
+                            .groups = {{.pattern = "layer2/*", .rate = 0.5, .frozen_until = 3}}};
+    expect_near(training, on_cpu(training), on_gpu(training), 1e-3);
+  }
+}
+
 TEST_F(TowerOnAGpu, TrainsWithAdamWAndGroupsAsOnTheCpu) {
   const Training training{.steps = 60,
                           .learning_rate = 0.003f,

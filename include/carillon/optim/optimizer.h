@@ -27,10 +27,11 @@ struct OptimizerSettings {
   std::string rule = "sgd";
   Schedule learning_rate = constant_rate(0.001);
   double moving_average_decay = 0.99;
-  double momentum = 0.9;  ///< of the rule "momentum", as the next two
-  double dampening = 0.0;
+  double momentum = 0.9;   ///< of the rules "momentum" and "lars"
+  double dampening = 0.0;  ///< of the rule "momentum", as the next
   bool nesterov = false;
-  double adam_beta1 = 0.9, adam_beta2 = 0.999, adam_epsilon = 1e-8;  ///< of the rule "adamw"
+  double adam_beta1 = 0.9, adam_beta2 = 0.999, adam_epsilon = 1e-8;  ///< of the rules "adamw" and "lamb"
+  double lars_coefficient = 0.001;                                   ///< of the rule "lars"
   double weight_decay = 0.0;  ///< of all variables that no group gives another one
   std::vector<ParameterGroup> groups = {};
 };
@@ -53,6 +54,10 @@ std::vector<Slot> optimizer_slots(const OptimizerSettings& settings);
 inline constexpr std::size_t learning_rate_scalar = 0, average_decay_scalar = 1, first_rule_scalar = 2;
 /// The scalars of update number `step`, counted from 0.
 StepScalars step_scalars(const OptimizerSettings& settings, std::int64_t step);
+
+/// Whether the rule updates each element apart, so that its optimiser updates ranges on a CPU; else it needs whole
+/// variables, for their norms. Errors: as optimizer_slots.
+bool updates_elements_apart(const OptimizerSettings& settings);
 
 class Optimizer {
  public:

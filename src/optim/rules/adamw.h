@@ -1,63 +1,26 @@
-// adamw: Adam with decoupled weight decay; u is the variable's update, counted from 1.
+// adamw: Adam (src/optim/rules/adam_moments.h) with decoupled weight decay.
 //
-//   g <- g + l2_factor * w
+//   g <- g + l2_factor * w, of which the moments are
 //   w <- w - learning_rate * weight_decay * w
-//   m <- m + (1 - beta1) * (g - m)
-//   v <- v + (1 - beta2) * (g^2 - v)
 //   w <- w - learning_rate * m / (1 - beta1^u) / (sqrt(v / (1 - beta2^u)) + epsilon)
 //
-// Source: Loshchilov, Hutter, "Decoupled weight
-// decay regularization", 2019; PyTorch, AdamW: epsilon is outside of the root and of its correction.
+// Source: Loshchilov, Hutter, "Decoupled weight decay regularization", 2019; PyTorch, AdamW.
 #pragma once
 
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <limits>
-
-#include "src/optim/update_rule.h"
+#include "src/optim/rules/adam_moments.h"
 
 namespace carillon {
 
-struct AdamW {
+struct AdamW : AdamMoments {
   static constexpr std::string_view name = "adamw";
-  static constexpr std::array<std::string_view, 3> options{"adam-beta1", "adam-beta2", "adam-epsilon"};
   static constexpr std::array<std::string_view, 2> slots{"adam_m", "adam_v"};
-
-  static void set_scalars(const OptimizerSettings& settings, StepScalars& scalars) {
-    scalars.at[rest1] = static_cast<float>(1.0 - settings.adam_beta1);
-    scalars.at[rest2] = static_cast<float>(1.0 - settings.adam_beta2);
-    // A denormal would count as zero, and a gap's 0 / 0 is no zero.
-    scalars.at[epsilon] = std::max(static_cast<float>(settings.adam_epsilon), std::numeric_limits<float>::min());
-  }
-  CARILLON_HOST_DEVICE static void set_age(StepScalars& scalars, std::int64_t updates) {
-    scalars.at[correction1] = static_cast<float>(1.0 / (1.0 - power(1.0 - scalars.at[rest1], updates + 1)));
-    scalars.at[correction2] = static_cast<float>(1.0 / std::sqrt(1.0 - power(1.0 - scalars.at[rest2], updates + 1)));
-  }
 
   CARILLON_HOST_DEVICE static void update(const StepScalars& scalars, const UpdateFactors& factors, float gradient,
                                           float& value, float* slots) {
     const float rate = scalars.at[learning_rate_scalar] * factors.rate;
-    const float g = std::fma(factors.l2, value, gradient);
-    slots[0] = std::fma(scalars.at[rest1], g - slots[0], slots[0]);
-    slots[1] = std::fma(scalars.at[rest2], std::fma(g, g, -slots[1]), slots[1]);  // never below 0: -v is the least
-    const float root = std::fma(std::sqrt(slots[1]), scalars.at[correction2], scalars.at[epsilon]);
+    advance(scalars, std::fma(factors.l2, value, gradient), slots);
     value = std::fma(-rate * factors.weight_decay, value, value);
-    value = std::fma(-rate * scalars.at[correction1], slots[0] / root, value);
-  }
-
- private:
-  /// Places in StepScalars: 1 - beta, epsilon, and the corrections of m and of v's root.
-  static constexpr std::size_t rest1 = first_rule_scalar, rest2 = rest1 + 1, epsilon = rest1 + 2,
-                               correction1 = rest1 + 3, correction2 = rest1 + 4;
-
-  /// base^exponent by products alone, which round alike everywhere.
-  CARILLON_HOST_DEVICE static double power(double base, std::int64_t exponent) {
-    double result = 1.0;
-    for (; exponent > 0; exponent /= 2, base *= base) {
-      if (exponent % 2 == 1) result *= base;
-    }
-    return result;
+    value = std::fma(-rate * scalars.at[correction1], quotient(scalars, slots), value);
   }
 };
 

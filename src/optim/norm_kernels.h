@@ -1,0 +1,124 @@
+// The kernels of a GPU that come before UpdateKernel where the rule is a NormedRule: norms by chunks of the flat
+// arrays, and from them each variable's ratio.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "src/optim/update_kernels.h"
+
+namespace carillon {
+
+/// Neighbours of one variable in the flat arrays, with its gap.
+struct NormChunk {
+  static constexpr std::size_t max_count = std::size_t{8} * FlatShare::threads * FlatShare::pack;
+  std::uint64_t first = 0;
+  std::uint32_t count = 0;  ///< a multiple of line_floats
+  std::uint32_t variable = 0;
+};
+
+struct ChunkRange {
+  std::uint32_t first = 0, last = 0;
+};
+
+struct NormChunks {
+  std::vector<NormChunk> chunks;
+  std::vector<ChunkRange> of_variable;  ///< which of `chunks`
+};
+
+inline NormChunks norm_chunks(const ParameterLayout& layout) {
+  NormChunks all;
+  all.of_variable.resize(layout.order().size());
+  for (const int variable : layout.order()) {
+    const std::size_t begin = layout.offset(variable);
+    const std::size_t end = begin + (layout.count(variable) + line_floats - 1) / line_floats * line_floats;
+    ChunkRange& range = all.of_variable[static_cast<std::size_t>(variable)];
+    range.first = static_cast<std::uint32_t>(all.chunks.size());
+    for (std::size_t first = begin; first < end; first += NormChunk::max_count) {
+      const std::size_t count = std::min(NormChunk::max_count, end - first);
+      all.chunks.push_back({first, static_cast<std::uint32_t>(count), static_cast<std::uint32_t>(variable)});
+    }
+    range.last = static_cast<std::uint32_t>(all.chunks.size());
+  }
+  return all;
+}
+
+/// sums[chunk] = the chunk's squares, in double precision and a fixed order; brings slots forward (Rule::direction).
+template <NormedRule Rule>
+struct NormKernel {
+  static constexpr int threads = FlatShare::threads;
+  static constexpr int phases = 9;  // 2^8 threads fold in 8 phases
+  static_assert(1 << (phases - 1) == threads);
+  static constexpr int slot_count = static_cast<int>(Rule::slots.size());
+
+  struct Shared {
+    double values[threads], directions[threads];
+  };
+
+  const NormChunk* chunks = nullptr;  ///< [chunk_count]
+  int chunk_count = 0;
+  const float *gradients = nullptr, *values = nullptr;  ///< flat
+  float* slots[slot_count] = {};
+  const UpdateFactors* of_variable = nullptr;
+  StepTable table;
+  StepEnd end;
+  Squares* sums = nullptr;  ///< [chunk_count]
+
+  int blocks() const { return chunk_count; }
+
+  template <int phase>
+  CARILLON_HOST_DEVICE void run(Shared& shared, int block, int thread) const {
+    if constexpr (phase == 0) {
+      const Squares own = squares_of_thread(chunks[block], thread);
+      shared.values[thread] = own.value;
+      shared.directions[thread] = own.direction;
+    } else {
+      fold(shared.values, thread, threads >> phase);
+      fold(shared.directions, thread, threads >> phase);
+      if (phase == phases - 1 && thread == 0) sums[block] = {shared.values[0], shared.directions[0]};
+    }
+  }
+
+  CARILLON_HOST_DEVICE Squares squares_of_thread(const NormChunk& chunk, int thread) const {
+    constexpr int n = FlatShare::pack;
+    const UpdateFactors factors = of_variable[chunk.variable];
+    const StepScalars of_step = table.header().scalars, scalars = scalars_of<Rule>(of_step, factors);
+    Squares squares;
+    if (!end.allows_update() || !factors.trains_at(of_step.step)) return squares;
+    const std::size_t last = chunk.first + chunk.count;
+    for (std::size_t i = chunk.first + static_cast<std::size_t>(thread) * n; i < last; i += threads * n) {
+      const Pack<float, n> gradient = load<n>(gradients + i), value = load<n>(values + i);
+      Pack<float, n> kept[slot_count];
+      for (int s = 0; s < slot_count; ++s) kept[s] = load<n>(slots[s] + i);
+      for (int k = 0; k < n; ++k) {
+        float of_element[slot_count];
+        for (int s = 0; s < slot_count; ++s) of_element[s] = kept[s].at[k];
+        squares.add(value.at[k], Rule::direction(scalars, factors, gradient.at[k], value.at[k], of_element));
+        for (int s = 0; s < slot_count; ++s) kept[s].at[k] = of_element[s];
+      }
+      for (int s = 0; s < slot_count; ++s) store(kept[s], slots[s] + i);
+    }
+    return squares;
+  }
+};
+
+/// ratios[variable], a thread each.
+template <NormedRule Rule>
+struct RatioOfVariable {
+  const ChunkRange* ranges = nullptr;          ///< [variable]
+  const Squares* sums = nullptr;               ///< [chunk]
+  const UpdateFactors* of_variable = nullptr;  ///< [variable]
+  StepTable table;
+  float* ratios = nullptr;  ///< [variable]
+
+  CARILLON_HOST_DEVICE void operator()(std::int64_t variable) const {
+    Squares squares;
+    for (std::uint32_t chunk = ranges[variable].first; chunk < ranges[variable].last; ++chunk) {
+      squares.value += sums[chunk].value;
+      squares.direction += sums[chunk].direction;
+    }
+    ratios[variable] = ratio_of<Rule>(table.header().scalars, of_variable[variable], squares);
+  }
+};
+
+}  // namespace carillon

@@ -1,0 +1,41 @@
+// lamb: Adam's direction (src/optim/rules/adam_moments.h) with steps that are a part of each variable's norm.
+//
+//   g <- g + l2_factor * w, of which the moments are
+//   d <- m / (1 - beta1^u) / (sqrt(v / (1 - beta2^u)) + epsilon) + weight_decay * w
+//   w <- w - learning_rate * |w| / |d| * d
+//
+// The ratio is 1 where a norm is 0, and of variables of one dimension. Source: You and others, "Large batch
+// optimization for deep learning: training BERT in 76 minutes", 2020.
+#pragma once
+
+#include "src/optim/rules/adam_moments.h"
+
+namespace carillon {
+
+struct Lamb : AdamMoments {
+  static constexpr std::string_view name = "lamb";
+  static constexpr std::array<std::string_view, 2> slots{"lamb_m", "lamb_v"};
+
+  CARILLON_HOST_DEVICE static float direction(const StepScalars& scalars, const UpdateFactors& factors, float gradient,
+                                              float value, float* slots) {
+    advance(scalars, std::fma(factors.l2, value, gradient), slots);
+    return present_direction(scalars, factors, value, slots);
+  }
+  CARILLON_HOST_DEVICE static double ratio(const StepScalars& /*scalars*/, const UpdateFactors& /*factors*/,
+                                           double value_norm, double direction_norm) {
+    return value_norm / direction_norm;
+  }
+  CARILLON_HOST_DEVICE static void update(const StepScalars& scalars, const UpdateFactors& factors, float /*gradient*/,
+                                          float& value, float* slots) {
+    const float rate = scalars.at[learning_rate_scalar] * factors.rate;
+    value = std::fma(-rate, present_direction(scalars, factors, value, slots), value);
+  }
+
+ private:
+  CARILLON_HOST_DEVICE static float present_direction(const StepScalars& scalars, const UpdateFactors& factors,
+                                                      float value, const float* slots) {
+    return std::fma(factors.weight_decay, value, scalars.at[correction1] * quotient(scalars, slots));
+  }
+};
+
+}  // namespace carillon

@@ -1,0 +1,52 @@
+// lars: momentum with steps that are a part of each variable's norm; the learning rate is inside of v.
+//
+//   g <- g + l2_factor * w
+//   r <- coefficient * |w| / (|g| + weight_decay * |w|)
+//   v <- momentum * v + learning_rate * r * (g + weight_decay * w)
+//   w <- w - v
+//
+// r is 1 where a norm is 0, and of variables of one dimension. Source: You, Gitman, Ginsburg, "Large batch training of
+// convolutional networks", 2017; MLPerf's ResNet-50.
+#pragma once
+
+#include <array>
+#include <cmath>
+
+#include "src/optim/update_rule.h"
+
+namespace carillon {
+
+struct Lars {
+  static constexpr std::string_view name = "lars";
+  static constexpr std::array<std::string_view, 2> options{"momentum", "lars-coefficient"};
+  static constexpr std::array<std::string_view, 1> slots{"lars_momentum"};
+
+  static void set_scalars(const OptimizerSettings& settings, StepScalars& scalars) {
+    scalars.at[momentum] = static_cast<float>(settings.momentum);
+    scalars.at[coefficient] = static_cast<float>(settings.lars_coefficient);
+  }
+  CARILLON_HOST_DEVICE static void set_age(StepScalars& /*scalars*/, std::int64_t /*updates*/) {}
+
+  CARILLON_HOST_DEVICE static float direction(const StepScalars& /*scalars*/, const UpdateFactors& factors,
+                                              float gradient, float value, float* /*slots*/) {
+    return std::fma(factors.l2, value, gradient);
+  }
+  CARILLON_HOST_DEVICE static double ratio(const StepScalars& scalars, const UpdateFactors& factors, double value_norm,
+                                           double direction_norm) {
+    const double decay = factors.weight_decay;
+    return scalars.at[coefficient] * value_norm / std::fma(decay, value_norm, direction_norm);
+  }
+  CARILLON_HOST_DEVICE static void update(const StepScalars& scalars, const UpdateFactors& factors, float gradient,
+                                          float& value, float* slots) {
+    const float rate = scalars.at[learning_rate_scalar] * factors.rate;
+    const float decayed = std::fma(factors.l2 + factors.weight_decay, value, gradient);
+    slots[0] = std::fma(scalars.at[momentum], slots[0], rate * decayed);
+    value -= slots[0];
+  }
+
+ private:
+  /// Places in StepScalars.
+  static constexpr std::size_t momentum = first_rule_scalar, coefficient = momentum + 1;
+};
+
+}  // namespace carillon
