@@ -36,6 +36,11 @@ TEST_F(Startup, RefusesAnInstructionSetThatThereIsNot) {
                  "--isa: 'avx1024' is not one of auto, plain, avx2, avx512");
 }
 
+TEST_F(Startup, RefusesAGroupOfNoVariableBeforeItReadsAnything) {
+  expect_failure("mnist_train --group 'bias*: rate=2'", ExitCode::usage,
+                 "--group: 'bias*' matches no variable; there are: layer1/weights, layer1/biases, layer2/weights");
+}
+
 TEST_F(Startup, RefusesPrecisionsOfGpusOnACpuWithTheReason) {
   expect_failure(
       "mnist_train --device cpu --precision bf16", ExitCode::no_device,

@@ -1,75 +1,14 @@
 #include "carillon/optim/optimizer.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <omp.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "carillon/core/error.h"
-#include "src/device/cpu_device.h"
-#include "tests/support/float_arrays.h"
-#include "tests/support/op_harness.h"
+#include "tests/optim/optimizer_fixture.h"
 
 namespace carillon::testing {
 namespace {
-
-/// An optimiser on variables with random contents; the second has no L2 factor.
-class OptimizerTest : public ::testing::Test {
- protected:
-  void build(std::int64_t count, int threads) {
-    omp_set_num_threads(threads);
-    optimizer_.reset();
-    specs_ = {{"decayed", {count}, {}, 0.01f}, {"plain", {3}, {}, 0.0f}};
-    const ParameterLayout layout(specs_);
-    parameters_.emplace(specs_, device_, ParameterMemory{.gradients = device_.allocate(gradient_bytes(layout))},
-                        optimizer_slots(settings_));
-    for (int i = 0; i < 2; ++i) {
-      const std::size_t size = layout.count(i);
-      upload_floats(device_, random_values(size, 1), parameters_->gradient(i));
-      upload_floats(device_, random_values(size, 2), parameters_->value(i));
-      upload_floats(device_, random_values(size, 3), parameters_->slot(0, i));
-    }
-    inputs_.scalars = step_scalars(settings_, first_step_);
-    optimizer_ = make_optimizer(settings_, *parameters_, device_, inputs_);
-  }
-  /// From the same gradients, from step `first_step_` on.
-  void apply_steps(int count) {
-    for (int k = 0; k < count; ++k) {
-      inputs_.scalars = step_scalars(settings_, first_step_ + k);
-      apply(1.0f);
-    }
-  }
-  float value(int parameter, std::size_t i) const { return parameters_->value(parameter).floats()[i]; }
-  float slot(int slot, int parameter, std::size_t i) const { return parameters_->slot(slot, parameter).floats()[i]; }
-  static constexpr std::size_t size_of_plain = 3;
-  const std::vector<float> gradient_of_plain_ = random_values(3, 1), start_of_plain_ = random_values(3, 2);
-
-  void apply(float loss) {
-    parameters_->step_sums()[cross_entropy_sum] = loss;
-    optimizer_->apply({parameters_->step_sums().data(), {}}, device_.stream());
-  }
-
-  OptimizerSettings settings_{.learning_rate = constant_rate(0.1), .moving_average_decay = 0.2};
-  CpuDevice device_{1};
-  std::vector<ParameterSpec> specs_;
-  std::optional<ParameterStore> parameters_;
-  StepInputs inputs_;
-  std::int64_t first_step_ = 4;
-  std::unique_ptr<Optimizer> optimizer_;
-};
-
-/// Variables and all slots, gaps included.
-std::vector<float> all_of(const ParameterStore& parameters) {
-  std::vector<float> all(parameters.values().begin(), parameters.values().end());
-  for (std::size_t slot = 0; slot < parameters.slots().size(); ++slot) {
-    const auto values = parameters.slot(static_cast<int>(slot));
-    all.insert(all.end(), values.begin(), values.end());
-  }
-  return all;
-}
 
 TEST_F(OptimizerTest, EqualsTheDefinitionAtEverySizeAndThreadCount) {
   for (const std::int64_t count : {1, 15, 17, 1000, 100003}) {
@@ -166,130 +105,6 @@ TEST_F(OptimizerTest, AdamWCorrectsItsMomentsForTheirAgeAndDecaysApartFromThem) 
       EXPECT_NEAR(slot(1, i, k), m, 1e-6);
       EXPECT_NEAR(slot(2, i, k), v, 1e-7);
     }
-  }
-}
-
-TEST_F(OptimizerTest, TheFirstGroupThatMatchesSetsRateAndDecay) {
-  for (const std::string_view rule : {"sgd", "momentum", "adamw"}) {
-    settings_ = {.rule = std::string(rule), .learning_rate = constant_rate(0.1), .weight_decay = 0.5};
-    settings_.groups = {{.pattern = "pl*n", .rate = 2.0, .decay = 0.25}, {.pattern = "*", .rate = 0.5}};
-    build(17, 1);
-    apply_steps(3);
-    const std::vector<float> grouped = all_of(*parameters_);
-    for (int i = 0; i < 2; ++i) {  // as if its values were everybody's
-      const auto found = parameters_->value(i).floats();
-      const std::vector<float> of_group(found.begin(), found.end());
-      const OptimizerSettings groups = settings_;
-      settings_.groups.clear();
-      settings_.learning_rate = constant_rate(i == 1 ? 0.2 : 0.05);
-      settings_.weight_decay = i == 1 ? 0.25 : 0.5;
-      build(17, 1);
-      apply_steps(3);
-      const auto expected = parameters_->value(i).floats();
-      for (std::size_t k = 0; k < of_group.size(); ++k) EXPECT_NEAR(of_group[k], expected[k], 1e-6) << rule;
-      settings_ = groups;
-      build(17, 1);
-      apply_steps(3);
-    }
-    EXPECT_TRUE(equal_bits(all_of(*parameters_), grouped));
-  }
-}
-
-TEST_F(OptimizerTest, AFrozenVariableKeepsValueAndSlotsWhileItsAverageGoesOn) {
-  for (const std::string_view rule : {"sgd", "momentum", "adamw"}) {
-    settings_ = {.rule = std::string(rule), .learning_rate = constant_rate(0.1), .moving_average_decay = 0.2};
-    settings_.groups = {{.pattern = "plain", .frozen_until = 2, .frozen_after = 4}};
-    first_step_ = 0;
-    build(17, 1);
-    std::vector<float> values, slots, distances;
-    for (int step = 0; step < 6; ++step) {
-      inputs_.scalars = step_scalars(settings_, step);
-      apply(1.0f);
-      values.push_back(value(1, 0));
-      slots.push_back(rule == "sgd" ? value(1, 0) : slot(1, 1, 0));
-      distances.push_back(std::abs(slot(0, 1, 0) - value(1, 0)));
-    }
-    EXPECT_EQ(values[1], start_of_plain_[0]) << rule;
-    EXPECT_NE(values[2], values[1]) << rule;
-    EXPECT_NE(values[3], values[2]) << rule;
-    EXPECT_EQ(values[5], values[3]) << rule;
-    EXPECT_EQ(slots[5], slots[3]) << rule;
-    EXPECT_LT(distances[5], 0.5f * distances[3]) << rule;
-  }
-}
-
-TEST_F(OptimizerTest, AVariableThatWasFrozenStartsAsYoungAsOneAtStepZero) {
-  for (const std::string_view rule : {"momentum", "adamw"}) {
-    settings_ = {.rule = std::string(rule), .learning_rate = constant_rate(0.1), .dampening = 0.5};
-    first_step_ = 0;
-    build(17, 1);
-    apply_steps(2);
-    const std::vector<float> expected(parameters_->value(1).floats().begin(), parameters_->value(1).floats().end());
-    settings_.groups = {{.pattern = "plain", .frozen_until = 7}};
-    build(17, 1);
-    apply_steps(9);
-    for (std::size_t k = 0; k < size_of_plain; ++k) EXPECT_EQ(value(1, k), expected[k]) << rule;
-  }
-}
-
-TEST_F(OptimizerTest, LarsAndLambTakeTheNormsOfMatricesAlone) {
-  const std::vector<ParameterSpec> variables{{"matrix", {3, 2}, {}, 0.0f}, {"vector", {6}, {}, 0.0f}};
-  const ParameterLayout layout(variables);
-  for (const std::string_view rule : {"lars", "lamb"}) {
-    settings_ = {.rule = std::string(rule),
-                 .learning_rate = constant_rate(0.1),
-                 .momentum = 0.0,
-                 .adam_epsilon = 1e-30,
-                 .lars_coefficient = 0.5,
-                 .weight_decay = 0.25};
-    const ParameterStore parameters(variables, device_, {.gradients = device_.allocate(gradient_bytes(layout))},
-                                    optimizer_slots(settings_));
-    for (int i = 0; i < 2; ++i) {
-      std::ranges::fill(parameters.value(i).floats(), 2.0f);
-      std::ranges::fill(parameters.gradient(i).floats(), 3.0f);
-    }
-    inputs_.scalars = step_scalars(settings_, 0);
-    make_optimizer(settings_, parameters, device_, inputs_)
-        ->apply({parameters.step_sums().data(), {}}, device_.stream());
-    // lars: w = 2, g = 3; a ratio of 0.5 * 2 / (3 + 0.25 * 2). lamb: a first direction of 1, and the decay's half.
-    const float of_matrix = rule == "lars" ? 0.1f * (1.0f / 3.5f) * 3.5f : 0.1f * (2.0f / 1.5f) * 1.5f;
-    const float of_vector = rule == "lars" ? 0.1f * 3.5f : 0.1f * 1.5f;
-    EXPECT_NEAR(parameters.value(0).floats()[5], 2.0f - of_matrix, 1e-6f) << rule;
-    EXPECT_NEAR(parameters.value(1).floats()[5], 2.0f - of_vector, 1e-6f) << rule;
-  }
-}
-
-TEST_F(OptimizerTest, NormsAreTheSameBitsAtAnyThreadCount) {
-  const std::vector<ParameterSpec> variables{{"matrix", {1000, 101}, {}, 0.01f}, {"vector", {6}, {}, 0.0f}};
-  const ParameterLayout layout(variables);
-  for (const std::string_view rule : {"lars", "lamb"}) {
-    settings_ = {.rule = std::string(rule), .learning_rate = constant_rate(0.1), .weight_decay = 0.25};
-    std::vector<float> with_one;
-    for (const int threads : {1, 2, 3}) {
-      omp_set_num_threads(threads);
-      const ParameterStore parameters(variables, device_, {.gradients = device_.allocate(gradient_bytes(layout))},
-                                      optimizer_slots(settings_));
-      upload_floats(device_, random_values(101000, 1), parameters.value(0));
-      upload_floats(device_, random_values(101000, 2), parameters.gradient(0));
-      inputs_.scalars = step_scalars(settings_, 0);
-      const auto optimizer = make_optimizer(settings_, parameters, device_, inputs_);
-      EXPECT_FALSE(optimizer->updates_ranges());
-      EXPECT_FALSE(updates_elements_apart(settings_));
-      optimizer->apply({parameters.step_sums().data(), {}}, device_.stream());
-      if (threads == 1) with_one = all_of(parameters);
-      EXPECT_TRUE(equal_bits(all_of(parameters), with_one)) << rule << ", " << threads;
-    }
-  }
-}
-
-TEST_F(OptimizerTest, AGroupThatMatchesNothingIsRefusedWithTheNamesThereAre) {
-  settings_.groups = {{.pattern = "*ed"}, {.pattern = "plai"}};
-  try {
-    build(17, 1);
-    ADD_FAILURE() << "a group of nothing";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::usage);
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("'plai' matches no variable; there are: decayed, plain"));
   }
 }
 

@@ -1,94 +1,7 @@
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <limits>
-
-#include "src/optim/norm_kernels.h"
-#include "src/optim/rules.h"
-#include "src/optim/update_kernels.h"
-#include "tests/support/emulate.h"
-#include "tests/support/op_harness.h"
-#include "tests/support/step_ring.h"
+#include "tests/optim/update_kernels_fixture.h"
 
 namespace carillon::testing {
 namespace {
-
-using SgdKernel = UpdateKernel<Sgd>;
-
-/// Variables of several sizes and factors, with random contents and gaps of zeros.
-class UpdateKernels : public ::testing::Test {
- protected:
-  static constexpr std::uint32_t capacity = 3;
-  struct Arrays {
-    std::vector<float> values, averages, gradients;
-    bool operator==(const Arrays&) const = default;
-  };
-
-  void build(const std::vector<std::int64_t>& counts) {
-    specs_.clear();
-    for (std::size_t i = 0; i < counts.size(); ++i) {
-      specs_.push_back({"v", {counts[i]}, {}, i % 2 == 0 ? 0.01f * static_cast<float>(i + 1) : 0.0f});
-    }
-    layout_.emplace(specs_);
-    factors_.clear();
-    for (const ParameterSpec& spec : specs_) factors_.push_back({.l2 = spec.l2_factor});
-    variables_ = variables_of_lines(*layout_);
-    arrays_ = {filled(1), filled(2), filled(3)};
-    for (std::uint64_t step = 0; step < capacity; ++step) put(step);
-  }
-
-  std::vector<float> filled(std::uint64_t seed) const {
-    std::vector<float> flat(layout_->total());
-    for (int i = 0; i < static_cast<int>(specs_.size()); ++i) {
-      const std::vector<float> values = random_values(layout_->count(i), seed * 100 + static_cast<std::uint64_t>(i));
-      std::ranges::copy(values, flat.begin() + static_cast<std::ptrdiff_t>(layout_->offset(i)));
-    }
-    return flat;
-  }
-
-  FactorTable table() const { return {variables_.data(), factors_.data()}; }
-
-  static StepHeader header(std::uint64_t step) {
-    const float s = static_cast<float>(step);
-    StepHeader header;
-    header.scalars.at[learning_rate_scalar] = 0.1f / (1.0f + s);
-    header.scalars.at[average_decay_scalar] = (1.0f + s) / (10.0f + s);
-    return header;
-  }
-  void put(std::uint64_t step) { ring_.put(step, header(step), std::vector<std::uint32_t>{0}); }
-
-  void run_kernel(float loss, float pause = 0.0f, ThreadOrder order = ThreadOrder::ascending) {
-    sums_[cross_entropy_sum] = loss;
-    sums_[pause_sum] = pause;
-    SgdKernel kernel{.gradients = arrays_.gradients.data(),
-                     .values = arrays_.values.data(),
-                     .averages = arrays_.averages.data(),
-                     .factors = table(),
-                     .table = ring_.table(),
-                     .end = {sums_.data(), ring_.progress()}};
-    kernel.share.count = layout_->total();
-    emulate(kernel, order);
-  }
-
-  /// What the elements' formula makes of `before` at `step`, tensor by tensor.
-  Arrays of_elements(Arrays before, std::uint64_t step) const {
-    for (int i = 0; i < static_cast<int>(specs_.size()); ++i) {
-      for (std::size_t k = layout_->offset(i); k < layout_->offset(i) + layout_->count(i); ++k) {
-        update_element<Sgd>(header(step).scalars, factors_[static_cast<std::size_t>(i)], before.gradients[k],
-                            before.values[k], before.averages[k], nullptr);
-      }
-    }
-    return before;
-  }
-
-  std::vector<ParameterSpec> specs_;
-  std::optional<ParameterLayout> layout_;
-  std::vector<std::uint32_t> variables_;
-  std::vector<UpdateFactors> factors_;
-  std::vector<float> sums_ = std::vector<float>(step_sum_count);
-  Arrays arrays_;
-  StepRing ring_{1, capacity, 1, {0}, {0}};
-};
 
 TEST_F(UpdateKernels, EqualTheFormulaToTheBitAndKeepGapsZero) {
   for (const ThreadOrder order : {ThreadOrder::ascending, ThreadOrder::descending}) {
@@ -205,49 +118,6 @@ TYPED_TEST(RulesInUpdateKernels, EachVariableHasItsFactorsAndKeepsItsSlotsFromSt
     this->define(static_cast<std::int64_t>(step), expected, expected_slots);
     EXPECT_EQ(this->arrays_, expected) << step;
     EXPECT_EQ(slots, expected_slots) << step;
-  }
-}
-
-TEST_F(UpdateKernels, RatiosAreOfEachVariablesNormsWhateverTheOrder) {
-  build({100, 2 * static_cast<std::int64_t>(NormChunk::max_count) + 1234, 1, 16, 33});
-  for (const std::size_t i : {0u, 1u, 3u, 4u}) factors_[i].has_ratio = true;
-  factors_[3].first_step = 5;
-  std::fill_n(arrays_.gradients.begin() + static_cast<std::ptrdiff_t>(layout_->offset(4)), 33, 0.0f);
-  factors_[4].l2 = 0.0f;
-  const NormChunks all = norm_chunks(*layout_);
-  ring_.put(0, {.scalars = {.at = {0.1f, 0.5f, 0.9f, 0.25f}}}, std::vector<std::uint32_t>{0});
-  sums_[cross_entropy_sum] = 1.0f;
-  for (const ThreadOrder order : {ThreadOrder::ascending, ThreadOrder::descending}) {
-    std::vector<float> momentum(layout_->total()), ratios(specs_.size());
-    std::vector<Squares> sums(all.chunks.size());
-    emulate(NormKernel<Lars>{.chunks = all.chunks.data(),
-                             .chunk_count = static_cast<int>(all.chunks.size()),
-                             .gradients = arrays_.gradients.data(),
-                             .values = arrays_.values.data(),
-                             .slots = {momentum.data()},
-                             .of_variable = factors_.data(),
-                             .table = ring_.table(),
-                             .end = {sums_.data(), ring_.progress()},
-                             .sums = sums.data()},
-            order);
-    const RatioOfVariable<Lars> ratio{.ranges = all.of_variable.data(),
-                                      .sums = sums.data(),
-                                      .of_variable = factors_.data(),
-                                      .table = ring_.table(),
-                                      .ratios = ratios.data()};
-    emulate(ForEachElement{ratio, static_cast<std::int64_t>(specs_.size())}, order);
-    for (const std::size_t i : {0u, 1u}) {
-      double w = 0.0, g = 0.0;
-      for (std::size_t k = layout_->offset(static_cast<int>(i)), n = layout_->count(static_cast<int>(i)); n > 0;
-           ++k, --n) {
-        w += std::pow(arrays_.values[k], 2.0);
-        g += std::pow(arrays_.gradients[k] + factors_[i].l2 * arrays_.values[k], 2.0);
-      }
-      EXPECT_NEAR(ratios[i], 0.25 * std::sqrt(w / g), 1e-5 * ratios[i]) << i;
-    }
-    EXPECT_EQ(ratios[2], 1.0f) << "of one that takes none";
-    EXPECT_EQ(ratios[3], 1.0f) << "of a frozen one";
-    EXPECT_EQ(ratios[4], 1.0f) << "without a gradient";
   }
 }
 

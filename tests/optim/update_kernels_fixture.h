@@ -1,0 +1,96 @@
+// UpdateKernels: the optimiser's kernels, emulated, and what they work on.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "src/optim/rules.h"
+#include "src/optim/update_kernels.h"
+#include "tests/support/emulate.h"
+#include "tests/support/op_harness.h"
+#include "tests/support/step_ring.h"
+
+namespace carillon::testing {
+
+using SgdKernel = UpdateKernel<Sgd>;
+
+/// Variables of several sizes and factors, with random contents and gaps of zeros.
+class UpdateKernels : public ::testing::Test {
+ protected:
+  static constexpr std::uint32_t capacity = 3;
+  struct Arrays {
+    std::vector<float> values, averages, gradients;
+    bool operator==(const Arrays&) const = default;
+  };
+
+  void build(const std::vector<std::int64_t>& counts) {
+    specs_.clear();
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      specs_.push_back({"v", {counts[i]}, {}, i % 2 == 0 ? 0.01f * static_cast<float>(i + 1) : 0.0f});
+    }
+    layout_.emplace(specs_);
+    factors_.clear();
+    for (const ParameterSpec& spec : specs_) factors_.push_back({.l2 = spec.l2_factor});
+    variables_ = variables_of_lines(*layout_);
+    arrays_ = {filled(1), filled(2), filled(3)};
+    for (std::uint64_t step = 0; step < capacity; ++step) put(step);
+  }
+
+  std::vector<float> filled(std::uint64_t seed) const {
+    std::vector<float> flat(layout_->total());
+    for (int i = 0; i < static_cast<int>(specs_.size()); ++i) {
+      const std::vector<float> values = random_values(layout_->count(i), seed * 100 + static_cast<std::uint64_t>(i));
+      std::ranges::copy(values, flat.begin() + static_cast<std::ptrdiff_t>(layout_->offset(i)));
+    }
+    return flat;
+  }
+
+  FactorTable table() const { return {variables_.data(), factors_.data()}; }
+
+  static StepHeader header(std::uint64_t step) {
+    const float s = static_cast<float>(step);
+    StepHeader header;
+    header.scalars.at[learning_rate_scalar] = 0.1f / (1.0f + s);
+    header.scalars.at[average_decay_scalar] = (1.0f + s) / (10.0f + s);
+    return header;
+  }
+  void put(std::uint64_t step) { ring_.put(step, header(step), std::vector<std::uint32_t>{0}); }
+
+  void run_kernel(float loss, float pause = 0.0f, ThreadOrder order = ThreadOrder::ascending) {
+    sums_[cross_entropy_sum] = loss;
+    sums_[pause_sum] = pause;
+    SgdKernel kernel{.gradients = arrays_.gradients.data(),
+                     .values = arrays_.values.data(),
+                     .averages = arrays_.averages.data(),
+                     .factors = table(),
+                     .table = ring_.table(),
+                     .end = {sums_.data(), ring_.progress()}};
+    kernel.share.count = layout_->total();
+    emulate(kernel, order);
+  }
+
+  /// What the elements' formula makes of `before` at `step`, tensor by tensor.
+  Arrays of_elements(Arrays before, std::uint64_t step) const {
+    for (int i = 0; i < static_cast<int>(specs_.size()); ++i) {
+      for (std::size_t k = layout_->offset(i); k < layout_->offset(i) + layout_->count(i); ++k) {
+        update_element<Sgd>(header(step).scalars, factors_[static_cast<std::size_t>(i)], before.gradients[k],
+                            before.values[k], before.averages[k], nullptr);
+      }
+    }
+    return before;
+  }
+
+  std::vector<ParameterSpec> specs_;
+  std::optional<ParameterLayout> layout_;
+  std::vector<std::uint32_t> variables_;
+  std::vector<UpdateFactors> factors_;
+  std::vector<float> sums_ = std::vector<float>(step_sum_count);
+  Arrays arrays_;
+  StepRing ring_{1, capacity, 1, {0}, {0}};
+};
+
+}  // namespace carillon::testing
