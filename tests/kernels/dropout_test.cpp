@@ -61,7 +61,7 @@ TEST(Dropout, GradientsMatchFiniteDifferences) {
 /// However the stream is cut into batches, and over however many threads.
 TEST(Dropout, ASampleIsDrawnForItsPositionAlone) {
   const DropoutParams params{.rate = 0.5f, .seed = 3};
-  const std::uint64_t far = (std::uint64_t{1} << 32) - 2;  // a position's upper half counts
+  const std::uint64_t far = (std::uint64_t{1} << 32) - 2;
   const std::vector<float> whole = factors({6, 33, 31}, params, far, 3);
   for (std::uint64_t b = 0; b < 6; ++b) {
     const std::vector<float> alone = factors({1, 33, 31}, params, far + b);
@@ -80,6 +80,7 @@ TEST(Dropout, SeedNamePositionAndElementAllMatter) {
   };
   EXPECT_NEAR(differing(factors({1, 1000}, {.rate = 0.5f, .seed = 4})), 500, 80);
   EXPECT_NEAR(differing(factors({1, 1000}, params, 1)), 500, 80);
+  EXPECT_NEAR(differing(factors({1, 1000}, params, std::uint64_t{1} << 32)), 500, 80);
   EXPECT_NEAR(differing(factors({1, 1000}, params, 0, 1, "other")), 500, 80);
   std::vector<float> next(y.begin() + 4, y.end());  // a block further
   next.resize(1000);
