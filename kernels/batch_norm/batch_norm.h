@@ -19,8 +19,8 @@
 // (graph/passes.h), and its sign is computed again from x: backward needs no outputs.
 //
 // It is bound by memory. Forward reads x twice and writes y; backward reads x and dy twice and writes dx where dy was:
-// no less is possible where a tensor is larger than the caches, since a first pass has to see all rows. The second pass
-// goes from the last rows to the first, which the caches may still hold.
+// the least there is for a tensor larger than the caches, since a first pass has to see all rows (a write of y also
+// reads its lines). The second pass goes from the last rows to the first, which the caches may still hold.
 // Source: Ioffe, Szegedy, "Batch normalization: accelerating deep network training by reducing internal covariate
 // shift", 2015; moving statistics as PyTorch has them.
 #pragma once

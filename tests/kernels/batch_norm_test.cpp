@@ -6,6 +6,9 @@
 #include <cmath>
 
 #include "carillon/core/error.h"
+#include "kernels/relu/relu.h"
+#include "kernels/scale_input/scale_input.h"
+#include "tests/support/noise_batch.h"
 #include "tests/support/op_harness.h"
 #include "tests/support/pytorch_ops.h"
 
@@ -180,6 +183,31 @@ TEST(BatchNorm, NotANumberStaysInItsChannelAndPassesTheRelu) {
   harness.values("x")[10] = std::nanf("");
   const auto y = harness.forward();
   for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::isnan(y[i]), i % 3 == 1) << i;
+}
+
+TEST(BatchNorm, TakesTheReluBehindItOver) {
+  for (const bool relu : {false, true}) {
+    OpHarness harness(4);
+    build(harness, {.shape = {4, 3}, .relu = relu});
+    EXPECT_EQ(harness.graph().nodes().size(), 3);  // with input and objective
+  }
+}
+
+TEST(BatchNorm, HasGradientsWhereNobodyWantsThatOfItsInput) {
+  const BatchNormForm form{.relu = true};
+  const NoiseBatch samples(0, 20, 12);
+  OpHarness harness(20);
+  harness.step().batch = samples.batch();
+  const Value x = scale_input(harness.graph(), "x", {.sample = {2, 2, 3}});
+  harness.finish(relu(harness.graph(), "relu", batch_norm(harness.graph(), "norm", x)));
+  const std::size_t count = harness.forward().size();
+  harness.backward();
+  std::vector<float> pixels;
+  for (const std::uint8_t* image : samples.batch().images) pixels.insert(pixels.end(), image, image + 12);
+  const Reference expected(pixels, OpHarness::output_gradient(count), harness.values("norm/gamma"),
+                           harness.values("norm/beta"), form);
+  expect_all_near(harness.gradient("norm/gamma"), expected.dgamma, 2e-6);
+  expect_all_near(harness.gradient("norm/beta"), expected.dbeta, 2e-6);
 }
 
 TEST(BatchNorm, AConstantChannelBecomesItsShift) {

@@ -5,6 +5,8 @@
 #include <thread>
 
 #include "carillon/graph/sweeps.h"
+#include "kernels/activation/activation.h"
+#include "kernels/avg_pool/avg_pool.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/lrn/lrn.h"
 #include "kernels/max_pool/max_pool.h"
@@ -148,6 +150,27 @@ INSTANTIATE_TEST_SUITE_P(Methods, SlicedSweep,
                          [](const auto& test) {
                            return test.param == ConvolutionMethod::direct ? "direct" : "winograd";
                          });
+
+TEST(Sweeps, ActivationsAndAveragesAreTheSameBitsInSlices) {
+  std::vector<float> output, gradient;
+  for (const bool in_slices : {false, true}) {
+    OpHarness harness(batch_size, 2);
+    Graph& graph = harness.graph();
+    Value x = gelu(graph, "gelu", harness.input("x", {batch_size, 13, 11, 192}));
+    x = silu(graph, "silu", avg_pool(graph, "pool", x, {.window = 3, .stride = 2}));
+    x = global_avg_pool(graph, "mean", x);
+    if (!in_slices) take_batch_whole(graph);
+    harness.finish(x);
+    EXPECT_EQ(plan_sweeps(graph, 2)[1].slices > 1, in_slices);
+    const std::vector<float> y(harness.forward().begin(), harness.forward().end());
+    harness.backward();
+    const std::vector<float> dx(harness.gradient("x").begin(), harness.gradient("x").end());
+    if (!in_slices) output = y;
+    if (!in_slices) gradient = dx;
+    EXPECT_EQ(y, output);
+    EXPECT_EQ(dx, gradient);
+  }
+}
 
 }  // namespace
 }  // namespace carillon::testing
