@@ -48,9 +48,6 @@ void check_rule(const OptionSet& set, const TrainOptions& o) {
       fail(ExitCode::usage, "--{} is of --optimizer {}; this run's is {}", option, fmt::join(names, ", "), own.name);
     }
   }
-  if (o.optimizer_settings.nesterov && o.optimizer_settings.dampening != 0.0) {
-    fail(ExitCode::usage, "--nesterov takes no --dampening");
-  }
 }
 
 void check_schedule(const OptionSet& set, const TrainOptions& o) {
@@ -66,11 +63,11 @@ void check_schedule(const OptionSet& set, const TrainOptions& o) {
   if (schedule.kind == triangular && schedule.knots.empty()) {
     fail(ExitCode::usage, "--schedule triangular needs --schedule-knots");
   }
-  if (set.given("warm-up-from") && schedule.warm_up_steps == 0) {
-    fail(ExitCode::usage, "--warm-up-from needs --warm-up-steps");
+  if (set.given("warmup-from") && schedule.warm_up_steps == 0) {
+    fail(ExitCode::usage, "--warmup-from needs --warmup-steps");
   }
   if (schedule.steps > 0 && schedule.steps <= schedule.warm_up_steps) {
-    fail(ExitCode::usage, "--schedule-steps: {} end within the {} of --warm-up-steps", schedule.steps,
+    fail(ExitCode::usage, "--schedule-steps: {} end within the {} of --warmup-steps", schedule.steps,
          schedule.warm_up_steps);
   }
 }
@@ -87,7 +84,6 @@ void declare_optimizer(OptionSet& set, TrainOptions& o) {
           Scope::result);
   set.add("dampening", settings.dampening, Interval::unit, "of momentum: the part of a gradient that is left out of it",
           Scope::result);
-  set.add("nesterov", settings.nesterov, "of momentum: Nesterov's form, with a look ahead", Scope::result);
   set.add("adam-beta1", settings.adam_beta1, Interval::below_one, "of adamw and lamb: decay of the gradients' mean",
           Scope::result);
   set.add("adam-beta2", settings.adam_beta2, Interval::below_one, "of adamw and lamb: decay of their squares' mean",
@@ -122,9 +118,9 @@ void declare_schedule(OptionSet& set, TrainOptions& o) {
           "of exponential: factor applied every decay-steps", Scope::result);
   set.add("decay-steps", o.decay_steps, 0, max_option_steps,
           "of exponential: steps per decay; 0: by the reference's rule, from the batch size", Scope::result);
-  set.add("warm-up-steps", schedule.warm_up_steps, 0, max_option_steps,
+  set.add("warmup-steps", schedule.warm_up_steps, 0, max_option_steps,
           "steps of a line up to the schedule's first rate", Scope::result);
-  set.add("warm-up-from", schedule.warm_up_from, Interval::not_negative, "learning rate at that line's start",
+  set.add("warmup-from", schedule.warm_up_from, Interval::not_negative, "learning rate at that line's start",
           Scope::result);
   set.add("schedule-steps", schedule.steps, 0, max_option_steps,
           "of polynomial and cosine: global step of their end; 0: --max-steps", Scope::result);

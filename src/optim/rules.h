@@ -5,12 +5,13 @@
 #include "src/optim/rules/lamb.h"
 #include "src/optim/rules/lars.h"
 #include "src/optim/rules/momentum.h"
+#include "src/optim/rules/nesterov.h"
 #include "src/optim/rules/sgd.h"
 
 namespace carillon {
 
 template <UpdateRule... R>
 struct RuleList {};
-using UpdateRules = RuleList<Sgd, Momentum, AdamW, Lars, Lamb>;
+using UpdateRules = RuleList<Sgd, Momentum, Nesterov, AdamW, Lars, Lamb>;
 
 }  // namespace carillon

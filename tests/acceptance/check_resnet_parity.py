@@ -32,7 +32,7 @@ class Recipe:
     def options(self):
         knots = f"0:{0.2 * self.peak!r},4:{self.peak!r},{STEPS}:0"
         return (
-            "--optimizer=momentum", "--momentum=0.9", "--nesterov=true", "--weight-decay=5e-3", "--schedule=triangular",
+            "--optimizer=nesterov", "--momentum=0.9", "--weight-decay=5e-3", "--schedule=triangular",
             f"--schedule-knots={knots}", "--regularization=0", "--moving-average-decay=0",
             f"--label-smoothing={self.label_smoothing}", f"--batch-size={self.batch_size}",
         )  # fmt: skip

@@ -23,7 +23,7 @@ L2 = 0.02
 RULES = [
     "--optimizer sgd",
     "--optimizer momentum",
-    "--optimizer momentum --momentum 0.7 --nesterov true",
+    "--optimizer nesterov --momentum 0.7",
     "--optimizer momentum --momentum 0.8 --dampening 0.4",
     "--optimizer adamw",
     "--optimizer adamw --adam-beta1 0.7 --adam-beta2 0.9 --adam-epsilon 0.05",
@@ -38,7 +38,7 @@ SCHEDULES = [
     "--schedule cosine --learning-rate 0.05 --max-steps 50",
     "--schedule triangular --schedule-knots 0:0.01,20:0.06,45:0.002",
 ]
-WARM_UP = "--warm-up-steps 12 --warm-up-from 0.002"
+WARM_UP = "--warmup-steps 12 --warmup-from 0.002"
 DECAY = "--weight-decay 0.1"
 GROUPS = ("--group '*/biases: rate=3, decay=0, frozen-until=7' --group 'first/*: decay=0.2, frozen-after=30' "
           "--group '*: rate=0.5'")
@@ -56,12 +56,12 @@ def cases():
 
 def parse(case):
     parser = argparse.ArgumentParser()
-    for name in ("optimizer", "schedule", "milestones", "schedule-knots", "nesterov"):
+    for name in ("optimizer", "schedule", "milestones", "schedule-knots"):
         parser.add_argument("--" + name)
     for name, value in (("momentum", 0.9), ("dampening", 0.0), ("adam-beta1", 0.9), ("adam-beta2", 0.999),
                         ("adam-epsilon", 1e-8), ("lars-coefficient", 0.001), ("weight-decay", 0.0), ("learning-rate", None),
-                        ("learning-rate-decay", None), ("decay-steps", None), ("warm-up-steps", 0),
-                        ("warm-up-from", 0.0), ("schedule-steps", None), ("final-learning-rate", 0.0),
+                        ("learning-rate-decay", None), ("decay-steps", None), ("warmup-steps", 0),
+                        ("warmup-from", 0.0), ("schedule-steps", None), ("final-learning-rate", 0.0),
                         ("schedule-power", 1.0), ("milestone-factor", 0.1), ("max-steps", None)):
         parser.add_argument("--" + name, type=float, default=value)
     parser.add_argument("--group", action="append", default=[])
@@ -70,7 +70,7 @@ def parse(case):
 
 def rates(o):
     """The learning rate of each step, by PyTorch's schedulers where it has the schedule."""
-    warm = int(o.warm_up_steps)
+    warm = int(o.warmup_steps)
     base = 1.0 if o.learning_rate is None else o.learning_rate
     optimizer = torch.optim.SGD([torch.zeros(1, dtype=torch.float64)], lr=base)
     schedulers = torch.optim.lr_scheduler
@@ -96,7 +96,7 @@ def rates(o):
         after.append(scheduler.get_last_lr()[0] + added)
         optimizer.step()
         scheduler.step()
-    return list(numpy.linspace(o.warm_up_from, after[0], warm, endpoint=False)) + after[:STEPS - warm]
+    return list(numpy.linspace(o.warmup_from, after[0], warm, endpoint=False)) + after[:STEPS - warm]
 
 
 def group_of(o, name):
@@ -150,9 +150,9 @@ def trained(case):
     elif o.optimizer in ("lars", "lamb"):
         optimizer = ByNorms(settings, o)
     else:
-        momentum = o.momentum if o.optimizer == "momentum" else 0.0
+        momentum = o.momentum if o.optimizer in ("momentum", "nesterov") else 0.0
         optimizer = torch.optim.SGD(settings, lr=1.0, momentum=momentum, dampening=o.dampening,
-                                    nesterov=o.nesterov == "true")
+                                    nesterov=o.optimizer == "nesterov")
     for step, rate in enumerate(rates(o)):
         for group, (name, variable) in zip(optimizer.param_groups, variables.items()):
             group["lr"] = rate * groups[name].get("rate", 1.0)

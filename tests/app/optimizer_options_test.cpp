@@ -47,10 +47,9 @@ TEST_F(OptimizerOptions, ByDefaultArePlainGradientDescentWithAnExponentialDecay)
 
 TEST_F(OptimizerOptions, ReachTheOptimiser) {
   const OptimizerSettings momentum =
-      parsed({"--optimizer", "momentum", "--momentum", "0.8", "--nesterov", "--weight-decay", "0.01"}).optimizer();
+      parsed({"--optimizer", "momentum", "--momentum", "0.8", "--weight-decay", "0.01"}).optimizer();
   EXPECT_EQ(momentum.rule, "momentum");
   EXPECT_EQ(momentum.momentum, 0.8);
-  EXPECT_TRUE(momentum.nesterov);
   EXPECT_EQ(momentum.weight_decay, 0.01);
   EXPECT_EQ(parsed({"--optimizer", "momentum", "--dampening", "0.3"}).optimizer().dampening, 0.3);
   const OptimizerSettings adamw = parsed({"--optimizer", "adamw", "--adam-beta1", "0.8", "--adam-beta2", "0.9",
@@ -64,22 +63,21 @@ TEST_F(OptimizerOptions, ReachTheOptimiser) {
 }
 
 TEST_F(OptimizerOptions, ThatThisOptimiserDoesNotUseAreRefused) {
-  expect_refused({"--momentum", "0.9"}, "--momentum is of --optimizer momentum, lars; this run's is sgd");
-  expect_refused({"--nesterov", "false"}, "--nesterov is of --optimizer momentum; this run's is sgd");
+  expect_refused({"--momentum", "0.9"}, "--momentum is of --optimizer momentum, nesterov, lars; this run's is sgd");
+  expect_refused({"--optimizer", "nesterov", "--dampening", "0.1"}, "--dampening is of --optimizer momentum; this run's");
   expect_refused({"--optimizer", "adamw", "--dampening", "0"}, "--dampening");
   expect_refused({"--optimizer", "momentum", "--adam-beta1", "0.9"}, "--adam-beta1");
   expect_refused({"--lars-coefficient", "0.9"}, "--lars-coefficient");
   expect_refused({"--adam-beta2", "0.9"}, "--adam-beta2");
   expect_refused({"--adam-epsilon", "0.9"}, "--adam-epsilon");
-  expect_refused({"--optimizer", "momentum", "--nesterov", "--dampening", "0.1"}, "--nesterov");
-  expect_refused({"--optimizer", "guess"}, "'guess' is not one of sgd, momentum, adamw, lars, lamb");
+  expect_refused({"--optimizer", "guess"}, "'guess' is not one of sgd, momentum, nesterov, adamw, lars, lamb");
   expect_refused({"--optimizer", "adamw", "--adam-beta1", "1"}, "--adam-beta1");
 }
 
 TEST_F(OptimizerOptions, TheEndOfAScheduleIsAGlobalStepWhateverTheWarmUp) {
   for (const char* const kind : {"cosine", "polynomial"}) {
     const Schedule schedule = parsed({"--schedule", kind, "--learning-rate", "0.5", "--schedule-steps", "100",
-                                      "--warm-up-steps", "20", "--final-learning-rate", "0.1"})
+                                      "--warmup-steps", "20", "--final-learning-rate", "0.1"})
                                   .schedule();
     EXPECT_DOUBLE_EQ(schedule.rate(0), 0.0) << kind;
     EXPECT_DOUBLE_EQ(schedule.rate(10), 0.25) << kind;
@@ -93,7 +91,7 @@ TEST_F(OptimizerOptions, TheEndOfAScheduleIsAGlobalStepWhateverTheWarmUp) {
 
 TEST_F(OptimizerOptions, MilestonesAndKnotsAreGlobalStepsWhateverTheWarmUp) {
   const Schedule steps = parsed({"--schedule", "step", "--learning-rate", "0.8", "--milestones", "30, 60",
-                                 "--milestone-factor", "0.5", "--warm-up-steps", "10", "--warm-up-from", "0.4"})
+                                 "--milestone-factor", "0.5", "--warmup-steps", "10", "--warmup-from", "0.4"})
                              .schedule();
   EXPECT_DOUBLE_EQ(steps.rate(0), 0.4);
   EXPECT_DOUBLE_EQ(steps.rate(5), 0.6);
@@ -102,7 +100,7 @@ TEST_F(OptimizerOptions, MilestonesAndKnotsAreGlobalStepsWhateverTheWarmUp) {
   EXPECT_DOUBLE_EQ(steps.rate(60), 0.2);
   for (const char* const warm_up : {"0", "10"}) {
     const Schedule lines =
-        parsed({"--schedule", "triangular", "--schedule-knots", "0:0,10:0.5,30:1e-1", "--warm-up-steps", warm_up})
+        parsed({"--schedule", "triangular", "--schedule-knots", "0:0,10:0.5,30:1e-1", "--warmup-steps", warm_up})
             .schedule();
     EXPECT_DOUBLE_EQ(lines.rate(5), 0.25);
     EXPECT_DOUBLE_EQ(lines.rate(20), 0.3);
@@ -124,8 +122,8 @@ TEST_F(OptimizerOptions, ThatThisScheduleDoesNotUseOrLacksAreRefused) {
   expect_refused({"--schedule", "triangular", "--schedule-knots", "0:1", "--learning-rate", "1"}, "--learning-rate");
   expect_refused({"--schedule", "step"}, "--schedule step needs --milestones");
   expect_refused({"--schedule", "triangular"}, "--schedule triangular needs --schedule-knots");
-  expect_refused({"--warm-up-from", "0.1"}, "--warm-up-from needs --warm-up-steps");
-  expect_refused({"--schedule", "cosine", "--schedule-steps", "9", "--warm-up-steps", "9"}, "--schedule-steps: 9 end");
+  expect_refused({"--warmup-from", "0.1"}, "--warmup-from needs --warmup-steps");
+  expect_refused({"--schedule", "cosine", "--schedule-steps", "9", "--warmup-steps", "9"}, "--schedule-steps: 9 end");
 }
 
 TEST_F(OptimizerOptions, StepsThatDoNotGrowAreNoListOfThem) {
@@ -172,9 +170,9 @@ TEST_F(OptimizerOptions, AllDecideTheResult) {
   const std::string before = set.values().json();
   std::vector<const char*> arguments{"program"};
   for (const char* const argument :
-       {"--optimizer=momentum", "--momentum=0.1", "--dampening=0.1", "--nesterov", "--adam-beta1=0.1",
+       {"--optimizer=momentum", "--momentum=0.1", "--dampening=0.1", "--adam-beta1=0.1",
         "--adam-beta2=0.1", "--adam-epsilon=0.1", "--lars-coefficient=0.1", "--weight-decay=0.1", "--group=*: rate=2",
-        "--schedule=step", "--warm-up-steps=1", "--warm-up-from=1", "--schedule-steps=1", "--final-learning-rate=1",
+        "--schedule=step", "--warmup-steps=1", "--warmup-from=1", "--schedule-steps=1", "--final-learning-rate=1",
         "--schedule-power=2", "--milestones=5", "--milestone-factor=1", "--schedule-knots=5:1"}) {
     arguments.push_back(argument);
   }

@@ -69,19 +69,26 @@ TEST_F(OptimizerTest, ByDefaultMomentumIsTensorFlowsToTheBit) {
   }
 }
 
-TEST_F(OptimizerTest, DampeningSparesAVariablesFirstGradientAndNesterovLooksAhead) {
+TEST_F(OptimizerTest, DampeningSparesAVariablesFirstGradient) {
   settings_ = {.rule = "momentum", .learning_rate = constant_rate(0.1), .momentum = 0.5, .dampening = 0.25};
   first_step_ = 0;
-  for (const bool nesterov : {false, true}) {
-    settings_.nesterov = nesterov;
-    build(17, 1);
-    apply_steps(2);
-    for (std::size_t k = 0; k < size_of_plain; ++k) {
-      const double g = gradient_of_plain_[k], v1 = g, v2 = 0.5 * v1 + 0.75 * g;
-      const double d1 = nesterov ? g + 0.5 * v1 : v1, d2 = nesterov ? g + 0.5 * v2 : v2;
-      EXPECT_NEAR(slot(1, 1, k), v2, 1e-6);
-      EXPECT_NEAR(value(1, k), start_of_plain_[k] - 0.1 * (d1 + d2), 1e-6) << nesterov;
-    }
+  build(17, 1);
+  apply_steps(2);
+  for (std::size_t k = 0; k < size_of_plain; ++k) {
+    const double g = gradient_of_plain_[k], v1 = g, v2 = 0.5 * v1 + 0.75 * g;
+    EXPECT_NEAR(slot(1, 1, k), v2, 1e-6);
+    EXPECT_NEAR(value(1, k), start_of_plain_[k] - 0.1 * (v1 + v2), 1e-6);
+  }
+}
+
+TEST_F(OptimizerTest, NesterovLooksAhead) {
+  settings_ = {.rule = "nesterov", .learning_rate = constant_rate(0.1), .momentum = 0.5};
+  build(17, 1);
+  apply_steps(2);
+  for (std::size_t k = 0; k < size_of_plain; ++k) {
+    const double g = gradient_of_plain_[k], v1 = g, v2 = 0.5 * v1 + g;
+    EXPECT_NEAR(slot(1, 1, k), v2, 1e-6);
+    EXPECT_NEAR(value(1, k), start_of_plain_[k] - 0.1 * (g + 0.5 * v1 + g + 0.5 * v2), 1e-6);
   }
 }
 

@@ -69,7 +69,6 @@ class RulesInUpdateKernels : public UpdateKernels {
   static StepScalars scalars(std::int64_t step) {
     OptimizerSettings settings{.rule = std::string(Rule::name), .learning_rate = constant_rate(0.1)};
     settings.dampening = 0.25;
-    settings.nesterov = true;
     return step_scalars(settings, step);
   }
   void launch(std::uint64_t step, Slots& slots) {
@@ -100,7 +99,7 @@ class RulesInUpdateKernels : public UpdateKernels {
   }
 };
 
-using Rules = ::testing::Types<Sgd, Momentum, AdamW>;
+using Rules = ::testing::Types<Sgd, Momentum, Nesterov, AdamW>;
 TYPED_TEST_SUITE(RulesInUpdateKernels, Rules);
 
 TYPED_TEST(RulesInUpdateKernels, EachVariableHasItsFactorsAndKeepsItsSlotsFromStepToStep) {

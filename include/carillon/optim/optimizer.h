@@ -29,7 +29,6 @@ struct OptimizerSettings {
   double moving_average_decay = 0.99;
   double momentum = 0.9;   ///< of the rules "momentum" and "lars"
   double dampening = 0.0;  ///< of the rule "momentum", as the next
-  bool nesterov = false;
   double adam_beta1 = 0.9, adam_beta2 = 0.999, adam_epsilon = 1e-8;  ///< of the rules "adamw" and "lamb"
   double lars_coefficient = 0.001;                                   ///< of the rule "lars"
   double weight_decay = 0.0;  ///< of all variables that no group gives another one

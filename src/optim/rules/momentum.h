@@ -2,10 +2,10 @@
 //
 //   u <- g + (l2_factor + weight_decay) * w
 //   v <- u in a variable's first update, then momentum * v + (1 - dampening) * u
-//   w <- w - learning_rate * (nesterov ? u + momentum * v : v)
+//   w <- w - learning_rate * v
 //
 // Source: Sutskever, Martens, Dahl, Hinton, "On the importance of initialization and momentum in deep learning", 2013;
-// PyTorch, SGD; without dampening and nesterov TensorFlow's MomentumOptimizer.
+// PyTorch, SGD; without dampening TensorFlow's MomentumOptimizer.
 #pragma once
 
 #include <array>
@@ -17,13 +17,12 @@ namespace carillon {
 
 struct Momentum {
   static constexpr std::string_view name = "momentum";
-  static constexpr std::array<std::string_view, 3> options{"momentum", "dampening", "nesterov"};
+  static constexpr std::array<std::string_view, 2> options{"momentum", "dampening"};
   static constexpr std::array<std::string_view, 1> slots{"momentum"};
 
   static void set_scalars(const OptimizerSettings& settings, StepScalars& scalars) {
     scalars.at[momentum] = static_cast<float>(settings.momentum);
     scalars.at[later_gradients] = static_cast<float>(1.0 - settings.dampening);
-    scalars.at[nesterov] = settings.nesterov ? 1.0f : 0.0f;
   }
   CARILLON_HOST_DEVICE static void set_age(StepScalars& scalars, std::int64_t updates) {
     scalars.at[this_gradient] = updates == 0 ? 1.0f : scalars.at[later_gradients];
@@ -34,14 +33,13 @@ struct Momentum {
     const float rate = scalars.at[learning_rate_scalar] * factors.rate;
     const float decayed = std::fma(factors.l2 + factors.weight_decay, value, gradient);
     slots[0] = std::fma(scalars.at[momentum], slots[0], scalars.at[this_gradient] * decayed);
-    const float ahead = std::fma(scalars.at[momentum], slots[0], decayed);
-    value = std::fma(-rate, scalars.at[nesterov] != 0.0f ? ahead : slots[0], value);
+    value = std::fma(-rate, slots[0], value);
   }
 
  private:
   /// Places in StepScalars; the gradients' are their factors.
   static constexpr std::size_t momentum = first_rule_scalar, this_gradient = momentum + 1,
-                               later_gradients = momentum + 2, nesterov = momentum + 3;
+                               later_gradients = momentum + 2;
 };
 
 }  // namespace carillon
