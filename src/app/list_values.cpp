@@ -37,7 +37,7 @@ bool is_pattern(const std::string& text) {
 void add_setting(const std::string& text, ParameterGroup& group) {
   const std::vector<std::string> sides = parts_of(text, '=');
   if (sides.size() != 2) throw ValueExpected{};
-  const auto& [name, value] = std::tie(sides[0], sides[1]);
+  const std::string &name = sides[0], &value = sides[1];
   if (name == "rate") {
     group.rate = parse_number(value, Interval::not_negative);
   } else if (name == "decay") {

@@ -99,7 +99,11 @@ def metrics_seeds():
 
 def options_seeds():
     recipes = {path.stem: path.read_bytes() for path in sorted((TESTS.parent / "jobs/recipes").glob("*.cfg"))}
-    return recipes | {"margin": b"time-limit = slurm\ntime_margin = 9007199254740992\n", "lists": b"data = a\ndata = b*\neval_data=c\nkeep-best = no\ntime-limit = slurm\ndevice=cpu#x\n"}
+    schedules = {"momentum": b"optimizer = momentum\nnesterov = yes\nschedule = cosine\nwarm-up-steps = 9\nwarm-up-from = 0.1\n",
+                 "lamb": b"optimizer=lamb\nadam-beta1=.8\nschedule=step\nmilestones=3, 5,9\nmilestone-factor=.5\nweight-decay=1e-4\n",
+                 "groups": b"group = */biases: rate=64, decay=0, frozen-after=300\ngroup = a*:frozen-until=5\n",
+                 "knots": b"schedule = triangular\nschedule-knots = 0:0.1,20:5e-1 , 40:0\n"}
+    return recipes | schedules | {"margin": b"time-limit = slurm\ntime_margin = 9007199254740992\n", "lists": b"data = a\ndata = b*\neval_data=c\nkeep-best = no\ntime-limit = slurm\ndevice=cpu#x\n"}
 
 
 def description_seeds():
