@@ -99,7 +99,7 @@ def metrics_seeds():
 
 def options_seeds():
     recipes = {path.stem: path.read_bytes() for path in sorted((TESTS.parent / "jobs/recipes").glob("*.cfg"))}
-    schedules = {"momentum": b"optimizer = momentum\nnesterov = yes\nschedule = cosine\nwarm-up-steps = 9\nwarm-up-from = 0.1\n",
+    schedules = {"nesterov": b"optimizer = nesterov\nschedule = cosine\nwarmup-steps = 9\nwarmup-from = 0.1\n",
                  "lamb": b"optimizer=lamb\nadam-beta1=.8\nschedule=step\nmilestones=3, 5,9\nmilestone-factor=.5\nweight-decay=1e-4\n",
                  "groups": b"group = */biases: rate=64, decay=0, frozen-after=300\ngroup = a*:frozen-until=5\n",
                  "knots": b"schedule = triangular\nschedule-knots = 0:0.1,20:5e-1 , 40:0\n"}
