@@ -45,8 +45,8 @@ inline dnnl::matmul onednn_matmul(const dnnl::engine& engine, const dnnl::memory
 #endif
 }
 
-/// A convolution dst = src * weights + bias by its tensors; `bias` may be empty; a format `any` lets the primitive choose. Any thread may
-/// run it, with scratch of the caller's.
+/// A convolution dst = src * weights + bias by its tensors; `bias` may be empty; a format `any` lets the primitive
+/// choose. Any thread may run it, with scratch of the caller's.
 struct OnednnConvolution {
   dnnl::memory::desc src, weights, bias, dst;
   dnnl::memory::dims strides, padding_before, padding_after;

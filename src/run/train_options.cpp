@@ -56,12 +56,12 @@ OptimizerSettings TrainOptions::optimizer() const {
 
 Network TrainOptions::network(float density) const {
   Network made = make_network({.image = record_form.schema.image_shape,
-                       .density = density,
-                       .class_count = record_form.schema.class_count,
-                       .pixel_scale = static_cast<float>(pixel_scale),
-                       .regularization = static_cast<float>(regularization),
-                       .distort = distort,
-                       .seed = seed});
+                               .density = density,
+                               .class_count = record_form.schema.class_count,
+                               .pixel_scale = static_cast<float>(pixel_scale),
+                               .regularization = static_cast<float>(regularization),
+                               .distort = distort,
+                               .seed = seed});
   made.label_smoothing = static_cast<float>(label_smoothing);
   return made;
 }

@@ -64,7 +64,8 @@ TEST_F(OptimizerOptions, ReachTheOptimiser) {
 
 TEST_F(OptimizerOptions, ThatThisOptimiserDoesNotUseAreRefused) {
   expect_refused({"--momentum", "0.9"}, "--momentum is of --optimizer momentum, nesterov, lars; this run's is sgd");
-  expect_refused({"--optimizer", "nesterov", "--dampening", "0.1"}, "--dampening is of --optimizer momentum; this run's");
+  expect_refused({"--optimizer", "nesterov", "--dampening", "0.1"},
+                 "--dampening is of --optimizer momentum; this run's");
   expect_refused({"--optimizer", "adamw", "--dampening", "0"}, "--dampening");
   expect_refused({"--optimizer", "momentum", "--adam-beta1", "0.9"}, "--adam-beta1");
   expect_refused({"--lars-coefficient", "0.9"}, "--lars-coefficient");
@@ -170,10 +171,10 @@ TEST_F(OptimizerOptions, AllDecideTheResult) {
   const std::string before = set.values().json();
   std::vector<const char*> arguments{"program"};
   for (const char* const argument :
-       {"--optimizer=momentum", "--momentum=0.1", "--dampening=0.1", "--adam-beta1=0.1",
-        "--adam-beta2=0.1", "--adam-epsilon=0.1", "--lars-coefficient=0.1", "--weight-decay=0.1", "--group=*: rate=2",
-        "--schedule=step", "--warmup-steps=1", "--warmup-from=1", "--schedule-steps=1", "--final-learning-rate=1",
-        "--schedule-power=2", "--milestones=5", "--milestone-factor=1", "--schedule-knots=5:1"}) {
+       {"--optimizer=momentum", "--momentum=0.1", "--dampening=0.1", "--adam-beta1=0.1", "--adam-beta2=0.1",
+        "--adam-epsilon=0.1", "--lars-coefficient=0.1", "--weight-decay=0.1", "--group=*: rate=2", "--schedule=step",
+        "--warmup-steps=1", "--warmup-from=1", "--schedule-steps=1", "--final-learning-rate=1", "--schedule-power=2",
+        "--milestones=5", "--milestone-factor=1", "--schedule-knots=5:1"}) {
     arguments.push_back(argument);
   }
   set.parse(static_cast<int>(arguments.size()), arguments.data());

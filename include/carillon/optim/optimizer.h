@@ -27,8 +27,8 @@ struct OptimizerSettings {
   std::string rule = "sgd";
   Schedule learning_rate = constant_rate(0.001);
   double moving_average_decay = 0.99;
-  double momentum = 0.9;   ///< of the rules "momentum" and "lars"
-  double dampening = 0.0;  ///< of the rule "momentum", as the next
+  double momentum = 0.9;                                             ///< of the rules "momentum", "nesterov" and "lars"
+  double dampening = 0.0;                                            ///< of the rule "momentum"
   double adam_beta1 = 0.9, adam_beta2 = 0.999, adam_epsilon = 1e-8;  ///< of the rules "adamw" and "lamb"
   double lars_coefficient = 0.001;                                   ///< of the rule "lars"
   double weight_decay = 0.0;  ///< of all variables that no group gives another one
