@@ -19,12 +19,6 @@ namespace {
   }
 }
 
-/// 1 / k of a window.
-[[gnu::always_inline]] inline float share_of(const Interval<std::int64_t>& rows,
-                                             const Interval<std::int64_t>& columns) {
-  return 1.0f / static_cast<float>((rows.last - rows.first) * (columns.last - columns.first));
-}
-
 /// x: [height, width, channels] of one image; y: [output height, output width, channels].
 CARILLON_SIMD void pool_image(const AvgPoolGeometry& g, std::int64_t channels, const float* __restrict x,
                               float* __restrict y) {
@@ -40,7 +34,7 @@ CARILLON_SIMD void pool_image(const AvgPoolGeometry& g, std::int64_t channels, c
           add_pixel(x + ((top + i) * g.horizontal.input + left + j) * channels, 1.0f, channels, first, y);
         }
       }
-      const float share = share_of(rows, columns);
+      const float share = share_of_each(rows, columns);
       for (std::int64_t c = 0; c < channels; ++c) y[c] *= share;
     }
   }
@@ -56,7 +50,7 @@ CARILLON_SIMD void unpool_image(const AvgPoolGeometry& g, std::int64_t channels,
       bool first = true;
       for (std::int64_t p = ps.first; p < ps.last; ++p) {
         for (std::int64_t q = qs.first; q < qs.last; ++q, first = false) {
-          const float share = share_of(offsets_inside(g.vertical, p), offsets_inside(g.horizontal, q));
+          const float share = share_of_each(offsets_inside(g.vertical, p), offsets_inside(g.horizontal, q));
           add_pixel(dy + (p * g.horizontal.output + q) * channels, share, channels, first, dx);
         }
       }

@@ -9,11 +9,6 @@
 
 namespace carillon {
 
-/// 1 / k of a window.
-CARILLON_HOST_DEVICE inline float share_of_window(const Interval<int>& rows, const Interval<int>& columns) {
-  return 1.0f / static_cast<float>((rows.last - rows.first) * (columns.last - columns.first));
-}
-
 template <typename T, int n>
 struct AvgPoolForward {
   PackedPool pool;
@@ -34,7 +29,7 @@ struct AvgPoolForward {
         for (int k = 0; k < n; ++k) sum.at[k] += values.at[k];
       }
     }
-    const float share = share_of_window(rows, columns);
+    const float share = share_of_each(rows, columns);
     for (int k = 0; k < n; ++k) sum.at[k] *= share;
     store_floats(sum, y + index * n);
   }
@@ -53,7 +48,7 @@ struct AvgPoolBackward {
     Pack<float, n> sum = {};  // stays 0 between windows
     for (int p = ps.first; p < ps.last; ++p) {
       for (int q = qs.first; q < qs.last; ++q) {
-        const float share = share_of_window(offsets_inside(vertical, p), offsets_inside(horizontal, q));
+        const float share = share_of_each(offsets_inside(vertical, p), offsets_inside(horizontal, q));
         const Pack<float, n> gradient =
             load_floats<n>(dy + pool.offset<n>(at, p, q, vertical.output, horizontal.output));
         for (int k = 0; k < n; ++k) sum.at[k] += share * gradient.at[k];

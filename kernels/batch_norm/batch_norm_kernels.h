@@ -57,10 +57,6 @@ struct ChannelGradients {
   float *direct = nullptr, *slope = nullptr, *constant = nullptr;
 };
 
-CARILLON_HOST_DEVICE inline float norm_at(float from_centre, float scale, float offset) {
-  return from_centre * scale + offset;
-}
-
 /// first: mean, second: squared distances from it, of a block's rows; summed about its first row.
 template <typename T, int n>
 struct BatchMoments {

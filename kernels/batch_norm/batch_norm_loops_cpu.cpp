@@ -1,8 +1,10 @@
 #include "kernels/batch_norm/batch_norm_loops_cpu.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "carillon/core/parallel.h"
+#include "kernels/batch_norm/batch_norm_math.h"
 
 namespace carillon::batch_norm_loops {
 namespace {
@@ -42,11 +44,6 @@ template <std::size_t count>
     first[c] += sum_of(distance);
     second[c] += sum_of(square);
   }
-}
-
-/// What backward computes again has to round as it did in forward.
-[[gnu::always_inline]] inline float norm_at(float from_centre, float scale, float offset) {
-  return from_centre * scale + offset;
 }
 
 /// Loads before it decides: a load that hung on a condition would not be vectorised.

@@ -26,6 +26,11 @@ CARILLON_HOST_DEVICE inline Moments moments_about(double shift, double count, do
   return {count, shift + sum / count, squares < 0.0 ? 0.0 : squares};  // a NaN stays
 }
 
+/// z of an element. Backward computes it again, rounded alike, to find where a ReLU passes.
+CARILLON_HOST_DEVICE inline float norm_at(float from_centre, float scale, float offset) {
+  return from_centre * scale + offset;
+}
+
 /// Of a channel in one step; kept from forward to backward.
 struct ChannelStatistics {
   double mean, inverse;  ///< inverse: 1 / sqrt(variance + epsilon)

@@ -25,4 +25,10 @@ CARILLON_HOST_DEVICE inline Interval<Int> windows_over(const Axis& axis, Int pos
   return {padded < axis.window ? 0 : (padded - axis.window) / axis.stride + 1, end < axis.output ? end : axis.output};
 }
 
+/// 1 / the positions of a window, given the offsets in it that lie in the input.
+template <typename Int>
+CARILLON_HOST_DEVICE inline float share_of_each(const Interval<Int>& rows, const Interval<Int>& columns) {
+  return 1.0f / static_cast<float>((rows.last - rows.first) * (columns.last - columns.first));
+}
+
 }  // namespace carillon
