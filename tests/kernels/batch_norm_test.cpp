@@ -222,7 +222,8 @@ TEST(BatchNorm, AConstantChannelBecomesItsShift) {
 TEST(BatchNorm, ItsVariablesAndStatesHaveTheirNamesAndValues) {
   Graph graph(4);
   const Value x = graph.add_op({.name = "x", .definition = nullptr, .inputs = {}}, {4, 2, 2, 3});
-  EXPECT_EQ(graph.shape(batch_norm(graph, "a", x)), graph.shape(x));
+  const Value y = batch_norm(graph, "a", x);
+  EXPECT_EQ(graph.shape(y), graph.shape(x));
   batch_norm(graph, "b", x, {.trains_scale = false});
   batch_norm(graph, "c", x, {.initial_scale = 0.0f});
   std::vector<std::string> lines;
