@@ -51,8 +51,8 @@ class Emulated {
         dx_(rounded<T>(OpHarness::output_gradient(x.size()))),
         gamma_(random_values(width(), 101)),  // the harness's, the input being variable 0
         beta_(random_values(width(), 102)),
-        norm_(filled<float>(3 * width())),
-        gradient_(norm_),
+        norm_(3 * width()),
+        gradient_(3 * width()),
         statistics_(width()),
         parts_(2 * width() * static_cast<std::size_t>(cut_.row_blocks()), std::nan("")) {
     found_.dgamma = found_.dbeta = filled<float>(width());
@@ -78,9 +78,12 @@ class Emulated {
   PackedRows<n> packed() const {
     return {static_cast<std::uint32_t>(c_.rows), static_cast<std::uint32_t>(c_.channels / n)};
   }
+  static float* floats_of(std::vector<Pack<float, 8>>& packs) { return reinterpret_cast<float*>(packs.data()); }
   BatchNormParts parts() { return {parts_.data(), parts_.data() + parts_.size() / 2}; }
-  ChannelNorms norm() { return {norm_.data(), norm_.data() + width(), norm_.data() + 2 * width()}; }
-  ChannelGradients gradient() { return {gradient_.data(), gradient_.data() + width(), gradient_.data() + 2 * width()}; }
+  ChannelNorms norm() { return {floats_of(norm_), floats_of(norm_) + width(), floats_of(norm_) + 2 * width()}; }
+  ChannelGradients gradient() {
+    return {floats_of(gradient_), floats_of(gradient_) + width(), floats_of(gradient_) + 2 * width()};
+  }
   BatchNormChannels channels() {
     return {gamma_.data(),
             beta_.data(),
@@ -112,7 +115,8 @@ class Emulated {
   ThreadOrder order_;
   BatchNormCut cut_;
   std::vector<T> x_, y_, dx_;
-  alignas(64) std::vector<float> gamma_, beta_, norm_, gradient_;
+  std::vector<float> gamma_, beta_;
+  std::vector<Pack<float, 8>> norm_, gradient_;  ///< aligned for every pack
   std::vector<ChannelStatistics> statistics_;
   std::vector<double> parts_;
   Found found_;
