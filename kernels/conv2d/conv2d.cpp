@@ -13,7 +13,7 @@ class Conv2dDefinition final : public OpDefinition {
   BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = geometry_.relu}; }
   bool takes_samples_apart() const override { return true; }
   std::shared_ptr<const OpDefinition> with_relu_behind() const override {
-    if (!has_biases_) return nullptr;  // a batch norm follows
+    if (!has_biases_) return nullptr;  // a batch norm stands between
     Conv2dGeometry with_relu = geometry_;
     with_relu.relu = true;
     return std::make_shared<Conv2dDefinition>(with_relu, has_biases_);

@@ -36,7 +36,7 @@ class SoftmaxCrossEntropyCpu final : public Op {
     for (std::size_t b = 0; b < batch; ++b) {
       const float* z = logits_.floats().data() + b * classes;
       const Exponentials exponentials = shifted_exponentials(z, classes, row_.data());
-      sum += std::log(exponentials.sum) + exponentials.largest - mean_logit(z, classes, step_.batch.labels[b]);
+      sum += row_loss(exponentials, z, classes, step_.batch.labels[b]);
     }
     loss_.floats()[0] = static_cast<float>(sum / static_cast<double>(batch));
   }
@@ -54,11 +54,10 @@ class SoftmaxCrossEntropyCpu final : public Op {
   }
 
  private:
-  /// sum over j of q[j] z[j].
-  double mean_logit(const float* z, std::size_t classes, std::int32_t label) const {
-    if (smoothing_ == 0.0f) return z[label];
+  double row_loss(const Exponentials& of, const float* z, std::size_t classes, std::int32_t label) const {
+    if (smoothing_ == 0.0f) return std::log(of.sum) + of.largest - z[label];
     const double all = std::accumulate(z, z + classes, 0.0) / static_cast<double>(classes);
-    return (1.0 - smoothing_) * z[label] + smoothing_ * all;
+    return std::log(of.sum) + of.largest - ((1.0 - smoothing_) * z[label] + smoothing_ * all);
   }
 
   float smoothing_;

@@ -32,6 +32,12 @@ std::vector<ScheduleOption> options_of_schedules() {
           {"schedule-knots", {triangular}}};
 }
 
+/// Whether an option that the choice made by `chooser` does not use is a mistake: not where a recipe has it and the
+/// command line chose otherwise.
+bool contradicts(const OptionSet& set, std::string_view option, std::string_view chooser) {
+  return set.given(option) && set.given_by(option) >= set.given_by(chooser);
+}
+
 void check_rule(const OptionSet& set, const TrainOptions& o) {
   const auto uses = [](const RuleName& rule, std::string_view option) {
     return std::ranges::find(rule.options, option) != rule.options.end();
@@ -40,7 +46,7 @@ void check_rule(const OptionSet& set, const TrainOptions& o) {
   const auto& own = *std::ranges::find(rules, o.optimizer_settings.rule, &RuleName::name);
   for (const RuleName& rule : rules) {
     for (const std::string_view option : rule.options) {
-      if (uses(own, option) || !set.given(option)) continue;
+      if (uses(own, option) || !contradicts(set, option, "optimizer")) continue;
       std::vector<std::string_view> names;
       for (const RuleName& other : rules) {
         if (uses(other, option)) names.push_back(other.name);
@@ -53,7 +59,7 @@ void check_rule(const OptionSet& set, const TrainOptions& o) {
 void check_schedule(const OptionSet& set, const TrainOptions& o) {
   const ScheduleOptions& schedule = o.schedule_options;
   for (const auto& [option, used_by] : options_of_schedules()) {
-    if (!set.given(option) || std::ranges::find(used_by, schedule.kind) != used_by.end()) continue;
+    if (!contradicts(set, option, "schedule") || std::ranges::find(used_by, schedule.kind) != used_by.end()) continue;
     std::vector<std::string> kinds;
     for (const ScheduleKind kind : used_by) kinds.push_back(text_of(schedule_choices, kind));
     fail(ExitCode::usage, "--{} is of --schedule {}; this run's is {}", option, fmt::join(kinds, ", "),
@@ -66,9 +72,10 @@ void check_schedule(const OptionSet& set, const TrainOptions& o) {
   if (set.given("warmup-from") && schedule.warm_up_steps == 0) {
     fail(ExitCode::usage, "--warmup-from needs --warmup-steps");
   }
-  if (schedule.steps > 0 && schedule.steps <= schedule.warm_up_steps) {
-    fail(ExitCode::usage, "--schedule-steps: {} end within the {} of --warmup-steps", schedule.steps,
-         schedule.warm_up_steps);
+  const std::int64_t end = schedule.steps > 0 ? schedule.steps : o.max_steps;
+  if (has_end(schedule.kind) && end > 0 && end <= schedule.warm_up_steps) {
+    fail(ExitCode::usage, "--{}: {} end within the {} of --warmup-steps",
+         schedule.steps > 0 ? "schedule-steps" : "max-steps", end, schedule.warm_up_steps);
   }
 }
 

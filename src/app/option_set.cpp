@@ -18,6 +18,7 @@ namespace po = boost::program_options;
 
 /// Options as one place gave them, with a phrase for messages: "", " (in mnist.cfg)", " (in the environment)".
 struct OptionSet::Source {
+  GivenBy kind;
   std::string where;
   std::map<std::string, std::vector<std::string>> values;
 };
@@ -136,7 +137,7 @@ OptionSet::Source OptionSet::command_line(int argc, const char* const* argv) con
     add(option.name.c_str(), option.takes_many ? value->multitoken() : value, option.help.c_str());
   }
   namespace style = po::command_line_style;
-  Source source;
+  Source source{GivenBy::command_line, {}, {}};
   try {
     const auto parsed = po::command_line_parser(normalised_arguments(argc, argv))
                             .options(description)
@@ -167,7 +168,7 @@ OptionSet::Source OptionSet::config_file(const std::string& path) const {
     std::replace(line.begin(), line.begin() + static_cast<std::ptrdiff_t>(name_end), '_', '-');
     normalised << line << '\n';
   }
-  Source source{fmt::format(" (in {})", path), {}};
+  Source source{GivenBy::file, fmt::format(" (in {})", path), {}};
   try {
     const po::options_description none;
     for (const auto& option : po::parse_config_file(normalised, none, true).options) {
@@ -184,7 +185,7 @@ OptionSet::Source OptionSet::config_file(const std::string& path) const {
 }
 
 OptionSet::Source OptionSet::environment() const {
-  Source source{" (in the environment)", {}};
+  Source source{GivenBy::environment, " (in the environment)", {}};
   for (const Option& option : options_) {
     std::string variable = "CARILLON_" + option.name;
     std::transform(variable.begin(), variable.end(), variable.begin(), [](char c) {
@@ -198,7 +199,7 @@ OptionSet::Source OptionSet::environment() const {
 void OptionSet::apply(const Source& source) {
   for (Option& option : options_) {
     const auto found = source.values.find(option.name);
-    if (option.given || found == source.values.end()) continue;
+    if (option.given_by != GivenBy::nobody || found == source.values.end()) continue;
     const std::vector<std::string>& texts = found->second;
     if (texts.size() != 1 && !option.takes_many) {
       fail(ExitCode::usage, "--{}{}: given {} times", option.name, source.where, texts.size());
@@ -209,7 +210,7 @@ void OptionSet::apply(const Source& source) {
       fail(ExitCode::usage, "--{}{}: '{}' is not {}", option.name, source.where,
            expected.text.empty() ? texts.front() : expected.text, expected.what);
     }
-    option.given = true;
+    option.given_by = source.kind;
   }
 }
 
@@ -226,10 +227,10 @@ bool OptionSet::parse(int argc, const char* const* argv) {
   return true;
 }
 
-bool OptionSet::given(std::string_view name) const {
+OptionSet::GivenBy OptionSet::given_by(std::string_view name) const {
   const Option* const option = find(name);
   check(option != nullptr, "an option was asked for that was not added");
-  return option->given;
+  return option->given_by;
 }
 
 RunDescription OptionSet::values() const {

@@ -32,8 +32,7 @@ void declare(OptionSet& set, TrainOptions& options, const Preset& preset) {
 /// another.
 void settle_schedule(TrainOptions& options) {
   ScheduleOptions& schedule = options.schedule_options;
-  const bool ends = schedule.kind == ScheduleKind::polynomial || schedule.kind == ScheduleKind::cosine;
-  if (ends && schedule.steps == 0) schedule.steps = options.max_steps;
+  if (has_end(schedule.kind) && schedule.steps == 0) schedule.steps = options.max_steps;
 }
 
 RunDescription describe(const OptionSet& set, const Preset& preset, int tower_count, const std::string& isas) {
@@ -56,7 +55,7 @@ ExitCode train(const std::string& program, const Preset& preset, int argc, char*
   catch_stop_signals();
   if (!parse_on_all_ranks(set, argc, argv, mpi)) return ExitCode::done;
   if (options.model == list_networks) {
-    if (mpi.rank() == 0) fmt::print("{}", network_list(preset));
+    if (mpi.rank() == 0) print_text(STDOUT_FILENO, network_list(preset));
     return ExitCode::done;
   }
   options.make_network = network_named(preset, options.model);

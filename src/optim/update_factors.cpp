@@ -4,6 +4,7 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <set>
 
 #include "carillon/core/error.h"
 #include "carillon/optim/parameter_group.h"
@@ -15,13 +16,19 @@ bool matches(const ParameterGroup& group, const ParameterSpec& variable) {
   return fnmatch(group.pattern.c_str(), variable.name.c_str(), FNM_NOESCAPE) == 0;
 }
 
+/// Rules with norms leave vectors (biases, a norm's scale and shift) without ratio and decay, as their recipes do.
+float default_decay(const OptimizerSettings& settings, bool is_vector) {
+  return is_vector && !updates_elements_apart(settings) ? 0.0f : static_cast<float>(settings.weight_decay);
+}
+
 UpdateFactors factors_of(const ParameterSpec& variable, const OptimizerSettings& settings) {
   const auto group = std::ranges::find_if(settings.groups, [&](const auto& g) { return matches(g, variable); });
   const ParameterGroup own = group == settings.groups.end() ? ParameterGroup{} : *group;
+  const bool is_vector = variable.shape.rank() <= 1;
   return {.l2 = variable.l2_factor,
           .rate = static_cast<float>(own.rate),
-          .weight_decay = static_cast<float>(own.decay.value_or(settings.weight_decay)),
-          .has_ratio = variable.shape.rank() > 1,
+          .weight_decay = own.decay ? static_cast<float>(*own.decay) : default_decay(settings, is_vector),
+          .has_ratio = !is_vector,
           .first_step = own.frozen_until,
           .end_step = own.frozen_after};
 }
@@ -29,13 +36,20 @@ UpdateFactors factors_of(const ParameterSpec& variable, const OptimizerSettings&
 }  // namespace
 
 void check_groups(const std::vector<ParameterGroup>& groups, const std::vector<ParameterSpec>& variables) {
+  std::set<std::string_view> taken;  // by a group before
   for (const ParameterGroup& group : groups) {
-    if (std::ranges::any_of(variables, [&](const ParameterSpec& variable) { return matches(group, variable); })) {
-      continue;
+    std::vector<std::string_view> names, matched;
+    for (const ParameterSpec& variable : variables) {
+      names.push_back(variable.name);
+      if (matches(group, variable)) matched.push_back(variable.name);
     }
-    std::vector<std::string_view> names;
-    for (const ParameterSpec& variable : variables) names.push_back(variable.name);
-    fail(ExitCode::usage, "--group: '{}' matches no variable; there are: {}", group.pattern, fmt::join(names, ", "));
+    if (matched.empty()) {
+      fail(ExitCode::usage, "--group: '{}' matches no variable; there are: {}", group.pattern, fmt::join(names, ", "));
+    }
+    if (std::ranges::all_of(matched, [&](std::string_view name) { return taken.contains(name); })) {
+      fail(ExitCode::usage, "--group: '{}' comes behind patterns that match all of its variables", group.pattern);
+    }
+    taken.insert(matched.begin(), matched.end());
   }
 }
 

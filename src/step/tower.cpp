@@ -124,6 +124,7 @@ void Tower::broadcast_from_first() {
     }
   }
   if (!states_.specs().empty()) communicator_.broadcast(states_.values(), 0);
+  states_are_joined_ = true;
 }
 
 void Tower::step(const TowerStep& step) {

@@ -3,7 +3,7 @@
   tests/acceptance/run_all.py --bin build/bin --data DIRECTORY_OF_MNIST --cifar10 FOLDER_OR_ARCHIVE
   tests/acceptance/run_all.py --bin build/bin --quick --only check_parity
 
-Needs numpy and h5py; PyTorch for check_cifar_parity, and TensorFlow for one check of the full form. --data: the four
+Needs numpy and h5py; PyTorch for check_cifar_parity and check_resnet_parity, and TensorFlow for one check of the full form. --data: the four
 IDX files, of MNIST or in its format; check_accuracy runs on MNIST itself only. --cifar10: the binary version, or else a
 sample of it.
 """
@@ -21,6 +21,7 @@ import check_logs
 import check_parity
 import check_plots
 import check_ranks
+import check_resnet_parity
 import check_resume
 import check_signals
 import check_stalls
@@ -48,6 +49,7 @@ if __name__ == "__main__":
                 check_signals,
                 check_stalls,
                 check_cifar_parity,
+                check_resnet_parity,
                 check_cifar_augment,
                 check_cifar_bad_input,
                 check_accuracy,

@@ -108,7 +108,7 @@ def group_of(o, name):
 
 
 class ByNorms(torch.optim.Optimizer):
-    """LARS (You and others, 2017) and LAMB (You and others, 2020); no ratio for vectors, which biases are."""
+    """LARS (You and others, 2017) and LAMB (You and others, 2020); no ratio and no default decay for vectors, which biases are."""
 
     def __init__(self, settings, options):
         super().__init__(settings, {"lr": 1.0})
@@ -143,11 +143,13 @@ def trained(case):
                 for p, (name, count) in enumerate(VARIABLES.items())}
     variables = {name: torch.nn.Parameter(torch.cos(2 * e)) for name, e in elements.items()}
     groups = {name: group_of(o, name) for name in variables}
-    settings = [{"params": [variables[name]], "weight_decay": groups[name].get("decay", o.weight_decay),
+    by_norms = o.optimizer in ("lars", "lamb")
+    decays = {name: 0.0 if by_norms and name.endswith("biases") else o.weight_decay for name in variables}
+    settings = [{"params": [variables[name]], "weight_decay": groups[name].get("decay", decays[name]),
                  "ratio": name.endswith("weights")} for name in variables]
     if o.optimizer == "adamw":
         optimizer = torch.optim.AdamW(settings, lr=1.0, betas=(o.adam_beta1, o.adam_beta2), eps=o.adam_epsilon)
-    elif o.optimizer in ("lars", "lamb"):
+    elif by_norms:
         optimizer = ByNorms(settings, o)
     else:
         momentum = o.momentum if o.optimizer in ("momentum", "nesterov") else 0.0

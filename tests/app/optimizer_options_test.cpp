@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
 
 #include "carillon/app/options.h"
 #include "carillon/core/error.h"
@@ -75,6 +76,19 @@ TEST_F(OptimizerOptions, ThatThisOptimiserDoesNotUseAreRefused) {
   expect_refused({"--optimizer", "adamw", "--adam-beta1", "1"}, "--adam-beta1");
 }
 
+TEST_F(OptimizerOptions, OfARecipeAreLeftOutWhereTheCommandLineChoosesOtherwise) {
+  const std::string recipe = ::testing::TempDir() + "optimizer_options_test.cfg";
+  std::ofstream(recipe) << "optimizer = momentum\nmomentum = 0.8\nschedule = triangular\nschedule-knots = 0:1,9:0\n";
+  EXPECT_EQ(parsed({"--config", recipe.c_str()}).optimizer().momentum, 0.8);
+  const OptimizerSettings chosen =
+      parsed({"--config", recipe.c_str(), "--optimizer", "adamw", "--schedule", "constant", "--learning-rate", "0.5"})
+          .optimizer();
+  EXPECT_EQ(chosen.rule, "adamw");
+  EXPECT_EQ(chosen.learning_rate.rate(7), 0.5);
+  expect_refused({"--config", recipe.c_str(), "--adam-beta1", "0.5"}, "--adam-beta1 is of --optimizer");
+  expect_refused({"--config", recipe.c_str(), "--optimizer", "adamw", "--momentum", "0.5"}, "--momentum is of");
+}
+
 TEST_F(OptimizerOptions, TheEndOfAScheduleIsAGlobalStepWhateverTheWarmUp) {
   for (const char* const kind : {"cosine", "polynomial"}) {
     const Schedule schedule = parsed({"--schedule", kind, "--learning-rate", "0.5", "--schedule-steps", "100",
@@ -125,6 +139,7 @@ TEST_F(OptimizerOptions, ThatThisScheduleDoesNotUseOrLacksAreRefused) {
   expect_refused({"--schedule", "triangular"}, "--schedule triangular needs --schedule-knots");
   expect_refused({"--warmup-from", "0.1"}, "--warmup-from needs --warmup-steps");
   expect_refused({"--schedule", "cosine", "--schedule-steps", "9", "--warmup-steps", "9"}, "--schedule-steps: 9 end");
+  expect_refused({"--schedule", "cosine", "--max-steps", "9", "--warmup-steps", "9"}, "--max-steps: 9 end");
 }
 
 TEST_F(OptimizerOptions, StepsThatDoNotGrowAreNoListOfThem) {

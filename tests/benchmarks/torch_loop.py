@@ -29,7 +29,7 @@ class Task:
     loss: Callable  # (network, *tensors) -> loss
     groups: list  # of the optimizer
     learning_rate: float
-    averages_decay: float
+    averages_decay: float  # None: no moving averages
 
 
 def arguments(description, batch, warm_up_steps):
@@ -79,6 +79,8 @@ class Training:
         self.optimizer.zero_grad(set_to_none=True)
         self.loss(*tensors).backward()
         self.optimizer.step()
+        if self.task.averages_decay is None:
+            return
         with torch.no_grad():
             torch._foreach_lerp_(self.averages, self.parameters, 1 - self.task.averages_decay)
 

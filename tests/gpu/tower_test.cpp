@@ -74,6 +74,14 @@ TEST_F(TowerOnAGpu, TrainsABranchingNetworkAsOnTheCpu) {
   expect_near(training, on_cpu(training), on_gpu(training), 1e-3);
 }
 
+TEST_F(TowerOnAGpu, TrainsANormalisedNetworkAsOnTheCpu) {
+  Training training{.network = normalized_network(), .steps = 12, .learning_rate = 0.02f, .rule = "nesterov"};
+  const Trained captured = on_gpu(training);
+  expect_near(training, on_cpu(training), captured, 1e-3);
+  training.capture = false;
+  expect_equal(on_gpu(training), captured);
+}
+
 TEST_F(TowerOnAGpu, TrainsWithMomentumAsOnTheCpu) {
   const Training training{.steps = 60, .learning_rate = 0.01f, .rule = "momentum"};
   expect_near(training, on_cpu(training), on_gpu(training), 1e-3);

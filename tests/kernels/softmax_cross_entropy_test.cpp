@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -35,6 +36,15 @@ TEST_F(SoftmaxCrossEntropy, ForwardEqualsTheDefinition) {
     expected += std::log(sum) - harness_->values("z")[b * 10 + labels_[b]];
   }
   EXPECT_NEAR(loss, expected / 9, 1e-6);
+}
+
+TEST_F(SoftmaxCrossEntropy, WithoutSmoothingARowsLossIsAFloat) {
+  build(1, 10);
+  const auto z = harness_->values("z");
+  const float largest = *std::max_element(z.begin(), z.end());
+  float sum = 0.0f;
+  for (const float logit : z) sum += std::exp(logit - largest);
+  EXPECT_EQ(harness_->forward()[0], std::log(sum) + largest - z[labels_[0]]);
 }
 
 TEST_F(SoftmaxCrossEntropy, SmoothedLabelsAreAMixtureWithAllClasses) {

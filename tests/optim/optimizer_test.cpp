@@ -182,7 +182,7 @@ TEST(OptimizerSettings, AnUnknownRuleIsAnsweredWithThoseThereAre) {
     ADD_FAILURE() << "there is a rule of guessing";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::usage);
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("sgd, momentum, adamw, lars, lamb"));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("sgd, momentum, nesterov, adamw, lars, lamb"));
   }
 }
 

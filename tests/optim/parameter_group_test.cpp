@@ -85,5 +85,16 @@ TEST_F(ParameterGroups, AGroupThatMatchesNothingIsRefusedWithTheNamesThereAre) {
   }
 }
 
+TEST_F(ParameterGroups, ThatComeBehindOthersOfAllTheirVariablesAreRefused) {
+  settings_.groups = {{.pattern = "*"}, {.pattern = "plain", .rate = 2.0}};
+  try {
+    build(17, 1);
+    ADD_FAILURE() << "a group that never counts";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::usage);
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("'plain' comes behind patterns that match all of its variables"));
+  }
+}
+
 }  // namespace
 }  // namespace carillon::testing

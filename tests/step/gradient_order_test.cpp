@@ -134,7 +134,7 @@ class OrderChecker final : public Communicator {
   Update update_{*this};
   Graph graph_;
   ParameterStore store_;
-  StateStore states_{{}, gpu_};
+  StateStore states_{graph_.states(), gpu_};
   Executable executable_;
   Reducer reducer_;
   TrainingStep step_;

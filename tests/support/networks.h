@@ -3,10 +3,13 @@
 
 #include <vector>
 
+#include "kernels/activation/activation.h"
 #include "kernels/add/add.h"
+#include "kernels/avg_pool/avg_pool.h"
 #include "kernels/dense/dense.h"
 #include "kernels/relu/relu.h"
 #include "kernels/scale_input/scale_input.h"
+#include "src/models/layers.h"
 #include "src/models/networks.h"
 
 namespace carillon::testing {
@@ -37,9 +40,32 @@ inline Network branching_network() {
           }};
 }
 
+/// Batch norm behind convolutions without biases, in a residual block, and a smoothed loss.
+inline Network normalized_network() {
+  return {.name = "normalized",
+          .image = {28, 28, 1},
+          .build_layers =
+              [](Graph& graph, Purpose purpose) {
+                NormalizeImagesParams input{.source = {1, 28, 28}, .mean = {0.5f}, .padding = 2, .seed = 3};
+                input.distort = purpose != Purpose::evaluation;
+                Value x = normalize_images(graph, "input", input);
+                x = conv_norm_relu(graph, "stem", x, {.filters = 8, .stride = 2});
+                const Value y = conv_norm(graph, "branch", x, {.filters = 8});
+                x = gelu(graph, "sum/gelu", add(graph, "sum", y, x));
+                x = global_avg_pool(graph, "average", x);
+                return dense(graph, "logits", x, {.units = 10, .weights = fan_in_uniform(8), .biases = std::nullopt});
+              },
+          .label_smoothing = 0.1f};
+}
+
 inline std::vector<Network> all_networks() {
-  return {mnist_network(mnist_images()),     lenet_network(mnist_images()),      cifar10_network(cifar10_images()),
-          resnet9_network(cifar10_images()), resnet18_network(cifar10_images()), branching_network()};
+  return {mnist_network(mnist_images()),
+          lenet_network(mnist_images()),
+          cifar10_network(cifar10_images()),
+          resnet9_network(cifar10_images()),
+          resnet18_network(cifar10_images()),
+          branching_network(),
+          normalized_network()};
 }
 
 }  // namespace carillon::testing

@@ -36,6 +36,7 @@ std::string text_of(const std::array<Choice<Enum>, n>& choices, Enum value) {
 
 class OptionSet {
  public:
+  enum class GivenBy { nobody, environment, file, command_line };   ///< the stronger, the later
   enum class Interval { positive, not_negative, unit, below_one };  ///< as floats; unit: 0 <= x <= 1; below_one: < 1
 
   /// A value of a form of its own.
@@ -79,8 +80,9 @@ class OptionSet {
   /// Errors: usage (naming the option and where it stands), no_input (the --config file is missing).
   bool parse(int argc, const char* const* argv);
 
-  /// Whether `parse` found a value of the option, which there is, anywhere.
-  bool given(std::string_view name) const;
+  /// Where `parse` found the value of the option, which there is.
+  GivenBy given_by(std::string_view name) const;
+  bool given(std::string_view name) const { return given_by(name) != GivenBy::nobody; }
   std::string help() const;
   /// Every option's present value, but for those of one rank (Scope::rank).
   RunDescription values() const;
@@ -92,7 +94,8 @@ class OptionSet {
     std::function<void(const std::vector<std::string>&)> set;  ///< throws ValueExpected
     std::function<FieldValue()> get;
     std::vector<std::string> choices = {};  ///< none: any
-    bool is_flag = false, takes_many = false, given = false;
+    bool is_flag = false, takes_many = false;
+    GivenBy given_by = GivenBy::nobody;
     std::size_t group = 0;  ///< in group_headings_
   };
   struct Source;

@@ -27,6 +27,8 @@ enum class ResumeMode {
 };
 
 enum class ScheduleKind { exponential, constant, step, polynomial, cosine, triangular };
+/// Whether such a schedule goes to ScheduleOptions::steps.
+constexpr bool has_end(ScheduleKind kind) { return kind == ScheduleKind::polynomial || kind == ScheduleKind::cosine; }
 
 /// The learning rate over the steps, which are global ones. After a warm-up, exponential begins; polynomial and cosine
 /// go from its end to `steps`; what is said of later steps, step and triangular, holds from there on.

@@ -4,8 +4,8 @@
 //   d <- m / (1 - beta1^u) / (sqrt(v / (1 - beta2^u)) + epsilon) + weight_decay * w
 //   w <- w - learning_rate * |w| / |d| * d
 //
-// The ratio is 1 where a norm is 0, and of variables of one dimension. Source: You and others, "Large batch
-// optimization for deep learning: training BERT in 76 minutes", 2020.
+// The ratio is 1 where a norm is 0. Variables of one dimension have none, and no weight decay but that of a group.
+// Source: You and others, "Large batch optimization for deep learning: training BERT in 76 minutes", 2020.
 #pragma once
 
 #include "src/optim/rules/adam_moments.h"

@@ -5,8 +5,8 @@
 //   v <- momentum * v + learning_rate * r * (g + weight_decay * w)
 //   w <- w - v
 //
-// r is 1 where a norm is 0, and of variables of one dimension. Source: You, Gitman, Ginsburg, "Large batch training of
-// convolutional networks", 2017; MLPerf's ResNet-50.
+// r is 1 where a norm is 0. Variables of one dimension have no r (1), and no weight decay but that of a group. Source:
+// You, Gitman, Ginsburg, "Large batch training of convolutional networks", 2017; MLPerf's ResNet-50.
 #pragma once
 
 #include <array>

@@ -1,0 +1,44 @@
+"""Training speed of a residual network on CIFAR-10, batch 128 a rank, whole loop: cifar10_train against PyTorch.
+
+  python tests/benchmarks/resnet_vs_pytorch.py --network resnet9 --bin build/bin --data FOLDER_OF_THE_BINARY_VERSION
+
+Both sides do the same work (torch_resnet_worker.py says what), in fp32; every configuration runs once a round in a
+process of its own; the figure is the median over rounds; the ratio is best against best. Prints Markdown. Needs an idle
+machine and a Python with torch.
+"""
+
+import versus
+from cifar10_vs_pytorch import HUGE_PAGES, KEEP_MEMORY
+
+OPTIONS = (
+    "--summary-every", 0, "--log-every", 1, "--optimizer", "nesterov", "--momentum", 0.9, "--weight-decay", 5e-4,
+    "--regularization", 0, "--moving-average-decay", 0, "--schedule", "constant", "--learning-rate", 0.01,
+)  # fmt: skip
+
+
+def configure(comparison):
+    network = ("--network", comparison.options.network)
+    fast = ("--optimizer", "fused", *network)
+    if comparison.options.bin:
+        records = comparison.convert("cifar10")
+        model = ("--model", comparison.options.network, *OPTIONS)
+        comparison.add_ours("Carillon, 1 rank, 2 threads", records, 1, "--threads", 2, *model)
+        comparison.add_ours("Carillon, 2 ranks", records, 2, "--threads", 1, *model)
+    for name, threads, flags, environment in (
+        ("channels_last, kept memory, 2 threads", 2, (), KEEP_MEMORY),
+        ("channels_last, kept memory, huge pages, 2 threads", 2, (), KEEP_MEMORY | HUGE_PAGES),
+        ("contiguous, kept memory, 2 threads", 2, ("--layout", "contiguous"), KEEP_MEMORY),
+        ("channels_last, compiled, kept memory, 2 threads", 2, ("--compile",), KEEP_MEMORY),
+    ):
+        if not (comparison.options.no_compile and "--compile" in flags):
+            comparison.add_theirs(f"PyTorch {name}", threads, *fast, *flags, environment=environment)
+    name = "PyTorch channels_last, kept memory, gloo DDP, 2 ranks"
+    comparison.add_theirs_distributed(name, 2, *fast, environment=KEEP_MEMORY)
+
+
+if __name__ == "__main__":
+    parser = versus.arguments(
+        __doc__.splitlines()[0], "folder of CIFAR-10's six .bin files, or their .tar.gz", steps=12, seconds=10.0
+    )
+    parser.add_argument("--network", choices=("resnet9", "resnet18"), required=True)
+    versus.main(parser, "cifar10_train", "torch_resnet_worker.py", 128, configure)
