@@ -38,8 +38,8 @@ build_and_fuzz() {
   cmake -S . -B "$directory" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE="-O1 -DNDEBUG" \
     -DCMAKE_C_COMPILER=clang-16 -DCMAKE_CXX_COMPILER=clang++-16 -DCARILLON_FUZZERS=ON -DCARILLON_TESTS=OFF -DCARILLON_CUDA=OFF
   cmake --build "$directory" --target fuzzers
-  # Each takes its minute, whatever share of a core that is.
-  ctest --test-dir "$directory" --output-on-failure --parallel $((2 * cores)) --label-regex fuzz "$@"
+  # All at once: each takes its minute, whatever share of a core that is.
+  ctest --test-dir "$directory" --output-on-failure --parallel $((5 * cores)) --label-regex fuzz "$@"
 }
 
 build_and_test "$build" OFF "$@"
