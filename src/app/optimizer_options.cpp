@@ -87,8 +87,8 @@ void declare_optimizer(OptionSet& set, TrainOptions& o) {
   for (const RuleName& rule : update_rules()) rules.emplace_back(rule.name);
   set.begin_group("Optimiser");
   set.add("optimizer", settings.rule, rules, "rule of the update", Scope::result);
-  set.add("momentum", settings.momentum, Interval::unit, "of momentum and lars: how much of the last step's is kept",
-          Scope::result);
+  set.add("momentum", settings.momentum, Interval::unit,
+          "of momentum, nesterov, lars: how much of the last step's is kept", Scope::result);
   set.add("dampening", settings.dampening, Interval::unit, "of momentum: the part of a gradient that is left out of it",
           Scope::result);
   set.add("adam-beta1", settings.adam_beta1, Interval::below_one, "of adamw and lamb: decay of the gradients' mean",
@@ -100,7 +100,8 @@ void declare_optimizer(OptionSet& set, TrainOptions& o) {
   set.add("lars-coefficient", settings.lars_coefficient, Interval::positive,
           "of lars: part of a variable's norm that a step at learning rate 1 is", Scope::result);
   set.add("weight-decay", settings.weight_decay, Interval::not_negative,
-          "of all variables, besides --regularization: times the variable, added to the gradient; decoupled with "
+          "of all variables (lars, lamb: but vectors), besides --regularization: times the variable, added to the "
+          "gradient; decoupled with "
           "adamw, lamb",
           Scope::result);
   set.add("regularization", o.regularization, Interval::not_negative, "L2 factor of the weight matrices",

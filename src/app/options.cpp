@@ -50,7 +50,7 @@ void declare(OptionSet& set, TrainOptions& o) {
   set.add("eval-data", o.eval_data, "records to evaluate on while training");
   set.add("eval-every", o.eval_every, 0, max_steps, "steps between evaluations; 0: only at the end");
   set.add("stop-at-precision", o.stop_at_precision, Interval::unit,
-          "end the run, as at max-steps, when an evaluation reaches it (0.94); 0: none");
+          "end the run, as at max-steps, when an evaluation reaches so much, as 0.94; 0: none");
   declare_record_keys(set, o.image_key, o.label_key);
   set.add("shuffle", o.shuffle, "visit the records in a new random order each epoch", Scope::result);
   set.add("cache", o.cache, cache_choices, "decode all records at start into memory, or ahead of use");

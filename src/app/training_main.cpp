@@ -18,7 +18,7 @@ void declare(OptionSet& set, TrainOptions& options, const Preset& preset) {
   set.begin_group("Training");
   std::vector<std::string> names = network_names(preset);
   names.emplace_back(list_networks);
-  set.add("model", options.model, names, "network to train, or help: lists them");
+  set.add("model", options.model, names, "network to train; help lists them with their sizes");
   set.begin_group("Data");
   if (preset.distorts) {
     set.add("distort", options.distort, "distort the training images at random", Scope::result);
