@@ -1,6 +1,6 @@
 """Bad input and bad options: the documented exit code, one line that names the thing, no checkpoint, no hang.
 
-Every case runs by itself and at 2 ranks under mpirun; in the quick form every sixth of the latter.
+Every case runs by itself and at 2 ranks under mpirun; in the quick form every third of the latter.
 """
 
 import shutil

@@ -1,6 +1,6 @@
 """Bad CIFAR-10 input: damaged records and images of another form at cifar10_train, damaged sources at tfrecord_convert.
 
-Every training case runs by itself and at 2 ranks under mpirun; in the quick form every sixth of the latter.
+Every training case runs by itself and at 2 ranks under mpirun; in the quick form every third of the latter.
 """
 
 import numpy as np

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import signal
 import time
 
 import programs
@@ -51,8 +52,17 @@ def catches(pid, number):
 def replace_in_memory(pid, old, new):
     """Puts `new` wherever a running process has `old`, as long as it, in memory of its own; in how many places.
 
-    The process itself may have no access to the memory just then, as to that of a fake GPU.
+    The process, which stands still meanwhile, may itself have no access to the memory just then, as to that of a fake
+    GPU.
     """
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        return _replace_in_memory(pid, old, new)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def _replace_in_memory(pid, old, new):
     count = 0
     with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
         for line in maps:

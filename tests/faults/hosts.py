@@ -57,6 +57,8 @@ class TwoHosts:
             "mpirun", "-np", str(ranks), "--host", f"n1:{ranks // 2},n2:{ranks // 2}", "--bind-to", "none",
             "--mca", "plm_rsh_agent", str(self._agent), "--mca", "oob_tcp_if_include", f"{CONTROL}.0/24",
             "--mca", "btl_tcp_if_include", f"{MESSAGES}.0/24",
+            # mpirun wakes a stopped rank before it kills it: not for so long that it tells of the rank that ended the run.
+            "--mca", "odls_base_sigkill_timeout", "0",
         ]  # fmt: skip
 
     def cut(self, *networks):
