@@ -2,6 +2,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/run/time_limit.h"
+#include "src/app/global_batch.h"
 #include "src/app/optimizer_options.h"
 #include "src/app/option_values.h"
 
@@ -58,6 +59,12 @@ void declare(OptionSet& set, TrainOptions& o) {
   set.add("train-dir", o.train_dir, "where checkpoints and logs go");
   set.add("max-steps", o.max_steps, 0, max_steps, "global step to stop at; 0 writes the initial checkpoint");
   set.add("batch-size", o.batch_size, 1, max_samples, "samples per tower and step", Scope::result);
+  set.add("global-batch", o.global_batch, 0, max_samples,
+          "samples per step over all towers, in place of batch-size; 0: as that says", Scope::result);
+  set.add("micro-batch", o.micro_batch, 0, max_samples,
+          "with global-batch, on CPUs: samples that go through the network by themselves, on one thread; equal bits at "
+          "any number of ranks; 0: each rank takes its part whole",
+          Scope::result);
   set.add("label-smoothing", o.label_smoothing, Interval::unit,
           "part of each label that is shared out over all classes", Scope::result);
   set.add("seed", o.seed, "of initial variables and sample order", Scope::result);
@@ -111,6 +118,7 @@ void check_combinations(const OptionSet& set, const TrainOptions& o) {
   if (requires_checkpoint && !o.init_from.empty()) {
     fail(ExitCode::usage, "--resume require never uses the variables of --init-from");
   }
+  check_batches(set, o);
   check_optimizer(set, o);
   stop_time(o);  // says what is wrong with it
   if (o.train_dir.empty()) fail(ExitCode::usage, "--train-dir is empty");

@@ -5,6 +5,7 @@
 #include "carillon/run/batch_memory.h"
 #include "carillon/run/stop_signal.h"
 #include "carillon/run/trainer.h"
+#include "src/app/global_batch.h"
 #include "src/app/startup.h"
 
 namespace carillon {
@@ -35,11 +36,13 @@ void settle_schedule(TrainOptions& options) {
   if (has_end(schedule.kind) && schedule.steps == 0) schedule.steps = options.max_steps;
 }
 
-RunDescription describe(const OptionSet& set, const Preset& preset, int tower_count, const std::string& isas) {
+RunDescription describe(const OptionSet& set, const Preset& preset, const TrainOptions& options, const Mpi& mpi,
+                        const std::string& isas) {
   RunDescription description = set.values();
   // Where there is one network only, checkpoints have never held it as an option. All hold the model's name besides.
   if (preset.networks.size() == 1) description.remove("model");
-  description.add("tower count", tower_count, Scope::result);
+  if (options.global_batch > 0) description.remove("batch_size");  // it is each rank's part of that
+  if (!has_bits_of_any_rank_count(options, mpi)) description.add("tower count", mpi.size(), Scope::result);
   if (!isas.empty()) description.add("instruction set", isas, Scope::result);
   return description;
 }
@@ -61,23 +64,27 @@ ExitCode train(const std::string& program, const Preset& preset, int argc, char*
   options.make_network = network_named(preset, options.model);
   mpi.run_on_all([&] {
     check_combinations(set, options);
+    settle_batch(options, preset, mpi.size());
     const Network network = options.network();  // the images that it takes
     check_groups(options.optimizer_settings.groups,
                  build_network(network, {1, Arithmetic::fp32, Purpose::training}).graph.parameters());
   });
   settle_schedule(options);
-  if (options.decay_steps == 0) options.decay_steps = preset.decay_steps(options.batch_size, mpi.size());
 
   const CpuShare cpu = take_cpu_share(mpi, static_cast<int>(options.threads));
   std::unique_ptr<Device> device;
   mpi.run_on_all([&] {
     device = open_own_device(options.device, options.precision, options.cpu, mpi, cpu);
-    check_batch_fits(options.network(), {options.batch_size, options.precision, Purpose::training}, *device, mpi);
+    check_takes_micro_batches(options, *device);
+    check_batch_fits(options.network(), {options.samples_at_once(), options.precision, Purpose::training}, *device, mpi,
+                     micro_batches_at_once(options, *device));
   });
+  warn_of_micro_batches(options, mpi, cpu.thread_count);
   Watch watch(mpi, watch_settings(options.stall_timeout, *device, mpi, program));
   const std::unique_ptr<Communicator> communicator =
-      make_communicator(mpi, *device, text_of(communicator_choices, options.comm), {.watch = &watch});
-  RunDescription description = describe(set, preset, mpi.size(), isas_of_all(*device, mpi));
+      make_communicator(mpi, *device, text_of(communicator_choices, options.comm), {.watch = &watch},
+                        averaging_of(options.tower(), mpi.size()));
+  RunDescription description = describe(set, preset, options, mpi, isas_of_all(*device, mpi));
   Trainer trainer(options, std::move(description), mpi, *device, *communicator, watch, cpu, started);
   return abort_on_own_error(mpi, program, [&] { return trainer.run(); });
 }

@@ -1,5 +1,7 @@
 #include "carillon/comm/communicator.h"
 
+#include <algorithm>
+#include <bit>
 #include <vector>
 
 #include "src/comm/communicators.h"
@@ -21,8 +23,18 @@ void require_one_kind(const Mpi& mpi, Device& device) {
 
 }  // namespace
 
+bool sums_as_one_tree(std::span<const int> hosts) {
+  if (!std::ranges::is_sorted(hosts)) return false;
+  const auto on_host = [&](int host) { return static_cast<std::size_t>(std::ranges::count(hosts, host)); };
+  const std::size_t of_first = on_host(0);
+  for (int host = 0; host < hosts.back(); ++host) {
+    if (on_host(host) != of_first) return false;
+  }
+  return hosts.back() == 0 || (std::has_single_bit(of_first) && on_host(hosts.back()) <= of_first);
+}
+
 std::unique_ptr<Communicator> make_communicator(const Mpi& mpi, Device& device, std::string_view choice,
-                                                WaitLimit limit) {
+                                                WaitLimit limit, Averaging averaging) {
   require_one_kind(mpi, device);
   if (device.kind() == DeviceKind::cuda) {
     if constexpr (has_cuda) return make_cuda_communicator(mpi, device, choice, limit);
@@ -31,7 +43,7 @@ std::unique_ptr<Communicator> make_communicator(const Mpi& mpi, Device& device, 
     if (choice == "nccl") fail(ExitCode::no_device, "--comm nccl: NCCL averages between GPUs, this tower is on a CPU");
   });
   if (mpi.size() == 1) return make_self_communicator(device);
-  return make_host_communicator(mpi, mpi.hosts(), limit);
+  return make_host_communicator(mpi, mpi.hosts(), limit, averaging);
 }
 
 }  // namespace carillon

@@ -13,7 +13,8 @@ std::unique_ptr<Communicator> make_self_communicator(Device& device);
 
 /// Ranks whose gradients lie in the host's memory: through shared memory within a host, by messages between hosts.
 /// `hosts`: by rank, the host that it is on (as Mpi::hosts; a test may say otherwise). Collective.
-std::unique_ptr<Communicator> make_host_communicator(const Mpi& mpi, std::span<const int> hosts, WaitLimit limit = {});
+std::unique_ptr<Communicator> make_host_communicator(const Mpi& mpi, std::span<const int> hosts, WaitLimit limit = {},
+                                                     Averaging averaging = {});
 
 /// For towers on GPUs, by make_communicator's `choice`; cuda_communicators.cpp, in builds with CUDA. Collective.
 std::unique_ptr<Communicator> make_cuda_communicator(const Mpi& mpi, Device& device, std::string_view choice,

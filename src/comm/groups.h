@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "carillon/comm/group.h"
+#include "carillon/core/sum_in_order.h"
 #include "src/comm/members.h"
 
 namespace carillon {
@@ -11,8 +12,8 @@ namespace carillon {
 /// One rank: every sum is the value itself.
 std::unique_ptr<Group> make_self_group();
 
-/// Any ranks.
-std::unique_ptr<Group> make_message_group(Members members);
+/// Any ranks. `order`: of the sums, and of those of groups that are split off.
+std::unique_ptr<Group> make_message_group(Members members, SumOrder order = SumOrder::sequential);
 
 /// Ranks of one host.
 std::unique_ptr<Group> make_shared_memory_group(Members members);

@@ -44,15 +44,17 @@ int fewest_ranks(std::span<const int> hosts) {
 
 class HostCommunicator final : public Communicator {
  public:
-  HostCommunicator(Members all, std::span<const int> hosts)
+  HostCommunicator(Members all, std::span<const int> hosts, Averaging how)
       : all_(std::move(all)),
+        order_(how.order),
+        factor_(1.0f / static_cast<float>(how.divisor > 0 ? how.divisor : all_.size())),
         hosts_(hosts.begin(), hosts.end()),
         host_(all_.split(own_host(), all_.rank())),
         several_hosts_(host_.size() < all_.size()),
         slices_(fewest_ranks(hosts)),
         within_(host_.size() == 1 ? make_self_group() : make_shared_memory_group(host_.split(0, host_.rank()))),
         between_(several_hosts_ ? group_between_hosts() : nullptr),
-        memory_(host_, arrays_) {}
+        memory_(host_, arrays_, order_, factor_) {}
 
   std::string_view name() const override { return several_hosts_ ? "mpi" : "mpi shared memory"; }
   int rank() const override { return all_.rank(); }
@@ -100,7 +102,7 @@ class HostCommunicator final : public Communicator {
       if (host_.rank() == 0) between_->all_reduce(values);
       within_->broadcast(values, 0);
     }
-    scale(values);
+    scale(values, 1.0f / static_cast<float>(size()));
   }
 
   CommonMemory* common_memory() override { return several_hosts_ ? nullptr : &memory_; }
@@ -117,7 +119,7 @@ class HostCommunicator final : public Communicator {
   /// The ranks that hold the same slice as this one, by host; null for a rank that holds none.
   std::unique_ptr<Group> group_between_hosts() const {
     Members members = all_.split(std::min(host_.rank(), slices_), own_host());
-    return host_.rank() < slices_ ? make_message_group(std::move(members)) : nullptr;
+    return host_.rank() < slices_ ? make_message_group(std::move(members), order_) : nullptr;
   }
 
   /// The count of buckets when bucket `i` of this step is the last.
@@ -131,8 +133,8 @@ class HostCommunicator final : public Communicator {
   const float* peers_copy(int rank, std::span<const float> values) const {
     return arrays_->array(rank) + (values.data() - arrays_->own());
   }
-  void scale(std::span<float> values) const {
-    for (float& value : values) value *= factor_;
+  static void scale(std::span<float> values, float factor) {
+    for (float& value : values) value *= factor;
   }
 
   /// Sums this rank's slice of the next bucket over the host; several hosts then start to exchange it.
@@ -146,11 +148,11 @@ class HostCommunicator final : public Communicator {
       parts.push_back(peers_copy(peer, own));
     }
     if (!several_hosts_) {
-      sum_in_order(parts, own.size(), factor_, own.data());
+      sum_in_order(parts, own.size(), factor_, own.data(), order_);
       arrays_->reach(&Progress::reduced, number(i));
       return;
     }
-    if (parts.size() > 1) sum_in_order(parts, own.size(), 1.0f, own.data());
+    if (parts.size() > 1) sum_in_order(parts, own.size(), 1.0f, own.data(), order_);
     buckets_[i].between = between_->start_reduce_scatter(own);
   }
 
@@ -159,7 +161,7 @@ class HostCommunicator final : public Communicator {
       const std::span<float> own = slice(bucket.values, host_.rank());
       bucket.between->wait();
       const Slice part = reduction_slice(own.size(), between_->rank(), between_->size());
-      scale(own.subspan(part.begin, part.end - part.begin));
+      scale(own.subspan(part.begin, part.end - part.begin), factor_);
       bucket.between = between_->start_all_gather(own);
     }
     for (std::size_t i = 0; i < buckets_.size(); ++i) {
@@ -179,13 +181,14 @@ class HostCommunicator final : public Communicator {
   }
 
   Members all_;
+  SumOrder order_;
+  float factor_;            // of start_mean's sums
   std::vector<int> hosts_;  // by rank
   Members host_;            // the ranks of this one
   bool several_hosts_;
   int slices_;                      // that a bucket is cut into: ranks of a host that sum one
   std::unique_ptr<Group> within_;   // the ranks of this host
   std::unique_ptr<Group> between_;  // the ranks of all hosts that have this rank's slice
-  float factor_ = 1.0f / static_cast<float>(all_.size());
 
   std::unique_ptr<SharedArrays> arrays_;
   HostMemory memory_;
@@ -196,8 +199,9 @@ class HostCommunicator final : public Communicator {
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_host_communicator(const Mpi& mpi, std::span<const int> hosts, WaitLimit limit) {
-  return std::make_unique<HostCommunicator>(Members(mpi.ranks().all.comm(), limit), hosts);
+std::unique_ptr<Communicator> make_host_communicator(const Mpi& mpi, std::span<const int> hosts, WaitLimit limit,
+                                                     Averaging how) {
+  return std::make_unique<HostCommunicator>(Members(mpi.ranks().all.comm(), limit), hosts, how);
 }
 
 }  // namespace carillon

@@ -5,7 +5,6 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/parallel.h"
-#include "carillon/core/sum_in_order.h"
 
 namespace carillon {
 
@@ -24,7 +23,7 @@ void HostMemory::meet() {
 void HostMemory::means_of(std::span<const float> values, const TakeMeans& take) const {
   std::vector<const float*> parts;
   for (int rank = 0; rank < host_.size(); ++rank) parts.push_back(peers_copy(rank, values.data()));
-  sum_blocks_in_order(parts, values.size(), 1.0f / static_cast<float>(host_.size()), take);
+  sum_blocks_in_order(parts, values.size(), factor_, take, order_);
 }
 
 void HostMemory::gather(std::span<float> values) const {

@@ -4,14 +4,17 @@
 #include <memory>
 
 #include "carillon/comm/common_memory.h"
+#include "carillon/core/sum_in_order.h"
 #include "src/comm/shared_arrays.h"
 
 namespace carillon {
 
 class HostMemory final : public CommonMemory {
  public:
-  /// `host`, all ranks of the run, and `own`, the communicator's arrays once they are there, outlive this.
-  HostMemory(const Members& host, const std::unique_ptr<SharedArrays>& own) : host_(host), own_(own) {}
+  /// `host`, all ranks of the run, and `own`, the communicator's arrays once they are there, outlive this. Sums are
+  /// multiplied by `factor`.
+  HostMemory(const Members& host, const std::unique_ptr<SharedArrays>& own, SumOrder order, float factor)
+      : host_(host), own_(own), order_(order), factor_(factor) {}
 
   Buffer allocate(std::size_t bytes) override;
   void meet() override;
@@ -25,6 +28,8 @@ class HostMemory final : public CommonMemory {
 
   const Members& host_;
   const std::unique_ptr<SharedArrays>& own_;
+  SumOrder order_;
+  float factor_;
   std::unique_ptr<SharedArrays> common_;  // rank 0's is the array; `started`: how often a rank has come to meet
   std::uint64_t meetings_ = 0;
 };

@@ -20,12 +20,12 @@ struct Incoming {
 
 class MessageGroup final : public Group {
  public:
-  explicit MessageGroup(Members members) : members_(std::move(members)) {}
+  MessageGroup(Members members, SumOrder order) : members_(std::move(members)), order_(order) {}
 
   int rank() const override { return members_.rank(); }
   int size() const override { return members_.size(); }
   std::unique_ptr<Group> split(int color, int key) override {
-    return std::make_unique<MessageGroup>(members_.split(color, key));
+    return std::make_unique<MessageGroup>(members_.split(color, key), order_);
   }
   void broadcast(std::span<float> values, int root) override {
     broadcast_bytes(members_, std::as_writable_bytes(values), root, "a broadcast");
@@ -59,7 +59,7 @@ class MessageGroup final : public Group {
       for (int rank = 0; rank < group_.size(); ++rank) {
         parts.push_back(rank == group_.rank() ? own_.data() : part_of(rank).data());
       }
-      sum_in_order(parts, own_.size(), 1.0f, own_.data());
+      sum_in_order(parts, own_.size(), 1.0f, own_.data(), group_.order_);
     }
 
    private:
@@ -107,13 +107,14 @@ class MessageGroup final : public Group {
   }
 
   Members members_;
+  SumOrder order_;
   std::vector<Incoming> spare_;
 };
 
 }  // namespace
 
-std::unique_ptr<Group> make_message_group(Members members) {
-  return std::make_unique<MessageGroup>(std::move(members));
+std::unique_ptr<Group> make_message_group(Members members, SumOrder order) {
+  return std::make_unique<MessageGroup>(std::move(members), order);
 }
 
 }  // namespace carillon

@@ -7,11 +7,13 @@
 namespace carillon {
 namespace {
 
+typedef float Lanes __attribute__((vector_size(64), aligned(4), may_alias));
+constexpr std::size_t lanes = sizeof(Lanes) / sizeof(float), vectors = 4;
+constexpr std::size_t max_depth = 32;  // of a tree of parts that an int counts
+
 /// Of elements [begin, end) of the parts to out[0], out[1], ... A vector's sum stays in a register over all parts.
 CARILLON_SIMD void sum_range(std::span<const float* const> parts, std::size_t begin, std::size_t end, float factor,
                              float* out) {
-  typedef float Lanes __attribute__((vector_size(64), aligned(4), may_alias));
-  constexpr std::size_t lanes = sizeof(Lanes) / sizeof(float), vectors = 4;
   std::size_t at = begin;
   for (; at + vectors * lanes <= end; at += vectors * lanes, out += vectors * lanes) {
     Lanes sums[vectors];
@@ -28,21 +30,61 @@ CARILLON_SIMD void sum_range(std::span<const float* const> parts, std::size_t be
   }
 }
 
+/// As sum_range, as a tree: a stack of the sums of whole blocks, the larger below; a part ends as many blocks as its
+/// number has ones at its end.
+CARILLON_SIMD void sum_range_as_tree(std::span<const float* const> parts, std::size_t begin, std::size_t end,
+                                     float factor, float* out) {
+  std::size_t at = begin;
+  for (; at + vectors * lanes <= end; at += vectors * lanes, out += vectors * lanes) {
+    Lanes stack[max_depth][vectors];
+    std::size_t height = 0;
+    for (std::size_t part = 0; part < parts.size(); ++part, ++height) {
+      for (std::size_t v = 0; v < vectors; ++v) {
+        stack[height][v] = reinterpret_cast<const Lanes*>(parts[part] + at)[v];
+      }
+      for (std::size_t rest = part; rest % 2 == 1; rest /= 2, --height) {
+        for (std::size_t v = 0; v < vectors; ++v) stack[height - 1][v] += stack[height][v];
+      }
+    }
+    for (; height > 1; --height) {
+      for (std::size_t v = 0; v < vectors; ++v) stack[height - 2][v] += stack[height - 1][v];
+    }
+    for (std::size_t v = 0; v < vectors; ++v) reinterpret_cast<Lanes*>(out)[v] = stack[0][v] * factor;
+  }
+  for (; at < end; ++at, ++out) {
+    float stack[max_depth];
+    std::size_t height = 0;
+    for (std::size_t part = 0; part < parts.size(); ++part, ++height) {
+      stack[height] = parts[part][at];
+      for (std::size_t rest = part; rest % 2 == 1; rest /= 2, --height) stack[height - 1] += stack[height];
+    }
+    for (; height > 1; --height) stack[height - 2] += stack[height - 1];
+    *out = stack[0] * factor;
+  }
+}
+
+/// Two parts are added in one way only.
+auto* range_sum(SumOrder order, std::size_t parts) {
+  return order == SumOrder::tree && parts > 2 ? sum_range_as_tree : sum_range;
+}
+
 }  // namespace
 
-void sum_in_order(std::span<const float* const> parts, std::size_t count, float factor, float* out) {
+void sum_in_order(std::span<const float* const> parts, std::size_t count, float factor, float* out, SumOrder order) {
+  auto* const sum = range_sum(order, parts.size());
   parallel_ranges(count, elementwise_grain,
-                  [&](std::size_t begin, std::size_t end) { sum_range(parts, begin, end, factor, out + begin); });
+                  [&](std::size_t begin, std::size_t end) { sum(parts, begin, end, factor, out + begin); });
 }
 
 void sum_blocks_in_order(std::span<const float* const> parts, std::size_t count, float factor,
-                         const std::function<void(std::size_t, std::span<const float>)>& take) {
+                         const std::function<void(std::size_t, std::span<const float>)>& take, SumOrder order) {
+  auto* const sum = range_sum(order, parts.size());
   parallel_ranges(count, elementwise_grain, [&](std::size_t begin, std::size_t end) {
     constexpr std::size_t block = 1024;  // 4 KiB: taken from the level 1 cache
     alignas(64) float values[block];
     for (std::size_t at = begin; at < end; at += block) {
       const std::size_t part = std::min(block, end - at);
-      sum_range(parts, at, at + part, factor, values);
+      sum(parts, at, at + part, factor, values);
       take(at, {values, part});
     }
   });

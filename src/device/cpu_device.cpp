@@ -23,13 +23,16 @@ CpuDevice::CpuDevice(int thread_count, const CpuSettings& settings)
   flush_denormals();
 #pragma omp parallel num_threads(thread_count)
   flush_denormals();
-  for (int i = 0; i < thread_count; ++i) workers_.push_back(std::unique_ptr<Device>(new CpuDevice(*this, Worker{})));
+  for (int i = 0; i < thread_count; ++i) workers_.push_back(std::unique_ptr<Device>(new CpuDevice(*this, 1)));
 }
 
-CpuDevice::CpuDevice(const CpuDevice& whole, Worker /*worker*/)
-    : thread_count_(1), isa_(whole.isa_), convolution_(whole.convolution_), engine_(whole.engine_) {}
+CpuDevice::CpuDevice(const CpuDevice& whole, int levels)
+    : thread_count_(1), isa_(whole.isa_), convolution_(whole.convolution_), engine_(whole.engine_) {
+  if (levels > 0) workers_.push_back(std::unique_ptr<Device>(new CpuDevice(whole, levels - 1)));
+}
 
 void CpuDevice::on_workers(int count, const std::function<void(int)>& body) {
+  if (thread_count_ == 1 && count == 1) return body(0);
   std::exception_ptr error;
 #pragma omp parallel for schedule(static, 1) num_threads(count)
   for (int worker = 0; worker < count; ++worker) {

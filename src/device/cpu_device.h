@@ -20,7 +20,8 @@ class CpuDevice final : public Device {
   bool computes_in(Arithmetic arithmetic) const override { return arithmetic == Arithmetic::fp32; }
   void upload(const void* host, void* memory, std::size_t bytes) override;
   void download(const void* memory, void* host, std::size_t bytes) override;
-  /// One for each thread, with one thread and a workspace of its own.
+  /// One for each thread, with one thread and a workspace of its own. Each has one worker in its turn, so that it can
+  /// be given a whole network.
   std::span<const std::unique_ptr<Device>> workers() const override { return workers_; }
   void on_workers(int count, const std::function<void(int worker)>& body) override;
 
@@ -37,9 +38,8 @@ class CpuDevice final : public Device {
   void* workspace() const { return workspace_.data(); }
 
  private:
-  /// A worker of `whole`.
-  struct Worker {};
-  CpuDevice(const CpuDevice& whole, Worker);
+  /// A worker of `whole`, with so many levels of workers below it.
+  CpuDevice(const CpuDevice& whole, int levels);
 
   class ImmediateStream final : public Stream {
     void synchronize() override {}

@@ -54,19 +54,25 @@ ParameterLayout::ParameterLayout(const std::vector<ParameterSpec>& specs)
   }
 }
 
-std::size_t gradient_bytes(const ParameterLayout& layout) { return (layout.total() + step_sum_count) * sizeof(float); }
+std::size_t gradient_bytes(const ParameterLayout& layout, std::size_t sum_count) {
+  return (layout.total() + sum_count) * sizeof(float);
+}
 
 std::size_t value_bytes(const ParameterLayout& layout) { return layout.total() * sizeof(float); }
 
 ParameterStore::ParameterStore(std::vector<ParameterSpec> specs, Device& device, ParameterMemory memory,
-                               std::vector<Slot> slots)
-    : specs_(std::move(specs)), layout_(specs_), slots_(std::move(slots)), memory_(std::move(memory)) {
+                               std::vector<Slot> slots, std::size_t sum_count)
+    : specs_(std::move(specs)),
+      layout_(specs_),
+      slots_(std::move(slots)),
+      sum_count_(sum_count),
+      memory_(std::move(memory)) {
   const std::size_t bytes = value_bytes(layout_), slot_bytes = slots_.size() * bytes;
   if (memory_.values.data() == nullptr) memory_.values = device.allocate(bytes);
   if (memory_.slots.data() == nullptr) memory_.slots = device.allocate(slot_bytes);
   check(memory_.values.bytes() >= bytes, "the variables' memory is too small");
   check(memory_.slots.bytes() >= slot_bytes, "the slots' memory is too small");
-  check(memory_.gradients.data() == nullptr || memory_.gradients.bytes() >= gradient_bytes(layout_),
+  check(memory_.gradients.data() == nullptr || memory_.gradients.bytes() >= gradient_bytes(layout_, sum_count_),
         "the gradient memory is too small");
 }
 
@@ -88,7 +94,7 @@ std::span<float> ParameterStore::slot(int slot) const {
 
 std::span<float> ParameterStore::gradients_and_sums() const {
   check(memory_.gradients.data() != nullptr, "a parameter store without gradients was asked for them");
-  return {static_cast<float*>(memory_.gradients.data()), layout_.total() + step_sum_count};
+  return {static_cast<float*>(memory_.gradients.data()), layout_.total() + sum_count_};
 }
 
 Tensor ParameterStore::view(std::span<float> array, int parameter) const {

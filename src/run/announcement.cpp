@@ -13,7 +13,7 @@ void print_placement(const Tower& tower, const std::string& device, Console& con
 }
 
 std::string description_line(const Recorder::Parts& parts, const std::string& model, int towers,
-                             std::int64_t global_batch) {
+                             std::int64_t global_batch, std::int64_t micro_batch) {
   std::int64_t parameters = 0;
   for (const ParameterSpec& spec : parts.tower.graph().parameters()) parameters += spec.shape.element_count();
   std::string line = fmt::format("{}: {} parameters; {} tower{} on {}, {} thread{} each, communicator {}", model,
@@ -22,6 +22,7 @@ std::string description_line(const Recorder::Parts& parts, const std::string& mo
   if (parts.dataset != nullptr) {
     line += fmt::format("; {} records {}, global batch {}", parts.dataset->size(),
                         parts.dataset->in_memory() ? "in memory" : "read ahead", global_batch);
+    if (micro_batch > 0) line += fmt::format(" in micro-batches of {}", micro_batch);
   }
   return line;
 }

@@ -34,6 +34,19 @@ std::string text_of(const std::optional<NotFinite>& found, const DivergedStep& s
   return fmt::format("{}, {}", text, text_of(found->samples, step.batch, step.dataset));
 }
 
+/// What `find` finds first in a part of the batch that goes through the network at once, which it is given.
+template <typename Find>
+std::optional<NotFinite> find_in_parts(const DivergedStep& step, const Find& find) {
+  const std::size_t samples = static_cast<std::size_t>(step.settings.batch_size);
+  for (std::size_t first = 0; first < step.batch.labels.size(); first += samples) {
+    std::optional<NotFinite> found = find(step.batch.part(first, samples));
+    if (!found) continue;
+    for (std::size_t& sample : found->samples) sample += first;
+    return found;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::string divergence_line(std::int64_t step, double loss) {
@@ -56,9 +69,14 @@ void fail_with_cause(const std::string& line, const DivergedStep& step, const Mp
   std::optional<Replay> replay;
   tell_lowest([&] {
     replay.emplace(step.tower.network(), step.settings, step.tower.parameters(), step.tower.states(), step.device);
-    return replay->forward(step.batch);
+    return find_in_parts(step, [&](const Batch& part) { return replay->forward(part); });
   });
-  tell_lowest([&] { return replay->backward(); });
+  tell_lowest([&] {
+    return find_in_parts(step, [&](const Batch& part) {
+      static_cast<void>(replay->forward(part));
+      return replay->backward();
+    });
+  });
   mpi.run_on_all([&] {
     if (!failure.empty()) fail(ExitCode::failed, "{}; {}", line, failure);
   });

@@ -153,7 +153,8 @@ void Recorder::announce(const Parts& parts) {
   if (!first_) return;
   Console& console = first_->log->console();
   if (first_->options.log_device_placement) print_placement(parts.tower, parts.device.name(), console);
-  console.print(description_line(parts, first_->options.model, first_->tower_count, first_->global_batch()));
+  console.print(description_line(parts, first_->options.model, first_->tower_count, first_->global_batch(),
+                                 first_->options.micro_batch));
   first_->log->graph(parts.tower.graph(), parts.device.name());
 }
 
@@ -182,10 +183,12 @@ void Recorder::summarize(std::int64_t step, const Batch& batch, const Tower& tow
   const TrainOptions& options = first_->options;
   if (options.summary_style != SummaryStyle::layers) return;
   if (!first_->summarizer) {
-    first_->summarizer.emplace(tower.network(), BuildSettings{options.batch_size, options.precision, Purpose::summary},
+    first_->summarizer.emplace(tower.network(),
+                               BuildSettings{options.samples_at_once(), options.precision, Purpose::summary},
                                tower.parameters(), tower.states(), device);
   }
-  first_->log->layers(step, first_->summarizer->summarize(batch));
+  first_->log->layers(
+      step, first_->summarizer->summarize(batch.part(0, static_cast<std::size_t>(options.samples_at_once()))));
 }
 
 void Recorder::log_step(const StepPlan& plan, const StepLoss& loss, double learning_rate,

@@ -54,6 +54,15 @@ OptimizerSettings TrainOptions::optimizer() const {
   return settings;
 }
 
+TowerSettings TrainOptions::tower() const {
+  return {.batch_size = batch_size,
+          .micro_batch = micro_batch,
+          .arithmetic = precision,
+          .optimizer = optimizer(),
+          .bucket_bytes = static_cast<std::size_t>(bucket_kib) * 1024,
+          .capture = cuda_graph};
+}
+
 Network TrainOptions::network(float density) const {
   Network made = make_network({.image = record_form.schema.image_shape,
                                .density = density,

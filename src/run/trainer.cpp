@@ -37,14 +37,9 @@ ExitCode Trainer::run() {
   open_data();
   recorder_.open_directory();
   const Dataset* const dataset = dataset_ ? &*dataset_ : nullptr;
-  tower_.emplace(network_,
-                 TowerSettings{.batch_size = options_.batch_size,
-                               .arithmetic = options_.precision,
-                               .optimizer = optimizer_,
-                               .bucket_bytes = static_cast<std::size_t>(options_.bucket_kib) * 1024,
-                               .dataset = dataset,
-                               .capture = options_.cuda_graph},
-                 device_, communicator_);
+  TowerSettings settings = options_.tower();
+  settings.dataset = dataset;
+  tower_.emplace(network_, settings, device_, communicator_);
   if (device_.kind() == DeviceKind::cpu) {
     description_.add("winograd convolutions", winograd_convolutions(tower_->graph(), options_.cpu.convolution),
                      Scope::result);
@@ -199,7 +194,7 @@ void Trainer::check_cross_entropy(const StepResult& result) const {
   if (std::isfinite(result.cross_entropy)) return;
   const std::string line = divergence_line(result.step, result.cross_entropy);
   if (options_.on_nan == OnNan::stop) fail_on_all(mpi_, ExitCode::failed, line);
-  const BuildSettings settings{options_.batch_size, options_.precision, Purpose::training};
+  const BuildSettings settings{options_.samples_at_once(), options_.precision, Purpose::training};
   fail_with_cause(line, {*tower_, device_, settings, *batch_, *dataset_}, mpi_);
 }
 

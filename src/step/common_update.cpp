@@ -1,14 +1,17 @@
 #include "carillon/step/common_update.h"
 
 #include <algorithm>
-#include <array>
 
 #include "carillon/core/error.h"
 
 namespace carillon {
 
 CommonUpdate::CommonUpdate(CommonMemory& memory, int towers, const ParameterStore& parameters, Optimizer& optimizer)
-    : memory_(memory), parameters_(parameters), optimizer_(optimizer), alone_(towers == 1) {
+    : memory_(memory),
+      parameters_(parameters),
+      optimizer_(optimizer),
+      alone_(towers == 1),
+      sums_(parameters.step_sums().size()) {
   check(optimizer.updates_ranges(), "an optimiser that updates all at once was given common memory");
 }
 
@@ -25,11 +28,10 @@ void CommonUpdate::finish() {
   if (alone_) return;
   memory_.meet();
   // Peers read this tower's sums until all meet again, so the means wait elsewhere.
-  std::array<float, step_sum_count> sums{};
   memory_.means_of(parameters_.step_sums(), [&](std::size_t first, std::span<const float> means) {
-    std::ranges::copy(means, sums.begin() + static_cast<std::ptrdiff_t>(first));
+    std::ranges::copy(means, sums_.begin() + static_cast<std::ptrdiff_t>(first));
   });
-  const bool allowed = StepEnd{sums.data(), {}}.allows_update();
+  const bool allowed = StepEnd{sums_.data(), {}}.allows_update();
   if (allowed) {
     const Slice shard = memory_.shard(parameters_.layout().total());
     const std::span<const float> gradients = parameters_.gradients_and_sums();
@@ -39,7 +41,7 @@ void CommonUpdate::finish() {
   }
   memory_.meet();
   if (allowed) memory_.gather(parameters_.values());
-  std::ranges::copy(sums, parameters_.step_sums().begin());
+  std::ranges::copy(sums_, parameters_.step_sums().begin());
 }
 
 void CommonUpdate::update_from_means(const StepEnd& end) {

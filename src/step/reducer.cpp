@@ -13,7 +13,7 @@ std::size_t end_of(const ParameterLayout& layout, std::size_t place) {
 
 }  // namespace
 
-std::vector<std::size_t> bucket_ends(const ParameterLayout& layout, std::size_t bucket_bytes) {
+std::vector<std::size_t> bucket_ends(const ParameterLayout& layout, std::size_t bucket_bytes, std::size_t sum_count) {
   std::vector<std::size_t> ends;
   std::size_t begin = 0;
   for (std::size_t place = 0; place < layout.order().size(); ++place) {
@@ -23,7 +23,7 @@ std::vector<std::size_t> bucket_ends(const ParameterLayout& layout, std::size_t 
       begin = end;
     }
   }
-  const std::size_t total = layout.total() + step_sum_count;
+  const std::size_t total = layout.total() + sum_count;
   if (ends.empty() || begin < layout.total()) {
     ends.push_back(total);
   } else {
@@ -33,7 +33,9 @@ std::vector<std::size_t> bucket_ends(const ParameterLayout& layout, std::size_t 
 }
 
 Reducer::Reducer(Communicator& communicator, const ParameterStore& parameters, std::size_t bucket_bytes)
-    : communicator_(communicator), parameters_(parameters), ends_(bucket_ends(parameters.layout(), bucket_bytes)) {}
+    : communicator_(communicator),
+      parameters_(parameters),
+      ends_(bucket_ends(parameters.layout(), bucket_bytes, parameters.step_sums().size())) {}
 
 void Reducer::begin(Stream& stream) {
   communicator_.acquire(stream);
@@ -46,7 +48,7 @@ void Reducer::add(int parameter, Stream& stream) {
   check(next_parameter_ < layout.order().size() && layout.order()[next_parameter_] == parameter,
         "gradients came out of order");
   std::size_t complete = end_of(layout, next_parameter_++);
-  if (next_parameter_ == layout.order().size()) complete = layout.total() + step_sum_count;
+  if (next_parameter_ == layout.order().size()) complete = ends_.back();
   if (complete < ends_[next_bucket_]) return;
   const std::size_t begin = next_bucket_ == 0 ? 0 : ends_[next_bucket_ - 1];
   communicator_.start_mean(parameters_.gradients_and_sums().subspan(begin, ends_[next_bucket_] - begin), stream);

@@ -22,9 +22,24 @@ CommonMemory* memory_of_update(const OptimizerSettings& optimizer, Communicator&
   return updates_elements_apart(optimizer) ? communicator.common_memory() : nullptr;
 }
 
-ParameterMemory parameter_memory(const Graph& graph, const OptimizerSettings& optimizer, Communicator& communicator) {
+MicroBatchForm micro_batch_form(const TowerSettings& settings, int towers) {
+  const std::int64_t own = settings.batch_size / settings.micro_batch;
+  return {.samples = settings.micro_batch, .own_count = own, .total_count = own * towers};
+}
+
+std::int64_t samples_at_once(const TowerSettings& settings) {
+  return settings.micro_batch > 0 ? settings.micro_batch : settings.batch_size;
+}
+
+/// With micro-batches the states are averaged in each step.
+std::size_t sum_count(const Graph& graph, const TowerSettings& settings) {
+  return settings.micro_batch > 0 ? step_sums_with(graph.states()) : step_sum_count;
+}
+
+ParameterMemory parameter_memory(const Graph& graph, const TowerSettings& settings, Communicator& communicator) {
+  const OptimizerSettings& optimizer = settings.optimizer;
   const ParameterLayout layout(graph.parameters());
-  const std::size_t of_gradients = gradient_bytes(layout), of_values = value_bytes(layout);
+  const std::size_t of_gradients = gradient_bytes(layout, sum_count(graph, settings)), of_values = value_bytes(layout);
   CommonMemory* const common = memory_of_update(optimizer, communicator);
   if (common == nullptr) return {.gradients = communicator.allocate(of_gradients)};
   Buffer own = communicator.allocate(of_gradients + of_values);  // where peers gather from
@@ -53,23 +68,42 @@ const std::vector<NamedArray>& saved_slot(const CheckpointState& state, const st
 
 }  // namespace
 
+Averaging averaging_of(const TowerSettings& settings, int towers) {
+  if (settings.micro_batch == 0) return {};
+  return {.order = SumOrder::tree, .divisor = micro_batch_form(settings, towers).total_count};
+}
+
 Tower::Tower(const Network& network, const TowerSettings& settings, Device& device, Communicator& communicator)
     : device_(device),
       communicator_(communicator),
       optimizer_settings_(settings.optimizer),
       network_(network),
-      built_(build_network(network, {settings.batch_size, settings.arithmetic, Purpose::training})),
+      built_(build_network(network, {samples_at_once(settings), settings.arithmetic, Purpose::training})),
       feed_form_(feed_form(network, settings, device)),
       feed_(make_feed(device, feed_form_)),
-      parameters_(graph().parameters(), device, parameter_memory(graph(), settings.optimizer, communicator),
-                  optimizer_slots(settings.optimizer)),
+      parameters_(graph().parameters(), device, parameter_memory(graph(), settings, communicator),
+                  optimizer_slots(settings.optimizer), sum_count(graph(), settings)),
       states_(graph().states(), device),
-      executable_(graph(), {device, parameters_, states_, feed_->inputs()}, true, {built_.loss}),
+      executable_(settings.micro_batch > 0
+                      ? nullptr
+                      : std::make_unique<Executable>(graph(),
+                                                     ExecutableContext{device, parameters_, states_, feed_->inputs()},
+                                                     true, std::vector<Value>{built_.loss})),
+      micro_batches_(settings.micro_batch == 0
+                         ? nullptr
+                         : std::make_unique<MicroBatches>(built_, micro_batch_form(settings, communicator.size()),
+                                                          network.image.bytes(), parameters_, states_, device)),
       reducer_(communicator, parameters_, settings.bucket_bytes),
       optimizer_(make_optimizer(settings.optimizer, parameters_, device, feed_->inputs())),
       common_update_(common_update(settings.optimizer, communicator, parameters_, *optimizer_)),
-      step_({executable_, built_.loss, parameters_, reducer_, *optimizer_, feed_->inputs(),
-             common_update_ ? &*common_update_ : nullptr}),
+      step_({.executable = executable_.get(),
+             .loss = built_.loss,
+             .parameters = parameters_,
+             .reducer = reducer_,
+             .optimizer = *optimizer_,
+             .inputs = feed_->inputs(),
+             .common = common_update_ ? &*common_update_ : nullptr,
+             .micro_batches = micro_batches_.get()}),
       driver_(make_step_driver({device, communicator, *feed_, step_, parameters_}, feed_form_, settings.capture)) {}
 
 void Tower::check_fills_slots() const {
@@ -128,7 +162,7 @@ void Tower::broadcast_from_first() {
 }
 
 void Tower::step(const TowerStep& step) {
-  states_are_joined_ = false;
+  states_are_joined_ = micro_batches_ != nullptr;  // in the step itself
   driver_->take({.step = step.step,
                  .inputs = {.batch = step.batch,
                             .scalars = step_scalars(optimizer_settings_, step.step),

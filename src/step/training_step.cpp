@@ -5,17 +5,33 @@
 namespace carillon {
 
 void TrainingStep::enqueue_gradients(Device& device, Means means) {
-  Stream& stream = device.stream();
   updates_with_means_ = parts_.common != nullptr && means == Means::in_update;
-  parts_.executable.forward(stream);
+  parts_.micro_batches != nullptr ? enqueue_micro_batches(device) : enqueue_whole_batch(device);
+}
+
+void TrainingStep::enqueue_whole_batch(Device& device) {
+  Stream& stream = device.stream();
+  Executable& executable = *parts_.executable;
+  executable.forward(stream);
   if (!updates_with_means_) parts_.reducer.begin(stream);
-  enqueue_step_sums(device, parts_.executable.tensor(parts_.loss), parts_.inputs, parts_.parameters.step_sums());
+  enqueue_step_sums(device, executable.tensor(parts_.loss), parts_.inputs, parts_.parameters.step_sums());
   if (!updates_with_means_) {
-    parts_.executable.backward(stream, [&](int parameter) { parts_.reducer.add(parameter, stream); });
+    executable.backward(stream, [&](int parameter) { parts_.reducer.add(parameter, stream); });
     return;
   }
   parts_.common->begin(end_);
-  parts_.executable.backward(stream, [&](int parameter) { parts_.common->add(parameter); });
+  executable.backward(stream, [&](int parameter) { parts_.common->add(parameter); });
+}
+
+void TrainingStep::enqueue_micro_batches(Device& device) {
+  Stream& stream = device.stream();
+  parts_.micro_batches->compute(parts_.inputs);
+  if (!updates_with_means_) parts_.reducer.begin(stream);
+  parts_.micro_batches->finish();
+  if (updates_with_means_) parts_.common->begin(end_);
+  for (const int parameter : parts_.parameters.layout().order()) {
+    updates_with_means_ ? parts_.common->add(parameter) : parts_.reducer.add(parameter, stream);
+  }
 }
 
 void TrainingStep::enqueue_means(Device& device) {
@@ -24,6 +40,7 @@ void TrainingStep::enqueue_means(Device& device) {
   } else {
     parts_.reducer.finalize(device.stream());
   }
+  if (parts_.micro_batches != nullptr) parts_.micro_batches->take_states();
 }
 
 void TrainingStep::enqueue_update(Device& device) {

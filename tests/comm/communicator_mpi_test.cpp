@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "carillon/core/sum_in_order.h"
 #include "src/comm/communicators.h"
 #include "src/comm/side_work.h"
 #include "src/comm/staged_communicator.h"
@@ -95,8 +96,48 @@ std::vector<float> expected_mean(const std::vector<int>& hosts, int step, std::s
   return sums[0];
 }
 
+/// The tree over `parts`, as core/sum_in_order.h has it.
+std::vector<float> tree_sum(const std::vector<std::vector<float>>& parts) {
+  std::vector<const float*> places;
+  for (const std::vector<float>& part : parts) places.push_back(part.data());
+  std::vector<float> sum(parts.front().size());
+  sum_in_order(places, sum.size(), 1.0f, sum.data(), SumOrder::tree);
+  return sum;
+}
+
+/// Each host's ranks as a tree, then the hosts; divided by `divisor`.
+std::vector<float> expected_tree_mean(const std::vector<int>& hosts, std::size_t count, std::int64_t divisor) {
+  std::vector<std::vector<float>> sums;
+  for (int host = 0; host <= *std::max_element(hosts.begin(), hosts.end()); ++host) {
+    std::vector<std::vector<float>> parts;
+    for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
+      if (hosts[rank] == host) parts.push_back(contribution(static_cast<int>(rank), 0, count));
+    }
+    sums.push_back(tree_sum(parts));
+  }
+  std::vector<float> mean = tree_sum(sums);
+  for (float& value : mean) value *= 1.0f / static_cast<float>(divisor);
+  return mean;
+}
+
 bool equal_bits(std::span<const float> a, std::span<const float> b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+}
+
+TEST_P(CommunicatorTest, MeanIsATreeWithADivisorOfItsOwnWhereThatIsAskedFor) {
+  constexpr std::size_t count = 1003;
+  constexpr std::int64_t divisor = 24;
+  const auto communicator = make_host_communicator(mpi_world(), hosts_, {}, {SumOrder::tree, divisor});
+  const Buffer memory = communicator->allocate(count * sizeof(float));
+  const std::span<float> array{static_cast<float*>(memory.data()), count};
+  const std::vector<float> mine = contribution(mpi_world().rank(), 0, count);
+  const std::vector<float> expected = expected_tree_mean(hosts_, count, divisor);
+  communicator->acquire(device_.stream());
+  std::copy(mine.begin(), mine.end(), array.begin());
+  communicator->start_mean(array.first(500), device_.stream());
+  communicator->start_mean(array.subspan(500), device_.stream());
+  communicator->finish(device_.stream());
+  EXPECT_TRUE(equal_bits(array, expected));
 }
 
 TEST_P(CommunicatorTest, MeanIsTheSumInTheDocumentedOrderForAnyBucketsAndSteps) {

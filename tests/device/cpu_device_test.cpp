@@ -85,11 +85,23 @@ TEST(CpuDevice, WorkersHaveWorkspacesOfTheirOwnAndComputeAsTheDeviceDoes) {
     EXPECT_EQ(cpu.isa(), Isa::plain);
     EXPECT_EQ(cpu.convolution(), ConvolutionMethod::winograd);
     EXPECT_EQ(cpu.thread_count(), 1);
-    EXPECT_TRUE(cpu.workers().empty());
+    ASSERT_EQ(cpu.workers().size(), 1u);
+    EXPECT_TRUE(cpu.workers()[0]->workers().empty());
     cpu.reserve_workspace(64);
   }
   EXPECT_NE(as_cpu(*device.workers()[0]).workspace(), as_cpu(*device.workers()[1]).workspace());
   EXPECT_EQ(device.workspace(), nullptr);
+}
+
+TEST(CpuDevice, AWorkerCanHaveItsOwnWorkerCompute) {
+  CpuDevice device(3);
+  std::atomic<int> alone = 0;
+  device.on_workers(3, [&](int worker) {
+    device.workers()[worker]->on_workers(1, [&](int inner) {
+      alone += inner == 0 && omp_get_num_threads() == 1 && omp_get_max_threads() == 1;
+    });
+  });
+  EXPECT_EQ(alone, 3);
 }
 
 TEST(CpuDevice, WhatAWorkerThrowsIsThrown) {

@@ -22,7 +22,7 @@ class OrderChecker final : public Communicator {
                {.gradients = allocate(gradient_bytes(ParameterLayout(graph_.parameters())))}),
         executable_(graph_, {gpu_, store_, states_, inputs_}, true, {network.loss}),
         reducer_(*this, store_, bucket_bytes),
-        step_({executable_, network.loss, store_, reducer_, update_, inputs_}) {}
+        step_({&executable_, network.loss, store_, reducer_, update_, inputs_}) {}
 
   std::string_view name() const override { return "checker"; }
   int rank() const override { return 0; }

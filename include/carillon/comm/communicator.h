@@ -3,13 +3,15 @@
 // Sums are taken in rank order 0, 1, ..., n-1 for every element, however the array is cut into buckets, so equal runs
 // give equal bits. On several hosts each host's ranks are summed first, in rank order, then the hosts' sums, in the
 // order of their lowest ranks: (host 0's ranks) + (host 1's ranks) + ...; with one rank a host that is rank order
-// again. NCCL alone orders them itself, by the GPUs' links and the bucket's size: all ranks get the same bits, and so
+// again. Or as a binary tree over the ranks (core/sum_in_order.h), on several hosts over each host's and then over the
+// hosts. NCCL alone orders them itself, by the GPUs' links and the bucket's size: all ranks get the same bits, and so
 // do equal runs on the same GPUs.
 //
 // Cycle, per step: acquire, write gradients, start_mean for each bucket as it becomes complete (same order on all
 // ranks), finish, read. Errors: failed, when peers or links are lost, or a wait takes too long (wait_limit.h).
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -17,6 +19,7 @@
 #include "carillon/comm/common_memory.h"
 #include "carillon/comm/mpi.h"
 #include "carillon/comm/wait_limit.h"
+#include "carillon/core/sum_in_order.h"
 #include "carillon/device/device.h"
 
 namespace carillon {
@@ -60,12 +63,22 @@ class Communicator {
   virtual void check_peers() {}
 };
 
+/// How the means of start_mean and CommonMemory::means_of are made, of several towers on CPUs.
+struct Averaging {
+  SumOrder order = SumOrder::sequential;
+  std::int64_t divisor = 0;  ///< of the sum over the towers; 0: their number
+};
+
+/// Whether the tree over each host's ranks and then over the hosts is that over all ranks: hosts of consecutive ranks,
+/// 2^k each, the last perhaps fewer. `hosts`: by rank, as Mpi::hosts.
+bool sums_as_one_tree(std::span<const int> hosts);
+
 /// The communicator that `choice` (auto | nccl | mpi) names for these ranks and devices. Collective.
 ///   one rank: self, but NCCL where it is asked for
 ///   CPUs: shared memory within a host, messages between hosts
 ///   GPUs: NCCL when each rank has its own; else, and for mpi, the CPUs' way with copies in the host's memory
 /// Errors: no_device (nccl without a GPU for each rank; ranks on CPUs and ranks on GPUs).
 std::unique_ptr<Communicator> make_communicator(const Mpi& mpi, Device& device, std::string_view choice = "auto",
-                                                WaitLimit limit = {});
+                                                WaitLimit limit = {}, Averaging averaging = {});
 
 }  // namespace carillon

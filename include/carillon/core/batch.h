@@ -16,6 +16,13 @@ struct Batch {
   std::size_t padding = 0;  ///< the last samples, so many, only fill the batch: they repeat the one before them
 
   std::size_t valid_count() const { return labels.size() - padding; }
+  /// Samples [first, first + count) of a batch without padding.
+  Batch part(std::size_t first, std::size_t count) const {
+    return {.images = images.subspan(first, count),
+            .labels = labels.subspan(first, count),
+            .records = records.empty() ? records : records.subspan(first, count),
+            .first_position = first_position + first};
+  }
 };
 
 }  // namespace carillon

@@ -3,7 +3,7 @@
 //
 // The layout follows the backward order (last layer first), each tensor at a multiple of 64 bytes, so that gradients
 // become complete from front to back and a bucket is a span. Gaps hold zeros and stay zero. After the last gradient
-// come `step_sum_count` floats that are averaged over the towers with the gradients (the loss, for one).
+// come `step_sum_count` floats, or more, that are averaged over the towers with the gradients (the loss, for one).
 #pragma once
 
 #include <cstdint>
@@ -66,15 +66,15 @@ struct ParameterMemory {
   Buffer values = {};  ///< value_bytes; nothing: the device's
   Buffer slots = {};   ///< value_bytes for each slot, one after the other; nothing: the device's
 };
-/// With the step sums.
-std::size_t gradient_bytes(const ParameterLayout& layout);
+/// With so many step sums.
+std::size_t gradient_bytes(const ParameterLayout& layout, std::size_t sum_count = step_sum_count);
 std::size_t value_bytes(const ParameterLayout& layout);
 
 class ParameterStore {
  public:
-  /// Zeroed.
-  ParameterStore(std::vector<ParameterSpec> specs, Device& device, ParameterMemory memory,
-                 std::vector<Slot> slots = {});
+  /// Zeroed. `sum_count`: of step sums, at least step_sum_count.
+  ParameterStore(std::vector<ParameterSpec> specs, Device& device, ParameterMemory memory, std::vector<Slot> slots = {},
+                 std::size_t sum_count = step_sum_count);
 
   const std::vector<ParameterSpec>& specs() const { return specs_; }
   const ParameterLayout& layout() const { return layout_; }
@@ -90,7 +90,7 @@ class ParameterStore {
   /// [layout().total()] on the device.
   std::span<float> values() const { return array(memory_.values, 0); }
   std::span<float> slot(int slot) const;
-  /// [layout().total() + step_sum_count]: gradients, then the step sums.
+  /// [layout().total() + sum_count]: gradients, then the step sums.
   std::span<float> gradients_and_sums() const;
   std::span<float> step_sums() const { return gradients_and_sums().subspan(layout_.total()); }
 
@@ -102,6 +102,7 @@ class ParameterStore {
   std::vector<ParameterSpec> specs_;
   ParameterLayout layout_;
   std::vector<Slot> slots_;
+  std::size_t sum_count_;
   ParameterMemory memory_;
 };
 

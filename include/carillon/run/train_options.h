@@ -11,6 +11,7 @@
 #include "carillon/optim/optimizer.h"
 #include "carillon/report/summary_style.h"
 #include "carillon/run/records.h"
+#include "carillon/step/tower.h"
 
 namespace carillon {
 
@@ -55,7 +56,9 @@ struct TrainOptions {
   MakeNetwork make_network = nullptr;  ///< of `model`
   RecordForm record_form;
   std::int64_t max_steps = 1000;
-  std::int64_t batch_size = 100;  ///< per tower
+  std::int64_t batch_size = 100;  ///< per tower; with a global batch, its part of that
+  std::int64_t global_batch = 0;  ///< samples of a step over all towers; 0: batch_size of each
+  std::int64_t micro_batch = 0;   ///< samples that go through the network at once; 0: batch_size
   double learning_rate = 0.001;
   double learning_rate_decay = 0.99;
   std::int64_t decay_steps = 0;  ///< 0, until the program has put the reference's there (Preset::decay_steps)
@@ -96,6 +99,9 @@ struct TrainOptions {
   double stall_timeout = 300.0;  ///< seconds that a rank may stand still (comm/watch.h); 0: for ever
   bool log_device_placement = false;
 
+  /// How many samples of a tower go through the network at once.
+  std::int64_t samples_at_once() const { return micro_batch > 0 ? micro_batch : batch_size; }
+  TowerSettings tower() const;
   Schedule schedule() const;
   OptimizerSettings optimizer() const;
   /// The network to train, for the records that the program's form names, of `density` (Dataset::density) where that is

@@ -8,6 +8,8 @@
 // after the other, bit for bit.
 #pragma once
 
+#include <vector>
+
 #include "carillon/comm/common_memory.h"
 #include "carillon/graph/parameters.h"
 #include "carillon/graph/step_end.h"
@@ -37,7 +39,8 @@ class CommonUpdate {
   const ParameterStore& parameters_;
   Optimizer& optimizer_;
   bool alone_;
-  bool allowed_ = false;  ///< the loss of the one tower in the step in hand is finite
+  std::vector<float> sums_;  ///< the step sums' means
+  bool allowed_ = false;     ///< the loss of the one tower in the step in hand is finite
 };
 
 }  // namespace carillon

@@ -15,7 +15,8 @@ namespace carillon {
 
 /// Cuts `layout` into buckets of at least `bucket_bytes` (the last may be smaller): the end, in elements, of each, the
 /// step sums belonging to the last one.
-std::vector<std::size_t> bucket_ends(const ParameterLayout& layout, std::size_t bucket_bytes);
+std::vector<std::size_t> bucket_ends(const ParameterLayout& layout, std::size_t bucket_bytes,
+                                     std::size_t sum_count = step_sum_count);
 
 class Reducer {
  public:

@@ -3,6 +3,8 @@
 // step: forward, backward with the averaging of gradients beside it, update. Every tower starts from rank 0's variables
 // and applies the same averaged gradients, so the replicas stay equal bit for bit. Towers with memory in common
 // (CommonMemory) have the slots there, once for all of them; each updates its shard and gathers the others' variables.
+//
+// With micro-batches the communicator's means are trees of them: averaging_of.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +21,7 @@
 #include "carillon/step/common_update.h"
 #include "carillon/step/driver.h"
 #include "carillon/step/feed.h"
+#include "carillon/step/micro_batches.h"
 #include "carillon/step/reducer.h"
 #include "carillon/step/training_step.h"
 
@@ -26,12 +29,16 @@ namespace carillon {
 
 struct TowerSettings {
   std::int64_t batch_size = 1;
+  std::int64_t micro_batch = 0;  ///< samples; 0: the batch is taken whole
   Arithmetic arithmetic = Arithmetic::fp32;
   OptimizerSettings optimizer = {};
   std::size_t bucket_bytes = std::size_t{4} << 20;
   const Dataset* dataset = nullptr;  ///< whose records the steps take, if it is known; outlives the tower
   bool capture = true;               ///< replay captured steps where the device can
 };
+
+/// How the communicator of `towers` towers with these settings is to average.
+Averaging averaging_of(const TowerSettings& settings, int towers);
 
 /// A step to take; its scalars are the optimiser's affair.
 struct TowerStep {
@@ -82,7 +89,9 @@ class Tower {
   const StateStore& states() const { return states_; }
   /// Whether this tower keeps the optimiser's slots for itself, and not with the others in common.
   bool has_own_slots() const { return !common_update_; }
-  std::size_t activation_bytes() const { return executable_.memory_bytes(); }
+  std::size_t activation_bytes() const {
+    return micro_batches_ ? micro_batches_->memory_bytes() : executable_->memory_bytes();
+  }
 
  private:
   /// Errors: failed, where another rank is to fill the slots.
@@ -99,7 +108,8 @@ class Tower {
   std::unique_ptr<Feed> feed_;
   ParameterStore parameters_;
   StateStore states_;
-  Executable executable_;
+  std::unique_ptr<Executable> executable_;       ///< for the whole batch, or ...
+  std::unique_ptr<MicroBatches> micro_batches_;  ///< ... in parts
   Reducer reducer_;
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<CommonUpdate> common_update_;

@@ -4,6 +4,8 @@
 //   means       what is left to wait for until all gradients and step sums are averaged
 //   update      of the variables, unless the mean loss is not finite
 //
+// Where the batch is taken in micro-batches, all gradients are complete at once, when the last has gone back.
+//
 // Between means and update the variables are old and the gradients averaged, on all towers. Where the towers have
 // memory in common and nobody looks between the two, the first two parts make the update as well (CommonUpdate).
 #pragma once
@@ -12,19 +14,21 @@
 #include "carillon/graph/step_end.h"
 #include "carillon/optim/optimizer.h"
 #include "carillon/step/common_update.h"
+#include "carillon/step/micro_batches.h"
 #include "carillon/step/reducer.h"
 
 namespace carillon {
 
 /// What a step works on; all of it outlives the step.
 struct TrainingStepParts {
-  Executable& executable;
+  Executable* executable = nullptr;  ///< for the whole batch, else micro_batches
   Value loss;
   const ParameterStore& parameters;
   Reducer& reducer;
   Optimizer& optimizer;
   const StepInputs& inputs;
-  CommonUpdate* common = nullptr;  ///< where the towers have memory in common
+  CommonUpdate* common = nullptr;         ///< where the towers have memory in common
+  MicroBatches* micro_batches = nullptr;  ///< where the batch is taken in parts
 };
 
 /// Who is to have the means of a step.
@@ -44,6 +48,9 @@ class TrainingStep {
   void enqueue_update(Device& device);
 
  private:
+  void enqueue_whole_batch(Device& device);
+  void enqueue_micro_batches(Device& device);
+
   TrainingStepParts parts_;
   StepEnd end_;
   bool updates_with_means_ = false;  ///< in the step in hand

@@ -1,0 +1,86 @@
+#include "src/app/global_batch.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "carillon/comm/communicator.h"
+#include "carillon/core/error.h"
+
+namespace carillon {
+namespace {
+
+/// Of a tower.
+std::int64_t micro_batches(const TrainOptions& options) { return options.batch_size / options.micro_batch; }
+
+bool is_power_of_two(std::int64_t count) { return std::has_single_bit(static_cast<std::uint64_t>(count)); }
+
+}  // namespace
+
+void check_batches(const OptionSet& set, const TrainOptions& o) {
+  if (o.global_batch > 0 && set.given("batch-size")) {
+    fail(ExitCode::usage, "--batch-size says the samples of a tower, --global-batch those of all: give one of them");
+  }
+  if (o.micro_batch == 0) return;
+  if (o.global_batch == 0) fail(ExitCode::usage, "--micro-batch needs --global-batch");
+  if (o.global_batch % o.micro_batch != 0) {
+    fail(ExitCode::usage, "--global-batch {} is no multiple of --micro-batch {}", o.global_batch, o.micro_batch);
+  }
+}
+
+void settle_batch(TrainOptions& options, const Preset& preset, int tower_count) {
+  const bool is_global = options.global_batch > 0;
+  if (options.decay_steps == 0) {
+    options.decay_steps =
+        is_global ? preset.decay_steps(options.global_batch, 1) : preset.decay_steps(options.batch_size, tower_count);
+  }
+  if (!is_global) return;
+  const bool is_cut = options.micro_batch > 0;
+  const std::int64_t parts = options.global_batch / (is_cut ? options.micro_batch : 1);
+  if (parts % tower_count != 0) {
+    fail(ExitCode::usage, "--global-batch {}: its {} {} cannot be shared out evenly over {} ranks",
+         options.global_batch, parts, is_cut ? "micro-batches" : "samples", tower_count);
+  }
+  options.batch_size = options.global_batch / tower_count;
+}
+
+void check_takes_micro_batches(const TrainOptions& options, const Device& device) {
+  if (options.micro_batch == 0 || device.kind() == DeviceKind::cpu) return;
+  fail(ExitCode::usage,
+       "--micro-batch is of CPUs, and this tower is on {}: without it, a tower takes its part of "
+       "--global-batch whole",
+       device.name());
+}
+
+std::int64_t micro_batches_at_once(const TrainOptions& options, const Device& device) {
+  if (options.micro_batch == 0) return 0;
+  return std::min(micro_batches(options), static_cast<std::int64_t>(device.workers().size()));
+}
+
+bool has_bits_of_any_rank_count(const TrainOptions& options, const Mpi& mpi) {
+  return options.micro_batch > 0 && is_power_of_two(micro_batches(options)) && sums_as_one_tree(mpi.hosts());
+}
+
+void warn_of_micro_batches(const TrainOptions& options, const Mpi& mpi, int thread_count) {
+  if (options.micro_batch == 0 || mpi.rank() != 0) return;
+  const auto warn = [](const std::string& text) { print_text(STDERR_FILENO, fmt::format("warning: {}\n", text)); };
+  const std::int64_t own = micro_batches(options);
+  if (!is_power_of_two(own)) {
+    warn(
+        fmt::format("--micro-batch {}: {} for each of {} ranks are no power of two: equal bits only at this number of "
+                    "ranks, others up to rounding",
+                    options.micro_batch, own, mpi.size()));
+  } else if (!sums_as_one_tree(mpi.hosts())) {
+    warn(
+        "--micro-batch: the hosts' ranks are not consecutive, or not equal powers of two: equal bits only where they "
+        "are placed alike, others up to rounding");
+  }
+  if (own < thread_count) {
+    warn(fmt::format("--micro-batch {}: {} a rank leave {} of its {} threads without work", options.micro_batch, own,
+                     thread_count - own, thread_count));
+  }
+}
+
+}  // namespace carillon

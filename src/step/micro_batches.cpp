@@ -1,0 +1,99 @@
+#include "carillon/step/micro_batches.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "carillon/core/error.h"
+#include "src/step/step_sums.h"
+#include "src/step/sum_tree.h"
+
+namespace carillon {
+namespace {
+
+/// Memory for gradients of its own; the variables are those of all.
+ParameterMemory lane_memory(const ParameterStore& parameters, Device& device) {
+  const std::span<float> values = parameters.values();
+  return {.gradients = device.allocate(parameters.gradients_and_sums().size_bytes()),
+          .values = Buffer(values.data(), values.size_bytes(), [](void*) {})};
+}
+
+std::span<float> states_among(std::span<float> step_sums) { return step_sums.subspan(step_sum_count); }
+
+}  // namespace
+
+std::size_t step_sums_with(const std::vector<StateSpec>& states) {
+  std::size_t count = step_sum_count;
+  for (const StateSpec& spec : states)
+    count += aligned_float_count(static_cast<std::size_t>(spec.shape.element_count()));
+  return count;
+}
+
+/// What a thread takes micro-batches through.
+struct MicroBatches::Lane {
+  Lane(const BuiltNetwork& network, const FeedForm& form, const ParameterStore& of_all, Device& on)
+      : device(on),
+        loss(network.loss),
+        feed(make_feed(on, form)),
+        parameters(of_all.specs(), on, lane_memory(of_all, on), {}, of_all.step_sums().size()),
+        states(network.graph.states(), on),
+        executable(network.graph, {on, parameters, states, feed->inputs()}, true, {network.loss}) {}
+
+  void run(const FedStep& step, std::span<const float> old_states) {
+    Stream& stream = device.stream();
+    feed->write(0, step);
+    std::ranges::copy(old_states, states.values().begin());
+    executable.forward(stream);
+    enqueue_step_sums(device, executable.tensor(loss), feed->inputs(), parameters.step_sums());
+    std::ranges::copy(states.values(), states_among(parameters.step_sums()).begin());
+    executable.backward(stream, [](int /*parameter*/) {});
+  }
+
+  Device& device;
+  Value loss;
+  std::unique_ptr<Feed> feed;
+  ParameterStore parameters;
+  StateStore states;
+  Executable executable;
+};
+
+MicroBatches::MicroBatches(const BuiltNetwork& network, const MicroBatchForm& form, std::size_t image_bytes,
+                           const ParameterStore& parameters, const StateStore& states, Device& device)
+    : form_(form), parameters_(parameters), states_(states), device_(device) {
+  check(device.kind() == DeviceKind::cpu, "micro-batches were asked of a GPU");
+  const std::size_t sums = parameters.gradients_and_sums().size();
+  check(states_among(parameters.step_sums()).size() == states.values().size(), "the step sums have no room for states");
+  const FeedForm of_lane{.batch_size = static_cast<std::size_t>(form.samples), .image_bytes = image_bytes};
+  lanes_.resize(std::min(device.workers().size(), static_cast<std::size_t>(form.own_count)));
+  device_.on_workers(static_cast<int>(lanes_.size()), [&](int worker) {
+    lanes_[worker] = std::make_unique<Lane>(network, of_lane, parameters, *device_.workers()[worker]);
+  });
+  sum_ = std::make_unique<SumTree>(static_cast<int>(form.own_count), sums, device_);
+}
+
+MicroBatches::~MicroBatches() = default;
+
+void MicroBatches::compute(const StepInputs& inputs) {
+  const auto samples = static_cast<std::size_t>(form_.samples);
+  std::atomic<int> next{0};
+  device_.on_workers(static_cast<int>(lanes_.size()), [&](int worker) {
+    Lane& lane = *lanes_[worker];
+    for (int taken = next++; taken < form_.own_count; taken = next++) {
+      lane.run({.batch = inputs.batch.part(static_cast<std::size_t>(taken) * samples, samples),
+                .scalars = inputs.scalars,
+                .request_pause = inputs.request_pause},
+               states_.values());
+      sum_->add(taken, lane.parameters.gradients_and_sums());
+    }
+  });
+}
+
+void MicroBatches::finish() {
+  const bool alone = form_.own_count == form_.total_count;
+  sum_->finish(alone ? 1.0f / static_cast<float>(form_.total_count) : 1.0f, parameters_.gradients_and_sums());
+}
+
+void MicroBatches::take_states() { std::ranges::copy(states_among(parameters_.step_sums()), states_.values().begin()); }
+
+std::size_t MicroBatches::memory_bytes() const { return lanes_.front()->executable.memory_bytes(); }
+
+}  // namespace carillon

@@ -1,0 +1,99 @@
+"""A global batch in micro-batches ends with the same bits at 1, 2, 4 and 8 ranks: checkpoints, losses, resumed runs.
+
+Shuffled, with batch norm, momentum and distortions where the network has them; also when a killed run goes on at another
+number of ranks.
+"""
+
+import json
+
+import h5py
+import programs
+from processes import wait_for
+from programs import Result, checkpoint, checkpoints, metrics, same_bits
+
+BATCHES = ("--global-batch", 96, "--micro-batch", 12, "--shuffle", "true")
+# Network: program, its options, steps in the quick form and else.
+TRAININGS = {
+    "mnist": ("mnist_train", (*programs.SCALED,), 20, 100),
+    "lenet": ("mnist_train", (*programs.SCALED, "--model", "lenet", "--optimizer", "adamw"), 0, 20),
+    "cifar10": ("cifar10_train", (), 0, 12),
+    "resnet9": ("cifar10_train", ("--model", "resnet9", "--optimizer", "nesterov", "--momentum", 0.9), 2, 6),
+    "airbench94": ("cifar10_train", ("--model", "airbench94", "--optimizer", "nesterov", "--momentum", 0.85), 0, 6),
+}
+
+
+def check(context):
+    """micro-batches"""
+    for model, (program, options, quick_steps, steps) in TRAININGS.items():
+        steps = quick_steps if context.quick else steps
+        if steps:
+            yield from _one_network(context, model, program, options, steps)
+    yield from _resumed(context, 40)
+
+
+def _train(context, program, options, ranks, steps, *more, directory=None):
+    is_mnist = program == "mnist_train"
+    data = context.small_set(1000) if is_mnist else context.small_cifar10_set(100)
+    directory = directory or context.directory("micro")
+    context.train(
+        *options, *BATCHES, "--max-steps", steps, "--log-every", 1, "--summary-every", 0, *more,
+        program=program, data=data / "train-*", train_dir=directory, ranks=ranks, timeout=900,
+    )  # fmt: skip
+    return directory
+
+
+def _told(directory):
+    """What metrics.jsonl says of the steps, but for times."""
+    names = ("step", "loss", "cross_entropy", "learning_rate")
+    return [[line.get(name) for name in names] for line in metrics(directory) if "loss" in line]
+
+
+def _described(path):
+    """A checkpoint's attributes, but for the directory's name in them."""
+    with h5py.File(path) as file:
+        attributes = {name: str(value) for name, value in file.attrs.items()}
+    options = json.loads(attributes.pop("options"))
+    options.pop("train_dir")
+    return attributes, options
+
+
+def _differs(first, second, step):
+    """What is not the same of two runs; empty: nothing."""
+    a, b = checkpoint(first, step), checkpoint(second, step)
+    differs = same_bits(a, b) or ("" if _described(a) == _described(b) else "attributes differ")
+    return differs or ("" if _told(first) == _told(second) else "metrics.jsonl tells of other losses")
+
+
+def _one_network(context, model, program, options, steps):
+    every = (1, 2) if context.quick and model != "mnist" else (1, 2, 4, 8)
+    first = _train(context, program, options, every[0], steps)
+    for ranks in every[1:]:
+        differs = _differs(first, _train(context, program, options, ranks, steps), steps)
+        yield Result(f"micro-batches: {model}, {ranks} ranks as 1, {steps} steps", not differs, differs or "equal")
+
+
+def _resumed(context, steps):
+    """Killed at 4 ranks, stopped and gone on at 1, then at 8."""
+    program, options = "mnist_train", (*programs.SCALED,)
+    whole = _train(context, program, options, 2, steps)
+    run, data = context.directory("micro"), context.small_set(1000)
+    process = context.start(
+        context.command(
+            program, "--data", data / "train-*", "--train-dir", run, "--device", "cpu", *options, *BATCHES,
+            "--max-steps", 1000000, "--checkpoint-every", 10, "--keep-checkpoints", 0, "--summary-every", 0, ranks=4,
+        )
+    )  # fmt: skip
+    wait_for(process, lambda: checkpoint(run, 10).exists(), "a first checkpoint")
+    programs.kill(process)
+    for path in checkpoints(run):
+        if path != checkpoint(run, 10):
+            path.unlink()
+    for ranks, until in ((1, 20), (8, steps)):
+        _train(context, program, options, ranks, until, directory=run)
+    differs = same_bits(checkpoint(whole, steps), checkpoint(run, steps))
+    title = "micro-batches: killed at 4 ranks, gone on at 1, then at 8"
+    yield Result(title, not differs, differs or "equal arrays")
+
+
+if __name__ == "__main__":
+    programs.main(check)
