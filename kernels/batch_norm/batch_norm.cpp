@@ -17,6 +17,11 @@ class BatchNormDefinition final : public OpDefinition {
     with_relu.relu = true;
     return std::make_shared<BatchNormDefinition>(with_relu);
   }
+  std::shared_ptr<const OpDefinition> over_all_towers() const override {
+    BatchNormForm synchronized = form_;
+    synchronized.over_all_towers = true;
+    return std::make_shared<BatchNormDefinition>(synchronized);
+  }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return on_device(
         context, [&] { return make_batch_norm_cpu(form_, context, tensors); },

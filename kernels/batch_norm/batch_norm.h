@@ -18,6 +18,10 @@
 // from 0 costs no digits. The order of every sum depends on the shapes alone. A ReLU behind it becomes part of it
 // (graph/passes.h), and its sign is computed again from x: backward needs no outputs.
 //
+// Over all towers (graph/passes.h, synchronize_batches), a forward exchanges each tower's mean and squares, a backward
+// its two sums, 2 channels in double each; dgamma and dbeta are the tower's own, to be averaged with all gradients.
+// Towers have batches of equal size.
+//
 // It is bound by memory. Forward reads x twice and writes y; backward reads x and dy twice and writes dx where dy was:
 // the least there is for a tensor larger than the caches, since a first pass has to see all rows (a write of y also
 // reads its lines). The second pass goes from the last rows to the first, which the caches may still hold.
@@ -45,6 +49,7 @@ Value batch_norm(Graph& graph, const std::string& name, Value x, const BatchNorm
 struct BatchNormForm {
   BatchNormParams params;
   bool relu = false;
+  bool over_all_towers = false;  ///< n, mean, variance and the sums in dx are of all towers' batches, in training
 };
 
 /// Tensors: inputs {x}, outputs {y}, parameters {gamma, beta} or {beta}, states {moving_mean, moving_variance}.

@@ -37,8 +37,12 @@ struct RowSlices {
 
 class BatchNormCpu final : public Op {
  public:
-  BatchNormCpu(const BatchNormForm& form, bool training, const OpTensors& tensors)
-      : form_(form), training_(training), tensors_(tensors), slices_(tensors.inputs.at(0).shape) {
+  BatchNormCpu(const BatchNormForm& form, const OpContext& context, const OpTensors& tensors)
+      : form_(form),
+        training_(context.training),
+        towers_(form.over_all_towers ? context.towers : nullptr),
+        tensors_(tensors),
+        slices_(tensors.inputs.at(0).shape) {
     statistics_.resize(slices_.channels);
     norm_.resize(3 * slices_.width);
     if (!training_) return;
@@ -158,10 +162,34 @@ class BatchNormCpu final : public Op {
         squares[c] += part_squares[c] + rows * distance * distance;
       }
     });
+    join_moments();
     const std::span<float> moving_mean = tensors_.states[0].floats(), moving_variance = tensors_.states[1].floats();
     for (std::size_t c = 0; c < channels; ++c) {
-      statistics_[c] = take_batch({count, mean[c], squares[c]}, form_.params.epsilon, form_.params.momentum,
+      statistics_[c] = take_batch({rows_of_all(), mean[c], squares[c]}, form_.params.epsilon, form_.params.momentum,
                                   moving_mean[c], moving_variance[c]);
+    }
+  }
+
+  /// Rows of the batches that statistics are over.
+  double rows_of_all() const {
+    return static_cast<double>(slices_.short_rows) * (towers_ != nullptr ? towers_->size() : 1);
+  }
+
+  /// Means and squares of all towers from those of each, in the order of their ranks.
+  void join_moments() {
+    if (towers_ == nullptr) return;
+    const std::size_t channels = slices_.channels;
+    const double count = static_cast<double>(slices_.short_rows), towers = towers_->size();
+    const std::vector<double> all = towers_->gather(totals_);
+    std::ranges::fill(totals_, 0.0);
+    for (std::size_t at = 0; at < all.size(); at += totals_.size()) {
+      for (std::size_t c = 0; c < channels; ++c) totals_[c] += all[at + c] / towers;
+    }
+    for (std::size_t at = 0; at < all.size(); at += totals_.size()) {
+      for (std::size_t c = 0; c < channels; ++c) {
+        const double distance = all[at + c] - totals_[c];
+        totals_[channels + c] += all[at + channels + c] + count * distance * distance;
+      }
     }
   }
 
@@ -192,20 +220,35 @@ class BatchNormCpu final : public Op {
     });
     const Tensor dgamma = has_gamma() ? tensors_.parameter_gradients[0] : Tensor{};
     const Tensor dbeta = tensors_.parameter_gradients.back();
+    for (std::size_t c = 0; c < channels; ++c) {
+      const ChannelGradient own = gradient_of(c);
+      if (dgamma) dgamma.floats()[c] = own.dgamma;
+      if (dbeta) dbeta.floats()[c] = own.dbeta;
+    }
+    join_gradients();
     for (std::size_t at = 0; at < slices_.width; ++at) {
-      const std::size_t c = at % channels;
-      const ChannelGradient of = channel_gradient(statistics_[c], gamma(c), static_cast<double>(slices_.short_rows),
-                                                  totals_[c], totals_[channels + c]);
+      const ChannelGradient of = gradient_of(at % channels);
       gradient_[at] = of.direct;
       gradient_[slices_.width + at] = of.slope;
       gradient_[2 * slices_.width + at] = of.constant;
-      if (dgamma) dgamma.floats()[c] = of.dgamma;
-      if (dbeta) dbeta.floats()[c] = of.dbeta;
     }
+  }
+
+  /// From the totals as they are.
+  ChannelGradient gradient_of(std::size_t c) const {
+    return channel_gradient(statistics_[c], gamma(c), rows_of_all(), totals_[c], totals_[slices_.channels + c]);
+  }
+
+  void join_gradients() {
+    if (towers_ == nullptr) return;
+    const std::vector<double> all = towers_->gather(totals_);
+    std::ranges::fill(totals_, 0.0);
+    for (std::size_t i = 0; i < all.size(); ++i) totals_[i % totals_.size()] += all[i];
   }
 
   BatchNormForm form_;
   bool training_;
+  TowerLink* towers_;  ///< null: of this tower alone
   OpTensors tensors_;
   RowSlices slices_;
   std::vector<ChannelStatistics> statistics_;  ///< [channels]
@@ -218,7 +261,7 @@ class BatchNormCpu final : public Op {
 }  // namespace
 
 std::unique_ptr<Op> make_batch_norm_cpu(const BatchNormForm& form, const OpContext& context, const OpTensors& tensors) {
-  return std::make_unique<BatchNormCpu>(form, context.training, tensors);
+  return std::make_unique<BatchNormCpu>(form, context, tensors);
 }
 
 }  // namespace carillon

@@ -24,6 +24,9 @@ void check_batches(const OptionSet& set, const TrainOptions& o) {
     fail(ExitCode::usage, "--batch-size says the samples of a tower, --global-batch those of all: give one of them");
   }
   if (o.micro_batch == 0) return;
+  if (o.sync_batch_norm) {
+    fail(ExitCode::usage, "--sync-batch-norm: with --micro-batch batch norms take a micro-batch for their batch");
+  }
   if (o.global_batch == 0) fail(ExitCode::usage, "--micro-batch needs --global-batch");
   if (o.global_batch % o.micro_batch != 0) {
     fail(ExitCode::usage, "--global-batch {} is no multiple of --micro-batch {}", o.global_batch, o.micro_batch);
@@ -46,8 +49,12 @@ void settle_batch(TrainOptions& options, const Preset& preset, int tower_count) 
   options.batch_size = options.global_batch / tower_count;
 }
 
-void check_takes_micro_batches(const TrainOptions& options, const Device& device) {
-  if (options.micro_batch == 0 || device.kind() == DeviceKind::cpu) return;
+void check_takes_batches(const TrainOptions& options, const Device& device) {
+  if (device.kind() == DeviceKind::cpu) return;
+  if (options.sync_batch_norm) {
+    fail(ExitCode::usage, "--sync-batch-norm is of CPUs, and this tower is on {}", device.name());
+  }
+  if (options.micro_batch == 0) return;
   fail(ExitCode::usage,
        "--micro-batch is of CPUs, and this tower is on {}: without it, a tower takes its part of "
        "--global-batch whole",

@@ -18,8 +18,8 @@ void check_batches(const OptionSet& set, const TrainOptions& options);
 /// at any number of towers. Errors: usage (the towers cannot share it out evenly).
 void settle_batch(TrainOptions& options, const Preset& preset, int tower_count);
 
-/// Errors: usage (micro-batches, and a GPU).
-void check_takes_micro_batches(const TrainOptions& options, const Device& device);
+/// Errors: usage (micro-batches, or a common batch norm, and a GPU).
+void check_takes_batches(const TrainOptions& options, const Device& device);
 
 /// Micro-batches that a tower takes at once, one a thread; 0: the batch is taken whole.
 std::int64_t micro_batches_at_once(const TrainOptions& options, const Device& device);

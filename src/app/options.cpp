@@ -65,6 +65,8 @@ void declare(OptionSet& set, TrainOptions& o) {
           "with global-batch, on CPUs: samples that go through the network by themselves, on one thread; equal bits at "
           "any number of ranks; 0: each rank takes its part whole",
           Scope::result);
+  set.add("sync-batch-norm", o.sync_batch_norm, "batch norms take the batches of all ranks for one, on CPUs",
+          Scope::result);
   set.add("label-smoothing", o.label_smoothing, Interval::unit,
           "part of each label that is shared out over all classes", Scope::result);
   set.add("seed", o.seed, "of initial variables and sample order", Scope::result);

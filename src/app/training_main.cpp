@@ -75,7 +75,7 @@ ExitCode train(const std::string& program, const Preset& preset, int argc, char*
   std::unique_ptr<Device> device;
   mpi.run_on_all([&] {
     device = open_own_device(options.device, options.precision, options.cpu, mpi, cpu);
-    check_takes_micro_batches(options, *device);
+    check_takes_batches(options, *device);
     check_batch_fits(options.network(), {options.samples_at_once(), options.precision, Purpose::training}, *device, mpi,
                      micro_batches_at_once(options, *device));
   });

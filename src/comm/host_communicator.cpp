@@ -54,6 +54,7 @@ class HostCommunicator final : public Communicator {
         slices_(fewest_ranks(hosts)),
         within_(host_.size() == 1 ? make_self_group() : make_shared_memory_group(host_.split(0, host_.rank()))),
         between_(several_hosts_ ? group_between_hosts() : nullptr),
+        ranks_(several_hosts_ ? make_message_group(all_.split(0, all_.rank())) : nullptr),
         memory_(host_, arrays_, order_, factor_) {}
 
   std::string_view name() const override { return several_hosts_ ? "mpi" : "mpi shared memory"; }
@@ -104,6 +105,8 @@ class HostCommunicator final : public Communicator {
     }
     scale(values, 1.0f / static_cast<float>(size()));
   }
+
+  void all_gather(std::span<float> values) override { (ranks_ ? ranks_ : within_)->all_gather(values); }
 
   CommonMemory* common_memory() override { return several_hosts_ ? nullptr : &memory_; }
   void check_peers() override { progress_mpi(); }
@@ -189,6 +192,7 @@ class HostCommunicator final : public Communicator {
   int slices_;                      // that a bucket is cut into: ranks of a host that sum one
   std::unique_ptr<Group> within_;   // the ranks of this host
   std::unique_ptr<Group> between_;  // the ranks of all hosts that have this rank's slice
+  std::unique_ptr<Group> ranks_;    // all of them, on several hosts
 
   std::unique_ptr<SharedArrays> arrays_;
   HostMemory memory_;

@@ -33,8 +33,11 @@ Executable::Executable(const Graph& graph, const ExecutableContext& context, boo
     const std::span<float> gradients = training ? gradients_of(sweep, graph, context.parameters) : std::span<float>{};
     sweeps_.push_back(
         std::make_unique<SweepOps>(sweep, context.device, gradients, [&](int op, const SlicePlace& place) {
-          const OpContext of_op{
-              .device = place.device, .arithmetic = graph.arithmetic(), .training = training, .step = &context.inputs};
+          const OpContext of_op{.device = place.device,
+                                .arithmetic = graph.arithmetic(),
+                                .training = training,
+                                .step = &context.inputs,
+                                .towers = context.towers};
           const Graph::Node& node = graph.nodes()[op];
           return node.definition->instantiate(of_op, tensors_of(node, context, training, sweep, place));
         }));

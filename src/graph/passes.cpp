@@ -46,6 +46,19 @@ void fuse_relu(Graph& graph, std::span<const Value> results) {
   graph.replace_nodes(std::move(nodes));
 }
 
+int synchronize_batches(Graph& graph) {
+  std::vector<Graph::Node> nodes = graph.nodes();
+  int count = 0;
+  for (Graph::Node& node : nodes) {
+    auto synchronized = node.definition->over_all_towers();
+    if (!synchronized) continue;
+    node.definition = std::move(synchronized);
+    ++count;
+  }
+  graph.replace_nodes(std::move(nodes));
+  return count;
+}
+
 void insert_forks(Graph& graph, const MakeFork& make_fork) {
   std::vector<Graph::Node> nodes = graph.nodes(), with_forks;
   for (std::size_t i = 0; i < nodes.size(); ++i) {

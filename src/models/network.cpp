@@ -51,6 +51,9 @@ BuiltNetwork build_network(const Network& network, const BuildSettings& settings
   for (const BuiltNetwork::Layer& layer : built.layers) results.push_back(layer.output);
   check_all_is_read(graph, results);
   fuse_relu(graph, results);
+  if (network.sync_batch_norm && synchronize_batches(graph) == 0) {
+    fail(ExitCode::usage, "--sync-batch-norm: the network {} has no batch norm", network.name);
+  }
   insert_forks(graph, fork_definition);
   return built;
 }

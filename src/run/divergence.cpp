@@ -68,7 +68,8 @@ void fail_with_cause(const std::string& line, const DivergedStep& step, const Mp
   };
   std::optional<Replay> replay;
   tell_lowest([&] {
-    replay.emplace(step.tower.network(), step.settings, step.tower.parameters(), step.tower.states(), step.device);
+    replay.emplace(step.tower.network(), step.settings, step.tower.parameters(), step.tower.states(), step.device,
+                   step.tower.link());
     return find_in_parts(step, [&](const Batch& part) { return replay->forward(part); });
   });
   tell_lowest([&] {

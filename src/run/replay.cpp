@@ -29,14 +29,14 @@ NotFinite in_variable(const NamedArray& array) {
 }  // namespace
 
 Replay::Replay(const Network& network, const BuildSettings& settings, const ParameterStore& parameters,
-               const StateStore& states, Device& device)
+               const StateStore& states, Device& device, TowerLink* towers)
     : device_(device),
       network_(build_network(network, settings)),
       feed_(make_feed(
           device, {.batch_size = static_cast<std::size_t>(settings.batch_size), .image_bytes = network.image.bytes()})),
       parameters_(network_.graph.parameters(), device, memory_with_gradients(network_.graph, device)),
       states_(network_.graph.states(), device),
-      executable_(network_.graph, {device, parameters_, states_, feed_->inputs()}, true, {network_.loss},
+      executable_(network_.graph, {device, parameters_, states_, feed_->inputs(), towers}, true, {network_.loss},
                   Slicing::never) {
   copy_floats(device, parameters.values(), parameters_.values());
   copy_floats(device, states.values(), states_.values());

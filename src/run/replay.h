@@ -25,9 +25,10 @@ struct NotFinite {
 
 class Replay {
  public:
-  /// `settings` are for a training, `parameters` and `states` of one of the same network. `device` outlives this.
+  /// `settings` are for a training, `parameters` and `states` of one of the same network. `device` and `towers` outlive
+  /// this; with `towers`, all of them replay at once.
   Replay(const Network& network, const BuildSettings& settings, const ParameterStore& parameters,
-         const StateStore& states, Device& device);
+         const StateStore& states, Device& device, TowerLink* towers = nullptr);
 
   /// In a variable, or else in the outputs of the ops, as they follow each other.
   std::optional<NotFinite> forward(const Batch& batch);

@@ -72,6 +72,7 @@ Network TrainOptions::network(float density) const {
                                .distort = distort,
                                .seed = seed});
   made.label_smoothing = static_cast<float>(label_smoothing);
+  made.sync_batch_norm = sync_batch_norm;
   return made;
 }
 

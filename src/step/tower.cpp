@@ -5,6 +5,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/step/arrays.h"
+#include "src/step/tower_link.h"
 
 namespace carillon {
 namespace {
@@ -84,11 +85,12 @@ Tower::Tower(const Network& network, const TowerSettings& settings, Device& devi
       parameters_(graph().parameters(), device, parameter_memory(graph(), settings, communicator),
                   optimizer_slots(settings.optimizer), sum_count(graph(), settings)),
       states_(graph().states(), device),
+      link_(network.sync_batch_norm ? std::make_unique<CommunicatorLink>(communicator) : nullptr),
       executable_(settings.micro_batch > 0
                       ? nullptr
-                      : std::make_unique<Executable>(graph(),
-                                                     ExecutableContext{device, parameters_, states_, feed_->inputs()},
-                                                     true, std::vector<Value>{built_.loss})),
+                      : std::make_unique<Executable>(
+                            graph(), ExecutableContext{device, parameters_, states_, feed_->inputs(), link_.get()},
+                            true, std::vector<Value>{built_.loss})),
       micro_batches_(settings.micro_batch == 0
                          ? nullptr
                          : std::make_unique<MicroBatches>(built_, micro_batch_form(settings, communicator.size()),

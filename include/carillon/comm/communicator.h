@@ -50,6 +50,10 @@ class Communicator {
   /// such as running statistics. Collective, outside acquire ... finish.
   virtual void mean(std::span<float> values) = 0;
 
+  /// Every tower's slice of `values` (reduction_slice) to all, at once. Collective; also between acquire and finish.
+  /// Errors: failed, on a GPU.
+  virtual void all_gather(std::span<float> values);
+
   /// Null where the towers have no memory in common: GPUs, several hosts. Lives as long as the communicator. Where the
   /// means are used through it instead of start_mean, a step needs neither acquire nor finish.
   virtual CommonMemory* common_memory() { return nullptr; }

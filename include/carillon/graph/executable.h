@@ -21,7 +21,8 @@ struct ExecutableContext {
   Device& device;
   const ParameterStore& parameters;
   const StateStore& states;
-  const StepInputs& inputs;  ///< Feed::inputs
+  const StepInputs& inputs;     ///< Feed::inputs
+  TowerLink* towers = nullptr;  ///< null: nothing is computed with others
 };
 
 /// Whether ops take the batch slice by slice (graph/sweeps.h).

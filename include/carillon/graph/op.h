@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,11 +24,22 @@ struct OpTensors {
   std::vector<Tensor> states;                             ///< float32 that the op keeps from step to step
 };
 
+/// What joins the ops of all towers in the middle of a pass.
+class TowerLink {
+ public:
+  virtual ~TowerLink() = default;
+  virtual int size() const = 0;
+  /// Every tower's `own`, one behind the other by rank. Collective: all towers make the same calls, of equal lengths,
+  /// in the same order.
+  virtual std::vector<double> gather(std::span<const double> own) = 0;
+};
+
 struct OpContext {
   Device* device = nullptr;
   Arithmetic arithmetic = Arithmetic::fp32;
   bool training = false;             ///< else backward never runs, and states are read and not written
   const StepInputs* step = nullptr;  ///< outlives the op
+  TowerLink* towers = nullptr;       ///< outlives the op; null: it is alone
 };
 
 class Op {
@@ -66,6 +78,9 @@ class OpDefinition {
   virtual std::shared_ptr<const OpDefinition> with_relu_behind() const { return nullptr; }
   /// This op with a ReLU before it, where that costs less than a ReLU behind the op before; null: it has no such form.
   virtual std::shared_ptr<const OpDefinition> with_relu_before() const { return nullptr; }
+  /// This op with what it finds over the batch, in training, found over the batches of all towers; null: it has no such
+  /// form.
+  virtual std::shared_ptr<const OpDefinition> over_all_towers() const { return nullptr; }
   /// The input whose memory output number `output` shares, which then has its values and is never written.
   virtual std::optional<int> output_shares_input(int /*output*/) const { return std::nullopt; }
   /// The output whose gradient's memory the gradient of input number `input` shares: backward works in place. One input

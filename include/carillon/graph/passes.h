@@ -14,6 +14,9 @@ namespace carillon {
 /// `results`: values that are read from outside, which stay.
 void fuse_relu(Graph& graph, std::span<const Value> results);
 
+/// Gives every op that has it its form over all towers' batches. Returns how many have.
+int synchronize_batches(Graph& graph);
+
 /// An op with one input and `reader_count` outputs that are it; its gradient is the sum of theirs.
 using MakeFork = std::function<std::shared_ptr<const OpDefinition>(int reader_count)>;
 

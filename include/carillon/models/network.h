@@ -38,6 +38,7 @@ struct Network {
   /// [batch, height, width, channels], of 1 or 3 channels where they are to be shown.
   std::function<Value(Graph& graph, Purpose purpose)> build_layers;
   float label_smoothing = 0.0f;  ///< of the loss (kernels/softmax_cross_entropy)
+  bool sync_batch_norm = false;  ///< batch norms take the batches of all towers for one, in training
 };
 
 /// Makes a network. Errors: usage, naming what it cannot take (images of another shape).
@@ -65,7 +66,7 @@ struct BuildSettings {
 };
 
 /// The one way from a network to a graph, whatever it is for: its layers, the loss, and the passes (graph/passes.h).
-/// Errors: failed (a value that no op reads).
+/// Errors: failed (a value that no op reads); usage (sync_batch_norm without a batch norm).
 BuiltNetwork build_network(const Network& network, const BuildSettings& settings);
 
 std::int64_t parameter_count(const Graph& graph);

@@ -89,6 +89,8 @@ class Tower {
   const StateStore& states() const { return states_; }
   /// Whether this tower keeps the optimiser's slots for itself, and not with the others in common.
   bool has_own_slots() const { return !common_update_; }
+  /// What this tower's ops are joined to the others' by; null where none is.
+  TowerLink* link() const { return link_.get(); }
   std::size_t activation_bytes() const {
     return micro_batches_ ? micro_batches_->memory_bytes() : executable_->memory_bytes();
   }
@@ -108,6 +110,7 @@ class Tower {
   std::unique_ptr<Feed> feed_;
   ParameterStore parameters_;
   StateStore states_;
+  std::unique_ptr<TowerLink> link_;
   std::unique_ptr<Executable> executable_;       ///< for the whole batch, or ...
   std::unique_ptr<MicroBatches> micro_batches_;  ///< ... in parts
   Reducer reducer_;
