@@ -20,7 +20,9 @@ bool is_power_of_two(std::int64_t count) { return std::has_single_bit(static_cas
 }  // namespace
 
 void check_batches(const OptionSet& set, const TrainOptions& o) {
-  if (o.global_batch > 0 && set.given("batch-size")) {
+  // A command's --global-batch counts before a recipe's --batch-size.
+  const OptionSet::GivenBy batch_size = set.given_by("batch-size");
+  if (o.global_batch > 0 && batch_size != OptionSet::GivenBy::nobody && batch_size >= set.given_by("global-batch")) {
     fail(ExitCode::usage, "--batch-size says the samples of a tower, --global-batch those of all: give one of them");
   }
   if (o.micro_batch == 0) return;

@@ -34,17 +34,21 @@ std::string text_of(const std::optional<NotFinite>& found, const DivergedStep& s
   return fmt::format("{}, {}", text, text_of(found->samples, step.batch, step.dataset));
 }
 
-/// What `find` finds first in a part of the batch that goes through the network at once, which it is given.
+/// What comes first in the pass of what `find` finds in the parts of the batch that go through the network by
+/// themselves; with the samples of all parts.
 template <typename Find>
 std::optional<NotFinite> find_in_parts(const DivergedStep& step, const Find& find) {
   const std::size_t samples = static_cast<std::size_t>(step.settings.batch_size);
-  for (std::size_t first = 0; first < step.batch.labels.size(); first += samples) {
-    std::optional<NotFinite> found = find(step.batch.part(first, samples));
-    if (!found) continue;
-    for (std::size_t& sample : found->samples) sample += first;
-    return found;
+  std::optional<NotFinite> first;
+  for (std::size_t begin = 0; begin < step.batch.labels.size(); begin += samples) {
+    std::optional<NotFinite> found = find(step.batch.part(begin, samples));
+    if (!found || (first && found->after_ops > first->after_ops)) continue;
+    for (std::size_t& sample : found->samples) sample += begin;
+    const bool is_same = first && found->what == first->what;
+    if (is_same) found->samples.insert(found->samples.begin(), first->samples.begin(), first->samples.end());
+    first = std::move(found);
   }
-  return std::nullopt;
+  return first;
 }
 
 }  // namespace

@@ -26,6 +26,20 @@ NotFinite in_variable(const NamedArray& array) {
   return {fmt::format("variable {} before the step, in {} of {} elements", array.name, count, array.values.size()), {}};
 }
 
+/// Looks at op after op until something is found.
+struct FirstFound {
+  std::optional<NotFinite> found;
+  int ops = 0;
+
+  template <typename Look>
+  void look(const Look& at_op) {
+    if (found) return;
+    ++ops;
+    found = at_op();
+    if (found) found->after_ops = ops;
+  }
+};
+
 }  // namespace
 
 Replay::Replay(const Network& network, const BuildSettings& settings, const ParameterStore& parameters,
@@ -47,21 +61,18 @@ std::optional<NotFinite> Replay::forward(const Batch& batch) {
   if (const NamedArray* array = find_not_finite(variables)) return in_variable(*array);
   feed_->write(0, {.batch = batch});
   feed_->upload(0, 1, device_.stream());
-  std::optional<NotFinite> first;
-  executable_.forward(device_.stream(), [&](int op) {
-    if (!first) first = look_at_outputs(network_.graph.nodes()[op]);
-  });
-  return first;
+  FirstFound first;
+  executable_.forward(device_.stream(),
+                      [&](int op) { first.look([&] { return look_at_outputs(network_.graph.nodes()[op]); }); });
+  return first.found;
 }
 
 std::optional<NotFinite> Replay::backward() {
-  std::optional<NotFinite> first;
+  FirstFound first;
   executable_.backward(
       device_.stream(), [](int /*parameter*/) {},
-      [&](int op) {
-        if (!first) first = look_at_gradients(network_.graph.nodes()[op]);
-      });
-  return first;
+      [&](int op) { first.look([&] { return look_at_gradients(network_.graph.nodes()[op]); }); });
+  return first.found;
 }
 
 std::optional<NotFinite> Replay::look_at_outputs(const Graph::Node& node) const {

@@ -21,6 +21,7 @@ namespace carillon {
 struct NotFinite {
   std::string what;                  ///< "output of op layer1 (dense)"
   std::vector<std::size_t> samples;  ///< those of the batch that have such; none: what has no samples
+  int after_ops = 0;                 ///< of the pass, that came before
 };
 
 class Replay {

@@ -29,6 +29,7 @@ def check(context):
         if steps:
             yield from _one_network(context, model, program, options, steps)
     yield from _resumed(context, 40)
+    yield _diverged(context)
 
 
 def _train(context, program, options, ranks, steps, *more, directory=None):
@@ -93,6 +94,19 @@ def _resumed(context, steps):
     differs = same_bits(checkpoint(whole, steps), checkpoint(run, steps))
     title = "micro-batches: killed at 4 ranks, gone on at 1, then at 8"
     yield Result(title, not differs, differs or "equal arrays")
+
+
+def _diverged(context):
+    """The cause of a loss that is not finite is that of batches taken whole."""
+    told = []
+    for batches in (BATCHES, ("--batch-size", 48)):
+        done = context.train(
+            *batches, "--learning-rate", "1e25", "--regularization", 0, "--max-steps", 50, "--on-nan", "report",
+            data=context.small_set(1000) / "train-*", train_dir=context.directory("micro"), ranks=2, expect=None,
+        )  # fmt: skip
+        told.append(done.lines)
+    wrong = "" if len(told[0]) == 1 and told[0] == told[1] and "replayed" in told[0][0] else f"{told}"
+    return Result("micro-batches: a diverged step has the cause of a whole one", not wrong, wrong or told[0][0])
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "carillon/app/options.h"
 #include "carillon/core/error.h"
 
@@ -56,6 +58,14 @@ TEST_F(GlobalBatch, HasOneScheduleAtAnyNumberOfRanks) {
     EXPECT_EQ(settled({"--global-batch", "128", "--decay-steps", "7"}, ranks).decay_steps, 7);
   }
   EXPECT_EQ(settled({}, 4).decay_steps, 34179);
+}
+
+TEST_F(GlobalBatch, OfACommandCountsBeforeARecipesBatchSize) {
+  const std::string path = ::testing::TempDir() + "global_batch.cfg";
+  std::ofstream(path) << "batch-size = 12\n";
+  EXPECT_EQ(settled({"--global-batch", "96", "--config", path.c_str()}, 2).batch_size, 48);
+  std::ofstream(path) << "global-batch = 96\n";
+  expect_refused({"--batch-size", "12", "--config", path.c_str()}, 2, "give one of them");
 }
 
 TEST_F(GlobalBatch, IsRefusedWhereItCannotBeSharedOut) {
