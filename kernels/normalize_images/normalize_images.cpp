@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/normalize_images/normalize_images_math.h"
 #include "kernels/shared/backend.h"
 
 namespace carillon {
@@ -13,6 +14,8 @@ class NormalizeImagesDefinition final : public OpDefinition {
   std::string_view type() const override { return "normalize_images"; }
   BackwardNeeds backward_needs() const override { return {}; }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
+    check(!NormalizeImagesMap(params_).mirrors_by_record() || params_.record_count > 0,
+          "normalize_images wants the training set's record count to mirror in turn");
     return on_device(
         context, [&] { return make_normalize_images_cpu(params_, context, tensors); },
         [&] { return make_normalize_images_cuda(params_, context, tensors); });

@@ -1,6 +1,7 @@
 // The CPU form of normalize_images: an image at a time, a channel's row at a time.
 #include <algorithm>
 
+#include "carillon/core/error.h"
 #include "carillon/core/parallel.h"
 #include "kernels/normalize_images/normalize_images_math.h"
 
@@ -15,6 +16,7 @@ class NormalizeImagesCpu final : public Op {
   void forward(Stream& /*stream*/) override {
     const auto row = static_cast<std::size_t>(output_.shape.elements_per_sample());
     float* const out = output_.floats().data();
+    check(!map_.mirrors_by_record() || !step_.batch.records.empty(), "a batch that does not know its records");
     parallel_items(step_.batch.images.size(), row, elementwise_grain, [&](std::size_t first, std::size_t last) {
       for (std::size_t b = first; b < last; ++b) write_image(b, out + b * row);
     });
@@ -24,7 +26,8 @@ class NormalizeImagesCpu final : public Op {
 
  private:
   void write_image(std::size_t b, float* out) const {
-    const ImagePlacement placed = map_.placement(step_.batch.first_position + b);
+    const std::uint32_t record = map_.mirrors_by_record() ? step_.batch.records[b] : 0;
+    const ImagePlacement placed = map_.placement(step_.batch.first_position + b, record);
     const std::int32_t channels = map_.channels, width = map_.width;
     const std::uint8_t* const image = step_.batch.images[b];
     for (std::int32_t y = 0; y < map_.height; ++y, out += width * channels) {

@@ -27,10 +27,11 @@ struct NormalizeImagesKernel {
 
   template <int phase>
   CARILLON_HOST_DEVICE void run(Shared& shared, int block, int thread) const {
+    const auto sample = static_cast<std::size_t>(block);
     if constexpr (phase == 0) {
-      if (thread == 0) shared.placed = map.placement(table.header().first_position + static_cast<std::uint64_t>(block));
+      if (thread == 0) shared.placed = map.placement(table.header().first_position + sample, table.record(sample));
     } else {
-      write_image(static_cast<std::size_t>(block), shared.placed, thread);
+      write_image(sample, shared.placed, thread);
     }
   }
 

@@ -1,5 +1,5 @@
 // What normalize_images draws for a sample, and where an output's pixel comes from: for the CPU form and CUDA kernels.
-// Draws are a pure function of seed and stream position, the same at any number of ranks and after a resume.
+// Draws are a pure function of seed, stream position and record, the same at any number of ranks and after a resume.
 #pragma once
 
 #include <cmath>
@@ -18,8 +18,9 @@ struct ImagePlacement {
 
 struct NormalizeImagesMap {
   std::int32_t channels = 3, height = 32, width = 32, padding = 0, cutout = 0;
-  bool reflects = false, mirrors = true, distorts = true;
-  std::uint64_t seed = 0;
+  bool reflects = false, distorts = true;
+  ImageMirroring mirroring = ImageMirroring::random;
+  std::uint64_t record_count = 1, seed = 0;
   float factor[max_normalized_channels] = {}, offset[max_normalized_channels] = {};  ///< y = v * factor + offset
 
   explicit NormalizeImagesMap(const NormalizeImagesParams& params)
@@ -29,8 +30,9 @@ struct NormalizeImagesMap {
         padding(static_cast<std::int32_t>(params.padding)),
         cutout(params.distort ? static_cast<std::int32_t>(params.cutout) : 0),
         reflects(params.padding_mode == ImagePadding::reflect),
-        mirrors(params.mirror),
         distorts(params.distort),
+        mirroring(params.mirroring),
+        record_count(params.record_count),
         seed(params.seed) {
     for (std::size_t c = 0; c < max_normalized_channels; ++c) {
       factor[c] = static_cast<float>(1.0 / (255.0 * params.deviation[c]));
@@ -38,7 +40,10 @@ struct NormalizeImagesMap {
     }
   }
 
-  CARILLON_HOST_DEVICE ImagePlacement placement(std::uint64_t position) const {
+  /// Whether a placement depends on the record.
+  CARILLON_HOST_DEVICE bool mirrors_by_record() const { return distorts && mirroring == ImageMirroring::alternating; }
+
+  CARILLON_HOST_DEVICE ImagePlacement placement(std::uint64_t position, std::uint32_t record) const {
     ImagePlacement placed;
     if (!distorts) return placed;
     PhiloxDraws draws(seed, RandomPurpose::augmentation, position);
@@ -47,11 +52,17 @@ struct NormalizeImagesMap {
     };
     placed.top = below(2 * padding + 1) - padding;
     placed.left = below(2 * padding + 1) - padding;
-    placed.mirrored = draws.word() >> 31 != 0 && mirrors;
+    placed.mirrored = draws.word() >> 31 != 0 && mirroring == ImageMirroring::random;
+    if (mirrors_by_record()) placed.mirrored = mirrored_in_turn(position / record_count, record);
     if (cutout == 0) return placed;
     placed.cut_top = below(height - cutout + 1);
     placed.cut_left = below(width - cutout + 1);
     return placed;
+  }
+
+  CARILLON_HOST_DEVICE bool mirrored_in_turn(std::uint64_t epoch, std::uint32_t record) const {
+    const bool at_first = PhiloxDraws(seed, RandomPurpose::mirroring, record).word() >> 31 != 0;
+    return at_first != (epoch % 2 != 0);
   }
 
   /// The row or column of the image that lies at `at`, of `extent`; -1: a black pixel.

@@ -61,6 +61,7 @@ void CudaFeed::set_inputs() {
   inputs_.table = {.entries = static_cast<const std::byte*>(entries_.device.data()),
                    .entry_bytes = entry_bytes_,
                    .capacity = form_.slots,
+                   .records_at = StepTable::records_offset(form_.batch_size),
                    .step_counter = static_cast<const std::uint64_t*>(step_counter_.data()),
                    .images = static_cast<const std::uint8_t*>(kept ? kept_images_.data() : images_.device.data()),
                    .image_bytes = static_cast<std::uint32_t>(form_.image_bytes),
@@ -78,7 +79,9 @@ void CudaFeed::write(std::uint32_t slot, const FedStep& step) {
   const StepHeader header{
       .first_position = batch.first_position, .scalars = step.scalars, .pause = step.request_pause ? 1.0f : 0.0f};
   std::memcpy(entry, &header, sizeof(header));
-  auto* const rows = reinterpret_cast<std::uint32_t*>(entry + sizeof(header));
+  auto* const rows = reinterpret_cast<std::uint32_t*>(entry + StepTable::rows_offset);
+  auto* const records = reinterpret_cast<std::uint32_t*>(entry + inputs_.table.records_at);
+  std::ranges::copy(batch.records, records);
   if (kept_images_.data() != nullptr) {
     check(batch.records.size() == form_.batch_size, "a batch that does not know its records");
     std::copy(batch.records.begin(), batch.records.end(), rows);

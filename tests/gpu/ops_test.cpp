@@ -47,7 +47,7 @@ OpResults results_of(const OpCase& op, Device& device, Arithmetic arithmetic = A
   const auto feed =
       make_feed(device, {.batch_size = static_cast<std::size_t>(op.batch), .image_bytes = op.image_bytes});
   harness.finish(op.build(harness), feed->inputs());
-  const NoiseBatch samples(0, static_cast<std::size_t>(op.batch), op.image_bytes);
+  const NoiseBatch samples(40, static_cast<std::size_t>(op.batch), op.image_bytes);
   feed->write(0, {.batch = samples.batch()});
   feed->upload(0, 1, device.stream());
   for (const ParameterSpec& spec : harness.graph().parameters()) {
@@ -268,17 +268,21 @@ TEST_F(OpsOnAGpu, Augment) {
 }
 
 TEST_F(OpsOnAGpu, NormalizeImages) {
-  for (const bool distort : {false, true}) {
+  const auto expect = [](ImageMirroring mirroring, bool distort) {
     expect_like_cpu({.batch = 5, .image_bytes = 3072, .build = [=](OpHarness& harness) {
                        return normalize_images(harness.graph(), "input",
                                                {.mean = {0.5f, 0.4f, 0.3f},
                                                 .deviation = {0.25f, 0.5f, 1.0f, 1.0f},
                                                 .padding = 4,
+                                                .mirroring = mirroring,
+                                                .record_count = 42,
                                                 .cutout = 8,
                                                 .distort = distort,
                                                 .seed = 9});
                      }});
-  }
+  };
+  for (const bool distort : {false, true}) expect(ImageMirroring::random, distort);
+  expect(ImageMirroring::alternating, true);
 }
 
 /// In bfloat16 the pooling may choose another of two nearly equal values.

@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <set>
+#include <tuple>
 
 #include "carillon/core/error.h"
 #include "kernels/normalize_images/normalize_images_kernels.h"
@@ -54,11 +57,11 @@ Plane padded_plane(const std::uint8_t* pixels, std::int64_t height, std::int64_t
 }
 
 /// The documented steps one after the other, in double.
-std::vector<double> by_the_book(const NormalizeImagesParams& params, const std::uint8_t* image,
-                                std::uint64_t position) {
+std::vector<double> by_the_book(const NormalizeImagesParams& params, const std::uint8_t* image, std::uint64_t position,
+                                std::uint32_t record) {
   const std::int64_t channels = params.source[0], height = params.source[1], width = params.source[2];
   const std::int64_t padding = params.distort ? params.padding : 0;
-  const ImagePlacement placed = NormalizeImagesMap(params).placement(position);
+  const ImagePlacement placed = NormalizeImagesMap(params).placement(position, record);
   std::vector<double> values(static_cast<std::size_t>(params.source.element_count()));
   for (std::int64_t c = 0; c < channels; ++c) {
     const Plane plane = padded_plane(image + c * height * width, height, width, padding, params.padding_mode);
@@ -101,7 +104,7 @@ TEST_P(NormalizeImages, EqualsTheDocumentedStepsInTheirOrder) {
   batch.first_position = first_position;
   const std::vector<float> y = run(GetParam(), batch, 2);
   for (std::size_t b = 0; b < count; ++b) {
-    const std::vector<double> expected = by_the_book(GetParam(), batch.images[b], first_position + b);
+    const std::vector<double> expected = by_the_book(GetParam(), batch.images[b], first_position + b, batch.records[b]);
     for (std::size_t i = 0; i < image_bytes_; ++i) {
       ASSERT_NEAR(y[b * image_bytes_ + i], expected[i], 1e-6) << b << ", " << i;
     }
@@ -113,11 +116,13 @@ TEST_P(NormalizeImages, AGpusKernelEqualsTheCpuToTheBit) {
   StepRing ring(count, 2, width, random_bytes(std::size_t{23} * image_bytes_, 11), std::vector<std::int32_t>(23));
   const std::vector<std::uint32_t> rows = scattered_rows(count, 23);
   ring.step_counter = 5;
-  ring.put(5, {.first_position = first_position}, rows);
+  std::vector<std::uint32_t> records;
+  for (std::uint32_t b = 0; b < count; ++b) records.push_back(49999 - 17 * b);
+  ring.put(5, {.first_position = first_position}, rows, records);
   std::vector<const std::uint8_t*> pointers;
   for (const std::uint32_t row : rows) pointers.push_back(ring.image(row));
   const std::vector<std::int32_t> labels(count);
-  const std::vector<float> expected = run(GetParam(), {pointers, labels, {}, first_position});
+  const std::vector<float> expected = run(GetParam(), {pointers, labels, records, first_position});
   for (const ThreadOrder order : {ThreadOrder::ascending, ThreadOrder::descending}) {
     std::vector<float> y(expected.size());
     emulate(NormalizeImagesKernel<float>{ring.table(), NormalizeImagesMap(GetParam()), y.data(), count}, order);
@@ -125,12 +130,14 @@ TEST_P(NormalizeImages, AGpusKernelEqualsTheCpuToTheBit) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Forms, NormalizeImages,
-                         ::testing::Values(cifar, with(cifar, 4, ImagePadding::zero),
-                                           with(cifar, 2, ImagePadding::reflect, 12),
-                                           with({.source = {1, 5, 9}, .mirror = false}, 4, ImagePadding::reflect, 5),
-                                           with({.source = {4, 7, 6}}, 3, ImagePadding::zero, 1),
-                                           NormalizeImagesParams{.padding = 3, .cutout = 8, .distort = false}));
+INSTANTIATE_TEST_SUITE_P(
+    Forms, NormalizeImages,
+    ::testing::Values(cifar, with(cifar, 4, ImagePadding::zero), with(cifar, 2, ImagePadding::reflect, 12),
+                      with({.source = {1, 5, 9}, .mirroring = ImageMirroring::none}, 4, ImagePadding::reflect, 5),
+                      with({.mirroring = ImageMirroring::alternating, .record_count = 50000}, 2, ImagePadding::reflect,
+                           3),
+                      with({.source = {4, 7, 6}}, 3, ImagePadding::zero, 1),
+                      NormalizeImagesParams{.padding = 3, .cutout = 8, .distort = false}));
 
 TEST(NormalizeImages, DrawsEveryPlaceAndMirrorsHalf) {
   const NormalizeImagesMap map(with(cifar, 2, ImagePadding::reflect, 12));
@@ -139,7 +146,7 @@ TEST(NormalizeImages, DrawsEveryPlaceAndMirrorsHalf) {
   int mirrored = 0;
   constexpr int samples = 10000;
   for (std::uint64_t position = 0; position < samples; ++position) {
-    const ImagePlacement placed = map.placement(position);
+    const ImagePlacement placed = map.placement(position, 0);
     ++places[{placed.top, placed.left}];
     cut_rows.insert(placed.cut_top);
     mirrored += placed.mirrored;
@@ -150,6 +157,62 @@ TEST(NormalizeImages, DrawsEveryPlaceAndMirrorsHalf) {
   EXPECT_NEAR(mirrored, samples / 2, 5 * std::sqrt(samples / 4));
   EXPECT_EQ(cut_rows.size(), 21u);
   EXPECT_EQ(*cut_rows.begin(), 0);
+}
+
+NormalizeImagesParams in_turn(std::uint64_t record_count, std::uint64_t seed) {
+  return {.source = {1, 1, 2},
+          .padding = 0,
+          .mirroring = ImageMirroring::alternating,
+          .record_count = record_count,
+          .seed = seed};
+}
+
+/// Which of the records, in that order of epoch `epoch`, come out mirrored.
+std::vector<bool> mirrored_in(std::uint64_t epoch, const std::vector<std::uint32_t>& records, std::uint64_t seed) {
+  const std::uint8_t image[2] = {0, 255};
+  const std::vector<const std::uint8_t*> images(records.size(), image);
+  const std::vector<std::int32_t> labels(records.size());
+  const std::vector<float> y = run(in_turn(records.size(), seed), {images, labels, records, epoch * records.size()}, 2);
+  std::vector<bool> mirrored(records.size());
+  for (std::size_t i = 0; i < records.size(); ++i) mirrored[records[i]] = y[2 * i] > y[2 * i + 1];
+  return mirrored;
+}
+
+TEST(NormalizeImages, MirroringInTurnKeepsARecordsSideAndTurnsItOverWithEveryEpoch) {
+  std::vector<std::uint32_t> records(4000);
+  std::iota(records.begin(), records.end(), 0u);
+  const std::vector<bool> first = mirrored_in(0, records, 1);
+  EXPECT_NEAR(static_cast<double>(std::ranges::count(first, true)), 2000, 5 * std::sqrt(1000));
+  std::vector<bool> turned = first;
+  turned.flip();
+  for (const std::uint64_t epoch : {1, 2, 3, 8}) {
+    std::ranges::reverse(records);  // another order in each epoch
+    EXPECT_EQ(mirrored_in(epoch, records, 1), epoch % 2 == 0 ? first : turned) << epoch;
+  }
+  EXPECT_NE(mirrored_in(0, records, 2), first);
+}
+
+TEST(NormalizeImages, MirroringInTurnLeavesTheOtherDrawsAsTheyAre) {
+  NormalizeImagesParams params = with(cifar, 2, ImagePadding::reflect, 12);
+  const NormalizeImagesMap at_random(params);
+  params.mirroring = ImageMirroring::alternating;
+  params.record_count = 50000;
+  const NormalizeImagesMap in_turns(params);
+  for (std::uint64_t position = 0; position < 100; ++position) {
+    const ImagePlacement a = at_random.placement(position, 1), b = in_turns.placement(position, 1);
+    EXPECT_EQ(std::tie(a.top, a.left, a.cut_top, a.cut_left), std::tie(b.top, b.left, b.cut_top, b.cut_left));
+  }
+}
+
+TEST(NormalizeImages, MirroringInTurnNeedsToKnowTheRecords) {
+  const NoiseBatch samples(0, 2, 2);
+  EXPECT_THROW(run(in_turn(0, 1), samples.batch()), Error);
+  Batch batch = samples.batch();
+  batch.records = {};
+  EXPECT_THROW(run(in_turn(2, 1), batch), Error);
+  NormalizeImagesParams undistorted = in_turn(0, 1);
+  undistorted.distort = false;
+  EXPECT_NO_THROW(run(undistorted, batch));
 }
 
 TEST(NormalizeImages, RefusesWhatItCannotDo) {

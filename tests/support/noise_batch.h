@@ -21,16 +21,18 @@ class NoiseBatch {
         image[k] = static_cast<std::uint8_t>(state >> 56);
       }
       images_.push_back(image);
+      records_.push_back(static_cast<std::uint32_t>(first + i));
       labels_.push_back(static_cast<std::int32_t>((state >> 40) % 10));
     }
   }
-  Batch batch() const { return {images_, labels_, {}, first_}; }
+  Batch batch() const { return {images_, labels_, records_, first_}; }
 
  private:
   std::uint64_t first_;
   std::vector<std::uint8_t> pixels_;
   std::vector<const std::uint8_t*> images_;
   std::vector<std::int32_t> labels_;
+  std::vector<std::uint32_t> records_;
 };
 
 }  // namespace carillon::testing

@@ -15,6 +15,7 @@ class StepRing {
   StepRing(std::size_t batch_size, std::uint32_t capacity, std::uint32_t image_bytes, std::vector<std::uint8_t> images,
            std::vector<std::int32_t> labels)
       : entry_bytes_(StepTable::bytes_of_entry(batch_size)),
+        records_at_(StepTable::records_offset(batch_size)),
         capacity_(capacity),
         image_bytes_(image_bytes),
         entries_(static_cast<std::size_t>(entry_bytes_) * capacity),
@@ -24,15 +25,24 @@ class StepRing {
   StepRing(const StepRing&) = delete;
   StepRing& operator=(const StepRing&) = delete;
 
-  /// Writes the entry of step `step`: sample i is row `rows[i]`.
-  void put(std::uint64_t step, const StepHeader& header, std::span<const std::uint32_t> rows) {
+  /// Writes the entry of step `step`: sample i is row `rows[i]`, and record `records[i]` where they are given.
+  void put(std::uint64_t step, const StepHeader& header, std::span<const std::uint32_t> rows,
+           std::span<const std::uint32_t> records = {}) {
     std::byte* entry = entries_.data() + step % capacity_ * entry_bytes_;
     std::memcpy(entry, &header, sizeof(header));
-    std::memcpy(entry + sizeof(header), rows.data(), rows.size_bytes());
+    std::memcpy(entry + StepTable::rows_offset, rows.data(), rows.size_bytes());
+    if (!records.empty()) std::memcpy(entry + records_at_, records.data(), records.size_bytes());
   }
 
   StepTable table() const {
-    return {entries_.data(), entry_bytes_, capacity_, &step_counter, images_.data(), image_bytes_, labels_.data()};
+    return {.entries = entries_.data(),
+            .entry_bytes = entry_bytes_,
+            .capacity = capacity_,
+            .records_at = records_at_,
+            .step_counter = &step_counter,
+            .images = images_.data(),
+            .image_bytes = image_bytes_,
+            .labels = labels_.data()};
   }
   StepProgress progress() { return {&step_counter, &blocks_done, outcomes_.data(), capacity_}; }
 
@@ -46,7 +56,7 @@ class StepRing {
   std::uint32_t blocks_done = 0;
 
  private:
-  std::uint32_t entry_bytes_, capacity_, image_bytes_;
+  std::uint32_t entry_bytes_, records_at_, capacity_, image_bytes_;
   std::vector<std::byte> entries_;
   std::vector<std::uint8_t> images_;
   std::vector<std::int32_t> labels_;

@@ -17,6 +17,7 @@ enum class RandomPurpose : std::uint32_t {
   augmentation = 3,
   variable_name = 4,
   dropout = 7,
+  mirroring = 8,
 };
 
 struct Philox4x32 {
@@ -40,8 +41,8 @@ CARILLON_HOST_DEVICE constexpr Philox4x32 philox4x32(std::uint64_t key, Philox4x
   return counter;
 }
 
-/// The counter of draw block `block` at `index` (a stream position, an epoch's slot, a variable's element) of
-/// `purpose`.
+/// The counter of draw block `block` at `index` (a stream position, an epoch's slot, a variable's element, a
+/// record) of `purpose`.
 CARILLON_HOST_DEVICE constexpr Philox4x32 philox_counter(RandomPurpose purpose, std::uint64_t index,
                                                          std::uint32_t block) {
   return {{static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), block,

@@ -2,9 +2,9 @@
 // (step/feed.h).
 //
 // The host's ops read `batch`, `scalars` and `request_pause` of the step in hand. A GPU's read a ring of entries in its
-// memory, one a step: a header and the rows of the batch's samples in `images` and `labels`. The step in hand is entry
-// `*step_counter % capacity`; the last kernel of a step adds 1 to the counter (graph/step_end.h). So the same
-// captured step, replayed, finds new inputs, and the host fills entries ahead of it.
+// memory, one a step: a header, the rows of the batch's samples in `images` and `labels`, and their record numbers. The
+// step in hand is entry `*step_counter % capacity`; the last kernel of a step adds 1 to the counter (graph/step_end.h).
+// So the same captured step, replayed, finds new inputs, and the host fills entries ahead of it.
 #pragma once
 
 #include <cstddef>
@@ -32,20 +32,30 @@ struct StepHeader {
 struct StepTable {
   const std::byte* entries = nullptr;  ///< [capacity] of entry_bytes each
   std::uint32_t entry_bytes = 0, capacity = 1;
+  std::uint32_t records_at = 0;  ///< records_offset of the batch
   const std::uint64_t* step_counter = nullptr;
   const std::uint8_t* images = nullptr;  ///< [row] of image_bytes each
   std::uint32_t image_bytes = 0;
   const std::int32_t* labels = nullptr;  ///< [row]
 
+  /// Where an entry's rows begin, and its record numbers, behind them, for a batch of `batch_size`.
+  static constexpr std::uint32_t rows_offset = sizeof(StepHeader);
+  static constexpr std::uint32_t records_offset(std::size_t batch_size) {
+    return static_cast<std::uint32_t>(rows_offset + batch_size * sizeof(std::uint32_t));
+  }
   /// Bytes of an entry for a batch of `batch_size`.
   static constexpr std::uint32_t bytes_of_entry(std::size_t batch_size) {
-    return static_cast<std::uint32_t>((sizeof(StepHeader) + batch_size * sizeof(std::uint32_t) + 15) / 16 * 16);
+    return static_cast<std::uint32_t>((records_offset(batch_size) + batch_size * sizeof(std::uint32_t) + 15) / 16 * 16);
   }
 
   CARILLON_HOST_DEVICE const std::byte* entry() const { return entries + *step_counter % capacity * entry_bytes; }
   CARILLON_HOST_DEVICE const StepHeader& header() const { return *reinterpret_cast<const StepHeader*>(entry()); }
   CARILLON_HOST_DEVICE std::uint32_t row(std::size_t sample) const {
-    return reinterpret_cast<const std::uint32_t*>(entry() + sizeof(StepHeader))[sample];
+    return reinterpret_cast<const std::uint32_t*>(entry() + rows_offset)[sample];
+  }
+  /// In the data set; not known where the batch did not say it.
+  CARILLON_HOST_DEVICE std::uint32_t record(std::size_t sample) const {
+    return reinterpret_cast<const std::uint32_t*>(entry() + records_at)[sample];
   }
   CARILLON_HOST_DEVICE const std::uint8_t* image(std::size_t sample) const {
     return images + static_cast<std::size_t>(row(sample)) * image_bytes;
