@@ -37,8 +37,11 @@ Value conv2d(Graph& graph, const std::string& name, Value x, const Conv2dParams&
   const Conv2dGeometry geometry{.vertical = slide(input[1], params.kernel, params.stride, params.padding),
                                 .horizontal = slide(input[2], params.kernel, params.stride, params.padding),
                                 .relu = false};
-  std::vector<int> parameters{graph.add_parameter(
-      {name + "/weights", {params.kernel, params.kernel, input[3], params.filters}, params.weights, params.l2_factor})};
+  std::vector<int> parameters{graph.add_parameter({name + "/weights",
+                                                   {params.kernel, params.kernel, input[3], params.filters},
+                                                   params.weights,
+                                                   params.l2_factor,
+                                                   params.trains_weights})};
   if (params.biases) parameters.push_back(graph.add_parameter({name + "/biases", {params.filters}, *params.biases}));
   return graph.add_op({.name = name,
                        .definition = std::make_shared<Conv2dDefinition>(geometry, params.biases.has_value()),

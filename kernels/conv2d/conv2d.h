@@ -28,6 +28,7 @@ struct Conv2dParams {
   Initializer weights = {};
   std::optional<Initializer> biases = Initializer{};  ///< nothing: it has none
   float l2_factor = 0.0f;                             ///< of the weights; biases have none
+  bool trains_weights = true;                         ///< else they stay as they begin; biases train
 };
 
 /// Errors: failed (an x that is not [batch, height, width, in], a kernel that does not fit).

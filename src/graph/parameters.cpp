@@ -1,5 +1,6 @@
 #include "carillon/graph/parameters.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <utility>
@@ -40,6 +41,16 @@ float truncated_normal(std::uint64_t key, std::uint64_t index) {
 float uniform_around_zero(std::uint64_t key, std::uint64_t index) {
   const Philox4x32 random = philox4x32(key, philox_counter(RandomPurpose::initializer, index, 0));
   return 2.0f * uniform_float(random.word[0]) - 1.0f;
+}
+
+void set_dirac_filters(const ParameterSpec& spec, std::vector<float>& values) {
+  const Shape& shape = spec.shape;
+  check(shape.rank() == 4 && shape[0] % 2 == 1 && shape[1] % 2 == 1, "dirac filters want odd extents");
+  const std::int64_t in = shape[2], out = shape[3], places = shape[0] * shape[1], middle = places / 2;
+  for (std::int64_t o = 0; o < std::min(in, out); ++o) {
+    for (std::int64_t i = 0; i < places * in; ++i) values[static_cast<std::size_t>(i * out + o)] = 0.0f;
+    values[static_cast<std::size_t>((middle * in + o) * out + o)] = 1.0f;
+  }
 }
 
 }  // namespace
@@ -112,6 +123,7 @@ std::vector<float> initial_values(const ParameterSpec& spec, std::uint64_t seed)
   const auto draw = is_uniform ? uniform_around_zero : truncated_normal;
   const Draws draws = draws_of(spec, seed);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] *= draw(draws.key, draws.first_index + i);
+  if (spec.initializer.dirac) set_dirac_filters(spec, values);
   return values;
 }
 

@@ -30,7 +30,7 @@ UpdateFactors factors_of(const ParameterSpec& variable, const OptimizerSettings&
           .weight_decay = own.decay ? static_cast<float>(*own.decay) : default_decay(settings, is_vector),
           .has_ratio = !is_vector,
           .first_step = own.frozen_until,
-          .end_step = own.frozen_after};
+          .end_step = variable.trains ? own.frozen_after : own.frozen_until};
 }
 
 }  // namespace

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "carillon/core/error.h"
 #include "src/device/cpu_device.h"
@@ -57,6 +59,32 @@ TEST(InitialValues, DependOnSeedAndNameAndNothingElse) {
   EXPECT_EQ(initial_values(spec, 1), initial_values(spec, 1));
   EXPECT_NE(initial_values(spec, 1), initial_values(spec, 2));
   EXPECT_NE(initial_values(spec, 1), initial_values(other, 1));
+}
+
+/// Filter o of [height, width, in, out].
+std::vector<float> filter_of(const std::vector<float>& values, std::size_t o, std::size_t out) {
+  std::vector<float> filter;
+  for (std::size_t i = o; i < values.size(); i += out) filter.push_back(values[i]);
+  return filter;
+}
+
+TEST(InitialValues, DiracFiltersPassTheirChannelOnAndTheRestStaysDrawn) {
+  for (const auto& [in, out] : {std::pair{2, 5}, std::pair{5, 2}, std::pair{3, 3}}) {
+    ParameterSpec spec{"weights", {3, 3, in, out}, {Kind::uniform, 0.25f}};
+    const std::vector<float> drawn = initial_values(spec, 3);
+    spec.initializer.dirac = true;
+    const std::vector<float> values = initial_values(spec, 3);
+    for (int o = 0; o < out; ++o) {
+      std::vector<float> expected = filter_of(drawn, o, out);
+      if (o < in) {
+        std::ranges::fill(expected, 0.0f);
+        expected[static_cast<std::size_t>(4 * in + o)] = 1.0f;
+      }
+      EXPECT_EQ(filter_of(values, o, out), expected) << in << " to " << out << ", " << o;
+    }
+  }
+  EXPECT_THROW(initial_values({"w", {4, 4, 2, 2}, {.kind = Kind::uniform, .value = 1.0f, .dirac = true}}, 1), Error);
+  EXPECT_THROW(initial_values({"w", {9, 4}, {.kind = Kind::uniform, .value = 1.0f, .dirac = true}}, 1), Error);
 }
 
 TEST(InitialValues, OfANumberedVariableDependOnItsNumber) {

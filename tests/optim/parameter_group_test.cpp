@@ -60,6 +60,21 @@ TEST_F(ParameterGroups, AFrozenVariableKeepsValueAndSlotsWhileItsAverageGoesOn) 
   }
 }
 
+TEST_F(ParameterGroups, AVariableThatDoesNotTrainStaysAsItBeganInAnyGroup) {
+  plain_trains_ = false;
+  for (const std::string_view rule : {"sgd", "nesterov", "lars"}) {
+    for (const std::int64_t frozen_until : {0, 5}) {
+      settings_ = {.rule = std::string(rule), .learning_rate = constant_rate(0.1), .weight_decay = 0.1};
+      settings_.groups = {{.pattern = "plain", .rate = 2.0, .frozen_until = frozen_until}};
+      build(17, 1);
+      const float other = value(0, 0);
+      apply_steps(3);
+      for (std::size_t k = 0; k < size_of_plain; ++k) EXPECT_EQ(value(1, k), start_of_plain_[k]) << rule;
+      EXPECT_NE(value(0, 0), other) << rule;
+    }
+  }
+}
+
 TEST_F(ParameterGroups, AVariableThatWasFrozenStartsAsYoungAsOneAtStepZero) {
   for (const std::string_view rule : {"momentum", "adamw"}) {
     settings_ = {.rule = std::string(rule), .learning_rate = constant_rate(0.1), .dampening = 0.5};

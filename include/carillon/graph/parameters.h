@@ -23,6 +23,9 @@ struct Initializer {
   float value = 0.0f;
   /// The number by which the variable is drawn, for the networks that were drawn so before names counted; else by name.
   int number = -1;
+  /// Of filters [height, width, in, out] with odd extents: the first min(in, out) pass on an input channel each, 1 in
+  /// the middle and else 0, in place of what is drawn for them. Filter o, of input channel o (PyTorch's dirac).
+  bool dirac = false;
 };
 
 struct ParameterSpec {
@@ -30,6 +33,7 @@ struct ParameterSpec {
   Shape shape;
   Initializer initializer;
   float l2_factor = 0.0f;  ///< c: adds c * sum(w^2) / 2 to the loss and c * w to the gradient
+  bool trains = true;      ///< else it stays as it begins, whatever its group says
 };
 
 /// One further array of the parameters' layout that an optimiser keeps: momentum, a moving average.
@@ -107,7 +111,7 @@ class ParameterStore {
 };
 
 /// Initial values of a variable, row-major: a function of (seed, name, element) alone (Philox), or of (seed, number,
-/// element) where its initializer has a number.
+/// element) where its initializer has a number. Errors: failed (dirac of what is no such filters).
 std::vector<float> initial_values(const ParameterSpec& spec, std::uint64_t seed);
 
 }  // namespace carillon
