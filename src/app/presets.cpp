@@ -70,7 +70,11 @@ Preset mnist_preset() {
 
 Preset cifar10_preset() {
   return {.data_set = "CIFAR-10",
-          .networks = {{"cifar10", cifar10_network}, {"resnet9", resnet9_network}, {"resnet18", resnet18_network}},
+          .networks = {{"cifar10", cifar10_network},
+                       {"resnet9", resnet9_network},
+                       {"resnet18", resnet18_network},
+                       {"airbench94", airbench94_network},
+                       {"airbench96", airbench96_network}},
           .defaults = {.data = {"data/cifar10/train-*"},
                        .train_dir = "runs/cifar10",
                        .record_form = {.schema = {.keys = {.image = "image", .label = "label"},

@@ -30,6 +30,7 @@ inline Value normalized_input(Graph& graph, NormalizeImagesParams form, const Ne
                               Purpose purpose) {
   form.source = {settings.image.channels, settings.image.height, settings.image.width};
   form.distort = settings.distort && purpose != Purpose::evaluation;
+  form.record_count = settings.record_count;
   form.seed = settings.seed;
   return normalize_images(graph, "input", form);
 }

@@ -1,7 +1,9 @@
 #include "src/run/resume.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <span>
 
 #include "carillon/core/error.h"
 #include "carillon/report/console.h"
@@ -32,7 +34,26 @@ void check_model(const LoadedCheckpoint& loaded, const TrainOptions& options) {
        options.model);
 }
 
-RunPosition load_or_initialize(const TrainOptions& options, Tower& tower, Recorder& recorder) {
+/// Of the network's values of data, from `dataset`, whose images it takes.
+std::vector<GivenValues> values_of_data(const Network& network, const Dataset* dataset) {
+  std::vector<GivenValues> given;
+  for (const ValuesOfData& wanted : network.values_of_data) {
+    check(dataset != nullptr, "a network's initial values are made of data, and there are none");
+    const std::size_t count = std::min(dataset->size(), static_cast<std::size_t>(wanted.max_records));
+    const std::size_t bytes = dataset->image_bytes();
+    std::vector<std::uint8_t> memory(count * bytes);
+    std::vector<const std::uint8_t*> images;
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::span<std::uint8_t> image = std::span(memory).subspan(i * bytes, bytes);
+      dataset->read(i, i, image);
+      images.push_back(image.data());
+    }
+    given.push_back({wanted.variable, wanted.compute(images)});
+  }
+  return given;
+}
+
+RunPosition load_or_initialize(const TrainOptions& options, const Dataset* dataset, Tower& tower, Recorder& recorder) {
   const std::uint64_t max_bytes = max_checkpoint_bytes(tower.network());
   if (const std::optional<LoadedCheckpoint> loaded = checkpoint_to_resume(options, max_bytes)) {
     check_model(*loaded, options);
@@ -41,7 +62,7 @@ RunPosition load_or_initialize(const TrainOptions& options, Tower& tower, Record
     return {.step = loaded->state.global_step, .stream_position = loaded->state.stream_position, .resumed = true};
   }
   if (options.init_from.empty()) {
-    tower.initialize(options.seed);
+    tower.initialize(options.seed, values_of_data(tower.network(), dataset));
   } else {
     const LoadedCheckpoint initial{options.init_from, read_checkpoint(options.init_from, max_bytes)};
     check_model(initial, options);
@@ -52,10 +73,11 @@ RunPosition load_or_initialize(const TrainOptions& options, Tower& tower, Record
 
 }  // namespace
 
-RunPosition start_or_resume(const TrainOptions& options, Tower& tower, Recorder& recorder, const Mpi& mpi) {
+RunPosition start_or_resume(const TrainOptions& options, const Dataset* dataset, Tower& tower, Recorder& recorder,
+                            const Mpi& mpi) {
   RunPosition position;
   mpi.run_on_all([&] {
-    if (mpi.rank() == 0) position = load_or_initialize(options, tower, recorder);
+    if (mpi.rank() == 0) position = load_or_initialize(options, dataset, tower, recorder);
   });
   mpi.broadcast(std::as_writable_bytes(std::span(&position, 1)), 0);
   tower.broadcast_from_first();

@@ -9,9 +9,11 @@
 
 namespace carillon {
 
-/// Gives every tower rank 0's variables and averages as --resume, --fresh, --init-from and --seed say. Collective.
-/// Errors: usage (--resume never in a directory with a checkpoint), no_input (--resume require without, or no file
-/// --init-from), data (damaged, or another model's), io.
-RunPosition start_or_resume(const TrainOptions& options, Tower& tower, Recorder& recorder, const Mpi& mpi);
+/// Gives every tower rank 0's variables and averages as --resume, --fresh, --init-from, --seed and the training set
+/// `dataset` say; null: the network has no values of data. Collective. Errors: usage (--resume never in a directory
+/// with a checkpoint), no_input (--resume require without, or no file --init-from), data (damaged, or another model's),
+/// io.
+RunPosition start_or_resume(const TrainOptions& options, const Dataset* dataset, Tower& tower, Recorder& recorder,
+                            const Mpi& mpi);
 
 }  // namespace carillon

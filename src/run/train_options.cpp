@@ -63,13 +63,14 @@ TowerSettings TrainOptions::tower() const {
           .capture = cuda_graph};
 }
 
-Network TrainOptions::network(float density) const {
+Network TrainOptions::network(const FoundRecords& found) const {
   Network made = make_network({.image = record_form.schema.image_shape,
-                               .density = density,
+                               .density = found.density,
                                .class_count = record_form.schema.class_count,
                                .pixel_scale = static_cast<float>(pixel_scale),
                                .regularization = static_cast<float>(regularization),
                                .distort = distort,
+                               .record_count = found.record_count,
                                .seed = seed});
   made.label_smoothing = static_cast<float>(label_smoothing);
   made.sync_batch_norm = sync_batch_norm;

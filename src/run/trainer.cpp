@@ -44,7 +44,7 @@ ExitCode Trainer::run() {
     description_.add("winograd convolutions", winograd_convolutions(tower_->graph(), options_.cpu.convolution),
                      Scope::result);
   }
-  position_ = start_or_resume(options_, *tower_, recorder_, mpi_);
+  position_ = start_or_resume(options_, dataset, *tower_, recorder_, mpi_);
   if (is_finished()) {
     recorder_.finished_before(position_.step);
     return ExitCode::done;
@@ -77,10 +77,12 @@ bool Trainer::lacks_last_evaluation() {
 void Trainer::open_data() {
   const RecordOptions records{options_.image_key, options_.label_key, options_.cache};
   mpi_.run_on_all([&] {
-    if (options_.max_steps > 0) dataset_ = open_records(options_.data, options_.record_form, records, mpi_);
+    if (options_.max_steps > 0 || !network_.values_of_data.empty()) {
+      dataset_ = open_records(options_.data, options_.record_form, records, mpi_);
+    }
     if (!options_.eval_data.empty())
       eval_dataset_ = open_records(options_.eval_data, options_.record_form, records, mpi_);
-    if (dataset_) network_ = options_.network(dataset_->density());
+    if (dataset_) network_ = options_.network({.density = dataset_->density(), .record_count = dataset_->size()});
   });
   const auto checksum = [](const Dataset& dataset) { return static_cast<std::uint64_t>(dataset.fingerprint()); };
   if (dataset_) {

@@ -112,10 +112,17 @@ void Tower::check_fills_slots() const {
   check(communicator_.rank() == 0 || has_own_slots(), "common slots were to be filled on another rank than the first");
 }
 
-void Tower::initialize(std::uint64_t seed) {
+void Tower::initialize(std::uint64_t seed, const std::vector<GivenValues>& given) {
   check_fills_slots();
-  for (std::size_t i = 0; i < parameters_.specs().size(); ++i) {
-    upload_floats(device_, initial_values(parameters_.specs()[i], seed), parameters_.value(static_cast<int>(i)));
+  const std::vector<ParameterSpec>& specs = parameters_.specs();
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    upload_floats(device_, initial_values(specs[i], seed), parameters_.value(static_cast<int>(i)));
+  }
+  for (const GivenValues& own : given) {
+    const auto spec = std::ranges::find(specs, own.variable, &ParameterSpec::name);
+    check(spec != specs.end() && static_cast<std::int64_t>(own.values.size()) == spec->shape.element_count(),
+          "initial values were given for a variable that the network does not have in that size");
+    upload_floats(device_, own.values, parameters_.value(static_cast<int>(spec - specs.begin())));
   }
   begin_slots();
 }

@@ -1,10 +1,11 @@
-"""ResNet-18 and ResNet-9 in float64 PyTorch: what cifar10_train --model computes without distortion.
+"""ResNet-18, ResNet-9 and the airbench networks in float64 PyTorch: what cifar10_train --model computes without distortion.
 
 Variables and states have the program's names and layouts: convolutions [height, width, in, out], dense [in, out]. Each
 tower normalises by its own batch and keeps its own running statistics; the checkpoint has their mean.
 """
 
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 import numpy as np
 import torch
@@ -40,6 +41,17 @@ class _Layers:
     def conv_norm_relu(self, name, x, stride=1):
         return F.relu(self.conv_norm(name, x, stride))
 
+    def conv(self, name, x, padding=1):
+        return F.conv2d(
+            x, self.variables[f"{name}/weights"].permute(3, 2, 0, 1), self.variables.get(f"{name}/biases"), padding=padding
+        )
+
+    def shifting_norm(self, name, x, momentum):
+        return F.batch_norm(
+            x, self.states[f"{name}/moving_mean"], self.states[f"{name}/moving_variance"], None,
+            self.variables[f"{name}/beta"], self.training, momentum=momentum, eps=1e-12,
+        )  # fmt: skip
+
 
 def resnet18(layers, x):
     x = layers.conv_norm_relu("stem", x)
@@ -64,15 +76,41 @@ def resnet9(layers, x):
     return 0.125 * (F.max_pool2d(x, 4).flatten(1) @ layers.variables["logits/weights"])
 
 
+def airbench94(layers, x):
+    def norm_gelu(name, x):
+        return F.gelu(layers.shifting_norm(f"{name}/norm", x, 0.4))
+
+    x = F.gelu(layers.conv("whiten", x, padding=0))
+    for group in ("group1", "group2", "group3"):
+        x = norm_gelu(f"{group}/conv1", F.max_pool2d(layers.conv(f"{group}/conv1", x), 2))
+        x = norm_gelu(f"{group}/conv2", layers.conv(f"{group}/conv2", x))
+    return F.max_pool2d(x, 3).flatten(1) @ layers.variables["logits/weights"] / 9
+
+
+def airbench96(layers, x):
+    def norm(name, x):
+        return layers.shifting_norm(f"{name}/norm", x, 0.1)
+
+    x = F.gelu(layers.conv("whiten", x, padding=0))
+    for group in ("group1", "group2", "group3"):
+        x = F.gelu(norm(f"{group}/conv1", F.max_pool2d(layers.conv(f"{group}/conv1", x), 2)))
+        y = F.gelu(norm(f"{group}/conv2", layers.conv(f"{group}/conv2", x)))
+        x = F.gelu(x + norm(f"{group}/conv3", layers.conv(f"{group}/conv3", y)))
+    return F.max_pool2d(x, 3).flatten(1) @ layers.variables["logits/weights"] / 9
+
+
 @dataclass(frozen=True)
 class Model:
     forward: object
     deviations: tuple
+    frozen: tuple = ()  # variables that do not train
 
 
 MODELS = {
     "resnet18": Model(resnet18, (0.2023, 0.1994, 0.2010)),
     "resnet9": Model(resnet9, (0.2470, 0.2435, 0.2616)),
+    "airbench94": Model(airbench94, (0.2470, 0.2435, 0.2616), ("whiten/weights",)),
+    "airbench96": Model(airbench96, (0.2470, 0.2435, 0.2616), ("whiten/weights",)),
 }
 
 
@@ -88,20 +126,49 @@ def inputs_of(model, images, dtype=torch.float64):
     return torch.from_numpy((images / 255.0 - mean) / deviation).to(dtype)
 
 
+def whitening_filters(images):
+    """[row, column, channel, filter] of 2x2 patches of such inputs [n, 3, height, width], as airbench has them."""
+    patches = images.unfold(2, 2, 1).unfold(3, 2, 1).permute(0, 2, 3, 4, 5, 1).reshape(-1, 12)
+    eigenvalues, vectors = np.linalg.eigh((patches.T @ patches / len(patches)).numpy())
+    filters = (vectors / np.sqrt(eigenvalues + 5e-4))[:, ::-1]
+    for column in filters.T:  # the first component of at least half the largest's size is positive
+        column *= np.sign(column[np.abs(column) >= np.abs(column).max() / 2][0])
+    return np.concatenate([filters, -filters], axis=1).reshape(2, 2, 3, 24)
+
+
+def _optimizer(variables, recipe):
+    """torch.optim.SGD with a group of parameters for each of the recipe's, and one for the rest; each has its `rate`."""
+    groups = [dict(group, params=[]) for group in (*recipe.groups, {"pattern": "*"})]
+    for name, variable in variables.items():
+        if variable.requires_grad:
+            next(group for group in groups if fnmatchcase(name, group["pattern"]))["params"].append(variable)
+    return torch.optim.SGD(groups, lr=1.0, **recipe.sgd)
+
+
+def _begin_step(optimizer, recipe, step):
+    """Rates, and whose gradients are wanted; what is frozen has none, and SGD passes over it."""
+    for group in optimizer.param_groups:
+        group["lr"] = recipe.rate(step) * group.get("rate", 1.0)
+        for variable in group["params"]:
+            variable.requires_grad_(step < group.get("frozen_after", step + 1))
+    optimizer.zero_grad(set_to_none=True)
+
+
 def train(name, paths, initial_checkpoint, recipe, towers, steps, dtype=torch.float64):
-    """recipe: batch_size, label_smoothing, rate(step), and the arguments of torch.optim.SGD in `sgd`."""
+    """recipe: batch_size, label_smoothing, rate(step), the arguments of torch.optim.SGD in `sgd`, and `groups`, each with
+    its pattern, and with rate, weight_decay and frozen_after where they differ from the others'."""
     model = MODELS[name]
     images, labels = read_set(paths)
-    variables = {n: v.requires_grad_() for n, v in _parts(initial_checkpoint, "variables", dtype).items()}
+    initial_variables = _parts(initial_checkpoint, "variables", dtype)
+    variables = {n: v.requires_grad_(n not in model.frozen) for n, v in initial_variables.items()}
     initial_states = _parts(initial_checkpoint, "state", dtype)
     states = [{n: s.clone() for n, s in initial_states.items()} for _ in range(towers)]
     initial = {f"variables/{n}": v.detach().numpy().copy() for n, v in variables.items()}
     initial |= {f"state/{n}": s.numpy() for n, s in initial_states.items()}
-    optimizer = torch.optim.SGD(variables.values(), lr=1.0, **recipe.sgd)
+    optimizer = _optimizer(variables, recipe)
     batch, losses = recipe.batch_size, []
     for step in range(steps):
-        optimizer.param_groups[0]["lr"] = recipe.rate(step)
-        optimizer.zero_grad()
+        _begin_step(optimizer, recipe, step)
         total = 0.0
         for tower in range(towers):
             records = (step * batch * towers + tower * batch + np.arange(batch)) % len(labels)
@@ -116,9 +183,21 @@ def train(name, paths, initial_checkpoint, recipe, towers, steps, dtype=torch.fl
     return Trained(initial, arrays, losses)
 
 
-def count_right(name, checkpoint, images, labels):
-    """How many images the network of a checkpoint's variables and states names rightly."""
+def count_right(name, checkpoint, images, labels, augmented=False):
+    """How many images the network of a checkpoint's variables and states names rightly; `augmented`: from the mean of its
+    logits over mirrored and shifted views, as airbench's level 2 has them."""
     layers = _Layers(_parts(checkpoint, "variables"), _parts(checkpoint, "state"), False)
+    model = MODELS[name]
+
+    def logits_both_ways(x):
+        return (model.forward(layers, x) + model.forward(layers, x.flip(3))) / 2
+
     with torch.no_grad():
-        found = MODELS[name].forward(layers, inputs_of(MODELS[name], images)).argmax(dim=1).numpy()
-    return int((found == labels).sum())
+        x = inputs_of(model, images)
+        if augmented:
+            padded = F.pad(x, (1, 1, 1, 1), "reflect")
+            shifted = (logits_both_ways(padded[:, :, at : at + 32, at : at + 32]) for at in (0, 2))
+            logits = 0.5 * logits_both_ways(x) + 0.25 * sum(shifted)
+        else:
+            logits = model.forward(layers, x)
+    return int((logits.argmax(dim=1).numpy() == labels).sum())

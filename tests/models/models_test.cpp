@@ -74,6 +74,23 @@ TEST(Models, ResidualNetworksHaveTheCountsTheirHeadersState) {
   EXPECT_EQ(element_count(variables(resnet18_network(cifar10_images()))), 11173962);
 }
 
+TEST(Models, AirbenchHasTheCountsItsHeadersState) {
+  EXPECT_EQ(element_count(variables(airbench94_network(cifar10_images()))), 1971640);
+  EXPECT_EQ(element_count(variables(airbench96_network(cifar10_images()))), 9915704);
+}
+
+TEST(Models, OfAirbenchOnlyWhiteningWeightsDoNotTrainAndOnlyInnerConvolutionsBeginAsTheIdentity) {
+  for (const MakeNetwork make : {airbench94_network, airbench96_network}) {
+    for (const auto& [name, spec] : variables(make(cifar10_images({.regularization = 0.5f})))) {
+      const bool is_inner = name.starts_with("group") && name.ends_with("/weights");
+      EXPECT_EQ(spec.trains, name != "whiten/weights") << name;
+      EXPECT_EQ(spec.initializer.dirac, is_inner) << name;
+      EXPECT_EQ(spec.l2_factor, is_inner || name == "logits/weights" ? 0.5f : 0.0f) << name;
+      EXPECT_FALSE(name.ends_with("/gamma"));
+    }
+  }
+}
+
 TEST(Models, MultiplicationsAreCountedFromTheGraph) {
   const auto count = [](const Network& network) {
     return multiply_adds(build_network(network, {.batch_size = 3, .purpose = Purpose::evaluation}).graph);
@@ -83,6 +100,8 @@ TEST(Models, MultiplicationsAreCountedFromTheGraph) {
             28 * 28 * 25 * 32 + 14 * 14 * 25 * 32 * 64 + 7 * 7 * 64 * 512 + 512 * 10);
   EXPECT_NEAR(static_cast<double>(count(resnet9_network(cifar10_images()))), 379e6, 1e6);
   EXPECT_NEAR(static_cast<double>(count(resnet18_network(cifar10_images()))), 555e6, 2e6);
+  EXPECT_EQ(count(airbench94_network(cifar10_images())), 118147360);
+  EXPECT_NEAR(static_cast<double>(count(airbench96_network(cifar10_images()))), 452e6, 1e6);
 }
 
 TEST(Models, ResidualNetworksRefuseImagesThatTheyCannotTake) {
@@ -90,6 +109,8 @@ TEST(Models, ResidualNetworksRefuseImagesThatTheyCannotTake) {
   settings.image.channels = 1;
   EXPECT_THROW(resnet9_network(settings), Error);
   EXPECT_THROW(resnet18_network(settings), Error);
+  EXPECT_THROW(airbench94_network(settings), Error);
+  EXPECT_THROW(airbench96_network({.image = {.height = 11, .width = 11, .channels = 3}, .class_count = 10}), Error);
   EXPECT_THROW(resnet9_network({.image = {.height = 32, .width = 24, .channels = 3}, .class_count = 10}), Error);
 }
 

@@ -26,6 +26,52 @@ TEST_F(TrainerTest, LogsEvaluatesAndSavesWhenThatIsDue) {
   EXPECT_THAT(list_checkpoints(train_dir()), ElementsAre(12, 6));
 }
 
+/// Biases made of how many images there are, and of the first and the last one's first pixel.
+Network network_of_data(const NetworkSettings& settings, std::int64_t max_records) {
+  Network network = mnist_network(settings);
+  const auto compute = [](std::span<const std::uint8_t* const> images) {
+    std::vector<float> values(10);
+    values[0] = static_cast<float>(images.size());
+    values[1] = images.front()[0];
+    values[2] = images.back()[0];
+    return values;
+  };
+  network.values_of_data = {{.variable = "layer2/biases", .max_records = max_records, .compute = compute}};
+  return network;
+}
+
+TEST_F(TrainerTest, ValuesOfDataAreMadeOfTheFirstRecordsBeforeTheFirstStep) {
+  const Dataset records = Dataset::open(options_.data, make_grey_decoder(options_.record_form.schema));
+  options_.max_steps = 0;
+  for (const bool takes_all : {false, true}) {
+    options_.make_network = takes_all ? [](const NetworkSettings& s) { return network_of_data(s, 1000); }
+                                      : [](const NetworkSettings& s) { return network_of_data(s, 7); };
+    options_.train_dir = (directory_ / (takes_all ? "all" : "some")).string();
+    EXPECT_EQ(train(), ExitCode::done);
+    mpi_.barrier();
+    const std::size_t count = takes_all ? 60 : 7;
+    for (const auto& arrays : {saved(0).variables, saved(0).moving_averages}) {
+      const auto biases = std::ranges::find(arrays, "layer2/biases", &NamedArray::name);
+      ASSERT_NE(biases, arrays.end());
+      EXPECT_THAT(std::vector(biases->values.begin(), biases->values.begin() + 3),
+                  ElementsAre(count, records.image(0)[0], records.image(count - 1)[0]));
+    }
+  }
+}
+
+TEST_F(TrainerTest, AFinishedStartIsNotMadeOfDataAgain) {
+  options_.make_network = [](const NetworkSettings& s) { return network_of_data(s, 7); };
+  options_.max_steps = 2;
+  train();
+  TrainOptions other = options_;
+  other.init_from = checkpoint_path(train_dir(), 2).string();
+  other.train_dir = (directory_ / "other").string();
+  other.max_steps = 0;
+  train(other);
+  mpi_.barrier();
+  EXPECT_TRUE(read_checkpoint(checkpoint_path(other.train_dir, 0)).variables == saved(2).variables);
+}
+
 TEST_F(TrainerTest, KeepsTheStateOfTheBestEvaluation) {
   options_.eval_data = {(directory_ / "test").string()};
   options_.eval_every = 1;

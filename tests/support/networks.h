@@ -64,6 +64,8 @@ inline std::vector<Network> all_networks() {
           cifar10_network(cifar10_images()),
           resnet9_network(cifar10_images()),
           resnet18_network(cifar10_images()),
+          airbench94_network(cifar10_images()),
+          airbench96_network(cifar10_images()),
           branching_network(),
           normalized_network()};
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,13 +16,14 @@ namespace carillon {
 /// What data and options say, of which a network is made. For an evaluation only image, density, class_count and
 /// pixel_scale are set: the others may change neither names nor shapes of variables.
 struct NetworkSettings {
-  ImageShape image;              ///< of the records
-  float density = 1.0f;          ///< the share of their bytes that are not zero, where it is known; for speed only
-  std::int64_t class_count = 0;  ///< of their labels
-  float pixel_scale = 1.0f;      ///< multiplies the uint8 pixels
-  float regularization = 0.0f;   ///< L2 factor of the weight matrices that have one
-  bool distort = false;          ///< random distortion of the images in training, where the network has one
-  std::uint64_t seed = 0;        ///< of the distortion, and of what else is drawn
+  ImageShape image;                ///< of the records
+  float density = 1.0f;            ///< the share of their bytes that are not zero, where it is known; for speed only
+  std::int64_t class_count = 0;    ///< of their labels
+  float pixel_scale = 1.0f;        ///< multiplies the uint8 pixels
+  float regularization = 0.0f;     ///< L2 factor of the weight matrices that have one
+  bool distort = false;            ///< random distortion of the images in training, where the network has one
+  std::uint64_t record_count = 0;  ///< of the training set, once it is known: before the network is run to train
+  std::uint64_t seed = 0;          ///< of the distortion, and of what else is drawn
 };
 
 /// What a graph is built for.
@@ -31,14 +33,23 @@ enum class Purpose {
   summary,     ///< of what the layers make of the images of training
 };
 
+/// Initial values of a variable that are computed from the training set, not drawn.
+struct ValuesOfData {
+  std::string variable;
+  std::int64_t max_records = 0;  ///< from the set's first records, so many where there are
+  /// The values, row-major, from the images of those records, of Network::image.
+  std::function<std::vector<float>(std::span<const std::uint8_t* const> images)> compute;
+};
+
 struct Network {
   std::string name;  ///< for messages; users know it by its name in a program's list
   ImageShape image;  ///< of the records it takes
   /// Adds the layers from the records to the logits [batch, class_count]. The first op gives the images
   /// [batch, height, width, channels], of 1 or 3 channels where they are to be shown.
   std::function<Value(Graph& graph, Purpose purpose)> build_layers;
-  float label_smoothing = 0.0f;  ///< of the loss (kernels/softmax_cross_entropy)
-  bool sync_batch_norm = false;  ///< batch norms take the batches of all towers for one, in training
+  std::vector<ValuesOfData> values_of_data = {};  ///< the other variables' are drawn
+  float label_smoothing = 0.0f;                   ///< of the loss (kernels/softmax_cross_entropy)
+  bool sync_batch_norm = false;                   ///< batch norms take the batches of all towers for one, in training
 };
 
 /// Makes a network. Errors: usage, naming what it cannot take (images of another shape).

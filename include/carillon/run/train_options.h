@@ -105,9 +105,9 @@ struct TrainOptions {
   TowerSettings tower() const;
   Schedule schedule() const;
   OptimizerSettings optimizer() const;
-  /// The network to train, for the records that the program's form names, of `density` (Dataset::density) where that is
-  /// known. Errors: those of make_network.
-  Network network(float density = 1.0f) const;
+  /// The network to train, for the records that the program's form names; `found` of them when they are open. Errors:
+  /// those of make_network.
+  Network network(const FoundRecords& found = {}) const;
 };
 
 }  // namespace carillon

@@ -48,6 +48,12 @@ struct TowerStep {
   std::function<void()> before_update = {};  ///< as StepRequest::before_update
 };
 
+/// Initial values of a variable that are not drawn, row-major.
+struct GivenValues {
+  std::string variable;
+  std::vector<float> values;
+};
+
 class Tower {
  public:
   /// `device` and `communicator` outlive the tower. Collective.
@@ -57,8 +63,9 @@ class Tower {
 
   // One of these three on rank 0, before the first step: peers may still be gathering after one. Then
   // `broadcast_from_first` on all. Errors: failed, on another rank where the slots are common.
-  /// Variables drawn from `seed`; slots and states as they begin.
-  void initialize(std::uint64_t seed);
+  /// Variables drawn from `seed`, but for those with `given` values; slots and states as they begin. Errors: failed (a
+  /// given one is no variable of that many elements).
+  void initialize(std::uint64_t seed, const std::vector<GivenValues>& given = {});
   /// All that a checkpoint holds: variables, slots, states. Errors: data (of another network or optimiser: names the
   /// file and the array that is missing, unknown or of another shape).
   void restore(const LoadedCheckpoint& checkpoint);

@@ -65,6 +65,21 @@ def average_pooling(write):
         write(f"avg_pool/{what}", values)
 
 
+def whitening(write):
+    """airbench's whitening filters, [row, column, channel, filter], of 20 patterned images of 7 x 6 pixels."""
+    i, c, y, x = torch.meshgrid(*map(torch.arange, (20, 3, 7, 6)), indexing="ij")
+    pixels = (x * (3 + i) + y * (5 + 2 * i) + 40 * c + (x * y * (i + 1) + c * (i % 3)) % 37 * 4) % 256
+    mean, deviation = (torch.tensor(v).view(3, 1, 1) for v in ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)))
+    images = (pixels / 255 - mean) / deviation
+    patches = images.unfold(2, 2, 1).unfold(3, 2, 1).permute(0, 2, 3, 4, 5, 1).reshape(-1, 12)
+    eigenvalues, vectors = torch.linalg.eigh(patches.T @ patches / len(patches))
+    vectors = vectors.T.flip(0)
+    for v in vectors:  # the first component of at least half the largest's size is positive
+        v *= v[v.abs() >= v.abs().max() / 2][0].sign()
+    filters = vectors / (eigenvalues.flip(0)[:, None] + 5e-4).sqrt()
+    write("whitening/filters", torch.cat([filters, -filters]).T)
+
+
 def main():
     with open(sys.argv[1], "w") as file:
         def write(name, values):
@@ -73,6 +88,7 @@ def main():
         activation(write, "gelu", F.gelu)
         activation(write, "silu", F.silu)
         average_pooling(write)
+        whitening(write)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,97 @@
+#include "src/models/whitening.h"
+
+#include <Eigen/Eigenvalues>
+#include <algorithm>
+#include <cmath>
+
+#include "carillon/core/error.h"
+#include "kernels/normalize_images/normalize_images_math.h"
+
+namespace carillon {
+namespace {
+
+/// All patches of one image, one after the other, each as its components.
+class ImagePatches {
+ public:
+  explicit ImagePatches(const WhiteningParams& params)
+      : map_(params.input),
+        kernel_(static_cast<std::int32_t>(params.kernel)),
+        rows_(map_.height - kernel_ + 1),
+        columns_(map_.width - kernel_ + 1) {
+    check(rows_ > 0 && columns_ > 0, "whitening wants images that its patches fit in");
+    values_.resize(static_cast<std::size_t>(rows_) * static_cast<std::size_t>(columns_) * component_count());
+  }
+
+  std::size_t component_count() const { return static_cast<std::size_t>(kernel_ * kernel_ * map_.channels); }
+  std::size_t patch_count() const { return values_.size() / component_count(); }
+  const double* patch(std::size_t number) const { return values_.data() + number * component_count(); }
+
+  void take(const std::uint8_t* image) {
+    double* next = values_.data();
+    for (std::int32_t y = 0; y < rows_; ++y) {
+      for (std::int32_t x = 0; x < columns_; ++x) {
+        for (std::int32_t i = 0; i < kernel_ * kernel_; ++i) {
+          const std::int32_t pixel = (y + i / kernel_) * map_.width + x + i % kernel_;
+          for (std::int32_t c = 0; c < map_.channels; ++c) {
+            *next++ = map_.value(c, image[c * map_.height * map_.width + pixel]);
+          }
+        }
+      }
+    }
+  }
+
+ private:
+  NormalizeImagesMap map_;
+  std::int32_t kernel_, rows_, columns_;
+  std::vector<double> values_;  ///< [patch, component]
+};
+
+Eigen::VectorXd with_settled_sign(const Eigen::VectorXd& vector) {
+  const double half = vector.cwiseAbs().maxCoeff() / 2.0;
+  for (const double component : vector) {
+    if (std::abs(component) >= half) return component < 0.0 ? Eigen::VectorXd(-vector) : vector;
+  }
+  return vector;
+}
+
+}  // namespace
+
+std::vector<double> patch_covariance(std::span<const std::uint8_t* const> images, const WhiteningParams& params) {
+  check(!images.empty(), "whitening wants an image");
+  ImagePatches patches(params);
+  const std::size_t p = patches.component_count();
+  std::vector<double> covariance(p * p);
+  for (const std::uint8_t* const image : images) {
+    patches.take(image);
+    for (std::size_t number = 0; number < patches.patch_count(); ++number) {
+      const double* const patch = patches.patch(number);
+      for (std::size_t i = 0; i < p; ++i) {
+        for (std::size_t j = 0; j < p; ++j) covariance[i * p + j] += patch[i] * patch[j];
+      }
+    }
+  }
+  for (double& value : covariance) value /= static_cast<double>(images.size() * patches.patch_count());
+  return covariance;
+}
+
+std::vector<float> whitening_filters(const std::vector<double>& covariance, double epsilon) {
+  check(std::ranges::all_of(covariance, [](double value) { return std::isfinite(value); }),
+        "whitening wants a covariance that is finite");
+  const auto p = static_cast<Eigen::Index>(std::lround(std::sqrt(static_cast<double>(covariance.size()))));
+  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solved(
+      Eigen::Map<const Eigen::MatrixXd>(covariance.data(), p, p));
+  check(solved.info() == Eigen::Success, "whitening found no eigenvectors");
+  std::vector<float> filters(covariance.size() * 2);
+  for (Eigen::Index i = 0; i < p; ++i) {
+    const Eigen::Index from_largest = p - 1 - i;
+    const Eigen::VectorXd filter = with_settled_sign(solved.eigenvectors().col(from_largest)) /
+                                   std::sqrt(solved.eigenvalues()[from_largest] + epsilon);
+    for (Eigen::Index k = 0; k < p; ++k) {
+      filters[static_cast<std::size_t>(k * 2 * p + i)] = static_cast<float>(filter[k]);
+      filters[static_cast<std::size_t>(k * 2 * p + p + i)] = static_cast<float>(-filter[k]);
+    }
+  }
+  return filters;
+}
+
+}  // namespace carillon
