@@ -73,10 +73,16 @@ Dataset open_data(const EvalOptions& options, const RecordForm& form, const Mpi&
   return std::move(*dataset);
 }
 
+/// Which of the checkpoint's values, and how.
+std::string values_text(const EvalOptions& options) {
+  const std::string values = options.raw_weights ? "variables" : "moving averages";
+  return options.test_time_augmentation ? values + ", test-time augmentation" : values;
+}
+
 void tell_result(const LoadedCheckpoint& loaded, const EvalOptions& options, const ConfusionMatrix& counts) {
   const EvaluationReport report{.checkpoint = loaded.path.string(),
                                 .model = loaded.state.model,
-                                .values = options.raw_weights ? "variables" : "moving averages",
+                                .values = values_text(options),
                                 .step = loaded.state.global_step,
                                 .counts = counts};
   fmt::print("{}: {} at step {}\n{}\n", printable(report.checkpoint), report.values, report.step,
@@ -114,7 +120,8 @@ ExitCode evaluate_checkpoint(const EvalOptions& options, const Preset& preset, D
   std::optional<Evaluator> evaluator;
   mpi.run_on_all([&] {
     check_batch_fits(network, build, device, mpi);
-    evaluator.emplace(network, options.batch_size, options.precision, device);
+    evaluator.emplace(network, EvaluatorSettings{options.batch_size, options.precision, options.test_time_augmentation},
+                      device);
     const TrainedValues values = options.raw_weights ? TrainedValues::variables : TrainedValues::moving_averages;
     if (loaded) evaluator->load(*loaded, values);
   });
@@ -132,8 +139,10 @@ ExitCode evaluate(const std::string& program, const Preset& preset, int argc, ch
   OptionSet set(fmt::format("Prints precision @ 1 on {} of a checkpoint: PROGRAM --data FILES --checkpoint FILE_OR_DIR",
                             preset.data_set));
   declare(set, options);
-  if (!preset.distorts) {
-    set.begin_group("Data");
+  set.begin_group("Data");
+  if (preset.distorts) {
+    set.add("test-time-augmentation", options.test_time_augmentation, test_time_augmentation_help);
+  } else {
     set.add("pixel-scale", options.pixel_scale, OptionSet::Interval::not_negative,
             "multiplies the pixels; 0: as in training");
   }

@@ -23,6 +23,7 @@ void declare(OptionSet& set, TrainOptions& options, const Preset& preset) {
   set.begin_group("Data");
   if (preset.distorts) {
     set.add("distort", options.distort, "distort the training images at random", Scope::result);
+    set.add("test-time-augmentation", options.test_time_augmentation, test_time_augmentation_help);
   } else {
     set.add("pixel-scale", options.pixel_scale, OptionSet::Interval::positive, "multiplies the pixels 0..255",
             Scope::result);
@@ -64,6 +65,9 @@ ExitCode train(const std::string& program, const Preset& preset, int argc, char*
   options.make_network = network_named(preset, options.model);
   mpi.run_on_all([&] {
     check_combinations(set, options);
+    if (options.test_time_augmentation && options.eval_data.empty()) {
+      fail(ExitCode::usage, "--test-time-augmentation needs --eval-data");
+    }
     settle_batch(options, preset, mpi.size());
     const Network network = options.network();  // the images that it takes
     check_groups(options.optimizer_settings.groups,

@@ -8,6 +8,7 @@
 #include "carillon/data/batch_loader.h"
 #include "carillon/optim/optimizer.h"
 #include "carillon/step/arrays.h"
+#include "src/run/image_views.h"
 
 namespace carillon {
 namespace {
@@ -21,11 +22,13 @@ void check_finite(const std::vector<NamedArray>& arrays, std::string_view kind, 
 
 }  // namespace
 
-Evaluator::Evaluator(const Network& network, std::int64_t batch_size, Arithmetic arithmetic, Device& device)
+Evaluator::Evaluator(const Network& network, const EvaluatorSettings& settings, Device& device)
     : device_(device),
-      network_(build_network(network, {batch_size, arithmetic, Purpose::evaluation})),
-      feed_(make_feed(device,
-                      {.batch_size = static_cast<std::size_t>(batch_size), .image_bytes = network.image.bytes()})),
+      image_(network.image),
+      augments_(settings.test_time_augmentation),
+      network_(build_network(network, {settings.batch_size, settings.arithmetic, Purpose::evaluation})),
+      feed_(make_feed(
+          device, {.batch_size = static_cast<std::size_t>(settings.batch_size), .image_bytes = network.image.bytes()})),
       parameters_(network_.graph.parameters(), device, {}),
       states_(network_.graph.states(), device),
       executable_(network_.graph, {device, parameters_, states_, feed_->inputs()}, false, {network_.logits}) {}
@@ -53,13 +56,33 @@ void Evaluator::load_averages(const ParameterStore& trained, const StateStore& s
   copy_floats(device_, states.values(), states_.values());
 }
 
-void Evaluator::predict(const Batch& batch, const Count& count) {
+std::vector<float> Evaluator::logits_of(const Batch& batch) {
   feed_->write(0, {.batch = batch});
   feed_->upload(0, 1, device_.stream());
   executable_.forward(device_.stream());
-  const Tensor& logits = executable_.tensor(network_.logits);
-  const std::vector<float> values = download_floats(device_, logits);
-  const std::size_t classes = static_cast<std::size_t>(logits.shape[1]);
+  return download_floats(device_, executable_.tensor(network_.logits));
+}
+
+std::vector<float> Evaluator::mean_logits_of_views(const Batch& batch) {
+  const std::size_t count = batch.images.size(), bytes = image_.bytes();
+  std::vector<std::uint8_t> memory(count * bytes);
+  std::vector<const std::uint8_t*> images;
+  for (std::size_t i = 0; i < count; ++i) images.push_back(memory.data() + i * bytes);
+  Batch seen = batch;
+  seen.images = images;
+  std::vector<float> means;
+  for (const ImageView& view : augmented_views) {
+    for (std::size_t i = 0; i < count; ++i) write_view(view, image_, batch.images[i], memory.data() + i * bytes);
+    const std::vector<float> logits = logits_of(seen);
+    means.resize(logits.size());
+    for (std::size_t i = 0; i < logits.size(); ++i) means[i] += view.weight * logits[i];
+  }
+  return means;
+}
+
+void Evaluator::predict(const Batch& batch, const Count& count) {
+  const std::vector<float> values = augments_ ? mean_logits_of_views(batch) : logits_of(batch);
+  const std::size_t classes = values.size() / batch.images.size();
   for (std::size_t i = 0; i < batch.valid_count(); ++i) {
     const float* row = values.data() + i * classes;
     if (!std::all_of(row, row + classes, [](float logit) { return std::isfinite(logit); })) {

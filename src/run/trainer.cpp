@@ -217,7 +217,10 @@ void Trainer::save() {
 
 void Trainer::evaluate() {
   const auto start = enter(Phase::evaluation);
-  if (!evaluator_) evaluator_.emplace(network_, evaluation_batch, options_.precision, device_);
+  if (!evaluator_) {
+    const EvaluatorSettings settings{evaluation_batch, options_.precision, options_.test_time_augmentation};
+    evaluator_.emplace(network_, settings, device_);
+  }
   tower_->join_states();
   evaluator_->load_averages(tower_->parameters(), tower_->states());
   const Precision precision = evaluator_->evaluate(*eval_dataset_, mpi_, [&] { watch_.get_on(); });

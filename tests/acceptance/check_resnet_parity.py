@@ -154,11 +154,13 @@ def _compare(context, reference, model, paths, initial, ranks):
     passed = len(losses) == STEPS and error <= max(LOSS_LIMIT, OF_FLOAT32 * of_float32)
     yield Result(f"{title}, losses", passed, f"to {error:.1e}; PyTorch in float32: {of_float32:.1e}")
     images, labels = reference.read_set(paths)
-    right = reference.count_right(model, checkpoint(run, STEPS), images, labels)
-    done = context.run("cifar10_eval", "--data", *paths, "--checkpoint", run, ranks=ranks)
-    precision = re.search(r"\((\d+)/(\d+)\)", done.output)
-    passed = precision is not None and abs(int(precision[1]) - right) <= 1 and int(precision[2]) == len(labels)
-    yield Result(f"{title}, evaluation", passed, f"{precision and precision[0]}; PyTorch: {right} right")
+    for options in ((), ("--test-time-augmentation",)):
+        right = reference.count_right(model, checkpoint(run, STEPS), images, labels, augmented=bool(options))
+        done = context.run("cifar10_eval", "--data", *paths, "--checkpoint", run, *options, ranks=ranks)
+        precision = re.search(r"\((\d+)/(\d+)\)", done.output)
+        passed = precision is not None and abs(int(precision[1]) - right) <= 1 and int(precision[2]) == len(labels)
+        kind = "augmented evaluation" if options else "evaluation"
+        yield Result(f"{title}, {kind}", passed, f"{precision and precision[0]}; PyTorch: {right} right")
 
 
 if __name__ == "__main__":

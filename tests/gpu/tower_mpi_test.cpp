@@ -95,7 +95,7 @@ TEST_F(TowersOnAGpu, EvaluateAsOnTheCpu) {
     Tower tower(small_network(), {.batch_size = 4}, device, *communicator);
     if (communicator->rank() == 0) tower.initialize(1);
     tower.broadcast_from_first();
-    Evaluator evaluator(small_network(), 16, Arithmetic::fp32, device);
+    Evaluator evaluator(small_network(), {.batch_size = 16}, device);
     evaluator.load_averages(tower.parameters(), tower.states());
     return evaluator.evaluate(records().dataset(), mpi_world());
   };

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <random>
 
 #include "carillon/core/error.h"
 #include "carillon/data/record.h"
@@ -64,7 +65,7 @@ Dataset dataset_of(const std::string& bytes, CacheMode cache) {
 Precision evaluate(const std::string& bytes, CacheMode cache) {
   const Dataset dataset = dataset_of(bytes, cache);
   CpuDevice device(1);
-  Evaluator evaluator(mnist_network(mnist_images()), batch_size, Arithmetic::fp32, device);
+  Evaluator evaluator(mnist_network(mnist_images()), {.batch_size = batch_size}, device);
   evaluator.load(constant_network(), TrainedValues::variables);
   return evaluator.evaluate(dataset, mpi_world());
 }
@@ -80,7 +81,7 @@ TEST(Evaluator, EveryRecordCountsOnceAtAnyNumberOfRanks) {
 TEST(Evaluator, CountsByClassesWhatAllRanksFind) {
   const Dataset dataset = dataset_of(records(), CacheMode::memory);
   CpuDevice device(1);
-  Evaluator evaluator(mnist_network(mnist_images()), batch_size, Arithmetic::fp32, device);
+  Evaluator evaluator(mnist_network(mnist_images()), {.batch_size = batch_size}, device);
   evaluator.load(constant_network(), TrainedValues::variables);
   int batches = 0;
   const ConfusionMatrix counts = evaluator.count_by_class(dataset, mpi_world(), [&] { ++batches; });
@@ -113,7 +114,7 @@ TEST(Evaluator, ADamagedRecordIsSaidByTheRankThatReadsIt) {
 
 TEST(Evaluator, RefusesACheckpointThatIsNotFiniteNamingTheArray) {
   CpuDevice device(1);
-  Evaluator evaluator(mnist_network(mnist_images()), batch_size, Arithmetic::fp32, device);
+  Evaluator evaluator(mnist_network(mnist_images()), {.batch_size = batch_size}, device);
   for (const float value : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     LoadedCheckpoint loaded = constant_network();
     loaded.state.moving_averages = loaded.state.variables;
@@ -131,7 +132,7 @@ TEST(Evaluator, CountsNothingWhereTheOutputIsNotFinite) {
   std::ranges::fill(loaded.state.variables[2].values, 3e38f);
   const Dataset dataset = dataset_of(records(), CacheMode::memory);
   CpuDevice device(1);
-  Evaluator evaluator(mnist_network(mnist_images()), batch_size, Arithmetic::fp32, device);
+  Evaluator evaluator(mnist_network(mnist_images()), {.batch_size = batch_size}, device);
   evaluator.load(loaded, TrainedValues::variables);
   try {
     evaluator.evaluate(dataset, mpi_world());
@@ -163,7 +164,7 @@ TEST(Evaluator, ALateRankGetsTheAveragesOfTheStepThoughPeersAreInTheNext) {
   Tower tower(network, {.batch_size = batch_size, .optimizer = fast}, device, *communicator);
   if (mpi.rank() == 0) tower.initialize_from(constant_network());
   tower.broadcast_from_first();
-  Evaluator evaluator(network, batch_size, Arithmetic::fp32, device);
+  Evaluator evaluator(network, {.batch_size = batch_size}, device);
   constexpr std::int32_t of_no_record = 5;
   for (int late = 0; late < mpi.size(); ++late) {
     step_towards(tower, predicted, 2 * late);
@@ -173,6 +174,55 @@ TEST(Evaluator, ALateRankGetsTheAveragesOfTheStepThoughPeersAreInTheNext) {
     EXPECT_EQ(evaluator.evaluate(dataset, mpi).correct, (record_count + 1) / 2) << "rank " << late << " late";
     evaluator.load_averages(tower.parameters(), tower.states());
     EXPECT_EQ(evaluator.evaluate(dataset, mpi).correct, 0) << "after the next step";
+  }
+}
+
+/// The sums of columns 9 to 18 of the image are its logits.
+LoadedCheckpoint column_network() {
+  LoadedCheckpoint loaded = constant_network();
+  for (NamedArray& array : loaded.state.variables) std::ranges::fill(array.values, 0.0f);
+  for (std::size_t unit = 0; unit < 10; ++unit) {
+    for (std::size_t y = 0; y < 28; ++y) loaded.state.variables[0].values[(y * 28 + 9 + unit) * 500 + unit] = 1.0f;
+    loaded.state.variables[2].values[unit * 10 + unit] = 1.0f;
+  }
+  return loaded;
+}
+
+/// The largest of the column network's mean logits over the views of an image of equal rows.
+std::int32_t predicted_from_views(const std::vector<int>& row) {
+  std::vector<double> means;
+  for (std::size_t x = 9; x < 19; ++x) {
+    means.push_back(0.25 * (row[x] + row[27 - x]) + 0.125 * (row[x - 1] + row[26 - x]) +
+                    0.125 * (row[x + 1] + row[28 - x]));
+  }
+  return static_cast<std::int32_t>(std::ranges::max_element(means) - means.begin());
+}
+
+TEST(Evaluator, AugmentedItPredictsFromTheWeightedMeanOfTheViews) {
+  constexpr int count = 101;
+  std::string bytes;
+  std::mt19937 random(1);
+  for (int i = 0; i < count; ++i) {
+    std::vector<int> row;
+    std::string image;
+    for (int x = 0; x < 28; ++x) row.push_back(static_cast<int>(random() % 256));
+    for (int y = 0; y < 28; ++y) image.append(row.begin(), row.end());
+    proto::Example example;
+    auto& features = *example.mutable_features()->mutable_feature();
+    features["image_raw"].mutable_bytes_list()->add_value(image);
+    features["label"].mutable_int64_list()->add_value(predicted_from_views(row));
+    append_record(bytes, example.SerializeAsString());
+  }
+  const Dataset dataset = dataset_of(bytes, CacheMode::memory);
+  CpuDevice device(1);
+  for (const bool augments : {false, true}) {
+    Evaluator evaluator(mnist_network(mnist_images()), {.batch_size = batch_size, .test_time_augmentation = augments},
+                        device);
+    evaluator.load(column_network(), TrainedValues::variables);
+    const Precision precision = evaluator.evaluate(dataset, mpi_world());
+    EXPECT_EQ(precision.total, count);
+    if (augments) EXPECT_EQ(precision.correct, count);
+    if (!augments) EXPECT_LT(precision.correct, count / 2);
   }
 }
 

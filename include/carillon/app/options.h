@@ -38,6 +38,9 @@ inline constexpr std::array on_nan_choices{Choice{OnNan::stop, "stop"}, Choice{O
 inline constexpr std::array resume_choices{Choice{ResumeMode::automatic, "auto"}, Choice{ResumeMode::never, "never"},
                                            Choice{ResumeMode::require, "require"}};
 
+inline constexpr const char* test_time_augmentation_help =
+    "evaluate on the mean of six views of each image, mirrored and shifted";
+
 /// Declares the options that all training programs have on `set`, with `options`' present values as defaults.
 void declare(OptionSet& set, TrainOptions& options);
 
@@ -50,7 +53,8 @@ struct EvalOptions {
   RecordOptions records;
   std::string checkpoint;  ///< a file, or a train directory: its newest good one
   bool raw_weights = false;
-  std::string report;  ///< a file to write; empty: none
+  bool test_time_augmentation = false;  ///< where the program has it
+  std::string report;                   ///< a file to write; empty: none
   std::int64_t batch_size = 500;
   double pixel_scale = 0.0;  ///< 0: the checkpoint's
   DeviceChoice device = DeviceChoice::automatic;

@@ -21,10 +21,18 @@ namespace carillon {
 /// Which values of a training are evaluated.
 enum class TrainedValues { variables, moving_averages };
 
+struct EvaluatorSettings {
+  std::int64_t batch_size = 1;  ///< records that go through the network at a time
+  Arithmetic arithmetic = Arithmetic::fp32;
+  /// Average the logits of each image over mirrored and shifted views of it (src/run/image_views.h): six times the
+  /// work.
+  bool test_time_augmentation = false;
+};
+
 class Evaluator {
  public:
-  /// `device` outlives the evaluator. `batch_size` records go through the network at a time.
-  Evaluator(const Network& network, std::int64_t batch_size, Arithmetic arithmetic, Device& device);
+  /// `device` outlives the evaluator.
+  Evaluator(const Network& network, const EvaluatorSettings& settings, Device& device);
 
   /// Uses these values of a checkpoint, and its states, from now on. Errors: data (another model's).
   void load(const LoadedCheckpoint& checkpoint, TrainedValues values);
@@ -49,8 +57,14 @@ class Evaluator {
   void predict(const Dataset& dataset, const Mpi& mpi, const Count& count, const std::function<void()>& batch_done);
   /// For the valid samples of `batch`.
   void predict(const Batch& batch, const Count& count);
+  /// [batch, classes]
+  std::vector<float> logits_of(const Batch& batch);
+  /// The same, averaged over the views.
+  std::vector<float> mean_logits_of_views(const Batch& batch);
 
   Device& device_;
+  ImageShape image_;
+  bool augments_;
   BuiltNetwork network_;
   std::unique_ptr<Feed> feed_;
   ParameterStore parameters_;

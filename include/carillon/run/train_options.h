@@ -45,12 +45,19 @@ struct ScheduleOptions {
   std::vector<Knot> knots;  ///< of triangular, in place of the learning rate
 };
 
+/// What a network is told of a training set (NetworkSettings).
+struct FoundRecords {
+  float density = 1.0f;  ///< Dataset::density
+  std::uint64_t record_count = 0;
+};
+
 struct TrainOptions {
-  std::vector<std::string> data;       ///< paths and globs of training records
-  std::vector<std::string> eval_data;  ///< of records to evaluate on while training; none: no evaluation
-  std::int64_t eval_every = 0;         ///< steps; 0: at the end only
-  double stop_at_precision = 0.0;      ///< of an evaluation, which then ends the run; 0: none does
-  std::string image_key, label_key;    ///< features of a record; empty: the model's
+  std::vector<std::string> data;        ///< paths and globs of training records
+  std::vector<std::string> eval_data;   ///< of records to evaluate on while training; none: no evaluation
+  std::int64_t eval_every = 0;          ///< steps; 0: at the end only
+  bool test_time_augmentation = false;  ///< in those evaluations; where the program has it
+  double stop_at_precision = 0.0;       ///< of an evaluation, which then ends the run; 0: none does
+  std::string image_key, label_key;     ///< features of a record; empty: the model's
   std::string train_dir;
   std::string model;
   MakeNetwork make_network = nullptr;  ///< of `model`
