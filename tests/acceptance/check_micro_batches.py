@@ -8,10 +8,12 @@ import json
 
 import h5py
 import programs
+from bad_input import USAGE
 from processes import wait_for
 from programs import Result, checkpoint, checkpoints, metrics, same_bits
 
 BATCHES = ("--global-batch", 96, "--micro-batch", 12, "--shuffle", "true")
+THREE = ("--global-batch", 36, *BATCHES[2:])
 # Network: program, its options, steps in the quick form and else.
 TRAININGS = {
     "mnist": ("mnist_train", (*programs.SCALED,), 20, 100),
@@ -30,6 +32,7 @@ def check(context):
             yield from _one_network(context, model, program, options, steps)
     yield from _resumed(context, 40)
     yield _diverged(context)
+    yield from _refused(context)
 
 
 def _train(context, program, options, ranks, steps, *more, directory=None):
@@ -107,6 +110,23 @@ def _diverged(context):
         told.append(done.lines)
     wrong = "" if len(told[0]) == 1 and told[0] == told[1] and "replayed" in told[0][0] else f"{told}"
     return Result("micro-batches: a diverged step has the cause of a whole one", not wrong, wrong or told[0][0])
+
+
+def _refused(context):
+    """What cannot work is refused in a line, by all ranks at once."""
+    gpu = "fake_cuda/mnist_train"
+    for title, program, device, options, said in (
+        ("micro-batches on a GPU", gpu, "cuda", BATCHES, "--micro-batch"),
+        ("a batch norm over GPUs", gpu, "cuda", ("--sync-batch-norm",), "--sync-batch-norm"),
+        ("a batch norm of a network that has none", "mnist_train", "cpu", ("--sync-batch-norm",), "--sync-batch-norm"),
+        ("micro-batches that ranks cannot share", "mnist_train", "cpu", THREE, "3 micro-batches"),
+    ):
+        done = context.train(
+            *options, data=context.small_set(1000) / "train-*", train_dir=context.directory("micro"), program=program,
+            device=device, ranks=2, expect=None,
+        )  # fmt: skip
+        wrong = done.complaint(USAGE, [said])
+        yield Result(f"micro-batches: refused: {title}", not wrong, wrong or done.lines[0])
 
 
 if __name__ == "__main__":

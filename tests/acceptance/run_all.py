@@ -18,6 +18,7 @@ import check_evaluation
 import check_events
 import check_faults
 import check_logs
+import check_micro_batches
 import check_parity
 import check_plots
 import check_ranks
@@ -36,6 +37,7 @@ if __name__ == "__main__":
             for module in (
                 check_parity,
                 check_ranks,
+                check_micro_batches,
                 check_resume,
                 check_checkpoint,
                 check_writers,
