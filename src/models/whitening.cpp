@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "carillon/core/error.h"
+#include "carillon/core/parallel.h"
 #include "kernels/normalize_images/normalize_images_math.h"
 
 namespace carillon {
@@ -24,7 +25,7 @@ class ImagePatches {
 
   std::size_t component_count() const { return static_cast<std::size_t>(kernel_ * kernel_ * map_.channels); }
   std::size_t patch_count() const { return values_.size() / component_count(); }
-  const double* patch(std::size_t number) const { return values_.data() + number * component_count(); }
+  const double* values() const { return values_.data(); }
 
   void take(const std::uint8_t* image) {
     double* next = values_.data();
@@ -46,6 +47,16 @@ class ImagePatches {
   std::vector<double> values_;  ///< [patch, component]
 };
 
+/// P^T P of `count` patches of `size` components, added to `sums`.
+CARILLON_SIMD void add_products(const double* __restrict patches, std::size_t count, std::size_t size,
+                                double* __restrict sums) {
+  for (std::size_t number = 0; number < count; ++number, patches += size) {
+    for (std::size_t i = 0; i < size; ++i) {
+      for (std::size_t j = 0; j < size; ++j) sums[i * size + j] += patches[i] * patches[j];
+    }
+  }
+}
+
 Eigen::VectorXd with_settled_sign(const Eigen::VectorXd& vector) {
   const double half = vector.cwiseAbs().maxCoeff() / 2.0;
   for (const double component : vector) {
@@ -58,19 +69,23 @@ Eigen::VectorXd with_settled_sign(const Eigen::VectorXd& vector) {
 
 std::vector<double> patch_covariance(std::span<const std::uint8_t* const> images, const WhiteningParams& params) {
   check(!images.empty(), "whitening wants an image");
-  ImagePatches patches(params);
-  const std::size_t p = patches.component_count();
+  constexpr std::size_t block_images = 100;  // summed by themselves, so that the sums do not depend on the threads
+  const ImagePatches form(params);
+  const std::size_t p = form.component_count(), block_count = (images.size() + block_images - 1) / block_images;
+  std::vector<std::vector<double>> of_blocks(block_count, std::vector<double>(p * p));
+  parallel_items(block_count, block_images * form.patch_count() * p, elementwise_grain,
+                 [&](std::size_t first, std::size_t last) {
+                   ImagePatches patches = form;
+                   for (std::size_t i = first * block_images; i < std::min(last * block_images, images.size()); ++i) {
+                     patches.take(images[i]);
+                     add_products(patches.values(), patches.patch_count(), p, of_blocks[i / block_images].data());
+                   }
+                 });
   std::vector<double> covariance(p * p);
-  for (const std::uint8_t* const image : images) {
-    patches.take(image);
-    for (std::size_t number = 0; number < patches.patch_count(); ++number) {
-      const double* const patch = patches.patch(number);
-      for (std::size_t i = 0; i < p; ++i) {
-        for (std::size_t j = 0; j < p; ++j) covariance[i * p + j] += patch[i] * patch[j];
-      }
-    }
+  for (const std::vector<double>& block : of_blocks) {
+    for (std::size_t i = 0; i < p * p; ++i) covariance[i] += block[i];
   }
-  for (double& value : covariance) value /= static_cast<double>(images.size() * patches.patch_count());
+  for (double& value : covariance) value /= static_cast<double>(images.size() * form.patch_count());
   return covariance;
 }
 

@@ -144,6 +144,10 @@ TEST_F(OpsOnAGpu, Conv2d) {
                      const Conv2dParams params{3, 3, 2, Padding::symmetric(1), {}, std::nullopt};
                      return conv2d(harness.graph(), "conv", harness.input("x", {2, 8, 6, 4}), params);
                    }});
+  expect_like_cpu({.batch = 2, .integers = true, .build = [](OpHarness& harness) {  // as whitening is
+                     return conv2d(harness.graph(), "conv", harness.input("x", {2, 9, 9, 3}),
+                                   {.filters = 24, .kernel = 2, .padding = Padding::valid});
+                   }});
 }
 
 TEST_F(OpsOnAGpu, MaxPool) {

@@ -1,6 +1,7 @@
 #include "src/models/whitening.h"
 
 #include <gtest/gtest.h>
+#include <omp.h>
 
 #include <cmath>
 
@@ -15,12 +16,11 @@ namespace {
 const WhiteningParams params{.input = {.source = {3, 7, 6},
                                        .mean = {0.4914f, 0.4822f, 0.4465f},
                                        .deviation = {0.2470f, 0.2435f, 0.2616f, 1.0f}}};
-constexpr int image_count = 20, patches = 6 * 5;
 
 /// The images of make_pytorch_ops.py.
-std::vector<std::vector<std::uint8_t>> patterned_images() {
-  std::vector<std::vector<std::uint8_t>> images(image_count);
-  for (int i = 0; i < image_count; ++i) {
+std::vector<std::vector<std::uint8_t>> patterned_images(int count = 20) {
+  std::vector<std::vector<std::uint8_t>> images(static_cast<std::size_t>(count));
+  for (int i = 0; i < count; ++i) {
     for (int c = 0; c < 3; ++c) {
       for (int y = 0; y < 7; ++y) {
         for (int x = 0; x < 6; ++x) {
@@ -58,6 +58,17 @@ TEST(Whitening, MakesPatchesUncorrelatedAndOfVarianceOne) {
       EXPECT_NEAR(sum, a == b ? 1.0 : 0.0, 1e-4) << a << ", " << b;
     }
   }
+}
+
+TEST(Whitening, AnyNumberOfThreadsSumsInTheSameOrder) {
+  const auto images = patterned_images(750);
+  const auto covariance_by = [&](int threads) {
+    omp_set_num_threads(threads);
+    return patch_covariance(pointers(images), params);
+  };
+  const std::vector<double> alone = covariance_by(1);
+  for (const int threads : {2, 3, 7}) EXPECT_EQ(covariance_by(threads), alone) << threads;
+  omp_set_num_threads(1);
 }
 
 TEST(Whitening, TheSignsOfEigenvectorsAreSettled) {
