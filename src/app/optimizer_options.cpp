@@ -79,6 +79,20 @@ void check_schedule(const OptionSet& set, const TrainOptions& o) {
   }
 }
 
+void check_lookahead(const OptionSet& set, const TrainOptions& o) {
+  const LookaheadSettings& lookahead = o.optimizer_settings.lookahead;
+  for (const char* const option : {"lookahead-decay", "lookahead-power", "lookahead-steps"}) {
+    if (lookahead.every == 0 && contradicts(set, option, "lookahead-every")) {
+      fail(ExitCode::usage, "--{} needs --lookahead-every", option);
+    }
+  }
+  const std::int64_t end = lookahead.steps > 0 ? lookahead.steps : o.max_steps;
+  if (end > 0 && lookahead.every > end) {
+    fail(ExitCode::usage, "--lookahead-every: {} steps are more than the {} of --{}", lookahead.every, end,
+         lookahead.steps > 0 ? "lookahead-steps" : "max-steps");
+  }
+}
+
 }  // namespace
 
 void declare_optimizer(OptionSet& set, TrainOptions& o) {
@@ -117,6 +131,19 @@ void declare_optimizer(OptionSet& set, TrainOptions& o) {
           Scope::result);
 }
 
+void declare_lookahead(OptionSet& set, TrainOptions& o) {
+  LookaheadSettings& lookahead = o.optimizer_settings.lookahead;
+  set.begin_group("Lookahead");
+  set.add("lookahead-every", lookahead.every, 0, max_option_steps,
+          "steps after which all values return to slow copies of them; 0: no lookahead", Scope::result);
+  set.add("lookahead-decay", lookahead.decay, Interval::unit, "how much of the slow copies is kept there",
+          Scope::result);
+  set.add("lookahead-power", lookahead.power, Interval::not_negative,
+          "of the step's share of all steps: multiplies that; 0: nothing does", Scope::result);
+  set.add("lookahead-steps", lookahead.steps, 0, max_option_steps,
+          "global step that ends this, and leaves the slow copies; 0: --max-steps", Scope::result);
+}
+
 void declare_schedule(OptionSet& set, TrainOptions& o) {
   ScheduleOptions& schedule = o.schedule_options;
   set.begin_group("Schedule");
@@ -150,6 +177,7 @@ void declare_schedule(OptionSet& set, TrainOptions& o) {
 void check_optimizer(const OptionSet& set, const TrainOptions& options) {
   check_rule(set, options);
   check_schedule(set, options);
+  check_lookahead(set, options);
 }
 
 }  // namespace carillon

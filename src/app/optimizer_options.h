@@ -7,9 +7,10 @@
 namespace carillon {
 
 void declare_optimizer(OptionSet& set, TrainOptions& options);
+void declare_lookahead(OptionSet& set, TrainOptions& options);
 void declare_schedule(OptionSet& set, TrainOptions& options);
 
-/// Errors: usage (an option was given that this optimiser or this schedule does not use, or lacks another).
+/// Errors: usage (an option was given that this optimiser, lookahead or schedule does not use, or lacks another).
 void check_optimizer(const OptionSet& set, const TrainOptions& options);
 
 }  // namespace carillon

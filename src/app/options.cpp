@@ -76,6 +76,7 @@ void declare(OptionSet& set, TrainOptions& o) {
   set.add("time-margin", o.time_margin, 0, max_seconds,
           "seconds before it: what a step, an evaluation and a checkpoint may take");
   declare_optimizer(set, o);
+  declare_lookahead(set, o);
   declare_schedule(set, o);
   set.begin_group("Devices");
   declare_device(set, o.device, o.precision, o.cpu);

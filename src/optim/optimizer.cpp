@@ -30,6 +30,7 @@ std::vector<Slot> optimizer_slots(const OptimizerSettings& settings) {
   with_rule(settings.rule, [&]<typename Rule>(std::type_identity<Rule>) {
     for (const std::string_view name : Rule::slots) slots.push_back({.name = std::string(name)});
   });
+  if (settings.lookahead.every > 0) slots.push_back({.name = std::string(lookahead_slot), .starts_as_values = true});
   return slots;
 }
 
@@ -41,6 +42,7 @@ StepScalars step_scalars(const OptimizerSettings& settings, std::int64_t step) {
   StepScalars scalars{.step = step};
   scalars.at[learning_rate_scalar] = static_cast<float>(settings.learning_rate.rate(step));
   scalars.at[average_decay_scalar] = static_cast<float>(moving_average_decay(settings.moving_average_decay, step + 1));
+  scalars.at[lookahead_scalar] = static_cast<float>(lookahead_part(settings.lookahead, step + 1));
   with_rule(settings.rule, [&]<typename Rule>(std::type_identity<Rule>) {
     Rule::set_scalars(settings, scalars);
     Rule::set_age(scalars, step);

@@ -1,6 +1,7 @@
 // The CPU form of the optimiser: over ranges of the flat arrays, one a thread. With plain SGD 3 reads and 2 writes of 4
 // bytes an element, so memory decides its speed.
 #include <algorithm>
+#include <optional>
 
 #include "carillon/core/parallel.h"
 #include "src/optim/optimizers.h"
@@ -16,19 +17,20 @@ struct UpdateArrays {
   const float* gradient;
   float *value, *average;
   std::array<float*, slot_count> slots;
+  float* slow;  ///< where the step looks ahead, else null
 };
 
-template <typename Rule>
+template <typename Rule, bool ahead>
 CARILLON_SIMD void update_elements(const StepScalars& scalars_of_variable, const UpdateFactors& factors_of_variable,
                                    const UpdateArrays<Rule::slots.size()>& arrays) {
   const StepScalars scalars = scalars_of_variable;
   const UpdateFactors factors = factors_of_variable;
   const float* __restrict gradient = arrays.gradient;
-  float* __restrict value = arrays.value, * __restrict average = arrays.average;
+  float* __restrict value = arrays.value, * __restrict average = arrays.average, * __restrict slow = arrays.slow;
   for (std::size_t i = 0; i < arrays.count; ++i) {
     float slots[Rule::slots.size() + 1];  // one more than there are: an array has elements
     for (std::size_t k = 0; k < Rule::slots.size(); ++k) slots[k] = arrays.slots[k][i];
-    update_element<Rule>(scalars, factors, gradient[i], value[i], average[i], slots);
+    update_element<Rule>(scalars, factors, gradient[i], value[i], average[i], slots, ahead ? slow + i : nullptr);
     for (std::size_t k = 0; k < Rule::slots.size(); ++k) arrays.slots[k][i] = slots[k];
   }
 }
@@ -50,10 +52,11 @@ CARILLON_SIMD void find_directions(const StepScalars& scalars_of_variable, const
   }
 }
 
-CARILLON_SIMD void update_averages(const StepScalars& step_scalars, std::size_t count, const float* __restrict values,
-                                   float* __restrict averages) {
+template <bool ahead>
+CARILLON_SIMD void update_copies_of(const StepScalars& step_scalars, std::size_t count, float* __restrict values,
+                                    float* __restrict averages, float* __restrict slow) {
   const StepScalars scalars = step_scalars;
-  for (std::size_t i = 0; i < count; ++i) update_average(scalars, values[i], averages[i]);
+  for (std::size_t i = 0; i < count; ++i) update_copies(scalars, values[i], averages[i], ahead ? slow + i : nullptr);
 }
 
 /// sum of w^2, in double precision and a fixed order.
@@ -82,6 +85,7 @@ class OptimizerCpu final : public Optimizer {
         inputs_(inputs),
         average_slot_(parameters.slot_named(moving_average_slot)) {
     for (std::size_t k = 0; k < Rule::slots.size(); ++k) rule_slots_[k] = parameters.slot_named(Rule::slots[k]);
+    if (settings.lookahead.every > 0) slow_slot_ = parameters.slot_named(lookahead_slot);
   }
 
   void apply(const StepEnd& end, Stream& /*stream*/) override {
@@ -123,9 +127,11 @@ class OptimizerCpu final : public Optimizer {
   /// Of one variable.
   void update_part(const UpdateFactors& factors, const UpdateArrays<Rule::slots.size()>& arrays) const {
     if (factors.trains_at(inputs_.scalars.step)) {
-      update_elements<Rule>(scalars_of<Rule>(inputs_.scalars, factors), factors, arrays);
+      const auto update = arrays.slow != nullptr ? update_elements<Rule, true> : update_elements<Rule, false>;
+      update(scalars_of<Rule>(inputs_.scalars, factors), factors, arrays);
     } else {
-      update_averages(inputs_.scalars, arrays.count, arrays.value, arrays.average);
+      const auto update = arrays.slow != nullptr ? update_copies_of<true> : update_copies_of<false>;
+      update(inputs_.scalars, arrays.count, arrays.value, arrays.average, arrays.slow);
     }
   }
 
@@ -169,7 +175,9 @@ class OptimizerCpu final : public Optimizer {
                                             .gradient = gradients.data(),
                                             .value = parameters_.values().data() + begin,
                                             .average = parameters_.slot(average_slot_).data() + begin,
-                                            .slots = {}};
+                                            .slots = {},
+                                            .slow = nullptr};
+    if (slow_slot_ && looks_ahead(inputs_.scalars)) arrays.slow = parameters_.slot(*slow_slot_).data() + begin;
     for (std::size_t k = 0; k < Rule::slots.size(); ++k) {
       arrays.slots[k] = parameters_.slot(rule_slots_[k]).data() + begin;
     }
@@ -180,6 +188,7 @@ class OptimizerCpu final : public Optimizer {
   std::vector<UpdateFactors> factors_;  ///< [parameter]
   const StepInputs& inputs_;
   int average_slot_;
+  std::optional<int> slow_slot_;  ///< where there is a lookahead
   std::array<int, Rule::slots.size()> rule_slots_{};
 };
 

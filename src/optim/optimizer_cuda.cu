@@ -90,6 +90,7 @@ class OptimizerCuda final : public Optimizer {
             .values = update_.values, .factors = update_.factors, .sums = static_cast<double*>(block_sums_.data())} {
     float** next = update_.slots;
     for (const std::string_view name : Rule::slots) *next++ = parameters.slot(parameters.slot_named(name)).data();
+    if (settings.lookahead.every > 0) update_.slow = parameters.slot(parameters.slot_named(lookahead_slot)).data();
     update_.share.count = l2_sum_.share.count = parameters.layout().total();
     if constexpr (NormedRule<Rule>) {
       norms_.emplace(parameters.layout(), update_, device);

@@ -71,6 +71,7 @@ struct UpdateKernel {
   const float* gradients = nullptr;              ///< [share.count], averaged
   float *values = nullptr, *averages = nullptr;  ///< [share.count]
   float* slots[slot_places] = {};                ///< [slot_count][share.count]
+  float* slow = nullptr;                         ///< [share.count], where there is a lookahead
   FactorTable factors;
   const float* ratios = nullptr;  ///< [variable], of a NormedRule
   StepTable table;
@@ -90,26 +91,30 @@ struct UpdateKernel {
   CARILLON_HOST_DEVICE void update(int block, int thread) const {
     constexpr int n = FlatShare::pack;
     const StepScalars of_step = table.header().scalars;
+    const bool ahead = slow != nullptr && looks_ahead(of_step);
     share.for_each_pack(block, thread, [&](std::size_t i) {
       UpdateFactors of_variable = factors.at(i);
       if constexpr (NormedRule<Rule>) of_variable.rate *= ratios[factors.variables[i / line_floats]];
       const StepScalars scalars = scalars_of<Rule>(of_step, of_variable);
       const bool trains = of_variable.trains_at(of_step.step);
       const Pack<float, n> gradient = load<n>(gradients + i);
-      Pack<float, n> value = load<n>(values + i), average = load<n>(averages + i), kept[slot_places];
+      Pack<float, n> value = load<n>(values + i), average = load<n>(averages + i), kept[slot_places], behind;
+      if (ahead) behind = load<n>(slow + i);
       for (int s = 0; s < slot_count; ++s) kept[s] = load<n>(slots[s] + i);
       for (int k = 0; k < n; ++k) {
         float of_element[slot_places] = {};
         for (int s = 0; s < slot_count; ++s) of_element[s] = kept[s].at[k];
+        float* const slow_one = ahead ? &behind.at[k] : nullptr;
         if (trains) {
-          update_element<Rule>(scalars, of_variable, gradient.at[k], value.at[k], average.at[k], of_element);
+          update_element<Rule>(scalars, of_variable, gradient.at[k], value.at[k], average.at[k], of_element, slow_one);
         } else {
-          update_average(scalars, value.at[k], average.at[k]);
+          update_copies(scalars, value.at[k], average.at[k], slow_one);
         }
         for (int s = 0; s < slot_count; ++s) kept[s].at[k] = of_element[s];
       }
       store(value, values + i);
       store(average, averages + i);
+      if (ahead) store(behind, slow + i);
       for (int s = 0; s < slot_count; ++s) store(kept[s], slots[s] + i);
     });
   }

@@ -22,6 +22,7 @@
 
 #include "carillon/core/host_device.h"
 #include "carillon/optim/optimizer.h"
+#include "src/optim/lookahead_kernels.h"
 
 namespace carillon {
 
@@ -84,16 +85,19 @@ CARILLON_HOST_DEVICE inline StepScalars scalars_of(const StepScalars& of_step, c
   return scalars;
 }
 
-CARILLON_HOST_DEVICE inline void update_average(const StepScalars& scalars, float value, float& average) {
+/// What follows the rule, and is all that is done where a variable is frozen: `slow` is there where looks_ahead.
+CARILLON_HOST_DEVICE inline void update_copies(const StepScalars& scalars, float& value, float& average, float* slow) {
+  if (slow != nullptr) look_ahead(scalars, value, *slow);
   average = std::fma(scalars.at[average_decay_scalar] - 1.0f, average - value, average);
 }
 
-/// Rule and moving average of one element.
+/// Rule, lookahead and moving average of one element.
 template <UpdateRule Rule>
 CARILLON_HOST_DEVICE inline void update_element(const StepScalars& scalars, const UpdateFactors& factors,
-                                                float gradient, float& value, float& average, float* slots) {
+                                                float gradient, float& value, float& average, float* slots,
+                                                float* slow = nullptr) {
   Rule::update(scalars, factors, gradient, value, slots);
-  update_average(scalars, value, average);
+  update_copies(scalars, value, average, slow);
 }
 
 }  // namespace carillon

@@ -26,9 +26,6 @@ void check_finite(const CheckpointState& state) {
 
 /// What a checkpoint of the tower takes, and how many of them will come to those that are there.
 SpaceNeeded space_needed(const TrainOptions& options, std::int64_t first_step, const Tower& tower) {
-  const ParameterStore& parameters = tower.parameters();
-  const std::uint64_t floats =
-      parameters.values().size() * (1 + parameters.slots().size()) + tower.states().values().size();
   const std::int64_t steps = std::max<std::int64_t>(options.max_steps - first_step, 1);
   std::int64_t count = options.checkpoint_every > 0 ? (steps - 1) / options.checkpoint_every + 1 : 1;
   if (options.keep_checkpoints > 0) {  // one more than are kept, until an old one goes
@@ -37,7 +34,7 @@ SpaceNeeded space_needed(const TrainOptions& options, std::int64_t first_step, c
     count = std::min(count, std::max<std::int64_t>(options.keep_checkpoints + 1 - present, 1) + besides);
   }
   if (options.keep_best && !options.eval_data.empty()) count += 1;
-  return {.checkpoint_bytes = checkpoint_bytes(floats), .count = count};
+  return {.checkpoint_bytes = checkpoint_bytes(tower.saved_floats()), .count = count};
 }
 
 }  // namespace

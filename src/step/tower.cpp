@@ -57,8 +57,14 @@ std::optional<CommonUpdate> common_update(const OptimizerSettings& settings, Com
   return CommonUpdate(*common, communicator.size(), parameters, optimizer);
 }
 
-const std::vector<NamedArray>& saved_slot(const CheckpointState& state, const std::string& slot,
-                                          const std::filesystem::path& path) {
+std::optional<StateLookahead> state_lookahead(const OptimizerSettings& optimizer, const StateStore& states,
+                                              Device& device, const StepInputs& inputs) {
+  if (optimizer.lookahead.every == 0 || states.specs().empty()) return std::nullopt;
+  return std::make_optional<StateLookahead>(states, device, inputs);
+}
+
+const std::vector<NamedArray>& arrays_of_slot(const CheckpointState& state, const std::string& slot,
+                                              const std::filesystem::path& path) {
   if (slot == moving_average_slot) return state.moving_averages;
   const auto found = state.optimizer.find(slot);
   if (found == state.optimizer.end()) {
@@ -85,6 +91,7 @@ Tower::Tower(const Network& network, const TowerSettings& settings, Device& devi
       parameters_(graph().parameters(), device, parameter_memory(graph(), settings, communicator),
                   optimizer_slots(settings.optimizer), sum_count(graph(), settings)),
       states_(graph().states(), device),
+      state_lookahead_(state_lookahead(settings.optimizer, states_, device, feed_->inputs())),
       link_(network.sync_batch_norm ? std::make_unique<CommunicatorLink>(communicator) : nullptr),
       executable_(settings.micro_batch > 0
                       ? nullptr
@@ -105,7 +112,8 @@ Tower::Tower(const Network& network, const TowerSettings& settings, Device& devi
              .optimizer = *optimizer_,
              .inputs = feed_->inputs(),
              .common = common_update_ ? &*common_update_ : nullptr,
-             .micro_batches = micro_batches_.get()}),
+             .micro_batches = micro_batches_.get(),
+             .lookahead = state_lookahead_ ? &*state_lookahead_ : nullptr}),
       driver_(make_step_driver({device, communicator, *feed_, step_, parameters_}, feed_form_, settings.capture)) {}
 
 void Tower::check_fills_slots() const {
@@ -133,6 +141,21 @@ void Tower::begin_slots() {
     if (!parameters_.slots()[slot].starts_as_values) continue;
     upload(variables, slot_of(parameters_, static_cast<int>(slot)), device_, {});
   }
+  if (state_lookahead_) copy_floats(device_, states_.values(), state_lookahead_->slow().values());
+}
+
+NamedTensors Tower::saved_slot(std::size_t slot) const {
+  NamedTensors named = slot_of(parameters_, static_cast<int>(slot));
+  if (!state_lookahead_ || parameters_.slots()[slot].name != lookahead_slot) return named;
+  const NamedTensors slow = states_of(state_lookahead_->slow());
+  named.names.insert(named.names.end(), slow.names.begin(), slow.names.end());
+  named.tensors.insert(named.tensors.end(), slow.tensors.begin(), slow.tensors.end());
+  return named;
+}
+
+std::size_t Tower::saved_floats() const {
+  const std::size_t state_copies = state_lookahead_ ? 2 : 1;
+  return parameters_.values().size() * (1 + parameters_.slots().size()) + states_.values().size() * state_copies;
 }
 
 void Tower::restore(const LoadedCheckpoint& checkpoint) {
@@ -146,8 +169,8 @@ void Tower::restore(const LoadedCheckpoint& checkpoint) {
   }
   upload(checkpoint.state.variables, variables_of(parameters_), device_, checkpoint.path);
   for (std::size_t slot = 0; slot < parameters_.slots().size(); ++slot) {
-    upload(saved_slot(checkpoint.state, parameters_.slots()[slot].name, checkpoint.path),
-           slot_of(parameters_, static_cast<int>(slot)), device_, checkpoint.path);
+    upload(arrays_of_slot(checkpoint.state, parameters_.slots()[slot].name, checkpoint.path), saved_slot(slot), device_,
+           checkpoint.path);
   }
   upload(checkpoint.state.states, states_of(states_), device_, checkpoint.path);
 }
@@ -167,6 +190,7 @@ void Tower::broadcast_from_first() {
     }
   }
   if (!states_.specs().empty()) communicator_.broadcast(states_.values(), 0);
+  if (state_lookahead_) communicator_.broadcast(state_lookahead_->slow().values(), 0);
   states_are_joined_ = true;
 }
 
@@ -187,11 +211,15 @@ double Tower::l2_loss() {
 void Tower::join_states() {
   driver_->flush();
   if (std::exchange(states_are_joined_, true)) return;  // a mean of means may round differently
-  for (std::size_t i = 0; i < states_.specs().size(); ++i) {
-    const Tensor state = states_.tensor(static_cast<int>(i));
-    if (states_.specs()[i].across_ranks == AcrossRanks::mean) communicator_.mean(state.floats());
-    communicator_.broadcast(state.floats(), 0);
-  }
+  const auto join = [this](const StateStore& states) {
+    for (std::size_t i = 0; i < states.specs().size(); ++i) {
+      const Tensor state = states.tensor(static_cast<int>(i));
+      if (states.specs()[i].across_ranks == AcrossRanks::mean) communicator_.mean(state.floats());
+      communicator_.broadcast(state.floats(), 0);
+    }
+  };
+  join(states_);
+  if (state_lookahead_) join(state_lookahead_->slow());
 }
 
 void Tower::save(CheckpointState& state) const {
@@ -199,7 +227,7 @@ void Tower::save(CheckpointState& state) const {
   state.variables = download(variables_of(parameters_), device_);
   for (std::size_t slot = 0; slot < parameters_.slots().size(); ++slot) {
     const std::string& name = parameters_.slots()[slot].name;
-    std::vector<NamedArray> arrays = download(slot_of(parameters_, static_cast<int>(slot)), device_);
+    std::vector<NamedArray> arrays = download(saved_slot(slot), device_);
     (name == moving_average_slot ? state.moving_averages : state.optimizer[name]) = std::move(arrays);
   }
   state.states = download(states_of(states_), device_);

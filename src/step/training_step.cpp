@@ -44,6 +44,7 @@ void TrainingStep::enqueue_means(Device& device) {
 }
 
 void TrainingStep::enqueue_update(Device& device) {
+  if (parts_.lookahead != nullptr) parts_.lookahead->enqueue(end_, device);
   if (updates_with_means_) return;
   if (parts_.common != nullptr) {
     parts_.common->update_from_means(end_);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes tests/data/samples/optimizers.txt: what PyTorch's optimisers and schedules, in float64, make of a small problem; LARS and LAMB,
-which PyTorch lacks, by their papers.
+which PyTorch lacks, by their papers; lookahead as cifar10-airbench has it.
 
     tests/app/make_optimizer_golden.py > tests/data/samples/optimizers.txt
 
@@ -43,6 +43,12 @@ DECAY = "--weight-decay 0.1"
 GROUPS = ("--group '*/biases: rate=3, decay=0, frozen-until=7' --group 'first/*: decay=0.2, frozen-after=30' "
           "--group '*: rate=0.5'")
 
+LOOKAHEADS = [
+    "--lookahead-every 5 --lookahead-decay 0.7737809375 --lookahead-power 3 --max-steps 50",
+    "--lookahead-every 7 --lookahead-decay 0.9 --lookahead-power 2 --lookahead-steps 50",
+    "--lookahead-every 5 --lookahead-decay 0.5",
+]
+
 
 def cases():
     for rule in RULES:
@@ -52,6 +58,9 @@ def cases():
     for schedule in SCHEDULES:
         yield f"{RULES[1]} {schedule}"
         yield f"{RULES[1]} {schedule} {WARM_UP}"
+    for lookahead in LOOKAHEADS:
+        yield f"{RULES[2]} {SCHEDULES[1]} {lookahead}"
+        yield f"{RULES[4]} {SCHEDULES[1]} {DECAY} {GROUPS} {lookahead}"
 
 
 def parse(case):
@@ -62,7 +71,8 @@ def parse(case):
                         ("adam-epsilon", 1e-8), ("lars-coefficient", 0.001), ("weight-decay", 0.0), ("learning-rate", None),
                         ("learning-rate-decay", None), ("decay-steps", None), ("warmup-steps", 0),
                         ("warmup-from", 0.0), ("schedule-steps", None), ("final-learning-rate", 0.0),
-                        ("schedule-power", 1.0), ("milestone-factor", 0.1), ("max-steps", None)):
+                        ("schedule-power", 1.0), ("milestone-factor", 0.1), ("max-steps", None),
+                        ("lookahead-every", 0), ("lookahead-decay", 0.5), ("lookahead-power", 0.0), ("lookahead-steps", None)):
         parser.add_argument("--" + name, type=float, default=value)
     parser.add_argument("--group", action="append", default=[])
     return parser.parse_args(shlex.split(case))
@@ -137,6 +147,29 @@ class ByNorms(torch.optim.Optimizer):
         w -= group["lr"] * (w.norm() / direction.norm() if group["ratio"] else 1.0) * direction
 
 
+class LookaheadState:
+    """That of legacy/airbench94.py, of the variables, which are all that is floating here."""
+
+    def __init__(self, net):
+        self.net_ema = {k: v.detach().clone() for k, v in net.items()}
+
+    @torch.no_grad()
+    def update(self, net, decay):
+        for ema_param, net_param in zip(self.net_ema.values(), net.values()):
+            ema_param.lerp_(net_param, 1 - decay)
+            net_param.copy_(ema_param)
+
+
+def look_ahead(state, net, o, current_steps):
+    """After a step, with airbench's schedule, or without its power classic lookahead with alpha = 1 - decay."""
+    total = o.lookahead_steps or o.max_steps or 1
+    alpha_schedule = o.lookahead_decay * (torch.arange(STEPS + 1, dtype=torch.float64) / total) ** o.lookahead_power
+    if current_steps % o.lookahead_every == 0:
+        state.update(net, decay=alpha_schedule[current_steps].item())
+    if current_steps == o.lookahead_steps or current_steps == o.max_steps:
+        state.update(net, decay=1.0)
+
+
 def trained(case):
     o = parse(case)
     elements = {name: torch.arange(count, dtype=torch.float64) + 10 * p
@@ -155,6 +188,7 @@ def trained(case):
         momentum = o.momentum if o.optimizer in ("momentum", "nesterov") else 0.0
         optimizer = torch.optim.SGD(settings, lr=1.0, momentum=momentum, dampening=o.dampening,
                                     nesterov=o.optimizer == "nesterov")
+    lookahead = LookaheadState(variables)
     for step, rate in enumerate(rates(o)):
         for group, (name, variable) in zip(optimizer.param_groups, variables.items()):
             group["lr"] = rate * groups[name].get("rate", 1.0)
@@ -163,6 +197,8 @@ def trained(case):
             gradient = (0.5 + 0.25 * (e % 5)) * (w - torch.sin(e)) + 0.3 * torch.cos(e + 0.7 * step)
             variable.grad = gradient + (L2 * w if name.endswith("weights") else 0.0) if trains else None
         optimizer.step()
+        if o.lookahead_every > 0:
+            look_ahead(lookahead, variables, o, step + 1)
     return torch.cat([variable.detach() for variable in variables.values()])
 
 

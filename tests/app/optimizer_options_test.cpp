@@ -76,6 +76,30 @@ TEST_F(OptimizerOptions, ThatThisOptimiserDoesNotUseAreRefused) {
   expect_refused({"--optimizer", "adamw", "--adam-beta1", "1"}, "--adam-beta1");
 }
 
+TEST_F(OptimizerOptions, ALookaheadGoesToTheEndOfTheTraining) {
+  EXPECT_EQ(parsed({}).optimizer().lookahead.every, 0);
+  const LookaheadSettings lookahead =
+      parsed({"--lookahead-every", "5", "--lookahead-decay", "0.75", "--lookahead-power", "3", "--max-steps", "70"})
+          .optimizer()
+          .lookahead;
+  EXPECT_EQ(lookahead.every, 5);
+  EXPECT_EQ(lookahead.decay, 0.75);
+  EXPECT_EQ(lookahead.power, 3.0);
+  EXPECT_EQ(lookahead.steps, 70);
+  EXPECT_EQ(parsed({"--lookahead-every", "5", "--lookahead-steps", "30"}).optimizer().lookahead.steps, 30);
+}
+
+TEST_F(OptimizerOptions, OfALookaheadNeedOneThatComesBeforeTheEnd) {
+  for (const char* const option : {"--lookahead-decay", "--lookahead-power", "--lookahead-steps"}) {
+    expect_refused({option, "1"}, std::string(option) + " needs --lookahead-every");
+  }
+  expect_refused({"--lookahead-every", "8", "--lookahead-decay", "1.1"}, "--lookahead-decay");
+  expect_refused({"--lookahead-every", "8", "--lookahead-steps", "7"},
+                 "8 steps are more than the 7 of --lookahead-steps");
+  expect_refused({"--lookahead-every", "8", "--max-steps", "7"}, "8 steps are more than the 7 of --max-steps");
+  EXPECT_NO_THROW(parsed({"--lookahead-every", "8", "--max-steps", "0"}));
+}
+
 TEST_F(OptimizerOptions, OfARecipeAreLeftOutWhereTheCommandLineChoosesOtherwise) {
   const std::string recipe = ::testing::TempDir() + "optimizer_options_test.cfg";
   std::ofstream(recipe) << "optimizer = momentum\nmomentum = 0.8\nschedule = triangular\nschedule-knots = 0:1,9:0\n";
@@ -186,10 +210,12 @@ TEST_F(OptimizerOptions, AllDecideTheResult) {
   const std::string before = set.values().json();
   std::vector<const char*> arguments{"program"};
   for (const char* const argument :
-       {"--optimizer=momentum", "--momentum=0.1", "--dampening=0.1", "--adam-beta1=0.1", "--adam-beta2=0.1",
-        "--adam-epsilon=0.1", "--lars-coefficient=0.1", "--weight-decay=0.1", "--group=*: rate=2", "--schedule=step",
-        "--warmup-steps=1", "--warmup-from=1", "--schedule-steps=1", "--final-learning-rate=1", "--schedule-power=2",
-        "--milestones=5", "--milestone-factor=1", "--schedule-knots=5:1"}) {
+       {"--optimizer=momentum", "--momentum=0.1",          "--dampening=0.1",        "--adam-beta1=0.1",
+        "--adam-beta2=0.1",     "--adam-epsilon=0.1",      "--lars-coefficient=0.1", "--weight-decay=0.1",
+        "--group=*: rate=2",    "--lookahead-every=1",     "--lookahead-decay=0.1",  "--lookahead-power=1",
+        "--lookahead-steps=1",  "--schedule=step",         "--warmup-steps=1",       "--warmup-from=1",
+        "--schedule-steps=1",   "--final-learning-rate=1", "--schedule-power=2",     "--milestones=5",
+        "--milestone-factor=1", "--schedule-knots=5:1"}) {
     arguments.push_back(argument);
   }
   set.parse(static_cast<int>(arguments.size()), arguments.data());

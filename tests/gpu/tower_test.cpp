@@ -41,6 +41,7 @@ class TowerOnAGpu : public GpuTest {
     EXPECT_GT(way, 0.0);
     EXPECT_LT(distance(cpu.values, gpu.values), tolerance * way);
     EXPECT_LT(distance(cpu.averages, gpu.averages), tolerance * way);
+    EXPECT_LE(distance(cpu.states, gpu.states), tolerance * distance(cpu.states, on_cpu(nothing).states));
     ASSERT_EQ(cpu.results.size(), gpu.results.size());
     for (std::size_t i = 0; i < cpu.results.size(); ++i) {
       EXPECT_EQ(gpu.results[i].step, static_cast<int>(i));
@@ -76,6 +77,16 @@ TEST_F(TowerOnAGpu, TrainsABranchingNetworkAsOnTheCpu) {
 
 TEST_F(TowerOnAGpu, TrainsANormalisedNetworkAsOnTheCpu) {
   Training training{.network = normalized_network(), .steps = 12, .learning_rate = 0.02f, .rule = "nesterov"};
+  const Trained captured = on_gpu(training);
+  expect_near(training, on_cpu(training), captured, 1e-3);
+  training.capture = false;
+  expect_equal(on_gpu(training), captured);
+}
+
+TEST_F(TowerOnAGpu, LooksAheadAsOnTheCpu) {
+  Training training{.network = normalized_network(), .steps = 13, .learning_rate = 0.02f, .rule = "nesterov"};
+  training.groups = {{.pattern = "stem/*", .frozen_after = 4}};
+  training.lookahead = {.every = 3, .decay = 0.8, .power = 1.0, .steps = 13};
   const Trained captured = on_gpu(training);
   expect_near(training, on_cpu(training), captured, 1e-3);
   training.capture = false;

@@ -96,7 +96,8 @@ Trained train(const Training& training, const NoiseRecords& records, Device& dev
                              .learning_rate = Schedule(rate),
                              .moving_average_decay = 0.9,
                              .weight_decay = training.weight_decay,
-                             .groups = training.groups},
+                             .groups = training.groups,
+                             .lookahead = training.lookahead},
                .bucket_bytes = training.bucket_bytes,
                .dataset = training.resident,
                .capture = training.capture},
@@ -122,6 +123,7 @@ Trained train(const Training& training, const NoiseRecords& records, Device& dev
   }
   while (const auto result = tower.next_result(Results::all)) trained.results.push_back(*result);
   trained.values = downloaded(tower.parameters().values(), device);
+  trained.states = downloaded(tower.states().values(), device);
   trained.averages = downloaded(tower.parameters().slot(0), device);
   return trained;
 }
@@ -129,6 +131,7 @@ Trained train(const Training& training, const NoiseRecords& records, Device& dev
 void expect_equal(const Trained& a, const Trained& b) {
   EXPECT_TRUE(equal_bits(a.values, b.values));
   EXPECT_TRUE(equal_bits(a.averages, b.averages));
+  EXPECT_TRUE(equal_bits(a.states, b.states));
   ASSERT_EQ(a.results.size(), b.results.size());
   for (std::size_t i = 0; i < a.results.size(); ++i) {
     EXPECT_EQ(a.results[i].step, b.results[i].step);

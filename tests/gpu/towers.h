@@ -35,6 +35,7 @@ struct Training {
   std::string rule = "sgd";
   double weight_decay = 0.0;
   std::vector<ParameterGroup> groups = {};
+  LookaheadSettings lookahead = {};
   std::size_t bucket_bytes = std::size_t{4} << 20;
   const Dataset* resident = nullptr;  ///< the tower is told that steps take its records
   int results_every = 1;              ///< steps between calls of next_result
@@ -45,7 +46,7 @@ struct Training {
 };
 
 struct Trained {
-  std::vector<float> values, averages;
+  std::vector<float> values, averages, states;
   std::vector<StepResult> results;
   std::vector<double> l2_losses;
   std::vector<std::vector<float>> observed;  ///< averaged gradients and sums

@@ -13,7 +13,7 @@ TEST_F(NormKernels, RatiosAreOfEachVariablesNormsWhateverTheOrder) {
   std::fill_n(arrays_.gradients.begin() + static_cast<std::ptrdiff_t>(layout_->offset(4)), 33, 0.0f);
   factors_[4].l2 = 0.0f;
   const NormChunks all = norm_chunks(*layout_);
-  ring_.put(0, {.scalars = {.at = {0.1f, 0.5f, 0.9f, 0.25f}}}, std::vector<std::uint32_t>{0});
+  ring_.put(0, {.scalars = {.at = {0.1f, 0.5f, -1.0f, 0.9f, 0.25f}}}, std::vector<std::uint32_t>{0});
   sums_[cross_entropy_sum] = 1.0f;
   for (const ThreadOrder order : {ThreadOrder::ascending, ThreadOrder::descending}) {
     std::vector<float> momentum(layout_->total()), ratios(specs_.size());

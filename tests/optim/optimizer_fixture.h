@@ -43,6 +43,7 @@ class OptimizerTest : public ::testing::Test {
   }
   float value(int parameter, std::size_t i) const { return parameters_->value(parameter).floats()[i]; }
   float slot(int slot, int parameter, std::size_t i) const { return parameters_->slot(slot, parameter).floats()[i]; }
+  Tensor slow(int parameter) const { return parameters_->slot(parameters_->slot_named(lookahead_slot), parameter); }
   static constexpr std::size_t size_of_plain = 3;
   const std::vector<float> gradient_of_plain_ = random_values(3, 1), start_of_plain_ = random_values(3, 2);
 

@@ -115,10 +115,46 @@ TEST_F(OptimizerTest, AdamWCorrectsItsMomentsForTheirAgeAndDecaysApartFromThem) 
   }
 }
 
+TEST_F(OptimizerTest, LooksAheadWhereThatIsDueAtEverySizeAndThreadCount) {
+  settings_ = {.learning_rate = constant_rate(0.1), .moving_average_decay = 0.0};
+  settings_.groups = {{.pattern = "plain", .frozen_after = 5}};
+  settings_.lookahead = {.every = 2, .decay = 0.25};
+  for (const std::int64_t count : {1, 17, 100003}) {
+    for (const int threads : {1, 3}) {
+      build(count, threads);
+      for (int i = 0; i < 2; ++i) upload_floats(device_, random_values(parameters_->layout().count(i), 4), slow(i));
+      apply_steps(3);  // 4, 5 and 6: the second of them is the sixth
+      for (int i = 0; i < 2; ++i) {
+        const std::size_t size = parameters_->layout().count(i);
+        const std::vector<float> g = random_values(size, 1), start = random_values(size, 2), s = random_values(size, 4);
+        const double l2 = specs_[static_cast<std::size_t>(i)].l2_factor;
+        for (std::size_t k = 0; k < size; ++k) {
+          const auto step = [&](double w) { return w - 0.1 * (g[k] + l2 * w); };
+          const double fast = i == 0 ? step(step(start[k])) : step(start[k]);  // the other is frozen from 5 on
+          const double behind = s[k] + 0.75 * (fast - s[k]), w = i == 0 ? step(behind) : behind;
+          ASSERT_NEAR(slow(i).floats()[k], behind, 1e-6) << count << ", " << k;
+          ASSERT_NEAR(value(i, k), w, 1e-6) << count << ", " << k;
+          ASSERT_NEAR(slot(0, i, k), value(i, k), 1e-6) << "the moving average is of what it returned to";
+        }
+      }
+    }
+  }
+}
+
+TEST_F(OptimizerTest, AVariableThatNeverChangesIsNotChangedByALookahead) {
+  settings_.groups = {{.pattern = "plain", .rate = 0.0}};
+  settings_.lookahead = {.every = 1, .decay = 0.77, .power = 3.0, .steps = 10};
+  build(1, 1);
+  std::ranges::copy(start_of_plain_, slow(1).floats().begin());
+  apply_steps(5);
+  for (std::size_t k = 0; k < size_of_plain; ++k) EXPECT_EQ(value(1, k), start_of_plain_[k]);
+}
+
 TEST_F(OptimizerTest, RangeByRangeFromGradientsAnywhereItUpdatesAsAllAtOnceBitForBit) {
   for (const std::string_view rule : {"sgd", "momentum", "adamw"}) {
     settings_.rule = rule;
     settings_.groups = {{.pattern = "plain", .rate = 0.5, .frozen_until = 3}};
+    settings_.lookahead = {.every = rule == "momentum" ? 1 : 0};
     for (const std::int64_t count : {1, 17, 1000}) {
       build(count, 1);
       apply(1.0f);
@@ -164,6 +200,23 @@ TEST(StepScalars, AreTheScheduleAndTheWarmedUpDecay) {
   const StepScalars scalars = step_scalars(settings, 1);
   EXPECT_FLOAT_EQ(scalars.at[learning_rate_scalar], 0.25f);
   EXPECT_FLOAT_EQ(scalars.at[average_decay_scalar], 3.0f / 12.0f) << "of two updates applied";
+}
+
+TEST(Lookahead, IsAirbenchsWithASlowEndWhereNoneIsDueThere) {
+  const LookaheadSettings settings{.every = 5, .decay = std::pow(0.95, 5), .power = 3.0, .steps = 476};
+  EXPECT_LT(lookahead_part(settings, 4), 0.0);
+  EXPECT_DOUBLE_EQ(lookahead_part(settings, 5), 1.0 - std::pow(0.95, 5) * std::pow(5.0 / 476.0, 3));
+  EXPECT_DOUBLE_EQ(lookahead_part(settings, 475), 1.0 - std::pow(0.95, 5) * std::pow(475.0 / 476.0, 3));
+  EXPECT_EQ(lookahead_part(settings, 476), 0.0);
+  EXPECT_DOUBLE_EQ(lookahead_part(settings, 480), 1.0 - std::pow(0.95, 5));
+  EXPECT_LT(lookahead_part({}, 5), 0.0);
+  EXPECT_LT(lookahead_part({}, 0), 0.0);
+}
+
+TEST(Lookahead, WithoutAPowerIsTheSameAtEveryStep) {
+  const LookaheadSettings settings{.every = 6, .decay = 0.5};
+  for (const std::int64_t updates : {6, 12, 600}) EXPECT_EQ(lookahead_part(settings, updates), 0.5);
+  EXPECT_LT(lookahead_part(settings, 601), 0.0);
 }
 
 TEST(OptimizerSettings, NoTwoRulesKeepTheSameSlotsSoThatACheckpointTellsThemApart) {

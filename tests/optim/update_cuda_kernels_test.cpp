@@ -64,11 +64,12 @@ template <typename Rule>
 class RulesInUpdateKernels : public UpdateKernels {
  protected:
   static constexpr std::size_t slot_count = Rule::slots.size();
-  using Slots = std::array<std::vector<float>, slot_count>;
+  using Slots = std::array<std::vector<float>, slot_count + 1>;  ///< the rule's, then a lookahead's
 
   static StepScalars scalars(std::int64_t step) {
     OptimizerSettings settings{.rule = std::string(Rule::name), .learning_rate = constant_rate(0.1)};
     settings.dampening = 0.25;
+    settings.lookahead = {.every = 2, .decay = 0.25};
     return step_scalars(settings, step);
   }
   void launch(std::uint64_t step, Slots& slots) {
@@ -80,6 +81,7 @@ class RulesInUpdateKernels : public UpdateKernels {
                               .table = ring_.table(),
                               .end = {sums_.data(), ring_.progress()}};
     for (std::size_t s = 0; s < slot_count; ++s) kernel.slots[s] = slots[s].data();
+    kernel.slow = slots[slot_count].data();
     kernel.share.count = layout_->total();
     emulate(kernel, step % 2 == 0 ? ThreadOrder::ascending : ThreadOrder::descending);
   }
@@ -92,7 +94,8 @@ class RulesInUpdateKernels : public UpdateKernels {
         float kept[slot_count + 1] = {};
         for (std::size_t s = 0; s < slot_count; ++s) kept[s] = slots[s][k];
         if (factors.trains_at(step)) Rule::update(own, factors, arrays.gradients[k], arrays.values[k], kept);
-        update_average(own, arrays.values[k], arrays.averages[k]);
+        float* const slow = step % 2 == 1 ? &slots[slot_count][k] : nullptr;
+        update_copies(own, arrays.values[k], arrays.averages[k], slow);
         for (std::size_t s = 0; s < slot_count; ++s) slots[s][k] = kept[s];
       }
     }
@@ -110,6 +113,7 @@ TYPED_TEST(RulesInUpdateKernels, EachVariableHasItsFactorsAndKeepsItsSlotsFromSt
   this->factors_[4].end_step = 2;
   typename TestFixture::Slots slots, expected_slots;
   for (auto* const all : {&slots, &expected_slots}) all->fill(std::vector<float>(this->layout_->total()));
+  for (auto* const all : {&slots, &expected_slots}) all->back() = this->filled(4);
   auto expected = this->arrays_;
   for (std::uint64_t step = 0; step < 5; ++step) {
     this->ring_.put(step, {.scalars = this->scalars(static_cast<std::int64_t>(step))}, std::vector<std::uint32_t>{0});

@@ -118,6 +118,25 @@ TEST_F(TrainerTest, GoesOnFromItsCheckpointAsIfNothingHadBeen) {
   EXPECT_THAT(steps_with("eval_precision"), ElementsAre(7, 12));
 }
 
+TEST_F(TrainerTest, GoesOnFromItsCheckpointWithALookahead) {
+  options_.make_network = [](const NetworkSettings&) { return normalized_network(); };
+  options_.optimizer_settings.lookahead = {.every = 5, .decay = 0.7, .power = 3.0, .steps = 12};
+  TrainOptions once = options_;
+  once.train_dir = (directory_ / "once").string();
+  once.checkpoint_every = 7;  // where states are joined
+  train(once);
+  const CheckpointState expected = read_checkpoint(checkpoint_path(once.train_dir, 12));
+
+  options_.max_steps = 7;
+  train();
+  options_.max_steps = 12;
+  train();
+  EXPECT_TRUE(saved(12).variables == expected.variables);
+  EXPECT_TRUE(saved(12).moving_averages == expected.moving_averages);
+  EXPECT_TRUE(saved(12).states == expected.states);
+  EXPECT_TRUE(saved(12).optimizer == expected.optimizer);
+}
+
 TEST_F(TrainerTest, LeavesAFinishedRunAsItIs) {
   train();
   mpi_.barrier();

@@ -178,6 +178,69 @@ TEST(Tower, SlotsAreSavedAndRestored) {
   EXPECT_TRUE(equal_bits(values(tower), values(other)));
 }
 
+/// Its states' slow copies, too, are saved, and joined as the states are.
+TEST(Tower, OneThatLooksAheadIsSavedAndRestored) {
+  CpuDevice device(1);
+  TowerSettings settings = settings_of(4, 0.05);
+  settings.optimizer.rule = "momentum";
+  settings.optimizer.lookahead = {.every = 3, .decay = 0.9, .power = 1.0, .steps = 8};
+  const Network network = normalized_network();
+  const auto communicator = make_communicator(mpi_world(), device), of_other = make_communicator(mpi_world(), device);
+  Tower tower(network, settings, device, *communicator), other(network, settings, device, *of_other);
+  const auto step = [&](Tower& of, int number) {
+    const NoiseBatch samples(static_cast<std::uint64_t>(4 * (number * mpi_world().size() + mpi_world().rank())), 4,
+                             784);
+    of.step({.step = number, .batch = samples.batch()});
+    EXPECT_TRUE(of.next_result(Results::all));
+  };
+  const auto values = [](const Tower& of) {
+    std::vector<float> all(of.parameters().values().begin(), of.parameters().values().end());
+    all.insert(all.end(), of.states().values().begin(), of.states().values().end());
+    return all;
+  };
+  begin(tower);
+  for (int number = 0; number < 4; ++number) step(tower, number);
+  tower.join_states();
+  LoadedCheckpoint saved;
+  tower.save(saved.state);
+  EXPECT_EQ(saved.state.optimizer.at("lookahead").size(), saved.state.variables.size() + saved.state.states.size());
+  if (mpi_world().rank() == 0) other.restore(saved);
+  other.broadcast_from_first();
+  for (int number = 4; number < 8; ++number) {
+    step(tower, number);
+    step(other, number);
+    EXPECT_TRUE(equal_bits(values(tower), values(other))) << number;
+  }
+  // The last step leaves the slow copies, of which each rank has its states' own.
+  other.save(saved.state);
+  const auto& slow = saved.state.optimizer.at("lookahead");
+  for (std::size_t i = 0; i < slow.size(); ++i) {
+    const std::size_t variables = saved.state.variables.size();
+    const NamedArray& array = i < variables ? saved.state.variables[i] : saved.state.states[i - variables];
+    EXPECT_EQ(slow[i].name, array.name);
+    EXPECT_TRUE(equal_bits(slow[i].values, array.values)) << array.name;
+  }
+}
+
+TEST(Tower, StatesReturnToTheirSlowCopies) {
+  CpuDevice device(1);
+  TowerSettings settings = settings_of(2, 0.01);
+  settings.optimizer.lookahead = {.every = 2, .decay = 0.25, .steps = 5};
+  const auto communicator = make_communicator(mpi_world(), device);
+  Tower tower(counting_network(), settings, device, *communicator);
+  begin(tower);
+  const float own = static_cast<float>(mpi_world().rank() + 1);
+  float state = 1.0f, slow = 1.0f;
+  for (int step = 0; step < 5; ++step) {
+    const NoiseBatch samples(0, 2, 784);
+    tower.step({.step = step, .batch = samples.batch()});
+    state += own;
+    if (step % 2 == 1) state = slow += 0.75f * (state - slow);
+    if (step == 4) state = slow;
+    EXPECT_FLOAT_EQ(tower.states().tensor(0).floats()[0], state) << step;
+  }
+}
+
 TEST(Tower, SlotsOfAnotherOptimiserAreRefused) {
   CpuDevice device(1);
   TowerSettings with_momentum = settings_of(2, 0.01);

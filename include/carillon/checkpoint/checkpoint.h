@@ -32,8 +32,9 @@ struct CheckpointState {
   std::string options_json;           ///< the run's options, one JSON object
   std::vector<NamedArray> variables;
   std::vector<NamedArray> moving_averages;
-  std::map<std::string, std::vector<NamedArray>> optimizer;  ///< slot name -> one array a variable
-  std::vector<NamedArray> states;                            ///< what is not trained: running statistics
+  std::map<std::string, std::vector<NamedArray>>
+      optimizer;                   ///< slot name -> one array a variable (lookahead: and state)
+  std::vector<NamedArray> states;  ///< what is not trained: running statistics
 };
 
 /// The newest format that is read. Version 1 is without states, 2 with them; a file bears the lowest that holds it.

@@ -1,11 +1,12 @@
-// Optimizer: one pass over the flat arrays that applies L2, the update and the moving average.
+// Optimizer: one pass over the flat arrays that applies L2, the update, the lookahead and the moving average.
 //
 //   w <- rule(w, g, factors, slots, scalars)               g: averaged over the towers; the rule adds L2 and decay
+//   s, w <- lookahead(s, w)                                in the steps that have one (optim/lookahead.h)
 //   a <- a - (1 - average_decay) * (a - w)                 with the new w
 //
-// The rule is one of src/optim/rules.h, by name. What it keeps from step to step, and the moving averages a, are slots
-// of the parameter store; what changes with the step are scalars of the step's inputs, and what differs between
-// variables are factors: of their L2, of their group (optim/parameter_group.h).
+// The rule is one of src/optim/rules.h, by name. What it keeps from step to step, the slow copies s and the moving
+// averages a are slots of the parameter store; what changes with the step are scalars of the step's inputs, and what
+// differs between variables are factors: of their L2, of their group (optim/parameter_group.h).
 #pragma once
 
 #include <cstdint>
@@ -18,6 +19,7 @@
 #include "carillon/graph/op.h"
 #include "carillon/graph/parameters.h"
 #include "carillon/graph/step_end.h"
+#include "carillon/optim/lookahead.h"
 #include "carillon/optim/parameter_group.h"
 #include "carillon/optim/schedule.h"
 
@@ -33,6 +35,7 @@ struct OptimizerSettings {
   double lars_coefficient = 0.001;                                   ///< of the rule "lars"
   double weight_decay = 0.0;  ///< of all variables that no group gives another one
   std::vector<ParameterGroup> groups = {};
+  LookaheadSettings lookahead = {};
 };
 
 struct RuleName {
@@ -45,12 +48,13 @@ std::vector<RuleName> update_rules();
 /// The slot of the variables' moving averages; every optimiser has it.
 inline constexpr std::string_view moving_average_slot = "moving_average";
 
-/// What the optimiser's parameter store is to hold: the moving averages, then what its rule keeps. Errors: usage (there
-/// is no such rule: lists those there are).
+/// What the optimiser's parameter store is to hold: the moving averages, what its rule keeps, the lookahead's slow
+/// copies. Errors: usage (there is no such rule: lists those there are).
 std::vector<Slot> optimizer_slots(const OptimizerSettings& settings);
 
 /// Places in StepScalars: those that every optimiser has, then its rule's own.
-inline constexpr std::size_t learning_rate_scalar = 0, average_decay_scalar = 1, first_rule_scalar = 2;
+inline constexpr std::size_t learning_rate_scalar = 0, average_decay_scalar = 1, lookahead_scalar = 2,
+                             first_rule_scalar = 3;
 /// The scalars of update number `step`, counted from 0.
 StepScalars step_scalars(const OptimizerSettings& settings, std::int64_t step);
 

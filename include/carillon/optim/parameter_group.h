@@ -21,7 +21,7 @@ struct ParameterGroup {
   double rate = 1.0;                 ///< multiplies the learning rate
   std::optional<double> decay = {};  ///< the weight decay, in place of OptimizerSettings::weight_decay
   // Trained in steps [frozen_until, frozen_after). In others values and a rule's slots stay as they are; the moving
-  // average goes on, towards a value that stands still. Corrections for a variable's age count from frozen_until.
+  // average and a lookahead go on. Corrections for a variable's age count from frozen_until.
   std::int64_t frozen_until = 0, frozen_after = never;
 };
 

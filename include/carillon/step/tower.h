@@ -18,6 +18,7 @@
 #include "carillon/graph/executable.h"
 #include "carillon/models/network.h"
 #include "carillon/optim/optimizer.h"
+#include "carillon/step/arrays.h"
 #include "carillon/step/common_update.h"
 #include "carillon/step/driver.h"
 #include "carillon/step/feed.h"
@@ -66,8 +67,8 @@ class Tower {
   /// Variables drawn from `seed`, but for those with `given` values; slots and states as they begin. Errors: failed (a
   /// given one is no variable of that many elements).
   void initialize(std::uint64_t seed, const std::vector<GivenValues>& given = {});
-  /// All that a checkpoint holds: variables, slots, states. Errors: data (of another network or optimiser: names the
-  /// file and the array that is missing, unknown or of another shape).
+  /// All that a checkpoint holds: variables, slots, states, their slow copies with the variables'. Errors: data (of
+  /// another network or optimiser: names the file and the array that is missing, unknown or of another shape).
   void restore(const LoadedCheckpoint& checkpoint);
   /// A checkpoint's variables and states; slots as they begin. Errors: as restore.
   void initialize_from(const LoadedCheckpoint& checkpoint);
@@ -98,6 +99,8 @@ class Tower {
   bool has_own_slots() const { return !common_update_; }
   /// What this tower's ops are joined to the others' by; null where none is.
   TowerLink* link() const { return link_.get(); }
+  /// Of what `save` adds.
+  std::size_t saved_floats() const;
   std::size_t activation_bytes() const {
     return micro_batches_ ? micro_batches_->memory_bytes() : executable_->memory_bytes();
   }
@@ -105,8 +108,10 @@ class Tower {
  private:
   /// Errors: failed, where another rank is to fill the slots.
   void check_fills_slots() const;
-  /// Slots as they begin, from the present variables.
+  /// Slots and slow copies as they begin, from the present variables and states.
   void begin_slots();
+  /// As a checkpoint holds it: with the states' slow copies in that of the variables'.
+  NamedTensors saved_slot(std::size_t slot) const;
 
   Device& device_;
   Communicator& communicator_;
@@ -117,6 +122,7 @@ class Tower {
   std::unique_ptr<Feed> feed_;
   ParameterStore parameters_;
   StateStore states_;
+  std::optional<StateLookahead> state_lookahead_;  ///< where there are states and a lookahead
   std::unique_ptr<TowerLink> link_;
   std::unique_ptr<Executable> executable_;       ///< for the whole batch, or ...
   std::unique_ptr<MicroBatches> micro_batches_;  ///< ... in parts

@@ -29,6 +29,7 @@ struct TrainingStepParts {
   const StepInputs& inputs;
   CommonUpdate* common = nullptr;         ///< where the towers have memory in common
   MicroBatches* micro_batches = nullptr;  ///< where the batch is taken in parts
+  StateLookahead* lookahead = nullptr;    ///< where states have one
 };
 
 /// Who is to have the means of a step.

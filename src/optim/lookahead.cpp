@@ -1,0 +1,37 @@
+#include "carillon/optim/lookahead.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "carillon/core/error.h"
+#include "src/optim/lookahead_kernels.h"
+
+namespace carillon {
+
+double lookahead_part(const LookaheadSettings& settings, std::int64_t updates) {
+  constexpr double nothing = -1.0;
+  if (settings.every == 0) return nothing;
+  if (updates % settings.every != 0) return updates == settings.steps ? 0.0 : nothing;
+  if (settings.power == 0.0) return 1.0 - settings.decay;
+  check(settings.steps > 0, "a lookahead that grows needs to know the training's end");
+  const double done = static_cast<double>(std::min(updates, settings.steps)) / static_cast<double>(settings.steps);
+  return 1.0 - settings.decay * std::pow(done, settings.power);
+}
+
+StateLookahead::StateLookahead(const StateStore& states, Device& device, const StepInputs& inputs)
+    : states_(states), inputs_(inputs), slow_(states.specs(), device) {}
+
+void StateLookahead::enqueue(const StepEnd& end, Device& device) {
+  const std::span<float> values = states_.values(), slow = slow_.values();
+  if (device.kind() == DeviceKind::cpu) {
+    if (!end.allows_update() || !looks_ahead(inputs_.scalars)) return;
+    for (std::size_t i = 0; i < values.size(); ++i) look_ahead(inputs_.scalars, values[i], slow[i]);
+    return;
+  }
+  if constexpr (has_cuda) {
+    return enqueue_lookahead_cuda({values.data(), slow.data(), inputs_.table, end}, values.size(), device.stream());
+  }
+  fail(ExitCode::failed, "this build has no lookahead for device {}", device.name());
+}
+
+}  // namespace carillon

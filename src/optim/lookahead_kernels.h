@@ -1,0 +1,38 @@
+// Lookahead of one element, and the kernel that does it for a network's states on a GPU.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+
+#include "carillon/core/host_device.h"
+#include "carillon/graph/step_end.h"
+#include "carillon/graph/step_inputs.h"
+#include "carillon/optim/optimizer.h"
+
+namespace carillon {
+
+CARILLON_HOST_DEVICE inline bool looks_ahead(const StepScalars& scalars) {
+  return scalars.at[lookahead_scalar] >= 0.0f;
+}
+
+/// Where looks_ahead. A value that equals its slow copy stays, to the bit; at 0 the copy does.
+CARILLON_HOST_DEVICE inline void look_ahead(const StepScalars& scalars, float& value, float& slow) {
+  slow = std::fma(scalars.at[lookahead_scalar], value - slow, slow);
+  value = slow;
+}
+
+struct LookAheadElement {
+  float *values = nullptr, *slow = nullptr;
+  StepTable table;
+  StepEnd end;
+
+  CARILLON_HOST_DEVICE void operator()(std::int64_t i) const {
+    const StepScalars scalars = table.header().scalars;
+    if (end.allows_update() && looks_ahead(scalars)) look_ahead(scalars, values[i], slow[i]);
+  }
+};
+
+/// In builds with CUDA: `kernel` for `count` elements.
+void enqueue_lookahead_cuda(const LookAheadElement& kernel, std::size_t count, Stream& stream);
+
+}  // namespace carillon
