@@ -42,6 +42,8 @@ void add_setting(const std::string& text, ParameterGroup& group) {
     group.rate = parse_number(value, Interval::not_negative);
   } else if (name == "decay") {
     group.decay = parse_number(value, Interval::not_negative);
+  } else if (name == "muon") {
+    group.muon = parse_integer(value, 0, 1) == 1;
   } else if (name == "frozen-until") {
     group.frozen_until = step_of(value);
   } else if (name == "frozen-after") {
@@ -108,8 +110,8 @@ std::vector<ParameterGroup> parse_groups(const std::vector<std::string>& texts) 
     try {
       groups.push_back(group_of(text));
     } catch (const ValueExpected&) {
-      throw ValueExpected{"PATTERN: SETTING=X, ... with some of rate, decay, frozen-until and a later frozen-after",
-                          text};
+      throw ValueExpected{
+          "PATTERN: SETTING=X, ... with some of rate, decay, muon, frozen-until and a later frozen-after", text};
     }
   }
   return groups;
@@ -120,6 +122,7 @@ std::vector<std::string> texts_of(const std::vector<ParameterGroup>& groups) {
   for (const ParameterGroup& group : groups) {
     std::string text = fmt::format("{}: rate={}", group.pattern, group.rate);
     if (group.decay) text += fmt::format(", decay={}", *group.decay);
+    if (group.muon) text += fmt::format(", muon={}", *group.muon ? 1 : 0);
     if (group.frozen_until > 0) text += fmt::format(", frozen-until={}", group.frozen_until);
     if (group.frozen_after != ParameterGroup::never) text += fmt::format(", frozen-after={}", group.frozen_after);
     texts.push_back(std::move(text));

@@ -56,6 +56,16 @@ void check_rule(const OptionSet& set, const TrainOptions& o) {
   }
 }
 
+void check_groups_of_rule(const TrainOptions& o) {
+  const OptimizerSettings& settings = o.optimizer_settings;
+  const bool is_muon = settings.rule.starts_with("muon");
+  for (const ParameterGroup& group : settings.groups) {
+    if (is_muon || !group.muon) continue;
+    fail(ExitCode::usage, "--group: '{}' has a setting of --optimizer muon, muon-nesterov; this run's is {}",
+         group.pattern, settings.rule);
+  }
+}
+
 void check_schedule(const OptionSet& set, const TrainOptions& o) {
   const ScheduleOptions& schedule = o.schedule_options;
   for (const auto& [option, used_by] : options_of_schedules()) {
@@ -102,21 +112,28 @@ void declare_optimizer(OptionSet& set, TrainOptions& o) {
   set.begin_group("Optimiser");
   set.add("optimizer", settings.rule, rules, "rule of the update", Scope::result);
   set.add("momentum", settings.momentum, Interval::unit,
-          "of momentum, nesterov, lars: how much of the last step's is kept", Scope::result);
+          "of momentum, nesterov, lars, muon-nesterov: how much of the last step's is kept", Scope::result);
   set.add("dampening", settings.dampening, Interval::unit, "of momentum: the part of a gradient that is left out of it",
           Scope::result);
-  set.add("adam-beta1", settings.adam_beta1, Interval::below_one, "of adamw and lamb: decay of the gradients' mean",
+  set.add("adam-beta1", settings.adam_beta1, Interval::below_one, "of adamw, lamb, muon: decay of the gradients' mean",
           Scope::result);
-  set.add("adam-beta2", settings.adam_beta2, Interval::below_one, "of adamw and lamb: decay of their squares' mean",
+  set.add("adam-beta2", settings.adam_beta2, Interval::below_one, "of adamw, lamb, muon: decay of their squares' mean",
           Scope::result);
-  set.add("adam-epsilon", settings.adam_epsilon, Interval::positive, "of adamw and lamb: added to the root of that",
+  set.add("adam-epsilon", settings.adam_epsilon, Interval::positive, "of adamw, lamb, muon: added to the root of that",
           Scope::result);
   set.add("lars-coefficient", settings.lars_coefficient, Interval::positive,
           "of lars: part of a variable's norm that a step at learning rate 1 is", Scope::result);
+  set.add("muon-momentum", settings.muon_momentum, Interval::below_one,
+          "of the muon rules, for hidden matrices; others are adamw's, or nesterov's", Scope::result);
+  set.add("muon-steps", settings.muon_steps, 1, 100, "of the muon rules: of the iteration that orthogonalises",
+          Scope::result);
+  set.add("muon-normalize", settings.muon_normalizes,
+          "of the muon rules: bring each such matrix to norm sqrt(outputs) before its step, in place of decay",
+          Scope::result);
   set.add("weight-decay", settings.weight_decay, Interval::not_negative,
           "of all variables (lars, lamb: but vectors), besides --regularization: times the variable, added to the "
           "gradient; decoupled with "
-          "adamw, lamb",
+          "adamw, lamb, muon",
           Scope::result);
   set.add("regularization", o.regularization, Interval::not_negative, "L2 factor of the weight matrices",
           Scope::result);
@@ -126,8 +143,9 @@ void declare_optimizer(OptionSet& set, TrainOptions& o) {
           {.set = [&settings](const auto& texts) { settings.groups = parse_groups(texts); },
            .get = [&settings] { return texts_of(settings.groups); },
            .takes_many = true},
-          "variables that are trained otherwise, as 'PATTERN: rate=X, decay=X, frozen-until=N, frozen-after=N': rate "
-          "multiplies the learning rate; the first pattern that matches counts",
+          "variables that are trained otherwise, as 'PATTERN: rate=X, decay=X, muon=0|1, frozen-until=N, "
+          "frozen-after=N': rate "
+          "multiplies the learning rate, muon=1 makes it a hidden matrix; the first pattern that matches counts",
           Scope::result);
 }
 
@@ -176,6 +194,7 @@ void declare_schedule(OptionSet& set, TrainOptions& o) {
 
 void check_optimizer(const OptionSet& set, const TrainOptions& options) {
   check_rule(set, options);
+  check_groups_of_rule(options);
   check_schedule(set, options);
   check_lookahead(set, options);
 }

@@ -35,7 +35,8 @@ std::vector<Slot> optimizer_slots(const OptimizerSettings& settings) {
 }
 
 bool updates_elements_apart(const OptimizerSettings& settings) {
-  return with_rule(settings.rule, []<typename Rule>(std::type_identity<Rule>) { return !NormedRule<Rule>; });
+  return with_rule(settings.rule,
+                   []<typename Rule>(std::type_identity<Rule>) { return !NormedRule<Rule> && !MatrixRule<Rule>; });
 }
 
 StepScalars step_scalars(const OptimizerSettings& settings, std::int64_t step) {

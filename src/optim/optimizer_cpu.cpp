@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "carillon/core/parallel.h"
+#include "src/optim/newton_schulz.h"
 #include "src/optim/optimizers.h"
 #include "src/optim/update_factors.h"
 
@@ -39,7 +40,7 @@ CARILLON_SIMD void update_elements(const StepScalars& scalars_of_variable, const
 constexpr std::size_t norm_block = 4096;
 
 /// Rule::direction of up to norm_block elements.
-template <NormedRule Rule>
+template <UpdateRule Rule>
 CARILLON_SIMD void find_directions(const StepScalars& scalars_of_variable, const UpdateFactors& factors_of_variable,
                                    const UpdateArrays<Rule::slots.size()>& arrays, float* __restrict directions) {
   const StepScalars scalars = scalars_of_variable;
@@ -78,11 +79,15 @@ CARILLON_SIMD double sum_of_squares(const float* values, std::size_t count) {
 
 template <UpdateRule Rule>
 class OptimizerCpu final : public Optimizer {
+  static constexpr bool takes_ranges = !NormedRule<Rule> && !MatrixRule<Rule>;
+
  public:
   OptimizerCpu(const OptimizerSettings& settings, const ParameterStore& parameters, const StepInputs& inputs)
       : parameters_(parameters),
         factors_(update_factors(settings, parameters.specs())),
         inputs_(inputs),
+        muon_steps_(settings.muon_steps),
+        normalizes_(settings.muon_normalizes),
         average_slot_(parameters.slot_named(moving_average_slot)) {
     for (std::size_t k = 0; k < Rule::slots.size(); ++k) rule_slots_[k] = parameters.slot_named(Rule::slots[k]);
     if (settings.lookahead.every > 0) slow_slot_ = parameters.slot_named(lookahead_slot);
@@ -90,17 +95,17 @@ class OptimizerCpu final : public Optimizer {
 
   void apply(const StepEnd& end, Stream& /*stream*/) override {
     if (!end.allows_update()) return;
-    if constexpr (NormedRule<Rule>) {
-      for (const int parameter : parameters_.layout().order()) update_by_norms(parameter);
-    } else {
+    if constexpr (takes_ranges) {
       update_on_all_threads(*this, 0, parameters_.gradients_and_sums().first(parameters_.layout().total()));
+    } else {
+      for (const int parameter : parameters_.layout().order()) update_whole(parameter);
     }
   }
 
-  bool updates_ranges() const override { return !NormedRule<Rule>; }
+  bool updates_ranges() const override { return takes_ranges; }
 
   void update(std::size_t first, std::span<const float> gradients) override {
-    if (NormedRule<Rule>) return Optimizer::update(first, gradients);
+    if (!takes_ranges) return Optimizer::update(first, gradients);
     const ParameterLayout& layout = parameters_.layout();
     const std::size_t last = first + gradients.size();
     const auto ends_before = [&](int parameter) { return layout.offset(parameter) + layout.count(parameter) <= first; };
@@ -135,11 +140,15 @@ class OptimizerCpu final : public Optimizer {
     }
   }
 
-  void update_by_norms(int parameter) const {
+  void update_whole(int parameter) {
     UpdateFactors factors = factors_[static_cast<std::size_t>(parameter)];
     if (factors.trains_at(inputs_.scalars.step)) {
       const StepScalars scalars = scalars_of<Rule>(inputs_.scalars, factors);
-      factors.rate *= ratio_of<Rule>(scalars, factors, squares_of(parameter, scalars, factors));
+      if constexpr (NormedRule<Rule>) {
+        factors.rate *= ratio_of<Rule>(scalars, factors, squares_of(parameter, scalars, factors));
+      } else if (factors.orthogonal) {
+        orthogonalize(parameter, scalars, factors);
+      }
     }
     const std::size_t offset = parameters_.layout().offset(parameter);
     const std::span<const float> gradients = parameters_.gradient(parameter).floats();
@@ -148,8 +157,18 @@ class OptimizerCpu final : public Optimizer {
     });
   }
 
-  /// Block by block, so that the sums do not depend on the threads.
-  Squares squares_of(int parameter, const StepScalars& scalars, const UpdateFactors& factors) const {
+  /// Of a MatrixRule: the gradient becomes the direction, orthogonalised.
+  void orthogonalize(int parameter, const StepScalars& scalars, UpdateFactors& factors) {
+    const std::span<float> gradients = parameters_.gradient(parameter).floats();
+    const MatrixShape shape = matrix_shape(parameters_.specs()[static_cast<std::size_t>(parameter)].shape);
+    const Squares squares = squares_of(parameter, scalars, factors, gradients);
+    newton_schulz_.run(gradients, shape, std::sqrt(squares.direction), muon_steps_);
+    if (normalizes_) factors.kept = normalizing_factor(shape.columns, squares);
+  }
+
+  /// Block by block, so that the sums do not depend on the threads. Directions go to `kept`, where it is not empty.
+  Squares squares_of(int parameter, const StepScalars& scalars, const UpdateFactors& factors,
+                     std::span<float> kept = {}) const {
     const std::size_t offset = parameters_.layout().offset(parameter);
     const std::span<const float> gradients = parameters_.gradient(parameter).floats();
     std::vector<Squares> of_blocks((gradients.size() + norm_block - 1) / norm_block);
@@ -159,6 +178,7 @@ class OptimizerCpu final : public Optimizer {
         const std::size_t begin = block * norm_block, count = std::min(norm_block, gradients.size() - begin);
         const auto arrays = arrays_at(offset + begin, gradients.subspan(begin, count));
         find_directions<Rule>(scalars, factors, arrays, directions);
+        if (!kept.empty()) std::copy_n(directions, count, kept.data() + begin);
         of_blocks[block] = {sum_of_squares(arrays.value, count), sum_of_squares(directions, count)};
       }
     });
@@ -187,6 +207,9 @@ class OptimizerCpu final : public Optimizer {
   const ParameterStore& parameters_;
   std::vector<UpdateFactors> factors_;  ///< [parameter]
   const StepInputs& inputs_;
+  std::int64_t muon_steps_;
+  bool normalizes_;
+  NewtonSchulz newton_schulz_;  ///< of a MatrixRule
   int average_slot_;
   std::optional<int> slow_slot_;  ///< where there is a lookahead
   std::array<int, Rule::slots.size()> rule_slots_{};

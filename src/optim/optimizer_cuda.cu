@@ -4,6 +4,7 @@
 #include <variant>
 #include <vector>
 
+#include "carillon/core/error.h"
 #include "kernels/shared/launch.cuh"
 #include "src/optim/norm_kernels.h"
 #include "src/optim/optimizers.h"
@@ -125,7 +126,11 @@ class OptimizerCuda final : public Optimizer {
 std::unique_ptr<Optimizer> make_optimizer_cuda(const OptimizerSettings& settings, const ParameterStore& parameters,
                                                Device& device, const StepInputs& inputs) {
   return with_rule(settings.rule, [&]<typename Rule>(std::type_identity<Rule>) -> std::unique_ptr<Optimizer> {
-    return std::make_unique<OptimizerCuda<Rule>>(settings, parameters, device, inputs);
+    if constexpr (MatrixRule<Rule>) {
+      fail(ExitCode::usage, "--optimizer {} has no form for GPUs yet: --device cpu trains with it", Rule::name);
+    } else {
+      return std::make_unique<OptimizerCuda<Rule>>(settings, parameters, device, inputs);
+    }
   });
 }
 

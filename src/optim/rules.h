@@ -5,6 +5,7 @@
 #include "src/optim/rules/lamb.h"
 #include "src/optim/rules/lars.h"
 #include "src/optim/rules/momentum.h"
+#include "src/optim/rules/muon.h"
 #include "src/optim/rules/nesterov.h"
 #include "src/optim/rules/sgd.h"
 
@@ -12,6 +13,6 @@ namespace carillon {
 
 template <UpdateRule... R>
 struct RuleList {};
-using UpdateRules = RuleList<Sgd, Momentum, Nesterov, AdamW, Lars, Lamb>;
+using UpdateRules = RuleList<Sgd, Momentum, Nesterov, AdamW, Lars, Lamb, MuonAdamW, MuonNesterov>;
 
 }  // namespace carillon

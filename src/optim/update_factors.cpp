@@ -4,10 +4,12 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "carillon/core/error.h"
 #include "carillon/optim/parameter_group.h"
+#include "src/optim/optimizers.h"
 
 namespace carillon {
 namespace {
@@ -16,21 +18,59 @@ bool matches(const ParameterGroup& group, const ParameterSpec& variable) {
   return fnmatch(group.pattern.c_str(), variable.name.c_str(), FNM_NOESCAPE) == 0;
 }
 
-/// Rules with norms leave vectors (biases, a norm's scale and shift) without ratio and decay, as their recipes do.
-float default_decay(const OptimizerSettings& settings, bool is_vector) {
-  return is_vector && !updates_elements_apart(settings) ? 0.0f : static_cast<float>(settings.weight_decay);
+enum class RuleKind { plain, by_norms, of_matrices };
+
+RuleKind kind_of(const OptimizerSettings& settings) {
+  return with_rule(settings.rule, []<typename Rule>(std::type_identity<Rule>) {
+    return NormedRule<Rule> ? RuleKind::by_norms : MatrixRule<Rule> ? RuleKind::of_matrices : RuleKind::plain;
+  });
 }
 
-UpdateFactors factors_of(const ParameterSpec& variable, const OptimizerSettings& settings) {
+bool is_matrix(const ParameterSpec& variable) { return variable.shape.rank() >= 2; }
+
+/// A matrix that is neither the first nor the last.
+std::vector<bool> hidden_matrices(const std::vector<ParameterSpec>& variables) {
+  std::vector<bool> hidden;
+  for (const ParameterSpec& variable : variables) hidden.push_back(is_matrix(variable));
+  const auto first = std::ranges::find(hidden, true);
+  if (first == hidden.end()) return hidden;
+  *first = false;
+  const auto last = std::find(hidden.rbegin(), hidden.rend(), true);
+  if (last != hidden.rend()) *last = false;
+  return hidden;
+}
+
+/// Rules with norms leave vectors (biases, a norm's scale and shift) without ratio and decay, as their recipes do;
+/// muon's matrices have none where it normalises them.
+float default_decay(const OptimizerSettings& settings, RuleKind kind, const UpdateFactors& factors, bool is_vector) {
+  const bool none = (kind == RuleKind::by_norms && is_vector) || (factors.orthogonal && settings.muon_normalizes);
+  return none ? 0.0f : static_cast<float>(settings.weight_decay);
+}
+
+/// sqrt(max(1, rows / columns)) of the last two extents of the variable as PyTorch has it: [out, in], or [out, in,
+/// height, width].
+float scale_of(const Shape& shape) {
+  const auto rows = static_cast<double>(shape.rank() == 2 ? shape[1] : shape[0]);
+  const auto columns = static_cast<double>(shape.rank() == 2 ? shape[0] : shape[1]);
+  return static_cast<float>(std::sqrt(std::max(1.0, rows / columns)));
+}
+
+UpdateFactors factors_of(const ParameterSpec& variable, const OptimizerSettings& settings, RuleKind kind, bool hidden) {
   const auto group = std::ranges::find_if(settings.groups, [&](const auto& g) { return matches(g, variable); });
   const ParameterGroup own = group == settings.groups.end() ? ParameterGroup{} : *group;
-  const bool is_vector = variable.shape.rank() <= 1;
-  return {.l2 = variable.l2_factor,
-          .rate = static_cast<float>(own.rate),
-          .weight_decay = own.decay ? static_cast<float>(*own.decay) : default_decay(settings, is_vector),
-          .has_ratio = !is_vector,
-          .first_step = own.frozen_until,
-          .end_step = variable.trains ? own.frozen_after : own.frozen_until};
+  UpdateFactors factors{.l2 = variable.l2_factor,
+                        .rate = static_cast<float>(own.rate),
+                        .has_ratio = is_matrix(variable),
+                        .orthogonal = kind == RuleKind::of_matrices && own.muon.value_or(hidden),
+                        .first_step = own.frozen_until,
+                        .end_step = variable.trains ? own.frozen_after : own.frozen_until};
+  if (factors.orthogonal && !is_matrix(variable)) {
+    fail(ExitCode::usage, "--group: '{}' has muon take {}, which is no matrix", own.pattern, variable.name);
+  }
+  if (factors.orthogonal && !settings.muon_normalizes) factors.scale = scale_of(variable.shape);
+  const float other = default_decay(settings, kind, factors, !is_matrix(variable));
+  factors.weight_decay = own.decay ? static_cast<float>(*own.decay) : other;
+  return factors;
 }
 
 }  // namespace
@@ -56,8 +96,17 @@ void check_groups(const std::vector<ParameterGroup>& groups, const std::vector<P
 std::vector<UpdateFactors> update_factors(const OptimizerSettings& settings,
                                           const std::vector<ParameterSpec>& variables) {
   check_groups(settings.groups, variables);
+  const RuleKind kind = kind_of(settings);
+  const std::vector<bool> hidden = hidden_matrices(variables);
   std::vector<UpdateFactors> factors;
-  for (const ParameterSpec& variable : variables) factors.push_back(factors_of(variable, settings));
+  for (std::size_t i = 0; i < variables.size(); ++i) {
+    factors.push_back(factors_of(variables[i], settings, kind, hidden[i]));
+  }
+  if (kind == RuleKind::of_matrices && std::ranges::none_of(factors, &UpdateFactors::orthogonal)) {
+    fail(ExitCode::usage,
+         "--optimizer {}: no matrix is between the first and the last; --group 'PATTERN: muon=1' names some",
+         settings.rule);
+  }
   return factors;
 }
 

@@ -7,7 +7,7 @@
 
 namespace carillon {
 
-/// [variables.size()]. Errors: as check_groups.
+/// [variables.size()]. Errors: as check_groups; usage (muon on a vector, or on nothing).
 std::vector<UpdateFactors> update_factors(const OptimizerSettings& settings,
                                           const std::vector<ParameterSpec>& variables);
 

@@ -32,6 +32,9 @@ struct UpdateFactors {
   float rate = 1.0f;          ///< multiplies the learning rate
   float weight_decay = 0.0f;  ///< coupled or decoupled, as the rule says
   bool has_ratio = false;     ///< takes a NormedRule's ratio, else 1: of more than one dimension
+  bool orthogonal = false;    ///< its step is a matrix that a MatrixRule has orthogonalised
+  float scale = 1.0f;         ///< of that step
+  float kept = 1.0f;          ///< the part of the variable that is kept then; of a step
   std::int64_t first_step = 0, end_step = std::numeric_limits<std::int64_t>::max();  ///< trained in [first, end)
 
   CARILLON_HOST_DEVICE bool trains_at(std::int64_t step) const { return step >= first_step && step < end_step; }
@@ -59,6 +62,11 @@ concept NormedRule = UpdateRule<R> && requires(const StepScalars& scalars, const
   { R::ratio(scalars, factors, 1.0, 1.0) } -> std::same_as<double>;
 };
 
+/// A rule that takes some variables as matrices: `direction`, as a NormedRule's, is orthogonalised (newton_schulz.h)
+/// where factors.orthogonal, and `update` finds what comes of it in place of the gradient.
+template <typename R>
+concept MatrixRule = UpdateRule<R> && R::orthogonalizes;
+
 /// Sums of squares, of a variable's elements and of their directions.
 struct Squares {
   double value = 0.0, direction = 0.0;
@@ -75,6 +83,11 @@ CARILLON_HOST_DEVICE inline float ratio_of(const StepScalars& scalars, const Upd
                                            const Squares& squares) {
   if (!factors.has_ratio || !(squares.value > 0.0 && squares.direction > 0.0)) return 1.0f;
   return static_cast<float>(Rule::ratio(scalars, factors, std::sqrt(squares.value), std::sqrt(squares.direction)));
+}
+
+/// sqrt(out) / |w|, by which weights are normalised; 1 where they are 0.
+CARILLON_HOST_DEVICE inline float normalizing_factor(std::int64_t out, const Squares& squares) {
+  return squares.value > 0.0 ? static_cast<float>(std::sqrt(static_cast<double>(out) / squares.value)) : 1.0f;
 }
 
 /// The step's scalars for a variable: its age counts from the first step in which it is trained.

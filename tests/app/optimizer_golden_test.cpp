@@ -45,7 +45,14 @@ OptimizerSettings settings_of(const std::string& line) {
   return options.optimizer();
 }
 
-std::vector<ParameterSpec> variables() {
+std::vector<ParameterSpec> variables_of(std::string_view rule) {
+  if (rule.starts_with("muon")) {
+    return {{"stem/weights", {2, 3}, {}, 0.02f},
+            {"conv/weights", {3, 1, 2, 4}, {}, 0.02f},
+            {"conv/biases", {4}, {}, 0.0f},
+            {"dense/weights", {2, 5}, {}, 0.02f},
+            {"logits/weights", {5, 2}, {}, 0.02f}};
+  }
   return {{"first/weights", {3, 2}, {}, 0.02f}, {"first/biases", {2}, {}, 0.0f}, {"second/weights", {2, 2}, {}, 0.02f}};
 }
 
@@ -53,14 +60,14 @@ double element_of(int parameter, std::size_t i) { return 10.0 * parameter + stat
 
 std::vector<double> values_of(const ParameterStore& parameters) {
   std::vector<double> values;
-  for (int p = 0; p < 3; ++p) {
+  for (int p = 0; p < static_cast<int>(parameters.specs().size()); ++p) {
     for (const float value : parameters.value(p).floats()) values.push_back(value);
   }
   return values;
 }
 
 void fill(const ParameterStore& parameters, auto&& element) {
-  for (int p = 0; p < 3; ++p) {
+  for (int p = 0; p < static_cast<int>(parameters.specs().size()); ++p) {
     const std::span<float> values = parameters.value(p).floats(), gradients = parameters.gradient(p).floats();
     for (std::size_t i = 0; i < values.size(); ++i) element(element_of(p, i), values[i], gradients[i]);
   }
@@ -72,8 +79,9 @@ struct Path {
 
 Path trained(const OptimizerSettings& settings) {
   CpuDevice device(1);
-  const ParameterStore parameters(variables(), device,
-                                  {.gradients = device.allocate(gradient_bytes(ParameterLayout(variables())))},
+  const std::vector<ParameterSpec> variables = variables_of(settings.rule);
+  const ParameterStore parameters(variables, device,
+                                  {.gradients = device.allocate(gradient_bytes(ParameterLayout(variables)))},
                                   optimizer_slots(settings));
   StepInputs inputs;
   const auto optimizer = make_optimizer(settings, parameters, device, inputs);
@@ -111,7 +119,7 @@ TEST(OptimizerGolden, EveryCaseEndsWherePyTorchEnds) {
     ASSERT_EQ(expected.size(), path.end.size());
     EXPECT_LT(distance(path.end, expected), 1e-4 * distance(path.end, path.start)) << options;
   }
-  EXPECT_EQ(cases, 42);
+  EXPECT_EQ(cases, 51);
 }
 
 }  // namespace

@@ -61,10 +61,19 @@ TEST_F(OptimizerOptions, ReachTheOptimiser) {
   EXPECT_EQ(adamw.adam_beta2, 0.9);
   EXPECT_EQ(adamw.adam_epsilon, 1e-3);
   EXPECT_EQ(adamw.moving_average_decay, 0.5);
+  const OptimizerSettings muon = parsed({"--optimizer", "muon", "--muon-momentum", "0.6", "--muon-steps", "3",
+                                         "--muon-normalize", "true", "--group", "a: muon=0", "--group", "b: muon=1"})
+                                     .optimizer();
+  EXPECT_EQ(muon.muon_momentum, 0.6);
+  EXPECT_EQ(muon.muon_steps, 3);
+  EXPECT_TRUE(muon.muon_normalizes);
+  EXPECT_EQ(muon.groups[0].muon, false);
+  EXPECT_EQ(muon.groups[1].muon, true);
 }
 
 TEST_F(OptimizerOptions, ThatThisOptimiserDoesNotUseAreRefused) {
-  expect_refused({"--momentum", "0.9"}, "--momentum is of --optimizer momentum, nesterov, lars; this run's is sgd");
+  expect_refused({"--momentum", "0.9"},
+                 "--momentum is of --optimizer momentum, nesterov, lars, muon-nesterov; this run's is sgd");
   expect_refused({"--optimizer", "nesterov", "--dampening", "0.1"},
                  "--dampening is of --optimizer momentum; this run's");
   expect_refused({"--optimizer", "adamw", "--dampening", "0"}, "--dampening");
@@ -72,6 +81,13 @@ TEST_F(OptimizerOptions, ThatThisOptimiserDoesNotUseAreRefused) {
   expect_refused({"--lars-coefficient", "0.9"}, "--lars-coefficient");
   expect_refused({"--adam-beta2", "0.9"}, "--adam-beta2");
   expect_refused({"--adam-epsilon", "0.9"}, "--adam-epsilon");
+  expect_refused({"--muon-momentum", "0.5"},
+                 "--muon-momentum is of --optimizer muon, muon-nesterov; this run's is sgd");
+  expect_refused({"--muon-steps", "3"}, "--muon-steps is of --optimizer muon, muon-nesterov; this run's is sgd");
+  expect_refused({"--muon-normalize", "true"}, "--muon-normalize is of --optimizer muon, muon-nesterov");
+  expect_refused({"--optimizer", "muon", "--momentum", "0.9"}, "--momentum is of");
+  expect_refused({"--optimizer", "muon-nesterov", "--adam-beta1", "0.9"}, "--adam-beta1 is of");
+  expect_refused({"--optimizer", "adamw", "--group", "*: muon=1"}, "'*' has a setting of --optimizer muon");
   expect_refused({"--optimizer", "guess"}, "'guess' is not one of sgd, momentum, nesterov, adamw, lars, lamb");
   expect_refused({"--optimizer", "adamw", "--adam-beta1", "1"}, "--adam-beta1");
 }
@@ -198,7 +214,7 @@ TEST_F(OptimizerOptions, GroupsKeepTheirOrder) {
 TEST_F(OptimizerOptions, AGroupThatIsNoneIsNamed) {
   for (const char* const text :
        {"*/biases", "*:", ":rate=1", "*: rate", "*: rate=1, rate=2", "*: rate=-1", "*: speed=1", "a b: rate=1",
-        "*: frozen-until=5, frozen-after=5", "*: frozen-until=-1", "*: rate=1,"}) {
+        "*: frozen-until=5, frozen-after=5", "*: muon=2", "*: frozen-until=-1", "*: rate=1,"}) {
     expect_refused({"--group", "*: rate=1", text}, std::string("--group: '") + text + "' is not PATTERN: SETTING=X");
   }
 }
@@ -210,12 +226,13 @@ TEST_F(OptimizerOptions, AllDecideTheResult) {
   const std::string before = set.values().json();
   std::vector<const char*> arguments{"program"};
   for (const char* const argument :
-       {"--optimizer=momentum", "--momentum=0.1",          "--dampening=0.1",        "--adam-beta1=0.1",
-        "--adam-beta2=0.1",     "--adam-epsilon=0.1",      "--lars-coefficient=0.1", "--weight-decay=0.1",
-        "--group=*: rate=2",    "--lookahead-every=1",     "--lookahead-decay=0.1",  "--lookahead-power=1",
-        "--lookahead-steps=1",  "--schedule=step",         "--warmup-steps=1",       "--warmup-from=1",
-        "--schedule-steps=1",   "--final-learning-rate=1", "--schedule-power=2",     "--milestones=5",
-        "--milestone-factor=1", "--schedule-knots=5:1"}) {
+       {"--optimizer=momentum",    "--momentum=0.1",        "--dampening=0.1",        "--adam-beta1=0.1",
+        "--adam-beta2=0.1",        "--adam-epsilon=0.1",    "--lars-coefficient=0.1", "--muon-momentum=0.1",
+        "--muon-steps=1",          "--muon-normalize=true", "--weight-decay=0.1",     "--group=*: rate=2",
+        "--lookahead-every=1",     "--lookahead-decay=0.1", "--lookahead-power=1",    "--lookahead-steps=1",
+        "--schedule=step",         "--warmup-steps=1",      "--warmup-from=1",        "--schedule-steps=1",
+        "--final-learning-rate=1", "--schedule-power=2",    "--milestones=5",         "--milestone-factor=1",
+        "--schedule-knots=5:1"}) {
     arguments.push_back(argument);
   }
   set.parse(static_cast<int>(arguments.size()), arguments.data());

@@ -93,6 +93,12 @@ TEST_F(TowerOnAGpu, LooksAheadAsOnTheCpu) {
   expect_equal(on_gpu(training), captured);
 }
 
+TEST_F(TowerOnAGpu, RefusesMuon) {
+  const Training training{.network = branching_network(), .steps = 1, .rule = "muon"};
+  EXPECT_THROW(on_gpu(training), Error);
+  EXPECT_NO_THROW(on_cpu(training));
+}
+
 TEST_F(TowerOnAGpu, TrainsWithMomentumAsOnTheCpu) {
   const Training training{.steps = 60, .learning_rate = 0.01f, .rule = "momentum"};
   expect_near(training, on_cpu(training), on_gpu(training), 1e-3);

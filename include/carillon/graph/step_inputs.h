@@ -17,7 +17,7 @@ namespace carillon {
 
 /// The few numbers that change with the step. What stands where is the optimiser's to say (optim/optimizer.h).
 struct StepScalars {
-  static constexpr std::size_t count = 8;
+  static constexpr std::size_t count = 12;
   float at[count] = {};
   std::int64_t step = 0;  ///< which update this is, counted from 0
 };

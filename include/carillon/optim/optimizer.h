@@ -29,11 +29,14 @@ struct OptimizerSettings {
   std::string rule = "sgd";
   Schedule learning_rate = constant_rate(0.001);
   double moving_average_decay = 0.99;
-  double momentum = 0.9;                                             ///< of the rules "momentum", "nesterov" and "lars"
-  double dampening = 0.0;                                            ///< of the rule "momentum"
-  double adam_beta1 = 0.9, adam_beta2 = 0.999, adam_epsilon = 1e-8;  ///< of the rules "adamw" and "lamb"
+  double momentum = 0.9;   ///< of "momentum", "nesterov", "lars", "muon-nesterov"
+  double dampening = 0.0;  ///< of the rule "momentum"
+  double adam_beta1 = 0.9, adam_beta2 = 0.999, adam_epsilon = 1e-8;  ///< of "adamw", "lamb", "muon"
   double lars_coefficient = 0.001;                                   ///< of the rule "lars"
-  double weight_decay = 0.0;  ///< of all variables that no group gives another one
+  double muon_momentum = 0.95;   ///< of the rules "muon" and "muon-nesterov", as what follows
+  std::int64_t muon_steps = 5;   ///< of Newton-Schulz
+  bool muon_normalizes = false;  ///< matrices are brought to a fixed norm, in place of a decay
+  double weight_decay = 0.0;     ///< of all variables that no group gives another one
   std::vector<ParameterGroup> groups = {};
   LookaheadSettings lookahead = {};
 };
@@ -59,7 +62,7 @@ inline constexpr std::size_t learning_rate_scalar = 0, average_decay_scalar = 1,
 StepScalars step_scalars(const OptimizerSettings& settings, std::int64_t step);
 
 /// Whether the rule updates each element apart, so that its optimiser updates ranges on a CPU; else it needs whole
-/// variables, for their norms. Errors: as optimizer_slots.
+/// variables, for their norms or as matrices. Errors: as optimizer_slots.
 bool updates_elements_apart(const OptimizerSettings& settings);
 
 class Optimizer {
@@ -80,7 +83,7 @@ class Optimizer {
 void update_on_all_threads(Optimizer& optimizer, std::size_t first, std::span<const float> gradients);
 
 /// `parameters`, with the slots of these settings, and `inputs`, which say the scalars of each step, outlive it.
-/// Errors: as check_groups.
+/// Errors: as check_groups; usage (muon has no matrix, is given a vector, or a GPU).
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const ParameterStore& parameters,
                                           Device& device, const StepInputs& inputs);
 

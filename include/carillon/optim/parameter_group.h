@@ -20,6 +20,7 @@ struct ParameterGroup {
   std::string pattern;               ///< as a shell's, of the whole name; `*` matches `/` too
   double rate = 1.0;                 ///< multiplies the learning rate
   std::optional<double> decay = {};  ///< the weight decay, in place of OptimizerSettings::weight_decay
+  std::optional<bool> muon = {};     ///< whether the muon rules orthogonalise it; nothing: where it is hidden
   // Trained in steps [frozen_until, frozen_after). In others values and a rule's slots stay as they are; the moving
   // average and a lookahead go on. Corrections for a variable's age count from frozen_until.
   std::int64_t frozen_until = 0, frozen_after = never;
