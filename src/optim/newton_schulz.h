@@ -33,7 +33,8 @@ inline MatrixShape matrix_shape(const Shape& variable) {
   return {variable.element_count() / columns, columns};
 }
 
-/// On a CPU; on all threads, in blocks of one thread each, so that their number changes no bit.
+/// On a CPU (a GPU: newton_schulz_cuda.h); on all threads, in blocks of one thread each, so that their number changes
+/// no bit.
 class NewtonSchulz {
  public:
   /// `matrix`, of `shape`, in place. |matrix| is `norm`.

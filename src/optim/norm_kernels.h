@@ -1,5 +1,5 @@
-// The kernels of a GPU that come before UpdateKernel where the rule is a NormedRule: norms by chunks of the flat
-// arrays, and from them each variable's ratio.
+// The kernels of a GPU that come before UpdateKernel where the rule is a NormedRule or a MatrixRule: norms by chunks of
+// the flat arrays, and from them each variable's ratio.
 #pragma once
 
 #include <algorithm>
@@ -26,10 +26,12 @@ struct NormChunks {
   std::vector<ChunkRange> of_variable;  ///< which of `chunks`
 };
 
-inline NormChunks norm_chunks(const ParameterLayout& layout) {
+/// Of the variables for which `wanted` is; none: of all.
+inline NormChunks norm_chunks(const ParameterLayout& layout, const std::vector<bool>& wanted = {}) {
   NormChunks all;
   all.of_variable.resize(layout.order().size());
   for (const int variable : layout.order()) {
+    if (!wanted.empty() && !wanted[static_cast<std::size_t>(variable)]) continue;
     const std::size_t begin = layout.offset(variable);
     const std::size_t end = begin + (layout.count(variable) + line_floats - 1) / line_floats * line_floats;
     ChunkRange& range = all.of_variable[static_cast<std::size_t>(variable)];
@@ -44,7 +46,7 @@ inline NormChunks norm_chunks(const ParameterLayout& layout) {
 }
 
 /// sums[chunk] = the chunk's squares, in double precision and a fixed order; brings slots forward (Rule::direction).
-template <NormedRule Rule>
+template <UpdateRule Rule>
 struct NormKernel {
   static constexpr int threads = FlatShare::threads;
   static constexpr int phases = 9;  // 2^8 threads fold in 8 phases
@@ -62,7 +64,8 @@ struct NormKernel {
   const UpdateFactors* of_variable = nullptr;
   StepTable table;
   StepEnd end;
-  Squares* sums = nullptr;  ///< [chunk_count]
+  Squares* sums = nullptr;      ///< [chunk_count]
+  float* directions = nullptr;  ///< flat, or the gradients; null: they are not kept
 
   int blocks() const { return chunk_count; }
 
@@ -88,19 +91,30 @@ struct NormKernel {
     const std::size_t last = chunk.first + chunk.count;
     for (std::size_t i = chunk.first + static_cast<std::size_t>(thread) * n; i < last; i += threads * n) {
       const Pack<float, n> gradient = load<n>(gradients + i), value = load<n>(values + i);
-      Pack<float, n> kept[slot_count];
+      Pack<float, n> kept[slot_count], found;
       for (int s = 0; s < slot_count; ++s) kept[s] = load<n>(slots[s] + i);
       for (int k = 0; k < n; ++k) {
         float of_element[slot_count];
         for (int s = 0; s < slot_count; ++s) of_element[s] = kept[s].at[k];
-        squares.add(value.at[k], Rule::direction(scalars, factors, gradient.at[k], value.at[k], of_element));
+        found.at[k] = Rule::direction(scalars, factors, gradient.at[k], value.at[k], of_element);
+        squares.add(value.at[k], found.at[k]);
         for (int s = 0; s < slot_count; ++s) kept[s].at[k] = of_element[s];
       }
       for (int s = 0; s < slot_count; ++s) store(kept[s], slots[s] + i);
+      if (directions != nullptr) store(found, directions + i);
     }
     return squares;
   }
 };
+
+CARILLON_HOST_DEVICE inline Squares sum_of(const ChunkRange& range, const Squares* sums) {
+  Squares squares;
+  for (std::uint32_t chunk = range.first; chunk < range.last; ++chunk) {
+    squares.value += sums[chunk].value;
+    squares.direction += sums[chunk].direction;
+  }
+  return squares;
+}
 
 /// ratios[variable], a thread each.
 template <NormedRule Rule>
@@ -112,11 +126,7 @@ struct RatioOfVariable {
   float* ratios = nullptr;  ///< [variable]
 
   CARILLON_HOST_DEVICE void operator()(std::int64_t variable) const {
-    Squares squares;
-    for (std::uint32_t chunk = ranges[variable].first; chunk < ranges[variable].last; ++chunk) {
-      squares.value += sums[chunk].value;
-      squares.direction += sums[chunk].direction;
-    }
+    const Squares squares = sum_of(ranges[variable], sums);
     ratios[variable] = ratio_of<Rule>(table.header().scalars, of_variable[variable], squares);
   }
 };

@@ -1,12 +1,13 @@
-// The CUDA form of the optimiser: one kernel for all parameters, behind two that find norms where the rule needs them.
+// The CUDA form of the optimiser: one kernel for all parameters, behind those that find norms, or orthogonalise
+// matrices, where the rule needs that.
 #include <numeric>
 #include <optional>
 #include <variant>
 #include <vector>
 
-#include "carillon/core/error.h"
 #include "kernels/shared/launch.cuh"
-#include "src/optim/norm_kernels.h"
+#include "src/optim/newton_schulz_cuda.h"
+#include "src/optim/newton_schulz_kernels.h"
 #include "src/optim/optimizers.h"
 #include "src/optim/update_factors.h"
 #include "src/optim/update_kernels.h"
@@ -21,22 +22,11 @@ Buffer uploaded(const std::vector<T>& values, Device& device) {
   return buffer;
 }
 
-/// What finds the ratios of a NormedRule before the update.
-template <NormedRule Rule>
+/// Norms of variables and their directions, and what `OfVariable` makes of them before the update.
+template <UpdateRule Rule, typename OfVariable>
 class NormPass {
  public:
-  NormPass(const ParameterLayout& layout, const UpdateKernel<Rule>& update, Device& device)
-      : NormPass(norm_chunks(layout), update, device) {}
-
-  const float* ratios() const { return static_cast<const float*>(ratios_.data()); }
-  void enqueue(const StepEnd& end, Stream& stream) {
-    norms_.end = end;
-    launch(norms_, stream);
-    launch(ForEachElement{ratio_, variable_count_}, stream);
-  }
-
- private:
-  NormPass(const NormChunks& all, const UpdateKernel<Rule>& update, Device& device)
+  NormPass(const NormChunks& all, const UpdateKernel<Rule>& update, Device& device, float* directions = nullptr)
       : chunks_(uploaded(all.chunks, device)),
         ranges_(uploaded(all.of_variable, device)),
         sums_(device.allocate(all.chunks.size() * sizeof(Squares))),
@@ -48,32 +38,115 @@ class NormPass {
                .values = update.values,
                .of_variable = update.factors.of_variable,
                .table = update.table,
-               .sums = static_cast<Squares*>(sums_.data())},
-        ratio_{.ranges = static_cast<const ChunkRange*>(ranges_.data()),
-               .sums = norms_.sums,
-               .of_variable = norms_.of_variable,
-               .table = norms_.table,
-               .ratios = static_cast<float*>(ratios_.data())} {
+               .sums = static_cast<Squares*>(sums_.data()),
+               .directions = directions},
+        of_variable_{.ranges = static_cast<const ChunkRange*>(ranges_.data()),
+                     .sums = norms_.sums,
+                     .of_variable = norms_.of_variable,
+                     .table = norms_.table,
+                     .ratios = static_cast<float*>(ratios_.data())} {
     for (int s = 0; s < NormKernel<Rule>::slot_count; ++s) norms_.slots[s] = update.slots[s];
   }
 
+  const float* ratios() const { return static_cast<const float*>(ratios_.data()); }
+  std::span<const NormChunk> chunks() const { return {norms_.chunks, static_cast<std::size_t>(norms_.chunk_count)}; }
+  OfVariable& of_variable() { return of_variable_; }
+  void enqueue(const StepEnd& end, Stream& stream) {
+    norms_.end = end;
+    launch(norms_, stream);
+    launch(ForEachElement{of_variable_, variable_count_}, stream);
+  }
+
+ private:
   Buffer chunks_, ranges_, sums_, ratios_;
   std::int64_t variable_count_;
   NormKernel<Rule> norms_;
-  RatioOfVariable<Rule> ratio_;
+  OfVariable of_variable_;
 };
 
+/// What puts orthogonalised directions in the place of gradients.
+template <MatrixRule Rule>
+class MatrixPass {
+ public:
+  MatrixPass(const OptimizerSettings& settings, const ParameterStore& parameters, const UpdateKernel<Rule>& update,
+             Device& device)
+      : MatrixPass(settings, parameters, update, device, orthogonal(settings, parameters)) {}
+
+  const float* ratios() const { return norms_.ratios(); }
+  void enqueue(const StepEnd& end, Stream& stream) {
+    norms_.enqueue(end, stream);
+    launch(scale_, stream);
+    for (const NewtonSchulzCuda& matrix : matrices_) matrix.enqueue(steps_, stream);
+  }
+
+ private:
+  MatrixPass(const OptimizerSettings& settings, const ParameterStore& parameters, const UpdateKernel<Rule>& update,
+             Device& device, const std::vector<bool>& wanted)
+      : steps_(settings.muon_steps),
+        columns_(uploaded(columns_of(parameters), device)),
+        inverse_norms_(device.allocate(wanted.size() * sizeof(float))),
+        norms_(norm_chunks(parameters.layout(), wanted), update, device, parameters.gradients_and_sums().data()),
+        scale_{.chunks = norms_.chunks().data(),
+               .chunk_count = static_cast<int>(norms_.chunks().size()),
+               .factors = static_cast<const float*>(inverse_norms_.data()),
+               .values = parameters.gradients_and_sums().data()},
+        memory_(shapes_of(parameters, wanted), device) {
+    norms_.of_variable().inverse_norms = static_cast<float*>(inverse_norms_.data());
+    if (settings.muon_normalizes) {
+      norms_.of_variable().columns = static_cast<const std::int64_t*>(columns_.data());
+    }
+    for (const int variable : parameters.layout().order()) {
+      if (!wanted[static_cast<std::size_t>(variable)]) continue;
+      matrices_.emplace_back(as_cuda(device), parameters.gradient(variable), memory_);
+    }
+  }
+
+  static std::vector<bool> orthogonal(const OptimizerSettings& settings, const ParameterStore& parameters) {
+    std::vector<bool> wanted;
+    for (const UpdateFactors& factors : update_factors(settings, parameters.specs())) {
+      wanted.push_back(factors.orthogonal);
+    }
+    return wanted;
+  }
+  static std::vector<std::int64_t> columns_of(const ParameterStore& parameters) {
+    std::vector<std::int64_t> columns;
+    for (const ParameterSpec& spec : parameters.specs()) columns.push_back(spec.shape.extents().back());
+    return columns;
+  }
+  static std::vector<MatrixShape> shapes_of(const ParameterStore& parameters, const std::vector<bool>& wanted) {
+    std::vector<MatrixShape> shapes;
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      if (wanted[i]) shapes.push_back(matrix_shape(parameters.specs()[i].shape));
+    }
+    return shapes;
+  }
+
+  std::int64_t steps_;
+  Buffer columns_, inverse_norms_;
+  NormPass<Rule, MatrixOfVariable> norms_;
+  ScaleChunks scale_;
+  NewtonSchulzMemory memory_;
+  std::vector<NewtonSchulzCuda> matrices_;
+};
+
+/// What a rule needs before its update.
 template <typename Rule>
-struct NormPassOf {
+struct PassBefore {
   using Type = std::monostate;
 };
 template <NormedRule Rule>
-struct NormPassOf<Rule> {
-  using Type = std::optional<NormPass<Rule>>;
+struct PassBefore<Rule> {
+  using Type = std::optional<NormPass<Rule, RatioOfVariable<Rule>>>;
+};
+template <MatrixRule Rule>
+struct PassBefore<Rule> {
+  using Type = std::optional<MatrixPass<Rule>>;
 };
 
 template <UpdateRule Rule>
 class OptimizerCuda final : public Optimizer {
+  static constexpr bool has_pass_before = NormedRule<Rule> || MatrixRule<Rule>;
+
  public:
   OptimizerCuda(const OptimizerSettings& settings, const ParameterStore& parameters, Device& device,
                 const StepInputs& inputs)
@@ -93,14 +166,13 @@ class OptimizerCuda final : public Optimizer {
     for (const std::string_view name : Rule::slots) *next++ = parameters.slot(parameters.slot_named(name)).data();
     if (settings.lookahead.every > 0) update_.slow = parameters.slot(parameters.slot_named(lookahead_slot)).data();
     update_.share.count = l2_sum_.share.count = parameters.layout().total();
-    if constexpr (NormedRule<Rule>) {
-      norms_.emplace(parameters.layout(), update_, device);
-      update_.ratios = norms_->ratios();
-    }
+    if constexpr (NormedRule<Rule>) before_.emplace(norm_chunks(parameters.layout()), update_, device);
+    if constexpr (MatrixRule<Rule>) before_.emplace(settings, parameters, update_, device);
+    if constexpr (has_pass_before) update_.ratios = before_->ratios();
   }
 
   void apply(const StepEnd& end, Stream& stream) override {
-    if constexpr (NormedRule<Rule>) norms_->enqueue(end, stream);
+    if constexpr (has_pass_before) before_->enqueue(end, stream);
     update_.end = end;
     launch(update_, stream);
   }
@@ -118,7 +190,7 @@ class OptimizerCuda final : public Optimizer {
   Buffer variables_, factors_, block_sums_;
   UpdateKernel<Rule> update_;
   L2SumKernel l2_sum_;
-  typename NormPassOf<Rule>::Type norms_;
+  typename PassBefore<Rule>::Type before_;
 };
 
 }  // namespace
@@ -126,11 +198,7 @@ class OptimizerCuda final : public Optimizer {
 std::unique_ptr<Optimizer> make_optimizer_cuda(const OptimizerSettings& settings, const ParameterStore& parameters,
                                                Device& device, const StepInputs& inputs) {
   return with_rule(settings.rule, [&]<typename Rule>(std::type_identity<Rule>) -> std::unique_ptr<Optimizer> {
-    if constexpr (MatrixRule<Rule>) {
-      fail(ExitCode::usage, "--optimizer {} has no form for GPUs yet: --device cpu trains with it", Rule::name);
-    } else {
-      return std::make_unique<OptimizerCuda<Rule>>(settings, parameters, device, inputs);
-    }
+    return std::make_unique<OptimizerCuda<Rule>>(settings, parameters, device, inputs);
   });
 }
 

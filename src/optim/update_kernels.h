@@ -73,7 +73,7 @@ struct UpdateKernel {
   float* slots[slot_places] = {};                ///< [slot_count][share.count]
   float* slow = nullptr;                         ///< [share.count], where there is a lookahead
   FactorTable factors;
-  const float* ratios = nullptr;  ///< [variable], of a NormedRule
+  const float* ratios = nullptr;  ///< [variable]: of a NormedRule; of a MatrixRule the parts that are kept
   StepTable table;
   StepEnd end;
 
@@ -95,6 +95,7 @@ struct UpdateKernel {
     share.for_each_pack(block, thread, [&](std::size_t i) {
       UpdateFactors of_variable = factors.at(i);
       if constexpr (NormedRule<Rule>) of_variable.rate *= ratios[factors.variables[i / line_floats]];
+      if constexpr (MatrixRule<Rule>) of_variable.kept = ratios[factors.variables[i / line_floats]];
       const StepScalars scalars = scalars_of<Rule>(of_step, of_variable);
       const bool trains = of_variable.trains_at(of_step.step);
       const Pack<float, n> gradient = load<n>(gradients + i);

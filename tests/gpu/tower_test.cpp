@@ -93,10 +93,17 @@ TEST_F(TowerOnAGpu, LooksAheadAsOnTheCpu) {
   expect_equal(on_gpu(training), captured);
 }
 
-TEST_F(TowerOnAGpu, RefusesMuon) {
-  const Training training{.network = branching_network(), .steps = 1, .rule = "muon"};
-  EXPECT_THROW(on_gpu(training), Error);
-  EXPECT_NO_THROW(on_cpu(training));
+TEST_F(TowerOnAGpu, TrainsByMuonAsOnTheCpu) {
+  for (const bool normalizes : {false, true}) {
+    Training training{.network = normalized_network(), .steps = 8, .learning_rate = 0.01f, .weight_decay = 0.1};
+    training.rule = normalizes ? "muon-nesterov" : "muon";
+    training.muon_normalizes = normalizes;
+    training.groups = {{.pattern = "branch/weights", .frozen_until = 2}, {.pattern = "stem/weights", .muon = true}};
+    const Trained captured = on_gpu(training);
+    expect_near(training, on_cpu(training), captured, 1e-3);
+    training.capture = false;
+    expect_equal(on_gpu(training), captured);
+  }
 }
 
 TEST_F(TowerOnAGpu, TrainsWithMomentumAsOnTheCpu) {

@@ -95,6 +95,7 @@ Trained train(const Training& training, const NoiseRecords& records, Device& dev
                .optimizer = {.rule = training.rule,
                              .learning_rate = Schedule(rate),
                              .moving_average_decay = 0.9,
+                             .muon_normalizes = training.muon_normalizes,
                              .weight_decay = training.weight_decay,
                              .groups = training.groups,
                              .lookahead = training.lookahead},

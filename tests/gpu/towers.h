@@ -36,6 +36,7 @@ struct Training {
   double weight_decay = 0.0;
   std::vector<ParameterGroup> groups = {};
   LookaheadSettings lookahead = {};
+  bool muon_normalizes = false;
   std::size_t bucket_bytes = std::size_t{4} << 20;
   const Dataset* resident = nullptr;  ///< the tower is told that steps take its records
   int results_every = 1;              ///< steps between calls of next_result

@@ -83,7 +83,7 @@ class Optimizer {
 void update_on_all_threads(Optimizer& optimizer, std::size_t first, std::span<const float> gradients);
 
 /// `parameters`, with the slots of these settings, and `inputs`, which say the scalars of each step, outlive it.
-/// Errors: as check_groups; usage (muon has no matrix, is given a vector, or a GPU).
+/// Errors: as check_groups; usage (muon has no matrix, or is given a vector).
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const ParameterStore& parameters,
                                           Device& device, const StepInputs& inputs);
 
