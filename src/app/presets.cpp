@@ -73,6 +73,7 @@ Preset cifar10_preset() {
           .networks = {{"cifar10", cifar10_network},
                        {"resnet9", resnet9_network},
                        {"resnet18", resnet18_network},
+                       {"resnet50", resnet50_network},
                        {"airbench94", airbench94_network},
                        {"airbench96", airbench96_network}},
           .defaults = {.data = {"data/cifar10/train-*"},

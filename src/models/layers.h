@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <optional>
 #include <string>
 
 #include "carillon/core/error.h"
@@ -38,6 +39,8 @@ inline Value normalized_input(Graph& graph, NormalizeImagesParams form, const Ne
 struct ConvNormParams {
   std::int64_t filters = 0, kernel = 3, stride = 1;
   float l2_factor = 0.0f;
+  std::optional<Initializer> weights = std::nullopt;  ///< nothing: PyTorch's
+  float initial_scale = 1.0f;                         ///< of the batch norm
 };
 
 /// A convolution without biases, padded by half its kernel, `<name>`; and its batch norm, `<name>/norm`.
@@ -48,10 +51,10 @@ inline Value conv_norm(Graph& graph, const std::string& name, Value x, const Con
               .kernel = params.kernel,
               .stride = params.stride,
               .padding = Padding::symmetric(params.kernel / 2),
-              .weights = fan_in_uniform(params.kernel * params.kernel * channels),
+              .weights = params.weights.value_or(fan_in_uniform(params.kernel * params.kernel * channels)),
               .biases = std::nullopt,
               .l2_factor = params.l2_factor});
-  return batch_norm(graph, name + "/norm", x, {});
+  return batch_norm(graph, name + "/norm", x, {.initial_scale = params.initial_scale});
 }
 
 /// The same with a ReLU behind it, `<name>/relu`.

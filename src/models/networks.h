@@ -13,6 +13,8 @@ Network lenet_network(const NetworkSettings& settings);
 Network cifar10_network(const NetworkSettings& settings);
 /// ResNet-18 for small colour images. 11,173,962 parameters.
 Network resnet18_network(const NetworkSettings& settings);
+/// ResNet-50, v1.5, for colour images of any size. 25,557,032 parameters for 1000 classes.
+Network resnet50_network(const NetworkSettings& settings);
 /// airbench94, with which CIFAR-10 is trained to 0.94 in seconds on a GPU. 1,971,640 parameters.
 Network airbench94_network(const NetworkSettings& settings);
 /// airbench96, its larger brother, to 0.96. 9,915,704 parameters.

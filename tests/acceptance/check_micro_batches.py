@@ -117,7 +117,6 @@ def _refused(context):
     gpu = "fake_cuda/mnist_train"
     for title, program, device, options, said in (
         ("micro-batches on a GPU", gpu, "cuda", BATCHES, "--micro-batch"),
-        ("a batch norm over GPUs", gpu, "cuda", ("--sync-batch-norm",), "--sync-batch-norm"),
         ("a batch norm of a network that has none", "mnist_train", "cpu", ("--sync-batch-norm",), "--sync-batch-norm"),
         ("micro-batches that ranks cannot share", "mnist_train", "cpu", THREE, "3 micro-batches"),
     ):

@@ -1,4 +1,4 @@
-"""ResNet-18, ResNet-9 and the airbench networks in float64 PyTorch: what cifar10_train --model computes without distortion.
+"""The networks of cifar10_train --model in float64 PyTorch: what they compute without distortion.
 
 Variables and states have the program's names and layouts: convolutions [height, width, in, out], dense [in, out]. Each
 tower normalises by its own batch and keeps its own running statistics; the checkpoint has their mean.
@@ -66,6 +66,21 @@ def resnet18(layers, x):
     return x.mean(dim=(2, 3)) @ layers.variables["logits/weights"] + layers.variables["logits/biases"]
 
 
+def resnet50(layers, x):
+    """v1.5: the 3x3 convolution has the stride."""
+    x = F.max_pool2d(layers.conv_norm_relu("stem", x, 2), 3, 2, padding=1)
+    for stage, blocks in ((1, 3), (2, 4), (3, 6), (4, 3)):
+        for block in range(1, blocks + 1):
+            name, stride = f"stage{stage}/block{block}", 2 if stage > 1 and block == 1 else 1
+            y = layers.conv_norm_relu(f"{name}/conv1", x)
+            y = layers.conv_norm_relu(f"{name}/conv2", y, stride)
+            y = layers.conv_norm(f"{name}/conv3", y)
+            if block == 1:
+                x = layers.conv_norm(f"{name}/projection", x, stride)
+            x = F.relu(y + x)
+    return x.mean(dim=(2, 3)) @ layers.variables["logits/weights"] + layers.variables["logits/biases"]
+
+
 def resnet9(layers, x):
     x = layers.conv_norm_relu("prep", x)
     for number in (1, 2, 3):
@@ -103,14 +118,16 @@ def airbench96(layers, x):
 class Model:
     forward: object
     deviations: tuple
+    means: tuple = MEANS
     frozen: tuple = ()  # variables that do not train
 
 
 MODELS = {
+    "resnet50": Model(resnet50, (0.229, 0.224, 0.225), (0.485, 0.456, 0.406)),
     "resnet18": Model(resnet18, (0.2023, 0.1994, 0.2010)),
     "resnet9": Model(resnet9, (0.2470, 0.2435, 0.2616)),
-    "airbench94": Model(airbench94, (0.2470, 0.2435, 0.2616), ("whiten/weights",)),
-    "airbench96": Model(airbench96, (0.2470, 0.2435, 0.2616), ("whiten/weights",)),
+    "airbench94": Model(airbench94, (0.2470, 0.2435, 0.2616), frozen=("whiten/weights",)),
+    "airbench96": Model(airbench96, (0.2470, 0.2435, 0.2616), frozen=("whiten/weights",)),
 }
 
 
@@ -122,7 +139,7 @@ class Trained:
 
 
 def inputs_of(model, images, dtype=torch.float64):
-    mean, deviation = (np.array(values).reshape(1, 3, 1, 1) for values in (MEANS, model.deviations))
+    mean, deviation = (np.array(values).reshape(1, 3, 1, 1) for values in (model.means, model.deviations))
     return torch.from_numpy((images / 255.0 - mean) / deviation).to(dtype)
 
 

@@ -22,7 +22,7 @@ TEST(Presets, MnistHasTheReferencesDefaults) {
 TEST(Presets, Cifar10HasTheTutorialsDefaults) {
   const Preset preset = cifar10_preset();
   EXPECT_EQ(network_names(preset),
-            (std::vector<std::string>{"cifar10", "resnet9", "resnet18", "airbench94", "airbench96"}));
+            (std::vector<std::string>{"cifar10", "resnet9", "resnet18", "resnet50", "airbench94", "airbench96"}));
   EXPECT_EQ(preset.defaults.batch_size, 128);
   EXPECT_EQ(preset.defaults.max_steps, 1000000);
   EXPECT_DOUBLE_EQ(preset.defaults.learning_rate, 0.1);

@@ -113,6 +113,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{2, 9, 8, 20, {.window = 2, .stride = 2}},
                       Case{2, 10, 10, 16, {.window = 2, .stride = 2, .padding = Padding::valid}},
                       Case{2, 11, 9, 3, {.window = 3, .stride = 2, .padding = Padding::valid}, true},
+                      Case{2, 14, 13, 18, {.window = 3, .stride = 2, .padding = Padding::symmetric(1)}, true},
+                      Case{1, 1, 2, 3, {.window = 3, .stride = 2, .padding = Padding::symmetric(2)}},
                       Case{1, 8, 8, 33, {.window = 5, .stride = 1}},      // padding on both sides, 25 windows a pixel
                       Case{2, 9, 11, 8, {.window = 2, .stride = 3}},      // pixels between windows
                       Case{1, 16, 17, 2, {.window = 16, .stride = 5}}));  // the largest position, 255

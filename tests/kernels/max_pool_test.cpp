@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <ostream>
+#include <string>
 
 #include "tests/support/op_harness.h"
 
@@ -21,8 +22,9 @@ struct Case {
 
 void PrintTo(const Case& c, std::ostream* out) {
   *out << Shape{c.batch, c.height, c.width, c.channels}.text() << " window " << c.params.window << " stride "
-       << c.params.stride << (c.params.padding.is_same() ? " same" : " valid") << (c.relu ? " relu" : "") << " threads "
-       << c.threads;
+       << c.params.stride
+       << (c.params.padding.is_same() ? " same" : " padded by " + std::to_string(c.params.padding.extent()))
+       << (c.relu ? " relu" : "") << " threads " << c.threads;
 }
 
 struct Expected {
@@ -33,12 +35,13 @@ struct Expected {
 Expected naive_max_pool(const Case& c, std::span<const float> x, std::span<const float> dy) {
   const std::int64_t window = c.params.window, stride = c.params.stride;
   const bool same = c.params.padding == Padding::same;
+  const std::int64_t pad = c.params.padding.extent();
   const auto output = [&](std::int64_t in) {
     return static_cast<std::int64_t>(
-        std::ceil(static_cast<double>(same ? in : in - window + 1) / static_cast<double>(stride)));
+        std::ceil(static_cast<double>(same ? in : in + 2 * pad - window + 1) / static_cast<double>(stride)));
   };
   const auto before = [&](std::int64_t in) {
-    return same ? std::max<std::int64_t>((output(in) - 1) * stride + window - in, 0) / 2 : 0;
+    return same ? std::max<std::int64_t>((output(in) - 1) * stride + window - in, 0) / 2 : pad;
   };
   Expected result{{}, std::vector<float>(x.size())};
   for (std::int64_t n = 0; n < c.batch; ++n) {
@@ -116,6 +119,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{2, 9, 8, 16, {.window = 2, .stride = 2}}, Case{3, 28, 28, 6, {.window = 2, .stride = 2}, 2},
                       Case{2, 10, 10, 16, {.window = 2, .stride = 2, .padding = Padding::valid}},
                       Case{2, 11, 9, 3, {.window = 3, .stride = 2, .padding = Padding::valid}, 1, true},
+                      Case{2, 14, 13, 17, {.window = 3, .stride = 2, .padding = Padding::symmetric(1)}, 2, true},
+                      Case{1, 1, 2, 3, {.window = 3, .stride = 2, .padding = Padding::symmetric(2)}},
                       Case{1, 8, 8, 33, {.window = 5, .stride = 1}, 2},   // padding on both sides, 25 windows a pixel
                       Case{2, 9, 11, 17, {.window = 2, .stride = 3}, 2},  // pixels between windows
                       Case{1, 16, 17, 2, {.window = 16, .stride = 5}}));  // the largest position, 255

@@ -17,10 +17,12 @@
 namespace carillon::testing {
 namespace {
 
+const NetworkSettings imagenet_images{.image = {.height = 224, .width = 224, .channels = 3}, .class_count = 1000};
+
 /// The variables of a network by name.
 std::map<std::string, ParameterSpec> variables(const Network& network) {
   const BuiltNetwork built = build_network(network, {.batch_size = 2});
-  EXPECT_EQ(built.graph.shape(built.logits), (Shape{2, 10}));
+  EXPECT_EQ(built.graph.shape(built.logits)[0], 2);
   std::map<std::string, ParameterSpec> by_name;
   for (const ParameterSpec& spec : built.graph.parameters()) by_name[spec.name] = spec;
   return by_name;
@@ -72,6 +74,36 @@ TEST(Models, LenetHasTheCountItsHeaderStates) {
 TEST(Models, ResidualNetworksHaveTheCountsTheirHeadersState) {
   EXPECT_EQ(element_count(variables(resnet9_network(cifar10_images()))), 6573120);
   EXPECT_EQ(element_count(variables(resnet18_network(cifar10_images()))), 11173962);
+  EXPECT_EQ(element_count(variables(resnet50_network(imagenet_images))), 25557032);
+}
+
+/// v1.5: a block's 3x3 convolution has the stride.
+TEST(Models, Resnet50HasTheShapesOfItsHeader) {
+  const BuiltNetwork built = build_network(resnet50_network(imagenet_images), {.batch_size = 2});
+  std::map<std::string, Shape> shapes;
+  for (const Graph::Node& node : built.graph.nodes()) shapes[node.name] = built.graph.shape({node.outputs.front()});
+  EXPECT_EQ(shapes["stem"], (Shape{2, 112, 112, 64}));
+  EXPECT_EQ(shapes["pool"], (Shape{2, 56, 56, 64}));
+  EXPECT_EQ(shapes["stage1/block3/sum"], (Shape{2, 56, 56, 256}));
+  EXPECT_EQ(shapes["stage2/block1/conv1"], (Shape{2, 56, 56, 128}));
+  EXPECT_EQ(shapes["stage2/block1/conv2"], (Shape{2, 28, 28, 128}));
+  EXPECT_EQ(shapes["stage4/block3/sum"], (Shape{2, 7, 7, 2048}));
+  EXPECT_EQ(built.graph.shape(built.logits), (Shape{2, 1000}));
+}
+
+TEST(Models, Resnet50BeginsWithBlocksThatAreTheIdentity) {
+  const auto v = variables(resnet50_network(cifar10_images()));
+  int zeros = 0;
+  for (const auto& [name, spec] : v) {
+    if (!name.ends_with("/gamma")) continue;
+    EXPECT_EQ(spec.initializer.value, name.ends_with("/conv3/norm/gamma") ? 0.0f : 1.0f) << name;
+    zeros += spec.initializer.value == 0.0f ? 1 : 0;
+  }
+  EXPECT_EQ(zeros, 3 + 4 + 6 + 3);
+  const std::vector<float> drawn = initial_values(v.at("stage1/block1/conv2/weights"), 3);
+  double squares = 0.0;
+  for (const float value : drawn) squares += static_cast<double>(value) * value;
+  EXPECT_NEAR(squares / static_cast<double>(drawn.size()), 2.0 / (9 * 64), 2e-2 * 2.0 / (9 * 64));
 }
 
 TEST(Models, AirbenchHasTheCountsItsHeadersState) {
@@ -100,6 +132,7 @@ TEST(Models, MultiplicationsAreCountedFromTheGraph) {
             28 * 28 * 25 * 32 + 14 * 14 * 25 * 32 * 64 + 7 * 7 * 64 * 512 + 512 * 10);
   EXPECT_NEAR(static_cast<double>(count(resnet9_network(cifar10_images()))), 379e6, 1e6);
   EXPECT_NEAR(static_cast<double>(count(resnet18_network(cifar10_images()))), 555e6, 2e6);
+  EXPECT_NEAR(static_cast<double>(count(resnet50_network(imagenet_images))), 4.089e9, 1e6);
   EXPECT_EQ(count(airbench94_network(cifar10_images())), 118147360);
   EXPECT_NEAR(static_cast<double>(count(airbench96_network(cifar10_images()))), 452e6, 1e6);
 }
@@ -109,6 +142,8 @@ TEST(Models, ResidualNetworksRefuseImagesThatTheyCannotTake) {
   settings.image.channels = 1;
   EXPECT_THROW(resnet9_network(settings), Error);
   EXPECT_THROW(resnet18_network(settings), Error);
+  EXPECT_THROW(resnet50_network(settings), Error);
+  EXPECT_THROW(resnet50_network({.image = {.height = 31, .width = 64, .channels = 3}, .class_count = 10}), Error);
   EXPECT_THROW(airbench94_network(settings), Error);
   EXPECT_THROW(airbench96_network({.image = {.height = 11, .width = 11, .channels = 3}, .class_count = 10}), Error);
   EXPECT_THROW(resnet9_network({.image = {.height = 32, .width = 24, .channels = 3}, .class_count = 10}), Error);

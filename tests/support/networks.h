@@ -58,6 +58,7 @@ inline Network normalized_network() {
           .label_smoothing = 0.1f};
 }
 
+/// But resnet50, which has too many variables for tests that make them.
 inline std::vector<Network> all_networks() {
   return {mnist_network(mnist_images()),
           lenet_network(mnist_images()),
