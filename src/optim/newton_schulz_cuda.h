@@ -15,7 +15,7 @@ struct NewtonSchulzMemory {
 
 class NewtonSchulzCuda {
  public:
-  /// `matrix`, in place; it and `memory` outlive this. Errors: as MatrixProductCuda.
+  /// `matrix`, in place; its memory and `memory` outlive this. Errors: as MatrixProductCuda.
   NewtonSchulzCuda(CudaDevice& device, const Tensor& matrix, const NewtonSchulzMemory& memory);
   /// Of a matrix that is divided by its norm already.
   void enqueue(std::int64_t steps, Stream& stream) const;

@@ -65,7 +65,7 @@ struct NormKernel {
   StepTable table;
   StepEnd end;
   Squares* sums = nullptr;      ///< [chunk_count]
-  float* directions = nullptr;  ///< flat, or the gradients; null: they are not kept
+  float* directions = nullptr;  ///< flat; null: they are not kept
 
   int blocks() const { return chunk_count; }
 

@@ -142,28 +142,29 @@ class OptimizerCpu final : public Optimizer {
 
   void update_whole(int parameter) {
     UpdateFactors factors = factors_[static_cast<std::size_t>(parameter)];
+    std::span<const float> gradients = parameters_.gradient(parameter).floats();
     if (factors.trains_at(inputs_.scalars.step)) {
       const StepScalars scalars = scalars_of<Rule>(inputs_.scalars, factors);
       if constexpr (NormedRule<Rule>) {
         factors.rate *= ratio_of<Rule>(scalars, factors, squares_of(parameter, scalars, factors));
       } else if (factors.orthogonal) {
-        orthogonalize(parameter, scalars, factors);
+        gradients = orthogonalized(parameter, scalars, factors);
       }
     }
     const std::size_t offset = parameters_.layout().offset(parameter);
-    const std::span<const float> gradients = parameters_.gradient(parameter).floats();
     parallel_ranges(gradients.size(), elementwise_grain, [&](std::size_t begin, std::size_t end) {
       update_part(factors, arrays_at(offset + begin, gradients.subspan(begin, end - begin)));
     });
   }
 
-  /// Of a MatrixRule: the gradient becomes the direction, orthogonalised.
-  void orthogonalize(int parameter, const StepScalars& scalars, UpdateFactors& factors) {
-    const std::span<float> gradients = parameters_.gradient(parameter).floats();
+  /// Of a MatrixRule: what `update` finds in place of the gradient, which peers may still be reading.
+  std::span<const float> orthogonalized(int parameter, const StepScalars& scalars, UpdateFactors& factors) {
     const MatrixShape shape = matrix_shape(parameters_.specs()[static_cast<std::size_t>(parameter)].shape);
-    const Squares squares = squares_of(parameter, scalars, factors, gradients);
-    newton_schulz_.run(gradients, shape, std::sqrt(squares.direction), muon_steps_);
+    directions_.resize(parameters_.layout().count(parameter));
+    const Squares squares = squares_of(parameter, scalars, factors, directions_);
+    newton_schulz_.run(directions_, shape, std::sqrt(squares.direction), muon_steps_);
     if (normalizes_) factors.kept = normalizing_factor(shape.columns, squares);
+    return directions_;
   }
 
   /// Block by block, so that the sums do not depend on the threads. Directions go to `kept`, where it is not empty.
@@ -210,6 +211,7 @@ class OptimizerCpu final : public Optimizer {
   std::int64_t muon_steps_;
   bool normalizes_;
   NewtonSchulz newton_schulz_;  ///< of a MatrixRule
+  std::vector<float> directions_;
   int average_slot_;
   std::optional<int> slow_slot_;  ///< where there is a lookahead
   std::array<int, Rule::slots.size()> rule_slots_{};

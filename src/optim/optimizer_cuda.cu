@@ -64,7 +64,8 @@ class NormPass {
   OfVariable of_variable_;
 };
 
-/// What puts orthogonalised directions in the place of gradients.
+/// What orthogonalises directions before the update. They have memory of their own: gradients' may only be written when
+/// the communicator says so.
 template <MatrixRule Rule>
 class MatrixPass {
  public:
@@ -73,6 +74,7 @@ class MatrixPass {
       : MatrixPass(settings, parameters, update, device, orthogonal(settings, parameters)) {}
 
   const float* ratios() const { return norms_.ratios(); }
+  const float* directions() const { return static_cast<const float*>(directions_.data()); }
   void enqueue(const StepEnd& end, Stream& stream) {
     norms_.enqueue(end, stream);
     launch(scale_, stream);
@@ -85,11 +87,12 @@ class MatrixPass {
       : steps_(settings.muon_steps),
         columns_(uploaded(columns_of(parameters), device)),
         inverse_norms_(device.allocate(wanted.size() * sizeof(float))),
-        norms_(norm_chunks(parameters.layout(), wanted), update, device, parameters.gradients_and_sums().data()),
+        directions_(device.allocate(value_bytes(parameters.layout()))),
+        norms_(norm_chunks(parameters.layout(), wanted), update, device, static_cast<float*>(directions_.data())),
         scale_{.chunks = norms_.chunks().data(),
                .chunk_count = static_cast<int>(norms_.chunks().size()),
                .factors = static_cast<const float*>(inverse_norms_.data()),
-               .values = parameters.gradients_and_sums().data()},
+               .values = static_cast<float*>(directions_.data())},
         memory_(shapes_of(parameters, wanted), device) {
     norms_.of_variable().inverse_norms = static_cast<float*>(inverse_norms_.data());
     if (settings.muon_normalizes) {
@@ -97,7 +100,9 @@ class MatrixPass {
     }
     for (const int variable : parameters.layout().order()) {
       if (!wanted[static_cast<std::size_t>(variable)]) continue;
-      matrices_.emplace_back(as_cuda(device), parameters.gradient(variable), memory_);
+      float* const matrix = static_cast<float*>(directions_.data()) + parameters.layout().offset(variable);
+      const Shape& shape = parameters.specs()[static_cast<std::size_t>(variable)].shape;
+      matrices_.emplace_back(as_cuda(device), Tensor{matrix, shape, DType::f32}, memory_);
     }
   }
 
@@ -122,7 +127,7 @@ class MatrixPass {
   }
 
   std::int64_t steps_;
-  Buffer columns_, inverse_norms_;
+  Buffer columns_, inverse_norms_, directions_;
   NormPass<Rule, MatrixOfVariable> norms_;
   ScaleChunks scale_;
   NewtonSchulzMemory memory_;
@@ -169,6 +174,7 @@ class OptimizerCuda final : public Optimizer {
     if constexpr (NormedRule<Rule>) before_.emplace(norm_chunks(parameters.layout()), update_, device);
     if constexpr (MatrixRule<Rule>) before_.emplace(settings, parameters, update_, device);
     if constexpr (has_pass_before) update_.ratios = before_->ratios();
+    if constexpr (MatrixRule<Rule>) update_.directions = before_->directions();
   }
 
   void apply(const StepEnd& end, Stream& stream) override {

@@ -73,7 +73,8 @@ struct UpdateKernel {
   float* slots[slot_places] = {};                ///< [slot_count][share.count]
   float* slow = nullptr;                         ///< [share.count], where there is a lookahead
   FactorTable factors;
-  const float* ratios = nullptr;  ///< [variable]: of a NormedRule; of a MatrixRule the parts that are kept
+  const float* ratios = nullptr;      ///< [variable]: of a NormedRule; of a MatrixRule the parts that are kept
+  const float* directions = nullptr;  ///< [share.count], orthogonalised: of a MatrixRule, in place of some gradients
   StepTable table;
   StepEnd end;
 
@@ -98,7 +99,8 @@ struct UpdateKernel {
       if constexpr (MatrixRule<Rule>) of_variable.kept = ratios[factors.variables[i / line_floats]];
       const StepScalars scalars = scalars_of<Rule>(of_step, of_variable);
       const bool trains = of_variable.trains_at(of_step.step);
-      const Pack<float, n> gradient = load<n>(gradients + i);
+      const bool by_direction = MatrixRule<Rule> && of_variable.orthogonal;
+      const Pack<float, n> gradient = load<n>((by_direction ? directions : gradients) + i);
       Pack<float, n> value = load<n>(values + i), average = load<n>(averages + i), kept[slot_places], behind;
       if (ahead) behind = load<n>(slow + i);
       for (int s = 0; s < slot_count; ++s) kept[s] = load<n>(slots[s] + i);

@@ -187,6 +187,10 @@ TEST(Muon, EndsAlikeAtEveryThreadCountAndLeavesFrozenMatricesAlone) {
       inputs.scalars = step_scalars(settings, step);
       optimizer->apply({parameters.step_sums().data(), {}}, device.stream());
     }
+    for (int i = 0; i < 4; ++i) {
+      EXPECT_TRUE(std::ranges::equal(parameters.gradient(i).floats(), random_values(parameters.layout().count(i), 7)))
+          << "peers may be reading them";
+    }
     EXPECT_FALSE(std::ranges::equal(frozen, start));
     const std::vector<float> all = all_of(parameters);
     if (first.empty()) first = all;

@@ -95,7 +95,8 @@ TEST_F(CommonUpdateTest, EndsAsAveragingAndUpdatingOneAfterTheOtherBitForBit) {
   ASSERT_GT(shard.end - shard.begin, 3 * elementwise_grain) << "3 threads share it";
   for (const Training& training : {Training{mnist, "sgd", 1}, Training{mnist, "sgd", 2}, Training{mnist, "momentum", 3},
                                    Training{branching_network(), "momentum", 1}, Training{mnist, "adamw", 2},
-                                   Training{branching_network(), "lars", 2}, Training{mnist, "lamb", 1}}) {
+                                   Training{branching_network(), "lars", 2}, Training{mnist, "lamb", 1},
+                                   Training{branching_network(), "muon", 2}}) {
     WithoutCommonMemory plain(device_);
     const std::vector<float> expected = train(training, plain, 0);
     for (const int observe_every : {0, 2}) {
