@@ -14,13 +14,15 @@ from programs import Result, checkpoint, checkpoints, metrics, same_bits
 
 BATCHES = ("--global-batch", 96, "--micro-batch", 12, "--shuffle", "true")
 THREE = ("--global-batch", 36, *BATCHES[2:])
-# Network: program, its options, steps in the quick form and else.
+AIRBENCH = ("--model", "airbench94", "--lookahead-every", 2)
+# Training: program, its options, steps in the quick form and else.
 TRAININGS = {
     "mnist": ("mnist_train", (*programs.SCALED,), 20, 100),
     "lenet": ("mnist_train", (*programs.SCALED, "--model", "lenet", "--optimizer", "adamw"), 0, 20),
     "cifar10": ("cifar10_train", (), 0, 12),
     "resnet9": ("cifar10_train", ("--model", "resnet9", "--optimizer", "nesterov", "--momentum", 0.9), 2, 6),
-    "airbench94": ("cifar10_train", ("--model", "airbench94", "--optimizer", "nesterov", "--momentum", 0.85), 0, 6),
+    "airbench94": ("cifar10_train", (*AIRBENCH, "--optimizer", "nesterov", "--momentum", 0.85), 0, 6),
+    "airbench94, muon": ("cifar10_train", (*AIRBENCH, "--optimizer", "muon"), 0, 4),
 }
 
 
