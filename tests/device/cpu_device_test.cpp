@@ -97,9 +97,8 @@ TEST(CpuDevice, AWorkerCanHaveItsOwnWorkerCompute) {
   CpuDevice device(3);
   std::atomic<int> alone = 0;
   device.on_workers(3, [&](int worker) {
-    device.workers()[worker]->on_workers(1, [&](int inner) {
-      alone += inner == 0 && omp_get_num_threads() == 1 && omp_get_max_threads() == 1;
-    });
+    device.workers()[worker]->on_workers(
+        1, [&](int inner) { alone += inner == 0 && omp_get_num_threads() == 1 && omp_get_max_threads() == 1; });
   });
   EXPECT_EQ(alone, 3);
 }
