@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "carillon/core/error.h"
+#include "carillon/core/has_cuda.h"
 #include "carillon/graph/op.h"
 
 namespace carillon {

@@ -4,6 +4,7 @@
 #include <bit>
 #include <vector>
 
+#include "carillon/core/has_cuda.h"
 #include "src/comm/communicators.h"
 
 namespace carillon {

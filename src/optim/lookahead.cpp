@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "carillon/core/error.h"
+#include "carillon/core/has_cuda.h"
 #include "src/optim/lookahead_kernels.h"
 
 namespace carillon {

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "carillon/core/error.h"
+#include "carillon/core/has_cuda.h"
 #include "carillon/core/parallel.h"
 #include "carillon/optim/moving_average.h"
 #include "src/optim/optimizers.h"

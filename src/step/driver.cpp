@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "carillon/core/error.h"
+#include "carillon/core/has_cuda.h"
 #include "src/step/cuda_driver.h"
 
 namespace carillon {

@@ -1,6 +1,7 @@
 #include "carillon/step/feed.h"
 
 #include "carillon/core/error.h"
+#include "carillon/core/has_cuda.h"
 #include "src/step/feeds.h"
 
 namespace carillon {

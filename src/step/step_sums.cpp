@@ -1,6 +1,7 @@
 #include "src/step/step_sums.h"
 
 #include "carillon/core/error.h"
+#include "carillon/core/has_cuda.h"
 #include "carillon/graph/parameters.h"
 
 namespace carillon {

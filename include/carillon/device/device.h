@@ -17,10 +17,6 @@
 
 namespace carillon {
 
-/// Whether this build has the CUDA forms (CMake says so). What only CUDA builds link is called in branches of
-/// `if constexpr` on it, so that nothing stands in for it elsewhere.
-inline constexpr bool has_cuda = CARILLON_HAS_CUDA;
-
 enum class DeviceKind { cpu, cuda };
 
 /// How a tower computes. Variables, their gradients and averages lie in memory as float32 in all of them.
