@@ -15,7 +15,10 @@ namespace {
 /// Of a tower.
 std::int64_t micro_batches(const TrainOptions& options) { return options.batch_size / options.micro_batch; }
 
-bool is_power_of_two(std::int64_t count) { return std::has_single_bit(static_cast<std::uint64_t>(count)); }
+/// One rank has all of the tree; several have a block of 2^k leaves each.
+bool has_whole_subtree(const TrainOptions& options, const Mpi& mpi) {
+  return mpi.size() == 1 || std::has_single_bit(static_cast<std::uint64_t>(micro_batches(options)));
+}
 
 }  // namespace
 
@@ -69,14 +72,14 @@ std::int64_t micro_batches_at_once(const TrainOptions& options, const Device& de
 }
 
 bool has_bits_of_any_rank_count(const TrainOptions& options, const Mpi& mpi) {
-  return options.micro_batch > 0 && is_power_of_two(micro_batches(options)) && sums_as_one_tree(mpi.hosts());
+  return options.micro_batch > 0 && has_whole_subtree(options, mpi) && sums_as_one_tree(mpi.hosts());
 }
 
 void warn_of_micro_batches(const TrainOptions& options, const Mpi& mpi, int thread_count) {
   if (options.micro_batch == 0 || mpi.rank() != 0) return;
   const auto warn = [](const std::string& text) { print_text(STDERR_FILENO, fmt::format("warning: {}\n", text)); };
   const std::int64_t own = micro_batches(options);
-  if (!is_power_of_two(own)) {
+  if (!has_whole_subtree(options, mpi)) {
     warn(
         fmt::format("--micro-batch {}: {} for each of {} ranks are no power of two: equal bits only at this number of "
                     "ranks, others up to rounding",

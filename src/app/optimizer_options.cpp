@@ -158,8 +158,10 @@ void declare_lookahead(OptionSet& set, TrainOptions& o) {
           Scope::result);
   set.add("lookahead-power", lookahead.power, Interval::not_negative,
           "of the step's share of all steps: multiplies that; 0: nothing does", Scope::result);
-  set.add("lookahead-steps", lookahead.steps, 0, max_option_steps,
-          "global step that ends this, and leaves the slow copies; 0: --max-steps", Scope::result);
+  set.add(
+      "lookahead-steps", lookahead.steps, 0, max_option_steps,
+      "with a power: global step from which on it multiplies by 1; all values are slow copies there; 0: --max-steps",
+      Scope::result);
 }
 
 void declare_schedule(OptionSet& set, TrainOptions& o) {
@@ -197,6 +199,13 @@ void check_optimizer(const OptionSet& set, const TrainOptions& options) {
   check_groups_of_rule(options);
   check_schedule(set, options);
   check_lookahead(set, options);
+}
+
+void settle_ends(TrainOptions& options) {
+  ScheduleOptions& schedule = options.schedule_options;
+  if (has_end(schedule.kind) && schedule.steps == 0) schedule.steps = options.max_steps;
+  LookaheadSettings& lookahead = options.optimizer_settings.lookahead;
+  if (lookahead.every > 0 && lookahead.power > 0.0 && lookahead.steps == 0) lookahead.steps = options.max_steps;
 }
 
 }  // namespace carillon

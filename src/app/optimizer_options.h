@@ -13,4 +13,8 @@ void declare_schedule(OptionSet& set, TrainOptions& options);
 /// Errors: usage (an option was given that this optimiser, lookahead or schedule does not use, or lacks another).
 void check_optimizer(const OptionSet& set, const TrainOptions& options);
 
+/// Where no end is said, that of a schedule, and of a lookahead that grows, is --max-steps: a checkpoint then holds it,
+/// and a resumed run is told of another.
+void settle_ends(TrainOptions& options);
+
 }  // namespace carillon

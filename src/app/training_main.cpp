@@ -6,6 +6,7 @@
 #include "carillon/run/stop_signal.h"
 #include "carillon/run/trainer.h"
 #include "src/app/global_batch.h"
+#include "src/app/optimizer_options.h"
 #include "src/app/startup.h"
 
 namespace carillon {
@@ -30,11 +31,19 @@ void declare(OptionSet& set, TrainOptions& options, const Preset& preset) {
   }
 }
 
-/// The end of a schedule is --max-steps where none is said: a checkpoint then holds it, and a resumed run is told of
-/// another.
-void settle_schedule(TrainOptions& options) {
-  ScheduleOptions& schedule = options.schedule_options;
-  if (has_end(schedule.kind) && schedule.steps == 0) schedule.steps = options.max_steps;
+/// Errors: usage.
+void check_augmentation(const OptionSet& set, const TrainOptions& options) {
+  if (!options.test_time_augmentation || !options.eval_data.empty()) return;
+  // A recipe may say it for those who evaluate.
+  if (set.given_by("test-time-augmentation") != OptionSet::GivenBy::command_line) return;
+  fail(ExitCode::usage, "--test-time-augmentation needs --eval-data");
+}
+
+/// Each tower orthogonalises muon's matrices for itself, and replicas are to stay equal. Errors: usage.
+void check_same_products(const TrainOptions& options, const std::string& isas) {
+  if (!options.optimizer_settings.rule.starts_with("muon") || isas.find(", ") == std::string::npos) return;
+  fail(ExitCode::usage, "--optimizer {}: the ranks' matrix products would round differently, by {}: give all one --isa",
+       options.optimizer_settings.rule, isas);
 }
 
 RunDescription describe(const OptionSet& set, const Preset& preset, const TrainOptions& options, const Mpi& mpi,
@@ -65,15 +74,13 @@ ExitCode train(const std::string& program, const Preset& preset, int argc, char*
   options.make_network = network_named(preset, options.model);
   mpi.run_on_all([&] {
     check_combinations(set, options);
-    if (options.test_time_augmentation && options.eval_data.empty()) {
-      fail(ExitCode::usage, "--test-time-augmentation needs --eval-data");
-    }
+    check_augmentation(set, options);
     settle_batch(options, preset, mpi.size());
     const Network network = options.network();  // the images that it takes
-    check_groups(options.optimizer_settings.groups,
-                 build_network(network, {1, Arithmetic::fp32, Purpose::training}).graph.parameters());
+    check_variables(options.optimizer_settings,
+                    build_network(network, {1, Arithmetic::fp32, Purpose::training}).graph.parameters());
   });
-  settle_schedule(options);
+  settle_ends(options);
 
   const CpuShare cpu = take_cpu_share(mpi, static_cast<int>(options.threads));
   std::unique_ptr<Device> device;
@@ -88,7 +95,9 @@ ExitCode train(const std::string& program, const Preset& preset, int argc, char*
   const std::unique_ptr<Communicator> communicator =
       make_communicator(mpi, *device, text_of(communicator_choices, options.comm), {.watch = &watch},
                         averaging_of(options.tower(), mpi.size()));
-  RunDescription description = describe(set, preset, options, mpi, isas_of_all(*device, mpi));
+  const std::string isas = isas_of_all(*device, mpi);
+  mpi.run_on_all([&] { check_same_products(options, isas); });
+  RunDescription description = describe(set, preset, options, mpi, isas);
   Trainer trainer(options, std::move(description), mpi, *device, *communicator, watch, cpu, started);
   return abort_on_own_error(mpi, program, [&] { return trainer.run(); });
 }

@@ -1,9 +1,9 @@
 // airbench96 (Jordan, "94% on CIFAR-10 in 3.29 seconds on a single GPU", 2024). 9,915,704 parameters for ten classes:
 //
 //   layer               output       weights
-//   input               32x32x3                    mirrored in turn; padded by 4, reflecting, and cropped; 12x12 cut
-//   out whiten + GELU       31x31x24     2x2x3x24      whitening filters, which do not train; biases group1/conv1
-//   31x31x128    3x3x24x128
+//   input               32x32x3                    mirrored in turn; cropped (padded by 4, reflecting), 12x12 cut out
+//   whiten + GELU       31x31x24     2x2x3x24      whitening filters, which do not train; biases
+//   group1/conv1        31x31x128    3x3x24x128
 //     pool  max 2x2     15x15x128                  then norm, GELU: x0
 //   group1/conv2        15x15x128    3x3x128x128   norm, GELU
 //   group1/conv3        15x15x128    3x3x128x128   norm; GELU of the sum with x0

@@ -1,14 +1,16 @@
 // ResNet-50 (He, Zhang, Ren, Sun, "Deep residual learning for image recognition", 2016) in today's form, v1.5, for
 // images of any size from 32 x 32. 25,557,032 parameters for 1000 classes and 4.089 GMAC an image of 224 x 224:
 //
-//   layer        output, of 224x224   blocks   a block
-//   input        224x224x3                     padded by 4, cropped, mirrored; normalised by ImageNet's means,
-//   deviations stem + ReLU  112x112x64                    7x7 convolution, stride 2; batch norm pool         56x56x64
-//   max 3x3, stride 2, padded by 1 stage1       56x56x256            3        1x1 64,  3x3 64,  1x1 256 stage2
-//   28x28x512            4        1x1 128, 3x3 128, 1x1 512    the first's 3x3 with stride 2 stage3       14x14x1024 6
-//   1x1 256, 3x3 256, 1x1 1024   the first's 3x3 with stride 2 stage4       7x7x2048             3        1x1 512, 3x3
-//   512, 1x1 2048   the first's 3x3 with stride 2 average      2048 logits       classes                       with
-//   biases
+//   layer        output       blocks   a block
+//   input        224x224x3             cropped (padded by 4), mirrored, normalised by ImageNet's means and deviations
+//   stem + ReLU  112x112x64            7x7 convolution, stride 2; batch norm
+//   pool         56x56x64              max 3x3, stride 2, padded by 1
+//   stage1       56x56x256    3        1x1 64,  3x3 64,  1x1 256
+//   stage2       28x28x512    4        1x1 128, 3x3 128, 1x1 512; the first's 3x3 with stride 2
+//   stage3       14x14x1024   6        1x1 256, 3x3 256, 1x1 1024; the first's 3x3 with stride 2
+//   stage4       7x7x2048     3        1x1 512, 3x3 512, 1x1 2048; the first's 3x3 with stride 2
+//   average      2048
+//   logits       classes               with biases
 //
 // Batch norm behind each convolution; ReLU behind the first two of a block and behind its sum with the block's input,
 // which a 1x1 convolution and batch norm project in the first block of each stage. Initial values after Goyal and

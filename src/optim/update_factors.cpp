@@ -93,6 +93,10 @@ void check_groups(const std::vector<ParameterGroup>& groups, const std::vector<P
   }
 }
 
+void check_variables(const OptimizerSettings& settings, const std::vector<ParameterSpec>& variables) {
+  static_cast<void>(update_factors(settings, variables));
+}
+
 std::vector<UpdateFactors> update_factors(const OptimizerSettings& settings,
                                           const std::vector<ParameterSpec>& variables) {
   check_groups(settings.groups, variables);

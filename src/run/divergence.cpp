@@ -58,11 +58,20 @@ std::string divergence_line(std::int64_t step, double loss) {
 }
 
 void fail_with_cause(const std::string& line, const DivergedStep& step, const Mpi& mpi) {
+  // A micro-batch is one thread's in training, too: other numbers of threads may round dense layers otherwise.
+  const bool is_cut = step.settings.batch_size < static_cast<std::int64_t>(step.batch.labels.size());
+  Device& device = is_cut ? *step.device.workers().front() : step.device;
+  const auto on_device = [&](const auto& find) {
+    std::optional<NotFinite> found;
+    if (!is_cut) return find();
+    step.device.on_workers(1, [&](int /*worker*/) { found = find(); });
+    return found;
+  };
   std::string failure;
   const auto tell_lowest = [&](const auto& find) {
     std::string cause;
     try {
-      if (failure.empty()) cause = text_of(find(), step);
+      if (failure.empty()) cause = text_of(on_device(find), step);
     } catch (const std::exception& error) {
       failure = fmt::format("it could not be replayed: {}", error.what());
     }
@@ -70,21 +79,26 @@ void fail_with_cause(const std::string& line, const DivergedStep& step, const Mp
       if (!cause.empty()) fail(ExitCode::failed, "{}; {}", line, cause);
     });
   };
+  const auto tell_failure = [&] {
+    mpi.run_on_all([&] {
+      if (!failure.empty()) fail(ExitCode::failed, "{}; {}", line, failure);
+    });
+  };
   std::optional<Replay> replay;
-  tell_lowest([&] {
-    replay.emplace(step.tower.network(), step.settings, step.tower.parameters(), step.tower.states(), step.device,
+  tell_lowest([&]() -> std::optional<NotFinite> {
+    replay.emplace(step.tower.network(), step.settings, step.tower.parameters(), step.tower.states(), device,
                    step.tower.link());
-    return find_in_parts(step, [&](const Batch& part) { return replay->forward(part); });
+    return std::nullopt;
   });
+  if (step.tower.link() != nullptr) tell_failure();  // the others' ops would wait for this rank's
+  tell_lowest([&] { return find_in_parts(step, [&](const Batch& part) { return replay->forward(part); }); });
   tell_lowest([&] {
     return find_in_parts(step, [&](const Batch& part) {
       static_cast<void>(replay->forward(part));
       return replay->backward();
     });
   });
-  mpi.run_on_all([&] {
-    if (!failure.empty()) fail(ExitCode::failed, "{}; {}", line, failure);
-  });
+  tell_failure();
   fail_on_all(mpi, ExitCode::failed, line + "; replayed, all variables, outputs and gradients of all ranks are finite");
 }
 

@@ -51,7 +51,6 @@ OptimizerSettings TrainOptions::optimizer() const {
   OptimizerSettings settings = optimizer_settings;
   settings.learning_rate = schedule();
   settings.moving_average_decay = moving_average_decay;
-  if (settings.lookahead.steps == 0) settings.lookahead.steps = max_steps;
   return settings;
 }
 

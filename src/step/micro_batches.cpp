@@ -62,6 +62,8 @@ MicroBatches::MicroBatches(const BuiltNetwork& network, const MicroBatchForm& fo
   check(device.kind() == DeviceKind::cpu, "micro-batches were asked of a GPU");
   const std::size_t sums = parameters.gradients_and_sums().size();
   check(states_among(parameters.step_sums()).size() == states.values().size(), "the step sums have no room for states");
+  check(std::ranges::all_of(states.specs(), [](const auto& s) { return s.across_ranks == AcrossRanks::mean; }),
+        "a state that is no mean over the towers was to be averaged over micro-batches");
   const FeedForm of_lane{.batch_size = static_cast<std::size_t>(form.samples), .image_bytes = image_bytes};
   lanes_.resize(std::min(device.workers().size(), static_cast<std::size_t>(form.own_count)));
   device_.on_workers(static_cast<int>(lanes_.size()), [&](int worker) {

@@ -114,7 +114,10 @@ Tower::Tower(const Network& network, const TowerSettings& settings, Device& devi
              .common = common_update_ ? &*common_update_ : nullptr,
              .micro_batches = micro_batches_.get(),
              .lookahead = state_lookahead_ ? &*state_lookahead_ : nullptr}),
-      driver_(make_step_driver({device, communicator, *feed_, step_, parameters_}, feed_form_, settings.capture)) {}
+      driver_(make_step_driver({device, communicator, *feed_, step_, parameters_}, feed_form_, settings.capture)) {
+  check(!network.sync_batch_norm || (device.kind() == DeviceKind::cpu && settings.micro_batch == 0),
+        "batch norms over all towers were asked of GPUs, or of micro-batches");
+}
 
 void Tower::check_fills_slots() const {
   check(communicator_.rank() == 0 || has_own_slots(), "common slots were to be filled on another rank than the first");

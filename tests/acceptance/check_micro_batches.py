@@ -120,13 +120,15 @@ def _refused(context):
     for title, program, device, options, said in (
         ("micro-batches on a GPU", gpu, "cuda", BATCHES, "--micro-batch"),
         ("a batch norm of a network that has none", "mnist_train", "cpu", ("--sync-batch-norm",), "--sync-batch-norm"),
+        ("muon without a hidden matrix", "mnist_train", "cpu", ("--optimizer", "muon"), "no matrix is between"),
         ("micro-batches that ranks cannot share", "mnist_train", "cpu", THREE, "3 micro-batches"),
     ):
+        run = context.directory("micro")
         done = context.train(
-            *options, data=context.small_set(1000) / "train-*", train_dir=context.directory("micro"), program=program,
-            device=device, ranks=2, expect=None,
+            *options, data=context.small_set(1000) / "train-*", train_dir=run, program=program, device=device, ranks=2,
+            expect=None,
         )  # fmt: skip
-        wrong = done.complaint(USAGE, [said])
+        wrong = done.complaint(USAGE, [said]) or ("a train directory is left" if run.exists() else "")
         yield Result(f"micro-batches: refused: {title}", not wrong, wrong or done.lines[0])
 
 

@@ -9,6 +9,7 @@
 
 #include "carillon/app/options.h"
 #include "carillon/optim/optimizer.h"
+#include "src/app/optimizer_options.h"
 #include "src/device/cpu_device.h"
 
 namespace carillon::testing {
@@ -42,6 +43,7 @@ OptimizerSettings settings_of(const std::string& line) {
   declare(set, options);
   set.parse(static_cast<int>(arguments.size()), arguments.data());
   check_combinations(set, options);
+  settle_ends(options);
   return options.optimizer();
 }
 

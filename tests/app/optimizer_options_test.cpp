@@ -7,6 +7,7 @@
 
 #include "carillon/app/options.h"
 #include "carillon/core/error.h"
+#include "src/app/optimizer_options.h"
 
 namespace carillon::testing {
 namespace {
@@ -25,6 +26,7 @@ class OptimizerOptions : public ::testing::Test {
     arguments.insert(arguments.begin(), "program");
     set.parse(static_cast<int>(arguments.size()), arguments.data());
     check_combinations(set, options);
+    settle_ends(options);
     return options;
   }
   static void expect_refused(const std::vector<const char*>& arguments, const std::string& said) {
@@ -103,6 +105,7 @@ TEST_F(OptimizerOptions, ALookaheadGoesToTheEndOfTheTraining) {
   EXPECT_EQ(lookahead.power, 3.0);
   EXPECT_EQ(lookahead.steps, 70);
   EXPECT_EQ(parsed({"--lookahead-every", "5", "--lookahead-steps", "30"}).optimizer().lookahead.steps, 30);
+  EXPECT_EQ(parsed({"--lookahead-every", "5", "--max-steps", "70"}).optimizer().lookahead.steps, 0) << "it has no end";
 }
 
 TEST_F(OptimizerOptions, OfALookaheadNeedOneThatComesBeforeTheEnd) {

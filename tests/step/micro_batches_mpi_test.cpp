@@ -25,6 +25,7 @@ struct Training {
   std::string rule = "momentum";
   int threads = 1, steps = 3;
   bool is_observed = false;
+  LookaheadSettings lookahead = {};
 };
 
 struct Trained {
@@ -34,7 +35,10 @@ struct Trained {
 TowerSettings settings_of(const Training& training, int towers) {
   return {.batch_size = micro_batch * training.micro_batches / towers,
           .micro_batch = micro_batch,
-          .optimizer = {.rule = training.rule, .learning_rate = constant_rate(0.1), .moving_average_decay = 0.5}};
+          .optimizer = {.rule = training.rule,
+                        .learning_rate = constant_rate(0.1),
+                        .moving_average_decay = 0.5,
+                        .lookahead = training.lookahead}};
 }
 
 /// The samples of a step that tower `rank` of `towers` has.
@@ -94,8 +98,18 @@ TEST(MicroBatches, GiveTheSameBitsAtAnyNumberOfTowers) {
 }
 
 TEST(MicroBatches, GiveTheSameBitsWhereEachTowerUpdatesForItself) {
-  const Training training{.rule = "lars"};
-  expect_equal_bits(train_together(training), train_alone(training));
+  for (const char* const rule : {"lars", "muon"}) {
+    SCOPED_TRACE(rule);
+    const Training training{.rule = rule};
+    expect_equal_bits(train_together(training), train_alone(training));
+  }
+}
+
+TEST(MicroBatches, GiveTheSameBitsWithALookaheadOverVariablesAndStates) {
+  const Training training{.steps = 5, .lookahead = {.every = 2, .decay = 0.7}};
+  const Trained expected = train_alone(training);
+  expect_equal_bits(train_together(training), expected);
+  EXPECT_FALSE(equal_bits(expected.states, train_alone({.steps = 5}).states));
 }
 
 TEST(MicroBatches, GiveTheSameBitsOnAnyNumberOfThreads) {

@@ -20,9 +20,8 @@ struct Preset {
   std::vector<NamedNetwork> networks;  ///< that can be trained on it (--model), the default first
   /// The reference's values. Each pattern of `data` has "train-" in it, of which evaluation makes "test-".
   TrainOptions defaults;
-  /// Its images are colour photographs: it has --distort and --test-time-augmentation, and, as they are standardised,
-  /// no
-  /// --pixel-scale.
+  /// Its images are colour photographs: it has --distort and --test-time-augmentation; they are standardised, so that
+  /// it has no --pixel-scale.
   bool distorts = false;
   /// --decay-steps when not given, from the batch size per tower and the number of towers.
   std::int64_t (*decay_steps)(std::int64_t batch_size, int tower_count) = nullptr;

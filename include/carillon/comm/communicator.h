@@ -67,7 +67,8 @@ class Communicator {
   virtual void check_peers() {}
 };
 
-/// How the means of start_mean and CommonMemory::means_of are made, of several towers on CPUs.
+/// How the means of start_mean and CommonMemory::means_of are made, of several towers on CPUs. (`mean` divides by the
+/// number of towers; between hosts its sums have this order, too.)
 struct Averaging {
   SumOrder order = SumOrder::sequential;
   std::int64_t divisor = 0;  ///< of the sum over the towers; 0: their number

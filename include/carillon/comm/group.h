@@ -2,6 +2,7 @@
 //
 // Every call is collective: all members make it, in the same order, with as many values and the same root. Sums are
 // taken in rank order, ((v0 + v1) + v2) + ..., for every element, whatever carries the values: equal bits everywhere.
+// (A group of messages can be made to sum as a tree, core/sum_in_order.h.)
 // Errors: failed, when MPI fails, or when a wait takes longer than the group's limit (wait_limit.h).
 #pragma once
 

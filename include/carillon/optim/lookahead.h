@@ -3,10 +3,10 @@
 //   s <- s + (1 - a) * (w - s)                           after update `every`, 2 every, ..., t updates then applied
 //   w <- s                                               a = decay * (min(t, steps) / steps)^power
 //
-// After update `steps`, the last, w <- s where no s was due. The values are variables, frozen ones too, and what the
-// network keeps beside them (graph/state.h). Power 0 is the classic form: Zhang, Lucas, Hinton, Ba, "Lookahead
-// optimizer: k steps forward, 1 step back", 2019, whose alpha is 1 - decay; every 5, decay 0.95^5, power 3 that of
-// cifar10-airbench, legacy/airbench94.py.
+// After update `steps`, the last of a training that says it, w <- s where no s was due. The values are variables,
+// frozen ones too, and what the network keeps beside them (graph/state.h). Power 0 is the classic form: Zhang, Lucas,
+// Hinton, Ba, "Lookahead optimizer: k steps forward, 1 step back", 2019, whose alpha is 1 - decay; every 5, decay
+// 0.95^5, power 3 that of cifar10-airbench, legacy/airbench94.py.
 #pragma once
 
 #include <cstdint>

@@ -79,11 +79,14 @@ class Optimizer {
   virtual double l2_loss(Stream& stream) = 0;
 };
 
+/// What make_optimizer refuses. Errors: as check_groups; usage (muon has no matrix, or is given a vector).
+void check_variables(const OptimizerSettings& settings, const std::vector<ParameterSpec>& variables);
+
 /// As Optimizer::update, on all threads.
 void update_on_all_threads(Optimizer& optimizer, std::size_t first, std::span<const float> gradients);
 
 /// `parameters`, with the slots of these settings, and `inputs`, which say the scalars of each step, outlive it.
-/// Errors: as check_groups; usage (muon has no matrix, or is given a vector).
+/// Errors: as check_variables.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const ParameterStore& parameters,
                                           Device& device, const StepInputs& inputs);
 

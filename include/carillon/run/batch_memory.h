@@ -9,8 +9,9 @@
 
 namespace carillon {
 
-/// Errors: usage, naming the option that says the batch, where the activations of this host's ranks, on a CPU, take
-/// more than all its memory. `at_once`: micro-batches of build.batch_size, each one thread's; 0: one batch.
+/// Errors: usage, naming --batch-size, which a part of --global-batch is, or --micro-batch, where the activations of
+/// this host's ranks, on a CPU, take more than all its memory. `at_once`: micro-batches of build.batch_size, each one
+/// thread's; 0: one batch.
 void check_batch_fits(const Network& network, const BuildSettings& build, const Device& device, const Mpi& mpi,
                       std::int64_t at_once = 0);
 

@@ -3,10 +3,9 @@
 //   g <- g + l2_factor * w
 //   v <- momentum * v + (1 - momentum) * g
 //   O <- newton_schulz((1 - momentum) * g + momentum * v)             src/optim/newton_schulz.h
-//   w <- w - learning_rate * weight_decay * w - learning_rate * s * O        s = sqrt(max(1, out / in)), of a dense
-//   layer;
-//                                                                     of a convolution sqrt(max(1, height / width))
+//   w <- w - learning_rate * weight_decay * w - learning_rate * s * O
 //
+// s = sqrt(max(1, out / in)) of a dense layer, sqrt(max(1, height / width)) of a convolution.
 // With muon_normalizes it is that of cifar10-airbench: 1 in place of (1 - momentum), w <- w * sqrt(out) / |w| in place
 // of the decay, which is a group's alone then, and s = 1. Which variables are hidden: UpdateFactors::orthogonal.
 // Source: Jordan and others, "Muon: an optimizer for hidden layers in neural networks", 2024;
