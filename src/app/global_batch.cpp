@@ -22,22 +22,6 @@ bool has_whole_subtree(const TrainOptions& options, const Mpi& mpi) {
 
 }  // namespace
 
-void check_batches(const OptionSet& set, const TrainOptions& o) {
-  // A command's --global-batch counts before a recipe's --batch-size.
-  const OptionSet::GivenBy batch_size = set.given_by("batch-size");
-  if (o.global_batch > 0 && batch_size != OptionSet::GivenBy::nobody && batch_size >= set.given_by("global-batch")) {
-    fail(ExitCode::usage, "--batch-size says the samples of a tower, --global-batch those of all: give one of them");
-  }
-  if (o.micro_batch == 0) return;
-  if (o.sync_batch_norm) {
-    fail(ExitCode::usage, "--sync-batch-norm: with --micro-batch batch norms take a micro-batch for their batch");
-  }
-  if (o.global_batch == 0) fail(ExitCode::usage, "--micro-batch needs --global-batch");
-  if (o.global_batch % o.micro_batch != 0) {
-    fail(ExitCode::usage, "--global-batch {} is no multiple of --micro-batch {}", o.global_batch, o.micro_batch);
-  }
-}
-
 void settle_batch(TrainOptions& options, const Preset& preset, int tower_count) {
   const bool is_global = options.global_batch > 0;
   if (options.decay_steps == 0) {

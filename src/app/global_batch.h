@@ -3,16 +3,12 @@
 
 #include <cstdint>
 
-#include "carillon/app/option_set.h"
 #include "carillon/app/preset.h"
 #include "carillon/comm/mpi.h"
 #include "carillon/device/device.h"
 #include "carillon/run/train_options.h"
 
 namespace carillon {
-
-/// Errors: usage (options that contradict each other).
-void check_batches(const OptionSet& set, const TrainOptions& options);
 
 /// Sets each tower's part of a global batch, and the steps in which the learning rate decays, which are then the same
 /// at any number of towers. Errors: usage (the towers cannot share it out evenly).

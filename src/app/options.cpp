@@ -2,7 +2,6 @@
 
 #include "carillon/core/error.h"
 #include "carillon/run/time_limit.h"
-#include "src/app/global_batch.h"
 #include "src/app/optimizer_options.h"
 #include "src/app/option_values.h"
 
@@ -41,6 +40,22 @@ void declare_stall_timeout(OptionSet& set, double& seconds) {
 
 void declare_threads(OptionSet& set, std::int64_t& threads) {
   set.add("threads", threads, 0, max_threads, "CPU threads per rank; 0: this rank's share of the cores", Scope::rank);
+}
+
+void check_batches(const OptionSet& set, const TrainOptions& o) {
+  // A command's --global-batch counts before a recipe's --batch-size.
+  const OptionSet::GivenBy batch_size = set.given_by("batch-size");
+  if (o.global_batch > 0 && batch_size != OptionSet::GivenBy::nobody && batch_size >= set.given_by("global-batch")) {
+    fail(ExitCode::usage, "--batch-size says the samples of a tower, --global-batch those of all: give one of them");
+  }
+  if (o.micro_batch == 0) return;
+  if (o.sync_batch_norm) {
+    fail(ExitCode::usage, "--sync-batch-norm: with --micro-batch batch norms take a micro-batch for their batch");
+  }
+  if (o.global_batch == 0) fail(ExitCode::usage, "--micro-batch needs --global-batch");
+  if (o.global_batch % o.micro_batch != 0) {
+    fail(ExitCode::usage, "--global-batch {} is no multiple of --micro-batch {}", o.global_batch, o.micro_batch);
+  }
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ class GlobalBatch : public ::testing::Test {
     declare(set, options);
     arguments.insert(arguments.begin(), "program");
     set.parse(static_cast<int>(arguments.size()), arguments.data());
-    check_batches(set, options);
+    check_combinations(set, options);
     settle_batch(options, preset, ranks);
     return options;
   }
