@@ -28,6 +28,13 @@ Value activation(Graph& graph, const std::string& name, Value x, ActivationKind 
 
 }  // namespace
 
+ActivationKind activation_named(std::string_view type) {
+  return type == "relu"   ? ActivationKind::relu
+         : type == "gelu" ? ActivationKind::gelu
+         : type == "silu" ? ActivationKind::silu
+                          : ActivationKind::none;
+}
+
 Value gelu(Graph& graph, const std::string& name, Value x) { return activation(graph, name, x, ActivationKind::gelu); }
 Value silu(Graph& graph, const std::string& name, Value x) { return activation(graph, name, x, ActivationKind::silu); }
 

@@ -10,8 +10,8 @@
 // Source: Hendrycks, Gimpel, "Gaussian error linear units", 2016; Elfwing, Uchibe, Doya, "Sigmoid-weighted linear units
 // for neural network function approximation in reinforcement learning", 2017.
 //
-// Another one is a function object (activation_math.h), a line in ActivationKind and with_activation, and its function
-// here.
+// Another one is a function object (activation_math.h), a line in ActivationKind, activation_named and with_activation,
+// and its function here. A batch norm before it takes it over (kernels/batch_norm).
 #pragma once
 
 #include "carillon/graph/graph.h"
@@ -21,7 +21,15 @@ namespace carillon {
 Value gelu(Graph& graph, const std::string& name, Value x);
 Value silu(Graph& graph, const std::string& name, Value x);
 
-enum class ActivationKind { gelu, silu };
+enum class ActivationKind {
+  none,  ///< of other ops: y = x
+  relu,  ///< of other ops (kernels/relu)
+  gelu,
+  silu,
+};
+
+/// By the type of the op, "gelu"; none: no activation is called so.
+ActivationKind activation_named(std::string_view type);
 
 /// Tensors: inputs {x}, outputs {y}.
 std::unique_ptr<Op> make_activation_cpu(ActivationKind kind, const OpContext& context, const OpTensors& tensors);

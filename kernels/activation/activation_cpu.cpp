@@ -14,17 +14,17 @@ template <typename Activation>
 template <typename Activation>
 [[gnu::always_inline]] inline void find_gradients(const float* __restrict x, const float* __restrict dy,
                                                   std::size_t count, float* __restrict dx) {
-  for (std::size_t i = 0; i < count; ++i) dx[i] = dy[i] * Activation::derivative(x[i]);
+  for (std::size_t i = 0; i < count; ++i) dx[i] = Activation::gradient(x[i], dy[i]);
 }
 
 CARILLON_SIMD void find_all_values(ActivationKind kind, const float* x, std::size_t count, float* y) {
-  with_activation(
+  with_smooth_activation(
       kind, [=]<typename A>(A) __attribute__((always_inline)) { find_values<A>(x, count, y); });
 }
 
 CARILLON_SIMD void find_all_gradients(ActivationKind kind, const float* x, const float* dy, std::size_t count,
                                       float* dx) {
-  with_activation(
+  with_smooth_activation(
       kind, [=]<typename A>(A) __attribute__((always_inline)) { find_gradients<A>(x, dy, count, dx); });
 }
 

@@ -38,8 +38,8 @@ class ActivationCuda final : public Op {
   template <typename Body>
   void with_form(const Body& body) const {
     with_float_type(tensors_.inputs[0].type, [&]<typename T>(std::type_identity<T> type) {
-      with_pack_size<T>(count(),
-                        [&](auto n) { with_activation(kind_, [&](auto activation) { body(type, n, activation); }); });
+      with_pack_size<T>(
+          count(), [&](auto n) { with_smooth_activation(kind_, [&](auto activation) { body(type, n, activation); }); });
     });
   }
 

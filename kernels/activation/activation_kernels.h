@@ -29,7 +29,7 @@ struct ActivationBackward {
   CARILLON_HOST_DEVICE void operator()(std::int64_t i) const {
     const Pack<float, n> values = load_floats<n>(x + i * n);
     Pack<float, n> gradients = load_floats<n>(dy + i * n);
-    for (int k = 0; k < n; ++k) gradients.at[k] *= Activation::derivative(values.at[k]);
+    for (int k = 0; k < n; ++k) gradients.at[k] = Activation::gradient(values.at[k], gradients.at[k]);
     store_floats(gradients, dx + i * n);
   }
 };

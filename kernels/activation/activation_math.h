@@ -42,12 +42,28 @@ CARILLON_HOST_DEVICE inline float exp_below_zero(float x, float low = 0.0f) {
   return float_of(bits_of(p) + (bits_of(shifted) << 23));
 }
 
+// Each: y = value(x), dx = gradient(x, dy); is_smooth: and they cost more than the memory they pass.
+struct NoActivation {
+  static constexpr bool is_smooth = false;
+  CARILLON_HOST_DEVICE static float value(float x) { return x; }
+  CARILLON_HOST_DEVICE static float gradient(float /*x*/, float dy) { return dy; }
+};
+
+/// A NaN stays one.
+struct Relu {
+  static constexpr bool is_smooth = false;
+  CARILLON_HOST_DEVICE static float value(float x) { return x < 0.0f ? 0.0f : x; }
+  CARILLON_HOST_DEVICE static float gradient(float x, float dy) { return x > 0.0f ? dy : 0.0f; }
+};
+
 struct Gelu {
+  static constexpr bool is_smooth = true;
   CARILLON_HOST_DEVICE static float value(float x) { return x * normal(x).below; }
   CARILLON_HOST_DEVICE static float derivative(float x) {
     const Normal of = normal(x);
     return of.below + x * of.density;
   }
+  CARILLON_HOST_DEVICE static float gradient(float x, float dy) { return dy * derivative(x); }
 
  private:
   /// Of the standard normal distribution at x.
@@ -81,11 +97,13 @@ struct Gelu {
 };
 
 struct Silu {
+  static constexpr bool is_smooth = true;
   CARILLON_HOST_DEVICE static float value(float x) { return x * sigmoid(x).of_x; }
   CARILLON_HOST_DEVICE static float derivative(float x) {
     const Sigmoid sigma = sigmoid(x);
     return sigma.of_x * (1.0f + x * sigma.of_minus_x);
   }
+  CARILLON_HOST_DEVICE static float gradient(float x, float dy) { return dy * derivative(x); }
 
  private:
   /// Both sum to 1.
@@ -101,11 +119,19 @@ struct Silu {
   }
 };
 
+/// body(function object); gelu or silu.
+template <typename Body>
+[[gnu::always_inline]] inline auto with_smooth_activation(ActivationKind kind, const Body& body) {
+  if (kind == ActivationKind::silu) return body(Silu{});
+  return body(Gelu{});
+}
+
 /// body(function object)
 template <typename Body>
 [[gnu::always_inline]] inline auto with_activation(ActivationKind kind, const Body& body) {
-  if (kind == ActivationKind::silu) return body(Silu{});
-  return body(Gelu{});
+  if (kind == ActivationKind::none) return body(NoActivation{});
+  if (kind == ActivationKind::relu) return body(Relu{});
+  return with_smooth_activation(kind, body);
 }
 
 }  // namespace carillon

@@ -11,11 +11,11 @@ class BatchNormDefinition final : public OpDefinition {
   std::string_view type() const override { return "batch_norm"; }
   BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = false}; }
   std::optional<int> gradient_shares_output(int /*input*/) const override { return 0; }
-  std::shared_ptr<const OpDefinition> with_relu_behind() const override {
-    if (form_.relu) return nullptr;
-    BatchNormForm with_relu = form_;
-    with_relu.relu = true;
-    return std::make_shared<BatchNormDefinition>(with_relu);
+  std::shared_ptr<const OpDefinition> with_activation_behind(std::string_view of) const override {
+    if (form_.activation != ActivationKind::none || activation_named(of) == ActivationKind::none) return nullptr;
+    BatchNormForm active = form_;
+    active.activation = activation_named(of);
+    return std::make_shared<BatchNormDefinition>(active);
   }
   std::shared_ptr<const OpDefinition> over_all_towers() const override {
     BatchNormForm synchronized = form_;

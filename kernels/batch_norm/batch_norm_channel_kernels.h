@@ -154,11 +154,10 @@ struct PackedRows {
   }
 };
 
-template <typename T, int n>
+template <typename T, int n, typename Activation>
 struct NormaliseRows {
   PackedRows<n> at;
   ChannelNorms norm;
-  bool relu = false;
   const T* x = nullptr;  ///< [rows, columns]
   T* y = nullptr;        ///< [rows, columns]
 
@@ -169,20 +168,18 @@ struct NormaliseRows {
     at.for_rows(index, [&](std::int64_t element) {
       Pack<float, n> values = load_floats<n>(x + element);
       for (int i = 0; i < n; ++i) {
-        const float z = norm_at(values.at[i] - centre.at[i], scale.at[i], offset.at[i]);
-        values.at[i] = relu && z < 0.0f ? 0.0f : z;  // NaN stays
+        values.at[i] = Activation::value(norm_at(values.at[i] - centre.at[i], scale.at[i], offset.at[i]));
       }
       store_floats(values, y + element);
     });
   }
 };
 
-template <typename T, int n>
+template <typename T, int n, typename Activation>
 struct BatchNormGradient {
   PackedRows<n> at;
   ChannelNorms norm;
   ChannelGradients gradient;
-  bool relu = false;
   const T* x = nullptr;  ///< [rows, columns]
   T* dx = nullptr;       ///< [rows, columns], in place of dy
 
@@ -196,8 +193,7 @@ struct BatchNormGradient {
       Pack<float, n> gradients = load_floats<n>(dx + element);
       for (int i = 0; i < n; ++i) {
         const float distance = values.at[i] - centre.at[i];
-        const bool passes = !relu || norm_at(distance, scale.at[i], offset.at[i]) > 0.0f;
-        const float dz = passes ? gradients.at[i] : 0.0f;
+        const float dz = Activation::gradient(norm_at(distance, scale.at[i], offset.at[i]), gradients.at[i]);
         gradients.at[i] = direct.at[i] * dz + (slope.at[i] * distance + constant.at[i]);
       }
       store_floats(gradients, dx + element);

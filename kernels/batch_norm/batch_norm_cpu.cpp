@@ -61,7 +61,7 @@ class BatchNormCpu final : public Op {
     }
     set_norm();
     for_slices_backwards([&](std::size_t slice) {
-      normalise(x() + slices_.at(slice), norm(), form_.relu, slices_.rows_of(slice), slices_.width,
+      normalise(x() + slices_.at(slice), norm(), form_.activation, slices_.rows_of(slice), slices_.width,
                 tensors_.outputs[0].floats().data() + slices_.at(slice));
     });
   }
@@ -73,7 +73,7 @@ class BatchNormCpu final : public Op {
     const float* const at = gradient_.data();
     const GradientRows gradient{at, at + slices_.width, at + 2 * slices_.width};
     for_slices_backwards([&](std::size_t slice) {
-      find_gradients(x() + slices_.at(slice), norm(), gradient, form_.relu, slices_.rows_of(slice), slices_.width,
+      find_gradients(x() + slices_.at(slice), norm(), gradient, form_.activation, slices_.rows_of(slice), slices_.width,
                      dy() + slices_.at(slice));
     });
   }
@@ -132,7 +132,7 @@ class BatchNormCpu final : public Op {
     std::fill_n(sums(slice, 0), 2 * slices_.width, 0.0);
     for_blocks(slice, [&](std::size_t row, std::size_t rows) {
       const std::size_t at = slices_.at(slice) + row * slices_.width;
-      sum_gradients(x() + at, dy() + at, norm(), form_.relu, rows, slices_.width, block);
+      sum_gradients(x() + at, dy() + at, norm(), form_.activation, rows, slices_.width, block);
       add_sums(block, slices_.width, sums(slice, 0), sums(slice, 1));
     });
   }

@@ -31,16 +31,17 @@ class BatchNormCuda final : public Op {
       } else {
         launch(ForEachElement{MovingNorm{channels()}, columns()}, stream);
       }
-      const NormaliseRows<T, n> kernel{packed_rows<n>(), norm(), form_.relu, x_data,
-                                       static_cast<T*>(tensors_.outputs[0].data)};
-      launch(ForEachElement{kernel, kernel.at.count()}, stream);
+      with_activation(form_.activation, [&]<typename A>(A) {
+        const NormaliseRows<T, n, A> kernel{packed_rows<n>(), norm(), x_data,
+                                            static_cast<T*>(tensors_.outputs[0].data)};
+        launch(ForEachElement{kernel, kernel.at.count()}, stream);
+      });
     });
   }
 
   void backward(Stream& stream) override {
     with_form([&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
-      if (form_.relu) sum_gradients<T, n, true>(stream);
-      if (!form_.relu) sum_gradients<T, n, false>(stream);
+      with_activation(form_.activation, [&]<typename A>(A) { sum_gradients<T, n, A>(stream); });
       launch(CombineGradients{{cut(n), parts(n)},
                               channels(),
                               gradient(),
@@ -48,13 +49,11 @@ class BatchNormCuda final : public Op {
                               floats(tensors_.parameter_gradients.back())},
              stream);
       if (!tensors_.input_gradients[0]) return;
-      const BatchNormGradient<T, n> kernel{packed_rows<n>(),
-                                           norm(),
-                                           gradient(),
-                                           form_.relu,
-                                           static_cast<const T*>(x().data),
-                                           static_cast<T*>(tensors_.input_gradients[0].data)};
-      launch(ForEachElement{kernel, kernel.at.count()}, stream);
+      with_activation(form_.activation, [&]<typename A>(A) {
+        const BatchNormGradient<T, n, A> kernel{packed_rows<n>(), norm(), gradient(), static_cast<const T*>(x().data),
+                                                static_cast<T*>(tensors_.input_gradients[0].data)};
+        launch(ForEachElement{kernel, kernel.at.count()}, stream);
+      });
     });
   }
 
@@ -92,10 +91,10 @@ class BatchNormCuda final : public Op {
             .momentum = form_.params.momentum};
   }
 
-  template <typename T, int n, bool relu>
+  template <typename T, int n, typename Activation>
   void sum_gradients(Stream& stream) const {
     launch(
-        BatchNormSums<n, BatchGradients<T, n, relu>>{
+        BatchNormSums<n, BatchGradients<T, n, Activation>>{
             {static_cast<const T*>(x().data), static_cast<const T*>(tensors_.output_gradients[0].data), norm()},
             cut(n),
             parts(n)},

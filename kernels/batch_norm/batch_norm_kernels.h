@@ -10,6 +10,7 @@
 
 #include <cstdint>
 
+#include "kernels/activation/activation_math.h"
 #include "kernels/batch_norm/batch_norm_math.h"
 #include "kernels/shared/pack.h"
 
@@ -82,7 +83,7 @@ struct BatchMoments {
 };
 
 /// first: sum of dz, second: sum of dz (x - centre).
-template <typename T, int n, bool relu>
+template <typename T, int n, typename Activation>
 struct BatchGradients {
   const T *x = nullptr, *dy = nullptr;  ///< [rows, columns]
   ChannelNorms norm;
@@ -100,8 +101,7 @@ struct BatchGradients {
   CARILLON_HOST_DEVICE Row row(std::int64_t at) const { return {load_floats<n>(x + at), load_floats<n>(dy + at)}; }
   CARILLON_HOST_DEVICE void add(const Fixed& of, const Row& values, int i, float& first, float& second) const {
     const float distance = values.x.at[i] - of.centre.at[i];
-    const bool passes = !relu || norm_at(distance, of.scale.at[i], of.offset.at[i]) > 0.0f;
-    const float dz = passes ? values.dy.at[i] : 0.0f;
+    const float dz = Activation::gradient(norm_at(distance, of.scale.at[i], of.offset.at[i]), values.dy.at[i]);
     first += dz;
     second += dz * distance;
   }

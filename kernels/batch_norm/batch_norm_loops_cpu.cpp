@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "carillon/core/parallel.h"
+#include "kernels/activation/activation_math.h"
 #include "kernels/batch_norm/batch_norm_math.h"
 
 namespace carillon::batch_norm_loops {
@@ -47,7 +48,7 @@ template <std::size_t count>
 }
 
 /// Loads before it decides: a load that hung on a condition would not be vectorised.
-template <std::size_t count, bool relu>
+template <std::size_t count, typename Activation>
 [[gnu::always_inline]] inline void add_gradients(const float* __restrict x, const float* __restrict dy,
                                                  const float* __restrict centre, const float* __restrict scale,
                                                  const float* __restrict offset, std::size_t width,
@@ -57,7 +58,7 @@ template <std::size_t count, bool relu>
     for (std::size_t k = 0; k < count; ++k) given[k] = dy[k * width + c];
     for (std::size_t k = 0; k < count; ++k) {
       const float distance = x[k * width + c] - centre[c];
-      dz[k] = !relu || norm_at(distance, scale[c], offset[c]) > 0.0f ? given[k] : 0.0f;
+      dz[k] = Activation::gradient(norm_at(distance, scale[c], offset[c]), given[k]);
       product[k] = dz[k] * distance;
     }
     first[c] += sum_of(dz);
@@ -65,28 +66,39 @@ template <std::size_t count, bool relu>
   }
 }
 
-template <bool relu>
+template <typename Activation>
 [[gnu::always_inline]] inline void sum_gradients_as(const float* x, const float* dy, const NormRows& norm,
                                                     std::size_t rows, std::size_t width, const BlockSums& sums) {
   add_all_rows(rows, width, sums, [&]<std::size_t count>(std::integral_constant<std::size_t, count>, std::size_t row) {
-    add_gradients<count, relu>(x + row * width, dy + row * width, norm.centre, norm.scale, norm.offset, width,
-                               sums.first, sums.second);
+    add_gradients<count, Activation>(x + row * width, dy + row * width, norm.centre, norm.scale, norm.offset, width,
+                                     sums.first, sums.second);
   });
 }
 
-template <bool relu>
+/// dz in place of dy.
+template <typename Activation>
+[[gnu::always_inline]] inline void pass_activation(const float* __restrict x, float* __restrict dy,
+                                                   const NormRows& norm, std::size_t rows, std::size_t width) {
+  const float* __restrict centre = norm.centre, * __restrict scale = norm.scale, * __restrict offset = norm.offset;
+  for (std::size_t row = 0; row < rows; ++row, x += width, dy += width) {
+    for (std::size_t c = 0; c < width; ++c) {
+      dy[c] = Activation::gradient(norm_at(x[c] - centre[c], scale[c], offset[c]), dy[c]);
+    }
+  }
+}
+
+template <typename Activation>
 [[gnu::always_inline]] inline void normalise_as(const float* __restrict x, const NormRows& norm, std::size_t rows,
                                                 std::size_t width, float* __restrict y) {
   const float* __restrict centre = norm.centre, * __restrict scale = norm.scale, * __restrict offset = norm.offset;
   for (std::size_t row = 0; row < rows; ++row, x += width, y += width) {
     for (std::size_t c = 0; c < width; ++c) {
-      const float z = norm_at(x[c] - centre[c], scale[c], offset[c]);
-      y[c] = relu && z < 0.0f ? 0.0f : z;
+      y[c] = Activation::value(norm_at(x[c] - centre[c], scale[c], offset[c]));
     }
   }
 }
 
-template <bool relu>
+template <typename Activation>
 [[gnu::always_inline]] inline void find_gradients_as(const float* __restrict x, const NormRows& norm,
                                                      const GradientRows& gradient, std::size_t rows, std::size_t width,
                                                      float* __restrict dy) {
@@ -96,7 +108,7 @@ template <bool relu>
   for (std::size_t row = 0; row < rows; ++row, x += width, dy += width) {
     for (std::size_t c = 0; c < width; ++c) {
       const float distance = x[c] - centre[c], given = dy[c];
-      const float dz = !relu || norm_at(distance, scale[c], offset[c]) > 0.0f ? given : 0.0f;
+      const float dz = Activation::gradient(norm_at(distance, scale[c], offset[c]), given);
       dy[c] = direct[c] * dz + (slope[c] * distance + constant[c]);
     }
   }
@@ -124,10 +136,17 @@ CARILLON_SIMD void merge_moments(const float* __restrict first_row, const BlockS
   }
 }
 
-CARILLON_SIMD void sum_gradients(const float* x, const float* dy, const NormRows& norm, bool relu, std::size_t rows,
-                                 std::size_t width, const BlockSums& sums) {
-  if (relu) return sum_gradients_as<true>(x, dy, norm, rows, width, sums);
-  sum_gradients_as<false>(x, dy, norm, rows, width, sums);
+CARILLON_SIMD void sum_gradients(const float* x, float* dy, const NormRows& norm, ActivationKind activation,
+                                 std::size_t rows, std::size_t width, const BlockSums& sums) {
+  with_activation(
+      activation, [&]<typename A>(A) __attribute__((always_inline)) {
+        if constexpr (A::is_smooth) {
+          pass_activation<A>(x, dy, norm, rows, width);  // the rows are in the first caches when they are summed
+          sum_gradients_as<NoActivation>(x, dy, norm, rows, width, sums);
+        } else {
+          sum_gradients_as<A>(x, dy, norm, rows, width, sums);
+        }
+      });
 }
 
 CARILLON_SIMD void add_sums(const BlockSums& sums, std::size_t width, double* __restrict first,
@@ -137,16 +156,16 @@ CARILLON_SIMD void add_sums(const BlockSums& sums, std::size_t width, double* __
   for (std::size_t c = 0; c < width; ++c) second[c] += b[c];
 }
 
-CARILLON_SIMD void normalise(const float* x, const NormRows& norm, bool relu, std::size_t rows, std::size_t width,
-                             float* y) {
-  if (relu) return normalise_as<true>(x, norm, rows, width, y);
-  normalise_as<false>(x, norm, rows, width, y);
+CARILLON_SIMD void normalise(const float* x, const NormRows& norm, ActivationKind activation, std::size_t rows,
+                             std::size_t width, float* y) {
+  with_activation(
+      activation, [&]<typename A>(A) __attribute__((always_inline)) { normalise_as<A>(x, norm, rows, width, y); });
 }
 
-CARILLON_SIMD void find_gradients(const float* x, const NormRows& norm, const GradientRows& gradient, bool relu,
-                                  std::size_t rows, std::size_t width, float* dy) {
-  if (relu) return find_gradients_as<true>(x, norm, gradient, rows, width, dy);
-  find_gradients_as<false>(x, norm, gradient, rows, width, dy);
+CARILLON_SIMD void find_gradients(const float* x, const NormRows& norm, const GradientRows& gradient,
+                                  ActivationKind activation, std::size_t rows, std::size_t width, float* dy) {
+  if (activation == ActivationKind::relu) return find_gradients_as<Relu>(x, norm, gradient, rows, width, dy);
+  find_gradients_as<NoActivation>(x, norm, gradient, rows, width, dy);  // dz is there
 }
 
 }  // namespace carillon::batch_norm_loops

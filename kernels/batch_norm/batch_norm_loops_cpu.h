@@ -3,6 +3,8 @@
 
 #include <cstddef>
 
+#include "kernels/activation/activation.h"
+
 namespace carillon::batch_norm_loops {
 
 /// Rows whose float32 sums are added up before they go into double ones.
@@ -29,18 +31,19 @@ void sum_distances(const float* x, std::size_t rows, std::size_t width, const Bl
 void merge_moments(const float* first_row, const BlockSums& sums, std::size_t rows_before, std::size_t rows,
                    std::size_t width, double* mean, double* squares);
 
-/// first = sum of dz, second = sum of dz (x - centre).
-void sum_gradients(const float* x, const float* dy, const NormRows& norm, bool relu, std::size_t rows,
+/// first = sum of dz, second = sum of dz (x - centre). Behind a smooth activation dz is left in place of dy.
+void sum_gradients(const float* x, float* dy, const NormRows& norm, ActivationKind activation, std::size_t rows,
                    std::size_t width, const BlockSums& sums);
 
 /// Adds both sums to those in double.
 void add_sums(const BlockSums& sums, std::size_t width, double* first, double* second);
 
-/// y = z, or max(z, 0).
-void normalise(const float* x, const NormRows& norm, bool relu, std::size_t rows, std::size_t width, float* y);
+/// y = f(z).
+void normalise(const float* x, const NormRows& norm, ActivationKind activation, std::size_t rows, std::size_t width,
+               float* y);
 
-/// dx in place of dy.
-void find_gradients(const float* x, const NormRows& norm, const GradientRows& gradient, bool relu, std::size_t rows,
-                    std::size_t width, float* dy);
+/// dx in place of what sum_gradients has left.
+void find_gradients(const float* x, const NormRows& norm, const GradientRows& gradient, ActivationKind activation,
+                    std::size_t rows, std::size_t width, float* dy);
 
 }  // namespace carillon::batch_norm_loops

@@ -12,8 +12,8 @@ class Conv2dDefinition final : public OpDefinition {
   std::string_view type() const override { return "conv2d"; }
   BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = geometry_.relu}; }
   bool takes_samples_apart() const override { return true; }
-  std::shared_ptr<const OpDefinition> with_relu_behind() const override {
-    if (!has_biases_) return nullptr;  // a batch norm stands between
+  std::shared_ptr<const OpDefinition> with_activation_behind(std::string_view of) const override {
+    if (of != "relu" || !has_biases_) return nullptr;  // without biases a batch norm stands between
     Conv2dGeometry with_relu = geometry_;
     with_relu.relu = true;
     return std::make_shared<Conv2dDefinition>(with_relu, has_biases_);

@@ -11,6 +11,9 @@
 // and for the gradient of the filters, from Z = A dy A^T of m x m gradients dy (zeros beyond the image):
 //   W = sum over tiles of V Z,  dg = G^T W G                      W: [n^2][channel][filter]
 //
+// At an image's end, where a whole tile would compute outputs that nobody wants, a short one takes fewer points, and so
+// fewer products; the filters' transforms are the same (winograd_transforms.h).
+//
 // Vectors lie across channels (of V) and filters (of U, M, Z, W): activations as they lie in memory. Channel and filter
 // counts are rounded up to whole vectors in V, M and Z, and filters in U and W; what is beyond the counts is zero or
 // never read.
@@ -31,7 +34,15 @@ struct WinogradImages {
   std::int64_t tiles_down, tiles_across;
   /// The first row and column that the first tile takes, which may be before the image.
   std::int64_t first_row, first_column;
+  /// Of these tiles each has WinogradKernels::short_tile rows or columns of outputs.
+  bool short_rows = false, short_columns = false;
 };
+
+/// Whether such tiles have frequency `f` of n^2: short ones go without the last finite point. Always inline: shared by
+/// files that are compiled for different instruction sets.
+[[gnu::always_inline]] constexpr bool has_frequency(const WinogradImages& images, int n, int f) {
+  return !(images.short_rows && f / n == n - 2) && !(images.short_columns && f % n == n - 2);
+}
 
 /// A matrix for each frequency: [n^2][rows][columns], each starting `stride` floats behind the one before.
 struct WinogradMatrices {
@@ -43,6 +54,7 @@ struct WinogradMatrices {
 struct WinogradKernels {
   int lanes;        ///< floats of a vector
   int tile;         ///< m
+  int short_tile;   ///< m of the short tiles, which are taken at the images' ends; as `tile`: there are none
   int filter;       ///< r
   int frequencies;  ///< n^2
 
@@ -52,9 +64,9 @@ struct WinogradKernels {
   /// V for `count` tiles from tile `first`; the first tile's goes to row `row`. `zeros`: as many as there are channels.
   void (*transform_inputs)(const float* x, const WinogradImages& images, const float* zeros, std::int64_t first,
                            std::int64_t count, std::int64_t row, const WinogradMatrices& v);
-  /// M = V U for `rows` tiles and all frequencies.
-  void (*multiply)(const WinogradMatrices& v, const WinogradMatrices& u, std::int64_t rows, std::int64_t channels,
-                   const WinogradMatrices& m);
+  /// M = V U for `rows` tiles of the inputs and all of their frequencies.
+  void (*multiply)(const WinogradMatrices& v, const WinogradMatrices& u, const WinogradImages& inputs,
+                   std::int64_t rows, const WinogradMatrices& m);
   /// y = A^T M A + bias, then ReLU if asked, for `count` tiles from tile `first`, M's rows from 0. No bias: null.
   void (*transform_outputs)(const WinogradMatrices& m, const WinogradImages& images, const float* bias, bool relu,
                             std::int64_t first, std::int64_t count, float* y);

@@ -28,7 +28,7 @@ struct NarrowWinograd : WinogradTile<m, r> {
         const auto value = [&](auto i, auto j) __attribute__((always_inline)) {
           return load_within(g + ((i.value * r + j.value) * channels + c) * filters, o, filters);
         };
-        Base::template transform<Base::filter_matrix>(value, tile);
+        Base::template transform<Base::filter_matrix, Base::filter_matrix>(value, tile);
         for (int f = 0; f < frequencies; ++f) {
           store(u + ((o / lanes * frequencies + f) * channels + c) * lanes, tile[f / n][f % n]);
         }
@@ -45,7 +45,7 @@ struct NarrowWinograd : WinogradTile<m, r> {
       const auto value = [&](auto i, auto j) __attribute__((always_inline)) {
         return load_quad(pixels.at[i.value][j.value], channels);
       };
-      Base::template transform<Base::input_matrix>(value, tile);
+      Base::template transform<Base::Rows::input_matrix, Base::Columns::input_matrix>(value, tile);
       for (int f = 0; f < frequencies; ++f) store(v + f * quad, tile[f / n][f % n]);
     }
   }
@@ -134,7 +134,7 @@ struct NarrowWinograd : WinogradTile<m, r> {
             store_within(dg + ((i.value * r + j) * channels + c) * filters, o, filters, out[j]);
           }
         };
-        Base::template transform_back<Base::filter_matrix>(value, take);
+        Base::template transform_back<Base::filter_matrix, Base::filter_matrix>(value, take);
       }
     }
   }

@@ -22,16 +22,16 @@ struct TilePlace {
                images.channels) {}
 };
 
-/// Where the `size` x `size` pixels of a tile lie; `zeros` where there is no image.
-template <int size>
+/// Where the pixels of a tile lie; `zeros` where there is no image.
+template <int rows, int columns = rows>
 struct TilePixels {
-  const float* at[size][size];
+  const float* at[rows][columns];
 
   CARILLON_INLINE TilePixels(const float* base, const WinogradImages& images, const TilePlace& place,
                              const float* zeros) {
-    for (int i = 0; i < size; ++i) {
+    for (int i = 0; i < rows; ++i) {
       const bool row_inside = place.row + i >= 0 && place.row + i < images.height;
-      for (int j = 0; j < size; ++j) {
+      for (int j = 0; j < columns; ++j) {
         const bool inside = row_inside && place.column + j >= 0 && place.column + j < images.width;
         at[i][j] = inside ? base + place.offset + (i * images.width + j) * images.channels : zeros;
       }
@@ -39,64 +39,76 @@ struct TilePixels {
   }
 };
 
-/// F(m, r) on vectors: `Frequencies` are an n x n tile's.
-template <int m, int r>
-struct WinogradTile {
-  static constexpr int n = m + r - 1;
-  static_assert(n % 2 == 0, "finite points come in pairs behind the first, and infinity makes it even");
-  static constexpr auto input_matrix = polynomials<n>();
-  static constexpr auto filter_matrix = powers<n, r>(true);
+/// A tile's rows or its columns: F(m, r) at the points of F(m_filters, r), whose filters' transforms it takes.
+template <int m_, int r, int m_filters>
+struct WinogradExtent {
+  static constexpr int m = m_, n = m + r - 1, n_filters = m_filters + r - 1;
+  static_assert(n_filters % 2 == 0, "finite points come in pairs behind the first, and infinity makes it even");
+  static constexpr auto input_matrix = polynomials<n, n_filters>();
   static constexpr auto output_matrix = powers<n, m>(false);
+  /// Of n_filters, the number of point i.
+  static constexpr int point(int i) { return i == n - 1 ? n_filters - 1 : i; }
+};
 
-  using Frequencies = Floats[n][n];
+/// F(m, r) on vectors, of which a tile may have fewer rows or columns: `Frequencies` are a tile's.
+template <int m, int r, int m_rows = m, int m_columns = m>
+struct WinogradTile {
+  using Rows = WinogradExtent<m_rows, r, m>;
+  using Columns = WinogradExtent<m_columns, r, m>;
+  static constexpr int n = m + r - 1;
+  static constexpr auto filter_matrix = powers<n, r>(true);
 
-  /// result = matrix * values * matrix^T, where value(Constant<i>, Constant<j>) gives the elements.
-  template <auto matrix, typename Vector, typename Value>
-  static CARILLON_INLINE void transform(const Value& value, Vector (&result)[n][n]) {
-    constexpr int size = matrix.columns;
-    Vector half[n][size];
-    unroll<size>([&](auto j) __attribute__((always_inline)) {
-      Vector in[size], out[n];
-      unroll<size>([&](auto i) __attribute__((always_inline)) { in[i.value] = value(i, j); });
-      multiply_by<matrix>(in, out);
-      unroll<n>([&](auto i) __attribute__((always_inline)) { half[i.value][j.value] = out[i.value]; });
+  using Frequencies = Floats[Rows::n][Columns::n];
+
+  /// Of n^2, the number of frequency [i][j].
+  static constexpr int frequency(int i, int j) { return Rows::point(i) * n + Columns::point(j); }
+
+  /// result = rows * values * columns^T, where value(Constant<i>, Constant<j>) gives the elements.
+  template <auto rows, auto columns, typename Vector, typename Value>
+  static CARILLON_INLINE void transform(const Value& value, Vector (&result)[rows.rows][columns.rows]) {
+    Vector half[rows.rows][columns.columns];
+    unroll<columns.columns>([&](auto j) __attribute__((always_inline)) {
+      Vector in[rows.columns], out[rows.rows];
+      unroll<rows.columns>([&](auto i) __attribute__((always_inline)) { in[i.value] = value(i, j); });
+      multiply_by<rows>(in, out);
+      unroll<rows.rows>([&](auto i) __attribute__((always_inline)) { half[i.value][j.value] = out[i.value]; });
     });
-    unroll<n>([&](auto i) __attribute__((always_inline)) { multiply_by<matrix>(half[i.value], result[i.value]); });
+    unroll<rows.rows>([&](auto i)
+                          __attribute__((always_inline)) { multiply_by<columns>(half[i.value], result[i.value]); });
   }
 
-  /// result = matrix^T * values * matrix: take(Constant<i>, row) is given its rows, one after the other.
-  template <auto matrix, typename Value, typename Take>
+  /// result = rows^T * values * columns: take(Constant<i>, row) is given its rows, one after the other.
+  template <auto rows, auto columns, typename Value, typename Take>
   static CARILLON_INLINE void transform_back(const Value& value, const Take& take) {
-    constexpr int size = matrix.columns;
-    Floats half[size][n];
-    unroll<n>([&](auto j) __attribute__((always_inline)) {
-      Floats in[n], out[size];
-      unroll<n>([&](auto i) __attribute__((always_inline)) { in[i.value] = value(i, j); });
-      multiply_by_transposed<matrix>(in, out);
-      unroll<size>([&](auto i) __attribute__((always_inline)) { half[i.value][j.value] = out[i.value]; });
+    Floats half[rows.columns][columns.rows];
+    unroll<columns.rows>([&](auto j) __attribute__((always_inline)) {
+      Floats in[rows.rows], out[rows.columns];
+      unroll<rows.rows>([&](auto i) __attribute__((always_inline)) { in[i.value] = value(i, j); });
+      multiply_by_transposed<rows>(in, out);
+      unroll<rows.columns>([&](auto i) __attribute__((always_inline)) { half[i.value][j.value] = out[i.value]; });
     });
-    unroll<size>([&](auto i) __attribute__((always_inline)) {
-      Floats out[size];
-      multiply_by_transposed<matrix>(half[i.value], out);
+    unroll<rows.columns>([&](auto i) __attribute__((always_inline)) {
+      Floats out[columns.columns];
+      multiply_by_transposed<columns>(half[i.value], out);
       take(i, out);
     });
   }
 
   /// B^T d B at channel c of the pixels.
-  static CARILLON_INLINE void transform_input(const TilePixels<n>& pixels, std::int64_t c, std::int64_t channels,
-                                              Frequencies& result) {
+  static CARILLON_INLINE void transform_input(const TilePixels<Rows::n, Columns::n>& pixels, std::int64_t c,
+                                              std::int64_t channels, Frequencies& result) {
     const auto value = [&](auto i, auto j) __attribute__((always_inline)) {
       return load_within(pixels.at[i.value][j.value], c, channels);
     };
-    transform<input_matrix>(value, result);
+    transform<Rows::input_matrix, Columns::input_matrix>(value, result);
   }
   /// A dy A^T at filter o of the pixels.
-  static CARILLON_INLINE void transform_gradient(const TilePixels<m>& pixels, std::int64_t o, std::int64_t filters,
-                                                 Frequencies& result) {
+  static CARILLON_INLINE void transform_gradient(const TilePixels<Rows::m, Columns::m>& pixels, std::int64_t o,
+                                                 std::int64_t filters, Frequencies& result) {
     const auto value = [&](auto i, auto j) __attribute__((always_inline)) {
       return load_within(pixels.at[i.value][j.value], o, filters);
     };
-    transform<output_matrix>(value, result);
+    transform<Rows::output_matrix, Columns::output_matrix>(value, result);
   }
 
   /// y = A^T M A + bias, then ReLU if asked, at filter o of the tile's pixels that are inside the image. value(i, j):
@@ -106,10 +118,10 @@ struct WinogradTile {
                                            std::int64_t o, Floats bias, bool with_relu, float* y) {
     float* const corner = y + place.offset;
     const std::int64_t rows = images.height - place.row, columns = images.width - place.column;
-    transform_back<output_matrix>(
+    transform_back<Rows::output_matrix, Columns::output_matrix>(
         value, [&](auto i, const Floats* out) __attribute__((always_inline)) {
           if (i.value >= rows) return;
-          unroll<m>([&](auto j) __attribute__((always_inline)) {
+          unroll<Columns::m>([&](auto j) __attribute__((always_inline)) {
             if (j.value >= columns) return;
             const Floats z = out[j.value] + bias;
             store_within(corner + (i.value * images.width + j.value) * images.channels, o, images.channels,

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "carillon/core/parallel.h"
 #include "carillon/core/tensor.h"
@@ -34,6 +35,36 @@ struct WinogradTiling {
                 .first_row = 0,
                 .first_column = 0},
         tiles(x.shape[0] * inputs.tiles_down * inputs.tiles_across) {}
+
+  /// The same images in tilings of whole and of short tiles, the whole ones first. Never none.
+  std::vector<WinogradTiling> with_short_ends(int tile, int short_tile) const {
+    const auto has_short_end = [=](std::int64_t extent, std::int64_t tiles_along) {
+      return short_tile < tile && extent - (tiles_along - 1) * tile <= short_tile;
+    };
+    const bool ends_short_down = has_short_end(outputs.height, outputs.tiles_down),
+               ends_short_across = has_short_end(outputs.width, outputs.tiles_across);
+    std::vector<WinogradTiling> parts;
+    for (const bool short_rows : {false, true}) {
+      for (const bool short_columns : {false, true}) {
+        if ((short_rows && !ends_short_down) || (short_columns && !ends_short_across)) continue;
+        WinogradTiling part = *this;
+        for (WinogradImages* images : {&part.inputs, &part.outputs}) {
+          const std::int64_t whole_down = images->tiles_down - ends_short_down,
+                             whole_across = images->tiles_across - ends_short_across;
+          images->short_rows = short_rows;
+          images->short_columns = short_columns;
+          images->tiles_down = short_rows ? 1 : whole_down;
+          images->tiles_across = short_columns ? 1 : whole_across;
+          if (short_rows) images->first_row += whole_down * tile;
+          if (short_columns) images->first_column += whole_across * tile;
+        }
+        part.tiles =
+            tiles / (inputs.tiles_down * inputs.tiles_across) * part.inputs.tiles_down * part.inputs.tiles_across;
+        if (part.tiles > 0) parts.push_back(part);
+      }
+    }
+    return parts;
+  }
 };
 
 /// Memory laid out piece by piece, in floats, each piece aligned.

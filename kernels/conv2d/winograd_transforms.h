@@ -6,6 +6,9 @@
 //   G[i][j] = p[i]^j / f[i]                                                  n x r;  at infinity only j = r - 1, 1
 //   B^T[i]  = coefficients of product over k != i of (x - p[k])              n x n;  at infinity of all of them
 // Rows of a pair +-p differ in the sign of every other element: their products share all multiplications.
+//
+// F(m', r) with m' < m takes the first of the points and infinity. Its filters' transforms are then those of F(m, r) at
+// these points, but for the factors, which can be its inputs': B^T[i] times f[i] of F(m, r) / f[i] of F(m', r).
 // Source: A. Lavin, S. Gray, arXiv:1509.09308; S. Winograd, "Arithmetic Complexity of Computations", 1980.
 #pragma once
 
@@ -13,10 +16,11 @@
 
 namespace carillon::CARILLON_ISA {
 
-/// A matrix of n rows, one a point: finite points in pairs behind the first, infinity last.
-template <int rows_, int columns_>
+/// A matrix of n rows, one a point: first 0, then `pairs` whose rows share their elements but for signs, then others,
+/// infinity last.
+template <int rows_, int columns_, int pairs_ = (rows_ - 2) / 2>
 struct PointMatrix {
-  static constexpr int rows = rows_, columns = columns_;
+  static constexpr int rows = rows_, columns = columns_, pairs = pairs_;
   double at[rows][columns] = {};
 };
 
@@ -53,10 +57,10 @@ constexpr PointMatrix<n, columns> powers(bool divided) {
   return result;
 }
 
-/// B^T.
-template <int n>
-constexpr PointMatrix<n, n> polynomials() {
-  PointMatrix<n, n> result;
+/// B^T, to go with filters that are transformed for `of` points. Only whole pairs leave polynomials alike in pairs.
+template <int n, int of = n>
+constexpr auto polynomials() {
+  PointMatrix<n, n, n % 2 == 0 ? (n - 2) / 2 : 0> result;
   for (int i = 0; i < n; ++i) {
     result.at[i][0] = 1.0;
     int degree = 0;
@@ -67,6 +71,8 @@ constexpr PointMatrix<n, n> polynomials() {
         result.at[i][j] = (j > 0 ? result.at[i][j - 1] : 0.0) - winograd_point(k) * result.at[i][j];
       }
     }
+    if (n == of || i == n - 1) continue;
+    for (int j = 0; j < n; ++j) result.at[i][j] *= winograd_factor(of, i) / winograd_factor(n, i);
   }
   return result;
 }
@@ -89,7 +95,7 @@ CARILLON_INLINE void add_term(Vector x, bool& empty, Vector& sum) {
 /// out[i] = sum over j of matrix[i][j] * in[j].
 template <auto matrix, typename Vector>
 CARILLON_INLINE void multiply_by(const Vector* in, Vector* out) {
-  constexpr int n = matrix.rows, columns = matrix.columns;
+  constexpr int n = matrix.rows, columns = matrix.columns, alone = 1 + 2 * matrix.pairs;
   const auto row_sum = [&](auto row, auto first, auto step) __attribute__((always_inline)) {
     Vector sum{};
     bool empty = true;
@@ -99,20 +105,22 @@ CARILLON_INLINE void multiply_by(const Vector* in, Vector* out) {
     return sum;
   };
   out[0] = row_sum(Constant<0>{}, Constant<0>{}, Constant<1>{});
-  unroll<(n - 2) / 2>([&](auto pair) __attribute__((always_inline)) {
+  unroll<matrix.pairs>([&](auto pair) __attribute__((always_inline)) {
     constexpr int plus = 1 + 2 * pair.value;
     const Vector even = row_sum(Constant<plus>{}, Constant<0>{}, Constant<2>{});
     const Vector odd = row_sum(Constant<plus>{}, Constant<1>{}, Constant<2>{});
     out[plus] = even + odd;
     out[plus + 1] = even - odd;
   });
-  out[n - 1] = row_sum(Constant<n - 1>{}, Constant<0>{}, Constant<1>{});
+  unroll<n - alone>([&](auto i) __attribute__((always_inline)) {
+    out[alone + i.value] = row_sum(Constant<alone + i.value>{}, Constant<0>{}, Constant<1>{});
+  });
 }
 
 /// out[j] = sum over i of matrix[i][j] * in[i].
 template <auto matrix, typename Vector>
 CARILLON_INLINE void multiply_by_transposed(const Vector* in, Vector* out) {
-  constexpr int n = matrix.rows, columns = matrix.columns, pairs = (n - 2) / 2;
+  constexpr int n = matrix.rows, columns = matrix.columns, pairs = matrix.pairs, alone = 1 + 2 * pairs;
   Vector sums[pairs], differences[pairs];
   unroll<pairs>([&](auto pair) __attribute__((always_inline)) {
     constexpr int plus = 1 + 2 * pair.value;
@@ -127,7 +135,9 @@ CARILLON_INLINE void multiply_by_transposed(const Vector* in, Vector* out) {
       const Vector both = j.value % 2 == 0 ? sums[pair.value] : differences[pair.value];
       add_term<matrix, 1 + 2 * pair.value, j.value>(both, empty, sum);
     });
-    add_term<matrix, n - 1, j.value>(in[n - 1], empty, sum);
+    unroll<n - alone>([&](auto i) __attribute__((always_inline)) {
+      add_term<matrix, alone + i.value, j.value>(in[alone + i.value], empty, sum);
+    });
     out[j.value] = sum;
   });
 }

@@ -1,7 +1,8 @@
 // Winograd's convolution by matrix products, one a frequency.
 //
-// Tiles are taken in chunks whose transforms stay in the second cache: inputs are transformed, multiplied and
-// transformed back while they are there. What a chunk holds depends on the shapes and the instruction set.
+// Tiles are taken in chunks whose transforms stay in the second cache, or, of layers with hundreds of channels, in the
+// third: inputs are transformed, multiplied and transformed back while they are there. What a chunk holds depends on
+// the shapes and the instruction set.
 #include <omp.h>
 
 #include <algorithm>
@@ -39,13 +40,21 @@ std::int64_t tiles_in_cache(std::int64_t tile_floats, std::int64_t least) {
   return std::max(cache_floats / tile_floats, least);
 }
 
+std::int64_t most_tiles(const std::vector<WinogradTiling>& tilings) {
+  return std::ranges::max(tilings, {}, &WinogradTiling::tiles).tiles;
+}
+
 /// filters [r, r, c, o] turned by half a circle, channels and filters exchanged: [r, r, o, c], for filters in `part`.
 void rotate(const float* filters, std::int64_t r, std::int64_t c, std::int64_t o, ThreadShare part, float* rotated) {
   for (std::int64_t k = 0; k < r * r; ++k) {
     const float* const from = filters + (r * r - 1 - k) * c * o;
     float* const to = rotated + k * c * o;
-    for (std::int64_t j = part.first; j < part.last; ++j) {
-      for (std::int64_t i = 0; i < c; ++i) to[j * c + i] = from[i * o + j];
+    constexpr std::int64_t together = 16;  // rows whose cache lines stay until all of their filters are read
+    for (std::int64_t first = 0; first < c; first += together) {
+      const std::int64_t last = std::min(first + together, c);
+      for (std::int64_t j = part.first; j < part.last; ++j) {
+        for (std::int64_t i = first; i < last; ++i) to[j * c + i] = from[i * o + j];
+      }
     }
   }
 }
@@ -56,14 +65,15 @@ class WideConvolution final : public Conv2dPassCpu {
       : device_(device),
         task_(task),
         kernels_(kernels_for(device, task.filters)),
-        tiling_(task.x, task.y, kernels_.tile, rows_before(), columns_before()),
+        tilings_(WinogradTiling(task.x, task.y, kernels_.tile, rows_before(), columns_before())
+                     .with_short_ends(kernels_.tile, kernels_.short_tile)),
         v_columns_(whole_vectors(channels())),
         m_columns_(whole_vectors(filters())) {
     const std::int64_t frequencies = kernels_.frequencies, threads = device.thread_count();
     // Filters are read from the third cache once a chunk: enough tiles for that to be hidden behind the products.
-    constexpr std::int64_t least_tiles = 48;
+    constexpr std::int64_t least_tiles = 64;
     chunk_tiles_ = std::min(tiles_in_cache(frequencies * (v_columns_ + m_columns_), least_tiles),
-                            ceil_divide(tiling_.tiles, threads));
+                            ceil_divide(most_tiles(tilings_), threads));
     WorkspaceLayout layout;
     zeros_ = layout.add(channels());
     rotated_ = layout.add(task.rotated ? kernels_.filter * kernels_.filter * channels() * filters() : 0);
@@ -81,7 +91,9 @@ class WideConvolution final : public Conv2dPassCpu {
       const int thread = omp_get_thread_num(), threads = omp_get_num_threads();
       const WinogradMatrices u = transform_filters(workspace, thread, threads);
 #pragma omp barrier
-      convolve(workspace, u, thread, ThreadShare(tiling_.tiles, thread, threads));
+      for (const WinogradTiling& tiling : tilings_) {
+        convolve(workspace, u, tiling, thread, ThreadShare(tiling.tiles, thread, threads));
+      }
     }
   }
 
@@ -107,23 +119,24 @@ class WideConvolution final : public Conv2dPassCpu {
     return u;
   }
 
-  void convolve(float* workspace, const WinogradMatrices& u, int thread, const ThreadShare& mine) const {
+  void convolve(float* workspace, const WinogradMatrices& u, const WinogradTiling& tiling, int thread,
+                const ThreadShare& mine) const {
     const std::int64_t v_stride = chunk_tiles_ * v_columns_ + skew, m_stride = chunk_tiles_ * m_columns_ + skew;
     const WinogradMatrices v{workspace + v_ + thread * kernels_.frequencies * v_stride, v_columns_, v_stride};
     const WinogradMatrices m{workspace + m_ + thread * kernels_.frequencies * m_stride, m_columns_, m_stride};
     const float* const bias = task_.bias ? task_.bias.floats().data() : nullptr;
     for (std::int64_t first = mine.first; first < mine.last; first += chunk_tiles_) {
       const std::int64_t count = std::min(chunk_tiles_, mine.last - first);
-      kernels_.transform_inputs(task_.x.floats().data(), tiling_.inputs, workspace + zeros_, first, count, 0, v);
-      kernels_.multiply(v, u, count, channels(), m);
-      kernels_.transform_outputs(m, tiling_.outputs, bias, task_.relu, first, count, task_.y.floats().data());
+      kernels_.transform_inputs(task_.x.floats().data(), tiling.inputs, workspace + zeros_, first, count, 0, v);
+      kernels_.multiply(v, u, tiling.inputs, count, m);
+      kernels_.transform_outputs(m, tiling.outputs, bias, task_.relu, first, count, task_.y.floats().data());
     }
   }
 
   CpuDevice& device_;
   WinogradConvolution task_;
   const WinogradKernels& kernels_;
-  WinogradTiling tiling_;
+  std::vector<WinogradTiling> tilings_;
   std::int64_t v_columns_, m_columns_, chunk_tiles_;
   std::size_t zeros_, rotated_, u_, v_, m_;  ///< places in the workspace, in floats; a V and an M for each thread
 };
@@ -134,14 +147,16 @@ class WideFilterGradient final : public Conv2dPassCpu {
       : device_(device),
         task_(task),
         kernels_(kernels_for(device, task.dw)),
-        tiling_(task.x, task.dz, kernels_.tile, task.rows_before, task.columns_before) {
+        tilings_(WinogradTiling(task.x, task.dz, kernels_.tile, task.rows_before, task.columns_before)
+                     .with_short_ends(kernels_.tile, kernels_.short_tile)) {
     const std::int64_t lanes = kernels_.lanes, frequencies = kernels_.frequencies;
     v_.columns = ceil_divide(channels(), lanes) * lanes;
     z_.columns = w_.columns = ceil_divide(filters(), lanes) * lanes;
     // The sums are read and written once a block: enough tiles for that to be hidden behind the products.
     constexpr std::int64_t least_tiles = 96;
-    block_tiles_ = std::min(tiles_in_cache(frequencies * (v_.columns + z_.columns), least_tiles), tiling_.tiles);
-    const std::int64_t rows = std::min(block_tiles_ * device.thread_count(), tiling_.tiles);
+    const std::int64_t most = most_tiles(tilings_);
+    block_tiles_ = std::min(tiles_in_cache(frequencies * (v_.columns + z_.columns), least_tiles), most);
+    const std::int64_t rows = std::min(block_tiles_ * device.thread_count(), most);
     v_.stride = rows * v_.columns + skew;
     z_.stride = rows * z_.columns + skew;
     w_.stride = channels() * w_.columns + skew;
@@ -164,14 +179,18 @@ class WideFilterGradient final : public Conv2dPassCpu {
     {
       const int thread = omp_get_thread_num(), threads = omp_get_num_threads();
       const std::int64_t chunk_tiles = block_tiles_ * threads;
-      for (std::int64_t first = 0; first < tiling_.tiles; first += chunk_tiles) {
-        const std::int64_t count = std::min(chunk_tiles, tiling_.tiles - first);
-        transform(first, ThreadShare(count, thread, threads));
+      for (std::size_t part = 0; part < tilings_.size(); ++part) {
+        const WinogradTiling& tiling = tilings_[part];
+        for (std::int64_t first = 0; first < tiling.tiles; first += chunk_tiles) {
+          const std::int64_t count = std::min(chunk_tiles, tiling.tiles - first);
+          transform(tiling, first, ThreadShare(count, thread, threads));
 #pragma omp barrier
-        multiply(first, count, ThreadShare(kernels_.frequencies * channels(), thread, threads));
+          multiply(part, first, count, ThreadShare(kernels_.frequencies * channels(), thread, threads));
 #pragma omp barrier
+        }
       }
       const ThreadShare mine(channels(), thread, threads);
+      clear_missing_sums(mine);
       kernels_.transform_filter_gradients(w_, channels(), filters(), mine.first, mine.last, task_.dw.floats().data());
     }
   }
@@ -179,32 +198,52 @@ class WideFilterGradient final : public Conv2dPassCpu {
  private:
   std::int64_t channels() const { return task_.x.shape[3]; }
   std::int64_t filters() const { return task_.dz.shape[3]; }
+  int n() const { return kernels_.tile + kernels_.filter - 1; }
 
   /// V and Z for a part of the chunk that begins at tile `first`.
-  void transform(std::int64_t first, const ThreadShare& part) const {
-    const std::int64_t count = part.last - part.first;
-    kernels_.transform_inputs(task_.x.floats().data(), tiling_.inputs, zeros_, first + part.first, count, part.first,
+  void transform(const WinogradTiling& tiling, std::int64_t first, const ThreadShare& mine) const {
+    const std::int64_t count = mine.last - mine.first;
+    kernels_.transform_inputs(task_.x.floats().data(), tiling.inputs, zeros_, first + mine.first, count, mine.first,
                               v_);
-    kernels_.transform_output_gradients(task_.dz.floats().data(), tiling_.outputs, zeros_, first + part.first, count,
-                                        part.first, z_);
+    kernels_.transform_output_gradients(task_.dz.floats().data(), tiling.outputs, zeros_, first + mine.first, count,
+                                        mine.first, z_);
   }
 
-  /// Adds the chunk's products to a part of the sums, which are numbered by frequency and channel.
-  void multiply(std::int64_t first, std::int64_t count, const ThreadShare& part) const {
-    for (std::int64_t at = part.first; at < part.last;) {
-      const std::int64_t frequency = at / channels(), channel = at % channels();
-      const std::int64_t last = std::min(channels(), channel + part.last - at);
-      kernels_.multiply_transposed(v_, z_, count, block_tiles_, static_cast<int>(frequency), channel, last, first > 0,
-                                   w_);
+  bool has_sums(std::size_t part, int frequency) const { return has_frequency(tilings_[part].inputs, n(), frequency); }
+  /// Whether a tiling before `part` has.
+  bool has_sums_before(std::size_t part, int frequency) const {
+    for (std::size_t i = 0; i < part; ++i) {
+      if (has_sums(i, frequency)) return true;
+    }
+    return false;
+  }
+
+  /// Adds the chunk's products to some of the sums, which are numbered by frequency and channel.
+  void multiply(std::size_t part, std::int64_t first, std::int64_t count, const ThreadShare& mine) const {
+    for (std::int64_t at = mine.first; at < mine.last;) {
+      const int frequency = static_cast<int>(at / channels());
+      const std::int64_t channel = at % channels(), last = std::min(channels(), channel + mine.last - at);
       at += last - channel;
+      if (!has_sums(part, frequency)) continue;
+      const bool add = first > 0 || has_sums_before(part, frequency);
+      kernels_.multiply_transposed(v_, z_, count, block_tiles_, frequency, channel, last, add, w_);
+    }
+  }
+
+  /// What images of short tiles alone have no sums for.
+  void clear_missing_sums(const ThreadShare& mine) const {
+    for (int frequency = 0; frequency < kernels_.frequencies; ++frequency) {
+      if (has_sums_before(tilings_.size(), frequency)) continue;
+      float* const of_frequency = w_.data + frequency * w_.stride;
+      std::fill(of_frequency + mine.first * w_.columns, of_frequency + mine.last * w_.columns, 0.0f);
     }
   }
 
   CpuDevice& device_;
   WinogradFilterGradient task_;
   const WinogradKernels& kernels_;
-  WinogradTiling tiling_;
-  std::int64_t block_tiles_;  ///< of a block, which is summed on its own
+  std::vector<WinogradTiling> tilings_;  ///< whose products are summed one after the other
+  std::int64_t block_tiles_;             ///< of a block, which is summed on its own
   WinogradMatrices v_{}, z_{}, w_{};
   float* zeros_ = nullptr;
   std::size_t zeros_at_, v_at_, z_at_, w_at_;  ///< places in the workspace, in floats

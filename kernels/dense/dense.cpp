@@ -10,8 +10,8 @@ class DenseDefinition final : public OpDefinition {
   DenseDefinition(const DenseForm& form, bool has_biases) : form_(form), has_biases_(has_biases) {}
   std::string_view type() const override { return "dense"; }
   BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = form_.relu}; }
-  std::shared_ptr<const OpDefinition> with_relu_behind() const override {
-    if (!has_biases_) return nullptr;
+  std::shared_ptr<const OpDefinition> with_activation_behind(std::string_view of) const override {
+    if (of != "relu" || !has_biases_) return nullptr;
     return std::make_shared<DenseDefinition>(DenseForm{.relu = true, .input_density = form_.input_density}, true);
   }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {

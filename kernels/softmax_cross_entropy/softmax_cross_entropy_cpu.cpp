@@ -24,6 +24,7 @@ class SoftmaxCrossEntropyCpu final : public Op {
  public:
   SoftmaxCrossEntropyCpu(const SoftmaxCrossEntropyParams& params, const StepInputs& step, const OpTensors& tensors)
       : smoothing_(params.label_smoothing),
+        mixing_(params.mixing),
         step_(step),
         logits_(tensors.inputs.at(0)),
         loss_(tensors.outputs.at(0)),
@@ -32,35 +33,49 @@ class SoftmaxCrossEntropyCpu final : public Op {
 
   void forward(Stream& /*stream*/) override {
     const std::size_t batch = static_cast<std::size_t>(logits_.shape[0]), classes = row_.size();
+    const float lambda = batch_lambda();
     double sum = 0.0;
     for (std::size_t b = 0; b < batch; ++b) {
       const float* z = logits_.floats().data() + b * classes;
       const Exponentials exponentials = shifted_exponentials(z, classes, row_.data());
-      sum += row_loss(exponentials, z, classes, step_.batch.labels[b]);
+      sum += row_loss(exponentials, z, b, lambda);
     }
     loss_.floats()[0] = static_cast<float>(sum / static_cast<double>(batch));
   }
 
   void backward(Stream& /*stream*/) override {
     const std::size_t batch = static_cast<std::size_t>(logits_.shape[0]), classes = row_.size();
+    const float lambda = batch_lambda();
     for (std::size_t b = 0; b < batch; ++b) {
       float* dz = logits_gradient_.floats().data() + b * classes;
       const float sum = shifted_exponentials(logits_.floats().data() + b * classes, classes, dz).sum;
       const float factor = 1.0f / (sum * static_cast<float>(batch));
       const float of_all = smoothing_ / static_cast<float>(classes * batch);
       for (std::size_t j = 0; j < classes; ++j) dz[j] = dz[j] * factor - of_all;
-      dz[step_.batch.labels[b]] -= (1.0f - smoothing_) / static_cast<float>(batch);
+      const float of_labels = (1.0f - smoothing_) / static_cast<float>(batch);
+      dz[step_.batch.labels[b]] -= lambda * of_labels;
+      if (mixing_.mixes()) dz[other_label(b)] -= (1.0f - lambda) * of_labels;
     }
   }
 
  private:
-  double row_loss(const Exponentials& of, const float* z, std::size_t classes, std::int32_t label) const {
-    if (smoothing_ == 0.0f) return std::log(of.sum) + of.largest - z[label];
-    const double all = std::accumulate(z, z + classes, 0.0) / static_cast<double>(classes);
-    return std::log(of.sum) + of.largest - ((1.0 - smoothing_) * z[label] + smoothing_ * all);
+  float batch_lambda() const { return draw_mixing(mixing_, step_.batch.first_position).lambda; }
+  /// Of the row that row `b` is mixed with.
+  std::int32_t other_label(std::size_t b) const {
+    return step_.batch.labels[mixed_with(b, static_cast<std::size_t>(logits_.shape[0]))];
+  }
+
+  double row_loss(const Exponentials& of, const float* z, std::size_t b, float lambda) const {
+    const float own = z[step_.batch.labels[b]];
+    if (smoothing_ == 0.0f && !mixing_.mixes()) return std::log(of.sum) + of.largest - own;
+    const double of_labels =
+        mixing_.mixes() ? lambda * static_cast<double>(own) + (1.0 - lambda) * z[other_label(b)] : own;
+    const double all = std::accumulate(z, z + row_.size(), 0.0) / static_cast<double>(row_.size());
+    return std::log(of.sum) + of.largest - ((1.0 - smoothing_) * of_labels + smoothing_ * all);
   }
 
   float smoothing_;
+  MixingParams mixing_;
   const StepInputs& step_;
   Tensor logits_, loss_, logits_gradient_;
   std::vector<float> row_;

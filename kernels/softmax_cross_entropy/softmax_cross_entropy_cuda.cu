@@ -15,6 +15,7 @@ class SoftmaxCrossEntropyCuda final : public Op {
         exponentials_(context.device->allocate(static_cast<std::size_t>(rows_.batch) * sizeof(RowExponentials))),
         block_losses_(context.device->allocate(static_cast<std::size_t>(rows_.blocks()) * sizeof(double))),
         blocks_done_(context.device->allocate(sizeof(std::uint32_t))),
+        lambda_(params.mixing.mixes() ? context.device->allocate(sizeof(float)) : Buffer{}),
         forward_{.rows = rows_,
                  .logits = static_cast<const T*>(tensors.inputs.at(0).data),
                  .table = context.step->table,
@@ -22,7 +23,9 @@ class SoftmaxCrossEntropyCuda final : public Op {
                  .block_losses = static_cast<double*>(block_losses_.data()),
                  .blocks_done = static_cast<std::uint32_t*>(blocks_done_.data()),
                  .loss = tensors.outputs.at(0).floats().data(),
-                 .smoothing = params.label_smoothing},
+                 .smoothing = params.label_smoothing,
+                 .mixing = params.mixing,
+                 .lambda = static_cast<float*>(lambda_.data())},
         gradient_{
             .logits = forward_.logits,
             .exponentials = forward_.exponentials,
@@ -30,7 +33,8 @@ class SoftmaxCrossEntropyCuda final : public Op {
             .gradient = tensors.input_gradients.empty() ? nullptr : static_cast<T*>(tensors.input_gradients.at(0).data),
             .batch = rows_.batch,
             .classes = rows_.classes,
-            .smoothing = params.label_smoothing} {}
+            .smoothing = params.label_smoothing,
+            .lambda = forward_.lambda} {}
 
   void forward(Stream& stream) override { launch(forward_, stream); }
 
@@ -40,7 +44,7 @@ class SoftmaxCrossEntropyCuda final : public Op {
 
  private:
   LogitRows rows_;
-  Buffer exponentials_, block_losses_, blocks_done_;
+  Buffer exponentials_, block_losses_, blocks_done_, lambda_;
   SoftmaxForwardKernel<T> forward_;
   SoftmaxGradient<T> gradient_;
 };

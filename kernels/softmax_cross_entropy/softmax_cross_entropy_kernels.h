@@ -6,6 +6,7 @@
 #include "carillon/core/bf16.h"
 #include "carillon/graph/step_inputs.h"
 #include "kernels/shared/block_kernel.h"
+#include "kernels/shared/mixing.h"
 
 namespace carillon {
 
@@ -54,6 +55,7 @@ struct SoftmaxForwardKernel {
   struct Shared {
     double losses[threads];  ///< before that sums of z, where labels are smoothed
     float largest[threads], sums[threads];
+    float lambda;
     bool last_block;
   };
 
@@ -65,6 +67,8 @@ struct SoftmaxForwardKernel {
   std::uint32_t* blocks_done = nullptr;     ///< 0 between launches
   float* loss = nullptr;                    ///< []
   float smoothing = 0.0f;
+  MixingParams mixing = {};
+  float* lambda = nullptr;  ///< [], the batch's, for the gradient; where labels are mixed
 
   int blocks() const { return rows.blocks(); }
 
@@ -72,6 +76,7 @@ struct SoftmaxForwardKernel {
   CARILLON_HOST_DEVICE void run(Shared& shared, int block, int thread) const {
     if constexpr (phase == largest_phase) {
       shared.largest[thread] = largest_of_thread(block, thread);
+      if (thread == 0 && mixing.mixes()) shared.lambda = draw_lambda(block);
     } else if constexpr (phase < sum_phase) {
       fold_largest(shared, thread, threads >> (phase - largest_phase));
     } else if constexpr (phase == sum_phase) {
@@ -93,6 +98,12 @@ struct SoftmaxForwardKernel {
       *loss = static_cast<float>(shared.losses[0] / static_cast<double>(rows.batch));
       *blocks_done = 0;
     }
+  }
+
+  CARILLON_HOST_DEVICE float draw_lambda(int block) const {
+    const float drawn = draw_mixing(mixing, table.header().first_position).lambda;
+    if (block == 0) *lambda = drawn;
+    return drawn;
   }
 
   CARILLON_HOST_DEVICE float largest_of_thread(int block, int thread) const {
@@ -146,11 +157,19 @@ struct SoftmaxForwardKernel {
     if (row >= rows.batch || thread % rows.lanes != 0) return 0.0;
     const RowExponentials of_row{shared.largest[thread], shared.sums[thread]};
     exponentials[row] = of_row;
-    const std::int32_t label = table.label(static_cast<std::size_t>(row));
-    const float of_label = to_float(logits[row * rows.classes + label]);
-    if (!(smoothing > 0.0f)) return std::log(of_row.sum) + of_row.largest - of_label;
-    const double of_all = shared.losses[thread] / static_cast<double>(rows.classes);
-    return std::log(of_row.sum) + of_row.largest - ((1.0 - smoothing) * of_label + smoothing * of_all);
+    const float own = logit_of_label(row, row);
+    if (!(smoothing > 0.0f) && !mixing.mixes()) return std::log(of_row.sum) + of_row.largest - own;
+    double of_labels = own;
+    if (mixing.mixes()) {
+      of_labels = shared.lambda * of_labels + (1.0 - shared.lambda) * logit_of_label(row, mixed_with(row, rows.batch));
+    }
+    const double of_all = smoothing > 0.0f ? shared.losses[thread] / static_cast<double>(rows.classes) : 0.0;
+    return std::log(of_row.sum) + of_row.largest - ((1.0 - smoothing) * of_labels + smoothing * of_all);
+  }
+
+  /// Of row `row`, for the label of sample `sample`.
+  CARILLON_HOST_DEVICE float logit_of_label(std::int64_t row, std::int64_t sample) const {
+    return to_float(logits[row * rows.classes + table.label(static_cast<std::size_t>(sample))]);
   }
 
   /// Whether all other blocks have finished before.
@@ -175,6 +194,7 @@ struct SoftmaxGradient {
   T* gradient = nullptr;  ///< [batch, classes]
   std::int64_t batch = 0, classes = 0;
   float smoothing = 0.0f;
+  const float* lambda = nullptr;  ///< [], of the forward; null: labels are not mixed
 
   CARILLON_HOST_DEVICE void operator()(std::int64_t i) const {
     const std::int64_t row = i / classes;
@@ -182,10 +202,15 @@ struct SoftmaxGradient {
     const float factor = 1.0f / (of_row.sum * static_cast<float>(batch));
     float result = std::exp(to_float(logits[i]) - of_row.largest) * factor;
     result -= smoothing / static_cast<float>(classes * batch);
-    if (i % classes == table.label(static_cast<std::size_t>(row))) {
-      result -= (1.0f - smoothing) / static_cast<float>(batch);
-    }
+    const float of_labels = (1.0f - smoothing) / static_cast<float>(batch);
+    const float own_part = lambda == nullptr ? 1.0f : *lambda;
+    if (is_label_of(row, i)) result -= own_part * of_labels;
+    if (lambda != nullptr && is_label_of(mixed_with(row, batch), i)) result -= (1.0f - own_part) * of_labels;
     gradient[i] = stored_as<T>(result);
+  }
+
+  CARILLON_HOST_DEVICE bool is_label_of(std::int64_t sample, std::int64_t i) const {
+    return i % classes == table.label(static_cast<std::size_t>(sample));
   }
 };
 

@@ -119,7 +119,7 @@ ExitCode evaluate_checkpoint(const EvalOptions& options, const Preset& preset, D
   const BuildSettings build{options.batch_size, options.precision, Purpose::evaluation};
   std::optional<Evaluator> evaluator;
   mpi.run_on_all([&] {
-    check_batch_fits(network, build, device, mpi);
+    check_batch_fits(network, build, device, mpi, {.option = fmt::format("--batch-size {}", options.batch_size)});
     evaluator.emplace(network, EvaluatorSettings{options.batch_size, options.precision, options.test_time_augmentation},
                       device);
     const TrainedValues values = options.raw_weights ? TrainedValues::variables : TrainedValues::moving_averages;

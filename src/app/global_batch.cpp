@@ -20,6 +20,22 @@ bool has_whole_subtree(const TrainOptions& options, const Mpi& mpi) {
   return mpi.size() == 1 || std::has_single_bit(static_cast<std::uint64_t>(micro_batches(options)));
 }
 
+void share_out(TrainOptions& options, int tower_count) {
+  const bool is_cut = options.micro_batch > 0;
+  const std::int64_t parts = options.global_batch / (is_cut ? options.micro_batch : 1);
+  if (parts % tower_count != 0) {
+    fail(ExitCode::usage, "--global-batch {}: its {} {} cannot be shared out evenly over {} ranks",
+         options.global_batch, parts, is_cut ? "micro-batches" : "samples", tower_count);
+  }
+  options.batch_size = options.global_batch / tower_count;
+}
+
+void check_mixing(const TrainOptions& options) {
+  if ((options.mixup == 0.0 && options.cutmix == 0.0) || options.samples_at_once() > 1) return;
+  fail(ExitCode::usage, "--{}: samples that go through the network one by one have no other to be mixed with",
+       options.mixup > 0.0 ? "mixup" : "cutmix");
+}
+
 }  // namespace
 
 void settle_batch(TrainOptions& options, const Preset& preset, int tower_count) {
@@ -28,14 +44,8 @@ void settle_batch(TrainOptions& options, const Preset& preset, int tower_count) 
     options.decay_steps =
         is_global ? preset.decay_steps(options.global_batch, 1) : preset.decay_steps(options.batch_size, tower_count);
   }
-  if (!is_global) return;
-  const bool is_cut = options.micro_batch > 0;
-  const std::int64_t parts = options.global_batch / (is_cut ? options.micro_batch : 1);
-  if (parts % tower_count != 0) {
-    fail(ExitCode::usage, "--global-batch {}: its {} {} cannot be shared out evenly over {} ranks",
-         options.global_batch, parts, is_cut ? "micro-batches" : "samples", tower_count);
-  }
-  options.batch_size = options.global_batch / tower_count;
+  if (is_global) share_out(options, tower_count);
+  check_mixing(options);
 }
 
 void check_takes_batches(const TrainOptions& options, const Device& device) {
@@ -50,9 +60,13 @@ void check_takes_batches(const TrainOptions& options, const Device& device) {
        device.name());
 }
 
-std::int64_t micro_batches_at_once(const TrainOptions& options, const Device& device) {
-  if (options.micro_batch == 0) return 0;
-  return std::min(micro_batches(options), static_cast<std::int64_t>(device.workers().size()));
+BatchInMemory batch_in_memory(const TrainOptions& options, const Device& device) {
+  if (options.micro_batch > 0) {
+    return {.option = fmt::format("--micro-batch {}", options.micro_batch),
+            .at_once = std::min(micro_batches(options), static_cast<std::int64_t>(device.workers().size()))};
+  }
+  if (options.global_batch > 0) return {.option = fmt::format("--global-batch {}", options.global_batch)};
+  return {.option = fmt::format("--batch-size {}", options.batch_size)};
 }
 
 bool has_bits_of_any_rank_count(const TrainOptions& options, const Mpi& mpi) {

@@ -1,24 +1,23 @@
 // --global-batch and --micro-batch: a step's samples, as all ranks together take them.
 #pragma once
 
-#include <cstdint>
-
 #include "carillon/app/preset.h"
 #include "carillon/comm/mpi.h"
 #include "carillon/device/device.h"
+#include "carillon/run/batch_memory.h"
 #include "carillon/run/train_options.h"
 
 namespace carillon {
 
 /// Sets each tower's part of a global batch, and the steps in which the learning rate decays, which are then the same
-/// at any number of towers. Errors: usage (the towers cannot share it out evenly).
+/// at any number of towers. Errors: usage (the towers cannot share it out evenly; single samples are to be mixed).
 void settle_batch(TrainOptions& options, const Preset& preset, int tower_count);
 
 /// Errors: usage (micro-batches, or a common batch norm, and a GPU).
 void check_takes_batches(const TrainOptions& options, const Device& device);
 
-/// Micro-batches that a tower takes at once, one a thread; 0: the batch is taken whole.
-std::int64_t micro_batches_at_once(const TrainOptions& options, const Device& device);
+/// What a tower has in memory at once of a step's samples, and by which option.
+BatchInMemory batch_in_memory(const TrainOptions& options, const Device& device);
 
 /// Whether other numbers of ranks give the same bits as these: their micro-batches are whole subtrees of the sum.
 bool has_bits_of_any_rank_count(const TrainOptions& options, const Mpi& mpi);

@@ -84,6 +84,13 @@ void declare(OptionSet& set, TrainOptions& o) {
           Scope::result);
   set.add("label-smoothing", o.label_smoothing, Interval::unit,
           "part of each label that is shared out over all classes", Scope::result);
+  set.add("mixup", o.mixup, Interval::not_negative,
+          "mix each image and label with another's of its batch, in parts from Beta(X, X), one draw a batch; 0: none",
+          Scope::result);
+  set.add("cutmix", o.cutmix, Interval::not_negative,
+          "put a box of another image of its batch into each, and so for labels, its area from Beta(X, X); with mixup, "
+          "half of the batches each; 0: none",
+          Scope::result);
   set.add("seed", o.seed, "of initial variables and sample order", Scope::result);
   set.add("init-from", o.init_from, "checkpoint to take the initial variables from");
   set.add("time-limit", o.time_limit,

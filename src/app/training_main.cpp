@@ -88,7 +88,7 @@ ExitCode train(const std::string& program, const Preset& preset, int argc, char*
     device = open_own_device(options.device, options.precision, options.cpu, mpi, cpu);
     check_takes_batches(options, *device);
     check_batch_fits(options.network(), {options.samples_at_once(), options.precision, Purpose::training}, *device, mpi,
-                     micro_batches_at_once(options, *device));
+                     batch_in_memory(options, *device));
   });
   warn_of_micro_batches(options, mpi, cpu.thread_count);
   Watch watch(mpi, watch_settings(options.stall_timeout, *device, mpi, program));

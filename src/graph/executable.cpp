@@ -110,10 +110,10 @@ void Executable::forward(Stream& stream, const OpDone& op_done) {
 void Executable::backward(Stream& stream, const std::function<void(int)>& parameter_done, const OpDone& op_done) {
   check_observable(op_done);
   for (std::size_t i = sweeps_.size(); i-- > 0;) {
-    if (std::ranges::count(backward_[i].runs, true) == 0) continue;
-    sweeps_[i]->backward(stream, backward_[i].runs);
+    const bool runs = std::ranges::count(backward_[i].runs, true) > 0;
+    if (runs) sweeps_[i]->backward(stream, backward_[i].runs);
     for (const int parameter : backward_[i].parameters) parameter_done(parameter);
-    if (op_done) op_done(static_cast<int>(i));
+    if (runs && op_done) op_done(static_cast<int>(i));
   }
 }
 

@@ -75,6 +75,16 @@ void Graph::replace_nodes(std::vector<Node> nodes) {
   link();
 }
 
+void Graph::want_gradients_of(const std::vector<bool>& trains) {
+  check(trains.size() == parameters_.size(), "a graph was told of another number of parameters");
+  for (const Node& node : nodes_) {
+    const auto wants = [&](int input) { return values_.at(input).wants_gradient; };
+    const bool any = std::ranges::any_of(node.parameters, [&](int parameter) { return trains[parameter]; }) ||
+                     std::ranges::any_of(node.inputs, wants);
+    for (const int output : node.outputs) values_.at(output).wants_gradient = any;
+  }
+}
+
 void Graph::link() {
   for (ValueInfo& value : values_) {
     value.producer = -1;

@@ -14,6 +14,11 @@ std::size_t aligned(std::size_t bytes) {
 
 bool is_used(const Lifetime& life) { return life.first <= life.last; }
 
+bool has_backward(const Graph& graph, int op) {
+  return std::ranges::any_of(graph.nodes()[op].outputs,
+                             [&](int value) { return graph.values()[value].wants_gradient; });
+}
+
 int representative(const std::vector<Lifetime>& lifetimes, int item) {
   while (lifetimes[item].same_as >= 0) item = lifetimes[item].same_as;
   return item;
@@ -116,7 +121,7 @@ std::vector<Lifetime> tensor_lifetimes(const Graph& graph, std::span<const Sweep
       if (last_reader >= 0) gradient = {bytes, backward_time(last_reader), backward_time(value.producer)};
     }
     for (const int reader : value.readers) {
-      if (training && graph.nodes()[reader].definition->backward_needs().inputs) {
+      if (training && has_backward(graph, reader) && graph.nodes()[reader].definition->backward_needs().inputs) {
         life.last = std::max(life.last, backward_time(reader));
       }
     }

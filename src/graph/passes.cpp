@@ -1,6 +1,7 @@
 #include "carillon/graph/passes.h"
 
 #include <algorithm>
+#include <string_view>
 
 namespace carillon {
 namespace {
@@ -15,10 +16,11 @@ int only_reader(const Graph& graph, int value, std::span<const Value> results) {
   return readers.size() == 1 && !is_result(value, results) ? readers.front() : -1;
 }
 
-/// Whether some neighbour took `nodes[relu]` over; `nodes` are the graph's, some of them changed or empty already.
-bool take_over(const Graph& graph, std::vector<Graph::Node>& nodes, std::size_t relu, std::span<const Value> results) {
-  const int before = nodes[relu].inputs.front(), after = nodes[relu].outputs.front();
-  if (const int reader = only_reader(graph, after, results); reader >= 0) {
+/// Whether some neighbour took `nodes[taken]` over; `nodes` are the graph's, some of them changed or empty already.
+bool take_over(const Graph& graph, std::vector<Graph::Node>& nodes, std::size_t taken, std::span<const Value> results) {
+  const std::string_view type = nodes[taken].definition->type();
+  const int before = nodes[taken].inputs.front(), after = nodes[taken].outputs.front();
+  if (const int reader = only_reader(graph, after, results); type == "relu" && reader >= 0) {
     if (auto fused = nodes[reader].definition->with_relu_before()) {
       nodes[reader].definition = std::move(fused);
       std::replace(nodes[reader].inputs.begin(), nodes[reader].inputs.end(), after, before);
@@ -27,7 +29,7 @@ bool take_over(const Graph& graph, std::vector<Graph::Node>& nodes, std::size_t 
   }
   Graph::Node& producer = nodes[graph.values()[before].producer];
   if (only_reader(graph, before, results) < 0 || producer.definition == nullptr) return false;
-  auto fused = producer.definition->with_relu_behind();
+  auto fused = producer.definition->with_activation_behind(type);
   if (!fused) return false;
   producer.definition = std::move(fused);
   producer.outputs = {after};
@@ -36,10 +38,10 @@ bool take_over(const Graph& graph, std::vector<Graph::Node>& nodes, std::size_t 
 
 }  // namespace
 
-void fuse_relu(Graph& graph, std::span<const Value> results) {
+void fuse_activations(Graph& graph, std::span<const Value> results) {
   std::vector<Graph::Node> nodes = graph.nodes();
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (nodes[i].definition->type() != "relu") continue;
+    if (nodes[i].inputs.size() != 1 || !nodes[i].parameters.empty()) continue;  // no activation
     if (take_over(graph, nodes, i, results)) nodes[i].definition = nullptr;
   }
   std::erase_if(nodes, [](const Graph::Node& node) { return node.definition == nullptr; });
@@ -57,6 +59,16 @@ int synchronize_batches(Graph& graph) {
   }
   graph.replace_nodes(std::move(nodes));
   return count;
+}
+
+void interpose(Graph& graph, Value x, Value y) {
+  std::vector<Graph::Node> nodes = graph.nodes();
+  const int behind = graph.values()[x.index].producer + 1, op = graph.values()[y.index].producer;
+  for (const int reader : graph.values()[x.index].readers) {
+    if (reader != op) std::replace(nodes[reader].inputs.begin(), nodes[reader].inputs.end(), x.index, y.index);
+  }
+  std::rotate(nodes.begin() + behind, nodes.begin() + op, nodes.begin() + op + 1);
+  graph.replace_nodes(std::move(nodes));
 }
 
 void insert_forks(Graph& graph, const MakeFork& make_fork) {

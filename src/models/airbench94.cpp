@@ -16,17 +16,12 @@
 //   logits              classes      256x10        without biases, divided by 9
 //
 // Norms shift and do not scale; a batch has 0.4 in their running statistics. Convolutions begin as the identity.
+#include "kernels/activation/activation.h"
 #include "src/models/airbench_layers.h"
 #include "src/models/networks.h"
 
 namespace carillon {
 namespace {
-
-const NormalizeImagesParams input_form{.mean = {0.4914f, 0.4822f, 0.4465f},
-                                       .deviation = {0.2470f, 0.2435f, 0.2616f, 1.0f},
-                                       .padding = 2,
-                                       .padding_mode = ImagePadding::reflect,
-                                       .mirroring = ImageMirroring::alternating};
 
 Value norm_gelu(Graph& graph, const std::string& name, Value x) {
   return gelu(graph, name + "/gelu", shifting_norm(graph, name + "/norm", x, 0.4f));
@@ -35,25 +30,14 @@ Value norm_gelu(Graph& graph, const std::string& name, Value x) {
 }  // namespace
 
 Network airbench94_network(const NetworkSettings& settings) {
-  const auto layers = [settings](Graph& graph, Purpose purpose) {
-    const auto group = [&](const std::string& name, Value x, std::int64_t filters) {
-      x = dirac_conv(graph, name + "/conv1", x, filters, settings.regularization);
-      x = norm_gelu(graph, name + "/conv1", pool(graph, name + "/pool", x, 2));
-      x = dirac_conv(graph, name + "/conv2", x, filters, settings.regularization);
-      return norm_gelu(graph, name + "/conv2", x);
-    };
-    Value x = normalized_input(graph, input_form, settings, purpose);
-    x = whiten(graph, x);
-    x = group("group1", x, 64);
-    x = group("group2", x, 256);
-    x = group("group3", x, 256);
-    return logits_of_largest(graph, x, settings);
+  const float decay = settings.regularization;
+  const auto group = [decay](Graph& graph, const std::string& name, Value x, std::int64_t filters) {
+    const std::string conv1 = name + "/conv1", conv2 = name + "/conv2";
+    x = pool(graph, name + "/pool", dirac_conv(graph, conv1, x, filters, decay), 2);
+    x = norm_gelu(graph, conv1, x);
+    return norm_gelu(graph, conv2, dirac_conv(graph, conv2, x, filters, decay));
   };
-  check_takes_images("airbench94", settings);
-  return {.name = "airbench94",
-          .image = settings.image,
-          .build_layers = layers,
-          .values_of_data = {whitening_values(input_form, settings.image)}};
+  return airbench_network({.name = "airbench94", .padding = 2, .filters = {64, 256, 256}, .group = group}, settings);
 }
 
 }  // namespace carillon

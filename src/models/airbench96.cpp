@@ -13,48 +13,27 @@
 //   logits              classes      512x10        without biases, divided by 9
 //
 // Norms shift and do not scale; a batch has 0.1 in their running statistics. Convolutions begin as the identity.
+#include "kernels/activation/activation.h"
 #include "kernels/add/add.h"
 #include "src/models/airbench_layers.h"
 #include "src/models/networks.h"
 
 namespace carillon {
-namespace {
-
-const NormalizeImagesParams input_form{.mean = {0.4914f, 0.4822f, 0.4465f},
-                                       .deviation = {0.2470f, 0.2435f, 0.2616f, 1.0f},
-                                       .padding = 4,
-                                       .padding_mode = ImagePadding::reflect,
-                                       .mirroring = ImageMirroring::alternating,
-                                       .cutout = 12};
-
-}  // namespace
 
 Network airbench96_network(const NetworkSettings& settings) {
-  const auto layers = [settings](Graph& graph, Purpose purpose) {
-    const auto conv = [&](const std::string& name, Value x, std::int64_t filters) {
-      return dirac_conv(graph, name, x, filters, settings.regularization);
-    };
-    const auto norm = [&](const std::string& name, Value x) { return shifting_norm(graph, name + "/norm", x, 0.1f); };
-    const auto group = [&](const std::string& name, Value x, std::int64_t filters) {
-      const std::string conv1 = name + "/conv1", conv2 = name + "/conv2", conv3 = name + "/conv3";
-      x = norm(conv1, pool(graph, name + "/pool", conv(conv1, x, filters), 2));
-      x = gelu(graph, conv1 + "/gelu", x);
-      Value y = gelu(graph, conv2 + "/gelu", norm(conv2, conv(conv2, x, filters)));
-      y = norm(conv3, conv(conv3, y, filters));
-      return gelu(graph, name + "/gelu", add(graph, name + "/sum", y, x));
-    };
-    Value x = normalized_input(graph, input_form, settings, purpose);
-    x = whiten(graph, x);
-    x = group("group1", x, 128);
-    x = group("group2", x, 384);
-    x = group("group3", x, 512);
-    return logits_of_largest(graph, x, settings);
+  const float decay = settings.regularization;
+  const auto group = [decay](Graph& graph, const std::string& name, Value x, std::int64_t filters) {
+    const auto norm = [&](const std::string& conv, Value y) { return shifting_norm(graph, conv + "/norm", y, 0.1f); };
+    const std::string conv1 = name + "/conv1", conv2 = name + "/conv2", conv3 = name + "/conv3";
+    x = pool(graph, name + "/pool", dirac_conv(graph, conv1, x, filters, decay), 2);
+    x = gelu(graph, conv1 + "/gelu", norm(conv1, x));
+    Value y = norm(conv2, dirac_conv(graph, conv2, x, filters, decay));
+    y = gelu(graph, conv2 + "/gelu", y);
+    y = norm(conv3, dirac_conv(graph, conv3, y, filters, decay));
+    return gelu(graph, name + "/gelu", add(graph, name + "/sum", y, x));
   };
-  check_takes_images("airbench96", settings);
-  return {.name = "airbench96",
-          .image = settings.image,
-          .build_layers = layers,
-          .values_of_data = {whitening_values(input_form, settings.image)}};
+  return airbench_network(
+      {.name = "airbench96", .padding = 4, .cutout = 12, .filters = {128, 384, 512}, .group = group}, settings);
 }
 
 }  // namespace carillon

@@ -7,6 +7,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/models/network.h"
+#include "kernels/add/add.h"
 #include "kernels/batch_norm/batch_norm.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
@@ -60,6 +61,14 @@ inline Value conv_norm(Graph& graph, const std::string& name, Value x, const Con
 /// The same with a ReLU behind it, `<name>/relu`.
 inline Value conv_norm_relu(Graph& graph, const std::string& name, Value x, const ConvNormParams& params) {
   return relu(graph, name + "/relu", conv_norm(graph, name, x, params));
+}
+
+/// What a residual block makes of its input x, y, added to x, `<name>/sum`, or to the projection of x, if one is given,
+/// `<name>/projection`; a ReLU behind.
+inline Value end_of_residual_block(Graph& graph, const std::string& name, Value x, Value y,
+                                   const std::optional<ConvNormParams>& projection) {
+  if (projection) x = conv_norm(graph, name + "/projection", x, *projection);
+  return relu(graph, name + "/relu", add(graph, name + "/sum", y, x));
 }
 
 }  // namespace carillon

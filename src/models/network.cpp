@@ -5,6 +5,7 @@
 #include "carillon/core/error.h"
 #include "carillon/graph/passes.h"
 #include "kernels/fork/fork.h"
+#include "kernels/mix_images/mix_images.h"
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
 
 namespace carillon {
@@ -33,6 +34,22 @@ void check_all_is_read(const Graph& graph, const std::vector<Value>& results) {
   }
 }
 
+MixingParams mixing_of(const Network& network, const Shape& images) {
+  MixingParams params{.mixup = network.mixing.mixup, .cutmix = network.mixing.cutmix, .seed = network.mixing.seed};
+  if (!params.mixes()) return params;
+  check(images.rank() == 4, "what a network's first op gives was to be mixed, and is no images");
+  params.height = static_cast<std::int32_t>(images[1]);
+  params.width = static_cast<std::int32_t>(images[2]);
+  return params;
+}
+
+/// The images, mixed.
+Value mix_input(Graph& graph, Value images, const MixingParams& mixing) {
+  const Value mixed = mix_images(graph, "mixing", images, mixing);
+  interpose(graph, images, mixed);
+  return mixed;
+}
+
 }  // namespace
 
 BuiltNetwork build_network(const Network& network, const BuildSettings& settings) {
@@ -41,16 +58,18 @@ BuiltNetwork build_network(const Network& network, const BuildSettings& settings
   Graph& graph = built.graph;
   built.logits = network.build_layers(graph, settings.purpose);
   built.input = {graph.nodes().front().outputs.front()};
+  const MixingParams mixing = mixing_of(network, graph.shape(built.input));
+  if (mixing.mixes() && settings.purpose != Purpose::evaluation) built.input = mix_input(graph, built.input, mixing);
   std::vector<Value> results{built.input, built.logits};
   if (settings.purpose == Purpose::training) {
-    built.loss =
-        softmax_cross_entropy(graph, "cross_entropy", built.logits, {.label_smoothing = network.label_smoothing});
+    built.loss = softmax_cross_entropy(graph, "cross_entropy", built.logits,
+                                       {.label_smoothing = network.label_smoothing, .mixing = mixing});
     results.push_back(built.loss);
   }
   if (settings.purpose == Purpose::summary) built.layers = layers_of(graph);
   for (const BuiltNetwork::Layer& layer : built.layers) results.push_back(layer.output);
   check_all_is_read(graph, results);
-  fuse_relu(graph, results);
+  fuse_activations(graph, results);
   if (network.sync_batch_norm && synchronize_batches(graph) == 0) {
     fail(ExitCode::usage, "--sync-batch-norm: the network {} has no batch norm", network.name);
   }

@@ -2,7 +2,7 @@
 // pytorch-cifar builds it: a 3x3 stem and no first pooling). 11,173,962 parameters for ten classes:
 //
 //   layer        output       blocks   a block
-//   input        32x32x3               padded by 4, cropped, mirrored; normalised by CIFAR-10's means and deviations
+//   input        32x32x3               padded by 4, cropped, mirrored; normalised by CIFAR-10's means
 //   stem + ReLU  32x32x64              3x3 convolution, batch norm
 //   stage1       32x32x64     2        3x3 64,  3x3 64
 //   stage2       16x16x128    2        3x3 128, 3x3 128   the first with stride 2
@@ -13,26 +13,29 @@
 //
 // Batch norm behind each convolution; ReLU behind the first of a block and behind its sum with the block's input, which
 // a 1x1 convolution and batch norm project where the shapes differ.
-#include "kernels/add/add.h"
 #include "kernels/avg_pool/avg_pool.h"
+#include "src/models/cifar10_pixels.h"
 #include "src/models/layers.h"
 #include "src/models/networks.h"
 
 namespace carillon {
 namespace {
 
+/// pytorch-cifar's deviations, which are means of those within an image.
 const NormalizeImagesParams input_form{
-    .mean = {0.4914f, 0.4822f, 0.4465f}, .deviation = {0.2023f, 0.1994f, 0.2010f, 1.0f}, .padding = 4};
+    .mean = cifar10_mean, .deviation = {0.2023f, 0.1994f, 0.2010f, 1.0f}, .padding = 4};
 
 Value basic_block(Graph& graph, const std::string& name, Value x, const ConvNormParams& params) {
-  const bool is_projected = params.stride != 1 || graph.shape(x)[3] != params.filters;
-  ConvNormParams second = params, projection = params;
+  ConvNormParams second = params;
   second.stride = 1;
-  projection.kernel = 1;
+  std::optional<ConvNormParams> projection;
+  if (params.stride != 1 || graph.shape(x)[3] != params.filters) {
+    projection = params;
+    projection->kernel = 1;
+  }
   Value y = conv_norm_relu(graph, name + "/conv1", x, params);
   y = conv_norm(graph, name + "/conv2", y, second);
-  if (is_projected) x = conv_norm(graph, name + "/projection", x, projection);
-  return relu(graph, name + "/relu", add(graph, name + "/sum", y, x));
+  return end_of_residual_block(graph, name, x, y, projection);
 }
 
 }  // namespace

@@ -19,7 +19,6 @@
 #include <cmath>
 
 #include "carillon/core/error.h"
-#include "kernels/add/add.h"
 #include "kernels/avg_pool/avg_pool.h"
 #include "kernels/max_pool/max_pool.h"
 #include "src/models/layers.h"
@@ -58,8 +57,9 @@ Value bottleneck(Graph& graph, const std::string& name, Value x, const Bottlenec
   Value y = conv_norm_relu(graph, name + "/conv1", x, conv_of(block.filters, 1, 1, block.l2_factor));
   y = conv_norm_relu(graph, name + "/conv2", y, conv_of(block.filters, 3, block.stride, block.l2_factor));
   y = conv_norm(graph, name + "/conv3", y, last);
-  if (block.projects) x = conv_norm(graph, name + "/projection", x, conv_of(wide, 1, block.stride, block.l2_factor));
-  return relu(graph, name + "/relu", add(graph, name + "/sum", y, x));
+  std::optional<ConvNormParams> projection;
+  if (block.projects) projection = conv_of(wide, 1, block.stride, block.l2_factor);
+  return end_of_residual_block(graph, name, x, y, projection);
 }
 
 }  // namespace

@@ -19,14 +19,15 @@
 #include "kernels/add/add.h"
 #include "kernels/max_pool/max_pool.h"
 #include "kernels/scale/scale.h"
+#include "src/models/cifar10_pixels.h"
 #include "src/models/layers.h"
 #include "src/models/networks.h"
 
 namespace carillon {
 namespace {
 
-const NormalizeImagesParams input_form{.mean = {0.4914f, 0.4822f, 0.4465f},
-                                       .deviation = {0.2470f, 0.2435f, 0.2616f, 1.0f},
+const NormalizeImagesParams input_form{.mean = cifar10_mean,
+                                       .deviation = cifar10_deviation,
                                        .padding = 4,
                                        .padding_mode = ImagePadding::reflect,
                                        .cutout = 8};

@@ -93,6 +93,15 @@ void check_groups(const std::vector<ParameterGroup>& groups, const std::vector<P
   }
 }
 
+std::vector<TrainedSteps> trained_steps(const OptimizerSettings& settings,
+                                        const std::vector<ParameterSpec>& variables) {
+  std::vector<TrainedSteps> steps;
+  for (const UpdateFactors& factors : update_factors(settings, variables)) {
+    steps.push_back({.first = factors.first_step, .end = factors.end_step});
+  }
+  return steps;
+}
+
 void check_variables(const OptimizerSettings& settings, const std::vector<ParameterSpec>& variables) {
   static_cast<void>(update_factors(settings, variables));
 }

@@ -51,6 +51,13 @@ std::optional<NotFinite> find_in_parts(const DivergedStep& step, const Find& fin
   return first;
 }
 
+/// Whether no rank found anything earlier in the pass than this one. Collective.
+bool is_earliest(const std::optional<NotFinite>& found, const Mpi& mpi) {
+  const std::vector<std::string> all = mpi.all_gather(found ? std::to_string(found->after_ops) : "");
+  const auto is_earlier = [&](const std::string& ops) { return !ops.empty() && std::stoi(ops) < found->after_ops; };
+  return found && std::ranges::none_of(all, is_earlier);
+}
+
 }  // namespace
 
 std::string divergence_line(std::int64_t step, double loss) {
@@ -68,15 +75,19 @@ void fail_with_cause(const std::string& line, const DivergedStep& step, const Mp
     return found;
   };
   std::string failure;
-  const auto tell_lowest = [&](const auto& find) {
+  const auto tell_first = [&](const auto& find) {
+    std::optional<NotFinite> found;
     std::string cause;
     try {
-      if (failure.empty()) cause = text_of(on_device(find), step);
+      if (failure.empty()) found = on_device(find);
+      cause = text_of(found, step);
     } catch (const std::exception& error) {
       failure = fmt::format("it could not be replayed: {}", error.what());
+      found.reset();
     }
+    const bool tells = is_earliest(found, mpi);
     mpi.run_on_all([&] {
-      if (!cause.empty()) fail(ExitCode::failed, "{}; {}", line, cause);
+      if (tells) fail(ExitCode::failed, "{}; {}", line, cause);
     });
   };
   const auto tell_failure = [&] {
@@ -85,14 +96,14 @@ void fail_with_cause(const std::string& line, const DivergedStep& step, const Mp
     });
   };
   std::optional<Replay> replay;
-  tell_lowest([&]() -> std::optional<NotFinite> {
+  tell_first([&]() -> std::optional<NotFinite> {
     replay.emplace(step.tower.network(), step.settings, step.tower.parameters(), step.tower.states(), device,
                    step.tower.link());
     return std::nullopt;
   });
   if (step.tower.link() != nullptr) tell_failure();  // the others' ops would wait for this rank's
-  tell_lowest([&] { return find_in_parts(step, [&](const Batch& part) { return replay->forward(part); }); });
-  tell_lowest([&] {
+  tell_first([&] { return find_in_parts(step, [&](const Batch& part) { return replay->forward(part); }); });
+  tell_first([&] {
     return find_in_parts(step, [&](const Batch& part) {
       static_cast<void>(replay->forward(part));
       return replay->backward();

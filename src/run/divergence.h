@@ -1,8 +1,8 @@
 // Divergence: the end of a run whose loss is not finite, and what is told of its cause (--on-nan report).
 //
 // The step's update was refused (graph/step_end.h), so its variables are there still: each rank replays its part of it
-// (replay.h). The lowest rank that finds an infinity or a NaN in the forward pass tells; else the lowest in the
-// backward pass.
+// (replay.h). Of the ranks that find an infinity or a NaN in the forward pass, else in the backward pass, the one whose
+// comes first in the pass tells, of several the lowest: a batch norm of all ranks hands on to all what one met.
 #pragma once
 
 #include <string>

@@ -58,10 +58,10 @@ Replay::Replay(const Network& network, const BuildSettings& settings, const Para
 
 std::optional<NotFinite> Replay::forward(const Batch& batch) {
   const std::vector<NamedArray> variables = download(variables_of(parameters_), device_);
-  if (const NamedArray* array = find_not_finite(variables)) return in_variable(*array);
-  feed_->write(0, {.batch = batch});
-  feed_->upload(0, 1, device_.stream());
   FirstFound first;
+  if (const NamedArray* array = find_not_finite(variables)) first.found = in_variable(*array);
+  feed_->write(0, {.batch = batch});  // whatever was found: other towers' ops may wait for this one's
+  feed_->upload(0, 1, device_.stream());
   executable_.forward(device_.stream(),
                       [&](int op) { first.look([&] { return look_at_outputs(network_.graph.nodes()[op]); }); });
   return first.found;

@@ -58,21 +58,26 @@ struct MicroBatches::Lane {
 
 MicroBatches::MicroBatches(const BuiltNetwork& network, const MicroBatchForm& form, std::size_t image_bytes,
                            const ParameterStore& parameters, const StateStore& states, Device& device)
-    : form_(form), parameters_(parameters), states_(states), device_(device) {
+    : form_(form), image_bytes_(image_bytes), parameters_(parameters), states_(states), device_(device) {
   check(device.kind() == DeviceKind::cpu, "micro-batches were asked of a GPU");
   const std::size_t sums = parameters.gradients_and_sums().size();
   check(states_among(parameters.step_sums()).size() == states.values().size(), "the step sums have no room for states");
   check(std::ranges::all_of(states.specs(), [](const auto& s) { return s.across_ranks == AcrossRanks::mean; }),
         "a state that is no mean over the towers was to be averaged over micro-batches");
-  const FeedForm of_lane{.batch_size = static_cast<std::size_t>(form.samples), .image_bytes = image_bytes};
   lanes_.resize(std::min(device.workers().size(), static_cast<std::size_t>(form.own_count)));
-  device_.on_workers(static_cast<int>(lanes_.size()), [&](int worker) {
-    lanes_[worker] = std::make_unique<Lane>(network, of_lane, parameters, *device_.workers()[worker]);
-  });
+  run_in(network);
   sum_ = std::make_unique<SumTree>(static_cast<int>(form.own_count), sums, device_);
 }
 
 MicroBatches::~MicroBatches() = default;
+
+void MicroBatches::run_in(const BuiltNetwork& network) {
+  const FeedForm of_lane{.batch_size = static_cast<std::size_t>(form_.samples), .image_bytes = image_bytes_};
+  device_.on_workers(static_cast<int>(lanes_.size()), [&](int worker) {
+    lanes_[worker].reset();  // before there is memory for another one
+    lanes_[worker] = std::make_unique<Lane>(network, of_lane, parameters_, *device_.workers()[worker]);
+  });
+}
 
 void MicroBatches::compute(const StepInputs& inputs) {
   const auto samples = static_cast<std::size_t>(form_.samples);

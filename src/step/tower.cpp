@@ -93,17 +93,15 @@ Tower::Tower(const Network& network, const TowerSettings& settings, Device& devi
       states_(graph().states(), device),
       state_lookahead_(state_lookahead(settings.optimizer, states_, device, feed_->inputs())),
       link_(network.sync_batch_norm ? std::make_unique<CommunicatorLink>(communicator) : nullptr),
-      executable_(settings.micro_batch > 0
-                      ? nullptr
-                      : std::make_unique<Executable>(
-                            graph(), ExecutableContext{device, parameters_, states_, feed_->inputs(), link_.get()},
-                            true, std::vector<Value>{built_.loss})),
+      executable_(settings.micro_batch > 0 ? nullptr : make_executable()),
       micro_batches_(settings.micro_batch == 0
                          ? nullptr
                          : std::make_unique<MicroBatches>(built_, micro_batch_form(settings, communicator.size()),
                                                           network.image.bytes(), parameters_, states_, device)),
       reducer_(communicator, parameters_, settings.bucket_bytes),
       optimizer_(make_optimizer(settings.optimizer, parameters_, device, feed_->inputs())),
+      trained_steps_(trained_steps(settings.optimizer, graph().parameters())),
+      trains_(graph().parameters().size(), true),
       common_update_(common_update(settings.optimizer, communicator, parameters_, *optimizer_)),
       step_({.executable = executable_.get(),
              .loss = built_.loss,
@@ -117,6 +115,27 @@ Tower::Tower(const Network& network, const TowerSettings& settings, Device& devi
       driver_(make_step_driver({device, communicator, *feed_, step_, parameters_}, feed_form_, settings.capture)) {
   check(!network.sync_batch_norm || (device.kind() == DeviceKind::cpu && settings.micro_batch == 0),
         "batch norms over all towers were asked of GPUs, or of micro-batches");
+}
+
+std::unique_ptr<Executable> Tower::make_executable() {
+  const ExecutableContext context{device_, parameters_, states_, feed_->inputs(), link_.get()};
+  return std::make_unique<Executable>(graph(), context, true, std::vector<Value>{built_.loss});
+}
+
+void Tower::compute_gradients_for(std::int64_t step) {
+  if (device_.kind() != DeviceKind::cpu) return;
+  std::vector<bool> trains;
+  for (const TrainedSteps& steps : trained_steps_) trains.push_back(steps.contain(step));
+  if (trains == trains_) return;
+  trains_ = std::move(trains);
+  built_.graph.want_gradients_of(trains_);
+  if (micro_batches_) {
+    micro_batches_->run_in(built_);
+    return;
+  }
+  executable_.reset();  // before there is memory for another one
+  executable_ = make_executable();
+  step_.run_in(executable_.get());
 }
 
 void Tower::check_fills_slots() const {
@@ -198,6 +217,7 @@ void Tower::broadcast_from_first() {
 }
 
 void Tower::step(const TowerStep& step) {
+  compute_gradients_for(step.step);
   states_are_joined_ = micro_batches_ != nullptr;  // in the step itself
   driver_->take({.step = step.step,
                  .inputs = {.batch = step.batch,

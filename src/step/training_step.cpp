@@ -1,5 +1,8 @@
 #include "carillon/step/training_step.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "src/step/step_sums.h"
 
 namespace carillon {
@@ -14,6 +17,9 @@ void TrainingStep::enqueue_whole_batch(Device& device) {
   Executable& executable = *parts_.executable;
   executable.forward(stream);
   if (!updates_with_means_) parts_.reducer.begin(stream);
+  if (std::exchange(clears_gradients_, false)) {  // no earlier: peers may have been reading them
+    std::ranges::fill(parts_.parameters.gradients_and_sums(), 0.0f);
+  }
   enqueue_step_sums(device, executable.tensor(parts_.loss), parts_.inputs, parts_.parameters.step_sums());
   if (!updates_with_means_) {
     executable.backward(stream, [&](int parameter) { parts_.reducer.add(parameter, stream); });

@@ -54,6 +54,7 @@ def _options(folder):
     yield "learning rate nan", USAGE, ["learning-rate", "nan"], ["--learning-rate", "nan"]
     yield "max steps -1", USAGE, ["max-steps", "-1"], ["--max-steps", "-1"]
     yield "batch size beyond memory", USAGE, ["--batch-size 16777216"], ["--batch-size", 1 << 24]
+    yield "global batch beyond memory", USAGE, ["--global-batch 16777216"], ["--global-batch", 1 << 24]
     yield "control characters", USAGE, ["seed", "'\\x1b[2J\\x0a7'"], ["--seed=\x1b[2J\n7"]
     yield "resume perhaps", USAGE, ["resume", "perhaps"], ["--resume", "perhaps"]
     recipe = folder / "wrong.cfg"

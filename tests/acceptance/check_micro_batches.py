@@ -1,7 +1,7 @@
 """A global batch in micro-batches ends with the same bits at 1, 2, 4 and 8 ranks: checkpoints, losses, resumed runs.
 
-Shuffled, with batch norm, momentum and distortions where the network has them; also when a killed run goes on at another
-number of ranks.
+Shuffled, with batch norm, momentum and distortions where the network has them, one with mixed samples; also when a
+killed run, whose samples are mixed, goes on at another number of ranks.
 """
 
 import json
@@ -14,13 +14,14 @@ from programs import Result, checkpoint, checkpoints, metrics, same_bits
 
 BATCHES = ("--global-batch", 96, "--micro-batch", 12, "--shuffle", "true")
 THREE = ("--global-batch", 36, *BATCHES[2:])
+MIXED = ("--mixup", 0.2, "--cutmix", 1)
 AIRBENCH = ("--model", "airbench94", "--lookahead-every", 2)
 # Training: program, its options, steps in the quick form and else.
 TRAININGS = {
     "mnist": ("mnist_train", (*programs.SCALED,), 20, 100),
     "lenet": ("mnist_train", (*programs.SCALED, "--model", "lenet", "--optimizer", "adamw"), 0, 20),
     "cifar10": ("cifar10_train", (), 0, 12),
-    "resnet9": ("cifar10_train", ("--model", "resnet9", "--optimizer", "nesterov", "--momentum", 0.9), 2, 6),
+    "resnet9": ("cifar10_train", ("--model", "resnet9", "--optimizer", "nesterov", "--momentum", 0.9, *MIXED), 2, 6),
     "airbench94": ("cifar10_train", (*AIRBENCH, "--optimizer", "nesterov", "--momentum", 0.85), 0, 6),
     "airbench94, muon": ("cifar10_train", (*AIRBENCH, "--optimizer", "muon"), 0, 4),
 }
@@ -80,7 +81,7 @@ def _one_network(context, model, program, options, steps):
 
 def _resumed(context, steps):
     """Killed at 4 ranks, stopped and gone on at 1, then at 8."""
-    program, options = "mnist_train", (*programs.SCALED,)
+    program, options = "mnist_train", (*programs.SCALED, *MIXED)
     whole = _train(context, program, options, 2, steps)
     run, data = context.directory("micro"), context.small_set(1000)
     process = context.start(

@@ -1,13 +1,15 @@
-"""cifar10_train and cifar10_eval of today's networks, at 32 x 32, against float64 PyTorch, from one initial checkpoint.
+"""cifar10_train and cifar10_eval of today's networks, at 32 x 32, against float64 PyTorch, step by step.
 
-Without distortion, at 1 and 2 ranks: each normalising by its own batch, both by one batch (--sync-batch-norm), and in
-micro-batches. Limit: 1e-3 of the distance travelled, of each variable and running statistic, or, where float32 rounds
-and decides otherwise by more, twice what PyTorch's own float32 run is off.
+PyTorch takes each of a run's steps from the run's own checkpoint before it, so that no error grows. Without distortion,
+at 1 and 2 ranks: each normalising by its own batch, both by one batch (--sync-batch-norm), and in micro-batches; airbench
+with lookahead. Limits are of what the step changed, array by array. Of variables, as PyTorch makes them of the velocities
+found, of slow copies and of running statistics: 1e-3. Of velocities, in which the gradients are: 0.05, and 1e-4 in the
+best step, since a ReLU or a pooling decides by rounding where values are near a tie.
 
-Rates are low. A ReLU or a pooling of a value near a tie decides by rounding: noise of 1e-7 on variables and images moves
-the float64 gradient of resnet9, 1 to 10 steps on at a rate of 0.01, by 4e-7 in most draws and by 1e-3 to 5e-3 in
-others, and float32 (ours off by 3e-6 to 9e-3, PyTorch's by 3e-6 to 1e-2) takes part in that lottery. At high rates such
-decisions grow from step to step. Needs torch.
+In resnet9's first step one of 65,536 values before layer3/residual1's ReLU is 2e-7, and float32 rounds them by 9e-7. With
+AVX-512 it falls on the other side, and gradients are off by 2e-3; with --isa=avx2 and in PyTorch's float32 it does not,
+and all are right to 2e-6. So it went in 6 of 12 steps of 8 images, by 1e-2 at most. Over 12 steps on end PyTorch's float32
+came to be off by 8e-4 to 2e-2, depending on how the batches were taken. Needs torch.
 """
 
 import re
@@ -18,8 +20,7 @@ import numpy as np
 import programs
 from programs import Result, checkpoint, load
 
-LIMIT, LOSS_LIMIT, OF_FLOAT32 = 1e-3, 1e-4, 2
-GLOBAL_BATCH = 16
+LIMIT, LOSS_LIMIT, GRADIENT_LIMIT, OF_A_DECISION = 1e-3, 1e-6, 1e-4, 0.05
 STEPS = 12
 PARAMETERS = {
     "resnet50": 23528522, "resnet18": 11173962, "resnet9": 6573120, "airbench94": 1971640, "airbench96": 9915704,
@@ -31,9 +32,10 @@ CUT_DEVIATION = 0.87962566103423978  # of a normal distribution cut at two devia
 class Recipe:
     batch_size: int
     label_smoothing: float = 0.2
-    peak: float = 0.0005
+    peak: float = 0.05
     sgd: dict = field(default_factory=lambda: {"momentum": 0.9, "nesterov": True, "weight_decay": 5e-3})
     groups: tuple = ()
+    lookahead: dict = field(default_factory=dict)  # every, decay, power; none where it is empty
 
     def rate(self, step):
         return float(np.interp(step, [0, 4, STEPS], [0.2 * self.peak, self.peak, 0.0]))
@@ -45,6 +47,8 @@ class Recipe:
             *(["--group", *map(_group_text, self.groups)] if self.groups else []), "--schedule=triangular",
             f"--schedule-knots={knots}", "--regularization=0", "--moving-average-decay=0",
             f"--label-smoothing={self.label_smoothing}",
+            *(f"--lookahead-{name}={value!r}" for name, value in self.lookahead.items()),
+            *([f"--lookahead-steps={STEPS}"] if self.lookahead else []),
         )  # fmt: skip
 
 
@@ -64,20 +68,25 @@ class Towers:
     reference: int
 
 
-def _ways(quick):
-    """All that are to end as the reference does, the quick form's first."""
-    own = ("--batch-size", GLOBAL_BATCH // 2)
+def _global_batch(model):
+    """resnet50's last images are of one pixel: a batch norm of fewer than 4 of them has nothing left but rounding."""
+    return 16 if model == "resnet50" else 8
+
+
+def _ways(global_batch, quick):
+    """All that are to do as the reference does, the quick form's first."""
+    own = ("--batch-size", global_batch // 2)
     ways = (
         Towers("2 ranks", 2, own, 2),
         Towers("2 ranks, one batch norm", 2, (*own, "--sync-batch-norm"), 1),
-        Towers("1 rank", 1, ("--batch-size", GLOBAL_BATCH), 1),
-        Towers("2 ranks, micro-batches", 2, ("--global-batch", GLOBAL_BATCH, "--micro-batch", GLOBAL_BATCH // 4), 4),
+        Towers("1 rank", 1, ("--batch-size", global_batch), 1),
+        Towers("2 ranks, micro-batches", 2, ("--global-batch", global_batch, "--micro-batch", global_batch // 4), 4),
     )
     return ways[:2] if quick else ways
 
 
 def _recipe(model, batch_size):
-    """airbench's groups and constants; rates as low as the others' are."""
+    """airbench's groups, constants and lookahead."""
     if not model.startswith("airbench"):
         return Recipe(batch_size)
     return Recipe(
@@ -87,6 +96,7 @@ def _recipe(model, batch_size):
             {"pattern": "*/beta", "rate": 64.0, "weight_decay": 2.08e-5},
             {"pattern": "whiten/biases", "frozen_after": 8},
         ),
+        lookahead={"every": 5, "decay": 0.95**5, "power": 3},
     )
 
 
@@ -97,7 +107,7 @@ def check(context):
     except ImportError as error:
         yield Result("parity: today's networks", False, f"this Python has no {error.name}")
         return
-    data = context.small_cifar10_set(100)
+    data = context.small_cifar10_set(40)
     paths = sorted(data.glob("train-*.tfrecord"))
     for model in reference.MODELS:
         start = context.directory(model)
@@ -105,7 +115,7 @@ def check(context):
             "--model", model, "--max-steps", 0, "--distort=false", program="cifar10_train", data=paths, train_dir=start
         )
         yield _initial_values(reference, model, load(checkpoint(start, 0)), paths)
-        for towers in _ways(context.quick):
+        for towers in _ways(_global_batch(model), context.quick):
             yield from _compare(context, reference, model, paths, checkpoint(start, 0), towers)
 
 
@@ -160,55 +170,82 @@ def _faults_of_resnet50(name, values):
     return [] if good else [f"{name}: largest {largest:.4f}, deviation {deviation:.4f} of He's"]
 
 
+def _start(reference, initial, names):
+    """A run's arrays before its first step, from a checkpoint's variables and states."""
+    arrays = {}
+    for name in names:
+        of = name.replace(reference.SLOW, "variables")
+        if name.startswith(reference.VELOCITIES):
+            arrays[name] = np.zeros_like(initial[name.replace(reference.VELOCITIES, "variables")])
+        else:
+            arrays[name] = initial[of if of in initial else name.replace(reference.SLOW, "state")]
+    return arrays
+
+
+def _error(found, expected, before):
+    """Of what the step changed; what it leaves, such as a variable that is frozen, is to be as it was, to the bit."""
+    if np.array_equal(expected, before):
+        return 0.0 if np.array_equal(found, before) else np.inf
+    return programs.relative_error(found, expected, before)
+
+
 def _compare(context, reference, model, paths, initial, towers):
-    recipe = _recipe(model, GLOBAL_BATCH // towers.reference)
+    recipe = _recipe(model, _global_batch(model) // towers.reference)
     run = context.directory(model)
     context.train(
         "--model", model, "--init-from", initial, "--shuffle=false", "--distort=false", "--log-every=1",
-        f"--max-steps={STEPS}", "--convolution=direct", *recipe.options(), *towers.options, program="cifar10_train",
-        data=paths, train_dir=run, ranks=towers.ranks,
+        f"--max-steps={STEPS}", "--checkpoint-every=1", "--keep-checkpoints=0", "--convolution=direct",
+        *recipe.options(), *towers.options, program="cifar10_train", data=paths, train_dir=run, ranks=towers.ranks,
     )  # fmt: skip
-    expected = reference.train(model, paths, initial, recipe, towers.reference, STEPS)
-    rounded = reference.train(model, paths, initial, recipe, towers.reference, STEPS, reference.torch.float32)
-    found = load(checkpoint(run, STEPS))
+    records = reference.read_set(paths)
     title = f"parity: {model}, {towers.name}, {STEPS} steps"
-    for group in ("variables", "state"):
-        names = [name for name in expected.arrays if name.startswith(f"{group}/")]
-        missing = [name for name in names if name not in found]
-        frozen = [name for name in names if np.array_equal(expected.arrays[name], expected.initial[name])]
-        changed = [name for name in frozen if name in found and not np.array_equal(found[name], expected.initial[name])]
-        names = [name for name in names if name not in frozen]
-
-        def worst_error(arrays):
-            return programs.worst(
-                programs.relative_error(arrays[name], expected.arrays[name], expected.initial[name]) for name in names
-            )
-
-        if missing:
-            yield Result(f"{title}, {group}", False, f"missing: {missing[:2]}")
-            continue
-        if [f"{group}/{name}" for name in reference.MODELS[model].frozen if group == "variables"] != frozen or changed:
-            yield Result(f"{title}, {group}", False, f"frozen: {frozen}, and of them changed: {changed}")
-            continue
-        error, of_float32 = worst_error(found), worst_error(rounded.arrays)
-        passed = np.isfinite(error) and error <= max(LIMIT, OF_FLOAT32 * of_float32)
-        yield Result(f"{title}, {group}", passed, f"{len(names)} to {error:.1e}; PyTorch in float32: {of_float32:.1e}")
-    losses = [line["loss"] for line in programs.metrics(run)]
-    error, of_float32 = (
-        max((abs(a - b) / b for a, b in zip(of_run, expected.losses)), default=1.0) for of_run in (losses, rounded.losses)
-    )
-    passed = len(losses) == STEPS and error <= max(LOSS_LIMIT, OF_FLOAT32 * of_float32)
-    yield Result(f"{title}, losses", passed, f"to {error:.1e}; PyTorch in float32: {of_float32:.1e}")
+    errors, expected_losses = _errors_by_step(reference, model, recipe, towers, run, load(initial), records)
+    yield from _judge(title, errors, expected_losses, [line["loss"] for line in programs.metrics(run) if "loss" in line])
     if towers.reference != towers.ranks:  # what evaluations are has been seen
         return
-    images, labels = reference.read_set(paths)
     for options in ((), ("--test-time-augmentation",)):
-        right = reference.count_right(model, checkpoint(run, STEPS), images, labels, augmented=bool(options))
+        right = reference.count_right(model, checkpoint(run, STEPS), *records, augmented=bool(options))
         done = context.run("cifar10_eval", "--data", *paths, "--checkpoint", run, *options, ranks=towers.ranks)
         precision = re.search(r"\((\d+)/(\d+)\)", done.output)
-        passed = precision is not None and abs(int(precision[1]) - right) <= 1 and int(precision[2]) == len(labels)
+        passed = precision is not None and abs(int(precision[1]) - right) <= 1 and int(precision[2]) == len(records[1])
         kind = "augmented evaluation" if options else "evaluation"
         yield Result(f"{title}, {kind}", passed, f"{precision and precision[0]}; PyTorch: {right} right")
+
+
+def _errors_by_step(reference, model, recipe, towers, run, initial, records):
+    """{group: each step's worst error} of a run's checkpoints, which are deleted but for the last; and expected losses."""
+    of_group = {
+        "velocities": lambda name: name.startswith(reference.VELOCITIES),
+        "variables": lambda name: name.startswith(("variables/", reference.SLOW)),
+        "state": lambda name: name.startswith("state/"),
+    }
+    errors, losses, before = {group: [] for group in of_group}, [], None
+    for step in range(STEPS):
+        found = load(checkpoint(run, step + 1))
+        before = before or _start(reference, initial, [n for n in found if not n.startswith("moving_averages/")])
+        expected, loss = reference.step_from(model, before, found, records, recipe, towers.reference, step, STEPS)
+        if expected.keys() != before.keys():
+            raise ValueError(f"{model}'s arrays differ: {sorted(expected.keys() ^ before.keys())[:4]}")
+        losses.append(loss)
+        for group, belongs in of_group.items():
+            of_names = (_error(found[n], expected[n], before[n]) for n in expected if belongs(n))
+            errors[group].append(programs.worst(of_names))
+        before = {name: found[name] for name in expected}
+        if step + 1 < STEPS:
+            checkpoint(run, step + 1).unlink()
+    return errors, losses
+
+
+def _judge(title, errors, expected_losses, losses):
+    """All steps; of velocities, in which the gradients are, a step in which nothing was decided otherwise."""
+    least, worst = min(errors["velocities"][1:]), max(errors["velocities"])
+    passed = least <= GRADIENT_LIMIT and worst <= OF_A_DECISION
+    yield Result(f"{title}, velocities", passed, f"a step to {least:.1e}, all to {worst:.1e}")
+    for group in ("variables", "state"):
+        worst = max(errors[group])
+        yield Result(f"{title}, {group}", worst <= LIMIT, f"to {worst:.1e}")
+    worst = max((abs(a - b) / b for a, b in zip(losses, expected_losses)), default=np.inf)
+    yield Result(f"{title}, losses", len(losses) == STEPS and worst <= LOSS_LIMIT, f"to {worst:.1e}")
 
 
 if __name__ == "__main__":

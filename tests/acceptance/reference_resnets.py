@@ -1,7 +1,7 @@
 """The networks of cifar10_train --model in float64 PyTorch: what they compute without distortion.
 
-Variables and states have the program's names and layouts: convolutions [height, width, in, out], dense [in, out]. Each
-tower normalises by its own batch and keeps its own running statistics; the checkpoint has their mean.
+Arrays have the program's names and layouts: convolutions [height, width, in, out], dense [in, out]. Each tower normalises
+by its own batch and keeps its own running statistics; the checkpoint has their mean.
 """
 
 from dataclasses import dataclass
@@ -15,12 +15,13 @@ from programs import load
 from reference_cifar10 import read_set
 
 MEANS = (0.4914, 0.4822, 0.4465)
+VELOCITIES, SLOW = "optimizer/nesterov_momentum", "optimizer/lookahead"
 
 
-def _parts(checkpoint, group, dtype=torch.float64):
+def _parts(arrays, group):
+    """Copies of a checkpoint's arrays."""
     prefix = f"{group}/"
-    arrays = load(checkpoint)
-    return {n[len(prefix) :]: torch.from_numpy(a).to(dtype) for n, a in arrays.items() if n.startswith(prefix)}
+    return {n[len(prefix) :]: torch.from_numpy(a.astype(np.float64)) for n, a in arrays.items() if n.startswith(prefix)}
 
 
 class _Layers:
@@ -131,16 +132,9 @@ MODELS = {
 }
 
 
-@dataclass
-class Trained:
-    initial: dict  # {group/name: array}
-    arrays: dict  # the same, at the end
-    losses: list
-
-
-def inputs_of(model, images, dtype=torch.float64):
+def inputs_of(model, images):
     mean, deviation = (np.array(values).reshape(1, 3, 1, 1) for values in (model.means, model.deviations))
-    return torch.from_numpy((images / 255.0 - mean) / deviation).to(dtype)
+    return torch.from_numpy((images / 255.0 - mean) / deviation)
 
 
 def whitening_filters(images):
@@ -171,39 +165,67 @@ def _begin_step(optimizer, recipe, step):
     optimizer.zero_grad(set_to_none=True)
 
 
-def train(name, paths, initial_checkpoint, recipe, towers, steps, dtype=torch.float64):
-    """recipe: batch_size, label_smoothing, rate(step), the arguments of torch.optim.SGD in `sgd`, and `groups`, each with
-    its pattern, and with rate, weight_decay and frozen_after where they differ from the others'."""
-    model = MODELS[name]
-    images, labels = read_set(paths)
-    initial_variables = _parts(initial_checkpoint, "variables", dtype)
-    variables = {n: v.requires_grad_(n not in model.frozen) for n, v in initial_variables.items()}
-    initial_states = _parts(initial_checkpoint, "state", dtype)
-    states = [{n: s.clone() for n, s in initial_states.items()} for _ in range(towers)]
-    initial = {f"variables/{n}": v.detach().numpy().copy() for n, v in variables.items()}
-    initial |= {f"state/{n}": s.numpy() for n, s in initial_states.items()}
+def _look_ahead(values, slow, done, steps, settings):
+    """What becomes of values and their slow copies when `done` steps have been taken (airbench94.py's LookaheadState).
+    settings: every, decay, power."""
+    if done % settings["every"] == 0:
+        kept = settings["decay"] * (done / steps) ** settings["power"]
+        slow = {name: slow[name].lerp(value, 1.0 - kept) for name, value in values.items()}
+    elif done != steps:
+        return values, slow
+    return slow, slow
+
+
+@torch.no_grad()
+def _follow(optimizer, variables, velocities, found):
+    """Variables after SGD's step as the velocities found make them: w - rate (u + momentum v), u = v - momentum v0."""
+    names = {variable: name for name, variable in variables.items()}
+    for group in optimizer.param_groups:
+        for variable in group["params"]:
+            name = names[variable]
+            variable -= group["lr"] * (1 + group["momentum"]) * (found[name] - velocities[name])
+
+
+def step_from(name, before, found, records, recipe, towers, step, steps):
+    """The arrays that step number `step` of `steps` makes of those `before` it, as a checkpoint has them; and its loss.
+    The variables are what the velocities that the program `found` make of them.
+
+    recipe: batch_size, label_smoothing, rate(step), the arguments of torch.optim.SGD in `sgd`, and `groups`, each with its
+    pattern, and with rate, weight_decay and frozen_after where they differ from the others'; `lookahead`, where there is
+    one: _look_ahead's settings. records: images and labels."""
+    model, (images, labels) = MODELS[name], records
+    variables = {n: v.requires_grad_(n not in model.frozen) for n, v in _parts(before, "variables").items()}
+    states = [_parts(before, "state") for _ in range(towers)]
+    velocities = _parts(before, VELOCITIES)
     optimizer = _optimizer(variables, recipe)
-    batch, losses = recipe.batch_size, []
-    for step in range(steps):
-        _begin_step(optimizer, recipe, step)
-        total = 0.0
-        for tower in range(towers):
-            records = (step * batch * towers + tower * batch + np.arange(batch)) % len(labels)
-            logits = model.forward(_Layers(variables, states[tower], True), inputs_of(model, images[records], dtype))
-            loss = F.cross_entropy(logits, torch.from_numpy(labels[records]), label_smoothing=recipe.label_smoothing)
-            (loss / towers).backward()
-            total += float(loss.detach()) / towers
-        optimizer.step()
-        losses.append(total)
-    arrays = {f"variables/{n}": v.detach().numpy() for n, v in variables.items()}
-    arrays |= {f"state/{n}": np.mean([s[n].numpy() for s in states], axis=0) for n in initial_states}
-    return Trained(initial, arrays, losses)
+    for n, variable in variables.items():
+        if variable.requires_grad:
+            optimizer.state[variable]["momentum_buffer"] = velocities[n]  # changed in place
+    _begin_step(optimizer, recipe, step)
+    total, batch = 0.0, recipe.batch_size
+    for tower in range(towers):
+        taken = (step * batch * towers + tower * batch + np.arange(batch)) % len(labels)
+        logits = model.forward(_Layers(variables, states[tower], True), inputs_of(model, images[taken]))
+        loss = F.cross_entropy(logits, torch.from_numpy(labels[taken]), label_smoothing=recipe.label_smoothing)
+        (loss / towers).backward()
+        total += float(loss.detach()) / towers
+    optimizer.step()
+    _follow(optimizer, variables, velocities, _parts(found, VELOCITIES))
+    values = {n: v.detach() for n, v in variables.items()}
+    values |= {n: sum(tower[n] for tower in states) / towers for n in states[0]}
+    arrays = {f"{VELOCITIES}/{n}": v for n, v in velocities.items()}
+    if recipe.lookahead:
+        values, slow = _look_ahead(values, _parts(before, SLOW), step + 1, steps, recipe.lookahead)
+        arrays |= {f"{SLOW}/{n}": s for n, s in slow.items()}
+    arrays |= {f"{'variables' if n in variables else 'state'}/{n}": v for n, v in values.items()}
+    return {n: a.numpy() for n, a in arrays.items()}, total
 
 
 def count_right(name, checkpoint, images, labels, augmented=False):
     """How many images the network of a checkpoint's variables and states names rightly; `augmented`: from the mean of its
     logits over mirrored and shifted views, as airbench's level 2 has them."""
-    layers = _Layers(_parts(checkpoint, "variables"), _parts(checkpoint, "state"), False)
+    arrays = load(checkpoint)
+    layers = _Layers(_parts(arrays, "variables"), _parts(arrays, "state"), False)
     model = MODELS[name]
 
     def logits_both_ways(x):

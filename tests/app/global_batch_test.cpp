@@ -7,6 +7,7 @@
 
 #include "carillon/app/options.h"
 #include "carillon/core/error.h"
+#include "src/device/cpu_device.h"
 
 namespace carillon::testing {
 namespace {
@@ -19,6 +20,7 @@ class GlobalBatch : public ::testing::Test {
   static TrainOptions settled(std::vector<const char*> arguments, int ranks) {
     const Preset preset = cifar10_preset();
     TrainOptions options = preset.defaults;
+    options.make_network = network_named(preset, "cifar10");
     options.train_dir = "runs";
     OptionSet set("");
     declare(set, options);
@@ -68,6 +70,19 @@ TEST_F(GlobalBatch, OfACommandCountsBeforeARecipesBatchSize) {
   expect_refused({"--batch-size", "12", "--config", path.c_str()}, 2, "give one of them");
 }
 
+TEST_F(GlobalBatch, OrWhatElseMadeItSoLargeIsNamedForItsMemory) {
+  const CpuDevice device(2);
+  const auto in_memory = [&](const std::vector<const char*>& arguments) {
+    return batch_in_memory(settled(arguments, 2), device);
+  };
+  EXPECT_EQ(in_memory({"--batch-size", "12"}).option, "--batch-size 12");
+  EXPECT_EQ(in_memory({"--global-batch", "96"}).option, "--global-batch 96");
+  EXPECT_EQ(in_memory({"--global-batch", "96"}).at_once, 0);
+  EXPECT_EQ(in_memory({"--global-batch", "96", "--micro-batch", "12"}).option, "--micro-batch 12");
+  EXPECT_EQ(in_memory({"--global-batch", "96", "--micro-batch", "12"}).at_once, 2);
+  EXPECT_EQ(in_memory({"--global-batch", "96", "--micro-batch", "48"}).at_once, 1);
+}
+
 TEST_F(GlobalBatch, IsRefusedWhereItCannotBeSharedOut) {
   expect_refused({"--global-batch", "96"}, 5, "its 96 samples cannot be shared out evenly over 5 ranks");
   expect_refused({"--global-batch", "96", "--micro-batch", "32"}, 2, "its 3 micro-batches cannot be shared out");
@@ -75,6 +90,27 @@ TEST_F(GlobalBatch, IsRefusedWhereItCannotBeSharedOut) {
   expect_refused({"--micro-batch", "12"}, 1, "--micro-batch needs --global-batch");
   expect_refused({"--global-batch", "96", "--batch-size", "12"}, 1, "give one of them");
   expect_refused({"--global-batch", "96", "--micro-batch", "12", "--sync-batch-norm"}, 1, "--sync-batch-norm: with");
+}
+
+TEST_F(GlobalBatch, IsMixedAsTheOptionsSay) {
+  const MixingSettings off = settled({}, 1).network().mixing;
+  EXPECT_EQ(off.mixup, 0.0);
+  EXPECT_EQ(off.cutmix, 0.0);
+  const MixingSettings both = settled({"--mixup", "0.2", "--cutmix", "1", "--seed", "7"}, 1).network().mixing;
+  EXPECT_EQ(both.mixup, 0.2);
+  EXPECT_EQ(both.cutmix, 1.0);
+  EXPECT_EQ(both.seed, 7u);
+}
+
+TEST_F(GlobalBatch, IsNotMixedInWaysThatCannotBe) {
+  expect_refused({"--mixup", "-0.1"}, 1, "--mixup");
+  expect_refused({"--cutmix", "nan"}, 1, "--cutmix");
+  expect_refused({"--cutmix", "inf"}, 1, "--cutmix");
+  expect_refused({"--mixup", "0.2", "--batch-size", "1"}, 1, "--mixup: samples that go through the network one by one");
+  expect_refused({"--cutmix", "1", "--global-batch", "4"}, 4, "--cutmix: samples");
+  expect_refused({"--cutmix", "1", "--global-batch", "4", "--micro-batch", "1"}, 2, "--cutmix: samples");
+  EXPECT_EQ(settled({"--cutmix", "1", "--global-batch", "8"}, 4).batch_size, 2);
+  EXPECT_EQ(settled({"--batch-size", "1"}, 1).batch_size, 1);
 }
 
 }  // namespace

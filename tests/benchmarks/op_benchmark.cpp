@@ -134,7 +134,7 @@ class OpUnderTest {
   OpUnderTest(const Case& which, std::int64_t batch_size, CpuDevice& device) : device_(device) {
     Graph graph(batch_size);
     which.add(graph);
-    fuse_relu(graph, {});
+    fuse_activations(graph, {});
     const Graph::Node& node = graph.nodes().back();
     for (const int value : node.inputs)
       add_pair(graph.values()[value].shape, tensors_.inputs, tensors_.input_gradients);

@@ -1,4 +1,4 @@
-"""Training speed of a residual network on CIFAR-10, batch 128 a rank, whole loop: cifar10_train against PyTorch.
+"""Training speed of a modern network on CIFAR-10, whole loop: cifar10_train against PyTorch.
 
   python tests/benchmarks/resnet_vs_pytorch.py --network resnet9 --bin build/bin --data FOLDER_OF_THE_BINARY_VERSION
 
@@ -10,6 +10,8 @@ machine and a Python with torch.
 import versus
 from cifar10_vs_pytorch import HUGE_PAGES, KEEP_MEMORY
 
+NETWORKS = ("resnet9", "resnet18", "resnet50", "airbench94", "airbench96")
+BATCH = 128  # samples a rank
 OPTIONS = (
     "--summary-every", 0, "--log-every", 1, "--optimizer", "nesterov", "--momentum", 0.9, "--weight-decay", 5e-4,
     "--regularization", 0, "--moving-average-decay", 0, "--schedule", "constant", "--learning-rate", 0.01,
@@ -24,6 +26,8 @@ def configure(comparison):
         model = ("--model", comparison.options.network, *OPTIONS)
         comparison.add_ours("Carillon, 1 rank, 2 threads", records, 1, "--threads", 2, *model)
         comparison.add_ours("Carillon, 2 ranks", records, 2, "--threads", 1, *model)
+        batch = ("--global-batch", BATCH, "--micro-batch", BATCH // 2)
+        comparison.add_ours("Carillon, 1 rank, 2 micro-batches", records, 1, "--threads", 2, *model, *batch)
     for name, threads, flags, environment in (
         ("channels_last, kept memory, 2 threads", 2, (), KEEP_MEMORY),
         ("channels_last, kept memory, huge pages, 2 threads", 2, (), KEEP_MEMORY | HUGE_PAGES),
@@ -40,5 +44,5 @@ if __name__ == "__main__":
     parser = versus.arguments(
         __doc__.splitlines()[0], "folder of CIFAR-10's six .bin files, or their .tar.gz", steps=12, seconds=10.0
     )
-    parser.add_argument("--network", choices=("resnet9", "resnet18"), required=True)
-    versus.main(parser, "cifar10_train", "torch_resnet_worker.py", 128, configure)
+    parser.add_argument("--network", choices=NETWORKS, required=True)
+    versus.main(parser, "cifar10_train", "torch_resnet_worker.py", BATCH, configure)

@@ -52,7 +52,7 @@ class Training:
     def __init__(self, task, options):
         self.task, self.batch_size = task, options.batch
         self.rank, self.ranks = options.rank, options.ranks
-        self.parameters = list(task.network.parameters())
+        self.parameters = [value for value in task.network.parameters() if value.requires_grad]
         self.averages = [value.detach().clone() for value in self.parameters]
         means = {"fused": True} if options.optimizer == "fused" else {"foreach": True}
         self.optimizer = torch.optim.SGD(task.groups, lr=task.learning_rate, **means)

@@ -33,22 +33,23 @@ class Versus:
         def run():
             with tempfile.TemporaryDirectory(dir=self.work) as train_dir:
                 launcher = measure.mpirun(ranks) if ranks > 1 else []
+                batch = () if "--global-batch" in options else ("--batch-size", self.batch)
                 command = [
                     *launcher, self.options.bin / self.program, "--data", pattern, "--train-dir", train_dir,
-                    "--device", "cpu", "--batch-size", self.batch, "--max-steps", self.options.steps, *options,
+                    "--device", "cpu", *batch, "--max-steps", self.options.steps, *options,
                 ]  # fmt: skip
                 _, peak = measure.run(command)
                 return measure.training_rate(train_dir, self.batch * ranks, after or self.options.steps // 10), peak
 
         self.mine[name] = run
 
-    def _worker(self, *options):
+    def worker_command(self, *options):
         fixed = ["--data", self.options.data, "--batch", self.batch, "--seconds", self.options.seconds]
         return [sys.executable, HERE / self.worker, *fixed, *options]
 
     def add_theirs(self, name, threads, *options, environment=()):
         def run():
-            output, peak = measure.run(self._worker("--threads", threads, *options), environment)
+            output, peak = measure.run(self.worker_command("--threads", threads, *options), environment)
             return json.loads(output)["examples_per_second"], peak
 
         self.others[name] = run
@@ -59,7 +60,7 @@ class Versus:
         def run():
             with tempfile.TemporaryDirectory(dir=self.work) as folder:
                 meet = pathlib.Path(folder) / "meet"
-                command = self._worker("--threads", 1, "--ranks", ranks, "--rendezvous", meet, *options)
+                command = self.worker_command("--threads", 1, "--ranks", ranks, "--rendezvous", meet, *options)
                 environ = measure.environment(environment)
                 others = [
                     subprocess.Popen([*map(str, command), "--rank", str(rank)], stdout=subprocess.DEVNULL, env=environ)
@@ -101,4 +102,5 @@ def main(parser, program, worker, batch, configure):
     with tempfile.TemporaryDirectory() as work:
         versus = Versus(program, worker, batch, options, pathlib.Path(work))
         configure(versus)
-        print("\n".join(versus.report()))
+        if versus.others:
+            print("\n".join(versus.report()))

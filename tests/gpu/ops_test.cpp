@@ -14,6 +14,7 @@
 #include "kernels/dropout/dropout.h"
 #include "kernels/lrn/lrn.h"
 #include "kernels/max_pool/max_pool.h"
+#include "kernels/mix_images/mix_images.h"
 #include "kernels/normalize_images/normalize_images.h"
 #include "kernels/relu/relu.h"
 #include "kernels/scale/scale.h"
@@ -216,12 +217,12 @@ TEST_F(OpsOnAGpu, Lrn) {
 }
 
 TEST_F(OpsOnAGpu, BatchNorm) {
-  for (const bool relu : {false, true}) {
+  for (const ActivationKind kind : {ActivationKind::none, ActivationKind::relu, ActivationKind::gelu}) {
     for (const std::int64_t channels : {5, 16}) {
       expect_like_cpu({.batch = 9, .build = [=](OpHarness& harness) {
                          const Value x = harness.input("x", {9, 3, 5, channels});
-                         return relu_if(relu, harness.graph(),
-                                        batch_norm(harness.graph(), "norm", x, {.trains_scale = channels != 5}));
+                         return activated(kind, harness.graph(),
+                                          batch_norm(harness.graph(), "norm", x, {.trains_scale = channels != 5}));
                        }});
     }
   }
@@ -248,6 +249,11 @@ TEST_F(OpsOnAGpu, SoftmaxCrossEntropy) {
                        return softmax_cross_entropy(harness.graph(), "loss", harness.input("z", {batch, 10}),
                                                     {.label_smoothing = batch == 7 ? 0.2f : 0.0f});
                      }});
+    expect_like_cpu({.batch = batch, .build = [=](OpHarness& harness) {
+                       return softmax_cross_entropy(
+                           harness.graph(), "loss", harness.input("z", {batch, 10}),
+                           {.label_smoothing = batch == 7 ? 0.2f : 0.0f, .mixing = {.mixup = 1.0, .seed = 3}});
+                     }});
   }
 }
 
@@ -261,6 +267,18 @@ TEST_F(OpsOnAGpu, ScaleInput) {
   expect_like_cpu({.batch = 5, .image_bytes = 63, .build = [](OpHarness& harness) {
                      return scale_input(harness.graph(), "input", {.sample = {7, 9, 1}, .scale = 1.0f / 255.0f});
                    }});
+}
+
+TEST_F(OpsOnAGpu, MixImages) {
+  for (const bool cuts : {false, true}) {
+    expect_like_cpu(
+        {.batch = 5, .image_bytes = 1155, .build = [=](OpHarness& harness) {
+           const Value x = scale_input(harness.graph(), "input", {.sample = {11, 35, 3}, .scale = 1.0f / 255.0f});
+           const MixingParams params{
+               .mixup = cuts ? 0.0 : 1.0, .cutmix = cuts ? 1.0 : 0.0, .height = 11, .width = 35, .seed = 3};
+           return mix_images(harness.graph(), "mixing", x, params);
+         }});
+  }
 }
 
 TEST_F(OpsOnAGpu, Augment) {

@@ -34,6 +34,22 @@ TEST(Graph, WantsNoGradientBeforeTheFirstVariable) {
   EXPECT_TRUE(graph.values()[y.index].wants_gradient);
 }
 
+TEST(Graph, WantsGradientsBehindTheFirstVariableThatTrains) {
+  Graph graph(1);
+  const Value x = scale_input(graph, "input", {.sample = {4}});
+  const Value y = dense(graph, "a", x, {.units = 2}), z = dense(graph, "b", y, {.units = 2});
+  const auto wanted = [&] {
+    return std::vector<bool>{graph.values()[x.index].wants_gradient, graph.values()[y.index].wants_gradient,
+                             graph.values()[z.index].wants_gradient};
+  };
+  graph.want_gradients_of({false, false, true, false});
+  EXPECT_EQ(wanted(), (std::vector<bool>{false, false, true}));
+  graph.want_gradients_of({false, true, false, false});
+  EXPECT_EQ(wanted(), (std::vector<bool>{false, true, true}));
+  graph.want_gradients_of({false, false, false, false});
+  EXPECT_EQ(wanted(), (std::vector<bool>{false, false, false}));
+}
+
 TEST(Graph, RefusesNodesOutOfOrder) {
   Graph graph(1);
   const Value x = scale_input(graph, "input", {.sample = {4}});

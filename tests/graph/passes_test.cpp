@@ -36,7 +36,7 @@ class Passes : public ::testing::Test {
 
 TEST_F(Passes, AReluBecomesPartOfTheOpBeforeIt) {
   const Value y = relu(graph_, "conv/relu", convolution("conv", images()));
-  fuse_relu(graph_, std::vector{lrn(graph_, "norm", y)});
+  fuse_activations(graph_, std::vector{lrn(graph_, "norm", y)});
   EXPECT_EQ(described(graph_),
             (std::vector<std::string>{"scale_input input()", "conv2d conv(input)", "lrn norm(conv)"}));
   EXPECT_TRUE(keeps_output(1)) << "the ReLU was lost";
@@ -44,7 +44,7 @@ TEST_F(Passes, AReluBecomesPartOfTheOpBeforeIt) {
 
 TEST_F(Passes, AReluBeforeAPoolingBecomesPartOfThePooling) {
   const Value y = relu(graph_, "conv/relu", convolution("conv", images()));
-  fuse_relu(graph_, std::vector{max_pool(graph_, "pool", y, {.window = 2, .stride = 2})});
+  fuse_activations(graph_, std::vector{max_pool(graph_, "pool", y, {.window = 2, .stride = 2})});
   EXPECT_EQ(described(graph_),
             (std::vector<std::string>{"scale_input input()", "conv2d conv(input)", "max_pool pool(conv)"}));
   EXPECT_FALSE(keeps_output(1));
@@ -53,7 +53,7 @@ TEST_F(Passes, AReluBeforeAPoolingBecomesPartOfThePooling) {
 
 TEST_F(Passes, AReluThatIsReadFromOutsideStaysAValue) {
   const Value y = relu(graph_, "conv/relu", convolution("conv", images()));
-  fuse_relu(graph_, std::vector{max_pool(graph_, "pool", y, {.window = 2, .stride = 2}), y});
+  fuse_activations(graph_, std::vector{max_pool(graph_, "pool", y, {.window = 2, .stride = 2}), y});
   EXPECT_TRUE(keeps_output(1)) << "taken by the convolution";
   EXPECT_FALSE(keeps_output(2));
   EXPECT_EQ(graph_.values()[y.index].producer, 1);
@@ -61,15 +61,23 @@ TEST_F(Passes, AReluThatIsReadFromOutsideStaysAValue) {
 
 TEST_F(Passes, AReluBehindAValueThatOthersReadStaysAnOp) {
   const Value z = convolution("conv", images());
-  fuse_relu(graph_, std::vector{add(graph_, "sum", relu(graph_, "relu", z), z)});
+  fuse_activations(graph_, std::vector{add(graph_, "sum", relu(graph_, "relu", z), z)});
   EXPECT_EQ(described(graph_).at(2), "relu relu(conv)");
   EXPECT_FALSE(keeps_output(1));
 }
 
 TEST_F(Passes, AReluWithNobodyToTakeItStaysAnOp) {
   const Value y = relu(graph_, "relu", lrn(graph_, "norm", convolution("conv", images())));
-  fuse_relu(graph_, std::vector{lrn(graph_, "second", y)});
+  fuse_activations(graph_, std::vector{lrn(graph_, "second", y)});
   EXPECT_EQ(described(graph_).at(3), "relu relu(norm)");
+}
+
+TEST_F(Passes, AnOpIsPutBetweenAValueAndAllItsOtherReaders) {
+  const Value x = images(), a = convolution("a", x);
+  add(graph_, "sum", a, convolution("b", x));
+  interpose(graph_, x, relu(graph_, "between", x));
+  EXPECT_EQ(described(graph_), (std::vector<std::string>{"scale_input input()", "relu between(input)",
+                                                         "conv2d a(between)", "conv2d b(between)", "add sum(a, b)"}));
 }
 
 TEST_F(Passes, EachReaderOfAValueGetsItsOwnBehindAFork) {

@@ -13,7 +13,7 @@ namespace {
 
 struct Case {
   std::int64_t rows, channels;
-  bool relu = false;
+  ActivationKind activation = ActivationKind::none;
   float mean = 0.0f;
 };
 
@@ -24,7 +24,7 @@ struct Found {
 Found cpu_batch_norm(const Case& c, const std::vector<float>& x) {
   OpHarness harness(c.rows);
   const Value input = harness.input("x", {c.rows, c.channels});
-  harness.finish(relu_if(c.relu, harness.graph(), batch_norm(harness.graph(), "norm", input)));
+  harness.finish(activated(c.activation, harness.graph(), batch_norm(harness.graph(), "norm", input)));
   harness.set("x", x);
   const auto copied = [](std::span<const float> values) { return std::vector<float>(values.begin(), values.end()); };
   Found found{.y = copied(harness.forward())};
@@ -65,8 +65,7 @@ class Emulated {
     emulate(CombineMoments{{cut_, parts()}, channels()}, order_);
     normalise();
     found_.y = floats(y_);
-    if (c_.relu) go_back<true>();
-    if (!c_.relu) go_back<false>();
+    with_activation(c_.activation, [&]<typename A>(A) { go_back<A>(); });
     emulate(ForEachElement{MovingNorm{channels()}, c_.channels}, order_);
     normalise();
     found_.evaluation = floats(y_);
@@ -96,16 +95,17 @@ class Emulated {
   }
 
   void normalise() {
-    emulate(ForEachElement{NormaliseRows<T, n>{packed(), norm(), c_.relu, x_.data(), y_.data()}, packed().count()},
-            order_);
+    with_activation(c_.activation, [&]<typename A>(A) {
+      emulate(ForEachElement{NormaliseRows<T, n, A>{packed(), norm(), x_.data(), y_.data()}, packed().count()}, order_);
+    });
   }
 
-  template <bool relu>
+  template <typename Activation>
   void go_back() {
-    emulate(BatchNormSums<n, BatchGradients<T, n, relu>>{{x_.data(), dx_.data(), norm()}, cut_, parts()}, order_);
+    emulate(BatchNormSums<n, BatchGradients<T, n, Activation>>{{x_.data(), dx_.data(), norm()}, cut_, parts()}, order_);
     emulate(CombineGradients{{cut_, parts()}, channels(), gradient(), found_.dgamma.data(), found_.dbeta.data()},
             order_);
-    emulate(ForEachElement{BatchNormGradient<T, n>{packed(), norm(), gradient(), relu, x_.data(), dx_.data()},
+    emulate(ForEachElement{BatchNormGradient<T, n, Activation>{packed(), norm(), gradient(), x_.data(), dx_.data()},
                            packed().count()},
             order_);
     found_.dx = floats(dx_);
@@ -164,8 +164,10 @@ TEST_P(BatchNormKernels, EqualTheCpuFormInFloat32) { expect_the_cpu_form<float>(
 TEST_P(BatchNormKernels, EqualTheCpuFormInBf16) { expect_the_cpu_form<Bf16>(2e-2, 0.1); }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, BatchNormKernels,
-                         ::testing::Values(Case{9, 1}, Case{5, 3, true}, Case{40, 12}, Case{300, 33, true},
-                                           Case{2049, 8, true}, Case{700, 260}, Case{1000, 16, true, 50.0f}));
+                         ::testing::Values(Case{9, 1}, Case{5, 3, ActivationKind::relu}, Case{40, 12},
+                                           Case{300, 33, ActivationKind::relu}, Case{2049, 8, ActivationKind::relu},
+                                           Case{700, 260}, Case{1000, 16, ActivationKind::relu, 50.0f},
+                                           Case{300, 33, ActivationKind::gelu}, Case{90, 16, ActivationKind::silu}));
 
 TEST(BatchNormKernels, FillAGpuButCombineFewBlocks) {
   const BatchNormCut cut = batch_norm_cut(128 * 16 * 16, 256, 4);

@@ -18,9 +18,22 @@ namespace {
 struct Case {
   Shape shape;
   BatchNormParams params = {};
-  bool relu = false;
+  ActivationKind activation = ActivationKind::none;
   int threads = 1;
 };
+
+double activation(ActivationKind kind, double z) {
+  if (kind == ActivationKind::relu) return std::max(z, 0.0);
+  if (kind == ActivationKind::gelu) return z * std::erfc(-z / std::sqrt(2.0)) / 2.0;
+  return kind == ActivationKind::silu ? z / (1.0 + std::exp(-z)) : z;
+}
+
+double derivative(ActivationKind kind, double z) {
+  if (kind == ActivationKind::none) return 1.0;
+  if (kind == ActivationKind::relu) return z > 0.0 ? 1.0 : 0.0;
+  constexpr double h = 1e-5;
+  return (activation(kind, z + h) - activation(kind, z - h)) / (2.0 * h);
+}
 
 /// The definition in double, of training.
 struct Reference {
@@ -47,9 +60,9 @@ struct Reference {
     const auto scale = [&](std::size_t i) { return gamma.empty() ? 1.0 : gamma[i % channels]; };
     const auto xhat = [&](std::size_t i) { return (x[i] - mean[i % channels]) * inverse(i); };
     const auto z = [&](std::size_t i) { return scale(i) * xhat(i) + beta[i % channels]; };
-    const auto dz = [&](std::size_t i) { return form.relu && z(i) <= 0.0 ? 0.0 : dy[i]; };
+    const auto dz = [&](std::size_t i) { return dy[i] * derivative(form.activation, z(i)); };
     for (std::size_t i = 0; i < x.size(); ++i) {
-      y[i] = form.relu ? std::max(z(i), 0.0) : z(i);
+      y[i] = activation(form.activation, z(i));
       dgamma[i % channels] += dz(i) * xhat(i);
       dbeta[i % channels] += dz(i);
     }
@@ -60,10 +73,10 @@ struct Reference {
   }
 };
 
-/// A batch norm on `x`, and a ReLU or none.
+/// A batch norm on `x`, and an activation or none.
 void build(OpHarness& harness, const Case& c) {
   const Value x = harness.input("x", c.shape);
-  harness.finish(relu_if(c.relu, harness.graph(), batch_norm(harness.graph(), "norm", x, c.params)));
+  harness.finish(activated(c.activation, harness.graph(), batch_norm(harness.graph(), "norm", x, c.params)));
 }
 
 void expect_all_near(std::span<const float> found, const std::vector<double>& expected, double tolerance) {
@@ -79,7 +92,7 @@ void expect_the_definition(OpHarness& harness, const Case& c, double tolerance) 
   harness.backward();
   const std::span<const float> gamma = c.params.trains_scale ? harness.values("norm/gamma") : std::span<float>{};
   const Reference expected(harness.values("x"), OpHarness::output_gradient(y.size()), gamma,
-                           harness.values("norm/beta"), {c.params, c.relu});
+                           harness.values("norm/beta"), {c.params, c.activation});
   expect_all_near(y, expected.y, tolerance);
   expect_all_near(harness.gradient("x"), expected.dx, tolerance);
   if (c.params.trains_scale) expect_all_near(harness.gradient("norm/gamma"), expected.dgamma, tolerance);
@@ -95,22 +108,27 @@ class BatchNorm : public ::testing::TestWithParam<Case> {
 TEST_P(BatchNorm, EqualsTheDefinitionForwardAndBackward) { expect_the_definition(harness_, GetParam(), 2e-6); }
 
 TEST_P(BatchNorm, GradientsMatchFiniteDifferences) {
-  if (GetParam().relu) return;  // the kink
+  if (GetParam().activation == ActivationKind::relu) return;  // the kink
   harness_.expect_gradients_match_differences(1e-2, 1e-2, 20);
 }
 
 constexpr BatchNormParams unscaled{.epsilon = 1e-12f, .momentum = 0.4f, .trains_scale = false};
 
 INSTANTIATE_TEST_SUITE_P(Sizes, BatchNorm,
-                         ::testing::Values(Case{{4, 1}}, Case{{5, 3}}, Case{{7, 3, 3, 5}, {}, true}, Case{{8, 4, 4, 3}},
-                                           Case{{8, 4, 4, 3}, {}, true, 2}, Case{{33, 129}, {}, true},
-                                           Case{{13, 3, 5, 64}, unscaled, true, 2}, Case{{64, 9, 5, 32}, {}, false, 2},
-                                           Case{{64, 9, 5, 33}, unscaled, true, 3},
-                                           Case{{3, 2, 1, 700}, {.initial_scale = 0.0f}}));
+                         ::testing::Values(Case{{4, 1}}, Case{{5, 3}}, Case{{7, 3, 3, 5}, {}, ActivationKind::relu},
+                                           Case{{8, 4, 4, 3}}, Case{{8, 4, 4, 3}, {}, ActivationKind::relu, 2},
+                                           Case{{33, 129}, {}, ActivationKind::relu},
+                                           Case{{13, 3, 5, 64}, unscaled, ActivationKind::relu, 2},
+                                           Case{{64, 9, 5, 32}, {}, ActivationKind::none, 2},
+                                           Case{{64, 9, 5, 33}, unscaled, ActivationKind::relu, 3},
+                                           Case{{3, 2, 1, 700}, {.initial_scale = 0.0f}},
+                                           Case{{9, 3, 5, 64}, unscaled, ActivationKind::gelu, 2},
+                                           Case{{64, 9, 5, 33}, {}, ActivationKind::gelu, 3},
+                                           Case{{7, 3, 3, 5}, {}, ActivationKind::silu}));
 
 TEST(BatchNorm, KeepsItsDigitsFarFromZero) {
-  for (const bool relu : {false, true}) {
-    const Case c{.shape = {64, 5, 5, 6}, .relu = relu};
+  for (const ActivationKind kind : {ActivationKind::none, ActivationKind::relu}) {
+    const Case c{.shape = {64, 5, 5, 6}, .activation = kind};
     OpHarness harness(64);
     build(harness, c);
     for (float& x : harness.values("x")) x = 1000.0f + 0.01f * x;
@@ -161,7 +179,7 @@ TEST(BatchNorm, DoesNotDependOnTheThreadCount) {
   std::vector<std::vector<float>> expected;
   for (const int threads : {1, 2, 3}) {
     OpHarness harness(96, threads);
-    build(harness, {.shape = {96, 6, 5, 24}, .relu = true});
+    build(harness, {.shape = {96, 6, 5, 24}, .activation = ActivationKind::gelu});
     const auto y = harness.forward();
     std::vector<std::vector<float>> found{{y.begin(), y.end()}};
     harness.backward();
@@ -179,22 +197,23 @@ TEST(BatchNorm, DoesNotDependOnTheThreadCount) {
 
 TEST(BatchNorm, NotANumberStaysInItsChannelAndPassesTheRelu) {
   OpHarness harness(4);
-  build(harness, {.shape = {4, 3, 3}, .relu = true});
+  build(harness, {.shape = {4, 3, 3}, .activation = ActivationKind::relu});
   harness.values("x")[10] = std::nanf("");
   const auto y = harness.forward();
   for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::isnan(y[i]), i % 3 == 1) << i;
 }
 
-TEST(BatchNorm, TakesTheReluBehindItOver) {
-  for (const bool relu : {false, true}) {
+TEST(BatchNorm, TakesTheActivationBehindItOver) {
+  for (const ActivationKind kind :
+       {ActivationKind::none, ActivationKind::relu, ActivationKind::gelu, ActivationKind::silu}) {
     OpHarness harness(4);
-    build(harness, {.shape = {4, 3}, .relu = relu});
+    build(harness, {.shape = {4, 3}, .activation = kind});
     EXPECT_EQ(harness.graph().nodes().size(), 3);  // with input and objective
   }
 }
 
 TEST(BatchNorm, HasGradientsWhereNobodyWantsThatOfItsInput) {
-  const BatchNormForm form{.relu = true};
+  const BatchNormForm form{.activation = ActivationKind::relu};
   const NoiseBatch samples(0, 20, 12);
   OpHarness harness(20);
   harness.step().batch = samples.batch();

@@ -181,7 +181,7 @@ TEST(Conv2d, KeepsItsOutputForTheReluOnly) {
     const Value images =
         graph.add_op({.name = "images", .definition = std::make_shared<ConstantImages>(), .inputs = {}}, {4, 5, 5, 3});
     const Value y = relu_if(relu, graph, conv2d(graph, "conv", images, {.filters = 2, .kernel = 3}));
-    fuse_relu(graph, std::vector{y});
+    fuse_activations(graph, std::vector{y});
     const BackwardNeeds needs = graph.nodes().back().definition->backward_needs();
     EXPECT_TRUE(needs.inputs);
     EXPECT_EQ(needs.outputs, relu);

@@ -167,7 +167,7 @@ TEST(MaxPool, KeepsItsOutputForTheReluOnly) {
     OpHarness harness(2);
     const Value x = relu_if(relu, harness.graph(), harness.input("x", {2, 6, 6, 1}));
     const Value y = max_pool(harness.graph(), "pool", x, {.window = 2, .stride = 2});
-    fuse_relu(harness.graph(), std::vector{y});
+    fuse_activations(harness.graph(), std::vector{y});
     const BackwardNeeds needs = harness.graph().nodes().back().definition->backward_needs();
     EXPECT_FALSE(needs.inputs);
     EXPECT_EQ(needs.outputs, relu);

@@ -20,6 +20,7 @@ struct Result {
 class SoftmaxCrossEntropyKernels : public ::testing::TestWithParam<std::pair<std::int64_t, std::int64_t>> {
  protected:
   static constexpr std::uint32_t row_count = 409;
+  static constexpr std::uint64_t first_position = 40;
   static constexpr float loss_tolerance = 5e-7f;      // relative: the CPU adds a row's exponentials one by one
   static constexpr float gradient_tolerance = 5e-7f;  // of 1 / batch
 
@@ -32,18 +33,19 @@ class SoftmaxCrossEntropyKernels : public ::testing::TestWithParam<std::pair<std
     ring_.emplace(samples, 2, 1, std::vector<std::uint8_t>(row_count), labels);
     ring_->step_counter = 3;
     rows_ = scattered_rows(samples, row_count);
-    ring_->put(3, {}, rows_);
+    ring_->put(3, {.first_position = first_position}, rows_);
     logits_ = random_values(static_cast<std::size_t>(batch * classes), 8, -10.0f, 10.0f);
   }
 
   Result of_cpu(const std::vector<float>& logits) const {
     OpHarness harness(batch_);
     harness.finish(softmax_cross_entropy(harness.graph(), "loss", harness.input("z", {batch_, classes_}),
-                                         {.label_smoothing = smoothing_}));
+                                         {.label_smoothing = smoothing_, .mixing = mixing_}));
     harness.set("z", logits);
     std::vector<std::int32_t> labels;
     for (const std::uint32_t row : rows_) labels.push_back(ring_->label(row));
     harness.step().batch.labels = labels;
+    harness.step().batch.first_position = first_position;
     const float loss = harness.forward()[0];
     harness.backward();
     const auto gradient = harness.gradient("z");
@@ -57,13 +59,14 @@ class SoftmaxCrossEntropyKernels : public ::testing::TestWithParam<std::pair<std
     std::vector<RowExponentials> exponentials(rows_.size());
     std::vector<double> block_losses(static_cast<std::size_t>(rows.blocks()), NAN);
     std::uint32_t blocks_done = 0;
+    float lambda = NAN;
     emulate(SoftmaxForwardKernel<T>{rows, logits.data(), ring_->table(), exponentials.data(), block_losses.data(),
-                                    &blocks_done, &result.loss, smoothing_},
+                                    &blocks_done, &result.loss, smoothing_, mixing_, &lambda},
             order);
     EXPECT_EQ(blocks_done, 0u) << "the next launch cannot tell its last block";
     std::vector<T> gradient(logits.size());
     emulate(ForEachElement{SoftmaxGradient<T>{logits.data(), exponentials.data(), ring_->table(), gradient.data(),
-                                              batch_, classes_, smoothing_},
+                                              batch_, classes_, smoothing_, mixing_.mixes() ? &lambda : nullptr},
                            batch_ * classes_},
             order);
     for (const T g : gradient) result.gradient.push_back(to_float(g));
@@ -72,6 +75,7 @@ class SoftmaxCrossEntropyKernels : public ::testing::TestWithParam<std::pair<std
 
   std::int64_t batch_ = 0, classes_ = 0;
   float smoothing_ = 0.0f;
+  MixingParams mixing_;
   std::optional<StepRing> ring_;
   std::vector<std::uint32_t> rows_;
   std::vector<float> logits_;
@@ -79,8 +83,9 @@ class SoftmaxCrossEntropyKernels : public ::testing::TestWithParam<std::pair<std
 
 TEST_P(SoftmaxCrossEntropyKernels, MatchTheCpu) {
   build(GetParam().first, GetParam().second);
-  for (const float smoothing : {0.0f, 0.2f}) {
+  for (const auto& [smoothing, mixup] : {std::pair{0.0f, 0.0}, {0.2f, 0.0}, {0.0f, 1.0}, {0.2f, 1.0}}) {
     smoothing_ = smoothing;
+    mixing_ = {.mixup = mixup, .seed = 3};
     const Result expected = of_cpu(logits_);
     const Result ascending = of_kernels(logits_), descending = of_kernels(logits_, ThreadOrder::descending);
     EXPECT_EQ(ascending.loss, descending.loss);

@@ -12,15 +12,19 @@
 namespace carillon::testing {
 namespace {
 
+/// Either draws a lambda in the midst at position 40.
+const MixingParams mixings[] = {{.mixup = 1.0, .seed = 3}, {.cutmix = 1.0, .height = 28, .width = 20, .seed = 4}};
+
 class SoftmaxCrossEntropy : public ::testing::Test {
  protected:
-  void build(std::int64_t batch, std::int64_t classes, float smoothing = 0.0f) {
+  void build(std::int64_t batch, std::int64_t classes, float smoothing = 0.0f, const MixingParams& mixing = {}) {
     harness_.emplace(batch);
     harness_->finish(softmax_cross_entropy(harness_->graph(), "loss", harness_->input("z", {batch, classes}),
-                                           {.label_smoothing = smoothing}));
+                                           {.label_smoothing = smoothing, .mixing = mixing}));
     labels_.clear();
     for (std::int64_t b = 0; b < batch; ++b) labels_.push_back(static_cast<std::int32_t>((b * 7 + 3) % classes));
     harness_->step().batch.labels = labels_;
+    harness_->step().batch.first_position = 40;
   }
   std::optional<OpHarness> harness_;
   std::vector<std::int32_t> labels_;
@@ -63,10 +67,34 @@ TEST_F(SoftmaxCrossEntropy, SmoothedLabelsAreAMixtureWithAllClasses) {
   EXPECT_NEAR(loss, expected / 9, 1e-6);
 }
 
+TEST_F(SoftmaxCrossEntropy, LabelsOfMixedImagesAreMixedAsTheseAre) {
+  for (const MixingParams& mixing : mixings) {
+    const double lambda = draw_mixing(mixing, 40).lambda;
+    ASSERT_TRUE(lambda > 0.05 && lambda < 0.95) << lambda;
+    for (const float smoothing : {0.0f, 0.2f}) {
+      build(9, 10, smoothing, mixing);
+      const double loss = harness_->forward()[0];
+      double expected = 0.0;
+      for (std::size_t b = 0; b < 9; ++b) {
+        const auto z = harness_->values("z").subspan(b * 10, 10);
+        std::vector<double> q(10, 0.1 * smoothing);
+        q[labels_[b]] += (1.0 - smoothing) * lambda;
+        q[labels_[b == 0 ? 8 : b - 1]] += (1.0 - smoothing) * (1.0 - lambda);
+        double sum = 0.0;
+        for (std::size_t j = 0; j < 10; ++j) sum += std::exp(static_cast<double>(z[j]));
+        for (std::size_t j = 0; j < 10; ++j) expected += q[j] * (std::log(sum) - z[j]);
+      }
+      EXPECT_NEAR(loss, expected / 9, 1e-6);
+    }
+  }
+}
+
 TEST_F(SoftmaxCrossEntropy, GradientsMatchFiniteDifferences) {
   for (const float smoothing : {0.0f, 0.2f}) {
-    build(5, 10, smoothing);
-    harness_->expect_gradients_match_differences(1e-2, 2e-3);
+    for (const MixingParams& mixing : {MixingParams{}, mixings[0], mixings[1]}) {
+      build(5, 10, smoothing, mixing);
+      harness_->expect_gradients_match_differences(1e-2, 2e-3);
+    }
   }
 }
 

@@ -25,7 +25,9 @@ class Whole final : public OpDefinition {
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return op_->instantiate(context, tensors);
   }
-  std::shared_ptr<const OpDefinition> with_relu_behind() const override { return whole(op_->with_relu_behind()); }
+  std::shared_ptr<const OpDefinition> with_activation_behind(std::string_view of) const override {
+    return whole(op_->with_activation_behind(of));
+  }
   std::shared_ptr<const OpDefinition> with_relu_before() const override { return whole(op_->with_relu_before()); }
   std::optional<int> output_shares_input(int output) const override { return op_->output_shares_input(output); }
   std::optional<int> gradient_shares_output(int input) const override { return op_->gradient_shares_output(input); }

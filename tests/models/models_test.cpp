@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <string>
 
@@ -222,6 +223,62 @@ TEST(Models, OnlyTrainingHasALossAndOnlyASummaryItsLayers) {
   const Network network = cifar10_network(cifar10_images({.distort = true}));
   EXPECT_EQ(build_network(network, {.purpose = Purpose::evaluation}).loss.index, -1);
   EXPECT_EQ(build_network(network, {.purpose = Purpose::summary}).layers.size(), 5u);
+}
+
+TEST(Models, MixImagesBehindTheFirstOpOutsideOfEvaluationAndOnlyIfTold) {
+  const auto second_op = [](const Network& network, Purpose purpose) {
+    const BuiltNetwork built = build_network(network, {.batch_size = 2, .purpose = purpose});
+    const Graph::Node& second = built.graph.nodes().at(1);
+    const bool mixes = second.definition->type() == "mix_images";
+    EXPECT_EQ(built.input.index, mixes ? second.outputs.front() : built.graph.nodes().front().outputs.front());
+    return std::string(second.definition->type());
+  };
+  for (Network network : {mnist_network(mnist_images()), cifar10_network(cifar10_images()),
+                          airbench94_network(cifar10_images({.distort = true, .record_count = 9}))}) {
+    EXPECT_NE(second_op(network, Purpose::training), "mix_images");
+    network.mixing.cutmix = 1.0;
+    EXPECT_EQ(second_op(network, Purpose::training), "mix_images");
+    EXPECT_EQ(second_op(network, Purpose::summary), "mix_images");
+    EXPECT_NE(second_op(network, Purpose::evaluation), "mix_images");
+  }
+}
+
+/// Logits that tell what the images were mixed of: each image has one pixel, of its label's class, which is white.
+Network telling_network(const MixingSettings& mixing) {
+  return {.name = "telling",
+          .image = {1, 1, 10},
+          .build_layers =
+              [](Graph& graph, Purpose) {
+                const Value x = scale_input(graph, "input", {.sample = {1, 1, 10}, .scale = 1.0f / 255.0f});
+                return dense(graph, "logits", x, {.units = 10, .biases = std::nullopt});
+              },
+          .mixing = mixing};
+}
+
+/// As when image and label have one lambda: with the logits 20 p, the loss is -sum p log softmax(20 p).
+TEST(Models, ImagesAndLabelsAreMixedAlike) {
+  for (const std::uint64_t position : {0, 7, 1000}) {
+    const MixingSettings mixing{.mixup = 1.0, .seed = 5};
+    const BuiltNetwork built = build_network(telling_network(mixing), {.batch_size = 2});
+    CpuDevice device(1);
+    ParameterStore parameters(
+        built.graph.parameters(), device,
+        ParameterMemory{.gradients = device.allocate(gradient_bytes(ParameterLayout(built.graph.parameters())))});
+    StateStore states(built.graph.states(), device);
+    for (std::size_t i = 0; i < 100; ++i) parameters.value(0).floats()[i] = i % 11 == 0 ? 20.0f : 0.0f;
+    const std::uint8_t first[10] = {0, 0, 255}, second[10] = {0, 0, 0, 0, 0, 255};
+    const std::vector<const std::uint8_t*> images{first, second};
+    const std::vector<std::int32_t> labels{2, 5};
+    StepInputs step;
+    step.batch = {.images = images, .labels = labels, .first_position = position};
+    Executable executable(built.graph, {device, parameters, states, step}, true, {built.input, built.loss});
+    executable.forward(device.stream());
+    const double own = executable.tensor(built.input).floats()[2];  // image 0's part in itself
+    const double sum = std::exp(20.0 * own) + std::exp(20.0 * (1.0 - own)) + 8.0;
+    const double expected = std::log(sum) - 20.0 * (own * own + (1.0 - own) * (1.0 - own));
+    EXPECT_TRUE(own > 0.0 && own < 1.0) << own;
+    EXPECT_NEAR(executable.tensor(built.loss).floats()[0], expected, 1e-5);
+  }
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "carillon/core/error.h"
+#include "src/models/cifar10_pixels.h"
 #include "src/models/networks.h"
 #include "tests/support/networks.h"
 #include "tests/support/pytorch_ops.h"
@@ -13,9 +14,7 @@
 namespace carillon::testing {
 namespace {
 
-const WhiteningParams params{.input = {.source = {3, 7, 6},
-                                       .mean = {0.4914f, 0.4822f, 0.4465f},
-                                       .deviation = {0.2470f, 0.2435f, 0.2616f, 1.0f}}};
+const WhiteningParams params{.input = {.source = {3, 7, 6}, .mean = cifar10_mean, .deviation = cifar10_deviation}};
 
 /// The images of make_pytorch_ops.py.
 std::vector<std::vector<std::uint8_t>> patterned_images(int count = 20) {

@@ -8,10 +8,8 @@ namespace carillon::testing {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::MatchesRegex;
 using ::testing::Not;
 
 class TrainerTest : public RunTest {};
@@ -202,58 +200,6 @@ TEST_F(TrainerTest, EndsAllRanksAlikeWhenAnUnloggedLossIsNotFinite) {
     EXPECT_THAT(failed.text, HasSubstr("Model diverged with loss = "));
   }
   EXPECT_THAT(list_checkpoints(train_dir()), IsEmpty());
-}
-
-TEST_F(TrainerTest, ReportsTheOpAndTheRecordsOfALossThatIsNotFinite) {
-  options_.learning_rate = 1e25;
-  options_.on_nan = OnNan::report;
-  const Failure failed = failure(options_);
-  EXPECT_EQ(failed.code, ExitCode::failed);
-  EXPECT_THAT(list_checkpoints(train_dir()), IsEmpty());
-  if (failed.text.empty()) return;
-  EXPECT_THAT(failed.text,
-              MatchesRegex("Model diverged with loss = .* at step [0-9]+; replayed, the first that is not finite is "
-                           "output of op layer[12] \\(dense\\), in [1-4] of the batch's 4 samples: [0-3] "
-                           "\\(.*/train: record [0-9]+, label [0-9]\\).*"));
-}
-
-TEST_F(TrainerTest, HasTheRankReportThatMetTheLossThatIsNotFinite) {
-  const int last_record = 4 * mpi_.size() - 1;
-  if (mpi_.rank() == 0) {
-    std::string records;
-    for (int i = 0; i <= last_record; ++i) append_record(records, mnist_example(i == last_record ? 255 : 0, i % 10));
-    write_text(directory_ / "one", records);
-  }
-  mpi_.barrier();
-  options_.data = {(directory_ / "one").string()};
-  options_.shuffle = false;
-  options_.pixel_scale = 1e37;
-  options_.on_nan = OnNan::report;
-  const Failure failed = failure(options_);
-  EXPECT_EQ(failed.code, ExitCode::failed);
-  EXPECT_EQ(failed.text.empty(), mpi_.rank() != mpi_.size() - 1);
-  if (failed.text.empty()) return;
-  EXPECT_THAT(failed.text, EndsWith(fmt::format("output of op input (scale_input), in 1 of the batch's 4 samples: 3 "
-                                                "({}: record {}, label {})",
-                                                (directory_ / "one").string(), last_record, last_record % 10)));
-}
-
-TEST_F(TrainerTest, ReportsTheVariableWhoseL2PartIsNotFinite) {
-  options_.regularization = 1e38;
-  options_.on_nan = OnNan::report;
-  const Failure failed = failure(options_);
-  EXPECT_EQ(failed.code, ExitCode::failed);
-  if (mpi_.rank() > 0) return;
-  EXPECT_THAT(failed.text, HasSubstr("its L2 part is not: that of variable layer1/weights is "));
-}
-
-TEST_F(TrainerTest, TrainsTheSameWhereItWouldReport) {
-  train();
-  TrainOptions second = options_;
-  second.train_dir = (directory_ / "second").string();
-  second.on_nan = OnNan::report;
-  train(second);
-  EXPECT_TRUE(read_checkpoint(checkpoint_path(second.train_dir, 12)).variables == saved(12).variables);
 }
 
 TEST_F(TrainerTest, RefusesRecordsThatDifferBetweenRanks) {

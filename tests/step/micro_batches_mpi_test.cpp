@@ -123,6 +123,13 @@ TEST(MicroBatches, GiveTheSameBitsOnAnyNumberOfThreads) {
   }
 }
 
+TEST(MicroBatches, GiveTheSameBitsWhereTheirSamplesAreMixed) {
+  const Training training{.network = mixed_network()};
+  const Trained expected = train_alone(training);
+  expect_equal_bits(train_together(training), expected);
+  EXPECT_FALSE(equal_bits(expected.variables, train_alone({.network = branching_network()}).variables));
+}
+
 TEST(MicroBatches, OfNoPowerOfTwoAreEqualUpToRounding) {
   const Training training{.micro_batches = 3 * mpi_world().size(), .steps = 2};
   const Trained found = train_together(training), expected = train_alone(training);

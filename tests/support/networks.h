@@ -58,6 +58,14 @@ inline Network normalized_network() {
           .label_smoothing = 0.1f};
 }
 
+/// The branching network on samples that are mixed.
+inline Network mixed_network(const MixingSettings& mixing = {.mixup = 0.4, .cutmix = 1.0, .seed = 5}) {
+  Network network = branching_network();
+  network.name = "mixed";
+  network.mixing = mixing;
+  return network;
+}
+
 /// But resnet50 and airbench96, which have too many variables for tests that make them; airbench94 has its brother's
 /// ops.
 inline std::vector<Network> all_networks() {
@@ -68,7 +76,8 @@ inline std::vector<Network> all_networks() {
           resnet18_network(cifar10_images()),
           airbench94_network(cifar10_images()),
           branching_network(),
-          normalized_network()};
+          normalized_network(),
+          mixed_network()};
 }
 
 }  // namespace carillon::testing

@@ -87,6 +87,20 @@ std::vector<float> random_values(std::size_t count, std::uint64_t seed, float lo
 
 Value relu_if(bool wanted, Graph& graph, Value x) { return wanted ? relu(graph, "relu", x) : x; }
 
+Value activated(ActivationKind kind, Graph& graph, Value x) {
+  switch (kind) {
+    case ActivationKind::none:
+      return x;
+    case ActivationKind::relu:
+      return relu(graph, "relu", x);
+    case ActivationKind::gelu:
+      return gelu(graph, "gelu", x);
+    case ActivationKind::silu:
+      return silu(graph, "silu", x);
+  }
+  return x;
+}
+
 OpHarness::OpHarness(std::int64_t batch_size, Device& device, Arithmetic arithmetic)
     : device_(device), graph_(batch_size, arithmetic) {}
 
@@ -110,7 +124,7 @@ void OpHarness::finish(Value output, const StepInputs& inputs) {
                               .inputs = {output}},
                              Shape{});
   const std::vector<Value> results{output_, objective_};
-  fuse_relu(graph_, results);
+  fuse_activations(graph_, results);
   insert_forks(graph_, fork_definition);
   const ParameterLayout layout(graph_.parameters());
   parameters_.emplace(graph_.parameters(), device_,

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "carillon/graph/executable.h"
+#include "kernels/activation/activation.h"
 #include "src/device/cpu_device.h"
 
 namespace carillon::testing {
@@ -24,6 +25,8 @@ std::vector<float> random_values(std::size_t count, std::uint64_t seed, float lo
 
 /// A ReLU on `x`, or `x`.
 Value relu_if(bool wanted, Graph& graph, Value x);
+/// x with that activation behind it, an op of its own until a pass has it taken over.
+Value activated(ActivationKind kind, Graph& graph, Value x);
 
 class OpHarness {
  public:

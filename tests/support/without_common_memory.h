@@ -20,6 +20,7 @@ class WithoutCommonMemory : public Communicator {
   void finish(Stream& stream) override { ranks_->finish(stream); }
   void broadcast(std::span<float> values, int root) override { ranks_->broadcast(values, root); }
   void mean(std::span<float> values) override { ranks_->mean(values); }
+  void all_gather(std::span<float> values) override { ranks_->all_gather(values); }
 
  private:
   std::unique_ptr<Communicator> ranks_;

@@ -18,6 +18,7 @@ enum class RandomPurpose : std::uint32_t {
   variable_name = 4,
   dropout = 7,
   mirroring = 8,
+  mixing = 9,
 };
 
 struct Philox4x32 {

@@ -46,8 +46,9 @@ class Executable {
 
   /// Enqueues all ops in order (graph/sweeps.h).
   void forward(Stream& stream, const OpDone& op_done = {});
-  /// Enqueues all ops' backward in reverse order; calls `parameter_done` when a parameter's gradient is complete, in
-  /// the order of ParameterLayout::order(). Requires training.
+  /// Enqueues in reverse order the backward of all ops whose outputs want a gradient; calls `parameter_done` when a
+  /// parameter's gradient is complete, in the order of ParameterLayout::order(), also where there is none. Requires
+  /// training.
   void backward(Stream& stream, const std::function<void(int parameter)>& parameter_done, const OpDone& op_done = {});
 
   /// No data for a value that only ops of a sweep read, unless it is a result.

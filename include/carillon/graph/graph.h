@@ -32,7 +32,7 @@ class Graph {
     DType type = DType::f32;
     int producer = -1;            ///< op index; -1: a pass has left the value out
     std::vector<int> readers;     ///< op indices, growing; an op that reads the value twice stands here twice
-    bool wants_gradient = false;  ///< some parameter lies before it
+    bool wants_gradient = false;  ///< some parameter that trains lies before it
   };
   struct Node {
     std::string name;
@@ -79,6 +79,9 @@ class Graph {
   /// Puts `nodes`, in forward order, in the place of those there are. Errors: failed (a value that is read before it is
   /// produced, or produced twice).
   void replace_nodes(std::vector<Node> nodes);
+  /// Says anew which values want a gradient: those behind an op with a parameter that `trains`, by index. At first all
+  /// do. Errors: failed (another number of parameters).
+  void want_gradients_of(const std::vector<bool>& trains);
 
  private:
   void check_name_is_free(const std::string& name) const;

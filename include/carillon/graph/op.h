@@ -74,8 +74,10 @@ class OpDefinition {
   /// the others, bit for bit, and parameter gradients are sums over the samples. Such an op shares no memory and keeps
   /// no state; its activations need not lie at multiples of tensor_alignment_bytes.
   virtual bool takes_samples_apart() const { return false; }
-  /// This op with a ReLU behind it; null: it has no such form.
-  virtual std::shared_ptr<const OpDefinition> with_relu_behind() const { return nullptr; }
+  /// This op with an activation behind it, an op of that `type`: "relu", "gelu"; null: it has no such form.
+  virtual std::shared_ptr<const OpDefinition> with_activation_behind(std::string_view /*type*/) const {
+    return nullptr;
+  }
   /// This op with a ReLU before it, where that costs less than a ReLU behind the op before; null: it has no such form.
   virtual std::shared_ptr<const OpDefinition> with_relu_before() const { return nullptr; }
   /// This op with what it finds over the batch, in training, found over the batches of all towers; null: it has no such

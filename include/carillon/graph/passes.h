@@ -9,13 +9,16 @@
 
 namespace carillon {
 
-/// Leaves out every op "relu" that a neighbour takes over: the op behind it where that is cheaper and the only reader
-/// (max_pool: after the pooling there are fewer elements, with the same values and gradients), else the op before it.
-/// `results`: values that are read from outside, which stay.
-void fuse_relu(Graph& graph, std::span<const Value> results);
+/// Leaves out every activation that a neighbour takes over: of ReLUs the op behind it where that is cheaper and the
+/// only reader (max_pool: after the pooling there are fewer elements, with the same values and gradients), else the op
+/// before it. `results`: values that are read from outside, which stay.
+void fuse_activations(Graph& graph, std::span<const Value> results);
 
 /// Gives every op that has it its form over all towers' batches. Returns how many have.
 int synchronize_batches(Graph& graph);
+
+/// Has all other readers of `x` read `y` instead, which an op makes of x alone; the op moves behind x's.
+void interpose(Graph& graph, Value x, Value y);
 
 /// An op with one input and `reader_count` outputs that are it; its gradient is the sum of theirs.
 using MakeFork = std::function<std::shared_ptr<const OpDefinition>(int reader_count)>;

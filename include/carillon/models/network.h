@@ -41,6 +41,12 @@ struct ValuesOfData {
   std::function<std::vector<float>(std::span<const std::uint8_t* const> images)> compute;
 };
 
+/// How a batch's samples are mixed with each other in training (kernels/shared/mixing.h); 0: not so.
+struct MixingSettings {
+  double mixup = 0.0, cutmix = 0.0;  ///< a of the Beta(a, a) that lambda is drawn from
+  std::uint64_t seed = 0;
+};
+
 struct Network {
   std::string name;  ///< for messages; users know it by its name in a program's list
   ImageShape image;  ///< of the records it takes
@@ -49,6 +55,7 @@ struct Network {
   std::function<Value(Graph& graph, Purpose purpose)> build_layers;
   std::vector<ValuesOfData> values_of_data = {};  ///< the other variables' are drawn
   float label_smoothing = 0.0f;                   ///< of the loss (kernels/softmax_cross_entropy)
+  MixingSettings mixing = {};                     ///< of images, behind the first op, and labels
   bool sync_batch_norm = false;                   ///< batch norms take the batches of all towers for one, in training
 };
 
@@ -64,7 +71,7 @@ struct BuiltNetwork {
   };
 
   Graph graph;
-  Value input;                ///< the images as the first layer sees them
+  Value input;                ///< the images as the first layer sees them, mixed ones where they are mixed
   Value logits;               ///< [batch, classes]
   Value loss;                 ///< the mean cross-entropy []; for training only
   std::vector<Layer> layers;  ///< for a summary only, when they can all be read
@@ -76,8 +83,9 @@ struct BuildSettings {
   Purpose purpose = Purpose::training;
 };
 
-/// The one way from a network to a graph, whatever it is for: its layers, the loss, and the passes (graph/passes.h).
-/// Errors: failed (a value that no op reads); usage (sync_batch_norm without a batch norm).
+/// The one way from a network to a graph, whatever it is for: its layers, what mixes its images, the loss, and the
+/// passes (graph/passes.h). Errors: failed (a value that no op reads; images to be mixed that are none); usage
+/// (sync_batch_norm without a batch norm).
 BuiltNetwork build_network(const Network& network, const BuildSettings& settings);
 
 std::int64_t parameter_count(const Graph& graph);

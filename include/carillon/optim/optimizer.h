@@ -79,6 +79,14 @@ class Optimizer {
   virtual double l2_loss(Stream& stream) = 0;
 };
 
+/// The steps [first, end) in which a variable is trained, by its group.
+struct TrainedSteps {
+  std::int64_t first = 0, end = 0;
+  bool contain(std::int64_t step) const { return first <= step && step < end; }
+};
+/// [variables.size()]. Errors: as check_variables.
+std::vector<TrainedSteps> trained_steps(const OptimizerSettings& settings, const std::vector<ParameterSpec>& variables);
+
 /// What make_optimizer refuses. Errors: as check_groups; usage (muon has no matrix, or is given a vector).
 void check_variables(const OptimizerSettings& settings, const std::vector<ParameterSpec>& variables);
 

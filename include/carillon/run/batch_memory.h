@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "carillon/comm/mpi.h"
 #include "carillon/device/device.h"
@@ -9,10 +10,15 @@
 
 namespace carillon {
 
-/// Errors: usage, naming --batch-size, which a part of --global-batch is, or --micro-batch, where the activations of
-/// this host's ranks, on a CPU, take more than all its memory. `at_once`: micro-batches of build.batch_size, each one
-/// thread's; 0: one batch.
+/// What a tower takes at once: batches of BuildSettings::batch_size.
+struct BatchInMemory {
+  std::string option;        ///< that made it so large, with its value: "--batch-size 128"
+  std::int64_t at_once = 0;  ///< micro-batches, each one thread's; 0: one batch
+};
+
+/// Errors: usage, naming the option, where the activations of this host's ranks, on a CPU, take more than all its
+/// memory.
 void check_batch_fits(const Network& network, const BuildSettings& build, const Device& device, const Mpi& mpi,
-                      std::int64_t at_once = 0);
+                      const BatchInMemory& batch);
 
 }  // namespace carillon

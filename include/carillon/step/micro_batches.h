@@ -44,6 +44,9 @@ class MicroBatches {
                const ParameterStore& parameters, const StateStore& states, Device& device);
   ~MicroBatches();
 
+  /// Goes on with another form of the same network.
+  void run_in(const BuiltNetwork& network);
+
   /// All of this tower's micro-batches. `inputs`: of its whole batch.
   void compute(const StepInputs& inputs);
   /// After that: gradients and step sums. Where there are several towers, sums, to be averaged by 1 / total_count; else
@@ -59,6 +62,7 @@ class MicroBatches {
   struct Lane;
 
   MicroBatchForm form_;
+  std::size_t image_bytes_;
   const ParameterStore& parameters_;
   const StateStore& states_;
   Device& device_;

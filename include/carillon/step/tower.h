@@ -5,6 +5,9 @@
 // (CommonMemory) have the slots there, once for all of them; each updates its shard and gathers the others' variables.
 //
 // With micro-batches the communicator's means are trees of them: averaging_of.
+//
+// On a CPU a step goes back no further than to the first op with a variable that it trains (ParameterGroup): what lies
+// before has no gradients, which count as 0. On a GPU, whose steps are captured, all gradients are computed.
 #pragma once
 
 #include <cstdint>
@@ -106,6 +109,9 @@ class Tower {
   }
 
  private:
+  std::unique_ptr<Executable> make_executable();
+  /// Makes step `step` compute the gradients that it needs, and no others.
+  void compute_gradients_for(std::int64_t step);
   /// Errors: failed, where another rank is to fill the slots.
   void check_fills_slots() const;
   /// Slots and slow copies as they begin, from the present variables and states.
@@ -128,6 +134,8 @@ class Tower {
   std::unique_ptr<MicroBatches> micro_batches_;  ///< ... in parts
   Reducer reducer_;
   std::unique_ptr<Optimizer> optimizer_;
+  std::vector<TrainedSteps> trained_steps_;  ///< by variable
+  std::vector<bool> trains_;                 ///< by variable: in the step before; at first all
   std::optional<CommonUpdate> common_update_;
   TrainingStep step_;
   bool states_are_joined_ = false;      ///< since the last step

@@ -42,6 +42,11 @@ class TrainingStep {
  public:
   explicit TrainingStep(const TrainingStepParts& parts)
       : parts_(parts), end_{parts.parameters.step_sums().data(), parts.inputs.progress} {}
+  /// Goes on with another executable of the same network, on a CPU. Gradients that it does not compute are 0.
+  void run_in(Executable* executable) {
+    parts_.executable = executable;
+    clears_gradients_ = true;
+  }
 
   /// `means`: of this step, the same on all towers.
   void enqueue_gradients(Device& device, Means means = Means::everywhere);
@@ -55,6 +60,7 @@ class TrainingStep {
   TrainingStepParts parts_;
   StepEnd end_;
   bool updates_with_means_ = false;  ///< in the step in hand
+  bool clears_gradients_ = false;    ///< before the next backward pass
 };
 
 }  // namespace carillon

@@ -1,0 +1,110 @@
+// The matrix products of Winograd's convolutions for one instruction set: blocks whose accumulators fill the registers.
+// For *_simd.cpp.
+#pragma once
+
+#include "kernels/conv2d/winograd_tile.h"
+#include "kernels/shared/simd.h"
+
+namespace carillon::CARILLON_ISA {
+
+/// Rows of a product's block: with two vectors a row, accumulators for all but a few of the registers.
+constexpr int max_rows = lanes == 16 ? 12 : lanes == 8 ? 6 : 4;
+constexpr int panel_vectors = 2, panel = panel_vectors * lanes;
+/// Channels that a block multiplies at a time: a panel's share of U stays in the first cache.
+constexpr std::int64_t max_depth = 256;
+
+/// Calls body(first, rows) for nearly equal blocks of at most max_rows rows that cover [first, last).
+template <typename Body>
+CARILLON_INLINE void for_row_blocks(std::int64_t first, std::int64_t last, const Body& body) {
+  const std::int64_t count = last - first, blocks = (count + max_rows - 1) / max_rows;
+  for (std::int64_t i = 0; i < blocks; ++i) {
+    const std::int64_t begin = first + count * i / blocks, end = first + count * (i + 1) / blocks;
+    body(begin, end - begin);
+  }
+}
+
+/// Calls body(first, Constant<vectors>) for panels of two vectors, the last perhaps of one, that cover `columns`.
+template <typename Body>
+CARILLON_INLINE void for_panels(std::int64_t columns, const Body& body) {
+  std::int64_t at = 0;
+  for (; at + panel <= columns; at += panel) body(at, Constant<panel_vectors>{});
+  if (at < columns) body(at, Constant<1>{});
+}
+
+template <int rows, int vectors>
+struct Accumulators {
+  Floats at[rows][vectors];
+
+  CARILLON_INLINE void clear() {
+    unroll<rows>([&](auto r) __attribute__((always_inline)) {
+      unroll<vectors>([&](auto v) __attribute__((always_inline)) { at[r.value][v.value] = Floats{}; });
+    });
+  }
+  /// += a[r * step] * b, for each row r.
+  CARILLON_INLINE void add_outer_product(const float* a, std::int64_t step, const float* b) {
+    Floats factors[vectors];
+    unroll<vectors>([&](auto v) __attribute__((always_inline)) { factors[v.value] = load(b + v.value * lanes); });
+    unroll<rows>([&](auto r) __attribute__((always_inline)) {
+      const Floats row = broadcast(a[r.value * step]);
+      unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+        at[r.value][v.value] = fma(row, factors[v.value], at[r.value][v.value]);
+      });
+    });
+  }
+  /// What add_from reads at last is in the cache by then.
+  static CARILLON_INLINE void prefetch(const float* c, std::int64_t columns) {
+    unroll<rows>([&](auto r) __attribute__((always_inline)) {
+      unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+        __builtin_prefetch(c + r.value * columns + v.value * lanes, 1);
+      });
+    });
+  }
+  CARILLON_INLINE void add_from(const float* c, std::int64_t columns) {
+    unroll<rows>([&](auto r) __attribute__((always_inline)) {
+      unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+        at[r.value][v.value] += load(c + r.value * columns + v.value * lanes);
+      });
+    });
+  }
+  CARILLON_INLINE void store_to(float* c, std::int64_t columns) const {
+    unroll<rows>([&](auto r) __attribute__((always_inline)) {
+      unroll<vectors>([&](auto v) __attribute__((always_inline)) {
+        store(c + r.value * columns + v.value * lanes, at[r.value][v.value]);
+      });
+    });
+  }
+};
+
+/// A block of a product: c [rows, vectors] = or += the sum over `depth` steps of a's column times b's row.
+struct ProductBlock {
+  const float* a;
+  std::int64_t a_row, a_step;  ///< from row to row, from step to step
+  const float* b;
+  std::int64_t b_step;
+  float* c;
+  std::int64_t c_row;
+  std::int64_t depth;
+  bool add;
+};
+
+template <int rows, int vectors>
+__attribute__((noinline)) void run_block(const ProductBlock& block) {
+  Accumulators<rows, vectors> sums;
+  sums.clear();
+  const float *a = block.a, *b = block.b;
+  const std::int64_t a_row = block.a_row, a_step = block.a_step, b_step = block.b_step;
+  if (block.add) Accumulators<rows, vectors>::prefetch(block.c, block.c_row);
+  for (std::int64_t k = 0; k < block.depth; ++k, a += a_step, b += b_step) sums.add_outer_product(a, a_row, b);
+  if (block.add) sums.add_from(block.c, block.c_row);
+  sums.store_to(block.c, block.c_row);
+}
+
+/// run_block for a number of rows that is known at run time.
+template <int vectors>
+CARILLON_INLINE void run_rows(std::int64_t rows, const ProductBlock& block) {
+  unroll<max_rows>([&](auto r) __attribute__((always_inline)) {
+    if (rows == r.value + 1) run_block<r.value + 1, vectors>(block);
+  });
+}
+
+}  // namespace carillon::CARILLON_ISA

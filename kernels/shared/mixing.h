@@ -1,0 +1,72 @@
+// Mixing: how a batch's samples are mixed with each other in training, by mixup or CutMix. Of images and labels alike,
+// so the op that mixes the images and the loss draw it each for itself, from the same numbers.
+//
+//   mixup    lambda ~ Beta(a, a)      image = lambda x_i + (1 - lambda) x_j
+//   CutMix   lambda' ~ Beta(a, a)     image = x_i, in a box x_j; lambda = 1 - the box's area / the image's
+//   both     label = lambda onehot(label_i) + (1 - lambda) onehot(label_j);   j = i - 1, of the first the last sample
+//
+// Half a box's sides are int(sqrt(1 - lambda') / 2 extent), its centre is uniform, and the image's edges cut it off.
+// One draw for all samples that an executable takes at once, for the stream position of the first alone: the same at
+// any number of ranks where these take the same batches, and after a resume. Sources: Zhang, Cisse, Dauphin, Lopez-Paz,
+// "mixup: beyond empirical risk minimization", 2018; Yun and others, "CutMix", 2019; torchvision's transforms.
+#pragma once
+
+#include "carillon/core/philox.h"
+#include "kernels/shared/symmetric_beta.h"
+
+namespace carillon {
+
+struct MixingParams {
+  double mixup = 0.0, cutmix = 0.0;  ///< a of each; 0: without it. With both, a batch is one or the other, half of them
+  std::int32_t height = 1, width = 1;  ///< of the images
+  std::uint64_t seed = 0;              ///< of the draws
+
+  CARILLON_HOST_DEVICE bool mixes() const { return mixup > 0.0 || cutmix > 0.0; }
+};
+
+/// What is done with one batch.
+struct Mixing {
+  float lambda = 1.0f;                                    ///< a sample's own part in its image and label
+  bool cuts = false;                                      ///< CutMix: the other's part in the image is this box
+  std::int32_t top = 0, bottom = 0, left = 0, right = 0;  ///< of the box: rows [top, bottom), columns [left, right)
+
+  CARILLON_HOST_DEVICE float rest() const { return 1.0f - lambda; }
+  /// Fused, so that every processor rounds it alike.
+  CARILLON_HOST_DEVICE float blend(float own, float other) const { return std::fma(lambda, own, rest() * other); }
+  CARILLON_HOST_DEVICE bool is_cut(std::int32_t y, std::int32_t x) const {
+    return y >= top && y < bottom && x >= left && x < right;
+  }
+};
+
+/// The sample that number `sample` of a batch is mixed with.
+template <typename Index>
+CARILLON_HOST_DEVICE constexpr Index mixed_with(Index sample, Index batch) {
+  return (sample == 0 ? batch : sample) - 1;
+}
+
+/// `position`: of the batch's first sample.
+CARILLON_HOST_DEVICE inline Mixing draw_mixing(const MixingParams& params, std::uint64_t position) {
+  Mixing mixing;
+  if (!params.mixes()) return mixing;
+  PhiloxDraws draws(params.seed, RandomPurpose::mixing, position);
+  const bool is_first_kind = draws.word() >> 31 == 0;
+  mixing.cuts = params.cutmix > 0.0 && (params.mixup == 0.0 || is_first_kind);
+  const std::uint32_t u = draws.word(), v = draws.word();
+  const double lambda = symmetric_beta(mixing.cuts ? params.cutmix : params.mixup, u, v);
+  mixing.lambda = static_cast<float>(lambda);
+  if (!mixing.cuts) return mixing;
+  const double half = 0.5 * std::sqrt(1.0 - lambda);
+  const auto cut = [&](std::int32_t extent, std::int32_t& first, std::int32_t& last) {
+    const auto centre = static_cast<std::int32_t>(draws.below(static_cast<std::uint32_t>(extent)));
+    const auto side = static_cast<std::int32_t>(half * extent);
+    first = centre > side ? centre - side : 0;
+    last = centre + side < extent ? centre + side : extent;
+  };
+  cut(params.width, mixing.left, mixing.right);
+  cut(params.height, mixing.top, mixing.bottom);
+  const double box = static_cast<double>(mixing.bottom - mixing.top) * (mixing.right - mixing.left);
+  mixing.lambda = static_cast<float>(1.0 - box / (static_cast<double>(params.height) * params.width));
+  return mixing;
+}
+
+}  // namespace carillon

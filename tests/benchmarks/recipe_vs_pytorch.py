@@ -1,0 +1,108 @@
+"""jobs/recipes/cifar10_94.cfg to its end, seed by seed: precision and time, against PyTorch training the same network.
+
+  python tests/benchmarks/recipe_vs_pytorch.py --bin build/bin --data FOLDER_OF_THE_BINARY_VERSION --rounds 5
+
+Ours is the whole process: start, reading, whitening, training, the last evaluation with test-time augmentation. PyTorch
+(torch_resnet_worker.py: its training step alone, in each of the layouts) is timed after each of ours over some steps
+with the whitening's biases training and some with them frozen, and its time is that of the recipe's images at these
+speeds. A round is a seed; with --speed-only ours is timed as PyTorch is, in place of runs to the end. Prints Markdown.
+Needs an idle machine and a Python with torch.
+"""
+
+import importlib.metadata
+import json
+import pathlib
+import statistics
+import tempfile
+import time
+
+import measure
+import versus
+from cifar10_vs_pytorch import KEEP_MEMORY
+
+RECIPE = pathlib.Path(__file__).resolve().parents[2] / "jobs" / "recipes" / "cifar10_94.cfg"
+BATCH, STEPS, STEPS_WITH_BIASES = 1024, 476, 144  # the recipe's
+STAGES = {"with biases": (STEPS_WITH_BIASES, ()), "frozen": (STEPS - STEPS_WITH_BIASES, ("--frozen",))}
+LAYOUTS = ("channels_last", "contiguous")
+
+
+def train_ours(comparison, records, seed):
+    """(precision, seconds)."""
+    train_dir = comparison.work / f"seed{seed}"
+    command = [
+        comparison.options.bin / "cifar10_train", "--config", RECIPE, "--seed", seed, "--device", "cpu",
+        "--data", records, "--eval-data", records.parent / "test-*.tfrecord", "--train-dir", train_dir,
+    ]  # fmt: skip
+    started = time.monotonic()
+    measure.run(command, timeout=7200)
+    seconds = time.monotonic() - started
+    lines = map(json.loads, (train_dir / "metrics.jsonl").read_text().splitlines())
+    return [line["eval_precision"] for line in lines if "eval_precision" in line][-1], seconds
+
+
+def seconds_of_ours(comparison, records):
+    """Of the recipe's images, from the speed of a few steps of each stage."""
+    seconds = 0.0
+    for steps, flags in STAGES.values():
+        stage = comparison.work / "stage.cfg"
+        last = f"frozen-after={1 if flags else STEPS}"
+        stage.write_text(RECIPE.read_text().replace(f"frozen-after={STEPS_WITH_BIASES}", last))
+        with tempfile.TemporaryDirectory(dir=comparison.work) as train_dir:
+            command = [
+                comparison.options.bin / "cifar10_train", "--config", stage, "--device", "cpu", "--data", records,
+                "--test-time-augmentation=false", "--max-steps", comparison.options.steps, "--log-every", 1,
+                "--train-dir", train_dir,
+            ]  # fmt: skip
+            measure.run(command)
+            seconds += steps * BATCH / measure.training_rate(train_dir, BATCH, 2)
+    return seconds
+
+
+def seconds_of_theirs(comparison):
+    """[layout]: of the recipe's images."""
+    seconds = []
+    for layout in LAYOUTS:
+        seconds.append(0.0)
+        for steps, flags in STAGES.values():
+            options = ("--network", "airbench94", "--layout", layout, "--optimizer", "fused", *flags)
+            command = comparison.worker_command("--threads", comparison.options.threads, *options)
+            output, _ = measure.run(command, KEEP_MEMORY)
+            seconds[-1] += steps * BATCH / json.loads(output)["examples_per_second"]
+    return seconds
+
+
+def configure(comparison):
+    to_the_end = not comparison.options.speed_only
+    records = comparison.convert("cifar10")
+    print("\n".join(measure.conditions(comparison.options.rounds, PyTorch=importlib.metadata.version("torch"))))
+    print("\n| seed | precision | seconds | " + " | ".join(f"PyTorch, {layout}, seconds" for layout in LAYOUTS) + " |")
+    print("|---" * (3 + len(LAYOUTS)) + "|")
+    precisions, ours, theirs = [], [], []
+    for seed in range(1, comparison.options.rounds + 1):
+        if to_the_end:
+            precision, seconds = train_ours(comparison, records, seed)
+            precisions.append(precision)
+        else:
+            seconds = seconds_of_ours(comparison, records)
+        ours.append(seconds)
+        theirs.append(seconds_of_theirs(comparison))
+        precision_text = f"{precisions[-1]:.4f}" if to_the_end else "-"
+        cells = (seed, precision_text, *(f"{value:,.0f}" for value in (seconds, *theirs[-1])))
+        print("| " + " | ".join(map(str, cells)) + " |", flush=True)
+    best = min(map(statistics.median, zip(*theirs)))
+    if to_the_end:
+        print(f"\nPrecision: mean {statistics.mean(precisions):.4f}, lowest {min(precisions):.4f}")
+    print(f"\nTime of their best layout / ours, medians: **{best / statistics.median(ours):.2f}**")
+
+
+def main():
+    parser = versus.arguments(
+        __doc__.splitlines()[0], "folder of CIFAR-10's six .bin files, or their .tar.gz", steps=7, seconds=20.0
+    )
+    parser.add_argument("--speed-only", action="store_true", help="--steps steps of each stage, no training to the end")
+    parser.add_argument("--threads", type=int, default=2, help="of PyTorch")
+    versus.main(parser, "cifar10_train", "torch_resnet_worker.py", BATCH, configure)
+
+
+if __name__ == "__main__":
+    main()
