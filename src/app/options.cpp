@@ -84,6 +84,12 @@ void declare(OptionSet& set, TrainOptions& o) {
           Scope::result);
   set.add("label-smoothing", o.label_smoothing, Interval::unit,
           "part of each label that is shared out over all classes", Scope::result);
+  set.add("rotate", o.rotate, Interval::not_negative, "turn each training image by up to so many degrees, at random",
+          Scope::result);
+  set.add("zoom", o.zoom, Interval::below_one,
+          "enlarge each training image at random by a factor from 1 - X to 1 + X, as 0.1", Scope::result);
+  set.add("shift", o.shift, Interval::unit,
+          "move each training image at random by up to so large a part of its height and width, as 0.1", Scope::result);
   set.add("mixup", o.mixup, Interval::not_negative,
           "mix each image and label with another's of its batch, in parts from Beta(X, X), one draw a batch; 0: none",
           Scope::result);

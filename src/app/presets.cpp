@@ -48,7 +48,7 @@ MakeNetwork network_named(const Preset& preset, const std::string& name) {
 
 Preset mnist_preset() {
   return {.data_set = "MNIST",
-          .networks = {{"mnist", mnist_network}, {"lenet", lenet_network}},
+          .networks = {{"mnist", mnist_network}, {"lenet", lenet_network}, {"vgg7", vgg7_network}},
           .defaults = {.data = {"data/mnist/train-*"},
                        .train_dir = "runs/mnist",
                        .record_form = {.schema = {.keys = {.image = "image_raw", .label = "label"},

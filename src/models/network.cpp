@@ -7,6 +7,7 @@
 #include "kernels/fork/fork.h"
 #include "kernels/mix_images/mix_images.h"
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
+#include "kernels/warp_images/warp_images.h"
 
 namespace carillon {
 namespace {
@@ -43,6 +44,15 @@ MixingParams mixing_of(const Network& network, const Shape& images) {
   return params;
 }
 
+/// The images, warped.
+Value warp_input(Graph& graph, Value images, const WarpSettings& warp) {
+  const WarpParams params{.rotation = warp.rotation, .zoom = warp.zoom, .shift = warp.shift, .seed = warp.seed};
+  if (!params.warps()) return images;
+  const Value warped = warp_images(graph, "warp", images, params);
+  interpose(graph, images, warped);
+  return warped;
+}
+
 /// The images, mixed.
 Value mix_input(Graph& graph, Value images, const MixingParams& mixing) {
   const Value mixed = mix_images(graph, "mixing", images, mixing);
@@ -58,6 +68,7 @@ BuiltNetwork build_network(const Network& network, const BuildSettings& settings
   Graph& graph = built.graph;
   built.logits = network.build_layers(graph, settings.purpose);
   built.input = {graph.nodes().front().outputs.front()};
+  if (settings.purpose != Purpose::evaluation) built.input = warp_input(graph, built.input, network.warp);
   const MixingParams mixing = mixing_of(network, graph.shape(built.input));
   if (mixing.mixes() && settings.purpose != Purpose::evaluation) built.input = mix_input(graph, built.input, mixing);
   std::vector<Value> results{built.input, built.logits};

@@ -9,6 +9,8 @@ namespace carillon {
 Network mnist_network(const NetworkSettings& settings);
 /// A LeNet-5-style network for MNIST, with ReLU and max pooling. 1,663,370 parameters.
 Network lenet_network(const NetworkSettings& settings);
+/// A small network of VGG's kind with batch norm, for square images. 288,170 parameters for MNIST.
+Network vgg7_network(const NetworkSettings& settings);
 /// The CIFAR-10 tutorial's network. 1,068,298 parameters.
 Network cifar10_network(const NetworkSettings& settings);
 /// ResNet-18 for small colour images. 11,173,962 parameters.

@@ -73,6 +73,7 @@ Network TrainOptions::network(const FoundRecords& found) const {
                                .record_count = found.record_count,
                                .seed = seed});
   made.label_smoothing = static_cast<float>(label_smoothing);
+  made.warp = {.rotation = rotate, .zoom = zoom, .shift = shift, .seed = seed};
   made.mixing = {.mixup = mixup, .cutmix = cutmix, .seed = seed};
   made.sync_batch_norm = sync_batch_norm;
   return made;

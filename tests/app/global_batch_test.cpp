@@ -102,6 +102,26 @@ TEST_F(GlobalBatch, IsMixedAsTheOptionsSay) {
   EXPECT_EQ(both.seed, 7u);
 }
 
+TEST_F(GlobalBatch, IsWarpedAsTheOptionsSay) {
+  const WarpSettings off = settled({}, 1).network().warp;
+  EXPECT_EQ(off.rotation, 0.0);
+  EXPECT_EQ(off.zoom, 0.0);
+  EXPECT_EQ(off.shift, 0.0);
+  const WarpSettings all =
+      settled({"--rotate", "12", "--zoom", "0.1", "--shift", "0.2", "--seed", "7"}, 1).network().warp;
+  EXPECT_EQ(all.rotation, 12.0);
+  EXPECT_EQ(all.zoom, 0.1);
+  EXPECT_EQ(all.shift, 0.2);
+  EXPECT_EQ(all.seed, 7u);
+}
+
+TEST_F(GlobalBatch, IsNotWarpedInWaysThatCannotBe) {
+  expect_refused({"--rotate", "-1"}, 1, "--rotate");
+  expect_refused({"--rotate", "inf"}, 1, "--rotate");
+  expect_refused({"--zoom", "1"}, 1, "--zoom");
+  expect_refused({"--shift", "1.1"}, 1, "--shift");
+}
+
 TEST_F(GlobalBatch, IsNotMixedInWaysThatCannotBe) {
   expect_refused({"--mixup", "-0.1"}, 1, "--mixup");
   expect_refused({"--cutmix", "nan"}, 1, "--cutmix");

@@ -7,7 +7,7 @@ namespace {
 
 TEST(Presets, MnistHasTheReferencesDefaults) {
   const Preset preset = mnist_preset();
-  EXPECT_EQ(network_names(preset), (std::vector<std::string>{"mnist", "lenet"}));
+  EXPECT_EQ(network_names(preset), (std::vector<std::string>{"mnist", "lenet", "vgg7"}));
   EXPECT_EQ(preset.defaults.batch_size, 100);
   EXPECT_EQ(preset.defaults.max_steps, 1000);
   EXPECT_DOUBLE_EQ(preset.defaults.learning_rate, 0.001);

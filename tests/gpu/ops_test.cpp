@@ -20,6 +20,7 @@
 #include "kernels/scale/scale.h"
 #include "kernels/scale_input/scale_input.h"
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
+#include "kernels/warp_images/warp_images.h"
 #include "src/device/cuda_device.h"
 #include "tests/gpu/gpu_under_test.h"
 #include "tests/support/noise_batch.h"
@@ -279,6 +280,15 @@ TEST_F(OpsOnAGpu, MixImages) {
            return mix_images(harness.graph(), "mixing", x, params);
          }});
   }
+}
+
+TEST_F(OpsOnAGpu, WarpImages) {
+  expect_like_cpu(
+      {.batch = 5, .image_bytes = 1155, .build = [](OpHarness& harness) {
+         const Value x = scale_input(harness.graph(), "input", {.sample = {11, 35, 3}, .scale = 1.0f / 255.0f});
+         const WarpParams params{.rotation = 20.0, .zoom = 0.2, .shift = 0.1, .seed = 3};
+         return warp_images(harness.graph(), "warp", x, params);
+       }});
 }
 
 TEST_F(OpsOnAGpu, Augment) {

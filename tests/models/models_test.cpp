@@ -72,6 +72,10 @@ TEST(Models, LenetHasTheCountItsHeaderStates) {
   EXPECT_EQ(element_count(variables(lenet_network(mnist_images()))), 1663370);
 }
 
+TEST(Models, Vgg7HasTheCountItsHeaderStates) {
+  EXPECT_EQ(element_count(variables(vgg7_network(mnist_images()))), 288170);
+}
+
 TEST(Models, ResidualNetworksHaveTheCountsTheirHeadersState) {
   EXPECT_EQ(element_count(variables(resnet9_network(cifar10_images()))), 6573120);
   EXPECT_EQ(element_count(variables(resnet18_network(cifar10_images()))), 11173962);
@@ -131,6 +135,8 @@ TEST(Models, MultiplicationsAreCountedFromTheGraph) {
   EXPECT_EQ(count(mnist_network(mnist_images())), 784 * 500 + 500 * 10);
   EXPECT_EQ(count(lenet_network(mnist_images())),
             28 * 28 * 25 * 32 + 14 * 14 * 25 * 32 * 64 + 7 * 7 * 64 * 512 + 512 * 10);
+  EXPECT_EQ(count(vgg7_network(mnist_images())),
+            9 * (28 * 28 * (32 + 32 * 32) + 14 * 14 * (32 * 64 + 64 * 64) + 7 * 7 * (64 * 128 + 128 * 128)) + 128 * 10);
   EXPECT_NEAR(static_cast<double>(count(resnet9_network(cifar10_images()))), 379e6, 1e6);
   EXPECT_NEAR(static_cast<double>(count(resnet18_network(cifar10_images()))), 555e6, 2e6);
   EXPECT_NEAR(static_cast<double>(count(resnet50_network(imagenet_images))), 4.089e9, 1e6);
@@ -148,6 +154,16 @@ TEST(Models, ResidualNetworksRefuseImagesThatTheyCannotTake) {
   EXPECT_THROW(airbench94_network(settings), Error);
   EXPECT_THROW(airbench96_network({.image = {.height = 11, .width = 11, .channels = 3}, .class_count = 10}), Error);
   EXPECT_THROW(resnet9_network({.image = {.height = 32, .width = 24, .channels = 3}, .class_count = 10}), Error);
+}
+
+TEST(Models, Vgg7TakesSquareImagesOfAnyColours) {
+  const auto made = [](std::int64_t height, std::int64_t width, std::int64_t channels) {
+    return vgg7_network({.image = {.height = height, .width = width, .channels = channels}, .class_count = 7});
+  };
+  const BuiltNetwork built = build_network(made(4, 4, 3), {.batch_size = 2});
+  EXPECT_EQ(built.graph.shape(built.logits), (Shape{2, 7}));
+  EXPECT_THROW(made(3, 3, 1), Error);
+  EXPECT_THROW(made(28, 20, 1), Error);
 }
 
 TEST(Models, ClassesAndImagesAreWhatTheDataSay) {
@@ -240,6 +256,30 @@ TEST(Models, MixImagesBehindTheFirstOpOutsideOfEvaluationAndOnlyIfTold) {
     EXPECT_EQ(second_op(network, Purpose::training), "mix_images");
     EXPECT_EQ(second_op(network, Purpose::summary), "mix_images");
     EXPECT_NE(second_op(network, Purpose::evaluation), "mix_images");
+  }
+}
+
+std::vector<std::string> first_ops(const Network& network, Purpose purpose, std::size_t count) {
+  const BuiltNetwork built = build_network(network, {.batch_size = 2, .purpose = purpose});
+  std::vector<std::string> types;
+  for (std::size_t i = 0; i < count; ++i) types.emplace_back(built.graph.nodes().at(i).definition->type());
+  EXPECT_EQ(built.input.index, built.graph.nodes().at(count - 1).outputs.front());
+  return types;
+}
+
+TEST(Models, WarpImagesBeforeTheyAreMixedOutsideOfEvaluationAndOnlyIfTold) {
+  using Types = std::vector<std::string>;
+  Network network = vgg7_network(mnist_images());
+  EXPECT_EQ(first_ops(network, Purpose::training, 1), Types{"scale_input"});
+  network.mixing.mixup = 1.0;
+  const WarpSettings warps[] = {{.rotation = 1.0}, {.zoom = 0.1}, {.shift = 0.1}};
+  for (const WarpSettings& warp : warps) {
+    network.warp = warp;
+    for (const Purpose purpose : {Purpose::training, Purpose::summary}) {
+      EXPECT_EQ(first_ops(network, purpose, 3), (Types{"scale_input", "warp_images", "mix_images"}));
+    }
+    EXPECT_EQ(first_ops(network, Purpose::evaluation, 1), Types{"scale_input"});
+    EXPECT_NE(build_network(network, {.purpose = Purpose::evaluation}).graph.nodes().at(1).name, "warp");
   }
 }
 

@@ -58,10 +58,11 @@ inline Network normalized_network() {
           .label_smoothing = 0.1f};
 }
 
-/// The branching network on samples that are mixed.
+/// The branching network on samples that are warped and mixed.
 inline Network mixed_network(const MixingSettings& mixing = {.mixup = 0.4, .cutmix = 1.0, .seed = 5}) {
   Network network = branching_network();
   network.name = "mixed";
+  network.warp = {.rotation = 10.0, .zoom = 0.1, .shift = 0.1, .seed = 5};
   network.mixing = mixing;
   return network;
 }
@@ -71,6 +72,7 @@ inline Network mixed_network(const MixingSettings& mixing = {.mixup = 0.4, .cutm
 inline std::vector<Network> all_networks() {
   return {mnist_network(mnist_images()),
           lenet_network(mnist_images()),
+          vgg7_network(mnist_images()),
           cifar10_network(cifar10_images()),
           resnet9_network(cifar10_images()),
           resnet18_network(cifar10_images()),

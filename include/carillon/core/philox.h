@@ -19,6 +19,7 @@ enum class RandomPurpose : std::uint32_t {
   dropout = 7,
   mirroring = 8,
   mixing = 9,
+  warping = 10,
 };
 
 struct Philox4x32 {

@@ -41,6 +41,14 @@ struct ValuesOfData {
   std::function<std::vector<float>(std::span<const std::uint8_t* const> images)> compute;
 };
 
+/// How each image is turned, enlarged or reduced, and moved at random in training (kernels/warp_images); 0: not so.
+struct WarpSettings {
+  double rotation = 0.0;   ///< degrees, to either side
+  double zoom = 0.0;       ///< by factors from 1 - zoom to 1 + zoom
+  double shift = 0.0;      ///< parts of the height and of the width, to either side
+  std::uint64_t seed = 0;  ///< of the draws
+};
+
 /// How a batch's samples are mixed with each other in training (kernels/shared/mixing.h); 0: not so.
 struct MixingSettings {
   double mixup = 0.0, cutmix = 0.0;  ///< a of the Beta(a, a) that lambda is drawn from
@@ -55,7 +63,8 @@ struct Network {
   std::function<Value(Graph& graph, Purpose purpose)> build_layers;
   std::vector<ValuesOfData> values_of_data = {};  ///< the other variables' are drawn
   float label_smoothing = 0.0f;                   ///< of the loss (kernels/softmax_cross_entropy)
-  MixingSettings mixing = {};                     ///< of images, behind the first op, and labels
+  WarpSettings warp = {};                         ///< of images, behind the first op
+  MixingSettings mixing = {};                     ///< of images, behind that, and labels
   bool sync_batch_norm = false;                   ///< batch norms take the batches of all towers for one, in training
 };
 
@@ -71,7 +80,7 @@ struct BuiltNetwork {
   };
 
   Graph graph;
-  Value input;                ///< the images as the first layer sees them, mixed ones where they are mixed
+  Value input;                ///< the images as the first layer sees them, warped and mixed where they are
   Value logits;               ///< [batch, classes]
   Value loss;                 ///< the mean cross-entropy []; for training only
   std::vector<Layer> layers;  ///< for a summary only, when they can all be read
@@ -83,8 +92,8 @@ struct BuildSettings {
   Purpose purpose = Purpose::training;
 };
 
-/// The one way from a network to a graph, whatever it is for: its layers, what mixes its images, the loss, and the
-/// passes (graph/passes.h). Errors: failed (a value that no op reads; images to be mixed that are none); usage
+/// The one way from a network to a graph, whatever it is for: its layers, what warps and mixes its images, the loss, and the
+/// passes (graph/passes.h). Errors: failed (a value that no op reads; images to be warped or mixed that are none); usage
 /// (sync_batch_norm without a batch norm).
 BuiltNetwork build_network(const Network& network, const BuildSettings& settings);
 

@@ -75,6 +75,7 @@ struct TrainOptions {
   ScheduleOptions schedule_options;
   OptimizerSettings optimizer_settings;  ///< but for its schedule and moving averages, which are this struct's
   double label_smoothing = 0.0;
+  double rotate = 0.0, zoom = 0.0, shift = 0.0;  ///< of images (WarpSettings)
   double mixup = 0.0, cutmix = 0.0;
   bool sync_batch_norm = false;
   double pixel_scale = 1.0;
