@@ -81,6 +81,7 @@ struct ProductBlock {
   std::int64_t a_row, a_step;  ///< from row to row, from step to step
   const float* b;
   std::int64_t b_step;
+  std::int64_t b_next;  ///< from b to the rows that are read next in their place, which come into the cache meanwhile
   float* c;
   std::int64_t c_row;
   std::int64_t depth;
@@ -92,9 +93,12 @@ __attribute__((noinline)) void run_block(const ProductBlock& block) {
   Accumulators<rows, vectors> sums;
   sums.clear();
   const float *a = block.a, *b = block.b;
-  const std::int64_t a_row = block.a_row, a_step = block.a_step, b_step = block.b_step;
+  const std::int64_t a_row = block.a_row, a_step = block.a_step, b_step = block.b_step, b_next = block.b_next;
   if (block.add) Accumulators<rows, vectors>::prefetch(block.c, block.c_row);
-  for (std::int64_t k = 0; k < block.depth; ++k, a += a_step, b += b_step) sums.add_outer_product(a, a_row, b);
+  for (std::int64_t k = 0; k < block.depth; ++k, a += a_step, b += b_step) {
+    sums.add_outer_product(a, a_row, b);
+    unroll<vectors>([&](auto v) __attribute__((always_inline)) { __builtin_prefetch(b + b_next + v.value * lanes); });
+  }
   if (block.add) sums.add_from(block.c, block.c_row);
   sums.store_to(block.c, block.c_row);
 }

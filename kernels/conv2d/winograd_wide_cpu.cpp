@@ -28,6 +28,13 @@ namespace {
 /// Between the matrices of two frequencies, lest all of them lie at the same place of a cache.
 constexpr std::int64_t skew = 16;
 
+/// Floats from row to row of a matrix of which products take columns: an odd number of cache lines, so that a column's
+/// rows do not all want the same few places of the first cache.
+std::int64_t row_floats(std::int64_t columns) {
+  constexpr std::int64_t line = 16;
+  return ceil_divide(columns, line) % 2 == 0 ? columns + line : columns;
+}
+
 const WinogradKernels& kernels_for(CpuDevice& device, const Tensor& filters) {
   const WinogradKernels* const kernels = winograd_kernels(device.isa(), filters.shape[0]);
   check(kernels != nullptr && filters.shape[0] == filters.shape[1], "no Winograd convolution for such a filter");
@@ -150,8 +157,9 @@ class WideFilterGradient final : public Conv2dPassCpu {
         tilings_(WinogradTiling(task.x, task.dz, kernels_.tile, task.rows_before, task.columns_before)
                      .with_short_ends(kernels_.tile, kernels_.short_tile)) {
     const std::int64_t lanes = kernels_.lanes, frequencies = kernels_.frequencies;
-    v_.columns = ceil_divide(channels(), lanes) * lanes;
-    z_.columns = w_.columns = ceil_divide(filters(), lanes) * lanes;
+    w_.columns = ceil_divide(filters(), lanes) * lanes;
+    v_.columns = row_floats(ceil_divide(channels(), lanes) * lanes);
+    z_.columns = row_floats(w_.columns);
     // The sums are read and written once a block: enough tiles for that to be hidden behind the products.
     constexpr std::int64_t least_tiles = 96;
     const std::int64_t most = most_tiles(tilings_);
