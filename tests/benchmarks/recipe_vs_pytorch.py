@@ -2,10 +2,11 @@
 
   python tests/benchmarks/recipe_vs_pytorch.py --bin build/bin --data FOLDER_OF_THE_BINARY_VERSION --rounds 5
 
-Ours is the whole process: start, reading, whitening, training, the last evaluation with test-time augmentation. PyTorch
-(torch_resnet_worker.py: its training step alone, in each of the layouts) is timed after each of ours over some steps
-with the whitening's biases training and some with them frozen, and its time is that of the recipe's images at these
-speeds. A round is a seed; with --speed-only ours is timed as PyTorch is, in place of runs to the end. Prints Markdown.
+Of ours the whole process is timed (start, reading, whitening, training, the last evaluation with test-time
+augmentation), and training alone, as its own table of phases has it. PyTorch (torch_resnet_worker.py: its training step
+alone, in each of the layouts) is timed after each of ours over some steps with the whitening's biases training and some
+with them frozen, and its time is that of the recipe's images at these speeds; the ratio is of training to training.
+A round is a seed; with --speed-only ours is timed as PyTorch is, in place of runs to the end. Prints Markdown.
 Needs an idle machine and a Python with torch.
 """
 
@@ -27,17 +28,18 @@ LAYOUTS = ("channels_last", "contiguous")
 
 
 def train_ours(comparison, records, seed):
-    """(precision, seconds)."""
+    """(precision, seconds of all, seconds of training)."""
     train_dir = comparison.work / f"seed{seed}"
     command = [
         comparison.options.bin / "cifar10_train", "--config", RECIPE, "--seed", seed, "--device", "cpu",
         "--data", records, "--eval-data", records.parent / "test-*.tfrecord", "--train-dir", train_dir,
     ]  # fmt: skip
     started = time.monotonic()
-    measure.run(command, timeout=7200)
+    output, _ = measure.run(command, timeout=7200)
     seconds = time.monotonic() - started
+    training = next(float(line.split()[1]) for line in output.splitlines() if line.startswith("training "))
     lines = map(json.loads, (train_dir / "metrics.jsonl").read_text().splitlines())
-    return [line["eval_precision"] for line in lines if "eval_precision" in line][-1], seconds
+    return [line["eval_precision"] for line in lines if "eval_precision" in line][-1], seconds, training
 
 
 def seconds_of_ours(comparison, records):
@@ -75,24 +77,26 @@ def configure(comparison):
     to_the_end = not comparison.options.speed_only
     records = comparison.convert("cifar10")
     print("\n".join(measure.conditions(comparison.options.rounds, PyTorch=importlib.metadata.version("torch"))))
-    print("\n| seed | precision | seconds | " + " | ".join(f"PyTorch, {layout}, seconds" for layout in LAYOUTS) + " |")
-    print("|---" * (3 + len(LAYOUTS)) + "|")
+    print("\n| seed | precision | seconds | of training | " + " | ".join(f"PyTorch, {layout}, seconds" for layout in LAYOUTS) + " |")
+    print("|---" * (4 + len(LAYOUTS)) + "|")
     precisions, ours, theirs = [], [], []
-    for seed in range(1, comparison.options.rounds + 1):
+    first = comparison.options.first_seed
+    for seed in range(first, first + comparison.options.rounds):
+        found = ("-", "-")
         if to_the_end:
-            precision, seconds = train_ours(comparison, records, seed)
+            precision, seconds, training = train_ours(comparison, records, seed)
             precisions.append(precision)
+            found = (f"{precision:.4f}", f"{seconds:,.0f}")
         else:
-            seconds = seconds_of_ours(comparison, records)
-        ours.append(seconds)
+            training = seconds_of_ours(comparison, records)
+        ours.append(training)
         theirs.append(seconds_of_theirs(comparison))
-        precision_text = f"{precisions[-1]:.4f}" if to_the_end else "-"
-        cells = (seed, precision_text, *(f"{value:,.0f}" for value in (seconds, *theirs[-1])))
+        cells = (seed, *found, *(f"{value:,.0f}" for value in (training, *theirs[-1])))
         print("| " + " | ".join(map(str, cells)) + " |", flush=True)
     best = min(map(statistics.median, zip(*theirs)))
     if to_the_end:
         print(f"\nPrecision: mean {statistics.mean(precisions):.4f}, lowest {min(precisions):.4f}")
-    print(f"\nTime of their best layout / ours, medians: **{best / statistics.median(ours):.2f}**")
+    print(f"\nTraining time of their best layout / ours, medians: **{best / statistics.median(ours):.2f}**")
 
 
 def main():
@@ -100,6 +104,7 @@ def main():
         __doc__.splitlines()[0], "folder of CIFAR-10's six .bin files, or their .tar.gz", steps=7, seconds=20.0
     )
     parser.add_argument("--speed-only", action="store_true", help="--steps steps of each stage, no training to the end")
+    parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=2, help="of PyTorch")
     versus.main(parser, "cifar10_train", "torch_resnet_worker.py", BATCH, configure)
 

@@ -15,6 +15,12 @@ from torch_networks import NETWORKS
 MEAN, DEVIATION = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 
 
+def normalised(images):
+    """uint8 [..., 3] as the networks take them."""
+    scale = 1.0 / (255.0 * torch.tensor(DEVIATION))
+    return torch.addcmul(-torch.tensor(MEAN) / torch.tensor(DEVIATION), images.float(), scale)
+
+
 def task(options):
     images, labels = read_cifar10(options.data, "train")
     chosen = NETWORKS[options.network]
@@ -27,15 +33,13 @@ def task(options):
     if options.frozen:
         network[0].bias.requires_grad_(False)
     span = torch.arange(32)
-    scale = 1.0 / (255.0 * torch.tensor(DEVIATION))
-    shift = -torch.tensor(MEAN) / torch.tensor(DEVIATION)
 
     def batch(index):
         count = len(index)
         rows = torch.randint(0, 2 * padding + 1, (count, 1)) + span
         columns = torch.randint(0, 2 * padding + 1, (count, 1)) + span
         columns = torch.where(torch.rand(count, 1) < 0.5, columns.flip(1), columns)
-        x = torch.addcmul(shift, images[index[:, None, None], rows[:, :, None], columns[:, None, :]].float(), scale)
+        x = normalised(images[index[:, None, None], rows[:, :, None], columns[:, None, :]])
         if cutout:
             top, left = torch.randint(0, 33 - cutout, (2, count, 1))
             in_rows = (span >= top) & (span < top + cutout)
@@ -55,12 +59,16 @@ def task(options):
     )  # fmt: skip
 
 
-def main():
+def arguments():
     parser = torch_loop.arguments(__doc__, batch=128, warm_up_steps=2)
     parser.add_argument("--layout", choices=("channels_last", "contiguous"), default="channels_last")
     parser.add_argument("--network", choices=sorted(NETWORKS), required=True)
     parser.add_argument("--frozen", action="store_true", help="the airbench networks' whitening biases do not train")
-    torch_loop.measure(task, parser.parse_args())
+    return parser
+
+
+def main():
+    torch_loop.measure(task, arguments().parse_args())
 
 
 if __name__ == "__main__":
