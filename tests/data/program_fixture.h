@@ -2,30 +2,19 @@
 #pragma once
 
 #include <gmock/gmock.h>
-#include <sys/wait.h>
 
 #include <algorithm>
-#include <cstdio>
 
 #include "tests/data/fixtures.h"
+#include "tests/support/run_program.h"
 
 namespace carillon {
-
-struct Outcome {
-  int code;
-  std::string output;  // stdout and stderr
-};
 
 class ProgramFixture : public ScratchTest {
  protected:
   /// `launcher`: what starts it, such as "mpirun -np 2 ".
   static Outcome run(const std::string& command, const std::string& launcher = "") {
-    FILE* pipe = ::popen((launcher + CARILLON_PROGRAMS + "/" + command + " 2>&1").c_str(), "r");
-    std::string output;
-    char buffer[4096];
-    for (std::size_t bytes; (bytes = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) output.append(buffer, bytes);
-    const int status = ::pclose(pipe);
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, output};
+    return run_program(command, launcher);
   }
 
   /// The program must end with `code` after one line that contains `text`.

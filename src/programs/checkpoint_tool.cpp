@@ -1,0 +1,268 @@
+// checkpoint_tool: looks into checkpoints, compares and averages them, and exchanges their arrays with Python.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iostream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "carillon/checkpoint/arrays.h"
+#include "carillon/checkpoint/npz.h"
+#include "carillon/core/error.h"
+#include "carillon/core/printable.h"
+#include "carillon/core/single_process_main.h"
+
+namespace carillon {
+namespace {
+
+constexpr const char* usage = R"(usage: checkpoint_tool COMMAND ...
+
+  inspect FILE...                      step, options, and a table of the arrays
+  verify FILE...                       reads them whole; a value that is not finite counts as damage
+  diff FIRST SECOND                    what differs; ends with 1 if anything does
+  average --output OUT FILE FILE...    the means of variables, moving averages and states, without the optimizer's
+                                       state: to evaluate, or for --init-from. Running variances are the means of the
+                                       files', so networks with batch norm lose a little
+  export-npz FILE OUT.npz              all arrays for Python: numpy.load(OUT)["variables/layer1/weights"]
+  import-npz --output OUT FILE IN.npz  FILE with those of its arrays that IN has in their place
+
+FILE is a checkpoint, or a train directory: its newest one that loads.
+
+options:
+  -h [ --help ]         print this text and exit
+  --output OUT          file to write; one that is there is replaced
+
+exit codes: 0 done, 1 diff has found a difference, 64 bad usage, 65 damaged or unsuitable file, 66 no such file,
+            74 an I/O error
+)";
+
+constexpr int differs = 1;
+
+struct Arguments {
+  std::vector<std::string> files;
+  std::string output;
+};
+
+LoadedCheckpoint load(const std::string& place) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(place, error)) return {place, read_checkpoint(place)};
+  const auto warn = [](const std::string& text) { fmt::print(stderr, "checkpoint_tool: warning: {}\n", text); };
+  auto loaded = read_newest_checkpoint(place, warn);
+  if (!loaded) fail(ExitCode::no_input, "{}: no checkpoint in it", place);
+  return std::move(*loaded);
+}
+
+/// The options as lines, "    batch_size = 100"; as they stand where they are no JSON object.
+std::string options_text(const std::string& json) {
+  const nlohmann::json options = nlohmann::json::parse(json, nullptr, false);
+  if (!options.is_object()) return fmt::format("    {}\n", printable(json));
+  std::string text;
+  for (const auto& [name, value] : options.items()) {
+    const auto replace = nlohmann::json::error_handler_t::replace;
+    const std::string shown = value.is_string() ? value.get<std::string>() : value.dump(-1, ' ', false, replace);
+    text += fmt::format("    {} = {}\n", printable(name), printable(shown));
+  }
+  return text;
+}
+
+void print_arrays(const std::vector<ListedArray>& arrays) {
+  std::size_t width = 5;
+  for (const ListedArray& listed : arrays) width = std::max(width, printable(listed.name).size());
+  fmt::print("  {:<{}}  {:>18} {:>11} {:>11} {:>11} {:>11}\n", "array", width, "shape", "mean", "norm", "smallest",
+             "largest");
+  for (const ListedArray& listed : arrays) {
+    const ArraySummary of = summarise(listed.array->values);
+    const std::string bad = of.not_finite > 0 ? fmt::format("  {} not finite", of.not_finite) : "";
+    fmt::print("  {:<{}}  {:>18} {:>11.4g} {:>11.4g} {:>11.4g} {:>11.4g}{}\n", printable(listed.name), width,
+               shape_text(listed.array->shape), of.mean, of.norm, of.smallest, of.largest, bad);
+  }
+}
+
+std::size_t value_count(const std::vector<NamedArray>& arrays) {
+  std::size_t count = 0;
+  for (const NamedArray& array : arrays) count += array.values.size();
+  return count;
+}
+
+int inspect(const Arguments& given) {
+  for (const std::string& file : given.files) {
+    const LoadedCheckpoint loaded = load(file);
+    const CheckpointState& state = loaded.state;
+    fmt::print("{}\n  model {}, step {}, seed {}, next sample {}; {} parameters\n  options\n{}",
+               printable(loaded.path.string()), printable(state.model), state.global_step, state.seed,
+               state.stream_position, value_count(state.variables), options_text(state.options_json));
+    print_arrays(list_arrays(state));
+  }
+  return 0;
+}
+
+int verify(const Arguments& given) {
+  for (const std::string& file : given.files) {
+    const LoadedCheckpoint loaded = load(file);
+    const std::vector<ListedArray> arrays = list_arrays(loaded.state);
+    for (const ListedArray& listed : arrays) {
+      const std::size_t bad = summarise(listed.array->values).not_finite;
+      if (bad == 0) continue;
+      fail(ExitCode::data, "{}: {} of the {} values of '{}' are not finite", loaded.path.string(), bad,
+           listed.array->values.size(), listed.name);
+    }
+    fmt::print("{}: sound; model {}, step {}, {} arrays, all values finite\n", printable(loaded.path.string()),
+               printable(loaded.state.model), loaded.state.global_step, arrays.size());
+  }
+  return 0;
+}
+
+/// The lines of options_text that only one of them has.
+void print_changed_options(const std::string& first, const std::string& second) {
+  const auto lines = [](const std::string& text) {
+    std::vector<std::string> found;
+    for (std::size_t at = 0, end; (end = text.find('\n', at)) != text.npos; at = end + 1) {
+      found.push_back(text.substr(at, end - at));
+    }
+    return found;
+  };
+  const std::vector<std::string> ours = lines(options_text(first)), theirs = lines(options_text(second));
+  const auto print_others = [](const auto& from, const auto& in, char sign) {
+    for (const std::string& line : from) {
+      if (std::ranges::find(in, line) == in.end()) fmt::print("{} {}\n", sign, line);
+    }
+  };
+  print_others(ours, theirs, '<');
+  print_others(theirs, ours, '>');
+}
+
+int diff(const Arguments& given) {
+  const LoadedCheckpoint first = load(given.files.at(0)), second = load(given.files.at(1));
+  const CheckpointState &ours = first.state, &theirs = second.state;
+  bool is_equal = true;
+  const auto compare = [&](std::string_view name, const auto& a, const auto& b) {
+    if (a == b) return;
+    is_equal = false;
+    fmt::print("{}: {} and {}\n", name, a, b);
+  };
+  compare("model", printable(ours.model), printable(theirs.model));
+  compare("step", ours.global_step, theirs.global_step);
+  compare("seed", ours.seed, theirs.seed);
+  compare("next sample", ours.stream_position, theirs.stream_position);
+  if (ours.options_json != theirs.options_json) {
+    is_equal = false;
+    fmt::print("options:\n");
+    print_changed_options(ours.options_json, theirs.options_json);
+  }
+  for (const ArrayDifference& difference : differences(ours, theirs)) {
+    is_equal = false;
+    fmt::print("{}: {}\n", printable(difference.name), difference.text);
+  }
+  return is_equal ? 0 : differs;
+}
+
+void write_to(const std::string& output, const CheckpointState& state) {
+  write_checkpoint(output, state);
+  fmt::print("wrote {}\n", printable(output));
+}
+
+int average(const Arguments& given) {
+  std::vector<LoadedCheckpoint> checkpoints;
+  for (const std::string& file : given.files) checkpoints.push_back(load(file));
+  write_to(given.output, mean_of(checkpoints));
+  return 0;
+}
+
+int export_npz(const Arguments& given) {
+  const LoadedCheckpoint loaded = load(given.files.at(0));
+  const std::vector<ListedArray> arrays = list_arrays(loaded.state);
+  write_npz(given.files.at(1), arrays);
+  fmt::print("wrote {}: {} arrays of {}\n", printable(given.files.at(1)), arrays.size(),
+             printable(loaded.path.string()));
+  return 0;
+}
+
+int import_npz(const Arguments& given) {
+  LoadedCheckpoint loaded = load(given.files.at(0));
+  const std::string& source = given.files.at(1);
+  std::map<std::string, NamedArray*> known;
+  std::uint64_t most_bytes = 0;
+  visit_arrays(loaded.state, [&](const std::string& name, NamedArray& array) {
+    known.emplace(name, &array);
+    most_bytes += array.values.size() * sizeof(double) + max_npy_header_bytes;
+  });
+  std::vector<NamedArray> arrays = read_npz(source, most_bytes);
+  if (arrays.empty()) fail(ExitCode::data, "{}: has no arrays", source);
+  for (NamedArray& array : arrays) {
+    const auto found = known.find(array.name);
+    if (found == known.end()) {
+      fail(ExitCode::data, "{}: {} has no array '{}'", source, loaded.path.string(), printable(array.name));
+    }
+    if (found->second->shape != array.shape) {
+      fail(ExitCode::data, "{}: '{}' has the shape {}; in {} it has {}", source, array.name, shape_text(array.shape),
+           loaded.path.string(), shape_text(found->second->shape));
+    }
+    found->second->values = std::move(array.values);
+  }
+  write_to(given.output, loaded.state);
+  return 0;
+}
+
+struct Command {
+  int (*run)(const Arguments&);
+  std::size_t least_files, most_files;
+  bool has_output = false;
+};
+
+const std::map<std::string, Command, std::less<>> commands{
+    {"inspect", {inspect, 1, SIZE_MAX}},
+    {"verify", {verify, 1, SIZE_MAX}},
+    {"diff", {diff, 2, 2}},
+    {"average", {average, 2, SIZE_MAX, true}},
+    {"export-npz", {export_npz, 2, 2}},
+    {"import-npz", {import_npz, 2, 2, true}},
+};
+
+Arguments parse(std::span<char* const> words) {
+  Arguments given;
+  bool only_files = false;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string_view word = words[i];
+    if (only_files || !word.starts_with('-') || word == "-") {
+      given.files.emplace_back(word);
+    } else if (word == "--") {
+      only_files = true;
+    } else if (word == "--output" && i + 1 < words.size()) {
+      given.output = words[++i];
+    } else if (word.starts_with("--output=")) {
+      given.output = word.substr(word.find('=') + 1);
+    } else {
+      fail(ExitCode::usage, "unknown option, or one without a value: '{}' (see --help)", printable(word));
+    }
+  }
+  return given;
+}
+
+int tool_main(std::span<char* const> words) {
+  const auto asks_for_help = [](std::string_view word) { return word == "--help" || word == "-h"; };
+  if (std::ranges::any_of(words, asks_for_help)) {
+    std::cout << usage;
+    return 0;
+  }
+  if (words.empty()) fail(ExitCode::usage, "name a command (see --help)");
+  const auto command = commands.find(std::string_view(words[0]));
+  if (command == commands.end()) fail(ExitCode::usage, "unknown command '{}' (see --help)", printable(words[0]));
+  const auto& [name, of] = *command;
+  const Arguments given = parse(words.subspan(1));
+  const std::size_t count = given.files.size();
+  if (count < of.least_files || count > of.most_files) {
+    fail(ExitCode::usage, "{} takes {}{} files, not {} (see --help)", name, of.least_files,
+         of.most_files > of.least_files ? " or more" : "", count);
+  }
+  if (of.has_output && given.output.empty()) fail(ExitCode::usage, "{}: --output is missing (see --help)", name);
+  if (!of.has_output && !given.output.empty()) fail(ExitCode::usage, "{} takes no --output (see --help)", name);
+  return of.run(given);
+}
+
+}  // namespace
+}  // namespace carillon
+
+int main(int argc, char** argv) {
+  const std::span<char* const> words(argv + 1, argc > 0 ? static_cast<std::size_t>(argc - 1) : 0);
+  return carillon::single_process_main("checkpoint_tool", [&] { return carillon::tool_main(words); });
+}
