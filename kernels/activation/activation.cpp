@@ -1,6 +1,7 @@
 #include "kernels/activation/activation.h"
 
 #include "kernels/shared/backend.h"
+#include "kernels/shared/operators.h"
 
 namespace carillon {
 namespace {
@@ -15,6 +16,9 @@ class ActivationDefinition final : public OpDefinition {
     return on_device(
         context, [&] { return make_activation_cpu(kind_, context, tensors); },
         [&] { return make_activation_cuda(kind_, context, tensors); });
+  }
+  std::string in_operators(OperatorGraph& operators, const OpOperands& operands) const override {
+    return activated(operators, kind_, operands.inputs.at(0));
   }
 
  private:

@@ -13,6 +13,9 @@ class AddDefinition final : public OpDefinition {
   std::optional<int> gradient_shares_output(int input) const override {
     return input == 0 ? std::optional(0) : std::nullopt;
   }
+  std::string in_operators(OperatorGraph& operators, const OpOperands& operands) const override {
+    return operators.add("Add", {operands.inputs.at(0), operands.inputs.at(1)});
+  }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return on_device(
         context, [&] { return make_add_cpu(context, tensors); }, [&] { return make_add_cuda(context, tensors); });

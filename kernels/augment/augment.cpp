@@ -16,6 +16,21 @@ class AugmentDefinition final : public OpDefinition {
         context, [&] { return make_augment_cpu(params_, context, tensors); },
         [&] { return make_augment_cuda(params_, context, tensors); });
   }
+  std::string in_operators(OperatorGraph& operators, const OpOperands& operands) const override {
+    const std::int64_t height = params_.source[1], width = params_.source[2];
+    const std::int64_t top = (height - params_.crop_height) / 2, left = (width - params_.crop_width) / 2;
+    const std::string begin = operators.constant({top, left});
+    const std::string end = operators.constant({top + params_.crop_height, left + params_.crop_width});
+    const std::string crop = operators.add("Slice", {operands.inputs.at(0), begin, end, operators.constant({2, 3})});
+    const auto mean = [&](const std::string& x) {
+      return operators.add("ReduceMean", {x}, {{"axes", std::vector<std::int64_t>{1, 2, 3}}});
+    };
+    const std::string centred = operators.add("Sub", {crop, mean(crop)});
+    const std::string deviation = operators.add("Sqrt", {mean(operators.add("Mul", {centred, centred}))});
+    const auto count = static_cast<double>(params_.source[0] * params_.crop_height * params_.crop_width);
+    const std::string least = operators.constant({}, {static_cast<float>(1.0 / std::sqrt(count))});
+    return operators.add("Div", {centred, operators.add("Max", {deviation, least})});
+  }
 
  private:
   AugmentParams params_;

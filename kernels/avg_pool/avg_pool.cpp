@@ -1,6 +1,7 @@
 #include "kernels/avg_pool/avg_pool.h"
 
 #include "kernels/shared/backend.h"
+#include "kernels/shared/operators.h"
 
 namespace carillon {
 namespace {
@@ -15,6 +16,13 @@ class AvgPoolDefinition final : public OpDefinition {
     return on_device(
         context, [&] { return make_avg_pool_cpu(geometry_, context, tensors); },
         [&] { return make_avg_pool_cuda(geometry_, context, tensors); });
+  }
+  std::string in_operators(OperatorGraph& operators, const OpOperands& operands) const override {
+    if (operands.output.rank() == 2) {
+      return operators.add("Flatten", {operators.add("GlobalAveragePool", {operands.inputs.at(0)})});
+    }
+    return operators.add("AveragePool", {operands.inputs.at(0)},
+                         window_attributes(geometry_.vertical, geometry_.horizontal));
   }
 
  private:

@@ -1,6 +1,7 @@
 #include "kernels/batch_norm/batch_norm.h"
 
 #include "kernels/shared/backend.h"
+#include "kernels/shared/operators.h"
 
 namespace carillon {
 namespace {
@@ -26,6 +27,20 @@ class BatchNormDefinition final : public OpDefinition {
     return on_device(
         context, [&] { return make_batch_norm_cpu(form_, context, tensors); },
         [&] { return make_batch_norm_cuda(form_, context, tensors); });
+  }
+  std::string in_operators(OperatorGraph& operators, const OpOperands& operands) const override {
+    const bool has_gamma = form_.params.trains_scale;
+    const Tensor& beta = operands.parameters.at(has_gamma ? 1 : 0);
+    const std::int64_t channels = beta.shape[0];
+    const std::string gamma =
+        has_gamma ? constant_of(operators, operands.parameters[0])
+                  : operators.constant({channels}, std::vector<float>(static_cast<std::size_t>(channels), 1.0f));
+    const std::string z =
+        operators.add("BatchNormalization",
+                      {operands.inputs.at(0), gamma, constant_of(operators, beta),
+                       constant_of(operators, operands.states.at(0)), constant_of(operators, operands.states.at(1))},
+                      {{"epsilon", form_.params.epsilon}});
+    return activated(operators, form_.activation, z);
   }
 
  private:

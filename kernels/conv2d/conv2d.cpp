@@ -1,6 +1,7 @@
 #include "kernels/conv2d/conv2d.h"
 
 #include "kernels/shared/backend.h"
+#include "kernels/shared/operators.h"
 
 namespace carillon {
 namespace {
@@ -22,6 +23,24 @@ class Conv2dDefinition final : public OpDefinition {
     return on_device(
         context, [&] { return make_conv2d_cpu(geometry_, context, tensors); },
         [&] { return make_conv2d_cuda(geometry_, context, tensors); });
+  }
+  std::string in_operators(OperatorGraph& operators, const OpOperands& operands) const override {
+    const Shape& shape = operands.parameters.at(0).shape;  // height, width, in, out
+    const std::int64_t area = shape[0] * shape[1], in = shape[2], out = shape[3];
+    const std::span<const float> weights = operands.parameters[0].floats();
+    std::vector<float> turned;  // out, in, height, width
+    turned.reserve(weights.size());
+    for (std::int64_t o = 0; o < out; ++o) {
+      for (std::int64_t i = 0; i < in; ++i) {
+        for (std::int64_t at = 0; at < area; ++at) turned.push_back(weights[(at * in + i) * out + o]);
+      }
+    }
+    std::vector<std::string> inputs{operands.inputs.at(0),
+                                    operators.constant({out, in, shape[0], shape[1]}, std::move(turned))};
+    if (has_biases_) inputs.push_back(constant_of(operators, operands.parameters.at(1)));
+    const std::string y =
+        operators.add("Conv", std::move(inputs), window_attributes(geometry_.vertical, geometry_.horizontal));
+    return geometry_.relu ? operators.add("Relu", {y}) : y;
   }
 
  private:

@@ -1,6 +1,7 @@
 #include "kernels/dense/dense.h"
 
 #include "kernels/shared/backend.h"
+#include "kernels/shared/operators.h"
 
 namespace carillon {
 namespace {
@@ -18,6 +19,17 @@ class DenseDefinition final : public OpDefinition {
     return on_device(
         context, [&] { return make_dense_cpu(form_, context, tensors); },
         [&] { return make_dense_cuda(form_.relu, context, tensors); });
+  }
+  std::string in_operators(OperatorGraph& operators, const OpOperands& operands) const override {
+    std::string x = operands.inputs.at(0);
+    if (operands.input.rank() == 4) {  // weights' rows are in the order of height, width, channels
+      x = operators.add("Transpose", {x}, {{"perm", std::vector<std::int64_t>{0, 2, 3, 1}}});
+    }
+    if (operands.input.rank() != 2) x = operators.add("Flatten", {x});
+    std::vector<std::string> inputs{x, constant_of(operators, operands.parameters.at(0))};
+    if (has_biases_) inputs.push_back(constant_of(operators, operands.parameters.at(1)));
+    const std::string y = operators.add(has_biases_ ? "Gemm" : "MatMul", std::move(inputs));
+    return form_.relu ? operators.add("Relu", {y}) : y;
   }
 
  private:

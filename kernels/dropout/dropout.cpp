@@ -17,6 +17,9 @@ class DropoutDefinition final : public OpDefinition {
         context, [&] { return make_dropout_cpu(draws_, context, tensors); },
         [&] { return make_dropout_cuda(draws_, context, tensors); });
   }
+  std::string in_operators(OperatorGraph& /*operators*/, const OpOperands& operands) const override {
+    return operands.inputs.at(0);
+  }
 
  private:
   DropoutDraws draws_;

@@ -11,6 +11,9 @@ class ForkDefinition final : public OpDefinition {
   BackwardNeeds backward_needs() const override { return {}; }
   std::optional<int> output_shares_input(int /*output*/) const override { return 0; }
   std::optional<int> gradient_shares_output(int /*input*/) const override { return 0; }
+  std::string in_operators(OperatorGraph& /*operators*/, const OpOperands& operands) const override {
+    return operands.inputs.at(0);
+  }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return on_device(
         context, [&] { return make_fork_cpu(context, tensors); }, [&] { return make_fork_cuda(context, tensors); });

@@ -16,6 +16,14 @@ class LrnDefinition final : public OpDefinition {
         context, [&] { return make_lrn_cpu(params_, context, tensors); },
         [&] { return make_lrn_cuda(params_, context, tensors); });
   }
+  std::string in_operators(OperatorGraph& operators, const OpOperands& operands) const override {
+    const std::int64_t size = 2 * std::int64_t{params_.depth_radius} + 1;  // by which ONNX divides alpha
+    return operators.add("LRN", {operands.inputs.at(0)},
+                         {{"size", size},
+                          {"alpha", params_.alpha * static_cast<float>(size)},
+                          {"beta", params_.beta},
+                          {"bias", params_.bias}});
+  }
 
  private:
   LrnParams params_;

@@ -1,6 +1,7 @@
 #include "kernels/max_pool/max_pool.h"
 
 #include "kernels/shared/backend.h"
+#include "kernels/shared/operators.h"
 
 namespace carillon {
 namespace {
@@ -20,6 +21,11 @@ class MaxPoolDefinition final : public OpDefinition {
     return on_device(
         context, [&] { return make_max_pool_cpu(geometry_, context, tensors); },
         [&] { return make_max_pool_cuda(geometry_, context, tensors); });
+  }
+  std::string in_operators(OperatorGraph& operators, const OpOperands& operands) const override {
+    std::string x = operands.inputs.at(0);
+    if (geometry_.relu) x = operators.add("Relu", {x});
+    return operators.add("MaxPool", {x}, window_attributes(geometry_.vertical, geometry_.horizontal));
   }
 
  private:

@@ -20,6 +20,15 @@ class NormalizeImagesDefinition final : public OpDefinition {
         context, [&] { return make_normalize_images_cpu(params_, context, tensors); },
         [&] { return make_normalize_images_cuda(params_, context, tensors); });
   }
+  std::string in_operators(OperatorGraph& operators, const OpOperands& operands) const override {
+    const NormalizeImagesMap map(params_);
+    const std::int64_t channels = params_.source[0];
+    const auto by_channel = [&](const float* values) {
+      return operators.constant({1, channels, 1, 1}, {values, values + channels});
+    };
+    const std::string scaled = operators.add("Mul", {operands.inputs.at(0), by_channel(map.factor)});
+    return operators.add("Add", {scaled, by_channel(map.offset)});
+  }
 
  private:
   NormalizeImagesParams params_;

@@ -10,6 +10,9 @@ class ReluDefinition final : public OpDefinition {
   std::string_view type() const override { return "relu"; }
   BackwardNeeds backward_needs() const override { return {.inputs = false, .outputs = true}; }
   std::optional<int> gradient_shares_output(int /*input*/) const override { return 0; }
+  std::string in_operators(OperatorGraph& operators, const OpOperands& operands) const override {
+    return operators.add("Relu", {operands.inputs.at(0)});
+  }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return on_device(
         context, [&] { return make_relu_cpu(context, tensors); }, [&] { return make_relu_cuda(context, tensors); });

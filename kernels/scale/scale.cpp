@@ -16,6 +16,9 @@ class ScaleDefinition final : public OpDefinition {
         context, [&] { return make_scale_cpu(factor_, context, tensors); },
         [&] { return make_scale_cuda(factor_, context, tensors); });
   }
+  std::string in_operators(OperatorGraph& operators, const OpOperands& operands) const override {
+    return operators.add("Mul", {operands.inputs.at(0), operators.constant({}, {factor_})});
+  }
 
  private:
   float factor_;

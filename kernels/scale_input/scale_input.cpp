@@ -15,6 +15,9 @@ class ScaleInputDefinition final : public OpDefinition {
         context, [&] { return make_scale_input_cpu(params_, context, tensors); },
         [&] { return make_scale_input_cuda(params_, context, tensors); });
   }
+  std::string in_operators(OperatorGraph& operators, const OpOperands& operands) const override {
+    return operators.add("Mul", {operands.inputs.at(0), operators.constant({}, {params_.scale})});
+  }
 
  private:
   ScaleInputParams params_;

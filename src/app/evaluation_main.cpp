@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -18,6 +17,7 @@
 #include "carillon/run/batch_memory.h"
 #include "carillon/run/checkpoint_size.h"
 #include "carillon/run/evaluator.h"
+#include "src/app/saved_network.h"
 #include "src/app/startup.h"
 
 namespace carillon {
@@ -53,16 +53,8 @@ void check_model(const LoadedCheckpoint& loaded, const Preset& preset) {
 
 /// What all ranks must know of the checkpoint that rank 0 has read. `given_scale`: in place of its own, if not 0.
 nlohmann::json description(const LoadedCheckpoint& loaded, double given_scale) {
-  if (given_scale > 0.0) return {{"model", loaded.state.model}, {"pixel_scale", given_scale}};
-  const nlohmann::json trained = nlohmann::json::parse(loaded.state.options_json, nullptr, false);
-  nlohmann::json scale = 1.0;
-  if (trained.is_object() && trained.contains("pixel_scale")) scale = trained["pixel_scale"];
-  const bool is_known = scale.is_number() && scale.get<double>() > 0.0 && std::isfinite(scale.get<float>());
-  if (!is_known) {
-    fail(ExitCode::data, "{}: the pixel_scale in its options is {}, not a number above 0: name it by --pixel-scale",
-         loaded.path.string(), scale.dump());
-  }
-  return {{"model", loaded.state.model}, {"pixel_scale", scale}};
+  return {{"model", loaded.state.model},
+          {"pixel_scale", given_scale > 0.0 ? given_scale : trained_pixel_scale(loaded)}};
 }
 
 Dataset open_data(const EvalOptions& options, const RecordForm& form, const Mpi& mpi) {

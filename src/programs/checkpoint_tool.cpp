@@ -2,15 +2,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "carillon/app/preset.h"
 #include "carillon/checkpoint/arrays.h"
 #include "carillon/checkpoint/npz.h"
 #include "carillon/core/error.h"
+#include "carillon/core/file.h"
 #include "carillon/core/printable.h"
 #include "carillon/core/single_process_main.h"
+#include "carillon/exchange/onnx.h"
+#include "src/app/saved_network.h"
 
 namespace carillon {
 namespace {
@@ -24,6 +29,7 @@ constexpr const char* usage = R"(usage: checkpoint_tool COMMAND ...
                                        state: to evaluate, or for --init-from. Running variances are the means of the
                                        files', so networks with batch norm lose a little
   export-npz FILE OUT.npz              all arrays for Python: numpy.load(OUT)["variables/layer1/weights"]
+  export --onnx OUT FILE               the trained network as an ONNX model, with the moving averages
   import-npz --output OUT FILE IN.npz  FILE with those of its arrays that IN has in their place
 
 FILE is a checkpoint, or a train directory: its newest one that loads.
@@ -31,6 +37,8 @@ FILE is a checkpoint, or a train directory: its newest one that loads.
 options:
   -h [ --help ]         print this text and exit
   --output OUT          file to write; one that is there is replaced
+  --onnx OUT            the same, of export
+  --raw-weights         export the variables in place of the moving averages
 
 exit codes: 0 done, 1 diff has found a difference, 64 bad usage, 65 damaged or unsuitable file, 66 no such file,
             74 an I/O error
@@ -40,7 +48,8 @@ constexpr int differs = 1;
 
 struct Arguments {
   std::vector<std::string> files;
-  std::string output;
+  std::string output, onnx;
+  bool raw_weights = false;
 };
 
 LoadedCheckpoint load(const std::string& place) {
@@ -50,6 +59,41 @@ LoadedCheckpoint load(const std::string& place) {
   auto loaded = read_newest_checkpoint(place, warn);
   if (!loaded) fail(ExitCode::no_input, "{}: no checkpoint in it", place);
   return std::move(*loaded);
+}
+
+/// What a program needs to know to feed the model.
+std::map<std::string, std::string> metadata_of(const CheckpointState& state, const Network& network, bool raw_weights) {
+  const ImageShape& image = network.image;
+  const nlohmann::json input{{"layout", "NCHW"},
+                             {"type", "float32"},
+                             {"range", {0, 255}},
+                             {"height", image.height},
+                             {"width", image.width},
+                             {"channels", image.channels},
+                             {"colours", image.channels == 3 ? "RGB" : "grey"}};
+  return {{"model", state.model},
+          {"global_step", std::to_string(state.global_step)},
+          {"values", raw_weights ? "variables" : "moving averages"},
+          {"preprocessing", input.dump()}};
+}
+
+int export_network(const Arguments& given) {
+  if (given.onnx.empty()) fail(ExitCode::usage, "export: --onnx is missing (see --help)");
+  const LoadedCheckpoint loaded = load(given.files.at(0));
+  const CheckpointState& state = loaded.state;
+  const std::array presets{mnist_preset(), cifar10_preset()};
+  const Network network = network_of(loaded, presets);
+  const std::vector<NamedArray>& values = given.raw_weights ? state.variables : state.moving_averages;
+  std::string model;
+  try {
+    model = onnx_model(network, values, state.states, metadata_of(state, network, given.raw_weights));
+  } catch (const Error& error) {
+    fail(error.code(), "{}: {}", loaded.path.string(), error.what());
+  }
+  write_file_atomically(given.onnx, std::as_bytes(std::span(model)));
+  fmt::print("wrote {}: {} of {}, {} bytes\n", printable(given.onnx), printable(state.model),
+             printable(loaded.path.string()), model.size());
+  return 0;
 }
 
 /// The options as lines, "    batch_size = 100"; as they stand where they are no JSON object.
@@ -210,11 +254,8 @@ struct Command {
 };
 
 const std::map<std::string, Command, std::less<>> commands{
-    {"inspect", {inspect, 1, SIZE_MAX}},
-    {"verify", {verify, 1, SIZE_MAX}},
-    {"diff", {diff, 2, 2}},
-    {"average", {average, 2, SIZE_MAX, true}},
-    {"export-npz", {export_npz, 2, 2}},
+    {"inspect", {inspect, 1, SIZE_MAX}},       {"verify", {verify, 1, SIZE_MAX}},  {"diff", {diff, 2, 2}},
+    {"average", {average, 2, SIZE_MAX, true}}, {"export", {export_network, 1, 1}}, {"export-npz", {export_npz, 2, 2}},
     {"import-npz", {import_npz, 2, 2, true}},
 };
 
@@ -227,10 +268,12 @@ Arguments parse(std::span<char* const> words) {
       given.files.emplace_back(word);
     } else if (word == "--") {
       only_files = true;
-    } else if (word == "--output" && i + 1 < words.size()) {
-      given.output = words[++i];
-    } else if (word.starts_with("--output=")) {
-      given.output = word.substr(word.find('=') + 1);
+    } else if (word == "--raw-weights") {
+      given.raw_weights = true;
+    } else if ((word == "--output" || word == "--onnx") && i + 1 < words.size()) {
+      (word == "--onnx" ? given.onnx : given.output) = words[++i];
+    } else if (word.starts_with("--output=") || word.starts_with("--onnx=")) {
+      (word.starts_with("--onnx") ? given.onnx : given.output) = word.substr(word.find('=') + 1);
     } else {
       fail(ExitCode::usage, "unknown option, or one without a value: '{}' (see --help)", printable(word));
     }
@@ -256,6 +299,9 @@ int tool_main(std::span<char* const> words) {
   }
   if (of.has_output && given.output.empty()) fail(ExitCode::usage, "{}: --output is missing (see --help)", name);
   if (!of.has_output && !given.output.empty()) fail(ExitCode::usage, "{} takes no --output (see --help)", name);
+  const bool exports = of.run == export_network;
+  if (!exports && !given.onnx.empty()) fail(ExitCode::usage, "{} takes no --onnx (see --help)", name);
+  if (!exports && given.raw_weights) fail(ExitCode::usage, "{} takes no --raw-weights (see --help)", name);
   return of.run(given);
 }
 

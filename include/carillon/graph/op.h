@@ -9,8 +9,10 @@
 #include <string_view>
 #include <vector>
 
+#include "carillon/core/error.h"
 #include "carillon/core/tensor.h"
 #include "carillon/device/device.h"
+#include "carillon/graph/operators.h"
 #include "carillon/graph/step_inputs.h"
 
 namespace carillon {
@@ -83,6 +85,12 @@ class OpDefinition {
   /// This op with what it finds over the batch, in training, found over the batches of all towers; null: it has no such
   /// form.
   virtual std::shared_ptr<const OpDefinition> over_all_towers() const { return nullptr; }
+  /// Adds what the op computes in evaluation; the name of its output, or of its outputs if they are all the same.
+  /// Errors: failed (an op that no evaluation has).
+  virtual std::string in_operators(OperatorGraph& /*operators*/, const OpOperands& /*operands*/) const {
+    fail(ExitCode::failed, "the op {} has no form in ONNX", type());
+  }
+
   /// The input whose memory output number `output` shares, which then has its values and is never written.
   virtual std::optional<int> output_shares_input(int /*output*/) const { return std::nullopt; }
   /// The output whose gradient's memory the gradient of input number `input` shares: backward works in place. One input

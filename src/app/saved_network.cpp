@@ -1,0 +1,37 @@
+#include "src/app/saved_network.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "carillon/core/error.h"
+#include "carillon/core/printable.h"
+
+namespace carillon {
+
+double trained_pixel_scale(const LoadedCheckpoint& loaded) {
+  const nlohmann::json trained = nlohmann::json::parse(loaded.state.options_json, nullptr, false);
+  nlohmann::json scale = 1.0;
+  if (trained.is_object() && trained.contains("pixel_scale")) scale = trained["pixel_scale"];
+  const bool is_known = scale.is_number() && scale.get<double>() > 0.0 && std::isfinite(scale.get<float>());
+  if (!is_known) {
+    fail(ExitCode::data, "{}: the pixel_scale in its options is {}, not a number above 0: name it by --pixel-scale",
+         loaded.path.string(), scale.dump());
+  }
+  return scale.get<double>();
+}
+
+Network network_of(const LoadedCheckpoint& loaded, std::span<const Preset> presets) {
+  for (const Preset& preset : presets) {
+    for (const NamedNetwork& named : preset.networks) {
+      if (named.name != loaded.state.model) continue;
+      const RecordSchema& records = preset.defaults.record_form.schema;
+      return named.make({.image = records.image_shape,
+                         .class_count = records.class_count,
+                         .pixel_scale = static_cast<float>(trained_pixel_scale(loaded))});
+    }
+  }
+  fail(ExitCode::data, "{} is of model '{}', which this program does not have", loaded.path.string(),
+       printable(loaded.state.model));
+}
+
+}  // namespace carillon
