@@ -20,7 +20,7 @@ packages=(
   libhdf5-dev libboost-program-options-dev
   libdnnl-dev ocl-icd-opencl-dev opencl-headers  # oneDNN's CMake package asks for OpenCL
   libprotobuf-dev protobuf-compiler
-  libarchive-dev libisal-dev libfmt-dev nlohmann-json3-dev libpng-dev zlib1g-dev libeigen3-dev
+  libarchive-dev libisal-dev libfmt-dev nlohmann-json3-dev libjpeg-dev libpng-dev zlib1g-dev libeigen3-dev
   dataset-fashion-mnist
 )
 

@@ -17,6 +17,7 @@
 #include "carillon/run/batch_memory.h"
 #include "carillon/run/checkpoint_size.h"
 #include "carillon/run/evaluator.h"
+#include "src/app/picture_options.h"
 #include "src/app/saved_network.h"
 #include "src/app/startup.h"
 
@@ -26,11 +27,15 @@ namespace {
 /// Of the largest network that the program evaluates.
 std::uint64_t max_checkpoint_bytes(const Preset& preset) {
   const RecordSchema& records = preset.defaults.record_form.schema;
+  const std::int64_t class_count = preset.of_pictures ? static_cast<std::int64_t>(max_classes) : records.class_count;
   std::uint64_t largest = 0;
   for (const std::string& name : network_names(preset)) {
-    const MakeNetwork make_network = network_named(preset, name);
-    const Network network = make_network({.image = records.image_shape, .class_count = records.class_count});
-    largest = std::max(largest, max_checkpoint_bytes(network));
+    try {
+      const Network network = network_named(preset, name)({.image = records.image_shape, .class_count = class_count});
+      largest = std::max(largest, max_checkpoint_bytes(network));
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::usage) throw;  // one that takes other images, and is smaller
+    }
   }
   return largest;
 }
@@ -51,15 +56,39 @@ void check_model(const LoadedCheckpoint& loaded, const Preset& preset) {
        fmt::join(names, ", "));
 }
 
+/// Whether it was trained on what the program evaluates. Errors: data.
+void check_pictures(const LoadedCheckpoint& loaded, const Preset& preset) {
+  if (trained_pictures(loaded).has_value() == preset.of_pictures) return;
+  fail(ExitCode::data, "{} was {}trained by image_train, and its network takes other images", loaded.path.string(),
+       preset.of_pictures ? "not " : "");
+}
+
 /// What all ranks must know of the checkpoint that rank 0 has read. `given_scale`: in place of its own, if not 0.
 nlohmann::json description(const LoadedCheckpoint& loaded, double given_scale) {
   return {{"model", loaded.state.model},
+          {"options", loaded.state.options_json},
           {"pixel_scale", given_scale > 0.0 ? given_scale : trained_pixel_scale(loaded)}};
+}
+
+/// The records to evaluate on, and what else the network is made for.
+struct EvaluatedForm {
+  RecordForm records;
+  std::optional<PixelNormalization> normalization;
+};
+
+EvaluatedForm form_of(const nlohmann::json& known, const EvalOptions& options, const Preset& preset, const Mpi& mpi) {
+  if (!preset.of_pictures) return {preset.defaults.record_form, std::nullopt};
+  PictureOptions pictures = described_pictures(known.at("options").get<std::string>()).value();
+  pictures.first_label = options.first_label;
+  EvaluatedForm form;
+  mpi.run_on_all([&] { form.records = evaluation_form(pictures, options.data); });
+  form.normalization = normalization_of(pictures.preprocessing);
+  return form;
 }
 
 Dataset open_data(const EvalOptions& options, const RecordForm& form, const Mpi& mpi) {
   std::optional<Dataset> dataset;
-  mpi.run_on_all([&] { dataset = open_records(options.data, form, options.records, mpi); });
+  mpi.run_on_all([&] { dataset = open_records(options.data, form, RecordUse::evaluation, options.records, mpi); });
   agree(mpi, {{"evaluation records", dataset->size()},
               {"evaluation record checksum", static_cast<std::uint64_t>(dataset->fingerprint())}});
   return std::move(*dataset);
@@ -86,7 +115,7 @@ void tell_result(const LoadedCheckpoint& loaded, const EvalOptions& options, con
 EvalOptions defaults_of(const Preset& preset) {
   EvalOptions options;
   options.data = preset.defaults.data;
-  for (std::string& pattern : options.data) pattern.replace(pattern.find("train-"), 6, "test-");
+  for (std::string& pattern : options.data) pattern.replace(pattern.find("train-"), 6, preset.evaluation_split);
   options.checkpoint = preset.defaults.train_dir;
   return options;
 }
@@ -99,13 +128,18 @@ ExitCode evaluate_checkpoint(const EvalOptions& options, const Preset& preset, D
     if (mpi.rank() != 0) return;
     loaded = find_checkpoint(options.checkpoint, max_checkpoint_bytes(preset));
     check_model(*loaded, preset);
+    check_pictures(*loaded, preset);
     told = description(*loaded, options.pixel_scale).dump();
   });
   const nlohmann::json known = nlohmann::json::parse(mpi.all_gather(told).front());
   const auto scale = known.at("pixel_scale").get<float>();
-  const Dataset dataset = open_data(options, preset.defaults.record_form, mpi);
+  const EvaluatedForm form = form_of(known, options, preset, mpi);
+  const Dataset dataset = open_data(options, form.records, mpi);
   const MakeNetwork make_network = network_named(preset, known.at("model").get<std::string>());
-  NetworkSettings settings{.image = dataset.image_shape(), .class_count = dataset.class_count(), .pixel_scale = scale};
+  NetworkSettings settings{.image = dataset.image_shape(),
+                           .class_count = dataset.class_count(),
+                           .pixel_scale = scale,
+                           .normalization = form.normalization};
   mpi.run_on_all([&] { settings.density = dataset.density(); });
   const Network network = make_network(settings);
   const BuildSettings build{options.batch_size, options.precision, Purpose::evaluation};
@@ -132,6 +166,10 @@ ExitCode evaluate(const std::string& program, const Preset& preset, int argc, ch
                             preset.data_set));
   declare(set, options);
   set.begin_group("Data");
+  if (preset.of_pictures) {
+    set.add("first-label", options.first_label, -1, 1,
+            "label of the first class; -1: as records.json says, or 1, as ImageNet's records have it");
+  }
   if (preset.distorts) {
     set.add("test-time-augmentation", options.test_time_augmentation, test_time_augmentation_help);
   } else {

@@ -146,6 +146,10 @@ OptionSet::Source OptionSet::command_line(int argc, const char* const* argv) con
                             .run();
     for (const auto& option : parsed.options) {
       if (option.string_key == "argument") {
+        if (rest_ != nullptr) {
+          rest_->push_back(option.value.at(0));
+          continue;
+        }
         fail(ExitCode::usage, "'{}' belongs to no option (--help shows the usage)", option.value.at(0));
       }
       auto& values = source.values[option.string_key];

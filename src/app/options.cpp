@@ -70,6 +70,8 @@ void declare(OptionSet& set, TrainOptions& o) {
   declare_record_keys(set, o.image_key, o.label_key);
   set.add("shuffle", o.shuffle, "visit the records in a new random order each epoch", Scope::result);
   set.add("cache", o.cache, cache_choices, "decode all records at start into memory, or ahead of use");
+  set.add("decode-threads", o.decode_threads, 0, max_threads,
+          "threads per rank that decode ahead; 0: 2, or a GPU's share of the cores", Scope::rank);
   set.begin_group("Training");
   set.add("train-dir", o.train_dir, "where checkpoints and logs go");
   set.add("max-steps", o.max_steps, 0, max_steps, "global step to stop at; 0 writes the initial checkpoint");
@@ -99,6 +101,9 @@ void declare(OptionSet& set, TrainOptions& o) {
           Scope::result);
   set.add("seed", o.seed, "of initial variables and sample order", Scope::result);
   set.add("init-from", o.init_from, "checkpoint to take the initial variables from");
+  set.add("init-exclude", o.init_exclude,
+          "with init-from: patterns of variables that begin anew, as 'logits/*' for other classes");
+  set.add("freeze", o.freeze, "patterns of variables that are never trained, as 'stem/*'", Scope::result);
   set.add("time-limit", o.time_limit,
           "save and end with 75 before so many seconds, or, if slurm, before the job's end");
   set.add("time-margin", o.time_margin, 0, max_seconds,
@@ -149,6 +154,7 @@ void check_combinations(const OptionSet& set, const TrainOptions& o) {
   if (requires_checkpoint && !o.init_from.empty()) {
     fail(ExitCode::usage, "--resume require never uses the variables of --init-from");
   }
+  if (!o.init_exclude.empty() && o.init_from.empty()) fail(ExitCode::usage, "--init-exclude needs --init-from");
   check_batches(set, o);
   check_optimizer(set, o);
   stop_time(o);  // says what is wrong with it

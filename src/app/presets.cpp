@@ -4,6 +4,7 @@
 
 #include "carillon/app/preset.h"
 #include "carillon/core/error.h"
+#include "carillon/data/set_form.h"
 #include "src/models/networks.h"
 
 namespace carillon {
@@ -20,6 +21,19 @@ std::int64_t cifar10_decay_steps(std::int64_t batch_size, int tower_count) {
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(steps));
 }
 
+std::unique_ptr<RecordDecoder> grey_records(RecordSchema schema, RecordUse /*use*/) {
+  return make_grey_decoder(std::move(schema));
+}
+
+std::unique_ptr<RecordDecoder> planar_records(RecordSchema schema, RecordUse /*use*/) {
+  return make_planar_decoder(std::move(schema));
+}
+
+/// 30 epochs of ImageNet, as Goyal and others divide the rate.
+std::int64_t imagenet_decay_steps(std::int64_t batch_size, int tower_count) {
+  return std::max<std::int64_t>(1, 30 * 1281167 / (batch_size * tower_count));
+}
+
 }  // namespace
 
 std::vector<std::string> network_names(const Preset& preset) {
@@ -28,14 +42,18 @@ std::vector<std::string> network_names(const Preset& preset) {
   return names;
 }
 
-std::string network_list(const Preset& preset) {
+std::string network_list(const Preset& preset, const ImageShape& image, std::int64_t class_count) {
   std::string lines = fmt::format("{:<10} {:>12} {:>26}\n", "network", "parameters", "multiply-adds an image");
   for (const NamedNetwork& named : preset.networks) {
-    const RecordSchema& schema = preset.defaults.record_form.schema;
-    const Network network = named.make({.image = schema.image_shape, .class_count = schema.class_count});
-    const BuiltNetwork built = build_network(network, {.batch_size = 1, .purpose = Purpose::evaluation});
-    lines +=
-        fmt::format("{:<10} {:>12} {:>26}\n", named.name, parameter_count(built.graph), multiply_adds(built.graph));
+    try {
+      const Network network = named.make({.image = image, .class_count = class_count});
+      const BuiltNetwork built = build_network(network, {.batch_size = 1, .purpose = Purpose::evaluation});
+      lines +=
+          fmt::format("{:<10} {:>12} {:>26}\n", named.name, parameter_count(built.graph), multiply_adds(built.graph));
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::usage) throw;
+      lines += fmt::format("{:<10} {}\n", named.name, error.what());
+    }
   }
   return lines;
 }
@@ -51,10 +69,10 @@ Preset mnist_preset() {
           .networks = {{"mnist", mnist_network}, {"lenet", lenet_network}, {"vgg7", vgg7_network}},
           .defaults = {.data = {"data/mnist/train-*"},
                        .train_dir = "runs/mnist",
-                       .record_form = {.schema = {.keys = {.image = "image_raw", .label = "label"},
+                       .record_form = {.make_decoder = grey_records,
+                                       .schema = {.keys = {.image = "image_raw", .label = "label"},
                                                   .image_shape = {.height = 28, .width = 28, .channels = 1},
-                                                  .class_count = 10},
-                                       .make_decoder = make_grey_decoder},
+                                                  .class_count = 10}},
                        .max_steps = 1000,
                        .batch_size = 100,
                        .learning_rate = 0.001,
@@ -78,10 +96,10 @@ Preset cifar10_preset() {
                        {"airbench96", airbench96_network}},
           .defaults = {.data = {"data/cifar10/train-*"},
                        .train_dir = "runs/cifar10",
-                       .record_form = {.schema = {.keys = {.image = "image", .label = "label"},
+                       .record_form = {.make_decoder = planar_records,
+                                       .schema = {.keys = {.image = "image", .label = "label"},
                                                   .image_shape = {.height = 32, .width = 32, .channels = 3},
-                                                  .class_count = 10},
-                                       .make_decoder = make_planar_decoder},
+                                                  .class_count = 10}},
                        .max_steps = 1000000,
                        .batch_size = 128,
                        .learning_rate = 0.1,
@@ -91,8 +109,38 @@ Preset cifar10_preset() {
                        .moving_average_decay = 0.9999,
                        .summary_every = 100,
                        .summary_style = SummaryStyle::layers},
+          .class_names = {"airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"},
           .distorts = true,
           .decay_steps = cifar10_decay_steps};
+}
+
+Preset image_preset() {
+  TrainOptions defaults{.data = {"data/images/train-*"},
+                        .train_dir = "runs/images",
+                        .record_form = {.schema = {.keys = SetForm{}.keys,
+                                                   .image_shape = {.height = 224, .width = 224, .channels = 3},
+                                                   .class_count = 1000}},
+                        .max_steps = 10000,
+                        .batch_size = 32,
+                        .learning_rate = 0.0125,
+                        .regularization = 0.0001,
+                        .moving_average_decay = 0.0,
+                        .summary_every = 0,
+                        .checkpoint_every = 1000};
+  defaults.schedule_options.kind = ScheduleKind::cosine;
+  defaults.optimizer_settings.rule = "nesterov";
+  defaults.optimizer_settings.momentum = 0.9;
+  return {.data_set = "pictures",
+          .networks = {{"resnet50", resnet50_network},
+                       {"resnet18", resnet18_network},
+                       {"resnet9", resnet9_network},
+                       {"airbench94", airbench94_network},
+                       {"airbench96", airbench96_network}},
+          .defaults = defaults,
+          .evaluation_split = "validation-",
+          .of_pictures = true,
+          .distorts = true,
+          .decay_steps = imagenet_decay_steps};
 }
 
 }  // namespace carillon

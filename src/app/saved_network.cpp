@@ -20,10 +20,25 @@ double trained_pixel_scale(const LoadedCheckpoint& loaded) {
   return scale.get<double>();
 }
 
+std::optional<PictureOptions> trained_pictures(const LoadedCheckpoint& loaded) {
+  try {
+    return described_pictures(loaded.state.options_json);
+  } catch (const Error& error) {
+    fail(error.code(), "{}: {}", loaded.path.string(), error.what());
+  }
+}
+
 Network network_of(const LoadedCheckpoint& loaded, std::span<const Preset> presets) {
+  const std::optional<PictureOptions> pictures = trained_pictures(loaded);
   for (const Preset& preset : presets) {
+    if (preset.of_pictures != pictures.has_value()) continue;
     for (const NamedNetwork& named : preset.networks) {
       if (named.name != loaded.state.model) continue;
+      if (pictures) {
+        return named.make({.image = shape_of(*pictures),
+                           .class_count = pictures->classes,
+                           .normalization = normalization_of(pictures->preprocessing)});
+      }
       const RecordSchema& records = preset.defaults.record_form.schema;
       return named.make({.image = records.image_shape,
                          .class_count = records.class_count,

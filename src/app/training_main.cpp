@@ -7,6 +7,7 @@
 #include "carillon/run/trainer.h"
 #include "src/app/global_batch.h"
 #include "src/app/optimizer_options.h"
+#include "src/app/picture_options.h"
 #include "src/app/startup.h"
 
 namespace carillon {
@@ -15,13 +16,14 @@ namespace {
 /// In place of a network's name.
 constexpr std::string_view list_networks = "help";
 
-void declare(OptionSet& set, TrainOptions& options, const Preset& preset) {
+void declare(OptionSet& set, TrainOptions& options, PictureOptions& pictures, const Preset& preset) {
   declare(set, options);
   set.begin_group("Training");
   std::vector<std::string> names = network_names(preset);
   names.emplace_back(list_networks);
   set.add("model", options.model, names, "network to train; help lists them with their sizes");
   set.begin_group("Data");
+  if (preset.of_pictures) declare(set, pictures);
   if (preset.distorts) {
     set.add("distort", options.distort, "distort the training images at random", Scope::result);
     set.add("test-time-augmentation", options.test_time_augmentation, test_time_augmentation_help);
@@ -46,9 +48,10 @@ void check_same_products(const TrainOptions& options, const std::string& isas) {
        options.optimizer_settings.rule, isas);
 }
 
-RunDescription describe(const OptionSet& set, const Preset& preset, const TrainOptions& options, const Mpi& mpi,
-                        const std::string& isas) {
+RunDescription describe(const OptionSet& set, const Preset& preset, const TrainOptions& options,
+                        const PictureOptions& pictures, const Mpi& mpi, const std::string& isas) {
   RunDescription description = set.values();
+  if (preset.of_pictures) describe_pictures(pictures, options, description);
   // Where there is one network only, checkpoints have never held it as an option. All hold the model's name besides.
   if (preset.networks.size() == 1) description.remove("model");
   if (options.global_batch > 0) description.remove("batch_size");  // it is each rank's part of that
@@ -60,24 +63,29 @@ RunDescription describe(const OptionSet& set, const Preset& preset, const TrainO
 ExitCode train(const std::string& program, const Preset& preset, int argc, char** argv, const Mpi& mpi,
                Trainer::Clock::time_point started) {
   TrainOptions options = preset.defaults;
+  PictureOptions pictures;
   options.model = preset.networks.front().name;
   OptionSet set(
-      fmt::format("Trains a {} classifier, one tower per rank: mpirun -np N PROGRAM --data FILES --train-dir DIR",
+      fmt::format("Trains a network on {}, one tower per rank: mpirun -np N PROGRAM --data FILES --train-dir DIR",
                   preset.data_set));
-  declare(set, options, preset);
+  declare(set, options, pictures, preset);
   catch_stop_signals();
   if (!parse_on_all_ranks(set, argc, argv, mpi)) return ExitCode::done;
   if (options.model == list_networks) {
-    if (mpi.rank() == 0) print_text(STDOUT_FILENO, network_list(preset));
+    const RecordSchema& schema = options.record_form.schema;
+    const ImageShape image = preset.of_pictures ? shape_of(pictures) : schema.image_shape;
+    const std::int64_t classes = pictures.classes > 0 ? pictures.classes : schema.class_count;
+    if (mpi.rank() == 0) print_text(STDOUT_FILENO, network_list(preset, image, classes));
     return ExitCode::done;
   }
   options.make_network = network_named(preset, options.model);
   mpi.run_on_all([&] {
     check_combinations(set, options);
     check_augmentation(set, options);
+    if (preset.of_pictures) settle_pictures(pictures, options);
     settle_batch(options, preset, mpi.size());
     const Network network = options.network();  // the images that it takes
-    check_variables(options.optimizer_settings,
+    check_variables(options.optimizer(),
                     build_network(network, {1, Arithmetic::fp32, Purpose::training}).graph.parameters());
   });
   settle_ends(options);
@@ -97,7 +105,7 @@ ExitCode train(const std::string& program, const Preset& preset, int argc, char*
                         averaging_of(options.tower(), mpi.size()));
   const std::string isas = isas_of_all(*device, mpi);
   mpi.run_on_all([&] { check_same_products(options, isas); });
-  RunDescription description = describe(set, preset, options, mpi, isas);
+  RunDescription description = describe(set, preset, options, pictures, mpi, isas);
   Trainer trainer(options, std::move(description), mpi, *device, *communicator, watch, cpu, started);
   return abort_on_own_error(mpi, program, [&] { return trainer.run(); });
 }

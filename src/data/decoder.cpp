@@ -14,10 +14,11 @@ RecordDecoder::RecordDecoder(RecordSchema schema) : schema_(std::move(schema)) {
 std::string RecordDecoder::find_fault(std::size_t /*record_count*/, const ReadImage& /*read*/) const { return {}; }
 
 std::int32_t RecordDecoder::checked_label(std::int64_t label) const {
-  if (label < 0 || label >= schema_.class_count) {
-    fail(ExitCode::data, "feature '{}' is {}, not in 0..{}", schema_.keys.label, label, schema_.class_count - 1);
+  const std::int64_t first = schema_.first_label, last = first + schema_.class_count - 1;
+  if (label < first || label > last) {
+    fail(ExitCode::data, "feature '{}' is {}, not in {}..{}", schema_.keys.label, label, first, last);
   }
-  return static_cast<std::int32_t>(label);
+  return static_cast<std::int32_t>(label - first);
 }
 
 std::int32_t RecordDecoder::copy_pixels(std::span<const std::uint8_t> record, std::span<std::uint8_t> image) const {

@@ -71,7 +71,7 @@ Network airbench_network(const AirbenchParams& params, const NetworkSettings& se
   return {.name = params.name,
           .image = settings.image,
           .build_layers = layers,
-          .values_of_data = {whitening_values(input_form(params), settings.image)}};
+          .values_of_data = {whitening_values(with_normalization(input_form(params), settings), settings.image)}};
 }
 
 Value dirac_conv(Graph& graph, const std::string& name, Value x, std::int64_t filters, float l2_factor) {

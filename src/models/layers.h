@@ -1,6 +1,7 @@
 // What today's networks are made of, with PyTorch's initial values.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <string>
@@ -27,9 +28,19 @@ inline void check_has_colours(std::string_view network, const NetworkSettings& s
   fail(ExitCode::usage, "the network {} takes images of 3 channels; these have {}", network, settings.image.channels);
 }
 
+/// `form` with the normalisation that `settings` name, if they do.
+inline NormalizeImagesParams with_normalization(NormalizeImagesParams form, const NetworkSettings& settings) {
+  if (settings.normalization) {
+    std::ranges::copy(settings.normalization->mean, form.mean.begin());
+    std::ranges::copy(settings.normalization->deviation, form.deviation.begin());
+  }
+  return form;
+}
+
 /// The images, distorted where `settings` say so, and never for evaluation.
 inline Value normalized_input(Graph& graph, NormalizeImagesParams form, const NetworkSettings& settings,
                               Purpose purpose) {
+  form = with_normalization(form, settings);
   form.source = {settings.image.channels, settings.image.height, settings.image.width};
   form.distort = settings.distort && purpose != Purpose::evaluation;
   form.record_count = settings.record_count;

@@ -61,9 +61,10 @@ Network resnet9_network(const NetworkSettings& settings) {
     return scale(graph, "logits/scale", x, 0.125f);
   };
   check_has_colours("resnet9", settings);
-  if (settings.image.height != settings.image.width || settings.image.height < 8) {
-    fail(ExitCode::usage, "the network resnet9 takes square images of at least 8 x 8; these are {} x {}",
-         settings.image.height, settings.image.width);
+  const std::int64_t height = settings.image.height, width = settings.image.width;
+  if (height != width || height < 8 || height >= 8 * 17) {  // the last pooling's window has up to 16 rows
+    fail(ExitCode::usage, "the network resnet9 takes square images of 8 x 8 to 135 x 135; these are {} x {}", height,
+         width);
   }
   return {.name = "resnet9", .image = settings.image, .build_layers = layers};
 }

@@ -84,10 +84,12 @@ void check_groups(const std::vector<ParameterGroup>& groups, const std::vector<P
       if (matches(group, variable)) matched.push_back(variable.name);
     }
     if (matched.empty()) {
-      fail(ExitCode::usage, "--group: '{}' matches no variable; there are: {}", group.pattern, fmt::join(names, ", "));
+      fail(ExitCode::usage, "{}: '{}' matches no variable; there are: {}", group.option, group.pattern,
+           fmt::join(names, ", "));
     }
     if (std::ranges::all_of(matched, [&](std::string_view name) { return taken.contains(name); })) {
-      fail(ExitCode::usage, "--group: '{}' comes behind patterns that match all of its variables", group.pattern);
+      fail(ExitCode::usage, "{}: '{}' comes behind patterns that match all of its variables", group.option,
+           group.pattern);
     }
     taken.insert(matched.begin(), matched.end());
   }

@@ -81,7 +81,7 @@ int export_network(const Arguments& given) {
   if (given.onnx.empty()) fail(ExitCode::usage, "export: --onnx is missing (see --help)");
   const LoadedCheckpoint loaded = load(given.files.at(0));
   const CheckpointState& state = loaded.state;
-  const std::array presets{mnist_preset(), cifar10_preset()};
+  const std::array presets{mnist_preset(), cifar10_preset(), image_preset()};
   const Network network = network_of(loaded, presets);
   const std::vector<NamedArray>& values = given.raw_weights ? state.variables : state.moving_averages;
   std::string model;

@@ -5,9 +5,12 @@
 #include <iostream>
 
 #include "carillon/core/error.h"
+#include "carillon/core/printable.h"
 #include "carillon/core/single_process_main.h"
+#include "carillon/data/set_form.h"
 #include "src/data/sources/cifar10_source.h"
 #include "src/data/sources/mnist_source.h"
+#include "src/data/sources/picture_records.h"
 
 namespace carillon {
 namespace {
@@ -21,10 +24,13 @@ struct SourceFormat {
   ExampleEncoder encode;
 };
 
+/// Pictures have a way of their own: what they are like is not known beforehand.
+constexpr std::string_view pictures_format = "images";
+
 const SourceFormat& find_format(const std::string& name) {
   static const SourceFormat formats[] = {{"mnist", read_mnist, encode_mnist},
                                          {"cifar10", read_cifar10, encode_cifar10}};
-  std::string known;
+  std::string known = fmt::format(" {}", pictures_format);
   for (const SourceFormat& format : formats) {
     if (format.name == name) return format;
     known += fmt::format(" {}", format.name);
@@ -34,46 +40,135 @@ const SourceFormat& find_format(const std::string& name) {
 
 constexpr const char* usage = R"(usage: tfrecord_convert FORMAT --input PATH --output DIR [--shards N]
 
-Converts a published data set to TFRecord files of tf.train.Example:
-OUTPUT/train-00000-of-0000N.tfrecord ..., OUTPUT/test-00000-of-0000N.tfrecord ..., in source order.
+Converts pictures, or a published data set, to TFRecord files of tf.train.Example:
+OUTPUT/train-00000-of-0000N.tfrecord ..., and a second split.
 
 formats:
+  images   a folder with a folder of JPEG and PNG files for each class, or a list file, each line of which is a picture's
+           path and, behind a tab or space, its class; splits train and, with --validation-share, validation, in random
+           order. Features are ImageNet's: image/encoded (bytes: the file), image/class/label (int64, 1 for the first
+           class), image/class/text, image/height, image/width and others. records.json and labels.txt beside the files
+           name the classes; image_train reads them
   mnist    a folder of MNIST's or Fashion-MNIST's IDX files, plain or .gz:
            train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte;
            features image_raw (bytes, 784), pixels (int64, their number), label (int64)
   cifar10  CIFAR-10's binary version, as a folder or its archive (.tar, or .tar.gz, .xz, .bz2, .zst):
            data_batch_1.bin to data_batch_5.bin, test_batch.bin;
            features image (bytes, 3072: planes red, green, blue), label (int64)
+The last two write splits train and test, in source order.
 
 )";
 
 /// A line on the terminal that counts records; silent when stderr is a file or a pipe.
-std::function<void(std::size_t)> progress_line(const ImageSplit& split) {
+std::function<void(std::size_t)> progress_line(const std::string& split, std::size_t count) {
   if (!::isatty(STDERR_FILENO)) return [](std::size_t) {};
-  return [&split](std::size_t done) {
-    fmt::print(stderr, "\r{}: {}/{} records{}", split.name, done, split.count(), done == split.count() ? "\n" : "");
+  return [split, count](std::size_t done) {
+    fmt::print(stderr, "\r{}: {}/{} records{}", split, done, count, done == count ? "\n" : "");
   };
+}
+
+void tell(const std::string& split, const WrittenSplit& written) {
+  fmt::print("{:<5} {:>6} records {:>10} bytes  {}{}\n", split, written.record_count, written.bytes,
+             written.files.front().string(),
+             written.files.size() > 1 ? fmt::format(" and {} more", written.files.size() - 1) : "");
 }
 
 void convert(const SourceFormat& format, const std::string& input, const std::string& output, std::size_t shards) {
   const auto splits = format.read(input);
   check_shards(splits, shards, output);
   for (const ImageSplit& split : splits) {
-    const WrittenSplit written = write_shards(split, shards, output, format.encode, progress_line(split));
-    fmt::print("{:<5} {:>6} records {:>10} bytes  {}{}\n", split.name, written.record_count, written.bytes,
-               written.files.front().string(),
-               written.files.size() > 1 ? fmt::format(" and {} more", written.files.size() - 1) : "");
+    const WrittenSplit written =
+        write_shards(split, shards, output, format.encode, progress_line(split.name, split.count()));
+    tell(split.name, written);
   }
+}
+
+struct PictureOptions {
+  PictureConversion conversion;
+  std::string split = "train";
+  double validation_share = 0.0;
+  std::uint64_t seed = 1;
+};
+
+constexpr const char* validation_split = "validation";
+
+void check_options(const PictureOptions& o) {
+  if (!(o.validation_share >= 0.0 && o.validation_share < 1.0)) {
+    fail(ExitCode::usage, "--validation-share {}: must be 0 or more and less than 1", o.validation_share);
+  }
+  if (o.validation_share > 0.0 && o.split != "train") {
+    fail(ExitCode::usage, "--validation-share is of the split train, and --split says {}", o.split);
+  }
+  if (o.split.empty() || o.split.find_first_of("/-") != std::string::npos) {
+    fail(ExitCode::usage, "--split '{}': must be a name without / and -", printable(o.split));
+  }
+  if (o.conversion.resize_shorter < 0) {
+    fail(ExitCode::usage, "--resize-shorter {}: must be 0 or more", o.conversion.resize_shorter);
+  }
+  if (o.conversion.quality < 1 || o.conversion.quality > 100) {
+    fail(ExitCode::usage, "--quality {}: must be 1 to 100", o.conversion.quality);
+  }
+}
+
+void convert_pictures(const PictureOptions& options, const std::string& input, const std::string& output) {
+  check_options(options);
+  const std::optional<SetForm> there = read_set_form(output);
+  const PictureList list = list_pictures(input, there ? there->classes : std::vector<std::string>{});
+  if (list.passed_over > 0) {
+    fmt::print(stderr,
+               "tfrecord_convert: {} files in {} are passed over: not named .jpg, .jpeg or .png in a class's "
+               "folder\n",
+               list.passed_over, printable(input));
+  }
+  const SharedPictures parts = share_out(list.pictures, list.classes.size(), options.validation_share, options.seed);
+  struct Split {
+    std::string name;
+    const std::vector<ListedPicture>& pictures;
+  };
+  std::vector<Split> splits{{options.split, parts.kept}};
+  if (!parts.taken.empty()) splits.push_back({validation_split, parts.taken});
+  std::vector<SplitSize> sizes;
+  for (const Split& split : splits) sizes.push_back({split.name, split.pictures.size()});
+  check_shards(sizes, options.conversion.shard_count, output);
+  std::size_t skipped = 0;
+  const auto warn = [&skipped](const std::string& text) {
+    ++skipped;
+    fmt::print(stderr, "tfrecord_convert: left out: {}\n", printable(text));
+  };
+  for (const Split& split : splits) {
+    tell(split.name, write_pictures(split.name, split.pictures, list.classes, options.conversion, output, warn,
+                                    progress_line(split.name, split.pictures.size())));
+  }
+  SetForm form;
+  form.classes = list.classes;
+  write_set_form(output, form);
+  fmt::print("{} classes{}\n", list.classes.size(),
+             skipped > 0 ? fmt::format("; {} damaged pictures left out", skipped) : "");
 }
 
 int convert_main(int argc, char** argv) {
   std::string format, input, output;
   std::int64_t shards = 1;
+  PictureOptions pictures;
   po::options_description options("options");
   options.add_options()("help,h", "print this text and exit")  //
       ("input", po::value(&input)->value_name("PATH"), "the source: a folder, or an archive where the format has one")(
           "output", po::value(&output)->value_name("DIR"), "directory to write to; made if it is not there")(
           "shards", po::value(&shards)->value_name("N")->default_value(1), "files per split");
+  po::options_description of_pictures("options of images");
+  of_pictures.add_options()  //
+      ("validation-share", po::value(&pictures.validation_share)->value_name("X")->default_value(0.0),
+       "part of each class that becomes the split validation, drawn by --seed")(
+          "split", po::value(&pictures.split)->value_name("NAME")->default_value("train"),
+          "what the records are called: validation, for a folder of its own; the classes are then those of the output")(
+          "resize-shorter", po::value(&pictures.conversion.resize_shorter)->value_name("N")->default_value(0),
+          "reduce pictures to so many pixels of the shorter side; 0: keep them")(
+          "quality", po::value(&pictures.conversion.quality)->value_name("N")->default_value(95),
+          "of the JPEG files of reduced pictures, 1 to 100")(
+          "seed", po::value(&pictures.seed)->value_name("N")->default_value(1), "of the order and the shares")(
+          "skip-damaged", po::bool_switch(&pictures.conversion.skip_damaged),
+          "name damaged pictures and leave them out; else the first ends it");
+  options.add(of_pictures);
   po::options_description all;
   all.add(options).add_options()("format", po::value(&format));
   po::variables_map given;
@@ -94,11 +189,19 @@ int convert_main(int argc, char** argv) {
     return 0;
   }
   if (format.empty()) fail(ExitCode::usage, "name a format, for example mnist (see --help)");
-  const SourceFormat& source = find_format(format);
+  const SourceFormat* const source = format == pictures_format ? nullptr : &find_format(format);
   if (input.empty()) fail(ExitCode::usage, "--input PATH is missing (see --help)");
   if (output.empty()) fail(ExitCode::usage, "--output DIR is missing (see --help)");
   if (shards < 1) fail(ExitCode::usage, "--shards {}: must be 1 or more", shards);
-  convert(source, input, output, static_cast<std::size_t>(shards));
+  if (source == nullptr) {
+    pictures.conversion.shard_count = static_cast<std::size_t>(shards);
+    convert_pictures(pictures, input, output);
+  } else {
+    for (const char* name : {"validation-share", "split", "resize-shorter", "quality", "seed", "skip-damaged"}) {
+      if (!given[name].defaulted()) fail(ExitCode::usage, "--{} is of the format {}", name, pictures_format);
+    }
+    convert(*source, input, output, static_cast<std::size_t>(shards));
+  }
   return 0;
 }
 

@@ -13,7 +13,6 @@
 #include "carillon/data/record.h"
 #include "report/event.pb.h"
 #include "src/report/append_log.h"
-#include "src/report/png.h"
 
 namespace carillon {
 namespace {

@@ -80,8 +80,12 @@ std::vector<float> Evaluator::mean_logits_of_views(const Batch& batch) {
   return means;
 }
 
+std::vector<float> Evaluator::logits(const Batch& batch) {
+  return augments_ ? mean_logits_of_views(batch) : logits_of(batch);
+}
+
 void Evaluator::predict(const Batch& batch, const Count& count) {
-  const std::vector<float> values = augments_ ? mean_logits_of_views(batch) : logits_of(batch);
+  const std::vector<float> values = logits(batch);
   const std::size_t classes = values.size() / batch.images.size();
   for (std::size_t i = 0; i < batch.valid_count(); ++i) {
     const float* row = values.data() + i * classes;

@@ -3,6 +3,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <optional>
 #include <span>
@@ -98,6 +100,13 @@ void Recorder::resumed(const LoadedCheckpoint& checkpoint) {
     print_warning(change);
   }
   first_->same_evaluation = same_evaluation_records(checkpoint.state.options_json, first_->description);
+}
+
+void Recorder::began_anew(const std::vector<std::string>& names) {
+  if (!first_) return;
+  print_text(STDOUT_FILENO,
+             fmt::format("from {}, but for what --init-exclude names: {}\n", printable(first_->options.init_from),
+                         printable(fmt::format("{}", fmt::join(names, ", ")))));
 }
 
 bool Recorder::first_finds(const std::function<bool()>& look) const {

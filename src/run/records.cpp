@@ -2,12 +2,12 @@
 
 namespace carillon {
 
-Dataset open_records(const std::vector<std::string>& patterns, const RecordForm& form, const RecordOptions& options,
-                     const Mpi& mpi) {
+Dataset open_records(const std::vector<std::string>& patterns, const RecordForm& form, RecordUse use,
+                     const RecordOptions& options, const Mpi& mpi) {
   RecordSchema schema = form.schema;
   if (!options.image_key.empty()) schema.keys.image = options.image_key;
   if (!options.label_key.empty()) schema.keys.label = options.label_key;
-  return Dataset::open(patterns, form.make_decoder(std::move(schema)), options.cache, mpi.local_size());
+  return Dataset::open(patterns, form.make_decoder(std::move(schema), use), options.cache, mpi.local_size());
 }
 
 }  // namespace carillon

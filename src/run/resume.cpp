@@ -8,6 +8,7 @@
 #include "carillon/core/error.h"
 #include "carillon/report/console.h"
 #include "carillon/run/checkpoint_size.h"
+#include "src/run/partial_checkpoint.h"
 
 namespace carillon {
 namespace {
@@ -64,9 +65,18 @@ RunPosition load_or_initialize(const TrainOptions& options, const Dataset* datas
   if (options.init_from.empty()) {
     tower.initialize(options.seed, values_of_data(tower.network(), dataset));
   } else {
-    const LoadedCheckpoint initial{options.init_from, read_checkpoint(options.init_from, max_bytes)};
+    LoadedCheckpoint initial{options.init_from, read_checkpoint(options.init_from, max_bytes)};
     check_model(initial, options);
-    tower.initialize_from(initial);
+    if (!options.init_exclude.empty()) {
+      recorder.began_anew(leave_out(options.init_exclude, tower.parameters(), tower.states(), options.seed,
+                                    values_of_data(tower.network(), dataset), initial.state));
+    }
+    try {
+      tower.initialize_from(initial);
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::data) throw;
+      fail(error.code(), "{} (--init-exclude begins variables anew)", error.what());
+    }
   }
   return {};
 }

@@ -50,6 +50,11 @@ Schedule TrainOptions::schedule() const {
 OptimizerSettings TrainOptions::optimizer() const {
   OptimizerSettings settings = optimizer_settings;
   settings.learning_rate = schedule();
+  std::vector<ParameterGroup> groups;
+  for (const std::string& pattern : freeze) {
+    groups.push_back({.pattern = pattern, .frozen_after = 0, .option = "--freeze"});
+  }
+  settings.groups.insert(settings.groups.begin(), groups.begin(), groups.end());
   settings.moving_average_decay = moving_average_decay;
   return settings;
 }
@@ -69,7 +74,8 @@ Network TrainOptions::network(const FoundRecords& found) const {
                                .class_count = record_form.schema.class_count,
                                .pixel_scale = static_cast<float>(pixel_scale),
                                .regularization = static_cast<float>(regularization),
-                               .distort = distort,
+                               .distort = distort && !record_form.decoder_distorts,
+                               .normalization = normalization,
                                .record_count = found.record_count,
                                .seed = seed});
   made.label_smoothing = static_cast<float>(label_smoothing);

@@ -1,5 +1,6 @@
 #include "carillon/run/trainer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "carillon/core/error.h"
@@ -78,10 +79,11 @@ void Trainer::open_data() {
   const RecordOptions records{options_.image_key, options_.label_key, options_.cache};
   mpi_.run_on_all([&] {
     if (options_.max_steps > 0 || !network_.values_of_data.empty()) {
-      dataset_ = open_records(options_.data, options_.record_form, records, mpi_);
+      dataset_ = open_records(options_.data, options_.record_form, RecordUse::training, records, mpi_);
     }
-    if (!options_.eval_data.empty())
-      eval_dataset_ = open_records(options_.eval_data, options_.record_form, records, mpi_);
+    if (!options_.eval_data.empty()) {
+      eval_dataset_ = open_records(options_.eval_data, options_.record_form, RecordUse::evaluation, records, mpi_);
+    }
     if (dataset_) network_ = options_.network({.density = dataset_->density(), .record_count = dataset_->size()});
   });
   const auto checksum = [](const Dataset& dataset) { return static_cast<std::uint64_t>(dataset.fingerprint()); };
@@ -127,7 +129,14 @@ BatchLoader Trainer::make_loader() const {
                      StreamSlice{.start = position_.stream_position,
                                  .global_batch = global_batch(),
                                  .tower_offset = static_cast<std::uint64_t>(options_.batch_size) * mpi_.rank(),
-                                 .batch_size = static_cast<std::size_t>(options_.batch_size)});
+                                 .batch_size = static_cast<std::size_t>(options_.batch_size)},
+                     {.thread_count = decode_threads()});
+}
+
+int Trainer::decode_threads() const {
+  if (options_.decode_threads > 0) return static_cast<int>(options_.decode_threads);
+  // A GPU's host has nothing else to do with this rank's cores.
+  return device_.kind() == DeviceKind::cpu ? PrefetchSettings{}.thread_count : std::max(2, thread_count_);
 }
 
 void Trainer::describe_data() {

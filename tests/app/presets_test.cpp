@@ -35,7 +35,7 @@ TEST(Presets, Cifar10HasTheTutorialsDefaults) {
 }
 
 TEST(Presets, ListTheirNetworksWithSizeAndWork) {
-  const std::string list = network_list(mnist_preset());
+  const std::string list = network_list(mnist_preset(), {28, 28, 1}, 10);
   EXPECT_NE(list.find("mnist            397510                     397000\n"), std::string::npos) << list;
   EXPECT_NE(list.find("\nlenet "), std::string::npos) << list;
 }

@@ -59,6 +59,11 @@ def example_seeds():
             "negative": field(1, image + feature(b"l", 3, field(1, varint(2**64 - 1))))}
 
 
+def picture_seeds():
+    return {path.name: path.read_bytes() for path in sorted((TESTS / "data/pictures").iterdir())
+            if path.suffix in (".jpg", ".png")}
+
+
 def tar(form):
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=form) as archive:

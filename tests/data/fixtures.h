@@ -7,7 +7,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <iterator>
 #include <string>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "carillon/data/dataset.h"
 #include "carillon/data/record.h"
 #include "data/example.pb.h"
+#include "tests/support/failure.h"
 
 namespace carillon {
 
@@ -79,21 +79,6 @@ inline std::string mnist_records(int count) {
   std::string bytes;
   for (int i = 0; i < count; ++i) append_record(bytes, mnist_example(i, i % 10));
   return bytes;
-}
-
-/// Code and text of the Error that `action` throws; code `done` when it throws none.
-struct Failure {
-  ExitCode code = ExitCode::done;
-  std::string text;
-};
-
-inline Failure failure_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return {error.code(), error.what()};
-  }
-  return {};
 }
 
 }  // namespace carillon

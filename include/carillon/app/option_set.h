@@ -76,6 +76,9 @@ class OptionSet {
         [&target, choices] { return text_of(choices, target); }, help, scope);
   }
 
+  /// What on the command line belongs to no option goes to `target`, in place of being refused.
+  void take_rest(std::vector<std::string>& target) { rest_ = &target; }
+
   /// Sets the targets. Returns false when --help was given: nothing is set then.
   /// Errors: usage (naming the option and where it stands), no_input (the --config file is missing).
   bool parse(int argc, const char* const* argv);
@@ -113,6 +116,7 @@ class OptionSet {
 
   std::string summary_;
   std::vector<Option> options_;
+  std::vector<std::string>* rest_ = nullptr;
   std::vector<std::string> group_headings_{""};
   std::size_t group_ = 0;  ///< of what is added now
 };

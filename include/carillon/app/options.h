@@ -56,7 +56,8 @@ struct EvalOptions {
   bool test_time_augmentation = false;  ///< where the program has it
   std::string report;                   ///< a file to write; empty: none
   std::int64_t batch_size = 500;
-  double pixel_scale = 0.0;  ///< 0: the checkpoint's
+  double pixel_scale = 0.0;       ///< 0: the checkpoint's
+  std::int64_t first_label = -1;  ///< of pictures' records; -1: as those say
   DeviceChoice device = DeviceChoice::automatic;
   Arithmetic precision = Arithmetic::fp32;
   CpuSettings cpu = {};

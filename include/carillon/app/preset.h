@@ -18,8 +18,13 @@ struct NamedNetwork {
 struct Preset {
   std::string data_set;                ///< "MNIST", for --help
   std::vector<NamedNetwork> networks;  ///< that can be trained on it (--model), the default first
-  /// The reference's values. Each pattern of `data` has "train-" in it, of which evaluation makes "test-".
+  /// The reference's values. Each pattern of `data` has "train-" in it, of which evaluation makes `evaluation_split`.
   TrainOptions defaults;
+  std::string evaluation_split = "test-";
+  std::vector<std::string> class_names = {};  ///< none: they are numbers
+  /// Its records are pictures of any kind, of which options say what is made (src/app/picture_options.h); schema and
+  /// decoder of the defaults stand for them until those are known.
+  bool of_pictures = false;
   /// Its images are colour photographs: it has --distort and --test-time-augmentation; they are standardised, so that
   /// it has no --pixel-scale.
   bool distorts = false;
@@ -29,8 +34,8 @@ struct Preset {
 
 /// The networks' names, in their order.
 std::vector<std::string> network_names(const Preset& preset);
-/// A line for each network: its name, parameters, and operations a sample.
-std::string network_list(const Preset& preset);
+/// A line for each network: its name, parameters, and operations a sample of `image`.
+std::string network_list(const Preset& preset, const ImageShape& image, std::int64_t class_count);
 /// The network of that name, which is one of them.
 MakeNetwork network_named(const Preset& preset, const std::string& name);
 
@@ -38,5 +43,7 @@ MakeNetwork network_named(const Preset& preset, const std::string& name);
 Preset mnist_preset();
 /// What cifar10_train and cifar10_eval are.
 Preset cifar10_preset();
+/// What image_train and image_eval are.
+Preset image_preset();
 
 }  // namespace carillon

@@ -20,6 +20,7 @@ enum class RandomPurpose : std::uint32_t {
   mirroring = 8,
   mixing = 9,
   warping = 10,
+  cropping = 11,
 };
 
 struct Philox4x32 {

@@ -12,14 +12,16 @@
 
 #include "carillon/core/image_shape.h"
 #include "carillon/data/example.h"
+#include "carillon/images/view.h"
 
 namespace carillon {
 
 /// What is asked of the records of a set.
 struct RecordSchema {
-  ExampleKeys keys;              ///< the features that hold image and label
-  ImageShape image_shape;        ///< of a decoded image of uint8
-  std::int64_t class_count = 0;  ///< labels are 0 to class_count - 1
+  ExampleKeys keys;        ///< the features that hold image and label
+  ImageShape image_shape;  ///< of a decoded image of uint8
+  std::int64_t class_count = 0;
+  std::int64_t first_label = 0;  ///< in records: class 0 of class_count
 };
 
 class RecordDecoder {
@@ -51,7 +53,7 @@ class RecordDecoder {
   explicit RecordDecoder(RecordSchema schema);
 
   const RecordSchema& schema() const { return schema_; }
-  /// `label` as it is returned. Errors: data, where there is no such class.
+  /// The class that a record's `label` says. Errors: data, where there is none.
   std::int32_t checked_label(std::int64_t label) const;
   /// For images stored as the bytes they are decoded to: copies them. Errors: as `decode`.
   std::int32_t copy_pixels(std::span<const std::uint8_t> record, std::span<std::uint8_t> image) const;
@@ -62,6 +64,19 @@ class RecordDecoder {
 
 /// MNIST's form: grey pixels, row-major [height][width], as they are stored.
 std::unique_ptr<RecordDecoder> make_grey_decoder(RecordSchema schema);
+
+/// What is made of a picture.
+struct PictureDecoding {
+  bool distorts = false;  ///< a part at random by `crop`, perhaps mirrored; else the middle (central_view)
+  CropRule crop;
+  bool mirrors = true;
+  std::uint64_t seed = 0;    ///< of the draws
+  std::int64_t shorter = 0;  ///< side of a resized picture, whose middle is the image
+  Resampling resampling = Resampling::antialiased;
+};
+
+/// Pictures as JPEG or PNG files, as ImageNet's TFRecords hold them: resized to planes [3][height][width].
+std::unique_ptr<RecordDecoder> make_picture_decoder(RecordSchema schema, const PictureDecoding& decoding);
 
 /// CIFAR-10's form: colour planes [channels][height][width] (CHW), as they are stored. A set of images that seem to be
 /// interleaved (HWC), which no length tells, is at fault.

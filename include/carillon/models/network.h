@@ -2,8 +2,10 @@
 // ranks, devices or programs; a program lists the networks that it can train.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,15 +15,21 @@
 
 namespace carillon {
 
-/// What data and options say, of which a network is made. For an evaluation only image, density, class_count and
-/// pixel_scale are set: the others may change neither names nor shapes of variables.
+/// y = (v / 255 - mean) / deviation by channel, of pixels v.
+struct PixelNormalization {
+  std::array<float, 3> mean = {}, deviation = {1.0f, 1.0f, 1.0f};
+};
+
+/// What data and options say, of which a network is made. For an evaluation only image, density, class_count,
+/// pixel_scale and normalization are set: the others may change neither names nor shapes of variables.
 struct NetworkSettings {
-  ImageShape image;                ///< of the records
-  float density = 1.0f;            ///< the share of their bytes that are not zero, where it is known; for speed only
-  std::int64_t class_count = 0;    ///< of their labels
-  float pixel_scale = 1.0f;        ///< multiplies the uint8 pixels
-  float regularization = 0.0f;     ///< L2 factor of the weight matrices that have one
-  bool distort = false;            ///< random distortion of the images in training, where the network has one
+  ImageShape image;              ///< of the records
+  float density = 1.0f;          ///< the share of their bytes that are not zero, where it is known; for speed only
+  std::int64_t class_count = 0;  ///< of their labels
+  float pixel_scale = 1.0f;      ///< multiplies the uint8 pixels
+  float regularization = 0.0f;   ///< L2 factor of the weight matrices that have one
+  bool distort = false;          ///< random distortion of the images in training, where the network has one
+  std::optional<PixelNormalization> normalization = std::nullopt;  ///< in place of the network's own, of colour images
   std::uint64_t record_count = 0;  ///< of the training set, once it is known: before the network is run to train
   std::uint64_t seed = 0;          ///< of the distortion, and of what else is drawn
 };

@@ -24,6 +24,7 @@ struct ParameterGroup {
   // Trained in steps [frozen_until, frozen_after). In others values and a rule's slots stay as they are; the moving
   // average and a lookahead go on. Corrections for a variable's age count from frozen_until.
   std::int64_t frozen_until = 0, frozen_after = never;
+  std::string option = "--group";  ///< that it comes from, for messages
 };
 
 /// Errors: usage (a pattern that matches no variable: lists those there are).

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "carillon/images/picture.h"
 #include "carillon/report/histogram.h"
 
 namespace carillon {
@@ -24,12 +25,6 @@ struct GraphNode {
   std::string op;
   std::vector<std::string> inputs;  ///< names of nodes
   std::string device;               ///< "/job:worker/task:0/device:CPU:0"
-};
-
-/// An image [height, width, channels], 1 channel (grey) or 3 (RGB).
-struct Picture {
-  std::int64_t height = 0, width = 0, channels = 0;
-  std::vector<std::uint8_t> pixels;
 };
 
 class EventWriter {

@@ -42,6 +42,10 @@ class Evaluator {
   /// Tower::join_states.
   void load_averages(const ParameterStore& trained, const StateStore& states);
 
+  /// The logits of a batch of so many samples as the settings say, [batch, classes], averaged over the views where
+  /// there are several.
+  std::vector<float> logits(const Batch& batch);
+
   /// Every rank takes a contiguous part of the records; the counts are summed. Collective. Errors: those of
   /// Dataset::read, found out together (Mpi::run_on_all).
   /// `batch_done` is called after each batch.

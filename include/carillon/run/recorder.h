@@ -59,6 +59,8 @@ class Recorder {
   void open_directory();
   /// Says from which checkpoint the run goes on, and which of the settings that decide its result have changed.
   void resumed(const LoadedCheckpoint& checkpoint);
+  /// The run begins with --init-from, but for variables and states of these names.
+  void began_anew(const std::vector<std::string>& names);
   /// Whether a run that ended at `step` was killed before its last evaluation was told of and, if it is the best, kept.
   /// Collective.
   bool lacks_evaluation(std::int64_t step, const Tower& tower);

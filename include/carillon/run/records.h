@@ -1,6 +1,7 @@
 // Records: how training and evaluation open the data set that a program is for.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,10 +12,16 @@
 
 namespace carillon {
 
+enum class RecordUse { training, evaluation };
+
+/// Makes the decoder of records.
+using MakeDecoder = std::function<std::unique_ptr<RecordDecoder>(RecordSchema schema, RecordUse use)>;
+
 /// The form of a program's records.
 struct RecordForm {
+  MakeDecoder make_decoder;
   RecordSchema schema;
-  std::unique_ptr<RecordDecoder> (*make_decoder)(RecordSchema schema) = make_grey_decoder;
+  bool decoder_distorts = false;  ///< what there is to distort of images in training, which a network then leaves be
 };
 
 struct RecordOptions {
@@ -23,7 +30,7 @@ struct RecordOptions {
 };
 
 /// The records that `patterns` name, of this form. Errors: those of Dataset::open, on this rank.
-Dataset open_records(const std::vector<std::string>& patterns, const RecordForm& form, const RecordOptions& options,
-                     const Mpi& mpi);
+Dataset open_records(const std::vector<std::string>& patterns, const RecordForm& form, RecordUse use,
+                     const RecordOptions& options, const Mpi& mpi);
 
 }  // namespace carillon

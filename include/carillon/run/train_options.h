@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -79,6 +80,7 @@ struct TrainOptions {
   double mixup = 0.0, cutmix = 0.0;
   bool sync_batch_norm = false;
   double pixel_scale = 1.0;
+  std::optional<PixelNormalization> normalization = std::nullopt;  ///< in place of the network's own
   std::uint64_t seed = 1;
   bool shuffle = true;
   bool distort = true;  ///< where the program has it
@@ -88,7 +90,8 @@ struct TrainOptions {
   CpuSettings cpu = {};
   CommunicatorChoice comm = CommunicatorChoice::automatic;
   bool cuda_graph = true;
-  std::int64_t threads = 0;  ///< per rank; 0: this rank's share of the cores
+  std::int64_t threads = 0;         ///< per rank; 0: this rank's share of the cores
+  std::int64_t decode_threads = 0;  ///< per rank, of records that are not all in memory; 0: as the device is
   std::int64_t bucket_kib = 4096;
   std::int64_t log_every = 10;      ///< 0: no lines
   std::int64_t summary_every = 10;  ///< 0: no summaries
@@ -104,7 +107,9 @@ struct TrainOptions {
   ResumeMode resume = ResumeMode::automatic;
   bool fresh = false;
   std::string init_from;
-  std::int64_t check_replicas = 1000;  ///< steps between comparisons of the ranks' variables; 0: none
+  std::vector<std::string> init_exclude;  ///< patterns of variables and states that are not taken from there
+  std::vector<std::string> freeze;        ///< patterns of variables that are never trained
+  std::int64_t check_replicas = 1000;     ///< steps between comparisons of the ranks' variables; 0: none
   OnNan on_nan = OnNan::stop;
   double stall_timeout = 300.0;  ///< seconds that a rank may stand still (comm/watch.h); 0: for ever
   bool log_device_placement = false;

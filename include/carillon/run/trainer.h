@@ -46,6 +46,7 @@ class Trainer {
   bool lacks_last_evaluation();
   ExitCode train();
   BatchLoader make_loader() const;
+  int decode_threads() const;
   /// Tells the watch which records the ranks read.
   void describe_data();
   /// Tells the watch and the recorder; gives the time.

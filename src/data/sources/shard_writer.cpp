@@ -34,7 +34,8 @@ void remove_abandoned(const std::string& split, const fs::path& directory) {
   for (const fs::path& path : stale) fs::remove(path, ignored);
 }
 
-/// Serialises with map entries in the order of their keys, so that equal input gives equal files.
+}  // namespace
+
 void serialise(const proto::Example& example, std::string& out) {
   out.clear();
   google::protobuf::io::StringOutputStream stream(&out);
@@ -43,19 +44,17 @@ void serialise(const proto::Example& example, std::string& out) {
   example.SerializeToCodedStream(&coded);
 }
 
-}  // namespace
-
-void check_shards(std::span<const ImageSplit> splits, std::size_t shard_count, const fs::path& directory) {
+void check_shards(std::span<const SplitSize> splits, std::size_t shard_count, const fs::path& directory) {
   if (shard_count < 1 || shard_count >= max_shard_count)
     fail(ExitCode::usage, "--shards {}: must be 1 to {}", shard_count, max_shard_count - 1);
-  for (const ImageSplit& split : splits)
-    if (shard_count > split.count())
-      fail(ExitCode::usage, "--shards {}: more than the {} records of {}", shard_count, split.count(), split.name);
+  for (const SplitSize& split : splits)
+    if (shard_count > split.count)
+      fail(ExitCode::usage, "--shards {}: more than the {} records of {}", shard_count, split.count, split.name);
   std::error_code absent;
   const std::string suffix = fmt::format("-of-{:05}.tfrecord", shard_count);
   for (const auto& entry : fs::directory_iterator(directory, absent)) {
     const std::string name = entry.path().filename().string();
-    for (const ImageSplit& split : splits)
+    for (const SplitSize& split : splits)
       if (name.starts_with(split.name + "-") && name.find("-of-") != std::string::npos && name.ends_with(".tfrecord") &&
           !name.ends_with(suffix))
         fail(ExitCode::usage,
@@ -65,8 +64,25 @@ void check_shards(std::span<const ImageSplit> splits, std::size_t shard_count, c
   }
 }
 
+void check_shards(std::span<const ImageSplit> splits, std::size_t shard_count, const fs::path& directory) {
+  std::vector<SplitSize> sizes;
+  for (const ImageSplit& split : splits) sizes.push_back({split.name, split.count()});
+  check_shards(sizes, shard_count, directory);
+}
+
 WrittenSplit write_shards(const ImageSplit& split, std::size_t shard_count, const fs::path& directory,
                           const ExampleEncoder& encode, const std::function<void(std::size_t)>& progress) {
+  const auto make = [&](std::size_t i, std::string& record) {
+    proto::Example example;
+    encode(split, i, example);
+    serialise(example, record);
+    return true;
+  };
+  return write_shards(SplitSize{split.name, split.count()}, shard_count, directory, make, progress);
+}
+
+WrittenSplit write_shards(const SplitSize& split, std::size_t shard_count, const fs::path& directory,
+                          const RecordMaker& make, const std::function<void(std::size_t)>& progress) {
   constexpr std::size_t flush_bytes = std::size_t{1} << 20;
   std::error_code error;
   fs::create_directories(directory, error);
@@ -74,7 +90,7 @@ WrittenSplit write_shards(const ImageSplit& split, std::size_t shard_count, cons
 
   remove_abandoned(split.name, directory);
 
-  WrittenSplit written{.files = {}, .record_count = split.count()};
+  WrittenSplit written;
   std::deque<NewFile> files;
   std::string pending, serialised;
   for (std::size_t shard = 0; shard < shard_count; ++shard) {
@@ -85,11 +101,10 @@ WrittenSplit write_shards(const ImageSplit& split, std::size_t shard_count, cons
       written.bytes += pending.size();
       pending.clear();
     };
-    const std::size_t end = split.count() * (shard + 1) / shard_count;
-    for (std::size_t i = split.count() * shard / shard_count; i < end; ++i) {
-      proto::Example example;
-      encode(split, i, example);
-      serialise(example, serialised);
+    const std::size_t end = split.count * (shard + 1) / shard_count;
+    for (std::size_t i = split.count * shard / shard_count; i < end; ++i) {
+      if (!make(i, serialised)) continue;
+      ++written.record_count;
       append_record(pending, serialised);
       if (pending.size() >= flush_bytes) {
         flush();
@@ -102,7 +117,7 @@ WrittenSplit write_shards(const ImageSplit& split, std::size_t shard_count, cons
   }
   for (NewFile& file : files) file.publish();
   sync_directory(directory);
-  progress(split.count());
+  progress(split.count);
   return written;
 }
 

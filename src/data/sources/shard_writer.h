@@ -26,6 +26,15 @@ struct ImageSplit {
   }
 };
 
+/// Records that are still to be made.
+struct SplitSize {
+  std::string name;
+  std::size_t count = 0;
+};
+
+/// Makes record `i`; false: there is none after all. Called for each once, in order.
+using RecordMaker = std::function<bool(std::size_t i, std::string& record)>;
+
 /// Fills an empty Example with image `i` of a split: what tells one source format's records from another's.
 using ExampleEncoder = std::function<void(const ImageSplit& split, std::size_t i, proto::Example& example)>;
 
@@ -35,13 +44,19 @@ struct WrittenSplit {
   std::uint64_t bytes = 0;
 };
 
+/// The Example with its features in the order of their keys, so that equal input gives equal files.
+void serialise(const proto::Example& example, std::string& out);
+
 /// Refuses, before anything is written, a shard count that does not suit the splits and an output directory with
 /// shards of another count, whose records a pattern like train-* would take in twice. Errors: usage.
+void check_shards(std::span<const SplitSize> splits, std::size_t shard_count, const std::filesystem::path& directory);
 void check_shards(std::span<const ImageSplit> splits, std::size_t shard_count, const std::filesystem::path& directory);
 
-/// Writes `split` as `shard_count` files of contiguous records, equal in number but for one. The files
-/// bear temporary names, which no pattern for shards matches, until all of them are complete and synced.
-/// `progress(done)` is called now and then. Errors: io.
+/// Writes `split` as `shard_count` files of contiguous records, equal in number but for one and those that there are
+/// not. The files bear temporary names, which no pattern for shards matches, until all of them are complete and synced.
+/// `progress(done)` is called now and then. Errors: io; those of `make`.
+WrittenSplit write_shards(const SplitSize& split, std::size_t shard_count, const std::filesystem::path& directory,
+                          const RecordMaker& make, const std::function<void(std::size_t)>& progress);
 WrittenSplit write_shards(const ImageSplit& split, std::size_t shard_count, const std::filesystem::path& directory,
                           const ExampleEncoder& encode, const std::function<void(std::size_t)>& progress);
 

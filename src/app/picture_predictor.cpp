@@ -1,0 +1,92 @@
+#include "src/app/picture_predictor.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "carillon/core/error.h"
+#include "src/app/saved_network.h"
+
+namespace carillon {
+namespace {
+
+const Preset& preset_of(const LoadedCheckpoint& loaded, std::span<const Preset> presets) {
+  const bool of_pictures = trained_pictures(loaded).has_value();
+  const auto has_model = [&](const Preset& preset) {
+    const std::vector<std::string> names = network_names(preset);
+    return preset.of_pictures == of_pictures && std::ranges::count(names, loaded.state.model) > 0;
+  };
+  return *std::ranges::find_if(presets, has_model);  // network_of has found it
+}
+
+std::vector<std::string> class_names_of(const LoadedCheckpoint& loaded, const Preset& preset) {
+  const std::optional<PictureOptions> pictures = trained_pictures(loaded);
+  std::vector<std::string> names = pictures ? pictures->class_names : preset.class_names;
+  const std::int64_t count = pictures ? pictures->classes : preset.defaults.record_form.schema.class_count;
+  for (auto i = static_cast<std::int64_t>(names.size()); i < count; ++i) names.push_back(std::to_string(i));
+  return names;
+}
+
+PictureDecoding decoding_of(const LoadedCheckpoint& loaded, const Network& network) {
+  if (const std::optional<PictureOptions> pictures = trained_pictures(loaded)) return evaluation_decoding(*pictures);
+  return {.shorter = std::max(network.image.height, network.image.width)};
+}
+
+std::vector<double> softmax(std::span<const float> logits) {
+  const double largest = *std::ranges::max_element(logits);
+  std::vector<double> values;
+  double sum = 0.0;
+  for (const float logit : logits) sum += values.emplace_back(std::exp(logit - largest));
+  for (double& value : values) value /= sum;
+  return values;
+}
+
+}  // namespace
+
+PicturePredictor::PicturePredictor(const LoadedCheckpoint& loaded, std::span<const Preset> presets,
+                                   const PredictorSettings& settings, Device& device)
+    : network_(network_of(loaded, presets)),
+      settings_(settings),
+      decoding_(decoding_of(loaded, network_)),
+      class_names_(class_names_of(loaded, preset_of(loaded, presets))),
+      evaluator_(network_,
+                 {.batch_size = static_cast<std::int64_t>(settings.batch_size),
+                  .test_time_augmentation = settings.test_time_augmentation},
+                 device) {
+  evaluator_.load(loaded, settings.values);
+}
+
+void PicturePredictor::read_image(std::span<const std::uint8_t> file, std::span<std::uint8_t> image) const {
+  thread_local ViewMemory memory;
+  thread_local std::vector<std::uint8_t> planes;
+  const ImageShape& shape = network_.image;
+  const PictureView view = central_view(picture_info(file), decoding_.shorter, shape.height, shape.width);
+  if (shape.channels == 3) return render_view(file, view, decoding_.resampling, memory, image);
+  const std::size_t size = static_cast<std::size_t>(shape.height * shape.width);
+  planes.resize(3 * size);
+  render_view(file, view, decoding_.resampling, memory, planes);
+  for (std::size_t i = 0; i < size; ++i) {  // luma of ITU-R BT.601
+    image[i] =
+        static_cast<std::uint8_t>((299 * planes[i] + 587 * planes[size + i] + 114 * planes[2 * size + i] + 500) / 1000);
+  }
+}
+
+std::vector<std::vector<double>> PicturePredictor::predict(std::span<const std::uint8_t* const> images) {
+  const std::size_t count = images.size(), batch_size = settings_.batch_size;
+  check(count > 0 && count <= batch_size, "images that make a batch");
+  std::vector<const std::uint8_t*> padded(images.begin(), images.end());
+  padded.resize(batch_size, images.back());
+  const std::vector<std::int32_t> labels(batch_size);
+  const std::vector<float> logits =
+      evaluator_.logits({.images = padded, .labels = labels, .padding = batch_size - count});
+  std::vector<std::vector<double>> all;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::span<const float> row = std::span(logits).subspan(i * class_count(), class_count());
+    if (!std::ranges::all_of(row, [](float logit) { return std::isfinite(logit); })) {
+      fail(ExitCode::failed, "the network's output is not finite");
+    }
+    all.push_back(softmax(row));
+  }
+  return all;
+}
+
+}  // namespace carillon

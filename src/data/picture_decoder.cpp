@@ -1,0 +1,50 @@
+#include "carillon/core/error.h"
+#include "carillon/data/decoder.h"
+
+namespace carillon {
+namespace {
+
+class PictureDecoder final : public RecordDecoder {
+ public:
+  PictureDecoder(RecordSchema schema, const PictureDecoding& decoding)
+      : RecordDecoder(std::move(schema)), decoding_(decoding) {
+    check(image_shape().channels == 3, "pictures have three channels");
+  }
+
+  std::int32_t decode(std::span<const std::uint8_t> record, std::uint64_t position,
+                      std::span<std::uint8_t> image) const override {
+    std::string scratch;
+    const LabelledBytes found = parse_example(record, schema().keys, scratch);
+    const std::int32_t label = checked_label(found.label);
+    thread_local ViewMemory memory;
+    try {
+      render_view(found.image, view_of(picture_info(found.image), position), decoding_.resampling, memory, image);
+    } catch (const Error& error) {
+      fail(error.code(), "feature '{}' {}", schema().keys.image, error.what());
+    }
+    return label;
+  }
+
+  bool draws() const override { return decoding_.distorts; }
+
+ private:
+  PictureView view_of(const PictureInfo& picture, std::uint64_t position) const {
+    const std::int64_t height = image_shape().height, width = image_shape().width;
+    if (!decoding_.distorts) return central_view(picture, decoding_.shorter, height, width);
+    PhiloxDraws draws(decoding_.seed, RandomPurpose::cropping, position);
+    PictureView view{.resized_height = height, .resized_width = width, .height = height, .width = width};
+    view.mirrored = draws.below(2) == 1 && decoding_.mirrors;  // parts are the same without
+    view.part = random_part(picture, decoding_.crop, draws);
+    return view;
+  }
+
+  PictureDecoding decoding_;
+};
+
+}  // namespace
+
+std::unique_ptr<RecordDecoder> make_picture_decoder(RecordSchema schema, const PictureDecoding& decoding) {
+  return std::make_unique<PictureDecoder>(std::move(schema), decoding);
+}
+
+}  // namespace carillon

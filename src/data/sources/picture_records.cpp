@@ -1,0 +1,152 @@
+#include "src/data/sources/picture_records.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <exception>
+
+#include "carillon/core/error.h"
+#include "carillon/core/file.h"
+#include "carillon/data/set_form.h"
+#include "carillon/images/picture.h"
+#include "carillon/images/view.h"
+
+namespace carillon {
+namespace {
+
+constexpr std::size_t max_file_bytes = std::size_t{256} << 20;
+
+/// A picture as a record has it.
+struct StoredPicture {
+  std::string file;
+  PictureInfo info;
+};
+
+std::span<const std::uint8_t> bytes_of(const std::string& file) {
+  return {reinterpret_cast<const std::uint8_t*>(file.data()), file.size()};
+}
+
+/// The picture reduced to `shorter`, or, for 0, of its own size, as a JPEG file.
+StoredPicture written_anew(const std::string& file, const PictureInfo& info, std::int64_t shorter, int quality) {
+  thread_local ViewMemory memory;
+  const std::int64_t least = std::min(info.height, info.width), wanted = shorter > 0 ? shorter : least;
+  PictureView view{.part = {0, 0, info.height, info.width},
+                   .resized_height = std::max<std::int64_t>(1, info.height * wanted / least),
+                   .resized_width = std::max<std::int64_t>(1, info.width * wanted / least)};
+  view.height = view.resized_height;
+  view.width = view.resized_width;
+  Picture picture{.height = view.height, .width = view.width, .channels = 3, .pixels = {}};
+  picture.pixels.resize(static_cast<std::size_t>(picture.height * picture.width * 3));
+  render_pixels(bytes_of(file), view, Resampling::antialiased, memory, picture.pixels);
+  return {encode_jpeg(picture, quality), {PictureFormat::jpeg, picture.height, picture.width, 3}};
+}
+
+StoredPicture stored(std::string file, const PictureConversion& conversion) {
+  const PictureInfo info = picture_info(bytes_of(file));
+  const std::int64_t least = std::min(info.height, info.width);
+  const bool is_reduced = conversion.resize_shorter > 0 && least > conversion.resize_shorter;
+  if (is_reduced || info.channels == 4) {
+    return written_anew(file, info, is_reduced ? conversion.resize_shorter : 0, conversion.quality);
+  }
+  thread_local DecodedPart whole;
+  decode_whole(bytes_of(file), whole);
+  return {std::move(file), info};
+}
+
+std::string record_of(const ListedPicture& listed, const std::vector<std::string>& classes,
+                      const PictureConversion& conversion) {
+  const std::string path = listed.path.string();
+  StoredPicture picture;
+  try {
+    picture = stored(read_plain_file(listed.path, path, max_file_bytes), conversion);
+  } catch (const Error& error) {
+    const std::string_view what = error.what();
+    if (what.starts_with(path)) throw;  // its reading names it
+    fail(error.code(), "{}: {}", path, what);
+  }
+  const SetForm keys;
+  proto::Example example;
+  auto& features = *example.mutable_features()->mutable_feature();
+  const auto add_text = [&](const char* key, const std::string& text) {
+    features[key].mutable_bytes_list()->add_value(text);
+  };
+  const auto add_number = [&](const char* key, std::int64_t number) {
+    features[key].mutable_int64_list()->add_value(number);
+  };
+  const bool is_grey = picture.info.channels == 1;
+  features[keys.keys.image].mutable_bytes_list()->add_value(std::move(picture.file));
+  add_number(keys.keys.label.c_str(), keys.first_label + static_cast<std::int64_t>(listed.class_index));
+  add_text("image/class/text", classes[listed.class_index]);
+  add_number("image/height", picture.info.height);
+  add_number("image/width", picture.info.width);
+  add_number("image/channels", is_grey ? 1 : 3);
+  add_text("image/colorspace", is_grey ? "Grayscale" : "RGB");
+  add_text("image/format", picture.info.format == PictureFormat::jpeg ? "JPEG" : "PNG");
+  add_text("image/filename", listed.path.filename().string());
+  std::string record;
+  serialise(example, record);
+  return record;
+}
+
+/// Records made some at a time on all cores, and given out in order.
+class RecordsAhead {
+ public:
+  explicit RecordsAhead(std::size_t count, std::function<std::string(std::size_t)> make)
+      : count_(count), make_(std::move(make)) {}
+
+  /// That of record i, asked for in order. Errors: those of making it.
+  std::string take(std::size_t i) {
+    if (i >= first_ + made_.size()) make_from(i);
+    Made& made = made_[i - first_];
+    if (made.error) std::rethrow_exception(made.error);
+    return std::move(made.record);
+  }
+
+ private:
+  struct Made {
+    std::string record;
+    std::exception_ptr error;
+  };
+
+  void make_from(std::size_t first) {
+    constexpr std::size_t records_per_thread = 32;
+    const std::size_t at_once = records_per_thread * static_cast<std::size_t>(omp_get_max_threads());
+    first_ = first;
+    made_.clear();
+    made_.resize(std::min(at_once, count_ - first));
+#pragma omp parallel for schedule(dynamic)
+    for (std::size_t i = 0; i < made_.size(); ++i) {
+      try {
+        made_[i].record = make_(first_ + i);
+      } catch (...) {
+        made_[i].error = std::current_exception();
+      }
+    }
+  }
+
+  std::size_t count_, first_ = 0;
+  std::function<std::string(std::size_t)> make_;
+  std::vector<Made> made_;
+};
+
+}  // namespace
+
+WrittenSplit write_pictures(const std::string& name, const std::vector<ListedPicture>& pictures,
+                            const std::vector<std::string>& classes, const PictureConversion& conversion,
+                            const std::filesystem::path& directory, const std::function<void(const std::string&)>& warn,
+                            const std::function<void(std::size_t)>& progress) {
+  RecordsAhead records(pictures.size(), [&](std::size_t i) { return record_of(pictures[i], classes, conversion); });
+  const auto make = [&](std::size_t i, std::string& record) {
+    try {
+      record = records.take(i);
+      return true;
+    } catch (const Error& error) {
+      if (!conversion.skip_damaged || error.code() != ExitCode::data) throw;
+      warn(error.what());
+      return false;
+    }
+  };
+  return write_shards({name, pictures.size()}, conversion.shard_count, directory, make, progress);
+}
+
+}  // namespace carillon

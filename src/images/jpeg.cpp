@@ -1,0 +1,202 @@
+#include <array>
+#include <csetjmp>
+#include <cstdio>  // before jpeglib.h, which wants FILE
+#include <cstdlib>
+#include <limits>
+
+#include <jpeglib.h>
+
+#include <jerror.h>
+
+#include "carillon/core/error.h"
+#include "carillon/images/picture.h"
+#include "src/images/formats.h"
+
+namespace carillon {
+namespace {
+
+/// How libjpeg tells of errors: its callback must not return, and what it calls is C.
+struct JpegErrors {
+  jpeg_error_mgr manager;  // first: libjpeg hands its address back
+  std::jmp_buf jump;
+  std::array<char, JMSG_LENGTH_MAX> text;
+};
+
+[[noreturn]] void leave(j_common_ptr codec) {
+  auto* errors = reinterpret_cast<JpegErrors*>(codec->err);
+  errors->manager.format_message(codec, errors->text.data());
+  std::longjmp(errors->jump, 1);
+}
+
+/// Warnings of damage end the decoding: libjpeg would fill in what is missing.
+void on_message(j_common_ptr codec, int level) {
+  if (level >= 0) return;
+  switch (codec->err->msg_code) {
+    case JWRN_HIT_MARKER:
+    case JWRN_HUFF_BAD_CODE:
+    case JWRN_ARITH_BAD_CODE:
+    case JWRN_JPEG_EOF:
+    case JWRN_MUST_RESYNC:
+      leave(codec);
+    default:
+      break;  // junk between markers, unknown versions: other decoders pass over it, too
+  }
+}
+
+void no_output(j_common_ptr /*codec*/) {}
+
+/// Does `work`, which holds nothing with a destructor, and turns libjpeg's errors in it into ours.
+template <typename Work>
+void guarded(JpegErrors& errors, const Work& work) {
+  if (setjmp(errors.jump) != 0) fail(ExitCode::data, "is damaged: {}", errors.text.data());
+  work();
+}
+
+jpeg_error_mgr* install(JpegErrors& errors) {
+  jpeg_std_error(&errors.manager);
+  errors.manager.error_exit = leave;
+  errors.manager.emit_message = on_message;
+  errors.manager.output_message = no_output;
+  return &errors.manager;
+}
+
+/// One file's decompressor.
+class JpegReader {
+ public:
+  explicit JpegReader(std::span<const std::uint8_t> file) {
+    jpeg_.err = install(errors_);
+    guarded(errors_, [&] {
+      jpeg_create_decompress(&jpeg_);
+      jpeg_mem_src(&jpeg_, file.data(), file.size());
+    });
+    progress_.progress_monitor = limit_scans;
+    jpeg_.progress = &progress_;
+    try {
+      guarded(errors_, [&] { jpeg_read_header(&jpeg_, TRUE); });
+    } catch (...) {
+      jpeg_destroy_decompress(&jpeg_);
+      throw;
+    }
+  }
+  ~JpegReader() { jpeg_destroy_decompress(&jpeg_); }
+  JpegReader(const JpegReader&) = delete;
+  JpegReader& operator=(const JpegReader&) = delete;
+
+  PictureInfo info() const {
+    return {PictureFormat::jpeg, jpeg_.image_height, jpeg_.image_width, jpeg_.num_components};
+  }
+
+  void decode(const PartRequest& request, DecodedPart& part);
+
+ private:
+  static void limit_scans(j_common_ptr codec) {
+    const auto* jpeg = reinterpret_cast<j_decompress_ptr>(codec);
+    if (jpeg->input_scan_number <= max_jpeg_scans) return;
+    codec->err->msg_code = JERR_BAD_PROGRESSION;
+    leave(codec);
+  }
+
+  bool is_cmyk() const { return jpeg_.jpeg_color_space == JCS_CMYK || jpeg_.jpeg_color_space == JCS_YCCK; }
+
+  jpeg_decompress_struct jpeg_{};
+  JpegErrors errors_{};
+  jpeg_progress_mgr progress_{};
+};
+
+/// As DecodedPart::reduction says.
+std::int64_t reduction_for(const PartRequest& request) {
+  for (const std::int64_t reduction : {8, 4, 2}) {
+    const auto factor = static_cast<double>(reduction);
+    if (request.vertical_scale * factor <= 1.0 && request.horizontal_scale * factor <= 1.0) return reduction;
+  }
+  return 1;
+}
+
+/// Adobe's inverted CMYK, in place.
+void cmyk_to_rgb(std::uint8_t* pixels, std::int64_t count) {
+  const auto multiply = [](int a, int b) {
+    const int product = a * b + 128;  // a b / 255, rounded
+    return static_cast<std::uint8_t>((product + (product >> 8)) >> 8);
+  };
+  for (std::int64_t i = 0; i < count; ++i, pixels += 4) {
+    for (int c = 0; c < 3; ++c) pixels[c] = multiply(pixels[c], pixels[3]);
+  }
+}
+
+void JpegReader::decode(const PartRequest& request, DecodedPart& part) {
+  const std::int64_t reduction = reduction_for(request);
+  jpeg_.scale_num = 1;
+  jpeg_.scale_denom = static_cast<unsigned>(reduction);
+  jpeg_.out_color_space = is_cmyk() ? JCS_CMYK : JCS_EXT_RGBX;
+  jpeg_.dct_method = JDCT_ISLOW;
+  guarded(errors_, [&] { jpeg_start_decompress(&jpeg_); });
+
+  const auto last = [&](std::int64_t first, std::int64_t count, std::int64_t size) {
+    return std::min((first + count + reduction - 1) / reduction, size);
+  };
+  const PictureBox& needed = request.needed;
+  auto column = static_cast<JDIMENSION>(needed.column / reduction);
+  const std::int64_t end_column = last(needed.column, needed.width, jpeg_.output_width);
+  auto width = static_cast<JDIMENSION>(end_column - column);
+  if (width < jpeg_.output_width) guarded(errors_, [&] { jpeg_crop_scanline(&jpeg_, &column, &width); });
+  const auto row = static_cast<JDIMENSION>(needed.row / reduction);
+  const std::int64_t end_row = last(needed.row, needed.height, jpeg_.output_height);
+  place_part(part, {row, column, end_row - row, width}, reduction);
+  guarded(errors_, [&] {
+    if (row > 0) jpeg_skip_scanlines(&jpeg_, row);
+    while (jpeg_.output_scanline < static_cast<JDIMENSION>(end_row)) {
+      JSAMPROW line = part.pixels.data() + (jpeg_.output_scanline - row) * std::size_t{width} * 4;
+      jpeg_read_scanlines(&jpeg_, &line, 1);
+    }
+    if (jpeg_.output_scanline == jpeg_.output_height) jpeg_finish_decompress(&jpeg_);
+  });
+  if (is_cmyk()) cmyk_to_rgb(part.pixels.data(), part.height * part.width);
+}
+
+}  // namespace
+
+PictureInfo jpeg_info(std::span<const std::uint8_t> file) { return JpegReader(file).info(); }
+
+void decode_jpeg(std::span<const std::uint8_t> file, const PartRequest& request, DecodedPart& part) {
+  JpegReader(file).decode(request, part);
+}
+
+std::string encode_jpeg(const Picture& picture, int quality) {
+  check(picture.channels == 1 || picture.channels == 3, "a picture has 1 or 3 channels");
+  check(picture.pixels.size() == static_cast<std::size_t>(picture.height * picture.width * picture.channels),
+        "a picture has height x width x channels pixels");
+  jpeg_compress_struct jpeg{};
+  JpegErrors errors{};
+  jpeg.err = install(errors);
+  unsigned char* memory = nullptr;
+  unsigned long bytes = 0;
+  struct Release {
+    jpeg_compress_struct& jpeg;
+    unsigned char*& memory;
+    ~Release() {
+      jpeg_destroy_compress(&jpeg);
+      std::free(memory);
+    }
+  } release{jpeg, memory};
+  guarded(errors, [&] {
+    jpeg_create_compress(&jpeg);
+    jpeg_mem_dest(&jpeg, &memory, &bytes);
+    jpeg.image_height = static_cast<JDIMENSION>(picture.height);
+    jpeg.image_width = static_cast<JDIMENSION>(picture.width);
+    jpeg.input_components = static_cast<int>(picture.channels);
+    jpeg.in_color_space = picture.channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
+    jpeg_set_defaults(&jpeg);
+    jpeg_set_quality(&jpeg, quality, TRUE);
+    jpeg.optimize_coding = TRUE;
+    jpeg_start_compress(&jpeg, TRUE);
+    const std::size_t stride = static_cast<std::size_t>(picture.width * picture.channels);
+    while (jpeg.next_scanline < jpeg.image_height) {
+      JSAMPROW line = const_cast<JSAMPROW>(picture.pixels.data() + jpeg.next_scanline * stride);
+      jpeg_write_scanlines(&jpeg, &line, 1);
+    }
+    jpeg_finish_compress(&jpeg);
+  });
+  return {reinterpret_cast<const char*>(memory), bytes};
+}
+
+}  // namespace carillon

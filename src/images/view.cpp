@@ -1,0 +1,171 @@
+#include "carillon/images/view.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "carillon/core/error.h"
+#include "src/images/resize.h"
+
+namespace carillon {
+namespace {
+
+/// Uniform in [low, high).
+double uniform(PhiloxDraws& draws, double low, double high) {
+  const std::uint64_t bits = std::uint64_t{draws.word()} << 21 ^ draws.word() >> 11;  // 53
+  return low + (high - low) * static_cast<double>(bits) * 0x1p-53;
+}
+
+/// One of 0 to `last`.
+std::int64_t whole(PhiloxDraws& draws, std::int64_t last) { return draws.below(static_cast<std::uint32_t>(last + 1)); }
+
+/// To the nearest whole number, halves to the even one, as Python's round and C's lrint.
+std::int64_t rounded(double x) { return static_cast<std::int64_t>(std::nearbyint(x)); }
+
+/// A part of that size, if there is one, anywhere in the picture.
+PictureBox placed(std::int64_t height, std::int64_t width, const PictureInfo& picture, PhiloxDraws& draws) {
+  const std::int64_t row = whole(draws, picture.height - height);
+  return {row, whole(draws, picture.width - width), height, width};
+}
+
+PictureBox torchvision_part(const PictureInfo& picture, const CropRule& rule, PhiloxDraws& draws) {
+  const auto height = static_cast<double>(picture.height), width = static_cast<double>(picture.width);
+  for (int i = 0; i < 10; ++i) {
+    const double area = height * width * uniform(draws, rule.min_area, rule.max_area);
+    const double ratio = std::exp(uniform(draws, std::log(rule.min_ratio), std::log(rule.max_ratio)));
+    const std::int64_t w = rounded(std::sqrt(area * ratio)), h = rounded(std::sqrt(area / ratio));
+    if (w > 0 && w <= picture.width && h > 0 && h <= picture.height) return placed(h, w, picture, draws);
+  }
+  std::int64_t h = picture.height, w = picture.width;
+  if (width / height < rule.min_ratio) h = rounded(width / rule.min_ratio);
+  if (width / height > rule.max_ratio) w = rounded(height * rule.max_ratio);
+  return {(picture.height - h) / 2, (picture.width - w) / 2, h, w};
+}
+
+/// GenerateRandomCrop of TensorFlow's sample_distorted_bounding_box_op.cc, in its words; a height of 0: none.
+PictureBox tensorflow_size(const PictureInfo& picture, const CropRule& rule, double ratio, PhiloxDraws& draws) {
+  const double pixels = static_cast<double>(picture.height) * static_cast<double>(picture.width);
+  const double min_area = rule.min_area * pixels, max_area = rule.max_area * pixels;
+  std::int64_t height = rounded(std::sqrt(min_area / ratio)), tallest = rounded(std::sqrt(max_area / ratio));
+  if (rounded(static_cast<double>(tallest) * ratio) > picture.width) {
+    tallest = static_cast<std::int64_t>((static_cast<double>(picture.width) + 0.5 - 1e-7) / ratio);
+  }
+  tallest = std::min(tallest, picture.height);
+  height = std::min(height, tallest);
+  if (height < tallest) height += whole(draws, tallest - height);
+  std::int64_t width = rounded(static_cast<double>(height) * ratio);
+  const auto area = [&] { return static_cast<double>(width * height); };
+  if (area() < min_area) width = rounded(static_cast<double>(++height) * ratio);
+  if (area() > max_area) width = rounded(static_cast<double>(--height) * ratio);
+  const bool fits = area() >= min_area && area() <= max_area && width <= picture.width && height <= picture.height &&
+                    width > 0 && height > 0;
+  return {0, 0, fits ? height : 0, width};
+}
+
+PictureBox tensorflow_part(const PictureInfo& picture, const CropRule& rule, PhiloxDraws& draws) {
+  constexpr double min_covered = 0.1;
+  for (int i = 0; i < 100; ++i) {
+    const double ratio = uniform(draws, rule.min_ratio, rule.max_ratio);
+    const PictureBox size = tensorflow_size(picture, rule, ratio, draws);
+    if (size.height == 0) continue;
+    const PictureBox part = placed(size.height, size.width, picture, draws);
+    if (static_cast<double>(part.height * part.width) >=
+        min_covered * static_cast<double>(picture.height * picture.width)) {
+      return part;
+    }
+  }
+  return {0, 0, picture.height, picture.width};
+}
+
+/// What of a side is needed, in the picture's pixels, and where it is resized to.
+AxisRequest side(std::int64_t begin, std::int64_t length, std::int64_t resized, std::int64_t first,
+                 std::int64_t count) {
+  return {.begin = static_cast<double>(begin),
+          .length = static_cast<double>(length),
+          .lowest = begin,
+          .limit = begin + length,
+          .resized = resized,
+          .first = first,
+          .count = count};
+}
+
+/// The same in the pixels of a picture that came `reduction` times smaller, of which `size` there are.
+AxisRequest reduced(AxisRequest r, std::int64_t reduction, std::int64_t size) {
+  if (reduction == 1) return r;
+  const auto factor = static_cast<double>(reduction);
+  r.begin /= factor;
+  r.length /= factor;
+  r.lowest /= reduction;
+  r.limit = std::min((r.limit + reduction - 1) / reduction, size);
+  return r;
+}
+
+/// The view in memory.pixels, four bytes a pixel.
+void render(std::span<const std::uint8_t> file, const PictureView& view, Resampling resampling, ViewMemory& memory) {
+  AxisRequest vertical = side(view.part.row, view.part.height, view.resized_height, view.row, view.height);
+  AxisRequest horizontal = side(view.part.column, view.part.width, view.resized_width, view.column, view.width);
+  ResizeAxis rows = make_axis(vertical, resampling), columns = make_axis(horizontal, resampling);
+  PartRequest request{
+      .needed = {rows.begin(), columns.begin(), rows.end() - rows.begin(), columns.end() - columns.begin()}};
+  if (resampling == Resampling::antialiased) {  // the other leaves pixels out, and those that it takes are whole
+    request.vertical_scale = static_cast<double>(view.resized_height) / static_cast<double>(view.part.height);
+    request.horizontal_scale = static_cast<double>(view.resized_width) / static_cast<double>(view.part.width);
+  }
+  DecodedPart& part = memory.part;
+  decode_part(file, request, part);
+  if (part.reduction > 1) {
+    vertical = reduced(vertical, part.reduction, part.row + part.height);
+    vertical.lowest = std::max(vertical.lowest, part.row);
+    horizontal = reduced(horizontal, part.reduction, part.column + part.width);
+    horizontal.lowest = std::max(horizontal.lowest, part.column);
+    rows = make_axis(vertical, resampling);
+    columns = make_axis(horizontal, resampling);
+  }
+  resize(part, rows, columns, memory);
+}
+
+}  // namespace
+
+PictureBox random_part(const PictureInfo& picture, const CropRule& rule, PhiloxDraws& draws) {
+  return rule.kind == CropRule::Kind::torchvision ? torchvision_part(picture, rule, draws)
+                                                  : tensorflow_part(picture, rule, draws);
+}
+
+PictureView central_view(const PictureInfo& picture, std::int64_t shorter, std::int64_t height, std::int64_t width) {
+  check(shorter >= height && shorter >= width, "the image lies within the resized picture");
+  const std::int64_t least = std::min(picture.height, picture.width);
+  PictureView view{.part = {0, 0, picture.height, picture.width},
+                   .resized_height = picture.height * shorter / least,
+                   .resized_width = picture.width * shorter / least,
+                   .height = height,
+                   .width = width};
+  view.row = (view.resized_height - height) / 2;
+  view.column = (view.resized_width - width) / 2;
+  return view;
+}
+
+void render_view(std::span<const std::uint8_t> file, const PictureView& view, Resampling resampling, ViewMemory& memory,
+                 std::span<std::uint8_t> planes) {
+  render(file, view, resampling, memory);
+  const std::size_t size = static_cast<std::size_t>(view.height * view.width);
+  std::uint8_t *red = planes.data(), *green = red + size, *blue = green + size;
+  const std::int64_t step = view.mirrored ? -4 : 4;
+  for (std::int64_t y = 0; y < view.height; ++y) {
+    const std::uint8_t* pixel = memory.pixels.data() + (y * view.width + (view.mirrored ? view.width - 1 : 0)) * 4;
+    for (std::int64_t x = 0; x < view.width; ++x, pixel += step) {
+      *red++ = pixel[0];
+      *green++ = pixel[1];
+      *blue++ = pixel[2];
+    }
+  }
+}
+
+void render_pixels(std::span<const std::uint8_t> file, const PictureView& view, Resampling resampling,
+                   ViewMemory& memory, std::span<std::uint8_t> pixels) {
+  check(!view.mirrored, "pixels are rendered as they are");
+  render(file, view, resampling, memory);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(view.height * view.width); ++i) {
+    for (std::size_t c = 0; c < 3; ++c) pixels[i * 3 + c] = memory.pixels[i * 4 + c];
+  }
+}
+
+}  // namespace carillon

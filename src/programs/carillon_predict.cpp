@@ -1,0 +1,202 @@
+// carillon_predict: what a trained network takes pictures for.
+//
+//   carillon_predict --checkpoint runs/pictures holiday/*.jpg
+#include <omp.h>
+
+#include <algorithm>
+#include <exception>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "carillon/app/option_set.h"
+#include "carillon/checkpoint/npz.h"
+#include "carillon/core/error.h"
+#include "carillon/core/file.h"
+#include "carillon/core/printable.h"
+#include "carillon/core/single_process_main.h"
+#include "src/app/picture_predictor.h"
+#include "src/data/sources/picture_list.h"
+
+namespace carillon {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t max_file_bytes = std::size_t{256} << 20;
+
+struct PredictOptions {
+  std::string checkpoint, images;
+  std::int64_t top = 3, batch_size = 32, threads = 0;
+  bool json = false, raw_weights = false, test_time_augmentation = false;
+};
+
+void declare(OptionSet& set, PredictOptions& o) {
+  set.add("checkpoint", o.checkpoint, "a checkpoint, or a train directory: its newest good one");
+  set.add("top", o.top, 1, 1'000'000, "classes to name, the likeliest first");
+  set.add("json", o.json, "print a JSON object a line");
+  set.add("raw-weights", o.raw_weights, "use the variables, not their moving averages");
+  set.add("test-time-augmentation", o.test_time_augmentation,
+          "take the mean of six views of each image, mirrored and shifted");
+  set.add("images", o.images,
+          "write what the network sees of the pictures, too: NAME.npz, [n, channels, height, width], 0 to 255");
+  set.add("batch-size", o.batch_size, 1, 65536, "pictures at a time");
+  set.add("threads", o.threads, 0, 4096, "CPU threads; 0: one for each core");
+}
+
+/// The pictures that the arguments name: files, and those in folders, in the order of their names' bytes.
+std::vector<fs::path> find_pictures(const std::vector<std::string>& places) {
+  std::vector<fs::path> found;
+  for (const std::string& place : places) {
+    std::error_code error;
+    if (!fs::is_directory(place, error)) {
+      found.emplace_back(place);
+      continue;
+    }
+    const std::vector<fs::path> in_folder = pictures_in(place);
+    if (in_folder.empty()) fail(ExitCode::no_input, "{}: holds no picture (.jpg, .jpeg, .png)", place);
+    found.insert(found.end(), in_folder.begin(), in_folder.end());
+  }
+  return found;
+}
+
+LoadedCheckpoint load(const std::string& place) {
+  std::error_code error;
+  if (!fs::is_directory(place, error)) return {place, read_checkpoint(place)};
+  const auto warn = [](const std::string& text) { fmt::print(stderr, "carillon_predict: warning: {}\n", text); };
+  auto loaded = read_newest_checkpoint(place, warn);
+  if (!loaded) fail(ExitCode::no_input, "--checkpoint {}: no checkpoint in it", place);
+  return std::move(*loaded);
+}
+
+/// The images of some files, read on all cores, and what was wrong with others.
+struct ReadImages {
+  std::vector<std::uint8_t> memory;
+  std::vector<std::exception_ptr> errors;  ///< one a file; null where there is an image
+
+  ReadImages(const PicturePredictor& predictor, std::span<const fs::path> files)
+      : memory(files.size() * predictor.image_shape().bytes()), errors(files.size()) {
+    const std::size_t bytes = predictor.image_shape().bytes();
+#pragma omp parallel for schedule(dynamic)
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      try {
+        read(predictor, files[i], std::span(memory).subspan(i * bytes, bytes));
+      } catch (...) {
+        errors[i] = std::current_exception();
+      }
+    }
+  }
+
+ private:
+  /// Errors: no_input, data, io, naming the file.
+  static void read(const PicturePredictor& predictor, const fs::path& path, std::span<std::uint8_t> image) {
+    const std::string name = path.string(), file = read_plain_file(path, name, max_file_bytes);
+    try {
+      predictor.read_image({reinterpret_cast<const std::uint8_t*>(file.data()), file.size()}, image);
+    } catch (const Error& error) {
+      fail(error.code(), "{}: {}", name, error.what());
+    }
+  }
+};
+
+void print_prediction(const PicturePredictor& predictor, const fs::path& file, const std::vector<double>& probabilities,
+                      const PredictOptions& options) {
+  std::vector<std::size_t> order(probabilities.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const std::size_t count = std::min(order.size(), static_cast<std::size_t>(options.top));
+  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end(),
+                    [&](std::size_t a, std::size_t b) {
+                      return probabilities[a] != probabilities[b] ? probabilities[a] > probabilities[b] : a < b;
+                    });
+  order.resize(count);
+  if (options.json) {
+    nlohmann::ordered_json classes = nlohmann::ordered_json::array();
+    for (const std::size_t i : order) {
+      classes.push_back({{"class", predictor.class_name(i)}, {"index", i}, {"probability", probabilities[i]}});
+    }
+    const nlohmann::ordered_json line{{"file", file.string()}, {"predictions", classes}};
+    fmt::print("{}\n", line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    return;
+  }
+  std::string text = printable(file.string());
+  for (const std::size_t i : order)
+    text += fmt::format("  {} {:.4f}", printable(predictor.class_name(i)), probabilities[i]);
+  fmt::print("{}\n", text);
+}
+
+/// The images as the network takes them.
+void write_images(const std::string& path, const PicturePredictor& predictor, const std::vector<std::uint8_t>& pixels) {
+  const ImageShape& shape = predictor.image_shape();
+  NamedArray array{
+      .name = "images",
+      .shape = {static_cast<std::int64_t>(pixels.size() / shape.bytes()), shape.channels, shape.height, shape.width},
+      .values = {pixels.begin(), pixels.end()}};
+  const ListedArray listed{.name = array.name, .array = &array};
+  write_npz(path, {&listed, 1});
+}
+
+int predict(const PredictOptions& options, const std::vector<std::string>& places) {
+  const std::vector<fs::path> files = find_pictures(places);
+  const LoadedCheckpoint loaded = load(options.checkpoint);
+  const int threads = options.threads > 0 ? static_cast<int>(options.threads) : omp_get_num_procs();
+  omp_set_num_threads(threads);
+  const std::unique_ptr<Device> device = open_device({.choice = "cpu", .thread_count = threads});
+  const std::array presets{mnist_preset(), cifar10_preset(), image_preset()};
+  const PredictorSettings settings{
+      .batch_size = std::min(static_cast<std::size_t>(options.batch_size), files.size()),
+      .values = options.raw_weights ? TrainedValues::variables : TrainedValues::moving_averages,
+      .test_time_augmentation = options.test_time_augmentation};
+  PicturePredictor predictor(loaded, presets, settings, *device);
+  const std::size_t bytes = predictor.image_shape().bytes();
+  std::vector<std::uint8_t> kept;
+  ExitCode code = ExitCode::done;
+  for (std::size_t first = 0; first < files.size(); first += settings.batch_size) {
+    const auto some = std::span(files).subspan(first, std::min(settings.batch_size, files.size() - first));
+    const ReadImages read(predictor, some);
+    std::vector<const std::uint8_t*> images;
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      if (!read.errors[i]) images.push_back(read.memory.data() + i * bytes);
+    }
+    std::vector<std::vector<double>> probabilities;
+    if (!images.empty()) probabilities = predictor.predict(images);
+    std::size_t predicted = 0;
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      try {
+        if (read.errors[i]) std::rethrow_exception(read.errors[i]);
+        print_prediction(predictor, some[i], probabilities[predicted], options);
+        if (!options.images.empty()) kept.insert(kept.end(), images[predicted], images[predicted] + bytes);
+        ++predicted;
+      } catch (const Error& error) {  // the others are predicted all the same
+        fmt::print(stderr, "carillon_predict: {}\n", printable(error.what()));
+        if (code == ExitCode::done) code = error.code();
+      }
+    }
+  }
+  if (!options.images.empty()) write_images(options.images, predictor, kept);
+  return static_cast<int>(code);
+}
+
+int predict_main(int argc, char** argv) {
+  PredictOptions options;
+  std::vector<std::string> places;
+  OptionSet set(
+      "Tells what a trained network takes pictures for: carillon_predict --checkpoint FILE_OR_DIR "
+      "PICTURE_OR_FOLDER...\nA picture that cannot be read is named, and the program's exit code is then that "
+      "of the first: 65 damaged, 66 not there, 74 unreadable");
+  declare(set, options);
+  set.take_rest(places);
+  if (!set.parse(argc, argv)) {
+    std::cout << set.help();
+    return 0;
+  }
+  if (options.checkpoint.empty()) fail(ExitCode::usage, "--checkpoint FILE_OR_DIR is missing (see --help)");
+  if (places.empty()) fail(ExitCode::usage, "name a picture, or a folder of pictures (see --help)");
+  return predict(options, places);
+}
+
+}  // namespace
+}  // namespace carillon
+
+int main(int argc, char** argv) {
+  return carillon::single_process_main("carillon_predict", [&] { return carillon::predict_main(argc, argv); });
+}

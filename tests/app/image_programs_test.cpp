@@ -1,0 +1,182 @@
+// image_train, image_eval and carillon_predict as a user runs them, from a folder of pictures on.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "carillon/images/picture.h"
+#include "tests/data/program_fixture.h"
+
+namespace carillon {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+namespace fs = std::filesystem;
+
+/// Two classes, red and blue, that a few steps tell apart; converted once.
+class ImageProgramsTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    root_ = fs::temp_directory_path() / fmt::format("carillon.images.{}", ::getpid());
+    for (int i = 0; i < 40; ++i) put(i % 2 == 0 ? "blue" : "red", i);
+    ASSERT_EQ(
+        run("tfrecord_convert images --input " + at("in") + " --output " + at("set") + " --validation-share 0.2").code,
+        0);
+  }
+  static void TearDownTestSuite() { fs::remove_all(root_); }
+
+  static std::string at(const std::string& name) { return (root_ / name).string(); }
+
+  /// A picture of stripes, with a size of its own.
+  static void put(const std::string& name, int i) {
+    Picture picture{.height = 20 + i % 7, .width = 30 - i % 5, .channels = 3, .pixels = {}};
+    for (std::int64_t p = 0; p < picture.height * picture.width; ++p) {
+      const auto shade = static_cast<std::uint8_t>((p * (i + 3)) % 90);
+      const auto strong = static_cast<std::uint8_t>(200 + shade / 2);
+      const bool is_red = name == "red";
+      for (const std::uint8_t value : {is_red ? strong : shade, shade, is_red ? shade : strong}) {
+        picture.pixels.push_back(value);
+      }
+    }
+    fs::create_directories(root_ / "in" / name);
+    const std::string file = encode_jpeg(picture, 90);
+    std::ofstream(root_ / "in" / name / fmt::format("{:02}.jpg", i), std::ios::binary) << file;
+  }
+
+  static Outcome run(const std::string& command, const std::string& launcher = "") {
+    return run_program(command, launcher);
+  }
+  static std::string train(const std::string& directory, const std::string& more) {
+    return "image_train --model resnet9 --image-size 16 --batch-size 8 --learning-rate 0.05 --data '" +
+           at("set/train-*") + "' --train-dir " + at(directory) + " " + more;
+  }
+  static void expect_done(const std::string& command, const std::string& launcher = "") {
+    const Outcome outcome = run(command, launcher);
+    ASSERT_EQ(outcome.code, 0) << command << "\n" << outcome.output;
+  }
+  static void expect_failure(const std::string& command, ExitCode code, const std::string& text) {
+    const Outcome outcome = run(command);
+    EXPECT_EQ(outcome.code, static_cast<int>(code)) << command << "\n" << outcome.output;
+    EXPECT_THAT(outcome.output, HasSubstr(text)) << command;
+  }
+  /// Whether two train directories end with the same arrays.
+  static void expect_same_arrays(const std::string& a, const std::string& b) {
+    const Outcome outcome = run("checkpoint_tool diff " + at(a) + " " + at(b));
+    EXPECT_THAT(outcome.output, Not(HasSubstr("variables/"))) << outcome.output;
+    EXPECT_THAT(outcome.output, Not(HasSubstr("state/"))) << outcome.output;
+    EXPECT_THAT(outcome.output, Not(HasSubstr("step:"))) << outcome.output;
+  }
+
+  inline static fs::path root_;
+};
+
+constexpr const char* two_ranks = "mpirun --allow-run-as-root --oversubscribe -np 2 ";
+
+TEST_F(ImageProgramsTest, LearnToTellClassesThatPredictionNames) {
+  expect_done(train("learnt", "--max-steps 30"));
+  const Outcome evaluated = run("image_eval --data '" + at("set/validation-*") + "' --checkpoint " + at("learnt"));
+  EXPECT_EQ(evaluated.code, 0) << evaluated.output;
+  EXPECT_THAT(evaluated.output, HasSubstr("precision @ 1 = 1.000 (8/8)"));
+  const Outcome predicted = run("carillon_predict --json --checkpoint " + at("learnt") + " " + at("in"));
+  EXPECT_EQ(predicted.code, 0) << predicted.output;
+  std::istringstream lines(predicted.output);
+  int count = 0;
+  for (std::string text; std::getline(lines, text); ++count) {
+    const nlohmann::json line = nlohmann::json::parse(text);
+    const nlohmann::json& first = line["predictions"][0];
+    EXPECT_EQ(fs::path(line["file"].get<std::string>()).parent_path().filename(), first["class"].get<std::string>());
+    EXPECT_NEAR(first["probability"].get<double>() + line["predictions"][1]["probability"].get<double>(), 1.0, 1e-9);
+  }
+  EXPECT_EQ(count, 40);
+}
+
+TEST_F(ImageProgramsTest, GiveTheSameBitsAtAnyNumberOfRanksAndThreadsAndWhenResumed) {
+  const auto command = [&](const std::string& directory, const std::string& more) {
+    return "image_train --model resnet9 --image-size 16 --global-batch 16 --micro-batch 4 --data '" +
+           at("set/train-*") + "' --train-dir " + at(directory) + " " + more;
+  };
+  expect_done(command("one", "--max-steps 6 --schedule-steps 6 --decode-threads 1"));
+  expect_done(command("two", "--max-steps 6 --schedule-steps 6 --decode-threads 3"), two_ranks);
+  expect_same_arrays("one", "two");
+  expect_done(command("again", "--max-steps 3 --schedule-steps 6 --decode-threads 4"));
+  expect_done(command("again", "--max-steps 6 --schedule-steps 6"), two_ranks);
+  expect_same_arrays("one", "again");
+}
+
+TEST_F(ImageProgramsTest, OtherSeedsSeeOtherParts) {
+  expect_done(train("start", "--max-steps 0"));
+  for (const char* seed : {"1", "2"}) {
+    expect_done(train(std::string("seed") + seed, std::string("--fresh --max-steps 2 --shuffle false --seed ") + seed +
+                                                      " --init-from " + at("start/model.ckpt-0.h5")));
+  }
+  EXPECT_EQ(run("checkpoint_tool diff " + at("seed1") + " " + at("seed2")).code, 1);
+}
+
+TEST_F(ImageProgramsTest, ExportTheirNetworks) {
+  expect_done(train("exported", "--max-steps 2"));
+  expect_done("checkpoint_tool export --onnx " + at("model.onnx") + " " + at("exported"));
+  EXPECT_GT(fs::file_size(at("model.onnx")), 20'000'000u);
+}
+
+TEST_F(ImageProgramsTest, FineTuneWithNewClassesAndFrozenVariables) {
+  expect_done(train("base", "--max-steps 4"));
+  for (const char* name : {"red", "green", "blue"}) {
+    fs::create_directories(root_ / "in3" / name);
+    for (const fs::directory_entry& file : fs::directory_iterator(root_ / "in" / (name[0] == 'g' ? "red" : name))) {
+      fs::copy_file(file.path(), root_ / "in3" / name / file.path().filename());
+    }
+  }
+  expect_done("tfrecord_convert images --input " + at("in3") + " --output " + at("set3"));
+  const std::string tune = "image_train --model resnet9 --image-size 16 --batch-size 8 --max-steps 3 --data '" +
+                           at("set3/train-*") + "' --train-dir " + at("tuned") + " --init-from " +
+                           at("base/model.ckpt-4.h5");
+  expect_failure(tune, ExitCode::data, "(--init-exclude begins variables anew)");
+  const Outcome outcome = run(tune + " --init-exclude 'logits/*' --freeze 'prep*' 'layer1*'");
+  ASSERT_EQ(outcome.code, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("but for what --init-exclude names: logits/weights"));
+  const Outcome diff = run("checkpoint_tool diff " + at("base/model.ckpt-4.h5") + " " + at("tuned"));
+  EXPECT_THAT(diff.output, Not(HasSubstr("variables/layer1/weights")));
+  EXPECT_THAT(diff.output, Not(HasSubstr("variables/prep/weights")));
+  EXPECT_THAT(diff.output, HasSubstr("variables/layer2/weights"));
+  expect_failure(tune + " --fresh --init-exclude 'x*'", ExitCode::usage, "--init-exclude: 'x*' matches no variable");
+  expect_failure(tune + " --fresh --init-exclude 'logits/*' --freeze 'x*'", ExitCode::usage,
+                 "--freeze: 'x*' matches no variable");
+  expect_failure(train("unused", "--init-exclude 'logits/*'"), ExitCode::usage, "--init-exclude needs --init-from");
+  const std::string evaluate = "image_eval --checkpoint " + at("tuned") + " --data '";
+  expect_failure(evaluate + at("set/validation-*") + "'", ExitCode::data, "its records are of 2 classes, not of 3");
+}
+
+TEST_F(ImageProgramsTest, RefuseWhatCannotWork) {
+  expect_failure(train("refused", "--classes 3"), ExitCode::usage, "--classes 3: records.json beside");
+  fs::create_directories(root_ / "bare");
+  fs::copy_file(at("set/train-00000-of-00001.tfrecord"), at("bare/train-0"), fs::copy_options::overwrite_existing);
+  const std::string bare = "image_train --model resnet9 --image-size 16 --batch-size 4 --max-steps 2 --data " +
+                           at("bare/train-0") + " --train-dir " + at("refused");
+  expect_failure(bare, ExitCode::usage, "--classes: say how many classes the records have");
+  expect_failure(bare + " --classes 1", ExitCode::data, "feature 'image/class/label' is 2, not in 1..1");
+  EXPECT_FALSE(fs::exists(at("refused/model.ckpt-0.h5")));
+  expect_failure(
+      "image_train --model airbench94 --image-size 130 --data '" + at("set/train-*") + "' --train-dir " + at("refused"),
+      ExitCode::usage, "square images of 12 x 12 to 128 x 128");
+  expect_done(bare + " --classes 2");
+  expect_failure("cifar10_eval --data " + at("bare/train-0") + " --checkpoint " + at("refused"), ExitCode::data,
+                 "was trained by image_train");
+}
+
+TEST_F(ImageProgramsTest, PredictTheOthersWhereAPictureIsDamaged) {
+  expect_done(train("some", "--max-steps 1"));
+  std::ofstream(root_ / "text.jpg") << "text";
+  const std::string good = at("in/red/01.jpg"), predict = "carillon_predict --checkpoint " + at("some") + " ";
+  const Outcome outcome = run(predict + good + " " + at("text.jpg") + " " + at("absent.jpg"));
+  EXPECT_EQ(outcome.code, static_cast<int>(ExitCode::data));
+  EXPECT_THAT(outcome.output, HasSubstr("text.jpg: is neither a JPEG nor a PNG file"));
+  EXPECT_THAT(outcome.output, HasSubstr("absent.jpg"));
+  EXPECT_THAT(outcome.output, HasSubstr(good + "  "));
+  expect_failure(predict, ExitCode::usage, "name a picture");
+  expect_failure("carillon_predict " + good, ExitCode::usage, "--checkpoint");
+  expect_failure("carillon_predict --checkpoint " + at("absent") + " " + good, ExitCode::no_input, "absent");
+}
+
+}  // namespace
+}  // namespace carillon

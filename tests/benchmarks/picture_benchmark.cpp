@@ -1,0 +1,50 @@
+// picture_benchmark: how many pictures a second become training images, decoded, cut out at random, resized and
+// mirrored.
+//
+//   picture_benchmark THREADS SECONDS RECORDS_FILE...        of tfrecord_convert images
+//
+// Images are 224 x 224, in batches of 64, as image_train takes them. Prints one line: "<n> images/s".
+#include <chrono>
+#include <cstdlib>
+
+#include "carillon/core/error.h"
+#include "carillon/core/single_process_main.h"
+#include "carillon/data/batch_loader.h"
+#include "carillon/data/set_form.h"
+
+namespace carillon {
+namespace {
+
+int benchmark(int argc, char** argv) {
+  if (argc < 4) fail(ExitCode::usage, "usage: picture_benchmark THREADS SECONDS RECORDS_FILE...");
+  const std::vector<std::string> files(argv + 3, argv + argc);
+  const double wanted = std::atof(argv[2]);
+  const SetForm form = form_of_files(files).value();
+  const RecordSchema schema{.keys = form.keys,
+                            .image_shape = {224, 224, 3},
+                            .class_count = static_cast<std::int64_t>(form.classes.size()),
+                            .first_label = form.first_label};
+  const Dataset dataset =
+      Dataset::open(files, make_picture_decoder(schema, {.distorts = true, .seed = 1, .shorter = 256}));
+  constexpr std::size_t batch_size = 64;
+  BatchLoader loader(dataset, SampleOrder(dataset.size(), 1, true),
+                     {.global_batch = batch_size, .batch_size = batch_size}, {.thread_count = std::atoi(argv[1])});
+  for (int i = 0; i < 4; ++i) loader.next();
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  double seconds = 0.0;
+  std::size_t count = 0;
+  for (; seconds < wanted; count += batch_size) {
+    loader.next();
+    seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  }
+  fmt::print("{:.1f} images/s\n", static_cast<double>(count) / seconds);
+  return 0;
+}
+
+}  // namespace
+}  // namespace carillon
+
+int main(int argc, char** argv) {
+  return carillon::single_process_main("picture_benchmark", [&] { return carillon::benchmark(argc, argv); });
+}

@@ -1,0 +1,172 @@
+// tfrecord_convert images as a user runs it.
+#include <gmock/gmock.h>
+
+#include <map>
+
+#include "carillon/data/set_form.h"
+#include "src/data/sources/picture_list.h"
+#include "tests/data/program_fixture.h"
+
+namespace carillon {
+namespace {
+
+using testing::HasSubstr;
+
+class PictureProgramsTest : public ProgramFixture {
+ protected:
+  static std::string picture(const std::string& name) { return read_bytes(sample_path("../pictures/" + name)); }
+
+  void put(const std::string& name, const std::string& bytes) const {
+    std::filesystem::create_directories((directory_ / name).parent_path());
+    write(name, bytes);
+  }
+  /// `count` pictures of each of two classes.
+  void put_classes(int count) const {
+    for (int i = 0; i < count; ++i) {
+      put(fmt::format("in/bee/{:03}.jpg", i), picture("colour.jpg"));
+      put(fmt::format("in/ant/deep/{:03}.PNG", i), picture("colour.png"));
+    }
+  }
+  std::string convert(const std::string& more = "") const {
+    return "tfrecord_convert images --input " + path("in") + " --output " + path("out") + " " + more;
+  }
+
+  struct Stored {
+    std::string file, text, format, name;
+    std::int64_t label = 0, height = 0, width = 0;
+  };
+  std::vector<Stored> records(const std::string& name) const {
+    std::vector<Stored> all;
+    RecordReader reader(path("out/" + name));
+    for (Record record; reader.next(record);) {
+      proto::Example example;
+      EXPECT_TRUE(example.ParseFromArray(record.data.data(), static_cast<int>(record.data.size())));
+      auto& features = *example.mutable_features()->mutable_feature();
+      const auto text = [&](const char* key) { return features[key].bytes_list().value(0); };
+      const auto number = [&](const char* key) { return features[key].int64_list().value(0); };
+      all.push_back({text("image/encoded"), text("image/class/text"), text("image/format"), text("image/filename"),
+                     number("image/class/label"), number("image/height"), number("image/width")});
+    }
+    return all;
+  }
+};
+
+TEST_F(PictureProgramsTest, FoldersBecomeImagenetsRecords) {
+  put_classes(3);
+  put("in/bee/notes.txt", "text");
+  put("in/bee/.hidden.jpg", "text");
+  const Outcome outcome = run(convert());
+  EXPECT_EQ(outcome.code, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("1 files in "));
+  EXPECT_THAT(outcome.output, HasSubstr("2 classes"));
+  const std::vector<Stored> all = records("train-00000-of-00001.tfrecord");
+  ASSERT_EQ(all.size(), 6u);
+  for (const Stored& stored : all) {
+    const bool is_ant = stored.text == "ant";
+    EXPECT_EQ(stored.label, is_ant ? 1 : 2);
+    EXPECT_EQ(stored.file, picture(is_ant ? "colour.png" : "colour.jpg"));
+    EXPECT_EQ(stored.format, is_ant ? "PNG" : "JPEG");
+    EXPECT_EQ(stored.height, 33);
+    EXPECT_EQ(stored.width, 45);
+  }
+  EXPECT_EQ(read_set_form(path("out"))->classes, (std::vector<std::string>{"ant", "bee"}));
+}
+
+TEST_F(PictureProgramsTest, TheShareForValidationIsOfEachClassAndDrawnBySeed) {
+  put_classes(20);
+  const auto validation = [&](const std::string& more) {
+    std::filesystem::remove_all(path("out"));
+    EXPECT_EQ(run(convert("--validation-share 0.25 --shards 2 " + more)).code, 0);
+    std::map<std::string, int> count;
+    std::string names;
+    for (const char* shard : {"validation-00000-of-00002.tfrecord", "validation-00001-of-00002.tfrecord"}) {
+      for (const Stored& stored : records(shard)) {
+        ++count[stored.text];
+        names += stored.text + stored.name;
+      }
+    }
+    EXPECT_EQ(count["ant"], 5);
+    EXPECT_EQ(count["bee"], 5);
+    return names;
+  };
+  const std::string first = validation("");
+  EXPECT_EQ(validation("--seed 1"), first);
+  EXPECT_NE(validation("--seed 2"), first);
+}
+
+TEST_F(PictureProgramsTest, PicturesAreReducedWhereAsked) {
+  put_classes(1);
+  put("in/cmyk/0.jpg", picture("cmyk.jpg"));
+  EXPECT_EQ(run(convert("--resize-shorter 16 --quality 80")).code, 0);
+  for (const Stored& stored : records("train-00000-of-00001.tfrecord")) {
+    EXPECT_EQ(stored.height, 16);
+    EXPECT_EQ(stored.width, 21);
+    EXPECT_EQ(stored.format, "JPEG");
+  }
+}
+
+TEST_F(PictureProgramsTest, CmykBecomesRgb) {
+  put("in/a/0.jpg", picture("cmyk.jpg"));
+  EXPECT_EQ(run(convert()).code, 0);
+  const Stored stored = records("train-00000-of-00001.tfrecord").at(0);
+  EXPECT_NE(stored.file, picture("cmyk.jpg"));
+  EXPECT_EQ(stored.height, 33);
+}
+
+TEST_F(PictureProgramsTest, ADamagedPictureEndsItOrIsLeftOut) {
+  put_classes(3);
+  put("in/ant/bad.jpg", picture("colour.jpg").substr(0, 800));
+  expect_failure(convert(), ExitCode::data, "in/ant/bad.jpg: is damaged");
+  EXPECT_FALSE(std::filesystem::exists(path("out/train-00000-of-00001.tfrecord")));
+  EXPECT_FALSE(std::filesystem::exists(path("out/records.json")));
+  const Outcome outcome = run(convert("--skip-damaged"));
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.output, HasSubstr("left out: "));
+  EXPECT_THAT(outcome.output, HasSubstr("1 damaged pictures left out"));
+  EXPECT_EQ(records("train-00000-of-00001.tfrecord").size(), 6u);
+}
+
+TEST_F(PictureProgramsTest, ASplitOfItsOwnHasTheClassesOfTheFirst) {
+  put_classes(2);
+  EXPECT_EQ(run(convert()).code, 0);
+  std::filesystem::remove_all(path("in/ant"));
+  EXPECT_EQ(run(convert("--split validation")).code, 0);
+  EXPECT_EQ(records("validation-00000-of-00001.tfrecord").at(0).label, 2);
+  EXPECT_EQ(read_set_form(path("out"))->classes.size(), 2u);
+  put("in/cat/0.jpg", picture("colour.jpg"));
+  expect_failure(convert("--split validation"), ExitCode::data, "the class 'cat' is not among the 2 of records.json");
+}
+
+TEST_F(PictureProgramsTest, AListNamesPicturesAndClasses) {
+  put_classes(2);
+  write("in.txt", "# pictures\nin/bee/000.jpg insect\r\n\nin/bee/001.jpg\tbig insect\n");
+  const PictureList list = list_pictures(path("in.txt"));
+  EXPECT_EQ(list.classes, (std::vector<std::string>{"big insect", "insect"}));
+  ASSERT_EQ(list.pictures.size(), 2u);
+  EXPECT_EQ(list.pictures[0].class_index, 1u);
+  EXPECT_EQ(list.pictures[0].path, directory_ / "in/bee/000.jpg");
+  write("in.txt", "in/bee/000.jpg\n");
+  const Failure failure = failure_of([&] { list_pictures(path("in.txt")); });
+  EXPECT_EQ(failure.code, ExitCode::data);
+  EXPECT_THAT(failure.text, HasSubstr("in.txt: line 1"));
+}
+
+TEST_F(PictureProgramsTest, WhatIsNoSetOfPicturesIsRefused) {
+  expect_failure(convert(), ExitCode::no_input, "in: no such folder");
+  std::filesystem::create_directories(path("in"));
+  expect_failure(convert(), ExitCode::no_input, "holds no folder of pictures");
+  std::filesystem::create_directories(path("in/empty"));
+  expect_failure(convert(), ExitCode::data, "in/empty: holds no picture");
+  put("in/empty/0.jpg", "");
+  expect_failure(convert(), ExitCode::data, "0.jpg: is empty");
+  put("in/empty/0.jpg", "text");
+  expect_failure(convert(), ExitCode::data, "neither a JPEG nor a PNG");
+  expect_failure(convert("--validation-share 1"), ExitCode::usage, "--validation-share");
+  expect_failure(convert("--quality 0"), ExitCode::usage, "--quality");
+  expect_failure(convert("--split a/b"), ExitCode::usage, "--split");
+  expect_failure("tfrecord_convert mnist --quality 3 --input a --output b", ExitCode::usage,
+                 "--quality is of the format");
+}
+
+}  // namespace
+}  // namespace carillon

@@ -1,0 +1,210 @@
+// Views: resizing against Pillow and TensorFlow, and the rules for parts against torchvision's draws.
+#include "carillon/images/view.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <sstream>
+
+#include "carillon/images/picture.h"
+#include "tests/images/fixtures.h"
+
+namespace carillon {
+namespace {
+
+struct Resize {
+  PictureBox part;
+  std::int64_t height, width;
+};
+constexpr std::array resizes{Resize{{0, 0, 33, 45}, 16, 16}, Resize{{3, 5, 20, 31}, 24, 24},
+                             Resize{{7, 0, 26, 17}, 60, 41}, Resize{{10, 40, 1, 1}, 5, 5},
+                             Resize{{0, 0, 33, 45}, 33, 45}, Resize{{1, 2, 32, 40}, 3, 4}};
+
+PictureView view_of(const Resize& resize) {
+  return {.part = resize.part,
+          .resized_height = resize.height,
+          .resized_width = resize.width,
+          .height = resize.height,
+          .width = resize.width};
+}
+
+std::vector<std::uint8_t> rendered(const std::vector<std::uint8_t>& file, const PictureView& view,
+                                   Resampling resampling) {
+  ViewMemory memory;
+  std::vector<std::uint8_t> pixels(static_cast<std::size_t>(view.height * view.width * 3));
+  render_pixels(file, view, resampling, memory, pixels);
+  return pixels;
+}
+
+/// Of the first `count` of resizes, against the pixels in `name`.
+void expect_resized_as(const std::string& name, std::size_t count, Resampling resampling) {
+  const std::vector<std::uint8_t> file = picture_file("colour.png"), all = picture_file(name);
+  std::span<const std::uint8_t> expected = all;
+  for (const Resize& resize : std::span(resizes).first(count)) {
+    const std::vector<std::uint8_t> pixels = rendered(file, view_of(resize), resampling);
+    const Difference found = difference(pixels, expected.first(pixels.size()));
+    EXPECT_LE(found.largest, 1) << resize.height << " x " << resize.width;
+    EXPECT_LE(found.mean, 0.15) << resize.height << " x " << resize.width;
+    expected = expected.subspan(pixels.size());
+  }
+  EXPECT_TRUE(expected.empty());
+}
+
+TEST(View, IsResizedAsByPillow) { expect_resized_as("resized.u8", resizes.size(), Resampling::antialiased); }
+TEST(View, IsResizedAsByTensorflow) { expect_resized_as("corner.u8", 4, Resampling::corner_aligned); }
+
+TEST(View, OfPartOfTheResizedPictureIsThatPart) {
+  const std::vector<std::uint8_t> file = picture_file("colour.png");
+  const PictureView whole = view_of({{2, 3, 30, 40}, 45, 60});
+  PictureView part = whole;
+  part.row = 11;
+  part.column = 17;
+  part.height = 20;
+  part.width = 9;
+  for (const Resampling resampling : {Resampling::antialiased, Resampling::corner_aligned}) {
+    const std::vector<std::uint8_t> all = rendered(file, whole, resampling), some = rendered(file, part, resampling);
+    for (std::int64_t y = 0; y < part.height; ++y) {
+      const auto row = all.begin() + ((y + part.row) * whole.width + part.column) * 3;
+      EXPECT_TRUE(std::equal(row, row + part.width * 3, some.begin() + y * part.width * 3)) << y;
+    }
+  }
+}
+
+TEST(View, PlanesHoldTheSamePixelsMirroredWhereAsked) {
+  const std::vector<std::uint8_t> file = picture_file("colour.jpg");
+  PictureView view = view_of(resizes[1]);
+  const std::vector<std::uint8_t> pixels = rendered(file, view, Resampling::antialiased);
+  for (const bool mirrored : {false, true}) {
+    view.mirrored = mirrored;
+    ViewMemory memory;
+    std::vector<std::uint8_t> planes(pixels.size());
+    render_view(file, view, Resampling::antialiased, memory, planes);
+    for (std::int64_t i = 0; i < view.height * view.width; ++i) {
+      const std::int64_t y = i / view.width, x = i % view.width, from = mirrored ? view.width - 1 - x : x;
+      for (std::int64_t c = 0; c < 3; ++c) {
+        ASSERT_EQ(planes[static_cast<std::size_t>(c * view.height * view.width + i)],
+                  pixels[static_cast<std::size_t>((y * view.width + from) * 3 + c)]);
+      }
+    }
+  }
+}
+
+/// A picture that is decoded at half its size on the way looks like one that is not.
+TEST(View, OfAPictureThatComesSmallerIsNearlyTheSame) {
+  Picture picture{.height = 480, .width = 640, .channels = 3, .pixels = {}};
+  for (std::int64_t y = 0; y < picture.height; ++y) {
+    for (std::int64_t x = 0; x < picture.width; ++x) {
+      const double wave = std::sin(static_cast<double>(x) / 9.0) * std::cos(static_cast<double>(y) / 13.0);
+      for (const double value : {128.0 + 100.0 * wave, static_cast<double>(x) * 0.39, static_cast<double>(y) * 0.5}) {
+        picture.pixels.push_back(static_cast<std::uint8_t>(value));
+      }
+    }
+  }
+  const std::string jpeg = encode_jpeg(picture, 95);
+  DecodedPart whole;
+  decode_whole(bytes_of(jpeg), whole);
+  const Picture decoded{.height = 480, .width = 640, .channels = 3, .pixels = rgb_of(whole)};
+  const std::string png = encode_png(decoded);  // never comes smaller
+  for (const PictureView& view : {view_of({{0, 0, 480, 640}, 224, 224}), view_of({{17, 33, 301, 407}, 100, 90}),
+                                  view_of({{200, 300, 128, 128}, 16, 16})}) {
+    const auto from_jpeg = rendered({jpeg.begin(), jpeg.end()}, view, Resampling::antialiased);
+    const auto from_png = rendered({png.begin(), png.end()}, view, Resampling::antialiased);
+    EXPECT_LE(difference(from_jpeg, from_png).mean, 2.0) << view.height;
+  }
+}
+
+TEST(View, InTheMiddleKeepsThePicturesProportions) {
+  const PictureView view = central_view({.height = 375, .width = 500}, 256, 224, 224);
+  EXPECT_EQ(view.resized_height, 256);
+  EXPECT_EQ(view.resized_width, 341);
+  EXPECT_EQ(view.row, 16);
+  EXPECT_EQ(view.column, 58);
+  const PictureView thin = central_view({.height = 1, .width = 60000}, 256, 224, 224);
+  EXPECT_EQ(thin.resized_height, 256);
+  EXPECT_EQ(thin.column, (256 * 60000 - 224) / 2);
+}
+
+TEST(View, OfAThinPictureIsOne) {
+  const Picture line{.height = 1, .width = 3000, .channels = 1, .pixels = std::vector<std::uint8_t>(3000, 9)};
+  const std::string file = encode_png(line);
+  const PictureView view = central_view(picture_info(bytes_of(file)), 256, 224, 224);
+  for (const Resampling resampling : {Resampling::antialiased, Resampling::corner_aligned}) {
+    const auto pixels = rendered({file.begin(), file.end()}, view, resampling);
+    EXPECT_TRUE(std::ranges::all_of(pixels, [](std::uint8_t value) { return value == 9; }));
+  }
+}
+
+constexpr int draw_count = 20000;
+
+std::vector<PictureBox> draws_of(const PictureInfo& picture, const CropRule& rule) {
+  std::vector<PictureBox> parts;
+  for (int i = 0; i < draw_count; ++i) {
+    PhiloxDraws draws(7, RandomPurpose::cropping, static_cast<std::uint64_t>(i));
+    parts.push_back(random_part(picture, rule, draws));
+    const PictureBox& part = parts.back();
+    EXPECT_GE(part.row, 0);
+    EXPECT_GE(part.column, 0);
+    EXPECT_LE(part.row + part.height, picture.height);
+    EXPECT_LE(part.column + part.width, picture.width);
+  }
+  return parts;
+}
+
+/// The i-th tenth of `values`.
+double tenth(std::vector<double>& values, int i) {
+  std::ranges::sort(values);
+  return values[values.size() * static_cast<std::size_t>(i) / 10];
+}
+
+TEST(RandomPart, HasTheAreasAndRatiosOfTorchvisions) {
+  const std::vector<std::uint8_t> text = picture_file("crops.txt");
+  std::istringstream lines(std::string(text.begin(), text.end()));
+  int count = 0;
+  for (std::int64_t width, height; lines >> width >> height; ++count) {
+    std::vector<double> areas, ratios;
+    for (const PictureBox& part : draws_of({.height = height, .width = width}, {})) {
+      areas.push_back(static_cast<double>(part.height * part.width) / static_cast<double>(height * width));
+      ratios.push_back(std::log(static_cast<double>(part.width) / static_cast<double>(part.height)));
+    }
+    for (std::vector<double>* values : {&areas, &ratios}) {
+      for (int i = 1; i <= 9; ++i) {
+        double expected = 0.0;
+        lines >> expected;
+        EXPECT_NEAR(tenth(*values, i), expected, 0.015) << width << " x " << height << ", " << i;
+      }
+    }
+  }
+  EXPECT_EQ(count, 3);
+}
+
+TEST(RandomPart, LiesAnywhereInThePicture) {
+  double row = 0.0, column = 0.0;
+  for (const PictureBox& part : draws_of({.height = 375, .width = 500}, {})) {
+    row += (static_cast<double>(part.row) + 0.5 * static_cast<double>(part.height)) / 375.0 / draw_count;
+    column += (static_cast<double>(part.column) + 0.5 * static_cast<double>(part.width)) / 500.0 / draw_count;
+  }
+  EXPECT_NEAR(row, 0.5, 0.01);
+  EXPECT_NEAR(column, 0.5, 0.01);
+}
+
+TEST(RandomPart, OfTensorflowKeepsToItsBounds) {
+  const CropRule rule{
+      .kind = CropRule::Kind::tensorflow, .min_area = 0.05, .max_area = 1.0, .min_ratio = 0.75, .max_ratio = 1.33};
+  double mean_ratio = 0.0;
+  for (const PictureBox& part : draws_of({.height = 375, .width = 500}, rule)) {
+    const double ratio = static_cast<double>(part.width) / static_cast<double>(part.height);
+    const bool is_whole = part.height == 375 && part.width == 500;
+    EXPECT_GE(static_cast<double>(part.height * part.width), 0.1 * 375 * 500);
+    if (!is_whole) {
+      EXPECT_GE(ratio, 0.75 * 0.98);
+      EXPECT_LE(ratio, 1.33 * 1.02);
+    }
+    mean_ratio += ratio / draw_count;
+  }
+  EXPECT_NEAR(mean_ratio, (0.75 + 1.33) / 2, 0.02);
+}
+
+}  // namespace
+}  // namespace carillon

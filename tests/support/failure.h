@@ -1,0 +1,26 @@
+// Errors as values.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "carillon/core/error.h"
+
+namespace carillon {
+
+/// Code and text of the Error that `action` throws; code `done` when it throws none.
+struct Failure {
+  ExitCode code = ExitCode::done;
+  std::string text;
+};
+
+inline Failure failure_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return {error.code(), error.what()};
+  }
+  return {};
+}
+
+}  // namespace carillon
