@@ -16,7 +16,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=${1:-build}
 out=${2:-carillon-bundle.tar.gz}
 name=carillon-bundle
-programs=(mnist_train mnist_eval cifar10_train cifar10_eval tfrecord_convert tfrecord_inspect checkpoint_tool)
+programs=(mnist_train mnist_eval cifar10_train cifar10_eval image_train image_eval carillon_predict tfrecord_convert
+  tfrecord_inspect checkpoint_tool)
 
 die() { echo "make_bundle: $2" >&2; exit "$1"; }
 [[ $out == *.tar.gz || $out == *.tar.zst ]] || die 64 "$out: expected a name in .tar.gz or .tar.zst"

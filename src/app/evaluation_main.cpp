@@ -106,8 +106,9 @@ void tell_result(const LoadedCheckpoint& loaded, const EvalOptions& options, con
                                 .values = values_text(options),
                                 .step = loaded.state.global_step,
                                 .counts = counts};
-  fmt::print("{}: {} at step {}\n{}\n", printable(report.checkpoint), report.values, report.step,
-             counts.precision().text());
+  const std::string note = is_synthetic(options.data) ? synthetic_note : "";
+  fmt::print("{}: {} at step {}{}\n{}{}\n", printable(report.checkpoint), report.values, report.step, note,
+             counts.precision().text(), note);
   if (std::fflush(stdout) != 0) fail(ExitCode::io, "cannot write to standard output: {}", errno_text(errno));
   if (!options.report.empty()) write_report(options.report, report);
 }

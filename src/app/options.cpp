@@ -62,7 +62,7 @@ void check_batches(const OptionSet& set, const TrainOptions& o) {
 
 void declare(OptionSet& set, TrainOptions& o) {
   set.begin_group("Data");
-  set.add("data", o.data, "training records: paths or patterns of TFRecord files");
+  set.add("data", o.data, "training records: paths or patterns of TFRecord files; synthetic: noise, to measure with");
   set.add("eval-data", o.eval_data, "records to evaluate on while training");
   set.add("eval-every", o.eval_every, 0, max_steps, "steps between evaluations; 0: only at the end");
   set.add("stop-at-precision", o.stop_at_precision, Interval::unit,

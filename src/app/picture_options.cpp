@@ -8,7 +8,7 @@
 namespace carillon {
 namespace {
 
-constexpr std::int64_t max_image_size = 4096;
+constexpr std::int64_t max_image_size = 4096, imagenet_classes = 1000;
 
 /// Side of a picture, resized, for a middle part of `image_size`: 256 for 224.
 std::int64_t shorter_side(std::int64_t image_size) { return (image_size * 8 + 3) / 7; }
@@ -84,7 +84,9 @@ PixelNormalization normalization_of(Preprocessing preprocessing) {
 }
 
 void settle_pictures(PictureOptions& pictures, TrainOptions& options) {
-  const std::optional<SetForm> form = form_of_files(options.data);
+  const bool synthetic = is_synthetic(options.data);
+  const std::optional<SetForm> form = synthetic ? std::nullopt : form_of_files(options.data);
+  if (synthetic && pictures.classes == 0) pictures.classes = imagenet_classes;
   if (form) {
     const auto count = static_cast<std::int64_t>(form->classes.size());
     if (pictures.classes > 0 && pictures.classes != count) {
@@ -99,7 +101,7 @@ void settle_pictures(PictureOptions& pictures, TrainOptions& options) {
          "it, is beside {}",
          set_form_name, printable(options.data.front()));
   }
-  if (!options.eval_data.empty()) {
+  if (!options.eval_data.empty() && !is_synthetic(options.eval_data)) {
     const std::optional<SetForm> other = form_of_files(options.eval_data);
     if (other) {
       check_same(*other, pictures.class_names, static_cast<std::size_t>(pictures.classes), place_of(options.eval_data));
@@ -150,7 +152,7 @@ std::optional<PictureOptions> described_pictures(const std::string& options_json
 
 RecordForm evaluation_form(const PictureOptions& pictures, const std::vector<std::string>& patterns) {
   std::optional<SetForm> form;
-  if (!patterns.empty()) form = form_of_files(patterns);
+  if (!patterns.empty() && !is_synthetic(patterns)) form = form_of_files(patterns);
   if (form) check_same(*form, pictures.class_names, static_cast<std::size_t>(pictures.classes), place_of(patterns));
   const PictureDecoding decoding = evaluation_decoding(pictures);
   return {.make_decoder = [decoding](RecordSchema schema,

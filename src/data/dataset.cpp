@@ -7,6 +7,7 @@
 
 #include "carillon/core/crc32c.h"
 #include "carillon/core/error.h"
+#include "carillon/core/philox.h"
 #include "carillon/data/record.h"
 #include "src/data/available_memory.h"
 #include "src/data/file_pattern.h"
@@ -17,6 +18,16 @@ namespace carillon {
 namespace {
 
 constexpr std::uint64_t no_limit = std::numeric_limits<std::uint64_t>::max();
+
+/// Of images that are no records.
+class SyntheticDecoder final : public RecordDecoder {
+ public:
+  explicit SyntheticDecoder(RecordSchema schema) : RecordDecoder(std::move(schema)) {}
+  std::int32_t decode(std::span<const std::uint8_t> /*record*/, std::uint64_t /*position*/,
+                      std::span<std::uint8_t> /*image*/) const override {
+    fail(ExitCode::failed, "synthetic images are not decoded");
+  }
+};
 
 }  // namespace
 
@@ -145,6 +156,26 @@ Dataset Dataset::open(std::span<const std::string> patterns, std::shared_ptr<con
   const std::string fault = decoder->find_fault(opened.size(), read);
   if (!fault.empty()) fail(ExitCode::data, "{}: {}", paths.front(), fault);
   return opened;
+}
+
+Dataset Dataset::synthetic(const ImageShape& image, std::int64_t class_count) {
+  constexpr std::size_t most_bytes = std::size_t{128} << 20, least_count = 64, most_count = 10000;
+  const RecordSchema schema{.image_shape = image, .class_count = class_count};
+  auto storage = std::make_unique<Storage>(std::make_unique<SyntheticDecoder>(schema));
+  storage->in_memory = true;
+  storage->files.push_back({"synthetic data", 0});
+  const std::size_t count = std::clamp(most_bytes / image.bytes(), least_count, most_count);
+  for (std::size_t i = 0; i < count; ++i) {
+    PhiloxDraws draws(0, RandomPurpose::synthetic, i);
+    const std::span<std::uint8_t> pixels{storage->images.append(image.bytes()), image.bytes()};
+    for (std::size_t at = 0; at < pixels.size(); at += sizeof(std::uint32_t)) {
+      const std::uint32_t word = draws.word();
+      std::memcpy(pixels.data() + at, &word, std::min(sizeof word, pixels.size() - at));
+    }
+    storage->labels.push_back(static_cast<std::int32_t>(static_cast<std::int64_t>(i) % class_count));
+    storage->count(image.bytes(), draws.word());
+  }
+  return Dataset(std::move(storage));
 }
 
 Dataset::Dataset(std::unique_ptr<Storage> storage) : storage_(std::move(storage)) {}

@@ -9,7 +9,8 @@
 namespace carillon {
 namespace {
 
-constexpr int row_bits = 6;  ///< fraction of what the rows' sums are kept as, between the two passes
+constexpr int row_bits = 4;  ///< fraction of what the rows' sums are kept as, between the two passes
+static_assert(255 << (ResizeAxis::weight_bits + row_bits) < 1 << 24);  // exact in float32
 
 /// The weights of one pixel, in floating point, from source pixel `first` on.
 struct Taps {
@@ -37,60 +38,61 @@ Taps corner_aligned_taps(const AxisRequest& r, std::int64_t i, double scale) {
 }
 
 /// Whole numbers in their proportion that sum to 1; the largest takes what rounding leaves.
-void append_weights(const std::vector<double>& exact, int taps, std::vector<std::int16_t>& weights) {
-  constexpr int one = 1 << ResizeAxis::weight_bits;
+void append_weights(const std::vector<double>& exact, int taps, std::vector<float>& weights) {
+  constexpr double one = 1 << ResizeAxis::weight_bits;
   double sum = 0.0;
   for (const double weight : exact) sum += weight;
   const std::size_t begin = weights.size();
-  int left = one;
+  double left = one;
   for (const double weight : exact) {
-    weights.push_back(static_cast<std::int16_t>(std::lround(weight / sum * one)));
-    left -= weights.back();
+    weights.push_back(static_cast<float>(std::round(weight / sum * one)));
+    left -= static_cast<double>(weights.back());
   }
-  const auto largest = std::max_element(weights.begin() + static_cast<std::ptrdiff_t>(begin), weights.end());
-  *largest = static_cast<std::int16_t>(*largest + left);
+  *std::max_element(weights.begin() + static_cast<std::ptrdiff_t>(begin), weights.end()) += static_cast<float>(left);
   weights.resize(begin + static_cast<std::size_t>(taps));
 }
 
-/// One row of sums of rows: out[x] = sum over t of weights[t] * row t[x], kept with row_bits.
-CARILLON_SIMD void sum_rows(const std::uint8_t* first_row, std::size_t stride, const std::int16_t* weights, int taps,
-                            std::size_t count, std::int32_t* sums, std::int16_t* out) {
-  constexpr int shift = ResizeAxis::weight_bits - row_bits;
-  for (std::size_t x = 0; x < count; ++x) sums[x] = 1 << (shift - 1);
+/// One row of sums of rows: out[x] = sum over t of weights[t] * row t[x], rounded to row_bits.
+CARILLON_SIMD void sum_rows(const std::uint8_t* first_row, std::size_t stride, const float* weights, int taps,
+                            std::size_t count, float* out) {
+  constexpr float scale = 1.0f / static_cast<float>(1 << (ResizeAxis::weight_bits - row_bits));
+  for (std::size_t x = 0; x < count; ++x) out[x] = 0.5f / scale;
   for (int t = 0; t < taps; ++t) {
-    const std::int32_t weight = weights[t];
-    if (weight == 0) continue;
+    const float weight = weights[t];
+    if (weight == 0.0f) continue;
     const std::uint8_t* row = first_row + static_cast<std::size_t>(t) * stride;
-    for (std::size_t x = 0; x < count; ++x) sums[x] += weight * row[x];
+    for (std::size_t x = 0; x < count; ++x) out[x] += weight * static_cast<float>(row[x]);
   }
-  for (std::size_t x = 0; x < count; ++x) out[x] = static_cast<std::int16_t>(sums[x] >> shift);
+  for (std::size_t x = 0; x < count; ++x) out[x] = static_cast<float>(static_cast<std::int32_t>(out[x] * scale));
 }
 
+using FourFloats = float __attribute__((vector_size(16)));
 using FourInts = std::int32_t __attribute__((vector_size(16)));
-using FourShorts = std::int16_t __attribute__((vector_size(8)));
-using FourBytes = std::uint8_t __attribute__((vector_size(4)));
 
 /// One row of pixels of sums along it.
-CARILLON_SIMD void sum_columns(const std::int16_t* row, const std::int32_t* first, const std::int16_t* weights,
-                               int taps, std::int64_t count, std::uint8_t* out) {
-  constexpr int shift = ResizeAxis::weight_bits + row_bits;
+CARILLON_SIMD void sum_columns(const float* row, const std::int32_t* first, const float* weights, int taps,
+                               std::int64_t count, const PixelLayout& layout, std::uint8_t* out) {
+  constexpr float scale = 1.0f / static_cast<float>(1 << (ResizeAxis::weight_bits + row_bits));
   for (std::int64_t i = 0; i < count; ++i) {
-    FourInts sum = FourInts{} + (1 << (shift - 1));
-    const std::int16_t* source = row + std::int64_t{first[i]} * 4;
+    FourFloats sum = FourFloats{} + 0.5f / scale;
+    const float* source = row + std::int64_t{first[i]} * 4;
     for (int t = 0; t < taps; ++t) {
-      FourShorts pixel;
+      FourFloats pixel;
       __builtin_memcpy(&pixel, source + t * 4, sizeof pixel);
-      sum += __builtin_convertvector(pixel, FourInts) * std::int32_t{weights[i * taps + t]};
+      sum += pixel * weights[i * taps + t];
     }
-    const FourBytes bytes = __builtin_convertvector(sum >> shift, FourBytes);
-    __builtin_memcpy(out + i * 4, &bytes, sizeof bytes);
+    const FourInts values = __builtin_convertvector(sum * scale, FourInts);
+    std::uint8_t* to = out + i * layout.pixel;
+    to[0] = static_cast<std::uint8_t>(values[0]);
+    to[layout.plane] = static_cast<std::uint8_t>(values[1]);
+    to[2 * layout.plane] = static_cast<std::uint8_t>(values[2]);
   }
 }
 
 }  // namespace
 
-std::int64_t ResizeAxis::begin() const { return first.front(); }
-std::int64_t ResizeAxis::end() const { return first.back() + taps; }
+std::int64_t ResizeAxis::begin() const { return std::min(first.front(), first.back()); }
+std::int64_t ResizeAxis::end() const { return std::max(first.front(), first.back()) + taps; }
 
 ResizeAxis make_axis(const AxisRequest& r, Resampling resampling) {
   check(r.limit > r.lowest && r.count > 0 && r.length > 0.0, "an axis of nothing");
@@ -114,22 +116,28 @@ ResizeAxis make_axis(const AxisRequest& r, Resampling resampling) {
   return axis;
 }
 
-void resize(const DecodedPart& part, const ResizeAxis& rows, const ResizeAxis& columns, ViewMemory& memory) {
-  const std::int64_t height = static_cast<std::int64_t>(rows.first.size()),
-                     width = static_cast<std::int64_t>(columns.first.size());
+void mirror(ResizeAxis& axis) {
+  std::ranges::reverse(axis.first);
+  const std::vector<float> weights = axis.weights;
+  const auto taps = static_cast<std::ptrdiff_t>(axis.taps);
+  for (std::ptrdiff_t i = 0, count = std::ssize(axis.first); i < count; ++i) {
+    std::copy_n(weights.begin() + (count - 1 - i) * taps, taps, axis.weights.begin() + i * taps);
+  }
+}
+
+void resize(const DecodedPart& part, const ResizeAxis& rows, const ResizeAxis& columns, ViewMemory& memory,
+            const PixelLayout& layout, std::span<std::uint8_t> out) {
+  const std::int64_t height = std::ssize(rows.first), width = std::ssize(columns.first);
   const std::size_t stride = static_cast<std::size_t>(part.width) * 4;
   const std::int64_t read_from = columns.begin() - part.column, read_to = columns.end() - part.column;
   const std::size_t count = static_cast<std::size_t>(read_to - read_from) * 4;
-  memory.sums.resize(std::max(memory.sums.size(), count));
-  memory.rows.resize(std::max(memory.rows.size(), count));
-  memory.pixels.resize(std::max(memory.pixels.size(), static_cast<std::size_t>(height * width) * 4));
-  const std::int16_t* shifted = memory.rows.data() - columns.begin() * 4;  // by the columns' indices
+  memory.row.resize(std::max(memory.row.size(), count));
+  const float* shifted = memory.row.data() - columns.begin() * 4;  // by the columns' indices
   for (std::int64_t y = 0; y < height; ++y) {
     const std::uint8_t* first_row = part.row_at(rows.first[static_cast<std::size_t>(y)] - part.row) + read_from * 4;
-    sum_rows(first_row, stride, rows.weights.data() + y * rows.taps, rows.taps, count, memory.sums.data(),
-             memory.rows.data());
-    sum_columns(shifted, columns.first.data(), columns.weights.data(), columns.taps, width,
-                memory.pixels.data() + y * width * 4);
+    sum_rows(first_row, stride, rows.weights.data() + y * rows.taps, rows.taps, count, memory.row.data());
+    sum_columns(shifted, columns.first.data(), columns.weights.data(), columns.taps, width, layout,
+                out.data() + y * layout.row);
   }
 }
 

@@ -1,7 +1,11 @@
-// Resizing: pixels as sums of a few of a picture's, with whole-number weights, rows first.
+// Resizing: pixels as sums of a few of a picture's, rows first.
+//
+// Weights and what lies between the two passes are whole numbers, so small that their sums are exact in float32 too:
+// the same bits on every processor, whether or not it fuses multiplication and addition.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "carillon/images/view.h"
@@ -10,10 +14,10 @@ namespace carillon {
 
 /// One side of a resize: pixel i is the sum over t of weights[i * taps + t] * source[first[i] + t].
 struct ResizeAxis {
-  static constexpr int weight_bits = 14;  ///< of 1
+  static constexpr int weight_bits = 11;  ///< of 1
 
   std::vector<std::int32_t> first;
-  std::vector<std::int16_t> weights;  ///< of a pixel sum to 2^weight_bits; none is negative
+  std::vector<float> weights;  ///< whole numbers; of a pixel, they sum to 2^weight_bits, and none is negative
   int taps = 0;
 
   std::int64_t begin() const;  ///< of what it reads
@@ -30,8 +34,17 @@ struct AxisRequest {
 
 ResizeAxis make_axis(const AxisRequest& request, Resampling resampling);
 
-/// `part` resized to [rows.first.size()][columns.first.size()][4] in memory.pixels; source indices of the axes are
-/// those of the part's reduced picture.
-void resize(const DecodedPart& part, const ResizeAxis& rows, const ResizeAxis& columns, ViewMemory& memory);
+/// The same pixels, the last first.
+void mirror(ResizeAxis& axis);
+
+/// Where a resized picture's pixels go: channel c of pixel (y, x) to out[c * plane + y * row + x * pixel].
+struct PixelLayout {
+  std::int64_t plane = 0, row = 0, pixel = 0;
+};
+
+/// `part` resized to rows.first.size() x columns.first.size() pixels; source indices of the axes are those of the
+/// part's reduced picture.
+void resize(const DecodedPart& part, const ResizeAxis& rows, const ResizeAxis& columns, ViewMemory& memory,
+            const PixelLayout& layout, std::span<std::uint8_t> out);
 
 }  // namespace carillon

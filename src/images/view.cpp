@@ -99,8 +99,8 @@ AxisRequest reduced(AxisRequest r, std::int64_t reduction, std::int64_t size) {
   return r;
 }
 
-/// The view in memory.pixels, four bytes a pixel.
-void render(std::span<const std::uint8_t> file, const PictureView& view, Resampling resampling, ViewMemory& memory) {
+void render(std::span<const std::uint8_t> file, const PictureView& view, Resampling resampling, ViewMemory& memory,
+            const PixelLayout& layout, std::span<std::uint8_t> out) {
   AxisRequest vertical = side(view.part.row, view.part.height, view.resized_height, view.row, view.height);
   AxisRequest horizontal = side(view.part.column, view.part.width, view.resized_width, view.column, view.width);
   ResizeAxis rows = make_axis(vertical, resampling), columns = make_axis(horizontal, resampling);
@@ -120,7 +120,8 @@ void render(std::span<const std::uint8_t> file, const PictureView& view, Resampl
     rows = make_axis(vertical, resampling);
     columns = make_axis(horizontal, resampling);
   }
-  resize(part, rows, columns, memory);
+  if (view.mirrored) mirror(columns);
+  resize(part, rows, columns, memory, layout, out);
 }
 
 }  // namespace
@@ -145,27 +146,12 @@ PictureView central_view(const PictureInfo& picture, std::int64_t shorter, std::
 
 void render_view(std::span<const std::uint8_t> file, const PictureView& view, Resampling resampling, ViewMemory& memory,
                  std::span<std::uint8_t> planes) {
-  render(file, view, resampling, memory);
-  const std::size_t size = static_cast<std::size_t>(view.height * view.width);
-  std::uint8_t *red = planes.data(), *green = red + size, *blue = green + size;
-  const std::int64_t step = view.mirrored ? -4 : 4;
-  for (std::int64_t y = 0; y < view.height; ++y) {
-    const std::uint8_t* pixel = memory.pixels.data() + (y * view.width + (view.mirrored ? view.width - 1 : 0)) * 4;
-    for (std::int64_t x = 0; x < view.width; ++x, pixel += step) {
-      *red++ = pixel[0];
-      *green++ = pixel[1];
-      *blue++ = pixel[2];
-    }
-  }
+  render(file, view, resampling, memory, {.plane = view.height * view.width, .row = view.width, .pixel = 1}, planes);
 }
 
 void render_pixels(std::span<const std::uint8_t> file, const PictureView& view, Resampling resampling,
                    ViewMemory& memory, std::span<std::uint8_t> pixels) {
-  check(!view.mirrored, "pixels are rendered as they are");
-  render(file, view, resampling, memory);
-  for (std::size_t i = 0; i < static_cast<std::size_t>(view.height * view.width); ++i) {
-    for (std::size_t c = 0; c < 3; ++c) pixels[i * 3 + c] = memory.pixels[i * 4 + c];
-  }
+  render(file, view, resampling, memory, {.plane = 1, .row = 3 * view.width, .pixel = 3}, pixels);
 }
 
 }  // namespace carillon

@@ -31,7 +31,7 @@ Console::~Console() { progress_.clear(); }
 
 void Console::print(const std::string& line) {
   progress_.clear();
-  const std::string whole = printable(line, line.size()) + "\n";
+  const std::string whole = printable(line, line.size()) + note_ + "\n";
   std::fwrite(whole.data(), 1, whole.size(), stdout);
   std::fflush(stdout);
 }

@@ -149,6 +149,7 @@ void Recorder::open_logs(std::int64_t first_step) {
     if (options.fresh) remove_run_files(options.train_dir);
     first_->log.emplace(options.train_dir, options.summary_style, first_step,
                         std::max(options.max_steps, first_step + 1));
+    if (is_synthetic(options.data)) first_->log->console().set_note(synthetic_note);
   });
 }
 

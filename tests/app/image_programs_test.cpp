@@ -147,6 +147,37 @@ TEST_F(ImageProgramsTest, FineTuneWithNewClassesAndFrozenVariables) {
   expect_failure(evaluate + at("set/validation-*") + "'", ExitCode::data, "its records are of 2 classes, not of 3");
 }
 
+/// Labels from 1, a CMYK JPEG, a PNG that is called JPEG.
+TEST_F(ImageProgramsTest, TakeImagenetsRecordsAsTensorflowWritesThem) {
+  const std::string data = " --data " + sample_path("imagenet.tfrecord"), size = "--model resnet9 --image-size 16 ";
+  for (const char* form : {"torchvision", "tensorflow"}) {
+    expect_done("image_train " + size + "--batch-size 4 --max-steps 3 --classes 1000 --train-dir " + at(form) + data +
+                " --preprocessing " + form);
+    const Outcome outcome = run("image_eval --checkpoint " + at(form) + data);
+    EXPECT_EQ(outcome.code, 0) << outcome.output;
+    EXPECT_THAT(outcome.output, HasSubstr("/8)"));
+  }
+  EXPECT_EQ(run("checkpoint_tool diff " + at("torchvision") + " " + at("tensorflow")).code, 1);
+  expect_failure("image_train " + size + "--batch-size 4 --max-steps 3 --classes 4 --first-label 0 --train-dir " +
+                     at("zero") + data,
+                 ExitCode::data, "feature 'image/class/label' is 4, not in 0..3");
+}
+
+TEST_F(ImageProgramsTest, SayInEachLineThatDataAreSynthetic) {
+  const Outcome outcome =
+      run("image_train --data synthetic --model resnet9 --image-size 16 --batch-size 4 --max-steps 3 "
+          "--log-every 1 --train-dir " +
+          at("synthetic"));
+  EXPECT_EQ(outcome.code, 0) << outcome.output;
+  EXPECT_GE(std::ranges::count(outcome.output, '\n'), 4);
+  std::istringstream lines(outcome.output);
+  for (std::string line; std::getline(lines, line);) EXPECT_THAT(line, HasSubstr("[synthetic data]"));
+  EXPECT_THAT(run("mnist_train --data synthetic --max-steps 1 --train-dir " + at("digits")).output,
+              HasSubstr("[synthetic data]"));
+  EXPECT_THAT(run("image_eval --data synthetic --checkpoint " + at("synthetic")).output,
+              HasSubstr("/10000) [synthetic data]\n"));
+}
+
 TEST_F(ImageProgramsTest, RefuseWhatCannotWork) {
   expect_failure(train("refused", "--classes 3"), ExitCode::usage, "--classes 3: records.json beside");
   fs::create_directories(root_ / "bare");

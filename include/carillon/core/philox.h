@@ -21,6 +21,7 @@ enum class RandomPurpose : std::uint32_t {
   mixing = 9,
   warping = 10,
   cropping = 11,
+  synthetic = 12,
 };
 
 struct Philox4x32 {

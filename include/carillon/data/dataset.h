@@ -35,6 +35,10 @@ class Dataset {
   static Dataset open(std::span<const std::string> patterns, std::shared_ptr<const RecordDecoder> decoder,
                       CacheMode cache = CacheMode::automatic, int local_rank_count = 1);
 
+  /// Images of noise with labels in turn, in memory, for measurements without a data set; the same in each process. So
+  /// many that they are no less than a small set's, and take 128 MiB at most.
+  static Dataset synthetic(const ImageShape& image, std::int64_t class_count);
+
   Dataset(Dataset&&) noexcept;
   Dataset& operator=(Dataset&&) noexcept;
   ~Dataset();

@@ -48,9 +48,7 @@ PictureView central_view(const PictureInfo& picture, std::int64_t shorter, std::
 /// What several pictures in turn are decoded and resized in.
 struct ViewMemory {
   DecodedPart part;
-  std::vector<std::int16_t> rows;
-  std::vector<std::int32_t> sums;
-  std::vector<std::uint8_t> pixels;
+  std::vector<float> row;
 };
 
 /// Writes the view of a JPEG or PNG file to `planes`: [3][height][width], red, green, blue. The same on every

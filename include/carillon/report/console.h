@@ -26,6 +26,8 @@ class Console {
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
 
+  /// Ends each line on stdout from now on.
+  void set_note(std::string note) { note_ = std::move(note); }
   /// A line on stdout.
   void print(const std::string& line);
   /// As print_warning.
@@ -35,6 +37,7 @@ class Console {
 
  private:
   Progress progress_;
+  std::string note_;
 };
 
 }  // namespace carillon

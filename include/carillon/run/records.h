@@ -29,6 +29,11 @@ struct RecordOptions {
   CacheMode cache = CacheMode::automatic;
 };
 
+/// Whether `patterns` ask for images of noise in place of records: `--data synthetic`.
+bool is_synthetic(const std::vector<std::string>& patterns);
+/// What is said in each line of a run on them.
+inline constexpr const char* synthetic_note = " [synthetic data]";
+
 /// The records that `patterns` name, of this form. Errors: those of Dataset::open, on this rank.
 Dataset open_records(const std::vector<std::string>& patterns, const RecordForm& form, RecordUse use,
                      const RecordOptions& options, const Mpi& mpi);
