@@ -25,6 +25,11 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return bytes_; }
 
+  /// Time of change at the opening, since 1970.
+  std::int64_t changed_nanoseconds() const {
+    return std::int64_t{origin_.changed.tv_sec} * 1'000'000'000 + origin_.changed.tv_nsec;
+  }
+
   /// Compares size and time of change with those at the opening. A file that was removed, or that another took the name
   /// of, is still mapped as it was. Errors: data, naming the file.
   void check_unchanged() const;

@@ -99,6 +99,8 @@ const std::string& RecordReader::path() const { return state_->path; }
 bool RecordReader::gzip() const { return state_->source->is_gzip(); }
 std::uint64_t RecordReader::file_bytes() const { return state_->source->file().bytes().size(); }
 
+std::int64_t RecordReader::changed_nanoseconds() const { return state_->source->file().changed_nanoseconds(); }
+
 void RecordReader::check_unchanged() const { state_->source->file().check_unchanged(); }
 
 bool RecordReader::next(Record& record) { return state_->next(record); }

@@ -7,12 +7,15 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "carillon/data/index_file.h"
 #include "carillon/data/record.h"
 
 namespace carillon {
@@ -24,8 +27,9 @@ class RecordIndex {
   RecordIndex& operator=(const RecordIndex&) = delete;
   ~RecordIndex();
 
-  /// Appends a file's records; `visit` sees each. Checks their framing. Errors: those of RecordReader; usage (a GZIP
-  /// file).
+  /// Appends a file's records; `visit` sees each. They are those of an index file beside it, where that knows the file
+  /// as it is; else their framing is checked. Errors: those of RecordReader; usage (a GZIP file); those of
+  /// read_index_file.
   void add(const std::string& path, const std::function<void(const RecordPlace&)>& visit);
 
   /// Record i in `buffer`, its checksum checked, and its file. From several threads at once. Errors: data (damage; a
@@ -34,9 +38,12 @@ class RecordIndex {
 
  private:
   struct File;
+  /// What the directory's index file says of the open file; null where that is not so now.
+  const IndexedFile* known(const RecordReader& reader);
   RecordPlace place(const File& file, std::size_t i) const;
   void check_now_and_then(const File& file) const;
 
+  std::map<std::filesystem::path, FileIndex> index_files_;  ///< by directory
   std::vector<File> files_;
   // By record; its length is what lies before the next one or its file's end.
   std::vector<std::uint64_t> offsets_;

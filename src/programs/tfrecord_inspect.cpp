@@ -1,4 +1,7 @@
 // tfrecord_inspect: shows what TFRecord files of tf.train.Example hold, and where the first damage is.
+#include <unistd.h>
+
+#include <atomic>
 #include <boost/program_options.hpp>
 #include <iostream>
 #include <map>
@@ -6,6 +9,7 @@
 #include "carillon/core/error.h"
 #include "carillon/core/printable.h"
 #include "carillon/core/single_process_main.h"
+#include "carillon/data/index_file.h"
 #include "carillon/data/record.h"
 #include "src/data/example_generated.h"
 
@@ -15,10 +19,14 @@ namespace {
 namespace po = boost::program_options;
 
 constexpr const char* usage = R"(usage: tfrecord_inspect [--verify] FILE...
+       tfrecord_inspect --index FILE...
 
 Prints for each TFRecord file (plain or GZIP) of tf.train.Example: records, bytes, and for every feature its kind,
 in how many records it is, and how many values it has there; and the histogram of the label. The first damage ends it:
 one line with file, record number and byte offset (of a GZIP file, in the inflated data).
+
+--index writes records.index beside the files, in each of their directories: where the records are, so that a training
+opens a set of thousands of large files without reading them. It counts while a file's size and time of change stay.
 
 )";
 
@@ -119,10 +127,34 @@ void inspect(const std::string& path, bool verify) {
   if (!summary.labels.empty()) print_labels(summary);
 }
 
+void write_indices(const std::vector<std::string>& files) {
+  const bool on_terminal = ::isatty(STDERR_FILENO) != 0;
+  std::atomic<std::size_t> done = 0;
+  const auto progress = [&](std::size_t) {
+    const std::size_t count = ++done;
+    if (on_terminal)
+      fmt::print(stderr, "\rindexed {}/{} files{}", count, files.size(), count == files.size() ? "\n" : "");
+  };
+  std::vector<IndexedFile> indexed = index_files(files, progress);
+  std::map<std::filesystem::path, FileIndex> by_directory;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const std::filesystem::path path = files[i];
+    by_directory[path.parent_path()][path.filename().string()] = std::move(indexed[i]);
+  }
+  for (const auto& [directory, index] : by_directory) {
+    write_index_file(directory, index);
+    std::size_t records = 0;
+    for (const auto& [name, file] : index) records += file.offsets.size();
+    fmt::print("{}: {} records of {} files\n", printable((directory / index_file_name).string()), records,
+               index.size());
+  }
+}
+
 int inspect_main(int argc, char** argv) {
   std::vector<std::string> files;
   po::options_description options("options");
-  options.add_options()("help,h", "print this text and exit")("verify", "check the checksums of the data too");
+  options.add_options()("help,h", "print this text and exit")("verify", "check the checksums of the data too")(
+      "index", "write an index file beside the files");
   po::options_description all;
   all.add(options).add_options()("file", po::value(&files));
   po::variables_map given;
@@ -143,6 +175,11 @@ int inspect_main(int argc, char** argv) {
     return 0;
   }
   if (files.empty()) fail(ExitCode::usage, "name a file (see --help)");
+  if (given.count("index") > 0) {
+    if (given.count("verify") > 0) fail(ExitCode::usage, "--index reads no data that --verify could check");
+    write_indices(files);
+    return 0;
+  }
   for (const std::string& file : files) inspect(file, given.count("verify") > 0);
   return 0;
 }

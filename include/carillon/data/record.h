@@ -79,7 +79,8 @@ class RecordReader {
 
   const std::string& path() const;
   bool gzip() const;
-  std::uint64_t file_bytes() const;  ///< size of the file as it is on disk
+  std::uint64_t file_bytes() const;          ///< size of the file as it is on disk
+  std::int64_t changed_nanoseconds() const;  ///< its time of change, since 1970, when it was opened
 
  private:
   struct State;
