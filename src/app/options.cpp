@@ -100,7 +100,7 @@ void declare(OptionSet& set, TrainOptions& o) {
           "half of the batches each; 0: none",
           Scope::result);
   set.add("seed", o.seed, "of initial variables and sample order", Scope::result);
-  set.add("init-from", o.init_from, "checkpoint to take the initial variables from");
+  set.add("init-from", o.init_from, "checkpoint, or train directory, to take the initial variables from");
   set.add("init-exclude", o.init_exclude,
           "with init-from: patterns of variables that begin anew, as 'logits/*' for other classes");
   set.add("freeze", o.freeze, "patterns of variables that are never trained, as 'stem/*'", Scope::result);

@@ -7,11 +7,13 @@
 #include <map>
 
 #include "carillon/core/error.h"
+#include "carillon/core/file.h"
 #include "carillon/core/printable.h"
 #include "carillon/core/single_process_main.h"
 #include "carillon/data/index_file.h"
 #include "carillon/data/record.h"
 #include "src/data/example_generated.h"
+#include "src/data/record_sheet.h"
 
 namespace carillon {
 namespace {
@@ -20,6 +22,7 @@ namespace po = boost::program_options;
 
 constexpr const char* usage = R"(usage: tfrecord_inspect [--verify] FILE...
        tfrecord_inspect --index FILE...
+       tfrecord_inspect --show N --output SHEET.png FILE...
 
 Prints for each TFRecord file (plain or GZIP) of tf.train.Example: records, bytes, and for every feature its kind,
 in how many records it is, and how many values it has there; and the histogram of the label. The first damage ends it:
@@ -27,6 +30,8 @@ one line with file, record number and byte offset (of a GZIP file, in the inflat
 
 --index writes records.index beside the files, in each of their directories: where the records are, so that a training
 opens a set of thousands of large files without reading them. It counts while a file's size and time of change stay.
+
+--show N draws N records from all over the files with their labels, side by side, as a PNG file: a look beats a guess.
 
 )";
 
@@ -150,11 +155,24 @@ void write_indices(const std::vector<std::string>& files) {
   }
 }
 
+void show(const std::vector<std::string>& files, std::int64_t count, const std::string& output) {
+  constexpr std::int64_t most = 10'000;
+  if (count < 1 || count > most) fail(ExitCode::usage, "--show {}: must be 1 to {}", count, most);
+  if (output.empty()) fail(ExitCode::usage, "--show needs --output SHEET.png");
+  const std::string png = encode_png(record_sheet(files, static_cast<std::size_t>(count)));
+  write_file_atomically(output, std::as_bytes(std::span(png)));
+  fmt::print("wrote {}\n", printable(output));
+}
+
 int inspect_main(int argc, char** argv) {
   std::vector<std::string> files;
+  std::string output;
+  std::int64_t shown = 0;
   po::options_description options("options");
   options.add_options()("help,h", "print this text and exit")("verify", "check the checksums of the data too")(
-      "index", "write an index file beside the files");
+      "index", "write an index file beside the files")("show", po::value(&shown)->value_name("N"),
+                                                       "draw so many records")(
+      "output", po::value(&output)->value_name("FILE"), "the PNG file to draw them to");
   po::options_description all;
   all.add(options).add_options()("file", po::value(&files));
   po::variables_map given;
@@ -175,6 +193,11 @@ int inspect_main(int argc, char** argv) {
     return 0;
   }
   if (files.empty()) fail(ExitCode::usage, "name a file (see --help)");
+  if (given.count("show") > 0) {
+    show(files, shown, output);
+    return 0;
+  }
+  if (!output.empty()) fail(ExitCode::usage, "--output is of --show (see --help)");
   if (given.count("index") > 0) {
     if (given.count("verify") > 0) fail(ExitCode::usage, "--index reads no data that --verify could check");
     write_indices(files);

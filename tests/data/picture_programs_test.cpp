@@ -4,6 +4,7 @@
 #include <map>
 
 #include "carillon/data/set_form.h"
+#include "carillon/images/decode.h"
 #include "src/data/sources/picture_list.h"
 #include "tests/data/program_fixture.h"
 
@@ -149,6 +150,30 @@ TEST_F(PictureProgramsTest, AListNamesPicturesAndClasses) {
   const Failure failure = failure_of([&] { list_pictures(path("in.txt")); });
   EXPECT_EQ(failure.code, ExitCode::data);
   EXPECT_THAT(failure.text, HasSubstr("in.txt: line 1"));
+}
+
+TEST_F(PictureProgramsTest, RecordsAreShownOnASheet) {
+  put_classes(3);
+  EXPECT_EQ(run(convert()).code, 0);
+  const std::string sheet = path("sheet.png"), records = path("out/train-00000-of-00001.tfrecord");
+  EXPECT_EQ(run("tfrecord_inspect --show 4 --output " + sheet + " " + records).code, 0);
+  DecodedPart whole;
+  const std::string png = read_bytes(sheet);
+  decode_whole({reinterpret_cast<const std::uint8_t*>(png.data()), png.size()}, whole);
+  EXPECT_EQ(whole.width, 2 * 102 + 6);
+  EXPECT_EQ(whole.height, 2 * 115 + 6);
+  // In the middle of the first place lies the first record's picture, 45 x 33 pixels.
+  DecodedPart picture;
+  const std::string file = this->records("train-00000-of-00001.tfrecord").at(0).file;
+  decode_whole({reinterpret_cast<const std::uint8_t*>(file.data()), file.size()}, picture);
+  for (const auto& [y, x] : {std::pair{0, 0}, {32, 44}, {10, 30}}) {
+    const std::uint8_t* shown = whole.row_at(6 + 31 + y) + (6 + 25 + x) * 4;
+    EXPECT_TRUE(std::equal(shown, shown + 3, picture.row_at(y) + x * 4)) << y << " " << x;
+  }
+  EXPECT_EQ(run("tfrecord_inspect --show 500 --output " + sheet + " " + sample_path("tensorflow.tfrecord")).code, 0);
+  EXPECT_EQ(run("tfrecord_inspect --show 5 --output " + sheet + " " + sample_path("cifar10.tfrecord")).code, 0);
+  expect_failure("tfrecord_inspect --show 0 --output " + sheet + " " + records, ExitCode::usage, "--show 0");
+  expect_failure("tfrecord_inspect --show 5 " + records, ExitCode::usage, "--output");
 }
 
 TEST_F(PictureProgramsTest, WhatIsNoSetOfPicturesIsRefused) {

@@ -1,0 +1,88 @@
+#include "carillon/images/sheet.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+
+#include "carillon/core/error.h"
+
+namespace carillon {
+namespace {
+
+/// Characters of 3 x 5 pixels: five octal digits, a row each, from the top.
+struct Glyph {
+  char character;
+  std::array<char, 6> rows;
+};
+constexpr Glyph glyphs[] = {
+    {' ', "00000"}, {'0', "75557"}, {'1', "26227"}, {'2', "71747"}, {'3', "71717"},  {'4', "55711"}, {'5', "74717"},
+    {'6', "74757"}, {'7', "71122"}, {'8', "75757"}, {'9', "75717"}, {'A', "25755"},  {'B', "65656"}, {'C', "34443"},
+    {'D', "65556"}, {'E', "74647"}, {'F', "74644"}, {'G', "34553"}, {'H', "55755"},  {'I', "72227"}, {'J', "11152"},
+    {'K', "55655"}, {'L', "44447"}, {'M', "57755"}, {'N', "65555"}, {'O', "25552"},  {'P', "65644"}, {'Q', "25563"},
+    {'R', "65655"}, {'S', "34216"}, {'T', "72222"}, {'U', "55557"}, {'V', "55552"},  {'W', "55775"}, {'X', "55255"},
+    {'Y', "55222"}, {'Z', "71247"}, {'-', "00700"}, {'_', "00007"}, {'.', "00002"},  {',', "00024"}, {':', "02020"},
+    {'/', "11244"}, {'(', "12221"}, {')', "42224"}, {'+', "02720"}, {'\'', "22000"}, {'&', "25253"}};
+constexpr std::array<char, 6> unknown_rows{"77777"};
+
+constexpr std::int64_t glyph_scale = 2, glyph_width = 4 * glyph_scale, glyph_height = 5 * glyph_scale;
+constexpr std::int64_t gap = 6, text_gap = 3, cell_width = sheet_tile_side + gap,
+                       cell_height = sheet_tile_side + text_gap + glyph_height + gap;
+constexpr std::uint8_t background = 64, ink = 255;
+
+const std::array<char, 6>& rows_of(char character) {
+  const char capital = static_cast<char>(std::toupper(static_cast<unsigned char>(character)));
+  const auto found = std::ranges::find(glyphs, capital, &Glyph::character);
+  return found == std::end(glyphs) ? unknown_rows : found->rows;
+}
+
+void set_pixel(Picture& sheet, std::int64_t y, std::int64_t x, std::uint8_t value) {
+  std::fill_n(sheet.pixels.begin() + (y * sheet.width + x) * 3, 3, value);
+}
+
+void write_character(Picture& sheet, std::int64_t top, std::int64_t left, char character) {
+  const std::array<char, 6>& rows = rows_of(character);
+  for (std::int64_t y = 0; y < glyph_height; ++y) {
+    const int bits = rows[static_cast<std::size_t>(y / glyph_scale)] - '0';
+    for (std::int64_t x = 0; x < 3 * glyph_scale; ++x) {
+      if ((bits >> (2 - x / glyph_scale) & 1) != 0) set_pixel(sheet, top + y, left + x, ink);
+    }
+  }
+}
+
+void put_tile(Picture& sheet, const SheetTile& tile, std::int64_t top, std::int64_t left) {
+  check(tile.height <= sheet_tile_side && tile.width <= sheet_tile_side &&
+            tile.pixels.size() == static_cast<std::size_t>(tile.height * tile.width * 3),
+        "a tile of a sheet fits into its place");
+  const std::int64_t down = top + (sheet_tile_side - tile.height) / 2,
+                     right = left + (sheet_tile_side - tile.width) / 2;
+  for (std::int64_t y = 0; y < tile.height; ++y) {
+    std::copy_n(tile.pixels.begin() + y * tile.width * 3, tile.width * 3,
+                sheet.pixels.begin() + ((down + y) * sheet.width + right) * 3);
+  }
+  const auto fitting = static_cast<std::size_t>(sheet_tile_side / glyph_width);
+  for (std::size_t i = 0; i < std::min(tile.text.size(), fitting); ++i) {
+    write_character(sheet, top + sheet_tile_side + text_gap, left + static_cast<std::int64_t>(i) * glyph_width,
+                    tile.text[i]);
+  }
+}
+
+}  // namespace
+
+Picture make_sheet(const std::vector<SheetTile>& tiles) {
+  check(!tiles.empty(), "a sheet of nothing");
+  const auto count = std::ssize(tiles);
+  const auto columns = static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(count))));
+  Picture sheet{.height = (count + columns - 1) / columns * cell_height + gap,
+                .width = columns * cell_width + gap,
+                .channels = 3,
+                .pixels = {}};
+  sheet.pixels.assign(static_cast<std::size_t>(sheet.height * sheet.width * 3), background);
+  for (std::int64_t i = 0; i < count; ++i) {
+    put_tile(sheet, tiles[static_cast<std::size_t>(i)], gap + i / columns * cell_height,
+             gap + i % columns * cell_width);
+  }
+  return sheet;
+}
+
+}  // namespace carillon
