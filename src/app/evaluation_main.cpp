@@ -100,17 +100,26 @@ std::string values_text(const EvalOptions& options) {
   return options.test_time_augmentation ? values + ", test-time augmentation" : values;
 }
 
-void tell_result(const LoadedCheckpoint& loaded, const EvalOptions& options, const ConfusionMatrix& counts) {
-  const EvaluationReport report{.checkpoint = loaded.path.string(),
-                                .model = loaded.state.model,
-                                .values = values_text(options),
-                                .step = loaded.state.global_step,
-                                .counts = counts};
-  const std::string note = is_synthetic(options.data) ? synthetic_note : "";
-  fmt::print("{}: {} at step {}{}\n{}{}\n", printable(report.checkpoint), report.values, report.step, note,
-             counts.precision().text(), note);
+/// On all ranks alike. Errors: usage.
+void check_report_fits(std::int64_t class_count) {
+  constexpr std::int64_t most = 20'000;
+  if (class_count <= most) return;
+  fail(ExitCode::usage, "--report: a confusion matrix of {} classes; up to {} are counted", class_count, most);
+}
+
+/// `counts`: where there is a report to write.
+void tell_result(const LoadedCheckpoint& loaded, const EvalOptions& options, const Precision& precision,
+                 const std::optional<ConfusionMatrix>& counts) {
+  const std::string note = is_synthetic(options.data) ? synthetic_note : "", values = values_text(options);
+  fmt::print("{}: {} at step {}{}\n{}{}\n", printable(loaded.path.string()), values, loaded.state.global_step, note,
+             precision.text(), note);
   if (std::fflush(stdout) != 0) fail(ExitCode::io, "cannot write to standard output: {}", errno_text(errno));
-  if (!options.report.empty()) write_report(options.report, report);
+  if (!counts) return;
+  write_report(options.report, {.checkpoint = loaded.path.string(),
+                                .model = loaded.state.model,
+                                .values = values,
+                                .step = loaded.state.global_step,
+                                .counts = *counts});
 }
 
 EvalOptions defaults_of(const Preset& preset) {
@@ -147,16 +156,28 @@ ExitCode evaluate_checkpoint(const EvalOptions& options, const Preset& preset, D
   std::optional<Evaluator> evaluator;
   mpi.run_on_all([&] {
     check_batch_fits(network, build, device, mpi, {.option = fmt::format("--batch-size {}", options.batch_size)});
-    evaluator.emplace(network, EvaluatorSettings{options.batch_size, options.precision, options.test_time_augmentation},
+    evaluator.emplace(network,
+                      EvaluatorSettings{options.batch_size, options.precision, options.test_time_augmentation,
+                                        static_cast<int>(options.decode_threads)},
                       device);
     const TrainedValues values = options.raw_weights ? TrainedValues::variables : TrainedValues::moving_averages;
     if (loaded) evaluator->load(*loaded, values);
   });
   evaluator->broadcast_from_first(mpi);
   watch.enter(Phase::evaluation, 0);
-  const ConfusionMatrix counts = evaluator->count_by_class(dataset, mpi, [&] { watch.get_on(); });
+  const auto get_on = [&] { watch.get_on(); };
+  // The matrix is large where there are many classes.
+  std::optional<ConfusionMatrix> counts;
+  std::optional<Precision> precision;
+  if (options.report.empty()) {
+    precision = evaluator->evaluate(dataset, mpi, get_on);
+  } else {
+    check_report_fits(dataset.class_count());
+    counts = evaluator->count_by_class(dataset, mpi, get_on);
+    precision = counts->precision();
+  }
   mpi.run_on_all([&] {
-    if (loaded) tell_result(*loaded, options, counts);
+    if (loaded) tell_result(*loaded, options, *precision, counts);
   });
   return ExitCode::done;
 }

@@ -171,6 +171,7 @@ void declare(OptionSet& set, EvalOptions& o) {
           "file for precision and recall of each class and the confusion matrix: NAME.json or NAME.csv");
   set.add("batch-size", o.batch_size, 1, max_samples, "samples at a time");
   set.add("cache", o.records.cache, cache_choices, "decode all records at start into memory, or as they are read");
+  set.add("decode-threads", o.decode_threads, 1, max_threads, "threads per rank that decode ahead", Scope::rank);
   set.begin_group("Devices");
   declare_device(set, o.device, o.precision, o.cpu);
   declare_threads(set, o.threads);

@@ -23,15 +23,15 @@ CropRule crop_rule(const PictureOptions& options) {
 }
 
 /// `found` beside some records, held against what is known of the classes. Errors: data.
-void check_same(const SetForm& found, const std::vector<std::string>& class_names, std::size_t class_count,
-                const std::string& place) {
+void check_same(const SetForm& found, const PictureOptions& known, const std::string& place) {
+  const auto class_count = static_cast<std::size_t>(known.classes);
   if (found.classes.size() != class_count) {
     fail(ExitCode::data, "{}: its records are of {} classes, not of {}", place, found.classes.size(), class_count);
   }
-  for (std::size_t i = 0; i < class_names.size(); ++i) {
-    if (found.classes[i] == class_names[i]) continue;
+  for (std::size_t i = 0; i < known.class_names.size(); ++i) {
+    if (found.classes[i] == known.class_names[i]) continue;
     fail(ExitCode::data, "{}: class {} of its records is '{}', not '{}'", place, i, printable(found.classes[i]),
-         printable(class_names[i]));
+         printable(known.class_names[i]));
   }
 }
 
@@ -45,7 +45,9 @@ RecordSchema schema_of(const PictureOptions& options, const std::optional<SetFor
   return {.keys = keys.keys,
           .image_shape = shape_of(options),
           .class_count = options.classes,
-          .first_label = options.first_label >= 0 ? options.first_label : keys.first_label};
+          .first_label = options.first_label >= 0 ? options.first_label
+                         : form                   ? form->first_label
+                                                  : options.trained_first_label};
 }
 
 }  // namespace
@@ -104,7 +106,12 @@ void settle_pictures(PictureOptions& pictures, TrainOptions& options) {
   if (!options.eval_data.empty() && !is_synthetic(options.eval_data)) {
     const std::optional<SetForm> other = form_of_files(options.eval_data);
     if (other) {
-      check_same(*other, pictures.class_names, static_cast<std::size_t>(pictures.classes), place_of(options.eval_data));
+      check_same(*other, pictures, place_of(options.eval_data));
+      if (form && (other->first_label != form->first_label || other->keys.image != form->keys.image ||
+                   other->keys.label != form->keys.label)) {
+        fail(ExitCode::data, "{}: keys or first label of its records are not those of {}", place_of(options.eval_data),
+             place_of(options.data));
+      }
     }
   }
   PictureDecoding training = evaluation_decoding(pictures);
@@ -124,6 +131,7 @@ void settle_pictures(PictureOptions& pictures, TrainOptions& options) {
 
 void describe_pictures(const PictureOptions& pictures, const TrainOptions& options, RunDescription& description) {
   description.add("class count", options.record_form.schema.class_count, Scope::result);
+  description.add("first class label", options.record_form.schema.first_label, Scope::result);
   if (!pictures.class_names.empty()) description.add("class names", pictures.class_names, Scope::result);
 }
 
@@ -134,6 +142,7 @@ std::optional<PictureOptions> described_pictures(const std::string& options_json
   try {
     pictures.image_size = json.at("image_size");
     pictures.classes = json.at("class count");
+    pictures.trained_first_label = json.at("first class label");
     const std::string form = json.at("preprocessing");
     const auto found = std::ranges::find(preprocessing_choices, form, &Choice<Preprocessing>::text);
     const bool is_known = found != preprocessing_choices.end();
@@ -153,7 +162,7 @@ std::optional<PictureOptions> described_pictures(const std::string& options_json
 RecordForm evaluation_form(const PictureOptions& pictures, const std::vector<std::string>& patterns) {
   std::optional<SetForm> form;
   if (!patterns.empty() && !is_synthetic(patterns)) form = form_of_files(patterns);
-  if (form) check_same(*form, pictures.class_names, static_cast<std::size_t>(pictures.classes), place_of(patterns));
+  if (form) check_same(*form, pictures, place_of(patterns));
   const PictureDecoding decoding = evaluation_decoding(pictures);
   return {.make_decoder = [decoding](RecordSchema schema,
                                      RecordUse /*use*/) { return make_picture_decoder(std::move(schema), decoding); },

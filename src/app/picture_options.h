@@ -29,6 +29,7 @@ struct PictureOptions {
   std::int64_t classes = 0;       ///< 0: those of records.json
   std::int64_t first_label = -1;  ///< in the records; -1: that of records.json, or 1
   // Not options:
+  std::int64_t trained_first_label = 1;       ///< of records that name none
   std::vector<std::string> class_names = {};  ///< none: not known
 };
 

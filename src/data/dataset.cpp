@@ -129,7 +129,8 @@ bool wants_cache(std::span<const std::string> paths, const RecordDecoder& decode
          paths.front());
   }
   if (decoder.draws() || cache == CacheMode::none) return false;
-  return cache == CacheMode::memory || seems_to_fit(paths, decoder.image_shape().bytes(), limit_bytes);
+  if (cache == CacheMode::memory) return true;
+  return !decoder.is_slow() && seems_to_fit(paths, decoder.image_shape().bytes(), limit_bytes);
 }
 
 }  // namespace

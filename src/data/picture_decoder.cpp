@@ -26,6 +26,7 @@ class PictureDecoder final : public RecordDecoder {
   }
 
   bool draws() const override { return decoding_.distorts; }
+  bool is_slow() const override { return true; }
 
  private:
   PictureView view_of(const PictureInfo& picture, std::uint64_t position) const {

@@ -18,10 +18,16 @@ constexpr std::size_t max_file_bytes = std::size_t{64} << 20;
 SetForm parsed(const std::string& text) {
   const nlohmann::json json = nlohmann::json::parse(text);
   if (json.at("carillon_records").get<int>() != version) throw std::runtime_error("of another version");
-  SetForm form{.keys = {json.at("image_key"), json.at("label_key")},
-               .first_label = json.at("first_label"),
-               .classes = json.at("classes")};
-  if (form.classes.empty() || form.classes.size() > max_classes) throw std::runtime_error("a number of classes");
+  SetForm form{.keys = {json.at("image_key"), json.at("label_key")}, .classes = json.at("classes")};
+  const nlohmann::json& first = json.at("first_label");
+  constexpr std::int64_t most = std::int64_t{1} << 31;
+  const bool is_label = first.is_number_integer() && first >= 0 && first <= most;
+  const std::set<std::string> distinct(form.classes.begin(), form.classes.end());
+  if (!is_label || form.classes.empty() || distinct.size() != form.classes.size() ||
+      form.classes.size() > max_classes) {
+    throw std::runtime_error("no such labels or classes");
+  }
+  form.first_label = first;
   return form;
 }
 

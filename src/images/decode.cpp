@@ -55,9 +55,9 @@ void place_part(DecodedPart& part, const PictureBox& box, std::int64_t reduction
 PictureInfo picture_info(std::span<const std::uint8_t> file) {
   const PictureInfo info = format_of(file) == PictureFormat::jpeg ? jpeg_info(file) : png_info(file);
   if (info.height < 1 || info.width < 1) fail(ExitCode::data, "has no pixels");
-  if (info.width > max_picture_pixels / info.height) {
-    fail(ExitCode::data, "has {} x {} pixels; up to {} million are read", info.width, info.height,
-         max_picture_pixels / 1'000'000);
+  if (std::max(info.height, info.width) > max_picture_side || info.width > max_picture_pixels / info.height) {
+    fail(ExitCode::data, "has {} x {} pixels; up to {} million are read, and {} a side", info.width, info.height,
+         max_picture_pixels / 1'000'000, max_picture_side);
   }
   return info;
 }

@@ -91,9 +91,24 @@ class JpegReader {
  private:
   static void limit_scans(j_common_ptr codec) {
     const auto* jpeg = reinterpret_cast<j_decompress_ptr>(codec);
-    if (jpeg->input_scan_number <= max_jpeg_scans) return;
+    const std::int64_t scans = jpeg->input_scan_number;
+    const std::int64_t pixels = std::int64_t{jpeg->image_height} * jpeg->image_width;
+    if (scans <= max_jpeg_scans && scans * pixels <= max_jpeg_scan_pixels) return;
     codec->err->msg_code = JERR_BAD_PROGRESSION;
     leave(codec);
+  }
+
+  /// Whether jpeg_crop_scanline (2.1) leaves columns right: not where a component comes in another size than the least
+  /// of them and still has to be stretched, as with 4:1:0 at a half.
+  bool may_crop() const {
+    for (int i = 0; i < jpeg_.num_components; ++i) {
+      const jpeg_component_info& component = jpeg_.comp_info[i];
+      if (component.DCT_scaled_size == jpeg_.min_DCT_scaled_size) continue;
+      const int size = component.DCT_scaled_size, least = jpeg_.min_DCT_scaled_size;
+      if (component.h_samp_factor * size != jpeg_.max_h_samp_factor * least) return false;
+      if (component.v_samp_factor * size != jpeg_.max_v_samp_factor * least) return false;
+    }
+    return true;
   }
 
   bool is_cmyk() const { return jpeg_.jpeg_color_space == JCS_CMYK || jpeg_.jpeg_color_space == JCS_YCCK; }
@@ -135,10 +150,17 @@ void JpegReader::decode(const PartRequest& request, DecodedPart& part) {
     return std::min((first + count + reduction - 1) / reduction, size);
   };
   const PictureBox& needed = request.needed;
-  auto column = static_cast<JDIMENSION>(needed.column / reduction);
-  const std::int64_t end_column = last(needed.column, needed.width, jpeg_.output_width);
+  // Coarse colours are interpolated between their neighbours, of which one more is decoded on each side.
+  const std::int64_t margin = 2 * jpeg_.max_h_samp_factor;
+  auto column = static_cast<JDIMENSION>(std::max<std::int64_t>(0, needed.column - margin) / reduction);
+  const std::int64_t end_column = last(needed.column, needed.width + margin, jpeg_.output_width);
   auto width = static_cast<JDIMENSION>(end_column - column);
-  if (width < jpeg_.output_width) guarded(errors_, [&] { jpeg_crop_scanline(&jpeg_, &column, &width); });
+  if (width < jpeg_.output_width && may_crop()) {
+    guarded(errors_, [&] { jpeg_crop_scanline(&jpeg_, &column, &width); });
+  } else {
+    column = 0;
+    width = jpeg_.output_width;
+  }
   const auto row = static_cast<JDIMENSION>(needed.row / reduction);
   const std::int64_t end_row = last(needed.row, needed.height, jpeg_.output_height);
   place_part(part, {row, column, end_row - row, width}, reduction);
@@ -173,9 +195,10 @@ std::string encode_jpeg(const Picture& picture, int quality) {
   struct Release {
     jpeg_compress_struct& jpeg;
     unsigned char*& memory;
+    bool owns_memory = false;  ///< else libjpeg, which has failed, may have given it up already
     ~Release() {
       jpeg_destroy_compress(&jpeg);
-      std::free(memory);
+      if (owns_memory) std::free(memory);
     }
   } release{jpeg, memory};
   guarded(errors, [&] {
@@ -196,6 +219,7 @@ std::string encode_jpeg(const Picture& picture, int quality) {
     }
     jpeg_finish_compress(&jpeg);
   });
+  release.owns_memory = true;
   return {reinterpret_cast<const char*>(memory), bytes};
 }
 

@@ -122,6 +122,8 @@ void render(std::span<const std::uint8_t> file, const PictureView& view, Resampl
   }
   if (view.mirrored) mirror(columns);
   resize(part, rows, columns, memory, layout, out);
+  constexpr std::size_t kept_bytes = std::size_t{64} << 20;
+  if (part.pixels.size() > kept_bytes) part.pixels = {};  // a single large picture is no measure for the next ones
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 // tfrecord_convert: turns a published data set into the TFRecord files that the training programs read.
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/program_options.hpp>
+#include <cctype>
 #include <iostream>
 
 #include "carillon/core/error.h"
@@ -88,6 +90,7 @@ struct PictureOptions {
   std::string split = "train";
   double validation_share = 0.0;
   std::uint64_t seed = 1;
+  bool names_split = false;  ///< --split was given
 };
 
 constexpr const char* validation_split = "validation";
@@ -99,8 +102,9 @@ void check_options(const PictureOptions& o) {
   if (o.validation_share > 0.0 && o.split != "train") {
     fail(ExitCode::usage, "--validation-share is of the split train, and --split says {}", o.split);
   }
-  if (o.split.empty() || o.split.find_first_of("/-") != std::string::npos) {
-    fail(ExitCode::usage, "--split '{}': must be a name without / and -", printable(o.split));
+  const auto is_plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
+  if (o.split.empty() || !std::ranges::all_of(o.split, is_plain)) {
+    fail(ExitCode::usage, "--split '{}': must be a name of letters, digits and _", printable(o.split));
   }
   if (o.conversion.resize_shorter < 0) {
     fail(ExitCode::usage, "--resize-shorter {}: must be 0 or more", o.conversion.resize_shorter);
@@ -110,9 +114,31 @@ void check_options(const PictureOptions& o) {
   }
 }
 
+/// So that what is there from an earlier conversion and now is in another split is not taken for this one's. Errors:
+/// usage.
+void check_no_other_split(const std::vector<SplitSize>& written, const std::string& output) {
+  std::error_code absent;
+  for (const auto& entry : std::filesystem::directory_iterator(output, absent)) {
+    const std::string name = entry.path().filename().string();
+    const bool is_shard = name.find("-of-") != name.npos && name.ends_with(".tfrecord") && !name.starts_with('.');
+    const auto is_of = [&](const SplitSize& split) { return name.starts_with(split.name + "-"); };
+    if (!is_shard || std::ranges::any_of(written, is_of)) continue;
+    fail(ExitCode::usage,
+         "{}: a shard of another split is there, perhaps with the same pictures; remove it, or name the split that is "
+         "written by --split",
+         printable(entry.path().string()));
+  }
+}
+
 void convert_pictures(const PictureOptions& options, const std::string& input, const std::string& output) {
   check_options(options);
   const std::optional<SetForm> there = read_set_form(output);
+  SetForm usual;
+  if (there) usual.classes = there->classes;
+  if (there && *there != usual) {
+    fail(ExitCode::usage, "{}: {} there is of records with other keys or labels; choose another directory",
+         printable(output), set_form_name);
+  }
   const PictureList list = list_pictures(input, there ? there->classes : std::vector<std::string>{});
   if (list.passed_over > 0) {
     fmt::print(stderr,
@@ -127,21 +153,32 @@ void convert_pictures(const PictureOptions& options, const std::string& input, c
   };
   std::vector<Split> splits{{options.split, parts.kept}};
   if (!parts.taken.empty()) splits.push_back({validation_split, parts.taken});
+  if (options.validation_share > 0.0 && parts.taken.empty()) {
+    fail(ExitCode::usage, "--validation-share {}: is not one of the {} pictures", options.validation_share,
+         list.pictures.size());
+  }
   std::vector<SplitSize> sizes;
   for (const Split& split : splits) sizes.push_back({split.name, split.pictures.size()});
   check_shards(sizes, options.conversion.shard_count, output);
+  if (!options.names_split) check_no_other_split(sizes, output);
   std::size_t skipped = 0;
   const auto warn = [&skipped](const std::string& text) {
     ++skipped;
     fmt::print(stderr, "tfrecord_convert: left out: {}\n", printable(text));
   };
+  std::vector<CompleteSplit> complete;
   for (const Split& split : splits) {
-    tell(split.name, write_pictures(split.name, split.pictures, list.classes, options.conversion, output, warn,
-                                    progress_line(split.name, split.pictures.size())));
+    complete.push_back(make_picture_shards(split.name, split.pictures, list.classes, options.conversion, output, warn,
+                                           progress_line(split.name, split.pictures.size())));
+    if (complete.back().written.record_count > 0) continue;
+    fail(ExitCode::data, "{}: all {} pictures of the split {} are damaged", printable(input), split.pictures.size(),
+         split.name);
   }
   SetForm form;
   form.classes = list.classes;
   write_set_form(output, form);
+  publish(complete, output);
+  for (std::size_t i = 0; i < splits.size(); ++i) tell(splits[i].name, complete[i].written);
   fmt::print("{} classes{}\n", list.classes.size(),
              skipped > 0 ? fmt::format("; {} damaged pictures left out", skipped) : "");
 }
@@ -195,6 +232,7 @@ int convert_main(int argc, char** argv) {
   if (shards < 1) fail(ExitCode::usage, "--shards {}: must be 1 or more", shards);
   if (source == nullptr) {
     pictures.conversion.shard_count = static_cast<std::size_t>(shards);
+    pictures.names_split = !given["split"].defaulted();
     convert_pictures(pictures, input, output);
   } else {
     for (const char* name : {"validation-share", "split", "resize-shorter", "quality", "seed", "skip-damaged"}) {

@@ -12,6 +12,8 @@
 #include "carillon/core/single_process_main.h"
 #include "carillon/data/index_file.h"
 #include "carillon/data/record.h"
+#include "carillon/data/set_form.h"
+#include "carillon/images/decode.h"
 #include "src/data/example_generated.h"
 #include "src/data/record_sheet.h"
 
@@ -78,13 +80,29 @@ void add_record(FileSummary& summary, const proto::Example& example) {
   }
 }
 
-FileSummary summarise(RecordReader& reader) {
+/// Decodes a picture to its end, where the record has one. Errors: data.
+void verify_picture(const proto::Example& example, DecodedPart& memory) {
+  const std::string key = SetForm{}.keys.image;
+  const auto found = example.features().feature().find(key);
+  if (found == example.features().feature().end()) return;
+  for (const std::string& file : found->second.bytes_list().value()) {
+    try {
+      decode_whole({reinterpret_cast<const std::uint8_t*>(file.data()), file.size()}, memory);
+    } catch (const Error& error) {
+      fail(error.code(), "feature '{}' {}", key, error.what());
+    }
+  }
+}
+
+FileSummary summarise(RecordReader& reader, bool verify) {
   FileSummary summary;
   proto::Example example;
+  DecodedPart memory;
   for (Record record; reader.next(record); ++summary.record_count) {
     summary.data_bytes += record.data.size();
     try {
       parse_generated(record.data, example);
+      if (verify) verify_picture(example, memory);
     } catch (const Error& error) {
       fail(error.code(), "{}: {}", describe_record(reader.path(), record), error.what());
     }
@@ -124,7 +142,7 @@ void print_labels(const FileSummary& summary) {
 
 void inspect(const std::string& path, bool verify) {
   RecordReader reader(path, verify ? RecordCheck::data : RecordCheck::framing);
-  const FileSummary summary = summarise(reader);
+  const FileSummary summary = summarise(reader, verify);
   fmt::print("{}\n  {} records, {} bytes of data, {} bytes on disk{}; {}\n", printable(path), summary.record_count,
              summary.data_bytes, reader.file_bytes(), reader.gzip() ? " (GZIP)" : "",
              verify ? "all checksums right" : "checksums of lengths right, of data not checked");
@@ -169,7 +187,8 @@ int inspect_main(int argc, char** argv) {
   std::string output;
   std::int64_t shown = 0;
   po::options_description options("options");
-  options.add_options()("help,h", "print this text and exit")("verify", "check the checksums of the data too")(
+  options.add_options()("help,h", "print this text and exit")(
+      "verify", "check the checksums of the data too, and decode pictures")(
       "index", "write an index file beside the files")("show", po::value(&shown)->value_name("N"),
                                                        "draw so many records")(
       "output", po::value(&output)->value_name("FILE"), "the PNG file to draw them to");

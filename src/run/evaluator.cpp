@@ -26,6 +26,7 @@ Evaluator::Evaluator(const Network& network, const EvaluatorSettings& settings, 
     : device_(device),
       image_(network.image),
       augments_(settings.test_time_augmentation),
+      decode_threads_(settings.decode_threads),
       network_(build_network(network, {settings.batch_size, settings.arithmetic, Purpose::evaluation})),
       feed_(make_feed(
           device, {.batch_size = static_cast<std::size_t>(settings.batch_size), .image_bytes = network.image.bytes()})),
@@ -103,7 +104,8 @@ void Evaluator::predict(const Dataset& dataset, const Mpi& mpi, const Count& cou
   const std::size_t batch_size = static_cast<std::size_t>(network_.graph.batch_size());
   mpi.run_on_all([&] {
     BatchLoader loader(dataset, SampleOrder(dataset.size(), 0, false),
-                       {.start = begin, .global_batch = batch_size, .batch_size = batch_size, .end = end});
+                       {.start = begin, .global_batch = batch_size, .batch_size = batch_size, .end = end},
+                       {.thread_count = decode_threads_});
     while (loader.has_next()) {
       predict(loader.next(), count);
       batch_done();

@@ -227,7 +227,8 @@ void Trainer::save() {
 void Trainer::evaluate() {
   const auto start = enter(Phase::evaluation);
   if (!evaluator_) {
-    const EvaluatorSettings settings{evaluation_batch, options_.precision, options_.test_time_augmentation};
+    const EvaluatorSettings settings{evaluation_batch, options_.precision, options_.test_time_augmentation,
+                                     decode_threads()};
     evaluator_.emplace(network_, settings, device_);
   }
   tower_->join_states();

@@ -117,6 +117,12 @@ TEST_F(PictureProgramsTest, CmykBecomesRgb) {
 TEST_F(PictureProgramsTest, ADamagedPictureEndsItOrIsLeftOut) {
   put_classes(3);
   put("in/ant/bad.jpg", picture("colour.jpg").substr(0, 800));
+  put("none/a/bad.jpg", picture("colour.jpg").substr(0, 800));
+  const Outcome none =
+      run("tfrecord_convert images --skip-damaged --input " + path("none") + " --output " + path("empty"));
+  EXPECT_EQ(none.code, static_cast<int>(ExitCode::data));
+  EXPECT_THAT(none.output, HasSubstr("all 1 pictures of the split train are damaged"));
+  EXPECT_FALSE(std::filesystem::exists(path("empty/records.json")));
   expect_failure(convert(), ExitCode::data, "in/ant/bad.jpg: is damaged");
   EXPECT_FALSE(std::filesystem::exists(path("out/train-00000-of-00001.tfrecord")));
   EXPECT_FALSE(std::filesystem::exists(path("out/records.json")));
@@ -136,6 +142,44 @@ TEST_F(PictureProgramsTest, ASplitOfItsOwnHasTheClassesOfTheFirst) {
   EXPECT_EQ(read_set_form(path("out"))->classes.size(), 2u);
   put("in/cat/0.jpg", picture("colour.jpg"));
   expect_failure(convert("--split validation"), ExitCode::data, "the class 'cat' is not among the 2 of records.json");
+}
+
+TEST_F(PictureProgramsTest, SplitsOfAnEarlierConversionAreNotLeftBesideOthers) {
+  put_classes(10);
+  EXPECT_EQ(run(convert("--validation-share 0.2")).code, 0);
+  expect_failure(convert(), ExitCode::usage, "a shard of another split is there");
+  const std::string before = read_bytes(path("out/train-00000-of-00001.tfrecord"));
+  put("in/bee/bad.jpg", "text");
+  expect_failure(convert("--validation-share 0.2 --seed 7"), ExitCode::data, "in/bee/bad.jpg");
+  EXPECT_EQ(read_bytes(path("out/train-00000-of-00001.tfrecord")), before);
+}
+
+/// 1000 classes of 20 pictures give a fiftieth as well as one class of 20,000.
+TEST_F(PictureProgramsTest, SmallClassesGiveTheirShareTogether) {
+  std::vector<ListedPicture> pictures;
+  for (std::size_t i = 0; i < 2000; ++i) pictures.push_back({.path = "", .class_index = i / 20});
+  EXPECT_EQ(share_out(pictures, 100, 0.02, 1).taken.size(), 40u);
+  put_classes(2);
+  expect_failure(convert("--validation-share 0.01"), ExitCode::usage, "is not one of the 4 pictures");
+}
+
+TEST_F(PictureProgramsTest, LinksThatLeadBackArePassedOver) {
+  put_classes(2);
+  std::filesystem::create_directory_symlink(".", path("in/bee/loop"));
+  std::filesystem::create_directory_symlink("..", path("in/ant/up"));
+  EXPECT_EQ(list_pictures(path("in")).pictures.size(), 4u);
+}
+
+TEST_F(PictureProgramsTest, VerifyingDecodesPictures) {
+  proto::Example example;
+  (*example.mutable_features()->mutable_feature())["image/encoded"].mutable_bytes_list()->add_value(
+      picture("colour.jpg").substr(0, 900));
+  std::string record;
+  append_record(record, example.SerializeAsString());
+  write("cut", record);
+  EXPECT_EQ(run("tfrecord_inspect " + path("cut")).code, 0);
+  expect_failure("tfrecord_inspect --verify " + path("cut"), ExitCode::data,
+                 "cut: record 0 at byte 0: feature 'image/encoded' is damaged");
 }
 
 TEST_F(PictureProgramsTest, AListNamesPicturesAndClasses) {

@@ -62,6 +62,7 @@ struct EvalOptions {
   Arithmetic precision = Arithmetic::fp32;
   CpuSettings cpu = {};
   std::int64_t threads = 0;
+  std::int64_t decode_threads = 2;
   double stall_timeout = 300.0;  ///< as TrainOptions'
 };
 

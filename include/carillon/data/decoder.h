@@ -43,6 +43,9 @@ class RecordDecoder {
   /// Whether images depend on the stream position; a set of such images is not cached.
   virtual bool draws() const { return false; }
 
+  /// Whether to decode a set once and keep it is more than who opens it wants to wait for.
+  virtual bool is_slow() const { return false; }
+
   /// Decodes record i of a set into `image`.
   using ReadImage = std::function<void(std::size_t i, std::span<std::uint8_t> image)>;
   /// What is wrong with a set of `record_count` records that no single record tells; empty where nothing is.

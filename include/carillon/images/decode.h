@@ -3,8 +3,8 @@
 // Grey becomes equal values of all three. CMYK and YCCK are taken for Adobe's inverted form, as Pillow and TensorFlow
 // do: R = C K / 255. Transparency is passed over, 16 bits are cut to the upper 8. Orientation and colour profiles that
 // a file may name change nothing. What a reader of files from anywhere must fear is refused: cut and damaged data (a
-// JPEG decoder alone would fill it in with grey), pictures of more pixels than `max_picture_pixels`, a progressive
-// JPEG of more than `max_jpeg_scans`.
+// JPEG decoder alone would fill it in with grey), pictures of more pixels than `max_picture_pixels` or of longer sides
+// than `max_picture_side`, progressive JPEGs of more than `max_jpeg_scans` or, in all, `max_jpeg_scan_pixels`.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,9 @@
 namespace carillon {
 
 inline constexpr std::int64_t max_picture_pixels = 100'000'000;
+inline constexpr std::int64_t max_picture_side = 65535;
 inline constexpr int max_jpeg_scans = 500;
+inline constexpr std::int64_t max_jpeg_scan_pixels = 2'000'000'000;
 
 enum class PictureFormat { jpeg, png };
 

@@ -27,6 +27,7 @@ struct EvaluatorSettings {
   /// Average the logits of each image over mirrored and shifted views of it (src/run/image_views.h): six times the
   /// work.
   bool test_time_augmentation = false;
+  int decode_threads = 2;  ///< of records that are not in memory
 };
 
 class Evaluator {
@@ -69,6 +70,7 @@ class Evaluator {
   Device& device_;
   ImageShape image_;
   bool augments_;
+  int decode_threads_;
   BuiltNetwork network_;
   std::unique_ptr<Feed> feed_;
   ParameterStore parameters_;

@@ -32,12 +32,16 @@ std::vector<fs::directory_entry> entries_of(const fs::path& folder) {
   return entries;
 }
 
-/// The files in `folder` and the folders within it.
-void collect(const fs::path& folder, std::vector<fs::path>& files) {
+/// The files in `folder` and the folders within it; `above`: where it lies, without links. A link to one of these is
+/// passed over.
+void collect(const fs::path& folder, std::vector<fs::path>& files, std::vector<fs::path> above = {}) {
+  std::error_code unknown;
+  above.push_back(fs::canonical(folder, unknown));
   for (const fs::directory_entry& entry : entries_of(folder)) {
     std::error_code error;
     if (entry.is_directory(error)) {
-      collect(entry.path(), files);
+      if (entry.is_symlink(error) && std::ranges::count(above, fs::canonical(entry.path(), error)) > 0) continue;
+      collect(entry.path(), files, above);
     } else {
       files.push_back(entry.path());
     }
@@ -74,6 +78,10 @@ void number_classes(PictureList& list, const std::vector<std::string>& named, co
   }
   if (list.classes.size() > max_classes)
     fail(ExitCode::data, "{} classes; up to {} are taken", list.classes.size(), max_classes);
+  for (const std::string& name : list.classes) {
+    if (printable(name) == name) continue;
+    fail(ExitCode::data, "the class '{}': its name is no text in UTF-8, or too long", printable(name));
+  }
   std::map<std::string_view, std::size_t> places;
   for (std::size_t i = 0; i < list.classes.size(); ++i) places.emplace(list.classes[i], i);
   for (std::size_t i = 0; i < named.size(); ++i) list.pictures[i].class_index = places.at(named[i]);
@@ -92,7 +100,7 @@ PictureList list_folder(const fs::path& input, const std::vector<std::string>& k
     const std::string name = entry.path().filename().string();
     classes.require(name, input.string());
     std::vector<fs::path> files;
-    collect(entry.path(), files);
+    collect(entry.path(), files, {fs::canonical(input, error)});
     const std::size_t before = list.pictures.size();
     for (fs::path& file : files) {
       if (is_picture_name(file)) {
@@ -169,7 +177,10 @@ SharedPictures share_out(const std::vector<ListedPicture>& pictures, std::size_t
   std::vector<ListedPicture> kept, taken;
   for (const std::vector<ListedPicture>& of_class : by_class) {
     if (of_class.empty()) continue;
-    const auto wanted = static_cast<std::size_t>(std::lround(share * static_cast<double>(of_class.size())));
+    // What is due of all classes so far: many small ones give their share together.
+    const auto seen = static_cast<double>(kept.size() + taken.size() + of_class.size());
+    const auto due = static_cast<std::size_t>(std::lround(share * seen));
+    const std::size_t wanted = due - std::min(due, taken.size());
     SampleOrder order(of_class.size(), seed, true);
     for (std::size_t i = 0; i < of_class.size(); ++i) {
       (i < std::min(wanted, of_class.size() - 1) ? taken : kept).push_back(of_class[order.record_at(i)]);

@@ -35,8 +35,8 @@ std::vector<std::filesystem::path> pictures_in(const std::filesystem::path& fold
 /// not among `classes`, a folder of a class without pictures), io.
 PictureList list_pictures(const std::filesystem::path& input, const std::vector<std::string>& classes = {});
 
-/// The pictures in two parts, of each class as near to `share` in the second as it gets, and one in the first at least;
-/// which ones is drawn by `seed`. Both are in random order.
+/// The pictures in two parts, of each class `share` in the second but for one, so that all together come near to it,
+/// and one in the first at least; which ones is drawn by `seed`. Both are in random order.
 struct SharedPictures {
   std::vector<ListedPicture> kept, taken;
 };

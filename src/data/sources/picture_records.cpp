@@ -15,6 +15,7 @@ namespace carillon {
 namespace {
 
 constexpr std::size_t max_file_bytes = std::size_t{256} << 20;
+constexpr std::int64_t max_jpeg_side = 65500;  // libjpeg's; a picture that stays longer is kept as it is
 
 /// A picture as a record has it.
 struct StoredPicture {
@@ -44,7 +45,9 @@ StoredPicture written_anew(const std::string& file, const PictureInfo& info, std
 StoredPicture stored(std::string file, const PictureConversion& conversion) {
   const PictureInfo info = picture_info(bytes_of(file));
   const std::int64_t least = std::min(info.height, info.width);
-  const bool is_reduced = conversion.resize_shorter > 0 && least > conversion.resize_shorter;
+  const std::int64_t longest = std::max(info.height, info.width);
+  const bool is_reduced = conversion.resize_shorter > 0 && least > conversion.resize_shorter &&
+                          longest * conversion.resize_shorter / least <= max_jpeg_side;
   if (is_reduced || info.channels == 4) {
     return written_anew(file, info, is_reduced ? conversion.resize_shorter : 0, conversion.quality);
   }
@@ -91,8 +94,10 @@ std::string record_of(const ListedPicture& listed, const std::vector<std::string
 /// Records made some at a time on all cores, and given out in order.
 class RecordsAhead {
  public:
-  explicit RecordsAhead(std::size_t count, std::function<std::string(std::size_t)> make)
-      : count_(count), make_(std::move(make)) {}
+  /// `bytes_of`: about how large a record will be.
+  RecordsAhead(std::size_t count, std::function<std::string(std::size_t)> make,
+               std::function<std::uint64_t(std::size_t)> bytes_of)
+      : count_(count), make_(std::move(make)), bytes_of_(std::move(bytes_of)) {}
 
   /// That of record i, asked for in order. Errors: those of making it.
   std::string take(std::size_t i) {
@@ -110,10 +115,16 @@ class RecordsAhead {
 
   void make_from(std::size_t first) {
     constexpr std::size_t records_per_thread = 32;
-    const std::size_t at_once = records_per_thread * static_cast<std::size_t>(omp_get_max_threads());
+    constexpr std::uint64_t most_bytes = std::uint64_t{256} << 20;
+    const auto threads = static_cast<std::size_t>(omp_get_max_threads());
     first_ = first;
+    std::size_t last = first;
+    for (std::uint64_t bytes = 0; last < count_ && last - first < records_per_thread * threads; ++last) {
+      bytes += bytes_of_(last);
+      if (bytes > most_bytes && last - first >= threads) break;
+    }
     made_.clear();
-    made_.resize(std::min(at_once, count_ - first));
+    made_.resize(last - first);
 #pragma omp parallel for schedule(dynamic)
     for (std::size_t i = 0; i < made_.size(); ++i) {
       try {
@@ -126,16 +137,24 @@ class RecordsAhead {
 
   std::size_t count_, first_ = 0;
   std::function<std::string(std::size_t)> make_;
+  std::function<std::uint64_t(std::size_t)> bytes_of_;
   std::vector<Made> made_;
 };
 
 }  // namespace
 
-WrittenSplit write_pictures(const std::string& name, const std::vector<ListedPicture>& pictures,
-                            const std::vector<std::string>& classes, const PictureConversion& conversion,
-                            const std::filesystem::path& directory, const std::function<void(const std::string&)>& warn,
-                            const std::function<void(std::size_t)>& progress) {
-  RecordsAhead records(pictures.size(), [&](std::size_t i) { return record_of(pictures[i], classes, conversion); });
+CompleteSplit make_picture_shards(const std::string& name, const std::vector<ListedPicture>& pictures,
+                                  const std::vector<std::string>& classes, const PictureConversion& conversion,
+                                  const std::filesystem::path& directory,
+                                  const std::function<void(const std::string&)>& warn,
+                                  const std::function<void(std::size_t)>& progress) {
+  const auto bytes_of_file = [&](std::size_t i) {
+    std::error_code error;
+    const std::uintmax_t bytes = std::filesystem::file_size(pictures[i].path, error);
+    return error ? 0 : static_cast<std::uint64_t>(bytes);
+  };
+  RecordsAhead records(
+      pictures.size(), [&](std::size_t i) { return record_of(pictures[i], classes, conversion); }, bytes_of_file);
   const auto make = [&](std::size_t i, std::string& record) {
     try {
       record = records.take(i);
@@ -146,7 +165,7 @@ WrittenSplit write_pictures(const std::string& name, const std::vector<ListedPic
       return false;
     }
   };
-  return write_shards({name, pictures.size()}, conversion.shard_count, directory, make, progress);
+  return make_shards({name, pictures.size()}, conversion.shard_count, directory, make, progress);
 }
 
 }  // namespace carillon

@@ -15,13 +15,14 @@ struct PictureConversion {
   std::size_t shard_count = 1;
 };
 
-/// Writes `pictures` as the shards of split `name`, in their order, encoded on all of the process's cores. A picture is
+/// Makes `pictures` the shards of split `name`, in their order, encoded on all of the process's cores. A picture is
 /// kept as the file that it is, but for reduced ones, and CMYK, which many programs take for RGB: those become JPEG.
 /// Every picture is decoded to its end. A damaged one ends it, or is told to `warn` and left out. `progress(done)` is
-/// called now and then. Errors: no_input, data, io, naming the file; those of write_shards.
-WrittenSplit write_pictures(const std::string& name, const std::vector<ListedPicture>& pictures,
-                            const std::vector<std::string>& classes, const PictureConversion& conversion,
-                            const std::filesystem::path& directory, const std::function<void(const std::string&)>& warn,
-                            const std::function<void(std::size_t)>& progress);
+/// called now and then. Errors: no_input, data, io, naming the file; those of make_shards.
+CompleteSplit make_picture_shards(const std::string& name, const std::vector<ListedPicture>& pictures,
+                                  const std::vector<std::string>& classes, const PictureConversion& conversion,
+                                  const std::filesystem::path& directory,
+                                  const std::function<void(const std::string&)>& warn,
+                                  const std::function<void(std::size_t)>& progress);
 
 }  // namespace carillon

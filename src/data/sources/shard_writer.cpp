@@ -78,10 +78,12 @@ WrittenSplit write_shards(const ImageSplit& split, std::size_t shard_count, cons
     serialise(example, record);
     return true;
   };
-  return write_shards(SplitSize{split.name, split.count()}, shard_count, directory, make, progress);
+  CompleteSplit complete = make_shards(SplitSize{split.name, split.count()}, shard_count, directory, make, progress);
+  publish({&complete, 1}, directory);
+  return std::move(complete.written);
 }
 
-WrittenSplit write_shards(const SplitSize& split, std::size_t shard_count, const fs::path& directory,
+CompleteSplit make_shards(const SplitSize& split, std::size_t shard_count, const fs::path& directory,
                           const RecordMaker& make, const std::function<void(std::size_t)>& progress) {
   constexpr std::size_t flush_bytes = std::size_t{1} << 20;
   std::error_code error;
@@ -90,12 +92,12 @@ WrittenSplit write_shards(const SplitSize& split, std::size_t shard_count, const
 
   remove_abandoned(split.name, directory);
 
-  WrittenSplit written;
-  std::deque<NewFile> files;
+  CompleteSplit complete;
+  WrittenSplit& written = complete.written;
   std::string pending, serialised;
   for (std::size_t shard = 0; shard < shard_count; ++shard) {
     const fs::path path = directory / shard_name(split.name, shard, shard_count);
-    NewFile& file = files.emplace_back(path, temporary_prefix);
+    NewFile& file = *complete.files.emplace_back(std::make_unique<NewFile>(path, temporary_prefix));
     const auto flush = [&] {
       file.write(std::as_bytes(std::span(pending)));
       written.bytes += pending.size();
@@ -115,10 +117,15 @@ WrittenSplit write_shards(const SplitSize& split, std::size_t shard_count, const
     file.finish();
     written.files.push_back(path);
   }
-  for (NewFile& file : files) file.publish();
-  sync_directory(directory);
   progress(split.count);
-  return written;
+  return complete;
+}
+
+void publish(std::span<CompleteSplit> splits, const fs::path& directory) {
+  for (CompleteSplit& split : splits) {
+    for (const auto& file : split.files) file->publish();
+  }
+  sync_directory(directory);
 }
 
 }  // namespace carillon

@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "carillon/core/file.h"
 #include "data/example.pb.h"
 
 namespace carillon {
@@ -52,11 +54,20 @@ void serialise(const proto::Example& example, std::string& out);
 void check_shards(std::span<const SplitSize> splits, std::size_t shard_count, const std::filesystem::path& directory);
 void check_shards(std::span<const ImageSplit> splits, std::size_t shard_count, const std::filesystem::path& directory);
 
+/// A split whose files are written and synced, under temporary names, which no pattern for shards matches.
+struct CompleteSplit {
+  WrittenSplit written;
+  std::vector<std::unique_ptr<NewFile>> files;
+};
+
 /// Writes `split` as `shard_count` files of contiguous records, equal in number but for one and those that there are
-/// not. The files bear temporary names, which no pattern for shards matches, until all of them are complete and synced.
-/// `progress(done)` is called now and then. Errors: io; those of `make`.
-WrittenSplit write_shards(const SplitSize& split, std::size_t shard_count, const std::filesystem::path& directory,
+/// not. `progress(done)` is called now and then. Errors: io; those of `make`.
+CompleteSplit make_shards(const SplitSize& split, std::size_t shard_count, const std::filesystem::path& directory,
                           const RecordMaker& make, const std::function<void(std::size_t)>& progress);
+/// Gives the files of all splits their names. Errors: io.
+void publish(std::span<CompleteSplit> splits, const std::filesystem::path& directory);
+
+/// Both, for one split of images.
 WrittenSplit write_shards(const ImageSplit& split, std::size_t shard_count, const std::filesystem::path& directory,
                           const ExampleEncoder& encode, const std::function<void(std::size_t)>& progress);
 

@@ -1,0 +1,33 @@
+"""Training speed and memory of a network at any image size, on noise: image_train --data synthetic against PyTorch.
+
+  python tests/benchmarks/synthetic_vs_pytorch.py --network resnet50 --size 224 --bin build/bin --data .
+
+Both sides: uint8 images in memory, normalised, forward, backward, Nesterov's momentum with L2, fp32, 1000 classes, batches
+of 16. Every configuration runs once a round in a process of its own. Prints Markdown. Needs an idle machine and a Python
+with torch. --data is not looked at.
+"""
+
+import versus
+from cifar10_vs_pytorch import KEEP_MEMORY
+
+BATCH = 16
+
+
+def configure(comparison):
+    options = comparison.options
+    shared = ("--network", options.network, "--size", options.size, "--optimizer", "fused")
+    if options.bin:
+        ours = ("--model", options.network, "--image-size", options.size, "--log-every", 1)
+        comparison.add_ours("Carillon, 1 rank, 2 threads", "synthetic", 1, "--threads", 2, *ours)
+        comparison.add_ours("Carillon, 2 ranks", "synthetic", 2, "--threads", 1, *ours)
+    for layout in ("channels_last", "contiguous"):
+        comparison.add_theirs(
+            f"PyTorch {layout}, kept memory, 2 threads", 2, *shared, "--layout", layout, environment=KEEP_MEMORY
+        )
+
+
+if __name__ == "__main__":
+    parser = versus.arguments(__doc__.splitlines()[0], "not looked at", steps=8, seconds=10.0)
+    parser.add_argument("--network", choices=("resnet18", "resnet50"), required=True)
+    parser.add_argument("--size", type=int, default=224)
+    versus.main(parser, "image_train", "torch_synthetic_worker.py", BATCH, configure)
