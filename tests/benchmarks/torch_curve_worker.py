@@ -5,6 +5,7 @@ Prints a JSON object: the precision on the test set after each epoch, and the se
 
 import json
 import math
+import sys
 import time
 
 import torch
@@ -49,6 +50,7 @@ def main():
             step += 1
         seconds += time.monotonic() - started
         precisions.append(precision(task.network, images, labels))
+        print(f"PyTorch, seed {options.seed}: {precisions}", file=sys.stderr, flush=True)
     print(json.dumps({"precisions": precisions, "seconds": seconds}))
 
 
