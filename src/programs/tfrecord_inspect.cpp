@@ -76,7 +76,8 @@ void add_feature(FeatureSummary& summary, const proto::Feature& feature) {
 void add_record(FileSummary& summary, const proto::Example& example) {
   for (const auto& [key, feature] : example.features().feature()) {
     add_feature(summary.features[key], feature);
-    if (key == "label" && feature.int64_list().value_size() == 1) ++summary.labels[feature.int64_list().value(0)];
+    const bool is_label = key == "label" || key == SetForm{}.keys.label;
+    if (is_label && feature.int64_list().value_size() == 1) ++summary.labels[feature.int64_list().value(0)];
   }
 }
 

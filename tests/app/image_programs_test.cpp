@@ -73,6 +73,7 @@ class ImageProgramsTest : public testing::Test {
 };
 
 constexpr const char* two_ranks = "mpirun --allow-run-as-root --oversubscribe -np 2 ";
+constexpr const char* four_ranks = "mpirun --allow-run-as-root --oversubscribe -np 4 ";
 
 TEST_F(ImageProgramsTest, LearnToTellClassesThatPredictionNames) {
   expect_done(train("learnt", "--max-steps 30"));
@@ -100,6 +101,8 @@ TEST_F(ImageProgramsTest, GiveTheSameBitsAtAnyNumberOfRanksAndThreadsAndWhenResu
   expect_done(command("one", "--max-steps 6 --schedule-steps 6 --decode-threads 1"));
   expect_done(command("two", "--max-steps 6 --schedule-steps 6 --decode-threads 3"), two_ranks);
   expect_same_arrays("one", "two");
+  expect_done(command("four", "--max-steps 6 --schedule-steps 6"), four_ranks);
+  expect_same_arrays("one", "four");
   expect_done(command("again", "--max-steps 3 --schedule-steps 6 --decode-threads 4"));
   expect_done(command("again", "--max-steps 6 --schedule-steps 6"), two_ranks);
   expect_same_arrays("one", "again");
