@@ -70,6 +70,8 @@ void declare(OptionSet& set, TrainOptions& o) {
   declare_record_keys(set, o.image_key, o.label_key);
   set.add("shuffle", o.shuffle, "visit the records in a new random order each epoch", Scope::result);
   set.add("cache", o.cache, cache_choices, "decode all records at start into memory, or ahead of use");
+  set.add("skip-damaged", o.skip_damaged,
+          "name a damaged training record and take the next in its place; else it ends the run", Scope::result);
   set.add("decode-threads", o.decode_threads, 0, max_threads,
           "threads per rank that decode ahead; 0: 2, or a GPU's share of the cores", Scope::rank);
   set.begin_group("Training");
@@ -153,6 +155,9 @@ void check_combinations(const OptionSet& set, const TrainOptions& o) {
   }
   if (requires_checkpoint && !o.init_from.empty()) {
     fail(ExitCode::usage, "--resume require never uses the variables of --init-from");
+  }
+  if (o.skip_damaged && o.cache == CacheMode::memory) {
+    fail(ExitCode::usage, "--skip-damaged is of records that are decoded ahead of use, not of --cache memory");
   }
   if (!o.init_exclude.empty() && o.init_from.empty()) fail(ExitCode::usage, "--init-exclude needs --init-from");
   check_batches(set, o);

@@ -4,6 +4,8 @@
 #include <array>
 #include <cstring>
 #include <limits>
+#include <mutex>
+#include <set>
 
 #include "carillon/core/crc32c.h"
 #include "carillon/core/error.h"
@@ -50,10 +52,15 @@ struct Dataset::Storage {
   PageArray images;
   std::vector<std::int32_t> labels;
 
-  RecordIndex index;  // when not in memory
+  RecordIndex index;                             // when not in memory
+  std::function<void(const std::string&)> warn;  // of what is passed over; null: nothing is
+  mutable std::mutex skipping;                   // guards the next
+  mutable std::set<std::size_t> skipped;
 
   bool load(std::span<const std::string> paths, std::uint64_t limit_bytes);
   void make_index(std::span<const std::string> paths);
+  std::int32_t read(std::size_t i, std::uint64_t position, std::uint8_t* image) const;
+  void pass_over(std::size_t i, const std::string& what) const;
   void count(std::uint64_t data_bytes, std::uint32_t stored_crc);
   std::int32_t decode(const std::string& path, const Record& record, std::uint64_t position, std::uint8_t* image) const;
 };
@@ -65,6 +72,17 @@ std::int32_t Dataset::Storage::decode(const std::string& path, const Record& rec
   } catch (const Error& error) {
     fail(error.code(), "{}: {}", describe_record(path, record), error.what());
   }
+}
+
+std::int32_t Dataset::Storage::read(std::size_t i, std::uint64_t position, std::uint8_t* image) const {
+  thread_local std::vector<std::uint8_t> buffer;  // several threads read, each one record at a time
+  const auto [path, record] = index.read(i, buffer);
+  return decode(path, record, position, image);
+}
+
+void Dataset::Storage::pass_over(std::size_t i, const std::string& what) const {
+  const std::lock_guard lock(skipping);
+  if (skipped.insert(i).second) warn(what);
 }
 
 void Dataset::Storage::count(std::uint64_t data_bytes, std::uint32_t stored_crc) {
@@ -218,9 +236,25 @@ std::int32_t Dataset::read(std::size_t i, std::uint64_t position, std::span<std:
     std::copy_n(this->image(i), image_bytes(), image.begin());
     return label(i);
   }
-  thread_local std::vector<std::uint8_t> buffer;  // several threads read, each one record at a time
-  const auto [path, record] = storage_->index.read(i, buffer);
-  return storage_->decode(path, record, position, image.data());
+  for (std::size_t tried = 1;; ++tried) {
+    try {
+      return storage_->read(i, position, image.data());
+    } catch (const Error& error) {
+      if (!storage_->warn || error.code() != ExitCode::data || tried == size()) throw;
+      storage_->pass_over(i, error.what());
+    }
+    i = (i + 1) % size();
+  }
+}
+
+void Dataset::skip_damaged(std::function<void(const std::string&)> warn) {
+  check(!in_memory(), "records that are all decoded already");
+  storage_->warn = std::move(warn);
+}
+
+std::size_t Dataset::skipped_count() const {
+  const std::lock_guard lock(storage_->skipping);
+  return storage_->skipped.size();
 }
 
 }  // namespace carillon

@@ -1,9 +1,11 @@
 #include "carillon/run/trainer.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "carillon/core/error.h"
+#include "carillon/report/console.h"
 #include "carillon/run/agreement.h"
 #include "carillon/run/records.h"
 #include "carillon/run/stop_signal.h"
@@ -60,8 +62,16 @@ ExitCode Trainer::run() {
   if (saved_step_ != position_.step) save();
   if (trains && code == ExitCode::done && eval_dataset_ && !has_reached_) evaluate();
   enter(Phase::finish);
+  if (options_.skip_damaged) tell_skipped();
   recorder_.finish(position_, code, rank_times_ ? rank_times_->worked() : std::vector<double>{});
   return code;
+}
+
+void Trainer::tell_skipped() {
+  std::array<std::int64_t, 1> count{dataset_ ? static_cast<std::int64_t>(dataset_->skipped_count()) : 0};
+  mpi_.sum(count);
+  if (mpi_.rank() != 0 || count[0] == 0) return;
+  print_warning(fmt::format("{} damaged records were left out, each counted by every rank that met it", count[0]));
 }
 
 bool Trainer::is_finished() {
@@ -77,9 +87,16 @@ bool Trainer::lacks_last_evaluation() {
 
 void Trainer::open_data() {
   const RecordOptions records{options_.image_key, options_.label_key, options_.cache};
+  RecordOptions trained = records;
+  if (options_.skip_damaged) trained.cache = CacheMode::none;
   mpi_.run_on_all([&] {
     if (options_.max_steps > 0 || !network_.values_of_data.empty()) {
-      dataset_ = open_records(options_.data, options_.record_form, RecordUse::training, records, mpi_);
+      dataset_ = open_records(options_.data, options_.record_form, RecordUse::training, trained, mpi_);
+      if (options_.skip_damaged && !dataset_->in_memory()) {
+        dataset_->skip_damaged([this](const std::string& what) {
+          print_warning(fmt::format("rank {}: left out: {}", mpi_.rank(), what));
+        });
+      }
     }
     if (!options_.eval_data.empty()) {
       eval_dataset_ = open_records(options_.eval_data, options_.record_form, RecordUse::evaluation, records, mpi_);

@@ -181,6 +181,30 @@ TEST_F(ImageProgramsTest, SayInEachLineThatDataAreSynthetic) {
               HasSubstr("/10000) [synthetic data]\n"));
 }
 
+TEST_F(ImageProgramsTest, LeaveOutDamagedRecordsWhereAsked) {
+  RecordReader reader(at("set/train-00000-of-00001.tfrecord"));
+  std::string bytes;
+  Record record;
+  for (int i = 0; i < 16 && reader.next(record); ++i) {
+    append_record(bytes, std::as_bytes(record.data.first(i == 5 ? record.data.size() / 2 : record.data.size())));
+  }
+  fs::create_directories(root_ / "damaged");
+  std::ofstream(root_ / "damaged/train-0", std::ios::binary) << bytes;
+  const auto command = [&](const std::string& directory, const std::string& more) {
+    return "image_train --model resnet9 --image-size 16 --classes 2 --global-batch 16 --micro-batch 8 --max-steps 2 "
+           "--data " +
+           at("damaged/train-0") + " --train-dir " + at(directory) + " " + more;
+  };
+  expect_failure(command("ended", ""), ExitCode::data, "train-0: record 5 at byte");
+  const Outcome outcome = run(command("went_on", "--skip-damaged"));
+  EXPECT_EQ(outcome.code, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("warning: rank 0: left out: " + at("damaged/train-0") + ": record 5 at byte"));
+  EXPECT_THAT(outcome.output, HasSubstr("1 damaged records were left out"));
+  expect_done(command("together", "--skip-damaged"), two_ranks);
+  expect_same_arrays("went_on", "together");
+  expect_failure(command("cached", "--skip-damaged --cache memory"), ExitCode::usage, "--skip-damaged");
+}
+
 TEST_F(ImageProgramsTest, RefuseWhatCannotWork) {
   expect_failure(train("refused", "--classes 3"), ExitCode::usage, "--classes 3: records.json beside");
   fs::create_directories(root_ / "bare");

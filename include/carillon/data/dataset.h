@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -64,8 +65,16 @@ class Dataset {
   /// Label of record i. Requires in_memory().
   std::int32_t label(std::size_t i) const;
 
+  /// From now on `read` takes the next record that is sound in place of a damaged or unsuitable one, whatever process
+  /// it is in; the first time, `warn` hears what is wrong with it, from any thread. Requires that the set is not in
+  /// memory.
+  void skip_damaged(std::function<void(const std::string&)> warn);
+  /// Of the records that `read` was asked for, those so passed over, each once.
+  std::size_t skipped_count() const;
+
   /// Decodes record i, the sample at stream position `position`, into `image` (image_bytes() long) and returns its
-  /// label; any mode; safe from several threads. Errors: data (file, record number, byte offset).
+  /// label; any mode; safe from several threads. Errors: data (file, record number, byte offset); with skip_damaged,
+  /// where no record is sound.
   std::int32_t read(std::size_t i, std::uint64_t position, std::span<std::uint8_t> image) const;
 
  private:

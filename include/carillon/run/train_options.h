@@ -83,7 +83,8 @@ struct TrainOptions {
   std::optional<PixelNormalization> normalization = std::nullopt;  ///< in place of the network's own
   std::uint64_t seed = 1;
   bool shuffle = true;
-  bool distort = true;  ///< where the program has it
+  bool skip_damaged = false;  ///< records of training
+  bool distort = true;        ///< where the program has it
   CacheMode cache = CacheMode::automatic;
   DeviceChoice device = DeviceChoice::automatic;
   Arithmetic precision = Arithmetic::fp32;

@@ -40,6 +40,8 @@ class Trainer {
 
  private:
   void open_data();
+  /// How many records were passed over. Collective.
+  void tell_skipped();
   /// Whether the checkpoint that the run would go on from is its end. Collective.
   bool is_finished();
   /// Whether all steps were taken before, and a run that was killed left their evaluation to this one. Collective.
