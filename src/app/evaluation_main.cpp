@@ -40,15 +40,6 @@ std::uint64_t max_checkpoint_bytes(const Preset& preset) {
   return largest;
 }
 
-/// The checkpoint that `place`, a file or a train directory, stands for.
-LoadedCheckpoint find_checkpoint(const std::string& place, std::uint64_t max_bytes) {
-  std::error_code error;
-  if (!std::filesystem::is_directory(place, error)) return {place, read_checkpoint(place, max_bytes)};
-  auto loaded = read_newest_checkpoint(place, print_warning, max_bytes);
-  if (!loaded) fail(ExitCode::no_input, "--checkpoint {}: no checkpoint in it", place);
-  return std::move(*loaded);
-}
-
 void check_model(const LoadedCheckpoint& loaded, const Preset& preset) {
   const std::vector<std::string> names = network_names(preset);
   if (std::ranges::find(names, loaded.state.model) != names.end()) return;
@@ -100,7 +91,7 @@ std::string values_text(const EvalOptions& options) {
   return options.test_time_augmentation ? values + ", test-time augmentation" : values;
 }
 
-/// On all ranks alike. Errors: usage.
+/// Errors: usage.
 void check_report_fits(std::int64_t class_count) {
   constexpr std::int64_t most = 20'000;
   if (class_count <= most) return;
@@ -127,6 +118,7 @@ EvalOptions defaults_of(const Preset& preset) {
   options.data = preset.defaults.data;
   for (std::string& pattern : options.data) pattern.replace(pattern.find("train-"), 6, preset.evaluation_split);
   options.checkpoint = preset.defaults.train_dir;
+  if (preset.of_pictures) options.batch_size = preset.defaults.evaluation_batch;  // large ones fill a memory
   return options;
 }
 
@@ -136,7 +128,7 @@ ExitCode evaluate_checkpoint(const EvalOptions& options, const Preset& preset, D
   std::string told;                        // of it, there
   mpi.run_on_all([&] {
     if (mpi.rank() != 0) return;
-    loaded = find_checkpoint(options.checkpoint, max_checkpoint_bytes(preset));
+    loaded = find_checkpoint(options.checkpoint, print_warning, max_checkpoint_bytes(preset));
     check_model(*loaded, preset);
     check_pictures(*loaded, preset);
     told = description(*loaded, options.pixel_scale).dump();
@@ -172,7 +164,7 @@ ExitCode evaluate_checkpoint(const EvalOptions& options, const Preset& preset, D
   if (options.report.empty()) {
     precision = evaluator->evaluate(dataset, mpi, get_on);
   } else {
-    check_report_fits(dataset.class_count());
+    mpi.run_on_all([&] { check_report_fits(dataset.class_count()); });
     counts = evaluator->count_by_class(dataset, mpi, get_on);
     precision = counts->precision();
   }

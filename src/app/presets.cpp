@@ -116,6 +116,7 @@ Preset cifar10_preset() {
 
 Preset image_preset() {
   TrainOptions defaults{.data = {"data/images/train-*"},
+                        .evaluation_batch = 32,
                         .train_dir = "runs/images",
                         .record_form = {.schema = {.keys = SetForm{}.keys,
                                                    .image_shape = {.height = 224, .width = 224, .channels = 3},

@@ -82,6 +82,15 @@ std::optional<LoadedCheckpoint> read_newest_checkpoint(const std::filesystem::pa
        steps.front());
 }
 
+LoadedCheckpoint find_checkpoint(const std::string& place, const std::function<void(const std::string&)>& warn,
+                                 std::uint64_t max_bytes) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(place, error)) return {place, read_checkpoint(place, max_bytes)};
+  std::optional<LoadedCheckpoint> newest = read_newest_checkpoint(place, warn, max_bytes);
+  if (!newest) fail(ExitCode::no_input, "{}: no checkpoint in it", place);
+  return std::move(*newest);
+}
+
 void remove_stale_temporaries(const std::filesystem::path& train_dir) {
   const auto ours = [](std::string_view base) {
     return step_of(base).has_value() || base == best_name || base == "metrics.jsonl";

@@ -21,7 +21,7 @@ void RecordIndex::add(const std::string& path, const std::function<void(const Re
     fail(ExitCode::usage, "{}: a GZIP file has no random access, so it cannot be read without the cache", path);
   }
   const std::size_t first_record = offsets_.size();
-  if (const IndexedFile* const indexed = known(reader)) {
+  if (const std::optional<IndexedFile> indexed = take_known(reader)) {
     offsets_.insert(offsets_.end(), indexed->offsets.begin(), indexed->offsets.end());
     checksums_.insert(checksums_.end(), indexed->checksums.begin(), indexed->checksums.end());
     files_.push_back({std::move(reader), first_record, offsets_.size()});
@@ -37,16 +37,16 @@ void RecordIndex::add(const std::string& path, const std::function<void(const Re
   if (offsets_.size() > first_record) files_.push_back({std::move(reader), first_record, offsets_.size()});
 }
 
-const IndexedFile* RecordIndex::known(const RecordReader& reader) {
+std::optional<IndexedFile> RecordIndex::take_known(const RecordReader& reader) {
   const std::filesystem::path path = reader.path(), directory = path.parent_path();
   auto index = index_files_.find(directory);
   if (index == index_files_.end()) index = index_files_.emplace(directory, read_index_file(directory)).first;
-  const auto file = index->second.find(path.filename().string());
-  if (file == index->second.end()) return nullptr;
-  const IndexedFile& said = file->second;
-  const bool is_as_it_was =
-      said.bytes == reader.file_bytes() && said.changed_nanoseconds == reader.changed_nanoseconds();
-  return is_as_it_was ? &said : nullptr;
+  auto said = index->second.extract(path.filename().string());
+  if (said.empty()) return std::nullopt;
+  IndexedFile& file = said.mapped();
+  if (file.bytes != reader.file_bytes() || file.changed_nanoseconds != reader.changed_nanoseconds())
+    return std::nullopt;
+  return std::move(file);
 }
 
 RecordPlace RecordIndex::place(const File& file, std::size_t i) const {

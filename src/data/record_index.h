@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,12 +39,12 @@ class RecordIndex {
 
  private:
   struct File;
-  /// What the directory's index file says of the open file; null where that is not so now.
-  const IndexedFile* known(const RecordReader& reader);
+  /// What the directory's index file says of the open file, once; nothing where that is not so now.
+  std::optional<IndexedFile> take_known(const RecordReader& reader);
   RecordPlace place(const File& file, std::size_t i) const;
   void check_now_and_then(const File& file) const;
 
-  std::map<std::filesystem::path, FileIndex> index_files_;  ///< by directory
+  std::map<std::filesystem::path, FileIndex> index_files_;  ///< by directory: what is not taken yet
   std::vector<File> files_;
   // By record; its length is what lies before the next one or its file's end.
   std::vector<std::uint64_t> offsets_;

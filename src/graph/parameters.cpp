@@ -1,5 +1,7 @@
 #include "carillon/graph/parameters.h"
 
+#include <fnmatch.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -114,6 +116,10 @@ Tensor ParameterStore::view(std::span<float> array, int parameter) const {
 
 std::span<float> ParameterStore::array(const Buffer& buffer, std::size_t number) const {
   return {static_cast<float*>(buffer.data()) + number * layout_.total(), layout_.total()};
+}
+
+bool name_matches(const std::string& pattern, const std::string& name) {
+  return fnmatch(pattern.c_str(), name.c_str(), FNM_NOESCAPE) == 0;
 }
 
 std::vector<float> initial_values(const ParameterSpec& spec, std::uint64_t seed) {

@@ -42,6 +42,12 @@ PictureFormat format_of(std::span<const std::uint8_t> file) {
 
 }  // namespace
 
+void check_pixels(const Picture& picture) {
+  check(picture.channels == 1 || picture.channels == 3, "a picture has 1 or 3 channels");
+  check(picture.pixels.size() == static_cast<std::size_t>(picture.height * picture.width * picture.channels),
+        "a picture has height x width x channels pixels");
+}
+
 void place_part(DecodedPart& part, const PictureBox& box, std::int64_t reduction) {
   part.row = box.row;
   part.column = box.column;

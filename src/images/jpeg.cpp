@@ -94,8 +94,9 @@ class JpegReader {
     const std::int64_t scans = jpeg->input_scan_number;
     const std::int64_t pixels = std::int64_t{jpeg->image_height} * jpeg->image_width;
     if (scans <= max_jpeg_scans && scans * pixels <= max_jpeg_scan_pixels) return;
-    codec->err->msg_code = JERR_BAD_PROGRESSION;
-    leave(codec);
+    auto* errors = reinterpret_cast<JpegErrors*>(codec->err);
+    std::snprintf(errors->text.data(), errors->text.size(), "it has more scans than are read");
+    std::longjmp(errors->jump, 1);
   }
 
   /// Whether jpeg_crop_scanline (2.1) leaves columns right: not where a component comes in another size than the least
@@ -184,9 +185,7 @@ void decode_jpeg(std::span<const std::uint8_t> file, const PartRequest& request,
 }
 
 std::string encode_jpeg(const Picture& picture, int quality) {
-  check(picture.channels == 1 || picture.channels == 3, "a picture has 1 or 3 channels");
-  check(picture.pixels.size() == static_cast<std::size_t>(picture.height * picture.width * picture.channels),
-        "a picture has height x width x channels pixels");
+  check_pixels(picture);
   jpeg_compress_struct jpeg{};
   JpegErrors errors{};
   jpeg.err = install(errors);

@@ -117,9 +117,7 @@ void decode_png(std::span<const std::uint8_t> file, const PartRequest& request, 
 }
 
 std::string encode_png(const Picture& picture) {
-  check(picture.channels == 1 || picture.channels == 3, "a picture has 1 or 3 channels");
-  check(picture.pixels.size() == static_cast<std::size_t>(picture.height * picture.width * picture.channels),
-        "a picture has height x width x channels pixels");
+  check_pixels(picture);
   png_image image{};
   image.version = PNG_IMAGE_VERSION;
   image.width = static_cast<png_uint_32>(picture.width);

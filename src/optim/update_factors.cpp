@@ -1,7 +1,6 @@
 #include "src/optim/update_factors.h"
 
 #include <fmt/ranges.h>
-#include <fnmatch.h>
 
 #include <algorithm>
 #include <cmath>
@@ -13,10 +12,6 @@
 
 namespace carillon {
 namespace {
-
-bool matches(const ParameterGroup& group, const ParameterSpec& variable) {
-  return fnmatch(group.pattern.c_str(), variable.name.c_str(), FNM_NOESCAPE) == 0;
-}
 
 enum class RuleKind { plain, by_norms, of_matrices };
 
@@ -56,7 +51,8 @@ float scale_of(const Shape& shape) {
 }
 
 UpdateFactors factors_of(const ParameterSpec& variable, const OptimizerSettings& settings, RuleKind kind, bool hidden) {
-  const auto group = std::ranges::find_if(settings.groups, [&](const auto& g) { return matches(g, variable); });
+  const auto group =
+      std::ranges::find_if(settings.groups, [&](const auto& g) { return name_matches(g.pattern, variable.name); });
   const ParameterGroup own = group == settings.groups.end() ? ParameterGroup{} : *group;
   UpdateFactors factors{.l2 = variable.l2_factor,
                         .rate = static_cast<float>(own.rate),
@@ -81,7 +77,7 @@ void check_groups(const std::vector<ParameterGroup>& groups, const std::vector<P
     std::vector<std::string_view> names, matched;
     for (const ParameterSpec& variable : variables) {
       names.push_back(variable.name);
-      if (matches(group, variable)) matched.push_back(variable.name);
+      if (name_matches(group.pattern, variable.name)) matched.push_back(variable.name);
     }
     if (matched.empty()) {
       fail(ExitCode::usage, "{}: '{}' matches no variable; there are: {}", group.option, group.pattern,

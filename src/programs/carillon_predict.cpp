@@ -15,6 +15,7 @@
 #include "carillon/core/file.h"
 #include "carillon/core/printable.h"
 #include "carillon/core/single_process_main.h"
+#include "carillon/report/console.h"
 #include "src/app/picture_predictor.h"
 #include "src/data/sources/picture_list.h"
 
@@ -58,15 +59,6 @@ std::vector<fs::path> find_pictures(const std::vector<std::string>& places) {
     found.insert(found.end(), in_folder.begin(), in_folder.end());
   }
   return found;
-}
-
-LoadedCheckpoint load(const std::string& place) {
-  std::error_code error;
-  if (!fs::is_directory(place, error)) return {place, read_checkpoint(place)};
-  const auto warn = [](const std::string& text) { fmt::print(stderr, "carillon_predict: warning: {}\n", text); };
-  auto loaded = read_newest_checkpoint(place, warn);
-  if (!loaded) fail(ExitCode::no_input, "--checkpoint {}: no checkpoint in it", place);
-  return std::move(*loaded);
 }
 
 /// The images of some files, read on all cores, and what was wrong with others.
@@ -137,7 +129,7 @@ void write_images(const std::string& path, const PicturePredictor& predictor, co
 
 int predict(const PredictOptions& options, const std::vector<std::string>& places) {
   const std::vector<fs::path> files = find_pictures(places);
-  const LoadedCheckpoint loaded = load(options.checkpoint);
+  const LoadedCheckpoint loaded = find_checkpoint(options.checkpoint, print_warning);
   const int threads = options.threads > 0 ? static_cast<int>(options.threads) : omp_get_num_procs();
   omp_set_num_threads(threads);
   const std::unique_ptr<Device> device = open_device({.choice = "cpu", .thread_count = threads});

@@ -15,6 +15,7 @@
 #include "carillon/core/printable.h"
 #include "carillon/core/single_process_main.h"
 #include "carillon/exchange/onnx.h"
+#include "carillon/report/console.h"
 #include "src/app/saved_network.h"
 
 namespace carillon {
@@ -52,14 +53,7 @@ struct Arguments {
   bool raw_weights = false;
 };
 
-LoadedCheckpoint load(const std::string& place) {
-  std::error_code error;
-  if (!std::filesystem::is_directory(place, error)) return {place, read_checkpoint(place)};
-  const auto warn = [](const std::string& text) { fmt::print(stderr, "checkpoint_tool: warning: {}\n", text); };
-  auto loaded = read_newest_checkpoint(place, warn);
-  if (!loaded) fail(ExitCode::no_input, "{}: no checkpoint in it", place);
-  return std::move(*loaded);
-}
+LoadedCheckpoint load(const std::string& place) { return find_checkpoint(place, print_warning); }
 
 /// What a program needs to know to feed the model.
 std::map<std::string, std::string> metadata_of(const CheckpointState& state, const Network& network, bool raw_weights) {

@@ -85,7 +85,7 @@ void convert(const SourceFormat& format, const std::string& input, const std::st
   }
 }
 
-struct PictureOptions {
+struct ConversionOptions {
   PictureConversion conversion;
   std::string split = "train";
   double validation_share = 0.0;
@@ -95,7 +95,7 @@ struct PictureOptions {
 
 constexpr const char* validation_split = "validation";
 
-void check_options(const PictureOptions& o) {
+void check_options(const ConversionOptions& o) {
   if (!(o.validation_share >= 0.0 && o.validation_share < 1.0)) {
     fail(ExitCode::usage, "--validation-share {}: must be 0 or more and less than 1", o.validation_share);
   }
@@ -130,7 +130,7 @@ void check_no_other_split(const std::vector<SplitSize>& written, const std::stri
   }
 }
 
-void convert_pictures(const PictureOptions& options, const std::string& input, const std::string& output) {
+void convert_pictures(const ConversionOptions& options, const std::string& input, const std::string& output) {
   check_options(options);
   const std::optional<SetForm> there = read_set_form(output);
   SetForm usual;
@@ -186,7 +186,7 @@ void convert_pictures(const PictureOptions& options, const std::string& input, c
 int convert_main(int argc, char** argv) {
   std::string format, input, output;
   std::int64_t shards = 1;
-  PictureOptions pictures;
+  ConversionOptions pictures;
   po::options_description options("options");
   options.add_options()("help,h", "print this text and exit")  //
       ("input", po::value(&input)->value_name("PATH"), "the source: a folder, or an archive where the format has one")(

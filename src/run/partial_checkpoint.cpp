@@ -1,7 +1,6 @@
 #include "src/run/partial_checkpoint.h"
 
 #include <fmt/ranges.h>
-#include <fnmatch.h>
 
 #include <algorithm>
 
@@ -10,19 +9,15 @@
 namespace carillon {
 namespace {
 
-bool matches(const std::string& pattern, const std::string& name) {
-  return fnmatch(pattern.c_str(), name.c_str(), FNM_NOESCAPE) == 0;
-}
-
 bool matches_one(const std::vector<std::string>& patterns, const std::string& name) {
-  return std::ranges::any_of(patterns, [&](const std::string& pattern) { return matches(pattern, name); });
+  return std::ranges::any_of(patterns, [&](const std::string& pattern) { return name_matches(pattern, name); });
 }
 
 void check_patterns(const std::vector<std::string>& patterns, const std::vector<ParameterSpec>& variables) {
   std::vector<std::string_view> names;
   for (const ParameterSpec& variable : variables) names.push_back(variable.name);
   for (const std::string& pattern : patterns) {
-    if (std::ranges::any_of(variables, [&](const ParameterSpec& v) { return matches(pattern, v.name); })) continue;
+    if (std::ranges::any_of(variables, [&](const ParameterSpec& v) { return name_matches(pattern, v.name); })) continue;
     fail(ExitCode::usage, "--init-exclude: '{}' matches no variable; there are: {}", pattern, fmt::join(names, ", "));
   }
 }

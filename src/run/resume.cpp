@@ -54,15 +54,6 @@ std::vector<GivenValues> values_of_data(const Network& network, const Dataset* d
   return given;
 }
 
-/// Of --init-from: a checkpoint, or a train directory's newest good one.
-LoadedCheckpoint initial_checkpoint(const std::string& place, std::uint64_t max_bytes) {
-  std::error_code error;
-  if (!std::filesystem::is_directory(place, error)) return {place, read_checkpoint(place, max_bytes)};
-  std::optional<LoadedCheckpoint> newest = read_newest_checkpoint(place, print_warning, max_bytes);
-  if (!newest) fail(ExitCode::no_input, "--init-from {}: no checkpoint in it", place);
-  return std::move(*newest);
-}
-
 RunPosition load_or_initialize(const TrainOptions& options, const Dataset* dataset, Tower& tower, Recorder& recorder) {
   const std::uint64_t max_bytes = max_checkpoint_bytes(tower.network());
   if (const std::optional<LoadedCheckpoint> loaded = checkpoint_to_resume(options, max_bytes)) {
@@ -74,7 +65,7 @@ RunPosition load_or_initialize(const TrainOptions& options, const Dataset* datas
   if (options.init_from.empty()) {
     tower.initialize(options.seed, values_of_data(tower.network(), dataset));
   } else {
-    LoadedCheckpoint initial = initial_checkpoint(options.init_from, max_bytes);
+    LoadedCheckpoint initial = find_checkpoint(options.init_from, print_warning, max_bytes);
     check_model(initial, options);
     if (!options.init_exclude.empty()) {
       recorder.began_anew(leave_out(options.init_exclude, tower.parameters(), tower.states(), options.seed,

@@ -15,12 +15,6 @@
 #include "src/run/resume.h"
 
 namespace carillon {
-namespace {
-
-constexpr std::int64_t evaluation_batch = 200;
-
-}  // namespace
-
 Trainer::Trainer(const TrainOptions& options, RunDescription description, const Mpi& mpi, Device& device,
                  Communicator& communicator, Watch& watch, const CpuShare& cpu, Clock::time_point started)
     : options_(options),
@@ -244,7 +238,7 @@ void Trainer::save() {
 void Trainer::evaluate() {
   const auto start = enter(Phase::evaluation);
   if (!evaluator_) {
-    const EvaluatorSettings settings{evaluation_batch, options_.precision, options_.test_time_augmentation,
+    const EvaluatorSettings settings{options_.evaluation_batch, options_.precision, options_.test_time_augmentation,
                                      decode_threads()};
     evaluator_.emplace(network_, settings, device_);
   }

@@ -226,10 +226,7 @@ class CheckpointTool : public Npz {
     return run_program("checkpoint_tool " + arguments, "cd " + directory_.path().string() + " && ");
   }
   void expect_failure(const std::string& arguments, ExitCode code, const std::string& text) const {
-    const Outcome outcome = tool(arguments);
-    EXPECT_EQ(outcome.code, static_cast<int>(code)) << arguments;
-    EXPECT_THAT(outcome.output, HasSubstr(text)) << arguments;
-    EXPECT_EQ(std::ranges::count(outcome.output, '\n'), 1) << outcome.output;
+    expect_one_line(tool(arguments), code, text);
   }
 };
 

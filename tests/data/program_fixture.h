@@ -19,10 +19,7 @@ class ProgramFixture : public ScratchTest {
 
   /// The program must end with `code` after one line that contains `text`.
   static void expect_failure(const std::string& command, ExitCode code, const std::string& text) {
-    const Outcome outcome = run(command);
-    EXPECT_EQ(outcome.code, static_cast<int>(code)) << command;
-    EXPECT_THAT(outcome.output, testing::HasSubstr(text)) << command;
-    EXPECT_EQ(std::ranges::count(outcome.output, '\n'), 1) << outcome.output;
+    expect_one_line(run(command), code, text);
   }
 };
 

@@ -164,10 +164,7 @@ class ExportCommand : public ::testing::Test {
     return run_program("checkpoint_tool " + arguments, "cd " + directory_.path().string() + " && ");
   }
   void expect_failure(const std::string& arguments, ExitCode code, const std::string& text) const {
-    const Outcome outcome = tool(arguments);
-    EXPECT_EQ(outcome.code, static_cast<int>(code)) << arguments;
-    EXPECT_THAT(outcome.output, HasSubstr(text)) << arguments;
-    EXPECT_EQ(std::ranges::count(outcome.output, '\n'), 1) << outcome.output;
+    expect_one_line(tool(arguments), code, text);
     EXPECT_FALSE(std::filesystem::exists(path("out.onnx")));
   }
 

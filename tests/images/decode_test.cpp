@@ -168,6 +168,22 @@ TEST(Decode, ALargeJpegComesSmallerWhereItIsReducedAnyway) {
   EXPECT_EQ(reduction(0.01), 8);
 }
 
+/// Each scan of a progressive file goes over the whole picture; the first, of coarse means, may come again.
+TEST(Decode, MoreScansThanAreReadAreRefused) {
+  const std::string scan = "\xFF\xDA", tables = "\xFF\xC4", end = "\xFF\xD9";
+  const std::vector<std::uint8_t> own = picture_file("progressive.jpg");
+  std::string file(own.begin(), own.end());
+  const std::size_t first = file.find(scan), after = std::min(file.find(scan, first + 2), file.find(tables, first));
+  const std::string means = file.substr(first, after - first);
+  file.resize(file.size() - end.size());
+  DecodedPart whole;
+  decode_whole(bytes_of(file + means + end), whole);
+  for (int i = 0; i < max_jpeg_scans; ++i) file += means;
+  const Failure failure = failure_of([&] { decode_whole(bytes_of(file + end), whole); });
+  EXPECT_EQ(failure.code, ExitCode::data);
+  EXPECT_THAT(failure.text, HasSubstr("more scans than are read"));
+}
+
 struct Refused {
   std::string name, bytes, text;
 };

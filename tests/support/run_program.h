@@ -1,10 +1,14 @@
 // Running the built programs as a user does.
 #pragma once
 
+#include <gmock/gmock.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
+
+#include "carillon/core/error.h"
 
 namespace carillon {
 
@@ -21,6 +25,13 @@ inline Outcome run_program(const std::string& command, const std::string& launch
   for (std::size_t bytes; (bytes = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) output.append(buffer, bytes);
   const int status = ::pclose(pipe);
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, output};
+}
+
+/// The program has ended with `code`, after one line that contains `text`.
+inline void expect_one_line(const Outcome& outcome, ExitCode code, const std::string& text) {
+  EXPECT_EQ(outcome.code, static_cast<int>(code)) << outcome.output;
+  EXPECT_THAT(outcome.output, ::testing::HasSubstr(text));
+  EXPECT_EQ(std::ranges::count(outcome.output, '\n'), 1) << outcome.output;
 }
 
 }  // namespace carillon

@@ -71,6 +71,11 @@ std::optional<LoadedCheckpoint> read_newest_checkpoint(const std::filesystem::pa
                                                        const std::function<void(const std::string&)>& warn,
                                                        std::uint64_t max_bytes = no_size_limit);
 
+/// What `place` stands for: a checkpoint, or a train directory's newest one that loads. Errors: as read_checkpoint and
+/// read_newest_checkpoint; no_input (a directory without one).
+LoadedCheckpoint find_checkpoint(const std::string& place, const std::function<void(const std::string&)>& warn,
+                                 std::uint64_t max_bytes = no_size_limit);
+
 /// Removes temporaries (`model.ckpt-*.h5.<pid>.tmp`, `best.ckpt.h5.<pid>.tmp`, `metrics.jsonl.<pid>.tmp`) that a killed
 /// writer left in `train_dir`.
 void remove_stale_temporaries(const std::filesystem::path& train_dir);

@@ -110,6 +110,9 @@ class ParameterStore {
   ParameterMemory memory_;
 };
 
+/// Whether a variable's or state's whole name matches `pattern`, as a shell's; `*` matches `/` too.
+bool name_matches(const std::string& pattern, const std::string& name);
+
 /// Initial values of a variable, row-major: a function of (seed, name, element) alone (Philox), or of (seed, number,
 /// element) where its initializer has a number. Errors: failed (dirac of what is no such filters).
 std::vector<float> initial_values(const ParameterSpec& spec, std::uint64_t seed);

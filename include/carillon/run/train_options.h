@@ -55,6 +55,7 @@ struct FoundRecords {
 struct TrainOptions {
   std::vector<std::string> data;        ///< paths and globs of training records
   std::vector<std::string> eval_data;   ///< of records to evaluate on while training; none: no evaluation
+  std::int64_t evaluation_batch = 200;  ///< records that those evaluations take at a time
   std::int64_t eval_every = 0;          ///< steps; 0: at the end only
   bool test_time_augmentation = false;  ///< in those evaluations; where the program has it
   double stop_at_precision = 0.0;       ///< of an evaluation, which then ends the run; 0: none does

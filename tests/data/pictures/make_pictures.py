@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Makes the picture files of this folder, and what Pillow, torchvision and TensorFlow make of them.
+"""Makes the picture files of this folder, and what Pillow, torchvision and a formula of TensorFlow's make of them.
 
-    python3 make_pictures.py        (made with Pillow 12, torchvision 0.30, numpy 2)
+    python3 make_pictures.py        (made with Pillow 13.0, torchvision 0.29.2, numpy 2)
 
 *.jpg, *.png     one picture of 45 x 33 pixels in the forms that files have
 decoded.u8       for each file of NAMES, its RGB pixels as Pillow decodes them, one after the other
 resized.u8       for each of RESIZES, those of colour.png, resized by Pillow's BILINEAR
-corner.u8        the same of CORNERS, as TensorFlow 1's resize_bilinear without align_corners resizes them
-crops.txt        of a million parts that torchvision's RandomResizedCrop draws of pictures of several sizes: the share of
-                 whole-picture fallbacks, and nine quantiles of area and of the logarithm of the ratio
+corner.u8        the same of CORNERS, by the formula of TensorFlow 1's resize_bilinear without align_corners, in float64; one value
+                 in 663 is a level off what TensorFlow 2.21's op gives, by its rounding
+crops.txt        of 200,000 parts each that torchvision's RandomResizedCrop draws of pictures of several sizes: nine quantiles
+                 of area and of the logarithm of the ratio
 """
 import math
 import pathlib
