@@ -78,11 +78,10 @@ EvaluatedForm form_of(const nlohmann::json& known, const EvalOptions& options, c
 }
 
 Dataset open_data(const EvalOptions& options, const RecordForm& form, const Mpi& mpi) {
-  std::optional<Dataset> dataset;
-  mpi.run_on_all([&] { dataset = open_records(options.data, form, RecordUse::evaluation, options.records, mpi); });
-  agree(mpi, {{"evaluation records", dataset->size()},
-              {"evaluation record checksum", static_cast<std::uint64_t>(dataset->fingerprint())}});
-  return std::move(*dataset);
+  Dataset dataset = open_records(options.data, form, RecordUse::evaluation, options.records, mpi);
+  agree(mpi, {{"evaluation records", dataset.size()},
+              {"evaluation record checksum", static_cast<std::uint64_t>(dataset.fingerprint())}});
+  return dataset;
 }
 
 /// Which of the checkpoint's values, and how.

@@ -20,6 +20,11 @@ bool has_whole_subtree(const TrainOptions& options, const Mpi& mpi) {
   return mpi.size() == 1 || std::has_single_bit(static_cast<std::uint64_t>(micro_batches(options)));
 }
 
+/// Each rank's samples depend on how many there are.
+bool draws_by_rank(const TrainOptions& options, const Mpi& mpi) {
+  return options.sharding == Sharding::file && mpi.size() > 1;
+}
+
 void share_out(TrainOptions& options, int tower_count) {
   const bool is_cut = options.micro_batch > 0;
   const std::int64_t parts = options.global_batch / (is_cut ? options.micro_batch : 1);
@@ -36,6 +41,15 @@ void check_mixing(const TrainOptions& options) {
        options.mixup > 0.0 ? "mixup" : "cutmix");
 }
 
+/// Parts of a step would be read before others are shuffled.
+void check_window(const TrainOptions& options, int tower_count) {
+  const bool own = options.sharding == Sharding::file;
+  const std::int64_t samples = options.batch_size * (own ? 1 : tower_count);
+  if (options.shuffle_window == 0 || options.shuffle_window >= samples) return;
+  fail(ExitCode::usage, "--shuffle-window {}: a step takes {} samples{}", options.shuffle_window, samples,
+       own ? " of a rank" : "");
+}
+
 }  // namespace
 
 void settle_batch(TrainOptions& options, const Preset& preset, int tower_count) {
@@ -46,6 +60,7 @@ void settle_batch(TrainOptions& options, const Preset& preset, int tower_count) 
   }
   if (is_global) share_out(options, tower_count);
   check_mixing(options);
+  check_window(options, tower_count);
 }
 
 void check_takes_batches(const TrainOptions& options, const Device& device) {
@@ -70,14 +85,17 @@ BatchInMemory batch_in_memory(const TrainOptions& options, const Device& device)
 }
 
 bool has_bits_of_any_rank_count(const TrainOptions& options, const Mpi& mpi) {
-  return options.micro_batch > 0 && has_whole_subtree(options, mpi) && sums_as_one_tree(mpi.hosts());
+  return options.micro_batch > 0 && !draws_by_rank(options, mpi) && has_whole_subtree(options, mpi) &&
+         sums_as_one_tree(mpi.hosts());
 }
 
 void warn_of_micro_batches(const TrainOptions& options, const Mpi& mpi, int thread_count) {
   if (options.micro_batch == 0 || mpi.rank() != 0) return;
   const auto warn = [](const std::string& text) { print_text(STDERR_FILENO, fmt::format("warning: {}\n", text)); };
   const std::int64_t own = micro_batches(options);
-  if (!has_whole_subtree(options, mpi)) {
+  if (draws_by_rank(options, mpi)) {
+    warn("--micro-batch: with --sharding file the samples, and so the bits, are those of this number of ranks");
+  } else if (!has_whole_subtree(options, mpi)) {
     warn(
         fmt::format("--micro-batch {}: {} for each of {} ranks are no power of two: equal bits only at this number of "
                     "ranks, others up to rounding",

@@ -14,7 +14,9 @@ namespace {
 // Bounds beyond which an option can only be a mistake.
 constexpr std::int64_t max_steps = max_option_steps;
 constexpr std::int64_t max_samples = std::int64_t{1} << 24;
+constexpr std::int64_t max_records = (std::int64_t{1} << 32) - 1;
 constexpr std::int64_t max_threads = 4096;
+constexpr std::int64_t max_prefetch_bytes = std::int64_t{1} << 44;
 constexpr std::int64_t max_seconds = std::int64_t{1} << 32;  // far from where nanoseconds end
 
 void declare_record_keys(OptionSet& set, std::string& image_key, std::string& label_key) {
@@ -69,11 +71,20 @@ void declare(OptionSet& set, TrainOptions& o) {
           "end the run, as at max-steps, when an evaluation reaches so much, as 0.94; 0: none");
   declare_record_keys(set, o.image_key, o.label_key);
   set.add("shuffle", o.shuffle, "visit the records in a new random order each epoch", Scope::result);
+  set.add("shuffle-window", o.shuffle_window, 0, max_records,
+          "shuffle so many records at a time, and read them ahead in long runs, for sets larger than memory; 0: all",
+          Scope::result);
+  set.add("sharding", o.sharding, sharding_choices,
+          "share out each step's records over the ranks, or let each rank draw from files of its own", Scope::result);
+  set.add("stage", o.stage, "directory of each host's own disk to which the data files are copied first");
   set.add("cache", o.cache, cache_choices, "decode all records at start into memory, or ahead of use");
   set.add("skip-damaged", o.skip_damaged,
           "name a damaged training record and take the next in its place; else it ends the run", Scope::result);
   set.add("decode-threads", o.decode_threads, 0, max_threads,
           "threads per rank that decode ahead; 0: 2, or a GPU's share of the cores", Scope::rank);
+  set.add("prefetch-bytes", o.prefetch_bytes, 0, max_prefetch_bytes,
+          "bytes of images per rank that are decoded ahead; 0: a batch for each decoding thread, and three",
+          Scope::rank);
   set.begin_group("Training");
   set.add("train-dir", o.train_dir, "where checkpoints and logs go");
   set.add("max-steps", o.max_steps, 0, max_steps, "global step to stop at; 0 writes the initial checkpoint");
@@ -158,6 +169,12 @@ void check_combinations(const OptionSet& set, const TrainOptions& o) {
   }
   if (o.skip_damaged && o.cache == CacheMode::memory) {
     fail(ExitCode::usage, "--skip-damaged is of records that are decoded ahead of use, not of --cache memory");
+  }
+  if (o.sharding == Sharding::file && o.cache == CacheMode::memory) {
+    fail(ExitCode::usage, "--sharding file is of records that are decoded ahead of use, not of --cache memory");
+  }
+  if (is_synthetic(o.data) && (o.sharding == Sharding::file || !o.stage.empty())) {
+    fail(ExitCode::usage, "--{}: --data synthetic has no files", o.stage.empty() ? "sharding file" : "stage");
   }
   if (!o.init_exclude.empty() && o.init_from.empty()) fail(ExitCode::usage, "--init-exclude needs --init-from");
   check_batches(set, o);

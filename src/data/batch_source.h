@@ -35,6 +35,10 @@ class BatchPlan {
         end_(slice.end) {}
 
   bool has_next() const { return first_ < end_; }
+  /// Stream position of the next batch's last sample. Requires has_next().
+  std::uint64_t last_position(std::size_t batch_size) const {
+    return std::min<std::uint64_t>(first_ + batch_size, end_) - 1;
+  }
 
   struct Samples {
     std::uint64_t first_position;

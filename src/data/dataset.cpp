@@ -5,14 +5,15 @@
 #include <cstring>
 #include <limits>
 #include <mutex>
+#include <optional>
 #include <set>
 
 #include "carillon/core/crc32c.h"
 #include "carillon/core/error.h"
 #include "carillon/core/philox.h"
+#include "carillon/data/file_pattern.h"
 #include "carillon/data/record.h"
 #include "src/data/available_memory.h"
-#include "src/data/file_pattern.h"
 #include "src/data/page_array.h"
 #include "src/data/record_index.h"
 
@@ -52,13 +53,13 @@ struct Dataset::Storage {
   PageArray images;
   std::vector<std::int32_t> labels;
 
-  RecordIndex index;                             // when not in memory
+  std::optional<RecordIndex> index;              // when not in memory
   std::function<void(const std::string&)> warn;  // of what is passed over; null: nothing is
   mutable std::mutex skipping;                   // guards the next
   mutable std::set<std::size_t> skipped;
 
   bool load(std::span<const std::string> paths, std::uint64_t limit_bytes);
-  void make_index(std::span<const std::string> paths);
+  void make_index(const std::vector<std::string>& paths, FileIndex known);
   std::int32_t read(std::size_t i, std::uint64_t position, std::uint8_t* image) const;
   void pass_over(std::size_t i, const std::string& what) const;
   void count(std::uint64_t data_bytes, std::uint32_t stored_crc);
@@ -76,7 +77,7 @@ std::int32_t Dataset::Storage::decode(const std::string& path, const Record& rec
 
 std::int32_t Dataset::Storage::read(std::size_t i, std::uint64_t position, std::uint8_t* image) const {
   thread_local std::vector<std::uint8_t> buffer;  // several threads read, each one record at a time
-  const auto [path, record] = index.read(i, buffer);
+  const auto [path, record] = index->read(i, buffer);
   return decode(path, record, position, image);
 }
 
@@ -114,10 +115,11 @@ bool Dataset::Storage::load(std::span<const std::string> paths, std::uint64_t li
   return true;
 }
 
-void Dataset::Storage::make_index(std::span<const std::string> paths) {
+void Dataset::Storage::make_index(const std::vector<std::string>& paths, FileIndex known) {
+  index.emplace(known.empty() ? known_files(paths) : std::move(known));
   for (const std::string& path : paths) {
     files.push_back({path, size});
-    index.add(path, [this](const RecordPlace& place) { count(place.data_bytes, place.stored_crc); });
+    index->add(path, [this](const RecordPlace& place) { count(place.data_bytes, place.stored_crc); });
   }
 }
 
@@ -139,6 +141,12 @@ bool seems_to_fit(std::span<const std::string> paths, std::size_t image_bytes, s
   return file_bytes / (sample_bytes / sample_count) <= limit_bytes / (image_bytes + sizeof(std::int32_t));
 }
 
+/// Bytes of decoded records that this process may take.
+std::uint64_t cache_limit(CacheMode cache, int local_rank_count) {
+  if (cache != CacheMode::automatic) return no_limit;
+  return available_memory_bytes() / 2 / static_cast<unsigned>(local_rank_count);
+}
+
 /// Whether to decode the set at once.
 bool wants_cache(std::span<const std::string> paths, const RecordDecoder& decoder, CacheMode cache,
                  std::uint64_t limit_bytes) {
@@ -153,18 +161,22 @@ bool wants_cache(std::span<const std::string> paths, const RecordDecoder& decode
 
 }  // namespace
 
+bool Dataset::would_cache(const std::vector<std::string>& paths, const RecordDecoder& decoder, CacheMode cache,
+                          int local_rank_count) {
+  return wants_cache(paths, decoder, cache, cache_limit(cache, local_rank_count));
+}
+
 Dataset Dataset::open(std::span<const std::string> patterns, std::shared_ptr<const RecordDecoder> decoder,
-                      CacheMode cache, int local_rank_count) {
+                      CacheMode cache, int local_rank_count, FileIndex known) {
   check(decoder != nullptr && local_rank_count > 0, "a dataset without a decoder, or for no process");
   const std::vector<std::string> paths = expand_file_patterns(patterns);
-  const std::uint64_t limit_bytes =
-      cache == CacheMode::automatic ? available_memory_bytes() / 2 / static_cast<unsigned>(local_rank_count) : no_limit;
+  const std::uint64_t limit_bytes = cache_limit(cache, local_rank_count);
   auto storage = std::make_unique<Storage>(decoder);
   if (!wants_cache(paths, *decoder, cache, limit_bytes)) {
-    storage->make_index(paths);
+    storage->make_index(paths, std::move(known));
   } else if (!storage->load(paths, limit_bytes)) {
     storage = std::make_unique<Storage>(decoder);
-    storage->make_index(paths);
+    storage->make_index(paths, std::move(known));
   }
   if (storage->size == 0) {
     fail(ExitCode::data, "{}: no records in {}", paths.front(),
@@ -222,6 +234,23 @@ float Dataset::density() const {
   return static_cast<float>(1.0 - static_cast<double>(zeros) / static_cast<double>(record_count * image_bytes()));
 }
 
+std::vector<std::uint64_t> Dataset::shares_of_files(int tower_count) const {
+  const auto& files = storage_->files;
+  if (files.size() < static_cast<std::size_t>(tower_count)) {
+    fail(ExitCode::usage, "--sharding file: {} files cannot be shared out over {} ranks", files.size(), tower_count);
+  }
+  std::vector<std::uint64_t> shares;
+  for (int tower = 0; tower < tower_count; ++tower) {
+    const auto [begin, end] = file_share(files.size(), tower, tower_count);
+    shares.push_back(files[begin].first);
+    if (files[begin].first == (end < files.size() ? files[end].first : size())) {
+      fail(ExitCode::usage, "--sharding file: {}, and what else rank {} would read, has no records", files[begin].path,
+           tower);
+    }
+  }
+  return shares;
+}
+
 std::string Dataset::name_of(std::size_t i) const {
   const auto& files = storage_->files;
   const auto file = std::prev(std::ranges::upper_bound(files, i, {}, &Storage::File::first));
@@ -244,6 +273,16 @@ std::int32_t Dataset::read(std::size_t i, std::uint64_t position, std::span<std:
       storage_->pass_over(i, error.what());
     }
     i = (i + 1) % size();
+  }
+}
+
+void Dataset::fetch(std::span<const std::uint32_t> records, const std::stop_token& stop) const {
+  check(!in_memory(), "records that are all decoded already");
+  while (!records.empty() && !stop.stop_requested()) {
+    std::size_t count = 1;
+    while (count < records.size() && records[count] == records[count - 1] + 1) ++count;
+    storage_->index->fetch(records.front(), count, stop);
+    records = records.subspan(count);
   }
 }
 

@@ -1,4 +1,4 @@
-#include "src/data/file_pattern.h"
+#include "carillon/data/file_pattern.h"
 
 #include <glob.h>
 

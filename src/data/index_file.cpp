@@ -1,5 +1,7 @@
 #include "carillon/data/index_file.h"
 
+#include <sys/stat.h>
+
 #include <cstring>
 #include <exception>
 #include <span>
@@ -70,7 +72,31 @@ bool is_possible(const IndexedFile& file) {
   return true;
 }
 
-FileIndex parsed(std::string_view text) {
+bool is_as_it_was(const std::string& path, const IndexedFile& file) {
+  struct stat now {};
+  if (::stat(path.c_str(), &now) != 0) return false;
+  const std::int64_t changed = std::int64_t{now.st_mtim.tv_sec} * 1'000'000'000 + now.st_mtim.tv_nsec;
+  return static_cast<std::uint64_t>(now.st_size) == file.bytes && changed == file.changed_nanoseconds;
+}
+
+IndexedFile index_of(const std::string& path) {
+  RecordReader reader(path, RecordCheck::framing);
+  if (reader.gzip()) {
+    fail(ExitCode::usage, "{}: a GZIP file has no random access: it has no index, and is read into the cache only",
+         path);
+  }
+  IndexedFile file{.bytes = reader.file_bytes(), .changed_nanoseconds = reader.changed_nanoseconds()};
+  for (RecordPlace place; reader.next_place(place);) {
+    file.offsets.push_back(place.offset);
+    file.checksums.push_back(place.stored_crc);
+  }
+  reader.check_unchanged();
+  return file;
+}
+
+}  // namespace
+
+FileIndex parse_index(std::string_view text) {
   Taker taker(text);
   if (taker.bytes(magic.size()) != magic) throw std::runtime_error("another kind of file, or version");
   const auto checksum = taker.take<std::uint32_t>();
@@ -90,34 +116,34 @@ FileIndex parsed(std::string_view text) {
   return index;
 }
 
-IndexedFile index_of(const std::string& path) {
-  RecordReader reader(path, RecordCheck::framing);
-  if (reader.gzip()) fail(ExitCode::usage, "{}: a GZIP file has no random access, so there is nothing to index", path);
-  IndexedFile file{.bytes = reader.file_bytes(), .changed_nanoseconds = reader.changed_nanoseconds()};
-  for (RecordPlace place; reader.next_place(place);) {
-    file.offsets.push_back(place.offset);
-    file.checksums.push_back(place.stored_crc);
-  }
-  reader.check_unchanged();
-  return file;
-}
-
-}  // namespace
-
 FileIndex read_index_file(const std::filesystem::path& directory) {
   const std::filesystem::path path = directory / index_file_name;
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return {};
   const std::string text = read_plain_file(path, path.string(), max_index_bytes);
   try {
-    return parsed(text);
+    return parse_index(text);
   } catch (const std::exception& cause) {
     fail(ExitCode::data, "{}: is damaged ({}); remove it, or make it anew with tfrecord_inspect --index", path.string(),
          cause.what());
   }
 }
 
-void write_index_file(const std::filesystem::path& directory, const FileIndex& index) {
+FileIndex known_files(const std::vector<std::string>& paths) {
+  std::map<std::filesystem::path, FileIndex> of_directories;
+  FileIndex known;
+  for (const std::string& path : paths) {
+    const std::filesystem::path file(path), directory = file.parent_path();
+    auto index = of_directories.find(directory);
+    if (index == of_directories.end()) index = of_directories.emplace(directory, read_index_file(directory)).first;
+    auto said = index->second.extract(file.filename().string());
+    if (said.empty() || !is_as_it_was(path, said.mapped())) continue;
+    known.emplace(path, std::move(said.mapped()));
+  }
+  return known;
+}
+
+std::string index_bytes(const FileIndex& index) {
   std::string rest;
   append(rest, std::uint64_t{index.size()});
   for (const auto& [name, file] : index) {
@@ -131,7 +157,12 @@ void write_index_file(const std::filesystem::path& directory, const FileIndex& i
   }
   std::string text(magic);
   append(text, crc32c(std::as_bytes(std::span(rest))));
-  write_file_atomically(directory / index_file_name, std::as_bytes(std::span(text += rest)));
+  return text += rest;
+}
+
+void write_index_file(const std::filesystem::path& directory, const FileIndex& index) {
+  const std::string bytes = index_bytes(index);
+  write_file_atomically(directory / index_file_name, std::as_bytes(std::span(bytes)));
 }
 
 std::vector<IndexedFile> index_files(const std::vector<std::string>& paths,

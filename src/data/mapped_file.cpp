@@ -1,12 +1,15 @@
 #include "src/data/mapped_file.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
@@ -56,6 +59,19 @@ void MappedFile::check_unchanged() const {
 
 void MappedFile::expect_reading_through() const {
   if (!bytes_.empty()) ::madvise(const_cast<std::byte*>(bytes_.data()), bytes_.size(), MADV_HUGEPAGE);
+}
+
+void MappedFile::fetch(std::uint64_t begin, std::uint64_t end, const std::stop_token& stop) const {
+  constexpr std::uint64_t piece = std::uint64_t{4} << 20;
+  const Descriptor descriptor(::open(origin_.path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (descriptor.get() < 0) return;
+  std::vector<std::byte> read(std::min(piece, end - begin));
+  while (begin < end && !stop.stop_requested()) {
+    const std::uint64_t wanted = std::min<std::uint64_t>(read.size(), end - begin);
+    const ssize_t count = ::pread(descriptor.get(), read.data(), wanted, static_cast<off_t>(begin));
+    if (count <= 0) return;
+    begin += static_cast<std::uint64_t>(count);
+  }
 }
 
 void MappedFile::give_up(std::size_t end) const {

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <ctime>
 #include <span>
+#include <stop_token>
 #include <string>
 
 namespace carillon {
@@ -39,6 +40,9 @@ class MappedFile {
   void expect_reading_through() const;
   /// A hint: the bytes before `end` will not be needed soon.
   void give_up(std::size_t end) const;
+  /// A hint: the bytes from `begin` to `end` will be needed soon. Reads them, in large pieces, from the file system,
+  /// until `stop` is asked for or that fails.
+  void fetch(std::uint64_t begin, std::uint64_t end, const std::stop_token& stop) const;
 
  private:
   /// The file that was opened, and its state then.

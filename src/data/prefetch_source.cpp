@@ -1,11 +1,13 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 #include <thread>
 #include <vector>
 
 #include "src/data/batch_source.h"
+#include "src/data/read_ahead.h"
 
 namespace carillon {
 namespace {
@@ -51,10 +53,11 @@ void Slot::decode(const Dataset& dataset) {
 class PrefetchSource final : public BatchSource {
  public:
   PrefetchSource(const Dataset& dataset, SampleOrder order, const StreamSlice& slice, const PrefetchSettings& settings)
-      : dataset_(dataset), plan_(std::move(order), slice) {
-    constexpr int spare_slots = 3;  // of batches that wait while each thread decodes another
-    for (int i = 0; i < settings.thread_count + spare_slots; ++i) {
-      slots_.emplace_back(slice.batch_size, dataset.image_bytes());
+      : dataset_(dataset), plan_(order, slice), batch_size_(slice.batch_size) {
+    const std::size_t slot_count = count_slots(settings, slice.batch_size * dataset.image_bytes());
+    for (std::size_t i = 0; i < slot_count; ++i) slots_.emplace_back(slice.batch_size, dataset.image_bytes());
+    if (order.has_windows() && plan_.has_next()) {
+      read_ahead_.emplace(dataset, std::move(order), slice.start + slice.tower_offset, settings.part);
     }
     for (int i = 0; i < settings.thread_count; ++i) threads_.emplace_back([this] { run(); });
   }
@@ -75,6 +78,12 @@ class PrefetchSource final : public BatchSource {
   }
 
  private:
+  static std::size_t count_slots(const PrefetchSettings& settings, std::size_t batch_bytes) {
+    constexpr std::size_t spare_slots = 3;  // of batches that wait while each thread decodes another
+    if (settings.bytes > 0) return std::max<std::size_t>(settings.bytes / batch_bytes, 2);
+    return static_cast<std::size_t>(settings.thread_count) + spare_slots;
+  }
+
   Slot& slot_of(std::uint64_t batch) { return slots_[batch % slots_.size()]; }
 
   void run() {
@@ -98,6 +107,7 @@ class PrefetchSource final : public BatchSource {
       const auto may_go_on = [&] { return has_failed_ || claimed_ < given_back_ + slots_.size(); };
       if (!changed_.wait(lock, stop_.get_token(), may_go_on) || has_failed_ || stop_.stop_requested()) return nullptr;
     }
+    if (read_ahead_) read_ahead_->await(plan_.last_position(batch_size_), stop_.get_token());
     Slot& slot = slot_of(claimed_++);
     attempt(slot, [&] { slot.samples = plan_.next(slot.records); });  // a new epoch's permutation takes a while
     return &slot;
@@ -117,8 +127,10 @@ class PrefetchSource final : public BatchSource {
   const Dataset& dataset_;
   std::vector<Slot> slots_;
 
-  std::mutex claim_mutex_;  // held before mutex_; guards the next two
+  std::mutex claim_mutex_;  // held before mutex_; guards the next four
   BatchPlan plan_;
+  std::size_t batch_size_;
+  std::optional<ReadAhead> read_ahead_;
   std::uint64_t claimed_ = 0;  // batches that a thread decodes or has decoded
 
   std::mutex mutex_;  // guards what follows

@@ -101,6 +101,10 @@ std::uint64_t RecordReader::file_bytes() const { return state_->source->file().b
 
 std::int64_t RecordReader::changed_nanoseconds() const { return state_->source->file().changed_nanoseconds(); }
 
+void RecordReader::fetch(std::uint64_t begin, std::uint64_t end, const std::stop_token& stop) const {
+  state_->source->file().fetch(begin, end, stop);
+}
+
 void RecordReader::check_unchanged() const { state_->source->file().check_unchanged(); }
 
 bool RecordReader::next(Record& record) { return state_->next(record); }

@@ -12,7 +12,7 @@ struct RecordIndex::File {
   std::size_t first_record, end_record;
 };
 
-RecordIndex::RecordIndex() = default;
+RecordIndex::RecordIndex(FileIndex known) : known_(std::move(known)) {}
 RecordIndex::~RecordIndex() = default;
 
 void RecordIndex::add(const std::string& path, const std::function<void(const RecordPlace&)>& visit) {
@@ -38,10 +38,7 @@ void RecordIndex::add(const std::string& path, const std::function<void(const Re
 }
 
 std::optional<IndexedFile> RecordIndex::take_known(const RecordReader& reader) {
-  const std::filesystem::path path = reader.path(), directory = path.parent_path();
-  auto index = index_files_.find(directory);
-  if (index == index_files_.end()) index = index_files_.emplace(directory, read_index_file(directory)).first;
-  auto said = index->second.extract(path.filename().string());
+  auto said = known_.extract(reader.path());
   if (said.empty()) return std::nullopt;
   IndexedFile& file = said.mapped();
   if (file.bytes != reader.file_bytes() || file.changed_nanoseconds != reader.changed_nanoseconds())
@@ -57,11 +54,25 @@ RecordPlace RecordIndex::place(const File& file, std::size_t i) const {
           .stored_crc = checksums_[i]};
 }
 
+const RecordIndex::File& RecordIndex::file_of(std::size_t i) const {
+  return *std::prev(std::ranges::upper_bound(files_, i, {}, &File::first_record));
+}
+
 std::pair<const std::string&, Record> RecordIndex::read(std::size_t i, std::vector<std::uint8_t>& buffer) const {
-  const auto after = std::ranges::upper_bound(files_, i, {}, &File::first_record);
-  const File& file = *std::prev(after);
+  const File& file = file_of(i);
   check_now_and_then(file);
   return {file.reader.path(), file.reader.read_again(place(file, i), buffer)};
+}
+
+void RecordIndex::fetch(std::size_t first, std::size_t count, const std::stop_token& stop) const {
+  for (const std::size_t end = first + count; first < end;) {
+    const File& file = file_of(first);
+    const std::size_t last = std::min(end, file.end_record) - 1;
+    const RecordPlace place = this->place(file, last);
+    const std::uint64_t end_byte = place.offset + record_header_bytes + place.data_bytes + record_footer_bytes;
+    file.reader.fetch(offsets_[first], end_byte, stop);
+    first = last + 1;
+  }
 }
 
 /// Asks the file system about the file that is being read, but not so often that a thousand ranks are a load to it. A

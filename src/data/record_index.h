@@ -7,11 +7,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,13 +22,14 @@ namespace carillon {
 
 class RecordIndex {
  public:
-  RecordIndex();
+  /// `known`: what is known of files, by path.
+  explicit RecordIndex(FileIndex known = {});
   RecordIndex(const RecordIndex&) = delete;
   RecordIndex& operator=(const RecordIndex&) = delete;
   ~RecordIndex();
 
-  /// Appends a file's records; `visit` sees each. They are those of an index file beside it, where that knows the file
-  /// as it is; else their framing is checked. Errors: those of RecordReader; usage (a GZIP file); those of
+  /// Appends a file's records; `visit` sees each. They are those that are known, where the file is as it was then; else
+  /// their framing is checked. Errors: those of RecordReader; usage (a GZIP file); those of
   /// read_index_file.
   void add(const std::string& path, const std::function<void(const RecordPlace&)>& visit);
 
@@ -37,14 +37,18 @@ class RecordIndex {
   /// file that was cut or written to since it was added), naming the file.
   std::pair<const std::string&, Record> read(std::size_t i, std::vector<std::uint8_t>& buffer) const;
 
+  /// Dataset::fetch of `count` records from `first` on.
+  void fetch(std::size_t first, std::size_t count, const std::stop_token& stop) const;
+
  private:
   struct File;
-  /// What the directory's index file says of the open file, once; nothing where that is not so now.
+  /// What is known of the open file, once; nothing where that is not so now.
   std::optional<IndexedFile> take_known(const RecordReader& reader);
+  const File& file_of(std::size_t i) const;
   RecordPlace place(const File& file, std::size_t i) const;
   void check_now_and_then(const File& file) const;
 
-  std::map<std::filesystem::path, FileIndex> index_files_;  ///< by directory: what is not taken yet
+  FileIndex known_;  ///< what is not taken yet
   std::vector<File> files_;
   // By record; its length is what lies before the next one or its file's end.
   std::vector<std::uint64_t> offsets_;

@@ -1,37 +1,115 @@
 #include "carillon/data/sample_order.h"
 
+#include <algorithm>
 #include <limits>
 #include <numeric>
+#include <span>
 #include <utility>
 
 #include "carillon/core/error.h"
 #include "carillon/core/philox.h"
 
 namespace carillon {
-SampleOrder::SampleOrder(std::uint64_t record_count, std::uint64_t seed, bool shuffle)
-    : record_count_(record_count), seed_(seed), shuffle_(shuffle), epochs_{} {
+namespace {
+
+using Numbers = std::vector<std::uint32_t>;
+
+/// Fisher-Yates, from the last place to the first.
+void shuffle(std::span<std::uint32_t> numbers, PhiloxDraws& draws) {
+  for (auto left = static_cast<std::uint32_t>(numbers.size()); left > 1; --left)
+    std::swap(numbers[left - 1], numbers[draws.below(left)]);
+}
+
+Numbers first_numbers(std::uint64_t count) {
+  Numbers numbers(count);
+  std::iota(numbers.begin(), numbers.end(), 0u);
+  return numbers;
+}
+
+/// Runs of neighbours in random order, each `window` of the numbers then shuffled among themselves.
+Numbers shuffled_in_windows(std::uint64_t count, std::uint64_t window, PhiloxDraws& draws) {
+  constexpr std::uint64_t runs_in_a_window = 16;
+  const std::uint64_t length = std::max<std::uint64_t>(window / runs_in_a_window, 1);
+  Numbers runs = first_numbers((count + length - 1) / length);
+  shuffle(runs, draws);
+  Numbers numbers;
+  numbers.reserve(count);
+  for (const std::uint64_t run : runs) {
+    for (std::uint64_t i = run * length; i < std::min((run + 1) * length, count); ++i)
+      numbers.push_back(static_cast<std::uint32_t>(i));
+  }
+  for (std::uint64_t begin = 0; begin < count; begin += window)
+    shuffle(std::span(numbers).subspan(begin, std::min(window, count - begin)), draws);
+  return numbers;
+}
+
+}  // namespace
+
+SampleOrder::SampleOrder(std::uint64_t record_count, OrderSettings settings)
+    : record_count_(record_count), settings_(std::move(settings)), epochs_{} {
   check(record_count >= 1 && record_count <= std::numeric_limits<std::uint32_t>::max(),
         "a sample order is of 1 to 2^32 - 1 records");
+  if (settings_.shares.empty()) settings_.shares = {0};
+  check(settings_.shares.size() == 1 || settings_.tower_batch > 0, "shares are of towers that take samples");
+  for (std::uint64_t share = 0; share < settings_.shares.size(); ++share)
+    check(count_of(share) >= 1 && count_of(share) <= record_count, "a share has records");
 }
 
-std::uint64_t SampleOrder::record_at(std::uint64_t position) {
-  const std::uint64_t slot = position % record_count_;
-  return shuffle_ ? epoch(position / record_count_).permutation[slot] : slot;
+SampleOrder::Place SampleOrder::place_of(std::uint64_t position) const {
+  const std::uint64_t towers = settings_.shares.size(), batch = settings_.tower_batch;
+  if (towers == 1) return {0, position};
+  const std::uint64_t step = position / (batch * towers), within = position % (batch * towers);
+  return {within / batch, step * batch + within % batch};
 }
 
-/// The epoch's permutation; epochs_[0] is the one used last, epochs_[1] the one before.
-const SampleOrder::Epoch& SampleOrder::epoch(std::uint64_t number) {
+std::uint64_t SampleOrder::count_of(std::uint64_t share) const {
+  const std::vector<std::uint64_t>& shares = settings_.shares;
+  return (share + 1 < shares.size() ? shares[share + 1] : record_count_) - shares[share];
+}
+
+std::uint64_t SampleOrder::record_at(std::uint64_t position) { return record_of(place_of(position)); }
+
+std::uint64_t SampleOrder::record_of(const Place& place) {
+  const std::uint64_t count = count_of(place.share), slot = place.sample % count;
+  const std::uint64_t own = settings_.shuffle ? epoch(place.share, place.sample / count).permutation[slot] : slot;
+  return settings_.shares[place.share] + own;
+}
+
+SampleOrder::Window SampleOrder::window_at(std::uint64_t position) const {
+  const Place place = place_of(position);
+  return window_of(place.share, place.sample);
+}
+
+SampleOrder::Window SampleOrder::window_of(std::uint64_t share, std::uint64_t sample) const {
+  const std::uint64_t count = count_of(share), slot = sample % count, epoch_begin = sample - slot;
+  const std::uint64_t begin = slot / settings_.window * settings_.window;
+  return {share, epoch_begin + begin, epoch_begin + std::min(begin + settings_.window, count)};
+}
+
+std::vector<std::uint32_t> SampleOrder::records_in(const Window& window) {
+  std::vector<std::uint32_t> records;
+  for (std::uint64_t sample = window.begin; sample < window.end; ++sample)
+    records.push_back(static_cast<std::uint32_t>(record_of({window.share, sample})));
+  std::ranges::sort(records);
+  return records;
+}
+
+/// The permutation; epochs_[0] is the one used last, epochs_[1] the one before.
+const SampleOrder::Epoch& SampleOrder::epoch(std::uint64_t share, std::uint64_t number) {
+  const std::uint64_t key = number * settings_.shares.size() + share;
   auto& [last, other] = epochs_;
-  if (last.number == number && !last.permutation.empty()) return last;
+  if (last.key == key && !last.permutation.empty()) return last;
   std::swap(last, other);
-  if (last.number == number && !last.permutation.empty()) return last;
+  if (last.key == key && !last.permutation.empty()) return last;
 
-  last.number = number;
-  last.permutation.resize(record_count_);
-  std::iota(last.permutation.begin(), last.permutation.end(), 0u);
-  PhiloxDraws draws(seed_, RandomPurpose::sample_order, number);
-  for (auto left = static_cast<std::uint32_t>(record_count_); left > 1; --left)
-    std::swap(last.permutation[left - 1], last.permutation[draws.below(left)]);
+  last.key = key;
+  PhiloxDraws draws(settings_.seed, RandomPurpose::sample_order, key);
+  if (settings_.window > 0) {
+    last.permutation = shuffled_in_windows(count_of(share), settings_.window, draws);
+  } else {
+    last.permutation = first_numbers(count_of(share));
+    shuffle(last.permutation, draws);
+  }
   return last;
 }
 

@@ -5,7 +5,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
-#include "src/data/file_pattern.h"
+#include "carillon/data/file_pattern.h"
 
 namespace carillon {
 namespace {

@@ -1,6 +1,26 @@
 #include "carillon/run/records.h"
 
+#include <array>
+#include <optional>
+
+#include "carillon/data/file_pattern.h"
+#include "carillon/run/agreement.h"
+#include "src/run/shared_index.h"
+#include "src/run/staging.h"
+
 namespace carillon {
+namespace {
+
+/// `index` by the paths that files have now.
+FileIndex moved(FileIndex index, const std::vector<std::string>& from, const std::vector<std::string>& to) {
+  FileIndex result;
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    if (auto entry = index.extract(from[i])) result.emplace(to[i], std::move(entry.mapped()));
+  }
+  return result;
+}
+
+}  // namespace
 
 bool is_synthetic(const std::vector<std::string>& patterns) {
   return patterns.size() == 1 && patterns.front() == "synthetic";
@@ -12,7 +32,27 @@ Dataset open_records(const std::vector<std::string>& patterns, const RecordForm&
   if (!options.image_key.empty()) schema.keys.image = options.image_key;
   if (!options.label_key.empty()) schema.keys.label = options.label_key;
   if (is_synthetic(patterns)) return Dataset::synthetic(schema.image_shape, schema.class_count);
-  return Dataset::open(patterns, form.make_decoder(std::move(schema), use), options.cache, mpi.local_size());
+
+  std::vector<std::string> paths;
+  std::shared_ptr<const RecordDecoder> decoder;
+  std::array<std::int64_t, 1> ranks_that_index{};
+  mpi.run_on_all([&] {
+    paths = expand_file_patterns(patterns);
+    decoder = form.make_decoder(schema, use);
+    if (!Dataset::would_cache(paths, *decoder, options.cache, mpi.local_size())) ranks_that_index[0] = 1;
+  });
+  agree(mpi, {{"number of data files", paths.size()}});
+  mpi.sum(ranks_that_index);
+  FileIndex index;
+  if (ranks_that_index[0] > 0) index = share_index(paths, mpi);
+  if (!options.stage.empty()) {
+    std::vector<std::string> staged = stage_files(paths, {options.stage, options.by_file, options.get_on}, mpi);
+    index = moved(std::move(index), paths, staged);
+    paths = std::move(staged);
+  }
+  std::optional<Dataset> dataset;
+  mpi.run_on_all([&] { dataset = Dataset::open(paths, decoder, options.cache, mpi.local_size(), std::move(index)); });
+  return std::move(*dataset);
 }
 
 }  // namespace carillon

@@ -80,21 +80,16 @@ bool Trainer::lacks_last_evaluation() {
 }
 
 void Trainer::open_data() {
-  const RecordOptions records{options_.image_key, options_.label_key, options_.cache};
-  RecordOptions trained = records;
-  if (options_.skip_damaged) trained.cache = CacheMode::none;
+  const RecordOptions records{.image_key = options_.image_key,
+                              .label_key = options_.label_key,
+                              .cache = options_.cache,
+                              .stage = options_.stage,
+                              .get_on = [this] { watch_.get_on(); }};
+  if (options_.max_steps > 0 || !network_.values_of_data.empty()) open_training_data(records);
+  if (!options_.eval_data.empty()) {
+    eval_dataset_ = open_records(options_.eval_data, options_.record_form, RecordUse::evaluation, records, mpi_);
+  }
   mpi_.run_on_all([&] {
-    if (options_.max_steps > 0 || !network_.values_of_data.empty()) {
-      dataset_ = open_records(options_.data, options_.record_form, RecordUse::training, trained, mpi_);
-      if (options_.skip_damaged && !dataset_->in_memory()) {
-        dataset_->skip_damaged([this](const std::string& what) {
-          print_warning(fmt::format("rank {}: left out: {}", mpi_.rank(), what));
-        });
-      }
-    }
-    if (!options_.eval_data.empty()) {
-      eval_dataset_ = open_records(options_.eval_data, options_.record_form, RecordUse::evaluation, records, mpi_);
-    }
     if (dataset_) network_ = options_.network({.density = dataset_->density(), .record_count = dataset_->size()});
   });
   const auto checksum = [](const Dataset& dataset) { return static_cast<std::uint64_t>(dataset.fingerprint()); };
@@ -135,13 +130,49 @@ ExitCode Trainer::train() {
   return ExitCode::done;
 }
 
+void Trainer::open_training_data(RecordOptions records) {
+  records.by_file = options_.sharding == Sharding::file;
+  if (options_.skip_damaged || records.by_file) records.cache = CacheMode::none;
+  dataset_ = open_records(options_.data, options_.record_form, RecordUse::training, records, mpi_);
+  mpi_.run_on_all([&] {
+    if (records.by_file) order_.shares = dataset_->shares_of_files(mpi_.size());
+    check_prefetch_bytes();
+  });
+  order_.seed = options_.seed;
+  order_.shuffle = options_.shuffle;
+  order_.window = static_cast<std::uint64_t>(options_.shuffle_window);
+  order_.tower_batch = static_cast<std::uint64_t>(options_.batch_size);
+  if (!options_.skip_damaged || dataset_->in_memory()) return;
+  dataset_->skip_damaged(
+      [this](const std::string& what) { print_warning(fmt::format("rank {}: left out: {}", mpi_.rank(), what)); });
+}
+
+void Trainer::check_prefetch_bytes() const {
+  const std::uint64_t two_batches = 2 * static_cast<std::uint64_t>(options_.batch_size) * dataset_->image_bytes();
+  if (dataset_->in_memory() || options_.prefetch_bytes == 0 ||
+      static_cast<std::uint64_t>(options_.prefetch_bytes) >= two_batches)
+    return;
+  fail(ExitCode::usage, "--prefetch-bytes {}: two batches of decoded images take {}", options_.prefetch_bytes,
+       two_batches);
+}
+
+PrefetchSettings Trainer::prefetch() const {
+  PrefetchSettings settings{.thread_count = decode_threads(),
+                            .bytes = static_cast<std::size_t>(options_.prefetch_bytes)};
+  // The ranks of a host take samples from all over each window.
+  if (options_.sharding == Sharding::record) {
+    settings.part = {static_cast<std::size_t>(mpi_.local_rank()), static_cast<std::size_t>(mpi_.local_size())};
+  }
+  return settings;
+}
+
 BatchLoader Trainer::make_loader() const {
-  return BatchLoader(*dataset_, SampleOrder(dataset_->size(), options_.seed, options_.shuffle),
+  return BatchLoader(*dataset_, SampleOrder(dataset_->size(), order_),
                      StreamSlice{.start = position_.stream_position,
                                  .global_batch = global_batch(),
                                  .tower_offset = static_cast<std::uint64_t>(options_.batch_size) * mpi_.rank(),
                                  .batch_size = static_cast<std::size_t>(options_.batch_size)},
-                     {.thread_count = decode_threads()});
+                     prefetch());
 }
 
 int Trainer::decode_threads() const {
@@ -156,7 +187,7 @@ void Trainer::describe_data() {
     const std::uint64_t before = static_cast<std::uint64_t>(step - first.step) * global_batch();
     const std::uint64_t position =
         first.stream_position + before + static_cast<std::uint64_t>(options_.batch_size) * rank;
-    SampleOrder order(dataset_->size(), options_.seed, options_.shuffle);
+    SampleOrder order(dataset_->size(), order_);
     return "whose batch begins with " + dataset_->name_of(order.record_at(position));
   });
 }

@@ -54,6 +54,23 @@ TEST_F(GlobalBatch, IsSharedOutOverTheRanks) {
   EXPECT_EQ(averaging_of(whole.tower(), 4).divisor, 0);
 }
 
+TEST_F(GlobalBatch, HasSamplesOfItsOwnFilesAtThisNumberOfRanksOnly) {
+  settled({"--sharding", "file"}, 4);
+  expect_refused({"--sharding", "file", "--cache", "memory"}, 1,
+                 "--sharding file is of records that are decoded ahead");
+  expect_refused({"--sharding", "file", "--data", "synthetic"}, 1, "--sharding file: --data synthetic has no files");
+  expect_refused({"--stage", "/tmp", "--data", "synthetic"}, 1, "--stage: --data synthetic has no files");
+}
+
+TEST_F(GlobalBatch, IsNoLargerThanTheShuffledWindow) {
+  settled({"--batch-size", "32", "--shuffle-window", "128"}, 4);
+  expect_refused({"--batch-size", "32", "--shuffle-window", "127"}, 4,
+                 "--shuffle-window 127: a step takes 128 samples");
+  settled({"--batch-size", "32", "--shuffle-window", "32", "--sharding", "file"}, 4);
+  expect_refused({"--batch-size", "32", "--shuffle-window", "31", "--sharding", "file"}, 4,
+                 "--shuffle-window 31: a step takes 32 samples of a rank");
+}
+
 TEST_F(GlobalBatch, HasOneScheduleAtAnyNumberOfRanks) {
   for (const int ranks : {1, 2, 4}) {
     EXPECT_EQ(settled({"--global-batch", "128"}, ranks).decay_steps, 136718);

@@ -99,7 +99,8 @@ TEST_F(ImageProgramsTest, LearnToTellClassesThatPredictionNames) {
 
 TEST_F(ImageProgramsTest, GiveTheSameBitsAtAnyNumberOfRanksAndThreadsAndWhenResumed) {
   const auto command = [&](const std::string& directory, const std::string& more) {
-    return "image_train --model resnet9 --image-size 16 --global-batch 16 --micro-batch 4 --data '" +
+    return "image_train --model resnet9 --image-size 16 --global-batch 16 --micro-batch 4 --shuffle-window 16 --data "
+           "'" +
            at("set/train-*") + "' --train-dir " + at(directory) + " " + more;
   };
   expect_done(command("one", "--max-steps 6 --schedule-steps 6 --decode-threads 1"));

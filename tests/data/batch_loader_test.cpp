@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <atomic>
 #include <barrier>
 #include <chrono>
+#include <fstream>
+#include <functional>
 #include <latch>
 #include <thread>
 
@@ -228,6 +231,111 @@ TEST_P(PrefetchTest, SoManyThreadsDecodeAtOnce) {
   BatchLoader loader(set, SampleOrder(10, 1, false), {.start = 0, .global_batch = 1, .batch_size = 1, .end = end},
                      {.thread_count = GetParam()});
   while (loader.has_next()) loader.next();  // would hang with fewer
+}
+
+/// Counts what is decoded.
+class CountingDecoder final : public RecordDecoder {
+ public:
+  CountingDecoder() : RecordDecoder(mnist_schema) {}
+  std::int32_t decode(std::span<const std::uint8_t>, std::uint64_t, std::span<std::uint8_t>) const override {
+    ++count_;
+    return 0;
+  }
+  int count() const { return count_; }
+
+ private:
+  mutable std::atomic<int> count_{0};
+};
+
+TEST_P(PrefetchTest, NoMoreIsDecodedAheadThanHasRoomInTheBytes) {
+  const std::vector<std::string> paths = {write("set", mnist_records(100))};
+  const auto decoder = std::make_shared<CountingDecoder>();
+  const Dataset set = Dataset::open(paths, decoder, CacheMode::none);
+  constexpr int batch = 5, batches = 3;
+  BatchLoader loader(set, SampleOrder(100, 1, false), {.start = 0, .global_batch = batch, .batch_size = batch},
+                     {.thread_count = GetParam(), .bytes = (batches * batch + 1) * set.image_bytes()});
+  for (int step = 0; step < 10; ++step) {
+    loader.next();
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // time enough to decode all that may be
+    EXPECT_EQ(decoder->count(), (step + batches) * batch);
+  }
+}
+
+TEST_P(PrefetchTest, BatchesOfWindowsAreThoseOfTheOrder) {
+  const Dataset set = dataset(mnist_records(100));
+  const OrderSettings settings{.seed = 3, .window = 32};
+  SampleOrder order(100, settings);
+  BatchLoader loader(set, order, {.start = 37, .global_batch = 7, .tower_offset = 2, .batch_size = 3},
+                     {.thread_count = GetParam()});
+  for (std::uint64_t step = 0; step < 100; ++step) {
+    const Batch& batch = loader.next();
+    for (std::uint64_t i = 0; i < 3; ++i) ASSERT_EQ(batch.images[i][0], order.record_at(37 + 7 * step + 2 + i));
+  }
+}
+
+/// What this process has read from files by read(2) and its like.
+double bytes_read() {
+  std::ifstream file("/proc/self/io");
+  std::string name;
+  double count = 0;
+  file >> name >> count;
+  EXPECT_EQ(name, "rchar:");
+  return count;
+}
+/// By `work`, without what the counting reads.
+double bytes_read_by(const std::function<void()>& work) {
+  const double before = bytes_read(), between = bytes_read();
+  work();
+  return bytes_read() - between - (between - before);
+}
+
+class ReadingAheadTest : public ScratchTest {
+ protected:
+  Dataset open() const {
+    const std::vector<std::string> paths = {write("a", mnist_records(50)), write("b", mnist_records(50))};
+    return Dataset::open(paths, mnist_decoder, CacheMode::none);
+  }
+  static constexpr double some_digits = 8;  // by which /proc/self/io may grow
+};
+
+TEST_F(ReadingAheadTest, ReadsTheRecordsThatAreNamedAndNoOthers) {
+  const Dataset set = open();
+  const auto record = static_cast<double>(std::filesystem::file_size(path("a"))) / 50;
+  const auto read_of = [&](const std::vector<std::uint32_t>& records) {
+    return bytes_read_by([&] { set.fetch(records, {}); });
+  };
+  EXPECT_NEAR(read_of({}), 0, some_digits);
+  EXPECT_NEAR(read_of({7}), record, some_digits);
+  EXPECT_NEAR(read_of({3, 4, 5, 9, 99}), 5 * record, some_digits);
+  EXPECT_NEAR(read_of({48, 49, 50, 51}), 4 * record, some_digits);  // of both files
+}
+
+TEST_F(ReadingAheadTest, EndsWhereItIsToldToOrFilesAreGone) {
+  const Dataset set = open();
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_NEAR(bytes_read_by([&] { set.fetch(std::vector<std::uint32_t>{1}, stop.get_token()); }), 0, some_digits);
+  std::filesystem::remove(path("a"));
+  EXPECT_NEAR(bytes_read_by([&] { set.fetch(std::vector<std::uint32_t>{1}, {}); }), 0, some_digits);
+}
+
+/// Of an epoch of 100 records, each of two processes its half, and a window more at most.
+TEST_F(ReadingAheadTest, EachRecordIsReadOnceAnEpochByOneProcessOfTheHost) {
+  const Dataset set = open();
+  const auto record = static_cast<double>(std::filesystem::file_size(path("a"))) / 50;
+  for (const std::size_t processes : {1u, 2u}) {
+    for (std::size_t process = 0; process < processes; ++process) {
+      const double read = bytes_read_by([&] {
+        BatchLoader loader(set, SampleOrder(100, {.seed = 3, .window = 20}),
+                           {.start = 0, .global_batch = 10, .batch_size = 10, .end = 100},
+                           {.thread_count = 2, .part = {process, processes}});
+        while (loader.has_next()) loader.next();
+      });
+      const double parts = static_cast<double>(processes);
+      EXPECT_GE(read + some_digits, 100 * record / parts);
+      EXPECT_LE(read - some_digits, 120 * record / parts);
+    }
+  }
 }
 
 TEST_F(ScratchTest, NoThreadToDecodeIsRefused) {

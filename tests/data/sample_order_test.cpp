@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -62,6 +63,83 @@ TEST(SampleOrder, StreamPositionsAbove32BitsWork) {
 TEST(SampleOrder, StaysWhatItWas) {
   SampleOrder order(10, 1, true);
   EXPECT_EQ(epoch_of(order, 0, 10), (std::vector<std::uint64_t>{0, 4, 5, 9, 6, 7, 8, 2, 3, 1}));
+}
+
+TEST(SampleOrder, OfWindowsStaysWhatItWas) {
+  SampleOrder order(50, {.seed = 1, .window = 32});
+  EXPECT_EQ(epoch_of(order, 0, 50),
+            (std::vector<std::uint64_t>{32, 2,  10, 24, 44, 22, 6,  7,  19, 23, 4,  37, 40, 35, 1,  34, 5,
+                                        39, 38, 36, 49, 41, 18, 25, 42, 45, 11, 3,  0,  43, 33, 48, 9,  29,
+                                        28, 31, 30, 15, 12, 14, 20, 46, 17, 21, 26, 8,  16, 27, 13, 47}));
+  EXPECT_EQ(epoch_of(order, 1, 50),
+            (std::vector<std::uint64_t>{17, 3,  37, 10, 18, 22, 19, 4,  1,  5,  36, 41, 31, 20, 26, 44, 30,
+                                        23, 39, 11, 15, 2,  16, 45, 28, 29, 21, 38, 0,  14, 40, 27, 33, 34,
+                                        42, 25, 12, 8,  9,  6,  24, 47, 35, 13, 46, 48, 7,  43, 32, 49}));
+}
+
+TEST(SampleOrder, OfSharesStaysWhatItWas) {
+  SampleOrder order(10, {.seed = 1, .shares = {0, 4}, .tower_batch = 2});
+  std::vector<std::uint64_t> records;
+  for (std::uint64_t position = 0; position < 24; ++position) records.push_back(order.record_at(position));
+  EXPECT_EQ(records,
+            (std::vector<std::uint64_t>{2, 3, 6, 7, 1, 0, 4, 8, 2, 1, 9, 5, 3, 0, 5, 6, 1, 0, 4, 8, 2, 3, 7, 9}));
+}
+
+/// The number of stretches of neighbours that ascending records make.
+std::size_t stretches(const std::vector<std::uint32_t>& records) {
+  std::size_t count = 1;
+  for (std::size_t i = 1; i < records.size(); ++i) count += records[i] != records[i - 1] + 1 ? 1 : 0;
+  return count;
+}
+
+/// Of sizes that neither windows nor runs divide, too.
+TEST(SampleOrder, AWindowsRecordsLieInFewPlacesOfTheFiles) {
+  for (const std::uint64_t count : {1000u, 1001u, 333u, 160u}) {
+    SampleOrder order(count, {.seed = 5, .window = 160});
+    for (SampleOrder::Window window = order.window_at(0); window.begin < 3 * count;
+         window = order.window_after(window)) {
+      const std::vector<std::uint32_t> records = order.records_in(window);
+      EXPECT_LE(stretches(records), 18u);  // 16 runs, of which two may be cut
+      std::vector<std::uint64_t> taken;
+      for (std::uint64_t position = window.begin; position < window.end; ++position) {
+        EXPECT_EQ(order.window_at(position).begin, window.begin);
+        taken.push_back(order.record_at(position));
+      }
+      EXPECT_FALSE(std::ranges::is_sorted(taken));
+      std::ranges::sort(taken);
+      EXPECT_TRUE(std::ranges::equal(taken, records));
+    }
+    for (std::uint64_t epoch = 0; epoch < 3; ++epoch) {
+      auto records = epoch_of(order, epoch, count);
+      std::ranges::sort(records);
+      for (std::uint64_t i = 0; i < count; ++i) ASSERT_EQ(records[i], i);
+    }
+  }
+}
+
+TEST(SampleOrder, TowersWithSharesTakeAllOfTheirOwnBeforeOneAgain) {
+  constexpr std::uint64_t batch = 3;
+  const std::vector<std::uint64_t> shares = {0, 10, 37}, ends = {10, 37, 50};
+  for (const std::uint64_t window : {0u, 16u}) {
+    SampleOrder order(50, {.seed = 5, .window = window, .shares = shares, .tower_batch = batch});
+    std::array<std::vector<std::uint64_t>, 3> taken;
+    for (std::uint64_t position = 0; position < 9 * 40; ++position)
+      taken[position / batch % 3].push_back(order.record_at(position));
+    for (std::size_t tower = 0; tower < 3; ++tower) {
+      const std::uint64_t count = ends[tower] - shares[tower];
+      for (std::uint64_t epoch = 0; (epoch + 1) * count <= taken[tower].size(); ++epoch) {
+        const auto begin = taken[tower].begin() + static_cast<std::ptrdiff_t>(epoch * count);
+        std::vector<std::uint64_t> records(begin, begin + static_cast<std::ptrdiff_t>(count));
+        std::ranges::sort(records);
+        for (std::uint64_t i = 0; i < count; ++i) ASSERT_EQ(records[i], shares[tower] + i);
+      }
+    }
+  }
+}
+
+TEST(SampleOrder, WithAnEmptyShareIsRefused) {
+  EXPECT_THROW(SampleOrder(10, {.shares = {0, 5, 5}, .tower_batch = 1}), Error);
+  EXPECT_THROW(SampleOrder(10, {.shares = {0, 10}, .tower_batch = 1}), Error);
 }
 
 // Chi-squared of the records at the first place over many epochs: 9 degrees of freedom, mean 9, deviation sqrt(18).

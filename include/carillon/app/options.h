@@ -15,6 +15,7 @@ namespace carillon {
 
 inline constexpr std::array cache_choices{Choice{CacheMode::automatic, "auto"}, Choice{CacheMode::memory, "memory"},
                                           Choice{CacheMode::none, "none"}};
+inline constexpr std::array sharding_choices{Choice{Sharding::record, "record"}, Choice{Sharding::file, "file"}};
 inline constexpr std::array device_choices{Choice{DeviceChoice::automatic, "auto"}, Choice{DeviceChoice::cpu, "cpu"},
                                            Choice{DeviceChoice::cuda, "cuda"}};
 inline constexpr std::array precision_choices{Choice{Arithmetic::fp32, "fp32"}, Choice{Arithmetic::tf32, "tf32"},

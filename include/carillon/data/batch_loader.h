@@ -25,9 +25,16 @@ struct StreamSlice {
   std::uint64_t end = std::numeric_limits<std::uint64_t>::max();  ///< no position from here on is taken
 };
 
-/// How a set that is not in memory is decoded ahead of its use.
+/// Which part of a window's records (SampleOrder) a process reads, where several of one host read it together.
+struct ReadingPart {
+  std::size_t number = 0, count = 1;
+};
+
+/// How a set that is not in memory is read and decoded ahead of its use.
 struct PrefetchSettings {
   int thread_count = 2;
+  std::size_t bytes = 0;  ///< of decoded images, at least two batches'; 0: a batch for each thread, and three
+  ReadingPart part = {};
 };
 
 class BatchSource;

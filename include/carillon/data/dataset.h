@@ -11,11 +11,13 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
 #include "carillon/core/image_shape.h"
 #include "carillon/data/decoder.h"
+#include "carillon/data/index_file.h"
 
 namespace carillon {
 
@@ -26,15 +28,31 @@ enum class CacheMode {
   none,       ///< keep an index of offsets; decode on every read (plain files only: GZIP has no random access)
 };
 
+/// Files [begin, end) of a set, one tower's share of all.
+struct FileShare {
+  std::size_t begin, end;
+};
+constexpr FileShare file_share(std::size_t file_count, int tower, int tower_count) {
+  const auto at = [&](int number) {
+    return file_count * static_cast<std::size_t>(number) / static_cast<std::size_t>(tower_count);
+  };
+  return {at(tower), at(tower + 1)};
+}
+
 class Dataset {
  public:
   /// Opens every file that `patterns` (paths or globs) match.
   /// `local_rank_count`: the processes on this machine that open the same set, among which its memory is shared out.
-  /// Errors: no_input (a pattern that matches nothing, no file), data (damage or unsuitable record: file, record
-  /// number, byte offset; no records at all; what the decoder finds at fault with the set), usage (CacheMode::none on a
-  /// GZIP file, CacheMode::memory with a decoder that draws), io.
+  /// `known`: where records are, by their files' paths, for a set that is not cached; empty: index files beside them
+  /// are asked. Errors: no_input (a pattern that matches nothing, no file), data (damage or unsuitable record: file,
+  /// record number, byte offset; no records at all; what the decoder finds at fault with the set), usage
+  /// (CacheMode::none on a GZIP file, CacheMode::memory with a decoder that draws), io.
   static Dataset open(std::span<const std::string> patterns, std::shared_ptr<const RecordDecoder> decoder,
-                      CacheMode cache = CacheMode::automatic, int local_rank_count = 1);
+                      CacheMode cache = CacheMode::automatic, int local_rank_count = 1, FileIndex known = {});
+
+  /// Whether `open` would decode such a set into memory, by the first records. Errors: as of `open`.
+  static bool would_cache(const std::vector<std::string>& paths, const RecordDecoder& decoder, CacheMode cache,
+                          int local_rank_count);
 
   /// Images of noise with labels in turn, in memory, for measurements without a data set; the same in each process. So
   /// many that they are no less than a small set's, and take 128 MiB at most.
@@ -57,6 +75,10 @@ class Dataset {
   /// CRC32C over every record's length and stored data checksum, in order: equal for equal sets however sharded.
   std::uint32_t fingerprint() const;
 
+  /// By tower, the first record of its share: files F * t / N to F * (t + 1) / N of F. Errors: usage (a tower without
+  /// a file, or without a record).
+  std::vector<std::uint64_t> shares_of_files(int tower_count) const;
+
   /// "<path>: record <number in that file>": record i as errors name it.
   std::string name_of(std::size_t i) const;
 
@@ -71,6 +93,11 @@ class Dataset {
   void skip_damaged(std::function<void(const std::string&)> warn);
   /// Of the records that `read` was asked for, those so passed over, each once.
   std::size_t skipped_count() const;
+
+  /// A hint: the files' bytes of these records, whose numbers ascend, will be read soon; reads them from the file
+  /// system, neighbours in one go. Ends early, and silently, where that fails or `stop` is asked for. Requires that the
+  /// set is not in memory.
+  void fetch(std::span<const std::uint32_t> records, const std::stop_token& stop) const;
 
   /// Decodes record i, the sample at stream position `position`, into `image` (image_bytes() long) and returns its
   /// label; any mode; safe from several threads. Errors: data (file, record number, byte offset); with skip_damaged,

@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace carillon {
@@ -23,13 +24,22 @@ struct IndexedFile {
   std::vector<std::uint32_t> checksums;  ///< of their data, as stored
 };
 
-using FileIndex = std::map<std::string, IndexedFile>;  ///< by name within the directory
+using FileIndex = std::map<std::string, IndexedFile>;  ///< by name within a directory, or by path
+
+/// As bytes that `parse_index` reads; those of an index file.
+std::string index_bytes(const FileIndex& index);
+/// Throws std::exception, with what is wrong, where it is damaged.
+FileIndex parse_index(std::string_view bytes);
 
 /// That of the directory; empty where there is none. Errors: data (damage), io, naming the file.
 FileIndex read_index_file(const std::filesystem::path& directory);
 
 /// Puts the file in place of an old one in one step. Errors: io.
 void write_index_file(const std::filesystem::path& directory, const FileIndex& index);
+
+/// What the index files of the directories of `paths` say of those that are as they were, by path. Errors: as
+/// read_index_file.
+FileIndex known_files(const std::vector<std::string>& paths);
 
 /// Of the plain TFRecord files `paths`, their framing checked, on all cores; `done(i)` after each, from any thread.
 /// Errors: those of RecordReader; usage (a GZIP file).

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -73,6 +74,10 @@ class RecordReader {
   /// several threads, each with its own buffer. Errors: data (naming the file and, but where this is known to have
   /// changed, the record).
   Record read_again(const RecordPlace& place, std::vector<std::uint8_t>& buffer) const;
+
+  /// A hint: brings the file's bytes from `begin` to `end` into memory by sequential reads. Ends early, and silently,
+  /// where that fails or `stop` is asked for.
+  void fetch(std::uint64_t begin, std::uint64_t end, const std::stop_token& stop) const;
 
   /// Errors: data (the file was cut or written to since the reader opened it).
   void check_unchanged() const;

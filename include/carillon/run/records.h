@@ -27,6 +27,9 @@ struct RecordForm {
 struct RecordOptions {
   std::string image_key, label_key;  ///< features of a record; empty: the form's
   CacheMode cache = CacheMode::automatic;
+  std::string stage;                     ///< directory of each host to which files are copied first; empty: none
+  bool by_file = false;                  ///< each rank reads its own files (file_share)
+  std::function<void()> get_on = [] {};  ///< called now and then while files are copied
 };
 
 /// Whether `patterns` ask for images of noise in place of records: `--data synthetic`.
@@ -34,7 +37,8 @@ bool is_synthetic(const std::vector<std::string>& patterns);
 /// What is said in each line of a run on them.
 inline constexpr const char* synthetic_note = " [synthetic data]";
 
-/// The records that `patterns` name, of this form. Errors: those of Dataset::open, on this rank.
+/// Collective. The records that `patterns` name, of this form; where they are in their files is found out together.
+/// Errors: those of Dataset::open, stage_files and share_index; usage (ranks that see different files).
 Dataset open_records(const std::vector<std::string>& patterns, const RecordForm& form, RecordUse use,
                      const RecordOptions& options, const Mpi& mpi);
 

@@ -18,6 +18,10 @@ namespace carillon {
 
 enum class DeviceChoice { automatic, cpu, cuda };        ///< automatic: a GPU where there is one
 enum class CommunicatorChoice { automatic, nccl, mpi };  ///< what averages GPUs' gradients; automatic: NCCL if it can
+enum class Sharding {
+  record,  ///< each global batch is shared out: any number of ranks trains on the same samples
+  file     ///< each rank draws from files of its own
+};
 enum class OnNan {
   stop,    ///< end the run
   report,  ///< find out first what made its loss infinite or NaN
@@ -84,6 +88,9 @@ struct TrainOptions {
   std::optional<PixelNormalization> normalization = std::nullopt;  ///< in place of the network's own
   std::uint64_t seed = 1;
   bool shuffle = true;
+  std::int64_t shuffle_window = 0;  ///< records that are shuffled among each other (SampleOrder); 0: all
+  Sharding sharding = Sharding::record;
+  std::string stage;          ///< directory of each host to which data files are copied first; empty: none
   bool skip_damaged = false;  ///< records of training
   bool distort = true;        ///< where the program has it
   CacheMode cache = CacheMode::automatic;
@@ -94,6 +101,7 @@ struct TrainOptions {
   bool cuda_graph = true;
   std::int64_t threads = 0;         ///< per rank; 0: this rank's share of the cores
   std::int64_t decode_threads = 0;  ///< per rank, of records that are not all in memory; 0: as the device is
+  std::int64_t prefetch_bytes = 0;  ///< of images decoded ahead; 0: as PrefetchSettings
   std::int64_t bucket_kib = 4096;
   std::int64_t log_every = 10;      ///< 0: no lines
   std::int64_t summary_every = 10;  ///< 0: no summaries

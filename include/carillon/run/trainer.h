@@ -40,6 +40,9 @@ class Trainer {
 
  private:
   void open_data();
+  void open_training_data(RecordOptions records);
+  void check_prefetch_bytes() const;
+  PrefetchSettings prefetch() const;
   /// How many records were passed over. Collective.
   void tell_skipped();
   /// Whether the checkpoint that the run would go on from is its end. Collective.
@@ -80,6 +83,7 @@ class Trainer {
   int thread_count_;
 
   std::optional<Dataset> dataset_, eval_dataset_;
+  OrderSettings order_;  ///< of the training records
   std::optional<Tower> tower_;
   std::optional<Evaluator> evaluator_;
   Recorder recorder_;

@@ -1,0 +1,41 @@
+// ReadAhead: a thread that reads a stream's windows (SampleOrder) before they are decoded, in long runs.
+//
+// It reads files from the file system into the machine's memory, no further: a parallel file system so sees large
+// sequential reads, and those who decode find their records in memory. Memory for two windows should be free.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+
+#include "carillon/data/batch_loader.h"
+#include "carillon/data/dataset.h"
+#include "carillon/data/sample_order.h"
+
+namespace carillon {
+
+class ReadAhead {
+ public:
+  /// Begins with the window of `position`. `dataset` must outlive it; `order` has windows.
+  ReadAhead(const Dataset& dataset, SampleOrder order, std::uint64_t position, const ReadingPart& part);
+
+  /// Waits until the window of `position`, which grows from call to call, has been read; lets the next one be read.
+  void await(std::uint64_t position, const std::stop_token& stop);
+
+ private:
+  void run(const std::stop_token& stop);
+  void fetch(const std::stop_token& stop);
+
+  const Dataset& dataset_;
+  SampleOrder order_;
+  ReadingPart part_;
+  SampleOrder::Window next_;  // to read
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable_any changed_;
+  std::uint64_t read_end_, wanted_end_;  // samples of the share
+  std::jthread thread_;                  // last: it uses all of the above
+};
+
+}  // namespace carillon

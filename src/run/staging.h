@@ -1,0 +1,26 @@
+// Staging: copies of data files on each host's own disk, so that a file system that is shared is read once.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "carillon/comm/mpi.h"
+
+namespace carillon {
+
+struct StagingSettings {
+  std::filesystem::path directory;       ///< on each host
+  bool by_file = false;                  ///< a host needs its ranks' shares of the files only (file_share)
+  std::function<void()> get_on = [] {};  ///< called now and then
+};
+
+/// Collective. Copies the files that the ranks of this host need to <directory><their absolute path>, each rank some of
+/// them, and returns their paths there; of the others, those that were given. A copy of the file's size and time of
+/// change is taken as it is: a job that is started again copies nothing. Rank 0 tells what is done. Errors: no_input,
+/// io (a file; no room, before anything is copied).
+std::vector<std::string> stage_files(const std::vector<std::string>& paths, const StagingSettings& settings,
+                                     const Mpi& mpi);
+
+}  // namespace carillon
