@@ -1,0 +1,39 @@
+// The recipes of jobs/recipes: the programs that they name take all that they say.
+#include <gmock/gmock.h>
+
+#include <regex>
+
+#include "tests/data/program_fixture.h"
+
+namespace carillon {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path recipes = fs::path(CARILLON_TEST_SAMPLES) / "../../../jobs/recipes";
+
+std::vector<std::string> recipe_names() {
+  std::vector<std::string> names;
+  for (const fs::directory_entry& entry : fs::directory_iterator(recipes)) names.push_back(entry.path().stem());
+  std::ranges::sort(names);
+  return names;
+}
+
+class RecipesTest : public testing::Test, public testing::WithParamInterface<std::string> {};
+INSTANTIATE_TEST_SUITE_P(All, RecipesTest, testing::ValuesIn(recipe_names()),
+                         [](const auto& recipe) { return recipe.param; });
+
+/// On noise, up to a train directory that cannot be made.
+TEST_P(RecipesTest, AreTakenByTheirProgram) {
+  const std::string file = (recipes / (GetParam() + ".cfg")).string(), text = read_bytes(file);
+  std::smatch program;
+  ASSERT_TRUE(std::regex_search(text, program, std::regex("build/bin/([a-z0-9]+_train)"))) << file;
+  const std::string smaller = program[1] == "image_train" ? " --image-size 32 --batch-size 2" : "";
+  const Outcome outcome = run_program(program[1].str() + " --config " + file + smaller +
+                                      " --data synthetic --eval-data synthetic --device cpu --train-dir /dev/null/run");
+  EXPECT_EQ(outcome.code, static_cast<int>(ExitCode::io)) << outcome.output;
+  EXPECT_THAT(outcome.output, testing::HasSubstr("--train-dir /dev/null/run: cannot make it"));
+}
+
+}  // namespace
+}  // namespace carillon
