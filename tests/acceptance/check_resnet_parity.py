@@ -1,4 +1,5 @@
-"""cifar10_train and cifar10_eval of today's networks, at 32 x 32, against float64 PyTorch, step by step.
+"""Today's networks against float64 PyTorch, step by step: in cifar10_train and cifar10_eval, at 32 x 32, and resnet50 in
+image_train and image_eval, at 64 x 64.
 
 PyTorch takes each of a run's steps from the run's own checkpoint before it, so that no error grows. Without distortion,
 at 1 and 2 ranks: each normalising by its own batch, both by one batch (--sync-batch-norm), and in micro-batches; airbench
@@ -12,13 +13,18 @@ and all are right to 2e-6. So it went in 6 of 12 steps of 8 images, by 1e-2 at m
 came to be off by 8e-4 to 2e-2, depending on how the batches were taken. Needs torch.
 """
 
+import json
 import re
+import struct
+import zlib
 from dataclasses import dataclass, field
 
 import numpy as np
 
+import cifar
 import programs
 from programs import Result, checkpoint, load
+from tfrecords import parse_example, read_records
 
 LIMIT, LOSS_LIMIT, GRADIENT_LIMIT, OF_A_DECISION = 1e-3, 1e-6, 1e-4, 0.05
 STEPS = 12
@@ -56,6 +62,19 @@ def _group_text(group):
     """As --group takes it."""
     settings = {"rate": "rate", "weight_decay": "decay", "frozen_after": "frozen-after"}
     return f"{group['pattern']}: " + ", ".join(f"{settings[n]}={v!r}" for n, v in group.items() if n in settings)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A network, and who trains it on what."""
+
+    title: str
+    model: str
+    train: str
+    evaluate: str
+    paths: list  # of records
+    options: tuple = ()
+    augments: bool = False
 
 
 @dataclass(frozen=True)
@@ -107,16 +126,65 @@ def check(context):
     except ImportError as error:
         yield Result("parity: today's networks", False, f"this Python has no {error.name}")
         return
-    data = context.small_cifar10_set(40)
-    paths = sorted(data.glob("train-*.tfrecord"))
-    for model in reference.MODELS:
-        start = context.directory(model)
+    paths = sorted(context.small_cifar10_set(40).glob("train-*.tfrecord"))
+    subjects = [Subject(model, model, "cifar10_train", "cifar10_eval", paths, (), True) for model in reference.MODELS]
+    pictures = sorted(_picture_set(context).glob("train-*.tfrecord"))
+    subjects.append(Subject("resnet50 at 64 x 64", "resnet50", "image_train", "image_eval", pictures, ("--image-size=64",)))
+    for subject in subjects:
+        start = context.directory("start")
         context.train(
-            "--model", model, "--max-steps", 0, "--distort=false", program="cifar10_train", data=paths, train_dir=start
-        )
-        yield _initial_values(reference, model, load(checkpoint(start, 0)), paths)
-        for towers in _ways(_global_batch(model), context.quick):
-            yield from _compare(context, reference, model, paths, checkpoint(start, 0), towers)
+            "--model", subject.model, "--max-steps", 0, "--distort=false", *subject.options, program=subject.train,
+            data=subject.paths, train_dir=start,
+        )  # fmt: skip
+        records = _records_seen(context, reference, subject, checkpoint(start, 0))
+        yield _initial_values(reference, subject, load(checkpoint(start, 0)), records[0])
+        for towers in _ways(_global_batch(subject.model), context.quick):
+            yield from _compare(context, reference, subject, records, checkpoint(start, 0), towers)
+
+
+def _png(pixels):
+    """Of [height, width, 3] uint8."""
+
+    def chunk(kind, body):
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+    header = struct.pack(">IIBBBBB", pixels.shape[1], pixels.shape[0], 8, 2, 0, 0, 0)
+    rows = zlib.compress(b"".join(b"\0" + row.tobytes() for row in pixels))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+def _picture_set(context):
+    """Directory with records of 40 pictures of 64 x 64 pixels in a folder for each label."""
+    records = next(iter(cifar.read_batches(context.cifar10).values()))[:40]
+    folder = context.directory("pictures")
+    for number, record in enumerate(records):
+        path = folder / str(record[0]) / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(_png(record[1:].reshape(3, 32, 32).transpose(1, 2, 0).repeat(2, axis=0).repeat(2, axis=1)))
+    target = context.directory("picture-records")
+    context.run("tfrecord_convert", "images", "--input", folder, "--output", target)
+    return target
+
+
+def _records_seen(context, reference, subject, initial):
+    """(images [count, 3, height, width] uint8, labels [count]) in the order of the records. Of pictures, the images are
+    what carillon_predict says that the network sees: how they are cut and resized others check."""
+    if subject.train == "cifar10_train":
+        return reference.read_set(subject.paths)
+    keys = ("image/encoded", "image/class/label")
+    examples = [parse_example(data, keys) for path in subject.paths for data in read_records(path)]
+    folder = context.directory("seen")
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, example in enumerate(examples):
+        (folder / f"{number:04}.png").write_bytes(example["image/encoded"])
+    seen = folder / "seen.npz"
+    done = context.run("carillon_predict", "--json", "--checkpoint", initial, "--images", seen, folder)
+    files = [json.loads(line)["file"] for line in done.output.splitlines() if line.startswith("{")]
+    if files != sorted(files) or len(files) != len(examples):
+        raise ValueError(f"carillon_predict tells of {len(files)} pictures, not of {len(examples)} in order")
+    first = int(json.loads((subject.paths[0].parent / "records.json").read_text())["first_label"])
+    labels = np.array([example["image/class/label"][0] for example in examples]) - first
+    return np.load(seen)["images"].astype(np.uint8), labels
 
 
 def _without_dirac(values, wrong, name):
@@ -129,8 +197,8 @@ def _without_dirac(values, wrong, name):
     return values[..., dirac:]
 
 
-def _initial_values(reference, model, arrays, paths):
-    wrong = []
+def _initial_values(reference, subject, arrays, images):
+    model, wrong = subject.model, []
     variables = {n: a for n, a in arrays.items() if n.startswith("variables/")}
     count = sum(a.size for a in variables.values())
     if count != PARAMETERS[model]:
@@ -143,8 +211,7 @@ def _initial_values(reference, model, arrays, paths):
             continue
         bound = 1 / np.sqrt(values.size // values.shape[-1])
         if name == "variables/whiten/weights":
-            images = reference.inputs_of(reference.MODELS[model], reference.read_set(paths)[0])
-            expected = reference.whitening_filters(images)
+            expected = reference.whitening_filters(reference.inputs_of(reference.MODELS[model], images))
             if not np.allclose(values, expected, rtol=1e-4, atol=1e-4):
                 wrong.append(f"{name}: off numpy's by {abs(values - expected).max():.1e}")
             continue
@@ -155,7 +222,7 @@ def _initial_values(reference, model, arrays, paths):
         largest, deviation = abs(values).max() / bound, values.std() / bound * np.sqrt(3)
         if not (0.95 < largest <= 1 and abs(deviation - 1) < 0.03):
             wrong.append(f"{name}: largest {largest:.4f}, deviation {deviation:.4f} of PyTorch's")
-    return Result(f"parity: {model}'s initial values", not wrong, "; ".join(wrong[:3]) or f"{count} parameters")
+    return Result(f"parity: {subject.title}, initial values", not wrong, "; ".join(wrong[:3]) or f"{count} parameters")
 
 
 def _faults_of_resnet50(name, values):
@@ -189,23 +256,25 @@ def _error(found, expected, before):
     return programs.relative_error(found, expected, before)
 
 
-def _compare(context, reference, model, paths, initial, towers):
-    recipe = _recipe(model, _global_batch(model) // towers.reference)
-    run = context.directory(model)
+def _compare(context, reference, subject, records, initial, towers):
+    model, recipe = subject.model, _recipe(subject.model, _global_batch(subject.model) // towers.reference)
+    run = context.directory("run")
     context.train(
         "--model", model, "--init-from", initial, "--shuffle=false", "--distort=false", "--log-every=1",
         f"--max-steps={STEPS}", "--checkpoint-every=1", "--keep-checkpoints=0", "--convolution=direct",
-        *recipe.options(), *towers.options, program="cifar10_train", data=paths, train_dir=run, ranks=towers.ranks,
+        *recipe.options(), *towers.options, *subject.options, program=subject.train, data=subject.paths, train_dir=run,
+        ranks=towers.ranks, timeout=600,
     )  # fmt: skip
-    records = reference.read_set(paths)
-    title = f"parity: {model}, {towers.name}, {STEPS} steps"
+    title = f"parity: {subject.title}, {towers.name}, {STEPS} steps"
     errors, expected_losses = _errors_by_step(reference, model, recipe, towers, run, load(initial), records)
     yield from _judge(title, errors, expected_losses, [line["loss"] for line in programs.metrics(run) if "loss" in line])
     if towers.reference != towers.ranks:  # what evaluations are has been seen
         return
-    for options in ((), ("--test-time-augmentation",)):
+    for options in ((), ("--test-time-augmentation",)) if subject.augments else ((),):
         right = reference.count_right(model, checkpoint(run, STEPS), *records, augmented=bool(options))
-        done = context.run("cifar10_eval", "--data", *paths, "--checkpoint", run, *options, ranks=towers.ranks)
+        done = context.run(
+            subject.evaluate, "--data", *subject.paths, "--checkpoint", run, *options, ranks=towers.ranks
+        )
         precision = re.search(r"\((\d+)/(\d+)\)", done.output)
         passed = precision is not None and abs(int(precision[1]) - right) <= 1 and int(precision[2]) == len(records[1])
         kind = "augmented evaluation" if options else "evaluation"
