@@ -71,9 +71,11 @@ void declare(OptionSet& set, TrainOptions& o) {
           "end the run, as at max-steps, when an evaluation reaches so much, as 0.94; 0: none");
   declare_record_keys(set, o.image_key, o.label_key);
   set.add("shuffle", o.shuffle, "visit the records in a new random order each epoch", Scope::result);
-  set.add("shuffle-window", o.shuffle_window, 0, max_records,
-          "shuffle so many records at a time, and read them ahead in long runs, for sets larger than memory; 0: all",
-          Scope::result);
+  set.add(
+      "shuffle-window", o.shuffle_window, 0, max_records,
+      "shuffle so many records at a time, and read them ahead in long runs, each host all unless it has files of its "
+      "own; 0: all",
+      Scope::result);
   set.add("sharding", o.sharding, sharding_choices,
           "share out each step's records over the ranks, or let each rank draw from files of its own", Scope::result);
   set.add("stage", o.stage, "directory of each host's own disk to which the data files are copied first");
@@ -83,7 +85,8 @@ void declare(OptionSet& set, TrainOptions& o) {
   set.add("decode-threads", o.decode_threads, 0, max_threads,
           "threads per rank that decode ahead; 0: 2, or a GPU's share of the cores", Scope::rank);
   set.add("prefetch-bytes", o.prefetch_bytes, 0, max_prefetch_bytes,
-          "bytes of images per rank that are decoded ahead; 0: a batch for each decoding thread, and three",
+          "bytes of images per rank that are decoded ahead, in training and in evaluations each; 0: a batch for each "
+          "decoding thread, and three",
           Scope::rank);
   set.begin_group("Training");
   set.add("train-dir", o.train_dir, "where checkpoints and logs go");

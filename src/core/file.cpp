@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 
@@ -35,6 +36,27 @@ Descriptor open_plain_file(const std::filesystem::path& path, const std::string&
   if (S_ISDIR(status.st_mode)) fail(unsuitable, "{}: is a directory", subject);
   if (!S_ISREG(status.st_mode)) fail(unsuitable, "{}: is not a regular file", subject);
   return descriptor;
+}
+
+namespace {
+
+FileStamp stamp(const struct stat& status) {
+  return {static_cast<std::uint64_t>(status.st_size),
+          std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec};
+}
+
+}  // namespace
+
+FileStamp stamp_of(const Descriptor& file, const std::string& subject) {
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) fail(ExitCode::io, "{}: {}", subject, errno_text(errno));
+  return stamp(status);
+}
+
+std::optional<FileStamp> stamp_of(const std::filesystem::path& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return std::nullopt;
+  return stamp(status);
 }
 
 std::string read_plain_file(const std::filesystem::path& path, const std::string& subject, std::size_t max_bytes,
@@ -102,6 +124,13 @@ NewFile::~NewFile() {
 
 void NewFile::write(std::span<const std::byte> bytes) {
   if (const int error = write_all(descriptor_.get(), bytes)) fail_to("write", error);
+}
+
+void NewFile::set_time(std::int64_t changed_nanoseconds) {
+  constexpr std::int64_t second = 1'000'000'000;
+  const timespec changed{changed_nanoseconds / second, changed_nanoseconds % second};
+  const std::array<timespec, 2> times{changed, changed};
+  if (::futimens(descriptor_.get(), times.data()) != 0) fail_to("set the time of", errno);
 }
 
 void NewFile::finish() {

@@ -1,7 +1,5 @@
 #include "carillon/data/index_file.h"
 
-#include <sys/stat.h>
-
 #include <cstring>
 #include <exception>
 #include <span>
@@ -72,13 +70,6 @@ bool is_possible(const IndexedFile& file) {
   return true;
 }
 
-bool is_as_it_was(const std::string& path, const IndexedFile& file) {
-  struct stat now {};
-  if (::stat(path.c_str(), &now) != 0) return false;
-  const std::int64_t changed = std::int64_t{now.st_mtim.tv_sec} * 1'000'000'000 + now.st_mtim.tv_nsec;
-  return static_cast<std::uint64_t>(now.st_size) == file.bytes && changed == file.changed_nanoseconds;
-}
-
 IndexedFile index_of(const std::string& path) {
   RecordReader reader(path, RecordCheck::framing);
   if (reader.gzip()) {
@@ -137,7 +128,9 @@ FileIndex known_files(const std::vector<std::string>& paths) {
     auto index = of_directories.find(directory);
     if (index == of_directories.end()) index = of_directories.emplace(directory, read_index_file(directory)).first;
     auto said = index->second.extract(file.filename().string());
-    if (said.empty() || !is_as_it_was(path, said.mapped())) continue;
+    if (said.empty()) continue;
+    const FileStamp stamp{said.mapped().bytes, said.mapped().changed_nanoseconds};
+    if (stamp_of(file) != stamp) continue;
     known.emplace(path, std::move(said.mapped()));
   }
   return known;

@@ -1,9 +1,12 @@
+#include <chrono>
 #include <condition_variable>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <stop_token>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "src/data/batch_source.h"
@@ -53,7 +56,7 @@ void Slot::decode(const Dataset& dataset) {
 class PrefetchSource final : public BatchSource {
  public:
   PrefetchSource(const Dataset& dataset, SampleOrder order, const StreamSlice& slice, const PrefetchSettings& settings)
-      : dataset_(dataset), plan_(order, slice), batch_size_(slice.batch_size) {
+      : dataset_(dataset), get_on_(settings.get_on), plan_(order, slice), batch_size_(slice.batch_size) {
     const std::size_t slot_count = count_slots(settings, slice.batch_size * dataset.image_bytes());
     for (std::size_t i = 0; i < slot_count; ++i) slots_.emplace_back(slice.batch_size, dataset.image_bytes());
     if (order.has_windows() && plan_.has_next()) {
@@ -71,7 +74,7 @@ class PrefetchSource final : public BatchSource {
       changed_.notify_all();
     }
     Slot& slot = slot_of(given_back_);
-    changed_.wait(lock, [&] { return slot.is_ready; });
+    wait_for(slot, lock);
     if (slot.error) std::rethrow_exception(slot.error);
     is_given_ = true;
     return slot.batch;
@@ -85,6 +88,15 @@ class PrefetchSource final : public BatchSource {
   }
 
   Slot& slot_of(std::uint64_t batch) { return slots_[batch % slots_.size()]; }
+
+  /// Tells now and then that reading goes on, as it may for long before the first batch of a window.
+  void wait_for(const Slot& slot, std::unique_lock<std::mutex>& lock) {
+    std::uint64_t seen = 0;
+    while (!changed_.wait_for(lock, std::chrono::seconds(1), [&] { return slot.is_ready; })) {
+      const std::uint64_t now = read_ahead_ ? read_ahead_->progress() : 0;
+      if (std::exchange(seen, now) != now) get_on_();
+    }
+  }
 
   void run() {
     while (Slot* const slot = claim()) {
@@ -125,6 +137,7 @@ class PrefetchSource final : public BatchSource {
   }
 
   const Dataset& dataset_;
+  std::function<void()> get_on_;
   std::vector<Slot> slots_;
 
   std::mutex claim_mutex_;  // held before mutex_; guards the next four

@@ -29,8 +29,7 @@ class RecordIndex {
   ~RecordIndex();
 
   /// Appends a file's records; `visit` sees each. They are those that are known, where the file is as it was then; else
-  /// their framing is checked. Errors: those of RecordReader; usage (a GZIP file); those of
-  /// read_index_file.
+  /// their framing is checked. Errors: those of RecordReader; usage (a GZIP file).
   void add(const std::string& path, const std::function<void(const RecordPlace&)>& visit);
 
   /// Record i in `buffer`, its checksum checked, and its file. From several threads at once. Errors: data (damage; a

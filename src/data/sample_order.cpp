@@ -58,7 +58,9 @@ SampleOrder::SampleOrder(std::uint64_t record_count, OrderSettings settings)
 SampleOrder::Place SampleOrder::place_of(std::uint64_t position) const {
   const std::uint64_t towers = settings_.shares.size(), batch = settings_.tower_batch;
   if (towers == 1) return {0, position};
-  const std::uint64_t step = position / (batch * towers), within = position % (batch * towers);
+  const std::uint64_t global_batch = batch * towers, first = settings_.origin % global_batch;
+  check(position >= first, "a stream position before the order's origin");
+  const std::uint64_t step = (position - first) / global_batch, within = (position - first) % global_batch;
   return {within / batch, step * batch + within % batch};
 }
 

@@ -27,6 +27,7 @@ Evaluator::Evaluator(const Network& network, const EvaluatorSettings& settings, 
       image_(network.image),
       augments_(settings.test_time_augmentation),
       decode_threads_(settings.decode_threads),
+      prefetch_bytes_(settings.prefetch_bytes),
       network_(build_network(network, {settings.batch_size, settings.arithmetic, Purpose::evaluation})),
       feed_(make_feed(
           device, {.batch_size = static_cast<std::size_t>(settings.batch_size), .image_bytes = network.image.bytes()})),
@@ -105,7 +106,7 @@ void Evaluator::predict(const Dataset& dataset, const Mpi& mpi, const Count& cou
   mpi.run_on_all([&] {
     BatchLoader loader(dataset, SampleOrder(dataset.size(), 0, false),
                        {.start = begin, .global_batch = batch_size, .batch_size = batch_size, .end = end},
-                       {.thread_count = decode_threads_});
+                       {.thread_count = decode_threads_, .bytes = prefetch_bytes_});
     while (loader.has_next()) {
       predict(loader.next(), count);
       batch_done();

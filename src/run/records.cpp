@@ -1,8 +1,10 @@
 #include "carillon/run/records.h"
 
 #include <array>
+#include <filesystem>
 #include <optional>
 
+#include "carillon/core/crc32c.h"
 #include "carillon/data/file_pattern.h"
 #include "carillon/run/agreement.h"
 #include "src/run/shared_index.h"
@@ -22,10 +24,6 @@ FileIndex moved(FileIndex index, const std::vector<std::string>& from, const std
 
 }  // namespace
 
-bool is_synthetic(const std::vector<std::string>& patterns) {
-  return patterns.size() == 1 && patterns.front() == "synthetic";
-}
-
 Dataset open_records(const std::vector<std::string>& patterns, const RecordForm& form, RecordUse use,
                      const RecordOptions& options, const Mpi& mpi) {
   RecordSchema schema = form.schema;
@@ -41,7 +39,10 @@ Dataset open_records(const std::vector<std::string>& patterns, const RecordForm&
     decoder = form.make_decoder(schema, use);
     if (!Dataset::would_cache(paths, *decoder, options.cache, mpi.local_size())) ranks_that_index[0] = 1;
   });
-  agree(mpi, {{"number of data files", paths.size()}});
+  std::string names;  // hosts may have them in other places
+  for (const std::string& path : paths) names += std::filesystem::path(path).filename().string() + '\n';
+  agree(mpi, {{"number of data files", paths.size()},
+              {"checksum of the data files' names", std::uint64_t{crc32c(std::as_bytes(std::span(names)))}}});
   mpi.sum(ranks_that_index);
   FileIndex index;
   if (ranks_that_index[0] > 0) index = share_index(paths, mpi);

@@ -10,6 +10,7 @@
 #include "carillon/run/records.h"
 #include "carillon/run/stop_signal.h"
 #include "kernels/conv2d/conv2d.h"
+#include "src/data/available_memory.h"
 #include "src/run/divergence.h"
 #include "src/run/replicas.h"
 #include "src/run/resume.h"
@@ -142,23 +143,45 @@ void Trainer::open_training_data(RecordOptions records) {
   order_.shuffle = options_.shuffle;
   order_.window = static_cast<std::uint64_t>(options_.shuffle_window);
   order_.tower_batch = static_cast<std::uint64_t>(options_.batch_size);
+  warn_of_reading();
   if (!options_.skip_damaged || dataset_->in_memory()) return;
   dataset_->skip_damaged(
       [this](const std::string& what) { print_warning(fmt::format("rank {}: left out: {}", mpi_.rank(), what)); });
 }
 
+void Trainer::warn_of_reading() const {
+  if (mpi_.rank() != 0) return;
+  const bool one_host = mpi_.local_size() == mpi_.size();
+  if (order_.window > 0 && order_.shares.empty() && options_.stage.empty() && !one_host && !dataset_->in_memory()) {
+    print_warning("--shuffle-window: each host reads all files; with --sharding file or --stage it reads less");
+  }
+  std::vector<std::uint64_t> counts;
+  for (std::size_t i = 0; i < order_.shares.size(); ++i) {
+    counts.push_back((i + 1 < order_.shares.size() ? order_.shares[i + 1] : dataset_->size()) - order_.shares[i]);
+  }
+  const auto [least, most] = std::ranges::minmax_element(counts);
+  if (counts.empty() || *most <= *least + *least / 10) return;
+  print_warning(fmt::format("--sharding file: ranks' files have {} to {} records; those of few are seen more often",
+                            *least, *most));
+}
+
 void Trainer::check_prefetch_bytes() const {
+  if (dataset_->in_memory() || options_.prefetch_bytes == 0) return;
+  const auto asked = static_cast<std::uint64_t>(options_.prefetch_bytes), memory = total_memory_bytes();
   const std::uint64_t two_batches = 2 * static_cast<std::uint64_t>(options_.batch_size) * dataset_->image_bytes();
-  if (dataset_->in_memory() || options_.prefetch_bytes == 0 ||
-      static_cast<std::uint64_t>(options_.prefetch_bytes) >= two_batches)
-    return;
-  fail(ExitCode::usage, "--prefetch-bytes {}: two batches of decoded images take {}", options_.prefetch_bytes,
-       two_batches);
+  if (asked < two_batches) {
+    fail(ExitCode::usage, "--prefetch-bytes {}: two batches of decoded images take {}", asked, two_batches);
+  }
+  const auto ranks = static_cast<std::uint64_t>(mpi_.local_size());
+  if (asked <= memory / ranks) return;
+  fail(ExitCode::usage, "--prefetch-bytes {}: {} has {} bytes of memory for {} ranks", asked, mpi_.host(), memory,
+       ranks);
 }
 
 PrefetchSettings Trainer::prefetch() const {
   PrefetchSettings settings{.thread_count = decode_threads(),
-                            .bytes = static_cast<std::size_t>(options_.prefetch_bytes)};
+                            .bytes = static_cast<std::size_t>(options_.prefetch_bytes),
+                            .get_on = [this] { watch_.get_on(); }};
   // The ranks of a host take samples from all over each window.
   if (options_.sharding == Sharding::record) {
     settings.part = {static_cast<std::size_t>(mpi_.local_rank()), static_cast<std::size_t>(mpi_.local_size())};
@@ -166,7 +189,8 @@ PrefetchSettings Trainer::prefetch() const {
   return settings;
 }
 
-BatchLoader Trainer::make_loader() const {
+BatchLoader Trainer::make_loader() {
+  order_.origin = position_.stream_position;
   return BatchLoader(*dataset_, SampleOrder(dataset_->size(), order_),
                      StreamSlice{.start = position_.stream_position,
                                  .global_batch = global_batch(),
@@ -270,7 +294,7 @@ void Trainer::evaluate() {
   const auto start = enter(Phase::evaluation);
   if (!evaluator_) {
     const EvaluatorSettings settings{options_.evaluation_batch, options_.precision, options_.test_time_augmentation,
-                                     decode_threads()};
+                                     decode_threads(), static_cast<std::size_t>(options_.prefetch_bytes)};
     evaluator_.emplace(network_, settings, device_);
   }
   tower_->join_states();

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
+#include "carillon/core/file.h"
 #include "src/run/shared_index.h"
 #include "src/run/staging.h"
 #include "tests/run/run_test.h"
@@ -62,6 +63,7 @@ class RecordsTest : public RunTest {
 
 TEST_F(RecordsTest, TheIndexIsThatOfAllFilesWhateverIndexFilesKnow) {
   expect_index_of(paths_, share_index(paths_, mpi_));
+  mpi_.barrier();
   // An index file that knows some, one of which has changed since.
   on_first([&] {
     const std::vector<std::string> some(paths_.begin(), paths_.begin() + 3);
@@ -94,6 +96,15 @@ TEST_F(RecordsTest, ADamagedFileEndsAllRanksWithItsName) {
   expect_told(failure, "set-3: record 1 at byte");
 }
 
+TEST_F(RecordsTest, RanksThatSeeOtherFilesAreRefused) {
+  std::vector<std::string> paths = paths_;
+  if (mpi_.rank() > 0 && mpi_.rank() == mpi_.size() - 1) paths[1] = paths[2];
+  const Failure failure = failure_of_run(
+      [&] { open_records(paths, options_.record_form, RecordUse::training, {.cache = CacheMode::none}, mpi_); });
+  EXPECT_EQ(failure.code, mpi_.size() == 1 ? ExitCode::done : ExitCode::usage);
+  expect_told(failure, "ranks disagree on checksum of the data files' names");
+}
+
 TEST_F(RecordsTest, FilesAreCopiedOnceAndAgainWhereTheyHaveChanged) {
   const StagingSettings settings{.directory = directory_ / "disk"};
   const std::vector<std::string> staged = stage_files(paths_, settings, mpi_);
@@ -105,11 +116,17 @@ TEST_F(RecordsTest, FilesAreCopiedOnceAndAgainWhereTheyHaveChanged) {
     numbers.push_back(number_of(staged[i]));
   }
   mpi_.barrier();
-  on_first([&] { write_text(paths_[2], mnist_records(2)); });
+  on_first([&] {
+    write_text(paths_[2], mnist_records(2));
+    std::string same_size = read_text(paths_[3]);
+    same_size[20] ^= 1;
+    write_text(paths_[3], same_size);
+  });
   EXPECT_EQ(stage_files(paths_, settings, mpi_), staged);
   for (std::size_t i = 0; i < staged.size(); ++i) {
     EXPECT_EQ(read_text(staged[i]), read_text(paths_[i]));
-    EXPECT_EQ(number_of(staged[i]) == numbers[i], i != 2);
+    EXPECT_EQ(stamp_of(staged[i]), stamp_of(paths_[i]));
+    EXPECT_EQ(number_of(staged[i]) == numbers[i], i != 2 && i != 3);
   }
 }
 
@@ -118,15 +135,15 @@ TEST_F(RecordsTest, WhatCannotBeCopiedIsSaidBeforeAnythingIs) {
   paths.push_back((directory_ / "none").string());
   Failure failure = failure_to_stage(paths);
   EXPECT_EQ(failure.code, ExitCode::no_input);
-  expect_told(failure, "none: No such file");
+  expect_told(failure, "none: no such file");
   // Larger than any disk, and no byte of it there.
   on_first([&] {
     write_text(paths.back(), "");
-    std::filesystem::resize_file(paths.back(), std::uintmax_t{1} << 43);
+    std::filesystem::resize_file(paths.back(), std::filesystem::space(directory_).available + (1u << 30));
   });
   failure = failure_to_stage(paths);
   EXPECT_EQ(failure.code, ExitCode::io);
-  expect_told(failure, "8796.1 GB are to be copied, and ");
+  expect_told(failure, " GB are to be copied, and ");
   mpi_.barrier();
   for (const std::string& path : paths_) EXPECT_FALSE(std::filesystem::exists((directory_ / "disk").string() + path));
 }
@@ -144,6 +161,48 @@ TEST_F(RecordsTest, ARunOnCopiesEndsAsOneOnTheFiles) {
   EXPECT_TRUE(saved(12).variables == expected.variables);
   for (const std::string& path : paths_) EXPECT_TRUE(std::filesystem::exists(options_.stage + path));
   EXPECT_TRUE(std::filesystem::exists(options_.stage + options_.eval_data.front()));
+}
+
+TEST_F(RecordsTest, WhatIsReadAreTheCopies) {
+  const RecordOptions options{.cache = CacheMode::none, .stage = (directory_ / "disk").string()};
+  open_records(paths_, options_.record_form, RecordUse::training, options, mpi_);
+  mpi_.barrier();
+  on_first([&] {  // as it is, by size and time
+    const std::string copy = options.stage + paths_[1];
+    const auto time = std::filesystem::last_write_time(copy);
+    std::string bytes = read_text(copy);
+    bytes[100] ^= 1;
+    write_text(copy, bytes);
+    std::filesystem::last_write_time(copy, time);
+  });
+  const Dataset dataset = open_records(paths_, options_.record_form, RecordUse::training, options, mpi_);
+  std::vector<std::uint8_t> image(dataset.image_bytes());
+  dataset.read(0, 0, image);
+  EXPECT_THAT(failure_of_run([&] { dataset.read(10, 10, image); }).text,
+              HasSubstr(options.stage + paths_[1] + ": record 0"));
+}
+
+TEST_F(RecordsTest, AHostNeedsTheFilesOfItsRanks) {
+  const std::vector<int> hosts = {0, 0, 1, 1};  // by rank
+  using Files = std::vector<std::size_t>;
+  EXPECT_EQ(files_needed(10, true, hosts, 0), (Files{0, 1, 2, 3, 4}));
+  EXPECT_EQ(files_needed(10, true, hosts, 1), (Files{5, 6, 7, 8, 9}));
+  EXPECT_EQ(files_needed(3, false, hosts, 1), (Files{0, 1, 2}));
+  EXPECT_EQ(files_needed(6, true, {0, 1, 0}, 0), (Files{0, 1, 4, 5}));
+}
+
+TEST_F(RecordsTest, HalfCopiesOfKilledRunsAreRemovedAndThoseOfOthersNot) {
+  const std::string place = (directory_ / "disk").string() + paths_[0];
+  on_first([&] {
+    std::filesystem::create_directories(std::filesystem::path(place).parent_path());
+    write_text(place + ".123.tmp", "old");
+    std::filesystem::last_write_time(place + ".123.tmp",
+                                     std::filesystem::file_time_type::clock::now() - std::chrono::hours(2));
+    write_text(place + ".124.tmp", "being written");
+  });
+  stage_files(paths_, {.directory = directory_ / "disk"}, mpi_);
+  EXPECT_FALSE(std::filesystem::exists(place + ".123.tmp"));
+  EXPECT_TRUE(std::filesystem::exists(place + ".124.tmp"));
 }
 
 TEST_F(RecordsTest, ASetReadInWindowsIsTrainedOnAsFromMemory) {
@@ -198,6 +257,18 @@ TEST_F(RecordsTest, WithShardingByFileEachRankTrainsOnItsOwnFiles) {
   EXPECT_TRUE(by_file.variables == saved(12).variables);
 }
 
+/// Its stream position is then off the multiples of a global batch.
+TEST_F(RecordsTest, WithShardingByFileARunGoesOnWithAnotherBatch) {
+  options_.data = paths_;
+  options_.sharding = Sharding::file;
+  options_.shuffle_window = 8;
+  EXPECT_EQ(train(), ExitCode::done);
+  mpi_.barrier();
+  options_.batch_size = 5;
+  options_.max_steps = 60;
+  EXPECT_EQ(train(), ExitCode::done);
+}
+
 TEST_F(RecordsTest, MoreRanksThanFilesCannotShareThem) {
   options_.data = {paths_[0]};
   options_.sharding = Sharding::file;
@@ -212,6 +283,9 @@ TEST_F(RecordsTest, TooLittleRoomForWhatIsDecodedAheadIsRefused) {
   const Failure failure = this->failure(options_);
   EXPECT_EQ(failure.code, ExitCode::usage);
   expect_told(failure, "--prefetch-bytes 6271: two batches of decoded images take 6272");
+  TrainOptions large = options_;
+  large.prefetch_bytes = std::int64_t{1} << 50;
+  expect_told(this->failure(large), " bytes of memory for ");
   options_.prefetch_bytes += 1;
   EXPECT_EQ(train(), ExitCode::done);
 }

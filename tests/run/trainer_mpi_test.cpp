@@ -206,10 +206,11 @@ TEST_F(TrainerTest, RefusesRecordsThatDifferBetweenRanks) {
   if (mpi_.rank() == 0) {
     std::string other;
     for (int i = 0; i < 60; ++i) append_record(other, mnist_example(i + 1, i % 10));
-    write_text(directory_ / "other", other);
+    std::filesystem::create_directory(directory_ / "other");
+    write_text(directory_ / "other" / "train", other);
   }
   mpi_.barrier();
-  if (mpi_.rank() > 0 && mpi_.rank() == mpi_.size() - 1) options_.data = {(directory_ / "other").string()};
+  if (mpi_.rank() > 0 && mpi_.rank() == mpi_.size() - 1) options_.data = {(directory_ / "other" / "train").string()};
   const Failure failed = failure(options_);
   EXPECT_EQ(failed.code, mpi_.size() == 1 ? ExitCode::done : ExitCode::usage);
   if (mpi_.rank() == 0 && mpi_.size() > 1) {

@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,6 +33,18 @@ int write_all(int descriptor, std::span<const std::byte> bytes);
 /// Reads until `bytes` is full or the file ends; `read_count` says how much it was. Returns 0 or errno.
 int read_all(int descriptor, std::span<std::byte> bytes, std::size_t& read_count);
 
+/// By which a file's contents are known again without reading them.
+struct FileStamp {
+  std::uint64_t bytes = 0;
+  std::int64_t changed_nanoseconds = 0;  ///< since 1970
+
+  bool operator==(const FileStamp&) const = default;
+};
+/// Of an open file. Errors: io, starting with `subject`.
+FileStamp stamp_of(const Descriptor& file, const std::string& subject);
+/// Nothing where there is none, or the system does not say.
+std::optional<FileStamp> stamp_of(const std::filesystem::path& path);
+
 /// Makes the names in the directory last: after a rename, so that it outlives a power cut. Errors: io.
 void sync_directory(const std::filesystem::path& directory);
 
@@ -44,6 +58,8 @@ class NewFile {
   ~NewFile();
 
   void write(std::span<const std::byte> bytes);
+  /// Gives the file this time of change; nothing is written after that.
+  void set_time(std::int64_t changed_nanoseconds);
   /// Syncs and closes what was written.
   void finish();
   /// Puts the finished file under its name; `sync_directory` makes that last.

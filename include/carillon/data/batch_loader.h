@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 
@@ -35,6 +36,8 @@ struct PrefetchSettings {
   int thread_count = 2;
   std::size_t bytes = 0;  ///< of decoded images, at least two batches'; 0: a batch for each thread, and three
   ReadingPart part = {};
+  /// Called about once a second while `next` waits for records that are being read.
+  std::function<void()> get_on = [] {};
 };
 
 class BatchSource;

@@ -95,8 +95,8 @@ class Dataset {
   std::size_t skipped_count() const;
 
   /// A hint: the files' bytes of these records, whose numbers ascend, will be read soon; reads them from the file
-  /// system, neighbours in one go. Ends early, and silently, where that fails or `stop` is asked for. Requires that the
-  /// set is not in memory.
+  /// system, neighbours in one go. Passes over what cannot be read, silently, and ends where `stop` is asked for.
+  /// Requires that the set is not in memory.
   void fetch(std::span<const std::uint32_t> records, const std::stop_token& stop) const;
 
   /// Decodes record i, the sample at stream position `position`, into `image` (image_bytes() long) and returns its

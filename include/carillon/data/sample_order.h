@@ -2,7 +2,8 @@
 //
 // Position p of M records lies in epoch e = p / M; its record is permutation(seed, e)[p % M], or p % M unshuffled.
 // The permutation is a Fisher-Yates shuffle driven by Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy
-// as 1, 2, 3", SC'11), keyed by seed and epoch. So the stream depends on neither rank count nor history.
+// as 1, 2, 3", SC'11), keyed by seed and epoch. So the stream depends on neither rank count nor history (but for
+// shares).
 //
 // With a window of W records, the epoch is cut into runs of W / 16 records that are neighbours in the files, the runs
 // are shuffled, and then each W records in a row are shuffled among themselves: what is read at a time lies in few
@@ -24,6 +25,9 @@ struct OrderSettings {
   /// By tower, the first record of its share, which goes to the next one's. Empty: all take of all records.
   std::vector<std::uint64_t> shares = {};
   std::uint64_t tower_batch = 0;  ///< with shares: samples that a tower takes of each global batch
+  /// With shares: a stream position at which a global batch begins, and none before it is asked for. A run that went on
+  /// with other batches has it off their multiples.
+  std::uint64_t origin = 0;
 };
 
 class SampleOrder {

@@ -27,7 +27,8 @@ struct EvaluatorSettings {
   /// Average the logits of each image over mirrored and shifted views of it (src/run/image_views.h): six times the
   /// work.
   bool test_time_augmentation = false;
-  int decode_threads = 2;  ///< of records that are not in memory
+  int decode_threads = 2;          ///< of records that are not in memory
+  std::size_t prefetch_bytes = 0;  ///< PrefetchSettings::bytes
 };
 
 class Evaluator {
@@ -71,6 +72,7 @@ class Evaluator {
   ImageShape image_;
   bool augments_;
   int decode_threads_;
+  std::size_t prefetch_bytes_;
   BuiltNetwork network_;
   std::unique_ptr<Feed> feed_;
   ParameterStore parameters_;

@@ -33,7 +33,9 @@ struct RecordOptions {
 };
 
 /// Whether `patterns` ask for images of noise in place of records: `--data synthetic`.
-bool is_synthetic(const std::vector<std::string>& patterns);
+inline bool is_synthetic(const std::vector<std::string>& patterns) {
+  return patterns.size() == 1 && patterns.front() == "synthetic";
+}
 /// What is said in each line of a run on them.
 inline constexpr const char* synthetic_note = " [synthetic data]";
 

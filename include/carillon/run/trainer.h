@@ -42,6 +42,7 @@ class Trainer {
   void open_data();
   void open_training_data(RecordOptions records);
   void check_prefetch_bytes() const;
+  void warn_of_reading() const;
   PrefetchSettings prefetch() const;
   /// How many records were passed over. Collective.
   void tell_skipped();
@@ -50,7 +51,7 @@ class Trainer {
   /// Whether all steps were taken before, and a run that was killed left their evaluation to this one. Collective.
   bool lacks_last_evaluation();
   ExitCode train();
-  BatchLoader make_loader() const;
+  BatchLoader make_loader();
   int decode_threads() const;
   /// Tells the watch which records the ranks read.
   void describe_data();
