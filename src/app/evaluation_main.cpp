@@ -178,6 +178,7 @@ ExitCode evaluate(const std::string& program, const Preset& preset, int argc, ch
   OptionSet set(fmt::format("Prints precision @ 1 on {} of a checkpoint: PROGRAM --data FILES --checkpoint FILE_OR_DIR",
                             preset.data_set));
   declare(set, options);
+  introduce(set, program);
   set.begin_group("Data");
   if (preset.of_pictures) {
     set.add("first-label", options.first_label, -1, 1,
@@ -191,6 +192,7 @@ ExitCode evaluate(const std::string& program, const Preset& preset, int argc, ch
   }
   if (!parse_on_all_ranks(set, argc, argv, mpi)) return ExitCode::done;
   mpi.run_on_all([&] {
+    check_default_data(set, options.data);
     if (mpi.rank() == 0 && !options.report.empty()) check_report_place(options.report);
   });
 

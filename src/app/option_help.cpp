@@ -8,6 +8,22 @@
 
 namespace carillon {
 
+namespace {
+
+constexpr const char* exit_codes = R"(
+Exit codes:
+   0  done
+  64  wrong usage, or ranks that disagree
+  65  a damaged or unsuitable record or checkpoint
+  66  a file that should be read is not there
+  69  the device asked for is not there
+  70  the run itself failed, as by a loss that is not finite
+  74  the system refused a read or a write
+  75  stopped by a signal or time limit after a checkpoint: the same command goes on from there
+)";
+
+}  // namespace
+
 std::string OptionSet::help_line(const Option& option, std::size_t width) const {
   const FieldValue value = option.get();
   const std::string* const plain = std::get_if<std::string>(&value);
@@ -28,7 +44,9 @@ std::string OptionSet::help() const {
     }
   }
   text += fmt::format("\n  --{:<{}}  options from a file of lines `name = value`\n", "config", width);
-  return text;
+  text += fmt::format("  --{:<{}}  print this text\n  --{:<{}}  print what this was built from\n", "help, -h", width,
+                      "version", width);
+  return text + exit_codes;
 }
 
 }  // namespace carillon

@@ -109,7 +109,7 @@ const OptionSet::Option* OptionSet::find(std::string_view name) const {
 std::vector<std::string> OptionSet::normalised_arguments(int argc, const char* const* argv) const {
   std::vector<std::string> arguments;
   for (int i = 1; i < argc; ++i) {
-    std::string argument = argv[i];
+    std::string argument = argv[i] == std::string_view("-h") ? "--help" : argv[i];
     if (!argument.starts_with("--")) {
       arguments.push_back(std::move(argument));
       continue;
@@ -129,7 +129,7 @@ std::vector<std::string> OptionSet::normalised_arguments(int argc, const char* c
 OptionSet::Source OptionSet::command_line(int argc, const char* const* argv) const {
   po::options_description description;
   auto add = description.add_options();
-  add("help", "");
+  add("help", "")("version", "");
   add("config", po::value<std::vector<std::string>>(), "");
   add("argument", po::value<std::vector<std::string>>(), "");  // what belongs to no option
   for (const Option& option : options_) {
@@ -156,11 +156,25 @@ OptionSet::Source OptionSet::command_line(int argc, const char* const* argv) con
       values.insert(values.end(), option.value.begin(), option.value.end());
     }
   } catch (const po::unknown_option& error) {
-    fail(ExitCode::usage, "{}: unknown option (--help lists those there are)", error.get_option_name());
+    fail(ExitCode::usage, "{}", unknown(error.get_option_name(), ""));
   } catch (const po::error& error) {
     fail(ExitCode::usage, "{}", error.what());
   }
   return source;
+}
+
+/// The line about an option that there is not.
+std::string OptionSet::unknown(std::string name, const std::string& where) const {
+  name.erase(0, name.find_first_not_of('-'));
+  name.erase(std::min(name.find('='), name.size()));
+  if (const auto found = explanations_.find(name); found != explanations_.end()) {
+    return fmt::format("--{}{}: {}", name, where, found->second);
+  }
+  std::vector<std::string> names = {"help", "version", "config"};
+  for (const Option& option : options_) names.push_back(option.name);
+  const std::string near = nearest(name, names);
+  return fmt::format("--{}: unknown option{}{}", name, where,
+                     near.empty() ? " (--help lists those there are)" : fmt::format("; did you mean --{}?", near));
 }
 
 OptionSet::Source OptionSet::config_file(const std::string& path) const {
@@ -177,7 +191,7 @@ OptionSet::Source OptionSet::config_file(const std::string& path) const {
     const po::options_description none;
     for (const auto& option : po::parse_config_file(normalised, none, true).options) {
       if (find(option.string_key) == nullptr) {
-        fail(ExitCode::usage, "--{}: unknown option{}", option.string_key, source.where);
+        fail(ExitCode::usage, "{}", unknown(option.string_key, source.where));
       }
       auto& values = source.values[option.string_key];
       values.insert(values.end(), option.value.begin(), option.value.end());
@@ -220,7 +234,8 @@ void OptionSet::apply(const Source& source) {
 
 bool OptionSet::parse(int argc, const char* const* argv) {
   const Source arguments = command_line(argc, argv);
-  if (arguments.values.contains("help")) return false;
+  asks_version_ = arguments.values.contains("version");
+  if (asks_version_ || arguments.values.contains("help")) return false;
   apply(arguments);
   if (const auto config = arguments.values.find("config"); config != arguments.values.end()) {
     for (const std::string& path : config->second) apply(config_file(path));

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <optional>
+#include <tuple>
 
 namespace carillon {
 namespace {
@@ -69,6 +70,36 @@ std::size_t parse_choice(const std::string& text, const std::vector<std::string>
   const auto found = std::find(choices.begin(), choices.end(), parse_text(text));
   if (found == choices.end()) throw ValueExpected{fmt::format("one of {}", fmt::join(choices, ", "))};
   return static_cast<std::size_t>(found - choices.begin());
+}
+
+namespace {
+
+/// Letters to insert, leave out, change or swap with the next to make `b` of `a` (optimal string alignment).
+std::size_t edits_between(std::string_view a, std::string_view b) {
+  std::vector<std::vector<std::size_t>> edits(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  for (std::size_t i = 0; i <= a.size(); ++i) {
+    for (std::size_t j = 0; j <= b.size(); ++j) {
+      std::size_t& here = edits[i][j];
+      here = i == 0 || j == 0 ? i + j : std::min(edits[i - 1][j], edits[i][j - 1]) + 1;
+      if (i == 0 || j == 0) continue;
+      here = std::min(here, edits[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1));
+      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped) here = std::min(here, edits[i - 2][j - 2] + 1);
+    }
+  }
+  return edits[a.size()][b.size()];
+}
+
+}  // namespace
+
+std::string nearest(const std::string& text, const std::vector<std::string>& names) {
+  std::size_t fewest = std::min<std::size_t>(text.size() / 3, 3) + 1;
+  std::string near;
+  for (const std::string& name : names) {
+    const std::size_t edits = edits_between(text, name);
+    if (edits < fewest) std::tie(fewest, near) = std::pair(edits, name);
+  }
+  return near;
 }
 
 }  // namespace carillon

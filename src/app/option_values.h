@@ -30,6 +30,9 @@ std::string parse_text(const std::string& text);
 /// Its place among `choices`.
 std::size_t parse_choice(const std::string& text, const std::vector<std::string>& choices);
 
+/// That of `names` that `text` is likely a slip of; empty where none is near.
+std::string nearest(const std::string& text, const std::vector<std::string>& names);
+
 // Those of optimiser and schedule, each with a text that makes the same again (src/app/list_values.cpp).
 /// "3,5,8": growing steps.
 std::vector<std::int64_t> parse_milestones(const std::string& text);

@@ -4,23 +4,48 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "carillon/app/mpi_main.h"
 #include "carillon/app/options.h"
 #include "carillon/core/error.h"
+#include "carillon/data/file_pattern.h"
 #include "carillon/device/available_isas.h"
 #include "carillon/run/agreement.h"
+#include "src/app/version_text.h"
 #include "src/device/cpu_device.h"
 
 namespace carillon {
+
+void introduce(OptionSet& set, const std::string& program) {
+  set.set_version(version_text(program));
+  const std::string ranks =
+      fmt::format("each rank drives one GPU; start as many as there are: mpirun -np N {}", program);
+  for (const char* name : {"num-gpus", "gpus", "num-workers"}) set.explain(name, ranks);
+  set.explain("data-dir", "name TFRecord files with --data; tfrecord_convert makes them of other formats");
+  set.explain("checkpoint-dir", program.ends_with("_eval") ? "say --checkpoint" : "say --train-dir");
+  set.explain("use-fp16", "say --precision bf16, on a GPU");
+}
 
 bool parse_on_all_ranks(OptionSet& set, int argc, char** argv, const Mpi& mpi) {
   bool go_on = false;
   mpi.run_on_all([&] { go_on = set.parse(argc, argv); });
   agree(mpi, {{"help", !go_on}});  // first: the other options of a rank that only helps are not set
   agree(mpi, set.values().fields());
-  if (!go_on && mpi.rank() == 0) print_text(STDOUT_FILENO, set.help());
+  if (!go_on && mpi.rank() == 0) print_text(STDOUT_FILENO, set.answer());
   return go_on;
+}
+
+void check_default_data(const OptionSet& set, const std::vector<std::string>& patterns) {
+  if (set.given("data")) return;
+  try {
+    static_cast<void>(expand_file_patterns(patterns));
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::no_input) throw;
+    const std::filesystem::path directory = std::filesystem::path(patterns.front()).parent_path();
+    fail(ExitCode::no_input, "{}: name them with --data, or make them: tfrecord_convert {} --input FOLDER --output {}",
+         error.what(), directory.filename().string(), directory.string());
+  }
 }
 
 void check_isa(std::optional<Isa> asked, const std::vector<Isa>& available) {

@@ -15,9 +15,16 @@
 
 namespace carillon {
 
-/// Parses the options and compares them over the ranks, but for those of one rank; false after --help, which rank 0
-/// prints. Collective. Errors: those of OptionSet::parse; usage (ranks that disagree).
+/// What `program` answers to --version, and to flags of the TensorFlow programs that are not options here.
+void introduce(OptionSet& set, const std::string& program);
+
+/// Parses the options and compares them over the ranks, but for those of one rank; false after --help or
+/// --version, which rank 0 answers. Collective. Errors: those of OptionSet::parse; usage (ranks that disagree).
 bool parse_on_all_ranks(OptionSet& set, int argc, char** argv, const Mpi& mpi);
+
+/// Tells someone without data, who gave no --data either, how to make them. Errors: no_input (none match `patterns`,
+/// the defaults: "data/mnist/train-*").
+void check_default_data(const OptionSet& set, const std::vector<std::string>& patterns);
 
 /// Errors: usage (an instruction set asked for that is not among `available`, a processor's, lowest first).
 void check_isa(std::optional<Isa> asked, const std::vector<Isa>& available);

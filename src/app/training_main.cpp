@@ -69,6 +69,7 @@ ExitCode train(const std::string& program, const Preset& preset, int argc, char*
       fmt::format("Trains a network on {}, one tower per rank: mpirun -np N PROGRAM --data FILES --train-dir DIR",
                   preset.data_set));
   declare(set, options, pictures, preset);
+  introduce(set, program);
   catch_stop_signals();
   if (!parse_on_all_ranks(set, argc, argv, mpi)) return ExitCode::done;
   if (options.model == list_networks) {
@@ -104,7 +105,10 @@ ExitCode train(const std::string& program, const Preset& preset, int argc, char*
       make_communicator(mpi, *device, text_of(communicator_choices, options.comm), {.watch = &watch},
                         averaging_of(options.tower(), mpi.size()));
   const std::string isas = isas_of_all(*device, mpi);
-  mpi.run_on_all([&] { check_same_products(options, isas); });
+  mpi.run_on_all([&] {
+    check_same_products(options, isas);
+    if (options.max_steps > 0) check_default_data(set, options.data);
+  });
   RunDescription description = describe(set, preset, options, pictures, mpi, isas);
   Trainer trainer(options, std::move(description), mpi, *device, *communicator, watch, cpu, started);
   return abort_on_own_error(mpi, program, [&] { return trainer.run(); });

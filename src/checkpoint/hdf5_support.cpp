@@ -1,5 +1,7 @@
 #include "src/checkpoint/hdf5_support.h"
 
+#include "carillon/checkpoint/checkpoint.h"
+
 namespace carillon::hdf5 {
 namespace {
 
@@ -43,3 +45,13 @@ Id memory_file_access(const Checker& check, std::size_t increment_bytes) {
 }
 
 }  // namespace carillon::hdf5
+
+namespace carillon {
+
+LibraryVersion checkpoint_library() {
+  unsigned major = 0, minor = 0, patch = 0;
+  H5get_libversion(&major, &minor, &patch);
+  return {"HDF5", dotted(static_cast<int>(major), static_cast<int>(minor), static_cast<int>(patch))};
+}
+
+}  // namespace carillon

@@ -20,6 +20,9 @@ std::unique_ptr<Communicator> make_host_communicator(const Mpi& mpi, std::span<c
 std::unique_ptr<Communicator> make_cuda_communicator(const Mpi& mpi, Device& device, std::string_view choice,
                                                      WaitLimit limit);
 
+/// NCCL as it was at the build; nccl_communicator.cpp.
+LibraryVersion nccl_version();
+
 /// Ranks with a GPU each, through NCCL; nccl_communicator.cpp. Collective.
 std::unique_ptr<Communicator> make_nccl_communicator(const Mpi& mpi, Device& device);
 

@@ -1,22 +1,48 @@
 #include "carillon/comm/mpi.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <numeric>
 
+#include "carillon/core/has_cuda.h"
 #include "carillon/core/host_name.h"
+#include "src/comm/communicators.h"
 #include "src/comm/exchange.h"
 #include "src/comm/members.h"
 
 namespace carillon {
 namespace {
 
-/// Under srun without a matching PMI every process is rank 0 of 1 and would train alone, on the same files.
-void check_that_slurms_ranks_are_connected(int size) {
-  const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");
+/// "Open MPI v4.1.4".
+std::string library_text() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  check_mpi(MPI_Get_library_version(text.data(), &length), "MPI_Get_library_version");
+  const std::string_view whole(text.data(), static_cast<std::size_t>(length));
+  return std::string(whole.substr(0, whole.find_first_of(",\n")));
+}
+
+/// Launchers tell their processes how many they are: under srun without a matching PMI, or another MPI's mpirun, every
+/// process is rank 0 of 1 and would train alone, on the same files. Errors: usage (it started several, and MPI sees
+/// this one alone).
+void check_that_ranks_are_connected(int size) {
+  if (size > 1) return;
+  const auto count_in = [](const char* variable) {
+    const char* const text = std::getenv(variable);
+    return text != nullptr ? std::atoi(text) : 0;
+  };
   const bool under_mpirun = std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr;
-  if (size == 1 && tasks != nullptr && std::atoi(tasks) > 1 && !under_mpirun) {
+  if (const int tasks = count_in("SLURM_STEP_NUM_TASKS"); tasks > 1 && !under_mpirun) {
     fail(ExitCode::usage, "Slurm started {} tasks, but MPI sees only this one: start with srun --mpi=pmix", tasks);
+  }
+  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"}) {
+    const int count = count_in(variable);
+    if (count <= 1) continue;
+    fail(ExitCode::usage,
+         "{} processes were started ({}), but MPI sees only this one: the launcher is not that of this program's MPI, "
+         "{}; start with its mpirun",
+         count, variable, library_text());
   }
 }
 
@@ -79,7 +105,15 @@ Mpi::Mpi(int* argc, char*** argv) {
   local_size_ = local.size();
   ranks_ = std::make_unique<Ranks>(std::move(all), std::move(local));
   host_ = host_name();
-  check_that_slurms_ranks_are_connected(size_);
+  check_that_ranks_are_connected(size_);
+}
+
+std::vector<LibraryVersion> comm_libraries() {
+  const std::string text = library_text();
+  const std::size_t at = std::min(text.find(" v"), text.size());
+  std::vector<LibraryVersion> libraries = {{text.substr(0, at), at < text.size() ? text.substr(at + 2) : ""}};
+  if constexpr (has_cuda) libraries.push_back(nccl_version());
+  return libraries;
 }
 
 Mpi::~Mpi() {

@@ -116,6 +116,8 @@ class NcclCommunicator final : public Communicator {
 
 }  // namespace
 
+LibraryVersion nccl_version() { return {"NCCL", dotted(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH)}; }
+
 std::unique_ptr<Communicator> make_nccl_communicator(const Mpi& mpi, Device& device) {
   return std::make_unique<NcclCommunicator>(mpi, as_cuda(device));
 }

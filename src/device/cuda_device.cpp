@@ -31,6 +31,12 @@ cudaDeviceProp properties_of(int ordinal) {
 
 }  // namespace
 
+std::vector<LibraryVersion> cuda_libraries() {
+  return {{"CUDA", fmt::format("{}.{}", CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10)},
+          {"cuDNN", dotted(CUDNN_MAJOR, CUDNN_MINOR, CUDNN_PATCHLEVEL)},
+          {"cuBLAS", dotted(CUBLAS_VER_MAJOR, CUBLAS_VER_MINOR, CUBLAS_VER_PATCH)}};
+}
+
 void check_cuda(cudaError_t status, const std::source_location& where) {
   if (status != cudaSuccess) fail_call("CUDA", cudaGetErrorString(status), where);
 }

@@ -15,6 +15,9 @@ struct CudaGpus {
 };
 CudaGpus find_cuda_gpus();
 
+/// CUDA, cuDNN and cuBLAS, as they were at the build.
+std::vector<LibraryVersion> cuda_libraries();
+
 /// Number `local_rank` modulo `count`, of `count` GPUs.
 std::unique_ptr<Device> open_cuda_device(const DeviceRequest& request, int count);
 

@@ -1,5 +1,6 @@
 #include "carillon/device/device.h"
 
+#include <dnnl.h>
 #include <unistd.h>
 
 #include "carillon/core/bf16.h"
@@ -54,6 +55,13 @@ std::unique_ptr<Device> open_device(const DeviceRequest& request) {
 
 void Device::on_workers(int /*count*/, const std::function<void(int)>& /*body*/) {
   fail(ExitCode::failed, "{} has no workers", name());
+}
+
+std::vector<LibraryVersion> device_libraries() {
+  const dnnl_version_t* const dnnl = dnnl_version();
+  std::vector<LibraryVersion> libraries = {{"oneDNN", dotted(dnnl->major, dnnl->minor, dnnl->patch)}};
+  for (LibraryVersion& library : cuda_libraries()) libraries.push_back(std::move(library));
+  return libraries;
 }
 
 }  // namespace carillon

@@ -17,6 +17,7 @@
 #include "carillon/core/single_process_main.h"
 #include "carillon/report/console.h"
 #include "src/app/picture_predictor.h"
+#include "src/app/version_text.h"
 #include "src/data/sources/picture_list.h"
 
 namespace carillon {
@@ -176,9 +177,10 @@ int predict_main(int argc, char** argv) {
       "PICTURE_OR_FOLDER...\nA picture that cannot be read is named, and the program's exit code is then that "
       "of the first: 65 damaged, 66 not there, 74 unreadable");
   declare(set, options);
+  set.set_version(version_text("carillon_predict"));
   set.take_rest(places);
   if (!set.parse(argc, argv)) {
-    std::cout << set.help();
+    std::cout << set.answer();
     return 0;
   }
   if (options.checkpoint.empty()) fail(ExitCode::usage, "--checkpoint FILE_OR_DIR is missing (see --help)");

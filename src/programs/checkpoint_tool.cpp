@@ -14,6 +14,7 @@
 #include "carillon/core/file.h"
 #include "carillon/core/printable.h"
 #include "carillon/core/single_process_main.h"
+#include "carillon/core/version.h"
 #include "carillon/exchange/onnx.h"
 #include "carillon/report/console.h"
 #include "src/app/saved_network.h"
@@ -37,6 +38,7 @@ FILE is a checkpoint, or a train directory: its newest one that loads.
 
 options:
   -h [ --help ]         print this text and exit
+  --version             print the version and exit
   --output OUT          file to write; one that is there is replaced
   --onnx OUT            the same, of export
   --raw-weights         export the variables in place of the moving averages
@@ -279,6 +281,10 @@ int tool_main(std::span<char* const> words) {
   const auto asks_for_help = [](std::string_view word) { return word == "--help" || word == "-h"; };
   if (std::ranges::any_of(words, asks_for_help)) {
     std::cout << usage;
+    return 0;
+  }
+  if (std::ranges::any_of(words, [](std::string_view word) { return word == "--version"; })) {
+    std::cout << version_line("checkpoint_tool") << "\n";
     return 0;
   }
   if (words.empty()) fail(ExitCode::usage, "name a command (see --help)");

@@ -9,6 +9,7 @@
 #include "carillon/core/error.h"
 #include "carillon/core/printable.h"
 #include "carillon/core/single_process_main.h"
+#include "carillon/core/version.h"
 #include "carillon/data/set_form.h"
 #include "src/data/sources/cifar10_source.h"
 #include "src/data/sources/mnist_source.h"
@@ -188,7 +189,7 @@ int convert_main(int argc, char** argv) {
   std::int64_t shards = 1;
   ConversionOptions pictures;
   po::options_description options("options");
-  options.add_options()("help,h", "print this text and exit")  //
+  options.add_options()("help,h", "print this text and exit")("version", "print the version and exit")  //
       ("input", po::value(&input)->value_name("PATH"), "the source: a folder, or an archive where the format has one")(
           "output", po::value(&output)->value_name("DIR"), "directory to write to; made if it is not there")(
           "shards", po::value(&shards)->value_name("N")->default_value(1), "files per split");
@@ -218,6 +219,10 @@ int convert_main(int argc, char** argv) {
     po::notify(given);
   } catch (const po::error& error) {
     fail(ExitCode::usage, "{} (see --help)", error.what());
+  }
+  if (given.count("version") > 0) {
+    fmt::print("{}\n", version_line("tfrecord_convert"));
+    return 0;
   }
   if (given.count("help") > 0) {
     std::cout << usage << options

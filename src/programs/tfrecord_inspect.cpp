@@ -10,6 +10,7 @@
 #include "carillon/core/file.h"
 #include "carillon/core/printable.h"
 #include "carillon/core/single_process_main.h"
+#include "carillon/core/version.h"
 #include "carillon/data/index_file.h"
 #include "carillon/data/record.h"
 #include "carillon/data/set_form.h"
@@ -188,7 +189,7 @@ int inspect_main(int argc, char** argv) {
   std::string output;
   std::int64_t shown = 0;
   po::options_description options("options");
-  options.add_options()("help,h", "print this text and exit")(
+  options.add_options()("help,h", "print this text and exit")("version", "print the version and exit")(
       "verify", "check the checksums of the data too, and decode pictures")(
       "index", "write an index file beside the files")("show", po::value(&shown)->value_name("N"),
                                                        "draw so many records")(
@@ -205,6 +206,10 @@ int inspect_main(int argc, char** argv) {
     po::notify(given);
   } catch (const po::error& error) {
     fail(ExitCode::usage, "{} (see --help)", error.what());
+  }
+  if (given.count("version") > 0) {
+    fmt::print("{}\n", version_line("tfrecord_inspect"));
+    return 0;
   }
   if (given.count("help") > 0) {
     std::cout << usage << options

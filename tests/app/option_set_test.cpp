@@ -90,6 +90,42 @@ TEST_F(OptionsTest, HelpSetsNothing) {
   EXPECT_THAT(set_.help(), HasSubstr("--batch-size"));
 }
 
+TEST_F(OptionsTest, HelpAndVersionAreAnswered) {
+  set_.set_version("program 1.2.3\n");
+  EXPECT_FALSE(parse({"-h"}));
+  EXPECT_EQ(set_.answer(), set_.help());
+  EXPECT_THAT(set_.answer(), HasSubstr("Exit codes:\n   0  done\n  64 "));
+  EXPECT_FALSE(parse({"--batch-size", "9", "--version"}));
+  EXPECT_EQ(options_.batch_size, 100);
+  EXPECT_EQ(set_.answer(), "program 1.2.3\n");
+}
+
+TEST_F(OptionsTest, ASlipIsAnsweredWithTheOptionThatWasMeant) {
+  expect_refused({"--batch-sise", "4"}, "--batch-sise: unknown option; did you mean --batch-size?");
+  expect_refused({"--bacth_size=4"}, "--bacth-size: unknown option; did you mean --batch-size?");
+  expect_refused({"--lerning-rate", "4"}, "--lerning-rate: unknown option; did you mean --learning-rate?");
+  expect_refused({"--trian-dir=runs"}, "--trian-dir: unknown option; did you mean --train-dir?");
+  expect_refused({"--versoin"}, "--versoin: unknown option; did you mean --version?");
+  expect_refused({"--momentous", "1"}, "--momentous: unknown option; did you mean --momentum?");
+  expect_refused({"--window", "1"}, "--window: unknown option (--help lists those there are)");
+  expect_refused({"--x"}, "--x: unknown option (--help lists those there are)");
+  write_config("max-step = 4\n");
+  expect_refused({"--config", config_.c_str()},
+                 "--max-step: unknown option (in " + config_ + "); did you mean --max-steps?");
+}
+
+TEST_F(OptionsTest, WhatIsKnownOfAnotherProgramsOptionIsSaid) {
+  set_.explain("num-gpus", "start one rank for each");
+  for (const std::vector<const char*>& arguments : {std::vector{"--num-gpus", "4"}, {"--num_gpus=4"}, {"--num-gpus"}}) {
+    try {
+      parse(arguments);
+      ADD_FAILURE() << "it was accepted";
+    } catch (const Error& error) {
+      EXPECT_STREQ(error.what(), "--num-gpus: start one rank for each");
+    }
+  }
+}
+
 TEST_F(OptionsTest, HelpListsThemUnderHeadingsWhereverEachWasDeclared) {
   set_.begin_group("Data");
   bool late = false;

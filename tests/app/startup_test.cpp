@@ -49,5 +49,49 @@ TEST_F(Startup, RefusesPrecisionsOfGpusOnACpuWithTheReason) {
                  "--precision tf32 is for GPUs, and the device is CPU:0: a CPU has no such products");
 }
 
+TEST_F(Startup, TellsWhoComesFromTensorFlowWhereTheirFlagsWent) {
+  expect_failure("cifar10_train --num_gpus=4", ExitCode::usage,
+                 "--num-gpus: each rank drives one GPU; start as many as there are: mpirun -np N cifar10_train");
+  expect_failure("mnist_eval --checkpoint_dir x", ExitCode::usage, "--checkpoint-dir: say --checkpoint");
+}
+
+TEST_F(Startup, WithoutDataTellsHowToMakeThem) {
+  const std::string there = "cd " + path("") + " && ";
+  const std::string hint = "name them with --data, or make them: tfrecord_convert ";
+  expect_one_line(run("mnist_train --device cpu", there), ExitCode::no_input,
+                  "data/mnist/train-*: no file matches: " + hint + "mnist --input FOLDER --output data/mnist");
+  expect_one_line(run("cifar10_eval --device cpu", there), ExitCode::no_input,
+                  hint + "cifar10 --input FOLDER --output data/cifar10");
+  const Outcome named = run("mnist_train --device cpu --data none", there);
+  EXPECT_EQ(named.code, static_cast<int>(ExitCode::no_input));
+  EXPECT_THAT(named.output, testing::Not(testing::HasSubstr("tfrecord_convert")));
+}
+
+TEST_F(Startup, TellsWhatItIsAndWhatItWasBuiltFrom) {
+  for (const char* program : {"mnist_train", "cifar10_eval", "image_train", "carillon_predict"}) {
+    const Outcome outcome = run(std::string(program) + " --version");
+    EXPECT_EQ(outcome.code, 0) << outcome.output;
+    EXPECT_THAT(outcome.output, testing::MatchesRegex(std::string(program) +
+                                                      " .Carillon. [0-9.]+(, commit [^\n]+)?\nOpen MPI [^\n]*oneDNN "
+                                                      "[0-9.]+[^\n]*HDF5 [0-9.]+[^\n]*\n"));
+  }
+  for (const char* program : {"tfrecord_convert", "tfrecord_inspect", "checkpoint_tool"}) {
+    const Outcome outcome = run(std::string(program) + " --version");
+    EXPECT_EQ(outcome.code, 0) << outcome.output;
+    EXPECT_THAT(outcome.output, testing::StartsWith(std::string(program) + " (Carillon) "));
+  }
+}
+
+/// Each process would train alone, on the same files.
+TEST_F(Startup, RefusesToBeOneOfManyThatMpiDoesNotSee) {
+  for (const char* variable : {"PMI_SIZE", "MV2_COMM_WORLD_SIZE"}) {
+    expect_one_line(run("mnist_train --device cpu", std::string(variable) + "=4 "), ExitCode::usage,
+                    std::string("4 processes were started (") + variable + "), but MPI sees only this one");
+    EXPECT_EQ(run("mnist_train --help", std::string(variable) + "=1 ").code, 0);
+  }
+  expect_one_line(run("mnist_train --device cpu", "SLURM_STEP_NUM_TASKS=3 "), ExitCode::usage,
+                  "Slurm started 3 tasks, but MPI sees only this one: start with srun --mpi=pmix");
+}
+
 }  // namespace
 }  // namespace carillon

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -79,7 +80,13 @@ class OptionSet {
   /// What on the command line belongs to no option goes to `target`, in place of being refused.
   void take_rest(std::vector<std::string>& target) { rest_ = &target; }
 
-  /// Sets the targets. Returns false when --help was given: nothing is set then.
+  /// What --version prints.
+  void set_version(std::string text) { version_ = std::move(text); }
+  /// What is said to someone who gives `name`, which is no option here, but elsewhere.
+  void explain(const std::string& name, const std::string& text) { explanations_[name] = text; }
+
+  /// Sets the targets. Returns false when --help, -h or --version was given: nothing is set then, and `answer` is what
+  /// to print.
   /// Errors: usage (naming the option and where it stands), no_input (the --config file is missing).
   bool parse(int argc, const char* const* argv);
 
@@ -87,6 +94,7 @@ class OptionSet {
   GivenBy given_by(std::string_view name) const;
   bool given(std::string_view name) const { return given_by(name) != GivenBy::nobody; }
   std::string help() const;
+  std::string answer() const { return asks_version_ ? version_ : help(); }
   /// Every option's present value, but for those of one rank (Scope::rank).
   RunDescription values() const;
 
@@ -112,9 +120,12 @@ class OptionSet {
   Source config_file(const std::string& path) const;
   Source environment() const;
   const Option* find(std::string_view name) const;
+  std::string unknown(std::string name, const std::string& where) const;
   std::string help_line(const Option& option, std::size_t width) const;
 
-  std::string summary_;
+  std::string summary_, version_;
+  bool asks_version_ = false;
+  std::map<std::string, std::string> explanations_;
   std::vector<Option> options_;
   std::vector<std::string>* rest_ = nullptr;
   std::vector<std::string> group_headings_{""};

@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "carillon/core/version.h"
+
 namespace carillon {
 
 /// A float32 array with TensorFlow's name and shape, row-major: {"layer1/weights", {784, 500}, values}.
@@ -113,5 +115,8 @@ class CheckpointWriter {
   struct Worker;
   std::unique_ptr<Worker> worker_;
 };
+
+/// HDF5.
+LibraryVersion checkpoint_library();
 
 }  // namespace carillon

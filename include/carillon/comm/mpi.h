@@ -15,6 +15,7 @@
 
 #include "carillon/comm/wait_limit.h"
 #include "carillon/core/error.h"
+#include "carillon/core/version.h"
 
 namespace carillon {
 
@@ -81,5 +82,8 @@ class Mpi {
   std::vector<int> hosts_;
   std::unique_ptr<Ranks> ranks_;
 };
+
+/// MPI's, and in a build with CUDA NCCL, as it was there.
+std::vector<LibraryVersion> comm_libraries();
 
 }  // namespace carillon

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "carillon/core/tensor.h"
+#include "carillon/core/version.h"
 #include "carillon/device/isa.h"
 
 namespace carillon {
@@ -119,5 +120,8 @@ struct DeviceRequest {
 
 /// Errors: no_device, with the reason.
 std::unique_ptr<Device> open_device(const DeviceRequest& request);
+
+/// What devices compute with: oneDNN, and in a build with CUDA its libraries, as they were there.
+std::vector<LibraryVersion> device_libraries();
 
 }  // namespace carillon

@@ -1,6 +1,10 @@
 // The part of cuBLASLt that Carillon calls, for the fake of tests/support/fake_cuda. Names and values as in NVIDIA's.
 #pragma once
 
+#define CUBLAS_VER_MAJOR 13
+#define CUBLAS_VER_MINOR 0
+#define CUBLAS_VER_PATCH 0
+
 #include <cuda_runtime_api.h>
 
 #include <cstddef>

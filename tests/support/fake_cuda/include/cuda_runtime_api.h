@@ -2,6 +2,8 @@
 // CUDA's header of this name, which it shadows by the order of include directories.
 #pragma once
 
+#define CUDART_VERSION 13000
+
 #include <cstddef>
 
 using cudaStream_t = struct CUstream_st*;

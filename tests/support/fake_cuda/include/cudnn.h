@@ -2,6 +2,10 @@
 // conv2d_plan.cpp.
 #pragma once
 
+#define CUDNN_MAJOR 9
+#define CUDNN_MINOR 0
+#define CUDNN_PATCHLEVEL 0
+
 #include <cuda_runtime_api.h>
 
 enum cudnnStatus_t { CUDNN_STATUS_SUCCESS = 0, CUDNN_STATUS_BAD_PARAM = 2000 };

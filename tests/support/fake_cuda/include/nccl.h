@@ -1,6 +1,10 @@
 // The part of NCCL that Carillon calls, for the fake of tests/support/fake_cuda: communicators of one rank.
 #pragma once
 
+#define NCCL_MAJOR 2
+#define NCCL_MINOR 28
+#define NCCL_PATCH 0
+
 #include <cuda_runtime_api.h>
 
 #include <cstddef>

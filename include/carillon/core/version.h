@@ -1,0 +1,21 @@
+// Version: which Carillon this is, and what it was built from.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace carillon {
+
+/// "mnist_train (Carillon) 0.1.0, commit 2a2e21a123".
+std::string version_line(std::string_view program);
+
+/// A library as it is at run time: "Open MPI", "4.1.4".
+struct LibraryVersion {
+  std::string name, version;
+};
+
+/// "4.1.4" of 4, 1, 4.
+std::string dotted(int major, int minor, int patch);
+
+}  // namespace carillon

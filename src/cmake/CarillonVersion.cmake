@@ -1,0 +1,18 @@
+# Which state of the sources is built, known again at each build: carillon_sources.h with CARILLON_SOURCES, the commit's
+# name, "-changed" behind it where files differ; empty where there is no repository. Also run by itself, with
+# -DSOURCE= -DHEADER=.
+if(NOT CMAKE_SCRIPT_MODE_FILE)
+  set(header ${PROJECT_BINARY_DIR}/src/carillon_sources.h)
+  add_custom_target(carillon_version
+    COMMAND ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} -DHEADER=${header} -P ${CMAKE_CURRENT_LIST_FILE}
+    BYPRODUCTS ${header} VERBATIM)
+  return()
+endif()
+
+set(name "")
+find_program(git git)
+if(git)
+  execute_process(COMMAND ${git} -C ${SOURCE} describe --always --abbrev=10 --exclude=* --dirty=-changed
+    OUTPUT_VARIABLE name OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+endif()
+file(CONFIGURE OUTPUT ${HEADER} CONTENT "#define CARILLON_SOURCES \"${name}\"\n")
