@@ -7,7 +7,7 @@
 #   jobs/install_deps.sh --lint     and the formatter whose output CI checks
 #   jobs/install_deps.sh --cuda     and the headers of cudnn-frontend (CUDA, cuDNN and NCCL come from NVIDIA)
 #   jobs/install_deps.sh --bundle   and what make_bundle.sh needs
-#   jobs/install_deps.sh --slurm    and a Slurm to try batch scripts on (tests/support/slurm_cluster.sh)
+#   jobs/install_deps.sh --slurm    and a Slurm to try batch scripts on (tests/slurm/cluster.sh)
 #
 # Works as root or with sudo. Without either it prints what is missing and exits with 1.
 set -euo pipefail

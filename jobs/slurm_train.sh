@@ -25,6 +25,17 @@ if ((EUID == 0)); then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi
 
+# Slurm signals such a job at once: it would save, and be put back, again and again.
+lead=$(scontrol write batch_script "$SLURM_JOB_ID" - 2>/dev/null | sed -n 's/^#SBATCH --signal=.*@\([0-9]*\)$/\1/p' | head -n 1)
+limit=$(squeue --noheader --job "$SLURM_JOB_ID" --format=%l 2>/dev/null | head -n 1)
+if [[ -n $lead && $limit =~ ^(([0-9]+)-)?(([0-9]+):)?([0-9]+):([0-9]+)$ ]]; then
+  seconds=$((((10#${BASH_REMATCH[2]:-0} * 24 + 10#${BASH_REMATCH[4]:-0}) * 60 + 10#${BASH_REMATCH[5]}) * 60 + 10#${BASH_REMATCH[6]}))
+  if ((seconds <= lead)); then
+    echo "slurm_train: warning: the job's limit of $seconds s leaves no time before the signal, which the script asks for" \
+      "$lead s before the limit: give a longer --time, or a --signal nearer to it" >&2
+  fi
+fi
+
 code=0
 forward_signals srun --mpi=pmix --kill-on-bad-exit=1 --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" "$program" "$@" || code=$?
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what the tests need, builds with warnings as errors, runs every test: of the CPU build, then the fuzz targets,
 # and, where there is a CUDA toolkit, those of the build with the GPU tower but for what that runs as the first does (label
-# cpu). Tests that need a GPU are jobs/gpu_check.sh's.
+# cpu). Tests that need a GPU are jobs/gpu_check.sh's; those under a real Slurm, minutes long, are run by themselves:
+# jobs/install_deps.sh --slurm, ctest --test-dir build -L slurm.
 #
 #   tests/run.sh [CTEST_OPTION...]      e.g. tests/run.sh -R checkpoint
 #
@@ -17,10 +18,10 @@ unset OMPI_MCA_odls_base_sigkill_timeout
 # The second build compiles few files that the first has not.
 export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR=$PWD
 
-excluded=gpu
+excluded='gpu|slurm'
 if ! /usr/bin/python3 tests/faults/hosts.py 2>/dev/null; then
   echo "tests: NOT TESTED: faults between hosts; no namespaces can be made here (are you root?)" >&2
-  excluded='gpu|hosts'
+  excluded='gpu|slurm|hosts'
 fi
 
 # build_and_test DIRECTORY ON|OFF [CTEST_OPTION...]

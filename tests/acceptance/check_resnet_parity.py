@@ -15,14 +15,13 @@ came to be off by 8e-4 to 2e-2, depending on how the batches were taken. Needs t
 
 import json
 import re
-import struct
-import zlib
 from dataclasses import dataclass, field
 
 import numpy as np
 
 import cifar
 import programs
+from png import png
 from programs import Result, checkpoint, load
 from tfrecords import parse_example, read_records
 
@@ -142,17 +141,6 @@ def check(context):
             yield from _compare(context, reference, subject, records, checkpoint(start, 0), towers)
 
 
-def _png(pixels):
-    """Of [height, width, 3] uint8."""
-
-    def chunk(kind, body):
-        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
-
-    header = struct.pack(">IIBBBBB", pixels.shape[1], pixels.shape[0], 8, 2, 0, 0, 0)
-    rows = zlib.compress(b"".join(b"\0" + row.tobytes() for row in pixels))
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
-
-
 def _picture_set(context):
     """Directory with records of 40 pictures of 64 x 64 pixels in a folder for each label."""
     records = next(iter(cifar.read_batches(context.cifar10).values()))[:40]
@@ -160,7 +148,7 @@ def _picture_set(context):
     for number, record in enumerate(records):
         path = folder / str(record[0]) / f"{number}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(_png(record[1:].reshape(3, 32, 32).transpose(1, 2, 0).repeat(2, axis=0).repeat(2, axis=1)))
+        path.write_bytes(png(record[1:].reshape(3, 32, 32).transpose(1, 2, 0).repeat(2, axis=0).repeat(2, axis=1)))
     target = context.directory("picture-records")
     context.run("tfrecord_convert", "images", "--input", folder, "--output", target)
     return target

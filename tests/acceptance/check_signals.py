@@ -9,11 +9,10 @@ import signal
 import time
 
 import programs
-from bad_input import FAILED, IO, USAGE
+from bad_input import FAILED, IO, STOPPED, USAGE
 from processes import TIMEOUT, faulty, rank_process, wait_for
 from programs import SCALED, ProgramFailed, Result, checkpoint, checkpoints, load, same_bits
 
-STOPPED = 75
 TIMES = 5  # that USR1 is sent
 JOBS = pathlib.Path(__file__).resolve().parents[2] / "jobs"
 SLOW = 4  # seconds that a slow disk takes; mpirun's ranks have 1 after TERM
@@ -22,7 +21,7 @@ SLOW = 4  # seconds that a slow disk takes; mpirun's ranks have 1 after TERM
 def check(context):
     """signals and failures"""
     data = context.small_set(1000)
-    for case in (_interrupted, _scripts, _signalled_again, _second_signal, _time_limit, _diverged, _full_disk):
+    for case in (_interrupted, _scripts, _staging, _signalled_again, _second_signal, _time_limit, _diverged, _full_disk):
         try:
             yield from case(context, data)
         except ProgramFailed as error:
@@ -50,6 +49,30 @@ def _stopped(run, done):
         return done.explain()
     steps = len(programs.losses(run))
     return "" if kept == [f"model.ckpt-{steps}.h5"] else f"{kept} after {steps} steps"
+
+
+def _staging(context, data):
+    """USR1 while data files are copied, on a disk whose fsync takes its time"""
+    shards, disk, run = (context.directory(name) for name in ("shards", "disk", "staging"))
+    shards.mkdir()
+    for number in range(6):
+        (shards / f"train-{number}").write_bytes(next(data.glob("train-*")).read_bytes())
+    copies = disk / shards.relative_to("/")
+    command = context.command(
+        "mnist_train", "--data", shards / "train-*", "--train-dir", run, "--device", context.device, "--max-steps", 3,
+        "--stage", disk, ranks=2,
+    )  # fmt: skip
+    process = context.start(command, faulty(context, "fsync", "*train-*", seconds=SLOW))
+    rank = rank_process(process, 1)
+    wait_for(process, lambda: any(copies.glob("*.tmp")), "a copy is written")
+    programs.signal_process(rank, signal.SIGUSR1)
+    done = context.finish(process, TIMEOUT)
+    left = sorted(path.name for path in copies.iterdir())
+    wrong = done.complaint(STOPPED, ["data files were copied"])
+    wrong = wrong or ("" if left == ["train-0", "train-1"] else f"left {left}")
+    again = context.run_command(command, TIMEOUT)
+    wrong = wrong or ("" if again.code == 0 and "4 files copied" in again.output else again.explain())
+    yield _result("USR1 while data files are copied: 75, and the same command copies the others", wrong, f"left {left}")
 
 
 def _interrupted(context, data):

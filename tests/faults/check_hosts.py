@@ -1,4 +1,4 @@
-"""Faults between two hosts (namespaces, see hosts.py): a link that is cut, a rank that is stopped on the other host."""
+"""Two hosts (namespaces, see hosts.py): what starts on both; a link that is cut, a rank that is stopped on the other."""
 
 import os
 import re
@@ -10,7 +10,7 @@ import training  # noqa: F401  # finds the modules of tests/acceptance
 from hosts import CONTROL, MESSAGES, TwoHosts
 
 import programs
-from bad_input import FAILED
+from bad_input import FAILED, STOPPED
 from processes import TIMEOUT, rank_process, wait_for
 from programs import SCALED, ProgramFailed, Result, checkpoint, load, same_bits
 
@@ -25,6 +25,10 @@ def check(context):
     data = context.small_set(1000)
     with TwoHosts() as hosts:
         yield _goes_on(context, data, hosts)
+    with TwoHosts() as hosts:
+        yield from _staged(context, hosts)
+    with TwoHosts() as hosts:
+        yield _by_script(context, data, hosts)
     for ranks in (2, 4):
         with TwoHosts() as hosts:
             yield _cut_messages(context, data, hosts, ranks)
@@ -56,6 +60,52 @@ def _goes_on(context, data, hosts):
             raise ProgramFailed(done.explain())
     differs = same_bits(checkpoint(run, 60), checkpoint(whole, 60))
     return Result("two hosts: a resumed run of 4 ranks ends like an undisturbed one", not differs, differs or "equal")
+
+
+def _staged(context, hosts):
+    """Each host has a /dev/shm of its own, to which files are copied: all of them, or its ranks' part."""
+    data = context.small_set(1000)
+    shards = context.directory("shards")
+    shards.mkdir()
+    for number in range(6):
+        (shards / f"train-{number}").write_bytes(next(data.glob("train-*")).read_bytes())
+    ends = {}
+    for sharding, copied in (("record", 12), ("file", 6)):
+        for staged in (False, True):
+            run = context.directory("staged")
+            options = ("--max-steps", 20, "--cache", "none", "--sharding", sharding)
+            options += ("--stage", "/dev/shm/copies") if staged else ()
+            done = context.finish(_start(context, shards, hosts, 4, run, *options), TIMEOUT)
+            if done.code:
+                raise ProgramFailed(done.explain())
+            ends[staged] = checkpoint(run, 20)
+        found = re.search(r"staged in /dev/shm/copies: (\d+) files copied", done.output)
+        wrong = same_bits(ends[False], ends[True]) or ("" if found and int(found[1]) == copied else done.output)
+        yield Result(f"two hosts: by {sharding}, {copied} copies, and the run ends as without", not wrong, wrong or "equal")
+
+
+def _by_script(context, data, hosts):
+    """jobs/multi_node_mpirun.sh, stopped by a signal and begun again, ends like an undisturbed run."""
+    script = Path(__file__).resolve().parents[2] / "jobs" / "multi_node_mpirun.sh"
+    run, whole = context.directory("script"), context.directory("script")
+    command = [script, hosts.host_file(2), *context.command("mnist_train", "--data", data / "train-*", *OPTIONS)]
+    command += ["--checkpoint-every", "50"]
+
+    def start(directory, steps):
+        own = ["--train-dir", directory, "--max-steps", steps]
+        return context.start([*map(str, command), *map(str, own)], hosts.environment())
+
+    process = start(run, 100000000)
+    wait_for(process, lambda: checkpoint(run, 50).exists(), "a first checkpoint")
+    os.kill(process.pid, signal.SIGTERM)
+    stopped = context.finish(process, TIMEOUT)
+    last = max(int(path.name.split("-")[1].split(".")[0]) for path in run.glob("model.ckpt-*.h5"))
+    ended = [context.finish(start(directory, last + 20), TIMEOUT) for directory in (run, whole)]
+    codes = [stopped.code, *(done.code for done in ended)]
+    differs = "" if codes == [STOPPED, 0, 0] else f"codes {codes}: {stopped.explain()}"
+    differs = differs or same_bits(checkpoint(run, last + 20), checkpoint(whole, last + 20))
+    title = "two hosts: jobs/multi_node_mpirun.sh, told to stop and begun again, ends like an undisturbed run"
+    return Result(title, not differs, differs or f"equal after {last} and 20 steps")
 
 
 def _own_lines(done):

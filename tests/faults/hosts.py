@@ -51,6 +51,20 @@ class TwoHosts:
             _ip("netns", "delete", self._space(host), check=False)
         self._directory.cleanup()
 
+    def host_file(self, slots):
+        """A file with both hosts, of so many slots each."""
+        path = Path(self._directory.name) / "hostfile"
+        path.write_text(f"# two hosts\nn1 slots={slots}\nn2 slots={slots}\n")
+        return path
+
+    def environment(self):
+        """What mpirun is to know of them, where others write its command."""
+        return {
+            "OMPI_MCA_plm_rsh_agent": str(self._agent),
+            "OMPI_MCA_oob_tcp_if_include": f"{CONTROL}.0/24",
+            "INTERFACES": f"{MESSAGES}.0/24",
+        }
+
     def launcher(self, ranks):
         """The start of a command: an equal number of ranks on each host."""
         return [

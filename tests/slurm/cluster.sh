@@ -2,9 +2,9 @@
 # A Slurm cluster of two nodes on this machine, so that batch scripts can be run for real. As root.
 #
 #   jobs/install_deps.sh --slurm
-#   eval "$(tests/support/slurm_cluster.sh start)"      # sets SLURM_CONF
+#   eval "$(tests/slurm/cluster.sh start)"      # sets SLURM_CONF
 #   sbatch --wait jobs/mnist.sbatch --data ...; echo $?
-#   tests/support/slurm_cluster.sh stop
+#   tests/slurm/cluster.sh stop
 #
 # Each node (n1, n2: 4 CPUs and 2 stand-in GPUs each) has its own network, hostname and /dev/shm; files are shared. The
 # state lies in /tmp/carillon-slurm. A partition `high` preempts jobs of the default one, `debug`.

@@ -1,0 +1,190 @@
+"""The job scripts under a real Slurm of two nodes on this machine (cluster.sh): needs root and its packages.
+
+  jobs/install_deps.sh --slurm
+  python3 tests/slurm/check_slurm.py --bin build/bin
+
+Whichever way a job is told to stop, it is put back into the queue, and ends bit for bit like one that nobody disturbed.
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(HERE.parent / "acceptance"))
+
+import numpy as np
+
+import programs
+from png import png
+from programs import SCALED, ProgramFailed, Result, checkpoint, same_bits
+
+TIMEOUT = 180  # of a job, with what it waits in the queue
+STEPS = 6000
+OPTIONS = (
+    *SCALED, "--device", "cpu", "--batch-size", 20, "--summary-every", 0, "--log-every", 0, "--checkpoint-every", 500
+)  # fmt: skip
+
+
+class Cluster:
+    def __enter__(self):
+        done = subprocess.run([HERE / "cluster.sh", "start"], capture_output=True, text=True)
+        if done.returncode != 0:
+            raise OSError(f"no cluster: {done.stderr.strip()}")
+        os.environ["SLURM_CONF"] = re.search(r"SLURM_CONF=(\S+)", done.stdout)[1]
+        return self
+
+    def __exit__(self, *_):
+        subprocess.run([HERE / "cluster.sh", "stop"], capture_output=True)
+
+
+def _slurm(*command):
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, cwd=ROOT, timeout=TIMEOUT)
+    if done.returncode != 0:
+        raise ProgramFailed(f"{' '.join(done.args)}: {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+class Job:
+    """One that was submitted, from the project's root."""
+
+    def __init__(self, output, script, *arguments, sbatch=()):
+        self.output = output
+        self.number = _slurm(
+            "sbatch", "--parsable", f"--output={output}", *sbatch, ROOT / "jobs" / script, *arguments
+        ).strip()
+
+    def state(self):
+        return _slurm("squeue", "--noheader", "--states=all", "--format=%T", "--job", self.number).split()[0]
+
+    def wait_for(self, condition, what):
+        end = time.monotonic() + TIMEOUT
+        while not condition():
+            if time.monotonic() > end:
+                raise ProgramFailed(f"{what}: not in {TIMEOUT} s; job {self.number} is {self.state()}\n{self.text()}")
+            time.sleep(0.1)
+
+    def finish(self):
+        """The job's exit code, when it has come to its end."""
+        self.wait_for(lambda: self.state() not in ("PENDING", "RUNNING", "COMPLETING", "REQUEUED"), "its end")
+        shown = _slurm("scontrol", "show", "job", self.number)
+        return int(re.search(r"ExitCode=(\d+):", shown)[1])
+
+    def text(self):
+        return self.output.read_text() if self.output.exists() else ""
+
+    def requeues(self):
+        return self.text().count("back into the queue")
+
+
+def check(context):
+    """job scripts under Slurm"""
+    data = context.small_set(1000)
+    with Cluster():
+        whole = context.directory("whole")
+        job = _train(context, data, whole)
+        code = job.finish()
+        ended = code == 0 and checkpoint(whole, STEPS).exists()
+        yield Result("slurm: MNIST on 2 nodes of 2 tasks", ended, f"code {code}" if ended else job.text())
+        for title, stop, sbatch in (
+            ("scancel --signal=USR1", _cancel_with("--signal=USR1"), ()),
+            ("scancel --signal=USR1 --batch", _cancel_with("--signal=USR1", "--batch"), ()),
+            ("scancel --signal=USR1 --full", _cancel_with("--signal=USR1", "--full"), ()),
+            ("a job of higher priority", _preempt, ("--nodes=2", "--exclusive")),
+            # Slurm's clock is coarse: a job of a minute that is signalled 50 s before its end, once.
+            ("its time limit, --signal=USR1@50", _wait_for_limit, ("--time=1", "--signal=USR1@50")),
+            ("its time limit, --signal=B:USR1@50", _wait_for_limit, ("--time=1", "--signal=B:USR1@50")),
+        ):
+            yield _disturbed(context, data, whole, title, stop, sbatch)
+        yield _array(context, data)
+        yield _pictures(context)
+        yield _short_limit(context, data)
+
+
+def _train(context, data, run, sbatch=()):
+    return Job(
+        context.directory("slurm").with_suffix(".out"), "mnist.sbatch", context.binaries / "mnist_train", "--data",
+        data / "train-*", "--train-dir", run, "--max-steps", STEPS, *OPTIONS, sbatch=sbatch,
+    )  # fmt: skip
+
+
+def _cancel_with(*options):
+    def stop(job, _):
+        _slurm("scancel", *options, job.number)
+
+    return stop
+
+
+def _preempt(job, context):
+    output = context.directory("preempting").with_suffix(".out")
+    _slurm(
+        "sbatch", "--parsable", "--partition=high", "--nodes=2", "--exclusive", "--time=1", f"--output={output}",
+        "--wrap", "sleep 3",
+    )  # fmt: skip
+
+
+def _wait_for_limit(job, _):
+    pass
+
+
+def _disturbed(context, data, whole, title, stop, sbatch):
+    run = context.directory("disturbed")
+    job = _train(context, data, run, sbatch=sbatch)
+    job.wait_for(lambda: checkpoint(run, 500).exists() or job.state() == "COMPLETED", "a first checkpoint")
+    stop(job, context)
+    code = job.finish()
+    wrong = "" if code == 0 else f"code {code}: {job.text()}"
+    wrong = wrong or ("" if job.requeues() else f"it was never put back: {job.text()}")
+    wrong = wrong or same_bits(checkpoint(run, STEPS), checkpoint(whole, STEPS))
+    return Result(f"slurm: {title}: put back, and ends like one undisturbed", not wrong, wrong or "equal")
+
+
+def _array(context, data):
+    sweep, runs = context.directory("sweep").with_suffix(".txt"), context.directory("sweep")
+    sweep.write_text("--learning-rate 0.01\n--learning-rate 0.02 --seed 2\n")
+    output = context.directory("sweep").with_suffix("")
+    number = _slurm(
+        "sbatch", "--parsable", "--wait", "--array=1-2", f"--output={output}-%a.out", f"--export=ALL,SWEEP={runs}",
+        ROOT / "jobs" / "sweep.sbatch", sweep, context.binaries / "mnist_train", "--data", data / "train-*",
+        "--max-steps", 10, "--device", "cpu",
+    ).strip()  # fmt: skip
+    wrong = "" if all(checkpoint(runs / str(task), 10).exists() for task in (1, 2)) else f"job {number} left too little"
+    wrong = wrong or ("" if same_bits(checkpoint(runs / "1", 10), checkpoint(runs / "2", 10)) else "both did the same")
+    return Result("slurm: an array trains once for each line of a file", not wrong, wrong or "2 tasks")
+
+
+def _pictures(context):
+    """jobs/images.sbatch, from copies on each node's own disk: here its own /dev/shm."""
+    folder, records, run = (context.directory(name) for name in ("pictures", "records", "pictures-run"))
+    for number in range(16):
+        path = folder / f"class{number % 2}" / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(png(np.full((40, 40, 3), number * 15, np.uint8)))
+    context.run("tfrecord_convert", "images", "--input", folder, "--output", records, "--shards", 4)
+    output = context.directory("pictures").with_suffix(".out")
+    job = Job(
+        output, "images.sbatch", "--model", "resnet9", "--image-size", 16, "--batch-size", 2, "--max-steps", 3, "--data",
+        records / "train-*", "--train-dir", run, "--device", "cpu", "--sharding", "file",
+        sbatch=("--cpus-per-task=1", "--export=ALL,STAGE=/dev/shm/copies"),
+    )  # fmt: skip
+    code = job.finish()
+    wrong = "" if code == 0 and checkpoint(run, 3).exists() else f"code {code}: {job.text()}"
+    wrong = wrong or ("" if "staged in /dev/shm/copies: 4 files copied" in job.text() else job.text())
+    return Result("slurm: pictures on 2 nodes, from copies of each one's part", not wrong, wrong or "4 files copied")
+
+
+def _short_limit(context, data):
+    run = context.directory("short")
+    job = _train(context, data, run, sbatch=("--time=1",))
+    job.wait_for(lambda: "give a longer --time" in job.text() or job.state() == "COMPLETED", "the warning")
+    said = "limit of 60 s leaves no time before the signal" in job.text()
+    _slurm("scancel", job.number)
+    return Result("slurm: a limit shorter than the signal's lead is said", said, job.text().splitlines()[0])
+
+
+if __name__ == "__main__":
+    programs.main(check)
