@@ -32,13 +32,18 @@ if [[ -n $lead && $limit =~ ^(([0-9]+)-)?(([0-9]+):)?([0-9]+):([0-9]+)$ ]]; then
   seconds=$((((10#${BASH_REMATCH[2]:-0} * 24 + 10#${BASH_REMATCH[4]:-0}) * 60 + 10#${BASH_REMATCH[5]}) * 60 + 10#${BASH_REMATCH[6]}))
   if ((seconds <= lead)); then
     echo "slurm_train: warning: the job's limit of $seconds s leaves no time before the signal, which the script asks for" \
-      "$lead s before the limit: give a longer --time, or a --signal nearer to it" >&2
+      "$lead s before the limit: give a longer --time, or, if sbatch was given none, a --signal nearer to it" >&2
   fi
 fi
 
 code=0
 forward_signals srun --mpi=pmix --kill-on-bad-exit=1 --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" "$program" "$@" || code=$?
 
+# The signal came before the program could take it: nothing was done.
+if ((code == 128 + $(kill -l USR1))); then
+  echo "slurm_train: stopped before the training began"
+  code=75
+fi
 # 75 after scancel must not bring the job back: then it is no longer running.
 if ((code == 75)) && [[ $(squeue --noheader --job "$SLURM_JOB_ID" --format=%T) == RUNNING ]]; then
   job=$SLURM_JOB_ID

@@ -70,7 +70,6 @@ ExitCode train(const std::string& program, const Preset& preset, int argc, char*
                   preset.data_set));
   declare(set, options, pictures, preset);
   introduce(set, program);
-  catch_stop_signals();
   if (!parse_on_all_ranks(set, argc, argv, mpi)) return ExitCode::done;
   if (options.model == list_networks) {
     const RecordSchema& schema = options.record_form.schema;
@@ -118,6 +117,7 @@ ExitCode train(const std::string& program, const Preset& preset, int argc, char*
 
 int training_main(const std::string& program, const Preset& preset, int argc, char** argv) {
   const auto started = Trainer::Clock::now();
+  catch_stop_signals();  // before MPI's start, which takes a while: a signal then ends no job that would be put back
   return mpi_main(program, argc, argv,
                   [&](const Mpi& mpi) { return train(program, preset, argc, argv, mpi, started); });
 }

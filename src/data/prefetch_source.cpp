@@ -119,9 +119,11 @@ class PrefetchSource final : public BatchSource {
       const auto may_go_on = [&] { return has_failed_ || claimed_ < given_back_ + slots_.size(); };
       if (!changed_.wait(lock, stop_.get_token(), may_go_on) || has_failed_ || stop_.stop_requested()) return nullptr;
     }
-    if (read_ahead_) read_ahead_->await(plan_.last_position(batch_size_), stop_.get_token());
     Slot& slot = slot_of(claimed_++);
-    attempt(slot, [&] { slot.samples = plan_.next(slot.records); });  // a new epoch's permutation takes a while
+    attempt(slot, [&] {
+      if (read_ahead_) read_ahead_->await(plan_.last_position(batch_size_), stop_.get_token());
+      slot.samples = plan_.next(slot.records);  // a new epoch's permutation takes a while
+    });
     return &slot;
   }
 

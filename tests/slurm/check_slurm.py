@@ -23,7 +23,8 @@ import programs
 from png import png
 from programs import SCALED, ProgramFailed, Result, checkpoint, same_bits
 
-TIMEOUT = 180  # of a job, with what it waits in the queue
+ENDS = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY")
+TIMEOUT = 600  # of a job, with what it waits in the queue
 STEPS = 6000
 OPTIONS = (
     *SCALED, "--device", "cpu", "--batch-size", 20, "--summary-every", 0, "--log-every", 0, "--checkpoint-every", 500
@@ -70,7 +71,7 @@ class Job:
 
     def finish(self):
         """The job's exit code, when it has come to its end."""
-        self.wait_for(lambda: self.state() not in ("PENDING", "RUNNING", "COMPLETING", "REQUEUED"), "its end")
+        self.wait_for(lambda: self.state() in ENDS, "its end")
         shown = _slurm("scontrol", "show", "job", self.number)
         return int(re.search(r"ExitCode=(\d+):", shown)[1])
 
@@ -180,7 +181,7 @@ def _pictures(context):
 def _short_limit(context, data):
     run = context.directory("short")
     job = _train(context, data, run, sbatch=("--time=1",))
-    job.wait_for(lambda: "give a longer --time" in job.text() or job.state() == "COMPLETED", "the warning")
+    job.wait_for(lambda: "slurm_train: warning" in job.text() or job.state() == "COMPLETED", "the warning")
     said = "limit of 60 s leaves no time before the signal" in job.text()
     _slurm("scancel", job.number)
     return Result("slurm: a limit shorter than the signal's lead is said", said, job.text().splitlines()[0])
