@@ -82,7 +82,10 @@ ExitCode train(const std::string& program, const Preset& preset, int argc, char*
   mpi.run_on_all([&] {
     check_combinations(set, options);
     check_augmentation(set, options);
-    if (preset.of_pictures) settle_pictures(pictures, options);
+    if (preset.of_pictures) {
+      check_default_data(set, options.data);
+      settle_pictures(pictures, options);
+    }
     settle_batch(options, preset, mpi.size());
     const Network network = options.network();  // the images that it takes
     check_variables(options.optimizer(),

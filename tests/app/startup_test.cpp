@@ -62,6 +62,8 @@ TEST_F(Startup, WithoutDataTellsHowToMakeThem) {
                   "data/mnist/train-*: no file matches: " + hint + "mnist --input FOLDER --output data/mnist");
   expect_one_line(run("cifar10_eval --device cpu", there), ExitCode::no_input,
                   hint + "cifar10 --input FOLDER --output data/cifar10");
+  expect_one_line(run("image_train --device cpu", there), ExitCode::no_input,
+                  hint + "images --input FOLDER --output data/images");
   const Outcome named = run("mnist_train --device cpu --data none", there);
   EXPECT_EQ(named.code, static_cast<int>(ExitCode::no_input));
   EXPECT_THAT(named.output, testing::Not(testing::HasSubstr("tfrecord_convert")));
