@@ -79,7 +79,8 @@ class Job:
         return self.output.read_text() if self.output.exists() else ""
 
     def requeues(self):
-        return self.text().count("back into the queue")
+        """How often it was put back, by its script or, where another job took its place, by Slurm."""
+        return int(re.search(r"Restarts=(\d+)", _slurm("scontrol", "show", "job", self.number))[1])
 
 
 def check(context):
