@@ -26,8 +26,8 @@ if ((EUID == 0)); then
 fi
 
 # Slurm signals such a job at once: it would save, and be put back, again and again.
-lead=$(scontrol write batch_script "$SLURM_JOB_ID" - 2>/dev/null | sed -n 's/^#SBATCH --signal=.*@\([0-9]*\)$/\1/p' | head -n 1)
-limit=$(squeue --noheader --job "$SLURM_JOB_ID" --format=%l 2>/dev/null | head -n 1)
+lead=$(scontrol write batch_script "$SLURM_JOB_ID" - 2>/dev/null | sed -n 's/^#SBATCH --signal=.*@\([0-9]*\)$/\1/p' | head -n 1 || true)
+limit=$(squeue --noheader --job "$SLURM_JOB_ID" --format=%l 2>/dev/null | head -n 1 || true)
 if [[ -n $lead && $limit =~ ^(([0-9]+)-)?(([0-9]+):)?([0-9]+):([0-9]+)$ ]]; then
   seconds=$((((10#${BASH_REMATCH[2]:-0} * 24 + 10#${BASH_REMATCH[4]:-0}) * 60 + 10#${BASH_REMATCH[5]}) * 60 + 10#${BASH_REMATCH[6]}))
   if ((seconds <= lead)); then
@@ -39,16 +39,17 @@ fi
 code=0
 forward_signals srun --mpi=pmix --kill-on-bad-exit=1 --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" "$program" "$@" || code=$?
 
-# The signal came before the program could take it: nothing was done.
-if ((code == 128 + $(kill -l USR1))); then
-  echo "slurm_train: stopped before the training began"
+# A training's processes take USR1 but for their first moments: then nothing was done.
+done_so_far="after a checkpoint"
+if ((code == 128 + $(kill -l USR1) && SECONDS < 60)) && [[ $program == *_train ]]; then
+  done_so_far="before the training began"
   code=75
 fi
 # 75 after scancel must not bring the job back: then it is no longer running.
 if ((code == 75)) && [[ $(squeue --noheader --job "$SLURM_JOB_ID" --format=%T) == RUNNING ]]; then
   job=$SLURM_JOB_ID
   if [[ -n ${SLURM_ARRAY_JOB_ID-} ]]; then job=${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}; fi
-  echo "slurm_train: stopped after a checkpoint; back into the queue as job $job"
+  echo "slurm_train: stopped $done_so_far; back into the queue as job $job"
   scontrol requeue "$job"
 fi
 exit "$code"

@@ -170,7 +170,8 @@ std::string OptionSet::unknown(std::string name, const std::string& where) const
   if (const auto found = explanations_.find(name); found != explanations_.end()) {
     return fmt::format("--{}{}: {}", name, where, found->second);
   }
-  std::vector<std::string> names = {"help", "version", "config"};
+  std::vector<std::string> names;
+  if (where.empty()) names = {"help", "version", "config"};
   for (const Option& option : options_) names.push_back(option.name);
   const std::string near = nearest(name, names);
   return fmt::format("--{}: unknown option{}{}", name, where,

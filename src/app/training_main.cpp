@@ -83,7 +83,7 @@ ExitCode train(const std::string& program, const Preset& preset, int argc, char*
     check_combinations(set, options);
     check_augmentation(set, options);
     if (preset.of_pictures) {
-      check_default_data(set, options.data);
+      if (options.max_steps > 0) check_default_data(set, options.data);
       settle_pictures(pictures, options);
     }
     settle_batch(options, preset, mpi.size());

@@ -12,7 +12,14 @@ endif()
 set(name "")
 find_program(git git)
 if(git)
-  execute_process(COMMAND ${git} -C ${SOURCE} describe --always --abbrev=10 --exclude=* --dirty=-changed
-    OUTPUT_VARIABLE name OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  # Of the sources' own repository: not one that they were unpacked in, or that somebody's hook is about.
+  set(own_git ${CMAKE_COMMAND} -E env --unset=GIT_DIR --unset=GIT_WORK_TREE ${git} -C ${SOURCE})
+  execute_process(COMMAND ${own_git} rev-parse --show-toplevel
+    OUTPUT_VARIABLE top OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  file(REAL_PATH ${SOURCE} source)
+  if(top STREQUAL source)
+    execute_process(COMMAND ${own_git} describe --always --abbrev=10 --exclude=* --dirty=-changed
+      OUTPUT_VARIABLE name OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  endif()
 endif()
 file(CONFIGURE OUTPUT ${HEADER} CONTENT "#define CARILLON_SOURCES \"${name}\"\n")

@@ -32,17 +32,26 @@ void check_that_ranks_are_connected(int size) {
     const char* const text = std::getenv(variable);
     return text != nullptr ? std::atoi(text) : 0;
   };
-  const bool under_mpirun = std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr;
-  if (const int tasks = count_in("SLURM_STEP_NUM_TASKS"); tasks > 1 && !under_mpirun) {
-    fail(ExitCode::usage, "Slurm started {} tasks, but MPI sees only this one: start with srun --mpi=pmix", tasks);
-  }
-  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"}) {
-    const int count = count_in(variable);
-    if (count <= 1) continue;
+  const auto refuse = [&](const char* variable) {
     fail(ExitCode::usage,
          "{} processes were started ({}), but MPI sees only this one: the launcher is not that of this program's MPI, "
          "{}; start with its mpirun",
-         count, variable, library_text());
+         count_in(variable), variable, library_text());
+  };
+  // Open MPI's mpirun may itself have been started by others.
+  if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr) {
+    if (count_in("OMPI_COMM_WORLD_SIZE") > 1) refuse("OMPI_COMM_WORLD_SIZE");
+    return;
+  }
+  const bool in_a_shell = std::getenv("SLURM_PTY_PORT") != nullptr;  // srun --pty gives it all variables of its step
+  if (const int tasks = count_in("SLURM_STEP_NUM_TASKS"); tasks > 1 && !in_a_shell) {
+    fail(ExitCode::usage,
+         "Slurm started {} tasks, but MPI sees only this one: start with srun --mpi=pmix (or, if each is to run by "
+         "itself, env -u SLURM_STEP_NUM_TASKS)",
+         tasks);
+  }
+  for (const char* variable : {"PMI_SIZE", "MV2_COMM_WORLD_SIZE"}) {
+    if (count_in(variable) > 1 && !in_a_shell) refuse(variable);
   }
 }
 

@@ -1,5 +1,6 @@
 #include "src/run/staging.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
 #include "carillon/data/dataset.h"
+#include "carillon/report/console.h"
 #include "carillon/run/agreement.h"
 #include "carillon/run/run_requests.h"
 #include "carillon/run/stop_signal.h"
@@ -76,20 +78,26 @@ void check_room(const std::vector<Copy>& copies, const fs::path& directory, cons
        1e-9 * static_cast<double>(bytes), 1e-9 * static_cast<double>(space.available), host);
 }
 
-/// What killed runs have left half copied.
-void remove_remains(const std::vector<Copy>& copies) {
+/// By the time that nobody can set.
+bool is_older(const fs::path& path, std::chrono::seconds age) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return false;
+  return std::chrono::system_clock::now() - std::chrono::system_clock::from_time_t(status.st_ctim.tv_sec) >= age;
+}
+
+/// What killed runs have left half copied; others may be writing theirs now.
+void remove_remains(const std::vector<Copy>& copies, std::chrono::seconds age) {
   std::set<fs::path> directories, names;
   for (const Copy& copy : copies) {
     directories.insert(copy.to.parent_path());
     names.insert(copy.to.filename());
   }
-  const auto oldest = fs::file_time_type::clock::now() - std::chrono::hours(1);  // another run may be writing it
   for (const fs::path& directory : directories) {
     std::error_code error;
     for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
       const bool is_one = is_temporary_name(entry.path().filename().string(),
                                             [&](std::string_view name) { return names.contains(fs::path(name)); });
-      if (is_one && entry.last_write_time(error) < oldest) fs::remove(entry.path(), error);
+      if (is_one && is_older(entry.path(), age)) fs::remove(entry.path(), error);
     }
   }
 }
@@ -146,12 +154,13 @@ std::vector<std::string> stage_files(const std::vector<std::string>& paths, cons
   }
   mpi.run_on_all([&] {
     if (mpi.local_rank() != 0) return;
+    remove_remains(copies, settings.age_of_remains);
     check_room(copies, settings.directory, mpi.host());
-    remove_remains(copies);
   });
   std::array<std::int64_t, 2> copied{};  // files, bytes
   const std::size_t rounds = count_rounds(paths.size(), settings.by_file, mpi.hosts());
   StagingProgress progress(rounds, mpi);
+  bool keeps_times = true;
   // Hosts that have their files meet the others in each round, and so hear of them.
   for (std::size_t round = 0; round < rounds; ++round) {
     mpi.run_on_all([&] {
@@ -160,6 +169,7 @@ std::vector<std::string> stage_files(const std::vector<std::string>& paths, cons
       if (own >= copies.size() || stamp_of(copies[own].to) == stamp_of_source(copies[own].from)) return;
       copied[1] += static_cast<std::int64_t>(carry_out(copies[own], settings.get_on));
       copied[0] += 1;
+      keeps_times = keeps_times && stamp_of(copies[own].to) == stamp_of_source(copies[own].from);
     });
     progress.done(round + 1);
     if (asked_by_any(mpi, {.stop = stop_signal_caught()}).stop) {
@@ -167,6 +177,12 @@ std::vector<std::string> stage_files(const std::vector<std::string>& paths, cons
     }
   }
   mpi.sum(copied);
+  if (!keeps_times) {
+    print_warning(
+        fmt::format("--stage {}: the disk of {} keeps coarser times than the files have: the next run copies "
+                    "them again",
+                    settings.directory.string(), mpi.host()));
+  }
   if (mpi.rank() == 0) {
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     print_text(STDOUT_FILENO,

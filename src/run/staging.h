@@ -1,6 +1,7 @@
 // Staging: copies of data files on each host's own disk, so that a file system that is shared is read once.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -14,6 +15,8 @@ struct StagingSettings {
   std::filesystem::path directory;       ///< on each host
   bool by_file = false;                  ///< a host needs its ranks' shares of the files only (file_share)
   std::function<void()> get_on = [] {};  ///< called now and then
+  /// How long ago a half copy of another process was last touched that is taken for a killed one's.
+  std::chrono::seconds age_of_remains = std::chrono::hours(1);
 };
 
 /// Numbers of the files that the ranks of `host` read, of all ranks' `hosts` (Mpi::hosts).

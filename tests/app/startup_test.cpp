@@ -91,6 +91,8 @@ TEST_F(Startup, RefusesToBeOneOfManyThatMpiDoesNotSee) {
                     std::string("4 processes were started (") + variable + "), but MPI sees only this one");
     EXPECT_EQ(run("mnist_train --help", std::string(variable) + "=1 ").code, 0);
   }
+  EXPECT_EQ(run("mnist_train --help", "PMI_SIZE=4 OMPI_COMM_WORLD_SIZE=1 ").code, 0);  // an mpirun -np 1 in each
+  EXPECT_EQ(run("mnist_train --help", "SLURM_STEP_NUM_TASKS=3 SLURM_PTY_PORT=7 ").code, 0);
   expect_one_line(run("mnist_train --device cpu", "SLURM_STEP_NUM_TASKS=3 "), ExitCode::usage,
                   "Slurm started 3 tasks, but MPI sees only this one: start with srun --mpi=pmix");
 }

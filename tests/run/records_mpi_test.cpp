@@ -192,17 +192,19 @@ TEST_F(RecordsTest, AHostNeedsTheFilesOfItsRanks) {
 }
 
 TEST_F(RecordsTest, HalfCopiesOfKilledRunsAreRemovedAndThoseOfOthersNot) {
-  const std::string place = (directory_ / "disk").string() + paths_[0];
+  const std::string half = (directory_ / "disk").string() + paths_[0] + ".123.tmp";
   on_first([&] {
-    std::filesystem::create_directories(std::filesystem::path(place).parent_path());
-    write_text(place + ".123.tmp", "old");
-    std::filesystem::last_write_time(place + ".123.tmp",
-                                     std::filesystem::file_time_type::clock::now() - std::chrono::hours(2));
-    write_text(place + ".124.tmp", "being written");
+    std::filesystem::create_directories(std::filesystem::path(half).parent_path());
+    write_text(half, "complete, with the time of its source, but not yet under its name");
+    std::filesystem::last_write_time(half, std::filesystem::file_time_type::clock::now() - std::chrono::hours(200));
   });
-  stage_files(paths_, {.directory = directory_ / "disk"}, mpi_);
-  EXPECT_FALSE(std::filesystem::exists(place + ".123.tmp"));
-  EXPECT_TRUE(std::filesystem::exists(place + ".124.tmp"));
+  StagingSettings settings{.directory = directory_ / "disk"};
+  stage_files(paths_, settings, mpi_);
+  EXPECT_TRUE(std::filesystem::exists(half));
+  mpi_.barrier();
+  settings.age_of_remains = std::chrono::seconds(0);
+  stage_files(paths_, settings, mpi_);
+  EXPECT_FALSE(std::filesystem::exists(half));
 }
 
 TEST_F(RecordsTest, ASetReadInWindowsIsTrainedOnAsFromMemory) {

@@ -99,11 +99,11 @@ start_nodes() {
 }
 
 wait_until_idle() {
-  for _ in $(seq 100); do
+  for _ in $(seq 600); do
     if [[ $(sinfo -h -p debug -t idle -o %D 2>/dev/null) == 2 ]]; then return; fi
     sleep 0.1
   done
-  die "the two nodes are not idle after 10 s: see $state/log"
+  die "the two nodes are not idle after 60 s: see $state/log"
 }
 
 start() {
@@ -112,6 +112,7 @@ start() {
     command -v $program >/dev/null || die "no $program: run jobs/install_deps.sh --slurm"
   done
   [[ ! -e $state ]] || die "$state exists: a cluster runs already, or run: ${BASH_SOURCE[0]} stop"
+  trap 'stop >&2' EXIT # if it does not come up
   mkdir -p $state/{etc,state,log,munge,munge-run} $state/{spool,tmpfs}/n{1,2}
   chmod 755 $state
   chmod 1777 $state/tmpfs/n*
@@ -122,6 +123,7 @@ start() {
     start_nodes
     wait_until_idle
   } >&2
+  trap - EXIT
   echo "export SLURM_CONF=$SLURM_CONF"
 }
 
