@@ -24,6 +24,7 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/jobs/mpi_env.sh"
 source "$root/jobs/forward_signals.sh"
+source "$root/jobs/choose_program.sh"
 
 if (($# == 0)) || [[ $1 == -* ]]; then
   echo "multi_node_mpirun: name a host file first: jobs/multi_node_mpirun.sh HOSTFILE [PROGRAM] [OPTION...]" >&2
@@ -35,15 +36,7 @@ if [[ ! -r $hosts ]]; then
   echo "multi_node_mpirun: $hosts: no such host file" >&2
   exit 66
 fi
-program=$root/build/bin/mnist_train
-if (($# > 0)) && [[ $1 != -* ]]; then
-  program=$1
-  shift
-fi
-if ! command -v "$program" >/dev/null; then
-  echo "multi_node_mpirun: no program $program (build it: cmake -S . -B build -G Ninja && cmake --build build)" >&2
-  exit 66
-fi
+choose_program multi_node_mpirun "$root/build/bin/mnist_train" "$@"
 
 slots=$(sed 's/#.*//' "$hosts" | awk 'NF { n = 1; for (i = 2; i <= NF; ++i) if (sub(/^slots=/, "", $i)) n = $i; sum += n } END { print sum + 0 }')
 ranks=${RANKS:-$slots}
@@ -73,4 +66,4 @@ done < <(compgen -e CARILLON_ || true)
 
 echo "multi_node_mpirun: $ranks ranks on $slots slots: ${launch[*]} $program" >&2
 # In a session of its own: Ctrl-C goes to all processes of a terminal's job, and is to reach mpirun as USR1 only.
-forward_signals setsid "${launch[@]}" "$program" "$@"
+forward_signals setsid "${launch[@]}" "$program" "${options[@]}"

@@ -11,16 +11,9 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/jobs/mpi_env.sh"
 source "$root/jobs/forward_signals.sh"
+source "$root/jobs/choose_program.sh"
 
-program=$root/build/bin/mnist_train
-if (($# > 0)) && [[ $1 != -* ]]; then
-  program=$1
-  shift
-fi
-if ! command -v "$program" >/dev/null; then
-  echo "single_node: no program $program (build it: cmake -S . -B build -G Ninja && cmake --build build)" >&2
-  exit 66
-fi
+choose_program single_node "$root/build/bin/mnist_train" "$@"
 
 gpus() {
   if [[ -n ${CUDA_VISIBLE_DEVICES+set} ]]; then
@@ -41,4 +34,4 @@ fi
 mapfile -t launch < <(mpirun_on "$ranks")
 echo "single_node: $gpu_count GPUs, $cores cores: ${launch[*]} $program" >&2
 # In a session of its own: Ctrl-C goes to all processes of a terminal's job, and is to reach mpirun as USR1 only.
-forward_signals setsid "${launch[@]}" "$program" "$@"
+forward_signals setsid "${launch[@]}" "$program" "${options[@]}"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What the .sbatch files run: a training program on all tasks of a Slurm job, put back into the queue when it was
-# stopped after a checkpoint.
+# stopped, after a checkpoint or before there was anything to save.
 #
 #   jobs/slurm_train.sh PROGRAM [OPTION...]
 #   jobs/slurm_train.sh PROGRAM OTHER_PROGRAM [OPTION...]      runs the other instead
@@ -9,17 +9,9 @@
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/jobs/forward_signals.sh"
+source "$root/jobs/choose_program.sh"
 
-program=$1
-shift
-if (($# > 0)) && [[ $1 != -* ]]; then
-  program=$1
-  shift
-fi
-if ! command -v "$program" >/dev/null; then
-  echo "slurm_train: no program $program in $PWD: build it, and submit from the root of the repository" >&2
-  exit 66
-fi
+choose_program slurm_train "$@"
 # Open MPI refuses root without both.
 if ((EUID == 0)); then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -37,19 +29,17 @@ if [[ -n $lead && $limit =~ ^(([0-9]+)-)?(([0-9]+):)?([0-9]+):([0-9]+)$ ]]; then
 fi
 
 code=0
-forward_signals srun --mpi=pmix --kill-on-bad-exit=1 --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" "$program" "$@" || code=$?
+forward_signals srun --mpi=pmix --kill-on-bad-exit=1 --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" "$program" "${options[@]}" || code=$?
 
 # A training's processes take USR1 but for their first moments: then nothing was done.
-done_so_far="after a checkpoint"
 if ((code == 128 + $(kill -l USR1) && SECONDS < 60)) && [[ $program == *_train ]]; then
-  done_so_far="before the training began"
   code=75
 fi
 # 75 after scancel must not bring the job back: then it is no longer running.
 if ((code == 75)) && [[ $(squeue --noheader --job "$SLURM_JOB_ID" --format=%T) == RUNNING ]]; then
   job=$SLURM_JOB_ID
   if [[ -n ${SLURM_ARRAY_JOB_ID-} ]]; then job=${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}; fi
-  echo "slurm_train: stopped $done_so_far; back into the queue as job $job"
+  echo "slurm_train: stopped by a signal; back into the queue as job $job"
   scontrol requeue "$job"
 fi
 exit "$code"

@@ -21,10 +21,17 @@ void introduce(OptionSet& set, const std::string& program) {
   set.set_version(version_text(program));
   const std::string ranks =
       fmt::format("each rank drives one GPU; start as many as there are: mpirun -np N {}", program);
-  for (const char* name : {"num-gpus", "gpus", "num-workers"}) set.explain(name, ranks);
+  for (const char* name : {"num-gpus", "gpus"}) set.explain(name, ranks);
+  set.explain("num-workers", "say --decode-threads");
   set.explain("data-dir", "name TFRecord files with --data; tfrecord_convert makes them of other formats");
   set.explain("checkpoint-dir", program.ends_with("_eval") ? "say --checkpoint" : "say --train-dir");
   set.explain("use-fp16", "say --precision bf16, on a GPU");
+  if (!program.ends_with("_eval")) return;
+  set.explain("eval-data", "say --data");
+  set.explain("eval-dir", "precision goes to stdout, and with --report to a file");
+  set.explain("num-examples", "all records are evaluated");
+  const std::string once = "one checkpoint is evaluated; to evaluate while training, give that --eval-data";
+  for (const char* name : {"run-once", "eval-interval-secs"}) set.explain(name, once);
 }
 
 bool parse_on_all_ranks(OptionSet& set, int argc, char** argv, const Mpi& mpi) {

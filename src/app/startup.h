@@ -15,7 +15,7 @@
 
 namespace carillon {
 
-/// What `program` answers to --version, and to flags of the TensorFlow programs that are not options here.
+/// What `program` answers to --version, and to flags of the TensorFlow programs and others that are not options here.
 void introduce(OptionSet& set, const std::string& program);
 
 /// Parses the options and compares them over the ranks, but for those of one rank; false after --help or

@@ -83,7 +83,7 @@ ExitCode train(const std::string& program, const Preset& preset, int argc, char*
     check_combinations(set, options);
     check_augmentation(set, options);
     if (preset.of_pictures) {
-      if (options.max_steps > 0) check_default_data(set, options.data);
+      check_default_data(set, options.data);
       settle_pictures(pictures, options);
     }
     settle_batch(options, preset, mpi.size());
@@ -109,7 +109,7 @@ ExitCode train(const std::string& program, const Preset& preset, int argc, char*
   const std::string isas = isas_of_all(*device, mpi);
   mpi.run_on_all([&] {
     check_same_products(options, isas);
-    if (options.max_steps > 0) check_default_data(set, options.data);
+    if (!preset.of_pictures && options.max_steps > 0) check_default_data(set, options.data);
   });
   RunDescription description = describe(set, preset, options, pictures, mpi, isas);
   Trainer trainer(options, std::move(description), mpi, *device, *communicator, watch, cpu, started);

@@ -33,11 +33,14 @@ Dataset open_records(const std::vector<std::string>& patterns, const RecordForm&
 
   std::vector<std::string> paths;
   std::shared_ptr<const RecordDecoder> decoder;
+  CacheMode cache = options.cache;  // decided once: the memory that is available changes
   std::array<std::int64_t, 1> ranks_that_index{};
   mpi.run_on_all([&] {
     paths = expand_file_patterns(patterns);
     decoder = form.make_decoder(schema, use);
-    if (!Dataset::would_cache(paths, *decoder, options.cache, mpi.local_size())) ranks_that_index[0] = 1;
+    if (Dataset::would_cache(paths, *decoder, cache, mpi.local_size())) return;
+    cache = CacheMode::none;
+    ranks_that_index[0] = 1;
   });
   std::string names;  // hosts may have them in other places
   for (const std::string& path : paths) names += std::filesystem::path(path).filename().string() + '\n';
@@ -52,7 +55,7 @@ Dataset open_records(const std::vector<std::string>& patterns, const RecordForm&
     paths = std::move(staged);
   }
   std::optional<Dataset> dataset;
-  mpi.run_on_all([&] { dataset = Dataset::open(paths, decoder, options.cache, mpi.local_size(), std::move(index)); });
+  mpi.run_on_all([&] { dataset = Dataset::open(paths, decoder, cache, mpi.local_size(), std::move(index)); });
   return std::move(*dataset);
 }
 

@@ -52,6 +52,8 @@ TEST_F(Startup, RefusesPrecisionsOfGpusOnACpuWithTheReason) {
 TEST_F(Startup, TellsWhoComesFromTensorFlowWhereTheirFlagsWent) {
   expect_failure("cifar10_train --num_gpus=4", ExitCode::usage,
                  "--num-gpus: each rank drives one GPU; start as many as there are: mpirun -np N cifar10_train");
+  expect_failure("cifar10_eval --eval_data test", ExitCode::usage, "--eval-data: say --data");
+  expect_failure("cifar10_eval --run_once", ExitCode::usage, "--run-once: one checkpoint is evaluated");
   expect_failure("mnist_eval --checkpoint_dir x", ExitCode::usage, "--checkpoint-dir: say --checkpoint");
 }
 

@@ -312,7 +312,9 @@ TEST_F(ScratchTest, WhoWaitsForAWindowTellsThatItIsBeingRead) {
     BatchLoader loader(set, SampleOrder(100, {.seed = 3, .window = window}), {.end = 1},
                        {.thread_count = 1, .get_on = [&] { ++signs; }});
     loader.next();
-    EXPECT_EQ(signs, window > 0 ? 1 : 0);  // what is decoded says nothing
+    // What is decoded says nothing. The next window is read, too, which a look after another second may find.
+    EXPECT_GE(signs, window > 0 ? 1 : 0);
+    EXPECT_LE(signs, window > 0 ? 2 : 0);
   }
 }
 

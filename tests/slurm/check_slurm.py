@@ -137,7 +137,7 @@ def _wait_for_limit(job, _):
 def _disturbed(context, data, whole, title, stop, sbatch):
     run = context.directory("disturbed")
     job = _train(context, data, run, sbatch=sbatch)
-    job.wait_for(lambda: checkpoint(run, 500).exists() or job.state() == "COMPLETED", "a first checkpoint")
+    job.wait_for(lambda: checkpoint(run, 500).exists() or job.state() in ENDS, "a first checkpoint")
     stop(job, context)
     code = job.finish()
     wrong = "" if code == 0 else f"code {code}: {job.text()}"
@@ -183,7 +183,7 @@ def _pictures(context):
 def _short_limit(context, data):
     run = context.directory("short")
     job = _train(context, data, run, sbatch=("--time=1",))
-    job.wait_for(lambda: "slurm_train: warning" in job.text() or job.state() == "COMPLETED", "the warning")
+    job.wait_for(lambda: "slurm_train: warning" in job.text() or job.state() in ENDS, "the warning")
     said = "limit of 60 s leaves no time before the signal" in job.text()
     _slurm("scancel", job.number)
     return Result("slurm: a limit shorter than the signal's lead is said", said, job.text().splitlines()[0])

@@ -10,7 +10,7 @@ namespace carillon {
 /// "mnist_train (Carillon) 0.1.0, commit 2a2e21a123".
 std::string version_line(std::string_view program);
 
-/// A library as it is at run time: "Open MPI", "4.1.4".
+/// A library: "Open MPI", "4.1.4".
 struct LibraryVersion {
   std::string name, version;
 };

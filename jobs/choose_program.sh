@@ -1,0 +1,18 @@
+# Sourced by the scripts here: which program they start.
+#
+#   choose_program NAME DEFAULT "$@"   sets `program`, the first of the words where that is no option, else DEFAULT, and
+#                                      `options`, the other words; ends the script NAME with 66 where there is no such program
+choose_program() {
+  local name=$1
+  program=$2
+  shift 2
+  if (($# > 0)) && [[ $1 != -* ]]; then
+    program=$1
+    shift
+  fi
+  options=("$@")
+  if ! command -v "$program" >/dev/null; then
+    echo "$name: no program $program, seen from $PWD (build it: cmake -S . -B build -G Ninja && cmake --build build)" >&2
+    exit 66
+  fi
+}
