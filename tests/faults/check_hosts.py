@@ -88,7 +88,7 @@ def _by_script(context, data, hosts):
     """jobs/multi_node_mpirun.sh, stopped by a signal and begun again, ends like an undisturbed run."""
     script = Path(__file__).resolve().parents[2] / "jobs" / "multi_node_mpirun.sh"
     run, whole = context.directory("script"), context.directory("script")
-    command = [script, hosts.host_file(2), *context.command("mnist_train", "--data", data / "train-*", *OPTIONS)]
+    command = [*hosts.naming, script, hosts.host_file(2), *context.command("mnist_train", "--data", data / "train-*", *OPTIONS)]
     command += ["--checkpoint-every", "50"]
 
     def start(directory, steps):

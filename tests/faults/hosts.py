@@ -2,11 +2,13 @@
 
 Needs root, `ip`, `nsenter` and `unshare`; run by itself, the module tells by its exit code whether there can be hosts.
 mpirun runs outside, reaches both by the first link, and starts ranks that
-send each other messages by the second.
+send each other messages by the second. Every process finds the names of both in a file: where a name server does not
+answer, mpirun would wait for minutes.
 """
 
 import os
 import shlex
+import socket
 import subprocess
 import tempfile
 from pathlib import Path
@@ -20,7 +22,11 @@ class TwoHosts:
         self._directory = tempfile.TemporaryDirectory(prefix="carillon-hosts-")
         folder = Path(self._directory.name)
         names = folder / "hosts"
-        names.write_text("127.0.0.1 localhost\n" + "".join(f"{CONTROL}.{host} n{host}\n" for host in (1, 2)))
+        known = f"127.0.0.1 localhost {socket.gethostname()}\n"
+        names.write_text(known + "".join(f"{CONTROL}.{host} n{host}\n" for host in (1, 2)))
+        # A command's start, outside both hosts, which lets it know their names.
+        self.naming = ["unshare", "--mount", "--propagation", "private", "sh", "-c",
+                       'mount --bind "$0" /etc/hosts; exec "$@"', str(names)]  # fmt: skip
         self._agent = folder / "agent"
         self._agent.write_text(
             "#!/bin/sh\n"
@@ -58,7 +64,7 @@ class TwoHosts:
         return path
 
     def environment(self):
-        """What mpirun is to know of them, where others write its command."""
+        """What mpirun is to know of them, where others write its command (which `naming` starts)."""
         return {
             "OMPI_MCA_plm_rsh_agent": str(self._agent),
             "OMPI_MCA_oob_tcp_if_include": f"{CONTROL}.0/24",
@@ -68,7 +74,7 @@ class TwoHosts:
     def launcher(self, ranks):
         """The start of a command: an equal number of ranks on each host."""
         return [
-            "mpirun", "-np", str(ranks), "--host", f"n1:{ranks // 2},n2:{ranks // 2}", "--bind-to", "none",
+            *self.naming, "mpirun", "-np", str(ranks), "--host", f"n1:{ranks // 2},n2:{ranks // 2}", "--bind-to", "none",
             "--mca", "plm_rsh_agent", str(self._agent), "--mca", "oob_tcp_if_include", f"{CONTROL}.0/24",
             "--mca", "btl_tcp_if_include", f"{MESSAGES}.0/24",
             # mpirun wakes a stopped rank before it kills it: not for so long that it tells of the rank that ended the run.
