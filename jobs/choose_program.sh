@@ -1,7 +1,9 @@
-# Sourced by the scripts here: which program they start.
+# Sourced by the scripts here, which set `root`: which program they start.
 #
 #   choose_program NAME DEFAULT "$@"   sets `program`, the first of the words where that is no option, else DEFAULT, and
-#                                      `options`, the other words; ends the script NAME with 66 where there is no such program
+#                                      `options`, the other words; ends the script NAME with 66 where there is no such program.
+#                                      One without a slash is the one built in this tree, installed with these scripts, or
+#                                      on the PATH
 choose_program() {
   local name=$1
   program=$2
@@ -11,8 +13,12 @@ choose_program() {
     shift
   fi
   options=("$@")
+  local folder
+  for folder in "$root/build/bin" "$root/../../bin"; do
+    if [[ $program != */* && -x $folder/$program ]]; then program=$folder/$program; fi
+  done
   if ! command -v "$program" >/dev/null; then
-    echo "$name: no program $program, seen from $PWD (build it: cmake -S . -B build -G Ninja && cmake --build build)" >&2
+    echo "$name: no program $program, seen from $PWD (to build those of Carillon: cmake -S . -B build -G Ninja && cmake --build build)" >&2
     exit 66
   fi
 }

@@ -8,21 +8,21 @@
 #   jobs/install_deps.sh --cuda     and the headers of cudnn-frontend (CUDA, cuDNN and NCCL come from NVIDIA)
 #   jobs/install_deps.sh --bundle   and what make_bundle.sh needs
 #   jobs/install_deps.sh --slurm    and a Slurm to try batch scripts on (tests/slurm/cluster.sh)
+#   jobs/install_deps.sh --list     installs nothing; names the libraries
 #
 # Works as root or with sudo. Without either it prints what is missing and exits with 1.
 set -euo pipefail
 
 cudnn_frontend_version=1.32.0  # with which the tests ran; its interface still changes between releases
 
-packages=(
-  build-essential g++ cmake ninja-build pkg-config
+libraries=(
   openmpi-bin libopenmpi-dev libhwloc-dev
   libhdf5-dev libboost-program-options-dev
   libdnnl-dev ocl-icd-opencl-dev opencl-headers  # oneDNN's CMake package asks for OpenCL
   libprotobuf-dev protobuf-compiler
   libarchive-dev libisal-dev libfmt-dev nlohmann-json3-dev libjpeg-dev libpng-dev zlib1g-dev libeigen3-dev
-  dataset-fashion-mnist
 )
+packages=(build-essential g++ cmake ninja-build pkg-config "${libraries[@]}" dataset-fashion-mnist)
 
 # Whether a compiler or CMake finds cudnn-frontend.
 has_cudnn_frontend() {
@@ -36,7 +36,7 @@ has_cudnn_frontend() {
 wants_cudnn_frontend=false
 for argument in "$@"; do
   case $argument in
-    --tests) packages+=(ccache libgtest-dev libgmock-dev python3-numpy python3-h5py hdf5-tools iproute2) ;;
+    --tests) packages+=(ccache libgtest-dev libgmock-dev python3-numpy python3-h5py hdf5-tools iproute2 groff-base) ;;
     --fuzz) packages+=(clang-16 libclang-rt-16-dev libomp-16-dev) ;;
     --lint) packages+=(git clang-format-14) ;;
     --cuda)
@@ -46,8 +46,12 @@ for argument in "$@"; do
       fi
       ;;
     --bundle) packages+=(patchelf hdf5-tools zstd) ;;
+    --list)
+      printf '%s\n' "${libraries[@]}"
+      exit 0
+      ;;
     --slurm) packages+=(slurm-wlm munge iproute2) ;;
-    *) echo "install_deps: unknown argument '$argument' (known: --tests, --fuzz, --lint, --cuda, --bundle, --slurm)" >&2; exit 64 ;;
+    *) echo "install_deps: unknown argument '$argument' (known: --tests, --fuzz, --lint, --cuda, --bundle, --slurm, --list)" >&2; exit 64 ;;
   esac
 done
 

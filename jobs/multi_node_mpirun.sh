@@ -2,7 +2,7 @@
 # Trains on several machines without a batch system, by mpirun and ssh.
 #
 #   jobs/multi_node_mpirun.sh HOSTFILE --data 'data/mnist/train-*.tfrecord' --train-dir runs/mnist
-#   RANKS=4 CORES_PER_RANK=8 jobs/multi_node_mpirun.sh HOSTFILE build/bin/image_train ...
+#   RANKS=4 CORES_PER_RANK=8 jobs/multi_node_mpirun.sh HOSTFILE image_train ...
 #
 # HOSTFILE has a line for each machine, with as many slots as it is to have ranks: its GPUs, or a few for its cores:
 #
@@ -11,7 +11,7 @@
 #
 # The machines reach each other by ssh without a password, have the same Open MPI, and see the program, the data and the
 # train directory under the same names (a shared file system; --stage copies data to each one's own disk). The first
-# word behind HOSTFILE may name a program; without one it is build/bin/mnist_train. Settings:
+# word behind HOSTFILE may name a program; without one it is mnist_train. Settings:
 #
 #   RANKS=N              ranks, fewer than there are slots
 #   CORES_PER_RANK=N     cores that each rank is bound to; without it ranks are not bound
@@ -36,7 +36,7 @@ if [[ ! -r $hosts ]]; then
   echo "multi_node_mpirun: $hosts: no such host file" >&2
   exit 66
 fi
-choose_program multi_node_mpirun "$root/build/bin/mnist_train" "$@"
+choose_program multi_node_mpirun mnist_train "$@"
 
 slots=$(sed 's/#.*//' "$hosts" | awk 'NF { n = 1; for (i = 2; i <= NF; ++i) if (sub(/^slots=/, "", $i)) n = $i; sum += n } END { print sum + 0 }')
 ranks=${RANKS:-$slots}

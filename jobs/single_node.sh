@@ -2,9 +2,9 @@
 # Trains on all of this machine: one rank a GPU, or one a core where there is no GPU.
 #
 #   jobs/single_node.sh --data 'data/mnist/train-*.tfrecord' --train-dir runs/mnist
-#   jobs/single_node.sh build/bin/mnist_eval --data 'data/mnist/test-*.tfrecord' --checkpoint runs/mnist
+#   jobs/single_node.sh mnist_eval --data 'data/mnist/test-*.tfrecord' --checkpoint runs/mnist
 #
-# The first word may name a program; without one it is build/bin/mnist_train. RANKS=N sets the number of ranks. The exit
+# The first word may name a program; without one it is mnist_train. RANKS=N sets the number of ranks. The exit
 # code is the program's; 75 means stopped by a signal after a checkpoint: the same command goes on from there. TERM, INT
 # (Ctrl-C), HUP and USR1 to this script stop it so; a second TERM or INT ends it at once.
 set -euo pipefail
@@ -13,7 +13,7 @@ source "$root/jobs/mpi_env.sh"
 source "$root/jobs/forward_signals.sh"
 source "$root/jobs/choose_program.sh"
 
-choose_program single_node "$root/build/bin/mnist_train" "$@"
+choose_program single_node mnist_train "$@"
 
 gpus() {
   if [[ -n ${CUDA_VISIBLE_DEVICES+set} ]]; then

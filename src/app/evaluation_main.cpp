@@ -115,7 +115,11 @@ void tell_result(const LoadedCheckpoint& loaded, const EvalOptions& options, con
 EvalOptions defaults_of(const Preset& preset) {
   EvalOptions options;
   options.data = preset.defaults.data;
-  for (std::string& pattern : options.data) pattern.replace(pattern.find("train-"), 6, preset.evaluation_split);
+  for (std::string& pattern : options.data) {
+    const std::size_t at = pattern.find("train-");
+    check(at != pattern.npos, "a preset's data are not named train-");
+    pattern.replace(at, 6, preset.evaluation_split);
+  }
   options.checkpoint = preset.defaults.train_dir;
   if (preset.of_pictures) options.batch_size = preset.defaults.evaluation_batch;  // large ones fill a memory
   return options;
@@ -173,8 +177,9 @@ ExitCode evaluate_checkpoint(const EvalOptions& options, const Preset& preset, D
   return ExitCode::done;
 }
 
-ExitCode evaluate(const std::string& program, const Preset& preset, int argc, char** argv, const Mpi& mpi) {
-  EvalOptions options = defaults_of(preset);
+/// The program's options, on `options` with the preset's values.
+OptionSet option_set(const std::string& program, EvalOptions& options, const Preset& preset) {
+  options = defaults_of(preset);
   OptionSet set(fmt::format("Prints precision @ 1 on {} of a checkpoint: PROGRAM --data FILES --checkpoint FILE_OR_DIR",
                             preset.data_set));
   declare(set, options);
@@ -190,6 +195,12 @@ ExitCode evaluate(const std::string& program, const Preset& preset, int argc, ch
     set.add("pixel-scale", options.pixel_scale, OptionSet::Interval::not_negative,
             "multiplies the pixels; 0: as in training");
   }
+  return set;
+}
+
+ExitCode evaluate(const std::string& program, const Preset& preset, int argc, char** argv, const Mpi& mpi) {
+  EvalOptions options;
+  OptionSet set = option_set(program, options, preset);
   if (!parse_on_all_ranks(set, argc, argv, mpi)) return ExitCode::done;
   mpi.run_on_all([&] {
     check_default_data(set, options.data);
@@ -206,6 +217,11 @@ ExitCode evaluate(const std::string& program, const Preset& preset, int argc, ch
 }  // namespace
 
 int evaluation_main(const std::string& program, const Preset& preset, int argc, char** argv) {
+  const auto manual = [&] {
+    EvalOptions options;
+    return option_set(program, options, preset).manual(program);
+  };
+  if (print_document(argc, argv, manual)) return 0;
   return mpi_main(program, argc, argv, [&](const Mpi& mpi) { return evaluate(program, preset, argc, argv, mpi); });
 }
 

@@ -54,7 +54,9 @@ void check_window(const TrainOptions& options, int tower_count) {
 
 void settle_batch(TrainOptions& options, const Preset& preset, int tower_count) {
   const bool is_global = options.global_batch > 0;
-  if (options.decay_steps == 0) {
+  if (options.decay_steps == 0 && preset.decay_steps == nullptr) {
+    options.decay_steps = decay_steps_without_rule;
+  } else if (options.decay_steps == 0) {
     options.decay_steps =
         is_global ? preset.decay_steps(options.global_batch, 1) : preset.decay_steps(options.batch_size, tower_count);
   }

@@ -48,17 +48,20 @@ void OptionSet::add(const std::string& name, std::int64_t& target, std::int64_t 
   const auto set = [&target, lowest, highest](const auto& texts) {
     target = parse_integer(texts.front(), lowest, highest);
   };
-  add_option({.name = name, .help = help, .scope = scope, .set = set, .get = [&target] { return target; }});
+  add_option(
+      {.name = name, .help = help, .scope = scope, .set = set, .get = [&target] { return target; }, .value_name = "N"});
 }
 
 void OptionSet::add(const std::string& name, std::uint64_t& target, const std::string& help, Scope scope) {
   const auto set = [&target](const auto& texts) { target = parse_unsigned(texts.front()); };
-  add_option({.name = name, .help = help, .scope = scope, .set = set, .get = [&target] { return target; }});
+  add_option(
+      {.name = name, .help = help, .scope = scope, .set = set, .get = [&target] { return target; }, .value_name = "N"});
 }
 
 void OptionSet::add(const std::string& name, double& target, Interval interval, const std::string& help, Scope scope) {
   const auto set = [&target, interval](const auto& texts) { target = parse_number(texts.front(), interval); };
-  add_option({.name = name, .help = help, .scope = scope, .set = set, .get = [&target] { return target; }});
+  add_option(
+      {.name = name, .help = help, .scope = scope, .set = set, .get = [&target] { return target; }, .value_name = "X"});
 }
 
 void OptionSet::add(const std::string& name, std::string& target, const std::string& help, Scope scope) {

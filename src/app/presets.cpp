@@ -5,7 +5,7 @@
 #include "carillon/app/preset.h"
 #include "carillon/core/error.h"
 #include "carillon/data/set_form.h"
-#include "src/models/networks.h"
+#include "carillon/models/networks.h"
 
 namespace carillon {
 namespace {
@@ -19,14 +19,6 @@ std::int64_t mnist_decay_steps(std::int64_t batch_size, int /*tower_count*/) {
 std::int64_t cifar10_decay_steps(std::int64_t batch_size, int tower_count) {
   const double steps = 50000.0 / static_cast<double>(batch_size) / tower_count * 350.0;
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(steps));
-}
-
-std::unique_ptr<RecordDecoder> grey_records(RecordSchema schema, RecordUse /*use*/) {
-  return make_grey_decoder(std::move(schema));
-}
-
-std::unique_ptr<RecordDecoder> planar_records(RecordSchema schema, RecordUse /*use*/) {
-  return make_planar_decoder(std::move(schema));
 }
 
 /// 30 epochs of ImageNet, as Goyal and others divide the rate.

@@ -16,7 +16,14 @@ namespace {
 /// In place of a network's name.
 constexpr std::string_view list_networks = "help";
 
-void declare(OptionSet& set, TrainOptions& options, PictureOptions& pictures, const Preset& preset) {
+/// The program's options, on `options` with the preset's values and on `pictures`.
+OptionSet option_set(const std::string& program, TrainOptions& options, PictureOptions& pictures,
+                     const Preset& preset) {
+  options = preset.defaults;
+  options.model = preset.networks.front().name;
+  OptionSet set(
+      fmt::format("Trains a network on {}, one tower per rank: mpirun -np N PROGRAM --data FILES --train-dir DIR",
+                  preset.data_set));
   declare(set, options);
   set.begin_group("Training");
   std::vector<std::string> names = network_names(preset);
@@ -31,6 +38,8 @@ void declare(OptionSet& set, TrainOptions& options, PictureOptions& pictures, co
     set.add("pixel-scale", options.pixel_scale, OptionSet::Interval::positive, "multiplies the pixels 0..255",
             Scope::result);
   }
+  introduce(set, program);
+  return set;
 }
 
 /// Errors: usage.
@@ -62,14 +71,9 @@ RunDescription describe(const OptionSet& set, const Preset& preset, const TrainO
 
 ExitCode train(const std::string& program, const Preset& preset, int argc, char** argv, const Mpi& mpi,
                Trainer::Clock::time_point started) {
-  TrainOptions options = preset.defaults;
+  TrainOptions options;
   PictureOptions pictures;
-  options.model = preset.networks.front().name;
-  OptionSet set(
-      fmt::format("Trains a network on {}, one tower per rank: mpirun -np N PROGRAM --data FILES --train-dir DIR",
-                  preset.data_set));
-  declare(set, options, pictures, preset);
-  introduce(set, program);
+  OptionSet set = option_set(program, options, pictures, preset);
   if (!parse_on_all_ranks(set, argc, argv, mpi)) return ExitCode::done;
   if (options.model == list_networks) {
     const RecordSchema& schema = options.record_form.schema;
@@ -120,6 +124,12 @@ ExitCode train(const std::string& program, const Preset& preset, int argc, char*
 
 int training_main(const std::string& program, const Preset& preset, int argc, char** argv) {
   const auto started = Trainer::Clock::now();
+  const auto manual = [&] {
+    TrainOptions options;
+    PictureOptions pictures;
+    return option_set(program, options, pictures, preset).manual(program);
+  };
+  if (print_document(argc, argv, manual)) return 0;
   catch_stop_signals();  // before MPI's start, which takes a while: a signal then ends no job that would be put back
   return mpi_main(program, argc, argv,
                   [&](const Mpi& mpi) { return train(program, preset, argc, argv, mpi, started); });

@@ -1,7 +1,10 @@
 # What every target of Carillon is built with, and the one way to declare a library.
 
 add_library(carillon_settings INTERFACE)
-target_include_directories(carillon_settings INTERFACE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR})
+set(CARILLON_INCLUDE_DIR include/carillon-${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})  # of what is installed
+target_include_directories(carillon_settings INTERFACE
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+  $<INSTALL_INTERFACE:${CARILLON_INCLUDE_DIR}>)
 target_compile_definitions(carillon_settings INTERFACE CARILLON_HAS_CUDA=$<BOOL:${CARILLON_HAS_CUDA}>
   $<$<COMPILE_LANGUAGE:CUDA>:FMT_USE_CONSTEXPR=1>)  # fmt 9 turns it off for nvcc, and then does not compile as C++20
 target_compile_options(carillon_settings INTERFACE
@@ -84,7 +87,9 @@ function(carillon_library name)
   carillon_sources(sources ${ARG_DIRECTORIES})
   add_library(carillon_${name} STATIC ${sources})
   carillon_simd(${name} ${ARG_DIRECTORIES})
-  target_link_libraries(carillon_${name} PRIVATE carillon_warnings PUBLIC carillon_settings ${ARG_LINK})
+  target_link_libraries(carillon_${name} PRIVATE $<BUILD_INTERFACE:carillon_warnings> PUBLIC carillon_settings ${ARG_LINK})
+  set_target_properties(carillon_${name} PROPERTIES EXPORT_NAME ${name})
+  set_property(GLOBAL APPEND PROPERTY CARILLON_LIBRARIES carillon_${name})
   if(CARILLON_HAS_CUDA)
     target_link_libraries(carillon_${name} PUBLIC ${ARG_CUDA_LINK})
   endif()
@@ -96,6 +101,8 @@ function(carillon_protobuf name file)
   add_library(carillon_${name}_proto STATIC ${file})
   protobuf_generate(TARGET carillon_${name}_proto LANGUAGE cpp IMPORT_DIRS ${CMAKE_CURRENT_SOURCE_DIR}
     PROTOC_OUT_DIR ${CMAKE_CURRENT_BINARY_DIR})
-  target_include_directories(carillon_${name}_proto SYSTEM PUBLIC ${CMAKE_CURRENT_BINARY_DIR})
+  target_include_directories(carillon_${name}_proto SYSTEM PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_BINARY_DIR}>)
   target_link_libraries(carillon_${name}_proto PUBLIC protobuf::libprotobuf)
+  set_target_properties(carillon_${name}_proto PROPERTIES EXPORT_NAME ${name}_proto)
+  set_property(GLOBAL APPEND PROPERTY CARILLON_LIBRARIES carillon_${name}_proto)
 endfunction()

@@ -1,33 +1,12 @@
-# Finds what the GPU tower needs, as CARILLON_CUDA asks, and sets CARILLON_HAS_CUDA. Targets: carillon_cudnn,
-# carillon_cudnn_frontend, carillon_nccl.
-#
-# cuDNN and NCCL are looked for beside the CUDA toolkit and in the system's places; the headers of cudnn-frontend
-# (jobs/install_deps.sh --cuda) also in ~/.local/include.
+# Finds what the GPU tower needs, as CARILLON_CUDA asks, and sets CARILLON_HAS_CUDA. Targets: CarillonCudaLibraries.cmake's.
 
 set(CARILLON_HAS_CUDA FALSE)
 if(CARILLON_CUDA STREQUAL "OFF")
   return()
 endif()
 
-set(missing "")
-find_package(CUDAToolkit 12.8 QUIET)
-if(NOT CUDAToolkit_FOUND)
-  list(APPEND missing "the CUDA toolkit, 12.8 or later")
-else()
-  find_path(CARILLON_CUDNN_INCLUDE cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
-  find_library(CARILLON_CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 HINTS ${CUDAToolkit_LIBRARY_DIR})
-  find_path(CARILLON_NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
-  find_library(CARILLON_NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS ${CUDAToolkit_LIBRARY_DIR})
-  find_path(CARILLON_CUDNN_FRONTEND_INCLUDE cudnn_frontend.h HINTS $ENV{HOME}/.local/include)
-  foreach(part CUDNN NCCL CUDNN_FRONTEND)
-    if(NOT CARILLON_${part}_INCLUDE OR (NOT part STREQUAL "CUDNN_FRONTEND" AND NOT CARILLON_${part}_LIBRARY))
-      string(TOLOWER ${part} name)
-      string(REPLACE "_" "-" name ${name})
-      list(APPEND missing ${name})
-    endif()
-  endforeach()
-endif()
-
+include(CarillonCudaLibraries)
+set(missing ${CARILLON_CUDA_MISSING})
 if(NOT missing)
   include(CheckLanguage)
   set(ENV{CUDACXX} ${CUDAToolkit_NVCC_EXECUTABLE})
@@ -57,13 +36,4 @@ if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake before 3.25.2 does not kno
 endif()
 set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
-
-function(carillon_imported name include library)
-  add_library(${name} INTERFACE)
-  target_include_directories(${name} SYSTEM INTERFACE ${include})
-  target_link_libraries(${name} INTERFACE ${library})
-endfunction()
-carillon_imported(carillon_cudnn ${CARILLON_CUDNN_INCLUDE} ${CARILLON_CUDNN_LIBRARY})
-carillon_imported(carillon_cudnn_frontend ${CARILLON_CUDNN_FRONTEND_INCLUDE} "carillon_cudnn;CUDA::nvrtc")
-carillon_imported(carillon_nccl ${CARILLON_NCCL_INCLUDE} ${CARILLON_NCCL_LIBRARY})
 message(STATUS "Building the GPU tower: CUDA ${CUDAToolkit_VERSION}, for ${CMAKE_CUDA_ARCHITECTURES}")

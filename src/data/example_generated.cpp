@@ -1,5 +1,7 @@
 #include "src/data/example_generated.h"
 
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/stubs/logging.h>
 
 #include <algorithm>
@@ -61,6 +63,14 @@ std::string describe_keys(const proto::Example& example) {
   return fmt::format("{}{}", fmt::join(keys, ", "), left_out > 0 ? fmt::format(" and {} more", left_out) : "");
 }
 
+void serialise(const proto::Example& example, std::string& out) {
+  out.clear();
+  google::protobuf::io::StringOutputStream stream(&out);
+  google::protobuf::io::CodedOutputStream coded(&stream);
+  coded.SetSerializationDeterministic(true);
+  example.SerializeToCodedStream(&coded);
+}
+
 void parse_generated(std::span<const std::uint8_t> record, proto::Example& example) {
   if (record.size() > static_cast<std::size_t>(std::numeric_limits<int>::max()))
     fail(ExitCode::data, "{} bytes are too many for a tf.train.Example", record.size());
@@ -78,6 +88,16 @@ LabelledBytes parse_example_generated(std::span<const std::uint8_t> record, cons
   scratch = single_value(image, image.bytes_list(), keys.image, proto::Feature::kBytesList).value(0);
   return {.image = {reinterpret_cast<const std::uint8_t*>(scratch.data()), scratch.size()},
           .label = single_value(label, label.int64_list(), keys.label, proto::Feature::kInt64List).value(0)};
+}
+
+std::string make_example(const ExampleKeys& keys, std::span<const std::uint8_t> image, std::int64_t label) {
+  proto::Example example;
+  auto& features = *example.mutable_features()->mutable_feature();
+  features[keys.image].mutable_bytes_list()->add_value(image.data(), image.size());
+  features[keys.label].mutable_int64_list()->add_value(label);
+  std::string record;
+  serialise(example, record);
+  return record;
 }
 
 }  // namespace carillon

@@ -21,6 +21,9 @@ std::string printable_key(std::string_view key);
 /// The sorted feature names of `example`: "'label', 'pixels'", "none".
 std::string describe_keys(const proto::Example& example);
 
+/// The Example with its features in the order of their keys, so that equal input gives equal files.
+void serialise(const proto::Example& example, std::string& out);
+
 /// Errors: data, without file and record.
 void parse_generated(std::span<const std::uint8_t> record, proto::Example& example);
 

@@ -16,9 +16,9 @@
 //   logits              classes      256x10        without biases, divided by 9
 //
 // Norms shift and do not scale; a batch has 0.4 in their running statistics. Convolutions begin as the identity.
+#include "carillon/models/networks.h"
 #include "kernels/activation/activation.h"
 #include "src/models/airbench_layers.h"
-#include "src/models/networks.h"
 
 namespace carillon {
 namespace {

@@ -13,10 +13,10 @@
 //   logits              classes      512x10        without biases, divided by 9
 //
 // Norms shift and do not scale; a batch has 0.1 in their running statistics. Convolutions begin as the identity.
+#include "carillon/models/networks.h"
 #include "kernels/activation/activation.h"
 #include "kernels/add/add.h"
 #include "src/models/airbench_layers.h"
-#include "src/models/networks.h"
 
 namespace carillon {
 

@@ -12,13 +12,13 @@
 //   local4 + ReLU            192           384x192      0.04    0.1   0.004
 //   softmax_linear           10            192x10       1/192   0.0   0
 #include "carillon/core/error.h"
+#include "carillon/models/networks.h"
 #include "kernels/augment/augment.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
 #include "kernels/lrn/lrn.h"
 #include "kernels/max_pool/max_pool.h"
 #include "kernels/relu/relu.h"
-#include "src/models/networks.h"
 
 namespace carillon {
 namespace {

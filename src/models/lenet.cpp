@@ -8,12 +8,12 @@
 //   pool2   max 2x2 / 2      7x7x64
 //   fc1 + ReLU               512         3136x512     L2
 //   fc2                      classes     512x10       L2
+#include "carillon/models/networks.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
 #include "kernels/max_pool/max_pool.h"
 #include "kernels/relu/relu.h"
 #include "kernels/scale_input/scale_input.h"
-#include "src/models/networks.h"
 
 namespace carillon {
 

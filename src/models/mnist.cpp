@@ -3,10 +3,10 @@
 //   layer              output      weights    stddev  bias  L2
 //   layer1 + ReLU      500         784x500    0.1     0.0   yes
 //   layer2             classes     500x10     0.1     0.0   yes
+#include "carillon/models/networks.h"
 #include "kernels/dense/dense.h"
 #include "kernels/relu/relu.h"
 #include "kernels/scale_input/scale_input.h"
-#include "src/models/networks.h"
 
 namespace carillon {
 

@@ -13,10 +13,10 @@
 //
 // Batch norm behind each convolution; ReLU behind the first of a block and behind its sum with the block's input, which
 // a 1x1 convolution and batch norm project where the shapes differ.
+#include "carillon/models/networks.h"
 #include "kernels/avg_pool/avg_pool.h"
 #include "src/models/cifar10_pixels.h"
 #include "src/models/layers.h"
-#include "src/models/networks.h"
 
 namespace carillon {
 namespace {

@@ -19,10 +19,10 @@
 #include <cmath>
 
 #include "carillon/core/error.h"
+#include "carillon/models/networks.h"
 #include "kernels/avg_pool/avg_pool.h"
 #include "kernels/max_pool/max_pool.h"
 #include "src/models/layers.h"
-#include "src/models/networks.h"
 
 namespace carillon {
 namespace {

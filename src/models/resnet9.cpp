@@ -16,12 +16,12 @@
 //   logits              classes      512x10       without biases, times 0.125
 //
 // Batch norm and ReLU behind each convolution; none behind a sum.
+#include "carillon/models/networks.h"
 #include "kernels/add/add.h"
 #include "kernels/max_pool/max_pool.h"
 #include "kernels/scale/scale.h"
 #include "src/models/cifar10_pixels.h"
 #include "src/models/layers.h"
-#include "src/models/networks.h"
 
 namespace carillon {
 namespace {

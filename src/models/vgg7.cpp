@@ -12,10 +12,10 @@
 //   logits             classes     128x10
 //
 // Batch norm and ReLU behind each convolution.
+#include "carillon/models/networks.h"
 #include "kernels/max_pool/max_pool.h"
 #include "kernels/scale_input/scale_input.h"
 #include "src/models/layers.h"
-#include "src/models/networks.h"
 
 namespace carillon {
 

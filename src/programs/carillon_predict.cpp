@@ -169,15 +169,21 @@ int predict(const PredictOptions& options, const std::vector<std::string>& place
   return static_cast<int>(code);
 }
 
-int predict_main(int argc, char** argv) {
-  PredictOptions options;
-  std::vector<std::string> places;
+OptionSet option_set(PredictOptions& options) {
   OptionSet set(
       "Tells what a trained network takes pictures for: carillon_predict --checkpoint FILE_OR_DIR "
       "PICTURE_OR_FOLDER...\nA picture that cannot be read is named, and the program's exit code is then that "
       "of the first: 65 damaged, 66 not there, 74 unreadable");
   declare(set, options);
   set.set_version(version_text("carillon_predict"));
+  return set;
+}
+
+int predict_main(int argc, char** argv) {
+  PredictOptions options;
+  std::vector<std::string> places;
+  OptionSet set = option_set(options);
+  if (print_document(argc, argv, [&] { return set.manual("carillon_predict"); })) return 0;
   set.take_rest(places);
   if (!set.parse(argc, argv)) {
     std::cout << set.answer();

@@ -12,6 +12,7 @@
 #include "carillon/checkpoint/npz.h"
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
+#include "carillon/core/manual.h"
 #include "carillon/core/printable.h"
 #include "carillon/core/single_process_main.h"
 #include "carillon/core/version.h"
@@ -22,30 +23,37 @@
 namespace carillon {
 namespace {
 
-constexpr const char* usage = R"(usage: checkpoint_tool COMMAND ...
+constexpr const char* usage = R"(inspect FILE...                      step, options, and a table of the arrays
+verify FILE...                       reads them whole; a value that is not finite counts as damage
+diff FIRST SECOND                    what differs; ends with 1 if anything does
+average --output OUT FILE FILE...    the means of variables, moving averages and states, without the optimizer's state:
+                                     to evaluate, or for --init-from. Running variances are the means of the files', so
+                                     networks with batch norm lose a little
+export-npz FILE OUT.npz              all arrays for Python: numpy.load(OUT)["variables/layer1/weights"]
+export --onnx OUT FILE               the trained network as an ONNX model, with the moving averages
+import-npz --output OUT FILE IN.npz  FILE with those of its arrays that IN has in their place
 
-  inspect FILE...                      step, options, and a table of the arrays
-  verify FILE...                       reads them whole; a value that is not finite counts as damage
-  diff FIRST SECOND                    what differs; ends with 1 if anything does
-  average --output OUT FILE FILE...    the means of variables, moving averages and states, without the optimizer's
-                                       state: to evaluate, or for --init-from. Running variances are the means of the
-                                       files', so networks with batch norm lose a little
-  export-npz FILE OUT.npz              all arrays for Python: numpy.load(OUT)["variables/layer1/weights"]
-  export --onnx OUT FILE               the trained network as an ONNX model, with the moving averages
-  import-npz --output OUT FILE IN.npz  FILE with those of its arrays that IN has in their place
+FILE is a checkpoint, or a train directory: its newest one that loads.)";
 
-FILE is a checkpoint, or a train directory: its newest one that loads.
-
-options:
-  -h [ --help ]         print this text and exit
-  --version             print the version and exit
-  --output OUT          file to write; one that is there is replaced
-  --onnx OUT            the same, of export
-  --raw-weights         export the variables in place of the moving averages
-
-exit codes: 0 done, 1 diff has found a difference, 64 bad usage, 65 damaged or unsuitable file, 66 no such file,
-            74 an I/O error
-)";
+Manual manual() {
+  return {.program = "checkpoint_tool",
+          .purpose = "Looks into checkpoints, compares and averages them, and exchanges their arrays",
+          .synopses = {"checkpoint_tool COMMAND ..."},
+          .description = usage,
+          .groups = {{"",
+                      {{.name = "output", .value = "OUT", .text = "file to write; one that is there is replaced"},
+                       {.name = "onnx", .value = "OUT", .text = "the same, of export"},
+                       {.name = "raw-weights", .text = "export the variables in place of the moving averages"},
+                       {.name = "help", .text = "print this text and exit"},
+                       {.name = "version", .text = "print the version and exit"}}}},
+          .words = {"inspect", "verify", "diff", "average", "export-npz", "export", "import-npz"},
+          .exit_statuses = {{0, "done"},
+                            {1, "diff has found a difference"},
+                            {64, "bad usage"},
+                            {65, "damaged or unsuitable file"},
+                            {66, "no such file"},
+                            {74, "an I/O error"}}};
+}
 
 constexpr int differs = 1;
 
@@ -280,7 +288,7 @@ Arguments parse(std::span<char* const> words) {
 int tool_main(std::span<char* const> words) {
   const auto asks_for_help = [](std::string_view word) { return word == "--help" || word == "-h"; };
   if (std::ranges::any_of(words, asks_for_help)) {
-    std::cout << usage;
+    std::cout << help_text(manual());
     return 0;
   }
   if (std::ranges::any_of(words, [](std::string_view word) { return word == "--version"; })) {
@@ -309,6 +317,7 @@ int tool_main(std::span<char* const> words) {
 }  // namespace carillon
 
 int main(int argc, char** argv) {
+  if (carillon::print_document(argc, argv, carillon::manual)) return 0;
   const std::span<char* const> words(argv + 1, argc > 0 ? static_cast<std::size_t>(argc - 1) : 0);
   return carillon::single_process_main("checkpoint_tool", [&] { return carillon::tool_main(words); });
 }

@@ -7,6 +7,7 @@
 #include <iostream>
 
 #include "carillon/core/error.h"
+#include "carillon/core/manual.h"
 #include "carillon/core/printable.h"
 #include "carillon/core/single_process_main.h"
 #include "carillon/core/version.h"
@@ -14,6 +15,7 @@
 #include "src/data/sources/cifar10_source.h"
 #include "src/data/sources/mnist_source.h"
 #include "src/data/sources/picture_records.h"
+#include "src/programs/program_manual.h"
 
 namespace carillon {
 namespace {
@@ -41,10 +43,9 @@ const SourceFormat& find_format(const std::string& name) {
   fail(ExitCode::usage, "unknown format '{}'; known:{} (see --help)", name, known);
 }
 
-constexpr const char* usage = R"(usage: tfrecord_convert FORMAT --input PATH --output DIR [--shards N]
-
-Converts pictures, or a published data set, to TFRecord files of tf.train.Example:
-OUTPUT/train-00000-of-0000N.tfrecord ..., and a second split.
+constexpr const char* purpose = "Converts pictures, or a published data set, to TFRecord files of tf.train.Example";
+constexpr const char* synopsis = "tfrecord_convert FORMAT --input PATH --output DIR [--shards N]";
+constexpr const char* usage = R"(Writes OUTPUT/train-00000-of-0000N.tfrecord ..., and a second split.
 
 formats:
   images   a folder with a folder of JPEG and PNG files for each class, or a list file, each line of which is a picture's
@@ -58,9 +59,7 @@ formats:
   cifar10  CIFAR-10's binary version, as a folder or its archive (.tar, or .tar.gz, .xz, .bz2, .zst):
            data_batch_1.bin to data_batch_5.bin, test_batch.bin;
            features image (bytes, 3072: planes red, green, blue), label (int64)
-The last two write splits train and test, in source order.
-
-)";
+The last two write splits train and test, in source order.)";
 
 /// A line on the terminal that counts records; silent when stderr is a file or a pipe.
 std::function<void(std::size_t)> progress_line(const std::string& split, std::size_t count) {
@@ -188,12 +187,12 @@ int convert_main(int argc, char** argv) {
   std::string format, input, output;
   std::int64_t shards = 1;
   ConversionOptions pictures;
-  po::options_description options("options");
+  po::options_description options;
   options.add_options()("help,h", "print this text and exit")("version", "print the version and exit")  //
       ("input", po::value(&input)->value_name("PATH"), "the source: a folder, or an archive where the format has one")(
           "output", po::value(&output)->value_name("DIR"), "directory to write to; made if it is not there")(
           "shards", po::value(&shards)->value_name("N")->default_value(1), "files per split");
-  po::options_description of_pictures("options of images");
+  po::options_description of_pictures;
   of_pictures.add_options()  //
       ("validation-share", po::value(&pictures.validation_share)->value_name("X")->default_value(0.0),
        "part of each class that becomes the split validation, drawn by --seed")(
@@ -206,9 +205,19 @@ int convert_main(int argc, char** argv) {
           "seed", po::value(&pictures.seed)->value_name("N")->default_value(1), "of the order and the shares")(
           "skip-damaged", po::bool_switch(&pictures.conversion.skip_damaged),
           "name damaged pictures and leave them out; else the first ends it");
-  options.add(of_pictures);
   po::options_description all;
-  all.add(options).add_options()("format", po::value(&format));
+  all.add(options).add(of_pictures).add_options()("format", po::value(&format));
+  const auto manual = [&]() -> Manual {
+    return {.program = "tfrecord_convert",
+            .purpose = purpose,
+            .synopses = {synopsis},
+            .description = usage,
+            .groups = {manual_group("", options), manual_group("options of images", of_pictures)},
+            .words = {"images", "mnist", "cifar10"},
+            .exit_statuses = {
+                {0, "done"}, {64, "bad usage"}, {65, "damaged input"}, {66, "input missing"}, {74, "an I/O error"}}};
+  };
+  if (print_document(argc, argv, manual)) return 0;
   po::variables_map given;
   try {
     po::store(po::command_line_parser(argc, argv)
@@ -225,9 +234,7 @@ int convert_main(int argc, char** argv) {
     return 0;
   }
   if (given.count("help") > 0) {
-    std::cout << usage << options
-              << "\nexit codes: 0 done, 64 bad usage, 65 damaged input, 66 input missing, 74 an I/O "
-                 "error\n";
+    std::cout << help_text(manual());
     return 0;
   }
   if (format.empty()) fail(ExitCode::usage, "name a format, for example mnist (see --help)");

@@ -8,6 +8,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
+#include "carillon/core/manual.h"
 #include "carillon/core/printable.h"
 #include "carillon/core/single_process_main.h"
 #include "carillon/core/version.h"
@@ -17,26 +18,23 @@
 #include "carillon/images/decode.h"
 #include "src/data/example_generated.h"
 #include "src/data/record_sheet.h"
+#include "src/programs/program_manual.h"
 
 namespace carillon {
 namespace {
 
 namespace po = boost::program_options;
 
-constexpr const char* usage = R"(usage: tfrecord_inspect [--verify] FILE...
-       tfrecord_inspect --index FILE...
-       tfrecord_inspect --show N --output SHEET.png FILE...
-
-Prints for each TFRecord file (plain or GZIP) of tf.train.Example: records, bytes, and for every feature its kind,
-in how many records it is, and how many values it has there; and the histogram of the label. The first damage ends it:
-one line with file, record number and byte offset (of a GZIP file, in the inflated data).
+constexpr const char* purpose = "Shows what TFRecord files of tf.train.Example hold, and where the first damage is";
+constexpr const char* usage =
+    R"(Prints for each TFRecord file (plain or GZIP): records, bytes, and for every feature its kind, in how many records it
+is, and how many values it has there; and the histogram of the label. The first damage ends it: one line with file,
+record number and byte offset (of a GZIP file, in the inflated data).
 
 --index writes records.index beside the files, in each of their directories: where the records are, so that a training
 opens a set of thousands of large files without reading them. It counts while a file's size and time of change stay.
 
---show N draws N records from all over the files with their labels, side by side, as a PNG file: a look beats a guess.
-
-)";
+--show N draws N records from all over the files with their labels, side by side, as a PNG file: a look beats a guess.)";
 
 /// What the records of a file say about one feature.
 struct FeatureSummary {
@@ -188,7 +186,7 @@ int inspect_main(int argc, char** argv) {
   std::vector<std::string> files;
   std::string output;
   std::int64_t shown = 0;
-  po::options_description options("options");
+  po::options_description options;
   options.add_options()("help,h", "print this text and exit")("version", "print the version and exit")(
       "verify", "check the checksums of the data too, and decode pictures")(
       "index", "write an index file beside the files")("show", po::value(&shown)->value_name("N"),
@@ -196,6 +194,20 @@ int inspect_main(int argc, char** argv) {
       "output", po::value(&output)->value_name("FILE"), "the PNG file to draw them to");
   po::options_description all;
   all.add(options).add_options()("file", po::value(&files));
+  const auto manual = [&]() -> Manual {
+    return {.program = "tfrecord_inspect",
+            .purpose = purpose,
+            .synopses = {"tfrecord_inspect [--verify] FILE...", "tfrecord_inspect --index FILE...",
+                         "tfrecord_inspect --show N --output SHEET.png FILE..."},
+            .description = usage,
+            .groups = {manual_group("", options)},
+            .exit_statuses = {{0, "no damage"},
+                              {64, "bad usage"},
+                              {65, "damaged or unsuitable file"},
+                              {66, "no such file"},
+                              {74, "an I/O error"}}};
+  };
+  if (print_document(argc, argv, manual)) return 0;
   po::variables_map given;
   try {
     po::store(po::command_line_parser(argc, argv)
@@ -212,9 +224,7 @@ int inspect_main(int argc, char** argv) {
     return 0;
   }
   if (given.count("help") > 0) {
-    std::cout << usage << options
-              << "\nexit codes: 0 no damage, 64 bad usage, 65 damaged or unsuitable file, 66 no such "
-                 "file, 74 an I/O error\n";
+    std::cout << help_text(manual());
     return 0;
   }
   if (files.empty()) fail(ExitCode::usage, "name a file (see --help)");

@@ -24,6 +24,14 @@ FileIndex moved(FileIndex index, const std::vector<std::string>& from, const std
 
 }  // namespace
 
+std::unique_ptr<RecordDecoder> grey_records(RecordSchema schema, RecordUse /*use*/) {
+  return make_grey_decoder(std::move(schema));
+}
+
+std::unique_ptr<RecordDecoder> planar_records(RecordSchema schema, RecordUse /*use*/) {
+  return make_planar_decoder(std::move(schema));
+}
+
 Dataset open_records(const std::vector<std::string>& patterns, const RecordForm& form, RecordUse use,
                      const RecordOptions& options, const Mpi& mpi) {
   RecordSchema schema = form.schema;

@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "carillon/core/error.h"
+#include "carillon/models/networks.h"
 #include "src/models/cifar10_pixels.h"
-#include "src/models/networks.h"
 #include "tests/support/networks.h"
 #include "tests/support/pytorch_ops.h"
 

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "carillon/models/networks.h"
 #include "kernels/activation/activation.h"
 #include "kernels/add/add.h"
 #include "kernels/avg_pool/avg_pool.h"
@@ -10,7 +11,6 @@
 #include "kernels/relu/relu.h"
 #include "kernels/scale_input/scale_input.h"
 #include "src/models/layers.h"
-#include "src/models/networks.h"
 
 namespace carillon::testing {
 

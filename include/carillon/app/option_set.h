@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "carillon/core/manual.h"
 #include "carillon/report/field.h"
 #include "carillon/run/run_description.h"
 
@@ -94,6 +95,8 @@ class OptionSet {
   GivenBy given_by(std::string_view name) const;
   bool given(std::string_view name) const { return given_by(name) != GivenBy::nobody; }
   std::string help() const;
+  /// For the man page of `program`, of which the summary, "PURPOSE: USAGE", and the options tell.
+  Manual manual(const std::string& program) const;
   std::string answer() const { return asks_version_ ? version_ : help(); }
   /// Every option's present value, but for those of one rank (Scope::rank).
   RunDescription values() const;
@@ -105,6 +108,7 @@ class OptionSet {
     std::function<void(const std::vector<std::string>&)> set;  ///< throws ValueExpected
     std::function<FieldValue()> get;
     std::vector<std::string> choices = {};  ///< none: any
+    std::string value_name = "VALUE";
     bool is_flag = false, takes_many = false;
     GivenBy given_by = GivenBy::nobody;
     std::size_t group = 0;  ///< in group_headings_
@@ -121,7 +125,7 @@ class OptionSet {
   Source environment() const;
   const Option* find(std::string_view name) const;
   std::string unknown(std::string name, const std::string& where) const;
-  std::string help_line(const Option& option, std::size_t width) const;
+  std::vector<ManualGroup> groups() const;
 
   std::string summary_, version_;
   bool asks_version_ = false;

@@ -1,4 +1,5 @@
-// Preset: what distinguishes mnist_train and mnist_eval from cifar10_train and cifar10_eval.
+// Preset: what distinguishes mnist_train and mnist_eval from cifar10_train and cifar10_eval, and from programs of one's
+// own (docs/your_own_model).
 #pragma once
 
 #include <cstdint>
@@ -15,6 +16,8 @@ struct NamedNetwork {
   MakeNetwork make;
 };
 
+inline constexpr std::int64_t decay_steps_without_rule = 1000;
+
 struct Preset {
   std::string data_set;                ///< "MNIST", for --help
   std::vector<NamedNetwork> networks;  ///< that can be trained on it (--model), the default first
@@ -28,7 +31,8 @@ struct Preset {
   /// Its images are colour photographs: it has --distort and --test-time-augmentation; they are standardised, so that
   /// it has no --pixel-scale.
   bool distorts = false;
-  /// --decay-steps when not given, from the batch size per tower and the number of towers.
+  /// --decay-steps when not given, from the batch size per tower and the number of towers; nothing:
+  /// decay_steps_without_rule.
   std::int64_t (*decay_steps)(std::int64_t batch_size, int tower_count) = nullptr;
 };
 

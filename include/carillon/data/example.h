@@ -1,5 +1,5 @@
 // Example: an image's bytes and its label out of a serialised tf.train.Example, by a bounded parser of the usual
-// encoding.
+// encoding; and one made of those.
 //
 // Format (tensorflow/core/example/{example,feature}.proto, protobuf wire format):
 //   Example { Features features = 1 }   Features { map<string, Feature> feature = 1 }
@@ -30,5 +30,8 @@ struct LabelledBytes {
 /// more than once, its last entry counts; other features are ignored. Errors: data, naming the feature and what is
 /// wrong, without file and record.
 LabelledBytes parse_example(std::span<const std::uint8_t> record, const ExampleKeys& keys, std::string& scratch);
+
+/// A serialised Example of the two values, for append_record (data/record.h).
+std::string make_example(const ExampleKeys& keys, std::span<const std::uint8_t> image, std::int64_t label);
 
 }  // namespace carillon

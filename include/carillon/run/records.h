@@ -24,6 +24,10 @@ struct RecordForm {
   bool decoder_distorts = false;  ///< what there is to distort of images in training, which a network then leaves be
 };
 
+/// Makers of decoders of grey and of planar images (data/decoder.h).
+std::unique_ptr<RecordDecoder> grey_records(RecordSchema schema, RecordUse use);
+std::unique_ptr<RecordDecoder> planar_records(RecordSchema schema, RecordUse use);
+
 struct RecordOptions {
   std::string image_key, label_key;  ///< features of a record; empty: the form's
   CacheMode cache = CacheMode::automatic;

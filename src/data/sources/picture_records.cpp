@@ -10,6 +10,7 @@
 #include "carillon/data/set_form.h"
 #include "carillon/images/picture.h"
 #include "carillon/images/view.h"
+#include "src/data/example_generated.h"
 
 namespace carillon {
 namespace {

@@ -1,14 +1,12 @@
 #include "src/data/sources/shard_writer.h"
 
-#include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
-
 #include <deque>
 #include <system_error>
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
 #include "carillon/data/record.h"
+#include "src/data/example_generated.h"
 
 namespace carillon {
 namespace {
@@ -35,14 +33,6 @@ void remove_abandoned(const std::string& split, const fs::path& directory) {
 }
 
 }  // namespace
-
-void serialise(const proto::Example& example, std::string& out) {
-  out.clear();
-  google::protobuf::io::StringOutputStream stream(&out);
-  google::protobuf::io::CodedOutputStream coded(&stream);
-  coded.SetSerializationDeterministic(true);
-  example.SerializeToCodedStream(&coded);
-}
 
 void check_shards(std::span<const SplitSize> splits, std::size_t shard_count, const fs::path& directory) {
   if (shard_count < 1 || shard_count >= max_shard_count)

@@ -46,9 +46,6 @@ struct WrittenSplit {
   std::uint64_t bytes = 0;
 };
 
-/// The Example with its features in the order of their keys, so that equal input gives equal files.
-void serialise(const proto::Example& example, std::string& out);
-
 /// Refuses, before anything is written, a shard count that does not suit the splits and an output directory with
 /// shards of another count, whose records a pattern like train-* would take in twice. Errors: usage.
 void check_shards(std::span<const SplitSize> splits, std::size_t shard_count, const std::filesystem::path& directory);

@@ -1,0 +1,51 @@
+// What shapes_train and shapes_eval share: the form of the records, a network, and the options' defaults.
+#pragma once
+
+#include <carillon/app/preset.h>
+#include <kernels/avg_pool/avg_pool.h>
+#include <kernels/batch_norm/batch_norm.h>
+#include <kernels/conv2d/conv2d.h>
+#include <kernels/dense/dense.h>
+#include <kernels/max_pool/max_pool.h>
+#include <kernels/relu/relu.h>
+#include <kernels/scale_input/scale_input.h>
+
+/// Grey images of 24x24 pixels, the feature "pixels", in three classes, the feature "shape".
+inline const carillon::RecordSchema shape_records{.keys = {.image = "pixels", .label = "shape"},
+                                                  .image_shape = {.height = 24, .width = 24, .channels = 1},
+                                                  .class_count = 3};
+
+/// Two convolutions with batch norm, of 16 and 32 filters, and a fully connected layer.
+inline carillon::Network shapes_network(const carillon::NetworkSettings& settings) {
+  using namespace carillon;
+  const auto layers = [settings](Graph& graph, Purpose /*purpose*/) {
+    const auto weights = [](int number) { return Initializer{Initializer::Kind::truncated_normal, 0.1f, number}; };
+    const ImageShape& image = settings.image;
+    Value x = scale_input(graph, "input",
+                          {.sample = {image.height, image.width, image.channels}, .scale = settings.pixel_scale});
+    int number = 0;
+    for (const int filters : {16, 32}) {
+      const std::string name = "block" + std::to_string(++number);
+      x = conv2d(graph, name + "/conv", x, {.filters = filters, .kernel = 3, .weights = weights(number), .biases = {}});
+      x = relu(graph, name + "/relu", batch_norm(graph, name + "/norm", x));
+      x = max_pool(graph, name + "/pool", x, {.window = 2, .stride = 2});
+    }
+    x = global_avg_pool(graph, "pool", x);
+    return dense(graph, "logits", x, {.units = settings.class_count, .weights = weights(9)});
+  };
+  return {.name = "shapes", .image = settings.image, .build_layers = layers};
+}
+
+/// What --help shows as defaults.
+inline carillon::Preset shapes_preset() {
+  return {.data_set = "drawn shapes",
+          .networks = {{"shapes", shapes_network}},
+          .defaults = {.data = {"data/shapes/train-*"},
+                       .train_dir = "runs/shapes",
+                       .record_form = {.make_decoder = carillon::grey_records, .schema = shape_records},
+                       .max_steps = 300,
+                       .batch_size = 50,
+                       .learning_rate = 0.1,
+                       .schedule_options = {.kind = carillon::ScheduleKind::constant},
+                       .pixel_scale = 1.0 / 255.0}};
+}

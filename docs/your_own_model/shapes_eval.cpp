@@ -1,0 +1,6 @@
+// shapes_eval --data 'data/shapes/test-*' --checkpoint runs/shapes
+#include <carillon/app/mains.h>
+
+#include "shapes.h"
+
+int main(int argc, char** argv) { return carillon::evaluation_main("shapes_eval", shapes_preset(), argc, argv); }

@@ -1,0 +1,75 @@
+# What `cmake --install` puts where, and what packages hold.
+#
+#   bin/                                  the programs
+#   share/man, share/bash-completion      their man pages, and completion of their options
+#   share/carillon/jobs                   the scripts that start them, and recipes
+#   share/modulefiles/carillon/VERSION    an environment module
+#   share/doc/carillon                    README and documents
+#   lib/, include/carillon-X.Y            libraries and headers, for programs of one's own: component development
+#   lib/cmake/Carillon                    find_package(Carillon), target Carillon::carillon
+include(CMakePackageConfigHelpers)
+include(GNUInstallDirs)
+
+get_property(programs GLOBAL PROPERTY CARILLON_PROGRAMS)
+get_property(libraries GLOBAL PROPERTY CARILLON_LIBRARIES)
+
+# What one links: all of it.
+add_library(carillon INTERFACE)
+target_link_libraries(carillon INTERFACE carillon_app)
+
+install(TARGETS ${programs} RUNTIME COMPONENT programs)
+install(DIRECTORY ${PROJECT_BINARY_DIR}/share/man ${PROJECT_BINARY_DIR}/share/bash-completion
+  DESTINATION ${CMAKE_INSTALL_DATADIR} COMPONENT programs)
+install(DIRECTORY jobs/ DESTINATION ${CMAKE_INSTALL_DATADIR}/carillon/jobs COMPONENT programs USE_SOURCE_PERMISSIONS
+  # Those of a source tree stay there.
+  REGEX "/(quickstart|install_deps|make_bundle|bundle_run|gpu_check)\\.sh$|/install$" EXCLUDE)
+install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT programs)
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT programs)
+configure_file(jobs/install/modulefile.in modulefile @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/modulefile DESTINATION ${CMAKE_INSTALL_DATADIR}/modulefiles/carillon
+  RENAME ${PROJECT_VERSION} COMPONENT programs)
+
+install(TARGETS carillon carillon_settings ${libraries} EXPORT CarillonTargets COMPONENT development)
+install(DIRECTORY include/ DESTINATION ${CARILLON_INCLUDE_DIR} COMPONENT development)
+# The ops' own headers, named as their folders are, and what those include.
+get_property(op_folders GLOBAL PROPERTY CARILLON_OP_FOLDERS)
+foreach(folder IN LISTS op_folders)
+  get_filename_component(op ${folder} NAME)
+  if(EXISTS ${PROJECT_SOURCE_DIR}/${folder}/${op}.h)
+    install(FILES ${folder}/${op}.h DESTINATION ${CARILLON_INCLUDE_DIR}/${folder} COMPONENT development)
+  endif()
+endforeach()
+install(FILES kernels/shared/window.h kernels/shared/mixing.h DESTINATION ${CARILLON_INCLUDE_DIR}/kernels/shared
+  COMPONENT development)
+set(package_directory ${CMAKE_INSTALL_LIBDIR}/cmake/Carillon)
+install(EXPORT CarillonTargets NAMESPACE Carillon:: DESTINATION ${package_directory} COMPONENT development)
+configure_package_config_file(src/cmake/CarillonConfig.cmake.in ${PROJECT_BINARY_DIR}/CarillonConfig.cmake
+  INSTALL_DESTINATION ${package_directory})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/CarillonConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/CarillonConfig.cmake ${PROJECT_BINARY_DIR}/CarillonConfigVersion.cmake
+  src/cmake/CarillonDependencies.cmake src/cmake/CarillonCudaLibraries.cmake
+  DESTINATION ${package_directory} COMPONENT development)
+
+set(CPACK_GENERATOR "DEB;TGZ")
+set(CPACK_PACKAGE_NAME carillon)
+set(CPACK_PACKAGE_VENDOR Carillon)
+set(CPACK_PACKAGE_CONTACT "The developers of Carillon <carillon@localhost>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Trains image classifiers with synchronous data parallelism under MPI")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_VERBATIM_VARIABLES ON)
+set(CPACK_COMPONENTS_ALL programs development)
+# Two packages of Debian's kind: the programs, and what programs of one's own are built with.
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_PROGRAMS_PACKAGE_NAME carillon)
+set(CPACK_DEBIAN_PROGRAMS_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PROGRAMS_PACKAGE_DEPENDS openmpi-bin)
+set(CPACK_DEBIAN_PROGRAMS_PACKAGE_SUGGESTS dataset-fashion-mnist)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME carillon-dev)
+execute_process(COMMAND ${PROJECT_SOURCE_DIR}/jobs/install_deps.sh --list OUTPUT_VARIABLE build_packages
+  OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+string(REPLACE "\n" ", " build_packages "${build_packages}")
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "carillon (= ${PROJECT_VERSION}), g++, cmake, pkg-config, ${build_packages}")
+include(CPack)

@@ -1,0 +1,162 @@
+#include "carillon/core/manual.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <algorithm>
+#include <cctype>
+#include <cstdio>
+#include <string_view>
+
+namespace carillon {
+namespace {
+
+/// Text that man's macros take for what it is.
+std::string plain(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    const bool begins_line = escaped.empty() || escaped.back() == '\n';
+    if (begins_line && (c == '.' || c == '\'')) escaped += "\\&";
+    if (c == '\\') {
+      escaped += "\\e";
+    } else if (c == '-') {
+      escaped += "\\-";
+    } else {
+      escaped += c;
+    }
+  }
+  return escaped;
+}
+
+std::string head(const ManualOption& option) {
+  return fmt::format("  --{}{}{}{}", option.name, option.name == "help" ? ", -h" : "", option.value.empty() ? "" : " ",
+                     option.value);
+}
+
+std::string lower_first(std::string text) {
+  if (!text.empty()) text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
+  return text;
+}
+
+std::string man_option(const ManualOption& option) {
+  std::string entry = fmt::format(".TP\n\\fB\\-\\-{}\\fR", plain(option.name));
+  if (option.name == "help") entry += ", \\fB\\-h\\fR";
+  if (!option.value.empty()) entry += fmt::format(" \\fI{}\\fR", plain(option.value));
+  entry += fmt::format("\n{}", plain(option.text));
+  if (!option.choices.empty()) entry += plain(fmt::format(": {}", fmt::join(option.choices, ", ")));
+  if (!option.preset.empty()) entry += plain(fmt::format(" (default: {})", option.preset));
+  return entry + "\n";
+}
+
+/// What bash takes for one word, whatever is in it.
+std::string quoted(const std::string& text) {
+  std::string result = "'";
+  for (const char c : text) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return result + "'";
+}
+
+std::string words_of(const std::vector<std::string>& words) { return quoted(fmt::format("{}", fmt::join(words, " "))); }
+
+}  // namespace
+
+std::size_t head_width(std::span<const ManualGroup> groups) {
+  std::size_t width = 0;
+  for (const ManualGroup& group : groups) {
+    for (const ManualOption& option : group.options) width = std::max(width, head(option).size());
+  }
+  return width;
+}
+
+std::string option_lines(std::span<const ManualOption> options, std::size_t head_width) {
+  std::string lines;
+  for (const ManualOption& option : options) {
+    lines += fmt::format("{:<{}}  {}{}{}\n", head(option), head_width, option.text,
+                         option.choices.empty() ? "" : fmt::format(": {}", fmt::join(option.choices, ", ")),
+                         option.preset.empty() ? "" : fmt::format(" ({})", option.preset));
+  }
+  return lines;
+}
+
+std::string help_text(const Manual& manual) {
+  std::string text;
+  for (const std::string& synopsis : manual.synopses) text += (text.empty() ? "usage: " : "       ") + synopsis + "\n";
+  text += fmt::format("\n{}.\n", manual.purpose);
+  if (!manual.description.empty()) text += fmt::format("\n{}\n", manual.description);
+  const std::size_t width = head_width(manual.groups);
+  for (const ManualGroup& group : manual.groups) {
+    text +=
+        fmt::format("\n{}:\n{}", group.heading.empty() ? "options" : group.heading, option_lines(group.options, width));
+  }
+  text += "\nexit codes:\n";
+  for (const ExitStatus& status : manual.exit_statuses)
+    text += fmt::format("  {:>2}  {}\n", status.code, status.meaning);
+  return text;
+}
+
+std::string man_page(const Manual& manual) {
+  std::string capitals = manual.program;
+  std::ranges::transform(capitals, capitals.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  std::string page = fmt::format(".TH {} 1 \"\" \"Carillon {}\" \"Carillon\"\n", capitals, CARILLON_VERSION);
+  page += fmt::format(".SH NAME\n{} \\- {}\n.SH SYNOPSIS\n.nf\n", plain(manual.program),
+                      plain(lower_first(manual.purpose)));
+  for (const std::string& synopsis : manual.synopses) page += plain(synopsis) + "\n";
+  page += ".fi\n";
+  if (!manual.description.empty()) page += fmt::format(".SH DESCRIPTION\n.nf\n{}\n.fi\n", plain(manual.description));
+  page += ".SH OPTIONS\n";
+  for (const ManualGroup& group : manual.groups) {
+    if (group.options.empty()) continue;
+    if (!group.heading.empty()) page += fmt::format(".SS {}\n", plain(group.heading));
+    for (const ManualOption& option : group.options) page += man_option(option);
+  }
+  page += ".SH EXIT STATUS\n";
+  for (const ExitStatus& status : manual.exit_statuses) {
+    page += fmt::format(".TP\n{}\n{}\n", status.code, plain(status.meaning));
+  }
+  return page;
+}
+
+std::string bash_completion(const Manual& manual) {
+  std::vector<std::string> names;
+  std::string choices;
+  for (const ManualGroup& group : manual.groups) {
+    for (const ManualOption& option : group.options) {
+      names.push_back("--" + option.name);
+      if (option.choices.empty()) continue;
+      choices += fmt::format("    --{}) words={} ;;\n", option.name, words_of(option.choices));
+    }
+  }
+  return fmt::format(R"(# Completion of {0} in bash.
+_carillon_{0}() {{
+  local current=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD - 1]}} words=
+  COMPREPLY=()
+  # "--name=value" comes as three words.
+  if [[ $current == = ]]; then
+    current=
+  elif [[ $before == = ]] && ((COMP_CWORD > 1)); then
+    before=${{COMP_WORDS[COMP_CWORD - 2]}}
+  fi
+  case $before in
+{1}    *)
+      if [[ $current == -* ]]; then
+        words={2}
+      elif ((COMP_CWORD == 1)); then
+        words={3}
+      fi
+      ;;
+  esac
+  if [[ -n $words ]]; then mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current"); fi
+}}
+complete -o default -F _carillon_{0} {0}
+)",
+                     manual.program, choices, words_of(names), words_of(manual.words));
+}
+
+bool print_document(int argc, const char* const* argv, const std::function<Manual()>& manual) {
+  if (argc != 3 || argv[1] != std::string_view("--document")) return false;
+  const std::string_view kind = argv[2];
+  if (kind != "man" && kind != "bash") return false;
+  std::fputs((kind == "man" ? man_page(manual()) : bash_completion(manual())).c_str(), stdout);
+  return true;
+}
+
+}  // namespace carillon

@@ -1,0 +1,29 @@
+// The manual of a program whose options Boost.Program_options describes, and its --help.
+#pragma once
+
+#include <boost/program_options.hpp>
+#include <string>
+
+#include "carillon/core/manual.h"
+
+namespace carillon {
+
+/// What `options` say, of which each has a name and a text.
+inline ManualGroup manual_group(const std::string& heading,
+                                const boost::program_options::options_description& options) {
+  ManualGroup group{heading, {}};
+  for (const auto& option : options.options()) {
+    std::string value = option->semantic()->name();  // "N (=1)"
+    std::string preset;
+    if (const std::size_t at = value.find(" (="); at != value.npos) {
+      preset = value.substr(at + 3, value.size() - at - 4);
+      value.erase(at);
+    }
+    if (option->semantic()->min_tokens() == 0) value.clear();
+    group.options.push_back(
+        {.name = option->long_name(), .value = value, .text = option->description(), .preset = preset});
+  }
+  return group;
+}
+
+}  // namespace carillon

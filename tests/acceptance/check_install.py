@@ -1,0 +1,147 @@
+"""What `cmake --install` puts in place: it works by itself, from another place, and programs of one's own are built with it."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import programs
+from programs import ProgramFailed, Result, same_bits
+
+ROOT = Path(__file__).resolve().parents[2]
+MAN_LIST = ("mnist_train", "cifar10_eval", "image_train", "carillon_predict", "checkpoint_tool", "tfrecord_convert")
+
+
+def check(context):
+    """an installation"""
+    prefix = context.directory("prefix")
+    _run("cmake", "--install", context.binaries.parent, "--prefix", prefix)
+    built = sorted(path.name for path in (prefix / "bin").iterdir())
+    yield _all_have_documents(prefix, built)
+    yield _pages_are_well_formed(prefix)
+    yield _pages_tell_all_options(prefix)
+    yield from _completes(prefix)
+    yield _knows_no_build(context, prefix)
+    yield _module(prefix)
+    yield _script(context, prefix)
+    yield from _own_model(context, prefix)
+
+
+def _run(*command, **options):
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=300, **options)
+    if done.returncode:
+        raise ProgramFailed(f"{' '.join(map(str, command))}: {done.returncode}: {(done.stderr or done.stdout)[-400:]}")
+    return done
+
+
+def _all_have_documents(prefix, built):
+    places = {"man": prefix / "share/man/man1", "bash": prefix / "share/bash-completion/completions"}
+    found = {kind: sorted(path.name.removesuffix(".1") for path in place.iterdir()) for kind, place in places.items()}
+    wrong = "" if built and all(names == built for names in found.values()) else f"{built}, {found}"
+    return Result("installed: every program has a man page and a completion", not wrong, wrong or " ".join(built))
+
+
+def _pages_are_well_formed(prefix):
+    pages = sorted((prefix / "share/man/man1").iterdir())
+    complaints = [_run("groff", "-man", "-ww", "-Tutf8", "-z", page).stderr for page in pages]
+    said = "".join(complaints)
+    return Result("installed: groff takes the man pages without a warning", not said, said[:200] or f"{len(pages)} pages")
+
+
+def _pages_tell_all_options(prefix):
+    wrong, count = "", 0
+    for program in MAN_LIST:
+        told = set(re.findall(r"^  --([a-z0-9-]+)", _run(prefix / "bin" / program, "--help").stdout, re.M))
+        page = _run("groff", "-man", "-Tascii", "-P-cbou", prefix / f"share/man/man1/{program}.1").stdout
+        missing = sorted(name for name in told if not re.search(rf"^ +--{name}\b", page, re.M))
+        count += len(told)
+        sections = [part for part in ("NAME", "SYNOPSIS", "OPTIONS", "EXIT STATUS") if f"\n{part}\n" not in page]
+        if missing or sections or not told:
+            wrong = f"{program}: {missing} {sections}"
+    return Result("installed: man pages tell of every option of --help", not wrong, wrong or f"{count} options")
+
+
+def _completes(prefix):
+    def completed(program, *words):
+        quoted = " ".join(f"'{word}'" for word in (program, *words))
+        script = f"source {prefix}/share/bash-completion/completions/{program}; COMP_WORDS=({quoted}); "
+        script += f'COMP_CWORD={len(words)}; _carillon_{program}; printf "%s\\n" "${{COMPREPLY[@]}}"'
+        return _run("bash", "-c", script).stdout.split()
+
+    cases = {
+        "an option's name": (("mnist_train", "--micro"), ["--micro-batch"]),
+        "a choice": (("mnist_train", "--device", "c"), ["cpu", "cuda"]),
+        "a choice behind =": (("mnist_train", "--model", "=", "le"), ["lenet"]),
+        "a choice right behind =": (("image_train", "--preprocessing", "="), ["torchvision", "tensorflow"]),
+        "a command": (("checkpoint_tool", "e"), ["export-npz", "export"]),
+        "an option of a tool": (("tfrecord_convert", "images", "--resi"), ["--resize-shorter"]),
+        "nothing, where files stand": (("mnist_train", "--data", "x"), []),
+    }
+    for name, (words, expected) in cases.items():
+        found = completed(*words)
+        yield Result(f"installed: bash completes {name}", found == expected, f"{' '.join(words)} -> {found}")
+
+
+def _knows_no_build(context, prefix):
+    """The installed files are those of no machine: no path of the sources or of the build is in a text among them."""
+    named = []
+    for path in prefix.rglob("*"):
+        if not path.is_file() or path.suffix == ".a" or path.parent.name == "bin":
+            continue
+        text = path.read_bytes()
+        named += [str(path) for place in (ROOT, context.binaries.parent) if f"{place}/".encode() in text]
+    return Result("installed: no text names the sources or the build", not named, " ".join(named[:3]) or "none")
+
+
+def _module(prefix):
+    """The environment module, as Tcl: commands of modules noted down."""
+    module = next((prefix / "share/modulefiles/carillon").iterdir())
+    first = module.read_text().split("\n", 1)[0]
+    paths = re.findall(r"prepend-path (\w+) +(\S+)", module.read_text())
+    absent = [value for _, value in paths if not (prefix / value.replace("$root", ".")).is_dir()]
+    ok = first == "#%Module1.0" and {"PATH", "MANPATH", "CMAKE_PREFIX_PATH"} == {name for name, _ in paths} and not absent
+    return Result("installed: the environment module names what is there", ok, f"{first} {paths} {absent}")
+
+
+def _script(context, prefix):
+    """jobs/single_node.sh beside the programs finds them."""
+    data, run = context.small_set(200), context.directory("script")
+    command = [prefix / "share/carillon/jobs/single_node.sh", "--data", data / "train-*", "--train-dir", run]
+    command += ["--max-steps", 3, "--batch-size", 10, "--device", "cpu"]
+    done = _run(*command, env={**context.environment(), "RANKS": "2"})
+    found = f"{prefix}/share/carillon/../../bin/mnist_train" in done.stderr and (run / "model.ckpt-3.h5").exists()
+    return Result("installed: single_node.sh starts the program that is installed with it", found, done.stderr[-200:])
+
+
+def _own_model(context, prefix):
+    """docs/your_own_model, as it is installed, against what is installed."""
+    source, build = prefix / "share/doc/carillon/docs/your_own_model", context.directory("own")
+    _run("cmake", "-S", source, "-B", build, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}")
+    _run("cmake", "--build", build)
+    data = build / "data"
+    _run(build / "draw_shapes", data)
+    inspected = _run(prefix / "bin/tfrecord_inspect", "--verify", data / "test-0.tfrecord").stdout
+    yield Result("own model: tfrecord_inspect reads its records", "600 records" in inspected, inspected.split("\n")[1])
+
+    def train(run, ranks, *options):
+        launcher = ["mpirun", "-np", ranks, "--oversubscribe", "--bind-to", "none"]
+        command = [*launcher, build / "shapes_train", "--data", data / "train-*", "--device", "cpu", "--train-dir", run]
+        _run(*command, "--global-batch", 100, "--micro-batch", 25, *options, env=context.environment())
+
+    one, four = context.directory("one"), context.directory("four")
+    train(one, 1)
+    train(four, 4, "--max-steps", 150)
+    train(four, 2, "--max-steps", 300)
+    differs = same_bits(one / "model.ckpt-300.h5", four / "model.ckpt-300.h5")
+    yield Result("own model: 1 rank, and 4 and then 2, end alike", not differs, differs or "equal")
+    told = _run(build / "shapes_eval", "--data", data / "test-*", "--checkpoint", one, env=context.environment()).stdout
+    precision = float(re.search(r"precision @ 1 = ([0-9.]+) ", told)[1])
+    yield Result("own model: it learns", precision > 0.9, told.strip().split("\n")[-1])
+    wrong = subprocess.run([build / "shapes_train", "--modle", "x"], env=context.environment(), capture_output=True, text=True)
+    ok = wrong.returncode == 64 and "shapes_train: rank 0 on " in wrong.stderr and "did you mean --model?" in wrong.stderr
+    yield Result("own model: it has the options and their messages", ok, wrong.stderr.strip()[-100:])
+
+
+if __name__ == "__main__":
+    os.environ.pop("CARILLON_ROOT", None)
+    programs.main(check)

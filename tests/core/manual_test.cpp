@@ -1,0 +1,75 @@
+#include "carillon/core/manual.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace carillon {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+Manual sample() {
+  return {
+      .program = "bell",
+      .purpose = "Rings a bell",
+      .synopses = {"bell [--times N]", "bell --stop"},
+      .description = ".hidden\nback\\slash",
+      .groups = {{"",
+                  {{.name = "times", .value = "N", .text = "how often", .preset = "3"},
+                   {.name = "tone", .value = "VALUE", .text = "which", .preset = "low", .choices = {"low", "it's"}}}},
+                 {"empty", {}},
+                 {"More", {{.name = "help", .text = "print this text"}}}},
+      .words = {"now", "later"},
+      .exit_statuses = {{0, "done"}, {64, "wrong usage"}}};
+}
+
+TEST(ManualTest, OptionsStandInTwoColumns) {
+  const Manual manual = sample();
+  const std::size_t width = head_width(manual.groups);
+  EXPECT_EQ(width, std::string("  --tone VALUE").size());
+  EXPECT_EQ(option_lines(manual.groups[0].options, width),
+            "  --times N     how often (3)\n"
+            "  --tone VALUE  which: low, it's (low)\n");
+  EXPECT_EQ(option_lines(manual.groups[2].options, width), "  --help, -h    print this text\n");
+}
+
+TEST(ManualTest, HelpHasUsagePurposeOptionsAndExitCodes) {
+  const std::string help = help_text(sample());
+  EXPECT_THAT(help, HasSubstr("usage: bell [--times N]\n       bell --stop\n\nRings a bell.\n"));
+  EXPECT_THAT(help, HasSubstr("\nMore:\n  --help, -h"));
+  EXPECT_THAT(help, HasSubstr("exit codes:\n   0  done\n  64  wrong usage\n"));
+}
+
+TEST(ManualTest, TheManPageHoldsTextAsItIs) {
+  const std::string page = man_page(sample());
+  EXPECT_THAT(page, HasSubstr(".SH NAME\nbell \\- rings a bell\n"));
+  EXPECT_THAT(page, HasSubstr("\n\\&.hidden\nback\\eslash\n"));  // else a macro, an escape
+  EXPECT_THAT(page, HasSubstr("\\fB\\-\\-times\\fR \\fIN\\fR\nhow often (default: 3)\n"));
+  EXPECT_THAT(page, HasSubstr("\\fB\\-\\-help\\fR, \\fB\\-h\\fR\n"));
+  EXPECT_THAT(page, HasSubstr(".TP\n64\nwrong usage\n"));
+  EXPECT_THAT(page, Not(HasSubstr("empty")));
+}
+
+TEST(ManualTest, TheCompletionQuotesWhatBashWouldTakeApart) {
+  const std::string completion = bash_completion(sample());
+  EXPECT_THAT(completion, HasSubstr("--tone) words='low it'\\''s' ;;"));
+  EXPECT_THAT(completion, HasSubstr("words='--times --tone --help'"));
+  EXPECT_THAT(completion, HasSubstr("words='now later'"));
+  EXPECT_THAT(completion, HasSubstr("complete -o default -F _carillon_bell bell\n"));
+}
+
+TEST(ManualTest, DocumentsArePrintedOnlyWhenAskedFor) {
+  const auto none = []() -> Manual { throw std::logic_error("nobody asked"); };
+  const char* const others[] = {"bell", "--document", "html"};
+  EXPECT_FALSE(print_document(1, others, none));
+  EXPECT_FALSE(print_document(2, others, none));
+  EXPECT_FALSE(print_document(3, others, none));
+  const char* const asking[] = {"bell", "--document", "man"};
+  ::testing::internal::CaptureStdout();
+  EXPECT_TRUE(print_document(3, asking, sample));
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), man_page(sample()));
+}
+
+}  // namespace
+}  // namespace carillon
