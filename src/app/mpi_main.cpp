@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <new>
@@ -11,6 +12,7 @@
 #include "carillon/core/denormals.h"
 #include "carillon/core/printable.h"
 #include "carillon/run/agreement.h"
+#include "src/app/version_text.h"
 
 namespace carillon {
 namespace {
@@ -27,6 +29,22 @@ void open_standard_descriptors() {
   for (int descriptor = 0; descriptor <= 2; ++descriptor) {
     if (fcntl(descriptor, F_GETFD) < 0) static_cast<void>(open("/dev/null", O_RDWR));
   }
+}
+
+/// Ranks of different builds may round differently, or mean different things by a message. Errors: usage.
+void check_same_build(const Mpi& mpi, const std::string& build) {
+  const std::vector<std::string> builds = mpi.all_gather(build), hosts = mpi.all_gather(mpi.host());
+  const auto other = std::ranges::find_if(builds, [&](const std::string& one) { return one != builds.front(); });
+  if (other == builds.end()) return;
+  const auto rank = static_cast<std::size_t>(other - builds.begin());
+  const auto in_a_line = [](std::string text) {
+    while (text.ends_with('\n')) text.pop_back();
+    std::ranges::replace(text, '\n', ' ');
+    return text;
+  };
+  fail_on_all(mpi, ExitCode::usage,
+              fmt::format("ranks run different builds: rank 0 on {} {}; rank {} on {} {}", hosts[0],
+                          in_a_line(builds[0]), rank, hosts[rank], in_a_line(*other)));
 }
 
 }  // namespace
@@ -63,6 +81,7 @@ int mpi_main(const std::string& program, int argc, char** argv, const std::funct
   try {
     mpi.emplace(&argc, &argv);
     agree(*mpi, {{"the program", program}});  // others would wait in other collective calls
+    check_same_build(*mpi, version_text(program));
     code = abort_on_own_error(*mpi, program, [&] { return body(*mpi); });
   } catch (const PeerFailed& peer) {
     code = peer.code();

@@ -134,6 +134,9 @@ void declare(OptionSet& set, TrainOptions& o) {
   set.add("cuda-graph", o.cuda_graph, "replay the step on a GPU as one captured graph");
   set.add("bucket-kib", o.bucket_kib, 1, std::int64_t{1} << 30, "KiB of gradients a bucket, on GPUs or several hosts");
   set.add("log-device-placement", o.log_device_placement, "list every op with its device and memory");
+  set.add("preflight", o.preflight,
+          "look at ranks, hosts, GPUs, the train directory and averaging, print what is there, and end", Scope::rank);
+  set.add("share-gpus", o.share_gpus, "several ranks on a GPU are meant, and no fault to preflight", Scope::rank);
   set.begin_group("Logs");
   set.add("log-every", o.log_every, 0, max_steps, "steps between lines on the console and in metrics.jsonl; 0: none");
   set.add("summary-every", o.summary_every, 0, max_steps, "steps between TensorBoard summaries; 0: none");

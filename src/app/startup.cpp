@@ -93,10 +93,14 @@ WatchSettings watch_settings(double stall_timeout, const Device& device, const M
   return settings;
 }
 
+std::string isa_text(Device& device) {
+  if (device.kind() != DeviceKind::cpu) return {};
+  return text_of(isa_choices, std::optional(as_cpu(device).isa()));
+}
+
 std::string isas_of_all(Device& device, const Mpi& mpi) {
-  const bool is_cpu = device.kind() == DeviceKind::cpu;
   std::vector<std::string> distinct;
-  for (std::string& isa : mpi.all_gather(is_cpu ? text_of(isa_choices, std::optional(as_cpu(device).isa())) : "")) {
+  for (std::string& isa : mpi.all_gather(isa_text(device))) {
     if (!isa.empty() && std::ranges::count(distinct, isa) == 0) distinct.push_back(std::move(isa));
   }
   return fmt::format("{}", fmt::join(distinct, ", "));

@@ -37,6 +37,8 @@ std::unique_ptr<Device> open_own_device(DeviceChoice choice, Arithmetic arithmet
 /// `stall_timeout`: seconds, 0 for ever. The line that ends the run is printed as `program`'s. `mpi` outlives them.
 WatchSettings watch_settings(double stall_timeout, const Device& device, const Mpi& mpi, const std::string& program);
 
+/// The instruction set that this rank's CPU kernels run with: "avx512"; empty on a GPU.
+std::string isa_text(Device& device);
 /// The instruction sets that the CPU kernels of all ranks run with, each once, in the ranks' order: "avx512"; empty on
 /// GPUs. Collective.
 std::string isas_of_all(Device& device, const Mpi& mpi);

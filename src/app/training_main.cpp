@@ -2,13 +2,16 @@
 #include "carillon/app/mpi_main.h"
 #include "carillon/app/options.h"
 #include "carillon/comm/watch.h"
+#include "carillon/run/agreement.h"
 #include "carillon/run/batch_memory.h"
+#include "carillon/run/preflight.h"
 #include "carillon/run/stop_signal.h"
 #include "carillon/run/trainer.h"
 #include "src/app/global_batch.h"
 #include "src/app/optimizer_options.h"
 #include "src/app/picture_options.h"
 #include "src/app/startup.h"
+#include "src/app/version_text.h"
 
 namespace carillon {
 namespace {
@@ -69,6 +72,23 @@ RunDescription describe(const OptionSet& set, const Preset& preset, const TrainO
   return description;
 }
 
+/// --preflight.
+ExitCode look_ahead(const std::string& program, const TrainOptions& options, const CpuShare& cpu, const Mpi& mpi,
+                    Device& device, Communicator& communicator) {
+  const Network network = options.network();
+  const BuiltNetwork built = build_network(network, {1, Arithmetic::fp32, Purpose::training});
+  const std::string instructions = isa_text(device);
+  const PreflightSubject subject{.version = version_text(program),
+                                 .instructions = instructions,
+                                 .network = network.name,
+                                 .gradients = static_cast<std::size_t>(parameter_count(built.graph)),
+                                 .bucket_bytes = static_cast<std::size_t>(options.bucket_kib) * 1024};
+  return abort_on_own_error(mpi, program, [&] {
+    preflight(subject, options, cpu, mpi, device, communicator);
+    return ExitCode::done;
+  });
+}
+
 ExitCode train(const std::string& program, const Preset& preset, int argc, char** argv, const Mpi& mpi,
                Trainer::Clock::time_point started) {
   TrainOptions options;
@@ -82,6 +102,7 @@ ExitCode train(const std::string& program, const Preset& preset, int argc, char*
     if (mpi.rank() == 0) print_text(STDOUT_FILENO, network_list(preset, image, classes));
     return ExitCode::done;
   }
+  agree(mpi, {{"preflight", options.preflight}});
   options.make_network = network_named(preset, options.model);
   mpi.run_on_all([&] {
     check_combinations(set, options);
@@ -111,6 +132,7 @@ ExitCode train(const std::string& program, const Preset& preset, int argc, char*
       make_communicator(mpi, *device, text_of(communicator_choices, options.comm), {.watch = &watch},
                         averaging_of(options.tower(), mpi.size()));
   const std::string isas = isas_of_all(*device, mpi);
+  if (options.preflight) return look_ahead(program, options, cpu, mpi, *device, *communicator);
   mpi.run_on_all([&] {
     check_same_products(options, isas);
     if (!preset.of_pictures && options.max_steps > 0) check_default_data(set, options.data);

@@ -1,6 +1,7 @@
 // HDF5 in RAII: ids with one owner, a quiet session that one thread holds at a time, failures as one line.
 #pragma once
 
+#define H5_USE_110_API  // names mean in later versions what they mean in the oldest that there is to build with
 #include <hdf5.h>
 
 #include <mutex>

@@ -51,4 +51,11 @@ std::unique_ptr<Communicator> make_communicator(const Mpi& mpi, Device& device, 
   return make_host_communicator(mpi, mpi.hosts(), limit, averaging);
 }
 
+std::string shared_gpus(const Mpi& mpi, Device& device) {
+  if constexpr (has_cuda) {
+    if (device.kind() == DeviceKind::cuda) return shared_cuda_gpus(mpi, device);
+  }
+  return {};
+}
+
 }  // namespace carillon

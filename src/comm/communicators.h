@@ -42,4 +42,9 @@ struct GpuPlan {
 /// Errors: no_device (nccl, and ranks share a GPU).
 GpuPlan plan_gpu_averaging(std::span<const GpuPlace> gpus, std::string_view choice);
 
+/// As carillon::shared_gpus; empty when each rank has its own.
+std::string shared_gpus(std::span<const GpuPlace> gpus);
+/// As carillon::shared_gpus, of GPUs; cuda_communicators.cpp.
+std::string shared_cuda_gpus(const Mpi& mpi, Device& device);
+
 }  // namespace carillon

@@ -20,6 +20,8 @@ std::vector<GpuPlace> gather_gpus(const Mpi& mpi, const CudaDevice& device) {
 
 }  // namespace
 
+std::string shared_cuda_gpus(const Mpi& mpi, Device& device) { return shared_gpus(gather_gpus(mpi, as_cuda(device))); }
+
 std::unique_ptr<Communicator> make_cuda_communicator(const Mpi& mpi, Device& device, std::string_view choice,
                                                      WaitLimit limit) {
   const std::vector<GpuPlace> gpus = gather_gpus(mpi, as_cuda(device));

@@ -6,9 +6,7 @@
 #include "src/comm/communicators.h"
 
 namespace carillon {
-namespace {
 
-/// "ranks 0 and 2 share GPU-5c1d on n1, ranks 1 and 3 share GPU-77aa on n2"; empty when each rank has its own.
 std::string shared_gpus(std::span<const GpuPlace> gpus) {
   std::map<std::pair<std::string, std::string>, std::vector<std::size_t>> ranks;
   for (std::size_t rank = 0; rank < gpus.size(); ++rank) ranks[{gpus[rank].host, gpus[rank].gpu}].push_back(rank);
@@ -28,8 +26,6 @@ std::string shared_gpus(std::span<const GpuPlace> gpus) {
   const std::string text = fmt::format("{}", fmt::join(parts, ", "));
   return more == 0 ? text : fmt::format("{}, and {} more GPUs are shared", text, more);
 }
-
-}  // namespace
 
 GpuPlan plan_gpu_averaging(std::span<const GpuPlace> gpus, std::string_view choice) {
   if (gpus.size() == 1) return {choice == "nccl" ? GpuAveraging::nccl : GpuAveraging::self, {}};

@@ -26,6 +26,7 @@ def check(context):
     with TwoHosts() as hosts:
         yield _goes_on(context, data, hosts)
     with TwoHosts() as hosts:
+        yield _looked_at(context, hosts)
         yield from _staged(context, hosts)
     with TwoHosts() as hosts:
         yield _by_script(context, data, hosts)
@@ -60,6 +61,18 @@ def _goes_on(context, data, hosts):
             raise ProgramFailed(done.explain())
     differs = same_bits(checkpoint(run, 60), checkpoint(whole, 60))
     return Result("two hosts: a resumed run of 4 ranks ends like an undisturbed one", not differs, differs or "equal")
+
+
+def _looked_at(context, hosts):
+    """--preflight over both: their rows, the second's view of the first's lock, messages between them."""
+    run = context.directory("preflight")
+    command = context.command("mnist_train", "--preflight", "--train-dir", run, "--device", "cpu")
+    done = context.finish(context.start([*hosts.launcher(4), *command]), TIMEOUT)
+    expected = [r"^ +2  n2 +CPU:0", rf"^n1 +2  .+eth0 {CONTROL}.1, eth1 {MESSAGES}.1", rf"^n2 +2  .+{MESSAGES}.2"]
+    expected += ["locks hold, from n2 too$", "averaging by mpi: 4 bytes in ", rf"told to send by {MESSAGES}.0/24$"]
+    missing = [pattern for pattern in expected if not re.search(pattern, done.output, re.M)]
+    wrong = f"{missing}: {done.output}" if missing or done.code or run.exists() else ""
+    return Result("two hosts: --preflight tells of both", not wrong, wrong or "rows, interfaces, locks, averaging")
 
 
 def _staged(context, hosts):

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "carillon/comm/common_memory.h"
@@ -85,5 +86,9 @@ bool sums_as_one_tree(std::span<const int> hosts);
 /// Errors: no_device (nccl without a GPU for each rank; ranks on CPUs and ranks on GPUs).
 std::unique_ptr<Communicator> make_communicator(const Mpi& mpi, Device& device, std::string_view choice = "auto",
                                                 WaitLimit limit = {}, Averaging averaging = {});
+
+/// "ranks 0 and 2 share GPU-5c1d on n1, ..." where towers share GPUs; empty where none does, and on CPUs. Collective,
+/// of devices of one kind.
+std::string shared_gpus(const Mpi& mpi, Device& device);
 
 }  // namespace carillon

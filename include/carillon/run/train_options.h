@@ -99,6 +99,8 @@ struct TrainOptions {
   CpuSettings cpu = {};
   CommunicatorChoice comm = CommunicatorChoice::automatic;
   bool cuda_graph = true;
+  bool preflight = false;           ///< only look at what a run would find (run/preflight.h)
+  bool share_gpus = false;          ///< several towers on a GPU are meant, where that is looked at
   std::int64_t threads = 0;         ///< per rank; 0: this rank's share of the cores
   std::int64_t decode_threads = 0;  ///< per rank, of records that are not all in memory; 0: as the device is
   std::int64_t prefetch_bytes = 0;  ///< of images decoded ahead; 0: as PrefetchSettings

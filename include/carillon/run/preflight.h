@@ -1,0 +1,30 @@
+// Preflight: what a run would find on its hosts, in a table, and a short averaging, before hours are spent on it.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "carillon/comm/communicator.h"
+#include "carillon/comm/cpu_share.h"
+#include "carillon/run/train_options.h"
+
+namespace carillon {
+
+/// What of a run is looked at.
+struct PreflightSubject {
+  std::string version;        ///< lines of program and libraries, the same on all ranks
+  std::string instructions;   ///< this rank's: "avx512"; empty on a GPU
+  std::string network;        ///< its name
+  std::size_t gradients = 0;  ///< float32 numbers that a step averages
+  std::size_t bucket_bytes = 0;
+};
+
+/// Prints on rank 0: a row for each rank (host, device, threads and the CPUs it is bound to) and for each host (memory,
+/// network interfaces), the train directory's free space and whether its locks hold, on this host and seen from others,
+/// and latency and bandwidth of averaging, whose means it checks. Leaves nothing behind. Collective.
+/// Errors: usage (towers that share a GPU, unless options say that it is meant; a train directory in use), io (a train
+/// directory that cannot be written), failed (wrong means).
+void preflight(const PreflightSubject& subject, const TrainOptions& options, const CpuShare& cpu, const Mpi& mpi,
+               Device& device, Communicator& communicator);
+
+}  // namespace carillon

@@ -1,0 +1,125 @@
+"""--preflight: the table of ranks and hosts, what it refuses, and that it leaves nothing behind. Ranks of two builds."""
+
+import os
+import re
+import socket
+
+import programs
+from bad_input import IO, USAGE
+from processes import wait_for
+from programs import SCALED, ProgramFailed, Result, checkpoint
+
+FAKE = "fake_cuda/mnist_train"
+
+
+def check(context):
+    """preflight"""
+    for case in (_tells, _leaves_directories, _held, _unwritable, _gpus, _builds):
+        yield from case(context)
+
+
+def _preflight(context, run, ranks, *options, program="mnist_train"):
+    fixed = ("--preflight", "--train-dir", run, *options)
+    return context.run(program, *fixed, ranks=ranks, expect=None)
+
+
+def _result(title, wrong, detail=""):
+    return Result(f"preflight: {title}", not wrong, wrong or detail)
+
+
+def _refused(title, done, code, names):
+    return _result(title, done.complaint(code, names), done.lines[0] if done.lines else "")
+
+
+def _tells(context):
+    """What must stand there, at 1, 2 and 4 ranks."""
+    host = re.escape(socket.gethostname())
+    for ranks in (1, 2, 4):
+        run = context.directory("looked-at")
+        done = _preflight(context, run, ranks, "--device", "cpu")
+        rows = re.findall(rf"^ +(\d+)  {host} +CPU:0, \w+ +(\d+)  ([\d,-]+)$", done.output, re.M)
+        averaging = "nothing to average" if ranks == 1 else "shared memory: 4 bytes in [0-9.]+ us; the 1.59 MB of mnist's"
+        expected = {
+            "a row for each rank": [int(row[0]) for row in rows] == list(range(ranks)),
+            "a row for the host": re.search(rf"^{host} +{ranks}  [0-9.]+ [MGT]B  +", done.output, re.M),
+            "versions": "Open MPI " in done.output and "HDF5 " in done.output,
+            "the train directory": re.search(r"looked-at-\d+: [0-9.]+ [MGT]B free; locks hold$", done.output, re.M),
+            "averaging": re.search(averaging, done.output),
+            "the end": done.output.endswith("preflight: ready\n"),
+        }
+        missing = [name for name, found in expected.items() if not found]
+        wrong = f"{missing}: {done.output} {done.explain()}" if missing or done.code else ""
+        wrong = wrong or ("it left the train directory" if run.exists() else "")
+        yield _result(f"{ranks} ranks are told of", wrong, " ".join(expected))
+    oversubscribed = [line for line in done.lines if "share the CPUs" in line]
+    needed = len(os.sched_getaffinity(0)) < 4
+    yield _result("CPUs that ranks share are told of", "" if bool(oversubscribed) == needed else str(done.lines))
+
+
+def _leaves_directories(context):
+    """A train directory with a run's files stays as it is."""
+    data, run = context.small_set(200), context.directory("trained")
+    context.train(*SCALED, "--max-steps", 2, "--batch-size", 10, data=data / "train-*", train_dir=run)
+    before = sorted((path.name, path.read_bytes()) for path in run.iterdir() if path.name != ".lock")
+    done = _preflight(context, run, 2, "--device", "cpu")
+    after = sorted((path.name, path.read_bytes()) for path in run.iterdir() if path.name != ".lock")
+    yield _result("a trained directory stays as it was", done.complaint(0) or ("" if before == after else f"{after}"[:300]))
+
+
+def _held(context):
+    data, run = context.small_set(200), context.directory("held")
+    fixed = ("--data", data / "train-*", "--train-dir", run, "--device", "cpu", *SCALED, "--summary-every", 0)
+    process = context.start(context.command("mnist_train", *fixed, "--max-steps", 10**8, "--checkpoint-every", 20))
+    try:
+        wait_for(process, lambda: checkpoint(run, 20).exists(), "a first checkpoint")
+        done = _preflight(context, run, 2, "--device", "cpu")
+    finally:
+        programs.kill(process)
+    yield _refused("a train directory that is in use is refused", done, USAGE, [str(process.pid)])
+
+
+def _unwritable(context):
+    done = _preflight(context, "/proc/nothing", 2, "--device", "cpu")
+    yield _refused("a train directory that cannot be made is refused", done, IO, ["/proc/nothing"])
+
+
+def _gpus(context):
+    """On a machine with a stand-in for one GPU."""
+    run = context.directory("gpus")
+    done = _preflight(context, run, 1, "--device", "cuda", program=FAKE)
+    wrong = done.complaint(0) or ("" if "GPU:0" in done.output else done.output)
+    yield _result("a rank on a GPU is told of", wrong)
+    done = _preflight(context, run, 2, "--device", "cuda", program=FAKE)
+    said = [line for line in done.lines if not line.startswith("warning: ")]
+    good = done.code == USAGE and len(said) == 1 and "ranks 0 and 1 share" in said[0] and "--share-gpus" in said[0]
+    yield _result("two ranks on one GPU are refused", "" if good else done.explain(), said[0] if said else "")
+    done = _preflight(context, run, 2, "--device", "cuda", "--share-gpus", program=FAKE)
+    ready = done.code == 0 and "staged" in done.output and done.output.endswith("ready\n")
+    yield _result("two ranks on one GPU that are asked for are told of", "" if ready else done.explain())
+
+
+def _builds(context):
+    """A copy of the program with another commit in it, on one of the ranks."""
+    program = context.binaries / "mnist_train"
+    version = context.run("mnist_train", "--version").output
+    found = re.search(r"(\d+\.\d+\.\d+)(, commit ([0-9a-f]+))?", version)
+    if not found:
+        raise ProgramFailed(f"no version: {version}")
+    own = (found[3] or found[1]).encode()
+    other = own[:-1] + (b"0" if own[-1:] != b"0" else b"1")
+    copy = context.directory("other")
+    copy.mkdir()
+    changed = copy / "mnist_train"
+    text = program.read_bytes()
+    changed.write_bytes(text.replace(own + b"\0", other + b"\0").replace(own + b"-changed\0", other + b"-changed\0"))
+    changed.chmod(0o755)
+    options = ["--train-dir", str(context.directory("run")), "--max-steps", "0", "--device", "cpu"]
+    launcher = ["mpirun", "--oversubscribe", "--bind-to", "none"]
+    done = context.run_command(
+        [*launcher, "-np", "1", str(program), *options, ":", "-np", "1", str(changed), *options]
+    )
+    yield _refused("ranks of different builds are refused", done, USAGE, ["different builds", own.decode(), other.decode()])
+
+
+if __name__ == "__main__":
+    programs.main(check)
