@@ -22,7 +22,7 @@ libraries=(
   libprotobuf-dev protobuf-compiler
   libarchive-dev libisal-dev libfmt-dev nlohmann-json3-dev libjpeg-dev libpng-dev zlib1g-dev libeigen3-dev
 )
-packages=(build-essential g++ cmake ninja-build pkg-config "${libraries[@]}" dataset-fashion-mnist)
+packages=(build-essential g++ cmake ninja-build pkg-config file "${libraries[@]}" dataset-fashion-mnist)
 
 # Whether a compiler or CMake finds cudnn-frontend.
 has_cudnn_frontend() {

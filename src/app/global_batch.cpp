@@ -70,6 +70,10 @@ void check_takes_batches(const TrainOptions& options, const Device& device) {
   if (options.sync_batch_norm) {
     fail(ExitCode::usage, "--sync-batch-norm is of CPUs, and this tower is on {}", device.name());
   }
+  if (options.wire != Wire::fp32) {
+    fail(ExitCode::usage, "--wire bf16 is of CPUs, and this tower is on {}: its gradients go as float32",
+         device.name());
+  }
   if (options.micro_batch == 0) return;
   fail(ExitCode::usage,
        "--micro-batch is of CPUs, and this tower is on {}: without it, a tower takes its part of "

@@ -13,7 +13,7 @@ namespace carillon {
 /// at any number of towers. Errors: usage (the towers cannot share it out evenly; single samples are to be mixed).
 void settle_batch(TrainOptions& options, const Preset& preset, int tower_count);
 
-/// Errors: usage (micro-batches, or a common batch norm, and a GPU).
+/// Errors: usage (micro-batches, a common batch norm, or a wire of bf16, and a GPU).
 void check_takes_batches(const TrainOptions& options, const Device& device);
 
 /// What a tower has in memory at once of a step's samples, and by which option.

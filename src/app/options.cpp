@@ -51,6 +51,11 @@ void check_batches(const OptionSet& set, const TrainOptions& o) {
     fail(ExitCode::usage, "--batch-size says the samples of a tower, --global-batch those of all: give one of them");
   }
   if (o.micro_batch == 0) return;
+  if (o.wire != Wire::fp32) {
+    fail(ExitCode::usage,
+         "--wire bf16: sums that are rounded on their way have no bits of any number of ranks, which "
+         "--micro-batch is for");
+  }
   if (o.sync_batch_norm) {
     fail(ExitCode::usage, "--sync-batch-norm: with --micro-batch batch norms take a micro-batch for their batch");
   }
@@ -134,6 +139,9 @@ void declare(OptionSet& set, TrainOptions& o) {
   set.add("cuda-graph", o.cuda_graph, "replay the step on a GPU as one captured graph");
   set.add("bucket-kib", o.bucket_kib, 1, std::int64_t{1} << 30, "KiB of gradients a bucket, on GPUs or several hosts");
   set.add("log-device-placement", o.log_device_placement, "list every op with its device and memory");
+  set.add("wire", o.wire, wire_choices,
+          "of gradients between hosts of CPUs: as they are, or rounded to bfloat16, which takes half the bytes",
+          Scope::result);
   set.add("preflight", o.preflight,
           "look at ranks, hosts, GPUs, the train directory and averaging, print what is there, and end", Scope::rank);
   set.add("share-gpus", o.share_gpus, "several ranks on a GPU are meant, and no fault to preflight", Scope::rank);

@@ -15,6 +15,9 @@ std::unique_ptr<Group> make_self_group();
 /// Any ranks. `order`: of the sums, and of those of groups that are split off.
 std::unique_ptr<Group> make_message_group(Members members, SumOrder order = SumOrder::sequential);
 
+/// The same, but what is sent is rounded to bfloat16; broadcasts are not.
+std::unique_ptr<Group> make_bf16_message_group(Members members, SumOrder order = SumOrder::sequential);
+
 /// Ranks of one host.
 std::unique_ptr<Group> make_shared_memory_group(Members members);
 

@@ -47,17 +47,21 @@ class HostCommunicator final : public Communicator {
   HostCommunicator(Members all, std::span<const int> hosts, Averaging how)
       : all_(std::move(all)),
         order_(how.order),
+        wire_(how.wire),
         factor_(1.0f / static_cast<float>(how.divisor > 0 ? how.divisor : all_.size())),
         hosts_(hosts.begin(), hosts.end()),
         host_(all_.split(own_host(), all_.rank())),
         several_hosts_(host_.size() < all_.size()),
         slices_(fewest_ranks(hosts)),
         within_(host_.size() == 1 ? make_self_group() : make_shared_memory_group(host_.split(0, host_.rank()))),
-        between_(several_hosts_ ? group_between_hosts() : nullptr),
+        between_(several_hosts_ ? group_between_hosts(Wire::fp32) : nullptr),
+        rounding_(several_hosts_ && how.wire == Wire::bf16 ? group_between_hosts(Wire::bf16) : nullptr),
         ranks_(several_hosts_ ? make_message_group(all_.split(0, all_.rank())) : nullptr),
         memory_(host_, arrays_, order_, factor_) {}
 
-  std::string_view name() const override { return several_hosts_ ? "mpi" : "mpi shared memory"; }
+  std::string_view name() const override {
+    return several_hosts_ ? rounds() ? "mpi, bf16" : "mpi" : "mpi shared memory";
+  }
   int rank() const override { return all_.rank(); }
   int size() const override { return all_.size(); }
 
@@ -70,11 +74,10 @@ class HostCommunicator final : public Communicator {
   void acquire(Stream& /*stream*/) override { arrays_->wait_for_all(&Progress::copied, step_, averaging); }
 
   void start_mean(std::span<float> bucket, Stream& /*stream*/) override {
-    buckets_.push_back({bucket, nullptr});
-    arrays_->reach(&Progress::started, number(buckets_.size() - 1));
-    if (!several_hosts_) return;
-    while (summed_ < buckets_.size() && arrays_->have_all_reached(&Progress::started, number(summed_))) sum_next();
+    start(bucket, rounding_ ? rounding_.get() : between_.get());
   }
+  void start_exact_mean(std::span<float> bucket, Stream& /*stream*/) override { start(bucket, between_.get()); }
+  bool rounds() const override { return several_hosts_ && wire_ == Wire::bf16; }
 
   void finish(Stream& /*stream*/) override {
     while (summed_ < buckets_.size()) sum_next();
@@ -114,15 +117,25 @@ class HostCommunicator final : public Communicator {
  private:
   struct Bucket {
     std::span<float> values;
+    Group* group;  ///< that it goes through between the hosts; null where this rank sums nothing, and on one host
     std::unique_ptr<Group::Pending> between;  ///< what is under way between the hosts
   };
+
+  void start(std::span<float> bucket, Group* group) {
+    buckets_.push_back({bucket, group, nullptr});
+    arrays_->reach(&Progress::started, number(buckets_.size() - 1));
+    if (!several_hosts_) return;
+    while (summed_ < buckets_.size() && arrays_->have_all_reached(&Progress::started, number(summed_))) sum_next();
+  }
 
   int own_host() const { return hosts_[all_.rank()]; }
 
   /// The ranks that hold the same slice as this one, by host; null for a rank that holds none.
-  std::unique_ptr<Group> group_between_hosts() const {
+  std::unique_ptr<Group> group_between_hosts(Wire wire) const {
     Members members = all_.split(std::min(host_.rank(), slices_), own_host());
-    return host_.rank() < slices_ ? make_message_group(std::move(members), order_) : nullptr;
+    if (host_.rank() >= slices_) return nullptr;
+    return wire == Wire::bf16 ? make_bf16_message_group(std::move(members), order_)
+                              : make_message_group(std::move(members), order_);
   }
 
   /// The count of buckets when bucket `i` of this step is the last.
@@ -156,7 +169,7 @@ class HostCommunicator final : public Communicator {
       return;
     }
     if (parts.size() > 1) sum_in_order(parts, own.size(), 1.0f, own.data(), order_);
-    buckets_[i].between = between_->start_reduce_scatter(own);
+    buckets_[i].between = buckets_[i].group->start_reduce_scatter(own);
   }
 
   void finish_between_hosts() {
@@ -165,7 +178,7 @@ class HostCommunicator final : public Communicator {
       bucket.between->wait();
       const Slice part = reduction_slice(own.size(), between_->rank(), between_->size());
       scale(own.subspan(part.begin, part.end - part.begin), factor_);
-      bucket.between = between_->start_all_gather(own);
+      bucket.between = bucket.group->start_all_gather(own);
     }
     for (std::size_t i = 0; i < buckets_.size(); ++i) {
       buckets_[i].between->wait();
@@ -185,14 +198,16 @@ class HostCommunicator final : public Communicator {
 
   Members all_;
   SumOrder order_;
+  Wire wire_;
   float factor_;            // of start_mean's sums
   std::vector<int> hosts_;  // by rank
   Members host_;            // the ranks of this one
   bool several_hosts_;
-  int slices_;                      // that a bucket is cut into: ranks of a host that sum one
-  std::unique_ptr<Group> within_;   // the ranks of this host
-  std::unique_ptr<Group> between_;  // the ranks of all hosts that have this rank's slice
-  std::unique_ptr<Group> ranks_;    // all of them, on several hosts
+  int slices_;                       // that a bucket is cut into: ranks of a host that sum one
+  std::unique_ptr<Group> within_;    // the ranks of this host
+  std::unique_ptr<Group> between_;   // the ranks of all hosts that have this rank's slice
+  std::unique_ptr<Group> rounding_;  // the same in bfloat16, where it is asked for
+  std::unique_ptr<Group> ranks_;     // all of them, on several hosts
 
   std::unique_ptr<SharedArrays> arrays_;
   HostMemory memory_;

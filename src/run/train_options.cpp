@@ -65,6 +65,7 @@ TowerSettings TrainOptions::tower() const {
           .arithmetic = precision,
           .optimizer = optimizer(),
           .bucket_bytes = static_cast<std::size_t>(bucket_kib) * 1024,
+          .wire = wire,
           .capture = cuda_graph};
 }
 

@@ -35,7 +35,10 @@ std::vector<std::size_t> bucket_ends(const ParameterLayout& layout, std::size_t 
 Reducer::Reducer(Communicator& communicator, const ParameterStore& parameters, std::size_t bucket_bytes)
     : communicator_(communicator),
       parameters_(parameters),
-      ends_(bucket_ends(parameters.layout(), bucket_bytes, parameters.step_sums().size())) {}
+      ends_(bucket_ends(parameters.layout(), bucket_bytes, parameters.step_sums().size())),
+      sums_alone_(communicator.rounds()) {
+  if (sums_alone_) ends_.insert(ends_.end() - 1, parameters.layout().total());
+}
 
 void Reducer::begin(Stream& stream) {
   communicator_.acquire(stream);
@@ -49,10 +52,17 @@ void Reducer::add(int parameter, Stream& stream) {
         "gradients came out of order");
   std::size_t complete = end_of(layout, next_parameter_++);
   if (next_parameter_ == layout.order().size()) complete = ends_.back();
-  if (complete < ends_[next_bucket_]) return;
-  const std::size_t begin = next_bucket_ == 0 ? 0 : ends_[next_bucket_ - 1];
-  communicator_.start_mean(parameters_.gradients_and_sums().subspan(begin, ends_[next_bucket_] - begin), stream);
-  ++next_bucket_;
+  while (next_bucket_ < ends_.size() && ends_[next_bucket_] <= complete) start_next(stream);
+}
+
+void Reducer::start_next(Stream& stream) {
+  const std::size_t begin = next_bucket_ == 0 ? 0 : ends_[next_bucket_ - 1], end = ends_[next_bucket_++];
+  const std::span<float> bucket = parameters_.gradients_and_sums().subspan(begin, end - begin);
+  if (sums_alone_ && next_bucket_ == ends_.size()) {
+    communicator_.start_exact_mean(bucket, stream);
+  } else {
+    communicator_.start_mean(bucket, stream);
+  }
 }
 
 void Reducer::finalize(Stream& stream) {

@@ -76,7 +76,7 @@ const std::vector<NamedArray>& arrays_of_slot(const CheckpointState& state, cons
 }  // namespace
 
 Averaging averaging_of(const TowerSettings& settings, int towers) {
-  if (settings.micro_batch == 0) return {};
+  if (settings.micro_batch == 0) return {.wire = settings.wire};
   return {.order = SumOrder::tree, .divisor = micro_batch_form(settings, towers).total_count};
 }
 

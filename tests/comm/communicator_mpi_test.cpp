@@ -5,6 +5,8 @@
 
 #include <cstring>
 
+#include "carillon/comm/group.h"
+#include "carillon/core/bf16.h"
 #include "carillon/core/sum_in_order.h"
 #include "src/comm/communicators.h"
 #include "src/comm/side_work.h"
@@ -159,6 +161,62 @@ TEST_P(CommunicatorTest, MeanIsTheSumInTheDocumentedOrderForAnyBucketsAndSteps) 
       communicator_->finish(stream);
       ASSERT_TRUE(equal_bits(array, expected_mean(hosts_, step, count))) << bucket << ", " << repeat;
     }
+  }
+}
+
+float rounded(float value) { return to_float(to_bf16(value)); }
+
+/// The mean of a bucket of `count` between hosts that send bfloat16: the host that sums an element adds its own ranks'
+/// sum as it is, the others' rounded, in the hosts' order; all hold the rounded mean.
+std::vector<float> expected_rounded_mean(const std::vector<int>& hosts, int step, std::size_t count) {
+  const int host_count = *std::max_element(hosts.begin(), hosts.end()) + 1;
+  if (host_count == 1) return expected_mean(hosts, step, count);
+  std::ptrdiff_t slices = std::ssize(hosts);
+  std::vector<std::vector<float>> sums;
+  for (int host = 0; host < host_count; ++host) {
+    slices = std::min(slices, std::count(hosts.begin(), hosts.end(), host));
+    std::vector<float> sum;
+    for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
+      if (hosts[rank] != host) continue;
+      const std::vector<float> part = contribution(static_cast<int>(rank), step, count);
+      if (sum.empty()) sum.assign(count, -0.0f);
+      for (std::size_t i = 0; i < count; ++i) sum[i] += part[i];
+    }
+    sums.push_back(sum);
+  }
+  std::vector<float> means(count);
+  for (int owner = 0; owner < slices; ++owner) {
+    const Slice slice = reduction_slice(count, owner, static_cast<int>(slices));
+    for (int host = 0; host < host_count; ++host) {
+      const Slice part = reduction_slice(slice.end - slice.begin, host, host_count);
+      for (std::size_t i = slice.begin + part.begin; i < slice.begin + part.end; ++i) {
+        float sum = -0.0f;
+        for (int from = 0; from < host_count; ++from) sum += from == host ? sums[from][i] : rounded(sums[from][i]);
+        means[i] = rounded(sum * (1.0f / static_cast<float>(hosts.size())));
+      }
+    }
+  }
+  return means;
+}
+
+TEST_P(CommunicatorTest, AWireOfBf16RoundsWhatHostsSendAndNothingThatIsToBeExact) {
+  constexpr std::size_t count = 1003, exact = 100;
+  const auto communicator = make_host_communicator(mpi_world(), hosts_, {}, {.wire = Wire::bf16});
+  const bool several = *std::max_element(hosts_.begin(), hosts_.end()) > 0;
+  EXPECT_EQ(communicator->rounds(), several);
+  EXPECT_EQ(communicator->name() == "mpi, bf16", several);
+  const Buffer memory = communicator->allocate((count + exact) * sizeof(float));
+  const std::span<float> array{static_cast<float*>(memory.data()), count + exact};
+  for (int step = 0; step < 2 * mpi_world().size(); ++step) {
+    be_late(step % mpi_world().size());
+    communicator->acquire(device_.stream());
+    std::ranges::copy(contribution(mpi_world().rank(), step, count), array.begin());
+    std::ranges::copy(contribution(mpi_world().rank(), step, exact), array.begin() + count);
+    communicator->start_mean(array.first(count), device_.stream());
+    communicator->start_exact_mean(array.subspan(count), device_.stream());
+    communicator->finish(device_.stream());
+    ASSERT_TRUE(equal_bits(array.first(count), expected_rounded_mean(hosts_, step, count))) << step;
+    ASSERT_TRUE(equal_bits(array.subspan(count), expected_mean(hosts_, step, exact))) << step;
   }
 }
 

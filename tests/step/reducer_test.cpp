@@ -24,11 +24,16 @@ class RecordingCommunicator final : public Communicator {
   void start_mean(std::span<float> bucket, Stream&) override {
     calls.push_back(fmt::format("start {} {}", bucket.data() - base_, bucket.size()));
   }
+  void start_exact_mean(std::span<float> bucket, Stream&) override {
+    calls.push_back(fmt::format("start exactly {} {}", bucket.data() - base_, bucket.size()));
+  }
+  bool rounds() const override { return rounds_to_bf16; }
   void finish(Stream&) override { calls.emplace_back("finish"); }
   void broadcast(std::span<float>, int) override {}
   void mean(std::span<float>) override {}
 
   std::vector<std::string> calls;
+  bool rounds_to_bf16 = false;
 
  private:
   Device& device_;
@@ -73,6 +78,15 @@ TEST_F(ReducerTest, ABucketIsCompleteAtExactlyItsSize) {
   EXPECT_EQ(calls_of_a_step(third + 1), calls_of_a_step(2 * third));
   EXPECT_EQ(calls_of_a_step(2 * third), (std::vector<std::string>{"acquire", "complete 2", "complete 1", "start 0 32",
                                                                   "complete 0", "start 32 32", "finish"}));
+}
+
+TEST_F(ReducerTest, WhereGradientsAreRoundedTheStepSumsAreNot) {
+  communicator_.rounds_to_bf16 = true;
+  EXPECT_EQ(calls_of_a_step(1 << 20), (std::vector<std::string>{"acquire", "complete 2", "complete 1", "complete 0",
+                                                                "start 0 48", "start exactly 48 16", "finish"}));
+  EXPECT_EQ(calls_of_a_step(1),
+            (std::vector<std::string>{"acquire", "complete 2", "start 0 16", "complete 1", "start 16 16", "complete 0",
+                                      "start 32 16", "start exactly 48 16", "finish"}));
 }
 
 TEST_F(ReducerTest, EveryElementIsInExactlyOneBucketAtAnySize) {

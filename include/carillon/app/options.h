@@ -29,6 +29,7 @@ inline constexpr std::array isa_choices{
 inline constexpr std::array communicator_choices{Choice{CommunicatorChoice::automatic, "auto"},
                                                  Choice{CommunicatorChoice::nccl, "nccl"},
                                                  Choice{CommunicatorChoice::mpi, "mpi"}};
+inline constexpr std::array wire_choices{Choice{Wire::fp32, "fp32"}, Choice{Wire::bf16, "bf16"}};
 inline constexpr std::array schedule_choices{Choice{ScheduleKind::exponential, "exponential"},
                                              Choice{ScheduleKind::constant, "constant"},
                                              Choice{ScheduleKind::step, "step"},

@@ -29,8 +29,8 @@ namespace carillon {
 class Communicator {
  public:
   virtual ~Communicator() = default;
-  /// "self", "mpi shared memory" (one host), "mpi" (several), "nccl"; of GPUs that average through the host
-  /// "mpi, staged" and so on.
+  /// "self", "mpi shared memory" (one host), "mpi" (several; "mpi, bf16"), "nccl"; of GPUs that average through the
+  /// host "mpi, staged" and so on.
   virtual std::string_view name() const = 0;
   virtual int rank() const = 0;
   virtual int size() const = 0;
@@ -42,6 +42,10 @@ class Communicator {
   virtual void acquire(Stream& stream) = 0;
   /// Enqueues the replacement of every element by its mean over the towers. `bucket` lies in `allocate`d memory.
   virtual void start_mean(std::span<float> bucket, Stream& stream) = 0;
+  /// As start_mean, but never rounded for its way (Averaging::wire).
+  virtual void start_exact_mean(std::span<float> bucket, Stream& stream) { start_mean(bucket, stream); }
+  /// Whether start_mean rounds.
+  virtual bool rounds() const { return false; }
   /// Enqueues the wait for all buckets started.
   virtual void finish(Stream& stream) = 0;
 
@@ -68,11 +72,16 @@ class Communicator {
   virtual void check_peers() {}
 };
 
+/// What start_mean's values are on their way between hosts: bf16 takes half the bytes, and rounds sums of hosts and
+/// means to 8 bits of precision. Within a host they stay as they are.
+enum class Wire { fp32, bf16 };
+
 /// How the means of start_mean and CommonMemory::means_of are made, of several towers on CPUs. (`mean` divides by the
 /// number of towers; between hosts its sums have this order, too.)
 struct Averaging {
   SumOrder order = SumOrder::sequential;
   std::int64_t divisor = 0;  ///< of the sum over the towers; 0: their number
+  Wire wire = Wire::fp32;
 };
 
 /// Whether the tree over each host's ranks and then over the hosts is that over all ranks: hosts of consecutive ranks,

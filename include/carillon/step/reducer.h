@@ -1,7 +1,8 @@
 // Reducer: averages the gradients over the towers, bucket by bucket, while backward goes on.
 //
 // Gradients become complete from front to back of the flat array (see ParameterStore), so a bucket is a span that
-// closes when the last parameter in it is complete. The last bucket takes the step sums along.
+// closes when the last parameter in it is complete. The last bucket takes the step sums along, but where the
+// communicator rounds: they then are a bucket of their own, which is not.
 #pragma once
 
 #include <cstddef>
@@ -31,11 +32,14 @@ class Reducer {
   void finalize(Stream& stream);
 
  private:
+  void start_next(Stream& stream);
+
   Communicator& communicator_;
   const ParameterStore& parameters_;
   std::vector<std::size_t> ends_;
   std::size_t next_parameter_ = 0;  ///< index into layout().order()
   std::size_t next_bucket_ = 0;
+  bool sums_alone_;  ///< the last bucket is the step sums, and exact
 };
 
 }  // namespace carillon

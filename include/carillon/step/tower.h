@@ -37,6 +37,7 @@ struct TowerSettings {
   Arithmetic arithmetic = Arithmetic::fp32;
   OptimizerSettings optimizer = {};
   std::size_t bucket_bytes = std::size_t{4} << 20;
+  Wire wire = Wire::fp32;            ///< of gradients between hosts
   const Dataset* dataset = nullptr;  ///< whose records the steps take, if it is known; outlives the tower
   bool capture = true;               ///< replay captured steps where the device can
 };
