@@ -13,10 +13,9 @@ choose_program() {
     shift
   fi
   options=("$@")
-  local folder
-  for folder in "$root/build/bin" "$root/../../bin"; do
-    if [[ $program != */* && -x $folder/$program ]]; then program=$folder/$program; fi
-  done
+  local folder=$root/build/bin
+  if [[ $root == */share/carillon ]]; then folder=$root/../../bin; fi
+  if [[ $program != */* && -x $folder/$program ]]; then program=$folder/$program; fi
   if ! command -v "$program" >/dev/null; then
     echo "$name: no program $program, seen from $PWD (to build those of Carillon: cmake -S . -B build -G Ninja && cmake --build build)" >&2
     exit 66

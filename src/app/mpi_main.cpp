@@ -11,8 +11,8 @@
 
 #include "carillon/core/denormals.h"
 #include "carillon/core/printable.h"
+#include "carillon/core/version.h"
 #include "carillon/run/agreement.h"
-#include "src/app/version_text.h"
 
 namespace carillon {
 namespace {
@@ -33,18 +33,13 @@ void open_standard_descriptors() {
 
 /// Ranks of different builds may round differently, or mean different things by a message. Errors: usage.
 void check_same_build(const Mpi& mpi, const std::string& build) {
-  const std::vector<std::string> builds = mpi.all_gather(build), hosts = mpi.all_gather(mpi.host());
-  const auto other = std::ranges::find_if(builds, [&](const std::string& one) { return one != builds.front(); });
-  if (other == builds.end()) return;
-  const auto rank = static_cast<std::size_t>(other - builds.begin());
-  const auto in_a_line = [](std::string text) {
-    while (text.ends_with('\n')) text.pop_back();
-    std::ranges::replace(text, '\n', ' ');
-    return text;
-  };
-  fail_on_all(mpi, ExitCode::usage,
-              fmt::format("ranks run different builds: rank 0 on {} {}; rank {} on {} {}", hosts[0],
-                          in_a_line(builds[0]), rank, hosts[rank], in_a_line(*other)));
+  const std::vector<std::string> all = mpi.all_gather(fmt::format("{} has {}", mpi.host(), build));
+  const auto build_of = [](const std::string& one) { return std::string_view(one).substr(one.rfind(" has ")); };
+  const auto other = std::ranges::find_if(all, [&](auto& one) { return build_of(one) != build_of(all.front()); });
+  if (other == all.end()) return;
+  fail_on_all(
+      mpi, ExitCode::usage,
+      fmt::format("ranks run different builds: rank 0 on {}; rank {} on {}", all.front(), other - all.begin(), *other));
 }
 
 }  // namespace
@@ -81,7 +76,7 @@ int mpi_main(const std::string& program, int argc, char** argv, const std::funct
   try {
     mpi.emplace(&argc, &argv);
     agree(*mpi, {{"the program", program}});  // others would wait in other collective calls
-    check_same_build(*mpi, version_text(program));
+    check_same_build(*mpi, version_line(program));
     code = abort_on_own_error(*mpi, program, [&] { return body(*mpi); });
   } catch (const PeerFailed& peer) {
     code = peer.code();

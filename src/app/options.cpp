@@ -194,6 +194,9 @@ void check_combinations(const OptionSet& set, const TrainOptions& o) {
   check_batches(set, o);
   check_optimizer(set, o);
   stop_time(o);  // says what is wrong with it
+  if (o.share_gpus && !o.preflight) {
+    fail(ExitCode::usage, "--share-gpus is of --preflight; trainings say that ranks share a GPU, and go on");
+  }
   if (o.train_dir.empty()) fail(ExitCode::usage, "--train-dir is empty");
 }
 

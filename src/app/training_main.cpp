@@ -132,9 +132,9 @@ ExitCode train(const std::string& program, const Preset& preset, int argc, char*
       make_communicator(mpi, *device, text_of(communicator_choices, options.comm), {.watch = &watch},
                         averaging_of(options.tower(), mpi.size()));
   const std::string isas = isas_of_all(*device, mpi);
+  mpi.run_on_all([&] { check_same_products(options, isas); });
   if (options.preflight) return look_ahead(program, options, cpu, mpi, *device, *communicator);
   mpi.run_on_all([&] {
-    check_same_products(options, isas);
     if (!preset.of_pictures && options.max_steps > 0) check_default_data(set, options.data);
   });
   RunDescription description = describe(set, preset, options, pictures, mpi, isas);

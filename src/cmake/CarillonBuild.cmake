@@ -7,6 +7,7 @@ target_include_directories(carillon_settings INTERFACE
   $<INSTALL_INTERFACE:${CARILLON_INCLUDE_DIR}>)
 target_compile_definitions(carillon_settings INTERFACE CARILLON_HAS_CUDA=$<BOOL:${CARILLON_HAS_CUDA}>
   $<$<COMPILE_LANGUAGE:CUDA>:FMT_USE_CONSTEXPR=1>)  # fmt 9 turns it off for nvcc, and then does not compile as C++20
+target_compile_features(carillon_settings INTERFACE cxx_std_20)
 target_compile_options(carillon_settings INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-fno-math-errno>)  # square roots vectorise; nothing reads errno after one
 

@@ -1,4 +1,6 @@
-# Finds what the GPU tower needs, as CARILLON_CUDA asks, and sets CARILLON_HAS_CUDA. Targets: CarillonCudaLibraries.cmake's.
+# Finds what the GPU tower needs, as CARILLON_CUDA asks, and sets CARILLON_HAS_CUDA. Targets: CarillonCudaLibraries.cmake's,
+# and carillon_cudnn_frontend, headers that only the build needs (jobs/install_deps.sh --cuda puts them in
+# /usr/local/include or ~/.local/include).
 
 set(CARILLON_HAS_CUDA FALSE)
 if(CARILLON_CUDA STREQUAL "OFF")
@@ -7,6 +9,10 @@ endif()
 
 include(CarillonCudaLibraries)
 set(missing ${CARILLON_CUDA_MISSING})
+find_path(CARILLON_CUDNN_FRONTEND_INCLUDE cudnn_frontend.h HINTS $ENV{HOME}/.local/include)
+if(NOT CARILLON_CUDNN_FRONTEND_INCLUDE)
+  list(APPEND missing cudnn-frontend)
+endif()
 if(NOT missing)
   include(CheckLanguage)
   set(ENV{CUDACXX} ${CUDAToolkit_NVCC_EXECUTABLE})
@@ -26,6 +32,7 @@ if(missing)
 endif()
 
 set(CARILLON_HAS_CUDA TRUE)
+carillon_imported(carillon_cudnn_frontend ${CARILLON_CUDNN_FRONTEND_INCLUDE} carillon_cudnn)
 if(NOT CMAKE_CUDA_ARCHITECTURES)
   set(CMAKE_CUDA_ARCHITECTURES 80-real 90)  # 90: machine code and PTX, for GPUs to come
 endif()

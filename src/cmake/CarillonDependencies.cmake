@@ -1,5 +1,6 @@
 # Finds the libraries that Carillon is made of, but for a GPU's: for its own build and for programs that use its
-# installed libraries. `carillon_find(PACKAGE ...)` is what finds a package there.
+# installed libraries. What finds a package there: `carillon_find(PACKAGE ...)`, and `carillon_find_module(PREFIX MODULE)`
+# by pkg-config.
 carillon_find(Boost COMPONENTS program_options)
 carillon_find(dnnl CONFIG)
 carillon_find(Eigen3 NO_MODULE)
@@ -14,6 +15,6 @@ carillon_find(PNG)
 carillon_find(Protobuf)
 carillon_find(Threads)
 carillon_find(ZLIB)
-pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
-pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
-pkg_check_modules(LIBARCHIVE REQUIRED IMPORTED_TARGET libarchive)
+carillon_find_module(HWLOC hwloc)
+carillon_find_module(ISAL libisal)
+carillon_find_module(LIBARCHIVE libarchive)

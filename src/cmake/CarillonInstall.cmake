@@ -39,7 +39,7 @@ foreach(folder IN LISTS op_folders)
     install(FILES ${folder}/${op}.h DESTINATION ${CARILLON_INCLUDE_DIR}/${folder} COMPONENT development)
   endif()
 endforeach()
-install(FILES kernels/shared/window.h kernels/shared/mixing.h DESTINATION ${CARILLON_INCLUDE_DIR}/kernels/shared
+install(FILES kernels/shared/window.h kernels/shared/mixing.h kernels/shared/symmetric_beta.h DESTINATION ${CARILLON_INCLUDE_DIR}/kernels/shared
   COMPONENT development)
 set(package_directory ${CMAKE_INSTALL_LIBDIR}/cmake/Carillon)
 install(EXPORT CarillonTargets NAMESPACE Carillon:: DESTINATION ${package_directory} COMPONENT development)
@@ -50,7 +50,10 @@ install(FILES ${PROJECT_BINARY_DIR}/CarillonConfig.cmake ${PROJECT_BINARY_DIR}/C
   src/cmake/CarillonDependencies.cmake src/cmake/CarillonCudaLibraries.cmake
   DESTINATION ${package_directory} COMPONENT development)
 
-set(CPACK_GENERATOR "DEB;TGZ")
+set(CPACK_GENERATOR TGZ)
+if(NOT CARILLON_HAS_CUDA)  # whose libraries are not Debian's to depend on
+  list(APPEND CPACK_GENERATOR DEB)
+endif()
 set(CPACK_PACKAGE_NAME carillon)
 set(CPACK_PACKAGE_VENDOR Carillon)
 set(CPACK_PACKAGE_CONTACT "The developers of Carillon <carillon@localhost>")

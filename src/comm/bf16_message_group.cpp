@@ -21,26 +21,47 @@ void widen_to(std::span<float> out, std::span<const Bf16> values) {
   for (std::size_t i = 0; i < values.size(); ++i) out[i] = to_float(values[i]);
 }
 
-/// Messages under way and the memory that they are in, which is lost where they never come to an end.
+/// Memory for messages, kept from call to call.
+struct Bf16Memory {
+  std::unique_ptr<Bf16[]> values;
+  std::size_t capacity = 0;
+};
+using SpareMemory = std::vector<Bf16Memory>;
+
+/// Messages under way, and the memory that they are in: `spare`'s, or new.
 class Bf16Exchange {
  public:
-  Bf16Exchange(const Members& members, std::size_t count)
-      : memory_(std::make_unique_for_overwrite<Bf16[]>(count)), exchange_(members), count_(count) {}
+  Bf16Exchange(const Members& members, std::size_t count, SpareMemory& spare)
+      : spare_(spare), memory_(take(spare, count)), exchange_(members) {}
   ~Bf16Exchange() {
-    if (!exchange_.over()) static_cast<void>(memory_.release());  // MPI may still write there
+    if (exchange_.over()) {
+      spare_.push_back(std::move(memory_));
+    } else {
+      static_cast<void>(memory_.values.release());  // MPI may still write there: lost, as the run is
+    }
   }
   Bf16Exchange(const Bf16Exchange&) = delete;
   Bf16Exchange& operator=(const Bf16Exchange&) = delete;
 
-  std::span<Bf16> part(Slice of) { return std::span(memory_.get(), count_).subspan(of.begin, of.end - of.begin); }
+  std::span<Bf16> part(Slice of) { return {memory_.values.get() + of.begin, of.end - of.begin}; }
   void receive(Slice to, int from) { exchange_.receive(std::as_writable_bytes(part(to)), from); }
   void send(Slice of, int to) { exchange_.send(std::as_bytes(part(of)), to); }
   void wait(std::string_view operation) { exchange_.wait(operation); }
 
  private:
-  std::unique_ptr<Bf16[]> memory_;
+  static Bf16Memory take(SpareMemory& spare, std::size_t count) {
+    Bf16Memory memory;
+    if (!spare.empty()) {
+      memory = std::move(spare.back());
+      spare.pop_back();
+    }
+    if (memory.capacity < count) memory = {std::make_unique_for_overwrite<Bf16[]>(count), count};
+    return memory;
+  }
+
+  SpareMemory& spare_;
+  Bf16Memory memory_;
   Exchange exchange_;
-  std::size_t count_;
 };
 
 class Bf16MessageGroup final : public Group {
@@ -71,7 +92,7 @@ class Bf16MessageGroup final : public Group {
         : group_(group),
           own_(group.slice(values, group.rank())),
           first_incoming_(values.size()),
-          exchange_(group.members_, values.size() + own_.size() * group.size()) {
+          exchange_(group.members_, values.size() + own_.size() * group.size(), group.spare_) {
       for (const int peer : group.peers()) exchange_.receive(incoming(peer), peer);
       for (const int peer : group.peers()) {
         const Slice part = reduction_slice(values.size(), peer, group.size());
@@ -107,7 +128,7 @@ class Bf16MessageGroup final : public Group {
   class AllGather final : public Pending {
    public:
     AllGather(Bf16MessageGroup& group, std::span<float> values)
-        : group_(group), values_(values), exchange_(group.members_, values.size()) {
+        : group_(group), values_(values), exchange_(group.members_, values.size(), group.spare_) {
       for (const int peer : group.peers()) exchange_.receive(part_of(peer), peer);
       const std::span<Bf16> own = exchange_.part(part_of(group.rank()));
       round_to(own, group.slice(values, group.rank()));
@@ -127,19 +148,12 @@ class Bf16MessageGroup final : public Group {
     Bf16Exchange exchange_;
   };
 
-  std::span<float> slice(std::span<float> values, int rank) const {
-    const Slice part = reduction_slice(values.size(), rank, size());
-    return values.subspan(part.begin, part.end - part.begin);
-  }
-  /// The others, from the next one on: each rank begins with another.
-  std::vector<int> peers() const {
-    std::vector<int> others;
-    for (int step = 1; step < size(); ++step) others.push_back((rank() + step) % size());
-    return others;
-  }
+  std::span<float> slice(std::span<float> values, int rank) const { return slice_of(values, rank, size()); }
+  std::vector<int> peers() const { return others_of(rank(), size()); }
 
   Members members_;
   SumOrder order_;
+  SpareMemory spare_;
   std::vector<float> wide_;  ///< what a sum is taken of
 };
 

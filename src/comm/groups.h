@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "carillon/comm/group.h"
 #include "carillon/core/sum_in_order.h"
@@ -20,6 +21,19 @@ std::unique_ptr<Group> make_bf16_message_group(Members members, SumOrder order =
 
 /// Ranks of one host.
 std::unique_ptr<Group> make_shared_memory_group(Members members);
+
+/// `rank`'s slice of `values`, of a group of `size`.
+inline std::span<float> slice_of(std::span<float> values, int rank, int size) {
+  const Slice part = reduction_slice(values.size(), rank, size);
+  return values.subspan(part.begin, part.end - part.begin);
+}
+
+/// The members but `rank`, from the next one on: each begins with another.
+inline std::vector<int> others_of(int rank, int size) {
+  std::vector<int> others;
+  for (int step = 1; step < size; ++step) others.push_back((rank + step) % size);
+  return others;
+}
 
 /// What is over when it returns.
 class NothingPending final : public Group::Pending {

@@ -86,16 +86,8 @@ class MessageGroup final : public Group {
     Exchange exchange_;
   };
 
-  std::span<float> slice(std::span<float> values, int rank) const {
-    const Slice part = reduction_slice(values.size(), rank, size());
-    return values.subspan(part.begin, part.end - part.begin);
-  }
-  /// The others, from the next one on: each rank begins with another.
-  std::vector<int> peers() const {
-    std::vector<int> others;
-    for (int step = 1; step < size(); ++step) others.push_back((rank() + step) % size());
-    return others;
-  }
+  std::span<float> slice(std::span<float> values, int rank) const { return slice_of(values, rank, size()); }
+  std::vector<int> peers() const { return others_of(rank(), size()); }
   Incoming take_memory(std::size_t count) {
     Incoming memory;
     if (!spare_.empty()) {

@@ -5,10 +5,15 @@
 #include <sys/file.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cmath>
+#include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <thread>
 
 #include "carillon/checkpoint/directory_lock.h"
 #include "carillon/core/error.h"
@@ -26,16 +31,27 @@ using Json = nlohmann::json;
 // ---- the table ------------------------------------------------------------------------------------------------------
 
 /// Texts in columns that are as wide as they must be; the last is not filled up.
-void print_table(const std::vector<std::vector<std::string>>& rows) {
+std::string table(const std::vector<std::vector<std::string>>& rows) {
   std::vector<std::size_t> widths(rows.front().size());
   for (const auto& row : rows) {
     for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
   }
+  std::string lines;
   for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i + 1 < row.size(); ++i) line += fmt::format("{:<{}}  ", row[i], widths[i]);
-    fmt::print("{}{}\n", line, row.back());
+    for (std::size_t i = 0; i + 1 < row.size(); ++i) lines += fmt::format("{:<{}}  ", row[i], widths[i]);
+    lines += row.back() + "\n";
   }
+  return lines;
+}
+
+/// Rank 0's text to stdout. Collective. Errors: io.
+void tell(const std::string& text, const Mpi& mpi) {
+  mpi.run_on_all([&] {
+    if (mpi.rank() != 0) return;
+    if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) {
+      fail(ExitCode::io, "cannot write to standard output: {}", errno_text(errno));
+    }
+  });
 }
 
 Json facts_of_rank(const PreflightSubject& subject, const CpuShare& cpu, const Mpi& mpi, const Device& device) {
@@ -51,7 +67,7 @@ Json facts_of_rank(const PreflightSubject& subject, const CpuShare& cpu, const M
   return facts;
 }
 
-void print_ranks(const std::vector<Json>& ranks) {
+std::string rank_table(const std::vector<Json>& ranks) {
   std::vector<std::vector<std::string>> rows{{"rank", "host", "device", "threads", "CPUs"}};
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     const Json& facts = ranks[rank];
@@ -61,10 +77,10 @@ void print_ranks(const std::vector<Json>& ranks) {
                     fmt::format("{:>7}", facts.at("threads").get<int>()),
                     range_text(facts.at("cpus").get<std::vector<int>>())});
   }
-  print_table(rows);
+  return table(rows);
 }
 
-void print_hosts(const std::vector<Json>& ranks) {
+std::string host_table(const std::vector<Json>& ranks) {
   std::vector<std::vector<std::string>> rows{{"host", "ranks", "memory free", "network interfaces"}};
   for (const Json& facts : ranks) {
     if (!facts.contains("memory")) continue;
@@ -74,7 +90,7 @@ void print_hosts(const std::vector<Json>& ranks) {
                     size_text(facts.at("memory").get<double>()),
                     fmt::format("{}", fmt::join(facts.at("interfaces").get<std::vector<std::string>>(), ", "))});
   }
-  print_table(rows);
+  return table(rows);
 }
 
 /// Ranks of one host that compute on the same CPUs.
@@ -96,47 +112,82 @@ void warn_of_shared_cpus(const std::vector<Json>& ranks) {
 
 // ---- the train directory --------------------------------------------------------------------------------------------
 
-/// What a second job would meet there.
+/// What a second job would meet there: "held", "free", or "none", which is no lock, or "absent".
 std::string try_its_lock(const fs::path& directory) {
-  const Descriptor lock(open((directory / ".lock").c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  // Where locks are emulated by those of parts of files (NFS), an exclusive one takes a file that is open for writing.
+  const Descriptor lock(open((directory / ".lock").c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!lock) return "absent";
-  return flock(lock.get(), LOCK_EX | LOCK_NB) == 0 ? "free" : "held";
+  if (flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return "free";
+  return errno == EWOULDBLOCK ? "held" : "none";
 }
 
-/// Rank 0's lock as it and one rank of each other host see it: "locks hold", or what does not.
-std::string lock_text(const std::vector<std::string>& seen, const std::vector<std::string>& names) {
-  if (seen.front() != "held") return "locks do not hold there: runs know of each other by .heartbeat";
-  std::vector<std::string> held, absent, free;
-  for (std::size_t rank = 1; rank < seen.size(); ++rank) {
-    if (!seen[rank].empty())
-      (seen[rank] == "held" ? held : seen[rank] == "free" ? free : absent).push_back(names[rank]);
+/// A file that was made just now may take its time to be seen on another host.
+std::string try_its_lock_for_a_while(const fs::path& directory) {
+  std::string seen = try_its_lock(directory);
+  for (int i = 0; i < 20 && seen == "absent"; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    seen = try_its_lock(directory);
   }
+  return seen;
+}
+
+/// Rank 0's lock as it and one rank of each other host see it: "locks hold", or what does not. `seen`: by rank.
+std::string lock_text(const std::vector<std::string>& seen, const std::vector<std::string>& names) {
+  if (seen.front() != "held") return "no locks there: runs know of each other by .heartbeat";
+  std::map<std::string, std::vector<std::string>> hosts;
+  for (std::size_t rank = 1; rank < seen.size(); ++rank) hosts[seen[rank]].push_back(names[rank]);
   std::string text = "locks hold";
-  if (!held.empty()) text += fmt::format(", from {} too", fmt::join(held, ", "));
-  if (!absent.empty()) text += fmt::format("; {} see another directory, if any", fmt::join(absent, ", "));
-  if (!free.empty())
-    text += fmt::format("; but {} do not see them: a job there would not be refused", fmt::join(free, ", "));
+  const auto add = [&](const char* kind, const char* format) {
+    if (hosts.contains(kind)) text += fmt::format(fmt::runtime(format), fmt::join(hosts[kind], ", "));
+  };
+  add("held", ", from {} too");
+  add("absent", "; not there on {}");
+  add("free", "; but not across hosts: a run on {} would not be refused");
+  add("none", "; none on {}");
   return text;
 }
 
-void look_at_train_directory(const fs::path& directory, const Mpi& mpi) {
-  std::error_code absent;
-  const bool was_there = fs::exists(directory, absent);
+/// Removes the directory and those above it as far as they were not there before `first_made`, while they are empty.
+void remove_made(fs::path directory, const fs::path& first_made) {
+  std::error_code stays;
+  for (;; directory = directory.parent_path()) {
+    if (!fs::remove(directory, stays) || directory == first_made) return;
+  }
+}
+
+/// Of the directory and those above it, the topmost that is not there; empty where it is.
+fs::path topmost_missing(fs::path directory) {
+  fs::path missing;
+  std::error_code unknown;
+  for (; !directory.empty() && !fs::exists(directory, unknown); directory = directory.parent_path())
+    missing = directory;
+  return missing;
+}
+
+std::string look_at_train_directory(const fs::path& given, const Mpi& mpi) {
+  const fs::path directory = fs::path(given / "").parent_path();  // without a slash at its end
   std::optional<DirectoryLock> lock;
+  fs::path first_made;
+  bool had_lock_file = true;
   mpi.run_on_all([&] {
-    if (mpi.rank() == 0) lock.emplace(directory, print_warning);
+    if (mpi.rank() != 0) return;
+    std::error_code unknown;
+    first_made = topmost_missing(directory);
+    had_lock_file = fs::exists(directory / ".lock", unknown);
+    lock.emplace(directory, print_warning);
   });
-  const bool looks = mpi.rank() == 0 || (mpi.local_rank() == 0 && mpi.hosts()[mpi.rank()] != mpi.hosts()[0]);
-  const std::vector<std::string> seen = mpi.all_gather(looks ? try_its_lock(directory) : "");
-  const std::vector<std::string> names = mpi.all_gather(printable(mpi.host()));
-  if (mpi.rank() != 0) return;
-  const fs::space_info space = fs::space(directory, absent);
-  fmt::print("\ntrain directory {}: {} free; {}\n", printable(directory.string()),
-             absent ? "?" : size_text(static_cast<double>(space.available)), lock_text(seen, names));
-  lock.reset();
-  if (was_there) return;
-  fs::remove(directory / ".lock", absent);
-  fs::remove(directory, absent);
+  std::string seen;
+  if (mpi.rank() == 0) seen = try_its_lock(directory);
+  if (mpi.local_rank() == 0 && mpi.hosts()[mpi.rank()] != mpi.hosts()[0]) seen = try_its_lock_for_a_while(directory);
+  const std::vector<std::string> all_seen = mpi.all_gather(seen), names = mpi.all_gather(printable(mpi.host()));
+  if (mpi.rank() != 0) return {};
+  std::error_code unknown;
+  const fs::space_info space = fs::space(directory, unknown);
+  const std::string free = unknown ? "?" : size_text(static_cast<double>(space.available));
+  if (!had_lock_file) fs::remove(directory / ".lock", unknown);  // while it is ours
+  if (!first_made.empty()) remove_made(directory, first_made);
+  return fmt::format("\ntrain directory {}: {} free; {}\n", printable(given.string()), free,
+                     lock_text(all_seen, names));
 }
 
 // ---- averaging ------------------------------------------------------------------------------------------------------
@@ -166,10 +217,12 @@ class Averager {
     return spent.count();
   }
 
+  /// The means are sums times 1 / n, rounded once or twice; between hosts perhaps to bfloat16.
   bool is_right() {
     device_.download(memory_.data(), host_.data(), host_.size() * sizeof(float));
     const float mean = static_cast<float>(communicator_.size() + 1) / 2.0f;
-    return std::ranges::all_of(host_, [mean](float value) { return value == mean; });
+    const float most = mean * (communicator_.rounds() ? 0x1p-6f : 0x1p-20f);
+    return std::ranges::all_of(host_, [=](float value) { return std::abs(value - mean) <= most; });
   }
 
  private:
@@ -200,21 +253,18 @@ double measure(Averager& averager, std::size_t count, const Mpi& mpi) {
   return seconds[rounds / 2];
 }
 
-void try_averaging(const PreflightSubject& subject, const Mpi& mpi, Device& device, Communicator& communicator) {
-  if (mpi.size() == 1) {
-    fmt::print("averaging: one rank has nothing to average\n");
-    return;
-  }
+std::string try_averaging(const PreflightSubject& subject, const Mpi& mpi, Device& device, Communicator& communicator) {
+  if (mpi.size() == 1) return "averaging: one rank has nothing to average\n";
   Averager averager(subject, device, communicator);
   const double latency = measure(averager, 1, mpi), whole = measure(averager, subject.gradients, mpi);
-  if (mpi.rank() != 0) return;
   const double bytes = static_cast<double>(subject.gradients) * sizeof(float);
-  fmt::print(
+  std::string text = fmt::format(
       "averaging by {}: 4 bytes in {:.1f} us; the {} of {}'s gradients in {:.2f} ms, {}/s; the means are right\n",
       communicator.name(), latency * 1e6, size_text(bytes), subject.network, whole * 1e3, size_text(bytes / whole));
   if (const char* const interfaces = std::getenv("OMPI_MCA_btl_tcp_if_include")) {
-    fmt::print("Open MPI was told to send by {}\n", interfaces);
+    text += fmt::format("Open MPI was told to send by {}\n", printable(interfaces));
   }
+  return text;
 }
 
 }  // namespace
@@ -225,25 +275,16 @@ void preflight(const PreflightSubject& subject, const TrainOptions& options, con
   for (const std::string& text : mpi.all_gather(facts_of_rank(subject, cpu, mpi, device).dump())) {
     ranks.push_back(Json::parse(text));
   }
+  tell(fmt::format("{}\n{}\n{}", subject.version, rank_table(ranks), host_table(ranks)), mpi);
+  if (mpi.rank() == 0) warn_of_shared_cpus(ranks);
   const std::string shared = shared_gpus(mpi, device);
-  if (mpi.rank() == 0) {
-    fmt::print("{}\n", subject.version);
-    print_ranks(ranks);
-    fmt::print("\n");
-    print_hosts(ranks);
-    std::fflush(stdout);
-    warn_of_shared_cpus(ranks);
-  }
   mpi.run_on_all([&] {
     if (shared.empty() || options.share_gpus) return;
     fail(ExitCode::usage, "preflight: {}: start one rank a GPU, or say --share-gpus", shared);
   });
-  look_at_train_directory(options.train_dir, mpi);
-  try_averaging(subject, mpi, device, communicator);
-  if (mpi.rank() == 0) {
-    fmt::print("preflight: ready\n");
-    if (std::fflush(stdout) != 0) throw SharedError(ExitCode::io, "cannot write to standard output");
-  }
+  tell(look_at_train_directory(options.train_dir, mpi), mpi);
+  tell(try_averaging(subject, mpi, device, communicator), mpi);
+  tell("preflight: ready; data were not looked at\n", mpi);
 }
 
 }  // namespace carillon

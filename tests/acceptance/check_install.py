@@ -24,6 +24,7 @@ def check(context):
     yield _knows_no_build(context, prefix)
     yield _module(prefix)
     yield _script(context, prefix)
+    yield _all_headers(context, prefix)
     yield from _own_model(context, prefix)
 
 
@@ -111,6 +112,23 @@ def _script(context, prefix):
     done = _run(*command, env={**context.environment(), "RANKS": "2"})
     found = f"{prefix}/share/carillon/../../bin/mnist_train" in done.stderr and (run / "model.ckpt-3.h5").exists()
     return Result("installed: single_node.sh starts the program that is installed with it", found, done.stderr[-200:])
+
+
+def _all_headers(context, prefix):
+    """A source that includes each of them, without the sources of Carillon."""
+    (folder,) = (prefix / "include").iterdir()
+    headers = sorted(path.relative_to(folder) for path in folder.rglob("*.h"))
+    project = context.directory("headers")
+    project.mkdir()
+    (project / "all.cpp").write_text("".join(f"#include <{header}>\n" for header in headers) + "int main() {}\n")
+    (project / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.24)\nproject(headers LANGUAGES C CXX)\n"
+        "find_package(Carillon 0.1 REQUIRED)\nfind_package(Carillon 0.1 REQUIRED)\n"
+        "add_library(headers OBJECT all.cpp)\ntarget_link_libraries(headers PRIVATE Carillon::carillon)\n"
+    )
+    _run("cmake", "-S", project, "-B", project / "build", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}")
+    _run("cmake", "--build", project / "build")
+    return Result("installed: every header compiles by itself", len(headers) > 80, f"{len(headers)} headers")
 
 
 def _own_model(context, prefix):

@@ -10,6 +10,7 @@ from processes import wait_for
 from programs import SCALED, ProgramFailed, Result, checkpoint
 
 FAKE = "fake_cuda/mnist_train"
+READY = "preflight: ready; data were not looked at\n"
 
 
 def check(context):
@@ -45,7 +46,7 @@ def _tells(context):
             "versions": "Open MPI " in done.output and "HDF5 " in done.output,
             "the train directory": re.search(r"looked-at-\d+: [0-9.]+ [MGT]B free; locks hold$", done.output, re.M),
             "averaging": re.search(averaging, done.output),
-            "the end": done.output.endswith("preflight: ready\n"),
+            "the end": done.output.endswith(READY),
         }
         missing = [name for name, found in expected.items() if not found]
         wrong = f"{missing}: {done.output} {done.explain()}" if missing or done.code else ""
@@ -60,10 +61,25 @@ def _leaves_directories(context):
     """A train directory with a run's files stays as it is."""
     data, run = context.small_set(200), context.directory("trained")
     context.train(*SCALED, "--max-steps", 2, "--batch-size", 10, data=data / "train-*", train_dir=run)
-    before = sorted((path.name, path.read_bytes()) for path in run.iterdir() if path.name != ".lock")
+    def files(folder):
+        return sorted((path.name, path.read_bytes()) for path in folder.iterdir() if path.name != ".lock")
+
+    before = files(run)
     done = _preflight(context, run, 2, "--device", "cpu")
-    after = sorted((path.name, path.read_bytes()) for path in run.iterdir() if path.name != ".lock")
-    yield _result("a trained directory stays as it was", done.complaint(0) or ("" if before == after else f"{after}"[:300]))
+    wrong = done.complaint(0) or ("" if before == files(run) else f"{files(run)}"[:300])
+    yield _result("a trained directory stays as it was", wrong)
+    folder = context.directory("folder")
+    folder.mkdir()
+    (folder / "notes").write_text("mine")
+    for place in (folder, folder / "to" / "be" / "made"):
+        done = _preflight(context, f"{place}/", 2, "--device", "cpu")
+        left = sorted(path.name for path in folder.iterdir())
+        wrong = done.complaint(0) or ("" if left == ["notes"] else f"{left}")
+        yield _result(f"nothing is left in {'a folder' if place == folder else 'folders that it makes'}", wrong)
+    done = context.run_command(["sh", "-c", f"{context.binaries}/mnist_train --preflight --device cpu --train-dir {folder} >/dev/full"])
+    yield _refused("a full standard output ends it", done, IO, ["standard output"])
+    done = context.run("mnist_train", "--share-gpus", "--train-dir", run, expect=None)
+    yield _refused("--share-gpus without --preflight is refused", done, USAGE, ["--share-gpus"])
 
 
 def _held(context):
@@ -94,7 +110,7 @@ def _gpus(context):
     good = done.code == USAGE and len(said) == 1 and "ranks 0 and 1 share" in said[0] and "--share-gpus" in said[0]
     yield _result("two ranks on one GPU are refused", "" if good else done.explain(), said[0] if said else "")
     done = _preflight(context, run, 2, "--device", "cuda", "--share-gpus", program=FAKE)
-    ready = done.code == 0 and "staged" in done.output and done.output.endswith("ready\n")
+    ready = done.code == 0 and "staged" in done.output and done.output.endswith(READY)
     yield _result("two ranks on one GPU that are asked for are told of", "" if ready else done.explain())
 
 

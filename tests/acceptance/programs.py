@@ -29,6 +29,7 @@ _BANNER = re.compile(
     r"|^exactly when Open MPI kills|^mpirun (detected|has exited|noticed)|^Primary job\s+terminated|^a non-zero exit code"
     r"|^the job to be terminated|^\s+Process name:|^\s+Exit code:|^\[[^]]+:\d+\] (\d+ more process|Set MCA parameter)"
     r"|^mpirun: Forwarding signal"
+    r"|^\[[^]]+:\d+\] plm:rsh: Warning: setpgid"  # which the child has done itself, and begun another program
     r"|^\s*(Proc|Errorcode|Command|Hostname|Node):|aborting the job|^This may have caused other processes"
     r"|ORTE_ERROR_LOG: .*show_help"  # when two ranks abort at once
 )

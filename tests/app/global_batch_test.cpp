@@ -105,6 +105,7 @@ TEST_F(GlobalBatch, IsRefusedWhereItCannotBeSharedOut) {
   expect_refused({"--global-batch", "96", "--micro-batch", "32"}, 2, "its 3 micro-batches cannot be shared out");
   expect_refused({"--global-batch", "96", "--micro-batch", "20"}, 1, "no multiple of --micro-batch 20");
   expect_refused({"--micro-batch", "12"}, 1, "--micro-batch needs --global-batch");
+  expect_refused({"--global-batch", "96", "--micro-batch", "12", "--wire", "bf16"}, 2, "--wire bf16: sums that");
   expect_refused({"--global-batch", "96", "--batch-size", "12"}, 1, "give one of them");
   expect_refused({"--global-batch", "96", "--micro-batch", "12", "--sync-batch-norm"}, 1, "--sync-batch-norm: with");
 }

@@ -27,6 +27,7 @@ def check(context):
         yield _goes_on(context, data, hosts)
     with TwoHosts() as hosts:
         yield _looked_at(context, hosts)
+        yield _rounded(context, data, hosts)
         yield from _staged(context, hosts)
     with TwoHosts() as hosts:
         yield _by_script(context, data, hosts)
@@ -73,6 +74,21 @@ def _looked_at(context, hosts):
     missing = [pattern for pattern in expected if not re.search(pattern, done.output, re.M)]
     wrong = f"{missing}: {done.output}" if missing or done.code or run.exists() else ""
     return Result("two hosts: --preflight tells of both", not wrong, wrong or "rows, interfaces, locks, averaging")
+
+
+def _rounded(context, data, hosts):
+    """--wire bf16: replicas agree at each checkpoint, another end than float32's, the same one when it is resumed."""
+    ends = {}
+    for name, wire, steps in (("whole", "bf16", (40,)), ("resumed", "bf16", (20, 40)), ("exact", "fp32", (40,))):
+        run = context.directory("wire")
+        for last in steps:
+            options = ("--max-steps", last, "--wire", wire, "--check-replicas", 1)
+            done = context.finish(_start(context, data, hosts, 4, run, *options), TIMEOUT)
+            if done.code or done.lines or ("communicator mpi, bf16" in done.output) != (wire == "bf16"):
+                raise ProgramFailed(done.explain())
+        ends[name] = checkpoint(run, 40)
+    wrong = same_bits(ends["whole"], ends["resumed"]) or ("" if same_bits(ends["whole"], ends["exact"]) else "not rounded")
+    return Result("two hosts: with --wire bf16 replicas agree, and a resumed run ends like another", not wrong, wrong or "equal")
 
 
 def _staged(context, hosts):

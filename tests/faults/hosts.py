@@ -87,6 +87,12 @@ class TwoHosts:
             if network in networks:
                 _ip("link", "set", self._end(link, 2), "down")
 
+    def slow_down(self, rate):
+        """The second link carries so much in each direction: tc's "1gbit"."""
+        for host in (1, 2):
+            bucket = ["tbf", "rate", rate, "burst", "128kb", "latency", "100ms"]
+            _ip("netns", "exec", self._space(host), "tc", "qdisc", "add", "dev", "eth1", "root", *bucket)
+
     def _connect(self, link, network):
         bridge = self._bridge(link)
         _ip("link", "add", bridge, "type", "bridge")

@@ -21,9 +21,9 @@ struct PreflightSubject {
 
 /// Prints on rank 0: a row for each rank (host, device, threads and the CPUs it is bound to) and for each host (memory,
 /// network interfaces), the train directory's free space and whether its locks hold, on this host and seen from others,
-/// and latency and bandwidth of averaging, whose means it checks. Leaves nothing behind. Collective.
+/// and latency and bandwidth of averaging, whose means it checks. Leaves nothing behind that was not there. Collective.
 /// Errors: usage (towers that share a GPU, unless options say that it is meant; a train directory in use), io (a train
-/// directory that cannot be written), failed (wrong means).
+/// directory that cannot be written, a standard output that is full), failed (wrong means).
 void preflight(const PreflightSubject& subject, const TrainOptions& options, const CpuShare& cpu, const Mpi& mpi,
                Device& device, Communicator& communicator);
 

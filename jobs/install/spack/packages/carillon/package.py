@@ -23,7 +23,7 @@ class Carillon(CMakePackage, CudaPackage):
     depends_on("mpi")
     depends_on("nlohmann-json")
     depends_on("onednn cpu_runtime=omp")
-    depends_on("protobuf")
+    depends_on("protobuf@3.12:3.21")
     depends_on("zlib-api")
     with when("+cuda"):
         depends_on("cuda@12.8:")
