@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""A model of a synchronous step at N towers: compute, buckets, all-reduce, overlap, stragglers. docs/scaling.md tells of it.
+
+    scaling_model.py            tables: published points, measured ones, 4096 ranks
+
+Units: seconds, bytes, bytes per second. A model: it computes what would follow from its assumptions, and measures nothing.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+GBIT = 1e9 / 8
+MB = 1e6
+
+
+@dataclass(frozen=True)
+class Network:
+    """What backward gives, from its start on: (part of its time, bytes of gradients that are then complete)."""
+
+    name: str
+    stages: tuple
+
+    @property
+    def gradients(self):
+        return sum(size for _, size in self.stages)
+
+
+# Parts of time by multiplications, bytes by variables (float32), both from the papers' tables; the last layer first.
+RESNET50 = Network("ResNet-50", ((0.01, 8.2 * MB), (0.20, 59.8 * MB), (0.37, 28.4 * MB), (0.26, 4.9 * MB), (0.16, 0.9 * MB)))
+RESNET101 = Network(
+    "ResNet-101", ((0.01, 8.2 * MB), (0.10, 59.8 * MB), (0.66, 104.4 * MB), (0.13, 4.9 * MB), (0.10, 0.9 * MB))
+)
+INCEPTION3 = Network("Inception V3", ((0.01, 8.2 * MB), (0.15, 43 * MB), (0.45, 37 * MB), (0.25, 6 * MB), (0.14, 1 * MB)))
+VGG16 = Network(
+    "VGG-16",
+    ((0.002, 16.4 * MB), (0.003, 67.1 * MB), (0.008, 411 * MB), (0.09, 28.3 * MB), (0.30, 23.6 * MB), (0.30, 5.9 * MB),
+     (0.18, 0.9 * MB), (0.117, 0.2 * MB)),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Cluster:
+    hosts: int
+    towers: int  # of a host
+    step: float  # seconds of one tower's step alone
+    wire: float  # bytes per second that a host sends, and receives, in averaging: what is left of the link's rate
+    inner: float  # bytes per second between the towers of a host
+    latency: float = 20e-6  # of a message between hosts
+    way: str = "two levels"  # | ring (one, of all towers) | servers (parameter servers on the hosts)
+    bucket: float = 4 * 2**20
+    jitter: float = 0.01  # standard deviation of a tower's step, of its mean
+    alone: float = 1.0  # efficiency of one host's towers, where it was published: more than this model knows
+
+    @property
+    def count(self):
+        return self.hosts * self.towers
+
+
+def buckets(network, size):
+    """(part of backward's time, bytes) when each bucket is complete: gradients come evenly within a stage."""
+    done, time, filled = [], 0.0, 0.0
+    for share, amount in network.stages:
+        left, begin = amount, time
+        while filled + left >= size:
+            left -= size - filled
+            filled = 0.0
+            done.append((begin + share * (1 - left / amount), size))
+        filled += left
+        time += share
+    if filled:
+        done.append((1.0, filled))
+    return done
+
+
+def all_reduce(size, cluster):
+    """Seconds of one bucket."""
+    n, hosts, towers = cluster.count, cluster.hosts, cluster.towers
+    if n == 1:
+        return 0.0
+    if cluster.way == "ring" and hosts > 1:  # each link takes every byte twice; 2 (n - 1) messages, one after the other
+        return 2 * (n - 1) * cluster.latency + 2 * (n - 1) / n * size / cluster.wire
+    within = 2 * (towers - 1) / towers * size / cluster.inner
+    if hosts == 1:
+        return within
+    messages = 2 * math.ceil(math.log2(hosts)) * cluster.latency
+    return within + messages + 2 * (hosts - 1) / hosts * size / cluster.wire
+
+
+def step_time(network, cluster):
+    """(seconds of a step, seconds of it that averaging adds)."""
+    forward, backward = cluster.step / 3, cluster.step * 2 / 3
+    end = 0.0
+    for ready, size in buckets(network, cluster.bucket):
+        start = max(end, forward + ready * backward)
+        end = start + all_reduce(size, cluster)
+    waits = max(0.0, end - cluster.step)
+    if cluster.way == "servers" and cluster.hosts > 1:  # new variables come before the next step begins
+        waits += (cluster.hosts - 1) / cluster.hosts * network.gradients / cluster.wire
+    slowest = cluster.jitter * cluster.step * math.sqrt(2 * math.log(max(cluster.count, 1)))
+    return (cluster.step + slowest + waits) / cluster.alone, waits
+
+
+def efficiency(network, cluster, base=1):
+    """Of N towers against `base`."""
+    time, _ = step_time(network, cluster)
+    if base == 1:
+        return cluster.step / time
+    first = replace(cluster, hosts=max(1, base // cluster.towers), towers=min(base, cluster.towers))
+    return step_time(network, first)[0] / time
+
+
+def published():
+    """(what, network, cluster, base, published efficiency)."""
+    # Horovod: hosts of 4 P100, RoCE 25 Gbit/s, a ring of all GPUs, 64 MB of fusion, batch 64; images/s of one GPU:
+    # TensorFlow's table of the time (P100, batch 64). Of the line rate 92 %: fitted to six points.
+    horovod = dict(towers=4, wire=0.92 * 25 * GBIT, inner=8e9, latency=10e-6, way="ring", bucket=64 * 2**20)
+    for hosts, points in ((32, (0.90, 0.90, 0.79)), (128, (0.90, 0.90, 0.68))):
+        rates = ((RESNET101, 132), (INCEPTION3, 142), (VGG16, 154))
+        for (network, rate), point in zip(rates, points):
+            yield "Horovod", network, Cluster(hosts=hosts, step=64 / rate, **horovod), 1, point
+    # Goyal et al.: hosts of 8 P100 (NVLink), Ethernet of 50 Gbit/s, two levels, halving and doubling; batch 32 a GPU. Of the
+    # line rate 80 %: an assumption; nothing here is fitted to this point.
+    goyal = Cluster(hosts=32, towers=8, step=32 / 210, wire=0.8 * 50 * GBIT, inner=15e9, latency=30e-6)
+    yield "Goyal et al.", RESNET50, goyal, 8, 0.90
+    # TensorFlow 1.1: hosts of 8 K80, 20 Gbit/s, parameter servers by gRPC: 35 % of the line rate, fitted to two points.
+    k80 = dict(hosts=8, towers=8, wire=0.35 * 20 * GBIT, inner=6e9, latency=100e-6, way="servers")
+    yield "TensorFlow", INCEPTION3, Cluster(step=64 / 30.2, alone=0.946, **k80), 1, 0.92
+    yield "TensorFlow", RESNET50, Cluster(step=64 / 52, alone=0.93, **k80), 1, 0.82
+
+
+def measured():
+    """(gradients, rate, milliseconds): two levels, 2 hosts x 2 ranks (docs/benchmarks.md)."""
+    for rate, times in ((1, (23.65, 47.80, 420.26)), (10, (3.98, 11.45, 64.77))):
+        yield from ((size, rate, time) for size, time in zip((1.59 * MB, 4.27 * MB, 44.7 * MB), times))
+
+
+def table(heads, rows):
+    print("| " + " | ".join(heads) + " |\n|" + "---|" * len(heads))
+    for row in rows:
+        print("| " + " | ".join(map(str, row)) + " |")
+    print()
+
+
+def main():
+    rows, worst = [], 0.0
+    for what, network, cluster, base, point in published():
+        model = efficiency(network, cluster, base)
+        worst = max(worst, abs(model - point))
+        rows.append((what, network.name, cluster.count, f"{100 * point:.0f} %", f"{100 * model:.0f} %", f"{100 * (model - point):+.0f}"))
+    table(("published by", "network", "towers", "published", "model", "points"), rows)
+    print(f"largest difference: {100 * worst:.1f} points\n")
+
+    rows = []
+    for size, rate, milliseconds in measured():
+        cluster = Cluster(hosts=2, towers=2, step=0.0, wire=rate * GBIT * 0.94, inner=4e9, latency=100e-6)
+        # All buckets are ready at once: within the host, then sums, then means, each of all buckets.
+        model = 1e3 * all_reduce(size, cluster)
+        rows.append((f"{size / MB:.2f} MB", f"{rate} Gbit/s", f"{milliseconds:.1f}", f"{model:.1f}", f"{milliseconds / model:.2f}"))
+    table(("gradients", "link", "measured, ms", "model, ms", "measured / model"), rows)
+
+    rows = []
+    for network, step in ((RESNET50, 64 / 1400), (VGG16, 64 / 900)):
+        for hosts in (1, 8, 64, 512):
+            for name, wire in (("100 Gbit/s", 100 * GBIT), ("400 Gbit/s", 400 * GBIT)):
+                base = Cluster(hosts=hosts, towers=8, step=step, wire=0.8 * wire, inner=200e9, latency=10e-6)
+                ring = replace(base, way="ring", bucket=64 * 2**20)  # fewer messages, or they take longer than the bytes
+                found = [efficiency(network, one) for one in (base, ring)]
+                rows.append((network.name, 8 * hosts, name, *(f"{100 * one:.0f} %" for one in found)))
+    table(("network", "towers", "link of a host of 8", "two levels", "ring of all"), rows)
+
+
+if __name__ == "__main__":
+    main()
