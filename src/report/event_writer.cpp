@@ -105,6 +105,9 @@ void EventWriter::graph(std::span<const GraphNode> nodes) {
     node.set_op(source.op);
     node.set_device(source.device);
     for (const auto& input : source.inputs) node.add_input(input);
+    if (!source.shape) continue;
+    event::Shape& shape = *(*node.mutable_attr())["_output_shapes"].mutable_list()->add_shape();
+    for (const std::int64_t size : source.shape->extents()) shape.add_dim()->set_size(size);
   }
   event::Event what;
   what.set_graph_def(graph.SerializeAsString());
@@ -133,6 +136,19 @@ void EventWriter::histogram(const std::string& tag, std::int64_t step, const His
   histogram.set_sum_squares(source.sum_squares);
   histogram.mutable_bucket_limit()->Add(source.limits.begin(), source.limits.end());
   histogram.mutable_bucket()->Add(source.counts.begin(), source.counts.end());
+  file_->add(what);
+}
+
+void EventWriter::text(const std::string& tag, std::int64_t step, const std::string& markdown) {
+  constexpr int dt_string = 7;
+  event::Event what;
+  what.set_step(step);
+  auto& summary = *what.mutable_summary()->add_value();
+  summary.set_tag(tag);
+  summary.mutable_metadata()->mutable_plugin_data()->set_plugin_name("text");
+  summary.mutable_tensor()->set_dtype(dt_string);
+  summary.mutable_tensor()->mutable_tensor_shape();  // of one text: no extent
+  summary.mutable_tensor()->add_string_val(markdown);
   file_->add(what);
 }
 

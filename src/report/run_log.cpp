@@ -20,17 +20,41 @@ RunLog::RunLog(const std::filesystem::path& train_dir, SummaryStyle style, std::
       metrics_(train_dir, first_step, [this](const std::string& line) { console_.warn(line); }),
       events_(train_dir, first_step, [this](const std::string& line) { console_.warn(line); }) {}
 
-void RunLog::graph(const Graph& graph, const std::string& device) {
+void RunLog::graph(const Graph& graph, const std::string& device, const std::string& rule, int tower_count) {
   std::vector<GraphNode> nodes;
   const std::string where = "/job:worker/task:0/device:" + device;
-  for (const ParameterSpec& parameter : graph.parameters()) nodes.push_back({parameter.name, "Variable", {}, where});
+  std::vector<std::string> updated{"averaging"};
+  for (const ParameterSpec& parameter : graph.parameters()) {
+    nodes.push_back({parameter.name, "Variable", {}, where, parameter.shape});
+    updated.push_back(parameter.name);
+  }
+  std::string last;  // the loss
   for (const Graph::Node& node : graph.nodes()) {
     std::vector<std::string> inputs;
     for (const int value : node.inputs) inputs.push_back(graph.values()[value].name);
     for (const int parameter : node.parameters) inputs.push_back(graph.parameters()[parameter].name);
-    nodes.push_back({node.name, std::string(node.definition->type()), std::move(inputs), where});
+    const Shape& shape = graph.values()[node.outputs.front()].shape;
+    nodes.push_back({node.name, std::string(node.definition->type()), std::move(inputs), where, shape});
+    last = node.name;
   }
+  nodes.push_back({"gradients", "Gradients", {last}, where});
+  nodes.push_back({"averaging", fmt::format("MeanOver{}Towers", tower_count), {"gradients"}, where});
+  nodes.push_back({"update", rule, std::move(updated), where});
   events_.graph(nodes);
+  events_.flush();
+}
+
+void RunLog::settings(std::int64_t step, const std::vector<Field>& fields) {
+  std::string table = "| setting | value |\n|---|---|\n";
+  for (const Field& field : fields) {
+    table += fmt::format("| {} | `", field.name);
+    for (const char c : json_text(field.value)) {
+      if (c == '|') table += '\\';  // else the end of a column
+      table += c;
+    }
+    table += "` |\n";
+  }
+  events_.text("options", step, table);
   events_.flush();
 }
 
@@ -56,6 +80,7 @@ void RunLog::scalars(const StepRecord& record) {
   events_.scalar(style_ == SummaryStyle::layers ? "total_loss" : "loss", record.step, record.loss);
   events_.scalar("cross_entropy", record.step, record.cross_entropy);
   events_.scalar("learning_rate", record.step, record.learning_rate);
+  events_.scalar("examples_per_second", record.step, static_cast<double>(record.global_batch) / record.step_seconds);
   events_.flush();
 }
 

@@ -165,7 +165,12 @@ void Recorder::announce(const Parts& parts) {
   if (first_->options.log_device_placement) print_placement(parts.tower, parts.device.name(), console);
   console.print(description_line(parts, first_->options.model, first_->tower_count, first_->global_batch(),
                                  first_->options.micro_batch));
-  first_->log->graph(parts.tower.graph(), parts.device.name());
+  const TrainOptions& options = first_->options;
+  first_->log->graph(parts.tower.graph(), parts.device.name(), options.optimizer_settings.rule, first_->tower_count);
+  if (options.summary_every == 0) return;
+  std::vector<Field> settings = first_->description.fields();
+  for (Field& setting : settings) setting.name = shown_name(setting.name);
+  first_->log->settings(first_->first_step, settings);
 }
 
 void Recorder::enter(Phase phase, Clock::time_point now) {

@@ -66,8 +66,11 @@ def _mnist(context):
         return run, events.shown(run), done
 
     run, shown, _ = train("--log-every", 3, "--summary-every", 5)
-    expected = {tag: steps for tag in (*LOSSES, *VARIABLES, *(f"gradients_on_average/{name}" for name in VARIABLES))}
-    yield _tags("mnist_train", shown, expected | {"precision @ 1": [4, 8, 12]})
+    expected = {tag: steps for tag in (*LOSSES, "examples_per_second", *VARIABLES, *(f"gradients_on_average/{name}" for name in VARIABLES))}
+    yield _tags("mnist_train", shown, expected | {"precision @ 1": [4, 8, 12], "options": [0]})
+    table = shown["options"][0][1]
+    rows = ("| --batch-size | `24` |", "| --learning-rate | `0.1` |", "| tower count | `2` |")
+    yield _result("mnist_train: options as text", ", ".join(row for row in rows if row not in table), f"{len(table)} bytes")
     yield _result("mnist_train: what a file begins with", _beginning(run), "version, then the graph")
 
     recipe = reference_mnist.Recipe(regularization=L2)
@@ -146,7 +149,8 @@ def _cifar10(context):
     tags = ["total_loss", *LOSSES[1:], "local3/weight_loss", "local4/weight_loss", *names]
     tags += [f"{name}/gradients" for name in names] + [f"images/image/{number}" for number in range(3)]
     tags += [f"{layer}/{kind}" for layer in (*CONV, *DENSE) for kind in ("activations", "sparsity")]
-    yield _tags("cifar10_train", shown, {tag: steps for tag in tags})
+    tags += ["examples_per_second"]
+    yield _tags("cifar10_train", shown, {tag: steps for tag in tags} | {"options": [0]})
 
     losses, rates, gradients, sparsities = {}, {}, {}, {}
     for at, step in enumerate(steps):

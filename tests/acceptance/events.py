@@ -1,7 +1,7 @@
 """TensorBoard's event files, read by hand: independent of the code under test.
 
 Records of Event { 2: step; 3: file_version; 4: graph_def; 5: Summary { 1: Value { 1: tag, 2: float, 4: Image { 4: PNG }
-or 5: Histogram } }; 7: SessionLog { 1: status, 1 being START } }.
+or 5: Histogram or 8: Tensor { 8: a text } } }; 7: SessionLog { 1: status, 1 being START } }.
 Histogram { doubles 1: min, 2: max, 3: num, 4: sum, 5: sum_squares, repeated doubles 6: bucket_limit, 7: bucket }.
 """
 
@@ -30,7 +30,7 @@ class Histogram:
 class Event:
     kind: int
     step: int
-    content: object  # of a summary: [(tag, float, Histogram or bytes of an image)]
+    content: object  # of a summary: [(tag, float, Histogram, text or bytes of an image)]
 
 
 def files(train_dir):
@@ -70,6 +70,9 @@ def _value(data):
     parts = dict(fields(data))
     if 2 in parts:
         value = struct.unpack("<f", parts[2])[0]
+    elif 8 in parts:
+        plugin = dict(fields(dict(fields(parts[9]))[1]))[1]
+        value = dict(fields(parts[8]))[8].decode() if plugin == b"text" else plugin
     else:
         value = _histogram(parts[5]) if 5 in parts else dict(fields(parts[4]))[4]
     return parts[1].decode(), value

@@ -9,6 +9,7 @@
 #include "carillon/data/record.h"
 #include "carillon/report/histogram.h"
 #include "report/event.pb.h"
+#include "tests/support/event_files.h"
 #include "tests/support/io_fixtures.h"
 
 namespace carillon {
@@ -16,28 +17,12 @@ namespace {
 
 using ::testing::ElementsAre;
 using testing::entry_count;
+using testing::event_files;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::read_events;
 using testing::TemporaryDirectory;
 using testing::write_text;
-
-/// Names of the event files, as TensorBoard sorts them.
-std::vector<std::string> event_files(const std::filesystem::path& directory) {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(directory)) names.push_back(entry.path().string());
-  std::ranges::sort(names);
-  return names;
-}
-
-std::vector<event::Event> read_events(const std::string& path) {
-  std::vector<event::Event> events;
-  RecordReader reader(path);
-  for (Record record; reader.next(record);) {
-    events.emplace_back();
-    EXPECT_TRUE(events.back().ParseFromArray(record.data.data(), static_cast<int>(record.data.size())));
-  }
-  return events;
-}
 
 class EventFile : public ::testing::Test {
  protected:
@@ -117,7 +102,7 @@ TEST_F(EventFile, HoldsPicturesAsPng) {
 TEST_F(EventFile, HoldsScalarsHistogramsAndTheGraph) {
   {
     EventWriter writer(directory_.path(), 0, warn());
-    writer.graph(std::vector<GraphNode>{{"x", "Input", {}, "cpu"}, {"y", "Dense", {"x"}, "cpu"}});
+    writer.graph(std::vector<GraphNode>{{"x", "Input", {}, "cpu"}, {"y", "Dense", {"x"}, "cpu", Shape{100, 10}}});
     writer.scalar("loss", 5000000000, 2.5);
     writer.histogram("weights", 3, histogram_of(std::vector<float>{1, 2, 3}));
   }
@@ -127,6 +112,11 @@ TEST_F(EventFile, HoldsScalarsHistogramsAndTheGraph) {
   EXPECT_TRUE(graph.ParseFromString(events[1].graph_def()));
   EXPECT_EQ(graph.node(1).name(), "y");
   EXPECT_EQ(graph.node(1).input(0), "x");
+  EXPECT_FALSE(graph.node(0).attr().contains("_output_shapes"));
+  const event::Attribute shapes = graph.node(1).attr().at("_output_shapes");
+  ASSERT_EQ(shapes.list().shape(0).dim_size(), 2);
+  EXPECT_EQ(shapes.list().shape(0).dim(0).size(), 100);
+  EXPECT_EQ(shapes.list().shape(0).dim(1).size(), 10);
   EXPECT_EQ(events[2].step(), 5000000000);
   EXPECT_EQ(events[2].summary().value(0).tag(), "loss");
   EXPECT_EQ(events[2].summary().value(0).simple_value(), 2.5f);

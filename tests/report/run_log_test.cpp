@@ -2,13 +2,18 @@
 
 #include <gmock/gmock.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 
+#include "kernels/dense/dense.h"
+#include "kernels/scale_input/scale_input.h"
+#include "tests/support/event_files.h"
 #include "tests/support/io_fixtures.h"
 
 namespace carillon::testing {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class RunLogTest : public ::testing::Test {
@@ -43,6 +48,32 @@ TEST_F(RunLogTest, TellsAnEvaluationOnTheConsoleAndInTheMetrics) {
   const auto line = nlohmann::json::parse(metrics());
   EXPECT_EQ(line.at("step"), 30);
   EXPECT_EQ(line.at("eval_correct"), 9840);
+}
+
+TEST_F(RunLogTest, TheGraphHasShapesAndWhatAStepDoesBehindTheLoss) {
+  Graph graph(4);
+  const Value x = scale_input(graph, "input", {.sample = {2, 3, 1}});
+  dense(graph, "fc", x, {.units = 5});
+  printed(0, [&](RunLog& log) { log.graph(graph, "CPU:0", "nesterov", 8); });
+  event::Graph told;
+  EXPECT_TRUE(told.ParseFromString(read_events(event_files(directory_.path()).at(0)).at(1).graph_def()));
+  std::map<std::string, event::Node> nodes;
+  for (const event::Node& node : told.node()) nodes[node.name()] = node;
+  EXPECT_EQ(nodes.at("fc").attr().at("_output_shapes").list().shape(0).dim(1).size(), 5);
+  EXPECT_EQ(nodes.at("fc/weights").attr().at("_output_shapes").list().shape(0).dim(0).size(), 6);
+  EXPECT_EQ(nodes.at("gradients").input(0), "fc");
+  EXPECT_EQ(nodes.at("averaging").op(), "MeanOver8Towers");
+  EXPECT_EQ(nodes.at("update").op(), "nesterov");
+  EXPECT_THAT(nodes.at("update").input(), ElementsAre("averaging", "fc/weights", "fc/biases"));
+}
+
+TEST_F(RunLogTest, SettingsAreATableInMarkdown) {
+  printed(0, [](RunLog& log) { log.settings(7, {{"--model", "a|b"}, {"--seed", 3}}); });
+  const event::Event told = read_events(event_files(directory_.path()).at(0)).at(1);
+  EXPECT_EQ(told.step(), 7);
+  EXPECT_EQ(told.summary().value(0).metadata().plugin_data().plugin_name(), "text");
+  EXPECT_EQ(told.summary().value(0).tensor().string_val(0),
+            "| setting | value |\n|---|---|\n| --model | `\"a\\|b\"` |\n| --seed | `3` |\n");
 }
 
 TEST_F(RunLogTest, OfAResumedRunDropsWhatTheStoppedOneLoggedLater) {

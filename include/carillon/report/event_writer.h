@@ -1,19 +1,21 @@
 // EventWriter: a TensorBoard event file, `train_dir/events.out.tfevents.<seconds>.<host>.<pid>`.
 //
 // TFRecord framing around tensorflow.Event messages (field numbers: tensorflow/core/util/event.proto,
-// framework/summary.proto, framework/graph.proto). The first event is file_version "brain.Event:2", flushed at once; on
-// resume, and where an earlier run has left event files, a SessionLog START at the first step makes readers drop what
-// the stopped run logged from there on.
+// framework/summary.proto, framework/graph.proto, framework/tensor.proto). The first event is file_version
+// "brain.Event:2", flushed at once; on resume, and where an earlier run has left event files, a SessionLog START at the
+// first step makes readers drop what the stopped run logged from there on.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "carillon/core/tensor.h"
 #include "carillon/images/picture.h"
 #include "carillon/report/histogram.h"
 
@@ -25,6 +27,7 @@ struct GraphNode {
   std::string op;
   std::vector<std::string> inputs;  ///< names of nodes
   std::string device;               ///< "/job:worker/task:0/device:CPU:0"
+  std::optional<Shape> shape = {};  ///< of its output, for the edges; nothing: not known
 };
 
 class EventWriter {
@@ -39,6 +42,8 @@ class EventWriter {
   void graph(std::span<const GraphNode> nodes);
   void scalar(const std::string& tag, std::int64_t step, double value);
   void histogram(const std::string& tag, std::int64_t step, const Histogram& source);
+  /// Markdown, for the page of texts.
+  void text(const std::string& tag, std::int64_t step, const std::string& markdown);
   /// Stored as a PNG.
   void image(const std::string& tag, std::int64_t step, const Picture& picture);
   void flush();

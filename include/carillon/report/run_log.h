@@ -38,7 +38,11 @@ class RunLog {
   RunLog(const std::filesystem::path& train_dir, SummaryStyle style, std::int64_t first_step, std::int64_t last_step);
 
   Console& console() { return console_; }
-  void graph(const Graph& graph, const std::string& device);
+  /// The network, its variables and loss, and what a step does behind them: gradients, averaging over `tower_count`
+  /// towers, the update by `rule`.
+  void graph(const Graph& graph, const std::string& device, const std::string& rule, int tower_count);
+  /// The settings, as a text in TensorBoard.
+  void settings(std::int64_t step, const std::vector<Field>& fields);
   void step(const StepRecord& record);
   void evaluation(std::int64_t step, const Precision& precision);
 

@@ -1,0 +1,34 @@
+// TensorBoard's event files, read back.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "carillon/data/record.h"
+#include "report/event.pb.h"
+
+namespace carillon::testing {
+
+/// Names of a directory's files, event files first, as TensorBoard sorts them.
+inline std::vector<std::string> event_files(const std::filesystem::path& directory) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) names.push_back(entry.path().string());
+  std::ranges::sort(names);
+  return names;
+}
+
+inline std::vector<event::Event> read_events(const std::string& path) {
+  std::vector<event::Event> events;
+  RecordReader reader(path);
+  for (Record record; reader.next(record);) {
+    events.emplace_back();
+    EXPECT_TRUE(events.back().ParseFromArray(record.data.data(), static_cast<int>(record.data.size())));
+  }
+  return events;
+}
+
+}  // namespace carillon::testing
