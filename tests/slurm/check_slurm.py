@@ -20,6 +20,7 @@ sys.path.insert(0, str(HERE.parent / "acceptance"))
 import numpy as np
 
 import programs
+from bad_input import FAILED
 from png import png
 from programs import SCALED, ProgramFailed, Result, checkpoint, same_bits
 
@@ -103,15 +104,16 @@ def check(context):
             ("its time limit, --signal=B:USR1@50", _wait_for_limit, ("--time=1", "--signal=B:USR1@50")),
         ):
             yield _disturbed(context, data, whole, title, stop, sbatch)
+        yield _cut_off(context, data, whole)
         yield _array(context, data)
         yield _pictures(context)
         yield _short_limit(context, data)
 
 
-def _train(context, data, run, sbatch=()):
+def _train(context, data, run, sbatch=(), options=()):
     return Job(
         context.directory("slurm").with_suffix(".out"), "mnist.sbatch", context.binaries / "mnist_train", "--data",
-        data / "train-*", "--train-dir", run, "--max-steps", STEPS, *OPTIONS, sbatch=sbatch,
+        data / "train-*", "--train-dir", run, "--max-steps", STEPS, *OPTIONS, *options, sbatch=sbatch,
     )  # fmt: skip
 
 
@@ -144,6 +146,31 @@ def _disturbed(context, data, whole, title, stop, sbatch):
     wrong = wrong or ("" if job.requeues() else f"it ended before it was put back: {job.text()}")
     wrong = wrong or same_bits(checkpoint(run, STEPS), checkpoint(whole, STEPS))
     return Result(f"slurm: {title}: put back, and ends like one undisturbed", not wrong, wrong or "equal")
+
+
+def _cut_off(context, data, whole):
+    """The second node's only link: its ranks and Slurm itself lose it. Slurm puts the job back when the node is gone, or the
+    ranks end it before; the same command then goes on."""
+    run, stall = context.directory("cut"), 2
+    job = _train(context, data, run, options=("--stall-timeout", stall))
+    job.wait_for(lambda: checkpoint(run, 500).exists() or job.state() in ENDS, "a first checkpoint")
+    start = time.monotonic()
+    try:
+        _slurm("ip", "link", "set", "vst2", "down")
+        told = lambda: "and heard nothing" in job.text() or job.requeues() or job.state() in ENDS
+        job.wait_for(told, "word of the node that is cut off")
+        passed = time.monotonic() - start
+        job.wait_for(lambda: job.state() != "RUNNING", "its end, or the queue")
+    finally:
+        _slurm("ip", "link", "set", "vst2", "up")
+    names = "on n2 in" in job.text() or "on n1 in" in job.text()
+    codes = [job.finish()]
+    if codes[0] != 0:
+        codes.append(_train(context, data, run).finish())
+    wrong = "" if names and codes in ([0], [FAILED, 0]) else f"codes {codes}: {job.text()}"
+    wrong = wrong or same_bits(checkpoint(run, STEPS), checkpoint(whole, STEPS))
+    title = "slurm: a node whose link is cut is named, and the job ends like one undisturbed"
+    return Result(title, not wrong, wrong or f"named after {passed:.0f} s; {job.requeues()} times put back, codes {codes}")
 
 
 def _array(context, data):
