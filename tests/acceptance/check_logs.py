@@ -134,7 +134,10 @@ def _killed(context, data):
     starts = [[event.step for event in events.read_file(path) if events.is_start(event)] for path in found]
     yield _result("resumed: a START at the step resumed at", "" if starts == [[], [20]] else f"{starts}", f"{starts}")
     expected = list(range(5, end, 5))
-    wrong = [tag for tag, items in events.shown(run).items() if [step for step, _ in items] != expected]
+    shown = events.shown(run)
+    starts = [step for step, _ in shown.pop("options")]
+    wrong = [tag for tag, items in shown.items() if [step for step, _ in items] != expected]
+    yield _result("resumed: each start tells of its options", "" if starts == [0, 20] else f"{starts}", f"{starts}")
     yield _result("resumed: every summary is shown once", ", ".join(wrong), f"{len(expected)} of each tag")
 
 
