@@ -143,12 +143,15 @@ def _evaluations(run):
 
 
 def _shown(run):
-    """{tag: [(step, value)]} as TensorBoard shows them, without what histograms hold."""
+    """{tag: [(step, value)]} as TensorBoard shows them, without what histograms hold, and what no two runs share: speed,
+    and the options of each start."""
 
-    def plain(value):
-        return value if isinstance(value, float) else None
+    def plain(tag, value):
+        return value if isinstance(value, float) and tag != "examples_per_second" else None
 
-    return {tag: [(step, plain(value)) for step, value in items] for tag, items in events.shown(run).items()}
+    shown = events.shown(run)
+    shown.pop("options", None)
+    return {tag: [(step, plain(tag, value)) for step, value in items] for tag, items in shown.items()}
 
 
 def _wrong_best(run):
