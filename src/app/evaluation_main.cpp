@@ -180,8 +180,9 @@ ExitCode evaluate_checkpoint(const EvalOptions& options, const Preset& preset, D
 /// The program's options, on `options` with the preset's values.
 OptionSet option_set(const std::string& program, EvalOptions& options, const Preset& preset) {
   options = defaults_of(preset);
-  OptionSet set(fmt::format("Prints precision @ 1 on {} of a checkpoint: PROGRAM --data FILES --checkpoint FILE_OR_DIR",
-                            preset.data_set));
+  OptionSet set({.program = program,
+                 .purpose = fmt::format("Prints precision @ 1 on {} of a checkpoint", preset.data_set),
+                 .synopses = {fmt::format("{} --data FILES --checkpoint FILE_OR_DIR", program)}});
   declare(set, options);
   introduce(set, program);
   set.begin_group("Data");
@@ -219,7 +220,7 @@ ExitCode evaluate(const std::string& program, const Preset& preset, int argc, ch
 int evaluation_main(const std::string& program, const Preset& preset, int argc, char** argv) {
   const auto manual = [&] {
     EvalOptions options;
-    return option_set(program, options, preset).manual(program);
+    return option_set(program, options, preset).manual();
   };
   if (print_document(argc, argv, manual)) return 0;
   return mpi_main(program, argc, argv, [&](const Mpi& mpi) { return evaluate(program, preset, argc, argv, mpi); });

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <new>
@@ -29,17 +28,6 @@ void open_standard_descriptors() {
   for (int descriptor = 0; descriptor <= 2; ++descriptor) {
     if (fcntl(descriptor, F_GETFD) < 0) static_cast<void>(open("/dev/null", O_RDWR));
   }
-}
-
-/// Ranks of different builds may round differently, or mean different things by a message. Errors: usage.
-void check_same_build(const Mpi& mpi, const std::string& build) {
-  const std::vector<std::string> all = mpi.all_gather(fmt::format("{} has {}", mpi.host(), build));
-  const auto build_of = [](const std::string& one) { return std::string_view(one).substr(one.rfind(" has ")); };
-  const auto other = std::ranges::find_if(all, [&](auto& one) { return build_of(one) != build_of(all.front()); });
-  if (other == all.end()) return;
-  fail_on_all(
-      mpi, ExitCode::usage,
-      fmt::format("ranks run different builds: rank 0 on {}; rank {} on {}", all.front(), other - all.begin(), *other));
 }
 
 }  // namespace
@@ -75,8 +63,8 @@ int mpi_main(const std::string& program, int argc, char** argv, const std::funct
   ExitCode code = ExitCode::failed;
   try {
     mpi.emplace(&argc, &argv);
-    agree(*mpi, {{"the program", program}});  // others would wait in other collective calls
-    check_same_build(*mpi, version_line(program));
+    // Other programs would wait in other collective calls; other builds round differently, perhaps.
+    agree(*mpi, {{"the program", program}, {"the build", version_line(program)}});
     code = abort_on_own_error(*mpi, program, [&] { return body(*mpi); });
   } catch (const PeerFailed& peer) {
     code = peer.code();

@@ -1,6 +1,4 @@
 // What --help and the man page tell of an OptionSet.
-#include <fmt/format.h>
-
 #include <variant>
 
 #include "carillon/app/option_set.h"
@@ -47,32 +45,11 @@ std::vector<ManualGroup> OptionSet::groups() const {
   return groups;
 }
 
-std::string OptionSet::help() const {
-  std::string text = summary_ + "\n\nOptions (default):\n";
-  const std::vector<ManualGroup> all = groups();
-  const std::size_t width = head_width(all);
-  for (const ManualGroup& group : all) {
-    if (group.options.empty()) continue;
-    if (!group.heading.empty()) text += fmt::format("\n{}:\n", group.heading);
-    text += option_lines(group.options, width);
-  }
-  text += "\nExit codes:\n";
-  for (const ExitStatus& status : exit_statuses()) text += fmt::format("  {:>2}  {}\n", status.code, status.meaning);
-  return text;
-}
-
-Manual OptionSet::manual(const std::string& program) const {
-  const std::size_t purpose_end = std::min(summary_.find(": "), summary_.size());
-  const std::size_t line_end = std::min(summary_.find('\n'), summary_.size());
-  std::string synopsis =
-      purpose_end < line_end ? summary_.substr(purpose_end + 2, line_end - purpose_end - 2) : program;
-  if (const std::size_t at = synopsis.find("PROGRAM"); at != synopsis.npos) synopsis.replace(at, 7, program);
-  return {.program = program,
-          .purpose = summary_.substr(0, purpose_end),
-          .synopses = {synopsis},
-          .description = line_end < summary_.size() ? summary_.substr(line_end + 1) : "",
-          .groups = groups(),
-          .exit_statuses = exit_statuses()};
+Manual OptionSet::manual() const {
+  Manual manual = about_;
+  manual.groups = groups();
+  manual.exit_statuses = exit_statuses();
+  return manual;
 }
 
 }  // namespace carillon

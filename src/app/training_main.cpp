@@ -24,9 +24,9 @@ OptionSet option_set(const std::string& program, TrainOptions& options, PictureO
                      const Preset& preset) {
   options = preset.defaults;
   options.model = preset.networks.front().name;
-  OptionSet set(
-      fmt::format("Trains a network on {}, one tower per rank: mpirun -np N PROGRAM --data FILES --train-dir DIR",
-                  preset.data_set));
+  OptionSet set({.program = program,
+                 .purpose = fmt::format("Trains a network on {}, one tower per rank", preset.data_set),
+                 .synopses = {fmt::format("mpirun -np N {} --data FILES --train-dir DIR", program)}});
   declare(set, options);
   set.begin_group("Training");
   std::vector<std::string> names = network_names(preset);
@@ -149,7 +149,7 @@ int training_main(const std::string& program, const Preset& preset, int argc, ch
   const auto manual = [&] {
     TrainOptions options;
     PictureOptions pictures;
-    return option_set(program, options, pictures, preset).manual(program);
+    return option_set(program, options, pictures, preset).manual();
   };
   if (print_document(argc, argv, manual)) return 0;
   catch_stop_signals();  // before MPI's start, which takes a while: a signal then ends no job that would be put back

@@ -45,6 +45,15 @@ bool same_file(int descriptor, const std::filesystem::path& path) {
 
 }  // namespace
 
+LockState look_at_lock(const std::filesystem::path& directory) {
+  // Where locks are emulated by those of parts of files (NFS), an exclusive one takes a file that is open for writing.
+  const Descriptor lock(open((directory / ".lock").c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!lock) return LockState::absent;
+  const Outcome outcome = try_lock(lock.get());
+  if (outcome == Outcome::none) return LockState::none;
+  return outcome == Outcome::held ? LockState::held : LockState::free;
+}
+
 DirectoryLock::DirectoryLock(const std::filesystem::path& directory,
                              const std::function<void(const std::string&)>& warn)
     : directory_(directory) {

@@ -6,29 +6,17 @@
 #include <vector>
 
 #include "carillon/core/sum_in_order.h"
-#include "src/comm/exchange.h"
-#include "src/comm/groups.h"
+#include "src/comm/direct_group.h"
 
 namespace carillon {
 namespace {
 
-/// Memory for parts that come in, kept from call to call.
-struct Incoming {
-  std::unique_ptr<float[]> floats;
-  std::size_t capacity = 0;
-};
-
-class MessageGroup final : public Group {
+class MessageGroup final : public DirectGroup {
  public:
-  MessageGroup(Members members, SumOrder order) : members_(std::move(members)), order_(order) {}
+  using DirectGroup::DirectGroup;
 
-  int rank() const override { return members_.rank(); }
-  int size() const override { return members_.size(); }
   std::unique_ptr<Group> split(int color, int key) override {
-    return std::make_unique<MessageGroup>(members_.split(color, key), order_);
-  }
-  void broadcast(std::span<float> values, int root) override {
-    broadcast_bytes(members_, std::as_writable_bytes(values), root, "a broadcast");
+    return std::make_unique<MessageGroup>(members().split(color, key), order());
   }
   std::unique_ptr<Pending> start_reduce_scatter(std::span<float> values) override {
     return std::make_unique<ReduceScatter>(*this, values);
@@ -38,44 +26,35 @@ class MessageGroup final : public Group {
   }
 
  private:
+  /// In memory: what each sends for this rank's slice, [rank][slice].
   class ReduceScatter final : public Pending {
    public:
     ReduceScatter(MessageGroup& group, std::span<float> values)
-        : group_(group), own_(group.slice(values, group.rank())), exchange_(group.members_) {
-      incoming_ = group.take_memory(own_.size() * group.size());
-      for (const int peer : group.peers()) exchange_.receive(std::as_writable_bytes(part_of(peer)), peer);
-      for (const int peer : group.peers()) exchange_.send(std::as_bytes(group.slice(values, peer)), peer);
-    }
-    ~ReduceScatter() override {
-      if (exchange_.over()) {
-        group_.spare_.push_back(std::move(incoming_));
-      } else {
-        static_cast<void>(incoming_.floats.release());  // MPI may still write there: lost, as the run is
-      }
+        : group_(group),
+          own_(group.slice(values, group.rank())),
+          exchange_(group.members(), own_.size() * group.size(), group.spare_) {
+      for (const int peer : group.peers()) exchange_.receive(incoming(peer), peer);
+      for (const int peer : group.peers()) exchange_.send(group.slice(values, peer), peer);
     }
     void wait() override {
       exchange_.wait("a reduce-scatter");
-      std::vector<const float*> parts;
-      for (int rank = 0; rank < group_.size(); ++rank) {
-        parts.push_back(rank == group_.rank() ? own_.data() : part_of(rank).data());
-      }
-      sum_in_order(parts, own_.size(), 1.0f, own_.data(), group_.order_);
+      std::vector<const float*> parts(group_.size(), own_.data());
+      for (const int peer : group_.peers()) parts[peer] = exchange_.part(incoming(peer)).data();
+      sum_in_order(parts, own_.size(), 1.0f, own_.data(), group_.order());
     }
 
    private:
-    std::span<float> part_of(int peer) {
-      return {incoming_.floats.get() + static_cast<std::size_t>(peer) * own_.size(), own_.size()};
-    }
+    Slice incoming(int peer) const { return {own_.size() * peer, own_.size() * (peer + 1)}; }
 
     MessageGroup& group_;
     std::span<float> own_;
-    Incoming incoming_;  // [rank][own slice]
-    Exchange exchange_;
+    BufferedExchange<float> exchange_;
   };
 
+  /// In place.
   class AllGather final : public Pending {
    public:
-    AllGather(MessageGroup& group, std::span<float> values) : exchange_(group.members_) {
+    AllGather(MessageGroup& group, std::span<float> values) : exchange_(group.members()) {
       for (const int peer : group.peers()) exchange_.receive(std::as_writable_bytes(group.slice(values, peer)), peer);
       const std::span<float> own = group.slice(values, group.rank());
       for (const int peer : group.peers()) exchange_.send(std::as_bytes(own), peer);
@@ -86,21 +65,7 @@ class MessageGroup final : public Group {
     Exchange exchange_;
   };
 
-  std::span<float> slice(std::span<float> values, int rank) const { return slice_of(values, rank, size()); }
-  std::vector<int> peers() const { return others_of(rank(), size()); }
-  Incoming take_memory(std::size_t count) {
-    Incoming memory;
-    if (!spare_.empty()) {
-      memory = std::move(spare_.back());
-      spare_.pop_back();
-    }
-    if (memory.capacity < count) memory = {std::make_unique_for_overwrite<float[]>(count), count};
-    return memory;
-  }
-
-  Members members_;
-  SumOrder order_;
-  std::vector<Incoming> spare_;
+  SpareMemory<float> spare_;
 };
 
 }  // namespace

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
+#include <span>
 #include <string_view>
 
 namespace carillon {
@@ -56,8 +58,7 @@ std::string quoted(const std::string& text) {
 
 std::string words_of(const std::vector<std::string>& words) { return quoted(fmt::format("{}", fmt::join(words, " "))); }
 
-}  // namespace
-
+/// Columns that the longest head takes.
 std::size_t head_width(std::span<const ManualGroup> groups) {
   std::size_t width = 0;
   for (const ManualGroup& group : groups) {
@@ -66,6 +67,7 @@ std::size_t head_width(std::span<const ManualGroup> groups) {
   return width;
 }
 
+/// Texts from column `head_width` on.
 std::string option_lines(std::span<const ManualOption> options, std::size_t head_width) {
   std::string lines;
   for (const ManualOption& option : options) {
@@ -76,6 +78,8 @@ std::string option_lines(std::span<const ManualOption> options, std::size_t head
   return lines;
 }
 
+}  // namespace
+
 std::string help_text(const Manual& manual) {
   std::string text;
   for (const std::string& synopsis : manual.synopses) text += (text.empty() ? "usage: " : "       ") + synopsis + "\n";
@@ -83,6 +87,7 @@ std::string help_text(const Manual& manual) {
   if (!manual.description.empty()) text += fmt::format("\n{}\n", manual.description);
   const std::size_t width = head_width(manual.groups);
   for (const ManualGroup& group : manual.groups) {
+    if (group.options.empty()) continue;
     text +=
         fmt::format("\n{}:\n{}", group.heading.empty() ? "options" : group.heading, option_lines(group.options, width));
   }

@@ -170,10 +170,12 @@ int predict(const PredictOptions& options, const std::vector<std::string>& place
 }
 
 OptionSet option_set(PredictOptions& options) {
-  OptionSet set(
-      "Tells what a trained network takes pictures for: carillon_predict --checkpoint FILE_OR_DIR "
-      "PICTURE_OR_FOLDER...\nA picture that cannot be read is named, and the program's exit code is then that "
-      "of the first: 65 damaged, 66 not there, 74 unreadable");
+  OptionSet set({.program = "carillon_predict",
+                 .purpose = "Tells what a trained network takes pictures for",
+                 .synopses = {"carillon_predict --checkpoint FILE_OR_DIR PICTURE_OR_FOLDER..."},
+                 .description =
+                     "A picture that cannot be read is named, and the program's exit code is then that of the first:\n"
+                     "65 damaged, 66 not there, 74 unreadable."});
   declare(set, options);
   set.set_version(version_text("carillon_predict"));
   return set;
@@ -183,7 +185,7 @@ int predict_main(int argc, char** argv) {
   PredictOptions options;
   std::vector<std::string> places;
   OptionSet set = option_set(options);
-  if (print_document(argc, argv, [&] { return set.manual("carillon_predict"); })) return 0;
+  if (print_document(argc, argv, [&] { return set.manual(); })) return 0;
   set.take_rest(places);
   if (!set.parse(argc, argv)) {
     std::cout << set.answer();

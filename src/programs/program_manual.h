@@ -1,4 +1,4 @@
-// The manual of a program whose options Boost.Program_options describes, and its --help.
+// What a Manual says of options that Boost.Program_options describes.
 #pragma once
 
 #include <boost/program_options.hpp>

@@ -13,8 +13,8 @@ std::string range_text(std::span<const int> numbers);
 /// A size in the unit that suits it: "1.59 MB", "38.0 GB".
 std::string size_text(double bytes);
 
-/// Interfaces that are up, but for the loopback: "eth0 10.77.0.1 (10 Gbit/s)", without the speed where the system does
-/// not tell it; and InfiniBand's devices, "mlx5_0 (InfiniBand)".
+/// Interfaces with an IPv4 address that are up, but for the loopback: "eth0 10.77.0.1 (10 Gbit/s)", without the speed
+/// where the system does not tell it; and InfiniBand's devices, "mlx5_0 (InfiniBand)".
 std::vector<std::string> network_interfaces();
 
 }  // namespace carillon

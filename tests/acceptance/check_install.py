@@ -1,6 +1,5 @@
 """What `cmake --install` puts in place: it works by itself, from another place, and programs of one's own are built with it."""
 
-import os
 import re
 import subprocess
 from pathlib import Path
@@ -95,7 +94,7 @@ def _knows_no_build(context, prefix):
 
 
 def _module(prefix):
-    """The environment module, as Tcl: commands of modules noted down."""
+    """The environment module, read as text: no interpreter of modules is asked for."""
     module = next((prefix / "share/modulefiles/carillon").iterdir())
     first = module.read_text().split("\n", 1)[0]
     paths = re.findall(r"prepend-path (\w+) +(\S+)", module.read_text())
@@ -161,5 +160,4 @@ def _own_model(context, prefix):
 
 
 if __name__ == "__main__":
-    os.environ.pop("CARILLON_ROOT", None)
     programs.main(check)

@@ -22,7 +22,7 @@ class GlobalBatch : public ::testing::Test {
     TrainOptions options = preset.defaults;
     options.make_network = network_named(preset, "cifar10");
     options.train_dir = "runs";
-    OptionSet set("");
+    OptionSet set;
     declare(set, options);
     arguments.insert(arguments.begin(), "program");
     set.parse(static_cast<int>(arguments.size()), arguments.data());

@@ -39,7 +39,7 @@ OptimizerSettings settings_of(const std::string& line) {
   for (const std::string& word : words) arguments.push_back(word.c_str());
   TrainOptions options;
   options.train_dir = "runs";
-  OptionSet set("");
+  OptionSet set;
   declare(set, options);
   set.parse(static_cast<int>(arguments.size()), arguments.data());
   check_combinations(set, options);

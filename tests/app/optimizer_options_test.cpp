@@ -21,7 +21,7 @@ class OptimizerOptions : public ::testing::Test {
     TrainOptions options;
     options.train_dir = "runs";
     options.decay_steps = 600;
-    OptionSet set("");
+    OptionSet set;
     declare(set, options);
     arguments.insert(arguments.begin(), "program");
     set.parse(static_cast<int>(arguments.size()), arguments.data());
@@ -224,7 +224,7 @@ TEST_F(OptimizerOptions, AGroupThatIsNoneIsNamed) {
 
 TEST_F(OptimizerOptions, AllDecideTheResult) {
   TrainOptions options;
-  OptionSet set("");
+  OptionSet set;
   declare(set, options);
   const std::string before = set.values().json();
   std::vector<const char*> arguments{"program"};

@@ -29,7 +29,7 @@ class OptionsTest : public ::testing::Test {
   }
   void write_config(const std::string& text) { std::ofstream(config_) << text; }
   void expect_refused(const std::vector<const char*>& arguments, const std::string& named) {
-    OptionSet set("");
+    OptionSet set;
     TrainOptions options;
     declare(set, options);
     std::vector<const char*> all{"program"};
@@ -44,7 +44,7 @@ class OptionsTest : public ::testing::Test {
   }
 
   TrainOptions options_;
-  OptionSet set_{"summary"};
+  OptionSet set_;
   std::string config_ = ::testing::TempDir() + "options_" + std::to_string(getpid()) + ".cfg";
 };
 
@@ -94,7 +94,7 @@ TEST_F(OptionsTest, HelpAndVersionAreAnswered) {
   set_.set_version("program 1.2.3\n");
   EXPECT_FALSE(parse({"-h"}));
   EXPECT_EQ(set_.answer(), set_.help());
-  EXPECT_THAT(set_.answer(), HasSubstr("Exit codes:\n   0  done\n  64 "));
+  EXPECT_THAT(set_.answer(), HasSubstr("exit codes:\n   0  done\n  64 "));
   EXPECT_FALSE(parse({"--batch-size", "9", "--version"}));
   EXPECT_EQ(options_.batch_size, 100);
   EXPECT_EQ(set_.answer(), "program 1.2.3\n");

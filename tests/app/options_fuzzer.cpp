@@ -44,7 +44,7 @@ std::optional<Parsed> options_of(std::string_view config) {
       [&] {
         TrainOptions options;
         options.train_dir = "runs";
-        OptionSet set("");
+        OptionSet set;
         declare(set, options);
         fuzz_check(set.parse(3, arguments));
         check_combinations(set, options);

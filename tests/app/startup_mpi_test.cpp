@@ -21,7 +21,7 @@ class StartupTest : public ::testing::Test {
 
   const Mpi& mpi_ = mpi_world();
   TrainOptions options_;
-  OptionSet set_{"summary"};
+  OptionSet set_;
 };
 
 TEST_F(StartupTest, RanksMayDifferInWhatIsTheirOwn) {

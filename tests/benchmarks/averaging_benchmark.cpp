@@ -9,12 +9,9 @@
 #include <mpi.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
-#include <functional>
 #include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "carillon/app/mpi_main.h"
@@ -23,6 +20,7 @@
 #include "carillon/step/common_update.h"
 #include "carillon/step/reducer.h"
 #include "src/device/cpu_device.h"
+#include "tests/benchmarks/interleaved.h"
 
 namespace carillon {
 namespace {
@@ -88,24 +86,6 @@ class Gradients {
   CommonUpdate update_;
 };
 
-struct Operation {
-  std::string name;
-  std::function<void()> run;
-  std::vector<double> microseconds = {};
-};
-
-/// Until the last rank is through.
-double microseconds_of(const Operation& operation, Gradients& gradients) {
-  gradients.compute();
-  MPI_Barrier(MPI_COMM_WORLD);
-  const auto start = std::chrono::steady_clock::now();
-  operation.run();
-  const std::chrono::duration<double, std::micro> own = std::chrono::steady_clock::now() - start;
-  double slowest = own.count();
-  MPI_Allreduce(MPI_IN_PLACE, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-  return slowest;
-}
-
 void measure(const Mpi& mpi, std::int64_t count, int iterations) {
   Gradients gradients(mpi, count);
   const auto update_after = [&](const auto& average) {
@@ -121,19 +101,11 @@ void measure(const Mpi& mpi, std::int64_t count, int iterations) {
                                     {"averaging, then update", update_after(average)},
                                     {"MPI_Allreduce", all_reduce},
                                     {"MPI_Allreduce, then update", update_after(all_reduce)}};
-  constexpr int warm_up = 10;
-  for (int i = -warm_up; i < iterations; ++i) {
-    for (Operation& operation : operations) {
-      const double spent = microseconds_of(operation, gradients);
-      if (i >= 0) operation.microseconds.push_back(spent);
-    }
-  }
+  measure_in_turn(operations, 10, iterations, [&] { gradients.compute(); });
   if (mpi.rank() != 0) return;
-  for (Operation& operation : operations) {
-    std::ranges::sort(operation.microseconds);
+  for (const Operation& operation : operations) {
     fmt::print("{:<27} {:>5.2f} MB {:>9.1f} us   (median {:.1f})\n", operation.name,
-               static_cast<double>(count) * sizeof(float) / 1e6, operation.microseconds.front(),
-               operation.microseconds[operation.microseconds.size() / 2]);
+               static_cast<double>(count) * sizeof(float) / 1e6, operation.fastest() * 1e6, operation.median() * 1e6);
   }
 }
 

@@ -9,17 +9,15 @@
 #include <mpi.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
-#include <functional>
 #include <memory>
 #include <numeric>
-#include <string>
 #include <vector>
 
 #include "carillon/app/mpi_main.h"
 #include "src/comm/communicators.h"
 #include "src/device/cpu_device.h"
+#include "tests/benchmarks/interleaved.h"
 
 namespace carillon {
 namespace {
@@ -50,23 +48,6 @@ class Averaged {
   std::span<float> values_;
 };
 
-struct Operation {
-  std::string name;
-  std::function<void()> run;
-  std::vector<double> milliseconds = {};
-};
-
-/// Until the last rank is through.
-double milliseconds_of(const Operation& operation) {
-  MPI_Barrier(MPI_COMM_WORLD);
-  const auto start = std::chrono::steady_clock::now();
-  operation.run();
-  const std::chrono::duration<double, std::milli> own = std::chrono::steady_clock::now() - start;
-  double slowest = own.count();
-  MPI_Allreduce(MPI_IN_PLACE, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-  return slowest;
-}
-
 void measure(const Mpi& mpi, std::size_t count, int iterations) {
   std::vector<int> own_hosts(static_cast<std::size_t>(mpi.size()));
   std::iota(own_hosts.begin(), own_hosts.end(), 0);
@@ -81,18 +62,11 @@ void measure(const Mpi& mpi, std::size_t count, int iterations) {
                                     {"two levels, bf16", [&] { rounded.run(); }},
                                     {"flat messages", [&] { flat.run(); }},
                                     {"MPI_Allreduce", all_reduce}};
-  constexpr int warm_up = 2;
-  for (int i = -warm_up; i < iterations; ++i) {
-    for (Operation& operation : operations) {
-      const double spent = milliseconds_of(operation);
-      if (i >= 0) operation.milliseconds.push_back(spent);
-    }
-  }
+  measure_in_turn(operations, 2, iterations);
   if (mpi.rank() != 0) return;
-  for (Operation& operation : operations) {
-    std::ranges::sort(operation.milliseconds);
+  for (const Operation& operation : operations) {
     fmt::print("{:.2f} MB; {}; {:.2f}\n", static_cast<double>(count) * sizeof(float) / 1e6, operation.name,
-               operation.milliseconds[operation.milliseconds.size() / 2]);
+               operation.median() * 1e3);
   }
 }
 

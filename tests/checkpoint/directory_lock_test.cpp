@@ -118,6 +118,18 @@ TEST_F(DirectoryLockTest, WithoutLocksOfDirectoriesTheFileIsLockedAndItsLossMade
   expect_in_use_by(me());
 }
 
+TEST_F(DirectoryLockTest, ALookTellsWhetherItIsHeldFreeOrNoneAtAll) {
+  EXPECT_EQ(look_at_lock(directory), LockState::absent);
+  {
+    const DirectoryLock lock(directory);
+    EXPECT_EQ(look_at_lock(directory), LockState::held);
+  }
+  EXPECT_EQ(look_at_lock(directory), LockState::free);
+  const DirectoryLock again(directory);  // the look holds none
+  locks = Locks::none;
+  EXPECT_EQ(look_at_lock(directory), LockState::none);
+}
+
 TEST_F(DirectoryLockTest, LeavesNoHeartbeat) {
   locks = Locks::none;
   { const DirectoryLock lock(directory); }

@@ -25,19 +25,17 @@ Manual sample() {
 }
 
 TEST(ManualTest, OptionsStandInTwoColumns) {
-  const Manual manual = sample();
-  const std::size_t width = head_width(manual.groups);
-  EXPECT_EQ(width, std::string("  --tone VALUE").size());
-  EXPECT_EQ(option_lines(manual.groups[0].options, width),
-            "  --times N     how often (3)\n"
-            "  --tone VALUE  which: low, it's (low)\n");
-  EXPECT_EQ(option_lines(manual.groups[2].options, width), "  --help, -h    print this text\n");
+  EXPECT_THAT(help_text(sample()), HasSubstr("\noptions:\n"
+                                             "  --times N     how often (3)\n"
+                                             "  --tone VALUE  which: low, it's (low)\n"
+                                             "\nMore:\n"
+                                             "  --help, -h    print this text\n"));
 }
 
 TEST(ManualTest, HelpHasUsagePurposeOptionsAndExitCodes) {
   const std::string help = help_text(sample());
   EXPECT_THAT(help, HasSubstr("usage: bell [--times N]\n       bell --stop\n\nRings a bell.\n"));
-  EXPECT_THAT(help, HasSubstr("\nMore:\n  --help, -h"));
+  EXPECT_THAT(help, Not(HasSubstr("empty")));
   EXPECT_THAT(help, HasSubstr("exit codes:\n   0  done\n  64  wrong usage\n"));
 }
 

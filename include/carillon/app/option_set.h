@@ -48,8 +48,8 @@ class OptionSet {
     bool takes_many = false;                                   ///< texts; else there is one
   };
 
-  /// `summary`: what the program does and how it is called, for --help.
-  explicit OptionSet(std::string summary) : summary_(std::move(summary)) {}
+  /// `about`: what --help and the man page say besides options and exit codes.
+  explicit OptionSet(Manual about = {}) : about_(std::move(about)) {}
 
   /// --help lists what is added from here on under this heading, behind what is there already.
   void begin_group(const std::string& heading);
@@ -94,9 +94,8 @@ class OptionSet {
   /// Where `parse` found the value of the option, which there is.
   GivenBy given_by(std::string_view name) const;
   bool given(std::string_view name) const { return given_by(name) != GivenBy::nobody; }
-  std::string help() const;
-  /// For the man page of `program`, of which the summary, "PURPOSE: USAGE", and the options tell.
-  Manual manual(const std::string& program) const;
+  Manual manual() const;
+  std::string help() const { return help_text(manual()); }
   std::string answer() const { return asks_version_ ? version_ : help(); }
   /// Every option's present value, but for those of one rank (Scope::rank).
   RunDescription values() const;
@@ -127,7 +126,8 @@ class OptionSet {
   std::string unknown(std::string name, const std::string& where) const;
   std::vector<ManualGroup> groups() const;
 
-  std::string summary_, version_;
+  Manual about_;
+  std::string version_;
   bool asks_version_ = false;
   std::map<std::string, std::string> explanations_;
   std::vector<Option> options_;

@@ -14,6 +14,13 @@
 
 namespace carillon {
 
+/// What a second run would meet in a train directory: its `.lock` held, free, in a file system without locks, or
+/// absent.
+enum class LockState { held, free, none, absent };
+
+/// A free lock is held for a moment.
+LockState look_at_lock(const std::filesystem::path& directory);
+
 class DirectoryLock {
  public:
   /// Makes the directory if it is missing. Where a heartbeat is found, watches for some seconds whether it goes on.

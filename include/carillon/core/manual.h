@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -36,12 +35,7 @@ struct Manual {
   std::vector<ExitStatus> exit_statuses;
 };
 
-/// Columns that the longest "  --name VALUE" of the groups takes.
-std::size_t head_width(std::span<const ManualGroup> groups);
-/// "  --name VALUE  text: choices (preset)" of each option, texts from that column on.
-std::string option_lines(std::span<const ManualOption> options, std::size_t head_width);
-
-/// All of it, for --help.
+/// All of it, for --help; of each option "  --name VALUE  text: choices (preset)", texts from one column on.
 std::string help_text(const Manual& manual);
 /// The page in section 1, in man's macros (man 7 man).
 std::string man_page(const Manual& manual);

@@ -1,7 +1,6 @@
 // Preflight: what a run would find on its hosts, in a table, and a short averaging, before hours are spent on it.
 #pragma once
 
-#include <filesystem>
 #include <string>
 
 #include "carillon/comm/communicator.h"
@@ -12,11 +11,11 @@ namespace carillon {
 
 /// What of a run is looked at.
 struct PreflightSubject {
-  std::string version;        ///< lines of program and libraries, the same on all ranks
-  std::string instructions;   ///< this rank's: "avx512"; empty on a GPU
-  std::string network;        ///< its name
-  std::size_t gradients = 0;  ///< float32 numbers that a step averages
-  std::size_t bucket_bytes = 0;
+  std::string version;           ///< lines of program and libraries, the same on all ranks
+  std::string instructions;      ///< this rank's: "avx512"; empty on a GPU
+  std::string network;           ///< its name
+  std::size_t gradients = 0;     ///< float32 numbers that a step averages
+  std::size_t bucket_bytes = 0;  ///< of gradients that are averaged at a time
 };
 
 /// Prints on rank 0: a row for each rank (host, device, threads and the CPUs it is bound to) and for each host (memory,
