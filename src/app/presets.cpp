@@ -73,6 +73,7 @@ Preset mnist_preset() {
                        .regularization = 0.0001,
                        .moving_average_decay = 0.99,
                        .summary_every = 10,
+                       .summarize_start = false,
                        .summary_style = SummaryStyle::variables},
           .distorts = false,
           .decay_steps = mnist_decay_steps};

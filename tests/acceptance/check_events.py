@@ -54,7 +54,7 @@ def _tags(title, shown, expected):
 def _mnist(context):
     """mnist_train at 2 ranks, in the order of the records, with log and summary periods that differ."""
     data = context.small_set(300, 100)
-    batch, last, steps = 24, 12, [5, 10]
+    batch, last, steps = 24, 12, [5, 10, 11]  # not step 0, as the reference; the last one besides
 
     def train(*options):
         run = context.directory("mnist")
@@ -144,7 +144,7 @@ def _cifar10(context):
         *COMMON, "--batch-size", 8, "--max-steps", 6, "--log-every", 3, "--summary-every", 2,
         program="cifar10_train", data=data / "train-*.tfrecord", train_dir=run,
     )  # fmt: skip
-    shown, steps = events.shown(run), [2, 4]
+    shown, steps = events.shown(run), [0, 2, 4, 5]  # every second, and the last one
     names = [f"{layer}/{kind}" for layer in (*CONV, *DENSE) for kind in ("weights", "biases")]
     tags = ["total_loss", *LOSSES[1:], "local3/weight_loss", "local4/weight_loss", *names]
     tags += [f"{name}/gradients" for name in names] + [f"images/image/{number}" for number in range(3)]
@@ -154,6 +154,8 @@ def _cifar10(context):
 
     losses, rates, gradients, sparsities = {}, {}, {}, {}
     for at, step in enumerate(steps):
+        if step == 0:
+            continue  # the run keeps no checkpoint of what it begins with
         before, after = load(checkpoint(run, step)), load(checkpoint(run, step + 1))
         value = {tag: shown[tag][at][1] for tag in tags}
         rate = RATE * DECAY ** (step // DECAY_STEPS)

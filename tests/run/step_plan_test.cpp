@@ -23,10 +23,17 @@ const TrainOptions every{
 const TrainOptions never{
     .eval_every = 0, .max_steps = 20, .log_every = 0, .summary_every = 0, .checkpoint_every = 0, .check_replicas = 0};
 
-TEST(StepPlan, LogsFromTheFirstStepAndSummarizesFromTheSecond) {
+TEST(StepPlan, LogsAndSummarizesFromTheFirstStepAndSummarizesTheLast) {
   EXPECT_THAT(steps(every, [](const StepPlan& plan) { return plan.logs; }), ElementsAre(0, 5, 10));
-  EXPECT_THAT(steps(every, [](const StepPlan& plan) { return plan.summarizes; }), ElementsAre(3, 6, 9));
-  EXPECT_THAT(steps(every, [](const StepPlan& plan) { return plan.tells_loss(); }), ElementsAre(0, 3, 5, 6, 9, 10));
+  EXPECT_THAT(steps(every, [](const StepPlan& plan) { return plan.summarizes; }), ElementsAre(0, 3, 6, 9, 11));
+  EXPECT_THAT(steps(every, [](const StepPlan& plan) { return plan.tells_loss(); }),
+              ElementsAre(0, 3, 5, 6, 9, 10, 11));
+}
+
+TEST(StepPlan, SummarizesStepZeroNotWhereTheReferenceDoesNot) {
+  TrainOptions options = every;
+  options.summarize_start = false;
+  EXPECT_THAT(steps(options, [](const StepPlan& plan) { return plan.summarizes; }), ElementsAre(3, 6, 9, 11));
 }
 
 TEST(StepPlan, SavesAndEvaluatesAfterSoManySteps) {

@@ -10,7 +10,7 @@ namespace carillon {
 struct StepPlan {
   std::int64_t step = 0;    ///< updates applied before it
   bool logs = false;        ///< a line on the console and in metrics.jsonl
-  bool summarizes = false;  ///< TensorBoard's scalars, histograms and images; never of step 0
+  bool summarizes = false;  ///< TensorBoard's scalars, histograms and images; of the last step, too
   // After the step:
   bool compares = false;  ///< the ranks' variables
   bool saves = false;  ///< not looked at where `last`: but the last step's checkpoint and evaluation, which end the run

@@ -108,6 +108,7 @@ struct TrainOptions {
   Wire wire = Wire::fp32;           ///< of gradients between hosts of CPUs
   std::int64_t log_every = 10;      ///< 0: no lines
   std::int64_t summary_every = 10;  ///< 0: no summaries
+  bool summarize_start = true;      ///< where there are summaries: of step 0, too
   SummaryStyle summary_style = SummaryStyle::variables;
   std::int64_t checkpoint_every = 1000;       ///< 0: at the end only
   std::int64_t checkpoint_every_seconds = 0;  ///< 0: by steps only
