@@ -12,6 +12,11 @@ void print_placement(const Tower& tower, const std::string& device, Console& con
   console.print(fmt::format("activations and their gradients: {} bytes", tower.activation_bytes()));
 }
 
+void print_captured_step(const std::vector<std::string>& nodes, Console& console) {
+  console.print(fmt::format("captured step: {} nodes", nodes.size()));
+  for (std::size_t i = 0; i < nodes.size(); ++i) console.print(fmt::format("{:>4}  {}", i + 1, nodes[i]));
+}
+
 std::string description_line(const Recorder::Parts& parts, const std::string& model, int towers,
                              std::int64_t global_batch, std::int64_t micro_batch) {
   std::int64_t parameters = 0;

@@ -12,6 +12,9 @@ namespace carillon {
 /// Where each op is, and what memory the activations take.
 void print_placement(const Tower& tower, const std::string& device, Console& console);
 
+/// What a captured step consists of, a line each.
+void print_captured_step(const std::vector<std::string>& nodes, Console& console);
+
 /// "mnist: 397510 parameters; 2 towers on CPU:0, 1 thread each, communicator mpi shared memory; ..." `micro_batch`: 0:
 /// none.
 std::string description_line(const Recorder::Parts& parts, const std::string& model, int towers,

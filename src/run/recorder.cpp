@@ -52,6 +52,7 @@ struct Recorder::First {
   std::optional<RunCheckpoints> checkpoints{};
   std::optional<StepClock::Clock::time_point> stop_at = stop_time(options);
   std::optional<LayerSummarizer> summarizer{};
+  bool shows_captured = true;  ///< until it has
   StepClock clock{};
   std::optional<double> l2_loss{};  ///< of the last step that was logged
   bool same_evaluation{};           ///< as the run before, which was evaluated on these records
@@ -227,6 +228,12 @@ void Recorder::log_step(const StepPlan& plan, const StepLoss& loss, double learn
   if (slow) first_->log->console().warn(*slow);
   first_->log->step(record);
   first_->clock.restart();
+}
+
+void Recorder::show_captured(const std::vector<std::string>& nodes) {
+  if (!first_ || nodes.empty() || !first_->options.log_device_placement) return;
+  if (!std::exchange(first_->shows_captured, false)) return;
+  print_captured_step(nodes, first_->log->console());
 }
 
 void Recorder::show_progress(const StepResult& latest) {

@@ -119,6 +119,7 @@ ExitCode Trainer::train() {
     const bool waits = plan.needs_results() || options_.on_nan == OnNan::report;
     take_results(waits ? Results::all : Results::due);
     if (plan.tells_loss()) log_step(plan, l2_loss);
+    recorder_.show_captured(tower_->captured_nodes());
     recorder_.show_progress(latest_);
     if (plan.compares) check_replicas(position_.step, *tower_, device_, mpi_);
     if (plan.last) break;

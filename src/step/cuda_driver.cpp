@@ -11,6 +11,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/parallel.h"
+#include "src/device/cuda_graph_nodes.h"
 #include "src/step/cuda_feed.h"
 #include "src/step/queue.h"
 
@@ -22,9 +23,9 @@ constexpr std::uint64_t warm_up_steps = 2;
 using CapturedGraph = Handle<cudaGraph_t, cudaGraphDestroy>;
 using ExecutableGraph = Handle<cudaGraphExec_t, cudaGraphExecDestroy>;
 
-/// What `enqueue` puts on `stream`, and on the streams it forks from it and joins, as a graph.
+/// What `enqueue` puts on `stream`, and on the streams it forks from it and joins, as a graph, and its nodes' names.
 template <typename Enqueue>
-ExecutableGraph capture(const CudaStream& stream, const Enqueue& enqueue) {
+ExecutableGraph capture(const CudaStream& stream, const Enqueue& enqueue, std::vector<std::string>& nodes) {
   check_cuda(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal));
   cudaGraph_t raw = nullptr;
   try {
@@ -37,6 +38,7 @@ ExecutableGraph capture(const CudaStream& stream, const Enqueue& enqueue) {
   }
   check_cuda(cudaStreamEndCapture(stream.get(), &raw));
   const CapturedGraph graph(raw);
+  nodes = node_names(graph.get());
   cudaGraphExec_t executable = nullptr;
   check_cuda(cudaGraphInstantiate(&executable, graph.get(), 0));
   ExecutableGraph result(executable);
@@ -70,6 +72,7 @@ class CudaStepDriver final : public StepDriver, private StepEngine {
 
   void flush() override { queue_.flush(); }
   std::optional<StepResult> next_result(Results wanted) override { return queue_.next_result(wanted); }
+  const std::vector<std::string>& captured_nodes() const override { return captured_nodes_; }
 
  private:
   void write(std::uint32_t slot, const StepRequest& request) override { feed_.write(slot, request.inputs); }
@@ -108,11 +111,16 @@ class CudaStepDriver final : public StepDriver, private StepEngine {
     }
   }
 
-  ExecutableGraph captured(std::uint32_t steps) const {
+  ExecutableGraph captured(std::uint32_t steps) {
+    const auto enqueue = [&] {
+      for (std::uint32_t i = 0; i < steps; ++i) enqueue_step({});
+    };
+    std::vector<std::string> nodes;
     try {
-      return capture(device_.compute_stream(), [&] {
-        for (std::uint32_t i = 0; i < steps; ++i) enqueue_step({});
-      });
+      ExecutableGraph graph = capture(device_.compute_stream(), enqueue, nodes);
+      nodes.resize(nodes.size() / steps);  // each step's are the same
+      captured_nodes_ = std::move(nodes);
+      return graph;
     } catch (const Error& error) {
       fail(error.code(), "{}; while a step was captured: --cuda-graph=false launches each instead", error.what());
     }
@@ -144,6 +152,7 @@ class CudaStepDriver final : public StepDriver, private StepEngine {
   std::deque<CudaEvent> under_way_;  ///< the end of each launch
   std::vector<CudaEvent> spare_events_;
   ExecutableGraph one_step_, block_;
+  std::vector<std::string> captured_nodes_;
   StepQueue queue_;
 };
 

@@ -32,10 +32,12 @@ class CpuStepDriver final : public StepDriver {
   void flush() override {}
 
   std::optional<StepResult> next_result(Results /*wanted*/) override { return std::exchange(result_, std::nullopt); }
+  const std::vector<std::string>& captured_nodes() const override { return no_nodes_; }
 
  private:
   DrivenTower tower_;
   std::optional<StepResult> result_;
+  std::vector<std::string> no_nodes_;
 };
 
 }  // namespace

@@ -25,10 +25,12 @@ class Int {
 
   int* get() const { return data_; }
   void set(int value, const CudaStream& stream) const {
-    check_cuda(fake_cuda::enqueue_kernel(stream.get(), [data = data_, value] { *data = value; }));
+    check_cuda(fake_cuda::enqueue_kernel(
+        stream.get(), [data = data_, value] { *data = value; }, "kernel"));
   }
   void add(int value, const CudaStream& stream) const {
-    check_cuda(fake_cuda::enqueue_kernel(stream.get(), [data = data_, value] { *data += value; }));
+    check_cuda(fake_cuda::enqueue_kernel(
+        stream.get(), [data = data_, value] { *data += value; }, "kernel"));
   }
   void copy_to(const Int& other, const CudaStream& stream) const {
     check_cuda(cudaMemcpyAsync(other.get(), data_, sizeof(int), cudaMemcpyDefault, stream.get()));
@@ -143,14 +145,16 @@ TEST_F(FakeCuda, MisuseOfMemoryEndsTheProcess) {
       {
         const Int number(Int::Where::device);
         CudaStream stream;
-        check_cuda(fake_cuda::enqueue_kernel(stream.get(), [data = number.get()] { data[1] = 1; }));
+        check_cuda(fake_cuda::enqueue_kernel(
+            stream.get(), [data = number.get()] { data[1] = 1; }, "kernel"));
       },
       "wrote past the end");
   EXPECT_DEATH(
       {
         const Int number(Int::Where::device);
         CudaStream stream;
-        check_cuda(fake_cuda::enqueue_kernel(stream.get(), [data = number.get()] { data[64] = 1; }));
+        check_cuda(fake_cuda::enqueue_kernel(
+            stream.get(), [data = number.get()] { data[64] = 1; }, "kernel"));
         stream.synchronize();
       },
       "left its block");

@@ -123,6 +123,7 @@ Trained train(const Training& training, const NoiseRecords& records, Device& dev
     while (const auto result = tower.next_result(Results::due)) trained.results.push_back(*result);
   }
   while (const auto result = tower.next_result(Results::all)) trained.results.push_back(*result);
+  trained.captured_nodes = tower.captured_nodes();
   trained.values = downloaded(tower.parameters().values(), device);
   trained.states = downloaded(tower.states().values(), device);
   trained.averages = downloaded(tower.parameters().slot(0), device);

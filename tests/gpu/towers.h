@@ -51,6 +51,7 @@ struct Trained {
   std::vector<StepResult> results;
   std::vector<double> l2_losses;
   std::vector<std::vector<float>> observed;  ///< averaged gradients and sums
+  std::vector<std::string> captured_nodes;
 };
 
 /// Steps take records of `records` in a scattered order; the images they are given are gone after the call. Rank r of n

@@ -93,6 +93,8 @@ class Recorder {
   /// The line and the scalars of a step, as far as they are due. `rank_seconds`: see RankTimes::since_last.
   void log_step(const StepPlan& plan, const StepLoss& loss, double learning_rate,
                 std::vector<double> rank_seconds = {});
+  /// What steps are replayed as, once they are (--log-device-placement).
+  void show_captured(const std::vector<std::string>& nodes);
   /// How far the run is.
   void show_progress(const StepResult& latest);
   /// An evaluation that took so long; the time of steps goes on without it.

@@ -9,6 +9,8 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "carillon/comm/communicator.h"
 #include "carillon/step/feed.h"
@@ -47,6 +49,8 @@ class StepDriver {
   virtual void flush() = 0;
   /// The oldest result not yet given, of those wanted. A CPU keeps the last step's only.
   virtual std::optional<StepResult> next_result(Results wanted) = 0;
+  /// What a captured step consists of, in order: kernels by name, copies; none where no step was captured yet.
+  virtual const std::vector<std::string>& captured_nodes() const = 0;
 };
 
 /// Slots of the feed that a driver for such steps wants. A function of the arguments alone, so that all ranks launch

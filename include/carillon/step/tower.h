@@ -84,6 +84,8 @@ class Tower {
   void step(const TowerStep& step);
   /// As StepDriver::next_result.
   std::optional<StepResult> next_result(Results wanted) { return driver_->next_result(wanted); }
+  /// As StepDriver::captured_nodes.
+  const std::vector<std::string>& captured_nodes() const { return driver_->captured_nodes(); }
 
   /// L2 part of the loss for the variables after all steps taken. Collective.
   double l2_loss();

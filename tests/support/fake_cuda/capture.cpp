@@ -1,5 +1,9 @@
 // Captures and graphs in the fake's API.
+#include <cuda.h>
+
 #include <algorithm>
+#include <map>
+#include <string_view>
 #include <utility>
 
 #include "objects.h"
@@ -31,6 +35,11 @@ bool all_joined(const Nodes& nodes, const CUstream_st& stream) {
   }
   return reached.size() == nodes.size();
 }
+
+cudaGraphNode_t handle_of(const GraphNode& node) {
+  return reinterpret_cast<cudaGraphNode_t>(const_cast<GraphNode*>(&node));
+}
+const GraphNode& node_of(cudaGraphNode_t handle) { return *reinterpret_cast<const GraphNode*>(handle); }
 
 void leave(const std::shared_ptr<Capture>& capture) {
   for (const cudaStream_t stream : capture->streams) {
@@ -65,10 +74,10 @@ cudaError_t refused_in_capture(const char* what) {
   return result;
 }
 
-cudaError_t record_node(CUstream_st& stream, std::function<void()> run) {
+cudaError_t record_node(CUstream_st& stream, std::function<void()> run, const NodeLabel& label) {
   Capture& capture = *stream.capture;
   if (capture.invalidated) return told(cudaErrorStreamCaptureInvalidated);
-  capture.nodes.push_back({std::move(run), stream.lane, stream.capture_after});
+  capture.nodes.push_back({std::move(run), label, stream.lane, stream.capture_after});
   stream.capture_after = {capture.nodes.size() - 1};
   return cudaSuccess;
 }
@@ -176,6 +185,48 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   works.insert(works.end(), before.begin(), before.end());
   stream->after = {timeline().add([] {}, stream->lane, works)};
   executable->last_launch = stream->after.front();
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, std::size_t* count) {
+  const Guard guard(api_mutex());
+  graphs().check(graph, "cudaGraphGetNodes");
+  if (nodes == nullptr) {
+    *count = graph->nodes->size();
+    return cudaSuccess;
+  }
+  for (std::size_t i = 0; i < *count; ++i) nodes[i] = handle_of((*graph->nodes)[i]);
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeType* type) {
+  *type = node_of(node).label.type;
+  return cudaSuccess;
+}
+
+CUresult cuGraphKernelNodeGetParams(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS* params) {
+  const NodeLabel& label = node_of(node).label;
+  if (label.type != cudaGraphNodeTypeKernel) return CUDA_ERROR_INVALID_VALUE;
+  *params = {.func = reinterpret_cast<CUfunction>(const_cast<char*>(label.name.c_str())), .kern = nullptr};
+  return CUDA_SUCCESS;
+}
+
+CUresult cuFuncGetName(const char** name, CUfunction function) {
+  *name = reinterpret_cast<const char*>(function);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuKernelGetName(const char** /*name*/, CUkernel /*kernel*/) { return CUDA_ERROR_INVALID_VALUE; }
+
+cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned /*version*/,
+                                             unsigned long long /*flags*/, cudaDriverEntryPointQueryResult* result) {
+  static const std::map<std::string_view, void*> functions{
+      {"cuGraphKernelNodeGetParams", reinterpret_cast<void*>(&cuGraphKernelNodeGetParams)},
+      {"cuFuncGetName", reinterpret_cast<void*>(&cuFuncGetName)},
+      {"cuKernelGetName", reinterpret_cast<void*>(&cuKernelGetName)}};
+  const auto found = functions.find(symbol);
+  *function = found == functions.end() ? nullptr : found->second;
+  *result = found == functions.end() ? cudaDriverEntryPointSymbolNotFound : cudaDriverEntryPointSuccess;
   return cudaSuccess;
 }
 

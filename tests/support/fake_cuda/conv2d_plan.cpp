@@ -132,8 +132,8 @@ void Conv2dPlan::run(cudnnHandle_t handle, const Memory& memory, void* workspace
       fake_cuda::misuse("a convolution of memory that is not the device's");
     }
   }
-  check_cuda(
-      fake_cuda::enqueue_kernel(stream_of(handle), [task = implementation_->task, memory] { run_task(task, memory); }));
+  check_cuda(fake_cuda::enqueue_kernel(
+      stream_of(handle), [task = implementation_->task, memory] { run_task(task, memory); }, "cudnn_convolution"));
 }
 
 std::size_t Conv2dPlan::workspace_bytes() const { return 0; }

@@ -232,9 +232,12 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t /*handle*/, cublasLtMatmulDesc_t 
     const std::size_t element = product.bias_type == CUDA_R_16BF ? sizeof(carillon::Bf16) : sizeof(float);
     check_operand(product.bias, static_cast<std::size_t>(product.d.rows) * element, 16, "the bias");
   }
-  const cudaError_t status = enqueue_kernel(stream, [product, workspace] {
-    std::memset(workspace, 0xff, workspace_of_an_algorithm);
-    compute(product);
-  });
+  const cudaError_t status = enqueue_kernel(
+      stream,
+      [product, workspace] {
+        std::memset(workspace, 0xff, workspace_of_an_algorithm);
+        compute(product);
+      },
+      "cublaslt_product");
   return status == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
 }

@@ -41,8 +41,8 @@ struct Counts {
 Counts counts();
 
 /// Enqueues `body`, which may read and write device and page-locked memory; it may run several times when it is
-/// captured.
-cudaError_t enqueue_kernel(cudaStream_t stream, std::function<void()> body);
+/// captured. `name`: the kernel's, mangled, in graphs.
+cudaError_t enqueue_kernel(cudaStream_t stream, std::function<void()> body, const std::string& name);
 
 /// A number in [0, bound) from the seed.
 std::uint64_t draw(std::uint64_t bound);

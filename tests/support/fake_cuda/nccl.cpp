@@ -23,11 +23,15 @@ ncclResult_t enqueue_identity(const void* from, void* to, std::size_t count, cud
     misuse("NCCL is given memory that is not the device's");
   }
   const auto kept = std::make_shared<std::vector<std::byte>>(bytes);
-  const bool began = enqueue_kernel(stream, [=] {
-                       std::memcpy(kept->data(), from, bytes);
-                       std::memset(to, 0xff, bytes);
-                     }) == cudaSuccess;
-  const bool ended = enqueue_kernel(stream, [=] { std::memcpy(to, kept->data(), bytes); }) == cudaSuccess;
+  const bool began = enqueue_kernel(
+                         stream,
+                         [=] {
+                           std::memcpy(kept->data(), from, bytes);
+                           std::memset(to, 0xff, bytes);
+                         },
+                         "nccl_begin") == cudaSuccess;
+  const bool ended = enqueue_kernel(
+                         stream, [=] { std::memcpy(to, kept->data(), bytes); }, "nccl_end") == cudaSuccess;
   return began && ended ? ncclSuccess : ncclInvalidArgument;
 }
 

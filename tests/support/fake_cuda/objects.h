@@ -16,8 +16,15 @@
 
 namespace fake_cuda {
 
+/// What a piece of work is called in a graph.
+struct NodeLabel {
+  cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
+  std::string name = {};  ///< mangled, of a kernel
+};
+
 struct GraphNode {
   std::function<void()> run;
+  NodeLabel label;
   int lane = 0;
   std::set<std::size_t> after;  ///< nodes
 };
@@ -99,11 +106,11 @@ cudaError_t told(cudaError_t error);
 cudaError_t refuse(cudaError_t error, const std::string& why);
 
 /// Enqueues work, or records it when the stream is in a capture.
-cudaError_t enqueue(cudaStream_t stream, std::function<void()> run);
+cudaError_t enqueue(cudaStream_t stream, std::function<void()> run, const NodeLabel& label = {});
 
 /// What a call returns that waits, allocates or asks while this thread captures, which ends the capture; else success.
 cudaError_t refused_in_capture(const char* what);
-cudaError_t record_node(CUstream_st& stream, std::function<void()> run);
+cudaError_t record_node(CUstream_st& stream, std::function<void()> run, const NodeLabel& label);
 cudaError_t record_in_capture(CUevent_st& event, CUstream_st& stream);
 cudaError_t wait_in_capture(CUstream_st& stream, const CUevent_st& event);
 

@@ -43,21 +43,21 @@ Registry<CUevent_st>& events() {
   return instance;
 }
 
-cudaError_t enqueue(cudaStream_t stream, std::function<void()> run) {
+cudaError_t enqueue(cudaStream_t stream, std::function<void()> run, const NodeLabel& label) {
   streams().check(stream, "work on a stream (the default stream is not faked)");
   if (stream->device != current_device()) {
     return refuse(cudaErrorInvalidResourceHandle, "work on a stream of a device that is not current");
   }
-  if (stream->capture != nullptr) return record_node(*stream, std::move(run));
+  if (stream->capture != nullptr) return record_node(*stream, std::move(run), label);
   append(*stream, std::move(run));
   work_ahead();
   return cudaSuccess;
 }
 
-cudaError_t enqueue_kernel(cudaStream_t stream, std::function<void()> body) {
+cudaError_t enqueue_kernel(cudaStream_t stream, std::function<void()> body, const std::string& name) {
   const Guard guard(api_mutex());
   ++mutable_counts().kernels;
-  return enqueue(stream, std::move(body));
+  return enqueue(stream, std::move(body), {cudaGraphNodeTypeKernel, name});
 }
 
 }  // namespace fake_cuda
@@ -168,11 +168,13 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   }
   if (from_place == Place::pageable) {
     const auto* begin = static_cast<const std::byte*>(from);
-    return enqueue(stream, [to, kept = std::make_shared<std::vector<std::byte>>(begin, begin + bytes)] {
-      std::memcpy(to, kept->data(), kept->size());
-    });
+    return enqueue(stream,
+                   [to, kept = std::make_shared<std::vector<std::byte>>(begin, begin + bytes)] {
+                     std::memcpy(to, kept->data(), kept->size());
+                   },
+                   {cudaGraphNodeTypeMemcpy});
   }
-  const cudaError_t error = enqueue(stream, [=] { std::memmove(to, from, bytes); });
+  const cudaError_t error = enqueue(stream, [=] { std::memmove(to, from, bytes); }, {cudaGraphNodeTypeMemcpy});
   if (error != cudaSuccess || to_place != Place::pageable) return error;
   return cudaStreamSynchronize(stream);  // CUDA returns from this kind when it is done
 }
@@ -181,5 +183,5 @@ cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t
   const Guard guard(api_mutex());
   if (bytes == 0) return cudaSuccess;
   if (place_of(to, bytes) == Place::pageable) return refuse(cudaErrorInvalidValue, "cudaMemset of pageable memory");
-  return enqueue(stream, [=] { fill(to, value, bytes); });
+  return enqueue(stream, [=] { fill(to, value, bytes); }, {cudaGraphNodeTypeMemset});
 }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <type_traits>
+#include <typeinfo>
 
 #include "kernels/shared/block_kernel.h"
 #include "src/device/cuda_device.h"
@@ -22,10 +23,13 @@ void launch(const Kernel& kernel, Stream& stream) {
                 sizeof(typename Kernel::Shared) <= most_shared_bytes);
   if (kernel.blocks() == 0) return;
   if (kernel.blocks() < 0) fake_cuda::misuse("a launch of a negative number of blocks");
-  check_cuda(fake_cuda::enqueue_kernel(as_cuda(stream).get(), [kernel] {
-    testing::emulate(kernel,
-                     fake_cuda::draw(2) == 0 ? testing::ThreadOrder::ascending : testing::ThreadOrder::descending);
-  }));
+  check_cuda(fake_cuda::enqueue_kernel(
+      as_cuda(stream).get(),
+      [kernel] {
+        testing::emulate(kernel,
+                         fake_cuda::draw(2) == 0 ? testing::ThreadOrder::ascending : testing::ThreadOrder::descending);
+      },
+      typeid(Kernel).name()));
 }
 
 }  // namespace carillon

@@ -1,0 +1,78 @@
+#include "src/device/cuda_graph_nodes.h"
+
+#include <cuda.h>
+#include <cxxabi.h>
+
+#include <cstdlib>
+#include <memory>
+
+#include "src/device/cuda_device.h"
+
+namespace carillon {
+namespace {
+
+/// A function of the driver, which the program is not linked with: it is not there on machines without a GPU.
+template <typename Function>
+Function* driver_function(const char* name) {
+  constexpr unsigned since = 12030;  // cuFuncGetName's
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult result{};
+  check_cuda(cudaGetDriverEntryPointByVersion(name, &found, since, cudaEnableDefault, &result));
+  return result == cudaDriverEntryPointSuccess ? reinterpret_cast<Function*>(found) : nullptr;
+}
+
+/// The runtime would know kernels of this program only, not the libraries'.
+std::string kernel_name(cudaGraphNode_t node) {
+  const auto get_params = driver_function<decltype(cuGraphKernelNodeGetParams)>("cuGraphKernelNodeGetParams");
+  const auto get_name = driver_function<decltype(cuFuncGetName)>("cuFuncGetName");
+  const auto get_kernel_name = driver_function<decltype(cuKernelGetName)>("cuKernelGetName");
+  CUDA_KERNEL_NODE_PARAMS params{};
+  const char* name = nullptr;
+  if (get_params == nullptr || get_params(node, &params) != CUDA_SUCCESS) return "kernel";
+  if (params.func != nullptr && get_name != nullptr && get_name(&name, params.func) == CUDA_SUCCESS) {
+    return kernel_title(name);
+  }
+  if (params.kern != nullptr && get_kernel_name != nullptr && get_kernel_name(&name, params.kern) == CUDA_SUCCESS) {
+    return kernel_title(name);
+  }
+  return "kernel";
+}
+
+}  // namespace
+
+std::string kernel_title(std::string_view mangled) {
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> demangled(
+      abi::__cxa_demangle(std::string(mangled).c_str(), nullptr, nullptr, &status), &std::free);
+  std::string title(status == 0 ? demangled.get() : mangled);
+  constexpr std::string_view ours = "block_kernel<", end = ">(";
+  const std::size_t begin = title.find(ours), last = title.find(end);
+  if (begin != title.npos && last != title.npos) title = title.substr(begin + ours.size(), last - begin - ours.size());
+  if (const std::size_t arguments = title.find('('); begin == title.npos && arguments != title.npos) {
+    title.erase(arguments);
+  }
+  for (const std::string_view part : {std::string_view("carillon::"), std::string_view("void ")}) {
+    for (std::size_t at; (at = title.find(part)) != title.npos;) title.erase(at, part.size());
+  }
+  while (title.ends_with(' ')) title.pop_back();
+  return title;
+}
+
+std::vector<std::string> node_names(cudaGraph_t graph) {
+  std::size_t count = 0;
+  check_cuda(cudaGraphGetNodes(graph, nullptr, &count));
+  std::vector<cudaGraphNode_t> nodes(count);
+  check_cuda(cudaGraphGetNodes(graph, nodes.data(), &count));
+  std::vector<std::string> names;
+  for (cudaGraphNode_t node : nodes) {
+    cudaGraphNodeType type{};
+    check_cuda(cudaGraphNodeGetType(node, &type));
+    names.push_back(type == cudaGraphNodeTypeKernel   ? kernel_name(node)
+                    : type == cudaGraphNodeTypeMemcpy ? "copy"
+                    : type == cudaGraphNodeTypeMemset ? "memset"
+                                                      : "node");
+  }
+  return names;
+}
+
+}  // namespace carillon

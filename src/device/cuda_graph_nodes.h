@@ -1,0 +1,19 @@
+// What a captured graph holds, by name. CUDA builds only.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace carillon {
+
+/// The nodes in the order in which they were captured: "UpdateKernel<Sgd>" of a BlockKernel, another kernel
+/// by its function's name, "copy", "memset", "node" of any other kind.
+std::vector<std::string> node_names(cudaGraph_t graph);
+
+/// What `mangled` is called there: "_ZN8carillon12block_kernelI...".
+std::string kernel_title(std::string_view mangled);
+
+}  // namespace carillon
