@@ -15,6 +15,9 @@ class DenseDefinition final : public OpDefinition {
     if (of != "relu" || !has_biases_) return nullptr;
     return std::make_shared<DenseDefinition>(DenseForm{.relu = true, .input_density = form_.input_density}, true);
   }
+  std::optional<int> column_summed_parameter() const override {
+    return has_biases_ && !form_.relu ? std::optional(1) : std::nullopt;
+  }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return on_device(
         context, [&] { return make_dense_cpu(form_, context, tensors); },

@@ -52,7 +52,9 @@ class DenseCuda final : public Op {
     if (!forward_) forward_.emplace(device, arithmetic, xs, weights, ys);
     if (tensors.parameter_gradients.empty()) return;
     const Tensor &dx = tensors.input_gradients.at(0), &dy = tensors.output_gradients.at(0);
-    if (biases_) bias_relu_backward_.emplace(device, relu ? y_ : Tensor{}, dy, tensors.parameter_gradients.at(1));
+    if (biases_ && tensors.parameter_gradients.at(1)) {
+      bias_relu_backward_.emplace(device, relu ? y_ : Tensor{}, dy, tensors.parameter_gradients.at(1));
+    }
     weights_backward_.emplace(device, arithmetic, MatrixOperand{&x, {in, batch, true}},
                               MatrixOperand{&dy, {batch, out}},
                               MatrixOperand{&tensors.parameter_gradients.at(0), {in, out}});

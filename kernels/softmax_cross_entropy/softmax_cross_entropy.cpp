@@ -1,6 +1,7 @@
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
 
 #include "kernels/shared/backend.h"
+#include "kernels/softmax_cross_entropy/softmax_cross_entropy_kernels.h"
 
 namespace carillon {
 namespace {
@@ -10,6 +11,11 @@ class SoftmaxCrossEntropyDefinition final : public OpDefinition {
   explicit SoftmaxCrossEntropyDefinition(const SoftmaxCrossEntropyParams& params) : params_(params) {}
   std::string_view type() const override { return "softmax_cross_entropy"; }
   BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = false}; }
+  /// Where few blocks have all samples: the last one sums over them.
+  bool sums_input_gradient(DeviceKind kind, const Shape& logits) const override {
+    return kind == DeviceKind::cuda && softmax_blocks(logits[0], logits[1]) <= 8;
+  }
+  bool writes_step_sums(DeviceKind kind) const override { return kind == DeviceKind::cuda; }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return on_device(
         context, [&] { return make_softmax_cross_entropy_cpu(params_, context, tensors); },

@@ -1,4 +1,4 @@
-// The CUDA form of softmax_cross_entropy: one kernel each way.
+// The CUDA form of softmax_cross_entropy: one kernel, that of backward finds the loss again.
 #include "kernels/shared/float_type.h"
 #include "kernels/shared/launch.cuh"
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
@@ -7,54 +7,55 @@
 namespace carillon {
 namespace {
 
-template <typename T>
+template <typename T, int lanes>
 class SoftmaxCrossEntropyCuda final : public Op {
  public:
   SoftmaxCrossEntropyCuda(const SoftmaxCrossEntropyParams& params, const OpContext& context, const OpTensors& tensors)
-      : rows_(tensors.inputs.at(0).shape[0], tensors.inputs.at(0).shape[1]),
-        exponentials_(context.device->allocate(static_cast<std::size_t>(rows_.batch) * sizeof(RowExponentials))),
-        block_losses_(context.device->allocate(static_cast<std::size_t>(rows_.blocks()) * sizeof(double))),
-        blocks_done_(context.device->allocate(sizeof(std::uint32_t))),
-        lambda_(params.mixing.mixes() ? context.device->allocate(sizeof(float)) : Buffer{}),
-        forward_{.rows = rows_,
-                 .logits = static_cast<const T*>(tensors.inputs.at(0).data),
-                 .table = context.step->table,
-                 .exponentials = static_cast<RowExponentials*>(exponentials_.data()),
-                 .block_losses = static_cast<double*>(block_losses_.data()),
-                 .blocks_done = static_cast<std::uint32_t*>(blocks_done_.data()),
-                 .loss = tensors.outputs.at(0).floats().data(),
-                 .smoothing = params.label_smoothing,
-                 .mixing = params.mixing,
-                 .lambda = static_cast<float*>(lambda_.data())},
-        gradient_{
-            .logits = forward_.logits,
-            .exponentials = forward_.exponentials,
-            .table = forward_.table,
-            .gradient = tensors.input_gradients.empty() ? nullptr : static_cast<T*>(tensors.input_gradients.at(0).data),
-            .batch = rows_.batch,
-            .classes = rows_.classes,
-            .smoothing = params.label_smoothing,
-            .lambda = forward_.lambda} {}
+      : kernel_{.batch = tensors.inputs.at(0).shape[0],
+                .classes = tensors.inputs.at(0).shape[1],
+                .logits = static_cast<const T*>(tensors.inputs.at(0).data),
+                .table = context.step->table,
+                .loss = tensors.outputs.at(0).floats().data(),
+                .smoothing = params.label_smoothing,
+                .mixing = params.mixing} {
+    const auto blocks = static_cast<std::size_t>(kernel_.blocks());
+    block_losses_ = context.device->allocate(blocks * sizeof(double));
+    blocks_done_ = context.device->allocate(sizeof(std::uint32_t));
+    kernel_.block_losses = static_cast<double*>(block_losses_.data());
+    kernel_.blocks_done = static_cast<std::uint32_t*>(blocks_done_.data());
+    backward_ = kernel_;
+    if (tensors.input_gradients.empty()) return;
+    backward_.gradient = static_cast<T*>(tensors.input_gradients.at(0).data);
+    if (!tensors.step_sums.empty()) backward_.step_sums = tensors.step_sums.data();
+    if (!tensors.input_gradient_sums) return;
+    block_columns_ = context.device->allocate(blocks * static_cast<std::size_t>(kernel_.classes) * sizeof(float));
+    backward_.block_columns = static_cast<float*>(block_columns_.data());
+    backward_.column_sums = tensors.input_gradient_sums.floats().data();
+  }
 
-  void forward(Stream& stream) override { launch(forward_, stream); }
+  void forward(Stream& stream) override {
+    if (backward_.step_sums == nullptr) launch(kernel_, stream);  // else nobody asks for the loss before
+  }
 
   void backward(Stream& stream) override {
-    if (gradient_.gradient != nullptr) launch(ForEachElement{gradient_, rows_.batch * rows_.classes}, stream);
+    if (backward_.gradient != nullptr || backward_.step_sums != nullptr) launch(backward_, stream);
   }
 
  private:
-  LogitRows rows_;
-  Buffer exponentials_, block_losses_, blocks_done_, lambda_;
-  SoftmaxForwardKernel<T> forward_;
-  SoftmaxGradient<T> gradient_;
+  SoftmaxKernel<T, lanes> kernel_, backward_;
+  Buffer block_losses_, blocks_done_, block_columns_;
 };
 
 }  // namespace
 
 std::unique_ptr<Op> make_softmax_cross_entropy_cuda(const SoftmaxCrossEntropyParams& params, const OpContext& context,
                                                     const OpTensors& tensors) {
-  return with_float_type(tensors.inputs.at(0).type, [&]<typename T>(std::type_identity<T>) -> std::unique_ptr<Op> {
-    return std::make_unique<SoftmaxCrossEntropyCuda<T>>(params, context, tensors);
+  const Tensor& logits = tensors.inputs.at(0);
+  return with_float_type(logits.type, [&]<typename T>(std::type_identity<T>) {
+    return with_softmax_lanes(logits.shape[1],
+                              [&]<int lanes>(std::integral_constant<int, lanes>) -> std::unique_ptr<Op> {
+                                return std::make_unique<SoftmaxCrossEntropyCuda<T, lanes>>(params, context, tensors);
+                              });
   });
 }
 

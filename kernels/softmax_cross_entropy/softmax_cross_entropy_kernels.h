@@ -1,124 +1,129 @@
-// The kernels of softmax_cross_entropy. Every sum is a tree of a fixed shape, so that equal inputs give equal bits.
+// The kernel of softmax_cross_entropy. Every sum has a fixed order, so that equal inputs give equal bits.
 #pragma once
 
+#include <bit>
 #include <cmath>
 
 #include "carillon/core/bf16.h"
+#include "carillon/graph/parameters.h"
 #include "carillon/graph/step_inputs.h"
 #include "kernels/shared/block_kernel.h"
 #include "kernels/shared/mixing.h"
 
 namespace carillon {
 
-/// Of one row of logits, kept from forward to backward.
-struct RowExponentials {
-  float largest;  ///< max of z
-  float sum;      ///< of exp(z - max)
-};
+inline constexpr int softmax_threads = 256;
 
-/// Rows of logits and how many neighbouring threads share one.
-struct LogitRows {
-  static constexpr int threads = 256;
+/// Neighbouring threads that share a row of logits: so many that each has 4, where a block has so many. Of three, each
+/// of which is compiled.
+CARILLON_HOST_DEVICE constexpr int softmax_lanes(std::int64_t classes) {
+  return classes <= 16 ? 4 : classes <= 128 ? 32 : softmax_threads;
+}
 
-  std::int64_t batch = 0, classes = 0;
-  int lanes = 1;  ///< a power of two, at most `threads`
+CARILLON_HOST_DEVICE constexpr int softmax_blocks(std::int64_t batch, std::int64_t classes) {
+  const int rows_per_block = softmax_threads / softmax_lanes(classes);
+  return static_cast<int>((batch + rows_per_block - 1) / rows_per_block);
+}
 
-  /// With enough lanes that a thread has at most 4 logits, where a block has so many.
-  LogitRows(std::int64_t rows, std::int64_t columns) : batch(rows), classes(columns) {
-    while (lanes < threads && lanes * 4 < classes) lanes *= 2;
-  }
-  CARILLON_HOST_DEVICE int blocks() const {
-    return static_cast<int>((batch + rows_per_block() - 1) / rows_per_block());
-  }
-  CARILLON_HOST_DEVICE int rows_per_block() const { return threads / lanes; }
-  CARILLON_HOST_DEVICE std::int64_t row_of(int block, int thread) const {
-    return static_cast<std::int64_t>(block) * rows_per_block() + thread / lanes;
-  }
-};
-
-/// The mean loss, and the rows' exponentials. Blocks sum the losses of their rows; the last one to finish sums the
-/// blocks' sums. T: float or Bf16.
-template <typename T>
-struct SoftmaxForwardKernel {
-  static constexpr int threads = LogitRows::threads;
-  static constexpr int fold_phases = 8;
-  static_assert(1 << fold_phases == threads);
-  // Each is followed by the phases that fold what it leaves in Shared.
+/// The mean loss and, where they are wanted, its gradient, that gradient's column sums and the step sums. Blocks take
+/// rows; the last one to finish sums what the blocks leave. T: float or Bf16; lanes: softmax_lanes of the classes.
+template <typename T, int lanes>
+struct SoftmaxKernel {
+  static constexpr int threads = softmax_threads;
+  static constexpr int rows_per_block = threads / lanes;
+  static constexpr int fold_phases = std::countr_zero(static_cast<unsigned>(lanes));
+  static constexpr int parts = 16;  ///< of a sum over rows, or over blocks: a thread each, then one of these
+  // The first two are followed by the phases that fold what they leave in Shared.
   static constexpr int largest_phase = 0;
   static constexpr int sum_phase = largest_phase + 1 + fold_phases;
   static constexpr int row_phase = sum_phase + 1 + fold_phases;
-  static constexpr int block_phase = row_phase + 1 + fold_phases;
-  static constexpr int batch_phase = block_phase + 1;
-  static constexpr int loss_phase = batch_phase + 1 + fold_phases;
-  static constexpr int phases = loss_phase + 1;
+  static constexpr int block_phase = row_phase + 1;
+  static constexpr int done_phase = block_phase + 1;
+  static constexpr int batch_phase = done_phase + 1;
+  static constexpr int end_phase = batch_phase + 1;
+  static constexpr int phases = end_phase + 1;
 
   struct Shared {
-    double losses[threads];  ///< before that sums of z, where labels are smoothed
+    double losses[threads];  ///< of rows, at their first threads; before that sums of z, where labels are smoothed
     float largest[threads], sums[threads];
+    double part_sums[parts];
     float lambda;
     bool last_block;
   };
 
-  LogitRows rows;
+  std::int64_t batch = 0, classes = 0;
   const T* logits = nullptr;  ///< [batch, classes]
   StepTable table;
-  RowExponentials* exponentials = nullptr;  ///< [batch]
-  double* block_losses = nullptr;           ///< [blocks]
-  std::uint32_t* blocks_done = nullptr;     ///< 0 between launches
-  float* loss = nullptr;                    ///< []
+  double* block_losses = nullptr;        ///< [blocks]
+  std::uint32_t* blocks_done = nullptr;  ///< 0 between launches
+  float* loss = nullptr;                 ///< []
   float smoothing = 0.0f;
   MixingParams mixing = {};
-  float* lambda = nullptr;  ///< [], the batch's, for the gradient; where labels are mixed
+  T* gradient = nullptr;           ///< [batch, classes]; null: not wanted, and what follows neither
+  float* column_sums = nullptr;    ///< [classes], of the gradient as it is stored; null: not wanted
+  float* block_columns = nullptr;  ///< [blocks, classes], with column_sums
+  float* step_sums = nullptr;      ///< [step_sum_count]; null: not wanted
 
-  int blocks() const { return rows.blocks(); }
+  CARILLON_HOST_DEVICE int blocks() const { return softmax_blocks(batch, classes); }
 
   template <int phase>
   CARILLON_HOST_DEVICE void run(Shared& shared, int block, int thread) const {
     if constexpr (phase == largest_phase) {
       shared.largest[thread] = largest_of_thread(block, thread);
-      if (thread == 0 && mixing.mixes()) shared.lambda = draw_lambda(block);
+      if (thread == 0 && mixing.mixes()) shared.lambda = draw_mixing(mixing, table.header().first_position).lambda;
     } else if constexpr (phase < sum_phase) {
-      fold_largest(shared, thread, threads >> (phase - largest_phase));
+      fold_largest(shared, thread, lanes >> (phase - largest_phase));
     } else if constexpr (phase == sum_phase) {
       shared.sums[thread] = sum_of_thread(shared, block, thread);
       if (smoothing > 0.0f) shared.losses[thread] = logits_of_thread(block, thread);
     } else if constexpr (phase < row_phase) {
-      fold_row_sums(shared, thread, threads >> (phase - sum_phase));
+      fold_row_sums(shared, thread, lanes >> (phase - sum_phase));
     } else if constexpr (phase == row_phase) {
-      shared.losses[thread] = finish_row(shared, block, thread);
-    } else if constexpr (phase < block_phase) {
-      fold(shared.losses, thread, threads >> (phase - row_phase));
+      if (thread % lanes == 0) shared.losses[thread] = row_loss(shared, block, thread);
+      if (gradient != nullptr) write_gradient(shared, block, thread);
     } else if constexpr (phase == block_phase) {
+      if (thread < parts) shared.part_sums[thread] = sum_over_rows(shared, thread);
+      if (column_sums != nullptr) sum_columns_of_block(block, thread);
+    } else if constexpr (phase == done_phase) {
       if (thread == 0) shared.last_block = finish_block(shared, block);
     } else if constexpr (phase == batch_phase) {
-      if (shared.last_block) shared.losses[thread] = sum_over_blocks(thread);
-    } else if constexpr (phase < loss_phase) {
-      if (shared.last_block) fold(shared.losses, thread, threads >> (phase - batch_phase));
+      if (!shared.last_block) return;
+      if (thread < parts) shared.part_sums[thread] = sum_over_blocks(thread);
+      if (column_sums != nullptr) sum_columns_over_blocks(thread);
     } else if (shared.last_block && thread == 0) {
-      *loss = static_cast<float>(shared.losses[0] / static_cast<double>(rows.batch));
-      *blocks_done = 0;
+      finish(shared);
     }
   }
 
-  CARILLON_HOST_DEVICE float draw_lambda(int block) const {
-    const float drawn = draw_mixing(mixing, table.header().first_position).lambda;
-    if (block == 0) *lambda = drawn;
-    return drawn;
+ private:
+  CARILLON_HOST_DEVICE static std::int64_t row_of(int block, int thread) {
+    return static_cast<std::int64_t>(block) * rows_per_block + thread / lanes;
+  }
+  /// body(j) for each of the thread's logits in its row, if there is that row.
+  template <typename Body>
+  CARILLON_HOST_DEVICE void for_each_logit(int block, int thread, const Body& body) const {
+    const std::int64_t row = row_of(block, thread);
+    if (row >= batch) return;
+    for (std::int64_t j = thread % lanes; j < classes; j += lanes) body(row, j);
+  }
+  CARILLON_HOST_DEVICE float logit(std::int64_t row, std::int64_t j) const {
+    return to_float(logits[row * classes + j]);
+  }
+  CARILLON_HOST_DEVICE std::int64_t label(std::int64_t sample) const {
+    return table.label(static_cast<std::size_t>(sample));
   }
 
   CARILLON_HOST_DEVICE float largest_of_thread(int block, int thread) const {
     float largest = -INFINITY;
-    const std::int64_t row = rows.row_of(block, thread);
-    if (row >= rows.batch) return largest;
-    for (std::int64_t j = thread % rows.lanes; j < rows.classes; j += rows.lanes) {
-      const float z = to_float(logits[row * rows.classes + j]);
+    for_each_logit(block, thread, [&](std::int64_t row, std::int64_t j) {
+      const float z = logit(row, j);
       if (z > largest) largest = z;
-    }
+    });
     return largest;
   }
 
   CARILLON_HOST_DEVICE void fold_largest(Shared& shared, int thread, int width) const {
-    if (width >= rows.lanes || thread % rows.lanes >= width) return;
+    if (thread % lanes >= width) return;
     float& mine = shared.largest[thread];
     const float other = shared.largest[thread + width];
     if (other > mine) mine = other;
@@ -126,92 +131,116 @@ struct SoftmaxForwardKernel {
 
   CARILLON_HOST_DEVICE float sum_of_thread(const Shared& shared, int block, int thread) const {
     float sum = 0.0f;
-    const std::int64_t row = rows.row_of(block, thread);
-    if (row >= rows.batch) return sum;
-    const float largest = shared.largest[thread / rows.lanes * rows.lanes];
-    for (std::int64_t j = thread % rows.lanes; j < rows.classes; j += rows.lanes) {
-      sum += std::exp(to_float(logits[row * rows.classes + j]) - largest);
-    }
+    const float largest = shared.largest[thread / lanes * lanes];
+    for_each_logit(block, thread, [&](std::int64_t row, std::int64_t j) { sum += std::exp(logit(row, j) - largest); });
     return sum;
   }
 
   CARILLON_HOST_DEVICE double logits_of_thread(int block, int thread) const {
     double sum = 0.0;
-    const std::int64_t row = rows.row_of(block, thread);
-    if (row >= rows.batch) return sum;
-    for (std::int64_t j = thread % rows.lanes; j < rows.classes; j += rows.lanes) {
-      sum += to_float(logits[row * rows.classes + j]);
-    }
+    for_each_logit(block, thread, [&](std::int64_t row, std::int64_t j) { sum += logit(row, j); });
     return sum;
   }
 
   CARILLON_HOST_DEVICE void fold_row_sums(Shared& shared, int thread, int width) const {
-    if (width >= rows.lanes || thread % rows.lanes >= width) return;
+    if (thread % lanes >= width) return;
     shared.sums[thread] += shared.sums[thread + width];
     if (smoothing > 0.0f) shared.losses[thread] += shared.losses[thread + width];
   }
 
-  /// The loss of the row whose first thread this is; 0 from all others.
-  CARILLON_HOST_DEVICE double finish_row(const Shared& shared, int block, int thread) const {
-    const std::int64_t row = rows.row_of(block, thread);
-    if (row >= rows.batch || thread % rows.lanes != 0) return 0.0;
-    const RowExponentials of_row{shared.largest[thread], shared.sums[thread]};
-    exponentials[row] = of_row;
-    const float own = logit_of_label(row, row);
-    if (!(smoothing > 0.0f) && !mixing.mixes()) return std::log(of_row.sum) + of_row.largest - own;
+  /// Of the row whose first thread this is; 0 where there is none.
+  CARILLON_HOST_DEVICE double row_loss(const Shared& shared, int block, int thread) const {
+    const std::int64_t row = row_of(block, thread);
+    if (row >= batch) return 0.0;
+    const float own = logit(row, label(row));
+    const auto log_of_sum = std::log(shared.sums[thread]);
+    if (!(smoothing > 0.0f) && !mixing.mixes()) return log_of_sum + shared.largest[thread] - own;
     double of_labels = own;
     if (mixing.mixes()) {
-      of_labels = shared.lambda * of_labels + (1.0 - shared.lambda) * logit_of_label(row, mixed_with(row, rows.batch));
+      of_labels = shared.lambda * of_labels + (1.0 - shared.lambda) * logit(row, label(mixed_with(row, batch)));
     }
-    const double of_all = smoothing > 0.0f ? shared.losses[thread] / static_cast<double>(rows.classes) : 0.0;
-    return std::log(of_row.sum) + of_row.largest - ((1.0 - smoothing) * of_labels + smoothing * of_all);
+    const double of_all = smoothing > 0.0f ? shared.losses[thread] / static_cast<double>(classes) : 0.0;
+    return log_of_sum + shared.largest[thread] - ((1.0 - smoothing) * of_labels + smoothing * of_all);
   }
 
-  /// Of row `row`, for the label of sample `sample`.
-  CARILLON_HOST_DEVICE float logit_of_label(std::int64_t row, std::int64_t sample) const {
-    return to_float(logits[row * rows.classes + table.label(static_cast<std::size_t>(sample))]);
+  CARILLON_HOST_DEVICE void write_gradient(const Shared& shared, int block, int thread) const {
+    const int first = thread / lanes * lanes;
+    const float largest = shared.largest[first];
+    const float factor = 1.0f / (shared.sums[first] * static_cast<float>(batch));
+    const float of_all = smoothing / static_cast<float>(classes * batch);
+    const float of_labels = (1.0f - smoothing) / static_cast<float>(batch);
+    const float own_part = mixing.mixes() ? shared.lambda : 1.0f;
+    for_each_logit(block, thread, [&](std::int64_t row, std::int64_t j) {
+      float result = std::exp(logit(row, j) - largest) * factor - of_all;
+      if (j == label(row)) result -= own_part * of_labels;
+      if (mixing.mixes() && j == label(mixed_with(row, batch))) result -= (1.0f - own_part) * of_labels;
+      gradient[row * classes + j] = stored_as<T>(result);
+    });
+  }
+
+  CARILLON_HOST_DEVICE double sum_over_rows(const Shared& shared, int part) const {
+    double sum = 0.0;
+    for (int row = part; row < rows_per_block; row += parts) sum += shared.losses[row * lanes];
+    return sum;
+  }
+
+  CARILLON_HOST_DEVICE void sum_columns_of_block(int block, int thread) const {
+    const std::int64_t begin = row_of(block, 0);
+    const std::int64_t end = begin + rows_per_block < batch ? begin + rows_per_block : batch;
+    for (std::int64_t j = thread; j < classes; j += threads) {
+      float sum = 0.0f;
+      for (std::int64_t row = begin; row < end; ++row) sum += to_float(gradient[row * classes + j]);
+      block_columns[block * classes + j] = sum;
+    }
   }
 
   /// Whether all other blocks have finished before.
   CARILLON_HOST_DEVICE bool finish_block(const Shared& shared, int block) const {
-    block_losses[block] = shared.losses[0];
-    return fetch_increment(blocks_done) + 1 == static_cast<std::uint32_t>(rows.blocks());
+    block_losses[block] = sum_of_parts(shared);
+    return fetch_increment(blocks_done) + 1 == static_cast<std::uint32_t>(blocks());
   }
 
-  CARILLON_HOST_DEVICE double sum_over_blocks(int thread) const {
+  CARILLON_HOST_DEVICE static double sum_of_parts(const Shared& shared) {
     double sum = 0.0;
-    for (int i = thread; i < rows.blocks(); i += threads) sum += block_losses[i];
+    for (const double part : shared.part_sums) sum += part;
     return sum;
   }
-};
 
-/// The gradient of logit number i. T: float or Bf16.
-template <typename T>
-struct SoftmaxGradient {
-  const T* logits = nullptr;                      ///< [batch, classes]
-  const RowExponentials* exponentials = nullptr;  ///< [batch], of the forward
-  StepTable table;
-  T* gradient = nullptr;  ///< [batch, classes]
-  std::int64_t batch = 0, classes = 0;
-  float smoothing = 0.0f;
-  const float* lambda = nullptr;  ///< [], of the forward; null: labels are not mixed
-
-  CARILLON_HOST_DEVICE void operator()(std::int64_t i) const {
-    const std::int64_t row = i / classes;
-    const RowExponentials of_row = exponentials[row];
-    const float factor = 1.0f / (of_row.sum * static_cast<float>(batch));
-    float result = std::exp(to_float(logits[i]) - of_row.largest) * factor;
-    result -= smoothing / static_cast<float>(classes * batch);
-    const float of_labels = (1.0f - smoothing) / static_cast<float>(batch);
-    const float own_part = lambda == nullptr ? 1.0f : *lambda;
-    if (is_label_of(row, i)) result -= own_part * of_labels;
-    if (lambda != nullptr && is_label_of(mixed_with(row, batch), i)) result -= (1.0f - own_part) * of_labels;
-    gradient[i] = stored_as<T>(result);
+  CARILLON_HOST_DEVICE double sum_over_blocks(int part) const {
+    double sum = 0.0;
+    for (int block = part; block < blocks(); block += parts) sum += block_losses[block];
+    return sum;
   }
 
-  CARILLON_HOST_DEVICE bool is_label_of(std::int64_t sample, std::int64_t i) const {
-    return i % classes == table.label(static_cast<std::size_t>(sample));
+  CARILLON_HOST_DEVICE void sum_columns_over_blocks(int thread) const {
+    for (std::int64_t j = thread; j < classes; j += threads) {
+      float sum = 0.0f;
+      for (int block = 0; block < blocks(); ++block) sum += block_columns[block * classes + j];
+      column_sums[j] = sum;
+    }
+  }
+
+  CARILLON_HOST_DEVICE void finish(const Shared& shared) const {
+    const float mean = static_cast<float>(sum_of_parts(shared) / static_cast<double>(batch));
+    *loss = mean;
+    *blocks_done = 0;
+    if (step_sums == nullptr) return;
+    step_sums[cross_entropy_sum] = mean;
+    step_sums[pause_sum] = table.header().pause;
   }
 };
+
+/// body(std::integral_constant<int, lanes>) with softmax_lanes(classes).
+template <typename Body>
+auto with_softmax_lanes(std::int64_t classes, const Body& body) {
+  switch (softmax_lanes(classes)) {
+    case 4:
+      return body(std::integral_constant<int, 4>{});
+    case 32:
+      return body(std::integral_constant<int, 32>{});
+    default:
+      return body(std::integral_constant<int, softmax_threads>{});
+  }
+}
 
 }  // namespace carillon

@@ -21,6 +21,15 @@ std::span<float> gradients_of(const Sweep& sweep, const Graph& graph, const Para
   return begin < end ? parameters.gradients_and_sums().subspan(begin, end - begin) : std::span<float>{};
 }
 
+/// The parameter of the op that makes `value`, the graph's, whose gradient the value's only reader finds; -1: none.
+int parameter_summed_by_reader(const Graph& graph, const Graph::ValueInfo& value, DeviceKind kind) {
+  if (value.producer < 0 || value.readers.size() != 1 || !value.wants_gradient) return -1;
+  const Graph::Node &producer = graph.nodes()[value.producer], &reader = graph.nodes()[value.readers[0]];
+  const std::optional<int> summed = producer.definition->column_summed_parameter();
+  const bool is_found = summed && reader.definition->sums_input_gradient(kind, value.shape);
+  return is_found ? producer.parameters.at(*summed) : -1;
+}
+
 }  // namespace
 
 Executable::Executable(const Graph& graph, const ExecutableContext& context, bool training, std::vector<Value> results,
@@ -39,7 +48,9 @@ Executable::Executable(const Graph& graph, const ExecutableContext& context, boo
                                 .step = &context.inputs,
                                 .towers = context.towers};
           const Graph::Node& node = graph.nodes()[op];
-          return node.definition->instantiate(of_op, tensors_of(node, context, training, sweep, place));
+          OpTensors tensors = tensors_of(node, context, training, sweep, place);
+          if (training) share_work(graph, node, context, tensors);
+          return node.definition->instantiate(of_op, tensors);
         }));
     Backward& backward = backward_.emplace_back();
     for (int op = sweep.last; op-- > sweep.first;) {
@@ -93,6 +104,25 @@ OpTensors Executable::tensors_of(const Graph::Node& node, const ExecutableContex
   }
   for (const int state : node.states) tensors.states.push_back(context.states.tensor(state));
   return tensors;
+}
+
+void Executable::share_work(const Graph& graph, const Graph::Node& node, const ExecutableContext& context,
+                            OpTensors& tensors) {
+  const DeviceKind kind = context.device.kind();
+  const auto summed_by_reader = [&](int value) {
+    return parameter_summed_by_reader(graph, graph.values()[value], kind);
+  };
+  if (!node.inputs.empty()) {
+    const int summed = summed_by_reader(node.inputs[0]);
+    if (summed >= 0) tensors.input_gradient_sums = context.parameters.gradient(summed);
+  }
+  for (std::size_t i = 0; i < node.parameters.size(); ++i) {
+    if (summed_by_reader(node.outputs[0]) == node.parameters[i]) tensors.parameter_gradients[i].data = nullptr;
+  }
+  if (context.loss.index >= 0 && node.outputs[0] == context.loss.index && node.definition->writes_step_sums(kind)) {
+    tensors.step_sums = context.parameters.step_sums();
+    writes_step_sums_ = true;
+  }
 }
 
 void Executable::check_observable(const OpDone& op_done) const {

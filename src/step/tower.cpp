@@ -118,7 +118,7 @@ Tower::Tower(const Network& network, const TowerSettings& settings, Device& devi
 }
 
 std::unique_ptr<Executable> Tower::make_executable() {
-  const ExecutableContext context{device_, parameters_, states_, feed_->inputs(), link_.get()};
+  const ExecutableContext context{device_, parameters_, states_, feed_->inputs(), link_.get(), built_.loss};
   return std::make_unique<Executable>(graph(), context, true, std::vector<Value>{built_.loss});
 }
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy_kernels.h"
@@ -15,6 +16,7 @@ namespace {
 struct Result {
   float loss = 0.0f;
   std::vector<float> gradient;
+  std::vector<float> column_sums = {}, step_sums = {};  ///< of the kernel
 };
 
 class SoftmaxCrossEntropyKernels : public ::testing::TestWithParam<std::pair<std::int64_t, std::int64_t>> {
@@ -33,7 +35,7 @@ class SoftmaxCrossEntropyKernels : public ::testing::TestWithParam<std::pair<std
     ring_.emplace(samples, 2, 1, std::vector<std::uint8_t>(row_count), labels);
     ring_->step_counter = 3;
     rows_ = scattered_rows(samples, row_count);
-    ring_->put(3, {.first_position = first_position}, rows_);
+    ring_->put(3, {.first_position = first_position, .pause = 0.5f}, rows_);
     logits_ = random_values(static_cast<std::size_t>(batch * classes), 8, -10.0f, 10.0f);
   }
 
@@ -54,23 +56,54 @@ class SoftmaxCrossEntropyKernels : public ::testing::TestWithParam<std::pair<std
 
   template <typename T>
   Result of_kernels(const std::vector<T>& logits, ThreadOrder order = ThreadOrder::ascending) const {
-    const LogitRows rows(batch_, classes_);
-    Result result;
-    std::vector<RowExponentials> exponentials(rows_.size());
-    std::vector<double> block_losses(static_cast<std::size_t>(rows.blocks()), NAN);
-    std::uint32_t blocks_done = 0;
-    float lambda = NAN;
-    emulate(SoftmaxForwardKernel<T>{rows, logits.data(), ring_->table(), exponentials.data(), block_losses.data(),
-                                    &blocks_done, &result.loss, smoothing_, mixing_, &lambda},
-            order);
-    EXPECT_EQ(blocks_done, 0u) << "the next launch cannot tell its last block";
-    std::vector<T> gradient(logits.size());
-    emulate(ForEachElement{SoftmaxGradient<T>{logits.data(), exponentials.data(), ring_->table(), gradient.data(),
-                                              batch_, classes_, smoothing_, mixing_.mixes() ? &lambda : nullptr},
-                           batch_ * classes_},
-            order);
-    for (const T g : gradient) result.gradient.push_back(to_float(g));
-    return result;
+    return with_softmax_lanes(classes_, [&]<int lanes>(std::integral_constant<int, lanes>) {
+      using Kernel = SoftmaxKernel<T, lanes>;
+      const auto blocks = static_cast<std::size_t>(softmax_blocks(batch_, classes_));
+      Result result;
+      std::vector<double> block_losses(blocks, NAN);
+      std::uint32_t blocks_done = 0;
+      const Kernel forward{.batch = batch_,
+                           .classes = classes_,
+                           .logits = logits.data(),
+                           .table = ring_->table(),
+                           .block_losses = block_losses.data(),
+                           .blocks_done = &blocks_done,
+                           .loss = &result.loss,
+                           .smoothing = smoothing_,
+                           .mixing = mixing_};
+      emulate(forward, order);
+      EXPECT_EQ(blocks_done, 0u) << "the next launch cannot tell its last block";
+      const float loss = std::exchange(result.loss, 0.0f);
+      std::vector<T> gradient(logits.size());
+      std::vector<float> block_columns(blocks * static_cast<std::size_t>(classes_), NAN);
+      result.column_sums.resize(static_cast<std::size_t>(classes_), NAN);
+      result.step_sums.resize(step_sum_count, -1.0f);
+      Kernel backward = forward;
+      backward.gradient = gradient.data();
+      backward.block_columns = block_columns.data();
+      backward.column_sums = result.column_sums.data();
+      backward.step_sums = result.step_sums.data();
+      emulate(backward, order);
+      EXPECT_EQ(blocks_done, 0u);
+      EXPECT_EQ(std::isnan(result.loss), std::isnan(loss));
+      EXPECT_TRUE(std::isnan(loss) || result.loss == loss) << "forward found " << loss;
+      for (const T g : gradient) result.gradient.push_back(to_float(g));
+      return result;
+    });
+  }
+
+  /// To rounding, of sums of the gradient's own columns.
+  void expect_sums(const Result& found) const {
+    for (std::size_t j = 0; j < static_cast<std::size_t>(classes_); ++j) {
+      double sum = 0.0;
+      for (std::size_t i = j; i < found.gradient.size(); i += static_cast<std::size_t>(classes_)) {
+        sum += found.gradient[i];
+      }
+      ASSERT_NEAR(found.column_sums[j], sum, 1e-6) << j;
+    }
+    EXPECT_EQ(found.step_sums[cross_entropy_sum], found.loss);
+    EXPECT_EQ(found.step_sums[pause_sum], 0.5f);
+    for (std::size_t i = 2; i < step_sum_count; ++i) EXPECT_EQ(found.step_sums[i], -1.0f) << i;
   }
 
   std::int64_t batch_ = 0, classes_ = 0;
@@ -90,6 +123,8 @@ TEST_P(SoftmaxCrossEntropyKernels, MatchTheCpu) {
     const Result ascending = of_kernels(logits_), descending = of_kernels(logits_, ThreadOrder::descending);
     EXPECT_EQ(ascending.loss, descending.loss);
     EXPECT_EQ(ascending.gradient, descending.gradient);
+    EXPECT_EQ(ascending.column_sums, descending.column_sums);
+    expect_sums(ascending);
     EXPECT_NEAR(ascending.loss, expected.loss, loss_tolerance * expected.loss);
     for (std::size_t i = 0; i < logits_.size(); ++i) {
       ASSERT_NEAR(ascending.gradient[i], expected.gradient[i], gradient_tolerance / static_cast<float>(batch_)) << i;
@@ -102,6 +137,7 @@ TEST_P(SoftmaxCrossEntropyKernels, MatchTheCpuOnLogitsOfBf16) {
   std::vector<Bf16> logits;
   for (float& z : logits_) z = to_float(logits.emplace_back(to_bf16(z)));
   const Result expected = of_cpu(logits_), found = of_kernels(logits);
+  expect_sums(found);
   EXPECT_NEAR(found.loss, expected.loss, loss_tolerance * expected.loss);
   for (std::size_t i = 0; i < logits.size(); ++i) {
     const float rounding = std::abs(expected.gradient[i]) / 256;

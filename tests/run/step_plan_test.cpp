@@ -26,8 +26,7 @@ const TrainOptions never{
 TEST(StepPlan, LogsAndSummarizesFromTheFirstStepAndSummarizesTheLast) {
   EXPECT_THAT(steps(every, [](const StepPlan& plan) { return plan.logs; }), ElementsAre(0, 5, 10));
   EXPECT_THAT(steps(every, [](const StepPlan& plan) { return plan.summarizes; }), ElementsAre(0, 3, 6, 9, 11));
-  EXPECT_THAT(steps(every, [](const StepPlan& plan) { return plan.tells_loss(); }),
-              ElementsAre(0, 3, 5, 6, 9, 10, 11));
+  EXPECT_THAT(steps(every, [](const StepPlan& plan) { return plan.tells_loss(); }), ElementsAre(0, 3, 5, 6, 9, 10, 11));
 }
 
 TEST(StepPlan, SummarizesStepZeroNotWhereTheReferenceDoesNot) {

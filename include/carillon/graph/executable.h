@@ -23,6 +23,7 @@ struct ExecutableContext {
   const StateStore& states;
   const StepInputs& inputs;     ///< Feed::inputs
   TowerLink* towers = nullptr;  ///< null: nothing is computed with others
+  Value loss = {};              ///< that training tells in the step sums; none: nobody asks for them
 };
 
 /// Whether ops take the batch slice by slice (graph/sweeps.h).
@@ -55,6 +56,8 @@ class Executable {
   const Tensor& tensor(Value value) const { return values_.at(value.index).tensor; }
   /// The gradient of the loss by a value; no data unless in training, wanted, and of the whole batch.
   Tensor gradient(Value value) const { return gradients_.empty() ? Tensor{} : gradients_.at(value.index).tensor; }
+  /// Whether backward writes the step sums; the loss is then not to be had after `forward`.
+  bool writes_step_sums() const { return writes_step_sums_; }
   /// Bytes of activations and their gradients.
   std::size_t memory_bytes() const { return memory_.bytes(); }
 
@@ -72,8 +75,11 @@ class Executable {
   void place_tensors(const Graph& graph, Device& device, const std::vector<Lifetime>& lifetimes);
   OpTensors tensors_of(const Graph::Node& node, const ExecutableContext& context, bool training, const Sweep& sweep,
                        const SlicePlace& place) const;
+  /// Gives `tensors` of the graph's op, in training, what it does for others, and takes what others do for it.
+  void share_work(const Graph& graph, const Graph::Node& node, const ExecutableContext& context, OpTensors& tensors);
 
   Slicing slicing_;
+  bool writes_step_sums_ = false;
   Buffer memory_;
   std::vector<Place> values_, gradients_;  ///< by value index
   std::vector<std::unique_ptr<SweepOps>> sweeps_;

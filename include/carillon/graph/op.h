@@ -24,6 +24,10 @@ struct OpTensors {
                                                           ///< loss's own has no data and counts as 1
   std::vector<Tensor> parameters, parameter_gradients;    ///< gradients: none outside training
   std::vector<Tensor> states;                             ///< float32 that the op keeps from step to step
+  /// [columns] of input gradient 0, float32: backward is to write its column sums, the bias gradient of the op before.
+  Tensor input_gradient_sums = {};
+  /// Backward is to write the step sums (src/step/step_sums.h); forward then need not find the loss. Else empty.
+  std::span<float> step_sums = {};
 };
 
 /// What joins the ops of all towers in the middle of a pass.
@@ -70,6 +74,14 @@ class OpDefinition {
   /// point to outlives the op. Called for each executable that the graph is run in, and there for each
   /// slice of the batch, by several threads at once (graph/sweeps.h).
   virtual std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const = 0;
+
+  // What an op may do of other ops' work on the way (Executable).
+  /// The parameter, of the op's, whose gradient is nothing but output gradient 0's column sums: a bias at its end.
+  virtual std::optional<int> column_summed_parameter() const { return std::nullopt; }
+  /// Whether the op, on such a device, can take OpTensors::input_gradient_sums for an input of this shape.
+  virtual bool sums_input_gradient(DeviceKind /*kind*/, const Shape& /*input*/) const { return false; }
+  /// Whether the op, whose output is a loss, can take OpTensors::step_sums on such a device.
+  virtual bool writes_step_sums(DeviceKind /*kind*/) const { return false; }
 
   // What passes over a graph (graph/passes.h), its sweeps (graph/sweeps.h) and the memory plan may do with the op.
   /// Whether every sample is taken for itself: outputs and input gradients of some samples are what they are without

@@ -1,0 +1,53 @@
+// What a captured step of the reference programs consists of: how much the GPU is given to start.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+#include "carillon/models/networks.h"
+#include "src/comm/communicators.h"
+#include "src/device/cuda_device.h"
+#include "src/device/cuda_graph_nodes.h"
+#include "tests/gpu/gpu_under_test.h"
+#include "tests/gpu/towers.h"
+
+namespace carillon::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::StartsWith;
+
+using CapturedStepTest = GpuTest;
+
+/// Of one tower alone.
+std::vector<std::string> nodes_of(const Network& network, Arithmetic arithmetic) {
+  CudaDevice device(0);
+  const auto communicator = make_self_communicator(device);
+  const NoiseRecords records(16, network.image.bytes());
+  const Training training{.network = network, .steps = 4, .arithmetic = arithmetic};
+  return train(training, records, device, *communicator).captured_nodes;
+}
+
+Network mnist() { return mnist_network(mnist_images({.pixel_scale = 1.0f / 255.0f, .regularization = 1e-4f})); }
+
+TEST_F(CapturedStepTest, OfMnistInFp32) {
+  EXPECT_THAT(nodes_of(mnist(), Arithmetic::fp32),
+              ElementsAre("ScaleInputKernel<float>", "cublaslt_product", "cublaslt_product", "SoftmaxKernel<float, 4>",
+                          "cublaslt_product", "cublaslt_product", StartsWith("ColumnSums<float"), "cublaslt_product",
+                          "UpdateKernel<Sgd>"));
+}
+
+TEST_F(CapturedStepTest, OfMnistInBf16) { EXPECT_LE(nodes_of(mnist(), Arithmetic::bf16).size(), 13u); }
+
+TEST_F(CapturedStepTest, OfCifar10InBf16) {
+  const std::vector<std::string> nodes = nodes_of(cifar10_network(cifar10_images()), Arithmetic::bf16);
+  EXPECT_LE(nodes.size(), 43u) << ::testing::PrintToString(nodes);
+}
+
+TEST(KernelTitleTest, IsThatOfTheBlockKernelOrOfTheFunction) {
+  EXPECT_EQ(kernel_title("_ZN8carillon12block_kernelINS_12UpdateKernelINS_3SgdEEEEEvT_"), "UpdateKernel<Sgd>");
+  EXPECT_EQ(kernel_title("_ZN3lib4gemmIfEEvPKT_i"), "lib::gemm<float>");
+  EXPECT_EQ(kernel_title("sm90_xmma_gemm_f32"), "sm90_xmma_gemm_f32");
+}
+
+}  // namespace
+}  // namespace carillon::testing
