@@ -11,6 +11,9 @@ class Conv2dDefinition final : public OpDefinition {
   Conv2dDefinition(const Conv2dGeometry& geometry, bool has_biases) : geometry_(geometry), has_biases_(has_biases) {}
   const Conv2dGeometry& geometry() const { return geometry_; }
   std::string_view type() const override { return "conv2d"; }
+  ShadowForm shadow_form(int parameter) const override {
+    return parameter == 0 ? ShadowForm::filter_major : ShadowForm::none;
+  }
   BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = geometry_.relu}; }
   bool takes_samples_apart() const override { return true; }
   std::shared_ptr<const OpDefinition> with_activation_behind(std::string_view of) const override {

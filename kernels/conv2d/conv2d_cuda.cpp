@@ -1,8 +1,8 @@
 // The CUDA form of conv2d: cuDNN's convolutions on NHWC activations.
 //
-// cuDNN reads weights as [filter, row, column, channel], in the activations' type: a transpose of the parameter, made
-// anew at every forward, since the optimiser changes it between steps. The gradient of the weights comes out the same
-// way round and is transposed into the parameter's layout.
+// cuDNN reads weights as [filter, row, column, channel], in the activations' type: the parameter's shadow, or, where
+// none is kept, a transpose made anew at every forward. The gradient of the weights comes out the same way round and is
+// transposed into the parameter's layout.
 #include <optional>
 
 #include "kernels/conv2d/conv2d.h"
@@ -22,14 +22,22 @@ std::string_view name_of(Conv2dPass pass) {
 /// The weights (or their gradient) as cuDNN has them: [filters, window * channels] in the activations' type.
 class FilterMajorWeights {
  public:
-  FilterMajorWeights(CudaDevice& device, const Tensor& weights, DType type)
+  /// `shadow`: they are kept up to date there.
+  FilterMajorWeights(CudaDevice& device, const Tensor& weights, DType type, const Tensor& shadow = {})
       : weights_(weights),
         filters_(weights.shape[3]),
-        memory_(device.allocate(static_cast<std::size_t>(weights.shape.element_count()) * size_of(type))),
-        transposed_{memory_.data(), {filters_, weights.shape.element_count() / filters_}, type} {}
+        transposed_{shadow.data, {filters_, weights.shape.element_count() / filters_}, type} {
+    if (shadow) return;
+    memory_ = device.allocate(static_cast<std::size_t>(weights.shape.element_count()) * size_of(type));
+    transposed_.data = memory_.data();
+  }
 
   void* data() const { return transposed_.data; }
-  void load(Stream& stream) const { transpose_cuda(weights_, transposed_, transposed_.shape[1], filters_, stream); }
+  void load(Stream& stream) const {
+    if (memory_.data() != nullptr) {
+      transpose_cuda(weights_, transposed_, transposed_.shape[1], filters_, stream);
+    }
+  }
   void store(Stream& stream) const { transpose_cuda(transposed_, weights_, filters_, transposed_.shape[1], stream); }
 
  private:
@@ -47,7 +55,8 @@ class Conv2dCuda final : public Op {
         x_(tensors.inputs.at(0)),
         y_(tensors.outputs.at(0)),
         biases_(tensors.parameters.size() < 2 ? Tensor{} : tensors.parameters[1]),
-        weights_(device, tensors.parameters.at(0), x_.type) {
+        weights_(device, tensors.parameters.at(0), x_.type,
+                 tensors.parameter_shadows.empty() ? Tensor{} : tensors.parameter_shadows[0]) {
     task_ = {.layout = conv2d_layout(geometry, x_.shape, tensors.parameters.at(0).shape, y_.shape),
              .type = x_.type,
              .arithmetic = arithmetic,

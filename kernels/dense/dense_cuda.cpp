@@ -1,7 +1,7 @@
 // The CUDA form of dense: cuBLASLt's products, bias and ReLU as their epilogue where it has one.
 //
-// With bf16 activations the products read copies of W and b in bfloat16, made anew at every forward: the parameters
-// are float32, and the optimiser changes them between steps. The gradient of W comes out of its product in float32.
+// With bf16 activations the products read W and b in bfloat16: their shadows, or, where none are kept, copies made anew
+// at every forward. The gradient of W comes out of its product in float32.
 #include <optional>
 
 #include "kernels/dense/dense.h"
@@ -12,19 +12,23 @@
 namespace carillon {
 namespace {
 
-/// A float32 parameter in the activations' type: itself, or a copy.
+/// A float32 parameter in the activations' type: itself, its shadow, or a copy.
 class ParameterCopy {
  public:
-  ParameterCopy(Device& device, const Tensor& parameter, DType type)
-      : parameter_(parameter), copy_{parameter.data, parameter.shape, type} {
-    if (copy_.type == parameter.type) return;
+  ParameterCopy(Device& device, const OpTensors& tensors, std::size_t number, DType type)
+      : parameter_(tensors.parameters.at(number)), copy_{parameter_.data, parameter_.shape, type} {
+    if (copy_.type == parameter_.type) return;
+    if (!tensors.parameter_shadows.empty()) {
+      copy_ = tensors.parameter_shadows.at(number);
+      return;
+    }
     memory_ = device.allocate(copy_.bytes());
     copy_.data = memory_.data();
   }
 
   const Tensor& tensor() const { return copy_; }
   void refresh(Stream& stream) const {
-    if (copy_.data != parameter_.data) convert_cuda(parameter_, copy_, stream);
+    if (memory_.data() != nullptr) convert_cuda(parameter_, copy_, stream);
   }
 
  private:
@@ -38,13 +42,13 @@ class DenseCuda final : public Op {
       : relu_(relu),
         biases_(tensors.parameters.size() < 2 ? Tensor{} : tensors.parameters[1]),
         y_(tensors.outputs.at(0)),
-        product_weights_(device, tensors.parameters.at(0), y_.type) {
+        product_weights_(device, tensors, 0, y_.type) {
     const Tensor& x = tensors.inputs.at(0);
     const Shape& shape = product_weights_.tensor().shape;
     const std::int64_t batch = x.shape[0], in = shape[0], out = shape[1];
     const MatrixOperand xs{&x, {batch, in}}, weights{&product_weights_.tensor(), {in, out}}, ys{&y_, {batch, out}};
     if (biases_) {
-      product_biases_.emplace(device, biases_, y_.type);
+      product_biases_.emplace(device, tensors, 1, y_.type);
       const MatrixEpilogue epilogue{&product_biases_->tensor(), relu};
       forward_ = MatrixProductCuda::with_epilogue(device, arithmetic, xs, weights, ys, epilogue);
     }

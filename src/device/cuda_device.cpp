@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <cstring>
+#include <string_view>
+#include <thread>
 
 #include "carillon/core/error.h"
+#include "carillon/core/parallel.h"
 #include "src/device/cuda_door.h"
 
 namespace carillon {
@@ -49,13 +53,26 @@ void check_cudnn(cudnnStatus_t status, const std::source_location& where) {
   if (status != CUDNN_STATUS_SUCCESS) fail_call("cuDNN", cudnnGetErrorString(status), where);
 }
 
-CudaStream::CudaStream() {
+CudaStream::CudaStream(const std::function<void()>* check) : check_(check) {
   cudaStream_t stream = nullptr;
   check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   stream_ = Handle<cudaStream_t, cudaStreamDestroy>(stream);
 }
 
-void CudaStream::synchronize() { check_cuda(cudaStreamSynchronize(get())); }
+void CudaStream::synchronize() {
+  constexpr int polls_between_checks = 1024;
+  if (check_ == nullptr || !*check_) return check_cuda(cudaStreamSynchronize(get()));
+  for (int polls = 1;; ++polls) {
+    const cudaError_t status = cudaStreamQuery(get());
+    if (status != cudaErrorNotReady) return check_cuda(status);
+    static_cast<void>(cudaGetLastError());  // it is no error: the next launch's check must not find it
+    if (polls % polls_between_checks == 0) {
+      (*check_)();
+      std::this_thread::yield();
+    }
+    spin_pause();
+  }
+}
 
 CudaEvent::CudaEvent() {
   cudaEvent_t event = nullptr;
@@ -82,6 +99,7 @@ bool CudaEvent::done() const {
 void CudaEvent::wait() const { check_cuda(cudaEventSynchronize(event_.get())); }
 
 CudaDevice::CudaDevice(int ordinal) : ordinal_(make_current(ordinal)) {
+  check_cudnn_version(cudnnGetVersion());
   cublasLtHandle_t cublas = nullptr;
   check_cublas(cublasLtCreate(&cublas));
   cublas_ = Handle<cublasLtHandle_t, cublasLtDestroy>(cublas);
@@ -109,12 +127,15 @@ Buffer CudaDevice::allocate(std::size_t bytes) {
   return buffer;
 }
 
+// Copies of memory that is not page-locked wait inside of CUDA, where nobody looks: what is ahead is waited for before.
 void CudaDevice::upload(const void* host, void* memory, std::size_t bytes) {
+  compute_.synchronize();
   check_cuda(cudaMemcpyAsync(memory, host, bytes, cudaMemcpyHostToDevice, compute_.get()));
   compute_.synchronize();
 }
 
 void CudaDevice::download(const void* memory, void* host, std::size_t bytes) {
+  compute_.synchronize();
   check_cuda(cudaMemcpyAsync(host, memory, bytes, cudaMemcpyDeviceToHost, compute_.get()));
   compute_.synchronize();
 }
@@ -137,6 +158,28 @@ std::string CudaDevice::unique_id() const {
   std::array<char, 32> address{};
   check_cuda(cudaDeviceGetPCIBusId(address.data(), static_cast<int>(address.size()), ordinal_));
   return fmt::format("GPU {}", address.data());
+}
+
+void check_cudnn_version(std::size_t loaded) {
+  constexpr std::size_t built = CUDNN_MAJOR * 10000 + CUDNN_MINOR * 100 + CUDNN_PATCHLEVEL, patches = 100;
+  if (loaded / patches >= built / patches) return;
+  const auto text = [](std::size_t version) {
+    return dotted(static_cast<int>(version / 10000), static_cast<int>(version / 100 % 100),
+                  static_cast<int>(version % 100));
+  };
+  fail(ExitCode::no_device, "cuDNN {} is loaded, and this program was built with {}: install that or a later one",
+       text(loaded), text(built));
+}
+
+bool launches_early() {
+  static const bool early = [] {
+    constexpr int first_that_can = 9;
+    const char* const asked = std::getenv("CARILLON_EARLY_LAUNCH");
+    int ordinal = 0;
+    check_cuda(cudaGetDevice(&ordinal));
+    return asked != nullptr && std::string_view(asked) == "1" && properties_of(ordinal).major >= first_that_can;
+  }();
+  return early;
 }
 
 CudaGpus find_cuda_gpus() {

@@ -9,6 +9,7 @@
 #include <cudnn.h>
 
 #include <cstddef>
+#include <functional>
 #include <source_location>
 #include <span>
 
@@ -22,13 +23,18 @@ void check_cuda(cudaError_t status, const std::source_location& where = std::sou
 void check_cublas(cublasStatus_t status, const std::source_location& where = std::source_location::current());
 void check_cudnn(cudnnStatus_t status, const std::source_location& where = std::source_location::current());
 
+/// Errors: no_device (an older cuDNN is loaded than the program was built with; patches aside).
+void check_cudnn_version(std::size_t loaded);
+
 class CudaStream final : public Stream {
  public:
-  CudaStream();
+  /// `check`: as Device::check_while_waiting; outlives the stream; null: nobody looks.
+  explicit CudaStream(const std::function<void()>* check = nullptr);
   cudaStream_t get() const { return stream_.get(); }
   void synchronize() override;
 
  private:
+  const std::function<void()>* check_;
   Handle<cudaStream_t, cudaStreamDestroy> stream_;
 };
 
@@ -52,6 +58,8 @@ class CudaEvent {
 class CudaDevice final : public Device {
  public:
   explicit CudaDevice(int ordinal);
+  CudaDevice(const CudaDevice&) = delete;
+  CudaDevice& operator=(const CudaDevice&) = delete;
 
   DeviceKind kind() const override { return DeviceKind::cuda; }
   std::string name() const override;
@@ -60,6 +68,7 @@ class CudaDevice final : public Device {
   bool computes_in(Arithmetic /*arithmetic*/) const override { return true; }
   void upload(const void* host, void* memory, std::size_t bytes) override;
   void download(const void* memory, void* host, std::size_t bytes) override;
+  void check_while_waiting(std::function<void()> check) override { check_ = std::move(check); }
 
   const CudaStream& compute_stream() const { return compute_; }
   CudaStream& side_stream() { return side_; }
@@ -77,11 +86,17 @@ class CudaDevice final : public Device {
 
  private:
   int ordinal_;
-  CudaStream compute_, side_;
+  std::function<void()> check_;
+  CudaStream compute_{&check_}, side_{&check_};
   Handle<cublasLtHandle_t, cublasLtDestroy> cublas_;
   Handle<cudnnHandle_t, cudnnDestroy> cudnn_;
   Buffer workspace_;
 };
+
+/// Whether a kernel's blocks may start while the kernel before it in the stream runs, and wait at their beginning until
+/// that is over (programmatic dependent launch): where the environment's CARILLON_EARLY_LAUNCH is 1 and the current GPU
+/// can, which one of compute capability 9.0 does.
+bool launches_early();
 
 /// The CudaDevice that `device` is. Errors: failed when it is another kind.
 CudaDevice& as_cuda(Device& device);

@@ -97,6 +97,9 @@ OpTensors Executable::tensors_of(const Graph::Node& node, const ExecutableContex
   for (const int parameter : node.parameters) {
     tensors.parameters.push_back(context.parameters.value(parameter));
     if (!training) continue;
+    if (!context.parameters.shadows().empty()) {
+      tensors.parameter_shadows.push_back(context.parameters.shadows().at(parameter).tensor);
+    }
     Tensor gradient = context.parameters.gradient(parameter);
     if (place.own_gradients != nullptr)
       gradient.data = place.own_gradients + (gradient.floats().data() - place.gradients);

@@ -158,6 +158,7 @@ class OptimizerCuda final : public Optimizer {
       : device_(device),
         variables_(uploaded(variables_of_lines(parameters.layout()), device)),
         factors_(uploaded(update_factors(settings, parameters.specs()), device)),
+        shadows_(uploaded(shadow_places(parameters), device)),
         block_sums_(device.allocate(L2SumKernel::max_blocks * sizeof(double))),
         update_{.gradients = parameters.gradients_and_sums().data(),
                 .values = parameters.values().data(),
@@ -167,6 +168,7 @@ class OptimizerCuda final : public Optimizer {
                 .table = inputs.table},
         l2_sum_{
             .values = update_.values, .factors = update_.factors, .sums = static_cast<double*>(block_sums_.data())} {
+    if (!parameters.shadows().empty()) update_.shadows = static_cast<const ShadowPlace*>(shadows_.data());
     float** next = update_.slots;
     for (const std::string_view name : Rule::slots) *next++ = parameters.slot(parameters.slot_named(name)).data();
     if (settings.lookahead.every > 0) update_.slow = parameters.slot(parameters.slot_named(lookahead_slot)).data();
@@ -193,7 +195,7 @@ class OptimizerCuda final : public Optimizer {
 
  private:
   Device& device_;
-  Buffer variables_, factors_, block_sums_;
+  Buffer variables_, factors_, shadows_, block_sums_;
   UpdateKernel<Rule> update_;
   L2SumKernel l2_sum_;
   typename PassBefore<Rule>::Type before_;

@@ -58,6 +58,47 @@ struct FlatShare {
   }
 };
 
+/// A parameter's shadow, for the kernel that writes both.
+struct ShadowPlace {
+  void* data = nullptr;       ///< null: there is none
+  std::size_t offset = 0;     ///< the parameter's, in the flat array
+  std::uint32_t count = 0;    ///< of elements
+  std::uint32_t columns = 0;  ///< the last extent, of a filter-major shadow; 0: it lies as the parameter does
+  DType type = DType::bf16;
+
+  /// Of the pack at place i of the flat array.
+  CARILLON_HOST_DEVICE void write(const Pack<float, FlatShare::pack>& values, std::size_t i) const {
+    const auto first = static_cast<std::uint32_t>(i - offset);
+    if (columns == 0) return store_floats(values, static_cast<Bf16*>(data) + first);
+    const std::uint32_t rows = count / columns;
+    for (std::uint32_t k = 0; k < FlatShare::pack; ++k) {
+      const std::uint32_t element = first + k;
+      if (element >= count) return;  // a gap
+      const std::size_t place = static_cast<std::size_t>(element % columns) * rows + element / columns;
+      if (type == DType::bf16) {
+        static_cast<Bf16*>(data)[place] = to_bf16(values.at[k]);
+      } else {
+        static_cast<float*>(data)[place] = values.at[k];
+      }
+    }
+  }
+};
+
+/// By variable; empty where none has one.
+inline std::vector<ShadowPlace> shadow_places(const ParameterStore& parameters) {
+  std::vector<ShadowPlace> places;
+  for (std::size_t i = 0; i < parameters.shadows().size(); ++i) {
+    const Shadow& shadow = parameters.shadows()[i];
+    const bool filter_major = shadow.form == ShadowForm::filter_major;
+    places.push_back({.data = shadow.tensor.data,
+                      .offset = parameters.layout().offset(static_cast<int>(i)),
+                      .count = static_cast<std::uint32_t>(parameters.layout().count(static_cast<int>(i))),
+                      .columns = filter_major ? static_cast<std::uint32_t>(shadow.tensor.shape[0]) : 0,
+                      .type = shadow.tensor.type});
+  }
+  return places;
+}
+
 /// The update of all parameters; the step's last kernel.
 template <typename Rule>
 struct UpdateKernel {
@@ -73,8 +114,9 @@ struct UpdateKernel {
   float* slots[slot_places] = {};                ///< [slot_count][share.count]
   float* slow = nullptr;                         ///< [share.count], where there is a lookahead
   FactorTable factors;
-  const float* ratios = nullptr;      ///< [variable]: of a NormedRule; of a MatrixRule the parts that are kept
-  const float* directions = nullptr;  ///< [share.count], orthogonalised: of a MatrixRule, in place of some gradients
+  const float* ratios = nullptr;         ///< [variable]: of a NormedRule; of a MatrixRule the parts that are kept
+  const float* directions = nullptr;     ///< [share.count], orthogonalised: of a MatrixRule, in place of some gradients
+  const ShadowPlace* shadows = nullptr;  ///< [variable]; null: there are none
   StepTable table;
   StepEnd end;
 
@@ -116,6 +158,10 @@ struct UpdateKernel {
         for (int s = 0; s < slot_count; ++s) kept[s].at[k] = of_element[s];
       }
       store(value, values + i);
+      if (shadows != nullptr) {
+        const ShadowPlace& shadow = shadows[factors.variables[i / line_floats]];
+        if (shadow.data != nullptr) shadow.write(value, i);
+      }
       store(average, averages + i);
       if (ahead) store(behind, slow + i);
       for (int s = 0; s < slot_count; ++s) store(kept[s], slots[s] + i);

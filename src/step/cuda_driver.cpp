@@ -30,11 +30,11 @@ ExecutableGraph capture(const CudaStream& stream, const Enqueue& enqueue, std::v
   cudaGraph_t raw = nullptr;
   try {
     enqueue();
-  } catch (const Error& error) {
-    const cudaError_t status = cudaStreamEndCapture(stream.get(), &raw);
+  } catch (...) {  // an open capture would fail whatever comes next
+    static_cast<void>(cudaStreamEndCapture(stream.get(), &raw));
     const CapturedGraph unfinished(raw);
     static_cast<void>(cudaGetLastError());
-    fail(error.code(), "{} (the capture: {})", error.what(), cudaGetErrorString(status));
+    throw;
   }
   check_cuda(cudaStreamEndCapture(stream.get(), &raw));
   const CapturedGraph graph(raw);

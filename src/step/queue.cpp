@@ -1,6 +1,7 @@
 #include "src/step/queue.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace carillon {
 
@@ -9,7 +10,7 @@ StepRingForm ring_form(std::size_t batch_size, std::size_t image_bytes) {
   constexpr std::size_t max_staging_bytes = std::size_t{128} << 20;
   const std::size_t bytes_of_single_steps = blocks * batch_size * image_bytes;
   const std::size_t fitting = max_staging_bytes / std::max<std::size_t>(bytes_of_single_steps, 1);
-  return {std::clamp(static_cast<std::uint32_t>(fitting), 1u, max_block), blocks};
+  return {std::bit_floor(std::clamp(static_cast<std::uint32_t>(fitting), 1u, max_block)), blocks};
 }
 
 void StepQueue::push(const StepRequest& request, bool at_once) {

@@ -29,7 +29,7 @@ class StepEngine {
 };
 
 struct StepRingForm {
-  std::uint32_t block = 1;   ///< steps of a block
+  std::uint32_t block = 1;   ///< steps of a block; a power of two, as is
   std::uint32_t blocks = 1;  ///< at least 2
   std::uint32_t capacity() const { return block * blocks; }
 };

@@ -13,6 +13,11 @@ std::size_t end_of(const ParameterLayout& layout, std::size_t place) {
 
 }  // namespace
 
+std::size_t bucket_bytes_on(DeviceKind device, std::size_t asked) {
+  if (asked > 0) return asked;
+  return std::size_t{1} << (device == DeviceKind::cuda ? 20 : 22);
+}
+
 std::vector<std::size_t> bucket_ends(const ParameterLayout& layout, std::size_t bucket_bytes, std::size_t sum_count) {
   std::vector<std::size_t> ends;
   std::size_t begin = 0;

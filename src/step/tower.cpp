@@ -5,6 +5,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/step/arrays.h"
+#include "src/step/shadows.h"
 #include "src/step/tower_link.h"
 
 namespace carillon {
@@ -37,12 +38,15 @@ std::size_t sum_count(const Graph& graph, const TowerSettings& settings) {
   return settings.micro_batch > 0 ? step_sums_with(graph.states()) : step_sum_count;
 }
 
-ParameterMemory parameter_memory(const Graph& graph, const TowerSettings& settings, Communicator& communicator) {
+ParameterMemory parameter_memory(const Graph& graph, const TowerSettings& settings, Device& device,
+                                 Communicator& communicator) {
   const OptimizerSettings& optimizer = settings.optimizer;
   const ParameterLayout layout(graph.parameters());
   const std::size_t of_gradients = gradient_bytes(layout, sum_count(graph, settings)), of_values = value_bytes(layout);
   CommonMemory* const common = memory_of_update(optimizer, communicator);
-  if (common == nullptr) return {.gradients = communicator.allocate(of_gradients)};
+  if (common == nullptr) {
+    return {.gradients = communicator.allocate(of_gradients), .shadows = make_shadows(graph, device)};
+  }
   Buffer own = communicator.allocate(of_gradients + of_values);  // where peers gather from
   Buffer values(static_cast<std::byte*>(own.data()) + of_gradients, of_values, [](void*) {});
   return {.gradients = std::move(own),
@@ -88,7 +92,7 @@ Tower::Tower(const Network& network, const TowerSettings& settings, Device& devi
       built_(build_network(network, {samples_at_once(settings), settings.arithmetic, Purpose::training})),
       feed_form_(feed_form(network, settings, device)),
       feed_(make_feed(device, feed_form_)),
-      parameters_(graph().parameters(), device, parameter_memory(graph(), settings, communicator),
+      parameters_(graph().parameters(), device, parameter_memory(graph(), settings, device, communicator),
                   optimizer_slots(settings.optimizer), sum_count(graph(), settings)),
       states_(graph().states(), device),
       state_lookahead_(state_lookahead(settings.optimizer, states_, device, feed_->inputs())),
@@ -98,7 +102,7 @@ Tower::Tower(const Network& network, const TowerSettings& settings, Device& devi
                          ? nullptr
                          : std::make_unique<MicroBatches>(built_, micro_batch_form(settings, communicator.size()),
                                                           network.image.bytes(), parameters_, states_, device)),
-      reducer_(communicator, parameters_, settings.bucket_bytes),
+      reducer_(communicator, parameters_, bucket_bytes_on(device.kind(), settings.bucket_bytes)),
       optimizer_(make_optimizer(settings.optimizer, parameters_, device, feed_->inputs())),
       trained_steps_(trained_steps(settings.optimizer, graph().parameters())),
       trains_(graph().parameters().size(), true),
@@ -115,7 +119,10 @@ Tower::Tower(const Network& network, const TowerSettings& settings, Device& devi
       driver_(make_step_driver({device, communicator, *feed_, step_, parameters_}, feed_form_, settings.capture)) {
   check(!network.sync_batch_norm || (device.kind() == DeviceKind::cpu && settings.micro_batch == 0),
         "batch norms over all towers were asked of GPUs, or of micro-batches");
+  device_.check_while_waiting([&communicator] { communicator.check_peers(); });
 }
+
+Tower::~Tower() { device_.check_while_waiting({}); }
 
 std::unique_ptr<Executable> Tower::make_executable() {
   const ExecutableContext context{device_, parameters_, states_, feed_->inputs(), link_.get(), built_.loss};
@@ -211,6 +218,7 @@ void Tower::broadcast_from_first() {
       communicator_.broadcast(parameters_.slot(static_cast<int>(slot)), 0);
     }
   }
+  refresh_shadows(parameters_, device_);
   if (!states_.specs().empty()) communicator_.broadcast(states_.values(), 0);
   if (state_lookahead_) communicator_.broadcast(state_lookahead_->slow().values(), 0);
   states_are_joined_ = true;

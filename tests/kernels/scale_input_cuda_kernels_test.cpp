@@ -20,7 +20,7 @@ class ScaleInputKernels : public ::testing::TestWithParam<Case> {
   static constexpr std::uint32_t row_count = 37;
   std::size_t batch_ = static_cast<std::size_t>(GetParam().batch);
   std::size_t image_bytes_ = static_cast<std::size_t>(GetParam().sample.element_count());
-  StepRing ring_{batch_, 3, static_cast<std::uint32_t>(image_bytes_), random_bytes(row_count* image_bytes_, 3),
+  StepRing ring_{batch_, 4, static_cast<std::uint32_t>(image_bytes_), random_bytes(row_count* image_bytes_, 3),
                  std::vector<std::int32_t>(row_count)};
   std::vector<std::uint32_t> rows_ = scattered_rows(batch_, row_count);
 

@@ -21,7 +21,7 @@ using SgdKernel = UpdateKernel<Sgd>;
 /// Variables of several sizes and factors, with random contents and gaps of zeros.
 class UpdateKernels : public ::testing::Test {
  protected:
-  static constexpr std::uint32_t capacity = 3;
+  static constexpr std::uint32_t capacity = 4;
   struct Arrays {
     std::vector<float> values, averages, gradients;
     bool operator==(const Arrays&) const = default;

@@ -73,6 +73,10 @@ class Device {
   virtual void upload(const void* host, void* memory, std::size_t bytes) = 0;
   virtual void download(const void* memory, void* host, std::size_t bytes) = 0;
 
+  /// While the host waits for this device's work, `check` is called now and then; what it throws ends the wait. Empty:
+  /// nobody looks.
+  virtual void check_while_waiting(std::function<void()> /*check*/) {}
+
   /// Devices for parts of this one's work, each one thread's at a time; none: its work is not divided so.
   virtual std::span<const std::unique_ptr<Device>> workers() const { return {}; }
   /// Calls body(worker) for workers 0 to count - 1 of workers() at once; throws what one of them throws.

@@ -13,6 +13,7 @@
 #include "carillon/core/tensor.h"
 #include "carillon/device/device.h"
 #include "carillon/graph/operators.h"
+#include "carillon/graph/shadow.h"
 #include "carillon/graph/step_inputs.h"
 
 namespace carillon {
@@ -23,6 +24,7 @@ struct OpTensors {
   std::vector<Tensor> input_gradients, output_gradients;  ///< of the loss, same shapes; none outside training; the
                                                           ///< loss's own has no data and counts as 1
   std::vector<Tensor> parameters, parameter_gradients;    ///< gradients: none outside training
+  std::vector<Tensor> parameter_shadows = {};             ///< by parameter, kept up to date; none: the op's affair
   std::vector<Tensor> states;                             ///< float32 that the op keeps from step to step
   /// [columns] of input gradient 0, float32: backward is to write its column sums, the bias gradient of the op before.
   Tensor input_gradient_sums = {};
@@ -78,6 +80,8 @@ class OpDefinition {
   // What an op may do of other ops' work on the way (Executable).
   /// The parameter, of the op's, whose gradient is nothing but output gradient 0's column sums: a bias at its end.
   virtual std::optional<int> column_summed_parameter() const { return std::nullopt; }
+  /// In what form the op, on a GPU, reads its parameter of this number besides.
+  virtual ShadowForm shadow_form(int /*parameter*/) const { return ShadowForm::none; }
   /// Whether the op, on such a device, can take OpTensors::input_gradient_sums for an input of this shape.
   virtual bool sums_input_gradient(DeviceKind /*kind*/, const Shape& /*input*/) const { return false; }
   /// Whether the op, whose output is a loss, can take OpTensors::step_sums on such a device.

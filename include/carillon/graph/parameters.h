@@ -14,6 +14,7 @@
 
 #include "carillon/core/tensor.h"
 #include "carillon/device/device.h"
+#include "carillon/graph/shadow.h"
 
 namespace carillon {
 
@@ -66,9 +67,10 @@ inline constexpr std::size_t cross_entropy_sum = 0, pause_sum = 1;
 
 /// Zeroed memory for a store that is not to have all its memory from its device.
 struct ParameterMemory {
-  Buffer gradients;    ///< gradient_bytes (Communicator::allocate); nothing: nobody trains
-  Buffer values = {};  ///< value_bytes; nothing: the device's
-  Buffer slots = {};   ///< value_bytes for each slot, one after the other; nothing: the device's
+  Buffer gradients;                  ///< gradient_bytes (Communicator::allocate); nothing: nobody trains
+  Buffer values = {};                ///< value_bytes; nothing: the device's
+  Buffer slots = {};                 ///< value_bytes for each slot, one after the other; nothing: the device's
+  std::vector<Shadow> shadows = {};  ///< of each parameter; none: nobody wants any
 };
 /// With so many step sums.
 std::size_t gradient_bytes(const ParameterLayout& layout, std::size_t sum_count = step_sum_count);
@@ -90,6 +92,8 @@ class ParameterStore {
   /// No data when nobody trains.
   Tensor gradient(int parameter) const;
   Tensor slot(int slot, int parameter) const { return view(this->slot(slot), parameter); }
+  /// By parameter, or none at all.
+  const std::vector<Shadow>& shadows() const { return memory_.shadows; }
 
   /// [layout().total()] on the device.
   std::span<float> values() const { return array(memory_.values, 0); }

@@ -19,7 +19,7 @@ struct StepEnd {
   /// outcome and counts the step, when no block reads the step's header any more.
   CARILLON_HOST_DEVICE void finish_block(int blocks) const {
     if (fetch_increment(progress.blocks_done) + 1 != static_cast<std::uint32_t>(blocks)) return;
-    progress.outcomes[*progress.step_counter % progress.capacity] = {sums[cross_entropy_sum], sums[pause_sum]};
+    progress.outcomes[*progress.step_counter & (progress.capacity - 1)] = {sums[cross_entropy_sum], sums[pause_sum]};
     *progress.blocks_done = 0;
     *progress.step_counter += 1;
   }

@@ -31,7 +31,8 @@ struct StepHeader {
 
 struct StepTable {
   const std::byte* entries = nullptr;  ///< [capacity] of entry_bytes each
-  std::uint32_t entry_bytes = 0, capacity = 1;
+  std::uint32_t entry_bytes = 0;
+  std::uint32_t capacity = 1;    ///< a power of two
   std::uint32_t records_at = 0;  ///< records_offset of the batch
   const std::uint64_t* step_counter = nullptr;
   const std::uint8_t* images = nullptr;  ///< [row] of image_bytes each
@@ -48,7 +49,10 @@ struct StepTable {
     return static_cast<std::uint32_t>((records_offset(batch_size) + batch_size * sizeof(std::uint32_t) + 15) / 16 * 16);
   }
 
-  CARILLON_HOST_DEVICE const std::byte* entry() const { return entries + *step_counter % capacity * entry_bytes; }
+  CARILLON_HOST_DEVICE const std::byte* entry() const {
+    const std::uint32_t place = static_cast<std::uint32_t>(*step_counter) & (capacity - 1);
+    return entries + static_cast<std::size_t>(place) * entry_bytes;
+  }
   CARILLON_HOST_DEVICE const StepHeader& header() const { return *reinterpret_cast<const StepHeader*>(entry()); }
   CARILLON_HOST_DEVICE std::uint32_t row(std::size_t sample) const {
     return reinterpret_cast<const std::uint32_t*>(entry() + rows_offset)[sample];
@@ -74,7 +78,7 @@ struct StepProgress {
   std::uint64_t* step_counter = nullptr;  ///< as in StepTable
   std::uint32_t* blocks_done = nullptr;   ///< 0 between launches
   StepOutcome* outcomes = nullptr;        ///< [capacity] in host memory: of entry i's step
-  std::uint32_t capacity = 1;
+  std::uint32_t capacity = 1;             ///< a power of two
 };
 
 struct StepInputs {

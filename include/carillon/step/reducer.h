@@ -14,6 +14,9 @@
 
 namespace carillon {
 
+/// `asked`, or, where that is 0, what suits the device: on a GPU buckets are on their way earlier.
+std::size_t bucket_bytes_on(DeviceKind device, std::size_t asked);
+
 /// Cuts `layout` into buckets of at least `bucket_bytes` (the last may be smaller): the end, in elements, of each, the
 /// step sums belonging to the last one.
 std::vector<std::size_t> bucket_ends(const ParameterLayout& layout, std::size_t bucket_bytes,

@@ -36,7 +36,7 @@ struct TowerSettings {
   std::int64_t micro_batch = 0;  ///< samples; 0: the batch is taken whole
   Arithmetic arithmetic = Arithmetic::fp32;
   OptimizerSettings optimizer = {};
-  std::size_t bucket_bytes = std::size_t{4} << 20;
+  std::size_t bucket_bytes = 0;      ///< as bucket_bytes_on
   Wire wire = Wire::fp32;            ///< of gradients between hosts
   const Dataset* dataset = nullptr;  ///< whose records the steps take, if it is known; outlives the tower
   bool capture = true;               ///< replay captured steps where the device can
@@ -65,6 +65,7 @@ class Tower {
   Tower(const Network& network, const TowerSettings& settings, Device& device, Communicator& communicator);
   Tower(const Tower&) = delete;
   Tower& operator=(const Tower&) = delete;
+  ~Tower();
 
   // One of these three on rank 0, before the first step: peers may still be gathering after one. Then
   // `broadcast_from_first` on all. Errors: failed, on another rank where the slots are common.

@@ -9,6 +9,8 @@ struct cudnnContext {
 
 cudaStream_t stream_of(cudnnHandle_t handle);
 
+std::size_t cudnnGetVersion() { return CUDNN_MAJOR * 10000 + CUDNN_MINOR * 100 + CUDNN_PATCHLEVEL; }
+
 const char* cudnnGetErrorString(cudnnStatus_t status) {
   return status == CUDNN_STATUS_SUCCESS ? "CUDNN_STATUS_SUCCESS" : "CUDNN_STATUS_BAD_PARAM";
 }

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 namespace fake_cuda {
@@ -43,6 +44,17 @@ Counts counts();
 /// Enqueues `body`, which may read and write device and page-locked memory; it may run several times when it is
 /// captured. `name`: the kernel's, mangled, in graphs.
 cudaError_t enqueue_kernel(cudaStream_t stream, std::function<void()> body, const std::string& name);
+
+/// Work at the end of `stream`, outside of captures, that is not over before `release`: what a kernel is that waits for
+/// a lost peer.
+class Stall {
+ public:
+  explicit Stall(cudaStream_t stream);
+  void release();
+
+ private:
+  std::shared_ptr<struct Work> work_;
+};
 
 /// A number in [0, bound) from the seed.
 std::uint64_t draw(std::uint64_t bound);

@@ -60,6 +60,17 @@ cudaError_t enqueue_kernel(cudaStream_t stream, std::function<void()> body, cons
   return enqueue(stream, std::move(body), {cudaGraphNodeTypeKernel, name});
 }
 
+Stall::Stall(cudaStream_t stream) : work_(timeline().add_stalled()) {
+  const Guard guard(api_mutex());
+  streams().check(stream, "a stall");
+  stream->after.push_back(work_);
+}
+
+void Stall::release() {
+  const Guard guard(api_mutex());
+  timeline().release(work_);
+}
+
 }  // namespace fake_cuda
 
 using namespace fake_cuda;

@@ -40,6 +40,17 @@ WorkRef Timeline::add(std::function<void()> run, int lane, std::span<const WorkR
   return work;
 }
 
+WorkRef Timeline::add_stalled() {
+  auto work = std::make_shared<Work>();
+  work->run = [] {};
+  work->blockers = 1;
+  return work;
+}
+
+void Timeline::release(const WorkRef& stalled) {
+  if (--stalled->blockers == 0) ready_.push_back(stalled);
+}
+
 WorkRef Timeline::take_next() {
   constexpr std::uint64_t pieces_between_changes = 8;
   if (draw(pieces_between_changes) == 0) priorities_ = random_();

@@ -26,6 +26,9 @@ using WorkRef = std::shared_ptr<Work>;
 class Timeline {
  public:
   WorkRef add(std::function<void()> run, int lane, std::span<const WorkRef> after);
+  /// Work that is not over before it is released.
+  WorkRef add_stalled();
+  void release(const WorkRef& stalled);
   /// Nothing more than what comes before it in the order drawn.
   void run_until_done(const WorkRef& work);
   void run_some(std::uint64_t pieces);

@@ -11,6 +11,7 @@
 enum cudnnStatus_t { CUDNN_STATUS_SUCCESS = 0, CUDNN_STATUS_BAD_PARAM = 2000 };
 using cudnnHandle_t = struct cudnnContext*;
 
+std::size_t cudnnGetVersion();
 const char* cudnnGetErrorString(cudnnStatus_t status);
 cudnnStatus_t cudnnCreate(cudnnHandle_t* handle);
 cudnnStatus_t cudnnDestroy(cudnnHandle_t handle);

@@ -1,0 +1,96 @@
+// A peer that is lost while the host waits for the GPU's work: every wait ends the run.
+#include <functional>
+#include <optional>
+
+#include "carillon/core/error.h"
+#include "src/device/cuda_device.h"
+#include "support/fake_cuda/fake_cuda.h"
+#include "tests/gpu/gpu_under_test.h"
+#include "tests/gpu/towers.h"
+#include "tests/support/noise_batch.h"
+
+namespace carillon::testing {
+namespace {
+
+/// Of two towers, whose other one is lost in the third step: its means never come, and it is told.
+class LosingCommunicator final : public Communicator {
+ public:
+  explicit LosingCommunicator(CudaDevice& device) : device_(device) {}
+  std::string_view name() const override { return "losing"; }
+  int rank() const override { return 0; }
+  int size() const override { return 2; }
+  Buffer allocate(std::size_t bytes) override { return device_.allocate(bytes); }
+  void acquire(Stream& /*stream*/) override {}
+  void start_mean(std::span<float> /*bucket*/, Stream& /*stream*/) override {}
+  void finish(Stream& stream) override {
+    if (++steps_ == 3) stall_.emplace(as_cuda(stream).get());
+  }
+  void broadcast(std::span<float> /*values*/, int /*root*/) override {}
+  void mean(std::span<float> /*values*/) override {}
+  void check_peers() override {
+    if (stall_) fail(ExitCode::failed, "a peer is lost");
+  }
+
+  void release() {
+    if (stall_) stall_->release();
+  }
+
+ private:
+  CudaDevice& device_;
+  int steps_ = 0;
+  std::optional<fake_cuda::Stall> stall_;
+};
+
+using LostPeerTest = GpuTest;
+
+/// `wait` is called after four steps.
+void expect_failure_of(const std::function<void(Tower&)>& wait) {
+  CudaDevice device(0);
+  LosingCommunicator communicator(device);
+  Tower tower(small_network(), {.batch_size = 8, .optimizer = {.learning_rate = Schedule([](auto) { return 0.1; })}},
+              device, communicator);
+  tower.initialize(1);
+  tower.broadcast_from_first();
+  for (int step = 0; step < 4; ++step) {
+    const NoiseBatch samples(static_cast<std::uint64_t>(step), 8, 784);
+    tower.step({.step = step, .batch = samples.batch()});
+  }
+  try {
+    wait(tower);
+    ADD_FAILURE() << "the wait ended as if nothing had been";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "a peer is lost");
+  }
+  communicator.release();  // the run would end here; the test goes on
+}
+
+TEST_F(LostPeerTest, EndsALogStep) {
+  expect_failure_of([](Tower& tower) { static_cast<void>(tower.l2_loss()); });
+}
+
+TEST_F(LostPeerTest, EndsASave) {
+  expect_failure_of([](Tower& tower) {
+    CheckpointState state;
+    tower.save(state);
+  });
+}
+
+TEST_F(LostPeerTest, EndsTheWaitForAResult) {
+  expect_failure_of([](Tower& tower) {
+    while (tower.next_result(Results::all)) continue;
+  });
+}
+
+TEST(CudnnVersionTest, AnOlderOneThanTheProgramsIsRefused) {
+  EXPECT_NO_THROW(check_cudnn_version(CUDNN_MAJOR * 10000 + CUDNN_MINOR * 100 + CUDNN_PATCHLEVEL));
+  EXPECT_NO_THROW(check_cudnn_version((CUDNN_MAJOR + 1) * 10000));
+  try {
+    check_cudnn_version((CUDNN_MAJOR - 1) * 10000 + 905);
+    ADD_FAILURE() << "it was accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::no_device);
+  }
+}
+
+}  // namespace
+}  // namespace carillon::testing
