@@ -7,6 +7,7 @@
 
 #include "kernels/conv2d/conv2d_passes_cpu.h"
 #include "kernels/shared/onednn.h"
+#include "kernels/shared/relu_in_place.h"
 
 namespace carillon {
 namespace {
@@ -90,6 +91,20 @@ class DirectPass final : public Conv2dPassCpu {
   Arguments arguments_;
 };
 
+/// A pass that makes y, with the ReLU behind it.
+class PassWithRelu final : public Conv2dPassCpu {
+ public:
+  PassWithRelu(std::unique_ptr<Conv2dPassCpu> pass, const Tensor& y) : pass_(std::move(pass)), y_(y) {}
+  void run() override {
+    pass_->run();
+    relu_in_place(y_);
+  }
+
+ private:
+  std::unique_ptr<Conv2dPassCpu> pass_;
+  Tensor y_;
+};
+
 }  // namespace
 
 Conv2dPassesCpu make_direct_conv2d(const Conv2dGeometry& geometry, CpuDevice& device, const OpTensors& tensors) {
@@ -108,12 +123,13 @@ Conv2dPassesCpu make_direct_conv2d(const Conv2dGeometry& geometry, CpuDevice& de
   const auto at = [&](const memory::desc& desc, const Tensor& tensor) { return memory(desc, engine, tensor.data); };
   Conv2dPassesCpu passes;
 
-  const auto forward = convolution.forward(engine, geometry.relu);
+  const auto forward = convolution.forward(engine);
   using Forward = DirectPass<dnnl::convolution_forward>;
   Arguments arguments{{DNNL_ARG_SRC, at(convolution.src, x)}, {DNNL_ARG_DST, at(convolution.dst, y)}};
   if (biases) arguments.insert({DNNL_ARG_BIAS, at(convolution.bias, biases)});
   passes.forward = std::make_unique<Forward>(device, forward, weights, forward.weights_desc(), Forward::Weights::read,
                                              DNNL_ARG_WEIGHTS, std::move(arguments));
+  if (geometry.relu) passes.forward = std::make_unique<PassWithRelu>(std::move(passes.forward), y);
   if (tensors.parameter_gradients.empty()) return passes;
 
   const Tensor &dx = tensors.input_gradients.at(0), &dz = tensors.output_gradients.at(0);

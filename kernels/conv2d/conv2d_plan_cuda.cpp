@@ -111,6 +111,9 @@ frontend::error_t choose_plan(frontend::graph::Graph& graph, const Conv2dTarget&
   }
   if (status.is_bad()) return status;
   graph.deselect_numeric_notes(unwanted_notes(task.arithmetic));
+  if (task.pass == Conv2dPass::forward_bias_relu) {  // others make a NaN 0, and infinity the largest float
+    graph.select_numeric_notes({frontend::NumericalNote_t::STRICT_NAN_PROP});
+  }
   graph.deselect_behavior_notes({frontend::BehaviorNote_t::RUNTIME_COMPILATION});
   graph.deselect_workspace_greater_than(static_cast<std::int64_t>(task.workspace_bytes));
   return graph.build_plans(frontend::BuildPlanPolicy_t::HEURISTICS_CHOICE);

@@ -1,4 +1,4 @@
-// The CPU form of dense: oneDNN matrix products on plain layouts, bias and ReLU as their epilogue.
+// The CPU form of dense: oneDNN matrix products on plain layouts, the bias as their epilogue.
 //
 // Plain layouts keep the flat parameter array the only copy; oneDNN packs a tile at a time on the way into its kernel,
 // which costs 3 to 7 % over blocked weights and saves a reorder of W and dW every step. Where x is sparse, the products
@@ -12,6 +12,7 @@
 #include "kernels/dense/sparse_product.h"
 #include "kernels/shared/bias_relu_backward.h"
 #include "kernels/shared/onednn.h"
+#include "kernels/shared/relu_in_place.h"
 #include "src/device/cpu_device.h"
 
 namespace carillon {
@@ -30,15 +31,15 @@ struct MatrixView {
   }
 };
 
-/// c = a b (+ bias), then ReLU if asked, ready to run.
+/// c = a b (+ bias), ready to run.
 class MatrixProduct {
  public:
   MatrixProduct(CpuDevice& device, const MatrixView& a, const MatrixView& b, const MatrixView& c,
-                const Tensor* bias = nullptr, bool relu = false)
+                const Tensor* bias = nullptr)
       : stream_(device.dnnl_stream()) {
     const memory::desc bias_desc =
         bias ? memory::desc({1, c.columns}, onednn_type(bias->type), memory::format_tag::ab) : memory::desc();
-    primitive_ = onednn_matmul(device.engine(), a.desc(), b.desc(), bias_desc, c.desc(), relu);
+    primitive_ = onednn_matmul(device.engine(), a.desc(), b.desc(), bias_desc, c.desc());
     arguments_ = {{DNNL_ARG_SRC, memory(a.desc(), device.engine(), a.tensor->data)},
                   {DNNL_ARG_WEIGHTS, memory(b.desc(), device.engine(), b.tensor->data)},
                   {DNNL_ARG_DST, memory(c.desc(), device.engine(), c.tensor->data)}};
@@ -71,8 +72,9 @@ class DenseCpu final : public Op {
     if (sparse) {
       forward_.emplace(SparseProductPass(device, {.a = x, .b = weights, .bias = biases, .c = y, .relu = form.relu}));
     } else {
-      forward_.emplace(MatrixProduct(device, {&x, batch, in}, {&weights, in, out}, {&y, batch, out},
-                                     biases ? &biases : nullptr, form.relu));
+      forward_.emplace(
+          MatrixProduct(device, {&x, batch, in}, {&weights, in, out}, {&y, batch, out}, biases ? &biases : nullptr));
+      if (form.relu) relu_ = y;
     }
     if (tensors.parameter_gradients.empty()) return;
     const Tensor &dx = tensors.input_gradients.at(0), &dy = tensors.output_gradients.at(0);
@@ -89,7 +91,10 @@ class DenseCpu final : public Op {
     }
   }
 
-  void forward(Stream& /*stream*/) override { run(*forward_); }
+  void forward(Stream& /*stream*/) override {
+    run(*forward_);
+    if (relu_) relu_in_place(relu_);
+  }
 
   void backward(Stream& /*stream*/) override {
     if (bias_relu_) bias_relu_->run();
@@ -99,6 +104,7 @@ class DenseCpu final : public Op {
 
  private:
   std::optional<ProductOfInput> forward_, weights_backward_;
+  Tensor relu_;  ///< y, where the product leaves its ReLU out
   std::optional<MatrixProduct> data_backward_;
   std::optional<BiasReluBackward> bias_relu_;
 };

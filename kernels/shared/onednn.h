@@ -1,5 +1,5 @@
 // oneDNN's matrix product and convolutions behind one form for its versions 2 and 3, which construct primitives
-// differently.
+// differently. Without its ReLU, which makes a NaN 0: relu_in_place.
 #pragma once
 
 #include <dnnl.hpp>
@@ -15,19 +15,6 @@ inline dnnl::memory::data_type onednn_type(DType type) {
   return dnnl::memory::data_type::f32;
 }
 
-/// ReLU after the primitive if asked.
-inline dnnl::primitive_attr onednn_epilogue(bool relu) {
-  dnnl::primitive_attr attributes;
-  dnnl::post_ops epilogue;
-#if DNNL_VERSION_MAJOR >= 3
-  if (relu) epilogue.append_eltwise(dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
-#else
-  if (relu) epilogue.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
-#endif
-  attributes.set_post_ops(epilogue);
-  return attributes;
-}
-
 /// With scratch from the caller (DNNL_ARG_SCRATCHPAD): oneDNN's own is of the thread that makes a primitive, and no
 /// other may then run it.
 inline dnnl::primitive_attr with_callers_scratch(dnnl::primitive_attr attributes) {
@@ -35,13 +22,13 @@ inline dnnl::primitive_attr with_callers_scratch(dnnl::primitive_attr attributes
   return attributes;
 }
 
-/// c = a b (+ bias), then ReLU if asked. `bias` may be empty.
+/// c = a b (+ bias). `bias` may be empty.
 inline dnnl::matmul onednn_matmul(const dnnl::engine& engine, const dnnl::memory::desc& a, const dnnl::memory::desc& b,
-                                  const dnnl::memory::desc& bias, const dnnl::memory::desc& c, bool relu) {
+                                  const dnnl::memory::desc& bias, const dnnl::memory::desc& c) {
 #if DNNL_VERSION_MAJOR >= 3
-  return dnnl::matmul({engine, a, b, bias, c, onednn_epilogue(relu)});
+  return dnnl::matmul({engine, a, b, bias, c});
 #else
-  return dnnl::matmul({{a, b, bias, c}, onednn_epilogue(relu), engine});
+  return dnnl::matmul({{a, b, bias, c}, engine});
 #endif
 }
 
@@ -57,18 +44,9 @@ struct OnednnConvolution {
   using BackwardData = dnnl::convolution_backward_data::primitive_desc;
 
 #if DNNL_VERSION_MAJOR >= 3
-  Forward forward(const dnnl::engine& engine, bool relu) const {
-    return {engine,
-            dnnl::prop_kind::forward_training,
-            direct,
-            src,
-            weights,
-            bias,
-            dst,
-            strides,
-            padding_before,
-            padding_after,
-            with_callers_scratch(onednn_epilogue(relu))};
+  Forward forward(const dnnl::engine& engine) const {
+    return {engine,        dnnl::prop_kind::forward_training, direct, src, weights, bias, dst, strides, padding_before,
+            padding_after, with_callers_scratch({})};
   }
   /// Without the bias: oneDNN's sum for it costs as much again as these weights of a narrow input.
   BackwardWeights backward_weights(const dnnl::engine& engine, const Forward& hint) const {
@@ -78,10 +56,10 @@ struct OnednnConvolution {
     return {engine, direct, src, weights, dst, strides, padding_before, padding_after, hint, with_callers_scratch({})};
   }
 #else
-  Forward forward(const dnnl::engine& engine, bool relu) const {
+  Forward forward(const dnnl::engine& engine) const {
     return {
         {dnnl::prop_kind::forward_training, direct, src, weights, bias, dst, strides, padding_before, padding_after},
-        with_callers_scratch(onednn_epilogue(relu)),
+        with_callers_scratch({}),
         engine};
   }
   /// Without the bias: oneDNN's sum for it costs as much again as the weights of a narrow input.

@@ -1,5 +1,7 @@
 // Every op's CUDA form beside its CPU form.
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "carillon/core/bf16.h"
@@ -35,6 +37,7 @@ struct OpCase {
   bool integers =
       false;  ///< variables are -1, 0 or 1: sums below 256 are exact in bfloat16, and so is the sign of each
   float bf16_tolerance = 1.5e-2f;  ///< of the largest value
+  bool drops = false;              ///< some inputs reach no output
   std::function<Value(OpHarness&)> build;
 };
 
@@ -66,6 +69,27 @@ OpResults results_of(const OpCase& op, Device& device, Arithmetic arithmetic = A
   return results;
 }
 
+/// Where a value of the variable "x" or "z" is `bad`, or all are, what is not finite is in the output. `feed` as above.
+void expect_told(const OpCase& op, Device& device, Arithmetic arithmetic, float bad) {
+  OpHarness harness(op.batch, device, arithmetic);
+  const auto feed =
+      make_feed(device, {.batch_size = static_cast<std::size_t>(op.batch), .image_bytes = op.image_bytes});
+  harness.finish(op.build(harness), feed->inputs());
+  const NoiseBatch samples(40, static_cast<std::size_t>(op.batch), op.image_bytes);
+  feed->write(0, {.batch = samples.batch()});
+  feed->upload(0, 1, device.stream());
+  for (const ParameterSpec& spec : harness.graph().parameters()) {
+    if (spec.name != "x" && spec.name != "z") continue;
+    std::vector<float> values = copy(harness.values(spec.name));
+    if (op.drops) std::ranges::fill(values, bad);
+    values[values.size() / 2] = bad;
+    harness.set(spec.name, values);
+    const std::span<const float> output = harness.forward();
+    EXPECT_FALSE(std::ranges::all_of(output, [](float y) { return std::isfinite(y); }))
+        << bad << " is lost on " << device.name() << " in arithmetic " << static_cast<int>(arithmetic);
+  }
+}
+
 void expect_close(const OpResults& expected, const OpResults& got, float tolerance) {
   ASSERT_EQ(expected.size(), got.size());
   for (const auto& [name, values] : expected) {
@@ -91,6 +115,21 @@ class OpsOnAGpu : public GpuTest {
         set_conditions({.seed = 3, .fused_biases = fused_biases});
         CudaDevice gpu(0);
         expect_close(expected, results_of(op, gpu, arithmetic), tolerance);
+      }
+    }
+    expect_bad_values_told(op);
+  }
+  /// By both backends, in every arithmetic.
+  static void expect_bad_values_told(const OpCase& op) {
+    for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+      CpuDevice cpu(1);
+      expect_told(op, cpu, Arithmetic::fp32, bad);
+      for (const Arithmetic arithmetic : {Arithmetic::fp32, Arithmetic::tf32, Arithmetic::bf16}) {
+        for (const bool fused_biases : {true, false}) {
+          set_conditions({.seed = 3, .fused_biases = fused_biases});
+          CudaDevice gpu(0);
+          expect_told(op, gpu, arithmetic, bad);
+        }
       }
     }
   }
@@ -177,7 +216,7 @@ TEST_F(OpsOnAGpu, AvgPool) {
 
 TEST_F(OpsOnAGpu, Dropout) {
   for (const std::int64_t size : {7, 64}) {
-    expect_like_cpu({.batch = 5, .build = [=](OpHarness& harness) {
+    expect_like_cpu({.batch = 5, .drops = true, .build = [=](OpHarness& harness) {
                        return dropout(harness.graph(), "drop", harness.input("x", {5, size}), {.rate = 0.3f});
                      }});
   }
