@@ -11,6 +11,8 @@
 #     sanitizer  memcheck, racecheck and initcheck of compute-sanitizer on short runs
 #     bench      speed against PyTorch (gpu_vs_pytorch.py); bench-mnist and bench-cifar10 for one of the two
 #     profile    ncu: time and bytes by kernel of an eager step
+#     quick      for a short visit, under five minutes: tests, one check against float64, the captured step's nodes and
+#                one line of speed for each of the two programs; only when named
 #     accuracy   precision reached in fp32, tf32 and bf16 (check_gpu_accuracy.py); only when named: it needs both sets
 #
 #   --mnist DIR     the IDX files; --cifar10 PATH the binary version. Without them parity and bench use random images.
@@ -41,7 +43,7 @@ while (($# > 0)); do
   shift 2
 done
 for step in ${only//,/ }; do
-  [[ $step =~ ^(tests|parity|sanitizer|bench|bench-mnist|bench-cifar10|profile|accuracy)$ ]] ||
+  [[ $step =~ ^(tests|parity|sanitizer|bench|bench-mnist|bench-cifar10|profile|quick|accuracy)$ ]] ||
     die 64 "--only: no step '$step'"
 done
 PATH=$PATH:/usr/local/nvidia/bin:/usr/local/cuda/bin
@@ -105,7 +107,7 @@ run() {
   lines+=("$(printf '%s  %-44s %7.1f s  %s' "$verdict" "$name" \
     "$(awk "BEGIN {print $EPOCHREALTIME - $started}")" "$detail")")
   while IFS= read -r line; do lines+=("      $line"); done < \
-    <(grep -E '^FAIL|^## .*batch|Best of ours' "$scratch/output" | cut -c1-160)
+    <(grep -E '^FAIL|^## .*batch|Best of ours|^captured step' "$scratch/output" | cut -c1-160)
 }
 
 sets() {
@@ -116,18 +118,22 @@ sets() {
   }
 }
 
+# Each without and with kernels that are launched early (src/device/cuda_device.h).
 step_tests() {
-  local log=$out/tests.log test ranks found=0
+  local log=$out/tests.log test ranks early found=0
   for test in "$elf"/*gpu*test; do
     [[ -x $test ]] || continue
     found=1
-    if [[ $test == *mpi_test ]]; then
-      for ranks in 1 2 4; do
-        run "${test##*/}, ranks: $ranks" "$log" "${in_place[@]}" mpirun -np "$ranks" --oversubscribe --bind-to none "$test"
-      done
-    else
-      run "${test##*/}" "$log" "${in_place[@]}" "$test"
-    fi
+    for early in 0 1; do
+      if [[ $test == *mpi_test ]]; then
+        for ranks in 1 2 4; do
+          run "${test##*/}, ranks: $ranks, early launch: $early" "$log" env CARILLON_EARLY_LAUNCH=$early "${in_place[@]}" \
+            mpirun -np "$ranks" --oversubscribe --bind-to none "$test"
+        done
+      else
+        run "${test##*/}, early launch: $early" "$log" env CARILLON_EARLY_LAUNCH=$early "${in_place[@]}" "$test"
+      fi
+    done
   done
   if ((!found)); then run "tests labelled gpu" "$log" false; fi
 }
@@ -196,16 +202,32 @@ step_profile() {
   done
 }
 
+# bench SET OPTION...: of gpu_vs_pytorch.py.
 bench() {
   sets
-  local data=$mnist
-  if [[ $1 == cifar10 ]]; then data=$cifar10; fi
-  run "bench: $1" "$out/bench.log" "$python" "$here/tests/benchmarks/gpu_vs_pytorch.py" "$1" --bin "$bin" \
-    --data "$data" --until $(($(date +%s) + limit - SECONDS - 30)) --out "$out/bench_$1.md"
+  local set=$1 data=$mnist
+  shift
+  if [[ $set == cifar10 ]]; then data=$cifar10; fi
+  run "bench: $set" "$out/bench.log" "$python" "$here/tests/benchmarks/gpu_vs_pytorch.py" "$set" --bin "$bin" \
+    --data "$data" --until $(($(date +%s) + limit - SECONDS - 30)) --out "$out/bench_$set.md" "$@"
 }
 step_bench-mnist() { bench mnist; }
 step_bench-cifar10() { bench cifar10; }
 step_bench() { bench mnist; bench cifar10; }
+
+step_quick() {
+  step_tests
+  records
+  acceptance check_parity "$out/quick.log" --device cuda --quick
+  acceptance check_cifar_parity "$out/quick.log" --device cuda --quick
+  local model command
+  for model in mnist cifar10; do
+    short "$model" --batch-size 128 --max-steps 40 --log-every 0 --precision bf16 --log-device-placement
+    run "captured step: $model, bf16" "$out/quick.log" "${in_place[@]}" "${command[@]}"
+  done
+  bench mnist --batches 100 --rounds 1 --no-compile
+  bench cifar10 --batches 128 --precisions bf16 --rounds 1 --no-compile
+}
 
 for step in ${only//,/ }; do "step_$step"; done
 {

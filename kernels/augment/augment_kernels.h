@@ -15,32 +15,21 @@ struct ImagePlane {
   CARILLON_HOST_DEVICE std::uint32_t pixels() const { return height * width; }
 };
 
-/// Sums over a crop, by channel.
-struct CropSums {
-  ChannelSums channel[max_image_channels];
-
-  CARILLON_HOST_DEVICE CropSums& operator+=(const CropSums& other) {
-    for (int c = 0; c < max_image_channels; ++c) {
-      channel[c].values += other.channel[c].values;
-      channel[c].squares += other.channel[c].squares;
-    }
-    return *this;
-  }
-};
-
 /// T: float or Bf16.
 template <typename T>
 struct AugmentKernel {
   static constexpr int threads = 256;
-  static constexpr int fold_phase = 2;              // before: draw, sums
-  static constexpr int map_phase = fold_phase + 8;  // 2^8 threads fold in 8 phases
-  static constexpr int output_phase = map_phase + 1;
+  static constexpr int draw_phase = 0, sum_phase = 1, part_phase = 2, total_phase = 3, map_phase = 4, output_phase = 5;
   static constexpr int phases = output_phase + 1;
-  static_assert(1 << (map_phase - fold_phase) == threads);
+  static constexpr int sums = 2 * max_image_channels;  ///< of values and of squares, of each channel
+  static constexpr int parts = 16;                     ///< of each sum: a thread each, then one of these
+  static_assert(sums * parts <= threads);
 
   struct Shared {
     AugmentDraw draw;
-    CropSums sums[threads];
+    std::uint32_t of_thread[sums][threads];  ///< of up to 2^24 pixels
+    std::uint64_t of_part[sums][parts];
+    ChannelSums of_channel[max_image_channels];
     ImageMap map;
   };
 
@@ -57,14 +46,16 @@ struct AugmentKernel {
   template <int phase>
   CARILLON_HOST_DEVICE void run(Shared& shared, int block, int thread) const {
     const auto sample = static_cast<std::size_t>(block);
-    if constexpr (phase == 0) {
+    if constexpr (phase == draw_phase) {
       if (thread == 0) shared.draw = draw_of(sample);
-    } else if constexpr (phase == 1) {
-      shared.sums[thread] = sums_of_thread(table.image(sample), shared.draw, thread);
-    } else if constexpr (phase < map_phase) {
-      fold(shared.sums, thread, threads >> (phase - fold_phase + 1));
+    } else if constexpr (phase == sum_phase) {
+      sum_of_thread(table.image(sample), shared, thread);
+    } else if constexpr (phase == part_phase) {
+      if (thread < sums * parts) sum_of_part(shared, thread / parts, thread % parts);
+    } else if constexpr (phase == total_phase) {
+      if (thread < sums) total(shared, thread);
     } else if constexpr (phase == map_phase) {
-      if (thread == 0) shared.map = image_map(shared.sums[0].channel, channels, crop.pixels(), shared.draw);
+      if (thread == 0) shared.map = image_map(shared.of_channel, channels, crop.pixels(), shared.draw);
     } else {
       write_output(sample, shared, thread);
     }
@@ -81,18 +72,34 @@ struct AugmentKernel {
     return (draw.offset_y + y) * source.width + draw.offset_x + (draw.flip ? crop.width - 1 - x : x);
   }
 
-  CARILLON_HOST_DEVICE CropSums sums_of_thread(const std::uint8_t* image, const AugmentDraw& draw, int thread) const {
-    CropSums sums;
+  CARILLON_HOST_DEVICE void sum_of_thread(const std::uint8_t* image, Shared& shared, int thread) const {
+    std::uint32_t values[max_image_channels] = {}, squares[max_image_channels] = {};
     for (std::uint32_t pixel = static_cast<std::uint32_t>(thread); pixel < crop.pixels(); pixel += threads) {
-      const std::uint8_t* place = image + source_offset(draw, pixel);
+      const std::uint8_t* place = image + source_offset(shared.draw, pixel);
       for (int c = 0; c < max_image_channels; ++c) {  // a constant count: the sums stay in registers
         if (c == channels) break;
-        const std::int64_t value = place[c * source.pixels()];
-        sums.channel[c].values += value;
-        sums.channel[c].squares += value * value;
+        const std::uint32_t value = place[c * source.pixels()];
+        values[c] += value;
+        squares[c] += value * value;
       }
     }
-    return sums;
+    for (int c = 0; c < max_image_channels; ++c) {
+      shared.of_thread[2 * c][thread] = values[c];
+      shared.of_thread[2 * c + 1][thread] = squares[c];
+    }
+  }
+
+  CARILLON_HOST_DEVICE static void sum_of_part(Shared& shared, int sum, int part) {
+    std::uint64_t of_part = 0;
+    for (int i = part; i < threads; i += parts) of_part += shared.of_thread[sum][i];
+    shared.of_part[sum][part] = of_part;
+  }
+
+  CARILLON_HOST_DEVICE static void total(Shared& shared, int sum) {
+    std::int64_t of_all = 0;
+    for (const std::uint64_t of_part : shared.of_part[sum]) of_all += static_cast<std::int64_t>(of_part);
+    ChannelSums& channel = shared.of_channel[sum / 2];
+    (sum % 2 == 0 ? channel.values : channel.squares) = of_all;
   }
 
   CARILLON_HOST_DEVICE void write_output(std::size_t sample, const Shared& shared, int thread) const {

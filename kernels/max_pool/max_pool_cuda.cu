@@ -21,13 +21,15 @@ class MaxPoolCuda final : public Op {
 
   void forward(Stream& stream) override {
     with_packs([&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
-      launch(ForEachElement{MaxPoolForward<T, n>{.pool = packed_pool(geometry_, channels(), n),
-                                                 .relu = geometry_.relu,
-                                                 .x = static_cast<const T*>(x_.data),
-                                                 .y = static_cast<T*>(y_.data),
-                                                 .where = static_cast<std::uint8_t*>(where_.data())},
-                            y_.shape.element_count() / n},
-             stream);
+      with_fixed_window(geometry_, [&]<int fixed>(std::integral_constant<int, fixed>) {
+        launch(ForEachElement{MaxPoolForward<T, n, fixed>{.pool = packed_pool(geometry_, channels(), n),
+                                                          .relu = geometry_.relu,
+                                                          .x = static_cast<const T*>(x_.data),
+                                                          .y = static_cast<T*>(y_.data),
+                                                          .where = static_cast<std::uint8_t*>(where_.data())},
+                              y_.shape.element_count() / n},
+               stream);
+      });
     });
   }
 

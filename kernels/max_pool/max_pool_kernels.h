@@ -10,7 +10,8 @@
 
 namespace carillon {
 
-template <typename T, int n>
+/// fixed: the window's extents, 0 for any. With a fixed window its loads are under way together.
+template <typename T, int n, int fixed>
 struct MaxPoolForward {
   PackedPool pool;
   bool relu;
@@ -21,36 +22,80 @@ struct MaxPoolForward {
   CARILLON_HOST_DEVICE void operator()(std::int64_t index) const {
     const auto& [vertical, horizontal, packs] = pool;
     const PackedPool::Place at = pool.place(index, vertical.output, horizontal.output);
-    const Interval<int> rows = offsets_inside(vertical, at.row), columns = offsets_inside(horizontal, at.column);
-    const int top = at.row * vertical.stride - vertical.before;
-    const int left = at.column * horizontal.stride - horizontal.before;
-    Pack<float, n> largest = {};
-    Pack<std::uint8_t, n> position = {};
-    bool first = true;
-    for (int i = rows.first; i < rows.last; ++i) {
-      for (int j = columns.first; j < columns.last; ++j, first = false) {
-        const T* const pixel = x + pool.offset<n>(at, top + i, left + j, vertical.input, horizontal.input);
-        take_larger(load_floats<n>(pixel), static_cast<std::uint8_t>(i * horizontal.window + j), first, largest,
-                    position);
-      }
+    Maximum maximum;
+    if constexpr (fixed > 0) {
+      find_in_fixed(at, maximum);
+    } else {
+      find(at, maximum);
     }
+    Pack<float, n>& largest = maximum.largest;
     for (int k = 0; k < n; ++k) largest.at[k] = relu && largest.at[k] < 0.0f ? 0.0f : largest.at[k];  // NaN stays
     store_floats(largest, y + index * n);
-    if (where != nullptr) store(position, where + index * n);
+    if (where != nullptr) store(maximum.position, where + index * n);
   }
 
  private:
-  CARILLON_HOST_DEVICE static void take_larger(const Pack<float, n>& values, std::uint8_t here, bool first,
-                                               Pack<float, n>& largest, Pack<std::uint8_t, n>& position) {
-    for (int k = 0; k < n; ++k) {
-      const float value = values.at[k];
-      if (first || value > largest.at[k] || value != value) {  // NaN wins and stays
-        largest.at[k] = value;
-        position.at[k] = here;
+  struct Maximum {
+    Pack<float, n> largest = {};
+    Pack<std::uint8_t, n> position = {};
+    bool first = true;
+
+    CARILLON_HOST_DEVICE void take(const Pack<float, n>& values, int here) {
+      for (int k = 0; k < n; ++k) {
+        const float value = values.at[k];
+        if (first || value > largest.at[k] || value != value) {  // NaN wins and stays
+          largest.at[k] = value;
+          position.at[k] = static_cast<std::uint8_t>(here);
+        }
+      }
+      first = false;
+    }
+  };
+
+  CARILLON_HOST_DEVICE const T* pixel(const PackedPool::Place& at, int i, int j) const {
+    const auto& [vertical, horizontal, packs] = pool;
+    const int row = at.row * vertical.stride - vertical.before + i;
+    const int column = at.column * horizontal.stride - horizontal.before + j;
+    return x + pool.offset<n>(at, row, column, vertical.input, horizontal.input);
+  }
+
+  CARILLON_HOST_DEVICE void find(const PackedPool::Place& at, Maximum& maximum) const {
+    const Interval<int> rows = offsets_inside(pool.vertical, at.row);
+    const Interval<int> columns = offsets_inside(pool.horizontal, at.column);
+    for (int i = rows.first; i < rows.last; ++i) {
+      for (int j = columns.first; j < columns.last; ++j) {
+        maximum.take(load_floats<n>(pixel(at, i, j)), i * pool.horizontal.window + j);
       }
     }
   }
+
+  CARILLON_HOST_DEVICE void find_in_fixed(const PackedPool::Place& at, Maximum& maximum) const {
+    const Interval<int> rows = offsets_inside(pool.vertical, at.row);
+    const Interval<int> columns = offsets_inside(pool.horizontal, at.column);
+    Pack<T, n> loaded[fixed * fixed] = {};
+    const auto for_each_inside = [&](const auto& body) {
+      for (int i = 0; i < fixed; ++i) {
+        for (int j = 0; j < fixed; ++j) {
+          if (i >= rows.first && i < rows.last && j >= columns.first && j < columns.last) body(i, j);
+        }
+      }
+    };
+    for_each_inside([&](int i, int j) { loaded[i * fixed + j] = load<n>(pixel(at, i, j)); });
+    for_each_inside([&](int i, int j) {
+      Pack<float, n> values;
+      for (int k = 0; k < n; ++k) values.at[k] = to_float(loaded[i * fixed + j].at[k]);
+      maximum.take(values, i * fixed + j);
+    });
+  }
 };
+
+/// body(std::integral_constant<int, fixed>): the reference's 3x3 is fixed.
+template <typename Body>
+void with_fixed_window(const MaxPoolGeometry& geometry, const Body& body) {
+  if (geometry.vertical.window == 3 && geometry.horizontal.window == 3) return body(std::integral_constant<int, 3>{});
+  if (geometry.vertical.window == 2 && geometry.horizontal.window == 2) return body(std::integral_constant<int, 2>{});
+  body(std::integral_constant<int, 0>{});
+}
 
 template <typename T, int n>
 struct MaxPoolBackward {

@@ -1,4 +1,4 @@
-// launch: runs a BlockKernel on a GPU. For .cu files.
+// launch: runs a BlockKernel on a GPU, perhaps early (launches_early). For .cu files.
 #pragma once
 
 #include <utility>
@@ -20,6 +20,10 @@ __device__ __forceinline__ void run_phases_from(const Kernel& kernel, typename K
 template <typename Kernel>
 __global__ void __launch_bounds__(Kernel::threads) block_kernel(const __grid_constant__ Kernel kernel) {
   using Shared = typename Kernel::Shared;
+#if __CUDA_ARCH__ >= 900
+  cudaGridDependencySynchronize();  // launched early: what came before is over, and its writes are seen
+  cudaTriggerProgrammaticLaunchCompletion();
+#endif
   __shared__ alignas(Shared) unsigned char memory[sizeof(Shared)];  // shared variables run no constructors
   run_phases_from<Kernel, 0>(kernel, *reinterpret_cast<Shared*>(memory));
 }
@@ -29,8 +33,16 @@ template <BlockKernel Kernel>
 void launch(const Kernel& kernel, Stream& stream) {
   const int blocks = kernel.blocks();
   if (blocks == 0) return;
-  block_kernel<<<static_cast<unsigned>(blocks), Kernel::threads, 0, as_cuda(stream).get()>>>(kernel);
-  check_cuda(cudaGetLastError());
+  cudaLaunchAttribute early{};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.blockDim = dim3(Kernel::threads);
+  config.stream = as_cuda(stream).get();
+  config.attrs = &early;
+  config.numAttrs = launches_early() ? 1 : 0;
+  check_cuda(cudaLaunchKernelEx(&config, block_kernel<Kernel>, kernel));
 }
 
 }  // namespace carillon

@@ -137,7 +137,8 @@ void declare(OptionSet& set, TrainOptions& o) {
   declare_threads(set, o.threads);
   set.add("comm", o.comm, communicator_choices, "what averages the gradients of GPUs");
   set.add("cuda-graph", o.cuda_graph, "replay the step on a GPU as one captured graph");
-  set.add("bucket-kib", o.bucket_kib, 1, std::int64_t{1} << 30, "KiB of gradients a bucket, on GPUs or several hosts");
+  set.add("bucket-kib", o.bucket_kib, 0, std::int64_t{1} << 30,
+          "KiB of gradients a bucket, on GPUs or several hosts; 0: 1024 on GPUs, else 4096");
   set.add("log-device-placement", o.log_device_placement, "list every op with its device and memory");
   set.add("wire", o.wire, wire_choices,
           "of gradients between hosts of CPUs: as they are, or rounded to bfloat16, which takes half the bytes",

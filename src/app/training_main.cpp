@@ -82,7 +82,7 @@ ExitCode look_ahead(const std::string& program, const TrainOptions& options, con
                                  .instructions = instructions,
                                  .network = network.name,
                                  .gradients = static_cast<std::size_t>(parameter_count(built.graph)),
-                                 .bucket_bytes = static_cast<std::size_t>(options.bucket_kib) * 1024};
+                                 .bucket_bytes = bucket_bytes_on(device.kind(), options.tower().bucket_bytes)};
   return abort_on_own_error(mpi, program, [&] {
     preflight(subject, options, cpu, mpi, device, communicator);
     return ExitCode::done;

@@ -39,9 +39,11 @@ Found<T> emulate_max_pool(const Case& c, const std::vector<T>& x, ThreadOrder or
   const std::vector<T> dy = rounded<T>(OpHarness::output_gradient(outputs));
   with_pack_size<T>(c.channels, [&]<int n>(std::integral_constant<int, n>) {
     const PackedPool pool = packed_pool(geometry, c.channels, n);
-    emulate(ForEachElement{MaxPoolForward<T, n>{pool, geometry.relu, x.data(), found.y.data(), where.data()},
-                           static_cast<std::int64_t>(outputs) / n},
-            order);
+    with_fixed_window(geometry, [&]<int fixed>(std::integral_constant<int, fixed>) {
+      emulate(ForEachElement{MaxPoolForward<T, n, fixed>{pool, geometry.relu, x.data(), found.y.data(), where.data()},
+                             static_cast<std::int64_t>(outputs) / n},
+              order);
+    });
     const T* const y = geometry.relu ? found.y.data() : nullptr;
     emulate(ForEachElement{MaxPoolBackward<T, n>{pool, y, dy.data(), where.data(), found.dx.data()},
                            static_cast<std::int64_t>(x.size()) / n},
@@ -124,7 +126,7 @@ TEST(MaxPoolKernels, NeedNoPositionsWhereNobodyTrains) {
   const std::vector<float> x = random_values(static_cast<std::size_t>(c.input().element_count()), 1);
   const Found<float> expected = cpu_max_pool(c, x);
   std::vector<float> y = filled<float>(expected.y.size());
-  const MaxPoolForward<float, 2> forward{packed_pool(c.geometry(), 6, 2), false, x.data(), y.data(), nullptr};
+  const MaxPoolForward<float, 2, 0> forward{packed_pool(c.geometry(), 6, 2), false, x.data(), y.data(), nullptr};
   emulate(ForEachElement{forward, static_cast<std::int64_t>(y.size() / 2)});
   EXPECT_EQ(y, expected.y);
 }

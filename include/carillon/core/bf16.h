@@ -22,10 +22,16 @@ CARILLON_HOST_DEVICE inline float to_float(float value) { return value; }
 
 /// To the nearest, ties to even; a NaN stays one.
 CARILLON_HOST_DEVICE inline Bf16 to_bf16(float value) {
+#ifdef __CUDA_ARCH__
+  Bf16 result;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(result.bits) : "f"(value));
+  return result;
+#else
   std::uint32_t bits = 0;
   memcpy(&bits, &value, sizeof(bits));
   if ((bits & 0x7fffffffu) > 0x7f800000u) return {static_cast<std::uint16_t>(bits >> 16 | 0x40u)};
   return {static_cast<std::uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16)};
+#endif
 }
 
 /// `value` as it is stored in memory of type T (float or Bf16).
