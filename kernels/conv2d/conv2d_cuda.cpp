@@ -27,7 +27,10 @@ class FilterMajorWeights {
       : weights_(weights),
         filters_(weights.shape[3]),
         transposed_{shadow.data, {filters_, weights.shape.element_count() / filters_}, type} {
-    if (shadow) return;
+    if (shadow) {
+      check(shadow.type == type && shadow.shape == transposed_.shape, "conv2d was given another shadow than it reads");
+      return;
+    }
     memory_ = device.allocate(static_cast<std::size_t>(weights.shape.element_count()) * size_of(type));
     transposed_.data = memory_.data();
   }

@@ -20,6 +20,7 @@ class ParameterCopy {
     if (copy_.type == parameter_.type) return;
     if (!tensors.parameter_shadows.empty()) {
       copy_ = tensors.parameter_shadows.at(number);
+      check(copy_.type == type && copy_.shape == parameter_.shape, "dense was given another shadow than it reads");
       return;
     }
     memory_ = device.allocate(copy_.bytes());

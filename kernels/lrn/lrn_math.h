@@ -22,7 +22,7 @@ CARILLON_HOST_DEVICE inline float inverse_root(float s) {
 #endif
 }
 
-/// `three_quarters`: beta is 0.75, which takes two square roots and one division: s^-1/2 * sqrt(s^-1/2).
+/// `three_quarters`: beta is 0.75, which takes an inverse root and a root: s^-1/2 * sqrt(s^-1/2).
 template <bool three_quarters>
 CARILLON_HOST_DEVICE inline LrnPowers lrn_powers(float s, float beta) {
   if constexpr (three_quarters) {

@@ -19,7 +19,7 @@ class BiasReluBackwardCuda {
 
  private:
   Tensor y_, dy_, db_;
-  Buffer block_sums_;  ///< [blocks of rows, columns]
+  Buffer block_sums_, blocks_done_;  ///< ColumnSums'; none where one block has all rows
 };
 
 }  // namespace carillon

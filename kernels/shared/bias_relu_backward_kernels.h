@@ -1,5 +1,5 @@
-// The kernel of bias_relu_backward on a GPU: sums of the columns of blocks of rows. A second run of it over those sums
-// gives db, where there is more than one block of rows.
+// The kernel of bias_relu_backward on a GPU: sums of the columns of blocks of rows, of which the last block that is
+// through with some columns makes db, where there is more than one block of rows.
 //
 // A block's threads form groups, each of `lanes` threads that take packs of n neighbouring columns of one row; the
 // groups take rows in turn. So a row is read in one piece, and each column is summed in an order that is fixed by the
@@ -12,21 +12,24 @@
 
 namespace carillon {
 
-/// sums[b, c] = sum over the rows r of block b of dz[r, c]; with `relu` dz = y > 0 ? dy : 0, in place of dy, else dy.
+/// db[c] = sum over the rows r of dz[r, c]; with `relu` dz = y > 0 ? dy : 0, in place of dy, else dy.
 template <typename T, int n, bool relu>
 struct ColumnSums {
   static constexpr int threads = 256;
-  static constexpr int phases = 2;
+  static constexpr int phases = 5;
   static constexpr int max_lanes = 32;
   static_assert(max_lanes * n <= threads);
   static constexpr int rows_at_once = 4;  ///< of a thread, whose loads are under way together
   struct Shared {
     float sums[n][threads];
+    bool last_block;  ///< of those that take these columns
   };
 
-  const T* y = nullptr;   ///< [rows, columns]; with `relu`
-  T* dy = nullptr;        ///< [rows, columns]
-  float* sums = nullptr;  ///< [row_blocks(), columns]
+  const T* y = nullptr;                  ///< [rows, columns]; with `relu`
+  T* dy = nullptr;                       ///< [rows, columns]
+  float* db = nullptr;                   ///< [columns]
+  float* block_sums = nullptr;           ///< [row_blocks(), columns], where there are several
+  std::uint32_t* blocks_done = nullptr;  ///< [column_blocks()], where there are several; 0 between launches
   std::int64_t rows = 0, columns = 0, rows_per_block = 1;
   int lanes = 1;  ///< at most max_lanes, divides `threads`
 
@@ -34,15 +37,27 @@ struct ColumnSums {
   CARILLON_HOST_DEVICE int column_blocks() const {
     return static_cast<int>((columns + static_cast<std::int64_t>(lanes) * n - 1) / (lanes * n));
   }
-  int row_blocks() const { return static_cast<int>((rows + rows_per_block - 1) / rows_per_block); }
+  CARILLON_HOST_DEVICE int row_blocks() const { return static_cast<int>((rows + rows_per_block - 1) / rows_per_block); }
   int blocks() const { return column_blocks() * row_blocks(); }
 
   template <int phase>
   CARILLON_HOST_DEVICE void run(Shared& shared, int block, int thread) const {
-    const int row_block = block / column_blocks();
-    const std::int64_t first_column = static_cast<std::int64_t>(block % column_blocks()) * lanes * n;
+    const int row_block = block / column_blocks(), column_block = block % column_blocks();
+    const std::int64_t first_column = static_cast<std::int64_t>(column_block) * lanes * n;
+    const bool several = row_blocks() > 1;
     if constexpr (phase == 0) sum_rows(shared, row_block, first_column, thread);
-    if constexpr (phase == 1) sum_groups(shared, row_block, first_column, thread);
+    if constexpr (phase == 1) {
+      sum_groups(shared, first_column, thread, several ? block_sums + row_block * columns : db);
+    }
+    if constexpr (phase == 2) {
+      if (thread == 0) shared.last_block = several && finish_block(column_block);
+    }
+    if constexpr (phase == 3) {
+      if (shared.last_block) sum_blocks(shared, first_column, thread);
+    }
+    if constexpr (phase == 4) {
+      if (shared.last_block) sum_groups(shared, first_column, thread, db);
+    }
   }
 
  private:
@@ -54,15 +69,16 @@ struct ColumnSums {
     Pack<float, n> total = {};
     if (column < columns) {
       for (std::int64_t row = begin + thread / lanes; row < end; row += rows_at_once * step) {
-        add_rows(row * columns + column, (end - 1 - row) / step + 1, step * columns, total);
+        const auto left = static_cast<std::uint32_t>(end - 1 - row);  // 32 bits: divisions are slow in 64
+        add_rows(row * columns + column, static_cast<int>(left / static_cast<std::uint32_t>(step)) + 1, step * columns,
+                 total);
       }
     }
     for (int i = 0; i < n; ++i) shared.sums[i][thread] = total.at[i];
   }
 
   /// Adds packs at `first`, first + stride, ...: the `count` there are, at most rows_at_once.
-  CARILLON_HOST_DEVICE void add_rows(std::int64_t first, std::int64_t count, std::int64_t stride,
-                                     Pack<float, n>& total) const {
+  CARILLON_HOST_DEVICE void add_rows(std::int64_t first, int count, std::int64_t stride, Pack<float, n>& total) const {
     Pack<float, n> dz[rows_at_once] = {};
     [[maybe_unused]] Pack<float, n> out[rows_at_once] = {};
     for (int k = 0; k < rows_at_once; ++k) {
@@ -80,34 +96,47 @@ struct ColumnSums {
     }
   }
 
-  CARILLON_HOST_DEVICE void sum_groups(const Shared& shared, int row_block, std::int64_t first_column,
-                                       int thread) const {
+  CARILLON_HOST_DEVICE void sum_groups(const Shared& shared, std::int64_t first_column, int thread, float* to) const {
     if (thread >= lanes * n || first_column + thread >= columns) return;
     float sum = 0.0f;
     for (int group = 0; group < threads / lanes; ++group) sum += shared.sums[thread % n][group * lanes + thread / n];
-    sums[row_block * columns + first_column + thread] = sum;
+    to[first_column + thread] = sum;
+  }
+
+  /// Whether all other blocks of these columns have finished before.
+  CARILLON_HOST_DEVICE bool finish_block(int column_block) const {
+    std::uint32_t* const done = blocks_done + column_block;
+    if (fetch_increment(done) + 1 != static_cast<std::uint32_t>(row_blocks())) return false;
+    *done = 0;
+    return true;
+  }
+
+  /// As sum_rows, over blocks' sums.
+  CARILLON_HOST_DEVICE void sum_blocks(Shared& shared, std::int64_t first_column, int thread) const {
+    const std::int64_t column = first_column + thread % lanes * n;
+    Pack<float, n> total = {};
+    if (column < columns) {
+      for (int block = thread / lanes; block < row_blocks(); block += threads / lanes) {
+        const float* const sums = block_sums + block * columns + column;
+        for (int i = 0; i < n; ++i) total.at[i] += sums[i];
+      }
+    }
+    for (int i = 0; i < n; ++i) shared.sums[i][thread] = total.at[i];
   }
 };
 
 /// How rows are cut, and threads laid over them.
 template <typename T, int n, bool relu>
-ColumnSums<T, n, relu> column_sums(const T* y, T* dy, float* sums, std::int64_t rows, std::int64_t columns) {
-  ColumnSums<T, n, relu> kernel{.y = y, .dy = dy, .sums = sums, .rows = rows, .columns = columns};
+ColumnSums<T, n, relu> column_sums(const T* y, T* dy, float* db, std::int64_t rows, std::int64_t columns) {
+  ColumnSums<T, n, relu> kernel{.y = y, .dy = dy, .db = db, .rows = rows, .columns = columns};
   while (kernel.lanes < kernel.max_lanes && kernel.lanes * n < columns) kernel.lanes *= 2;
   constexpr std::int64_t max_blocks = 512;             // fill the largest GPU, and are soon summed
-  const std::int64_t few_rows = 16 * kernel.groups();  // not worth a second launch
+  const std::int64_t few_rows = 16 * kernel.groups();  // not worth a second round
   const std::int64_t max_row_blocks = max_blocks > kernel.column_blocks() ? max_blocks / kernel.column_blocks() : 1;
   const std::int64_t fewest = ColumnSums<T, n, relu>::rows_at_once * kernel.groups();
   const std::int64_t even = (rows + max_row_blocks - 1) / max_row_blocks;
   kernel.rows_per_block = rows <= few_rows ? few_rows : even > fewest ? even : fewest;
   return kernel;
-}
-
-/// db from the sums of blocks of rows, [row_blocks, columns].
-inline ColumnSums<float, 1, false> sum_of_blocks(float* block_sums, float* db, std::int64_t row_blocks,
-                                                 std::int64_t columns) {
-  return {
-      .dy = block_sums, .sums = db, .rows = row_blocks, .columns = columns, .rows_per_block = row_blocks, .lanes = 4};
 }
 
 }  // namespace carillon

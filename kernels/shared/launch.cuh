@@ -1,12 +1,22 @@
 // launch: runs a BlockKernel on a GPU, perhaps early (launches_early). For .cu files.
 #pragma once
 
+#include <initializer_list>
 #include <utility>
 
 #include "kernels/shared/block_kernel.h"
 #include "src/device/cuda_device.h"
 
 namespace carillon {
+
+/// Whether some of the code that is built waits for the kernel before: others must not be launched early.
+inline constexpr bool built_to_wait = [] {
+  constexpr int first_that_can = 900;
+  for (const int architecture : {__CUDA_ARCH_LIST__}) {
+    if (architecture >= first_that_can) return true;
+  }
+  return false;
+}();
 
 template <typename Kernel, int phase>
 __device__ __forceinline__ void run_phases_from(const Kernel& kernel, typename Kernel::Shared& shared) {
@@ -41,7 +51,7 @@ void launch(const Kernel& kernel, Stream& stream) {
   config.blockDim = dim3(Kernel::threads);
   config.stream = as_cuda(stream).get();
   config.attrs = &early;
-  config.numAttrs = launches_early() ? 1 : 0;
+  config.numAttrs = built_to_wait && launches_early() ? 1 : 0;
   check_cuda(cudaLaunchKernelEx(&config, block_kernel<Kernel>, kernel));
 }
 

@@ -134,6 +134,7 @@ std::optional<MatrixProductCuda> MatrixProductCuda::with_epilogue(CudaDevice& de
 }
 
 void MatrixProductCuda::run(Stream& stream) const {
+  check(as_cuda(stream).get() == device_->compute_stream().get(), "products share the compute stream's workspace");
   const float one = 1.0f, zero = 0.0f;  // read before the call returns
   const auto workspace = device_->workspace();
   check_cublas(cublasLtMatmul(device_->cublas(), description_.get(), &one, left_, left_layout_.get(), right_,

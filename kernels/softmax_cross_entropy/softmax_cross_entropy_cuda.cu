@@ -1,4 +1,5 @@
-// The CUDA form of softmax_cross_entropy: one kernel, that of backward finds the loss again.
+// The CUDA form of softmax_cross_entropy: one kernel. Backward finds exponentials and loss again, and hands the loss on
+// where the step sums are its affair.
 #include "kernels/shared/float_type.h"
 #include "kernels/shared/launch.cuh"
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
@@ -24,6 +25,7 @@ class SoftmaxCrossEntropyCuda final : public Op {
     kernel_.block_losses = static_cast<double*>(block_losses_.data());
     kernel_.blocks_done = static_cast<std::uint32_t*>(blocks_done_.data());
     backward_ = kernel_;
+    backward_.loss = nullptr;  // its memory may be another tensor's by then
     if (tensors.input_gradients.empty()) return;
     backward_.gradient = static_cast<T*>(tensors.input_gradients.at(0).data);
     if (!tensors.step_sums.empty()) backward_.step_sums = tensors.step_sums.data();

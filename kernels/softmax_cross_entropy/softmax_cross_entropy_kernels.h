@@ -14,8 +14,8 @@ namespace carillon {
 
 inline constexpr int softmax_threads = 256;
 
-/// Neighbouring threads that share a row of logits: so many that each has 4, where a block has so many. Of three, each
-/// of which is compiled.
+/// Neighbouring threads that share a row of logits: so many that each has 4 at most, where a block has so many. Of
+/// three, each of which is compiled.
 CARILLON_HOST_DEVICE constexpr int softmax_lanes(std::int64_t classes) {
   return classes <= 16 ? 4 : classes <= 128 ? 32 : softmax_threads;
 }
@@ -56,7 +56,7 @@ struct SoftmaxKernel {
   StepTable table;
   double* block_losses = nullptr;        ///< [blocks]
   std::uint32_t* blocks_done = nullptr;  ///< 0 between launches
-  float* loss = nullptr;                 ///< []
+  float* loss = nullptr;                 ///< []; null: not wanted
   float smoothing = 0.0f;
   MixingParams mixing = {};
   T* gradient = nullptr;           ///< [batch, classes]; null: not wanted, and what follows neither
@@ -222,7 +222,7 @@ struct SoftmaxKernel {
 
   CARILLON_HOST_DEVICE void finish(const Shared& shared) const {
     const float mean = static_cast<float>(sum_of_parts(shared) / static_cast<double>(batch));
-    *loss = mean;
+    if (loss != nullptr) *loss = mean;
     *blocks_done = 0;
     if (step_sums == nullptr) return;
     step_sums[cross_entropy_sum] = mean;

@@ -64,7 +64,7 @@ int mpi_main(const std::string& program, int argc, char** argv, const std::funct
   try {
     mpi.emplace(&argc, &argv);
     // Other programs would wait in other collective calls; other builds round differently, perhaps.
-    agree(*mpi, {{"the program", program}, {"the build", version_line(program)}});
+    agree(*mpi, {{"the program and its build", version_line(program)}});
     code = abort_on_own_error(*mpi, program, [&] { return body(*mpi); });
   } catch (const PeerFailed& peer) {
     code = peer.code();

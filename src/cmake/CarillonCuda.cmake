@@ -34,7 +34,8 @@ endif()
 set(CARILLON_HAS_CUDA TRUE)
 carillon_imported(carillon_cudnn_frontend ${CARILLON_CUDNN_FRONTEND_INCLUDE} carillon_cudnn)
 if(NOT CMAKE_CUDA_ARCHITECTURES)
-  set(CMAKE_CUDA_ARCHITECTURES 80-real 90a-real 90)  # 90: machine code and PTX, for GPUs to come
+  # 90a: code that may use instructions of Hopper alone; 90: machine code and PTX, for GPUs to come.
+  set(CMAKE_CUDA_ARCHITECTURES 80-real 90a-real 90)
 endif()
 enable_language(CUDA)
 if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake before 3.25.2 does not know nvcc's flag

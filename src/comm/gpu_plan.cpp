@@ -36,9 +36,12 @@ GpuPlan plan_gpu_averaging(std::span<const GpuPlace> gpus, std::string_view choi
     fail(ExitCode::no_device,
          "--comm nccl: {}; NCCL needs a GPU for each rank: start as many ranks as GPUs, or choose --comm mpi", shared);
   }
-  return {GpuAveraging::staged,
-          fmt::format("{}; NCCL cannot average between ranks of one GPU, so MPI averages, through the host's memory",
-                      shared)};
+  return {
+      GpuAveraging::staged,
+      fmt::format(
+          "{}; without NVIDIA's MPS they take turns; NCCL cannot average between them, so MPI does, through the host's "
+          "memory",
+          shared)};
 }
 
 }  // namespace carillon

@@ -7,12 +7,12 @@
 
 #include <exception>
 #include <source_location>
-#include <thread>
 
 #include "src/comm/communicators.h"
 #include "src/comm/side_work.h"
 #include "src/comm/waiter.h"
 #include "src/device/cuda_device.h"
+#include "src/device/poll.h"
 
 namespace carillon {
 namespace {
@@ -101,10 +101,7 @@ class NcclCommunicator final : public Communicator {
     side_work_.join(device_.compute_stream());
     CudaEvent done;
     done.record(device_.compute_stream());
-    while (!done.done()) {
-      check_peers();
-      std::this_thread::yield();
-    }
+    poll_until([&] { return done.done(); }, [this] { check_peers(); });
   }
 
   CudaDevice& device_;

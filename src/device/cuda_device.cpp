@@ -5,11 +5,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
-#include <thread>
 
 #include "carillon/core/error.h"
-#include "carillon/core/parallel.h"
 #include "src/device/cuda_door.h"
+#include "src/device/poll.h"
 
 namespace carillon {
 namespace {
@@ -25,6 +24,16 @@ constexpr std::size_t workspace_bytes = std::size_t{256} << 20;
 int make_current(int ordinal) {
   check_cuda(cudaSetDevice(ordinal));
   return ordinal;
+}
+
+/// What a query says. Errors: failed (of the work itself).
+bool is_over(cudaError_t status) {
+  if (status == cudaErrorNotReady) {
+    static_cast<void>(cudaGetLastError());  // it is no error: the next launch's check must not find it
+    return false;
+  }
+  check_cuda(status);
+  return true;
 }
 
 cudaDeviceProp properties_of(int ordinal) {
@@ -60,18 +69,8 @@ CudaStream::CudaStream(const std::function<void()>* check) : check_(check) {
 }
 
 void CudaStream::synchronize() {
-  constexpr int polls_between_checks = 1024;
   if (check_ == nullptr || !*check_) return check_cuda(cudaStreamSynchronize(get()));
-  for (int polls = 1;; ++polls) {
-    const cudaError_t status = cudaStreamQuery(get());
-    if (status != cudaErrorNotReady) return check_cuda(status);
-    static_cast<void>(cudaGetLastError());  // it is no error: the next launch's check must not find it
-    if (polls % polls_between_checks == 0) {
-      (*check_)();
-      std::this_thread::yield();
-    }
-    spin_pause();
-  }
+  poll_until([&] { return is_over(cudaStreamQuery(get())); }, *check_);
 }
 
 CudaEvent::CudaEvent() {
@@ -86,15 +85,7 @@ void CudaEvent::make_wait(const CudaStream& stream) const {
   check_cuda(cudaStreamWaitEvent(stream.get(), event_.get(), 0));
 }
 
-bool CudaEvent::done() const {
-  const cudaError_t status = cudaEventQuery(event_.get());
-  if (status == cudaErrorNotReady) {
-    static_cast<void>(cudaGetLastError());  // it is no error: the next launch's check must not find it
-    return false;
-  }
-  check_cuda(status);
-  return true;
-}
+bool CudaEvent::done() const { return is_over(cudaEventQuery(event_.get())); }
 
 void CudaEvent::wait() const { check_cuda(cudaEventSynchronize(event_.get())); }
 

@@ -9,8 +9,9 @@
 
 namespace carillon {
 
-/// The nodes in the order in which they were captured: "UpdateKernel<Sgd>" of a BlockKernel, another kernel
-/// by its function's name, "copy", "memset", "node" of any other kind.
+/// The nodes as CUDA lists them, which is the order in which they were captured, though nothing promises that:
+/// "UpdateKernel<Sgd>" of a BlockKernel, another kernel by its function's name, "copy", "memset", "node" of any other
+/// kind. Where CUDA does not tell, "kernel", or none at all.
 std::vector<std::string> node_names(cudaGraph_t graph);
 
 /// What `mangled` is called there: "_ZN8carillon12block_kernelI...".

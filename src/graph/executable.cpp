@@ -25,6 +25,7 @@ std::span<float> gradients_of(const Sweep& sweep, const Graph& graph, const Para
 int parameter_summed_by_reader(const Graph& graph, const Graph::ValueInfo& value, DeviceKind kind) {
   if (value.producer < 0 || value.readers.size() != 1 || !value.wants_gradient) return -1;
   const Graph::Node &producer = graph.nodes()[value.producer], &reader = graph.nodes()[value.readers[0]];
+  if (&graph.values()[reader.inputs[0]] != &value) return -1;  // sums are of input 0's gradient
   const std::optional<int> summed = producer.definition->column_summed_parameter();
   const bool is_found = summed && reader.definition->sums_input_gradient(kind, value.shape);
   return is_found ? producer.parameters.at(*summed) : -1;

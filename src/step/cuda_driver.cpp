@@ -5,13 +5,12 @@
 #include "src/step/cuda_driver.h"
 
 #include <deque>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "carillon/core/error.h"
-#include "carillon/core/parallel.h"
 #include "src/device/cuda_graph_nodes.h"
+#include "src/device/poll.h"
 #include "src/step/cuda_feed.h"
 #include "src/step/queue.h"
 
@@ -23,9 +22,10 @@ constexpr std::uint64_t warm_up_steps = 2;
 using CapturedGraph = Handle<cudaGraph_t, cudaGraphDestroy>;
 using ExecutableGraph = Handle<cudaGraphExec_t, cudaGraphExecDestroy>;
 
-/// What `enqueue` puts on `stream`, and on the streams it forks from it and joins, as a graph, and its nodes' names.
+/// What `enqueue` puts on `stream`, and on the streams it forks from it and joins, as a graph. `nodes`: gets their
+/// names; null: nobody asks.
 template <typename Enqueue>
-ExecutableGraph capture(const CudaStream& stream, const Enqueue& enqueue, std::vector<std::string>& nodes) {
+ExecutableGraph capture(const CudaStream& stream, const Enqueue& enqueue, std::vector<std::string>* nodes) {
   check_cuda(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal));
   cudaGraph_t raw = nullptr;
   try {
@@ -38,7 +38,7 @@ ExecutableGraph capture(const CudaStream& stream, const Enqueue& enqueue, std::v
   }
   check_cuda(cudaStreamEndCapture(stream.get(), &raw));
   const CapturedGraph graph(raw);
-  nodes = node_names(graph.get());
+  if (nodes != nullptr) *nodes = node_names(graph.get());
   cudaGraphExec_t executable = nullptr;
   check_cuda(cudaGraphInstantiate(&executable, graph.get(), 0));
   ExecutableGraph result(executable);
@@ -115,26 +115,15 @@ class CudaStepDriver final : public StepDriver, private StepEngine {
     const auto enqueue = [&] {
       for (std::uint32_t i = 0; i < steps; ++i) enqueue_step({});
     };
-    std::vector<std::string> nodes;
     try {
-      ExecutableGraph graph = capture(device_.compute_stream(), enqueue, nodes);
-      nodes.resize(nodes.size() / steps);  // each step's are the same
-      captured_nodes_ = std::move(nodes);
-      return graph;
+      return capture(device_.compute_stream(), enqueue, steps == 1 ? &captured_nodes_ : nullptr);
     } catch (const Error& error) {
       fail(error.code(), "{}; while a step was captured: --cuda-graph=false launches each instead", error.what());
     }
   }
 
   void wait_for_oldest() override {
-    constexpr int polls_between_checks = 1024;
-    for (int polls = 0; !under_way_.front().done(); ++polls) {
-      if (polls % polls_between_checks == polls_between_checks - 1) {
-        communicator_.check_peers();
-        std::this_thread::yield();
-      }
-      spin_pause();
-    }
+    poll_until([&] { return under_way_.front().done(); }, [&] { communicator_.check_peers(); });
     spare_events_.push_back(std::move(under_way_.front()));
     under_way_.pop_front();
   }

@@ -1,6 +1,7 @@
 #include "src/step/cuda_feed.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <vector>
 
@@ -21,6 +22,7 @@ CudaFeed::CudaFeed(CudaDevice& device, const FeedForm& form)
       step_counter_(device.allocate(sizeof(std::uint64_t))),
       blocks_done_(device.allocate(sizeof(std::uint32_t))),
       outcomes_(device.allocate_pinned(form.slots * sizeof(StepOutcome))) {
+  check(std::has_single_bit(form.slots), "a ring of steps has a power of two of slots");
   if (fits_on_device(form.dataset, device)) {
     keep(device, *form.dataset);
   } else {

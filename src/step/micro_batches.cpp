@@ -43,7 +43,7 @@ struct MicroBatches::Lane {
     feed->write(0, step);
     std::ranges::copy(old_states, states.values().begin());
     executable.forward(stream);
-    enqueue_step_sums(device, executable.tensor(loss), feed->inputs(), parameters.step_sums());
+    write_step_sums(device, executable.tensor(loss), feed->inputs(), parameters.step_sums());
     std::ranges::copy(states.values(), states_among(parameters.step_sums()).begin());
     executable.backward(stream, [](int /*parameter*/) {});
   }

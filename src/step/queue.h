@@ -34,8 +34,8 @@ struct StepRingForm {
   std::uint32_t capacity() const { return block * blocks; }
 };
 
-/// The ring of a device that is given such steps ahead: as many to a block as fit into some memory when their images
-/// are copied.
+/// The ring of a device that is given such steps ahead: as many to a block, rounded down to a power of two, as fit
+/// into some memory when their images are copied.
 StepRingForm ring_form(std::size_t batch_size, std::size_t image_bytes);
 
 class StepQueue {

@@ -2,6 +2,8 @@
 //
 //   sums[cross_entropy_sum] = loss                sums: [step_sum_count] (graph/parameters.h)
 //   sums[pause_sum] = 1 if this rank asks for a pause, else 0
+//
+// On a GPU the loss's op writes them (OpTensors::step_sums).
 #pragma once
 
 #include "carillon/device/device.h"
@@ -9,10 +11,7 @@
 
 namespace carillon {
 
-/// Enqueues it, for the step in hand. `loss`, a scalar, and `sums` lie in the device's memory.
-void enqueue_step_sums(Device& device, const Tensor& loss, const StepInputs& inputs, std::span<float> sums);
-
-/// The same on a GPU; step_sums_cuda.cu, in builds with CUDA.
-void enqueue_step_sums_cuda(const float* loss, const StepTable& table, float* sums, Stream& stream);
+/// For the step in hand of a CPU. `loss`: a scalar. Errors: failed (another device).
+void write_step_sums(const Device& device, const Tensor& loss, const StepInputs& inputs, std::span<float> sums);
 
 }  // namespace carillon

@@ -21,7 +21,7 @@ void TrainingStep::enqueue_whole_batch(Device& device) {
     std::ranges::fill(parts_.parameters.gradients_and_sums(), 0.0f);
   }
   if (!executable.writes_step_sums()) {
-    enqueue_step_sums(device, executable.tensor(parts_.loss), parts_.inputs, parts_.parameters.step_sums());
+    write_step_sums(device, executable.tensor(parts_.loss), parts_.inputs, parts_.parameters.step_sums());
   }
   if (!updates_with_means_) {
     executable.backward(stream, [&](int parameter) { parts_.reducer.add(parameter, stream); });

@@ -134,7 +134,7 @@ def _builds(context):
     done = context.run_command(
         [*launcher, "-np", "1", str(program), *options, ":", "-np", "1", str(changed), *options]
     )
-    yield _refused("ranks of different builds are refused", done, USAGE, ["disagree on the build", own.decode(), other.decode()])
+    yield _refused("ranks of different builds are refused", done, USAGE, ["disagree on the program and its build", own.decode(), other.decode()])
 
 
 if __name__ == "__main__":

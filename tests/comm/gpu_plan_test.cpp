@@ -32,9 +32,10 @@ TEST(GpuPlan, RanksWithAGpuEachTakeNcclUnlessMpiIsAskedFor) {
 TEST(GpuPlan, RanksThatShareAGpuAverageThroughTheHostAndAreTold) {
   const GpuPlan plan = plan_gpu_averaging(shared, "auto");
   EXPECT_EQ(plan.averaging, GpuAveraging::staged);
-  EXPECT_EQ(plan.warning,
-            "ranks 0, 2 and 4 share GPU-a on n1; NCCL cannot average between ranks of one GPU, so MPI averages, "
-            "through the host's memory");
+  EXPECT_EQ(
+      plan.warning,
+      "ranks 0, 2 and 4 share GPU-a on n1; without NVIDIA's MPS they take turns; NCCL cannot average between them, "
+      "so MPI does, through the host's memory");
   EXPECT_EQ(plan_gpu_averaging(shared, "mpi").warning, "");
 }
 

@@ -1,4 +1,6 @@
-// What a program on a GPU refuses: options of a CPU.
+// What a program on a GPU refuses: options of a CPU, an older cuDNN.
+#include "carillon/core/error.h"
+#include "src/device/cuda_device.h"
 #include "tests/data/program_fixture.h"
 
 namespace carillon {
@@ -14,6 +16,17 @@ TEST_F(StartupOnGpu, RefusesAnInstructionSet) {
 TEST_F(StartupOnGpu, RefusesWinogradsMethod) {
   expect_failure("fake_cuda/mnist_train --device cuda --convolution winograd", ExitCode::usage,
                  "--convolution winograd is of a CPU");
+}
+
+TEST(CudnnVersionTest, AnOlderOneThanTheProgramsIsRefused) {
+  EXPECT_NO_THROW(check_cudnn_version(CUDNN_MAJOR * 10000 + CUDNN_MINOR * 100 + CUDNN_PATCHLEVEL));
+  EXPECT_NO_THROW(check_cudnn_version((CUDNN_MAJOR + 1) * 10000));
+  try {
+    check_cudnn_version((CUDNN_MAJOR - 1) * 10000 + 905);
+    ADD_FAILURE() << "it was accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::no_device);
+  }
 }
 
 }  // namespace

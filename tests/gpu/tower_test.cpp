@@ -56,6 +56,12 @@ TEST_F(TowerOnAGpu, TrainsAsOnTheCpu) {
   expect_near(training, on_cpu(training), on_gpu(training), 1e-4);
 }
 
+/// More than the loss takes in so few blocks that it sums the last layer's bias gradient.
+TEST_F(TowerOnAGpu, TrainsLargeBatchesAsOnTheCpu) {
+  const Training training{.batch_size = 600, .steps = 5};
+  expect_near(training, on_cpu(training), on_gpu(training), 1e-4);
+}
+
 TEST_F(TowerOnAGpu, TrainsMnistAsOnTheCpu) {
   const Training training{
       .network = mnist_network(mnist_images({.pixel_scale = 1.0f / 255.0f, .regularization = 1e-4f})), .steps = 60};

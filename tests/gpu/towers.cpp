@@ -85,6 +85,35 @@ NoiseRecords::NoiseRecords(std::size_t count, std::size_t image_bytes) {
   std::filesystem::remove(path);
 }
 
+namespace {
+
+/// To the bit, what a conversion of the variables is.
+void expect_shadows_hold(const ParameterStore& parameters, Device& device) {
+  for (std::size_t i = 0; i < parameters.shadows().size(); ++i) {
+    const Shadow& shadow = parameters.shadows()[i];
+    if (!shadow.tensor) continue;
+    const Tensor value = parameters.value(static_cast<int>(i));
+    const std::vector<float> values = downloaded(value.floats(), device);
+    const std::size_t columns = static_cast<std::size_t>(value.shape.extents().back()), rows = values.size() / columns;
+    std::vector<std::byte> found(shadow.tensor.bytes());
+    device.download(shadow.tensor.data, found.data(), found.size());
+    std::size_t wrong = 0;
+    for (std::size_t e = 0; e < values.size(); ++e) {
+      const bool filter_major = shadow.form == ShadowForm::filter_major;
+      const std::size_t place = filter_major ? e % columns * rows + e / columns : e;
+      if (shadow.tensor.type == DType::bf16) {
+        const Bf16 wanted = to_bf16(values[e]);
+        wrong += std::memcmp(found.data() + place * sizeof(Bf16), &wanted, sizeof(Bf16)) != 0;
+      } else {
+        wrong += std::memcmp(found.data() + place * sizeof(float), &values[e], sizeof(float)) != 0;
+      }
+    }
+    EXPECT_EQ(wrong, 0u) << "elements of the shadow of " << parameters.specs()[i].name;
+  }
+}
+
+}  // namespace
+
 Trained train(const Training& training, const NoiseRecords& records, Device& device, Communicator& communicator) {
   const auto rate = [&](std::int64_t step) -> double {
     return step == training.explode_at ? std::numeric_limits<float>::max() : training.learning_rate;
@@ -124,6 +153,7 @@ Trained train(const Training& training, const NoiseRecords& records, Device& dev
   }
   while (const auto result = tower.next_result(Results::all)) trained.results.push_back(*result);
   trained.captured_nodes = tower.captured_nodes();
+  expect_shadows_hold(tower.parameters(), device);
   trained.values = downloaded(tower.parameters().values(), device);
   trained.states = downloaded(tower.states().values(), device);
   trained.averages = downloaded(tower.parameters().slot(0), device);

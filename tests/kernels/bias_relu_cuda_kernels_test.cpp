@@ -28,15 +28,15 @@ Found<T> emulate_backward(const Case& c, const std::vector<T>& y, const std::vec
   Found<T> found{dy, filled<float>(static_cast<std::size_t>(c.columns))};
   const auto run = [&](auto kernel) {
     std::vector<float> block_sums = filled<float>(static_cast<std::size_t>(kernel.row_blocks() * c.columns));
-    kernel.sums = block_sums.data();
+    std::vector<std::uint32_t> blocks_done(static_cast<std::size_t>(kernel.column_blocks()));
+    kernel.block_sums = block_sums.data();
+    kernel.blocks_done = blocks_done.data();
     emulate(kernel, order);
-    if (kernel.row_blocks() == 1) found.db = block_sums;
-    if (kernel.row_blocks() == 1) return;
-    emulate(sum_of_blocks(block_sums.data(), found.db.data(), kernel.row_blocks(), c.columns), order);
+    for (const std::uint32_t done : blocks_done) EXPECT_EQ(done, 0u) << "the next launch cannot tell its last block";
   };
   with_pack_size<T>(c.columns, [&]<int n>(std::integral_constant<int, n>) {
-    if (c.relu) run(column_sums<T, n, true>(y.data(), found.dz.data(), nullptr, c.rows, c.columns));
-    if (!c.relu) run(column_sums<T, n, false>(nullptr, found.dz.data(), nullptr, c.rows, c.columns));
+    if (c.relu) run(column_sums<T, n, true>(y.data(), found.dz.data(), found.db.data(), c.rows, c.columns));
+    if (!c.relu) run(column_sums<T, n, false>(nullptr, found.dz.data(), found.db.data(), c.rows, c.columns));
   });
   return found;
 }

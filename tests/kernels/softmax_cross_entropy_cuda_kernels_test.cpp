@@ -147,7 +147,8 @@ TEST_P(SoftmaxCrossEntropyKernels, MatchTheCpuOnLogitsOfBf16) {
 
 INSTANTIATE_TEST_SUITE_P(Shapes, SoftmaxCrossEntropyKernels,
                          ::testing::Values(std::pair{1, 10}, std::pair{3, 10}, std::pair{100, 10}, std::pair{257, 10},
-                                           std::pair{8192, 10}, std::pair{20000, 3}, std::pair{3, 1},
+                                           std::pair{8192, 10}, std::pair{20000, 3}, std::pair{3, 1}, std::pair{3, 16},
+                                           std::pair{3, 17}, std::pair{100, 100}, std::pair{9, 128}, std::pair{9, 129},
                                            std::pair{1, 1000}, std::pair{100, 1000}, std::pair{257, 1000},
                                            std::pair{3, 2049}));
 

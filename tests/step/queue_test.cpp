@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
+
 #include "carillon/core/philox.h"
 
 namespace carillon::testing {
@@ -118,6 +120,18 @@ TEST(StepQueue, ARequestForAPauseIsToldWithItsStep) {
   EXPECT_TRUE(queue.next_result(Results::all)->pause_requested);
   EXPECT_FALSE(queue.next_result(Results::all)->pause_requested);
   EXPECT_FALSE(queue.next_result(Results::all));
+}
+
+TEST(StepRingForm, HasAPowerOfTwoOfSlotsThatFit) {
+  for (const std::size_t batch : {1, 100, 1024, 3000, 8192, 100000}) {
+    for (const std::size_t image : {784, 3072, 150528}) {
+      const StepRingForm form = ring_form(batch, image);
+      EXPECT_TRUE(std::has_single_bit(form.capacity())) << batch << " of " << image;
+      EXPECT_LE(form.block, 16u);
+      EXPECT_GE(form.blocks, 2u);
+    }
+  }
+  EXPECT_EQ(ring_form(1024, 3072).block, 8u);  // 10 would fit
 }
 
 }  // namespace

@@ -104,7 +104,7 @@ struct TrainOptions {
   std::int64_t threads = 0;         ///< per rank; 0: this rank's share of the cores
   std::int64_t decode_threads = 0;  ///< per rank, of records that are not all in memory; 0: as the device is
   std::int64_t prefetch_bytes = 0;  ///< of images decoded ahead; 0: as PrefetchSettings
-  std::int64_t bucket_kib = 0;      ///< 0: default_bucket_bytes
+  std::int64_t bucket_kib = 0;      ///< 0: as bucket_bytes_on
   Wire wire = Wire::fp32;           ///< of gradients between hosts of CPUs
   std::int64_t log_every = 10;      ///< 0: no lines
   std::int64_t summary_every = 10;  ///< 0: no summaries

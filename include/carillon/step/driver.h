@@ -49,7 +49,7 @@ class StepDriver {
   virtual void flush() = 0;
   /// The oldest result not yet given, of those wanted. A CPU keeps the last step's only.
   virtual std::optional<StepResult> next_result(Results wanted) = 0;
-  /// What a captured step consists of, in order: kernels by name, copies; none where no step was captured yet.
+  /// What a captured step consists of, kernels by name: none before one is captured by itself, not in a block.
   virtual const std::vector<std::string>& captured_nodes() const = 0;
 };
 
