@@ -64,9 +64,8 @@ class Conv2dCuda final : public Op {
              .type = x_.type,
              .arithmetic = arithmetic,
              .workspace_bytes = device.workspace().size()};
-    if (biases_) forward_ = try_plan(relu_ ? Conv2dPass::forward_bias_relu : Conv2dPass::forward_bias);
-    adds_biases_ = biases_ && forward_ == nullptr;
-    if (!forward_) forward_ = plan(Conv2dPass::forward);
+    forward_ = plan(Conv2dPass::forward);
+    if (auto with_biases = plan_with_biases()) forward_ = std::move(with_biases);
     if (!tensors.parameter_gradients.empty()) make_backward(tensors);
   }
 
@@ -96,6 +95,16 @@ class Conv2dCuda final : public Op {
     weights_backward_ = plan(Conv2dPass::weights_gradient);
     weights_gradient_.emplace(device_, tensors.parameter_gradients.at(0), x_.type);
     if (dx) data_backward_ = plan(Conv2dPass::data_gradient);
+  }
+
+  /// Where it is as good as the one without.
+  std::unique_ptr<Conv2dPlan> plan_with_biases() {
+    adds_biases_ = static_cast<bool>(biases_);
+    if (!biases_ || relu_) return nullptr;
+    auto found = try_plan(Conv2dPass::forward_bias);
+    if (!found || found->on_tensor_cores() != forward_->on_tensor_cores()) return nullptr;
+    adds_biases_ = false;
+    return found;
   }
 
   std::unique_ptr<Conv2dPlan> try_plan(Conv2dPass pass) {

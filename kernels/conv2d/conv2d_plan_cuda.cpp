@@ -52,16 +52,13 @@ Attributes window(const Conv2dLayout& layout) {
 }
 
 TensorHandle add_forward(frontend::graph::Graph& graph, const Conv2dTask& task) {
-  using frontend::graph::Pointwise_attributes;
   const Conv2dLayout& layout = task.layout;
-  TensorHandle y =
+  const TensorHandle y =
       graph.conv_fprop(input(graph, layout.x, x_uid, task.type), input(graph, layout.weights, weights_uid, task.type),
                        window<frontend::graph::Conv_fprop_attributes>(layout));
   if (task.pass == Conv2dPass::forward) return y;
-  y = graph.pointwise(y, input(graph, layout.biases, biases_uid, DType::f32),
-                      Pointwise_attributes().set_mode(frontend::PointwiseMode_t::ADD));
-  if (task.pass == Conv2dPass::forward_bias) return y;
-  return graph.pointwise(y, Pointwise_attributes().set_mode(frontend::PointwiseMode_t::RELU_FWD));
+  return graph.pointwise(y, input(graph, layout.biases, biases_uid, DType::f32),
+                         frontend::graph::Pointwise_attributes().set_mode(frontend::PointwiseMode_t::ADD));
 }
 
 /// The task's operations; their result goes to memory.
@@ -111,9 +108,6 @@ frontend::error_t choose_plan(frontend::graph::Graph& graph, const Conv2dTarget&
   }
   if (status.is_bad()) return status;
   graph.deselect_numeric_notes(unwanted_notes(task.arithmetic));
-  if (task.pass == Conv2dPass::forward_bias_relu) {  // others make a NaN 0, and infinity the largest float
-    graph.select_numeric_notes({frontend::NumericalNote_t::STRICT_NAN_PROP});
-  }
   graph.deselect_behavior_notes({frontend::BehaviorNote_t::RUNTIME_COMPILATION});
   graph.deselect_workspace_greater_than(static_cast<std::int64_t>(task.workspace_bytes));
   return graph.build_plans(frontend::BuildPlanPolicy_t::HEURISTICS_CHOICE);

@@ -6,8 +6,9 @@
 //   - is compiled in the library, not on the spot: that would take seconds at every start, and its choice could not be
 //     looked at without the GPU,
 //   - needs no more workspace than there is.
-// So the same on every run with the same GPU and library. Such kernels add biases in float32 but not in bf16, and give
-// gradients of weights in the type of their operands.
+// So the same on every run with the same GPU and library. Such kernels give gradients of weights in the type of their
+// operands. They add float32 biases to float32 alone. A ReLU is not asked of them: those that keep a NaN
+// (STRICT_NAN_PROP) are a slow one without tensor cores, and the others make it 0.
 #pragma once
 
 #include <cudnn.h>
@@ -22,7 +23,7 @@
 namespace carillon {
 
 /// y from x and weights; dW from x and dy; dx from dy and W.
-enum class Conv2dPass { forward, forward_bias, forward_bias_relu, weights_gradient, data_gradient };
+enum class Conv2dPass { forward, forward_bias, weights_gradient, data_gradient };
 
 struct Conv2dTask {
   Conv2dPass pass = Conv2dPass::forward;

@@ -73,7 +73,6 @@ void run_forward(const Conv2dTask& task, const Conv2dPlan::Memory& memory) {
   });
   for (std::size_t i = 0; i < y.size(); ++i) {
     if (task.pass != Conv2dPass::forward) y[i] += static_cast<const float*>(memory.biases)[i % filters];
-    if (task.pass == Conv2dPass::forward_bias_relu && y[i] < 0.0f) y[i] = 0.0f;
   }
   store(y, memory.y, task.type);
 }
@@ -117,7 +116,7 @@ Conv2dPlan::Conv2dPlan(std::unique_ptr<Implementation> implementation) : impleme
 Conv2dPlan::~Conv2dPlan() = default;
 
 std::unique_ptr<Conv2dPlan> Conv2dPlan::find(const Conv2dTarget& target, const Conv2dTask& task, std::string& reason) {
-  const bool has_bias = task.pass == Conv2dPass::forward_bias || task.pass == Conv2dPass::forward_bias_relu;
+  const bool has_bias = task.pass == Conv2dPass::forward_bias;
   const bool adds_biases = fake_cuda::settings().fused_biases && task.type == DType::f32;
   if (target.handle == nullptr || (has_bias && !adds_biases)) {
     reason = "the fake has no such kernel";
