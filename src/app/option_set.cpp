@@ -176,6 +176,10 @@ std::string OptionSet::unknown(std::string name, const std::string& where) const
   std::vector<std::string> names;
   if (where.empty()) names = {"help", "version", "config"};
   for (const Option& option : options_) names.push_back(option.name);
+  const Option* const positive = name.starts_with("no-") ? find(std::string_view(name).substr(3)) : nullptr;
+  if (positive != nullptr && positive->is_flag) {
+    return fmt::format("--{}: unknown option{}; --{}=false turns it off", name, where, positive->name);
+  }
   const std::string near = nearest(name, names);
   return fmt::format("--{}: unknown option{}{}", name, where,
                      near.empty() ? " (--help lists those there are)" : fmt::format("; did you mean --{}?", near));

@@ -78,11 +78,13 @@ ExitCode look_ahead(const std::string& program, const TrainOptions& options, con
   const Network network = options.network();
   const BuiltNetwork built = build_network(network, {1, Arithmetic::fp32, Purpose::training});
   const std::string instructions = isa_text(device);
+  const std::int64_t divisor = averaging_of(options.tower(), mpi.size()).divisor;
   const PreflightSubject subject{.version = version_text(program),
                                  .instructions = instructions,
                                  .network = network.name,
                                  .gradients = static_cast<std::size_t>(parameter_count(built.graph)),
-                                 .bucket_bytes = bucket_bytes_on(device.kind(), options.tower().bucket_bytes)};
+                                 .bucket_bytes = bucket_bytes_on(device.kind(), options.tower().bucket_bytes),
+                                 .divisor = divisor > 0 ? divisor : mpi.size()};
   return abort_on_own_error(mpi, program, [&] {
     preflight(subject, options, cpu, mpi, device, communicator);
     return ExitCode::done;

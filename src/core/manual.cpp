@@ -44,7 +44,7 @@ std::string man_option(const ManualOption& option) {
   if (option.name == "help") entry += ", \\fB\\-h\\fR";
   if (!option.value.empty()) entry += fmt::format(" \\fI{}\\fR", plain(option.value));
   entry += fmt::format("\n{}", plain(option.text));
-  if (!option.choices.empty()) entry += plain(fmt::format(": {}", fmt::join(option.choices, ", ")));
+  if (!option.choices.empty()) entry += plain(fmt::format(" [{}]", fmt::join(option.choices, "|")));
   if (!option.preset.empty()) entry += plain(fmt::format(" (default: {})", option.preset));
   return entry + "\n";
 }
@@ -67,13 +67,37 @@ std::size_t head_width(std::span<const ManualGroup> groups) {
   return width;
 }
 
+/// "text [one|other] (preset)" in lines of at most `width` columns, if no word is longer; those behind the first begin
+/// with `indent` spaces.
+std::string wrapped(const std::string& text, std::size_t width, std::size_t indent) {
+  std::string lines;
+  std::size_t column = 0;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    if (column > 0 && column + 1 + end - begin > width) {
+      lines += '\n';
+      lines.append(indent, ' ');
+      column = 0;
+    }
+    if (column > 0) lines += ' ';
+    lines += text.substr(begin, end - begin);
+    column += (column > 0 ? 1 : 0) + end - begin;
+    begin = end + 1;
+  }
+  return lines;
+}
+
 /// Texts from column `head_width` on.
 std::string option_lines(std::span<const ManualOption> options, std::size_t head_width) {
   std::string lines;
   for (const ManualOption& option : options) {
-    lines += fmt::format("{:<{}}  {}{}{}\n", head(option), head_width, option.text,
-                         option.choices.empty() ? "" : fmt::format(": {}", fmt::join(option.choices, ", ")),
-                         option.preset.empty() ? "" : fmt::format(" ({})", option.preset));
+    constexpr std::size_t page_width = 120, text_width = 60;  // the latter at least
+    const std::size_t indent = head_width + 2;
+    const std::string text = fmt::format(
+        "{}{}{}", option.text, option.choices.empty() ? "" : fmt::format(" [{}]", fmt::join(option.choices, "|")),
+        option.preset.empty() ? "" : fmt::format(" ({})", option.preset));
+    lines += fmt::format("{:<{}}  {}\n", head(option), head_width,
+                         wrapped(text, std::max(page_width - std::min(page_width, indent), text_width), indent));
   }
   return lines;
 }

@@ -52,7 +52,7 @@ CARILLON_SIMD void sum_range_as_tree(std::span<const float* const> parts, std::s
     for (std::size_t v = 0; v < vectors; ++v) reinterpret_cast<Lanes*>(out)[v] = stack[0][v] * factor;
   }
   for (; at < end; ++at, ++out) {
-    float stack[max_depth];
+    float stack[max_depth] = {};  // GCC 14 does not see that the first is written
     std::size_t height = 0;
     for (std::size_t part = 0; part < parts.size(); ++part, ++height) {
       stack[height] = parts[part][at];

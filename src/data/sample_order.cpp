@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 #include <span>
+#include <system_error>
 #include <utility>
 
 #include "carillon/core/error.h"
@@ -43,6 +44,15 @@ Numbers shuffled_in_windows(std::uint64_t count, std::uint64_t window, PhiloxDra
   return numbers;
 }
 
+/// Of an epoch of `count` records.
+Numbers permutation_of(std::uint64_t count, const OrderSettings& settings, std::uint64_t key) {
+  PhiloxDraws draws(settings.seed, RandomPurpose::sample_order, key);
+  if (settings.window > 0) return shuffled_in_windows(count, settings.window, draws);
+  Numbers numbers = first_numbers(count);
+  shuffle(numbers, draws);
+  return numbers;
+}
+
 }  // namespace
 
 SampleOrder::SampleOrder(std::uint64_t record_count, OrderSettings settings)
@@ -73,8 +83,10 @@ std::uint64_t SampleOrder::record_at(std::uint64_t position) { return record_of(
 
 std::uint64_t SampleOrder::record_of(const Place& place) {
   const std::uint64_t count = count_of(place.share), slot = place.sample % count;
-  const std::uint64_t own = settings_.shuffle ? epoch(place.share, place.sample / count).permutation[slot] : slot;
-  return settings_.shares[place.share] + own;
+  if (!settings_.shuffle) return settings_.shares[place.share] + slot;
+  const std::uint64_t number = place.sample / count;
+  if (slot >= count / 2) prepare(place.share, number + 1);
+  return settings_.shares[place.share] + epoch(place.share, number).permutation[slot];
 }
 
 SampleOrder::Window SampleOrder::window_at(std::uint64_t position) const {
@@ -96,23 +108,34 @@ std::vector<std::uint32_t> SampleOrder::records_in(const Window& window) {
   return records;
 }
 
+std::uint64_t SampleOrder::key_of(std::uint64_t share, std::uint64_t number) const {
+  return number * settings_.shares.size() + share;
+}
+
 /// The permutation; epochs_[0] is the one used last, epochs_[1] the one before.
 const SampleOrder::Epoch& SampleOrder::epoch(std::uint64_t share, std::uint64_t number) {
-  const std::uint64_t key = number * settings_.shares.size() + share;
+  const std::uint64_t key = key_of(share, number);
   auto& [last, other] = epochs_;
   if (last.key == key && !last.permutation.empty()) return last;
   std::swap(last, other);
   if (last.key == key && !last.permutation.empty()) return last;
 
   last.key = key;
-  PhiloxDraws draws(settings_.seed, RandomPurpose::sample_order, key);
-  if (settings_.window > 0) {
-    last.permutation = shuffled_in_windows(count_of(share), settings_.window, draws);
-  } else {
-    last.permutation = first_numbers(count_of(share));
-    shuffle(last.permutation, draws);
-  }
+  const bool is_prepared = coming_.permutation.valid() && coming_.key == key;
+  last.permutation = is_prepared ? coming_.permutation.get() : permutation_of(count_of(share), settings_, key);
   return last;
+}
+
+/// Of few records it is made when it is wanted, sooner than a thread begins.
+void SampleOrder::prepare(std::uint64_t share, std::uint64_t number) {
+  constexpr std::uint64_t worth_a_thread = 10000;
+  const std::uint64_t key = key_of(share, number), count = count_of(share);
+  if (count < worth_a_thread || coming_.key == key || coming_.permutation.valid()) return;
+  coming_.key = key;
+  try {
+    coming_.permutation = std::async(std::launch::async, permutation_of, count, settings_, key);
+  } catch (const std::system_error&) {  // no thread is to be had: it is made when it is wanted
+  }
 }
 
 }  // namespace carillon

@@ -37,7 +37,7 @@ void preflight(const PreflightSubject& subject, const TrainOptions& options, con
   });
   tell(look_at_train_directory(options.train_dir, mpi), mpi);
   tell(try_averaging(subject, mpi, device, communicator), mpi);
-  tell("preflight: ready; data were not looked at\n", mpi);
+  tell("preflight: ready; data and checkpoints were not looked at\n", mpi);
 }
 
 }  // namespace carillon

@@ -19,11 +19,12 @@ class Averager {
       : device_(device),
         communicator_(communicator),
         bucket_(std::max<std::size_t>(1, subject.bucket_bytes / sizeof(float))),
+        divisor_(static_cast<float>(subject.divisor)),
         memory_(communicator.allocate(std::max<std::size_t>(1, subject.gradients) * sizeof(float))) {}
 
   /// Seconds, on this rank, of the means of `count` numbers, in buckets as a step's.
   double average(std::size_t count) {
-    // What ranks hold differs, and their means are whole numbers and halves.
+    // What ranks hold differs, and their sums are whole numbers.
     host_.assign(count, static_cast<float>(communicator_.rank() + 1));
     communicator_.acquire(device_.stream());
     device_.upload(host_.data(), memory_.data(), count * sizeof(float));
@@ -38,10 +39,11 @@ class Averager {
     return spent.count();
   }
 
-  /// The means are sums times 1 / n, rounded once or twice; between hosts perhaps to bfloat16.
+  /// The means are sums times 1 / divisor, rounded once or twice; between hosts perhaps to bfloat16.
   bool is_right() {
     device_.download(memory_.data(), host_.data(), host_.size() * sizeof(float));
-    const float mean = static_cast<float>(communicator_.size() + 1) / 2.0f;
+    const auto towers = static_cast<float>(communicator_.size());
+    const float mean = towers * (towers + 1.0f) / 2.0f / divisor_;
     const float most = mean * (communicator_.rounds() ? 0x1p-6f : 0x1p-20f);
     return std::ranges::all_of(host_, [=](float value) { return std::abs(value - mean) <= most; });
   }
@@ -50,6 +52,7 @@ class Averager {
   Device& device_;
   Communicator& communicator_;
   std::size_t bucket_;
+  float divisor_;
   Buffer memory_;
   std::vector<float> host_;
 };

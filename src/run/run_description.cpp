@@ -11,7 +11,10 @@ namespace {
 
 /// What a change of this setting means to who does not expect it.
 std::string_view consequence(std::string_view name) {
-  if (name == "tower count" || name == "winograd convolutions") return " (sums may round differently)";
+  if (name == "tower count") {
+    return " (sums may round differently; without --global-batch a step takes another number of samples)";
+  }
+  if (name == "winograd convolutions") return " (sums may round differently)";
   if (name == "instruction set") return " (equal bits only on the same instruction set)";
   return "";
 }

@@ -10,12 +10,12 @@ from processes import wait_for
 from programs import SCALED, ProgramFailed, Result, checkpoint
 
 FAKE = "fake_cuda/mnist_train"
-READY = "preflight: ready; data were not looked at\n"
+READY = "preflight: ready; data and checkpoints were not looked at\n"
 
 
 def check(context):
     """preflight"""
-    for case in (_tells, _leaves_directories, _held, _unwritable, _gpus, _builds):
+    for case in (_tells, _micro_batches, _leaves_directories, _held, _unwritable, _gpus, _builds):
         yield from case(context)
 
 
@@ -55,6 +55,14 @@ def _tells(context):
     oversubscribed = [line for line in done.lines if "share the CPUs" in line]
     needed = len(os.sched_getaffinity(0)) < 4
     yield _result("CPUs that ranks share are told of", "" if bool(oversubscribed) == needed else str(done.lines))
+
+
+def _micro_batches(context):
+    """Their sums are divided by another number than that of the towers."""
+    run = context.directory("micro")
+    done = _preflight(context, run, 2, "--device", "cpu", "--global-batch", 96, "--micro-batch", 12)
+    right = done.code == 0 and "the means are right" in done.output and done.output.endswith(READY)
+    yield _result("means of micro-batches are right", "" if right else done.explain())
 
 
 def _leaves_directories(context):

@@ -105,6 +105,8 @@ TEST_F(OptionsTest, ASlipIsAnsweredWithTheOptionThatWasMeant) {
   expect_refused({"--bacth_size=4"}, "--bacth-size: unknown option; did you mean --batch-size?");
   expect_refused({"--lerning-rate", "4"}, "--lerning-rate: unknown option; did you mean --learning-rate?");
   expect_refused({"--trian-dir=runs"}, "--trian-dir: unknown option; did you mean --train-dir?");
+  expect_refused({"--no-shuffle"}, "--no-shuffle: unknown option; --shuffle=false turns it off");
+  expect_refused({"--no-seed"}, "--no-seed: unknown option (--help lists those there are)");
   expect_refused({"--versoin"}, "--versoin: unknown option; did you mean --version?");
   expect_refused({"--momentous", "1"}, "--momentous: unknown option; did you mean --momentum?");
   expect_refused({"--window", "1"}, "--window: unknown option (--help lists those there are)");
@@ -174,7 +176,7 @@ TEST_F(OptionsTest, ChoicesAreValuesOfTheirTypeListedInHelpAndErrors) {
   EXPECT_EQ(options_.precision, Arithmetic::bf16);
   EXPECT_EQ(options_.comm, CommunicatorChoice::nccl);
   EXPECT_THAT(set_.values().json(), HasSubstr(R"("comm":"nccl")"));
-  EXPECT_THAT(set_.help(), HasSubstr("what averages the gradients of GPUs: auto, nccl, mpi (nccl)\n"));
+  EXPECT_THAT(set_.help(), HasSubstr("what averages the gradients of GPUs [auto|nccl|mpi] (nccl)\n"));
   expect_refused({"--comm", "tcp"}, "'tcp' is not one of auto, nccl, mpi");
 }
 

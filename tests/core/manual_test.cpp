@@ -27,9 +27,16 @@ Manual sample() {
 TEST(ManualTest, OptionsStandInTwoColumns) {
   EXPECT_THAT(help_text(sample()), HasSubstr("\noptions:\n"
                                              "  --times N     how often (3)\n"
-                                             "  --tone VALUE  which: low, it's (low)\n"
+                                             "  --tone VALUE  which [low|it's] (low)\n"
                                              "\nMore:\n"
                                              "  --help, -h    print this text\n"));
+}
+
+TEST(ManualTest, LongTextsAreWrappedInTheirColumn) {
+  Manual manual = sample();
+  manual.groups[0].options[0].text = std::string(60, 'a') + " " + std::string(43, 'b') + " " + std::string(3, 'c');
+  EXPECT_THAT(help_text(manual), HasSubstr("\n  --times N     " + std::string(60, 'a') + " " + std::string(43, 'b') +
+                                           "\n                " + "ccc (3)\n"));
 }
 
 TEST(ManualTest, HelpHasUsagePurposeOptionsAndExitCodes) {

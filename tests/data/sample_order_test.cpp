@@ -49,6 +49,20 @@ TEST(SampleOrder, APositionsRecordDoesNotDependOnWhatWasAskedBefore) {
     EXPECT_EQ(again.record_at(position * 101 % 500), forward[position * 101 % 500]);
 }
 
+TEST(SampleOrder, AnEpochMadeAheadIsTheOneThatIsMadeWhenAskedFor) {
+  constexpr std::uint64_t count = 20000;
+  for (const OrderSettings& settings :
+       {OrderSettings{.seed = 5}, {.seed = 5, .window = 4000}, {.seed = 5, .shares = {0, 10000}, .tower_batch = 10}}) {
+    SampleOrder onward(count, settings), back(count, settings);
+    std::vector<std::uint64_t> ahead, asked;
+    for (std::uint64_t position = 0; position < 4 * count; position += 7) ahead.push_back(onward.record_at(position));
+    // From the last on: no epoch has been made before its own positions are asked for.
+    for (std::uint64_t i = ahead.size(); i-- > 0;) asked.push_back(back.record_at(7 * i));
+    std::ranges::reverse(asked);
+    EXPECT_EQ(ahead, asked);
+  }
+}
+
 TEST(SampleOrder, StreamPositionsAbove32BitsWork) {
   SampleOrder order(1000, 5, true);
   const std::uint64_t far_epoch = (std::uint64_t{1} << 40);

@@ -35,7 +35,8 @@ struct Manual {
   std::vector<ExitStatus> exit_statuses;
 };
 
-/// All of it, for --help; of each option "  --name VALUE  text: choices (preset)", texts from one column on.
+/// All of it, for --help; of each option "  --name VALUE  text [choices] (preset)", texts in a
+/// column of their own.
 std::string help_text(const Manual& manual);
 /// The page in section 1, in man's macros (man 7 man).
 std::string man_page(const Manual& manual);

@@ -14,6 +14,7 @@
 
 #include <array>
 #include <cstdint>
+#include <future>
 #include <vector>
 
 namespace carillon {
@@ -37,8 +38,9 @@ class SampleOrder {
   SampleOrder(std::uint64_t record_count, std::uint64_t seed, bool shuffle)
       : SampleOrder(record_count, OrderSettings{.seed = seed, .shuffle = shuffle}) {}
 
-  /// Record number at stream position `position`. Keeps the permutations of the two epochs used last: amortised O(1)
-  /// when positions mostly grow, O(record_count) when an epoch is entered. Not for use by two threads at once.
+  /// Record number at stream position `position`. Keeps the permutations of the two epochs used last, and has a thread
+  /// make the next one from the middle of a long one on: O(1) when positions mostly grow, else O(record_count) when an
+  /// epoch is entered. Not for use by two threads at once.
   std::uint64_t record_at(std::uint64_t position);
 
   /// The part of a share's stream, in samples of its own, whose records are shuffled among each other.
@@ -60,15 +62,30 @@ class SampleOrder {
     std::uint64_t key;
     std::vector<std::uint32_t> permutation;
   };
+  /// An epoch that a thread is making, or has made.
+  struct ComingEpoch {
+    std::uint64_t key = 0;
+    std::future<std::vector<std::uint32_t>> permutation;
+
+    ComingEpoch() = default;
+    ComingEpoch(ComingEpoch&&) = default;
+    ComingEpoch& operator=(ComingEpoch&&) = default;
+    ComingEpoch(const ComingEpoch&) {}  // an order that is copied makes its own
+    ComingEpoch& operator=(const ComingEpoch&) { return *this = ComingEpoch(); }
+    ~ComingEpoch() = default;
+  };
   Place place_of(std::uint64_t position) const;
   std::uint64_t count_of(std::uint64_t share) const;
   Window window_of(std::uint64_t share, std::uint64_t sample) const;
   std::uint64_t record_of(const Place& place);
   const Epoch& epoch(std::uint64_t share, std::uint64_t number);
+  std::uint64_t key_of(std::uint64_t share, std::uint64_t number) const;
+  void prepare(std::uint64_t share, std::uint64_t number);
 
   std::uint64_t record_count_;
   OrderSettings settings_;
   std::array<Epoch, 2> epochs_;
+  ComingEpoch coming_;
 };
 
 }  // namespace carillon

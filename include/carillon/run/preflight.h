@@ -1,6 +1,7 @@
 // Preflight: what a run would find on its hosts, in a table, and a short averaging, before hours are spent on it.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "carillon/comm/communicator.h"
@@ -16,6 +17,7 @@ struct PreflightSubject {
   std::string network;           ///< its name
   std::size_t gradients = 0;     ///< float32 numbers that a step averages
   std::size_t bucket_bytes = 0;  ///< of gradients that are averaged at a time
+  std::int64_t divisor = 1;      ///< of the sums over the towers (Averaging::divisor)
 };
 
 /// Prints on rank 0: a row for each rank (host, device, threads and the CPUs it is bound to) and for each host (memory,
