@@ -153,7 +153,7 @@ struct BatchNormSums {
   /// Adds the packs at `at`, at + stride, ...: the `count` there are, at most rows_at_once.
   CARILLON_HOST_DEVICE void add_rows(const typename Terms::Fixed& fixed, std::int64_t at, std::int64_t count,
                                      std::int64_t stride, Pack<float, n>& first, Pack<float, n>& second) const {
-    typename Terms::Row rows[rows_at_once];
+    typename Terms::Row rows[rows_at_once] = {};  // GCC 14 does not see that those that count are written
     for (int k = 0; k < rows_at_once; ++k) {
       if (k < count) rows[k] = terms.row(at + k * stride);
     }
