@@ -63,7 +63,8 @@ double element_of(int parameter, std::size_t i) { return 10.0 * parameter + stat
 std::vector<double> values_of(const ParameterStore& parameters) {
   std::vector<double> values;
   for (int p = 0; p < static_cast<int>(parameters.specs().size()); ++p) {
-    for (const float value : parameters.value(p).floats()) values.push_back(value);
+    const Tensor parameter = parameters.value(p);
+    for (const float value : parameter.floats()) values.push_back(value);
   }
   return values;
 }
