@@ -32,6 +32,10 @@ _BANNER = re.compile(
     r"|^\[[^]]+:\d+\] plm:rsh: Warning: setpgid"  # which the child has done itself, and begun another program
     r"|^\s*(Proc|Errorcode|Command|Hostname|Node):|aborting the job|^This may have caused other processes"
     r"|ORTE_ERROR_LOG: .*show_help"  # when two ranks abort at once
+    # Open MPI 5: its launcher is called prterun; a warning of ranks that have no TCP between them, nor need it.
+    r'|^prterun (detected|has exited|noticed)|^"abort"\. This may have caused|^terminated by signals sent by prterun'
+    r"|^thus causing the job to be terminated"
+    r"|^\[[^]]+\]\[\[\d+,\d+\],\d+\].*btl_tcp_proc|^Unable to find reachable pairing between"
 )
 
 
