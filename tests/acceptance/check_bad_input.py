@@ -124,9 +124,8 @@ def _evaluation(context, ranks, data):
 def _ranks_disagree(context, data):
     first, second = context.directory("disagree"), "--learning-rate"
     each = ["mnist_train", "--data", data, "--train-dir", first, "--max-steps", 5, second]
-    one, two = (list(map(str, [context.binaries / each[0], *each[1:], rate])) for rate in ("0.001", "0.002"))
-    launcher = context.command("", ranks=1)[:-1]
-    done = context.run_command([*launcher, *one, ":", "-np", "1", *two], TIMEOUT)
+    one, two = ([context.binaries / each[0], *each[1:], rate] for rate in ("0.001", "0.002"))
+    done = context.run_command(programs.one_rank_each(one, two), TIMEOUT)
     left = [path.name for path in checkpoints(first)]
     return verdict("ranks with different options", 2, done, USAGE, ["learning-rate"], f"left {left}" if left else "")
 

@@ -138,10 +138,7 @@ def _builds(context):
     changed.write_bytes(text.replace(own + b"\0", other + b"\0").replace(own + b"-changed\0", other + b"-changed\0"))
     changed.chmod(0o755)
     options = ["--train-dir", str(context.directory("run")), "--max-steps", "0", "--device", "cpu"]
-    launcher = ["mpirun", "--oversubscribe", "--bind-to", "none"]
-    done = context.run_command(
-        [*launcher, "-np", "1", str(program), *options, ":", "-np", "1", str(changed), *options]
-    )
+    done = context.run_command(programs.one_rank_each([program, *options], [changed, *options]))
     yield _refused("ranks of different builds are refused", done, USAGE, ["disagree on the program and its build", own.decode(), other.decode()])
 
 

@@ -95,8 +95,7 @@ def faulty(context, call, path, **settings):
 
 def two(context, first, second):
     """One rank of each command under one mpirun."""
-    launcher = ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", "1"]
-    return context.run_command([*map(str, [*launcher, *first, ":", "-np", "1", *second])], TIMEOUT)
+    return context.run_command(programs.one_rank_each(first, second), TIMEOUT)
 
 
 def each_in(context, folders, program, *options):
