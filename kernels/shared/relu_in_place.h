@@ -1,4 +1,4 @@
-// relu_in_place: y = max(y, 0) on a CPU, behind what made y; a NaN stays one.
+// relu_in_place: y = max(y, 0) on a CPU, behind a product that made y; a NaN stays one. The op is kernels/relu.
 #pragma once
 
 #include "carillon/core/tensor.h"

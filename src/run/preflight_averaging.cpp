@@ -20,7 +20,12 @@ class Averager {
         communicator_(communicator),
         bucket_(std::max<std::size_t>(1, subject.bucket_bytes / sizeof(float))),
         divisor_(static_cast<float>(subject.divisor)),
-        memory_(communicator.allocate(std::max<std::size_t>(1, subject.gradients) * sizeof(float))) {}
+        memory_(communicator.allocate(std::max<std::size_t>(1, subject.gradients) * sizeof(float))) {
+    device_.check_while_waiting([&communicator] { communicator.check_peers(); });
+  }
+  ~Averager() { device_.check_while_waiting({}); }
+  Averager(const Averager&) = delete;
+  Averager& operator=(const Averager&) = delete;
 
   /// Seconds, on this rank, of the means of `count` numbers, in buckets as a step's.
   double average(std::size_t count) {

@@ -46,15 +46,26 @@ using OpResults = std::map<std::string, std::vector<float>>;
 
 std::vector<float> copy(std::span<const float> values) { return {values.begin(), values.end()}; }
 
+/// The op on a device, with a batch of noise; its variables are random.
+struct OpUnderTest {
+  NoiseBatch samples;  // which a CPU's ops read in place
+  OpHarness harness;
+  std::unique_ptr<Feed> feed;
+
+  OpUnderTest(const OpCase& op, Device& device, Arithmetic arithmetic)
+      : samples(40, static_cast<std::size_t>(op.batch), op.image_bytes),
+        harness(op.batch, device, arithmetic),
+        feed(make_feed(device, {.batch_size = static_cast<std::size_t>(op.batch), .image_bytes = op.image_bytes})) {
+    harness.finish(op.build(harness), feed->inputs());
+    feed->write(0, {.batch = samples.batch()});
+    feed->upload(0, 1, device.stream());
+  }
+};
+
 /// Variables have values that bfloat16 holds, so that no device rounds them.
 OpResults results_of(const OpCase& op, Device& device, Arithmetic arithmetic = Arithmetic::fp32) {
-  OpHarness harness(op.batch, device, arithmetic);
-  const auto feed =
-      make_feed(device, {.batch_size = static_cast<std::size_t>(op.batch), .image_bytes = op.image_bytes});
-  harness.finish(op.build(harness), feed->inputs());
-  const NoiseBatch samples(40, static_cast<std::size_t>(op.batch), op.image_bytes);
-  feed->write(0, {.batch = samples.batch()});
-  feed->upload(0, 1, device.stream());
+  OpUnderTest under_test(op, device, arithmetic);
+  OpHarness& harness = under_test.harness;
   for (const ParameterSpec& spec : harness.graph().parameters()) {
     std::vector<float> values = copy(harness.values(spec.name));
     for (float& value : values) value = op.integers ? std::round(1.5f * value) : to_float(to_bf16(value));
@@ -69,17 +80,15 @@ OpResults results_of(const OpCase& op, Device& device, Arithmetic arithmetic = A
   return results;
 }
 
-/// Where a value of the variable "x" or "z" is `bad`, or all are, what is not finite is in the output. `feed` as above.
+/// Where a value of the input "x" or "z" is `bad`, or all are, what is not finite is in the output. An op of the
+/// batch's images alone has no such input.
 void expect_told(const OpCase& op, Device& device, Arithmetic arithmetic, float bad) {
-  OpHarness harness(op.batch, device, arithmetic);
-  const auto feed =
-      make_feed(device, {.batch_size = static_cast<std::size_t>(op.batch), .image_bytes = op.image_bytes});
-  harness.finish(op.build(harness), feed->inputs());
-  const NoiseBatch samples(40, static_cast<std::size_t>(op.batch), op.image_bytes);
-  feed->write(0, {.batch = samples.batch()});
-  feed->upload(0, 1, device.stream());
+  OpUnderTest under_test(op, device, arithmetic);
+  OpHarness& harness = under_test.harness;
+  bool has_input = op.image_bytes > 1;
   for (const ParameterSpec& spec : harness.graph().parameters()) {
     if (spec.name != "x" && spec.name != "z") continue;
+    has_input = true;
     std::vector<float> values = copy(harness.values(spec.name));
     if (op.drops) std::ranges::fill(values, bad);
     values[values.size() / 2] = bad;
@@ -88,6 +97,7 @@ void expect_told(const OpCase& op, Device& device, Arithmetic arithmetic, float 
     EXPECT_FALSE(std::ranges::all_of(output, [](float y) { return std::isfinite(y); }))
         << bad << " is lost on " << device.name() << " in arithmetic " << static_cast<int>(arithmetic);
   }
+  EXPECT_TRUE(has_input) << "nothing was put in: name the input x";
 }
 
 void expect_close(const OpResults& expected, const OpResults& got, float tolerance) {
