@@ -35,7 +35,7 @@ _BANNER = re.compile(
     r"|ORTE_ERROR_LOG: .*show_help"  # when two ranks abort at once
     # Open MPI 5: its launcher is called prterun; a warning of ranks that have no TCP between them, nor need it.
     r'|^prterun (detected|has exited|noticed)|^"abort"\. This may have caused|^terminated by signals sent by prterun'
-    r"|^thus causing the job to be terminated"
+    r"|^thus causing the job to be terminated|^\[[^]]+:\d+\] PMIX ERROR: PMIX_ERR_UNREACH"  # a rank that is gone already
     r"|^\[[^]]+\]\[\[\d+,\d+\],\d+\].*btl_tcp_proc|^Unable to find reachable pairing between"
 )
 
