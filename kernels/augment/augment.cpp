@@ -11,6 +11,7 @@ class AugmentDefinition final : public OpDefinition {
   explicit AugmentDefinition(AugmentParams params) : params_(std::move(params)) {}
   std::string_view type() const override { return "augment"; }
   BackwardNeeds backward_needs() const override { return {}; }
+  bool pads_channels() const override { return true; }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return on_device(
         context, [&] { return make_augment_cpu(params_, context, tensors); },

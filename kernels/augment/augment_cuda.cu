@@ -18,6 +18,7 @@ class AugmentCuda final : public Op {
                 .source = {static_cast<std::uint32_t>(params.source[1]), static_cast<std::uint32_t>(params.source[2])},
                 .crop = {static_cast<std::uint32_t>(params.crop_height), static_cast<std::uint32_t>(params.crop_width)},
                 .output = static_cast<T*>(output.data),
+                .output_channels = static_cast<std::uint32_t>(output.shape[3]),
                 .batch = output.shape[0]} {
     check(kernel_.crop.pixels() <= 1u << 24, "augment on a GPU: an image of more than 2^24 pixels");
   }

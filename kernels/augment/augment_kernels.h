@@ -38,7 +38,8 @@ struct AugmentKernel {
   std::uint64_t seed = 0;
   int channels = 3;
   ImagePlane source, crop;
-  T* output = nullptr;  ///< [batch, crop.height, crop.width, channels]
+  T* output = nullptr;                ///< [batch, crop.height, crop.width, output_channels]
+  std::uint32_t output_channels = 3;  ///< those beyond `channels` are 0
   std::int64_t batch = 0;
 
   int blocks() const { return static_cast<int>(batch); }
@@ -103,11 +104,15 @@ struct AugmentKernel {
   }
 
   CARILLON_HOST_DEVICE void write_output(std::size_t sample, const Shared& shared, int thread) const {
-    const std::uint32_t count = crop.pixels() * channels;
+    const std::uint32_t count = crop.pixels() * output_channels;
     const std::uint8_t* image = table.image(sample);
     T* out = output + sample * count;
     for (std::uint32_t i = static_cast<std::uint32_t>(thread); i < count; i += threads) {
-      const std::uint32_t pixel = i / channels, c = i % channels;
+      const std::uint32_t pixel = i / output_channels, c = i % output_channels;
+      if (c >= static_cast<std::uint32_t>(channels)) {
+        out[i] = stored_as<T>(0.0f);
+        continue;
+      }
       const std::uint8_t value = image[c * source.pixels() + source_offset(shared.draw, pixel)];
       out[i] = stored_as<T>(map_value(shared.map, static_cast<int>(c), value));
     }

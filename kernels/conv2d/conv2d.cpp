@@ -14,6 +14,11 @@ class Conv2dDefinition final : public OpDefinition {
   ShadowForm shadow_form(int parameter) const override {
     return parameter == 0 ? ShadowForm::filter_major : ShadowForm::none;
   }
+  std::int64_t fastest_channels(const Shape& input, DType type) const override {
+    // cuDNN's kernels in bfloat16 read 16 bytes of a pixel at once, and otherwise pad both operands in every pass.
+    constexpr std::int64_t together = 8;
+    return type == DType::bf16 ? (input[3] + together - 1) / together * together : input[3];
+  }
   BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = geometry_.relu}; }
   bool takes_samples_apart() const override { return true; }
   std::shared_ptr<const OpDefinition> with_activation_behind(std::string_view of) const override {
@@ -21,6 +26,9 @@ class Conv2dDefinition final : public OpDefinition {
     Conv2dGeometry with_relu = geometry_;
     with_relu.relu = true;
     return std::make_shared<Conv2dDefinition>(with_relu, has_biases_);
+  }
+  std::shared_ptr<const OpDefinition> without_biases() const override {
+    return has_biases_ && !geometry_.relu ? std::make_shared<Conv2dDefinition>(geometry_, false) : nullptr;
   }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return on_device(

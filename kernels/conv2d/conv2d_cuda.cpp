@@ -2,7 +2,7 @@
 //
 // cuDNN reads weights as [filter, row, column, channel], in the activations' type: the parameter's shadow, or, where
 // none is kept, a transpose made anew at every forward. The gradient of the weights comes out the same way round and is
-// transposed into the parameter's layout.
+// transposed into the parameter's layout. An x whose channels are padded has weights that are padded alike.
 #include <optional>
 
 #include "kernels/conv2d/conv2d.h"
@@ -22,30 +22,35 @@ std::string_view name_of(Conv2dPass pass) {
 /// The weights (or their gradient) as cuDNN has them: [filters, window * channels] in the activations' type.
 class FilterMajorWeights {
  public:
-  /// `shadow`: they are kept up to date there.
-  FilterMajorWeights(CudaDevice& device, const Tensor& weights, DType type, const Tensor& shadow = {})
+  /// `x`: the activations. `shadow`: the weights are kept up to date there.
+  FilterMajorWeights(CudaDevice& device, const Tensor& weights, const Tensor& x, const Tensor& shadow = {})
       : weights_(weights),
         filters_(weights.shape[3]),
-        transposed_{shadow.data, {filters_, weights.shape.element_count() / filters_}, type} {
+        inputs_(weights.shape.element_count() / filters_),
+        padding_(channel_padding(weights.shape, x.shape)),
+        transposed_{shadow.data, {filters_, padding_.extent(inputs_)}, x.type} {
     if (shadow) {
-      check(shadow.type == type && shadow.shape == transposed_.shape, "conv2d was given another shadow than it reads");
+      check(shadow.type == x.type && shadow.shape == transposed_.shape,
+            "conv2d was given another shadow than it reads");
       return;
     }
-    memory_ = device.allocate(static_cast<std::size_t>(weights.shape.element_count()) * size_of(type));
+    memory_ = device.allocate(transposed_.bytes());
     transposed_.data = memory_.data();
   }
 
   void* data() const { return transposed_.data; }
   void load(Stream& stream) const {
-    if (memory_.data() != nullptr) {
-      transpose_cuda(weights_, transposed_, transposed_.shape[1], filters_, stream);
-    }
+    if (memory_.data() == nullptr) return;
+    transpose_cuda({.from = weights_, .to = transposed_, .to_padding = padding_}, inputs_, filters_, stream);
   }
-  void store(Stream& stream) const { transpose_cuda(transposed_, weights_, filters_, transposed_.shape[1], stream); }
+  void store(Stream& stream) const {
+    transpose_cuda({.from = transposed_, .from_padding = padding_, .to = weights_}, filters_, inputs_, stream);
+  }
 
  private:
   Tensor weights_;
-  std::int64_t filters_;
+  std::int64_t filters_, inputs_;  ///< numbers read by each filter
+  ChannelPadding padding_;
   Buffer memory_;
   Tensor transposed_;
 };
@@ -58,7 +63,7 @@ class Conv2dCuda final : public Op {
         x_(tensors.inputs.at(0)),
         y_(tensors.outputs.at(0)),
         biases_(tensors.parameters.size() < 2 ? Tensor{} : tensors.parameters[1]),
-        weights_(device, tensors.parameters.at(0), x_.type,
+        weights_(device, tensors.parameters.at(0), x_,
                  tensors.parameter_shadows.empty() ? Tensor{} : tensors.parameter_shadows[0]) {
     task_ = {.layout = conv2d_layout(geometry, x_.shape, tensors.parameters.at(0).shape, y_.shape),
              .type = x_.type,
@@ -93,7 +98,7 @@ class Conv2dCuda final : public Op {
     dz_ = dy.data;
     dx_ = dx.data;
     weights_backward_ = plan(Conv2dPass::weights_gradient);
-    weights_gradient_.emplace(device_, tensors.parameter_gradients.at(0), x_.type);
+    weights_gradient_.emplace(device_, tensors.parameter_gradients.at(0), x_);
     if (dx) data_backward_ = plan(Conv2dPass::data_gradient);
   }
 

@@ -27,12 +27,12 @@ struct Conv2dLayout {
   std::array<std::int64_t, 2> stride, padding_before, padding_after;  ///< of rows, of columns
 };
 
-/// Shapes as in conv2d.h; `weights` is the parameter's.
+/// Shapes as in conv2d.h; `weights` is the parameter's. An x of more channels than those, padded: so are the weights.
 inline Conv2dLayout conv2d_layout(const Conv2dGeometry& geometry, const Shape& x, const Shape& weights,
                                   const Shape& y) {
   const SlidingWindow &rows = geometry.vertical, &columns = geometry.horizontal;
   return {.x = channels_last(x[0], x[3], x[1], x[2]),
-          .weights = channels_last(weights[3], weights[2], weights[0], weights[1]),
+          .weights = channels_last(weights[3], x[3], weights[0], weights[1]),
           .biases = channels_last(1, weights[3], 1, 1),
           .y = channels_last(y[0], y[3], y[1], y[2]),
           .stride = {rows.stride, columns.stride},

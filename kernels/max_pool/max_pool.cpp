@@ -8,14 +8,19 @@ namespace {
 
 class MaxPoolDefinition final : public OpDefinition {
  public:
-  explicit MaxPoolDefinition(const MaxPoolGeometry& geometry) : geometry_(geometry) {}
+  explicit MaxPoolDefinition(const MaxPoolGeometry& geometry, bool has_biases = false)
+      : geometry_(geometry), has_biases_(has_biases) {}
   std::string_view type() const override { return "max_pool"; }
   BackwardNeeds backward_needs() const override { return {.inputs = false, .outputs = geometry_.relu}; }
   bool takes_samples_apart() const override { return true; }
   std::shared_ptr<const OpDefinition> with_relu_before() const override {
+    if (has_biases_) return nullptr;
     MaxPoolGeometry with_relu = geometry_;
     with_relu.relu = true;
     return std::make_shared<MaxPoolDefinition>(with_relu);
+  }
+  std::shared_ptr<const OpDefinition> with_biases_before() const override {
+    return has_biases_ ? nullptr : std::make_shared<MaxPoolDefinition>(geometry_, true);
   }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return on_device(
@@ -23,6 +28,7 @@ class MaxPoolDefinition final : public OpDefinition {
         [&] { return make_max_pool_cuda(geometry_, context, tensors); });
   }
   std::string in_operators(OperatorGraph& operators, const OpOperands& operands) const override {
+    check(!has_biases_, "max_pool has biases on a GPU only");
     std::string x = operands.inputs.at(0);
     if (geometry_.relu) x = operators.add("Relu", {x});
     return operators.add("MaxPool", {x}, window_attributes(geometry_.vertical, geometry_.horizontal));
@@ -30,6 +36,7 @@ class MaxPoolDefinition final : public OpDefinition {
 
  private:
   MaxPoolGeometry geometry_;
+  bool has_biases_;
 };
 
 }  // namespace

@@ -1,15 +1,19 @@
 // max_pool: the largest value of each window, channel by channel.
 //
 //   m[n,p,q,c] = max over i,j of x[n, p*s + i - before, q*s + j - before, c], padding left out
-//   y = relu ? max(m, 0) : m
+//   y = relu ? max(m + b[c], 0) : m + b[c]                  b: 0 where there are no biases
 //   k[n,p,q,c] = the (i, j) of that maximum, the first in row-major order among equals
-//   dx[n,h,w,c] = sum over the windows (p,q) whose k is (h,w) of dy[n,p,q,c], with relu only where y > 0
+//   dm = relu ? dy * [y > 0] : dy
+//   dx[n,h,w,c] = sum over the windows (p,q) whose k is (h,w) of dm[n,p,q,c]
+//   db[c] = sum over n,p,q of dm[n,p,q,c]
 //
 // x: [batch, height, width, channels], y: [batch, output height, output width, channels]; padding as in
 // kernels/shared/window.h. A NaN in a window makes its y NaN.
 //
 // A ReLU before it becomes part of it (graph/passes.h): both orders give the same values and gradients, and here the
-// ReLU has a quarter of the elements (stride 2), and backward needs no activations of the layer before.
+// ReLU has a quarter of the elements (stride 2), and backward needs no activations of the layer before. So, on a GPU,
+// do the biases of a convolution: rounding keeps order, so that the largest plus b is the largest of what b was added
+// to.
 #pragma once
 
 #include "carillon/graph/graph.h"
@@ -32,7 +36,7 @@ struct MaxPoolGeometry {
   bool relu = false;
 };
 
-/// Tensors: inputs {x}, outputs {y}, no parameters.
+/// Tensors: inputs {x}, outputs {y}, no parameters; on a GPU perhaps {b}, [channels].
 std::unique_ptr<Op> make_max_pool_cpu(const MaxPoolGeometry& geometry, const OpContext& context,
                                       const OpTensors& tensors);
 std::unique_ptr<Op> make_max_pool_cuda(const MaxPoolGeometry& geometry, const OpContext& context,

@@ -1,6 +1,9 @@
 // The CUDA form of max_pool: forward keeps where each maximum was, one byte an output, when somebody trains.
+#include <optional>
+
 #include "kernels/max_pool/max_pool.h"
 #include "kernels/max_pool/max_pool_kernels.h"
+#include "kernels/shared/bias_relu_backward_cuda.h"
 #include "kernels/shared/float_type.h"
 #include "kernels/shared/launch.cuh"
 
@@ -10,12 +13,16 @@ namespace {
 class MaxPoolCuda final : public Op {
  public:
   MaxPoolCuda(const MaxPoolGeometry& geometry, Device& device, const OpTensors& tensors)
-      : geometry_(geometry), x_(tensors.inputs.at(0)), y_(tensors.outputs.at(0)) {
+      : geometry_(geometry),
+        x_(tensors.inputs.at(0)),
+        y_(tensors.outputs.at(0)),
+        biases_(tensors.parameters.empty() ? Tensor{} : tensors.parameters[0]) {
     check(x_.shape.element_count() <= std::int64_t{UINT32_MAX} && y_.shape.element_count() <= std::int64_t{UINT32_MAX},
           "max_pool: more than 2^32 elements");
     if (tensors.input_gradients.empty()) return;
     dx_ = tensors.input_gradients.at(0);
     dy_ = tensors.output_gradients.at(0);
+    if (biases_) bias_relu_backward_.emplace(device, relu_output(), dy_, tensors.parameter_gradients.at(0));
     if (dx_) where_ = device.allocate(static_cast<std::size_t>(y_.shape.element_count()));
   }
 
@@ -24,6 +31,7 @@ class MaxPoolCuda final : public Op {
       with_fixed_window(geometry_, [&]<int fixed>(std::integral_constant<int, fixed>) {
         launch(ForEachElement{MaxPoolForward<T, n, fixed>{.pool = packed_pool(geometry_, channels(), n),
                                                           .relu = geometry_.relu,
+                                                          .biases = static_cast<const float*>(biases_.data),
                                                           .x = static_cast<const T*>(x_.data),
                                                           .y = static_cast<T*>(y_.data),
                                                           .where = static_cast<std::uint8_t*>(where_.data())},
@@ -34,20 +42,26 @@ class MaxPoolCuda final : public Op {
   }
 
   void backward(Stream& stream) override {
+    if (bias_relu_backward_) bias_relu_backward_->run(stream);
     if (!dx_) return;
+    const Tensor y = bias_relu_backward_ ? Tensor{} : relu_output();  // it has put the ReLU's zeros into dy
     with_packs([&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
-      launch(ForEachElement{MaxPoolBackward<T, n>{.pool = packed_pool(geometry_, channels(), n),
-                                                  .y = geometry_.relu ? static_cast<const T*>(y_.data) : nullptr,
-                                                  .dy = static_cast<const T*>(dy_.data),
-                                                  .where = static_cast<const std::uint8_t*>(where_.data()),
-                                                  .dx = static_cast<T*>(dx_.data)},
-                            x_.shape.element_count() / n},
-             stream);
+      with_windows_over(geometry_, [&]<int over>(std::integral_constant<int, over>) {
+        launch(ForEachElement{MaxPoolBackward<T, n, over>{.pool = packed_pool(geometry_, channels(), n),
+                                                          .y = static_cast<const T*>(y.data),
+                                                          .dy = static_cast<const T*>(dy_.data),
+                                                          .where = static_cast<const std::uint8_t*>(where_.data()),
+                                                          .dx = static_cast<T*>(dx_.data)},
+                              x_.shape.element_count() / n},
+               stream);
+      });
     });
   }
 
  private:
   std::int64_t channels() const { return x_.shape[3]; }
+  /// y where a ReLU made it, else none.
+  Tensor relu_output() const { return geometry_.relu ? y_ : Tensor{}; }
 
   /// body(type of the elements, elements of a pack)
   template <typename Body>
@@ -58,8 +72,9 @@ class MaxPoolCuda final : public Op {
   }
 
   MaxPoolGeometry geometry_;
-  Tensor x_, y_, dx_, dy_;
-  Buffer where_;  ///< [y]: uint8
+  Tensor x_, y_, biases_, dx_, dy_;                         ///< biases without data: none
+  Buffer where_;                                            ///< [y]: uint8
+  std::optional<BiasReluBackwardCuda> bias_relu_backward_;  ///< where there are biases
 };
 
 }  // namespace

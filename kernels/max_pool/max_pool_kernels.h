@@ -2,7 +2,9 @@
 // pixel in backward. Backward gathers in the CPU form's order.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/max_pool/max_pool.h"
 #include "kernels/shared/pack.h"
@@ -15,6 +17,7 @@ template <typename T, int n, int fixed>
 struct MaxPoolForward {
   PackedPool pool;
   bool relu;
+  const float* biases;  ///< [channels]; null: there are none
   const T* x;           ///< [batch, height, width, channels]
   T* y;                 ///< [batch, output height, output width, channels]
   std::uint8_t* where;  ///< [y]: i * window + j of the maximum; null: not wanted
@@ -29,6 +32,10 @@ struct MaxPoolForward {
       find(at, maximum);
     }
     Pack<float, n>& largest = maximum.largest;
+    if (biases != nullptr) {
+      const Pack<float, n> added = load<n>(biases + at.pack * n);
+      for (int k = 0; k < n; ++k) largest.at[k] += added.at[k];
+    }
     for (int k = 0; k < n; ++k) largest.at[k] = relu && largest.at[k] < 0.0f ? 0.0f : largest.at[k];  // NaN stays
     store_floats(largest, y + index * n);
     if (where != nullptr) store(maximum.position, where + index * n);
@@ -97,7 +104,8 @@ void with_fixed_window(const MaxPoolGeometry& geometry, const Body& body) {
   body(std::integral_constant<int, 0>{});
 }
 
-template <typename T, int n>
+/// over: at most so many windows lie over a pixel along each axis, whose loads are then under way together; 0: any.
+template <typename T, int n, int over>
 struct MaxPoolBackward {
   PackedPool pool;
   const T* y;                 ///< [batch, output height, output width, channels] with a ReLU, else null
@@ -106,33 +114,76 @@ struct MaxPoolBackward {
   T* dx;                      ///< [batch, height, width, channels]
 
   CARILLON_HOST_DEVICE void operator()(std::int64_t index) const {
-    const auto& [vertical, horizontal, packs] = pool;
-    const PackedPool::Place at = pool.place(index, vertical.input, horizontal.input);
-    const Interval<int> ps = windows_over(vertical, at.row), qs = windows_over(horizontal, at.column);
+    const PackedPool::Place at = pool.place(index, pool.vertical.input, pool.horizontal.input);
     Pack<float, n> sum = {};  // stays 0 between windows
-    for (int p = ps.first; p < ps.last; ++p) {
-      const int i = at.row + vertical.before - p * vertical.stride;
-      for (int q = qs.first; q < qs.last; ++q) {
-        const int j = at.column + horizontal.before - q * horizontal.stride;
-        add_window(pool.offset<n>(at, p, q, vertical.output, horizontal.output),
-                   static_cast<std::uint8_t>(i * horizontal.window + j), sum);
-      }
+    if constexpr (over > 0) {
+      add_few(at, sum);
+    } else {
+      add_all(at, sum);
     }
     store_floats(sum, dx + index * n);
   }
 
  private:
-  /// Adds the gradients at `output` whose maximum was at offset `here`.
-  CARILLON_HOST_DEVICE void add_window(std::int64_t output, std::uint8_t here, Pack<float, n>& sum) const {
-    const Pack<std::uint8_t, n> position = load<n>(where + output);
-    const Pack<float, n> gradient = load_floats<n>(dy + output);
-    Pack<float, n> passed = gradient;
-    if (y != nullptr) {
-      const Pack<float, n> value = load_floats<n>(y + output);
-      for (int k = 0; k < n; ++k) passed.at[k] = value.at[k] > 0.0f ? gradient.at[k] : 0.0f;
+  /// A window over the pixel: what was found there.
+  struct Window {
+    Pack<T, n> gradient = {}, output = {};
+    Pack<std::uint8_t, n> position = {};
+    std::uint8_t here = 0;  ///< the pixel's position in it
+    bool exists = false;
+  };
+
+  CARILLON_HOST_DEVICE Window window(const PackedPool::Place& at, int p, int q) const {
+    const auto& [vertical, horizontal, packs] = pool;
+    const int i = at.row + vertical.before - p * vertical.stride;
+    const int j = at.column + horizontal.before - q * horizontal.stride;
+    const std::int64_t place = pool.offset<n>(at, p, q, vertical.output, horizontal.output);
+    Window found{.gradient = load<n>(dy + place), .position = load<n>(where + place)};
+    if (y != nullptr) found.output = load<n>(y + place);
+    found.here = static_cast<std::uint8_t>(i * horizontal.window + j);
+    found.exists = true;
+    return found;
+  }
+
+  /// Adds the gradients of the maxima that were at the pixel.
+  CARILLON_HOST_DEVICE void add(const Window& found, Pack<float, n>& sum) const {
+    for (int k = 0; k < n; ++k) {
+      const bool passes = y == nullptr || to_float(found.output.at[k]) > 0.0f;
+      sum.at[k] += found.position.at[k] == found.here && passes ? to_float(found.gradient.at[k]) : 0.0f;
     }
-    for (int k = 0; k < n; ++k) sum.at[k] += position.at[k] == here ? passed.at[k] : 0.0f;
+  }
+
+  CARILLON_HOST_DEVICE void add_all(const PackedPool::Place& at, Pack<float, n>& sum) const {
+    const Interval<int> ps = windows_over(pool.vertical, at.row), qs = windows_over(pool.horizontal, at.column);
+    for (int p = ps.first; p < ps.last; ++p) {
+      for (int q = qs.first; q < qs.last; ++q) add(window(at, p, q), sum);
+    }
+  }
+
+  CARILLON_HOST_DEVICE void add_few(const PackedPool::Place& at, Pack<float, n>& sum) const {
+    const Interval<int> ps = windows_over(pool.vertical, at.row), qs = windows_over(pool.horizontal, at.column);
+    Window found[over * over] = {};
+    for (int p = 0; p < over; ++p) {
+      for (int q = 0; q < over; ++q) {
+        if (ps.first + p < ps.last && qs.first + q < qs.last) {
+          found[p * over + q] = window(at, ps.first + p, qs.first + q);
+        }
+      }
+    }
+    for (const Window& one : found) {
+      if (one.exists) add(one, sum);
+    }
   }
 };
+
+/// body(std::integral_constant<int, over>): windows of 2x2 and 3x3 with stride 2 are the usual ones.
+template <typename Body>
+void with_windows_over(const MaxPoolGeometry& geometry, const Body& body) {
+  const auto over = [](const SlidingWindow& axis) { return (axis.window + axis.stride - 1) / axis.stride; };
+  const std::int64_t most = std::max(over(geometry.vertical), over(geometry.horizontal));
+  if (most == 1) return body(std::integral_constant<int, 1>{});
+  if (most == 2) return body(std::integral_constant<int, 2>{});
+  body(std::integral_constant<int, 0>{});
+}
 
 }  // namespace carillon

@@ -10,6 +10,7 @@ class MixImagesDefinition final : public OpDefinition {
   explicit MixImagesDefinition(const MixingParams& params) : params_(params) {}
   std::string_view type() const override { return "mix_images"; }
   BackwardNeeds backward_needs() const override { return {}; }
+  bool pads_channels() const override { return true; }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return on_device(
         context, [&] { return make_mix_images_cpu(params_, context, tensors); },

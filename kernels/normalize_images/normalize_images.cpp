@@ -13,6 +13,7 @@ class NormalizeImagesDefinition final : public OpDefinition {
   explicit NormalizeImagesDefinition(NormalizeImagesParams params) : params_(std::move(params)) {}
   std::string_view type() const override { return "normalize_images"; }
   BackwardNeeds backward_needs() const override { return {}; }
+  bool pads_channels() const override { return true; }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     check(!NormalizeImagesMap(params_).mirrors_by_record() || params_.record_count > 0,
           "normalize_images wants the training set's record count to mirror in turn");

@@ -14,6 +14,7 @@ class NormalizeImagesCuda final : public Op {
       : kernel_{.table = table,
                 .map = NormalizeImagesMap(params),
                 .output = static_cast<T*>(output.data),
+                .output_channels = static_cast<std::int32_t>(output.shape[3]),
                 .batch = output.shape[0]} {}
 
   void forward(Stream& stream) override { launch(kernel_, stream); }

@@ -20,7 +20,8 @@ struct NormalizeImagesKernel {
 
   StepTable table;
   NormalizeImagesMap map;
-  T* output = nullptr;  ///< [batch, height, width, channels]
+  T* output = nullptr;               ///< [batch, height, width, output_channels]
+  std::int32_t output_channels = 3;  ///< those beyond the map's are 0
   std::int64_t batch = 0;
 
   int blocks() const { return static_cast<int>(batch); }
@@ -36,11 +37,16 @@ struct NormalizeImagesKernel {
   }
 
   CARILLON_HOST_DEVICE void write_image(std::size_t sample, const ImagePlacement& placed, int thread) const {
-    const std::int32_t count = map.channels * map.height * map.width;
+    const std::int32_t count = output_channels * map.height * map.width;
     const std::uint8_t* const image = table.image(sample);
     T* const out = output + sample * static_cast<std::size_t>(count);
     for (std::int32_t i = thread; i < count; i += threads) {
-      const std::int32_t c = i % map.channels, x = i / map.channels % map.width, y = i / map.channels / map.width;
+      const std::int32_t c = i % output_channels, place = i / output_channels;
+      const std::int32_t x = place % map.width, y = place / map.width;
+      if (c >= map.channels) {
+        out[i] = stored_as<T>(0.0f);
+        continue;
+      }
       const std::int32_t row = map.row_of(placed, y), column = map.column_of(placed, x);
       const bool is_black = row < 0 || column < 0;
       const std::uint8_t pixel = is_black ? std::uint8_t{0} : image[(c * map.height + row) * map.width + column];

@@ -10,6 +10,7 @@ class ScaleInputDefinition final : public OpDefinition {
   explicit ScaleInputDefinition(ScaleInputParams params) : params_(std::move(params)) {}
   std::string_view type() const override { return "scale_input"; }
   BackwardNeeds backward_needs() const override { return {}; }
+  bool pads_channels() const override { return params_.sample.rank() == 3; }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return on_device(
         context, [&] { return make_scale_input_cpu(params_, context, tensors); },

@@ -10,8 +10,15 @@ namespace {
 template <typename T>
 class ScaleInputCuda final : public Op {
  public:
-  ScaleInputCuda(float scale, const StepTable& table, const Tensor& output)
-      : kernel_{table, scale, static_cast<T*>(output.data), output.shape[0], output.shape.elements_per_sample()} {}
+  ScaleInputCuda(const ScaleInputParams& params, const StepTable& table, const Tensor& output)
+      : kernel_{.table = table,
+                .scale = params.scale,
+                .output = static_cast<T*>(output.data),
+                .batch = output.shape[0],
+                .channels = static_cast<std::uint32_t>(params.sample.extents().back()),
+                .output_channels = static_cast<std::uint32_t>(output.shape.extents().back())} {
+    kernel_.pixels = static_cast<std::uint32_t>(params.sample.element_count()) / kernel_.channels;
+  }
 
   void forward(Stream& stream) override { launch(kernel_, stream); }
   void backward(Stream& /*stream*/) override {}
@@ -26,7 +33,7 @@ std::unique_ptr<Op> make_scale_input_cuda(const ScaleInputParams& params, const 
                                           const OpTensors& tensors) {
   const Tensor& output = tensors.outputs.at(0);
   return with_float_type(output.type, [&]<typename T>(std::type_identity<T>) -> std::unique_ptr<Op> {
-    return std::make_unique<ScaleInputCuda<T>>(params.scale, context.step->table, output);
+    return std::make_unique<ScaleInputCuda<T>>(params, context.step->table, output);
   });
 }
 

@@ -10,14 +10,22 @@
 
 #include "carillon/core/tensor.h"
 #include "carillon/device/device.h"
+#include "carillon/graph/shadow.h"
 
 namespace carillon {
 
 /// to[i] = from[i]; as many elements.
 void convert_cuda(const Tensor& from, const Tensor& to, Stream& stream);
 
-/// to[c, r] = from[r, c]; from: [rows, columns], to: [columns, rows], whatever shapes the tensors name.
-void transpose_cuda(const Tensor& from, const Tensor& to, std::int64_t rows, std::int64_t columns, Stream& stream);
+/// Two sides of a transposition, whatever shapes the tensors name; the last extent of each may be padded.
+struct Transposition {
+  Tensor from;                       ///< [rows, columns]
+  ChannelPadding from_padding = {};  ///< of the columns
+  Tensor to;                         ///< [columns, rows]
+  ChannelPadding to_padding = {};    ///< of the rows; what is added is not written
+};
+/// to[c, r] = from[r, c].
+void transpose_cuda(const Transposition& sides, std::int64_t rows, std::int64_t columns, Stream& stream);
 
 /// y[r, c] += bias[c], then 0 in place of what is negative with `relu`; NaN stays. y: [..., columns], bias: [columns]
 /// in float32.

@@ -29,11 +29,13 @@ void convert_cuda(const Tensor& from, const Tensor& to, Stream& stream) {
   });
 }
 
-void transpose_cuda(const Tensor& from, const Tensor& to, std::int64_t rows, std::int64_t columns, Stream& stream) {
-  check(from.shape.element_count() == rows * columns && to.shape.element_count() == rows * columns,
+void transpose_cuda(const Transposition& sides, std::int64_t rows, std::int64_t columns, Stream& stream) {
+  const auto& [from, from_padding, to, to_padding] = sides;
+  check(from.shape.element_count() == rows * from_padding.extent(columns) &&
+            to.shape.element_count() == columns * to_padding.extent(rows),
         "transpose: rows * columns elements on both sides");
   with_pointers(from, to, [&]<typename From, typename To>(const From* source, To* target) {
-    launch(Transpose<From, To>{source, target, rows, columns}, stream);
+    launch(Transpose<From, To>{source, target, rows, columns, sides.from_padding, sides.to_padding}, stream);
   });
 }
 

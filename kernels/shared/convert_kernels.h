@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "carillon/graph/shadow.h"
 #include "kernels/shared/pack.h"
 
 namespace carillon {
@@ -48,6 +49,7 @@ struct Transpose {
   const From* from;  ///< [rows, columns]
   To* to;            ///< [columns, rows]
   std::int64_t rows, columns;
+  ChannelPadding from_padding = {}, to_padding = {};  ///< of each side's last extent
 
   CARILLON_HOST_DEVICE std::int64_t tiles_across() const { return (columns + tile - 1) / tile; }
   int blocks() const { return static_cast<int>((rows + tile - 1) / tile * tiles_across()); }
@@ -61,14 +63,20 @@ struct Transpose {
     for (int y = thread / tile; y < tile; y += threads / tile) {
       if constexpr (phase == 0) {
         if (row + y < rows && column + x < columns) {
-          shared.values[y][x] = to_float(from[(row + y) * columns + column + x]);
+          shared.values[y][x] = to_float(from[place(row + y, columns, column + x, from_padding)]);
         }
       } else {
         if (column + y < columns && row + x < rows) {
-          to[(column + y) * rows + row + x] = stored_as<To>(shared.values[x][y]);
+          to[place(column + y, rows, row + x, to_padding)] = stored_as<To>(shared.values[x][y]);
         }
       }
     }
+  }
+
+ private:
+  CARILLON_HOST_DEVICE static std::int64_t place(std::int64_t line, std::int64_t extent, std::int64_t i,
+                                                 const ChannelPadding& padding) {
+    return line * padding.extent(extent) + padding.place(static_cast<std::uint32_t>(i));
   }
 };
 

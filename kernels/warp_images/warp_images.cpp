@@ -10,6 +10,7 @@ class WarpImagesDefinition final : public OpDefinition {
   explicit WarpImagesDefinition(const WarpParams& params) : params_(params) {}
   std::string_view type() const override { return "warp_images"; }
   BackwardNeeds backward_needs() const override { return {}; }
+  bool pads_channels() const override { return true; }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return on_device(
         context, [&] { return make_warp_images_cpu(params_, context, tensors); },

@@ -70,6 +70,13 @@ Value Graph::add_value_like(Value value) {
   return {static_cast<int>(values_.size()) - 1};
 }
 
+void Graph::set_channels(Value value, std::int64_t channels) {
+  Shape& shape = values_.at(value.index).shape;
+  std::vector<std::int64_t> extents = shape.extents();
+  extents.back() = channels;
+  shape = Shape(std::move(extents));
+}
+
 void Graph::replace_nodes(std::vector<Node> nodes) {
   nodes_ = std::move(nodes);
   link();

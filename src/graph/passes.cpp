@@ -36,6 +36,19 @@ bool take_over(const Graph& graph, std::vector<Graph::Node>& nodes, std::size_t 
   return true;
 }
 
+/// `value` and those that it is made of, back to the first op; none where some op does not pad.
+std::vector<int> values_to_pad(const Graph& graph, int value) {
+  std::vector<int> values;
+  while (true) {
+    const Graph::ValueInfo& info = graph.values()[value];
+    const Graph::Node& producer = graph.nodes()[info.producer];
+    if (info.readers.size() != 1 || !producer.definition->pads_channels()) return {};
+    values.push_back(value);
+    if (producer.inputs.empty()) return values;
+    value = producer.inputs.front();
+  }
+}
+
 }  // namespace
 
 void fuse_activations(Graph& graph, std::span<const Value> results) {
@@ -46,6 +59,38 @@ void fuse_activations(Graph& graph, std::span<const Value> results) {
   }
   std::erase_if(nodes, [](const Graph::Node& node) { return node.definition == nullptr; });
   graph.replace_nodes(std::move(nodes));
+}
+
+void defer_biases(Graph& graph, std::span<const Value> results) {
+  std::vector<Graph::Node> nodes = graph.nodes();
+  for (Graph::Node& node : nodes) {
+    const int reader = only_reader(graph, node.outputs.front(), results);
+    if (reader < 0) continue;
+    auto without = node.definition->without_biases();
+    auto with = nodes[reader].definition->with_biases_before();
+    if (!without || !with) continue;
+    node.definition = std::move(without);
+    nodes[reader].definition = std::move(with);
+    nodes[reader].parameters.push_back(node.parameters.back());
+    node.parameters.pop_back();
+  }
+  graph.replace_nodes(std::move(nodes));
+}
+
+void pad_channels(Graph& graph) {
+  for (const Graph::Node& node : graph.nodes()) {
+    if (node.inputs.empty()) continue;
+    const Graph::ValueInfo& x = graph.values()[node.inputs.front()];
+    const std::int64_t channels = node.definition->fastest_channels(x.shape, x.type);
+    if (x.wants_gradient || channels == x.shape.extents().back()) continue;
+    const std::vector<int> padded = values_to_pad(graph, node.inputs.front());
+    for (const int value : padded) graph.set_channels({value}, channels);
+  }
+}
+
+void fit_to_gpu(Graph& graph, std::span<const Value> results) {
+  defer_biases(graph, results);
+  pad_channels(graph);
 }
 
 int synchronize_batches(Graph& graph) {

@@ -84,6 +84,7 @@ BuiltNetwork build_network(const Network& network, const BuildSettings& settings
   if (network.sync_batch_norm && synchronize_batches(graph) == 0) {
     fail(ExitCode::usage, "--sync-batch-norm: the network {} has no batch norm", network.name);
   }
+  if (settings.device == DeviceKind::cuda && settings.purpose != Purpose::summary) fit_to_gpu(graph, results);
   insert_forks(graph, fork_definition);
   return built;
 }

@@ -64,17 +64,18 @@ struct ShadowPlace {
   std::size_t offset = 0;     ///< the parameter's, in the flat array
   std::uint32_t count = 0;    ///< of elements
   std::uint32_t columns = 0;  ///< the last extent, of a filter-major shadow; 0: it lies as the parameter does
+  ChannelPadding padding = {};
   DType type = DType::bf16;
 
   /// Of the pack at place i of the flat array.
   CARILLON_HOST_DEVICE void write(const Pack<float, FlatShare::pack>& values, std::size_t i) const {
     const auto first = static_cast<std::uint32_t>(i - offset);
     if (columns == 0) return store_floats(values, static_cast<Bf16*>(data) + first);
-    const std::uint32_t rows = count / columns;
+    const auto rows = static_cast<std::size_t>(padding.extent(count / columns));
     for (std::uint32_t k = 0; k < FlatShare::pack; ++k) {
       const std::uint32_t element = first + k;
       if (element >= count) return;  // a gap
-      const std::size_t place = static_cast<std::size_t>(element % columns) * rows + element / columns;
+      const std::size_t place = element % columns * rows + padding.place(element / columns);
       if (type == DType::bf16) {
         static_cast<Bf16*>(data)[place] = to_bf16(values.at[k]);
       } else {
@@ -94,6 +95,7 @@ inline std::vector<ShadowPlace> shadow_places(const ParameterStore& parameters) 
                       .offset = parameters.layout().offset(static_cast<int>(i)),
                       .count = static_cast<std::uint32_t>(parameters.layout().count(static_cast<int>(i))),
                       .columns = filter_major ? static_cast<std::uint32_t>(shadow.tensor.shape[0]) : 0,
+                      .padding = shadow.padding,
                       .type = shadow.tensor.type});
   }
   return places;

@@ -28,7 +28,7 @@ Evaluator::Evaluator(const Network& network, const EvaluatorSettings& settings, 
       augments_(settings.test_time_augmentation),
       decode_threads_(settings.decode_threads),
       prefetch_bytes_(settings.prefetch_bytes),
-      network_(build_network(network, {settings.batch_size, settings.arithmetic, Purpose::evaluation})),
+      network_(build_network(network, {settings.batch_size, settings.arithmetic, Purpose::evaluation, device.kind()})),
       feed_(make_feed(
           device, {.batch_size = static_cast<std::size_t>(settings.batch_size), .image_bytes = network.image.bytes()})),
       parameters_(network_.graph.parameters(), device, {}),

@@ -272,7 +272,7 @@ void Trainer::check_cross_entropy(const StepResult& result) const {
   if (std::isfinite(result.cross_entropy)) return;
   const std::string line = divergence_line(result.step, result.cross_entropy);
   if (options_.on_nan == OnNan::stop) fail_on_all(mpi_, ExitCode::failed, line);
-  const BuildSettings settings{options_.samples_at_once(), options_.precision, Purpose::training};
+  const BuildSettings settings{options_.samples_at_once(), options_.precision, Purpose::training, device_.kind()};
   fail_with_cause(line, {*tower_, device_, settings, *batch_, *dataset_}, mpi_);
 }
 

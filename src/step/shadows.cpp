@@ -6,13 +6,18 @@
 namespace carillon {
 namespace {
 
-Shadow make_shadow(const Shape& shape, ShadowForm form, DType type, Device& device) {
+/// `input`: of the op that reads the parameter of this shape.
+Shadow make_shadow(const Shape& shape, ShadowForm form, DType type, const Shape& input, Device& device) {
   if (form == ShadowForm::none || (form == ShadowForm::as_it_lies && type == DType::f32)) return {};
-  const std::int64_t count = shape.element_count(), columns = shape.extents().back();
-  Shadow shadow{.tensor = {nullptr, form == ShadowForm::filter_major ? Shape{columns, count / columns} : shape, type},
-                .form = form};
+  Shadow shadow{.tensor = {nullptr, shape, type}, .form = form};
+  if (form == ShadowForm::filter_major) {
+    shadow.padding = channel_padding(shape, input);
+    const std::int64_t columns = shape.extents().back(), rows = shape.element_count() / columns;
+    shadow.tensor.shape = {columns, shadow.padding.extent(rows)};
+  }
   // The update writes a parameter's lines whole.
-  shadow.memory = device.allocate(aligned_float_count(static_cast<std::size_t>(count)) * size_of(type));
+  const std::size_t count = static_cast<std::size_t>(shadow.tensor.shape.element_count());
+  shadow.memory = device.allocate(aligned_float_count(count) * size_of(type));
   shadow.tensor.data = shadow.memory.data();
   return shadow;
 }
@@ -24,11 +29,12 @@ std::vector<Shadow> make_shadows(const Graph& graph, Device& device) {
   if (device.kind() != DeviceKind::cuda) return shadows;
   shadows.resize(graph.parameters().size());
   for (const Graph::Node& node : graph.nodes()) {
-    const DType type = graph.values()[node.outputs[0]].type;
+    if (node.inputs.empty()) continue;
+    const Graph::ValueInfo& input = graph.values()[node.inputs[0]];
     for (std::size_t i = 0; i < node.parameters.size(); ++i) {
       const auto parameter = static_cast<std::size_t>(node.parameters[i]);
       const ShadowForm form = node.definition->shadow_form(static_cast<int>(i));
-      shadows[parameter] = make_shadow(graph.parameters()[parameter].shape, form, type, device);
+      shadows[parameter] = make_shadow(graph.parameters()[parameter].shape, form, input.type, input.shape, device);
     }
   }
   return shadows;
@@ -43,7 +49,9 @@ void refresh_shadows(const ParameterStore& parameters, Device& device) {
       if (shadow.form == ShadowForm::as_it_lies) {
         convert_cuda(value, shadow.tensor, device.stream());
       } else {
-        transpose_cuda(value, shadow.tensor, shadow.tensor.shape[1], shadow.tensor.shape[0], device.stream());
+        const std::int64_t columns = shadow.tensor.shape[0];
+        transpose_cuda({.from = value, .to = shadow.tensor, .to_padding = shadow.padding},
+                       value.shape.element_count() / columns, columns, device.stream());
       }
     }
   }

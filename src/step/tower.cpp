@@ -89,7 +89,8 @@ Tower::Tower(const Network& network, const TowerSettings& settings, Device& devi
       communicator_(communicator),
       optimizer_settings_(settings.optimizer),
       network_(network),
-      built_(build_network(network, {samples_at_once(settings), settings.arithmetic, Purpose::training})),
+      built_(
+          build_network(network, {samples_at_once(settings), settings.arithmetic, Purpose::training, device.kind()})),
       feed_form_(feed_form(network, settings, device)),
       feed_(make_feed(device, feed_form_)),
       parameters_(graph().parameters(), device, parameter_memory(graph(), settings, device, communicator),

@@ -212,6 +212,29 @@ TEST_F(OpsOnAGpu, MaxPool) {
   }
 }
 
+/// The pooling takes the convolution's biases.
+TEST_F(OpsOnAGpu, Conv2dBeforeMaxPool) {
+  for (const bool relu : {false, true}) {
+    for (const std::int64_t filters : {5, 16}) {
+      expect_like_cpu(
+          {.batch = 3, .integers = true, .build = [=](OpHarness& harness) {
+             Graph& graph = harness.graph();
+             const Value z = conv2d(graph, "conv", harness.input("x", {3, 7, 8, 4}), {.filters = filters, .kernel = 3});
+             return max_pool(graph, "pool", relu_if(relu, graph, z), {.window = 3, .stride = 2});
+           }});
+    }
+  }
+}
+
+/// Images whose pixels get more channels, and filters that do.
+TEST_F(OpsOnAGpu, Conv2dOfImages) {
+  expect_like_cpu({.batch = 3, .image_bytes = 7 * 6 * 3, .integers = true, .build = [](OpHarness& harness) {
+                     Graph& graph = harness.graph();
+                     const Value x = scale_input(graph, "input", {.sample = {7, 6, 3}, .scale = 1.0f / 256.0f});
+                     return conv2d(graph, "conv", x, {.filters = 24, .kernel = 5});
+                   }});
+}
+
 TEST_F(OpsOnAGpu, AvgPool) {
   for (const std::int64_t channels : {3, 16}) {
     expect_like_cpu({.batch = 3, .build = [=](OpHarness& harness) {

@@ -94,13 +94,15 @@ void expect_shadows_hold(const ParameterStore& parameters, Device& device) {
     if (!shadow.tensor) continue;
     const Tensor value = parameters.value(static_cast<int>(i));
     const std::vector<float> values = downloaded(value.floats(), device);
-    const std::size_t columns = static_cast<std::size_t>(value.shape.extents().back()), rows = values.size() / columns;
+    const std::size_t columns = static_cast<std::size_t>(value.shape.extents().back());
+    const std::size_t rows = static_cast<std::size_t>(shadow.tensor.shape.element_count()) / columns;
     std::vector<std::byte> found(shadow.tensor.bytes());
     device.download(shadow.tensor.data, found.data(), found.size());
+    const auto padded = [&](std::size_t row) { return shadow.padding.place(static_cast<std::uint32_t>(row)); };
     std::size_t wrong = 0;
     for (std::size_t e = 0; e < values.size(); ++e) {
       const bool filter_major = shadow.form == ShadowForm::filter_major;
-      const std::size_t place = filter_major ? e % columns * rows + e / columns : e;
+      const std::size_t place = filter_major ? e % columns * rows + padded(e / columns) : e;
       if (shadow.tensor.type == DType::bf16) {
         const Bf16 wanted = to_bf16(values[e]);
         wrong += std::memcmp(found.data() + place * sizeof(Bf16), &wanted, sizeof(Bf16)) != 0;

@@ -72,6 +72,60 @@ TEST_F(Passes, AReluWithNobodyToTakeItStaysAnOp) {
   EXPECT_EQ(described(graph_).at(3), "relu relu(norm)");
 }
 
+TEST_F(Passes, BiasesBeforeAPoolingBecomePartOfIt) {
+  const Value y = relu(graph_, "conv/relu", convolution("conv", images()));
+  const std::vector results{max_pool(graph_, "pool", y, {.window = 2, .stride = 2})};
+  fuse_activations(graph_, results);
+  defer_biases(graph_, results);
+  EXPECT_EQ(graph_.nodes()[1].parameters, std::vector{0});
+  EXPECT_EQ(graph_.nodes()[2].parameters, std::vector{1});
+  EXPECT_TRUE(keeps_output(2)) << "the ReLU was lost";
+}
+
+TEST_F(Passes, BiasesStayWhereTheirSumIsRead) {
+  const auto stays = [&](const std::vector<Value>& results) {
+    fuse_activations(graph_, results);
+    defer_biases(graph_, results);
+    return graph_.nodes()[1].parameters == std::vector{0, 1};
+  };
+  const Value z = convolution("conv", images());
+  const Value y = max_pool(graph_, "pool", z, {.window = 2, .stride = 2});
+  EXPECT_TRUE(stays({y, z}));
+  lrn(graph_, "norm", z);
+  EXPECT_TRUE(stays({y}));
+}
+
+TEST_F(Passes, BiasesStayBehindAReluThatTheConvolutionTook) {
+  const Value z = relu(graph_, "conv/relu", convolution("conv", images()));
+  const Value y = max_pool(graph_, "pool", z, {.window = 2, .stride = 2});
+  fuse_activations(graph_, std::vector{y, z});
+  defer_biases(graph_, std::vector{y});
+  EXPECT_EQ(graph_.nodes()[1].parameters, (std::vector{0, 1}));
+}
+
+TEST_F(Passes, ImagesGetAsManyChannelsAsTheirConvolutionIsFastestWith) {
+  Graph graph(2, Arithmetic::bf16);
+  const Value x = scale_input(graph, "input", {.sample = {8, 8, 3}});
+  const Value y = conv2d(graph, "conv", x, {.filters = 5, .kernel = 3});
+  conv2d(graph, "next", y, {.filters = 5, .kernel = 3});
+  pad_channels(graph);
+  EXPECT_EQ(graph.shape(x), (Shape{2, 8, 8, 8}));
+  EXPECT_EQ(graph.shape(y), (Shape{2, 8, 8, 5})) << "which wants a gradient";
+}
+
+TEST_F(Passes, ImagesStayThatOthersReadOrThatNobodyPads) {
+  Graph graph(2, Arithmetic::bf16);
+  const Value x = scale_input(graph, "input", {.sample = {8, 8, 3}});
+  const Value normed = lrn(graph, "norm", x);
+  conv2d(graph, "conv", normed, {.filters = 5, .kernel = 3});
+  const Value twice = scale_input(graph, "twice", {.sample = {8, 8, 3}});
+  add(graph, "sum", conv2d(graph, "a", twice, {.filters = 3, .kernel = 3}), twice);
+  pad_channels(graph);
+  for (const Value value : {x, normed, twice}) EXPECT_EQ(graph.shape(value)[3], 3);
+  pad_channels(graph_);
+  EXPECT_EQ(graph_.shape(images())[3], 2) << "in float32";
+}
+
 TEST_F(Passes, AnOpIsPutBetweenAValueAndAllItsOtherReaders) {
   const Value x = images(), a = convolution("a", x);
   add(graph_, "sum", a, convolution("b", x));

@@ -6,6 +6,7 @@
 #include "kernels/augment/augment_kernels.h"
 #include "tests/support/emulate.h"
 #include "tests/support/op_harness.h"
+#include "tests/support/padded_channels.h"
 #include "tests/support/step_ring.h"
 
 namespace carillon::testing {
@@ -52,9 +53,10 @@ class AugmentKernels : public ::testing::TestWithParam<Case> {
   }
 
   template <typename T>
-  std::vector<T> of_kernel(ThreadOrder order) {
+  std::vector<T> of_kernel(ThreadOrder order, std::int64_t more_channels = 0) {
     const auto extent = [](std::int64_t n) { return static_cast<std::uint32_t>(n); };
-    std::vector<T> y(batch_ * static_cast<std::size_t>(params_.crop_height * params_.crop_width * params_.source[0]));
+    const std::int64_t channels = params_.source[0] + more_channels;
+    std::vector<T> y(batch_ * static_cast<std::size_t>(params_.crop_height * params_.crop_width * channels), T{7});
     emulate(AugmentKernel<T>{.table = ring_.table(),
                              .distort = params_.distort,
                              .seed = params_.seed,
@@ -62,6 +64,7 @@ class AugmentKernels : public ::testing::TestWithParam<Case> {
                              .source = {extent(params_.source[1]), extent(params_.source[2])},
                              .crop = {extent(params_.crop_height), extent(params_.crop_width)},
                              .output = y.data(),
+                             .output_channels = extent(channels),
                              .batch = GetParam().batch},
             order);
     return y;
@@ -75,6 +78,12 @@ TEST_P(AugmentKernels, EqualTheCpuToTheBit) {
     const std::vector<Bf16> y = of_kernel<Bf16>(order);
     for (std::size_t i = 0; i < y.size(); ++i) ASSERT_EQ(y[i].bits, to_bf16(expected[i]).bits) << i;
   }
+}
+
+TEST_P(AugmentKernels, WriteZerosBehindAPixelsChannels) {
+  const auto channels = static_cast<std::size_t>(params_.source[0]);
+  EXPECT_EQ(of_kernel<float>(ThreadOrder::descending, 5),
+            padded_channels(of_kernel<float>(ThreadOrder::ascending), channels, channels + 5));
 }
 
 INSTANTIATE_TEST_SUITE_P(

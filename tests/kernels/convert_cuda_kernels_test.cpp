@@ -51,6 +51,26 @@ void expect_transpose(std::size_t rows, std::size_t columns) {
   }
 }
 
+/// [pixels * channels, filters] to [filters, pixels * padded] and back, as conv2d's weights.
+TEST(ConvertKernels, TransposePaddedChannels) {
+  constexpr std::int64_t pixels = 25, filters = 40, channels = 3, padded = 8, rows = pixels * channels;
+  const ChannelPadding padding{channels, padded};
+  const std::vector<float> from = random_values(rows * filters, 1);
+  std::vector<float> expected(static_cast<std::size_t>(filters * pixels * padded));
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t f = 0; f < filters; ++f) {
+      expected[f * pixels * padded + r / channels * padded + r % channels] = from[r * filters + f];
+    }
+  }
+  for (const ThreadOrder order : orders) {
+    std::vector<float> to(expected.size()), back(from.size());
+    emulate(Transpose<float, float>{from.data(), to.data(), rows, filters, {}, padding}, order);
+    EXPECT_EQ(to, expected);
+    emulate(Transpose<float, float>{to.data(), back.data(), filters, rows, padding, {}}, order);
+    EXPECT_EQ(back, from);
+  }
+}
+
 TEST(ConvertKernels, TransposeAnySize) {
   for (const auto& [rows, columns] : {std::pair<std::size_t, std::size_t>{1, 1},
                                       {1, 100},

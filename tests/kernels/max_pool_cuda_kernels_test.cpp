@@ -15,6 +15,7 @@ struct Case {
   std::int64_t batch, height, width, channels;
   MaxPoolParams params;
   bool relu = false;
+  bool biases = false;
 
   Shape input() const { return {batch, height, width, channels}; }
   MaxPoolGeometry geometry() const {
@@ -23,6 +24,8 @@ struct Case {
             .relu = relu};
   }
 };
+
+std::vector<float> biases_of(const Case& c) { return random_values(static_cast<std::size_t>(c.channels), 2); }
 
 template <typename T>
 struct Found {
@@ -37,23 +40,35 @@ Found<T> emulate_max_pool(const Case& c, const std::vector<T>& x, ThreadOrder or
   Found<T> found{filled<T>(outputs), filled<T>(x.size())};
   std::vector<std::uint8_t> where(outputs, 0xee);
   const std::vector<T> dy = rounded<T>(OpHarness::output_gradient(outputs));
+  const std::vector<float> biases = biases_of(c);
   with_pack_size<T>(c.channels, [&]<int n>(std::integral_constant<int, n>) {
     const PackedPool pool = packed_pool(geometry, c.channels, n);
     with_fixed_window(geometry, [&]<int fixed>(std::integral_constant<int, fixed>) {
-      emulate(ForEachElement{MaxPoolForward<T, n, fixed>{pool, geometry.relu, x.data(), found.y.data(), where.data()},
+      emulate(ForEachElement{MaxPoolForward<T, n, fixed>{.pool = pool,
+                                                         .relu = geometry.relu,
+                                                         .biases = c.biases ? biases.data() : nullptr,
+                                                         .x = x.data(),
+                                                         .y = found.y.data(),
+                                                         .where = where.data()},
                              static_cast<std::int64_t>(outputs) / n},
               order);
     });
     const T* const y = geometry.relu ? found.y.data() : nullptr;
-    emulate(ForEachElement{MaxPoolBackward<T, n>{pool, y, dy.data(), where.data(), found.dx.data()},
-                           static_cast<std::int64_t>(x.size()) / n},
-            order);
+    with_windows_over(geometry, [&]<int over>(std::integral_constant<int, over>) {
+      emulate(ForEachElement{MaxPoolBackward<T, n, over>{pool, y, dy.data(), where.data(), found.dx.data()},
+                             static_cast<std::int64_t>(x.size()) / n},
+              order);
+    });
   });
   return found;
 }
 
-/// y and dx of the CPU form.
-Found<float> cpu_max_pool(const Case& c, const std::vector<float>& x) {
+/// y and dx of the CPU form, which has biases added before it.
+Found<float> cpu_max_pool(const Case& c, std::vector<float> x) {
+  const std::vector<float> biases = biases_of(c);
+  if (c.biases) {
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] += biases[i % biases.size()];
+  }
   OpHarness harness(c.batch);
   const Value input = relu_if(c.relu, harness.graph(), harness.input("x", c.input()));
   harness.finish(max_pool(harness.graph(), "pool", input, c.params));
@@ -100,7 +115,11 @@ TEST_P(MaxPoolKernels, RoundTheFloat32ResultInBf16) {
   const std::vector<Bf16> x = rounded<Bf16>(random_values(size(), 1));
   const Found<Bf16> found = emulate_max_pool(GetParam(), x, ThreadOrder::ascending);
   const Found<float> expected = cpu_max_pool(GetParam(), floats(x));
-  EXPECT_EQ(floats(found.y), expected.y);            // values of x, or 0
+  if (GetParam().biases) {
+    expect_near(floats(found.y), expected.y, 0.02);
+  } else {
+    EXPECT_EQ(floats(found.y), expected.y);  // values of x, or 0
+  }
   expect_near(floats(found.dx), expected.dx, 0.02);  // of dy rounded, and rounded again
   const Found<Bf16> again = emulate_max_pool(GetParam(), x, ThreadOrder::descending);
   EXPECT_EQ(floats(again.dx), floats(found.dx));
@@ -112,6 +131,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{2, 24, 24, 64, {.window = 3, .stride = 2}, true},
                       Case{3, 12, 12, 64, {.window = 3, .stride = 2}},
                       Case{5, 7, 10, 18, {.window = 3, .stride = 2}, true},
+                      Case{2, 7, 10, 24, {.window = 3, .stride = 2}, true, true},
+                      Case{2, 6, 9, 5, {.window = 2, .stride = 2}, false, true},
                       Case{2, 9, 8, 20, {.window = 2, .stride = 2}},
                       Case{2, 10, 10, 16, {.window = 2, .stride = 2, .padding = Padding::valid}},
                       Case{2, 11, 9, 3, {.window = 3, .stride = 2, .padding = Padding::valid}, true},
@@ -126,7 +147,8 @@ TEST(MaxPoolKernels, NeedNoPositionsWhereNobodyTrains) {
   const std::vector<float> x = random_values(static_cast<std::size_t>(c.input().element_count()), 1);
   const Found<float> expected = cpu_max_pool(c, x);
   std::vector<float> y = filled<float>(expected.y.size());
-  const MaxPoolForward<float, 2, 0> forward{packed_pool(c.geometry(), 6, 2), false, x.data(), y.data(), nullptr};
+  const MaxPoolForward<float, 2, 0> forward{
+      packed_pool(c.geometry(), 6, 2), false, nullptr, x.data(), y.data(), nullptr};
   emulate(ForEachElement{forward, static_cast<std::int64_t>(y.size() / 2)});
   EXPECT_EQ(y, expected.y);
 }

@@ -14,6 +14,7 @@
 #include "tests/support/emulate.h"
 #include "tests/support/noise_batch.h"
 #include "tests/support/op_harness.h"
+#include "tests/support/padded_channels.h"
 #include "tests/support/step_ring.h"
 
 namespace carillon::testing {
@@ -123,10 +124,18 @@ TEST_P(NormalizeImages, AGpusKernelEqualsTheCpuToTheBit) {
   for (const std::uint32_t row : rows) pointers.push_back(ring.image(row));
   const std::vector<std::int32_t> labels(count);
   const std::vector<float> expected = run(GetParam(), {pointers, labels, records, first_position});
+  const auto channels = static_cast<std::int32_t>(GetParam().source[0]);
   for (const ThreadOrder order : {ThreadOrder::ascending, ThreadOrder::descending}) {
-    std::vector<float> y(expected.size());
-    emulate(NormalizeImagesKernel<float>{ring.table(), NormalizeImagesMap(GetParam()), y.data(), count}, order);
-    EXPECT_EQ(y, expected);
+    for (const std::int32_t output_channels : {channels, 8}) {
+      std::vector<float> y(expected.size() / channels * output_channels, 7.0f);
+      emulate(NormalizeImagesKernel<float>{.table = ring.table(),
+                                           .map = NormalizeImagesMap(GetParam()),
+                                           .output = y.data(),
+                                           .output_channels = output_channels,
+                                           .batch = count},
+              order);
+      EXPECT_EQ(y, padded_channels(expected, channels, output_channels));
+    }
   }
 }
 

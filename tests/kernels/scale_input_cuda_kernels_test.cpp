@@ -4,6 +4,7 @@
 #include "kernels/scale_input/scale_input_kernels.h"
 #include "tests/support/emulate.h"
 #include "tests/support/op_harness.h"
+#include "tests/support/padded_channels.h"
 #include "tests/support/step_ring.h"
 
 namespace carillon::testing {
@@ -39,11 +40,14 @@ class ScaleInputKernels : public ::testing::TestWithParam<Case> {
     return {y.begin(), y.end()};
   }
 
+  std::uint32_t channels_ = static_cast<std::uint32_t>(GetParam().sample.extents().back());
+
   template <typename T>
-  std::vector<T> of_kernel(ThreadOrder order) {
-    std::vector<T> y(batch_ * image_bytes_);
-    emulate(ScaleInputKernel<T>{ring_.table(), scale, y.data(), GetParam().batch, GetParam().sample.element_count()},
-            order);
+  std::vector<T> of_kernel(ThreadOrder order, std::uint32_t more_channels = 0) {
+    const std::uint32_t pixels = static_cast<std::uint32_t>(image_bytes_) / channels_,
+                        output = channels_ + more_channels;
+    std::vector<T> y(batch_ * pixels * output, T{7});
+    emulate(ScaleInputKernel<T>{ring_.table(), scale, y.data(), GetParam().batch, pixels, channels_, output}, order);
     return y;
   }
 };
@@ -55,6 +59,11 @@ TEST_P(ScaleInputKernels, EqualTheCpuToTheBit) {
     const std::vector<Bf16> y = of_kernel<Bf16>(order);
     for (std::size_t i = 0; i < y.size(); ++i) ASSERT_EQ(y[i].bits, to_bf16(expected[i]).bits) << i;
   }
+}
+
+TEST_P(ScaleInputKernels, WriteZerosBehindAPixelsChannels) {
+  const std::vector<float> y = of_kernel<float>(ThreadOrder::ascending);
+  EXPECT_EQ(of_kernel<float>(ThreadOrder::ascending, 5), padded_channels(y, channels_, channels_ + 5));
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, ScaleInputKernels,

@@ -125,6 +125,7 @@ void OpHarness::finish(Value output, const StepInputs& inputs) {
                              Shape{});
   const std::vector<Value> results{output_, objective_};
   fuse_activations(graph_, results);
+  if (device_.kind() == DeviceKind::cuda) fit_to_gpu(graph_, results);
   insert_forks(graph_, fork_definition);
   const ParameterLayout layout(graph_.parameters());
   parameters_.emplace(graph_.parameters(), device_,

@@ -76,6 +76,8 @@ class Graph {
   // For passes. Values keep their indices, and none is taken away.
   /// A value like another one, not yet produced.
   Value add_value_like(Value value);
+  /// Gives a value another last extent.
+  void set_channels(Value value, std::int64_t channels);
   /// Puts `nodes`, in forward order, in the place of those there are. Errors: failed (a value that is read before it is
   /// produced, or produced twice).
   void replace_nodes(std::vector<Node> nodes);

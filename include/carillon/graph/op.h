@@ -98,6 +98,20 @@ class OpDefinition {
   }
   /// This op with a ReLU before it, where that costs less than a ReLU behind the op before; null: it has no such form.
   virtual std::shared_ptr<const OpDefinition> with_relu_before() const { return nullptr; }
+  /// This op without its last parameter, which it adds to its output's columns as its last deed; null: it has none
+  /// such.
+  virtual std::shared_ptr<const OpDefinition> without_biases() const { return nullptr; }
+  /// This op with biases, a parameter behind its own, that are added to its input's columns; null: it has no such form,
+  /// or a costlier one.
+  virtual std::shared_ptr<const OpDefinition> with_biases_before() const { return nullptr; }
+  /// Whether the op, on a GPU, takes an input 0 of more channels than it has parameters for, which are 0: as many as
+  /// it is fastest with, for an input of this shape and type. Else those of the input.
+  virtual std::int64_t fastest_channels(const Shape& input, DType /*type*/) const {
+    return input.rank() > 0 ? input.extents().back() : 1;
+  }
+  /// Whether the op, on a GPU, gives an output of more channels than its images have, the others 0; where it has an
+  /// input, of one with as many.
+  virtual bool pads_channels() const { return false; }
   /// This op with what it finds over the batch, in training, found over the batches of all towers; null: it has no such
   /// form.
   virtual std::shared_ptr<const OpDefinition> over_all_towers() const { return nullptr; }

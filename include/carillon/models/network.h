@@ -98,11 +98,12 @@ struct BuildSettings {
   std::int64_t batch_size = 1;
   Arithmetic arithmetic = Arithmetic::fp32;
   Purpose purpose = Purpose::training;
+  DeviceKind device = DeviceKind::cpu;  ///< that the graph is to be run on
 };
 
 /// The one way from a network to a graph, whatever it is for: its layers, what warps and mixes its images, the loss,
-/// and the passes (graph/passes.h). Errors: failed (a value that no op reads; images to be warped or mixed that are
-/// none); usage (sync_batch_norm without a batch norm).
+/// and the passes (graph/passes.h). Of a summary, and on CPUs, values are what the layers say. Errors: failed (a value
+/// that no op reads; images to be warped or mixed that are none); usage (sync_batch_norm without a batch norm).
 BuiltNetwork build_network(const Network& network, const BuildSettings& settings);
 
 std::int64_t parameter_count(const Graph& graph);
