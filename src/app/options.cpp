@@ -148,8 +148,9 @@ void declare(OptionSet& set, TrainOptions& o) {
   set.add("share-gpus", o.share_gpus, "several ranks on a GPU are meant, and no fault to preflight", Scope::rank);
   set.begin_group("Logs");
   set.add("log-every", o.log_every, 0, max_steps, "steps between lines on the console and in metrics.jsonl; 0: none");
-  set.add("summary-every", o.summary_every, 0, max_steps,
-          "steps between TensorBoard summaries, the last step's besides; 0: none");
+  set.add(
+      "summary-every", o.summary_every, 0, max_steps,
+      "steps between TensorBoard summaries, the last step's besides; on GPUs 100 at least where not given; 0: none");
   set.begin_group("Checkpoints");
   set.add("resume", o.resume, resume_choices, "go on from the train directory's newest checkpoint");
   set.add("fresh", o.fresh, "remove the train directory's checkpoints and logs first");

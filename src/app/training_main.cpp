@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "carillon/app/mains.h"
 #include "carillon/app/mpi_main.h"
 #include "carillon/app/options.h"
@@ -72,6 +74,13 @@ RunDescription describe(const OptionSet& set, const Preset& preset, const TrainO
   return description;
 }
 
+/// A step with a summary waits for a GPU and is launched kernel by kernel: where nobody has asked for more, few are.
+void settle_summaries(const OptionSet& set, const Device& device, TrainOptions& options) {
+  constexpr std::int64_t on_gpus = 100;
+  if (device.kind() != DeviceKind::cuda || set.given("summary-every") || options.summary_every == 0) return;
+  options.summary_every = std::max(options.summary_every, on_gpus);
+}
+
 /// --preflight.
 ExitCode look_ahead(const std::string& program, const TrainOptions& options, const CpuShare& cpu, const Mpi& mpi,
                     Device& device, Communicator& communicator) {
@@ -128,6 +137,7 @@ ExitCode train(const std::string& program, const Preset& preset, int argc, char*
     check_batch_fits(options.network(), {options.samples_at_once(), options.precision, Purpose::training}, *device, mpi,
                      batch_in_memory(options, *device));
   });
+  settle_summaries(set, *device, options);
   warn_of_micro_batches(options, mpi, cpu.thread_count);
   Watch watch(mpi, watch_settings(options.stall_timeout, *device, mpi, program));
   const std::unique_ptr<Communicator> communicator =

@@ -96,7 +96,7 @@ struct NormKernel {
       for (int k = 0; k < n; ++k) {
         float of_element[slot_count];
         for (int s = 0; s < slot_count; ++s) of_element[s] = kept[s].at[k];
-        found.at[k] = Rule::direction(scalars, factors, gradient.at[k], value.at[k], of_element);
+        found.at[k] = Rule::direction(scalars, factors, end.mean(gradient.at[k]), value.at[k], of_element);
         squares.add(value.at[k], found.at[k]);
         for (int s = 0; s < slot_count; ++s) kept[s].at[k] = of_element[s];
       }

@@ -20,6 +20,12 @@ void Optimizer::update(std::size_t /*first*/, std::span<const float> /*gradients
   fail(ExitCode::failed, "this optimiser updates all parameters at once");
 }
 
+void Optimizer::make_means(const StepEnd& /*end*/, Stream& /*stream*/) {
+  fail(ExitCode::failed, "a CPU's gradients are means already");
+}
+
+double Optimizer::l2_loss() { fail(ExitCode::failed, "a GPU finds the L2 loss in the update"); }
+
 void update_on_all_threads(Optimizer& optimizer, std::size_t first, std::span<const float> gradients) {
   parallel_ranges(gradients.size(), elementwise_grain, [&](std::size_t begin, std::size_t end) {
     optimizer.update(first + begin, gradients.subspan(begin, end - begin));

@@ -118,7 +118,7 @@ class OptimizerCpu final : public Optimizer {
     }
   }
 
-  double l2_loss(Stream& /*stream*/) override {
+  double l2_loss() override {
     double loss = 0.0;
     for (std::size_t i = 0; i < parameters_.specs().size(); ++i) {
       const double factor = parameters_.specs()[i].l2_factor;

@@ -1,6 +1,5 @@
 // The CUDA form of the optimiser: one kernel for all parameters, behind those that find norms, or orthogonalise
 // matrices, where the rule needs that.
-#include <numeric>
 #include <optional>
 #include <variant>
 #include <vector>
@@ -155,28 +154,32 @@ class OptimizerCuda final : public Optimizer {
  public:
   OptimizerCuda(const OptimizerSettings& settings, const ParameterStore& parameters, Device& device,
                 const StepInputs& inputs)
-      : device_(device),
+      : averaged_(parameters.gradients_and_sums()),
         variables_(uploaded(variables_of_lines(parameters.layout()), device)),
         factors_(uploaded(update_factors(settings, parameters.specs()), device)),
         shadows_(uploaded(shadow_places(parameters), device)),
-        block_sums_(device.allocate(L2SumKernel::max_blocks * sizeof(double))),
+        block_sums_(device.allocate(UpdateKernel<Rule>::max_blocks * sizeof(double))),
         update_{.gradients = parameters.gradients_and_sums().data(),
                 .values = parameters.values().data(),
                 .averages = parameters.slot(parameters.slot_named(moving_average_slot)).data(),
                 .factors = {static_cast<const std::uint32_t*>(variables_.data()),
                             static_cast<const UpdateFactors*>(factors_.data())},
-                .table = inputs.table},
-        l2_sum_{
-            .values = update_.values, .factors = update_.factors, .sums = static_cast<double*>(block_sums_.data())} {
+                .block_sums = static_cast<double*>(block_sums_.data()),
+                .table = inputs.table} {
     if (!parameters.shadows().empty()) update_.shadows = static_cast<const ShadowPlace*>(shadows_.data());
     float** next = update_.slots;
     for (const std::string_view name : Rule::slots) *next++ = parameters.slot(parameters.slot_named(name)).data();
     if (settings.lookahead.every > 0) update_.slow = parameters.slot(parameters.slot_named(lookahead_slot)).data();
-    update_.share.count = l2_sum_.share.count = parameters.layout().total();
+    update_.share.count = parameters.layout().total();
     if constexpr (NormedRule<Rule>) before_.emplace(norm_chunks(parameters.layout()), update_, device);
     if constexpr (MatrixRule<Rule>) before_.emplace(settings, parameters, update_, device);
     if constexpr (has_pass_before) update_.ratios = before_->ratios();
     if constexpr (MatrixRule<Rule>) update_.directions = before_->directions();
+  }
+
+  void make_means(const StepEnd& end, Stream& stream) override {
+    launch(ForEachElement{MakeMean{averaged_.data(), end.mean_factor}, static_cast<std::int64_t>(averaged_.size())},
+           stream);
   }
 
   void apply(const StepEnd& end, Stream& stream) override {
@@ -185,19 +188,10 @@ class OptimizerCuda final : public Optimizer {
     launch(update_, stream);
   }
 
-  double l2_loss(Stream& stream) override {
-    launch(l2_sum_, stream);
-    stream.synchronize();
-    std::vector<double> sums(static_cast<std::size_t>(l2_sum_.blocks()));
-    device_.download(block_sums_.data(), sums.data(), sums.size() * sizeof(double));
-    return 0.5 * std::accumulate(sums.begin(), sums.end(), 0.0);
-  }
-
  private:
-  Device& device_;
+  std::span<float> averaged_;  ///< gradients and step sums
   Buffer variables_, factors_, shadows_, block_sums_;
   UpdateKernel<Rule> update_;
-  L2SumKernel l2_sum_;
   typename PassBefore<Rule>::Type before_;
 };
 

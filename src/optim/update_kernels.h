@@ -1,5 +1,5 @@
-// The optimiser's kernels on a GPU: one updates all parameters and ends the step, one sums squares for the L2 loss.
-// Both go over the flat arrays of a ParameterStore from end to end; gaps hold zeros and stay zero.
+// The optimiser's kernel on a GPU: it updates all parameters, finds the L2 loss where that is asked for, and ends the
+// step. It goes over the flat arrays of a ParameterStore from end to end; gaps hold zeros and stay zero.
 #pragma once
 
 #include <algorithm>
@@ -101,17 +101,35 @@ inline std::vector<ShadowPlace> shadow_places(const ParameterStore& parameters) 
   return places;
 }
 
-/// The update of all parameters; the step's last kernel.
+/// One of what is averaged up to a factor.
+struct MakeMean {
+  float* values;
+  float factor;
+
+  CARILLON_HOST_DEVICE void operator()(std::int64_t i) const { values[i] = rounded_product(values[i], factor); }
+};
+
+/// The update of all parameters; the step's last kernel. The L2 loss is summed in double precision and a fixed order:
+/// packs of a thread, threads, blocks.
 template <typename Rule>
 struct UpdateKernel {
-  using Shared = NoShared;
   static constexpr int threads = FlatShare::threads;
-  static constexpr int phases = 2;
+  static constexpr int update_phase = 0, fold_phase = 1, block_phase = 2, blocks_phase = 3, last_fold_phase = 4,
+                       end_phase = 5;
+  static constexpr int phases = end_phase + 1;
+  static constexpr int parts = 16;  ///< into which threads' sums are folded, before one thread takes these
+  static constexpr std::size_t max_blocks = 2048;
   static constexpr int slot_count = static_cast<int>(Rule::slots.size());
   static constexpr int slot_places = slot_count > 0 ? slot_count : 1;  ///< an array has elements
 
-  FlatShare share{.max_blocks = 2048};
-  const float* gradients = nullptr;              ///< [share.count], averaged
+  struct Shared {
+    double sums[threads];
+    double of_part[parts];
+    bool last_block;
+  };
+
+  FlatShare share{.max_blocks = max_blocks};
+  const float* gradients = nullptr;              ///< [share.count], averaged up to end.mean_factor
   float *values = nullptr, *averages = nullptr;  ///< [share.count]
   float* slots[slot_places] = {};                ///< [slot_count][share.count]
   float* slow = nullptr;                         ///< [share.count], where there is a lookahead
@@ -119,18 +137,56 @@ struct UpdateKernel {
   const float* ratios = nullptr;         ///< [variable]: of a NormedRule; of a MatrixRule the parts that are kept
   const float* directions = nullptr;     ///< [share.count], orthogonalised: of a MatrixRule, in place of some gradients
   const ShadowPlace* shadows = nullptr;  ///< [variable]; null: there are none
+  double* block_sums = nullptr;          ///< [blocks()]
   StepTable table;
   StepEnd end;
 
   int blocks() const { return share.blocks(); }
 
   template <int phase>
-  CARILLON_HOST_DEVICE void run(Shared&, int block, int thread) const {
-    if constexpr (phase == 0) {
+  CARILLON_HOST_DEVICE void run(Shared& shared, int block, int thread) const {
+    if constexpr (phase == update_phase) {
+      if (tells_l2()) shared.sums[thread] = l2_of_thread(block, thread);
       if (end.allows_update()) update(block, thread);
-    } else if (thread == 0) {
-      end.finish_block(share.blocks());
+    } else if constexpr (phase == block_phase) {
+      if (thread == 0) shared.last_block = finish_block(shared, block);
+    } else if constexpr (phase == end_phase) {
+      if (thread == 0 && shared.last_block) end.finish_step(tells_l2() ? 0.5 * total(shared) : 0.0);
+    } else if (tells_l2() && (phase == fold_phase || shared.last_block)) {
+      if constexpr (phase == blocks_phase) {
+        shared.sums[thread] = 0.0;
+        for (int i = thread; i < share.blocks(); i += threads) shared.sums[thread] += block_sums[i];
+      } else if (thread < parts) {
+        shared.of_part[thread] = 0.0;
+        for (int i = thread; i < threads; i += parts) shared.of_part[thread] += shared.sums[i];
+      }
     }
+  }
+
+  CARILLON_HOST_DEVICE bool tells_l2() const { return table.header().tells_l2 != 0; }
+
+  CARILLON_HOST_DEVICE static double total(const Shared& shared) {
+    double sum = 0.0;
+    for (const double of_part : shared.of_part) sum += of_part;
+    return sum;
+  }
+
+  CARILLON_HOST_DEVICE bool finish_block(const Shared& shared, int block) const {
+    if (tells_l2()) block_sums[block] = total(shared);
+    return end.finish_block(share.blocks());
+  }
+
+  /// The thread's part of the sum over all parameters of l2_factor * w^2.
+  CARILLON_HOST_DEVICE double l2_of_thread(int block, int thread) const {
+    double sum = 0.0;
+    share.for_each_pack(block, thread, [&](std::size_t i) {
+      const double factor = factors.at(i).l2;
+      if (factor == 0.0) return;
+      double squares = 0.0;
+      for (const float v : load<FlatShare::pack>(values + i).at) squares += static_cast<double>(v) * v;
+      sum += factor * squares;
+    });
+    return sum;
   }
 
   CARILLON_HOST_DEVICE void update(int block, int thread) const {
@@ -144,7 +200,8 @@ struct UpdateKernel {
       const StepScalars scalars = scalars_of<Rule>(of_step, of_variable);
       const bool trains = of_variable.trains_at(of_step.step);
       const bool by_direction = MatrixRule<Rule> && of_variable.orthogonal;
-      const Pack<float, n> gradient = load<n>((by_direction ? directions : gradients) + i);
+      Pack<float, n> gradient = load<n>((by_direction ? directions : gradients) + i);
+      for (int k = 0; k < n && !by_direction; ++k) gradient.at[k] = end.mean(gradient.at[k]);
       Pack<float, n> value = load<n>(values + i), average = load<n>(averages + i), kept[slot_places], behind;
       if (ahead) behind = load<n>(slow + i);
       for (int s = 0; s < slot_count; ++s) kept[s] = load<n>(slots[s] + i);
@@ -168,49 +225,6 @@ struct UpdateKernel {
       if (ahead) store(behind, slow + i);
       for (int s = 0; s < slot_count; ++s) store(kept[s], slots[s] + i);
     });
-  }
-};
-
-/// sums[block] = the block's part of the sum over all parameters of l2_factor * w^2, in double precision and a fixed
-/// order.
-struct L2SumKernel {
-  static constexpr int threads = FlatShare::threads;
-  static constexpr int phases = 9;  // 2^8 threads fold in 8 phases
-  static_assert(1 << (phases - 1) == threads);
-  static constexpr std::size_t max_blocks = 256;
-
-  struct Shared {
-    double sums[threads];
-  };
-
-  FlatShare share{.max_blocks = max_blocks};
-  const float* values = nullptr;  ///< [share.count]
-  FactorTable factors;
-  double* sums = nullptr;  ///< [blocks]
-
-  int blocks() const { return share.blocks(); }
-
-  template <int phase>
-  CARILLON_HOST_DEVICE void run(Shared& shared, int block, int thread) const {
-    if constexpr (phase == 0) {
-      shared.sums[thread] = sum_of_thread(block, thread);
-    } else {
-      fold(shared.sums, thread, threads >> phase);
-      if (phase == phases - 1 && thread == 0) sums[block] = shared.sums[0];
-    }
-  }
-
-  CARILLON_HOST_DEVICE double sum_of_thread(int block, int thread) const {
-    double sum = 0.0;
-    share.for_each_pack(block, thread, [&](std::size_t i) {
-      const double factor = factors.at(i).l2;
-      if (factor == 0.0) return;
-      const Pack<float, FlatShare::pack> value = load<FlatShare::pack>(values + i);
-      double squares = 0.0;
-      for (const float v : value.at) squares += static_cast<double>(v) * v;
-      sum += factor * squares;
-    });
-    return sum;
   }
 };
 

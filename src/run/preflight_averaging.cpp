@@ -50,7 +50,8 @@ class Averager {
     const auto towers = static_cast<float>(communicator_.size());
     const float mean = towers * (towers + 1.0f) / 2.0f / divisor_;
     const float most = mean * (communicator_.rounds() ? 0x1p-6f : 0x1p-20f);
-    return std::ranges::all_of(host_, [=](float value) { return std::abs(value - mean) <= most; });
+    const float factor = communicator_.mean_factor();
+    return std::ranges::all_of(host_, [=](float value) { return std::abs(value * factor - mean) <= most; });
   }
 
  private:

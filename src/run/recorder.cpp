@@ -180,16 +180,16 @@ void Recorder::enter(Phase phase, Clock::time_point now) {
 
 void Recorder::start_clock() {
   if (!first_) return;
-  first_->clock.restart();
+  first_->clock.start();
   first_->checkpoints->start_clock();
 }
 
 void Recorder::count_step(double data_wait_seconds) {
-  if (first_) first_->clock.add_step(data_wait_seconds);
+  if (first_) first_->clock.take_step(data_wait_seconds);
 }
 
 void Recorder::count_result(const StepResult& result) {
-  if (first_) first_->clock.add_allreduce(result.reduce_seconds);
+  if (first_) first_->clock.end_step(result.reduce_seconds, result.finished);
 }
 
 void Recorder::summarize(std::int64_t step, const Batch& batch, const Tower& tower, Device& device) {

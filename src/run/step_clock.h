@@ -1,6 +1,8 @@
-// StepClock: where the time of the steps since the last logged one went.
+// StepClock: where the time of the steps since the last logged one went. A GPU takes steps some time before they are
+// over: their time is told by their ends.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 
@@ -13,33 +15,44 @@ class StepClock {
     double step = 0.0, data_wait = 0.0, allreduce = 0.0;
   };
 
-  void restart(Clock::time_point now = Clock::now()) {
-    *this = {};
-    since_ = now;
-  }
-  void add_step(double data_wait_seconds) {
-    ++steps_;
+  /// Before the first step.
+  void start(Clock::time_point now = Clock::now()) { since_ = end_ = now; }
+  /// A step was taken whose batch was waited for so long.
+  void take_step(double data_wait_seconds) {
+    ++taken_;
     data_wait_seconds_ += data_wait_seconds;
   }
-  void add_allreduce(double seconds) { allreduce_seconds_ += seconds; }
+  /// The next step is over, at `end`.
+  void end_step(double allreduce_seconds, Clock::time_point end) {
+    ++ended_;
+    allreduce_seconds_ += allreduce_seconds;
+    end_ = end;
+  }
+  /// The steps that are over have been told of.
+  void restart() {
+    const Clock::time_point end = end_;
+    *this = {};
+    start(end);
+  }
   /// Takes out time in which no steps were taken.
   void leave_out(Clock::duration spent) { since_ += spent; }
 
-  /// Of all steps together.
-  double seconds(Clock::time_point now = Clock::now()) const {
-    return std::chrono::duration<double>(now - since_).count();
+  /// Of all steps that are over together; above 0.
+  double seconds() const {
+    constexpr double least = 1e-9;  // a speed is divided by it
+    return std::max(std::chrono::duration<double>(end_ - since_).count(), least);
   }
-  /// At least one step has been added.
-  Means means(Clock::time_point now = Clock::now()) const {
-    const double steps = static_cast<double>(steps_);
+  /// At least one step is over.
+  Means means() const {
+    const double ended = static_cast<double>(ended_), taken = static_cast<double>(std::max<std::int64_t>(taken_, 1));
     return {
-        .step = seconds(now) / steps, .data_wait = data_wait_seconds_ / steps, .allreduce = allreduce_seconds_ / steps};
+        .step = seconds() / ended, .data_wait = data_wait_seconds_ / taken, .allreduce = allreduce_seconds_ / ended};
   }
 
  private:
-  std::int64_t steps_ = 0;
+  std::int64_t taken_ = 0, ended_ = 0;
   double data_wait_seconds_ = 0.0, allreduce_seconds_ = 0.0;
-  Clock::time_point since_;
+  Clock::time_point since_, end_;
 };
 
 }  // namespace carillon

@@ -112,13 +112,11 @@ ExitCode Trainer::train() {
   if (position_.resumed && eval_dataset_) evaluate();
   while (position_.step < options_.max_steps && !has_reached_) {
     const StepPlan plan = plan_step(position_.step, options_);
-    // Of the variables that the step's loss is computed from.
-    const double l2_loss = plan.tells_loss() ? tower_->l2_loss() : 0.0;
+    if (plan.tells_loss()) to_tell_.push_back(plan);
     take_step(loader, plan);
     // Later steps would change the variables that a diverged one is replayed with.
     const bool waits = plan.needs_results() || options_.on_nan == OnNan::report;
     take_results(waits ? Results::all : Results::due);
-    if (plan.tells_loss()) log_step(plan, l2_loss);
     recorder_.show_captured(tower_->captured_nodes());
     recorder_.show_progress(latest_);
     if (plan.compares) check_replicas(position_.step, *tower_, device_, mpi_);
@@ -229,7 +227,8 @@ void Trainer::take_step(BatchLoader& loader, const StepPlan& plan) {
   const Batch& batch = loader.next();
   batch_ = &batch;
   recorder_.count_step(std::chrono::duration<double>(enter(Phase::compute) - start).count());
-  TowerStep request{.step = plan.step, .batch = batch, .request_pause = own_requests().any()};
+  TowerStep request{
+      .step = plan.step, .batch = batch, .request_pause = own_requests().any(), .tells_l2 = plan.tells_loss()};
   if (plan.summarizes) {  // on all ranks: an observed step is launched in another way
     request.before_update = [&] { recorder_.summarize(plan.step, batch, *tower_, device_); };
   }
@@ -244,6 +243,9 @@ void Trainer::take_results(Results wanted) {
     recorder_.count_result(*result);
     pause_requested_ = pause_requested_ || result->pause_requested;
     latest_ = *result;
+    if (to_tell_.empty() || to_tell_.front().step != result->step) continue;
+    log_step(to_tell_.front(), *result);
+    to_tell_.pop_front();
   }
 }
 
@@ -260,8 +262,8 @@ RunRequests Trainer::agree_in_pause() {
   return asked_by_any(mpi_, own_requests());
 }
 
-void Trainer::log_step(const StepPlan& plan, double l2_loss) {
-  const StepLoss loss{.cross_entropy = latest_.cross_entropy, .l2 = l2_loss};
+void Trainer::log_step(const StepPlan& plan, const StepResult& result) {
+  const StepLoss loss{.cross_entropy = result.cross_entropy, .l2 = result.l2_loss};
   check_total(plan.step, loss);
   std::vector<double> rank_seconds;
   if (plan.logs && rank_times_) rank_seconds = rank_times_->since_last(plan.step + 1);

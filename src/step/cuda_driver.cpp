@@ -94,7 +94,7 @@ class CudaStepDriver final : public StepDriver, private StepEngine {
   }
 
   void enqueue_step(const std::function<void()>& before_update) const {
-    step_.enqueue_gradients(device_);
+    step_.enqueue_gradients(device_, before_update ? Means::everywhere : Means::in_update);
     step_.enqueue_means(device_);
     if (before_update) before_update();
     step_.enqueue_update(device_);

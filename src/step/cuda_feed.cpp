@@ -78,8 +78,10 @@ void CudaFeed::write(std::uint32_t slot, const FedStep& step) {
   const Batch& batch = step.batch;
   check(batch.images.size() == form_.batch_size, "a batch of another size");
   std::byte* const entry = entries_.at(std::size_t{slot} * entry_bytes_);
-  const StepHeader header{
-      .first_position = batch.first_position, .scalars = step.scalars, .pause = step.request_pause ? 1.0f : 0.0f};
+  const StepHeader header{.first_position = batch.first_position,
+                          .scalars = step.scalars,
+                          .pause = step.request_pause ? 1.0f : 0.0f,
+                          .tells_l2 = step.tells_l2 ? 1u : 0u};
   std::memcpy(entry, &header, sizeof(header));
   auto* const rows = reinterpret_cast<std::uint32_t*>(entry + StepTable::rows_offset);
   auto* const records = reinterpret_cast<std::uint32_t*>(entry + inputs_.table.records_at);
@@ -104,8 +106,10 @@ void CudaFeed::write_images(std::uint32_t slot, const Batch& batch) {
 }
 
 void CudaFeed::upload(std::uint32_t first, std::uint32_t count, Stream& stream) {
+  const std::uint32_t before_end = std::min(count, form_.slots - first);
   const auto copy = [&](const Mirrored& memory, std::size_t slot_bytes) {
-    memory.copy(first * slot_bytes, count * slot_bytes, as_cuda(stream));
+    memory.copy(first * slot_bytes, before_end * slot_bytes, as_cuda(stream));
+    if (before_end < count) memory.copy(0, (count - before_end) * slot_bytes, as_cuda(stream));
   };
   copy(entries_, entry_bytes_);
   if (kept_images_.data() != nullptr) return;

@@ -16,6 +16,7 @@ class CpuStepDriver final : public StepDriver {
 
   void take(const StepRequest& request) override {
     tower_.feed.write(0, request.inputs);
+    const double l2_loss = request.inputs.tells_l2 ? tower_.step.l2_loss() : 0.0;
     tower_.step.enqueue_gradients(tower_.device, request.before_update ? Means::everywhere : Means::in_update);
     const auto backward_done = std::chrono::steady_clock::now();
     tower_.step.enqueue_means(tower_.device);
@@ -25,8 +26,10 @@ class CpuStepDriver final : public StepDriver {
     const std::span<const float> sums = tower_.parameters.step_sums();
     result_ = {.step = request.step,
                .cross_entropy = sums[cross_entropy_sum],
+               .l2_loss = l2_loss,
                .pause_requested = sums[pause_sum] > 0.0f,
-               .reduce_seconds = waited.count()};
+               .reduce_seconds = waited.count(),
+               .finished = std::chrono::steady_clock::now()};
   }
 
   void flush() override {}

@@ -1,10 +1,11 @@
 // StepQueue: the bookkeeping of a device that is given steps ahead.
 //
-// Steps take the slots of a ring in turn. The ring is cut into blocks; steps that follow each other in a block are
-// uploaded and launched together: when the block is full, or earlier when their results are wanted. A slot is used
-// again only when the launch that read it is over.
+// Steps take the slots of a ring in turn. Steps that follow each other are uploaded and launched together: when they
+// are a block, or earlier when their results are wanted. A slot is used again only when the launch that read it is
+// over.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -19,8 +20,8 @@ class StepEngine {
   virtual ~StepEngine() = default;
   /// Notes a step's inputs for `slot`, in the host's memory; they may be gone when it returns.
   virtual void write(std::uint32_t slot, const StepRequest& request) = 0;
-  /// Enqueues: the inputs of `count` slots from `first` to the device, then that many steps. `before_update`: of the
-  /// one step, if any.
+  /// Enqueues: the inputs of `count` slots from `first`, round the ring, to the device, then that many steps.
+  /// `before_update`: of the one step, if any.
   virtual void launch(std::uint32_t first, std::uint32_t count, const std::function<void()>& before_update) = 0;
   /// Returns when the oldest launch not yet waited for is over. Errors: failed (the device's, a lost peer).
   virtual void wait_for_oldest() = 0;
@@ -53,18 +54,21 @@ class StepQueue {
   struct Launch {
     std::uint64_t first;
     std::uint32_t count;
+    std::chrono::steady_clock::time_point enqueued;
   };
 
   void launch_pushed(const std::function<void()>& before_update);
-  void complete_oldest();
+  /// Waits for all launches that begin before step `index`.
+  void complete_before(std::uint64_t index);
   std::uint32_t slot_of(std::uint64_t index) const { return static_cast<std::uint32_t>(index % form_.capacity()); }
 
   StepEngine& engine_;
   StepRingForm form_;
-  std::uint64_t pushed_ = 0, launched_ = 0;  ///< steps; also the next one's index
-  std::deque<std::int64_t> numbers_;         ///< StepRequest::step of all that are not completed
-  std::deque<Launch> launches_;              ///< under way, oldest first
-  std::deque<StepResult> results_;           ///< completed and not taken
+  std::uint64_t pushed_ = 0, launched_ = 0, completed_ = 0;  ///< steps; also the next one's index
+  std::deque<std::int64_t> numbers_;                         ///< StepRequest::step of all that are not completed
+  std::deque<Launch> launches_;                              ///< under way, oldest first
+  std::deque<StepResult> results_;                           ///< completed and not taken
+  std::chrono::steady_clock::time_point last_end_ = std::chrono::steady_clock::time_point::min();  ///< of a launch
 };
 
 }  // namespace carillon

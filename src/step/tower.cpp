@@ -116,7 +116,8 @@ Tower::Tower(const Network& network, const TowerSettings& settings, Device& devi
              .inputs = feed_->inputs(),
              .common = common_update_ ? &*common_update_ : nullptr,
              .micro_batches = micro_batches_.get(),
-             .lookahead = state_lookahead_ ? &*state_lookahead_ : nullptr}),
+             .lookahead = state_lookahead_ ? &*state_lookahead_ : nullptr,
+             .mean_factor = communicator.mean_factor()}),
       driver_(make_step_driver({device, communicator, *feed_, step_, parameters_}, feed_form_, settings.capture)) {
   check(!network.sync_batch_norm || (device.kind() == DeviceKind::cpu && settings.micro_batch == 0),
         "batch norms over all towers were asked of GPUs, or of micro-batches");
@@ -231,13 +232,9 @@ void Tower::step(const TowerStep& step) {
   driver_->take({.step = step.step,
                  .inputs = {.batch = step.batch,
                             .scalars = step_scalars(optimizer_settings_, step.step),
-                            .request_pause = step.request_pause},
+                            .request_pause = step.request_pause,
+                            .tells_l2 = step.tells_l2},
                  .before_update = step.before_update});
-}
-
-double Tower::l2_loss() {
-  driver_->flush();
-  return optimizer_->l2_loss(device_.stream());
 }
 
 void Tower::join_states() {

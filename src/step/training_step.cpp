@@ -8,6 +8,7 @@
 namespace carillon {
 
 void TrainingStep::enqueue_gradients(Device& device, Means means) {
+  means_ = means;
   updates_with_means_ = parts_.common != nullptr && means == Means::in_update;
   parts_.micro_batches != nullptr ? enqueue_micro_batches(device) : enqueue_whole_batch(device);
 }
@@ -47,8 +48,16 @@ void TrainingStep::enqueue_means(Device& device) {
     parts_.common->finish();
   } else {
     parts_.reducer.finalize(device.stream());
+    finish_means(device.stream());
   }
   if (parts_.micro_batches != nullptr) parts_.micro_batches->take_states();
+}
+
+void TrainingStep::finish_means(Stream& stream) {
+  end_.mean_factor = parts_.mean_factor;
+  if (means_ == Means::in_update || end_.mean_factor == 1.0f) return;
+  parts_.optimizer.make_means(end_, stream);
+  end_.mean_factor = 1.0f;
 }
 
 void TrainingStep::enqueue_update(Device& device) {

@@ -48,7 +48,7 @@ class Gradients {
 
   /// Leaves the caches as a backward pass does.
   void compute() {
-    static_cast<void>(optimizer_->l2_loss(device_.stream()));
+    static_cast<void>(optimizer_->l2_loss());
     std::ranges::fill(parameters_.gradients_and_sums(), 1e-3f);
   }
   void average() {

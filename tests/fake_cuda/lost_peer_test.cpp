@@ -64,10 +64,6 @@ void expect_failure_of(const std::function<void(Tower&)>& wait) {
   communicator.release();  // the run would end here; the test goes on
 }
 
-TEST_F(LostPeerTest, EndsALogStep) {
-  expect_failure_of([](Tower& tower) { static_cast<void>(tower.l2_loss()); });
-}
-
 TEST_F(LostPeerTest, EndsASave) {
   expect_failure_of([](Tower& tower) {
     CheckpointState state;

@@ -181,14 +181,17 @@ TEST_F(TowerOnAGpu, WhenResultsAreTakenChangesNothing) {
   }
 }
 
-TEST_F(TowerOnAGpu, TheL2LossIsThatOfAllStepsTaken) {
-  const Training training{.steps = 60, .results_every = 40, .l2_every = 10};
+TEST_F(TowerOnAGpu, AStepTellsTheL2LossOfTheVariablesBeforeIt) {
+  const Training training{.steps = many_steps, .l2_every = 7};
   const Trained cpu = on_cpu(training), gpu = on_gpu(training);
-  ASSERT_EQ(cpu.l2_losses.size(), gpu.l2_losses.size());
-  for (std::size_t i = 0; i < cpu.l2_losses.size(); ++i) {
-    EXPECT_NEAR(gpu.l2_losses[i], cpu.l2_losses[i], 1e-5 * cpu.l2_losses[i]) << "before step " << 10 * i;
+  for (int step = 0; step < many_steps; ++step) {
+    const double expected = cpu.results.at(step).l2_loss;
+    EXPECT_EQ(expected > 0.0, step % 7 == 0);
+    EXPECT_NEAR(gpu.results.at(step).l2_loss, expected, 1e-5 * expected) << "step " << step;
   }
-  expect_equal(gpu, on_gpu({.steps = 60}));
+  expect_equal(gpu, on_gpu({.steps = many_steps, .capture = false, .l2_every = 7}));
+  const Trained without = on_gpu({.steps = many_steps});
+  EXPECT_TRUE(equal_bits(gpu.values, without.values));
 }
 
 TEST_F(TowerOnAGpu, ABadLossIsToldOfItsStepAndChangesNothing) {

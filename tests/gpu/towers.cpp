@@ -143,7 +143,7 @@ Trained train(const Training& training, const NoiseRecords& records, Device& dev
     const std::uint64_t position = (step * towers + static_cast<std::uint64_t>(communicator.rank())) * batch_size;
     const PassingBatch samples(records.dataset(), position, batch_size);
     TowerStep request{.step = step, .batch = samples.batch(), .request_pause = step == training.pause_at};
-    if (training.l2_every > 0 && step % training.l2_every == 0) trained.l2_losses.push_back(tower.l2_loss());
+    request.tells_l2 = training.l2_every > 0 && step % training.l2_every == 0;
     if (training.observe_every > 0 && step % training.observe_every == 0) {
       request.before_update = [&] {
         trained.observed.push_back(downloaded(tower.parameters().gradients_and_sums(), device));
@@ -170,6 +170,7 @@ void expect_equal(const Trained& a, const Trained& b) {
   for (std::size_t i = 0; i < a.results.size(); ++i) {
     EXPECT_EQ(a.results[i].step, b.results[i].step);
     EXPECT_EQ(a.results[i].cross_entropy, b.results[i].cross_entropy) << "step " << i;
+    EXPECT_EQ(a.results[i].l2_loss, b.results[i].l2_loss) << "step " << i;
     EXPECT_EQ(a.results[i].pause_requested, b.results[i].pause_requested) << "step " << i;
   }
 }

@@ -42,14 +42,13 @@ struct Training {
   int results_every = 1;              ///< steps between calls of next_result
   int pause_at = -1;                  ///< the step that asks for a pause
   int explode_at = -1;                ///< the step whose learning rate leaves no finite loss
-  int l2_every = 0;                   ///< steps between those before which l2_loss is asked; 0: never
+  int l2_every = 0;                   ///< steps between those that tell the L2 loss; 0: none does
   int observe_every = 0;              ///< steps between those with a before_update; 0: none has one
 };
 
 struct Trained {
   std::vector<float> values, averages, states;
   std::vector<StepResult> results;
-  std::vector<double> l2_losses;
   std::vector<std::vector<float>> observed;  ///< averaged gradients and sums
   std::vector<std::string> captured_nodes;
 };

@@ -113,6 +113,7 @@ class RulesInUpdateKernels : public UpdateKernels {
                               .values = arrays_.values.data(),
                               .averages = arrays_.averages.data(),
                               .factors = table(),
+                              .block_sums = block_sums_.data(),
                               .table = ring_.table(),
                               .end = {sums_.data(), ring_.progress()}};
     for (std::size_t s = 0; s < slot_count; ++s) kernel.slots[s] = slots[s].data();
@@ -159,40 +160,36 @@ TYPED_TEST(RulesInUpdateKernels, EachVariableHasItsFactorsAndKeepsItsSlotsFromSt
   }
 }
 
-TEST_F(UpdateKernels, L2SumEqualsTheDefinition) {
-  const std::int64_t large = L2SumKernel::max_blocks * FlatShare::threads * FlatShare::pack + 1234;
+TEST_F(UpdateKernels, TellTheL2LossOfTheVariablesBeforeTheUpdate) {
+  const std::int64_t large = SgdKernel::max_blocks * FlatShare::threads * FlatShare::pack + 1234;
   for (const std::vector<std::int64_t>& counts :
-       {std::vector<std::int64_t>{}, {1}, {17, 3, 1}, {100, 257, 1000, 5}, {large, 33, 17}}) {
-    build(counts);
-    double expected = 0.0;
-    for (int i = 0; i < static_cast<int>(specs_.size()); ++i) {
-      for (const float value : std::span(arrays_.values).subspan(layout_->offset(i), layout_->count(i))) {
-        expected += specs_[static_cast<std::size_t>(i)].l2_factor * static_cast<double>(value) * value;
-      }
-    }
-    std::vector<std::vector<double>> found;
+       {std::vector<std::int64_t>{}, {1}, {17, 3, 1}, {100, 257, 1000, 5}, {30000, 33, 17000}, {large, 33, 17}}) {
+    std::vector<double> found;
     for (const ThreadOrder order : {ThreadOrder::ascending, ThreadOrder::descending}) {
-      L2SumKernel kernel{.values = arrays_.values.data(), .factors = table()};
-      kernel.share.count = layout_->total();
-      std::vector<double>& sums = found.emplace_back(static_cast<std::size_t>(kernel.blocks()), NAN);
-      kernel.sums = sums.data();
-      emulate(kernel, order);
-      double sum = 0.0;
-      for (const double s : sums) sum += s;
-      EXPECT_NEAR(sum, expected, 1e-12 * expected);
+      ring_.step_counter = 0;
+      build(counts);
+      put(0, 1);
+      const double expected = l2_loss();
+      run_kernel(1.0f, 0.0f, order);
+      EXPECT_NEAR(ring_.outcome(0).l2_loss, expected, 1e-12 * expected);
+      found.push_back(ring_.outcome(0).l2_loss);
     }
     EXPECT_EQ(found[0], found[1]);
   }
 }
 
-TEST_F(UpdateKernels, L2SumLeavesOutVariablesWithoutAFactor) {
+TEST_F(UpdateKernels, TellNoL2LossWhereItIsNotAskedFor) {
+  build({100, 257});
+  run_kernel(1.0f);
+  EXPECT_EQ(ring_.outcome(0).l2_loss, 0.0);
+}
+
+TEST_F(UpdateKernels, LeaveVariablesWithoutAFactorOutOfTheL2Loss) {
   build({100, 257});
   arrays_.values[layout_->offset(1)] = std::numeric_limits<float>::infinity();  // its factor is 0
-  std::vector<double> sums(1);
-  L2SumKernel kernel{.values = arrays_.values.data(), .factors = table(), .sums = sums.data()};
-  kernel.share.count = layout_->total();
-  emulate(kernel);
-  EXPECT_TRUE(std::isfinite(sums[0]));
+  put(0, 1);
+  run_kernel(1.0f);
+  EXPECT_TRUE(std::isfinite(ring_.outcome(0).l2_loss));
 }
 
 }  // namespace

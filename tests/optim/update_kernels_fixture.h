@@ -58,7 +58,21 @@ class UpdateKernels : public ::testing::Test {
     header.scalars.at[average_decay_scalar] = (1.0f + s) / (10.0f + s);
     return header;
   }
-  void put(std::uint64_t step) { ring_.put(step, header(step), std::vector<std::uint32_t>{0}); }
+  void put(std::uint64_t step, std::uint32_t tells_l2 = 0) {
+    StepHeader of_step = header(step);
+    of_step.tells_l2 = tells_l2;
+    ring_.put(step, of_step, std::vector<std::uint32_t>{0});
+  }
+  /// By its definition, of the variables as they are.
+  double l2_loss() const {
+    double sum = 0.0;
+    for (int i = 0; i < static_cast<int>(specs_.size()); ++i) {
+      for (const float value : std::span(arrays_.values).subspan(layout_->offset(i), layout_->count(i))) {
+        sum += specs_[static_cast<std::size_t>(i)].l2_factor * static_cast<double>(value) * value;
+      }
+    }
+    return 0.5 * sum;
+  }
 
   void run_kernel(float loss, float pause = 0.0f, ThreadOrder order = ThreadOrder::ascending) {
     sums_[cross_entropy_sum] = loss;
@@ -67,6 +81,7 @@ class UpdateKernels : public ::testing::Test {
                      .values = arrays_.values.data(),
                      .averages = arrays_.averages.data(),
                      .factors = table(),
+                     .block_sums = block_sums_.data(),
                      .table = ring_.table(),
                      .end = {sums_.data(), ring_.progress()}};
     kernel.share.count = layout_->total();
@@ -88,6 +103,7 @@ class UpdateKernels : public ::testing::Test {
   std::optional<ParameterLayout> layout_;
   std::vector<std::uint32_t> variables_;
   std::vector<UpdateFactors> factors_;
+  std::vector<double> block_sums_ = std::vector<double>(SgdKernel::max_blocks, NAN);
   std::vector<float> sums_ = std::vector<float>(step_sum_count);
   Arrays arrays_;
   StepRing ring_{1, capacity, 1, {0}, {0}};

@@ -200,7 +200,6 @@ Network watched_network(const std::function<void()>& in_backward) {
 TEST_F(CommonUpdateTest, AnOptimiserThatUpdatesAllAtOnceIsRefused) {
   struct AllAtOnce final : Optimizer {
     void apply(const StepEnd&, Stream&) override {}
-    double l2_loss(Stream&) override { return 0.0; }
   };
   AllAtOnce optimizer;
   const ParameterStore parameters({}, device_, {});

@@ -40,8 +40,12 @@ class Communicator {
   virtual Buffer allocate(std::size_t bytes) = 0;
   /// Enqueues: after this, `allocate`d memory may be written (peers have read what they wanted of the last step).
   virtual void acquire(Stream& stream) = 0;
-  /// Enqueues the replacement of every element by its mean over the towers. `bucket` lies in `allocate`d memory.
+  /// Enqueues the replacement of every element by its mean over the towers, up to mean_factor(). `bucket` lies in
+  /// `allocate`d memory.
   virtual void start_mean(std::span<float> bucket, Stream& stream) = 0;
+  /// By what all that start_mean leaves is to be multiplied to be means: 1, or 1 / size() where it leaves sums, which
+  /// the update then divides on its way.
+  virtual float mean_factor() const { return 1.0f; }
   /// As start_mean, but never rounded for its way (Averaging::wire).
   virtual void start_exact_mean(std::span<float> bucket, Stream& stream) { start_mean(bucket, stream); }
   /// Whether start_mean rounds.

@@ -11,6 +11,15 @@
 
 namespace carillon {
 
+/// a * b, rounded by itself, whatever it is added to.
+CARILLON_HOST_DEVICE inline float rounded_product(float a, float b) {
+#ifdef __CUDA_ARCH__
+  return __fmul_rn(a, b);
+#else
+  return a * b;
+#endif
+}
+
 /// Adds 1 to a counter that all blocks of a launch share, and returns what it was. Writes of this thread before it are
 /// seen by whoever reads a later value and then fences likewise.
 CARILLON_HOST_DEVICE inline std::uint32_t fetch_increment(std::uint32_t* counter) {

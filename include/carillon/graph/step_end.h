@@ -9,17 +9,24 @@
 namespace carillon {
 
 struct StepEnd {
-  const float* sums = nullptr;  ///< [step_sum_count], averaged
+  const float* sums = nullptr;  ///< [step_sum_count], averaged up to mean_factor
   StepProgress progress;        ///< of a GPU
+  float mean_factor = 1.0f;     ///< of gradients and step sums (Communicator::mean_factor)
+
+  CARILLON_HOST_DEVICE float mean(float averaged) const { return rounded_product(averaged, mean_factor); }
 
   /// Variables stay as they are where the averaged loss is not finite.
-  CARILLON_HOST_DEVICE bool allows_update() const { return std::isfinite(sums[cross_entropy_sum]); }
+  CARILLON_HOST_DEVICE bool allows_update() const { return std::isfinite(mean(sums[cross_entropy_sum])); }
 
-  /// For one thread of each of the `blocks` blocks of a step's last kernel, after all else: the last block notes the
-  /// outcome and counts the step, when no block reads the step's header any more.
-  CARILLON_HOST_DEVICE void finish_block(int blocks) const {
-    if (fetch_increment(progress.blocks_done) + 1 != static_cast<std::uint32_t>(blocks)) return;
-    progress.outcomes[*progress.step_counter & (progress.capacity - 1)] = {sums[cross_entropy_sum], sums[pause_sum]};
+  /// For one thread of each of the `blocks` blocks of a step's last kernel, when the block needs the step's header no
+  /// more: whether it is the last block, which may then read what the others have written.
+  CARILLON_HOST_DEVICE bool finish_block(int blocks) const {
+    return fetch_increment(progress.blocks_done) + 1 == static_cast<std::uint32_t>(blocks);
+  }
+  /// For one thread of the last block, after all else: notes the outcome and counts the step.
+  CARILLON_HOST_DEVICE void finish_step(double l2_loss) const {
+    progress.outcomes[*progress.step_counter & (progress.capacity - 1)] = {mean(sums[cross_entropy_sum]),
+                                                                           mean(sums[pause_sum]), l2_loss};
     *progress.blocks_done = 0;
     *progress.step_counter += 1;
   }

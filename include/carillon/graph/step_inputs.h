@@ -25,8 +25,8 @@ struct StepScalars {
 struct StepHeader {
   std::uint64_t first_position = 0;  ///< stream position of sample 0
   StepScalars scalars;
-  float pause = 0.0f;  ///< 1: this rank asks for a pause
-  std::uint32_t reserved = 0;
+  float pause = 0.0f;          ///< 1: this rank asks for a pause
+  std::uint32_t tells_l2 = 0;  ///< 1: the outcome is to have the L2 loss
 };
 
 struct StepTable {
@@ -67,10 +67,11 @@ struct StepTable {
   CARILLON_HOST_DEVICE std::int32_t label(std::size_t sample) const { return labels[row(sample)]; }
 };
 
-/// What the host learns of a step: the step sums' means, equal on all towers.
+/// What the host learns of a step, equal on all towers: the step sums' means, and the L2 loss.
 struct StepOutcome {
   float cross_entropy = 0.0f;
-  float pause = 0.0f;  ///< above 0: some rank asked for a pause
+  float pause = 0.0f;    ///< above 0: some rank asked for a pause
+  double l2_loss = 0.0;  ///< of the variables before the update, where it was asked for
 };
 
 /// Where the last kernel of a step notes that it is over, and what came of it.

@@ -68,15 +68,20 @@ bool updates_elements_apart(const OptimizerSettings& settings);
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
-  /// Enqueues the update of all parameters from their averaged gradients, where `end` allows it, and ends the step.
+  /// Enqueues the update of all parameters from their averaged gradients, where `end` allows it, and ends the step. A
+  /// GPU's finds the L2 loss on the way, in steps that tell it.
   virtual void apply(const StepEnd& end, Stream& stream) = 0;
+  /// Enqueues the multiplication of gradients and step sums by end.mean_factor, so that they can be read; `apply` is
+  /// then told of a factor of 1. Errors: failed (on a CPU, where they are means).
+  virtual void make_means(const StepEnd& end, Stream& stream);
   /// Whether `update` does what it says: on variables in the host's memory.
   virtual bool updates_ranges() const { return false; }
   /// Updates elements [first, first + gradients.size()) of the flat arrays from their averaged gradients, on this
   /// thread and at once; other threads may update others. Errors: failed (not where updates_ranges).
   virtual void update(std::size_t first, std::span<const float> gradients);
-  /// sum over parameters of l2_factor * sum(w^2) / 2 for the present values; waits for the stream.
-  virtual double l2_loss(Stream& stream) = 0;
+  /// sum over parameters of l2_factor * sum(w^2) / 2 for the present values, in the host's memory. Errors: failed (on a
+  /// GPU).
+  virtual double l2_loss();
 };
 
 /// The steps [first, end) in which a variable is trained, by its group.

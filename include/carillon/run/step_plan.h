@@ -19,8 +19,9 @@ struct StepPlan {
 
   /// Whether the total loss is told.
   bool tells_loss() const { return logs || summarizes; }
-  /// Whether what follows needs the results of all steps so far.
-  bool needs_results() const { return tells_loss() || compares || saves || evaluates || last; }
+  /// Whether what follows needs the results of all steps so far. A line does not: it is written when its step's result
+  /// comes.
+  bool needs_results() const { return summarizes || compares || saves || evaluates || last; }
 };
 
 /// Of the step that follows `step` updates.

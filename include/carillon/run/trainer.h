@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <optional>
 
 #include "carillon/comm/communicator.h"
@@ -63,7 +64,7 @@ class Trainer {
   RunRequests own_requests();
   /// What all ranks are to do now, if one of them has asked for a pause. Collective.
   RunRequests agree_in_pause();
-  void log_step(const StepPlan& plan, double l2_loss);
+  void log_step(const StepPlan& plan, const StepResult& result);
   /// Throws failed, on all ranks alike, where the cross-entropy of the step taken last is not finite; with
   /// OnNan::report, with its cause.
   void check_cross_entropy(const StepResult& result) const;
@@ -95,6 +96,7 @@ class Trainer {
   bool has_reached_ = false;      ///< --stop-at-precision
   const Batch* batch_ = nullptr;  ///< of the step taken last, until the next one's is loaded
   StepResult latest_;             ///< of the steps whose results are taken
+  std::deque<StepPlan> to_tell_;  ///< of steps that tell their loss, until their results are taken
   bool pause_requested_ = false;  ///< by some rank, in one of them since the last pause
 };
 

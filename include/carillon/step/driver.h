@@ -5,6 +5,7 @@
 // request for a pause or a NaN at the same step.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -29,9 +30,12 @@ struct StepRequest {
 struct StepResult {
   std::int64_t step = 0;
   double cross_entropy = 0.0;    ///< of the global batch, without L2; not finite: no variable and no slot was updated
+  double l2_loss = 0.0;          ///< where the step tells it: of the variables that its loss is computed from
   bool pause_requested = false;  ///< some rank asked for one
   /// This rank waited for means, or, where the update is made with them, for that, after its own backward; 0 on a GPU.
   double reduce_seconds = 0.0;
+  /// When it was over, as far as the host can tell: of steps heard of together, at equal distances.
+  std::chrono::steady_clock::time_point finished;
 };
 
 /// Which results are wanted.

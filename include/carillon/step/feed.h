@@ -20,6 +20,7 @@ struct FedStep {
   Batch batch;
   StepScalars scalars;
   bool request_pause = false;
+  bool tells_l2 = false;  ///< its result is to have the L2 loss
 };
 
 struct FeedForm {
@@ -39,7 +40,7 @@ class Feed {
   /// Notes a step's inputs for `slot`; the batch has batch_size samples. On a CPU the batch must stay alive until the
   /// step is done; a GPU's feed has copied it when this returns.
   virtual void write(std::uint32_t slot, const FedStep& step) = 0;
-  /// Enqueues the copies to the device of `count` slots from `first`.
+  /// Enqueues the copies to the device of `count` slots from `first`; behind the last slot comes the first again.
   virtual void upload(std::uint32_t first, std::uint32_t count, Stream& stream) = 0;
 
  protected:

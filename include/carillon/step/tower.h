@@ -50,6 +50,7 @@ struct TowerStep {
   std::int64_t step = 0;
   Batch batch;                 ///< its images stay alive until the call returns
   bool request_pause = false;  ///< all ranks are to learn of it with the step's result, and agree on what is next
+  bool tells_l2 = false;       ///< the step's result is to have the L2 loss
   std::function<void()> before_update = {};  ///< as StepRequest::before_update
 };
 
@@ -88,8 +89,6 @@ class Tower {
   /// As StepDriver::captured_nodes.
   const std::vector<std::string>& captured_nodes() const { return driver_->captured_nodes(); }
 
-  /// L2 part of the loss for the variables after all steps taken. Collective.
-  double l2_loss();
   /// Makes each state on every tower what AcrossRanks says it is, after all steps taken. Collective; before `save` and
   /// evaluations.
   void join_states();

@@ -30,6 +30,7 @@ struct TrainingStepParts {
   CommonUpdate* common = nullptr;         ///< where the towers have memory in common
   MicroBatches* micro_batches = nullptr;  ///< where the batch is taken in parts
   StateLookahead* lookahead = nullptr;    ///< where states have one
+  float mean_factor = 1.0f;               ///< Communicator::mean_factor
 };
 
 /// Who is to have the means of a step.
@@ -52,14 +53,19 @@ class TrainingStep {
   void enqueue_gradients(Device& device, Means means = Means::everywhere);
   void enqueue_means(Device& device);
   void enqueue_update(Device& device);
+  /// As Optimizer::l2_loss.
+  double l2_loss() { return parts_.optimizer.l2_loss(); }
 
  private:
   void enqueue_whole_batch(Device& device);
   void enqueue_micro_batches(Device& device);
+  /// Gradients and step sums are means from here on, or the update makes them so.
+  void finish_means(Stream& stream);
 
   TrainingStepParts parts_;
   StepEnd end_;
-  bool updates_with_means_ = false;  ///< in the step in hand
+  Means means_ = Means::everywhere;  ///< of the step in hand
+  bool updates_with_means_ = false;  ///< in it
   bool clears_gradients_ = false;    ///< before the next backward pass
 };
 

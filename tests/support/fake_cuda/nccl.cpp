@@ -10,6 +10,11 @@
 
 struct ncclComm {
   bool finalized = false;
+  int windows = 0;
+};
+
+struct ncclWindow {
+  void* memory;
 };
 
 using namespace fake_cuda;
@@ -59,7 +64,31 @@ ncclResult_t ncclCommFinalize(ncclComm_t communicator) {
   return ncclSuccess;
 }
 
+ncclResult_t ncclMemAlloc(void** memory, std::size_t bytes) {
+  return cudaMalloc(memory, bytes) == cudaSuccess ? ncclSuccess : ncclInvalidArgument;
+}
+
+ncclResult_t ncclMemFree(void* memory) { return cudaFree(memory) == cudaSuccess ? ncclSuccess : ncclInvalidArgument; }
+
+ncclResult_t ncclCommWindowRegister(ncclComm_t communicator, void* memory, std::size_t bytes, ncclWindow_t* window,
+                                    int /*flags*/) {
+  const Guard guard(api_mutex());
+  if (place_of(memory, bytes) != Place::device) misuse("ncclCommWindowRegister of memory that is not the device's");
+  ++communicator->windows;
+  *window = new ncclWindow{memory};
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommWindowDeregister(ncclComm_t communicator, ncclWindow_t window) {
+  const Guard guard(api_mutex());
+  if (place_of(window->memory, 1) != Place::device) misuse("ncclCommWindowDeregister of memory that is freed");
+  --communicator->windows;
+  delete window;
+  return ncclSuccess;
+}
+
 ncclResult_t ncclCommDestroy(ncclComm_t communicator) {
+  if (communicator->windows != 0) misuse("ncclCommDestroy while memory is registered");
   if (!communicator->finalized) misuse("ncclCommDestroy before ncclCommFinalize");
   if (!executables().all.empty()) misuse("ncclCommDestroy waits for captured graphs, which are still there");
   --library_objects();
