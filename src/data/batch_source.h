@@ -47,9 +47,7 @@ class BatchPlan {
   /// Fills `records` with the record numbers of the next batch's samples. Requires has_next().
   Samples next(std::span<std::uint32_t> records) {
     const Samples samples{first_, std::min<std::uint64_t>(records.size(), end_ - first_)};
-    for (std::size_t i = 0; i < samples.valid_count; ++i) {
-      records[i] = static_cast<std::uint32_t>(order_.record_at(first_ + i));
-    }
+    order_.records_at(first_, records.first(samples.valid_count));
     std::ranges::fill(records.subspan(samples.valid_count), records[samples.valid_count - 1]);
     first_ += step_;
     return samples;

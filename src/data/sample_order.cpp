@@ -67,11 +67,11 @@ SampleOrder::SampleOrder(std::uint64_t record_count, OrderSettings settings)
 
 SampleOrder::Place SampleOrder::place_of(std::uint64_t position) const {
   const std::uint64_t towers = settings_.shares.size(), batch = settings_.tower_batch;
-  if (towers == 1) return {0, position};
+  if (towers == 1) return {0, position, std::numeric_limits<std::uint64_t>::max()};
   const std::uint64_t global_batch = batch * towers, first = settings_.origin % global_batch;
   check(position >= first, "a stream position before the order's origin");
   const std::uint64_t step = (position - first) / global_batch, within = (position - first) % global_batch;
-  return {within / batch, step * batch + within % batch};
+  return {within / batch, step * batch + within % batch, batch - within % batch};
 }
 
 std::uint64_t SampleOrder::count_of(std::uint64_t share) const {
@@ -82,11 +82,28 @@ std::uint64_t SampleOrder::count_of(std::uint64_t share) const {
 std::uint64_t SampleOrder::record_at(std::uint64_t position) { return record_of(place_of(position)); }
 
 std::uint64_t SampleOrder::record_of(const Place& place) {
-  const std::uint64_t count = count_of(place.share), slot = place.sample % count;
-  if (!settings_.shuffle) return settings_.shares[place.share] + slot;
-  const std::uint64_t number = place.sample / count;
-  if (slot >= count / 2) prepare(place.share, number + 1);
-  return settings_.shares[place.share] + epoch(place.share, number).permutation[slot];
+  std::uint32_t record = 0;
+  fill_run(place, {&record, 1});
+  return record;
+}
+
+void SampleOrder::records_at(std::uint64_t position, std::span<std::uint32_t> records) {
+  for (std::size_t done = 0; done < records.size();) done += fill_run(place_of(position + done), records.subspan(done));
+}
+
+std::size_t SampleOrder::fill_run(const Place& place, std::span<std::uint32_t> records) {
+  const std::uint64_t count = count_of(place.share), slot = place.sample % count, number = place.sample / count;
+  const std::size_t length = std::min({static_cast<std::uint64_t>(records.size()), place.run, count - slot});
+  const std::span<std::uint32_t> run = records.first(length);
+  const auto first = static_cast<std::uint32_t>(settings_.shares[place.share]);
+  if (!settings_.shuffle) {
+    std::iota(run.begin(), run.end(), first + static_cast<std::uint32_t>(slot));
+    return length;
+  }
+  if (slot + length > count / 2) prepare(place.share, number + 1);
+  const std::uint32_t* const permuted = epoch(place.share, number).permutation.data() + slot;
+  for (std::size_t i = 0; i < length; ++i) run[i] = first + permuted[i];
+  return length;
 }
 
 SampleOrder::Window SampleOrder::window_at(std::uint64_t position) const {
@@ -103,7 +120,7 @@ SampleOrder::Window SampleOrder::window_of(std::uint64_t share, std::uint64_t sa
 std::vector<std::uint32_t> SampleOrder::records_in(const Window& window) {
   std::vector<std::uint32_t> records;
   for (std::uint64_t sample = window.begin; sample < window.end; ++sample)
-    records.push_back(static_cast<std::uint32_t>(record_of({window.share, sample})));
+    records.push_back(static_cast<std::uint32_t>(record_of({window.share, sample, 1})));
   std::ranges::sort(records);
   return records;
 }

@@ -175,5 +175,23 @@ TEST(SampleOrder, RefusesCountsItCannotOrder) {
   EXPECT_THROW(SampleOrder(std::uint64_t{1} << 32, 1, true), Error);
 }
 
+TEST(SampleOrder, RunsOfPositionsAreTheirRecordsOneByOne) {
+  const OrderSettings forms[] = {{.seed = 3},
+                                 {.seed = 3, .shuffle = false},
+                                 {.seed = 3, .window = 40},
+                                 {.seed = 3, .shares = {0, 31, 40}, .tower_batch = 5, .origin = 7},
+                                 {.shuffle = false, .shares = {0, 31, 40}, .tower_batch = 5, .origin = 7}};
+  for (const OrderSettings& settings : forms) {
+    SampleOrder one_by_one(101, settings), in_runs(101, settings);
+    for (std::uint64_t position = 7; position < 700; position += 64) {
+      std::vector<std::uint32_t> records(position % 3 * 60 + 1);
+      in_runs.records_at(position, records);
+      for (std::size_t i = 0; i < records.size(); ++i) {
+        ASSERT_EQ(records[i], one_by_one.record_at(position + i)) << position << ", " << i;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace carillon

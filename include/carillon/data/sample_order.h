@@ -15,6 +15,7 @@
 #include <array>
 #include <cstdint>
 #include <future>
+#include <span>
 #include <vector>
 
 namespace carillon {
@@ -42,6 +43,8 @@ class SampleOrder {
   /// make the next one from the middle of a long one on: O(1) when positions mostly grow, else O(record_count) when an
   /// epoch is entered. Not for use by two threads at once.
   std::uint64_t record_at(std::uint64_t position);
+  /// Those at `position` and the ones behind it.
+  void records_at(std::uint64_t position, std::span<std::uint32_t> records);
 
   /// The part of a share's stream, in samples of its own, whose records are shuffled among each other.
   struct Window {
@@ -57,6 +60,7 @@ class SampleOrder {
  private:
   struct Place {
     std::uint64_t share, sample;  ///< of the share's own
+    std::uint64_t run;            ///< stream positions from here on whose samples follow each other
   };
   struct Epoch {
     std::uint64_t key;
@@ -78,6 +82,8 @@ class SampleOrder {
   std::uint64_t count_of(std::uint64_t share) const;
   Window window_of(std::uint64_t share, std::uint64_t sample) const;
   std::uint64_t record_of(const Place& place);
+  /// Fills the first of `records`, from the place on; how many: at least one.
+  std::size_t fill_run(const Place& place, std::span<std::uint32_t> records);
   const Epoch& epoch(std::uint64_t share, std::uint64_t number);
   std::uint64_t key_of(std::uint64_t share, std::uint64_t number) const;
   void prepare(std::uint64_t share, std::uint64_t number);
