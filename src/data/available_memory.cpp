@@ -31,19 +31,32 @@ std::optional<std::uint64_t> machine_bytes(const std::string& line) {
   return std::nullopt;
 }
 
-/// The least that `left(limit, used)` gives over the control groups (version 2, each and its parents) that have a
-/// limit.
+/// Where a version of control groups has what.
+struct ControlGroups {
+  std::string line;  ///< what stands in a process's line of /proc/self/cgroup before the group
+  std::filesystem::path root;
+  std::string limit, used;
+};
+const ControlGroups versions[] = {
+    {"0::/", "/sys/fs/cgroup", "memory.max", "memory.current"},
+    {":memory:/", "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"},
+};
+
+/// The least that `left(limit, used)` gives over the control groups (each and its parents) that have a limit.
 template <typename Left>
 std::uint64_t least_of_control_groups(Left left) {
-  const std::filesystem::path root = "/sys/fs/cgroup";
   std::ifstream file("/proc/self/cgroup");
   std::uint64_t least = unlimited;
   for (std::string line; std::getline(file, line);) {
-    if (!line.starts_with("0::/")) continue;
-    for (std::filesystem::path group = line.substr(4);; group = group.parent_path()) {
-      const auto limit = read_number(root / group / "memory.max"), used = read_number(root / group / "memory.current");
-      if (limit && used) least = std::min(least, left(*limit, *used));
-      if (group.empty()) break;
+    for (const ControlGroups& version : versions) {
+      const std::size_t found = line.find(version.line);
+      if (found == std::string::npos) continue;
+      for (std::filesystem::path group = line.substr(found + version.line.size());; group = group.parent_path()) {
+        const auto limit = read_number(version.root / group / version.limit);
+        const auto used = read_number(version.root / group / version.used);
+        if (limit && used) least = std::min(least, left(*limit, *used));
+        if (group.empty()) break;
+      }
     }
   }
   return least;

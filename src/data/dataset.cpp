@@ -276,6 +276,11 @@ std::int32_t Dataset::read(std::size_t i, std::uint64_t position, std::span<std:
   }
 }
 
+void Dataset::expect_random_order() const {
+  check(!in_memory(), "records that are all decoded already");
+  storage_->index->expect_random_order();
+}
+
 void Dataset::fetch(std::span<const std::uint32_t> records, const std::stop_token& stop) const {
   check(!in_memory(), "records that are all decoded already");
   while (!records.empty() && !stop.stop_requested()) {

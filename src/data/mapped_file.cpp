@@ -61,6 +61,16 @@ void MappedFile::expect_reading_through() const {
   if (!bytes_.empty()) ::madvise(const_cast<std::byte*>(bytes_.data()), bytes_.size(), MADV_HUGEPAGE);
 }
 
+void MappedFile::expect_reading_in_places() const {
+  if (!bytes_.empty()) ::madvise(const_cast<std::byte*>(bytes_.data()), bytes_.size(), MADV_RANDOM);
+}
+
+void MappedFile::announce(std::uint64_t begin, std::uint64_t end) const {
+  static const auto page_bytes = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  begin -= begin % page_bytes;  // a mapping begins with a page
+  ::madvise(const_cast<std::byte*>(bytes_.data()) + begin, end - begin, MADV_WILLNEED);
+}
+
 void MappedFile::fetch(std::uint64_t begin, std::uint64_t end, const std::stop_token& stop) const {
   constexpr std::uint64_t piece = std::uint64_t{4} << 20;
   const Descriptor descriptor(::open(origin_.path.c_str(), O_RDONLY | O_CLOEXEC));

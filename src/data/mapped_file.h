@@ -38,6 +38,11 @@ class MappedFile {
   /// A hint: all bytes will be read, in order. What of them is not in memory yet, the kernel then reads in large
   /// pieces, and keeps in large pages, which cost little to map.
   void expect_reading_through() const;
+  /// A hint: small parts are read, far from each other, each announced by `announce`: the kernel then reads nothing
+  /// beside them.
+  void expect_reading_in_places() const;
+  /// A hint: the bytes from `begin` to `end` will be read next.
+  void announce(std::uint64_t begin, std::uint64_t end) const;
   /// A hint: the bytes before `end` will not be needed soon.
   void give_up(std::size_t end) const;
   /// A hint: the bytes from `begin` to `end` will be needed soon. Reads them, in large pieces, from the file system,

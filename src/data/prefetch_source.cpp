@@ -59,6 +59,7 @@ class PrefetchSource final : public BatchSource {
       : dataset_(dataset), get_on_(settings.get_on), plan_(order, slice), batch_size_(slice.batch_size) {
     const std::size_t slot_count = count_slots(settings, slice.batch_size * dataset.image_bytes());
     for (std::size_t i = 0; i < slot_count; ++i) slots_.emplace_back(slice.batch_size, dataset.image_bytes());
+    if (order.shuffles() && !order.has_windows()) dataset.expect_random_order();
     if (order.has_windows() && plan_.has_next()) {
       read_ahead_.emplace(dataset, std::move(order), slice.start + slice.tower_offset, settings.part);
     }

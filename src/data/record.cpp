@@ -105,6 +105,12 @@ void RecordReader::fetch(std::uint64_t begin, std::uint64_t end, const std::stop
   state_->source->file().fetch(begin, end, stop);
 }
 
+void RecordReader::expect_reading_in_places() const { state_->source->file().expect_reading_in_places(); }
+
+void RecordReader::announce(const RecordPlace& place) const {
+  state_->source->file().announce(place.offset, place.offset + whole_bytes(place));
+}
+
 void RecordReader::check_unchanged() const { state_->source->file().check_unchanged(); }
 
 bool RecordReader::next(Record& record) { return state_->next(record); }
@@ -204,12 +210,11 @@ bool RecordReader::State::next_place(RecordPlace& place) {
 }
 
 Record RecordReader::read_again(const RecordPlace& place, std::vector<std::uint8_t>& buffer) const {
-  const std::uint64_t whole_bytes = record_header_bytes + place.data_bytes + record_footer_bytes;
   Record record{.number = place.number, .offset = place.offset};
-  buffer.resize(whole_bytes);
+  buffer.resize(whole_bytes(place));
   const auto whole = std::as_writable_bytes(std::span(buffer));
   try {
-    copy_mapped(state_->source->file().bytes().subspan(place.offset, whole_bytes), whole.data());
+    copy_mapped(state_->source->file().bytes().subspan(place.offset, whole.size()), whole.data());
     set_data(record, whole);
     if (load<std::uint64_t>(whole.data()) != place.data_bytes) throw Error(ExitCode::data, "its length has changed");
     if (masked_crc32c(std::as_bytes(record.data)) == place.stored_crc) return record;

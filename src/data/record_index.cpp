@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "carillon/core/error.h"
+#include "src/data/available_memory.h"
 
 namespace carillon {
 
@@ -61,7 +62,17 @@ const RecordIndex::File& RecordIndex::file_of(std::size_t i) const {
 std::pair<const std::string&, Record> RecordIndex::read(std::size_t i, std::vector<std::uint8_t>& buffer) const {
   const File& file = file_of(i);
   check_now_and_then(file);
-  return {file.reader.path(), file.reader.read_again(place(file, i), buffer)};
+  const RecordPlace place = this->place(file, i);
+  if (announces_.load(std::memory_order_relaxed)) file.reader.announce(place);
+  return {file.reader.path(), file.reader.read_again(place, buffer)};
+}
+
+void RecordIndex::expect_random_order() const {
+  std::uint64_t bytes = 0;
+  for (const File& file : files_) bytes += file.reader.file_bytes();
+  if (bytes <= total_memory_bytes() / 2) return;
+  for (const File& file : files_) file.reader.expect_reading_in_places();
+  announces_.store(true, std::memory_order_relaxed);
 }
 
 void RecordIndex::fetch(std::size_t first, std::size_t count, const std::stop_token& stop) const {
@@ -69,8 +80,7 @@ void RecordIndex::fetch(std::size_t first, std::size_t count, const std::stop_to
     const File& file = file_of(first);
     const std::size_t last = std::min(end, file.end_record) - 1;
     const RecordPlace place = this->place(file, last);
-    const std::uint64_t end_byte = place.offset + record_header_bytes + place.data_bytes + record_footer_bytes;
-    file.reader.fetch(offsets_[first], end_byte, stop);
+    file.reader.fetch(offsets_[first], place.offset + whole_bytes(place), stop);
     first = last + 1;
   }
 }

@@ -36,6 +36,9 @@ class RecordIndex {
   /// file that was cut or written to since it was added), naming the file.
   std::pair<const std::string&, Record> read(std::size_t i, std::vector<std::uint8_t>& buffer) const;
 
+  /// Dataset::expect_random_order.
+  void expect_random_order() const;
+
   /// Dataset::fetch of `count` records from `first` on.
   void fetch(std::size_t first, std::size_t count, const std::stop_token& stop) const;
 
@@ -53,6 +56,7 @@ class RecordIndex {
   std::vector<std::uint64_t> offsets_;
   std::vector<std::uint32_t> checksums_;
   mutable std::atomic<std::int64_t> next_check_{0};  // nanoseconds of the steady clock
+  mutable std::atomic<bool> announces_{false};       // each record before it is read
 };
 
 }  // namespace carillon

@@ -1,9 +1,10 @@
 // picture_benchmark: how many pictures a second become training images, decoded, cut out at random, resized and
 // mirrored.
 //
-//   picture_benchmark THREADS SECONDS RECORDS_FILE...        of tfrecord_convert images
+//   picture_benchmark THREADS SECONDS SIZE WINDOW RECORDS_FILE...        of tfrecord_convert images
 //
-// Images are 224 x 224, in batches of 64, as image_train takes them. Prints one line: "<n> images/s".
+// Images are SIZE x SIZE, in batches of 64, as image_train takes them, shuffled WINDOW at a time; 0: all of them.
+// Prints one line: "<n> images/s, <n> images".
 #include <chrono>
 #include <cstdlib>
 
@@ -16,18 +17,19 @@ namespace carillon {
 namespace {
 
 int benchmark(int argc, char** argv) {
-  if (argc < 4) fail(ExitCode::usage, "usage: picture_benchmark THREADS SECONDS RECORDS_FILE...");
-  const std::vector<std::string> files(argv + 3, argv + argc);
+  if (argc < 6) fail(ExitCode::usage, "usage: picture_benchmark THREADS SECONDS SIZE WINDOW RECORDS_FILE...");
+  const std::vector<std::string> files(argv + 5, argv + argc);
+  const std::int64_t size = std::atoll(argv[3]);
   const double wanted = std::atof(argv[2]);
   const SetForm form = form_of_files(files).value();
   const RecordSchema schema{.keys = form.keys,
-                            .image_shape = {224, 224, 3},
+                            .image_shape = {size, size, 3},
                             .class_count = static_cast<std::int64_t>(form.classes.size()),
                             .first_label = form.first_label};
   const Dataset dataset =
-      Dataset::open(files, make_picture_decoder(schema, {.distorts = true, .seed = 1, .shorter = 256}));
+      Dataset::open(files, make_picture_decoder(schema, {.distorts = true, .seed = 1, .shorter = size + size / 7}));
   constexpr std::size_t batch_size = 64;
-  BatchLoader loader(dataset, SampleOrder(dataset.size(), 1, true),
+  BatchLoader loader(dataset, SampleOrder(dataset.size(), {.seed = 1, .window = std::strtoull(argv[4], nullptr, 10)}),
                      {.global_batch = batch_size, .batch_size = batch_size}, {.thread_count = std::atoi(argv[1])});
   for (int i = 0; i < 4; ++i) loader.next();
   using Clock = std::chrono::steady_clock;
@@ -38,7 +40,7 @@ int benchmark(int argc, char** argv) {
     loader.next();
     seconds = std::chrono::duration<double>(Clock::now() - start).count();
   }
-  fmt::print("{:.1f} images/s\n", static_cast<double>(count) / seconds);
+  fmt::print("{:.1f} images/s, {} images\n", static_cast<double>(count) / seconds, count);
   return 0;
 }
 

@@ -40,7 +40,7 @@ def write_pictures(source, folder, count):
 
 
 def ours(options, records):
-    program = ["taskset", "-c", options.core, options.bin / "picture_benchmark", 1, options.seconds, records]
+    program = ["taskset", "-c", options.core, options.bin / "picture_benchmark", 1, options.seconds, 224, 0, records]
     output, peak = measure.run(program)
     return float(output.split()[0]), peak
 

@@ -161,5 +161,21 @@ TEST_F(RecordTest, AMissingFileIsCode66AndADirectoryCode65) {
   EXPECT_THAT(directory.text, HasSubstr("is a directory"));
 }
 
+TEST_F(RecordTest, RecordsAreReadAgainInAnyOrderAnnouncedOrNot) {
+  RecordReader reader(write("a", bytes_), RecordCheck::framing);
+  std::vector<RecordPlace> places;
+  for (RecordPlace place; reader.next_place(place);) places.push_back(place);
+  ASSERT_EQ(places.size(), three_.size());
+  std::vector<std::uint8_t> buffer;
+  for (const bool announces : {false, true}) {
+    if (announces) reader.expect_reading_in_places();
+    for (const std::size_t i : {2, 0, 1}) {
+      if (announces) reader.announce(places[i]);
+      const Record record = reader.read_again(places[i], buffer);
+      EXPECT_EQ(std::string(record.data.begin(), record.data.end()), three_[i]) << i;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace carillon

@@ -94,6 +94,10 @@ class Dataset {
   /// Of the records that `read` was asked for, those so passed over, each once.
   std::size_t skipped_count() const;
 
+  /// A hint: records will be read in random order. Where the files will not all stay in memory, the kernel then reads
+  /// each record alone; elsewhere, what lies beside one is soon wanted too. Requires that the set is not in memory.
+  void expect_random_order() const;
+
   /// A hint: the files' bytes of these records, whose numbers ascend, will be read soon; reads them from the file
   /// system, neighbours in one go. Passes over what cannot be read, silently, and ends where `stop` is asked for.
   /// Requires that the set is not in memory.

@@ -56,6 +56,11 @@ struct RecordPlace {
   std::uint32_t stored_crc = 0;
 };
 
+/// Of the record in its file, header and footer included.
+constexpr std::uint64_t whole_bytes(const RecordPlace& place) {
+  return record_header_bytes + place.data_bytes + record_footer_bytes;
+}
+
 class RecordReader {
  public:
   /// Maps `path`; no descriptor stays open. Errors: no_input (no such file), data (not a plain file), io.
@@ -78,6 +83,11 @@ class RecordReader {
   /// A hint: brings the file's bytes from `begin` to `end` into memory by sequential reads. Ends early, and silently,
   /// where that fails or `stop` is asked for.
   void fetch(std::uint64_t begin, std::uint64_t end, const std::stop_token& stop) const;
+
+  /// A hint: records are read again in no order, each announced by `announce`, and nothing between them.
+  void expect_reading_in_places() const;
+  /// A hint: the record is read again next.
+  void announce(const RecordPlace& place) const;
 
   /// Errors: data (the file was cut or written to since the reader opened it).
   void check_unchanged() const;

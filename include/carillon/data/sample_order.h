@@ -50,6 +50,7 @@ class SampleOrder {
   struct Window {
     std::uint64_t share, begin, end;
   };
+  bool shuffles() const { return settings_.shuffle; }
   bool has_windows() const { return settings_.window > 0; }
   /// That of a stream position, and the one after another. Require has_windows().
   Window window_at(std::uint64_t position) const;
