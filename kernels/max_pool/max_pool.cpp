@@ -20,7 +20,9 @@ class MaxPoolDefinition final : public OpDefinition {
     return std::make_shared<MaxPoolDefinition>(with_relu);
   }
   std::shared_ptr<const OpDefinition> with_biases_before() const override {
-    return has_biases_ ? nullptr : std::make_shared<MaxPoolDefinition>(geometry_, true);
+    const auto& [vertical, horizontal, relu] = geometry_;
+    const bool has_fewer_elements = vertical.output * horizontal.output < vertical.input * horizontal.input;
+    return has_biases_ || !has_fewer_elements ? nullptr : std::make_shared<MaxPoolDefinition>(geometry_, true);
   }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return on_device(

@@ -18,8 +18,6 @@
 namespace carillon {
 namespace {
 
-static_assert(NCCL_MAJOR > 2 || NCCL_MINOR >= 27, "NCCL before 2.27 registers no memory for symmetric kernels");
-
 void check_nccl(ncclResult_t status, const std::source_location& where = std::source_location::current()) {
   if (status == ncclSuccess) return;
   fail(ExitCode::failed, "NCCL: {}: {} ({}:{}; NCCL_DEBUG=INFO tells more)", ncclGetErrorString(status),
@@ -66,7 +64,10 @@ class NcclCommunicator final : public Communicator {
   /// shortest way for a few MiB a bucket. Elsewhere NCCL registers nothing, and reads it as any memory.
   Buffer allocate(std::size_t bytes) override {
     void* data = nullptr;
-    check_nccl(ncclMemAlloc(&data, bytes));
+    if (ncclMemAlloc(&data, bytes) != ncclSuccess) {
+      fail(ExitCode::failed, "out of GPU memory on {}: NCCL wants {} bytes for gradients, {} are free", device_.name(),
+           bytes, device_.free_bytes());
+    }
     const auto window = std::make_shared<ncclWindow_t>();
     Buffer buffer(data, bytes, [this, window](void* memory) {
       if (*window != nullptr) static_cast<void>(ncclCommWindowDeregister(nccl_, *window));

@@ -36,6 +36,10 @@ bool take_over(const Graph& graph, std::vector<Graph::Node>& nodes, std::size_t 
   return true;
 }
 
+bool have_parameters(std::span<const Graph::Node> nodes) {
+  return std::ranges::any_of(nodes, [](const Graph::Node& node) { return !node.parameters.empty(); });
+}
+
 /// `value` and those that it is made of, back to the first op; none where some op does not pad.
 std::vector<int> values_to_pad(const Graph& graph, int value) {
   std::vector<int> values;
@@ -63,9 +67,10 @@ void fuse_activations(Graph& graph, std::span<const Value> results) {
 
 void defer_biases(Graph& graph, std::span<const Value> results) {
   std::vector<Graph::Node> nodes = graph.nodes();
-  for (Graph::Node& node : nodes) {
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    Graph::Node& node = nodes[i];
     const int reader = only_reader(graph, node.outputs.front(), results);
-    if (reader < 0) continue;
+    if (reader < 0 || have_parameters(std::span(nodes).subspan(i + 1, static_cast<std::size_t>(reader) - i))) continue;
     auto without = node.definition->without_biases();
     auto with = nodes[reader].definition->with_biases_before();
     if (!without || !with) continue;
@@ -81,7 +86,7 @@ void pad_channels(Graph& graph) {
   for (const Graph::Node& node : graph.nodes()) {
     if (node.inputs.empty()) continue;
     const Graph::ValueInfo& x = graph.values()[node.inputs.front()];
-    const std::int64_t channels = node.definition->fastest_channels(x.shape, x.type);
+    const std::int64_t channels = node.definition->preferred_channels(x.shape, x.type);
     if (x.wants_gradient || channels == x.shape.extents().back()) continue;
     const std::vector<int> padded = values_to_pad(graph, node.inputs.front());
     for (const int value : padded) graph.set_channels({value}, channels);

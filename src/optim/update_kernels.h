@@ -64,6 +64,7 @@ struct ShadowPlace {
   std::size_t offset = 0;     ///< the parameter's, in the flat array
   std::uint32_t count = 0;    ///< of elements
   std::uint32_t columns = 0;  ///< the last extent, of a filter-major shadow; 0: it lies as the parameter does
+  std::uint32_t rows = 0;     ///< of each column there, padded
   ChannelPadding padding = {};
   DType type = DType::bf16;
 
@@ -71,11 +72,10 @@ struct ShadowPlace {
   CARILLON_HOST_DEVICE void write(const Pack<float, FlatShare::pack>& values, std::size_t i) const {
     const auto first = static_cast<std::uint32_t>(i - offset);
     if (columns == 0) return store_floats(values, static_cast<Bf16*>(data) + first);
-    const auto rows = static_cast<std::size_t>(padding.extent(count / columns));
     for (std::uint32_t k = 0; k < FlatShare::pack; ++k) {
       const std::uint32_t element = first + k;
       if (element >= count) return;  // a gap
-      const std::size_t place = element % columns * rows + padding.place(element / columns);
+      const std::size_t place = std::size_t{element % columns} * rows + padding.place(element / columns);
       if (type == DType::bf16) {
         static_cast<Bf16*>(data)[place] = to_bf16(values.at[k]);
       } else {
@@ -95,6 +95,7 @@ inline std::vector<ShadowPlace> shadow_places(const ParameterStore& parameters) 
                       .offset = parameters.layout().offset(static_cast<int>(i)),
                       .count = static_cast<std::uint32_t>(parameters.layout().count(static_cast<int>(i))),
                       .columns = filter_major ? static_cast<std::uint32_t>(shadow.tensor.shape[0]) : 0,
+                      .rows = filter_major ? static_cast<std::uint32_t>(shadow.tensor.shape[1]) : 0,
                       .padding = shadow.padding,
                       .type = shadow.tensor.type});
   }
@@ -125,7 +126,7 @@ struct UpdateKernel {
   struct Shared {
     double sums[threads];
     double of_part[parts];
-    bool last_block;
+    bool tells_l2, last_block;
   };
 
   FlatShare share{.max_blocks = max_blocks};
@@ -146,13 +147,15 @@ struct UpdateKernel {
   template <int phase>
   CARILLON_HOST_DEVICE void run(Shared& shared, int block, int thread) const {
     if constexpr (phase == update_phase) {
-      if (tells_l2()) shared.sums[thread] = l2_of_thread(block, thread);
+      const bool tells_l2 = table.header().tells_l2 != 0;
+      if (thread == 0) shared.tells_l2 = tells_l2;  // no block reads the header once it has finished
+      if (tells_l2) shared.sums[thread] = l2_of_thread(block, thread);
       if (end.allows_update()) update(block, thread);
     } else if constexpr (phase == block_phase) {
       if (thread == 0) shared.last_block = finish_block(shared, block);
     } else if constexpr (phase == end_phase) {
-      if (thread == 0 && shared.last_block) end.finish_step(tells_l2() ? 0.5 * total(shared) : 0.0);
-    } else if (tells_l2() && (phase == fold_phase || shared.last_block)) {
+      if (thread == 0 && shared.last_block) end.finish_step(shared.tells_l2 ? 0.5 * total(shared) : 0.0);
+    } else if (shared.tells_l2 && (phase == fold_phase || shared.last_block)) {
       if constexpr (phase == blocks_phase) {
         shared.sums[thread] = 0.0;
         for (int i = thread; i < share.blocks(); i += threads) shared.sums[thread] += block_sums[i];
@@ -163,8 +166,6 @@ struct UpdateKernel {
     }
   }
 
-  CARILLON_HOST_DEVICE bool tells_l2() const { return table.header().tells_l2 != 0; }
-
   CARILLON_HOST_DEVICE static double total(const Shared& shared) {
     double sum = 0.0;
     for (const double of_part : shared.of_part) sum += of_part;
@@ -172,7 +173,7 @@ struct UpdateKernel {
   }
 
   CARILLON_HOST_DEVICE bool finish_block(const Shared& shared, int block) const {
-    if (tells_l2()) block_sums[block] = total(shared);
+    if (shared.tells_l2) block_sums[block] = total(shared);
     return end.finish_block(share.blocks());
   }
 

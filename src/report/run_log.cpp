@@ -59,10 +59,9 @@ void RunLog::settings(std::int64_t step, const std::vector<Field>& fields) {
 }
 
 void RunLog::step(const StepRecord& record) {
-  const auto now = std::chrono::system_clock::now();
   const double examples_per_second = static_cast<double>(record.global_batch) / record.step_seconds;
-  console_.print(
-      step_line(now, record.step, record.loss, examples_per_second, record.step_seconds, record.tower_count));
+  console_.print(step_line(record.finished, record.step, record.loss, examples_per_second, record.step_seconds,
+                           record.tower_count));
   std::vector<Field> fields{{"step", record.step},
                             {"loss", record.loss},
                             {"cross_entropy", record.cross_entropy},
@@ -71,7 +70,7 @@ void RunLog::step(const StepRecord& record) {
                             {"examples_per_second", examples_per_second},
                             {"data_wait_seconds", record.data_wait_seconds},
                             {"allreduce_seconds", record.allreduce_seconds},
-                            {"time", unix_seconds(now)}};
+                            {"time", unix_seconds(record.finished)}};
   if (!record.rank_seconds.empty()) fields.push_back({"rank_seconds", record.rank_seconds});
   metrics_.write(fields);
 }

@@ -212,7 +212,10 @@ void Recorder::log_step(const StepPlan& plan, const StepLoss& loss, double learn
   if (!first_) return;
   first_->l2_loss = loss.l2;
   const StepClock::Means seconds = first_->clock.means();
+  const auto ago =
+      std::chrono::duration_cast<std::chrono::system_clock::duration>(StepClock::Clock::now() - first_->clock.end());
   const StepRecord record{.step = plan.step,
+                          .finished = std::chrono::system_clock::now() - ago,
                           .loss = loss.total(),
                           .cross_entropy = loss.cross_entropy,
                           .learning_rate = learning_rate,

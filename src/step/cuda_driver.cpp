@@ -103,6 +103,7 @@ class CudaStepDriver final : public StepDriver, private StepEngine {
   void replay(std::uint32_t count) {
     const cudaStream_t stream = device_.compute_stream().get();
     if (count == form_.block) {
+      if (!one_step_) one_step_ = captured(1);  // also for its nodes' names
       if (!block_) block_ = captured(form_.block);
       check_cuda(cudaGraphLaunch(block_.get(), stream));
     } else {

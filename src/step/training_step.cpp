@@ -48,12 +48,12 @@ void TrainingStep::enqueue_means(Device& device) {
     parts_.common->finish();
   } else {
     parts_.reducer.finalize(device.stream());
-    finish_means(device.stream());
+    make_observed_means(device.stream());
   }
   if (parts_.micro_batches != nullptr) parts_.micro_batches->take_states();
 }
 
-void TrainingStep::finish_means(Stream& stream) {
+void TrainingStep::make_observed_means(Stream& stream) {
   end_.mean_factor = parts_.mean_factor;
   if (means_ == Means::in_update || end_.mean_factor == 1.0f) return;
   parts_.optimizer.make_means(end_, stream);

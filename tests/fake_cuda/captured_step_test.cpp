@@ -19,11 +19,11 @@ using ::testing::StartsWith;
 using CapturedStepTest = GpuTest;
 
 /// Of one tower alone.
-std::vector<std::string> nodes_of(const Network& network, Arithmetic arithmetic) {
+std::vector<std::string> nodes_of(const Network& network, Arithmetic arithmetic, int steps = 4) {
   CudaDevice device(0);
   const auto communicator = make_self_communicator(device);
   const NoiseRecords records(16, network.image.bytes());
-  const Training training{.network = network, .steps = 4, .arithmetic = arithmetic};
+  const Training training{.network = network, .steps = steps, .arithmetic = arithmetic};
   return train(training, records, device, *communicator).captured_nodes;
 }
 
@@ -34,6 +34,10 @@ TEST_F(CapturedStepTest, OfMnistInFp32) {
               ElementsAre("ScaleInputKernel<float>", "cublaslt_product", "cublaslt_product", "SoftmaxKernel<float, 4>",
                           "cublaslt_product", "cublaslt_product", StartsWith("ColumnSums<float"), "cublaslt_product",
                           "UpdateKernel<Sgd>"));
+}
+
+TEST_F(CapturedStepTest, IsKnownWhereAllStepsAreInBlocks) {
+  EXPECT_EQ(nodes_of(mnist(), Arithmetic::fp32, 2 + 16).size(), 9u);
 }
 
 TEST_F(CapturedStepTest, OfMnistInBf16) { EXPECT_LE(nodes_of(mnist(), Arithmetic::bf16).size(), 9u); }

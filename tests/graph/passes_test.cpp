@@ -103,6 +103,20 @@ TEST_F(Passes, BiasesStayBehindAReluThatTheConvolutionTook) {
   EXPECT_EQ(graph_.nodes()[1].parameters, (std::vector{0, 1}));
 }
 
+/// Gradients become complete in the reverse of the parameters' order.
+TEST_F(Passes, BiasesStayBeforeOtherVariables) {
+  const Value x = images(), a = convolution("a", x), b = convolution("b", x);
+  const std::vector results{max_pool(graph_, "pool", a, {.window = 2, .stride = 2}), b};
+  defer_biases(graph_, results);
+  EXPECT_EQ(graph_.nodes()[1].parameters, (std::vector{0, 1}));
+}
+
+TEST_F(Passes, BiasesStayBeforeAPoolingThatHasAsManyElements) {
+  const Value z = convolution("conv", images());
+  defer_biases(graph_, std::vector{max_pool(graph_, "pool", z, {.window = 3, .stride = 1})});
+  EXPECT_EQ(graph_.nodes()[1].parameters, (std::vector{0, 1}));
+}
+
 TEST_F(Passes, ImagesGetAsManyChannelsAsTheirConvolutionIsFastestWith) {
   Graph graph(2, Arithmetic::bf16);
   const Value x = scale_input(graph, "input", {.sample = {8, 8, 3}});

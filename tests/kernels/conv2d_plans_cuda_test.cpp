@@ -82,6 +82,8 @@ TEST_P(Conv2dPlansCuda, AreTheSameEveryTime) {
 
 INSTANTIATE_TEST_SUITE_P(Layers, Conv2dPlansCuda,
                          ::testing::Values(Case{"cifar10 conv1", 24, 24, 3, {.filters = 64, .kernel = 5}},
+                                           Case{"cifar10 conv1 padded", 24, 24, 8, {.filters = 64, .kernel = 5}},
+                                           Case{"resnet conv1 padded", 64, 64, 8, {64, 7, 2, Padding::symmetric(3)}},
                                            Case{"cifar10 conv2", 12, 12, 64, {.filters = 64, .kernel = 5}},
                                            Case{"lenet conv1", 28, 28, 1, {.filters = 32, .kernel = 5}},
                                            Case{"lenet conv2", 14, 14, 32, {.filters = 64, .kernel = 5}},
@@ -109,6 +111,20 @@ TEST(Conv2dPlansCuda, TensorCoresAreForTheOtherArithmetics) {
     EXPECT_FALSE(fp32->on_tensor_cores()) << fp32->kernel();
     EXPECT_TRUE(tf32->on_tensor_cores()) << tf32->kernel();
   }
+}
+
+/// Why images begin with 8 channels in bfloat16: with fewer cuDNN makes padded copies of them.
+TEST(Conv2dPlansCuda, FewChannelsAreCopiedInBf16) {
+  const auto workspace = [](std::int64_t channels) {
+    std::string reason;
+    const Case images{"images", 24, 24, channels, {.filters = 64, .kernel = 5}};
+    const auto plan =
+        Conv2dPlan::find({.device_json = h200}, task_of(images, 128, Conv2dPass::forward, Arithmetic::bf16), reason);
+    return plan ? plan->workspace_bytes() : 0;
+  };
+  constexpr std::size_t padded_images = 128 * 24 * 24 * 8 * 2;
+  for (const std::int64_t channels : {1, 3, 4}) EXPECT_GE(workspace(channels), padded_images) << channels;
+  EXPECT_EQ(workspace(8), 0u);
 }
 
 TEST(Conv2dPlansCuda, NoWorkspaceMeansAnotherKernelOrNone) {

@@ -51,7 +51,8 @@ TEST_F(UpdateKernels, EachStepFindsItsOwnEntryOfTheRing) {
 TEST(ShadowPlaceTest, HoldsAParameterInItsForm) {
   constexpr std::size_t offset = 16, rows = 3, columns = 7, count = rows * columns;
   const auto write = [&](void* data, std::uint32_t shadow_columns, DType type, ChannelPadding padding = {}) {
-    const ShadowPlace place{data, offset, count, shadow_columns, padding, type};
+    const auto padded_rows = static_cast<std::uint32_t>(padding.extent(rows));
+    const ShadowPlace place{data, offset, count, shadow_columns, padded_rows, padding, type};
     for (std::size_t i = 0; i < aligned_float_count(count); i += FlatShare::pack) {
       Pack<float, FlatShare::pack> values;
       for (int k = 0; k < FlatShare::pack; ++k) values.at[k] = static_cast<float>(i) + static_cast<float>(k);
@@ -73,12 +74,12 @@ TEST(ShadowPlaceTest, HoldsAParameterInItsForm) {
   EXPECT_EQ(to_float(filter_major[count]), -1.0f);
   EXPECT_EQ(wide[count], -1.0f);
 
-  constexpr std::uint32_t padded = 5;  // one pixel of 3 channels
-  std::vector<float> with_zeros(columns * padded);
-  write(with_zeros.data(), columns, DType::f32, {rows, padded});
+  const ChannelPadding padding{1, 4};  // each row is a pixel's one channel
+  std::vector<float> with_zeros(columns * rows * padding.padded);
+  write(with_zeros.data(), columns, DType::f32, padding);
   for (std::size_t i = 0; i < with_zeros.size(); ++i) {
-    const std::size_t row = i % padded, column = i / padded;
-    EXPECT_EQ(with_zeros[i], row < rows ? static_cast<float>(row * columns + column) : 0.0f) << i;
+    const std::size_t row = i / padding.padded % rows, column = i / padding.padded / rows;
+    EXPECT_EQ(with_zeros[i], i % padding.padded == 0 ? static_cast<float>(row * columns + column) : 0.0f) << i;
   }
 }
 

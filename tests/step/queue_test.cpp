@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <thread>
 
 #include "carillon/core/philox.h"
 
@@ -134,6 +135,17 @@ TEST(StepQueue, StepsHeardOfTogetherEndAtEqualDistances) {
   EXPECT_TRUE(std::ranges::is_sorted(ends));
   EXPECT_LE(ends.back(), std::chrono::steady_clock::now());
   for (std::size_t i = 2; i < ends.size(); ++i) EXPECT_EQ(ends[i] - ends[i - 1], ends[2] - ends[1]) << i;
+}
+
+TEST(StepQueue, StepsAfterAnIdleTimeBeginWhenTheyAreLaunched) {
+  LazyEngine engine({4, 2});
+  StepQueue queue(engine, {4, 2});
+  queue.push(request_of(0), true);
+  while (queue.next_result(Results::all)) continue;
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const auto launched = std::chrono::steady_clock::now();
+  for (std::int64_t step = 1; step < 5; ++step) queue.push(request_of(step), false);
+  while (const auto result = queue.next_result(Results::all)) EXPECT_GE(result->finished, launched) << result->step;
 }
 
 TEST(StepQueue, ARequestForAPauseIsToldWithItsStep) {

@@ -105,8 +105,8 @@ class OpDefinition {
   /// or a costlier one.
   virtual std::shared_ptr<const OpDefinition> with_biases_before() const { return nullptr; }
   /// Whether the op, on a GPU, takes an input 0 of more channels than it has parameters for, which are 0: as many as
-  /// it is fastest with, for an input of this shape and type. Else those of the input.
-  virtual std::int64_t fastest_channels(const Shape& input, DType /*type*/) const {
+  /// it would have, for an input of this shape and type. Else those of the input.
+  virtual std::int64_t preferred_channels(const Shape& input, DType /*type*/) const {
     return input.rank() > 0 ? input.extents().back() : 1;
   }
   /// Whether the op, on a GPU, gives an output of more channels than its images have, the others 0; where it has an

@@ -15,11 +15,11 @@ namespace carillon {
 void fuse_activations(Graph& graph, std::span<const Value> results);
 
 /// For a GPU, where an addition of biases is a pass over memory of its own: leaves it to the op behind where that has
-/// fewer elements (max_pool, of which the largest stays the largest). `results` as above.
+/// fewer elements (max_pool, of which the largest stays the largest), and no variables lie between. `results` as above.
 void defer_biases(Graph& graph, std::span<const Value> results);
 
-/// For a GPU: gives the images that a network begins with as many channels as the op that reads them is fastest with
-/// (OpDefinition::fastest_channels), the others 0, where all ops up to there can.
+/// For a GPU: gives the images that a network begins with as many channels as the op that reads them would have
+/// (OpDefinition::preferred_channels), the others 0, where all ops up to there can.
 void pad_channels(Graph& graph);
 
 /// What a graph that a GPU runs goes through: both of the above.

@@ -25,7 +25,9 @@ struct ChannelPadding {
     return channels == padded ? i : i / channels * padded + i % channels;
   }
   /// Elements that `count` channels of pixels take up.
-  CARILLON_HOST_DEVICE std::int64_t extent(std::int64_t count) const { return count / channels * padded; }
+  CARILLON_HOST_DEVICE std::int64_t extent(std::int64_t count) const {
+    return channels == padded ? count : count / channels * padded;
+  }
 };
 
 /// Of filters [height, width, in, out] that read an input of as many channels or more.

@@ -21,7 +21,8 @@ namespace carillon {
 /// One logged step; the seconds are means over the steps since the last logged one.
 struct StepRecord {
   std::int64_t step = 0;
-  double loss = 0.0;  ///< cross-entropy plus L2
+  std::chrono::system_clock::time_point finished;  ///< when it was over
+  double loss = 0.0;                               ///< cross-entropy plus L2
   double cross_entropy = 0.0;
   double learning_rate = 0.0;
   double step_seconds = 0.0;

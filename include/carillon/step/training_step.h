@@ -59,8 +59,8 @@ class TrainingStep {
  private:
   void enqueue_whole_batch(Device& device);
   void enqueue_micro_batches(Device& device);
-  /// Gradients and step sums are means from here on, or the update makes them so.
-  void finish_means(Stream& stream);
+  /// Makes gradients and step sums means, where somebody looks at them before the update.
+  void make_observed_means(Stream& stream);
 
   TrainingStepParts parts_;
   StepEnd end_;

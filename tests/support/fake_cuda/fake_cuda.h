@@ -8,7 +8,7 @@
 //
 // Not faked: the default stream, relaxed captures' extra rights, timing, several processes on one device, threads of a
 // block at one time (tests/support/emulate.h), cuDNN's convolutions (conv2d_plan.cpp computes
-// in their place), NCCL between ranks.
+// in their place), NCCL between ranks that hold different values.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -26,6 +26,7 @@ struct Settings {
   int devices = 1;
   bool fused_biases = true;  ///< whether cuBLASLt and cuDNN have kernels that add biases
   std::size_t device_bytes = std::size_t{2} << 30;
+  bool nccl_windows = true;  ///< whether the ranks' GPUs reach each other
 };
 
 /// From here on; what is under way is done first. At the start: the defaults, or what the environment's

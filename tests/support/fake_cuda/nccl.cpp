@@ -1,4 +1,5 @@
-// NCCL of one rank: sums and broadcasts change nothing, but while one is under way its memory holds garbage.
+// NCCL of ranks that all hold the same: a sum multiplies, means and broadcasts change nothing, but while one is under
+// way its memory holds garbage.
 #include <nccl.h>
 
 #include <cstring>
@@ -9,6 +10,7 @@
 #include "objects.h"
 
 struct ncclComm {
+  int ranks;
   bool finalized = false;
   int windows = 0;
 };
@@ -21,7 +23,7 @@ using namespace fake_cuda;
 
 namespace {
 
-ncclResult_t enqueue_identity(const void* from, void* to, std::size_t count, cudaStream_t stream) {
+ncclResult_t enqueue_product(const void* from, void* to, std::size_t count, float factor, cudaStream_t stream) {
   const Guard guard(api_mutex());
   const std::size_t bytes = count * sizeof(float);
   if (place_of(from, bytes) != Place::device || place_of(to, bytes) != Place::device) {
@@ -36,14 +38,19 @@ ncclResult_t enqueue_identity(const void* from, void* to, std::size_t count, cud
                          },
                          "nccl_begin") == cudaSuccess;
   const bool ended = enqueue_kernel(
-                         stream, [=] { std::memcpy(to, kept->data(), bytes); }, "nccl_end") == cudaSuccess;
+                         stream,
+                         [=] {
+                           std::memcpy(to, kept->data(), bytes);
+                           for (std::size_t i = 0; i < count; ++i) static_cast<float*>(to)[i] *= factor;
+                         },
+                         "nccl_end") == cudaSuccess;
   return began && ended ? ncclSuccess : ncclInvalidArgument;
 }
 
 }  // namespace
 
 const char* ncclGetErrorString(ncclResult_t result) { return result == ncclSuccess ? "no error" : "an error"; }
-const char* ncclGetLastError(ncclComm_t /*communicator*/) { return "fake NCCL joins one rank only"; }
+const char* ncclGetLastError(ncclComm_t /*communicator*/) { return "nothing"; }
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   *id = {};
@@ -51,9 +58,8 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 }
 
 ncclResult_t ncclCommInitRank(ncclComm_t* communicator, int ranks, ncclUniqueId /*id*/, int /*rank*/) {
-  if (ranks != 1) return ncclInvalidArgument;
   ++library_objects();
-  *communicator = new ncclComm;
+  *communicator = new ncclComm{.ranks = ranks};
   return ncclSuccess;
 }
 
@@ -74,6 +80,7 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t communicator, void* memory, std::
                                     int /*flags*/) {
   const Guard guard(api_mutex());
   if (place_of(memory, bytes) != Place::device) misuse("ncclCommWindowRegister of memory that is not the device's");
+  if (!settings().nccl_windows) return ncclSuccess;
   ++communicator->windows;
   *window = new ncclWindow{memory};
   return ncclSuccess;
@@ -108,11 +115,12 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t /*communicator*/, ncclResult_t* er
 }
 
 ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDataType_t /*type*/,
-                           ncclRedOp_t /*operation*/, ncclComm_t /*communicator*/, cudaStream_t stream) {
-  return enqueue_identity(from, to, count, stream);
+                           ncclRedOp_t operation, ncclComm_t communicator, cudaStream_t stream) {
+  const float factor = operation == ncclSum ? static_cast<float>(communicator->ranks) : 1.0f;
+  return enqueue_product(from, to, count, factor, stream);
 }
 
 ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDataType_t /*type*/, int /*root*/,
                            ncclComm_t /*communicator*/, cudaStream_t stream) {
-  return enqueue_identity(from, to, count, stream);
+  return enqueue_product(from, to, count, 1.0f, stream);
 }
