@@ -17,9 +17,13 @@ BatchLoader::BatchLoader(const Dataset& dataset, SampleOrder order, const Stream
 
 BatchLoader::~BatchLoader() = default;
 
-const Batch& BatchLoader::next() {
+const Batch& BatchLoader::next() { return next(BatchForm::whole); }
+const Batch& BatchLoader::next_by_records() { return next(BatchForm::records); }
+const Batch& BatchLoader::whole() { return source_->whole(); }
+
+const Batch& BatchLoader::next(BatchForm form) {
   check(has_next(), "a batch beyond the slice's end");
-  const Batch& batch = source_->next();
+  const Batch& batch = source_->next(form);
   next_first_ += global_batch_;
   return batch;
 }

@@ -10,6 +10,12 @@
 
 namespace carillon {
 
+/// What a batch is wanted with.
+enum class BatchForm {
+  whole,
+  records,  ///< their numbers, where images and labels would have to be looked up
+};
+
 class BatchSource {
  public:
   BatchSource() = default;
@@ -17,8 +23,10 @@ class BatchSource {
   BatchSource(const BatchSource&) = delete;
   BatchSource& operator=(const BatchSource&) = delete;
 
-  /// As BatchLoader::next.
-  virtual const Batch& next() = 0;
+  /// As BatchLoader::next, or next_by_records.
+  virtual const Batch& next(BatchForm form) = 0;
+  /// As BatchLoader::whole.
+  virtual const Batch& whole() = 0;
 };
 
 std::unique_ptr<BatchSource> make_cached_source(const Dataset& dataset, SampleOrder order, const StreamSlice& slice);

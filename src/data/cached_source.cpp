@@ -15,17 +15,24 @@ class CachedSource final : public BatchSource {
         labels_(slice.batch_size),
         records_(slice.batch_size) {}
 
-  const Batch& next() override {
+  const Batch& next(BatchForm form) override {
     const BatchPlan::Samples samples = plan_.next(records_);
+    batch_ = {.images = {},
+              .labels = {},
+              .records = records_,
+              .first_position = samples.first_position,
+              .padding = records_.size() - samples.valid_count};
+    return form == BatchForm::whole ? whole() : batch_;
+  }
+
+  const Batch& whole() override {
+    if (!batch_.images.empty()) return batch_;
     for (std::size_t i = 0; i < records_.size(); ++i) {
       images_[i] = dataset_.image(records_[i]);
       labels_[i] = dataset_.label(records_[i]);
     }
-    batch_ = {.images = images_,
-              .labels = labels_,
-              .records = records_,
-              .first_position = samples.first_position,
-              .padding = records_.size() - samples.valid_count};
+    batch_.images = images_;
+    batch_.labels = labels_;
     return batch_;
   }
 

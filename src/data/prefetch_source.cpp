@@ -66,7 +66,7 @@ class PrefetchSource final : public BatchSource {
     for (int i = 0; i < settings.thread_count; ++i) threads_.emplace_back([this] { run(); });
   }
 
-  const Batch& next() override {
+  const Batch& next(BatchForm /*form*/) override {
     std::unique_lock lock(mutex_);
     if (is_given_) {
       slot_of(given_back_).is_ready = false;
@@ -80,6 +80,8 @@ class PrefetchSource final : public BatchSource {
     is_given_ = true;
     return slot.batch;
   }
+
+  const Batch& whole() override { return slot_of(given_back_).batch; }
 
  private:
   static std::size_t count_slots(const PrefetchSettings& settings, std::size_t batch_bytes) {

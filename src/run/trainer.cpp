@@ -104,6 +104,7 @@ void Trainer::open_data() {
 
 ExitCode Trainer::train() {
   BatchLoader loader = make_loader();
+  loader_ = &loader;
   describe_data();
   recorder_.start_clock();
   // A GPU's host does not wait where its GPU does, so what it works says nothing.
@@ -224,13 +225,12 @@ Trainer::Clock::time_point Trainer::enter(Phase phase) {
 
 void Trainer::take_step(BatchLoader& loader, const StepPlan& plan) {
   const auto start = enter(Phase::data);
-  const Batch& batch = loader.next();
-  batch_ = &batch;
+  const Batch& batch = tower_->keeps_records() ? loader.next_by_records() : loader.next();
   recorder_.count_step(std::chrono::duration<double>(enter(Phase::compute) - start).count());
   TowerStep request{
       .step = plan.step, .batch = batch, .request_pause = own_requests().any(), .tells_l2 = plan.tells_loss()};
   if (plan.summarizes) {  // on all ranks: an observed step is launched in another way
-    request.before_update = [&] { recorder_.summarize(plan.step, batch, *tower_, device_); };
+    request.before_update = [&] { recorder_.summarize(plan.step, loader.whole(), *tower_, device_); };
   }
   tower_->step(request);
   position_.step += 1;
@@ -275,7 +275,7 @@ void Trainer::check_cross_entropy(const StepResult& result) const {
   const std::string line = divergence_line(result.step, result.cross_entropy);
   if (options_.on_nan == OnNan::stop) fail_on_all(mpi_, ExitCode::failed, line);
   const BuildSettings settings{options_.samples_at_once(), options_.precision, Purpose::training, device_.kind()};
-  fail_with_cause(line, {*tower_, device_, settings, *batch_, *dataset_}, mpi_);
+  fail_with_cause(line, {*tower_, device_, settings, loader_->whole(), *dataset_}, mpi_);
 }
 
 void Trainer::check_total(std::int64_t step, const StepLoss& loss) const {

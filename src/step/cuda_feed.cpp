@@ -59,7 +59,7 @@ void CudaFeed::keep(CudaDevice& device, const Dataset& dataset) {
 }
 
 void CudaFeed::set_inputs() {
-  const bool kept = kept_images_.data() != nullptr;
+  const bool kept = keeps_records();
   inputs_.table = {.entries = static_cast<const std::byte*>(entries_.device.data()),
                    .entry_bytes = entry_bytes_,
                    .capacity = form_.slots,
@@ -76,7 +76,6 @@ void CudaFeed::set_inputs() {
 
 void CudaFeed::write(std::uint32_t slot, const FedStep& step) {
   const Batch& batch = step.batch;
-  check(batch.images.size() == form_.batch_size, "a batch of another size");
   std::byte* const entry = entries_.at(std::size_t{slot} * entry_bytes_);
   const StepHeader header{.first_position = batch.first_position,
                           .scalars = step.scalars,
@@ -86,10 +85,11 @@ void CudaFeed::write(std::uint32_t slot, const FedStep& step) {
   auto* const rows = reinterpret_cast<std::uint32_t*>(entry + StepTable::rows_offset);
   auto* const records = reinterpret_cast<std::uint32_t*>(entry + inputs_.table.records_at);
   std::ranges::copy(batch.records, records);
-  if (kept_images_.data() != nullptr) {
+  if (keeps_records()) {
     check(batch.records.size() == form_.batch_size, "a batch that does not know its records");
     std::copy(batch.records.begin(), batch.records.end(), rows);
   } else {
+    check(batch.images.size() == form_.batch_size, "a batch of another size");
     for (std::size_t i = 0; i < form_.batch_size; ++i) {
       rows[i] = static_cast<std::uint32_t>(slot * form_.batch_size + i);
     }
@@ -112,7 +112,7 @@ void CudaFeed::upload(std::uint32_t first, std::uint32_t count, Stream& stream) 
     if (before_end < count) memory.copy(0, (count - before_end) * slot_bytes, as_cuda(stream));
   };
   copy(entries_, entry_bytes_);
-  if (kept_images_.data() != nullptr) return;
+  if (keeps_records()) return;
   copy(images_, form_.batch_size * form_.image_bytes);
   copy(labels_, form_.batch_size * sizeof(std::int32_t));
 }

@@ -13,6 +13,7 @@ class CudaFeed final : public Feed {
  public:
   CudaFeed(CudaDevice& device, const FeedForm& form);
 
+  bool keeps_records() const override { return kept_images_.data() != nullptr; }
   void write(std::uint32_t slot, const FedStep& step) override;
   void upload(std::uint32_t first, std::uint32_t count, Stream& stream) override;
   /// Of the last step in `slot`, which is over.

@@ -90,6 +90,21 @@ TEST_P(BatchLoaderTest, ALaterStartGoesOnAtTheExactNextSample) {
   EXPECT_EQ(rest, std::vector<int>(whole.begin() + 7 * 12, whole.end()));
 }
 
+TEST_P(BatchLoaderTest, ABatchByItsRecordsIsTheSameAndCanBeHadWhole) {
+  const Dataset set = dataset(20);
+  const StreamSlice slice{.global_batch = 6, .batch_size = 6};
+  BatchLoader loader(set, SampleOrder(set.size(), 3, true), slice, prefetch());
+  std::vector<int> found;
+  for (int step = 0; step < 5; ++step) {
+    const Batch& batch = loader.next_by_records();
+    const std::vector<int> numbers(batch.records.begin(), batch.records.end());
+    EXPECT_EQ(batch.images.empty(), set.in_memory());
+    EXPECT_EQ(shades_of(loader.whole()), numbers);
+    found.insert(found.end(), numbers.begin(), numbers.end());
+  }
+  EXPECT_EQ(found, records(set, slice, 5, true));
+}
+
 TEST_P(BatchLoaderTest, FewerRecordsThanABatchWrapAround) {
   const StreamSlice slice{.start = 0, .global_batch = 7, .tower_offset = 0, .batch_size = 7};
   EXPECT_EQ(records(dataset(3), slice, 2), (std::vector<int>{0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1}));

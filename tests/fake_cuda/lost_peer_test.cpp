@@ -43,6 +43,11 @@ class LosingCommunicator final : public Communicator {
 
 using LostPeerTest = GpuTest;
 
+void take(Tower& tower, int step, bool tells_l2 = false) {
+  const NoiseBatch samples(static_cast<std::uint64_t>(step), 8, 784);
+  tower.step({.step = step, .batch = samples.batch(), .tells_l2 = tells_l2});
+}
+
 /// `wait` is called after four steps.
 void expect_failure_of(const std::function<void(Tower&)>& wait) {
   CudaDevice device(0);
@@ -51,10 +56,7 @@ void expect_failure_of(const std::function<void(Tower&)>& wait) {
               device, communicator);
   tower.initialize(1);
   tower.broadcast_from_first();
-  for (int step = 0; step < 4; ++step) {
-    const NoiseBatch samples(static_cast<std::uint64_t>(step), 8, 784);
-    tower.step({.step = step, .batch = samples.batch()});
-  }
+  for (int step = 0; step < 4; ++step) take(tower, step);
   try {
     wait(tower);
     ADD_FAILURE() << "the wait ended as if nothing had been";
@@ -62,6 +64,16 @@ void expect_failure_of(const std::function<void(Tower&)>& wait) {
     EXPECT_STREQ(error.what(), "a peer is lost");
   }
   communicator.release();  // the run would end here; the test goes on
+}
+
+/// The host goes on, with a line a step, until it is a ring of steps ahead.
+TEST_F(LostPeerTest, EndsStepsThatAreLogged) {
+  expect_failure_of([](Tower& tower) {
+    for (int step = 4; step < 100; ++step) {
+      take(tower, step, true);
+      while (tower.next_result(Results::due)) continue;
+    }
+  });
 }
 
 TEST_F(LostPeerTest, EndsASave) {

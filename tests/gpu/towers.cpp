@@ -44,6 +44,7 @@ class PassingBatch {
     std::fill(records_.begin(), records_.end(), 0u);
   }
   Batch batch() const { return {images_, labels_, records_, first_}; }
+  Batch records_alone() const { return {{}, {}, records_, first_}; }
 
  private:
   std::uint64_t first_;
@@ -142,7 +143,9 @@ Trained train(const Training& training, const NoiseRecords& records, Device& dev
     const std::uint64_t towers = static_cast<std::uint64_t>(communicator.size());
     const std::uint64_t position = (step * towers + static_cast<std::uint64_t>(communicator.rank())) * batch_size;
     const PassingBatch samples(records.dataset(), position, batch_size);
-    TowerStep request{.step = step, .batch = samples.batch(), .request_pause = step == training.pause_at};
+    TowerStep request{.step = step,
+                      .batch = tower.keeps_records() ? samples.records_alone() : samples.batch(),
+                      .request_pause = step == training.pause_at};
     request.tells_l2 = training.l2_every > 0 && step % training.l2_every == 0;
     if (training.observe_every > 0 && step % training.observe_every == 0) {
       request.before_update = [&] {

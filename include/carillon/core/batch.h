@@ -7,7 +7,8 @@
 
 namespace carillon {
 
-/// Sample i is at stream position first_position + i. A view: who made it says how long it stays valid.
+/// Sample i is at stream position first_position + i. A view: who made it says how long it stays valid, and may leave
+/// out what the records tell (BatchLoader::next_by_records).
 struct Batch {
   std::span<const std::uint8_t* const> images;  ///< [batch] pointers to the bytes of one image each
   std::span<const std::int32_t> labels;         ///< [batch]

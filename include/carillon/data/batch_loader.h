@@ -41,6 +41,7 @@ struct PrefetchSettings {
 };
 
 class BatchSource;
+enum class BatchForm;
 
 class BatchLoader {
  public:
@@ -58,8 +59,14 @@ class BatchLoader {
   /// sample and says so (Batch::padding). Requires has_next().
   /// Errors: those of Dataset::read, when the batch with the record is asked for, and at each call after.
   const Batch& next();
+  /// As `next`, but of a set in memory the batch has record numbers and neither images nor labels, for who has those.
+  const Batch& next_by_records();
+  /// The batch given last, with images and labels.
+  const Batch& whole();
 
  private:
+  const Batch& next(BatchForm form);
+
   std::uint64_t next_first_, end_, global_batch_;  // stream positions, and what is between them
   std::unique_ptr<BatchSource> source_;
 };

@@ -92,12 +92,12 @@ class Trainer {
   std::optional<RankTimes> rank_times_;  ///< where there are several and they can be told
 
   RunPosition position_;
-  std::int64_t saved_step_ = -1;  ///< of the newest checkpoint
-  bool has_reached_ = false;      ///< --stop-at-precision
-  const Batch* batch_ = nullptr;  ///< of the step taken last, until the next one's is loaded
-  StepResult latest_;             ///< of the steps whose results are taken
-  std::deque<StepPlan> to_tell_;  ///< of steps that tell their loss, until their results are taken
-  bool pause_requested_ = false;  ///< by some rank, in one of them since the last pause
+  std::int64_t saved_step_ = -1;   ///< of the newest checkpoint
+  bool has_reached_ = false;       ///< --stop-at-precision
+  BatchLoader* loader_ = nullptr;  ///< while steps are taken
+  StepResult latest_;              ///< of the steps whose results are taken
+  std::deque<StepPlan> to_tell_;   ///< of steps that tell their loss, until their results are taken
+  bool pause_requested_ = false;   ///< by some rank, in one of them since the last pause
 };
 
 }  // namespace carillon

@@ -37,6 +37,8 @@ class Feed {
   virtual ~Feed() = default;
   /// What an executable and an optimizer are built on; the same for as long as the feed lives.
   const StepInputs& inputs() const { return inputs_; }
+  /// Whether the data set is kept in the device's memory: batches then need name their records only.
+  virtual bool keeps_records() const { return false; }
   /// Notes a step's inputs for `slot`; the batch has batch_size samples. On a CPU the batch must stay alive until the
   /// step is done; a GPU's feed has copied it when this returns.
   virtual void write(std::uint32_t slot, const FedStep& step) = 0;

@@ -48,7 +48,7 @@ Averaging averaging_of(const TowerSettings& settings, int towers);
 /// A step to take; its scalars are the optimiser's affair.
 struct TowerStep {
   std::int64_t step = 0;
-  Batch batch;                 ///< its images stay alive until the call returns
+  Batch batch;                 ///< its images stay alive until the call returns; where keeps_records, records do
   bool request_pause = false;  ///< all ranks are to learn of it with the step's result, and agree on what is next
   bool tells_l2 = false;       ///< the step's result is to have the L2 loss
   std::function<void()> before_update = {};  ///< as StepRequest::before_update
@@ -84,6 +84,8 @@ class Tower {
   /// One training step: done on return, or under way (StepDriver). A loss that is not finite is told, and no
   /// variable and no slot is updated. Collective.
   void step(const TowerStep& step);
+  /// As Feed::keeps_records.
+  bool keeps_records() const { return feed_->keeps_records(); }
   /// As StepDriver::next_result.
   std::optional<StepResult> next_result(Results wanted) { return driver_->next_result(wanted); }
   /// As StepDriver::captured_nodes.
