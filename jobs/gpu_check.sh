@@ -148,7 +148,7 @@ step_parity() {
   sets
   acceptance check_gpu_parity "$out/parity.log"
   local check
-  for check in parity ranks resume cifar_parity cifar_augment stalls; do
+  for check in parity gpu_lines ranks resume cifar_parity cifar_augment stalls; do
     acceptance "check_$check" "$out/parity.log" --device cuda --quick
   done
 }

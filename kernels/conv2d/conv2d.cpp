@@ -15,8 +15,8 @@ class Conv2dDefinition final : public OpDefinition {
     return parameter == 0 ? ShadowForm::filter_major : ShadowForm::none;
   }
   std::int64_t preferred_channels(const Shape& input, DType type) const override {
-    // cuDNN's kernels in bfloat16 read 16 bytes of a pixel at once. With 1, 3 or 4 channels the plans of 9.19 for an
-    // H200 pad both operands to 8 in every pass: their workspace is as large (conv2d_plans_cuda_test).
+    // With 1, 3 or 4 channels cuDNN's plans in bfloat16 (9.19, H200) ask for a workspace as large as both operands with
+    // 8 channels, in each pass: they pad them (conv2d_plans_cuda_test).
     constexpr std::int64_t together = 8;
     return type == DType::bf16 ? (input[3] + together - 1) / together * together : input[3];
   }

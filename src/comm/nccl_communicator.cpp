@@ -60,8 +60,8 @@ class NcclCommunicator final : public Communicator {
   int size() const override { return size_; }
   bool capturable() const override { return true; }
 
-  /// Memory that all ranks map where their GPUs reach each other, for the library's symmetric kernels, which are the
-  /// shortest way for a few MiB a bucket. Elsewhere NCCL registers nothing, and reads it as any memory.
+  /// Memory that all ranks map where their GPUs reach each other, for the library's symmetric kernels, which are
+  /// meant for a few MiB. Elsewhere NCCL registers nothing, and reads it as any memory.
   Buffer allocate(std::size_t bytes) override {
     void* data = nullptr;
     if (ncclMemAlloc(&data, bytes) != ncclSuccess) {

@@ -114,7 +114,7 @@ ExitCode Trainer::train() {
   while (position_.step < options_.max_steps && !has_reached_) {
     const StepPlan plan = plan_step(position_.step, options_);
     if (plan.tells_loss()) to_tell_.push_back(plan);
-    take_step(loader, plan);
+    take_step(plan);
     // Later steps would change the variables that a diverged one is replayed with.
     const bool waits = plan.needs_results() || options_.on_nan == OnNan::report;
     take_results(waits ? Results::all : Results::due);
@@ -223,14 +223,14 @@ Trainer::Clock::time_point Trainer::enter(Phase phase) {
   return now;
 }
 
-void Trainer::take_step(BatchLoader& loader, const StepPlan& plan) {
+void Trainer::take_step(const StepPlan& plan) {
   const auto start = enter(Phase::data);
-  const Batch& batch = tower_->keeps_records() ? loader.next_by_records() : loader.next();
+  const Batch& batch = tower_->keeps_records() ? loader_->next_by_records() : loader_->next();
   recorder_.count_step(std::chrono::duration<double>(enter(Phase::compute) - start).count());
   TowerStep request{
       .step = plan.step, .batch = batch, .request_pause = own_requests().any(), .tells_l2 = plan.tells_loss()};
   if (plan.summarizes) {  // on all ranks: an observed step is launched in another way
-    request.before_update = [&] { recorder_.summarize(plan.step, loader.whole(), *tower_, device_); };
+    request.before_update = [&] { recorder_.summarize(plan.step, loader_->whole(), *tower_, device_); };
   }
   tower_->step(request);
   position_.step += 1;

@@ -1,6 +1,7 @@
 // Batch: the samples of one tower's step, as they lie in the host's memory. What a loader gives and a feed takes.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -16,7 +17,7 @@ struct Batch {
   std::uint64_t first_position = 0;
   std::size_t padding = 0;  ///< the last samples, so many, only fill the batch: they repeat the one before them
 
-  std::size_t valid_count() const { return labels.size() - padding; }
+  std::size_t valid_count() const { return std::max(labels.size(), records.size()) - padding; }
   /// Samples [first, first + count) of a batch without padding.
   Batch part(std::size_t first, std::size_t count) const {
     return {.images = images.subspan(first, count),

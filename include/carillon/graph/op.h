@@ -104,8 +104,8 @@ class OpDefinition {
   /// This op with biases, a parameter behind its own, that are added to its input's columns; null: it has no such form,
   /// or a costlier one.
   virtual std::shared_ptr<const OpDefinition> with_biases_before() const { return nullptr; }
-  /// Whether the op, on a GPU, takes an input 0 of more channels than it has parameters for, which are 0: as many as
-  /// it would have, for an input of this shape and type. Else those of the input.
+  /// How many channels the op, on a GPU, would have an input 0 of this shape and type have; those beyond its
+  /// parameters' are 0. As many as there are: it takes no more.
   virtual std::int64_t preferred_channels(const Shape& input, DType /*type*/) const {
     return input.rank() > 0 ? input.extents().back() : 1;
   }

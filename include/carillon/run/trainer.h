@@ -58,7 +58,7 @@ class Trainer {
   void describe_data();
   /// Tells the watch and the recorder; gives the time.
   Clock::time_point enter(Phase phase);
-  void take_step(BatchLoader& loader, const StepPlan& plan);
+  void take_step(const StepPlan& plan);
   void take_results(Results wanted);
   /// What this rank asks for.
   RunRequests own_requests();

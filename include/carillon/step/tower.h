@@ -48,7 +48,7 @@ Averaging averaging_of(const TowerSettings& settings, int towers);
 /// A step to take; its scalars are the optimiser's affair.
 struct TowerStep {
   std::int64_t step = 0;
-  Batch batch;                 ///< its images stay alive until the call returns; where keeps_records, records do
+  Batch batch;                 ///< its images stay alive until the call returns; none where keeps_records
   bool request_pause = false;  ///< all ranks are to learn of it with the step's result, and agree on what is next
   bool tells_l2 = false;       ///< the step's result is to have the L2 loss
   std::function<void()> before_update = {};  ///< as StepRequest::before_update

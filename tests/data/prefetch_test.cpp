@@ -1,0 +1,196 @@
+// Batches that threads decode ahead: errors, bytes, windows.
+#include "carillon/data/batch_loader.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <atomic>
+#include <barrier>
+#include <chrono>
+#include <functional>
+#include <latch>
+#include <thread>
+
+#include "tests/data/fixtures.h"
+
+namespace carillon {
+namespace {
+
+using testing::HasSubstr;
+
+/// With as many threads as the parameter says.
+class PrefetchTest : public ScratchTest, public testing::WithParamInterface<int> {
+ protected:
+  Dataset dataset(const std::string& bytes) const {
+    const std::vector<std::string> paths = {write("set", bytes)};
+    return Dataset::open(paths, mnist_decoder, CacheMode::none);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Threads, PrefetchTest, testing::Values(1, 2, 3));
+
+TEST_P(PrefetchTest, ADamagedRecordIsReportedAtItsBatchAndAfter) {
+  std::string bytes = mnist_records(10);
+  bytes[bytes.size() / 10 * 7 + 100] ^= 1;
+  const Dataset set = dataset(bytes);
+  BatchLoader loader(set, SampleOrder(10, 1, false), {.start = 0, .global_batch = 2, .batch_size = 2},
+                     {.thread_count = GetParam()});
+  for (int step = 0; step < 3; ++step) EXPECT_EQ(loader.next().labels[1], 2 * step + 1);
+  for (int again = 0; again < 2; ++again) {
+    const Failure failure = failure_of([&] { loader.next(); });
+    EXPECT_EQ(failure.code, ExitCode::data);
+    EXPECT_THAT(failure.text, HasSubstr("set: record 7 at byte"));
+  }
+}
+
+/// Refuses all samples, that at position 0 after that at position 1 where another thread can have it.
+class LateFirstError final : public RecordDecoder {
+ public:
+  explicit LateFirstError(int thread_count) : RecordDecoder(mnist_schema), second_met_(thread_count > 1 ? 1 : 0) {}
+  std::int32_t decode(std::span<const std::uint8_t>, std::uint64_t position, std::span<std::uint8_t>) const override {
+    if (position == 0) {
+      second_met_.wait();
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // time enough for it to be said
+    } else if (position == 1) {
+      second_met_.count_down();
+    }
+    fail(ExitCode::data, "position {}", position);
+  }
+
+ private:
+  mutable std::latch second_met_;
+};
+
+TEST_P(PrefetchTest, TheFirstErrorOfTheStreamIsReportedWhicheverIsMetFirst) {
+  const std::vector<std::string> paths = {write("set", mnist_records(10))};
+  const Dataset set = Dataset::open(paths, std::make_shared<LateFirstError>(GetParam()), CacheMode::none);
+  BatchLoader loader(set, SampleOrder(10, 1, false), {.start = 0, .global_batch = 1, .batch_size = 1},
+                     {.thread_count = GetParam()});
+  EXPECT_THAT(failure_of([&] { loader.next(); }).text, HasSubstr("set: record 0 at byte 0: position 0"));
+}
+
+TEST_P(PrefetchTest, ABatchStaysAsItIsUntilTheNextCall) {
+  const Dataset set = dataset(mnist_records(100));
+  BatchLoader loader(set, SampleOrder(100, 1, false), {.start = 0, .global_batch = 4, .batch_size = 4},
+                     {.thread_count = GetParam()});
+  for (int step = 0; step < 20; ++step) {
+    const Batch& batch = loader.next();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // time enough to be overwritten
+    for (int i = 0; i < 4; ++i) ASSERT_EQ(batch.images[i][500], 4 * step + i);
+  }
+}
+
+/// Counts the threads that are in `decode` at once, and waits there until all are.
+class MeetingDecoder final : public RecordDecoder {
+ public:
+  explicit MeetingDecoder(int thread_count) : RecordDecoder(mnist_schema), meeting_(thread_count) {}
+  std::int32_t decode(std::span<const std::uint8_t> record, std::uint64_t, std::span<std::uint8_t>) const override {
+    meeting_.arrive_and_wait();
+    return checked_label(record.empty() ? -1 : 0);
+  }
+
+ private:
+  mutable std::barrier<> meeting_;
+};
+
+TEST_P(PrefetchTest, SoManyThreadsDecodeAtOnce) {
+  const std::vector<std::string> paths = {write("set", mnist_records(10))};
+  const Dataset set = Dataset::open(paths, std::make_shared<MeetingDecoder>(GetParam()), CacheMode::none);
+  const std::uint64_t end = 2 * static_cast<std::uint64_t>(GetParam());
+  BatchLoader loader(set, SampleOrder(10, 1, false), {.start = 0, .global_batch = 1, .batch_size = 1, .end = end},
+                     {.thread_count = GetParam()});
+  while (loader.has_next()) loader.next();  // would hang with fewer
+}
+
+/// Counts what is decoded.
+class CountingDecoder final : public RecordDecoder {
+ public:
+  CountingDecoder() : RecordDecoder(mnist_schema) {}
+  std::int32_t decode(std::span<const std::uint8_t>, std::uint64_t, std::span<std::uint8_t>) const override {
+    ++count_;
+    return 0;
+  }
+  int count() const { return count_; }
+
+ private:
+  mutable std::atomic<int> count_{0};
+};
+
+TEST_P(PrefetchTest, NoMoreIsDecodedAheadThanHasRoomInTheBytes) {
+  const std::vector<std::string> paths = {write("set", mnist_records(100))};
+  const auto decoder = std::make_shared<CountingDecoder>();
+  const Dataset set = Dataset::open(paths, decoder, CacheMode::none);
+  constexpr int batch = 5, batches = 3;
+  BatchLoader loader(set, SampleOrder(100, 1, false), {.start = 0, .global_batch = batch, .batch_size = batch},
+                     {.thread_count = GetParam(), .bytes = (batches * batch + 1) * set.image_bytes()});
+  for (int step = 0; step < 10; ++step) {
+    loader.next();
+    const int expected = (step + batches) * batch;
+    for (int waits = 0; decoder->count() < expected && waits < 2000; ++waits) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // time enough to decode more
+    EXPECT_EQ(decoder->count(), expected);
+  }
+}
+
+TEST_P(PrefetchTest, BatchesOfWindowsAreThoseOfTheOrder) {
+  const Dataset set = dataset(mnist_records(100));
+  const OrderSettings settings{.seed = 3, .window = 32};
+  SampleOrder order(100, settings);
+  BatchLoader loader(set, order, {.start = 37, .global_batch = 7, .tower_offset = 2, .batch_size = 3},
+                     {.thread_count = GetParam()});
+  for (std::uint64_t step = 0; step < 100; ++step) {
+    const Batch& batch = loader.next();
+    for (std::uint64_t i = 0; i < 3; ++i) ASSERT_EQ(batch.images[i][0], order.record_at(37 + 7 * step + 2 + i));
+  }
+}
+
+TEST_P(PrefetchTest, BatchesOfATowersShareAreThoseOfTheOrderFromAnyPositionOn) {
+  const Dataset set = dataset(mnist_records(100));
+  for (const std::uint64_t start : {0u, 3u, 41u}) {
+    SampleOrder order(100, {.seed = 3, .window = 16, .shares = {0, 45}, .tower_batch = 4, .origin = start});
+    BatchLoader loader(set, order, {.start = start, .global_batch = 8, .tower_offset = 4, .batch_size = 4},
+                       {.thread_count = GetParam()});
+    for (std::uint64_t step = 0; step < 60; ++step) {
+      const Batch& batch = loader.next();
+      for (std::uint64_t i = 0; i < 4; ++i) {
+        ASSERT_EQ(batch.images[i][0], order.record_at(start + 8 * step + 4 + i));
+        ASSERT_GE(batch.images[i][0], 45);
+      }
+    }
+  }
+}
+
+/// Of a set whose records take a while to come.
+class SlowDecoder final : public RecordDecoder {
+ public:
+  SlowDecoder() : RecordDecoder(mnist_schema) {}
+  std::int32_t decode(std::span<const std::uint8_t>, std::uint64_t, std::span<std::uint8_t>) const override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    return 0;
+  }
+};
+
+/// Else a rank that reads a large window would be taken for one that stands still.
+TEST_F(ScratchTest, WhoWaitsForAWindowTellsThatItIsBeingRead) {
+  const std::vector<std::string> paths = {write("set", mnist_records(100))};
+  const Dataset set = Dataset::open(paths, std::make_shared<SlowDecoder>(), CacheMode::none);
+  for (const std::uint64_t window : {0u, 50u}) {
+    int signs = 0;
+    BatchLoader loader(set, SampleOrder(100, {.seed = 3, .window = window}), {.end = 1},
+                       {.thread_count = 1, .get_on = [&] { ++signs; }});
+    loader.next();
+    // What is decoded says nothing. The next window is read, too, which a look after another second may find.
+    EXPECT_GE(signs, window > 0 ? 1 : 0);
+    EXPECT_LE(signs, window > 0 ? 2 : 0);
+  }
+}
+
+TEST_F(ScratchTest, NoThreadToDecodeIsRefused) {
+  const std::vector<std::string> paths = {write("set", mnist_records(3))};
+  const Dataset set = Dataset::open(paths, mnist_decoder, CacheMode::none);
+  EXPECT_THROW(BatchLoader(set, SampleOrder(3, 1, true), {}, {.thread_count = 0}), Error);
+}
+
+}  // namespace
+}  // namespace carillon
