@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstddef>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -19,6 +20,10 @@ namespace {
 
 constexpr int stack_signal = SIGUSR2;
 constexpr int max_frames = 64;
+
+/// What the handler runs on: within a matrix product of oneDNN the stack pointer may be at the start of a block of the
+/// heap (carillon/run/stop_signal.h).
+alignas(64) std::array<std::byte, 64 << 10> handler_stack;
 
 void print_stack(int) {
   const int error = errno;
@@ -32,9 +37,11 @@ void print_stack(int) {
 void catch_stack_signal() {
   std::array<void*, 1> frame{};
   backtrace(frame.data(), 1);  // loads what it needs, which a handler may not
+  const stack_t stack{.ss_sp = handler_stack.data(), .ss_flags = 0, .ss_size = handler_stack.size()};
+  sigaltstack(&stack, nullptr);
   struct sigaction action {};
   action.sa_handler = print_stack;
-  action.sa_flags = SA_RESTART;
+  action.sa_flags = SA_RESTART | SA_ONSTACK;
   sigaction(stack_signal, &action, nullptr);
 }
 

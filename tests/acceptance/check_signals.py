@@ -14,6 +14,7 @@ from processes import TIMEOUT, faulty, rank_process, wait_for
 from programs import SCALED, ProgramFailed, Result, checkpoint, checkpoints, load, same_bits
 
 TIMES = 5  # that USR1 is sent
+STACKS = 12  # that USR2 asks for: what they take on stderr is within a pipe's 64 KiB
 JOBS = pathlib.Path(__file__).resolve().parents[2] / "jobs"
 SLOW = 4  # seconds that a slow disk takes; mpirun's ranks have 1 after TERM
 
@@ -21,7 +22,7 @@ SLOW = 4  # seconds that a slow disk takes; mpirun's ranks have 1 after TERM
 def check(context):
     """signals and failures"""
     data = context.small_set(1000)
-    for case in (_interrupted, _scripts, _staging, _signalled_again, _second_signal, _time_limit, _diverged, _full_disk):
+    for case in (_interrupted, _computation, _scripts, _staging, _signalled_again, _second_signal, _time_limit, _diverged, _full_disk):
         try:
             yield from case(context, data)
         except ProgramFailed as error:
@@ -84,6 +85,37 @@ def _interrupted(context, data):
         done = context.finish(process, TIMEOUT)
         title = f"INT to {'one rank of 2' if ranks else 'a run by itself'}"
         yield _result(title, _stopped(run, done), f"exit code {done.code}, a checkpoint of the last step")
+
+
+def _blocked(pid):
+    """The signals that the process's main thread, and what it has started since, does not take."""
+    mask = int(re.search(r"SigBlk:\s*(\w+)", pathlib.Path(f"/proc/{pid}/status").read_text())[1], 16)
+    return [number for number in signal.Signals if mask >> (number - 1) & 1]
+
+
+def _computation(context, data):
+    """USR2 within steps, and who takes the other signals"""
+    # Products of oneDNN for AVX2 have their stack pointer in the heap, which a handler's frame there would damage.
+    options = ("--batch-size", 100, "--isa", "avx2", "--threads", 1)
+    run, expected = (context.directory("computation") for _ in range(2))
+    process, pid = _start(context, data, run, *SCALED, *options, "--max-steps", 1000000)
+    blocked = _blocked(pid)
+    for _ in range(STACKS):
+        if process.poll() is None:
+            programs.signal_process(pid, signal.SIGUSR2)
+            wait_for(process, lambda: not _pending(pid, signal.SIGUSR2), "the signal is taken")
+            time.sleep(0.013)
+    programs.signal_process(pid, signal.SIGUSR1)
+    done = context.finish(process, TIMEOUT)
+    wrong = _stopped(run, done)
+    missing = {signal.SIGINT, signal.SIGTERM, signal.SIGUSR1} - set(blocked)
+    wrong = wrong or (f"the thread that computes takes {missing}" if missing else "")
+    if not wrong:
+        end = len(programs.losses(run))
+        fixed = (*SCALED, *options, "--summary-every", 0, "--log-every", 1)
+        context.train(*fixed, "--max-steps", end, data=data / "train-*", train_dir=expected)
+        wrong = same_bits(checkpoint(expected, end), checkpoint(run, end))
+    yield _result(f"{STACKS} stacks written within steps (USR2)", wrong, "the model is bit for bit as without")
 
 
 def _script(context, data, command, environment, title, stop):
