@@ -1,16 +1,16 @@
 #include <array>
 #include <csetjmp>
-#include <cstdio>  // before jpeglib.h, which wants FILE
 #include <cstdlib>
 #include <limits>
 
-#include <jpeglib.h>
+#include "src/images/libjpeg.h"
 
 #include <jerror.h>
 
 #include "carillon/core/error.h"
 #include "carillon/images/picture.h"
 #include "src/images/formats.h"
+#include "src/images/jpeg_huffman.h"
 
 namespace carillon {
 namespace {
@@ -86,7 +86,8 @@ class JpegReader {
     return {PictureFormat::jpeg, jpeg_.image_height, jpeg_.image_width, jpeg_.num_components};
   }
 
-  void decode(const PartRequest& request, DecodedPart& part);
+  /// Null: by libjpeg alone.
+  void decode(const PartRequest& request, DecodedPart& part, JpegHuffmanReader* huffman);
 
  private:
   static void limit_scans(j_common_ptr codec) {
@@ -104,8 +105,8 @@ class JpegReader {
   bool may_crop() const {
     for (int i = 0; i < jpeg_.num_components; ++i) {
       const jpeg_component_info& component = jpeg_.comp_info[i];
-      if (component.DCT_scaled_size == jpeg_.min_DCT_scaled_size) continue;
-      const int size = component.DCT_scaled_size, least = jpeg_.min_DCT_scaled_size;
+      const int size = scaled_size(component), least = least_scaled_size(jpeg_);
+      if (size == least) continue;
       if (component.h_samp_factor * size != jpeg_.max_h_samp_factor * least) return false;
       if (component.v_samp_factor * size != jpeg_.max_v_samp_factor * least) return false;
     }
@@ -139,7 +140,7 @@ void cmyk_to_rgb(std::uint8_t* pixels, std::int64_t count) {
   }
 }
 
-void JpegReader::decode(const PartRequest& request, DecodedPart& part) {
+void JpegReader::decode(const PartRequest& request, DecodedPart& part, JpegHuffmanReader* huffman) {
   const std::int64_t reduction = reduction_for(request);
   jpeg_.scale_num = 1;
   jpeg_.scale_denom = static_cast<unsigned>(reduction);
@@ -165,6 +166,7 @@ void JpegReader::decode(const PartRequest& request, DecodedPart& part) {
   const auto row = static_cast<JDIMENSION>(needed.row / reduction);
   const std::int64_t end_row = last(needed.row, needed.height, jpeg_.output_height);
   place_part(part, {row, column, end_row - row, width}, reduction);
+  if (huffman != nullptr) huffman->install(jpeg_, column, width);
   guarded(errors_, [&] {
     if (row > 0) jpeg_skip_scanlines(&jpeg_, row);
     while (jpeg_.output_scanline < static_cast<JDIMENSION>(end_row)) {
@@ -181,7 +183,13 @@ void JpegReader::decode(const PartRequest& request, DecodedPart& part) {
 PictureInfo jpeg_info(std::span<const std::uint8_t> file) { return JpegReader(file).info(); }
 
 void decode_jpeg(std::span<const std::uint8_t> file, const PartRequest& request, DecodedPart& part) {
-  JpegReader(file).decode(request, part);
+  static thread_local JpegHuffmanReader huffman;
+  try {
+    JpegReader(file).decode(request, part, &huffman);
+  } catch (const Error&) {
+    if (!huffman.gave_up()) throw;
+    JpegReader(file).decode(request, part, nullptr);
+  }
 }
 
 std::string encode_jpeg(const Picture& picture, int quality) {

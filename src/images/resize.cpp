@@ -12,80 +12,149 @@ namespace {
 constexpr int row_bits = 4;  ///< fraction of what the rows' sums are kept as, between the two passes
 static_assert(255 << (ResizeAxis::weight_bits + row_bits) < 1 << 24);  // exact in float32
 
-/// The weights of one pixel, in floating point, from source pixel `first` on.
+/// The weights of one pixel, in floating point: the last `count` that were appended, from source pixel `first` on.
 struct Taps {
   std::int64_t first = 0;
-  std::vector<double> weights;
+  std::size_t count = 0;
 };
 
-Taps antialiased_taps(const AxisRequest& r, std::int64_t i, double scale) {
+Taps append_antialiased(const AxisRequest& r, std::int64_t i, double scale, std::vector<double>& weights) {
   const double support = std::max(scale, 1.0), center = r.begin + (static_cast<double>(i) + 0.5) * scale;
   const auto whole = [](double x) { return static_cast<std::int64_t>(std::floor(x)); };
   const std::int64_t begin = std::clamp(whole(center - support + 0.5), r.lowest, r.limit - 1);
   const std::int64_t end = std::clamp(whole(center + support + 0.5), begin + 1, r.limit);
-  Taps taps{begin, {}};
   for (std::int64_t x = begin; x < end; ++x) {
-    taps.weights.push_back(std::max(0.0, 1.0 - std::abs((static_cast<double>(x) + 0.5 - center) / support)));
+    weights.push_back(std::max(0.0, 1.0 - std::abs((static_cast<double>(x) + 0.5 - center) / support)));
   }
-  return taps;
+  return {begin, static_cast<std::size_t>(end - begin)};
 }
 
-Taps corner_aligned_taps(const AxisRequest& r, std::int64_t i, double scale) {
+Taps append_corner_aligned(const AxisRequest& r, std::int64_t i, double scale, std::vector<double>& weights) {
   const double x = r.begin + static_cast<double>(i) * scale, below = std::floor(x);
   const std::int64_t first = std::clamp(static_cast<std::int64_t>(below), r.lowest, r.limit - 1);
-  if (first + 1 == r.limit) return {first, {1.0}};
-  return {first, {1.0 - (x - below), x - below}};
+  if (first + 1 == r.limit) {
+    weights.push_back(1.0);
+    return {first, 1};
+  }
+  weights.insert(weights.end(), {1.0 - (x - below), x - below});
+  return {first, 2};
 }
 
 /// Whole numbers in their proportion that sum to 1; the largest takes what rounding leaves.
-void append_weights(const std::vector<double>& exact, int taps, std::vector<float>& weights) {
+void round_weights(std::span<const double> exact, std::span<float> weights) {
   constexpr double one = 1 << ResizeAxis::weight_bits;
   double sum = 0.0;
   for (const double weight : exact) sum += weight;
-  const std::size_t begin = weights.size();
   double left = one;
-  for (const double weight : exact) {
-    weights.push_back(static_cast<float>(std::round(weight / sum * one)));
-    left -= static_cast<double>(weights.back());
+  for (std::size_t t = 0; t < exact.size(); ++t) {
+    weights[t] = static_cast<float>(std::round(exact[t] / sum * one));
+    left -= static_cast<double>(weights[t]);
   }
-  *std::max_element(weights.begin() + static_cast<std::ptrdiff_t>(begin), weights.end()) += static_cast<float>(left);
-  weights.resize(begin + static_cast<std::size_t>(taps));
+  *std::ranges::max_element(weights) += static_cast<float>(left);
 }
 
-/// One row of sums of rows: out[x] = sum over t of weights[t] * row t[x], rounded to row_bits.
-CARILLON_SIMD void sum_rows(const std::uint8_t* first_row, std::size_t stride, const float* weights, int taps,
-                            std::size_t count, float* out) {
+// What `taps` is as a constant needs no loop. Inlined, so that it is compiled for each processor that its caller is.
+
+template <int taps>
+[[gnu::always_inline]] inline void sum_few_rows(const std::uint8_t* first_row, std::size_t stride,
+                                                const float* all_weights, std::size_t count, float* out) {
+  constexpr float scale = 1.0f / static_cast<float>(1 << (ResizeAxis::weight_bits - row_bits));
+  float weights[taps];
+  std::copy_n(all_weights, taps, weights);
+  for (std::size_t x = 0; x < count; ++x) {
+    float sum = 0.5f / scale;
+    for (int t = 0; t < taps; ++t) {
+      sum += weights[t] * static_cast<float>(first_row[static_cast<std::size_t>(t) * stride + x]);
+    }
+    out[x] = static_cast<float>(static_cast<std::int32_t>(sum * scale));
+  }
+}
+
+[[gnu::always_inline]] inline void sum_many_rows(const std::uint8_t* first_row, std::size_t stride,
+                                                 const float* weights, int taps, std::size_t count, float* out) {
   constexpr float scale = 1.0f / static_cast<float>(1 << (ResizeAxis::weight_bits - row_bits));
   for (std::size_t x = 0; x < count; ++x) out[x] = 0.5f / scale;
   for (int t = 0; t < taps; ++t) {
     const float weight = weights[t];
-    if (weight == 0.0f) continue;
     const std::uint8_t* row = first_row + static_cast<std::size_t>(t) * stride;
     for (std::size_t x = 0; x < count; ++x) out[x] += weight * static_cast<float>(row[x]);
   }
   for (std::size_t x = 0; x < count; ++x) out[x] = static_cast<float>(static_cast<std::int32_t>(out[x] * scale));
 }
 
+/// One row of sums of rows: out[x] = sum over t of weights[t] * row t[x], rounded to row_bits.
+CARILLON_SIMD void sum_rows(const std::uint8_t* first_row, std::size_t stride, const float* weights, int taps,
+                            std::size_t count, float* out) {
+  while (taps > 1 && weights[taps - 1] == 0.0f) --taps;
+  switch (taps) {
+    case 1:
+      return sum_few_rows<1>(first_row, stride, weights, count, out);
+    case 2:
+      return sum_few_rows<2>(first_row, stride, weights, count, out);
+    case 3:
+      return sum_few_rows<3>(first_row, stride, weights, count, out);
+    case 4:
+      return sum_few_rows<4>(first_row, stride, weights, count, out);
+    default:
+      return sum_many_rows(first_row, stride, weights, taps, count, out);
+  }
+}
+
 using FourFloats = float __attribute__((vector_size(16)));
 using FourInts = std::int32_t __attribute__((vector_size(16)));
+
+/// `fixed` is `taps`, or 0: any.
+template <int fixed>
+[[gnu::always_inline]] inline FourInts sum_pixels(const float* source, const float* weights, int taps) {
+  constexpr float scale = 1.0f / static_cast<float>(1 << (ResizeAxis::weight_bits + row_bits));
+  FourFloats sum = FourFloats{} + 0.5f / scale;
+  for (int t = 0; t < (fixed > 0 ? fixed : taps); ++t) {
+    FourFloats pixel;
+    __builtin_memcpy(&pixel, source + t * 4, sizeof pixel);
+    sum += pixel * weights[t];
+  }
+  return __builtin_convertvector(sum * scale, FourInts);
+}
+
+template <int fixed>
+[[gnu::always_inline]] inline void sum_columns_of(const float* row, const std::int32_t* first, const float* weights,
+                                                  int taps, std::int64_t count, const PixelLayout& layout,
+                                                  std::uint8_t* out) {
+  const auto values_of = [&](std::int64_t i) __attribute__((always_inline)) {
+    return sum_pixels<fixed>(row + std::int64_t{first[i]} * 4, weights + i * taps, taps);
+  };
+  std::int64_t i = 0;
+  if (layout.pixel == 1) {  // four of a plane are stored together: values are bytes, in words from the left
+    for (; i + 4 <= count; i += 4) {
+      const FourInts a = values_of(i), b = values_of(i + 1), c = values_of(i + 2), d = values_of(i + 3);
+      const FourInts pixels = a | b << 8 | c << 16 | d << 24;
+      for (int channel = 0; channel < 3; ++channel) {
+        const std::int32_t together = pixels[channel];
+        __builtin_memcpy(out + i + channel * layout.plane, &together, sizeof together);
+      }
+    }
+  }
+  for (; i < count; ++i) {
+    const FourInts values = values_of(i);
+    std::uint8_t* to = out + i * layout.pixel;
+    for (int channel = 0; channel < 3; ++channel) {
+      to[channel * layout.plane] = static_cast<std::uint8_t>(values[channel]);
+    }
+  }
+}
 
 /// One row of pixels of sums along it.
 CARILLON_SIMD void sum_columns(const float* row, const std::int32_t* first, const float* weights, int taps,
                                std::int64_t count, const PixelLayout& layout, std::uint8_t* out) {
-  constexpr float scale = 1.0f / static_cast<float>(1 << (ResizeAxis::weight_bits + row_bits));
-  for (std::int64_t i = 0; i < count; ++i) {
-    FourFloats sum = FourFloats{} + 0.5f / scale;
-    const float* source = row + std::int64_t{first[i]} * 4;
-    for (int t = 0; t < taps; ++t) {
-      FourFloats pixel;
-      __builtin_memcpy(&pixel, source + t * 4, sizeof pixel);
-      sum += pixel * weights[i * taps + t];
-    }
-    const FourInts values = __builtin_convertvector(sum * scale, FourInts);
-    std::uint8_t* to = out + i * layout.pixel;
-    to[0] = static_cast<std::uint8_t>(values[0]);
-    to[layout.plane] = static_cast<std::uint8_t>(values[1]);
-    to[2 * layout.plane] = static_cast<std::uint8_t>(values[2]);
+  switch (taps) {
+    case 2:
+      return sum_columns_of<2>(row, first, weights, taps, count, layout, out);
+    case 3:
+      return sum_columns_of<3>(row, first, weights, taps, count, layout, out);
+    case 4:
+      return sum_columns_of<4>(row, first, weights, taps, count, layout, out);
+    default:
+      return sum_columns_of<0>(row, first, weights, taps, count, layout, out);
   }
 }
 
@@ -98,20 +167,25 @@ ResizeAxis make_axis(const AxisRequest& r, Resampling resampling) {
   check(r.limit > r.lowest && r.count > 0 && r.length > 0.0, "an axis of nothing");
   const double scale = r.length / static_cast<double>(r.resized);
   std::vector<Taps> all;
+  std::vector<double> exact;
+  all.reserve(static_cast<std::size_t>(r.count));
   std::size_t most = 1;
   for (std::int64_t i = r.first; i < r.first + r.count; ++i) {
-    all.push_back(resampling == Resampling::antialiased ? antialiased_taps(r, i, scale)
-                                                        : corner_aligned_taps(r, i, scale));
-    most = std::max(most, all.back().weights.size());
+    all.push_back(resampling == Resampling::antialiased ? append_antialiased(r, i, scale, exact)
+                                                        : append_corner_aligned(r, i, scale, exact));
+    most = std::max(most, all.back().count);
   }
   ResizeAxis axis;
   axis.taps = static_cast<int>(most);
-  for (Taps& taps : all) {
+  axis.first.reserve(all.size());
+  axis.weights.resize(all.size() * most);
+  const double* weights = exact.data();
+  for (std::size_t i = 0; i < all.size(); weights += all[i++].count) {
     // Near the limit, taps of weight 0 come first, so that none lies beyond it.
-    const std::int64_t first = std::max(std::min(taps.first, r.limit - static_cast<std::int64_t>(most)), r.lowest);
-    taps.weights.insert(taps.weights.begin(), static_cast<std::size_t>(taps.first - first), 0.0);
+    const std::int64_t first = std::max(std::min(all[i].first, r.limit - static_cast<std::int64_t>(most)), r.lowest);
     axis.first.push_back(static_cast<std::int32_t>(first));
-    append_weights(taps.weights, axis.taps, axis.weights);
+    const std::size_t behind = i * most + static_cast<std::size_t>(all[i].first - first);
+    round_weights({weights, all[i].count}, std::span(axis.weights).subspan(behind, all[i].count));
   }
   return axis;
 }
