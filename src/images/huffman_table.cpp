@@ -21,14 +21,14 @@ void HuffmanTable::make_ones() {
     for (int i = 0; i < counts[at]; ++i, ++code, ++index) {
       if (length > look_bits) continue;
       const auto [advance, size] = symbol(index);
-      const bool whole = length + size <= look_bits;
+      const int value_bits = std::min(size, look_bits - length);  // of which whole values are made
       const std::size_t first = std::size_t{code} << (look_bits - length);
       for (std::size_t j = 0; j < std::size_t{1} << (look_bits - length); ++j) {
         const std::uint64_t behind_code = std::uint64_t{first + j} << (64 - look_bits) << length;
-        ones[first + j] = {.value = static_cast<std::int16_t>(whole ? huffman_value(behind_code, size) : size),
+        ones[first + j] = {.value = static_cast<std::int16_t>(huffman_value(behind_code, value_bits)),
                            .advance = static_cast<std::uint8_t>(advance),
-                           .bits = static_cast<std::uint8_t>(whole ? length + size : length),
-                           .whole = whole};
+                           .code_bits = static_cast<std::uint8_t>(length),
+                           .bits = static_cast<std::uint8_t>(length + size)};
       }
     }
     ends_[at] = code << (16 - length);
@@ -37,9 +37,9 @@ void HuffmanTable::make_ones() {
 
 HuffmanTable::Pair HuffmanTable::pair_at(std::size_t pattern) const {
   const One& first = ones[pattern];
-  if (!first.whole) return 0;
+  if (!first.whole()) return 0;
   const One& second = ones[(pattern << first.bits) & (look_size - 1)];
-  const bool both = first.advance != jpeg_block_end && second.whole && first.bits + second.bits <= look_bits;
+  const bool both = first.advance != jpeg_block_end && second.whole() && first.bits + second.bits <= look_bits;
   const One& last = both ? second : first;
   const auto word = [](int value, int bits, int shift) {
     return (static_cast<Pair>(value) & ((Pair{1} << bits) - 1)) << shift;
@@ -54,7 +54,7 @@ HuffmanTable::Stride HuffmanTable::stride_at(std::size_t pattern) const {
   while (bits < look_bits && advance < jpeg_block_end) {
     const One& next = ones[(pattern << bits) & (look_size - 1)];
     const int further = next.advance == jpeg_block_end ? jpeg_block_end + 1 : next.advance;
-    if (!next.whole || bits + next.bits > look_bits) break;
+    if (next.code_bits == 0 || bits + next.code_bits > look_bits) break;
     if ((advance + further) % jpeg_block_end >= jpeg_block_size) break;
     advance += further;
     bits += next.bits;

@@ -13,6 +13,9 @@ inline constexpr int jpeg_block_size = 64;
 /// What a symbol that ends a block advances by: more than any place in one.
 inline constexpr int jpeg_block_end = 128;
 
+/// The most bits of a value.
+inline constexpr int huffman_max_size = 15;
+
 /// A value of `size` (0 to 15) bits, the upper ones of `bits` (T.81, F.2.2.1, EXTEND).
 inline int huffman_value(std::uint64_t bits, int size) {
   if (size == 0) return 0;
@@ -40,10 +43,13 @@ struct HuffmanTable {
 
   /// One symbol.
   struct One {
-    std::int16_t value = 0;  ///< where `whole`, else the bits that it has
+    std::int16_t value = 0;  ///< where `whole`
     std::uint8_t advance = 0;
-    std::uint8_t bits = 0;  ///< of the code, and of the value where `whole`; 0: a code of more than look_bits
-    bool whole = false;     ///< whether look_bits have its value, too
+    std::uint8_t code_bits = 0;  ///< 0: more than look_bits
+    std::uint8_t bits = 0;       ///< of the code and the value
+
+    /// Whether look_bits have its value, too.
+    bool whole() const { return code_bits != 0 && bits <= look_bits; }
   };
   std::array<One, look_size> ones{};
 
@@ -53,10 +59,10 @@ struct HuffmanTable {
   using Pair = std::uint64_t;
   std::array<Pair, look_size> pairs{};
 
-  /// As many whole symbols of one block's AC coefficients as look_bits have, for who wants no values.
+  /// As many symbols of one block's AC coefficients as look_bits have the codes of, for who wants no values.
   struct Stride {
     std::uint8_t advance = 0;  ///< of all; where they end the block, jpeg_block_end and 1 for that
-    std::uint8_t bits = 0;     ///< 0: none
+    std::uint8_t bits = 0;     ///< with the last value's, which may be further ones; 0: none
   };
   std::array<Stride, look_size> strides{};
 

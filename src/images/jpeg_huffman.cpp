@@ -45,6 +45,8 @@ class Bits {
   Bits() = default;
   Bits(const std::uint8_t* next, const std::uint8_t* end) : next_(next), end_(end) {}
 
+  static_assert(std::endian::native == std::endian::little, "eight bytes are read as one word");
+
   /// There are `refilled` or more behind it.
   void refill() {
     if (end_ - next_ >= 8) {
@@ -52,8 +54,7 @@ class Bits {
       std::memcpy(&word, next_, sizeof word);
       constexpr std::uint64_t ones = ~std::uint64_t{0} / 255;
       if (((~word - ones) & word & (ones << 7)) == 0) {  // no byte is 0xFF
-        if constexpr (std::endian::native == std::endian::little) word = __builtin_bswap64(word);
-        window_ |= word >> count_;
+        window_ |= __builtin_bswap64(word) >> count_;
         next_ += (63 - count_) >> 3;
         count_ |= refilled;
         return;
@@ -135,14 +136,8 @@ struct JpegHuffmanReader::State {
 /// Any symbol and its value, of refilled bits.
 bool JpegHuffmanReader::State::read_one(const HuffmanTable& table, std::size_t& place, int& value) {
   const HuffmanTable::One& one = table.ones[bits.look()];
-  if (one.whole) {
-    place += one.advance;
-    value = one.value;
-    bits.drop(one.bits);
-    return true;
-  }
-  HuffmanSymbol symbol{one.advance, one.value};
-  int code_bits = one.bits;
+  HuffmanSymbol symbol{one.advance, one.bits - one.code_bits};
+  int code_bits = one.code_bits;
   if (code_bits == 0 && !table.find_long(static_cast<unsigned>(bits.window() >> 48), symbol, code_bits)) return false;
   bits.drop(static_cast<std::uint64_t>(code_bits));
   value = huffman_value(bits.window(), symbol.size);
@@ -166,12 +161,19 @@ bool JpegHuffmanReader::State::read_ac(const HuffmanTable& table, JCOEF* coeffic
   std::size_t place = 0;
   while (place < last) {
     local.refill();
-    if (table.pairs[local.look()] == 0) {
-      bits = local;
+    if (const std::size_t look = local.look(); table.pairs[look] == 0) {
       int value = 0;
-      if (!read_one(table, place, value)) return false;
+      if (const HuffmanTable::One& one = table.ones[look]; one.code_bits != 0) {
+        local.drop(one.code_bits);
+        value = huffman_value(local.window(), one.bits - one.code_bits);
+        local.drop(static_cast<std::uint64_t>(one.bits - one.code_bits));
+        place += one.advance;
+      } else {
+        bits = local;
+        if (!read_one(table, place, value)) return false;
+        local = bits;
+      }
       coefficients[zigzag[place]] = static_cast<JCOEF>(value);
-      local = bits;
       continue;
     }
     for (int i = 0; i < Bits::refilled / HuffmanTable::look_bits && place < last; ++i) {
@@ -194,25 +196,28 @@ bool JpegHuffmanReader::State::read_ac(const HuffmanTable& table, JCOEF* coeffic
 
 bool JpegHuffmanReader::State::pass_ac(const HuffmanTable& table) {
   constexpr std::size_t last = jpeg_block_size - 1;
-  const auto stays = [](HuffmanTable::Stride stride, std::size_t place) {
-    return stride.bits != 0 && (place + stride.advance) % jpeg_block_end <= last;
-  };
+  constexpr int strides_a_refill = Bits::refilled / (HuffmanTable::look_bits + huffman_max_size);
   Bits local = bits;
   std::size_t place = 0;
   while (place < last) {
     local.refill();
-    if (!stays(table.strides[local.look()], place)) {
-      bits = local;
-      int value = 0;
-      if (!read_one(table, place, value)) return false;
-      local = bits;
-      continue;
-    }
-    for (int i = 0; i < Bits::refilled / HuffmanTable::look_bits && place < last; ++i) {
-      const HuffmanTable::Stride stride = table.strides[local.look()];
-      if (!stays(stride, place)) break;
-      local.drop(stride.bits);
-      place += stride.advance;
+    for (int i = 0; i < strides_a_refill && place < last; ++i) {
+      const std::size_t look = local.look();
+      const HuffmanTable::Stride stride = table.strides[look];
+      if (stride.bits != 0 && (place + stride.advance) % jpeg_block_end <= last) {
+        local.drop(stride.bits);
+        place += stride.advance;
+      } else if (const HuffmanTable::One& one = table.ones[look]; one.bits != 0) {
+        local.drop(one.bits);
+        place += one.advance;
+      } else {
+        bits = local;
+        bits.refill();
+        int value = 0;
+        if (!read_one(table, place, value)) return false;
+        local = bits;
+        break;
+      }
     }
   }
   bits = local;

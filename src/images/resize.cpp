@@ -1,6 +1,7 @@
 #include "src/images/resize.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "carillon/core/error.h"
@@ -100,6 +101,7 @@ CARILLON_SIMD void sum_rows(const std::uint8_t* first_row, std::size_t stride, c
   }
 }
 
+static_assert(std::endian::native == std::endian::little, "four pixels of a plane are stored as one word");
 using FourFloats = float __attribute__((vector_size(16)));
 using FourInts = std::int32_t __attribute__((vector_size(16)));
 

@@ -46,7 +46,8 @@ _ASIDE = re.compile(
     r"^step \d+/\d+, .* left$|^warning: ranks [\d, and]+ share GPU |^warning: rank \d+ on \S+ holds the others up"
 )
 
-_STACK_FRAME = re.compile(r"\[0x[0-9a-f]+\]$")
+# What a crash says besides its reason.
+_STACK = re.compile(r"\[0x[0-9a-f]+\]$|^\[[^]]+:\d+\] (\*\*\* |Signal code:)")
 
 
 @dataclass
@@ -80,7 +81,7 @@ class Finished:
         return f"the line names no {missing}: {lines[0]}" if missing else ""
 
     def explain(self):
-        said = [line for line in self.lines if not _STACK_FRAME.search(line)]
+        said = [line for line in self.lines if not _STACK.search(line)]
         return f"exit code {self.code}: {' | '.join(said[-3:]) or self.output[-200:]}"
 
 
