@@ -10,6 +10,7 @@
 
 #include "carillon/core/denormals.h"
 #include "carillon/core/printable.h"
+#include "carillon/core/signal_thread.h"
 #include "carillon/core/version.h"
 #include "carillon/run/agreement.h"
 
@@ -63,6 +64,7 @@ int mpi_main(const std::string& program, int argc, char** argv, const std::funct
   ExitCode code = ExitCode::failed;
   try {
     mpi.emplace(&argc, &argv);
+    keep_signals_from_computation();
     // Other programs would wait in other collective calls; other builds round differently, perhaps.
     agree(*mpi, {{"the program and its build", version_line(program)}});
     code = abort_on_own_error(*mpi, program, [&] { return body(*mpi); });

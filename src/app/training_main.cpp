@@ -165,10 +165,8 @@ int training_main(const std::string& program, const Preset& preset, int argc, ch
   };
   if (print_document(argc, argv, manual)) return 0;
   catch_stop_signals();  // before MPI's start, which takes a while: a signal then ends no job that would be put back
-  return mpi_main(program, argc, argv, [&](const Mpi& mpi) {
-    keep_stop_signals_from_computation();
-    return train(program, preset, argc, argv, mpi, started);
-  });
+  return mpi_main(program, argc, argv,
+                  [&](const Mpi& mpi) { return train(program, preset, argc, argv, mpi, started); });
 }
 
 }  // namespace carillon

@@ -18,17 +18,27 @@
 namespace carillon {
 namespace {
 
-constexpr int stack_signal = SIGUSR2;
+/// What the main thread itself is sent. USR2 is sent to the process, and may be taken by any thread of it.
+int stack_signal() { return SIGRTMIN; }
+
+int send_stack_signal(int process) { return static_cast<int>(syscall(SYS_tgkill, process, process, stack_signal())); }
+
 constexpr int max_frames = 64;
 
 /// What the handler runs on: within a matrix product of oneDNN the stack pointer may be at the start of a block of the
-/// heap (carillon/run/stop_signal.h).
+/// heap (carillon/core/signal_thread.h).
 alignas(64) std::array<std::byte, 64 << 10> handler_stack;
 
 void print_stack(int) {
   const int error = errno;
   std::array<void*, max_frames> frames{};
   backtrace_symbols_fd(frames.data(), backtrace(frames.data(), max_frames), STDERR_FILENO);
+  errno = error;
+}
+
+void pass_on(int) {
+  const int error = errno;
+  send_stack_signal(getpid());
   errno = error;
 }
 
@@ -42,7 +52,10 @@ void catch_stack_signal() {
   struct sigaction action {};
   action.sa_handler = print_stack;
   action.sa_flags = SA_RESTART | SA_ONSTACK;
-  sigaction(stack_signal, &action, nullptr);
+  sigaction(stack_signal(), &action, nullptr);
+  action.sa_handler = pass_on;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGUSR2, &action, nullptr);
 }
 
 bool is_stopped(int process) {
@@ -53,7 +66,7 @@ bool is_stopped(int process) {
 }
 
 void ask_for_stack(int process) {
-  if (process == 0 || is_stopped(process) || syscall(SYS_tgkill, process, process, stack_signal) != 0) return;
+  if (process == 0 || is_stopped(process) || send_stack_signal(process) != 0) return;
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
 }
 

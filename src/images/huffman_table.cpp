@@ -19,7 +19,7 @@ void HuffmanTable::make_ones() {
     const auto at = static_cast<std::size_t>(length);
     offsets_[at] = index - static_cast<int>(code);
     for (int i = 0; i < counts[at]; ++i, ++code, ++index) {
-      if (length > look_bits) continue;
+      if (length > look_bits || code >> length != 0) continue;
       const auto [advance, size] = symbol(index);
       const int value_bits = std::min(size, look_bits - length);  // of which whole values are made
       const std::size_t first = std::size_t{code} << (look_bits - length);

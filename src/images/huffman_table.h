@@ -29,15 +29,14 @@ struct HuffmanSymbol {
   int size = 0;     ///< bits of its value
 };
 
-/// Values are of coefficients; each follows its symbol.
 struct HuffmanTable {
   static constexpr int look_bits = 11;
   static constexpr std::size_t look_size = std::size_t{1} << look_bits;
 
   enum class Kind { dc, ac };
 
-  /// As in the file: how many codes there are of each length from 1 on, and the codes' symbols. A decoder has checked
-  /// that these are a Huffman table.
+  /// As in the file: how many codes there are of each length from 1 on, and the codes' symbols. libjpeg has checked
+  /// that these are a Huffman table; of others symbols are wrong, and no more.
   std::array<std::uint8_t, 17> counts{};
   std::array<std::uint8_t, 256> symbols{};
 
@@ -45,7 +44,7 @@ struct HuffmanTable {
   struct One {
     std::int16_t value = 0;  ///< where `whole`
     std::uint8_t advance = 0;
-    std::uint8_t code_bits = 0;  ///< 0: more than look_bits
+    std::uint8_t code_bits = 0;  ///< 0: more than look_bits, or none at all
     std::uint8_t bits = 0;       ///< of the code and the value
 
     /// Whether look_bits have its value, too.

@@ -12,6 +12,7 @@
 // The parts of a decompressor, of which libjpeg's authors meant that one may be put in another's place.
 #if defined(LIBJPEG_TURBO_VERSION) && __has_include(<jpegint.h>)
 #define CARILLON_JPEG_PARTS 1
+#include <jerror.h>
 #include <jpegint.h>
 #else
 #define CARILLON_JPEG_PARTS 0
@@ -21,7 +22,7 @@ namespace carillon {
 namespace {
 
 /// Where the k-th coefficient goes: T.81's zigzag order (figure 5). Past the block's end lies its last coefficient,
-/// which what ends a block sets to the 0 that it is.
+/// which what ends a block sets to the 0 that it is; what runs past the end does, too, and is given up.
 constexpr std::array<std::uint8_t, 2 * jpeg_block_end> make_order() {
   std::array<std::uint8_t, 2 * jpeg_block_end> order{};
   order.fill(jpeg_block_size - 1);
@@ -132,6 +133,8 @@ struct JpegHuffmanReader::State {
   bool pass_ac(const HuffmanTable& table);
   bool read_one(const HuffmanTable& table, std::size_t& place, int& value);
 };
+
+static_assert(16 + huffman_max_size <= Bits::refilled);
 
 /// Any symbol and its value, of refilled bits.
 bool JpegHuffmanReader::State::read_one(const HuffmanTable& table, std::size_t& place, int& value) {
@@ -256,6 +259,7 @@ boolean decode_unit(j_decompress_ptr jpeg, JBLOCKROW* unit) {
   auto& state = *static_cast<JpegHuffmanReader::State*>(jpeg->client_data);
   if (!state.read_unit(unit)) {
     state.gave_up = true;
+    jpeg->err->msg_code = JWRN_HUFF_BAD_CODE;
     jpeg->err->error_exit(reinterpret_cast<j_common_ptr>(jpeg));
   }
   if (state.column == 0) {  // behind the last row, libjpeg looks there for a marker
@@ -270,6 +274,14 @@ boolean decode_unit(j_decompress_ptr jpeg, JBLOCKROW* unit) {
 
 bool JpegHuffmanReader::install(jpeg_decompress_struct& jpeg, JDIMENSION first, JDIMENSION count) {
   if (jpeg.progressive_mode || jpeg.arith_code || jpeg.inputctl->has_multiple_scans) return false;
+  const auto has_table = [](const auto& tables, int number) {  // of a lossless scan libjpeg 3 checks but one
+    return number >= 0 && number < NUM_HUFF_TBLS && tables[number] != nullptr;
+  };
+  for (int i = 0; i < jpeg.comps_in_scan; ++i) {
+    const jpeg_component_info& component = *jpeg.cur_comp_info[i];
+    if (!has_table(jpeg.dc_huff_tbl_ptrs, component.dc_tbl_no)) return false;
+    if (!has_table(jpeg.ac_huff_tbl_ptrs, component.ac_tbl_no)) return false;
+  }
   State& state = *state_;
   state.bits = Bits(jpeg.src->next_input_byte, jpeg.src->next_input_byte + jpeg.src->bytes_in_buffer);
   state.last_dc.fill(0);

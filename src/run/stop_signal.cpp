@@ -1,13 +1,10 @@
 #include "carillon/run/stop_signal.h"
 
-#include <unistd.h>
-
-#include <array>
 #include <atomic>
 #include <csignal>
 #include <cstdint>
 #include <ctime>
-#include <thread>
+#include <initializer_list>
 
 namespace carillon {
 namespace {
@@ -16,7 +13,6 @@ namespace {
 std::atomic<std::int64_t> caught_at = 0;
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);
 
-constexpr std::array stop_signals{SIGTERM, SIGINT, SIGUSR1};
 constexpr std::int64_t nanoseconds = 1'000'000'000;
 
 std::int64_t now() {
@@ -36,17 +32,7 @@ void note_signal(int signal) {
 }  // namespace
 
 void catch_stop_signals() {
-  for (const int signal : stop_signals) std::signal(signal, note_signal);
-}
-
-void keep_stop_signals_from_computation() {
-  std::thread([] {
-    while (true) pause();
-  }).detach();
-  sigset_t kept;
-  sigemptyset(&kept);
-  for (const int signal : stop_signals) sigaddset(&kept, signal);
-  pthread_sigmask(SIG_BLOCK, &kept, nullptr);
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) std::signal(signal, note_signal);
 }
 
 bool stop_signal_caught() { return caught_at.load(std::memory_order_relaxed) != 0; }

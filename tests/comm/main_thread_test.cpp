@@ -12,7 +12,7 @@ namespace {
 TEST(MainThread, WritesItsStackFromAStackOfTheHandlersOwn) {
   catch_stack_signal();
   struct sigaction action {};
-  ASSERT_EQ(sigaction(SIGUSR2, nullptr, &action), 0);
+  ASSERT_EQ(sigaction(SIGRTMIN, nullptr, &action), 0);
   stack_t stack{};
   ASSERT_EQ(sigaltstack(nullptr, &stack), 0);
   EXPECT_TRUE(action.sa_flags & SA_ONSTACK);

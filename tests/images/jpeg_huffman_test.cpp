@@ -84,7 +84,7 @@ TEST_P(JpegHuffman, ReadsWhatLibjpegReads) {
   for (const unsigned reduction : {1u, 2u, 8u}) {
     for (const Box& box : boxes_of(GetParam())) {
       const Outcome ours = decoded(file, box, reduction, &huffman), theirs = decoded(file, box, reduction, nullptr);
-      ASSERT_TRUE(ours.installed);
+      ASSERT_TRUE(ours.installed) << "without libjpeg-turbo's jpegint.h";
       ASSERT_FALSE(ours.ended || theirs.ended);
       EXPECT_FALSE(huffman.gave_up());
       EXPECT_EQ(theirs.damage, 0);
@@ -149,7 +149,9 @@ TEST(JpegHuffmanTables, AreMadeAnewWhereAPictureHasOthers) {
   for (const FileForm& form : forms) {
     const std::vector<std::uint8_t> file = encoded(form);
     const Box box = boxes_of(form)[3];
-    EXPECT_TRUE(decoded(file, box, 1, &huffman).pixels == decoded(file, box, 1, nullptr).pixels);
+    const Outcome ours = decoded(file, box, 1, &huffman);
+    EXPECT_TRUE(ours.installed);
+    EXPECT_TRUE(same(ours, decoded(file, box, 1, nullptr)));
     EXPECT_FALSE(huffman.gave_up());
   }
 }

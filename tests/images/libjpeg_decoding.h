@@ -37,8 +37,8 @@ inline void listen(j_common_ptr codec, int level) {
 }
 
 /// Rows of `box` of the picture reduced by `reduction`, and the file to its end where the box reaches to the last row.
-inline Outcome decoded(std::span<const std::uint8_t> file, Box box, unsigned reduction, JpegHuffmanReader* huffman) {
-  Outcome outcome;
+inline void decode(std::span<const std::uint8_t> file, Box box, unsigned reduction, JpegHuffmanReader* huffman,
+                   Outcome& outcome) {
   jpeg_decompress_struct jpeg{};
   Errors errors{};
   jpeg.err = jpeg_std_error(&errors.manager);
@@ -71,6 +71,11 @@ inline Outcome decoded(std::span<const std::uint8_t> file, Box box, unsigned red
   }
   outcome.damage = errors.damage;
   jpeg_destroy_decompress(&jpeg);
+}
+
+inline Outcome decoded(std::span<const std::uint8_t> file, Box box, unsigned reduction, JpegHuffmanReader* huffman) {
+  Outcome outcome;
+  decode(file, box, reduction, huffman, outcome);
   return outcome;
 }
 

@@ -8,13 +8,6 @@ namespace carillon {
 /// it.
 void catch_stop_signals();
 
-/// Has a thread of its own take them from here on, instead of the calling one and all that it starts. Where there is no
-/// AVX-512, oneDNN computes some products (inner sizes above 8192: jit_avx_gemm_f32.cpp) with the stack pointer at the
-/// start of a block of the heap: a handler's frame would overwrite what lies before it, another thread's numbers
-/// perhaps. To be called after MPI's start, whose helper processes would inherit the mask, and before OpenMP's first
-/// threads.
-void keep_stop_signals_from_computation();
-
 /// Whether this process has been asked to stop.
 bool stop_signal_caught();
 

@@ -1,0 +1,60 @@
+#include "carillon/core/signal_thread.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <thread>
+
+namespace carillon::testing {
+namespace {
+
+constexpr int kept[] = {SIGTERM, SIGINT, SIGUSR1, SIGUSR2};
+constexpr unsigned long_enough = 10'000'000;  // microseconds
+
+std::atomic<int> taken_by;
+void note_taker(int) { taken_by = gettid(); }
+
+bool blocks_all() {
+  sigset_t blocked;
+  pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+  for (const int signal : kept) {
+    if (!sigismember(&blocked, signal)) return false;
+  }
+  return true;
+}
+
+/// In a process of its own: ends with 75 if a thread that is neither this one nor one that it started takes them all.
+void send_all() {
+  for (const int signal : kept) std::signal(signal, note_taker);
+  keep_signals_from_computation();
+  int worker = 0;
+  bool worker_blocks = false;
+  std::thread([&] { worker = gettid(), worker_blocks = blocks_all(); }).join();
+  if (!blocks_all() || !worker_blocks) std::_Exit(1);
+  for (const int signal : kept) {
+    taken_by = 0;
+    ::kill(::getpid(), signal);
+    for (unsigned waited = 0; taken_by == 0 && waited < long_enough; waited += 1000) ::usleep(1000);
+    if (taken_by == 0 || taken_by == gettid() || taken_by == worker) std::_Exit(2);
+  }
+  std::_Exit(75);
+}
+
+void send_without_handler() {
+  keep_signals_from_computation();
+  ::kill(::getpid(), SIGTERM);
+  ::usleep(long_enough);
+  std::_Exit(1);
+}
+
+TEST(SignalThread, TakesWhatIsSentToTheProcess) { EXPECT_EXIT(send_all(), ::testing::ExitedWithCode(75), ""); }
+
+TEST(SignalThread, LeavesSignalsTheirDefaultEffect) {
+  EXPECT_EXIT(send_without_handler(), ::testing::KilledBySignal(SIGTERM), "");
+}
+
+}  // namespace
+}  // namespace carillon::testing
