@@ -1,19 +1,28 @@
 #include <array>
 #include <csetjmp>
+#include <cstdio>  // before jpeglib.h, which uses FILE
 #include <cstdlib>
 #include <limits>
 
-#include "src/images/libjpeg.h"
+#include <jpeglib.h>
 
 #include <jerror.h>
 
 #include "carillon/core/error.h"
 #include "carillon/images/picture.h"
 #include "src/images/formats.h"
-#include "src/images/jpeg_huffman.h"
 
 namespace carillon {
 namespace {
+
+// libjpeg 7 and later name these fields differently.
+#if JPEG_LIB_VERSION >= 70
+int scaled_size(const jpeg_component_info& component) { return component.DCT_h_scaled_size; }
+int least_scaled_size(const jpeg_decompress_struct& jpeg) { return jpeg.min_DCT_h_scaled_size; }
+#else
+int scaled_size(const jpeg_component_info& component) { return component.DCT_scaled_size; }
+int least_scaled_size(const jpeg_decompress_struct& jpeg) { return jpeg.min_DCT_scaled_size; }
+#endif
 
 /// How libjpeg tells of errors: its callback must not return, and what it calls is C.
 struct JpegErrors {
@@ -86,8 +95,7 @@ class JpegReader {
     return {PictureFormat::jpeg, jpeg_.image_height, jpeg_.image_width, jpeg_.num_components};
   }
 
-  /// Null: by libjpeg alone.
-  void decode(const PartRequest& request, DecodedPart& part, JpegHuffmanReader* huffman);
+  void decode(const PartRequest& request, DecodedPart& part);
 
  private:
   static void limit_scans(j_common_ptr codec) {
@@ -140,7 +148,7 @@ void cmyk_to_rgb(std::uint8_t* pixels, std::int64_t count) {
   }
 }
 
-void JpegReader::decode(const PartRequest& request, DecodedPart& part, JpegHuffmanReader* huffman) {
+void JpegReader::decode(const PartRequest& request, DecodedPart& part) {
   const std::int64_t reduction = reduction_for(request);
   jpeg_.scale_num = 1;
   jpeg_.scale_denom = static_cast<unsigned>(reduction);
@@ -166,7 +174,6 @@ void JpegReader::decode(const PartRequest& request, DecodedPart& part, JpegHuffm
   const auto row = static_cast<JDIMENSION>(needed.row / reduction);
   const std::int64_t end_row = last(needed.row, needed.height, jpeg_.output_height);
   place_part(part, {row, column, end_row - row, width}, reduction);
-  if (huffman != nullptr) huffman->install(jpeg_, column, width);
   guarded(errors_, [&] {
     if (row > 0) jpeg_skip_scanlines(&jpeg_, row);
     while (jpeg_.output_scanline < static_cast<JDIMENSION>(end_row)) {
@@ -183,13 +190,7 @@ void JpegReader::decode(const PartRequest& request, DecodedPart& part, JpegHuffm
 PictureInfo jpeg_info(std::span<const std::uint8_t> file) { return JpegReader(file).info(); }
 
 void decode_jpeg(std::span<const std::uint8_t> file, const PartRequest& request, DecodedPart& part) {
-  static thread_local JpegHuffmanReader huffman;
-  try {
-    JpegReader(file).decode(request, part, &huffman);
-  } catch (const Error&) {
-    if (!huffman.gave_up()) throw;
-    JpegReader(file).decode(request, part, nullptr);
-  }
+  JpegReader(file).decode(request, part);
 }
 
 std::string encode_jpeg(const Picture& picture, int quality) {

@@ -2,7 +2,7 @@
 """Writes the inputs that the fuzz targets' corpora began with: make_seeds.py DIRECTORY
 
 They come from samples of TensorFlow and of published data sets (tests/data/samples), option files (jobs/recipes), and,
-where a few bytes do, from here, or by Pillow. What fuzzing has found since is merged in as docs/contributing.md says.
+where a few bytes do, from here. What fuzzing has found since is merged in as docs/contributing.md says.
 """
 import argparse
 import bz2
@@ -10,7 +10,6 @@ import gzip
 import io
 import lzma
 import pathlib
-import random
 import struct
 import tarfile
 
@@ -63,24 +62,6 @@ def example_seeds():
 def picture_seeds():
     return {path.name: path.read_bytes() for path in sorted((TESTS / "data/pictures").iterdir())
             if path.suffix in (".jpg", ".png")}
-
-
-def jpeg_huffman_seeds():
-    from PIL import Image
-
-    draw = random.Random(1)
-    pixels = bytes(draw.randrange(256) if x > 60 else 3 * x for _ in range(37) for x in range(3 * 41))
-    pictures = {mode: Image.frombytes("RGB", (41, 37), pixels).convert(mode) for mode in ("RGB", "L", "CMYK")}
-    forms = {"usual": {}, "full": {"subsampling": 0}, "half": {"subsampling": 1}, "fine": {"quality": 100},
-             "coarse": {"quality": 10}, "own_tables": {"quality": 95, "optimize": True},
-             "restarts": {"restart_marker_blocks": 2}, "restarts_of_rows": {"restart_marker_rows": 1}}
-    seeds = {}
-    for mode, picture in pictures.items():
-        for name, options in forms.items():
-            file = io.BytesIO()
-            picture.save(file, "JPEG", **options)
-            seeds[f"{name}_{mode.lower()}"] = file.getvalue()
-    return seeds
 
 
 def tar(form):
