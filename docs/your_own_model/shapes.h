@@ -1,7 +1,7 @@
 // What shapes_train and shapes_eval share: the form of the records, a network, and the options' defaults.
 #pragma once
 
-#include <carillon/app/preset.h>
+#include <carillon/app/program_spec.h>
 #include <kernels/avg_pool/avg_pool.h>
 #include <kernels/batch_norm/batch_norm.h>
 #include <kernels/conv2d/conv2d.h>
@@ -37,7 +37,7 @@ inline carillon::Network shapes_network(const carillon::NetworkSettings& setting
 }
 
 /// What --help shows as defaults.
-inline carillon::Preset shapes_preset() {
+inline carillon::ProgramSpec shapes_program() {
   return {.data_set = "drawn shapes",
           .networks = {{"shapes", shapes_network}},
           .defaults = {.data = {"data/shapes/train-*"},

@@ -3,4 +3,4 @@
 
 #include "shapes.h"
 
-int main(int argc, char** argv) { return carillon::evaluation_main("shapes_eval", shapes_preset(), argc, argv); }
+int main(int argc, char** argv) { return carillon::evaluation_main("shapes_eval", shapes_program(), argc, argv); }

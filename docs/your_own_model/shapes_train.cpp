@@ -3,4 +3,4 @@
 
 #include "shapes.h"
 
-int main(int argc, char** argv) { return carillon::training_main("shapes_train", shapes_preset(), argc, argv); }
+int main(int argc, char** argv) { return carillon::training_main("shapes_train", shapes_program(), argc, argv); }

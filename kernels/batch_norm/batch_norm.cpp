@@ -38,7 +38,7 @@ class BatchNormDefinition final : public OpDefinition {
     const std::string z =
         operators.add("BatchNormalization",
                       {operands.inputs.at(0), gamma, constant_of(operators, beta),
-                       constant_of(operators, operands.states.at(0)), constant_of(operators, operands.states.at(1))},
+                       constant_of(operators, operands.buffers.at(0)), constant_of(operators, operands.buffers.at(1))},
                       {{"epsilon", form_.params.epsilon}});
     return activated(operators, form_.activation, z);
   }
@@ -61,13 +61,13 @@ Value batch_norm(Graph& graph, const std::string& name, Value x, const BatchNorm
         graph.add_parameter({name + "/gamma", channels, {Initializer::Kind::constant, params.initial_scale}}));
   }
   parameters.push_back(graph.add_parameter({name + "/beta", channels, {}}));
-  const int mean = graph.add_state({name + "/moving_mean", channels, 0.0f, AcrossRanks::mean});
-  const int variance = graph.add_state({name + "/moving_variance", channels, 1.0f, AcrossRanks::mean});
+  const int mean = graph.add_buffer({name + "/moving_mean", channels, 0.0f, AcrossRanks::mean});
+  const int variance = graph.add_buffer({name + "/moving_variance", channels, 1.0f, AcrossRanks::mean});
   return graph.add_op({.name = name,
                        .definition = std::make_shared<BatchNormDefinition>(BatchNormForm{.params = params}),
                        .inputs = {x},
                        .parameters = parameters,
-                       .states = {mean, variance}},
+                       .buffers = {mean, variance}},
                       shape);
 }
 

@@ -16,11 +16,11 @@
 //
 // Moments are summed about a value of their own rows, in double from block to block (batch_norm_math.h), so a mean far
 // from 0 costs no digits. The order of every sum depends on the shapes alone. An activation behind it becomes part of
-// it (graph/passes.h), and z is computed again from x: backward needs no outputs.
+// it (src/graph/passes.h), and z is computed again from x: backward needs no outputs.
 //
-// Over all towers (graph/passes.h, synchronize_batches), a forward exchanges each tower's mean and squares, a backward
-// its two sums, 2 channels in double each; dgamma and dbeta are the tower's own, to be averaged with all gradients.
-// Towers have batches of equal size.
+// Over all towers (src/graph/passes.h, synchronize_batches), a forward exchanges each tower's mean and squares, a
+// backward its two sums, 2 channels in double each; dgamma and dbeta are the tower's own, to be averaged with all
+// gradients. Towers have batches of equal size.
 //
 // It is bound by memory. Forward reads x twice and writes y; backward reads x and dy twice and writes dx where dy was:
 // the least there is for a tensor larger than the caches, since a first pass has to see all rows (a write of y also
@@ -43,7 +43,7 @@ struct BatchNormParams {
   float initial_scale = 1.0f;  ///< of gamma, where it is trained
 };
 
-/// Adds the variables `name`/gamma (where trains_scale) and `name`/beta (0) and the states `name`/moving_mean (0) and
+/// Adds the variables `name`/gamma (where trains_scale) and `name`/beta (0) and the buffers `name`/moving_mean (0) and
 /// `name`/moving_variance (1), which are means over the ranks. Errors: failed (an x of fewer than 2 extents, parameters
 /// out of their ranges).
 Value batch_norm(Graph& graph, const std::string& name, Value x, const BatchNormParams& params = {});
@@ -55,7 +55,7 @@ struct BatchNormForm {
   bool over_all_towers = false;  ///< n, mean, variance and the sums in dx are of all towers' batches, in training
 };
 
-/// Tensors: inputs {x}, outputs {y}, parameters {gamma, beta} or {beta}, states {moving_mean, moving_variance}.
+/// Tensors: inputs {x}, outputs {y}, parameters {gamma, beta} or {beta}, buffers {moving_mean, moving_variance}.
 std::unique_ptr<Op> make_batch_norm_cpu(const BatchNormForm& form, const OpContext& context, const OpTensors& tensors);
 std::unique_ptr<Op> make_batch_norm_cuda(const BatchNormForm& form, const OpContext& context, const OpTensors& tensors);
 

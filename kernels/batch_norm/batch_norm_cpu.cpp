@@ -163,7 +163,7 @@ class BatchNormCpu final : public Op {
       }
     });
     join_moments();
-    const std::span<float> moving_mean = tensors_.states[0].floats(), moving_variance = tensors_.states[1].floats();
+    const std::span<float> moving_mean = tensors_.buffers[0].floats(), moving_variance = tensors_.buffers[1].floats();
     for (std::size_t c = 0; c < channels; ++c) {
       statistics_[c] = take_batch({rows_of_all(), mean[c], squares[c]}, form_.params.epsilon, form_.params.momentum,
                                   moving_mean[c], moving_variance[c]);
@@ -196,7 +196,7 @@ class BatchNormCpu final : public Op {
   void take_moving_statistics() {
     for (std::size_t c = 0; c < slices_.channels; ++c) {
       statistics_[c] =
-          moving_statistics(tensors_.states[0].floats()[c], tensors_.states[1].floats()[c], form_.params.epsilon);
+          moving_statistics(tensors_.buffers[0].floats()[c], tensors_.buffers[1].floats()[c], form_.params.epsilon);
     }
   }
 

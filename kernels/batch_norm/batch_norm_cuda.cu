@@ -83,8 +83,8 @@ class BatchNormCuda final : public Op {
   BatchNormChannels channels() const {
     return {.gamma = form_.params.trains_scale ? floats(tensors_.parameters[0]) : nullptr,
             .beta = floats(tensors_.parameters.back()),
-            .moving_mean = floats(tensors_.states[0]),
-            .moving_variance = floats(tensors_.states[1]),
+            .moving_mean = floats(tensors_.buffers[0]),
+            .moving_variance = floats(tensors_.buffers[1]),
             .statistics = static_cast<ChannelStatistics*>(statistics_.data()),
             .norm = norm(),
             .epsilon = form_.params.epsilon,

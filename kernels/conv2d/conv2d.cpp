@@ -11,8 +11,8 @@ class Conv2dDefinition final : public OpDefinition {
   Conv2dDefinition(const Conv2dGeometry& geometry, bool has_biases) : geometry_(geometry), has_biases_(has_biases) {}
   const Conv2dGeometry& geometry() const { return geometry_; }
   std::string_view type() const override { return "conv2d"; }
-  ShadowForm shadow_form(int parameter) const override {
-    return parameter == 0 ? ShadowForm::filter_major : ShadowForm::none;
+  ComputeCopyFormat compute_copy_format(int parameter) const override {
+    return parameter == 0 ? ComputeCopyFormat::filter_major : ComputeCopyFormat::none;
   }
   std::int64_t preferred_channels(const Shape& input, DType type) const override {
     // With 1, 3 or 4 channels cuDNN's plans in bfloat16 (9.19, H200) ask for a workspace as large as both operands with

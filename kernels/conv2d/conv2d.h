@@ -1,5 +1,5 @@
 // conv2d: a 2-D convolution (cross-correlation, as everywhere in this field), with biases or without; where it has
-// them, a ReLU behind it becomes part of it (graph/passes.h).
+// them, a ReLU behind it becomes part of it (src/graph/passes.h).
 //
 //   z[n,p,q,o] = b[o] + sum over i,j,c of x[n, p*s + i - before, q*s + j - before, c] * W[i,j,c,o],  x = 0 outside
 //   y = relu ? max(z, 0) : z

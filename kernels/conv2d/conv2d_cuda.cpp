@@ -1,8 +1,8 @@
 // The CUDA form of conv2d: cuDNN's convolutions on NHWC activations.
 //
-// cuDNN reads weights as [filter, row, column, channel], in the activations' type: the parameter's shadow, or, where
-// none is kept, a transpose made anew at every forward. The gradient of the weights comes out the same way round and is
-// transposed into the parameter's layout. An x whose channels are padded has weights that are padded alike.
+// cuDNN reads weights as [filter, row, column, channel], in the activations' type: the parameter's compute copy, or,
+// where none is kept, a transpose made anew at every forward. The gradient of the weights comes out the same way round
+// and is transposed into the parameter's layout. An x whose channels are padded has weights that are padded alike.
 #include <optional>
 
 #include "kernels/conv2d/conv2d.h"
@@ -22,16 +22,16 @@ std::string_view name_of(Conv2dPass pass) {
 /// The weights (or their gradient) as cuDNN has them: [filters, window * channels] in the activations' type.
 class FilterMajorWeights {
  public:
-  /// `x`: the activations. `shadow`: the weights are kept up to date there.
-  FilterMajorWeights(CudaDevice& device, const Tensor& weights, const Tensor& x, const Tensor& shadow = {})
+  /// `x`: the activations. `compute copy`: the weights are kept up to date there.
+  FilterMajorWeights(CudaDevice& device, const Tensor& weights, const Tensor& x, const Tensor& compute_copy = {})
       : weights_(weights),
         filters_(weights.shape[3]),
         inputs_(weights.shape.element_count() / filters_),
         padding_(channel_padding(weights.shape, x.shape)),
-        transposed_{shadow.data, {filters_, padding_.extent(inputs_)}, x.type} {
-    if (shadow) {
-      check(shadow.type == x.type && shadow.shape == transposed_.shape,
-            "conv2d was given another shadow than it reads");
+        transposed_{compute_copy.data, {filters_, padding_.extent(inputs_)}, x.type} {
+    if (compute_copy) {
+      check(compute_copy.type == x.type && compute_copy.shape == transposed_.shape,
+            "conv2d was given another compute copy than it reads");
       return;
     }
     memory_ = device.allocate(transposed_.bytes());
@@ -64,7 +64,7 @@ class Conv2dCuda final : public Op {
         y_(tensors.outputs.at(0)),
         biases_(tensors.parameters.size() < 2 ? Tensor{} : tensors.parameters[1]),
         weights_(device, tensors.parameters.at(0), x_,
-                 tensors.parameter_shadows.empty() ? Tensor{} : tensors.parameter_shadows[0]) {
+                 tensors.parameter_compute_copies.empty() ? Tensor{} : tensors.parameter_compute_copies[0]) {
     task_ = {.layout = conv2d_layout(geometry, x_.shape, tensors.parameters.at(0).shape, y_.shape),
              .type = x_.type,
              .arithmetic = arithmetic,

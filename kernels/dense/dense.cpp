@@ -15,7 +15,7 @@ class DenseDefinition final : public OpDefinition {
     if (of != "relu" || !has_biases_) return nullptr;
     return std::make_shared<DenseDefinition>(DenseForm{.relu = true, .input_density = form_.input_density}, true);
   }
-  ShadowForm shadow_form(int /*parameter*/) const override { return ShadowForm::as_it_lies; }
+  ComputeCopyFormat compute_copy_format(int /*parameter*/) const override { return ComputeCopyFormat::same_layout; }
   std::optional<int> column_summed_parameter() const override {
     return has_biases_ && !form_.relu ? std::optional(1) : std::nullopt;
   }

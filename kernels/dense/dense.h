@@ -1,5 +1,5 @@
 // dense: a fully connected layer, with biases or without; where it has them, a ReLU behind it becomes part of it
-// (graph/passes.h).
+// (src/graph/passes.h).
 //
 //   z = x W + b,  y = relu ? max(z, 0) : z     x: [batch, in] (further extents flattened), W: [in, out], b: [out]
 //   dz = relu ? dy * [y > 0] : dy

@@ -1,7 +1,7 @@
 // The CUDA form of dense: cuBLASLt's products, bias and ReLU as their epilogue where it has one.
 //
-// With bf16 activations the products read W and b in bfloat16: their shadows, or, where none are kept, copies made anew
-// at every forward. The gradient of W comes out of its product in float32.
+// With bf16 activations the products read W and b in bfloat16: their compute copies, or, where none are kept, copies
+// made anew at every forward. The gradient of W comes out of its product in float32.
 #include <optional>
 
 #include "kernels/dense/dense.h"
@@ -12,15 +12,16 @@
 namespace carillon {
 namespace {
 
-/// A float32 parameter in the activations' type: itself, its shadow, or a copy.
+/// A float32 parameter in the activations' type: itself, its compute copy, or a copy.
 class ParameterCopy {
  public:
   ParameterCopy(Device& device, const OpTensors& tensors, std::size_t number, DType type)
       : parameter_(tensors.parameters.at(number)), copy_{parameter_.data, parameter_.shape, type} {
     if (copy_.type == parameter_.type) return;
-    if (!tensors.parameter_shadows.empty()) {
-      copy_ = tensors.parameter_shadows.at(number);
-      check(copy_.type == type && copy_.shape == parameter_.shape, "dense was given another shadow than it reads");
+    if (!tensors.parameter_compute_copies.empty()) {
+      copy_ = tensors.parameter_compute_copies.at(number);
+      check(copy_.type == type && copy_.shape == parameter_.shape,
+            "dense was given another compute copy than it reads");
       return;
     }
     memory_ = device.allocate(copy_.bytes());

@@ -1,4 +1,4 @@
-// fork: one value for several readers, each with a gradient of its own. A pass puts it in (graph/passes.h).
+// fork: one value for several readers, each with a gradient of its own. A pass puts it in (src/graph/passes.h).
 //
 //   y_k = x                     in x's own memory, k = 0 ... readers - 1
 //   dx = dy_0 + dy_1 + ...      in dy_0's memory, added in this order

@@ -10,8 +10,8 @@
 // x: [batch, height, width, channels], y: [batch, output height, output width, channels]; padding as in
 // kernels/shared/window.h. A NaN in a window makes its y NaN.
 //
-// A ReLU before it becomes part of it (graph/passes.h): both orders give the same values and gradients, and here the
-// ReLU has a quarter of the elements (stride 2), and backward needs no activations of the layer before. On a GPU a
+// A ReLU before it becomes part of it (src/graph/passes.h): both orders give the same values and gradients, and here
+// the ReLU has a quarter of the elements (stride 2), and backward needs no activations of the layer before. On a GPU a
 // convolution's biases do, too: rounding keeps order, so that the largest plus b is the largest of what b was added to.
 // Where b makes the largest equal to others, their gradient goes to the one that was the largest before.
 #pragma once

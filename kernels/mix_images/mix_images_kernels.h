@@ -1,10 +1,10 @@
 // The kernel of mix_images: a block for each image, each of which draws for itself.
 #pragma once
 
-#include "carillon/core/bf16.h"
 #include "carillon/graph/step_inputs.h"
 #include "kernels/shared/block_kernel.h"
 #include "kernels/shared/mixing.h"
+#include "src/core/bf16.h"
 
 namespace carillon {
 

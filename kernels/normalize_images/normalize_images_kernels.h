@@ -1,10 +1,10 @@
 // The kernel of normalize_images: a block for each image.
 #pragma once
 
-#include "carillon/core/bf16.h"
 #include "carillon/graph/step_inputs.h"
 #include "kernels/normalize_images/normalize_images_math.h"
 #include "kernels/shared/block_kernel.h"
+#include "src/core/bf16.h"
 
 namespace carillon {
 

@@ -4,7 +4,7 @@
 //   dx[i] = y[i] > 0 ? dy[i] : 0         in place of dy
 //
 // x, y: any shape. batch_norm, max_pool, and with biases dense and conv2d take a ReLU over from their neighbour
-// (graph/passes.h). Source: Nair, Hinton, "Rectified linear units improve restricted Boltzmann machines", 2010.
+// (src/graph/passes.h). Source: Nair, Hinton, "Rectified linear units improve restricted Boltzmann machines", 2010.
 #pragma once
 
 #include "carillon/graph/graph.h"

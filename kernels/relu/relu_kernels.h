@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "carillon/core/bf16.h"
 #include "carillon/core/host_device.h"
+#include "src/core/bf16.h"
 
 namespace carillon {
 

@@ -1,9 +1,9 @@
 // The kernel of scale_input: a block for each image.
 #pragma once
 
-#include "carillon/core/bf16.h"
 #include "carillon/graph/step_inputs.h"
 #include "kernels/shared/block_kernel.h"
+#include "src/core/bf16.h"
 
 namespace carillon {
 

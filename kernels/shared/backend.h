@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "carillon/core/error.h"
-#include "carillon/core/has_cuda.h"
 #include "carillon/graph/op.h"
+#include "src/core/has_cuda.h"
 
 namespace carillon {
 

@@ -10,7 +10,7 @@
 
 #include "carillon/core/tensor.h"
 #include "carillon/device/device.h"
-#include "carillon/graph/shadow.h"
+#include "carillon/graph/compute_copy.h"
 
 namespace carillon {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "carillon/graph/shadow.h"
+#include "carillon/graph/compute_copy.h"
 #include "kernels/shared/pack.h"
 
 namespace carillon {

@@ -3,9 +3,9 @@
 
 #include <type_traits>
 
-#include "carillon/core/bf16.h"
 #include "carillon/core/error.h"
 #include "carillon/core/tensor.h"
+#include "src/core/bf16.h"
 
 namespace carillon {
 

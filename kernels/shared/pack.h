@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "carillon/core/bf16.h"
 #include "carillon/core/host_device.h"
+#include "src/core/bf16.h"
 
 namespace carillon {
 

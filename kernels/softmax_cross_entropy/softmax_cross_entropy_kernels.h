@@ -4,11 +4,11 @@
 #include <bit>
 #include <cmath>
 
-#include "carillon/core/bf16.h"
 #include "carillon/graph/parameters.h"
 #include "carillon/graph/step_inputs.h"
 #include "kernels/shared/block_kernel.h"
 #include "kernels/shared/mixing.h"
+#include "src/core/bf16.h"
 
 namespace carillon {
 
@@ -226,7 +226,7 @@ struct SoftmaxKernel {
     *blocks_done = 0;
     if (step_sums == nullptr) return;
     step_sums[cross_entropy_sum] = mean;
-    step_sums[pause_sum] = table.header().pause;
+    step_sums[sync_sum] = table.header().pause;
   }
 };
 

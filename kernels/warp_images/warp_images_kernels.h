@@ -1,10 +1,10 @@
 // The kernel of warp_images: a block for each image, one of whose threads draws.
 #pragma once
 
-#include "carillon/core/bf16.h"
 #include "carillon/graph/step_inputs.h"
 #include "kernels/shared/block_kernel.h"
 #include "kernels/warp_images/warp_images_math.h"
+#include "src/core/bf16.h"
 
 namespace carillon {
 

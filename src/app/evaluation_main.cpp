@@ -8,30 +8,32 @@
 #include <optional>
 
 #include "carillon/app/mains.h"
-#include "carillon/app/mpi_main.h"
-#include "carillon/app/options.h"
-#include "carillon/core/printable.h"
-#include "carillon/report/console.h"
-#include "carillon/report/evaluation_report.h"
-#include "carillon/run/agreement.h"
-#include "carillon/run/batch_memory.h"
-#include "carillon/run/checkpoint_size.h"
-#include "carillon/run/evaluator.h"
+#include "src/app/mpi_main.h"
+#include "src/app/options.h"
 #include "src/app/picture_options.h"
 #include "src/app/saved_network.h"
 #include "src/app/startup.h"
+#include "src/core/printable.h"
+#include "src/report/console.h"
+#include "src/report/evaluation_report.h"
+#include "src/train/checkpointing/checkpoint_size.h"
+#include "src/train/control/equal_on_all_ranks.h"
+#include "src/train/evaluation/evaluator.h"
+#include "src/train/input/batch_memory.h"
 
 namespace carillon {
 namespace {
 
 /// Of the largest network that the program evaluates.
-std::uint64_t max_checkpoint_bytes(const Preset& preset) {
-  const RecordSchema& records = preset.defaults.record_form.schema;
-  const std::int64_t class_count = preset.of_pictures ? static_cast<std::int64_t>(max_classes) : records.class_count;
+std::uint64_t max_checkpoint_bytes(const ProgramSpec& program_spec) {
+  const RecordSchema& records = program_spec.defaults.record_form.schema;
+  const std::int64_t class_count =
+      program_spec.of_pictures ? static_cast<std::int64_t>(max_classes) : records.class_count;
   std::uint64_t largest = 0;
-  for (const std::string& name : network_names(preset)) {
+  for (const std::string& name : network_names(program_spec)) {
     try {
-      const Network network = network_named(preset, name)({.image = records.image_shape, .class_count = class_count});
+      const Network network =
+          network_named(program_spec, name)({.image = records.image_shape, .class_count = class_count});
       largest = std::max(largest, max_checkpoint_bytes(network));
     } catch (const Error& error) {
       if (error.code() != ExitCode::usage) throw;  // one that takes other images, and is smaller
@@ -40,18 +42,18 @@ std::uint64_t max_checkpoint_bytes(const Preset& preset) {
   return largest;
 }
 
-void check_model(const LoadedCheckpoint& loaded, const Preset& preset) {
-  const std::vector<std::string> names = network_names(preset);
+void check_model(const LoadedCheckpoint& loaded, const ProgramSpec& program_spec) {
+  const std::vector<std::string> names = network_names(program_spec);
   if (std::ranges::find(names, loaded.state.model) != names.end()) return;
   fail(ExitCode::data, "{} is of model '{}', this program evaluates {}", loaded.path.string(), loaded.state.model,
        fmt::join(names, ", "));
 }
 
 /// Whether it was trained on what the program evaluates. Errors: data.
-void check_pictures(const LoadedCheckpoint& loaded, const Preset& preset) {
-  if (trained_pictures(loaded).has_value() == preset.of_pictures) return;
+void check_pictures(const LoadedCheckpoint& loaded, const ProgramSpec& program_spec) {
+  if (trained_pictures(loaded).has_value() == program_spec.of_pictures) return;
   fail(ExitCode::data, "{} was {}trained by image_train, and its network takes other images", loaded.path.string(),
-       preset.of_pictures ? "not " : "");
+       program_spec.of_pictures ? "not " : "");
 }
 
 /// What all ranks must know of the checkpoint that rank 0 has read. `given_scale`: in place of its own, if not 0.
@@ -67,8 +69,9 @@ struct EvaluatedForm {
   std::optional<PixelNormalization> normalization;
 };
 
-EvaluatedForm form_of(const nlohmann::json& known, const EvalOptions& options, const Preset& preset, const Mpi& mpi) {
-  if (!preset.of_pictures) return {preset.defaults.record_form, std::nullopt};
+EvaluatedForm form_of(const nlohmann::json& known, const EvalOptions& options, const ProgramSpec& program_spec,
+                      const Mpi& mpi) {
+  if (!program_spec.of_pictures) return {program_spec.defaults.record_form, std::nullopt};
   PictureOptions pictures = described_pictures(known.at("options").get<std::string>()).value();
   pictures.first_label = options.first_label;
   EvaluatedForm form;
@@ -79,8 +82,8 @@ EvaluatedForm form_of(const nlohmann::json& known, const EvalOptions& options, c
 
 Dataset open_data(const EvalOptions& options, const RecordForm& form, const Mpi& mpi) {
   Dataset dataset = open_records(options.data, form, RecordUse::evaluation, options.records, mpi);
-  agree(mpi, {{"evaluation records", dataset.size()},
-              {"evaluation record checksum", static_cast<std::uint64_t>(dataset.fingerprint())}});
+  require_equal_on_all_ranks(mpi, {{"evaluation records", dataset.size()},
+                                   {"evaluation record checksum", static_cast<std::uint64_t>(dataset.fingerprint())}});
   return dataset;
 }
 
@@ -98,7 +101,7 @@ void check_report_fits(std::int64_t class_count) {
 }
 
 /// `counts`: where there is a report to write.
-void tell_result(const LoadedCheckpoint& loaded, const EvalOptions& options, const Precision& precision,
+void tell_result(const LoadedCheckpoint& loaded, const EvalOptions& options, const Accuracy& precision,
                  const std::optional<ConfusionMatrix>& counts) {
   const std::string note = is_synthetic(options.data) ? synthetic_note : "", values = values_text(options);
   fmt::print("{}: {} at step {}{}\n{}{}\n", printable(loaded.path.string()), values, loaded.state.global_step, note,
@@ -112,35 +115,36 @@ void tell_result(const LoadedCheckpoint& loaded, const EvalOptions& options, con
                                 .counts = *counts});
 }
 
-EvalOptions defaults_of(const Preset& preset) {
+EvalOptions defaults_of(const ProgramSpec& program_spec) {
   EvalOptions options;
-  options.data = preset.defaults.data;
+  options.data = program_spec.defaults.data;
   for (std::string& pattern : options.data) {
     const std::size_t at = pattern.find("train-");
-    check(at != pattern.npos, "a preset's data are not named train-");
-    pattern.replace(at, 6, preset.evaluation_split);
+    check(at != pattern.npos, "a program spec's data are not named train-");
+    pattern.replace(at, 6, program_spec.evaluation_split);
   }
-  options.checkpoint = preset.defaults.train_dir;
-  if (preset.of_pictures) options.batch_size = preset.defaults.evaluation_batch;  // large ones fill a memory
+  options.checkpoint = program_spec.defaults.train_dir;
+  if (program_spec.of_pictures)
+    options.batch_size = program_spec.defaults.evaluation_batch;  // large ones fill a memory
   return options;
 }
 
-ExitCode evaluate_checkpoint(const EvalOptions& options, const Preset& preset, Device& device, Watch& watch,
-                             const Mpi& mpi) {
+ExitCode evaluate_checkpoint(const EvalOptions& options, const ProgramSpec& program_spec, Device& device,
+                             StallDetector& stall_detector, const Mpi& mpi) {
   std::optional<LoadedCheckpoint> loaded;  // on rank 0
   std::string told;                        // of it, there
   mpi.run_on_all([&] {
     if (mpi.rank() != 0) return;
-    loaded = find_checkpoint(options.checkpoint, print_warning, max_checkpoint_bytes(preset));
-    check_model(*loaded, preset);
-    check_pictures(*loaded, preset);
+    loaded = find_checkpoint(options.checkpoint, print_warning, max_checkpoint_bytes(program_spec));
+    check_model(*loaded, program_spec);
+    check_pictures(*loaded, program_spec);
     told = description(*loaded, options.pixel_scale).dump();
   });
   const nlohmann::json known = nlohmann::json::parse(mpi.all_gather(told).front());
   const auto scale = known.at("pixel_scale").get<float>();
-  const EvaluatedForm form = form_of(known, options, preset, mpi);
+  const EvaluatedForm form = form_of(known, options, program_spec, mpi);
   const Dataset dataset = open_data(options, form.records, mpi);
-  const MakeNetwork make_network = network_named(preset, known.at("model").get<std::string>());
+  const MakeNetwork make_network = network_named(program_spec, known.at("model").get<std::string>());
   NetworkSettings settings{.image = dataset.image_shape(),
                            .class_count = dataset.class_count(),
                            .pixel_scale = scale,
@@ -159,16 +163,16 @@ ExitCode evaluate_checkpoint(const EvalOptions& options, const Preset& preset, D
     if (loaded) evaluator->load(*loaded, values);
   });
   evaluator->broadcast_from_first(mpi);
-  watch.enter(Phase::evaluation, 0);
-  const auto get_on = [&] { watch.get_on(); };
+  stall_detector.enter(Phase::evaluation, 0);
+  const auto heartbeat = [&] { stall_detector.heartbeat(); };
   // The matrix is large where there are many classes.
   std::optional<ConfusionMatrix> counts;
-  std::optional<Precision> precision;
+  std::optional<Accuracy> precision;
   if (options.report.empty()) {
-    precision = evaluator->evaluate(dataset, mpi, get_on);
+    precision = evaluator->evaluate(dataset, mpi, heartbeat);
   } else {
     mpi.run_on_all([&] { check_report_fits(dataset.class_count()); });
-    counts = evaluator->count_by_class(dataset, mpi, get_on);
+    counts = evaluator->count_by_class(dataset, mpi, heartbeat);
     precision = counts->precision();
   }
   mpi.run_on_all([&] {
@@ -177,20 +181,20 @@ ExitCode evaluate_checkpoint(const EvalOptions& options, const Preset& preset, D
   return ExitCode::done;
 }
 
-/// The program's options, on `options` with the preset's values.
-OptionSet option_set(const std::string& program, EvalOptions& options, const Preset& preset) {
-  options = defaults_of(preset);
+/// The program's options, on `options` with the program spec's values.
+OptionSet option_set(const std::string& program, EvalOptions& options, const ProgramSpec& program_spec) {
+  options = defaults_of(program_spec);
   OptionSet set({.program = program,
-                 .purpose = fmt::format("Prints precision @ 1 on {} of a checkpoint", preset.data_set),
+                 .purpose = fmt::format("Prints precision @ 1 on {} of a checkpoint", program_spec.data_set),
                  .synopses = {fmt::format("{} --data FILES --checkpoint FILE_OR_DIR", program)}});
   declare(set, options);
   introduce(set, program);
   set.begin_group("Data");
-  if (preset.of_pictures) {
+  if (program_spec.of_pictures) {
     set.add("first-label", options.first_label, -1, 1,
             "label of the first class; -1: as records.json says, or 1, as ImageNet's records have it");
   }
-  if (preset.distorts) {
+  if (program_spec.distorts) {
     set.add("test-time-augmentation", options.test_time_augmentation, test_time_augmentation_help);
   } else {
     set.add("pixel-scale", options.pixel_scale, OptionSet::Interval::not_negative,
@@ -199,9 +203,9 @@ OptionSet option_set(const std::string& program, EvalOptions& options, const Pre
   return set;
 }
 
-ExitCode evaluate(const std::string& program, const Preset& preset, int argc, char** argv, const Mpi& mpi) {
+ExitCode evaluate(const std::string& program, const ProgramSpec& program_spec, int argc, char** argv, const Mpi& mpi) {
   EvalOptions options;
-  OptionSet set = option_set(program, options, preset);
+  OptionSet set = option_set(program, options, program_spec);
   if (!parse_on_all_ranks(set, argc, argv, mpi)) return ExitCode::done;
   mpi.run_on_all([&] {
     check_default_data(set, options.data);
@@ -211,19 +215,21 @@ ExitCode evaluate(const std::string& program, const Preset& preset, int argc, ch
   const CpuShare cpu = take_cpu_share(mpi, static_cast<int>(options.threads));
   std::unique_ptr<Device> device;
   mpi.run_on_all([&] { device = open_own_device(options.device, options.precision, options.cpu, mpi, cpu); });
-  Watch watch(mpi, watch_settings(options.stall_timeout, *device, mpi, program));
-  return abort_on_own_error(mpi, program, [&] { return evaluate_checkpoint(options, preset, *device, watch, mpi); });
+  StallDetector stall_detector(mpi, stall_detector_settings(options.stall_timeout, *device, mpi, program));
+  return abort_on_own_error(mpi, program,
+                            [&] { return evaluate_checkpoint(options, program_spec, *device, stall_detector, mpi); });
 }
 
 }  // namespace
 
-int evaluation_main(const std::string& program, const Preset& preset, int argc, char** argv) {
+int evaluation_main(const std::string& program, const ProgramSpec& program_spec, int argc, char** argv) {
   const auto manual = [&] {
     EvalOptions options;
-    return option_set(program, options, preset).manual();
+    return option_set(program, options, program_spec).manual();
   };
   if (print_document(argc, argv, manual)) return 0;
-  return mpi_main(program, argc, argv, [&](const Mpi& mpi) { return evaluate(program, preset, argc, argv, mpi); });
+  return mpi_main(program, argc, argv,
+                  [&](const Mpi& mpi) { return evaluate(program, program_spec, argc, argv, mpi); });
 }
 
 }  // namespace carillon

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <bit>
 
-#include "carillon/comm/communicator.h"
 #include "carillon/core/error.h"
+#include "src/comm/allreduce/communicator.h"
 
 namespace carillon {
 namespace {
@@ -52,13 +52,13 @@ void check_window(const TrainOptions& options, int tower_count) {
 
 }  // namespace
 
-void settle_batch(TrainOptions& options, const Preset& preset, int tower_count) {
+void resolve_batch(TrainOptions& options, const ProgramSpec& program_spec, int tower_count) {
   const bool is_global = options.global_batch > 0;
-  if (options.decay_steps == 0 && preset.decay_steps == nullptr) {
+  if (options.decay_steps == 0 && program_spec.decay_steps == nullptr) {
     options.decay_steps = decay_steps_without_rule;
   } else if (options.decay_steps == 0) {
-    options.decay_steps =
-        is_global ? preset.decay_steps(options.global_batch, 1) : preset.decay_steps(options.batch_size, tower_count);
+    options.decay_steps = is_global ? program_spec.decay_steps(options.global_batch, 1)
+                                    : program_spec.decay_steps(options.batch_size, tower_count);
   }
   if (is_global) share_out(options, tower_count);
   check_mixing(options);

@@ -1,17 +1,17 @@
 // --global-batch and --micro-batch: a step's samples, as all ranks together take them.
 #pragma once
 
-#include "carillon/app/preset.h"
-#include "carillon/comm/mpi.h"
+#include "carillon/app/program_spec.h"
 #include "carillon/device/device.h"
-#include "carillon/run/batch_memory.h"
-#include "carillon/run/train_options.h"
+#include "carillon/train/train_options.h"
+#include "src/comm/mpi/mpi.h"
+#include "src/train/input/batch_memory.h"
 
 namespace carillon {
 
 /// Sets each tower's part of a global batch, and the steps in which the learning rate decays, which are then the same
 /// at any number of towers. Errors: usage (the towers cannot share it out evenly; single samples are to be mixed).
-void settle_batch(TrainOptions& options, const Preset& preset, int tower_count);
+void resolve_batch(TrainOptions& options, const ProgramSpec& program_spec, int tower_count);
 
 /// Errors: usage (micro-batches, a common batch norm, or a wire of bf16, and a GPU).
 void check_takes_batches(const TrainOptions& options, const Device& device);

@@ -1,4 +1,4 @@
-// Option values of several parts: milestones, knots, groups.
+// Option values of several parts: milestones, schedule points, groups.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -81,26 +81,27 @@ std::vector<std::int64_t> parse_milestones(const std::string& text) {
   return steps;
 }
 
-std::vector<Knot> parse_knots(const std::string& text) {
-  std::vector<Knot> knots;
+std::vector<SchedulePoint> parse_schedule_points(const std::string& text) {
+  std::vector<SchedulePoint> points;
   try {
     for (const std::string& part : parts_of(text, ',')) {
       const std::vector<std::string> sides = parts_of(part, ':');
       if (sides.size() != 2) throw ValueExpected{};
-      knots.push_back({.step = step_of(sides[0]), .rate = parse_number(sides[1], Interval::not_negative)});
+      points.push_back({.step = step_of(sides[0]), .rate = parse_number(sides[1], Interval::not_negative)});
     }
   } catch (const ValueExpected&) {
-    knots.clear();
+    points.clear();
   }
-  if (knots.empty() || std::ranges::adjacent_find(knots, std::greater_equal{}, &Knot::step) != knots.end()) {
+  if (points.empty() ||
+      std::ranges::adjacent_find(points, std::greater_equal{}, &SchedulePoint::step) != points.end()) {
     throw ValueExpected{"growing steps with a rate each, N:X,N:X,..."};
   }
-  return knots;
+  return points;
 }
 
-std::string text_of(const std::vector<Knot>& knots) {
+std::string text_of(const std::vector<SchedulePoint>& points) {
   std::vector<std::string> texts;
-  for (const Knot& knot : knots) texts.push_back(fmt::format("{}:{}", knot.step, knot.rate));
+  for (const SchedulePoint& point : points) texts.push_back(fmt::format("{}:{}", point.step, point.rate));
   return fmt::format("{}", fmt::join(texts, ","));
 }
 

@@ -1,4 +1,4 @@
-#include "carillon/app/mpi_main.h"
+#include "src/app/mpi_main.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -8,11 +8,11 @@
 #include <new>
 #include <optional>
 
-#include "carillon/core/denormals.h"
-#include "carillon/core/printable.h"
-#include "carillon/core/signal_thread.h"
 #include "carillon/core/version.h"
-#include "carillon/run/agreement.h"
+#include "src/core/denormals.h"
+#include "src/core/printable.h"
+#include "src/core/signal_thread.h"
+#include "src/train/control/equal_on_all_ranks.h"
 
 namespace carillon {
 namespace {
@@ -66,7 +66,7 @@ int mpi_main(const std::string& program, int argc, char** argv, const std::funct
     mpi.emplace(&argc, &argv);
     keep_signals_from_computation();
     // Other programs would wait in other collective calls; other builds round differently, perhaps.
-    agree(*mpi, {{"the program and its build", version_line(program)}});
+    require_equal_on_all_ranks(*mpi, {{"the program and its build", version_line(program)}});
     code = abort_on_own_error(*mpi, program, [&] { return body(*mpi); });
   } catch (const PeerFailed& peer) {
     code = peer.code();

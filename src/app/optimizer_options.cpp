@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "carillon/app/options.h"
 #include "carillon/core/error.h"
 #include "src/app/option_values.h"
+#include "src/app/options.h"
 
 namespace carillon {
 namespace {
@@ -29,7 +29,7 @@ std::vector<ScheduleOption> options_of_schedules() {
           {"schedule-power", {polynomial}},
           {"milestones", {step}},
           {"milestone-factor", {step}},
-          {"schedule-knots", {triangular}}};
+          {"schedule-schedule points", {triangular}}};
 }
 
 /// Whether an option that the choice made by `chooser` does not use is a mistake: not where a recipe has it and the
@@ -76,8 +76,8 @@ void check_schedule(const OptionSet& set, const TrainOptions& o) {
          text_of(schedule_choices, schedule.kind));
   }
   if (schedule.kind == step && schedule.milestones.empty()) fail(ExitCode::usage, "--schedule step needs --milestones");
-  if (schedule.kind == triangular && schedule.knots.empty()) {
-    fail(ExitCode::usage, "--schedule triangular needs --schedule-knots");
+  if (schedule.kind == triangular && schedule.points.empty()) {
+    fail(ExitCode::usage, "--schedule triangular needs --schedule-schedule points");
   }
   if (set.given("warmup-from") && schedule.warm_up_steps == 0) {
     fail(ExitCode::usage, "--warmup-from needs --warmup-steps");
@@ -188,9 +188,9 @@ void declare_schedule(OptionSet& set, TrainOptions& o) {
           "of step: global steps N,N,... from which the rate is lower", Scope::result);
   set.add("milestone-factor", schedule.milestone_factor, Interval::positive, "of step: multiplies the rate at each",
           Scope::result);
-  set.add("schedule-knots",
-          {.set = [&schedule](const auto& texts) { schedule.knots = parse_knots(texts.front()); },
-           .get = [&schedule] { return text_of(schedule.knots); }},
+  set.add("schedule-schedule points",
+          {.set = [&schedule](const auto& texts) { schedule.points = parse_schedule_points(texts.front()); },
+           .get = [&schedule] { return text_of(schedule.points); }},
           "of triangular: global steps and rates N:X,N:X,... with lines between them", Scope::result);
 }
 
@@ -201,7 +201,7 @@ void check_optimizer(const OptionSet& set, const TrainOptions& options) {
   check_lookahead(set, options);
 }
 
-void settle_ends(TrainOptions& options) {
+void resolve_ends(TrainOptions& options) {
   ScheduleOptions& schedule = options.schedule_options;
   if (has_end(schedule.kind) && schedule.steps == 0) schedule.steps = options.max_steps;
   LookaheadSettings& lookahead = options.optimizer_settings.lookahead;

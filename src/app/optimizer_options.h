@@ -1,8 +1,8 @@
 // The options of optimiser and schedule: their texts, and who uses which.
 #pragma once
 
-#include "carillon/app/option_set.h"
-#include "carillon/run/train_options.h"
+#include "carillon/train/train_options.h"
+#include "src/app/option_set.h"
 
 namespace carillon {
 
@@ -15,6 +15,6 @@ void check_optimizer(const OptionSet& set, const TrainOptions& options);
 
 /// Where no end is said, that of a schedule, and of a lookahead that grows, is --max-steps: a checkpoint then holds it,
 /// and a resumed run is told of another.
-void settle_ends(TrainOptions& options);
+void resolve_ends(TrainOptions& options);
 
 }  // namespace carillon

@@ -1,7 +1,7 @@
 // What --help and the man page tell of an OptionSet.
 #include <variant>
 
-#include "carillon/app/option_set.h"
+#include "src/app/option_set.h"
 
 namespace carillon {
 
@@ -35,7 +35,7 @@ std::vector<ManualGroup> OptionSet::groups() const {
     groups[option.group].options.push_back({.name = option.name,
                                             .value = option.is_flag ? "" : option.value_name,
                                             .text = option.help,
-                                            .preset = shown(option.get()),
+                                            .program_spec = shown(option.get()),
                                             .choices = option.choices});
   }
   groups.push_back({"Common",

@@ -1,4 +1,4 @@
-#include "carillon/app/option_set.h"
+#include "src/app/option_set.h"
 
 #include <fmt/ranges.h>
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "carillon/app/option_set.h"
 #include "carillon/optim/parameter_group.h"
 #include "carillon/optim/schedule.h"
+#include "src/app/option_set.h"
 
 namespace carillon {
 
@@ -37,8 +37,8 @@ std::string nearest(const std::string& text, const std::vector<std::string>& nam
 /// "3,5,8": growing steps.
 std::vector<std::int64_t> parse_milestones(const std::string& text);
 /// "0:0.1,20:0.5": growing steps with a rate each.
-std::vector<Knot> parse_knots(const std::string& text);
-std::string text_of(const std::vector<Knot>& knots);
+std::vector<SchedulePoint> parse_schedule_points(const std::string& text);
+std::string text_of(const std::vector<SchedulePoint>& points);
 /// "*/biases: rate=64, decay=0, frozen-until=10, frozen-after=300" each; with at least one of the settings.
 std::vector<ParameterGroup> parse_groups(const std::vector<std::string>& texts);
 std::vector<std::string> texts_of(const std::vector<ParameterGroup>& groups);

@@ -1,9 +1,9 @@
-#include "carillon/app/options.h"
+#include "src/app/options.h"
 
 #include "carillon/core/error.h"
-#include "carillon/run/time_limit.h"
 #include "src/app/optimizer_options.h"
 #include "src/app/option_values.h"
+#include "src/train/control/time_limit.h"
 
 namespace carillon {
 
@@ -72,7 +72,7 @@ void declare(OptionSet& set, TrainOptions& o) {
   set.add("data", o.data, "training records: paths or patterns of TFRecord files; synthetic: noise, to measure with");
   set.add("eval-data", o.eval_data, "records to evaluate on while training");
   set.add("eval-every", o.eval_every, 0, max_steps, "steps between evaluations; 0: only at the end");
-  set.add("stop-at-precision", o.stop_at_precision, Interval::unit,
+  set.add("stop-at-precision", o.stop_at_accuracy, Interval::unit,
           "end the run, as at max-steps, when an evaluation reaches so much, as 0.94; 0: none");
   declare_record_keys(set, o.image_key, o.label_key);
   set.add("shuffle", o.shuffle, "visit the records in a new random order each epoch", Scope::result);
@@ -178,7 +178,7 @@ void check_combinations(const OptionSet& set, const TrainOptions& o) {
   const bool requires_checkpoint = o.resume == ResumeMode::require;
   if (o.fresh && requires_checkpoint) fail(ExitCode::usage, "--fresh removes what --resume require asks for");
   if (o.eval_every > 0 && o.eval_data.empty()) fail(ExitCode::usage, "--eval-every needs --eval-data");
-  if (o.stop_at_precision > 0.0 && o.eval_data.empty()) {
+  if (o.stop_at_accuracy > 0.0 && o.eval_data.empty()) {
     fail(ExitCode::usage, "--stop-at-precision needs --eval-data");
   }
   if (requires_checkpoint && !o.init_from.empty()) {

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "carillon/core/error.h"
-#include "carillon/core/printable.h"
+#include "src/core/printable.h"
 
 namespace carillon {
 namespace {
@@ -23,7 +23,7 @@ CropRule crop_rule(const PictureOptions& options) {
 }
 
 /// `found` beside some records, held against what is known of the classes. Errors: data.
-void check_same(const SetForm& found, const PictureOptions& known, const std::string& place) {
+void check_same(const DatasetInfo& found, const PictureOptions& known, const std::string& place) {
   const auto class_count = static_cast<std::size_t>(known.classes);
   if (found.classes.size() != class_count) {
     fail(ExitCode::data, "{}: its records are of {} classes, not of {}", place, found.classes.size(), class_count);
@@ -36,12 +36,12 @@ void check_same(const SetForm& found, const PictureOptions& known, const std::st
 }
 
 std::string place_of(const std::vector<std::string>& patterns) {
-  return fmt::format("{} beside {}", set_form_name, printable(patterns.front()));
+  return fmt::format("{} beside {}", dataset_info_name, printable(patterns.front()));
 }
 
-RecordSchema schema_of(const PictureOptions& options, const std::optional<SetForm>& form) {
-  const SetForm usual;
-  const SetForm& keys = form ? *form : usual;
+RecordSchema schema_of(const PictureOptions& options, const std::optional<DatasetInfo>& form) {
+  const DatasetInfo usual;
+  const DatasetInfo& keys = form ? *form : usual;
   return {.keys = keys.keys,
           .image_shape = shape_of(options),
           .class_count = options.classes,
@@ -85,9 +85,9 @@ PixelNormalization normalization_of(Preprocessing preprocessing) {
   return {.mean = {123.68f / 255.0f, 116.78f / 255.0f, 103.94f / 255.0f}, .deviation = {of_255, of_255, of_255}};
 }
 
-void settle_pictures(PictureOptions& pictures, TrainOptions& options) {
+void resolve_pictures(PictureOptions& pictures, TrainOptions& options) {
   const bool synthetic = is_synthetic(options.data);
-  const std::optional<SetForm> form = synthetic ? std::nullopt : form_of_files(options.data);
+  const std::optional<DatasetInfo> form = synthetic ? std::nullopt : dataset_info_of_files(options.data);
   if (synthetic && pictures.classes == 0) pictures.classes = imagenet_classes;
   if (form) {
     const auto count = static_cast<std::int64_t>(form->classes.size());
@@ -101,10 +101,10 @@ void settle_pictures(PictureOptions& pictures, TrainOptions& options) {
     fail(ExitCode::usage,
          "--classes: say how many classes the records have; no {}, as tfrecord_convert images writes "
          "it, is beside {}",
-         set_form_name, printable(options.data.front()));
+         dataset_info_name, printable(options.data.front()));
   }
   if (!options.eval_data.empty() && !is_synthetic(options.eval_data)) {
-    const std::optional<SetForm> other = form_of_files(options.eval_data);
+    const std::optional<DatasetInfo> other = dataset_info_of_files(options.eval_data);
     if (other) {
       check_same(*other, pictures, place_of(options.eval_data));
       if (form && (other->first_label != form->first_label || other->keys.image != form->keys.image ||
@@ -160,8 +160,8 @@ std::optional<PictureOptions> described_pictures(const std::string& options_json
 }
 
 RecordForm evaluation_form(const PictureOptions& pictures, const std::vector<std::string>& patterns) {
-  std::optional<SetForm> form;
-  if (!patterns.empty() && !is_synthetic(patterns)) form = form_of_files(patterns);
+  std::optional<DatasetInfo> form;
+  if (!patterns.empty() && !is_synthetic(patterns)) form = dataset_info_of_files(patterns);
   if (form) check_same(*form, pictures, place_of(patterns));
   const PictureDecoding decoding = evaluation_decoding(pictures);
   return {.make_decoder = [decoding](RecordSchema schema,

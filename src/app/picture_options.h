@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "carillon/app/option_set.h"
-#include "carillon/data/set_form.h"
-#include "carillon/run/train_options.h"
+#include "carillon/train/train_options.h"
+#include "src/app/option_set.h"
+#include "src/data/decode/dataset_info.h"
 
 namespace carillon {
 
@@ -38,7 +38,7 @@ ImageShape shape_of(const PictureOptions& options);
 
 /// Puts the form of the records of `options` there, and what networks are to know of it; `pictures` hears of the
 /// classes. Errors: no_input, data (records.json; sets of different classes), usage (classes that nobody names).
-void settle_pictures(PictureOptions& pictures, TrainOptions& options);
+void resolve_pictures(PictureOptions& pictures, TrainOptions& options);
 
 /// What a checkpoint is to hold besides the options: that of settled pictures.
 void describe_pictures(const PictureOptions& pictures, const TrainOptions& options, RunDescription& description);
@@ -48,7 +48,7 @@ void describe_pictures(const PictureOptions& pictures, const TrainOptions& optio
 std::optional<PictureOptions> described_pictures(const std::string& options_json);
 
 /// The form of records to evaluate on, by what `patterns`, which may be none, have beside them. Errors: as
-/// settle_pictures.
+/// resolve_pictures.
 RecordForm evaluation_form(const PictureOptions& pictures, const std::vector<std::string>& patterns);
 PixelNormalization normalization_of(Preprocessing preprocessing);
 

@@ -9,19 +9,19 @@
 namespace carillon {
 namespace {
 
-const Preset& preset_of(const LoadedCheckpoint& loaded, std::span<const Preset> presets) {
+const ProgramSpec& program_spec_of(const LoadedCheckpoint& loaded, std::span<const ProgramSpec> program_specs) {
   const bool of_pictures = trained_pictures(loaded).has_value();
-  const auto has_model = [&](const Preset& preset) {
-    const std::vector<std::string> names = network_names(preset);
-    return preset.of_pictures == of_pictures && std::ranges::count(names, loaded.state.model) > 0;
+  const auto has_model = [&](const ProgramSpec& program_spec) {
+    const std::vector<std::string> names = network_names(program_spec);
+    return program_spec.of_pictures == of_pictures && std::ranges::count(names, loaded.state.model) > 0;
   };
-  return *std::ranges::find_if(presets, has_model);  // network_of has found it
+  return *std::ranges::find_if(program_specs, has_model);  // network_of has found it
 }
 
-std::vector<std::string> class_names_of(const LoadedCheckpoint& loaded, const Preset& preset) {
+std::vector<std::string> class_names_of(const LoadedCheckpoint& loaded, const ProgramSpec& program_spec) {
   const std::optional<PictureOptions> pictures = trained_pictures(loaded);
-  std::vector<std::string> names = pictures ? pictures->class_names : preset.class_names;
-  const std::int64_t count = pictures ? pictures->classes : preset.defaults.record_form.schema.class_count;
+  std::vector<std::string> names = pictures ? pictures->class_names : program_spec.class_names;
+  const std::int64_t count = pictures ? pictures->classes : program_spec.defaults.record_form.schema.class_count;
   for (auto i = static_cast<std::int64_t>(names.size()); i < count; ++i) names.push_back(std::to_string(i));
   return names;
 }
@@ -42,12 +42,12 @@ std::vector<double> softmax(std::span<const float> logits) {
 
 }  // namespace
 
-PicturePredictor::PicturePredictor(const LoadedCheckpoint& loaded, std::span<const Preset> presets,
+PicturePredictor::PicturePredictor(const LoadedCheckpoint& loaded, std::span<const ProgramSpec> program_specs,
                                    const PredictorSettings& settings, Device& device)
-    : network_(network_of(loaded, presets)),
+    : network_(network_of(loaded, program_specs)),
       settings_(settings),
       decoding_(decoding_of(loaded, network_)),
-      class_names_(class_names_of(loaded, preset_of(loaded, presets))),
+      class_names_(class_names_of(loaded, program_spec_of(loaded, program_specs))),
       evaluator_(network_,
                  {.batch_size = static_cast<std::int64_t>(settings.batch_size),
                   .test_time_augmentation = settings.test_time_augmentation},

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "carillon/app/preset.h"
-#include "carillon/checkpoint/checkpoint.h"
+#include "carillon/app/program_spec.h"
 #include "carillon/images/view.h"
-#include "carillon/run/evaluator.h"
+#include "src/checkpoint/checkpoint.h"
+#include "src/train/evaluation/evaluator.h"
 
 namespace carillon {
 
@@ -21,9 +21,9 @@ struct PredictorSettings {
 
 class PicturePredictor {
  public:
-  /// Of a model of one of the presets. `device` outlives it. Errors: data (no model of theirs, a damaged one).
-  PicturePredictor(const LoadedCheckpoint& loaded, std::span<const Preset> presets, const PredictorSettings& settings,
-                   Device& device);
+  /// Of a model of one of the program specs. `device` outlives it. Errors: data (no model of theirs, a damaged one).
+  PicturePredictor(const LoadedCheckpoint& loaded, std::span<const ProgramSpec> program_specs,
+                   const PredictorSettings& settings, Device& device);
 
   const ImageShape& image_shape() const { return network_.image; }
   std::size_t class_count() const { return class_names_.size(); }

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "carillon/core/error.h"
-#include "carillon/core/printable.h"
+#include "src/core/printable.h"
 
 namespace carillon {
 
@@ -28,18 +28,18 @@ std::optional<PictureOptions> trained_pictures(const LoadedCheckpoint& loaded) {
   }
 }
 
-Network network_of(const LoadedCheckpoint& loaded, std::span<const Preset> presets) {
+Network network_of(const LoadedCheckpoint& loaded, std::span<const ProgramSpec> program_specs) {
   const std::optional<PictureOptions> pictures = trained_pictures(loaded);
-  for (const Preset& preset : presets) {
-    if (preset.of_pictures != pictures.has_value()) continue;
-    for (const NamedNetwork& named : preset.networks) {
+  for (const ProgramSpec& program_spec : program_specs) {
+    if (program_spec.of_pictures != pictures.has_value()) continue;
+    for (const NamedNetwork& named : program_spec.networks) {
       if (named.name != loaded.state.model) continue;
       if (pictures) {
         return named.make({.image = shape_of(*pictures),
                            .class_count = pictures->classes,
                            .normalization = normalization_of(pictures->preprocessing)});
       }
-      const RecordSchema& records = preset.defaults.record_form.schema;
+      const RecordSchema& records = program_spec.defaults.record_form.schema;
       return named.make({.image = records.image_shape,
                          .class_count = records.class_count,
                          .pixel_scale = static_cast<float>(trained_pixel_scale(loaded))});

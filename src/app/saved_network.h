@@ -1,9 +1,9 @@
 // What a checkpoint says of the network that it is of.
 #pragma once
 
-#include "carillon/app/preset.h"
-#include "carillon/checkpoint/checkpoint.h"
+#include "carillon/app/program_spec.h"
 #include "src/app/picture_options.h"
+#include "src/checkpoint/checkpoint.h"
 
 namespace carillon {
 
@@ -13,8 +13,8 @@ double trained_pixel_scale(const LoadedCheckpoint& loaded);
 /// What its training made of pictures, where those were of any kind. Errors: data.
 std::optional<PictureOptions> trained_pictures(const LoadedCheckpoint& loaded);
 
-/// The network of one of the presets' models, for images and classes of that preset, or that it tells. Errors: data (no
-/// model of theirs).
-Network network_of(const LoadedCheckpoint& loaded, std::span<const Preset> presets);
+/// The network of one of the program specs' models, for images and classes of that program spec, or that it tells.
+/// Errors: data (no model of theirs).
+Network network_of(const LoadedCheckpoint& loaded, std::span<const ProgramSpec> program_specs);
 
 }  // namespace carillon

@@ -6,14 +6,14 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "carillon/app/mpi_main.h"
-#include "carillon/app/options.h"
 #include "carillon/core/error.h"
-#include "carillon/data/file_pattern.h"
-#include "carillon/device/available_isas.h"
-#include "carillon/run/agreement.h"
+#include "src/app/mpi_main.h"
+#include "src/app/options.h"
 #include "src/app/version_text.h"
+#include "src/data/records/file_pattern.h"
+#include "src/device/available_isas.h"
 #include "src/device/cpu_device.h"
+#include "src/train/control/equal_on_all_ranks.h"
 
 namespace carillon {
 
@@ -37,8 +37,9 @@ void introduce(OptionSet& set, const std::string& program) {
 bool parse_on_all_ranks(OptionSet& set, int argc, char** argv, const Mpi& mpi) {
   bool go_on = false;
   mpi.run_on_all([&] { go_on = set.parse(argc, argv); });
-  agree(mpi, {{"help", !go_on}});  // first: the other options of a rank that only helps are not set
-  agree(mpi, set.values().fields());
+  require_equal_on_all_ranks(mpi,
+                             {{"help", !go_on}});  // first: the other options of a rank that only helps are not set
+  require_equal_on_all_ranks(mpi, set.values().fields());
   if (!go_on && mpi.rank() == 0) print_text(STDOUT_FILENO, set.answer());
   return go_on;
 }
@@ -82,8 +83,9 @@ std::unique_ptr<Device> open_own_device(DeviceChoice choice, Arithmetic arithmet
   return device;
 }
 
-WatchSettings watch_settings(double stall_timeout, const Device& device, const Mpi& mpi, const std::string& program) {
-  WatchSettings settings;
+StallDetectorSettings stall_detector_settings(double stall_timeout, const Device& device, const Mpi& mpi,
+                                              const std::string& program) {
+  StallDetectorSettings settings;
   if (stall_timeout > 0.0) settings.stall_seconds = stall_timeout;
   settings.program = program;
   settings.waits_unseen = device.kind() != DeviceKind::cpu;

@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "carillon/app/option_set.h"
-#include "carillon/comm/cpu_share.h"
-#include "carillon/comm/mpi.h"
-#include "carillon/comm/watch.h"
 #include "carillon/device/device.h"
-#include "carillon/run/train_options.h"
+#include "carillon/train/train_options.h"
+#include "src/app/option_set.h"
+#include "src/comm/mpi/cpu_share.h"
+#include "src/comm/mpi/mpi.h"
+#include "src/comm/stall/stall_detector.h"
 
 namespace carillon {
 
@@ -35,7 +35,8 @@ std::unique_ptr<Device> open_own_device(DeviceChoice choice, Arithmetic arithmet
                                         const Mpi& mpi, const CpuShare& share);
 
 /// `stall_timeout`: seconds, 0 for ever. The line that ends the run is printed as `program`'s. `mpi` outlives them.
-WatchSettings watch_settings(double stall_timeout, const Device& device, const Mpi& mpi, const std::string& program);
+StallDetectorSettings stall_detector_settings(double stall_timeout, const Device& device, const Mpi& mpi,
+                                              const std::string& program);
 
 /// The instruction set that this rank's CPU kernels run with: "avx512"; empty on a GPU.
 std::string isa_text(Device& device);

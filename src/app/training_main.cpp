@@ -1,19 +1,19 @@
 #include <algorithm>
 
 #include "carillon/app/mains.h"
-#include "carillon/app/mpi_main.h"
-#include "carillon/app/options.h"
-#include "carillon/comm/watch.h"
-#include "carillon/run/agreement.h"
-#include "carillon/run/batch_memory.h"
-#include "carillon/run/preflight.h"
-#include "carillon/run/stop_signal.h"
-#include "carillon/run/trainer.h"
 #include "src/app/global_batch.h"
+#include "src/app/mpi_main.h"
 #include "src/app/optimizer_options.h"
+#include "src/app/options.h"
 #include "src/app/picture_options.h"
 #include "src/app/startup.h"
 #include "src/app/version_text.h"
+#include "src/comm/stall/stall_detector.h"
+#include "src/train/control/equal_on_all_ranks.h"
+#include "src/train/control/stop_signal.h"
+#include "src/train/input/batch_memory.h"
+#include "src/train/loop/trainer.h"
+#include "src/train/preflight/preflight.h"
 
 namespace carillon {
 namespace {
@@ -21,22 +21,22 @@ namespace {
 /// In place of a network's name.
 constexpr std::string_view list_networks = "help";
 
-/// The program's options, on `options` with the preset's values and on `pictures`.
+/// The program's options, on `options` with the program spec's values and on `pictures`.
 OptionSet option_set(const std::string& program, TrainOptions& options, PictureOptions& pictures,
-                     const Preset& preset) {
-  options = preset.defaults;
-  options.model = preset.networks.front().name;
+                     const ProgramSpec& program_spec) {
+  options = program_spec.defaults;
+  options.model = program_spec.networks.front().name;
   OptionSet set({.program = program,
-                 .purpose = fmt::format("Trains a network on {}, one tower per rank", preset.data_set),
+                 .purpose = fmt::format("Trains a network on {}, one tower per rank", program_spec.data_set),
                  .synopses = {fmt::format("mpirun -np N {} --data FILES --train-dir DIR", program)}});
   declare(set, options);
   set.begin_group("Training");
-  std::vector<std::string> names = network_names(preset);
+  std::vector<std::string> names = network_names(program_spec);
   names.emplace_back(list_networks);
   set.add("model", options.model, names, "network to train; help lists them with their sizes");
   set.begin_group("Data");
-  if (preset.of_pictures) declare(set, pictures);
-  if (preset.distorts) {
+  if (program_spec.of_pictures) declare(set, pictures);
+  if (program_spec.distorts) {
     set.add("distort", options.distort, "distort the training images at random", Scope::result);
     set.add("test-time-augmentation", options.test_time_augmentation, test_time_augmentation_help);
   } else {
@@ -62,12 +62,12 @@ void check_same_products(const TrainOptions& options, const std::string& isas) {
        options.optimizer_settings.rule, isas);
 }
 
-RunDescription describe(const OptionSet& set, const Preset& preset, const TrainOptions& options,
+RunDescription describe(const OptionSet& set, const ProgramSpec& program_spec, const TrainOptions& options,
                         const PictureOptions& pictures, const Mpi& mpi, const std::string& isas) {
   RunDescription description = set.values();
-  if (preset.of_pictures) describe_pictures(pictures, options, description);
+  if (program_spec.of_pictures) describe_pictures(pictures, options, description);
   // Where there is one network only, checkpoints have never held it as an option. All hold the model's name besides.
-  if (preset.networks.size() == 1) description.remove("model");
+  if (program_spec.networks.size() == 1) description.remove("model");
   if (options.global_batch > 0) description.remove("batch_size");  // it is each rank's part of that
   if (!has_bits_of_any_rank_count(options, mpi)) description.add("tower count", mpi.size(), Scope::result);
   if (!isas.empty()) description.add("instruction set", isas, Scope::result);
@@ -75,7 +75,7 @@ RunDescription describe(const OptionSet& set, const Preset& preset, const TrainO
 }
 
 /// A step with a summary waits for a GPU and is launched kernel by kernel: where nobody has asked for more, few are.
-void settle_summaries(const OptionSet& set, const Device& device, TrainOptions& options) {
+void resolve_summaries(const OptionSet& set, const Device& device, TrainOptions& options) {
   constexpr std::int64_t on_gpus = 100;
   if (device.kind() != DeviceKind::cuda || set.given("summary-every") || options.summary_every == 0) return;
   options.summary_every = std::max(options.summary_every, on_gpus);
@@ -100,34 +100,34 @@ ExitCode look_ahead(const std::string& program, const TrainOptions& options, con
   });
 }
 
-ExitCode train(const std::string& program, const Preset& preset, int argc, char** argv, const Mpi& mpi,
+ExitCode train(const std::string& program, const ProgramSpec& program_spec, int argc, char** argv, const Mpi& mpi,
                Trainer::Clock::time_point started) {
   TrainOptions options;
   PictureOptions pictures;
-  OptionSet set = option_set(program, options, pictures, preset);
+  OptionSet set = option_set(program, options, pictures, program_spec);
   if (!parse_on_all_ranks(set, argc, argv, mpi)) return ExitCode::done;
   if (options.model == list_networks) {
     const RecordSchema& schema = options.record_form.schema;
-    const ImageShape image = preset.of_pictures ? shape_of(pictures) : schema.image_shape;
+    const ImageShape image = program_spec.of_pictures ? shape_of(pictures) : schema.image_shape;
     const std::int64_t classes = pictures.classes > 0 ? pictures.classes : schema.class_count;
-    if (mpi.rank() == 0) print_text(STDOUT_FILENO, network_list(preset, image, classes));
+    if (mpi.rank() == 0) print_text(STDOUT_FILENO, network_list(program_spec, image, classes));
     return ExitCode::done;
   }
-  agree(mpi, {{"preflight", options.preflight}});
-  options.make_network = network_named(preset, options.model);
+  require_equal_on_all_ranks(mpi, {{"preflight", options.preflight}});
+  options.make_network = network_named(program_spec, options.model);
   mpi.run_on_all([&] {
     check_combinations(set, options);
     check_augmentation(set, options);
-    if (preset.of_pictures) {
+    if (program_spec.of_pictures) {
       check_default_data(set, options.data);
-      settle_pictures(pictures, options);
+      resolve_pictures(pictures, options);
     }
-    settle_batch(options, preset, mpi.size());
+    resolve_batch(options, program_spec, mpi.size());
     const Network network = options.network();  // the images that it takes
     check_variables(options.optimizer(),
                     build_network(network, {1, Arithmetic::fp32, Purpose::training}).graph.parameters());
   });
-  settle_ends(options);
+  resolve_ends(options);
 
   const CpuShare cpu = take_cpu_share(mpi, static_cast<int>(options.threads));
   std::unique_ptr<Device> device;
@@ -137,36 +137,36 @@ ExitCode train(const std::string& program, const Preset& preset, int argc, char*
     check_batch_fits(options.network(), {options.samples_at_once(), options.precision, Purpose::training}, *device, mpi,
                      batch_in_memory(options, *device));
   });
-  settle_summaries(set, *device, options);
+  resolve_summaries(set, *device, options);
   warn_of_micro_batches(options, mpi, cpu.thread_count);
-  Watch watch(mpi, watch_settings(options.stall_timeout, *device, mpi, program));
+  StallDetector stall_detector(mpi, stall_detector_settings(options.stall_timeout, *device, mpi, program));
   const std::unique_ptr<Communicator> communicator =
-      make_communicator(mpi, *device, text_of(communicator_choices, options.comm), {.watch = &watch},
+      make_communicator(mpi, *device, text_of(communicator_choices, options.comm), {.stall_detector = &stall_detector},
                         averaging_of(options.tower(), mpi.size()));
   const std::string isas = isas_of_all(*device, mpi);
   mpi.run_on_all([&] { check_same_products(options, isas); });
   if (options.preflight) return look_ahead(program, options, cpu, mpi, *device, *communicator);
   mpi.run_on_all([&] {
-    if (!preset.of_pictures && options.max_steps > 0) check_default_data(set, options.data);
+    if (!program_spec.of_pictures && options.max_steps > 0) check_default_data(set, options.data);
   });
-  RunDescription description = describe(set, preset, options, pictures, mpi, isas);
-  Trainer trainer(options, std::move(description), mpi, *device, *communicator, watch, cpu, started);
+  RunDescription description = describe(set, program_spec, options, pictures, mpi, isas);
+  Trainer trainer(options, std::move(description), mpi, *device, *communicator, stall_detector, cpu, started);
   return abort_on_own_error(mpi, program, [&] { return trainer.run(); });
 }
 
 }  // namespace
 
-int training_main(const std::string& program, const Preset& preset, int argc, char** argv) {
+int training_main(const std::string& program, const ProgramSpec& program_spec, int argc, char** argv) {
   const auto started = Trainer::Clock::now();
   const auto manual = [&] {
     TrainOptions options;
     PictureOptions pictures;
-    return option_set(program, options, pictures, preset).manual();
+    return option_set(program, options, pictures, program_spec).manual();
   };
   if (print_document(argc, argv, manual)) return 0;
   catch_stop_signals();  // before MPI's start, which takes a while: a signal then ends no job that would be put back
   return mpi_main(program, argc, argv,
-                  [&](const Mpi& mpi) { return train(program, preset, argc, argv, mpi, started); });
+                  [&](const Mpi& mpi) { return train(program, program_spec, argc, argv, mpi, started); });
 }
 
 }  // namespace carillon

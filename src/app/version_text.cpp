@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include "carillon/checkpoint/checkpoint.h"
-#include "carillon/comm/mpi.h"
-#include "carillon/core/has_cuda.h"
 #include "carillon/device/device.h"
+#include "src/checkpoint/checkpoint.h"
+#include "src/comm/mpi/mpi.h"
+#include "src/core/has_cuda.h"
 
 namespace carillon {
 

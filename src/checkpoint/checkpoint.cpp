@@ -1,5 +1,5 @@
 // Checkpoint files: one state to and from one file.
-#include "carillon/checkpoint/checkpoint.h"
+#include "src/checkpoint/checkpoint.h"
 
 #include <sys/stat.h>
 

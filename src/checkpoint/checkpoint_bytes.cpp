@@ -5,8 +5,8 @@
 #include <bit>
 #include <cstring>
 
-#include "carillon/core/crc32c.h"
 #include "src/checkpoint/hdf5_image.h"
+#include "src/core/crc32c.h"
 
 namespace carillon {
 namespace {

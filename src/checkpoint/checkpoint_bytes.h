@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "carillon/checkpoint/checkpoint.h"
+#include "src/checkpoint/checkpoint.h"
 
 namespace carillon {
 

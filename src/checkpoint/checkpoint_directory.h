@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 
-#include "carillon/checkpoint/checkpoint.h"
+#include "src/checkpoint/checkpoint.h"
 
 namespace carillon {
 

@@ -5,8 +5,8 @@
 #include <optional>
 #include <utility>
 
-#include "carillon/checkpoint/checkpoint.h"
 #include "carillon/core/error.h"
+#include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/checkpoint_directory.h"
 
 namespace carillon {

@@ -1,4 +1,4 @@
-#include "carillon/checkpoint/directory_lock.h"
+#include "src/checkpoint/directory_lock.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -9,8 +9,8 @@
 #include <cstdlib>
 
 #include "carillon/core/error.h"
-#include "carillon/core/host_name.h"
 #include "src/checkpoint/heartbeat.h"
+#include "src/core/host_name.h"
 
 namespace carillon {
 namespace {

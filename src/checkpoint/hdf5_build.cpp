@@ -42,7 +42,7 @@ std::size_t value_bytes(const CheckpointState& state) {
   add(state.variables);
   add(state.moving_averages);
   for (const auto& [slot, arrays] : state.optimizer) add(arrays);
-  add(state.states);
+  add(state.buffers);
   return count * sizeof(float);
 }
 
@@ -124,7 +124,7 @@ class Builder {
 std::vector<std::byte> build_hdf5_image(const CheckpointState& state, std::size_t front_bytes) {
   const hdf5::Session session;
   Builder builder(value_bytes(state));
-  const std::int64_t version = state.states.empty() ? 1 : 2;
+  const std::int64_t version = state.buffers.empty() ? 1 : 2;
   builder.attribute("format_version", H5T_STD_I64LE, H5T_NATIVE_INT64, version);
   builder.attribute("model", state.model);
   builder.attribute("global_step", H5T_STD_I64LE, H5T_NATIVE_INT64, state.global_step);
@@ -138,7 +138,7 @@ std::vector<std::byte> build_hdf5_image(const CheckpointState& state, std::size_
     check(!slot.empty() && slot.find('/') == slot.npos, fmt::format("bad optimizer slot name '{}'", slot));
     builder.arrays("/optimizer/" + slot, arrays);
   }
-  if (!state.states.empty()) builder.arrays("/state", state.states);
+  if (!state.buffers.empty()) builder.arrays("/state", state.buffers);
   return builder.image(front_bytes);
 }
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "carillon/checkpoint/checkpoint.h"
 #include "carillon/core/error.h"
+#include "src/checkpoint/checkpoint.h"
 
 namespace carillon {
 
@@ -25,7 +25,7 @@ inline constexpr std::uint64_t max_chunk_elements = 262144;  ///< 1 MiB, what HD
 inline constexpr std::size_t max_text_bytes = std::size_t{16} << 20;
 inline constexpr int max_options_depth = 16;  ///< of arrays and objects in the options: what handles JSON recurses
 
-/// The image of `state`, after `front_bytes` zero bytes. Equal states give equal bytes.
+/// The image of `state`, after `front_bytes` zero bytes. Equal buffers give equal bytes.
 std::vector<std::byte> build_hdf5_image(const CheckpointState& state, std::size_t front_bytes);
 
 /// Arrays come in the order of their names. Only what docs/formats.md describes is read: hard links to groups and

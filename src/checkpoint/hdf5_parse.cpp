@@ -79,7 +79,7 @@ class Parser {
     for (const auto& slot : member_names(slots.get(), "/optimizer")) {
       state.optimizer.emplace(slot, arrays(group(slots.get(), slot).get()));
     }
-    if (version >= 2) state.states = arrays(group(file_.get(), "state").get());
+    if (version >= 2) state.buffers = arrays(group(file_.get(), "state").get());
     return state;
   }
 

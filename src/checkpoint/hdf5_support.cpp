@@ -1,6 +1,6 @@
 #include "src/checkpoint/hdf5_support.h"
 
-#include "carillon/checkpoint/checkpoint.h"
+#include "src/checkpoint/checkpoint.h"
 
 namespace carillon::hdf5 {
 namespace {

@@ -1,4 +1,4 @@
-#include "carillon/checkpoint/npz.h"
+#include "src/checkpoint/npz.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -12,7 +12,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
-#include "carillon/core/printable.h"
+#include "src/core/printable.h"
 
 namespace carillon {
 namespace {

@@ -1,4 +1,4 @@
-#include "carillon/core/denormals.h"
+#include "src/core/denormals.h"
 
 #include <cstdint>
 #if defined(__x86_64__)

@@ -1,4 +1,4 @@
-#include "carillon/core/host_name.h"
+#include "src/core/host_name.h"
 
 #include <unistd.h>
 

@@ -8,7 +8,7 @@
 #include <new>
 
 #include "carillon/core/error.h"
-#include "carillon/core/printable.h"
+#include "src/core/printable.h"
 
 namespace carillon {
 namespace {

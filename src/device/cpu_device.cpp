@@ -8,9 +8,9 @@
 #include <cstring>
 #include <exception>
 
-#include "carillon/core/denormals.h"
 #include "carillon/core/error.h"
-#include "carillon/device/available_isas.h"
+#include "src/core/denormals.h"
+#include "src/device/available_isas.h"
 
 namespace carillon {
 

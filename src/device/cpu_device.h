@@ -10,7 +10,7 @@ namespace carillon {
 class CpuDevice final : public Device {
  public:
   /// Sets the number of OpenMP threads of the calling thread's parallel regions; denormals count as zero in all of them
-  /// (core/denormals.h).
+  /// (src/core/denormals.h).
   explicit CpuDevice(int thread_count, const CpuSettings& settings = {});
 
   DeviceKind kind() const override { return DeviceKind::cpu; }

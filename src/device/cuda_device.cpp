@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "carillon/core/error.h"
-#include "src/device/cuda_door.h"
+#include "src/device/cuda_backend.h"
 #include "src/device/poll.h"
 
 namespace carillon {

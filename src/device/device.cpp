@@ -3,10 +3,10 @@
 #include <dnnl.h>
 #include <unistd.h>
 
-#include "carillon/core/bf16.h"
 #include "carillon/core/error.h"
+#include "src/core/bf16.h"
 #include "src/device/cpu_device.h"
-#include "src/device/cuda_door.h"
+#include "src/device/cuda_backend.h"
 
 namespace carillon {
 

@@ -1,4 +1,4 @@
-#include "carillon/device/available_isas.h"
+#include "src/device/available_isas.h"
 
 namespace carillon {
 

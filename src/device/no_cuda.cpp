@@ -1,6 +1,6 @@
 // Stands in for the CUDA backend in a build without it.
 #include "carillon/core/error.h"
-#include "src/device/cuda_door.h"
+#include "src/device/cuda_backend.h"
 
 namespace carillon {
 

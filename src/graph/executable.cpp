@@ -1,18 +1,18 @@
-#include "carillon/graph/executable.h"
+#include "src/graph/executable.h"
 
 #include <algorithm>
 
 #include "carillon/core/error.h"
-#include "src/graph/sweep_ops.h"
+#include "src/graph/tiled_ops.h"
 
 namespace carillon {
 namespace {
 
-/// The part of the flat array of gradients that `sweep`'s parameters have: one lies behind the other.
-std::span<float> gradients_of(const Sweep& sweep, const Graph& graph, const ParameterStore& parameters) {
+/// The part of the flat array of gradients that `section`'s parameters have: one lies behind the other.
+std::span<float> gradients_of(const TiledSection& section, const Graph& graph, const ParameterStore& parameters) {
   const ParameterLayout& layout = parameters.layout();
   std::size_t begin = layout.total(), end = 0;
-  for (int op = sweep.first; op < sweep.last; ++op) {
+  for (int op = section.first; op < section.last; ++op) {
     for (const int parameter : graph.nodes()[op].parameters) {
       begin = std::min(begin, layout.offset(parameter));
       end = std::max(end, layout.offset(parameter) + layout.count(parameter));
@@ -34,27 +34,27 @@ int parameter_summed_by_reader(const Graph& graph, const Graph::ValueInfo& value
 }  // namespace
 
 Executable::Executable(const Graph& graph, const ExecutableContext& context, bool training, std::vector<Value> results,
-                       Slicing slicing)
-    : slicing_(slicing) {
-  const int workers = slicing == Slicing::never ? 0 : static_cast<int>(context.device.workers().size());
-  const std::vector<Sweep> sweeps = plan_sweeps(graph, workers);
-  place_tensors(graph, context.device, tensor_lifetimes(graph, sweeps, training, results));
-  for (const Sweep& sweep : sweeps) {
-    const std::span<float> gradients = training ? gradients_of(sweep, graph, context.parameters) : std::span<float>{};
-    sweeps_.push_back(
-        std::make_unique<SweepOps>(sweep, context.device, gradients, [&](int op, const SlicePlace& place) {
+                       Tiling tiling)
+    : tiling_(tiling) {
+  const int workers = tiling == Tiling::never ? 0 : static_cast<int>(context.device.workers().size());
+  const std::vector<TiledSection> sections = plan_tiling(graph, workers);
+  place_tensors(graph, context.device, tensor_lifetimes(graph, sections, training, results));
+  for (const TiledSection& section : sections) {
+    const std::span<float> gradients = training ? gradients_of(section, graph, context.parameters) : std::span<float>{};
+    sections_.push_back(
+        std::make_unique<TiledOps>(section, context.device, gradients, [&](int op, const BatchTile& place) {
           const OpContext of_op{.device = place.device,
                                 .arithmetic = graph.arithmetic(),
                                 .training = training,
                                 .step = &context.inputs,
                                 .towers = context.towers};
           const Graph::Node& node = graph.nodes()[op];
-          OpTensors tensors = tensors_of(node, context, training, sweep, place);
+          OpTensors tensors = tensors_of(node, context, training, section, place);
           if (training) share_work(graph, node, context, tensors);
           return node.definition->instantiate(of_op, tensors);
         }));
     Backward& backward = backward_.emplace_back();
-    for (int op = sweep.last; op-- > sweep.first;) {
+    for (int op = section.last; op-- > section.first;) {
       const Graph::Node& node = graph.nodes()[op];
       backward.parameters.insert(backward.parameters.end(), node.parameters.rbegin(), node.parameters.rend());
       backward.runs.insert(backward.runs.begin(), training && std::ranges::any_of(node.outputs, [&](int value) {
@@ -64,7 +64,7 @@ Executable::Executable(const Graph& graph, const ExecutableContext& context, boo
   }
   for (std::vector<Place>* places : {&values_, &gradients_}) {
     for (Place& place : *places) {
-      if (place.of_slice) place.tensor.data = nullptr;  // nobody beyond the sweep finds anything there
+      if (place.of_slice) place.tensor.data = nullptr;  // nobody beyond the section finds anything there
     }
   }
 }
@@ -84,8 +84,8 @@ void Executable::place_tensors(const Graph& graph, Device& device, const std::ve
 }
 
 OpTensors Executable::tensors_of(const Graph::Node& node, const ExecutableContext& context, bool training,
-                                 const Sweep& sweep, const SlicePlace& place) const {
-  const auto part = [&](const Place& of) { return slice_of(of.tensor, of.of_slice, sweep, place); };
+                                 const TiledSection& section, const BatchTile& place) const {
+  const auto part = [&](const Place& of) { return slice_of(of.tensor, of.of_slice, section, place); };
   OpTensors tensors;
   for (const int value : node.inputs) {
     tensors.inputs.push_back(part(values_[value]));
@@ -98,15 +98,15 @@ OpTensors Executable::tensors_of(const Graph::Node& node, const ExecutableContex
   for (const int parameter : node.parameters) {
     tensors.parameters.push_back(context.parameters.value(parameter));
     if (!training) continue;
-    if (!context.parameters.shadows().empty()) {
-      tensors.parameter_shadows.push_back(context.parameters.shadows().at(parameter).tensor);
+    if (!context.parameters.compute_copies().empty()) {
+      tensors.parameter_compute_copies.push_back(context.parameters.compute_copies().at(parameter).tensor);
     }
     Tensor gradient = context.parameters.gradient(parameter);
     if (place.own_gradients != nullptr)
       gradient.data = place.own_gradients + (gradient.floats().data() - place.gradients);
     tensors.parameter_gradients.push_back(std::move(gradient));
   }
-  for (const int state : node.states) tensors.states.push_back(context.states.tensor(state));
+  for (const int state : node.buffers) tensors.buffers.push_back(context.buffers.tensor(state));
   return tensors;
 }
 
@@ -130,22 +130,22 @@ void Executable::share_work(const Graph& graph, const Graph::Node& node, const E
 }
 
 void Executable::check_observable(const OpDone& op_done) const {
-  check(!op_done || slicing_ == Slicing::never, "ops that take slices were to be observed");
+  check(!op_done || tiling_ == Tiling::never, "ops that take slices were to be observed");
 }
 
 void Executable::forward(Stream& stream, const OpDone& op_done) {
   check_observable(op_done);
-  for (std::size_t i = 0; i < sweeps_.size(); ++i) {
-    sweeps_[i]->forward(stream);
+  for (std::size_t i = 0; i < sections_.size(); ++i) {
+    sections_[i]->forward(stream);
     if (op_done) op_done(static_cast<int>(i));
   }
 }
 
 void Executable::backward(Stream& stream, const std::function<void(int)>& parameter_done, const OpDone& op_done) {
   check_observable(op_done);
-  for (std::size_t i = sweeps_.size(); i-- > 0;) {
+  for (std::size_t i = sections_.size(); i-- > 0;) {
     const bool runs = std::ranges::count(backward_[i].runs, true) > 0;
-    if (runs) sweeps_[i]->backward(stream, backward_[i].runs);
+    if (runs) sections_[i]->backward(stream, backward_[i].runs);
     for (const int parameter : backward_[i].parameters) parameter_done(parameter);
     if (runs && op_done) op_done(static_cast<int>(i));
   }

@@ -14,7 +14,7 @@ void Graph::check_name_is_free(const std::string& name) const {
   const auto is_taken = [&](const auto& specs) {
     return std::any_of(specs.begin(), specs.end(), [&](const auto& spec) { return spec.name == name; });
   };
-  if (is_taken(parameters_) || is_taken(states_)) {
+  if (is_taken(parameters_) || is_taken(buffers_)) {
     fail(ExitCode::failed, "the network has two variables named '{}'", name);
   }
 }
@@ -25,10 +25,10 @@ int Graph::add_parameter(ParameterSpec spec) {
   return static_cast<int>(parameters_.size()) - 1;
 }
 
-int Graph::add_state(StateSpec spec) {
+int Graph::add_buffer(BufferSpec spec) {
   check_name_is_free(spec.name);
-  states_.push_back(std::move(spec));
-  return static_cast<int>(states_.size()) - 1;
+  buffers_.push_back(std::move(spec));
+  return static_cast<int>(buffers_.size()) - 1;
 }
 
 Value Graph::add_op(NewOp op, Shape output_shape) {
@@ -43,7 +43,7 @@ Value Graph::add_op(NewOp op, Shape output_shape) {
             .inputs = {},
             .outputs = {static_cast<int>(values_.size())},
             .parameters = std::move(op.parameters),
-            .states = std::move(op.states)};
+            .buffers = std::move(op.buffers)};
   bool wants_gradient = !node.parameters.empty();
   for (const Value input : op.inputs) {
     ValueInfo& info = values_.at(input.index);

@@ -1,4 +1,4 @@
-#include "carillon/graph/memory_plan.h"
+#include "src/graph/memory_plan.h"
 
 #include <algorithm>
 #include <numeric>
@@ -55,17 +55,17 @@ void join_shared(const Graph& graph, std::vector<Lifetime>& values, std::vector<
   }
 }
 
-/// Where `life` is over with the sweep it begins in, it needs memory for a slice only.
-void keep_one_slice(Lifetime& life, const Sweep& sweep) {
-  if (!sweep.is_sliced() || life.first != life.last) return;
-  life.bytes = slice_memory_bytes(life.bytes, sweep) * static_cast<std::size_t>(sweep.workers);
+/// Where `life` is over with the section it begins in, it needs memory for a slice only.
+void keep_one_slice(Lifetime& life, const TiledSection& section) {
+  if (!section.is_tiled() || life.first != life.last) return;
+  life.bytes = slice_memory_bytes(life.bytes, section) * static_cast<std::size_t>(section.workers);
   life.of_slice = true;
 }
 
 }  // namespace
 
-std::size_t slice_memory_bytes(std::size_t bytes, const Sweep& sweep) {
-  return aligned(bytes / static_cast<std::size_t>(sweep.batch) * static_cast<std::size_t>(sweep.max_samples()));
+std::size_t slice_memory_bytes(std::size_t bytes, const TiledSection& section) {
+  return aligned(bytes / static_cast<std::size_t>(section.batch) * static_cast<std::size_t>(section.max_samples()));
 }
 
 MemoryPlan plan_memory(std::span<const Lifetime> lifetimes) {
@@ -97,13 +97,14 @@ MemoryPlan plan_memory(std::span<const Lifetime> lifetimes) {
   return plan;
 }
 
-std::vector<Lifetime> tensor_lifetimes(const Graph& graph, std::span<const Sweep> sweeps, bool training,
+std::vector<Lifetime> tensor_lifetimes(const Graph& graph, std::span<const TiledSection> sections, bool training,
                                        std::span<const Value> results) {
-  const int sweep_count = static_cast<int>(sweeps.size());
-  const int end = training ? 2 * sweep_count : sweep_count;
+  const int section_count = static_cast<int>(sections.size());
+  const int end = training ? 2 * section_count : section_count;
   std::vector<int> times;  // of forward, by op
-  for (int sweep = 0; sweep < sweep_count; ++sweep) times.resize(static_cast<std::size_t>(sweeps[sweep].last), sweep);
-  const auto backward_time = [&](int op) { return 2 * sweep_count - 1 - times[op]; };
+  for (int section = 0; section < section_count; ++section)
+    times.resize(static_cast<std::size_t>(sections[section].last), section);
+  const auto backward_time = [&](int op) { return 2 * section_count - 1 - times[op]; };
 
   std::vector<Lifetime> values, gradients;
   for (const Graph::ValueInfo& value : graph.values()) {
@@ -132,9 +133,9 @@ std::vector<Lifetime> tensor_lifetimes(const Graph& graph, std::span<const Sweep
   for (std::size_t i = 0; i < values.size(); ++i) {
     const int producer = graph.values()[i].producer;
     if (producer < 0) continue;
-    const Sweep& sweep = sweeps[times[producer]];
-    keep_one_slice(values[i], sweep);
-    keep_one_slice(gradients[i], sweep);
+    const TiledSection& section = sections[times[producer]];
+    keep_one_slice(values[i], section);
+    keep_one_slice(gradients[i], section);
   }
   join_shared(graph, values, gradients);
   if (training) {

@@ -1,4 +1,4 @@
-#include "carillon/graph/passes.h"
+#include "src/graph/passes.h"
 
 #include <algorithm>
 #include <string_view>
@@ -133,7 +133,7 @@ void insert_forks(Graph& graph, const MakeFork& make_fork) {
                        .inputs = {output},
                        .outputs = {},
                        .parameters = {},
-                       .states = {}};
+                       .buffers = {}};
       for (const int reader : value.readers) {
         const int branch = graph.add_value_like({output}).index;
         fork.outputs.push_back(branch);

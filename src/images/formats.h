@@ -2,7 +2,7 @@
 #pragma once
 
 #include "carillon/images/decode.h"
-#include "carillon/images/picture.h"
+#include "src/images/picture.h"
 
 namespace carillon {
 

@@ -9,8 +9,8 @@
 #include <jerror.h>
 
 #include "carillon/core/error.h"
-#include "carillon/images/picture.h"
 #include "src/images/formats.h"
+#include "src/images/picture.h"
 
 namespace carillon {
 namespace {

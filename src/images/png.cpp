@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "carillon/core/error.h"
-#include "carillon/images/picture.h"
 #include "src/images/formats.h"
+#include "src/images/picture.h"
 
 namespace carillon {
 namespace {

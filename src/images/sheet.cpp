@@ -1,4 +1,4 @@
-#include "carillon/images/sheet.h"
+#include "src/images/sheet.h"
 
 #include <algorithm>
 #include <array>

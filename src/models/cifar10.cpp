@@ -13,7 +13,7 @@
 //   softmax_linear           10            192x10       1/192   0.0   0
 #include "carillon/core/error.h"
 #include "carillon/models/networks.h"
-#include "kernels/augment/augment.h"
+#include "kernels/cifar_distort/cifar_distort.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
 #include "kernels/lrn/lrn.h"
@@ -39,12 +39,12 @@ Network cifar10_network(const NetworkSettings& settings) {
     const float decay = settings.regularization;
     const ImageShape& image = settings.image;
 
-    Value x = augment(graph, "input",
-                      {.source = {image.channels, image.height, image.width},
-                       .crop_height = crop,
-                       .crop_width = crop,
-                       .distort = settings.distort && purpose != Purpose::evaluation,
-                       .seed = settings.seed});
+    Value x = cifar_distort(graph, "input",
+                            {.source = {image.channels, image.height, image.width},
+                             .crop_height = crop,
+                             .crop_width = crop,
+                             .distort = settings.distort && purpose != Purpose::evaluation,
+                             .seed = settings.seed});
     x = conv2d(graph, "conv1", x, {.filters = 64, .kernel = 5, .weights = normal(0.05f, 0), .biases = constant(0.0f)});
     x = relu(graph, "conv1/relu", x);
     x = max_pool(graph, "pool1", x, {.window = 3, .stride = 2});

@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "carillon/core/error.h"
-#include "carillon/graph/passes.h"
 #include "kernels/fork/fork.h"
 #include "kernels/mix_images/mix_images.h"
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
 #include "kernels/warp_images/warp_images.h"
+#include "src/graph/passes.h"
 
 namespace carillon {
 namespace {

@@ -1,10 +1,10 @@
-#include "carillon/optim/lookahead.h"
+#include "src/optim/lookahead.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "carillon/core/error.h"
-#include "carillon/core/has_cuda.h"
+#include "src/core/has_cuda.h"
 #include "src/optim/lookahead_kernels.h"
 
 namespace carillon {
@@ -19,11 +19,11 @@ double lookahead_part(const LookaheadSettings& settings, std::int64_t updates) {
   return 1.0 - settings.decay * std::pow(done, settings.power);
 }
 
-StateLookahead::StateLookahead(const StateStore& states, Device& device, const StepInputs& inputs)
-    : states_(states), inputs_(inputs), slow_(states.specs(), device) {}
+BufferLookahead::BufferLookahead(const BufferStore& buffers, Device& device, const StepInputs& inputs)
+    : buffers_(buffers), inputs_(inputs), slow_(buffers.specs(), device) {}
 
-void StateLookahead::enqueue(const StepEnd& end, Device& device) {
-  const std::span<float> values = states_.values(), slow = slow_.values();
+void BufferLookahead::enqueue(const StepEnd& end, Device& device) {
+  const std::span<float> values = buffers_.values(), slow = slow_.values();
   if (device.kind() == DeviceKind::cpu) {
     if (!end.allows_update() || !looks_ahead(inputs_.scalars)) return;
     for (std::size_t i = 0; i < values.size(); ++i) look_ahead(inputs_.scalars, values[i], slow[i]);

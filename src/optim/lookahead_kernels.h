@@ -1,13 +1,13 @@
-// Lookahead of one element, and the kernel that does it for a network's states on a GPU.
+// Lookahead of one element, and the kernel that does it for a network's buffers on a GPU.
 #pragma once
 
 #include <cmath>
 #include <cstddef>
 
 #include "carillon/core/host_device.h"
-#include "carillon/graph/step_end.h"
 #include "carillon/graph/step_inputs.h"
-#include "carillon/optim/optimizer.h"
+#include "src/graph/step_end.h"
+#include "src/optim/optimizer.h"
 
 namespace carillon {
 

@@ -1,11 +1,11 @@
-#include "carillon/optim/optimizer.h"
+#include "src/optim/optimizer.h"
 
 #include <fmt/ranges.h>
 
 #include "carillon/core/error.h"
-#include "carillon/core/has_cuda.h"
 #include "carillon/core/parallel.h"
-#include "carillon/optim/moving_average.h"
+#include "src/core/has_cuda.h"
+#include "src/optim/moving_average.h"
 #include "src/optim/optimizers.h"
 
 namespace carillon {

@@ -157,7 +157,7 @@ class OptimizerCuda final : public Optimizer {
       : averaged_(parameters.gradients_and_sums()),
         variables_(uploaded(variables_of_lines(parameters.layout()), device)),
         factors_(uploaded(update_factors(settings, parameters.specs()), device)),
-        shadows_(uploaded(shadow_places(parameters), device)),
+        compute_copies_(uploaded(compute_copy_indices(parameters), device)),
         block_sums_(device.allocate(UpdateKernel<Rule>::max_blocks * sizeof(double))),
         update_{.gradients = parameters.gradients_and_sums().data(),
                 .values = parameters.values().data(),
@@ -166,7 +166,8 @@ class OptimizerCuda final : public Optimizer {
                             static_cast<const UpdateFactors*>(factors_.data())},
                 .block_sums = static_cast<double*>(block_sums_.data()),
                 .table = inputs.table} {
-    if (!parameters.shadows().empty()) update_.shadows = static_cast<const ShadowPlace*>(shadows_.data());
+    if (!parameters.compute_copies().empty())
+      update_.compute_copies = static_cast<const ComputeCopyIndex*>(compute_copies_.data());
     float** next = update_.slots;
     for (const std::string_view name : Rule::slots) *next++ = parameters.slot(parameters.slot_named(name)).data();
     if (settings.lookahead.every > 0) update_.slow = parameters.slot(parameters.slot_named(lookahead_slot)).data();
@@ -178,7 +179,7 @@ class OptimizerCuda final : public Optimizer {
   }
 
   void make_means(const StepEnd& end, Stream& stream) override {
-    launch(ForEachElement{MakeMean{averaged_.data(), end.mean_factor}, static_cast<std::int64_t>(averaged_.size())},
+    launch(ForEachElement{MakeMean{averaged_.data(), end.result_scale}, static_cast<std::int64_t>(averaged_.size())},
            stream);
   }
 
@@ -190,7 +191,7 @@ class OptimizerCuda final : public Optimizer {
 
  private:
   std::span<float> averaged_;  ///< gradients and step sums
-  Buffer variables_, factors_, shadows_, block_sums_;
+  Buffer variables_, factors_, compute_copies_, block_sums_;
   UpdateKernel<Rule> update_;
   typename PassBefore<Rule>::Type before_;
 };

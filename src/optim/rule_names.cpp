@@ -1,4 +1,4 @@
-#include "carillon/optim/optimizer.h"
+#include "src/optim/optimizer.h"
 #include "src/optim/rules.h"
 
 namespace carillon {

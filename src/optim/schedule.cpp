@@ -42,13 +42,13 @@ Schedule step_decay(StepDecay decay) {
   });
 }
 
-Schedule piecewise_linear(std::vector<Knot> knots) {
-  check(!knots.empty(), "lines between knots need a knot");
-  return Schedule([knots = std::move(knots)](std::int64_t step) {
-    const auto next = std::ranges::upper_bound(knots, step, {}, &Knot::step);
-    if (next == knots.begin()) return next->rate;
-    const Knot& before = *std::prev(next);
-    if (next == knots.end()) return before.rate;
+Schedule piecewise_linear(std::vector<SchedulePoint> points) {
+  check(!points.empty(), "lines between schedule points need a schedule point");
+  return Schedule([points = std::move(points)](std::int64_t step) {
+    const auto next = std::ranges::upper_bound(points, step, {}, &SchedulePoint::step);
+    if (next == points.begin()) return next->rate;
+    const SchedulePoint& before = *std::prev(next);
+    if (next == points.end()) return before.rate;
     const double done = static_cast<double>(step - before.step) / static_cast<double>(next->step - before.step);
     return before.rate + (next->rate - before.rate) * done;
   });

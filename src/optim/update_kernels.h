@@ -58,12 +58,12 @@ struct FlatShare {
   }
 };
 
-/// A parameter's shadow, for the kernel that writes both.
-struct ShadowPlace {
+/// A parameter's compute copy, for the kernel that writes both.
+struct ComputeCopyIndex {
   void* data = nullptr;       ///< null: there is none
   std::size_t offset = 0;     ///< the parameter's, in the flat array
   std::uint32_t count = 0;    ///< of elements
-  std::uint32_t columns = 0;  ///< the last extent, of a filter-major shadow; 0: it lies as the parameter does
+  std::uint32_t columns = 0;  ///< the last extent, of a filter-major compute copy; 0: it lies as the parameter does
   std::uint32_t rows = 0;     ///< of each column there, padded
   ChannelPadding padding = {};
   DType type = DType::bf16;
@@ -86,18 +86,18 @@ struct ShadowPlace {
 };
 
 /// By variable; empty where none has one.
-inline std::vector<ShadowPlace> shadow_places(const ParameterStore& parameters) {
-  std::vector<ShadowPlace> places;
-  for (std::size_t i = 0; i < parameters.shadows().size(); ++i) {
-    const Shadow& shadow = parameters.shadows()[i];
-    const bool filter_major = shadow.form == ShadowForm::filter_major;
-    places.push_back({.data = shadow.tensor.data,
+inline std::vector<ComputeCopyIndex> compute_copy_indices(const ParameterStore& parameters) {
+  std::vector<ComputeCopyIndex> places;
+  for (std::size_t i = 0; i < parameters.compute_copies().size(); ++i) {
+    const ComputeCopy& compute_copy = parameters.compute_copies()[i];
+    const bool filter_major = compute_copy.form == ComputeCopyFormat::filter_major;
+    places.push_back({.data = compute_copy.tensor.data,
                       .offset = parameters.layout().offset(static_cast<int>(i)),
                       .count = static_cast<std::uint32_t>(parameters.layout().count(static_cast<int>(i))),
-                      .columns = filter_major ? static_cast<std::uint32_t>(shadow.tensor.shape[0]) : 0,
-                      .rows = filter_major ? static_cast<std::uint32_t>(shadow.tensor.shape[1]) : 0,
-                      .padding = shadow.padding,
-                      .type = shadow.tensor.type});
+                      .columns = filter_major ? static_cast<std::uint32_t>(compute_copy.tensor.shape[0]) : 0,
+                      .rows = filter_major ? static_cast<std::uint32_t>(compute_copy.tensor.shape[1]) : 0,
+                      .padding = compute_copy.padding,
+                      .type = compute_copy.tensor.type});
   }
   return places;
 }
@@ -130,15 +130,15 @@ struct UpdateKernel {
   };
 
   FlatShare share{.max_blocks = max_blocks};
-  const float* gradients = nullptr;              ///< [share.count], averaged up to end.mean_factor
+  const float* gradients = nullptr;              ///< [share.count], averaged up to end.result_scale
   float *values = nullptr, *averages = nullptr;  ///< [share.count]
   float* slots[slot_places] = {};                ///< [slot_count][share.count]
   float* slow = nullptr;                         ///< [share.count], where there is a lookahead
   FactorTable factors;
-  const float* ratios = nullptr;         ///< [variable]: of a NormedRule; of a MatrixRule the parts that are kept
-  const float* directions = nullptr;     ///< [share.count], orthogonalised: of a MatrixRule, in place of some gradients
-  const ShadowPlace* shadows = nullptr;  ///< [variable]; null: there are none
-  double* block_sums = nullptr;          ///< [blocks()]
+  const float* ratios = nullptr;      ///< [variable]: of a NormedRule; of a MatrixRule the parts that are kept
+  const float* directions = nullptr;  ///< [share.count], orthogonalised: of a MatrixRule, in place of some gradients
+  const ComputeCopyIndex* compute_copies = nullptr;  ///< [variable]; null: there are none
+  double* block_sums = nullptr;                      ///< [blocks()]
   StepTable table;
   StepEnd end;
 
@@ -218,9 +218,9 @@ struct UpdateKernel {
         for (int s = 0; s < slot_count; ++s) kept[s].at[k] = of_element[s];
       }
       store(value, values + i);
-      if (shadows != nullptr) {
-        const ShadowPlace& shadow = shadows[factors.variables[i / line_floats]];
-        if (shadow.data != nullptr) shadow.write(value, i);
+      if (compute_copies != nullptr) {
+        const ComputeCopyIndex& compute_copy = compute_copies[factors.variables[i / line_floats]];
+        if (compute_copy.data != nullptr) compute_copy.write(value, i);
       }
       store(average, averages + i);
       if (ahead) store(behind, slow + i);

@@ -21,8 +21,8 @@
 #include <string_view>
 
 #include "carillon/core/host_device.h"
-#include "carillon/optim/optimizer.h"
 #include "src/optim/lookahead_kernels.h"
+#include "src/optim/optimizer.h"
 
 namespace carillon {
 

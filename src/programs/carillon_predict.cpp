@@ -9,16 +9,16 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "carillon/app/option_set.h"
-#include "carillon/checkpoint/npz.h"
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
-#include "carillon/core/printable.h"
 #include "carillon/core/single_process_main.h"
-#include "carillon/report/console.h"
+#include "src/app/option_set.h"
 #include "src/app/picture_predictor.h"
 #include "src/app/version_text.h"
-#include "src/data/sources/picture_list.h"
+#include "src/checkpoint/npz.h"
+#include "src/core/printable.h"
+#include "src/data/convert/picture_list.h"
+#include "src/report/console.h"
 
 namespace carillon {
 namespace {
@@ -134,12 +134,12 @@ int predict(const PredictOptions& options, const std::vector<std::string>& place
   const int threads = options.threads > 0 ? static_cast<int>(options.threads) : omp_get_num_procs();
   omp_set_num_threads(threads);
   const std::unique_ptr<Device> device = open_device({.choice = "cpu", .thread_count = threads});
-  const std::array presets{mnist_preset(), cifar10_preset(), image_preset()};
+  const std::array program_specs{mnist_program(), cifar10_program(), image_program()};
   const PredictorSettings settings{
       .batch_size = std::min(static_cast<std::size_t>(options.batch_size), files.size()),
       .values = options.raw_weights ? TrainedValues::variables : TrainedValues::moving_averages,
       .test_time_augmentation = options.test_time_augmentation};
-  PicturePredictor predictor(loaded, presets, settings, *device);
+  PicturePredictor predictor(loaded, program_specs, settings, *device);
   const std::size_t bytes = predictor.image_shape().bytes();
   std::vector<std::uint8_t> kept;
   ExitCode code = ExitCode::done;

@@ -7,18 +7,18 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "carillon/app/preset.h"
-#include "carillon/checkpoint/arrays.h"
-#include "carillon/checkpoint/npz.h"
+#include "carillon/app/program_spec.h"
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
-#include "carillon/core/manual.h"
-#include "carillon/core/printable.h"
 #include "carillon/core/single_process_main.h"
 #include "carillon/core/version.h"
-#include "carillon/exchange/onnx.h"
-#include "carillon/report/console.h"
 #include "src/app/saved_network.h"
+#include "src/checkpoint/named_arrays.h"
+#include "src/checkpoint/npz.h"
+#include "src/core/manual.h"
+#include "src/core/printable.h"
+#include "src/onnx/onnx_export.h"
+#include "src/report/console.h"
 
 namespace carillon {
 namespace {
@@ -26,7 +26,7 @@ namespace {
 constexpr const char* usage = R"(inspect FILE...                      step, options, and a table of the arrays
 verify FILE...                       reads them whole; a value that is not finite counts as damage
 diff FIRST SECOND                    what differs; ends with 1 if anything does
-average --output OUT FILE FILE...    the means of variables, moving averages and states, without the optimizer's state:
+average --output OUT FILE FILE...    the means of variables, moving averages and buffers, without the optimizer's state:
                                      to evaluate, or for --init-from. Running variances are the means of the files', so
                                      networks with batch norm lose a little
 export-npz FILE OUT.npz              all arrays for Python: numpy.load(OUT)["variables/layer1/weights"]
@@ -65,7 +65,7 @@ struct Arguments {
 
 LoadedCheckpoint load(const std::string& place) { return find_checkpoint(place, print_warning); }
 
-/// What a program needs to know to feed the model.
+/// What a program needs to know to input stage the model.
 std::map<std::string, std::string> metadata_of(const CheckpointState& state, const Network& network, bool raw_weights) {
   const ImageShape& image = network.image;
   const nlohmann::json input{{"layout", "NCHW"},
@@ -85,12 +85,12 @@ int export_network(const Arguments& given) {
   if (given.onnx.empty()) fail(ExitCode::usage, "export: --onnx is missing (see --help)");
   const LoadedCheckpoint loaded = load(given.files.at(0));
   const CheckpointState& state = loaded.state;
-  const std::array presets{mnist_preset(), cifar10_preset(), image_preset()};
-  const Network network = network_of(loaded, presets);
+  const std::array program_specs{mnist_program(), cifar10_program(), image_program()};
+  const Network network = network_of(loaded, program_specs);
   const std::vector<NamedArray>& values = given.raw_weights ? state.variables : state.moving_averages;
   std::string model;
   try {
-    model = onnx_model(network, values, state.states, metadata_of(state, network, given.raw_weights));
+    model = onnx_model(network, values, state.buffers, metadata_of(state, network, given.raw_weights));
   } catch (const Error& error) {
     fail(error.code(), "{}: {}", loaded.path.string(), error.what());
   }

@@ -4,5 +4,5 @@
 #include "carillon/app/mains.h"
 
 int main(int argc, char** argv) {
-  return carillon::evaluation_main("cifar10_eval", carillon::cifar10_preset(), argc, argv);
+  return carillon::evaluation_main("cifar10_eval", carillon::cifar10_program(), argc, argv);
 }

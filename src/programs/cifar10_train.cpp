@@ -5,5 +5,5 @@
 #include "carillon/app/mains.h"
 
 int main(int argc, char** argv) {
-  return carillon::training_main("cifar10_train", carillon::cifar10_preset(), argc, argv);
+  return carillon::training_main("cifar10_train", carillon::cifar10_program(), argc, argv);
 }

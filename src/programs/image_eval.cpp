@@ -4,5 +4,5 @@
 #include "carillon/app/mains.h"
 
 int main(int argc, char** argv) {
-  return carillon::evaluation_main("image_eval", carillon::image_preset(), argc, argv);
+  return carillon::evaluation_main("image_eval", carillon::image_program(), argc, argv);
 }

@@ -5,4 +5,6 @@
 //   runs/pictures
 #include "carillon/app/mains.h"
 
-int main(int argc, char** argv) { return carillon::training_main("image_train", carillon::image_preset(), argc, argv); }
+int main(int argc, char** argv) {
+  return carillon::training_main("image_train", carillon::image_program(), argc, argv);
+}

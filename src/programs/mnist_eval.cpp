@@ -4,5 +4,5 @@
 #include "carillon/app/mains.h"
 
 int main(int argc, char** argv) {
-  return carillon::evaluation_main("mnist_eval", carillon::mnist_preset(), argc, argv);
+  return carillon::evaluation_main("mnist_eval", carillon::mnist_program(), argc, argv);
 }

@@ -4,4 +4,6 @@
 //   mnist_train --config jobs/recipes/mnist_fast.cfg --eval-data 'data/mnist/test-*'
 #include "carillon/app/mains.h"
 
-int main(int argc, char** argv) { return carillon::training_main("mnist_train", carillon::mnist_preset(), argc, argv); }
+int main(int argc, char** argv) {
+  return carillon::training_main("mnist_train", carillon::mnist_program(), argc, argv);
+}

@@ -4,7 +4,7 @@
 #include <boost/program_options.hpp>
 #include <string>
 
-#include "carillon/core/manual.h"
+#include "src/core/manual.h"
 
 namespace carillon {
 
@@ -14,14 +14,14 @@ inline ManualGroup manual_group(const std::string& heading,
   ManualGroup group{heading, {}};
   for (const auto& option : options.options()) {
     std::string value = option->semantic()->name();  // "N (=1)"
-    std::string preset;
+    std::string program_spec;
     if (const std::size_t at = value.find(" (="); at != value.npos) {
-      preset = value.substr(at + 3, value.size() - at - 4);
+      program_spec = value.substr(at + 3, value.size() - at - 4);
       value.erase(at);
     }
     if (option->semantic()->min_tokens() == 0) value.clear();
     group.options.push_back(
-        {.name = option->long_name(), .value = value, .text = option->description(), .preset = preset});
+        {.name = option->long_name(), .value = value, .text = option->description(), .program_spec = program_spec});
   }
   return group;
 }

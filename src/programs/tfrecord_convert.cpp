@@ -7,14 +7,14 @@
 #include <iostream>
 
 #include "carillon/core/error.h"
-#include "carillon/core/manual.h"
-#include "carillon/core/printable.h"
 #include "carillon/core/single_process_main.h"
 #include "carillon/core/version.h"
-#include "carillon/data/set_form.h"
-#include "src/data/sources/cifar10_source.h"
-#include "src/data/sources/mnist_source.h"
-#include "src/data/sources/picture_records.h"
+#include "src/core/manual.h"
+#include "src/core/printable.h"
+#include "src/data/convert/cifar10_source.h"
+#include "src/data/convert/mnist_source.h"
+#include "src/data/convert/picture_records.h"
+#include "src/data/decode/dataset_info.h"
 #include "src/programs/program_manual.h"
 
 namespace carillon {
@@ -132,12 +132,12 @@ void check_no_other_split(const std::vector<SplitSize>& written, const std::stri
 
 void convert_pictures(const ConversionOptions& options, const std::string& input, const std::string& output) {
   check_options(options);
-  const std::optional<SetForm> there = read_set_form(output);
-  SetForm usual;
+  const std::optional<DatasetInfo> there = read_dataset_info(output);
+  DatasetInfo usual;
   if (there) usual.classes = there->classes;
   if (there && *there != usual) {
     fail(ExitCode::usage, "{}: {} there is of records with other keys or labels; choose another directory",
-         printable(output), set_form_name);
+         printable(output), dataset_info_name);
   }
   const PictureList list = list_pictures(input, there ? there->classes : std::vector<std::string>{});
   if (list.passed_over > 0) {
@@ -174,9 +174,9 @@ void convert_pictures(const ConversionOptions& options, const std::string& input
     fail(ExitCode::data, "{}: all {} pictures of the split {} are damaged", printable(input), split.pictures.size(),
          split.name);
   }
-  SetForm form;
+  DatasetInfo form;
   form.classes = list.classes;
-  write_set_form(output, form);
+  write_dataset_info(output, form);
   publish(complete, output);
   for (std::size_t i = 0; i < splits.size(); ++i) tell(splits[i].name, complete[i].written);
   fmt::print("{} classes{}\n", list.classes.size(),

@@ -8,16 +8,16 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
-#include "carillon/core/manual.h"
-#include "carillon/core/printable.h"
 #include "carillon/core/single_process_main.h"
 #include "carillon/core/version.h"
 #include "carillon/data/index_file.h"
 #include "carillon/data/record.h"
-#include "carillon/data/set_form.h"
 #include "carillon/images/decode.h"
-#include "src/data/example_generated.h"
-#include "src/data/record_sheet.h"
+#include "src/core/manual.h"
+#include "src/core/printable.h"
+#include "src/data/decode/dataset_info.h"
+#include "src/data/decode/record_sheet.h"
+#include "src/data/records/example_generated.h"
 #include "src/programs/program_manual.h"
 
 namespace carillon {
@@ -75,14 +75,14 @@ void add_feature(FeatureSummary& summary, const proto::Feature& feature) {
 void add_record(FileSummary& summary, const proto::Example& example) {
   for (const auto& [key, feature] : example.features().feature()) {
     add_feature(summary.features[key], feature);
-    const bool is_label = key == "label" || key == SetForm{}.keys.label;
+    const bool is_label = key == "label" || key == DatasetInfo{}.keys.label;
     if (is_label && feature.int64_list().value_size() == 1) ++summary.labels[feature.int64_list().value(0)];
   }
 }
 
 /// Decodes a picture to its end, where the record has one. Errors: data.
 void verify_picture(const proto::Example& example, DecodedPart& memory) {
-  const std::string key = SetForm{}.keys.image;
+  const std::string key = DatasetInfo{}.keys.image;
   const auto found = example.features().feature().find(key);
   if (found == example.features().feature().end()) return;
   for (const std::string& file : found->second.bytes_list().value()) {

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "carillon/core/error.h"
-#include "carillon/report/histogram.h"
+#include "src/report/histogram.h"
 
 namespace carillon {
 namespace {

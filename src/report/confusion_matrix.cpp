@@ -1,4 +1,4 @@
-#include "carillon/report/confusion_matrix.h"
+#include "src/report/confusion_matrix.h"
 
 namespace carillon {
 
@@ -11,8 +11,8 @@ ConfusionMatrix::OfClass ConfusionMatrix::of_class(std::size_t label) const {
   return result;
 }
 
-Precision ConfusionMatrix::precision() const {
-  Precision all;
+Accuracy ConfusionMatrix::precision() const {
+  Accuracy all;
   for (std::size_t label = 0; label < class_count_; ++label) {
     all.correct += row(label)[label];
     for (const std::int64_t count : row(label)) all.total += count;

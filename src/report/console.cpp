@@ -1,4 +1,4 @@
-#include "carillon/report/console.h"
+#include "src/report/console.h"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -7,7 +7,7 @@
 #include <cstdio>
 
 #include "carillon/core/error.h"
-#include "carillon/core/printable.h"
+#include "src/core/printable.h"
 
 namespace carillon {
 

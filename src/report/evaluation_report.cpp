@@ -1,4 +1,4 @@
-#include "carillon/report/evaluation_report.h"
+#include "src/report/evaluation_report.h"
 
 #include <fmt/format.h>
 
@@ -50,7 +50,7 @@ ReportForm report_form(const std::filesystem::path& path) {
 }
 
 std::string json_text(const EvaluationReport& report) {
-  const Precision all = report.counts.precision();
+  const Accuracy all = report.counts.precision();
   Json json = {{"checkpoint", report.checkpoint}, {"model", report.model},    {"global_step", report.step},
                {"values", report.values},         {"correct", all.correct},   {"total", all.total},
                {"precision", all.value()},        {"classes", Json::array()}, {"confusion", Json::array()}};
@@ -86,7 +86,7 @@ std::string csv_text(const ConfusionMatrix& counts) {
     text += csv_line(fmt::format("{}", label), one, counts.row(label));
     predicted.push_back(one.predicted);
   }
-  const Precision all = counts.precision();
+  const Accuracy all = counts.precision();
   return text + csv_line("total", {.support = all.total, .predicted = all.total, .correct = all.correct}, predicted);
 }
 

@@ -1,4 +1,4 @@
-#include "carillon/report/event_writer.h"
+#include "src/report/event_writer.h"
 
 #include <unistd.h>
 
@@ -9,9 +9,9 @@
 #include <system_error>
 
 #include "carillon/core/error.h"
-#include "carillon/core/host_name.h"
 #include "carillon/data/record.h"
 #include "report/event.pb.h"
+#include "src/core/host_name.h"
 #include "src/report/append_log.h"
 
 namespace carillon {

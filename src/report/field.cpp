@@ -1,4 +1,4 @@
-#include "carillon/report/field.h"
+#include "src/report/field.h"
 
 #include <nlohmann/json.hpp>
 

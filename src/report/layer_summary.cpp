@@ -1,4 +1,4 @@
-#include "carillon/report/layer_summary.h"
+#include "src/report/layer_summary.h"
 
 #include <algorithm>
 #include <cmath>
@@ -17,16 +17,16 @@ std::vector<Value> results_of(const BuiltNetwork& network) {
 }  // namespace
 
 LayerSummarizer::LayerSummarizer(const Network& network, const BuildSettings& settings,
-                                 const ParameterStore& parameters, const StateStore& states, Device& device)
+                                 const ParameterStore& parameters, const BufferStore& buffers, Device& device)
     : device_(device),
       network_(build_network(network, settings)),
-      feed_(make_feed(
+      input_stage_(make_input_stage(
           device, {.batch_size = static_cast<std::size_t>(settings.batch_size), .image_bytes = network.image.bytes()})),
-      executable_(network_.graph, {device, parameters, states, feed_->inputs()}, false, results_of(network_)) {}
+      executable_(network_.graph, {device, parameters, buffers, input_stage_->inputs()}, false, results_of(network_)) {}
 
 LayerSummary LayerSummarizer::summarize(const Batch& batch) {
-  feed_->write(0, {.batch = batch});
-  feed_->upload(0, 1, device_.stream());
+  input_stage_->write(0, {.batch = batch});
+  input_stage_->upload(0, 1, device_.stream());
   executable_.forward(device_.stream());
   LayerSummary summary;
   for (const BuiltNetwork::Layer& layer : network_.layers) {

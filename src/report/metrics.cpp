@@ -1,4 +1,4 @@
-#include "carillon/report/metrics.h"
+#include "src/report/metrics.h"
 
 #include <unistd.h>
 
@@ -73,14 +73,14 @@ MetricsWriter::~MetricsWriter() = default;
 
 void MetricsWriter::write(const std::vector<Field>& fields) { log_->append(json_text(fields) + "\n"); }
 
-std::optional<Precision> logged_evaluation(const std::filesystem::path& train_dir, std::int64_t step) {
-  std::optional<Precision> found;
+std::optional<Accuracy> logged_evaluation(const std::filesystem::path& train_dir, std::int64_t step) {
+  std::optional<Accuracy> found;
   const auto look = [&](std::string_view line) {
     const auto record = nlohmann::json::parse(line, nullptr, false);
     if (!record.is_object() || record.value("step", nlohmann::json()) != step) return;
     const auto correct = record.find("eval_correct"), total = record.find("eval_total");
     if (correct == record.end() || total == record.end() || !correct->is_number_integer()) return;
-    if (total->is_number_integer() && *total > 0) found = Precision{.correct = *correct, .total = *total};
+    if (total->is_number_integer() && *total > 0) found = Accuracy{.correct = *correct, .total = *total};
   };
   try {
     for_each_line(read_log(train_dir / "metrics.jsonl"), look);

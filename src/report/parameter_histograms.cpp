@@ -1,4 +1,4 @@
-#include "carillon/report/parameter_histograms.h"
+#include "src/report/parameter_histograms.h"
 
 #include <cstring>
 #include <iterator>

@@ -1,4 +1,4 @@
-#include "carillon/report/progress.h"
+#include "src/report/progress.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "carillon/report/run_log.h"
+#include "src/report/run_log.h"
 
 #include <fmt/format.h>
 
@@ -83,7 +83,7 @@ void RunLog::scalars(const StepRecord& record) {
   events_.flush();
 }
 
-void RunLog::evaluation(std::int64_t step, const Precision& precision) {
+void RunLog::evaluation(std::int64_t step, const Accuracy& precision) {
   console_.print(fmt::format("step {}: {}", step, precision.text()));
   metrics_.write({{"step", step},
                   {"eval_precision", precision.value()},

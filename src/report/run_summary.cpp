@@ -1,10 +1,10 @@
-#include "carillon/report/run_summary.h"
+#include "src/report/run_summary.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "carillon/report/progress.h"
+#include "src/report/progress.h"
 
 namespace carillon {
 
@@ -34,7 +34,7 @@ std::string rank_wait_line(const std::vector<double>& rank_work, double seconds,
 
 }  // namespace
 
-std::string target_line(std::int64_t step, const Precision& precision, double target, const PhaseSeconds& seconds) {
+std::string target_line(std::int64_t step, const Accuracy& precision, double target, const PhaseSeconds& seconds) {
   return fmt::format(
       "reached precision {:.4f} ({}/{}) at step {}, --stop-at-precision {}, after {:.2f} s: start {:.2f} s, data "
       "{:.2f} s, training {:.2f} s, evaluation {:.2f} s, checkpoints {:.2f} s",

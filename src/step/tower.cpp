@@ -1,27 +1,27 @@
-#include "carillon/step/tower.h"
+#include "src/step/tower.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "carillon/core/error.h"
-#include "carillon/step/arrays.h"
-#include "src/step/shadows.h"
+#include "src/step/tensor_io.h"
 #include "src/step/tower_link.h"
+#include "src/step/update/compute_copies.h"
 
 namespace carillon {
 namespace {
 
-FeedForm feed_form(const Network& network, const TowerSettings& settings, Device& device) {
+InputStageSpec input_stage_spec(const Network& network, const TowerSettings& settings, Device& device) {
   const std::size_t batch_size = static_cast<std::size_t>(settings.batch_size), image_bytes = network.image.bytes();
   return {.batch_size = batch_size,
           .image_bytes = image_bytes,
-          .slots = feed_slots(device.kind(), batch_size, image_bytes),
+          .slots = input_stage_slots(device.kind(), batch_size, image_bytes),
           .dataset = settings.dataset};
 }
 
 /// Where the towers' update is a common one; nothing: each makes it for itself.
-CommonMemory* memory_of_update(const OptimizerSettings& optimizer, Communicator& communicator) {
-  return updates_elements_apart(optimizer) ? communicator.common_memory() : nullptr;
+SharedHostMemory* memory_of_update(const OptimizerSettings& optimizer, Communicator& communicator) {
+  return updates_elements_apart(optimizer) ? communicator.shared_host_memory() : nullptr;
 }
 
 MicroBatchForm micro_batch_form(const TowerSettings& settings, int towers) {
@@ -33,9 +33,9 @@ std::int64_t samples_at_once(const TowerSettings& settings) {
   return settings.micro_batch > 0 ? settings.micro_batch : settings.batch_size;
 }
 
-/// With micro-batches the states are averaged in each step.
+/// With micro-batches the buffers are averaged in each step.
 std::size_t sum_count(const Graph& graph, const TowerSettings& settings) {
-  return settings.micro_batch > 0 ? step_sums_with(graph.states()) : step_sum_count;
+  return settings.micro_batch > 0 ? step_sums_with(graph.buffers()) : step_sum_count;
 }
 
 ParameterMemory parameter_memory(const Graph& graph, const TowerSettings& settings, Device& device,
@@ -43,9 +43,9 @@ ParameterMemory parameter_memory(const Graph& graph, const TowerSettings& settin
   const OptimizerSettings& optimizer = settings.optimizer;
   const ParameterLayout layout(graph.parameters());
   const std::size_t of_gradients = gradient_bytes(layout, sum_count(graph, settings)), of_values = value_bytes(layout);
-  CommonMemory* const common = memory_of_update(optimizer, communicator);
+  SharedHostMemory* const common = memory_of_update(optimizer, communicator);
   if (common == nullptr) {
-    return {.gradients = communicator.allocate(of_gradients), .shadows = make_shadows(graph, device)};
+    return {.gradients = communicator.allocate(of_gradients), .compute_copies = make_compute_copies(graph, device)};
   }
   Buffer own = communicator.allocate(of_gradients + of_values);  // where peers gather from
   Buffer values(static_cast<std::byte*>(own.data()) + of_gradients, of_values, [](void*) {});
@@ -54,17 +54,17 @@ ParameterMemory parameter_memory(const Graph& graph, const TowerSettings& settin
           .slots = common->allocate(optimizer_slots(optimizer).size() * of_values)};
 }
 
-std::optional<CommonUpdate> common_update(const OptimizerSettings& settings, Communicator& communicator,
-                                          const ParameterStore& parameters, Optimizer& optimizer) {
-  CommonMemory* const common = memory_of_update(settings, communicator);
+std::optional<ShardedUpdate> sharded_update(const OptimizerSettings& settings, Communicator& communicator,
+                                            const ParameterStore& parameters, Optimizer& optimizer) {
+  SharedHostMemory* const common = memory_of_update(settings, communicator);
   if (common == nullptr) return std::nullopt;
-  return CommonUpdate(*common, communicator.size(), parameters, optimizer);
+  return ShardedUpdate(*common, communicator.size(), parameters, optimizer);
 }
 
-std::optional<StateLookahead> state_lookahead(const OptimizerSettings& optimizer, const StateStore& states,
-                                              Device& device, const StepInputs& inputs) {
-  if (optimizer.lookahead.every == 0 || states.specs().empty()) return std::nullopt;
-  return std::make_optional<StateLookahead>(states, device, inputs);
+std::optional<BufferLookahead> buffer_lookahead(const OptimizerSettings& optimizer, const BufferStore& buffers,
+                                                Device& device, const StepInputs& inputs) {
+  if (optimizer.lookahead.every == 0 || buffers.specs().empty()) return std::nullopt;
+  return std::make_optional<BufferLookahead>(buffers, device, inputs);
 }
 
 const std::vector<NamedArray>& arrays_of_slot(const CheckpointState& state, const std::string& slot,
@@ -91,34 +91,35 @@ Tower::Tower(const Network& network, const TowerSettings& settings, Device& devi
       network_(network),
       built_(
           build_network(network, {samples_at_once(settings), settings.arithmetic, Purpose::training, device.kind()})),
-      feed_form_(feed_form(network, settings, device)),
-      feed_(make_feed(device, feed_form_)),
+      input_stage_spec_(input_stage_spec(network, settings, device)),
+      input_stage_(make_input_stage(device, input_stage_spec_)),
       parameters_(graph().parameters(), device, parameter_memory(graph(), settings, device, communicator),
                   optimizer_slots(settings.optimizer), sum_count(graph(), settings)),
-      states_(graph().states(), device),
-      state_lookahead_(state_lookahead(settings.optimizer, states_, device, feed_->inputs())),
+      buffers_(graph().buffers(), device),
+      buffer_lookahead_(buffer_lookahead(settings.optimizer, buffers_, device, input_stage_->inputs())),
       link_(network.sync_batch_norm ? std::make_unique<CommunicatorLink>(communicator) : nullptr),
       executable_(settings.micro_batch > 0 ? nullptr : make_executable()),
       micro_batches_(settings.micro_batch == 0
                          ? nullptr
                          : std::make_unique<MicroBatches>(built_, micro_batch_form(settings, communicator.size()),
-                                                          network.image.bytes(), parameters_, states_, device)),
+                                                          network.image.bytes(), parameters_, buffers_, device)),
       reducer_(communicator, parameters_, bucket_bytes_on(device.kind(), settings.bucket_bytes)),
-      optimizer_(make_optimizer(settings.optimizer, parameters_, device, feed_->inputs())),
+      optimizer_(make_optimizer(settings.optimizer, parameters_, device, input_stage_->inputs())),
       trained_steps_(trained_steps(settings.optimizer, graph().parameters())),
       trains_(graph().parameters().size(), true),
-      common_update_(common_update(settings.optimizer, communicator, parameters_, *optimizer_)),
+      sharded_update_(sharded_update(settings.optimizer, communicator, parameters_, *optimizer_)),
       step_({.executable = executable_.get(),
              .loss = built_.loss,
              .parameters = parameters_,
              .reducer = reducer_,
              .optimizer = *optimizer_,
-             .inputs = feed_->inputs(),
-             .common = common_update_ ? &*common_update_ : nullptr,
+             .inputs = input_stage_->inputs(),
+             .common = sharded_update_ ? &*sharded_update_ : nullptr,
              .micro_batches = micro_batches_.get(),
-             .lookahead = state_lookahead_ ? &*state_lookahead_ : nullptr,
-             .mean_factor = communicator.mean_factor()}),
-      driver_(make_step_driver({device, communicator, *feed_, step_, parameters_}, feed_form_, settings.capture)) {
+             .lookahead = buffer_lookahead_ ? &*buffer_lookahead_ : nullptr,
+             .result_scale = communicator.result_scale()}),
+      driver_(make_step_driver({device, communicator, *input_stage_, step_, parameters_}, input_stage_spec_,
+                               settings.capture)) {
   check(!network.sync_batch_norm || (device.kind() == DeviceKind::cpu && settings.micro_batch == 0),
         "batch norms over all towers were asked of GPUs, or of micro-batches");
   device_.check_while_waiting([&communicator] { communicator.check_peers(); });
@@ -127,7 +128,7 @@ Tower::Tower(const Network& network, const TowerSettings& settings, Device& devi
 Tower::~Tower() { device_.check_while_waiting({}); }
 
 std::unique_ptr<Executable> Tower::make_executable() {
-  const ExecutableContext context{device_, parameters_, states_, feed_->inputs(), link_.get(), built_.loss};
+  const ExecutableContext context{device_, parameters_, buffers_, input_stage_->inputs(), link_.get(), built_.loss};
   return std::make_unique<Executable>(graph(), context, true, std::vector<Value>{built_.loss});
 }
 
@@ -172,21 +173,21 @@ void Tower::begin_slots() {
     if (!parameters_.slots()[slot].starts_as_values) continue;
     upload(variables, slot_of(parameters_, static_cast<int>(slot)), device_, {});
   }
-  if (state_lookahead_) copy_floats(device_, states_.values(), state_lookahead_->slow().values());
+  if (buffer_lookahead_) copy_floats(device_, buffers_.values(), buffer_lookahead_->slow().values());
 }
 
 NamedTensors Tower::saved_slot(std::size_t slot) const {
   NamedTensors named = slot_of(parameters_, static_cast<int>(slot));
-  if (!state_lookahead_ || parameters_.slots()[slot].name != lookahead_slot) return named;
-  const NamedTensors slow = states_of(state_lookahead_->slow());
+  if (!buffer_lookahead_ || parameters_.slots()[slot].name != lookahead_slot) return named;
+  const NamedTensors slow = buffers_of(buffer_lookahead_->slow());
   named.names.insert(named.names.end(), slow.names.begin(), slow.names.end());
   named.tensors.insert(named.tensors.end(), slow.tensors.begin(), slow.tensors.end());
   return named;
 }
 
 std::size_t Tower::saved_floats() const {
-  const std::size_t state_copies = state_lookahead_ ? 2 : 1;
-  return parameters_.values().size() * (1 + parameters_.slots().size()) + states_.values().size() * state_copies;
+  const std::size_t state_copies = buffer_lookahead_ ? 2 : 1;
+  return parameters_.values().size() * (1 + parameters_.slots().size()) + buffers_.values().size() * state_copies;
 }
 
 void Tower::restore(const LoadedCheckpoint& checkpoint) {
@@ -203,13 +204,13 @@ void Tower::restore(const LoadedCheckpoint& checkpoint) {
     upload(arrays_of_slot(checkpoint.state, parameters_.slots()[slot].name, checkpoint.path), saved_slot(slot), device_,
            checkpoint.path);
   }
-  upload(checkpoint.state.states, states_of(states_), device_, checkpoint.path);
+  upload(checkpoint.state.buffers, buffers_of(buffers_), device_, checkpoint.path);
 }
 
 void Tower::initialize_from(const LoadedCheckpoint& checkpoint) {
   check_fills_slots();
   upload(checkpoint.state.variables, variables_of(parameters_), device_, checkpoint.path);
-  upload(checkpoint.state.states, states_of(states_), device_, checkpoint.path);
+  upload(checkpoint.state.buffers, buffers_of(buffers_), device_, checkpoint.path);
   begin_slots();
 }
 
@@ -220,35 +221,35 @@ void Tower::broadcast_from_first() {
       communicator_.broadcast(parameters_.slot(static_cast<int>(slot)), 0);
     }
   }
-  refresh_shadows(parameters_, device_);
-  if (!states_.specs().empty()) communicator_.broadcast(states_.values(), 0);
-  if (state_lookahead_) communicator_.broadcast(state_lookahead_->slow().values(), 0);
-  states_are_joined_ = true;
+  refresh_compute_copies(parameters_, device_);
+  if (!buffers_.specs().empty()) communicator_.broadcast(buffers_.values(), 0);
+  if (buffer_lookahead_) communicator_.broadcast(buffer_lookahead_->slow().values(), 0);
+  buffers_are_synchronized_ = true;
 }
 
 void Tower::step(const TowerStep& step) {
   compute_gradients_for(step.step);
-  states_are_joined_ = micro_batches_ != nullptr;  // in the step itself
+  buffers_are_synchronized_ = micro_batches_ != nullptr;  // in the step itself
   driver_->take({.step = step.step,
                  .inputs = {.batch = step.batch,
                             .scalars = step_scalars(optimizer_settings_, step.step),
-                            .request_pause = step.request_pause,
+                            .request_sync = step.request_sync,
                             .tells_l2 = step.tells_l2},
                  .before_update = step.before_update});
 }
 
-void Tower::join_states() {
+void Tower::synchronize_buffers() {
   driver_->flush();
-  if (std::exchange(states_are_joined_, true)) return;  // a mean of means may round differently
-  const auto join = [this](const StateStore& states) {
-    for (std::size_t i = 0; i < states.specs().size(); ++i) {
-      const Tensor state = states.tensor(static_cast<int>(i));
-      if (states.specs()[i].across_ranks == AcrossRanks::mean) communicator_.mean(state.floats());
+  if (std::exchange(buffers_are_synchronized_, true)) return;  // a mean of means may round differently
+  const auto join = [this](const BufferStore& buffers) {
+    for (std::size_t i = 0; i < buffers.specs().size(); ++i) {
+      const Tensor state = buffers.tensor(static_cast<int>(i));
+      if (buffers.specs()[i].across_ranks == AcrossRanks::mean) communicator_.mean(state.floats());
       communicator_.broadcast(state.floats(), 0);
     }
   };
-  join(states_);
-  if (state_lookahead_) join(state_lookahead_->slow());
+  join(buffers_);
+  if (buffer_lookahead_) join(buffer_lookahead_->slow());
 }
 
 void Tower::save(CheckpointState& state) const {
@@ -259,7 +260,7 @@ void Tower::save(CheckpointState& state) const {
     std::vector<NamedArray> arrays = download(saved_slot(slot), device_);
     (name == moving_average_slot ? state.moving_averages : state.optimizer[name]) = std::move(arrays);
   }
-  state.states = download(states_of(states_), device_);
+  state.buffers = download(buffers_of(buffers_), device_);
 }
 
 }  // namespace carillon

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "carillon/comm/communicator.h"
 #include "carillon/graph/op.h"
+#include "src/comm/allreduce/communicator.h"
 
 namespace carillon {
 

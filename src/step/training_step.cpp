@@ -1,9 +1,9 @@
-#include "carillon/step/training_step.h"
+#include "src/step/training_step.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "src/step/step_sums.h"
+#include "src/step/gradients/step_sums.h"
 
 namespace carillon {
 
@@ -50,14 +50,14 @@ void TrainingStep::enqueue_means(Device& device) {
     parts_.reducer.finalize(device.stream());
     make_observed_means(device.stream());
   }
-  if (parts_.micro_batches != nullptr) parts_.micro_batches->take_states();
+  if (parts_.micro_batches != nullptr) parts_.micro_batches->take_buffers();
 }
 
 void TrainingStep::make_observed_means(Stream& stream) {
-  end_.mean_factor = parts_.mean_factor;
-  if (means_ == Means::in_update || end_.mean_factor == 1.0f) return;
+  end_.result_scale = parts_.result_scale;
+  if (means_ == Means::in_update || end_.result_scale == 1.0f) return;
   parts_.optimizer.make_means(end_, stream);
-  end_.mean_factor = 1.0f;
+  end_.result_scale = 1.0f;
 }
 
 void TrainingStep::enqueue_update(Device& device) {

@@ -5,8 +5,8 @@
 
 #include <fstream>
 
-#include "carillon/app/options.h"
 #include "carillon/core/error.h"
+#include "src/app/options.h"
 #include "src/device/cpu_device.h"
 
 namespace carillon::testing {
@@ -18,16 +18,16 @@ class GlobalBatch : public ::testing::Test {
  protected:
   /// A training's options at `ranks` ranks, refused or not.
   static TrainOptions settled(std::vector<const char*> arguments, int ranks) {
-    const Preset preset = cifar10_preset();
-    TrainOptions options = preset.defaults;
-    options.make_network = network_named(preset, "cifar10");
+    const ProgramSpec program_spec = cifar10_program();
+    TrainOptions options = program_spec.defaults;
+    options.make_network = network_named(program_spec, "cifar10");
     options.train_dir = "runs";
     OptionSet set;
     declare(set, options);
     arguments.insert(arguments.begin(), "program");
     set.parse(static_cast<int>(arguments.size()), arguments.data());
     check_combinations(set, options);
-    settle_batch(options, preset, ranks);
+    resolve_batch(options, program_spec, ranks);
     return options;
   }
   static void expect_refused(const std::vector<const char*>& arguments, int ranks, const std::string& said) {

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "carillon/images/picture.h"
+#include "src/images/picture.h"
 #include "tests/data/program_fixture.h"
 
 namespace carillon {

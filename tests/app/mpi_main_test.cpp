@@ -1,4 +1,4 @@
-#include "carillon/app/mpi_main.h"
+#include "src/app/mpi_main.h"
 
 #include <gmock/gmock.h>
 

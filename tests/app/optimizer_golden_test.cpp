@@ -7,10 +7,10 @@
 #include <fstream>
 #include <sstream>
 
-#include "carillon/app/options.h"
-#include "carillon/optim/optimizer.h"
 #include "src/app/optimizer_options.h"
+#include "src/app/options.h"
 #include "src/device/cpu_device.h"
+#include "src/optim/optimizer.h"
 
 namespace carillon::testing {
 namespace {
@@ -43,7 +43,7 @@ OptimizerSettings settings_of(const std::string& line) {
   declare(set, options);
   set.parse(static_cast<int>(arguments.size()), arguments.data());
   check_combinations(set, options);
-  settle_ends(options);
+  resolve_ends(options);
   return options.optimizer();
 }
 

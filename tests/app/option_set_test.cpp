@@ -1,4 +1,4 @@
-#include "carillon/app/option_set.h"
+#include "src/app/option_set.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "carillon/app/options.h"
 #include "carillon/core/error.h"
+#include "src/app/options.h"
 
 namespace carillon::testing {
 namespace {
@@ -266,7 +266,7 @@ TEST_F(OptionsTest, CombinationsThatCannotWorkAreRefused) {
   options_.eval_every = 10;
   EXPECT_THROW(check_combinations(set_, options_), Error);
   options_.eval_every = 0;
-  options_.stop_at_precision = 0.9;
+  options_.stop_at_accuracy = 0.9;
   EXPECT_THROW(check_combinations(set_, options_), Error);
   options_.eval_data = {"test"};
   EXPECT_NO_THROW(check_combinations(set_, options_));

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "carillon/app/options.h"
+#include "src/app/options.h"
 #include "tests/support/fuzzing.h"
 
 namespace carillon {

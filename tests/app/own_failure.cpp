@@ -1,7 +1,7 @@
 // An MPI program whose last rank meets an error alone while the others wait for it: own_failure alone|together.
 #include <string_view>
 
-#include "carillon/app/mpi_main.h"
+#include "src/app/mpi_main.h"
 
 int main(int argc, char** argv) {
   using namespace carillon;

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "carillon/app/options.h"
-#include "carillon/device/available_isas.h"
+#include "src/app/options.h"
+#include "src/device/available_isas.h"
 #include "src/device/cpu_device.h"
 #include "tests/support/mpi_world.h"
 

@@ -14,12 +14,12 @@
 #include <span>
 #include <vector>
 
-#include "carillon/app/mpi_main.h"
-#include "carillon/comm/communicator.h"
-#include "carillon/optim/optimizer.h"
-#include "carillon/step/common_update.h"
-#include "carillon/step/reducer.h"
+#include "src/app/mpi_main.h"
+#include "src/comm/allreduce/communicator.h"
 #include "src/device/cpu_device.h"
+#include "src/optim/optimizer.h"
+#include "src/step/gradients/reducer.h"
+#include "src/step/update/sharded_update.h"
 #include "tests/benchmarks/interleaved.h"
 
 namespace carillon {
@@ -35,14 +35,14 @@ class Gradients {
         parameters_(specs_of(count), device_,
                     {.gradients = view(own_, 0, gradient_bytes(layout_)),
                      .values = view(own_, gradient_bytes(layout_), value_bytes(layout_)),
-                     .slots = communicator_->common_memory()->allocate(value_bytes(layout_))},
+                     .slots = communicator_->shared_host_memory()->allocate(value_bytes(layout_))},
                     optimizer_slots(settings_)),
         private_(specs_of(count), device_, {.gradients = view(own_, 0, gradient_bytes(layout_))},
                  optimizer_slots(settings_)),
         optimizer_(make_optimizer(settings_, parameters_, device_, inputs_)),
         private_optimizer_(make_optimizer(settings_, private_, device_, inputs_)),
         reducer_(*communicator_, parameters_, std::size_t{4} << 20),
-        update_(*communicator_->common_memory(), communicator_->size(), parameters_, *optimizer_) {
+        update_(*communicator_->shared_host_memory(), communicator_->size(), parameters_, *optimizer_) {
     inputs_.scalars = step_scalars(settings_, 0);
   }
 
@@ -83,7 +83,7 @@ class Gradients {
   StepInputs inputs_;
   std::unique_ptr<Optimizer> optimizer_, private_optimizer_;
   Reducer reducer_;
-  CommonUpdate update_;
+  ShardedUpdate update_;
 };
 
 void measure(const Mpi& mpi, std::int64_t count, int iterations) {

@@ -14,8 +14,8 @@
 #include <numeric>
 #include <vector>
 
-#include "carillon/app/mpi_main.h"
-#include "src/comm/communicators.h"
+#include "src/app/mpi_main.h"
+#include "src/comm/allreduce/communicators.h"
 #include "src/device/cpu_device.h"
 #include "tests/benchmarks/interleaved.h"
 
@@ -36,7 +36,7 @@ class Averaged {
     std::ranges::fill(values_, 1e-3f);
     for (std::size_t begin = 0; begin < values_.size(); begin += bucket) {
       const std::size_t count = std::min(bucket, values_.size() - begin);
-      communicator_->start_mean(values_.subspan(begin, count), device_.stream());
+      communicator_->start_allreduce_mean(values_.subspan(begin, count), device_.stream());
     }
     communicator_->finish(device_.stream());
   }

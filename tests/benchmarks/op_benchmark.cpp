@@ -19,11 +19,10 @@
 #include "carillon/core/error.h"
 #include "carillon/core/single_process_main.h"
 #include "carillon/graph/graph.h"
-#include "carillon/graph/passes.h"
 #include "kernels/activation/activation.h"
-#include "kernels/augment/augment.h"
 #include "kernels/avg_pool/avg_pool.h"
 #include "kernels/batch_norm/batch_norm.h"
+#include "kernels/cifar_distort/cifar_distort.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
 #include "kernels/dropout/dropout.h"
@@ -31,6 +30,7 @@
 #include "kernels/max_pool/max_pool.h"
 #include "kernels/relu/relu.h"
 #include "src/device/cpu_device.h"
+#include "src/graph/passes.h"
 
 namespace carillon {
 namespace {
@@ -82,8 +82,8 @@ std::vector<Case> cases() {
   const Conv2dParams convolution{.filters = 64, .kernel = 5};
   const auto with_relu = [](Graph& g, Value y) { relu(g, "relu", y); };
   return {
-      {"augment", [](Graph& g) { augment(g, "augment", {}); }},
-      {"augment (evaluation)", [](Graph& g) { augment(g, "augment", {.distort = false}); }},
+      {"cifar_distort", [](Graph& g) { cifar_distort(g, "cifar_distort", {}); }},
+      {"cifar_distort (evaluation)", [](Graph& g) { cifar_distort(g, "cifar_distort", {.distort = false}); }},
       {"conv1", [=](Graph& g) { with_relu(g, conv2d(g, "conv1", input(g, 24, 24, 3), convolution)); }, false},
       {"conv1 (relu in pool1)", [](Graph& g) { conv2d(g, "conv1", input(g, 24, 24, 3), {.filters = 64, .kernel = 5}); },
        false},
@@ -144,7 +144,7 @@ class OpUnderTest {
       add_pair(graph.values()[value].shape, tensors_.outputs, tensors_.output_gradients);
     for (const int parameter : node.parameters)
       add_pair(graph.parameters()[parameter].shape, tensors_.parameters, tensors_.parameter_gradients);
-    for (const int state : node.states) add(graph.states()[state].shape, tensors_.states);
+    for (const int state : node.buffers) add(graph.buffers()[state].shape, tensors_.buffers);
     if (node.definition->gradient_shares_output(0)) tensors_.input_gradients.at(0) = tensors_.output_gradients.at(0);
     make_batch(static_cast<std::size_t>(batch_size));
     op_ = node.definition->instantiate({.device = &device_, .training = true, .step = &step_}, tensors_);

@@ -10,8 +10,8 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/single_process_main.h"
-#include "carillon/data/batch_loader.h"
-#include "carillon/data/set_form.h"
+#include "src/data/decode/dataset_info.h"
+#include "src/data/loading/batch_loader.h"
 
 namespace carillon {
 namespace {
@@ -21,7 +21,7 @@ int benchmark(int argc, char** argv) {
   const std::vector<std::string> files(argv + 5, argv + argc);
   const std::int64_t size = std::atoll(argv[3]);
   const double wanted = std::atof(argv[2]);
-  const SetForm form = form_of_files(files).value();
+  const DatasetInfo form = dataset_info_of_files(files).value();
   const RecordSchema schema{.keys = form.keys,
                             .image_shape = {size, size, 3},
                             .class_count = static_cast<std::int64_t>(form.classes.size()),

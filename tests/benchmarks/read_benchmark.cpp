@@ -17,12 +17,12 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/single_process_main.h"
-#include "carillon/data/batch_loader.h"
 #include "carillon/data/dataset.h"
 #include "carillon/data/record.h"
-#include "src/data/example_generated.h"
-#include "src/data/sources/cifar10_source.h"
-#include "src/data/sources/mnist_source.h"
+#include "src/data/convert/cifar10_source.h"
+#include "src/data/convert/mnist_source.h"
+#include "src/data/loading/batch_loader.h"
+#include "src/data/records/example_generated.h"
 
 namespace carillon {
 namespace {

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <span>
 
-#include "carillon/checkpoint/checkpoint.h"
-#include "carillon/core/crc32c.h"
+#include "src/checkpoint/checkpoint.h"
+#include "src/core/crc32c.h"
 #include "tests/support/io_fixtures.h"
 
 namespace carillon {

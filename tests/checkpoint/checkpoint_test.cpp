@@ -1,4 +1,4 @@
-#include "carillon/checkpoint/checkpoint.h"
+#include "src/checkpoint/checkpoint.h"
 
 #include <gmock/gmock.h>
 #include <hdf5.h>
@@ -13,9 +13,9 @@
 #include <numeric>
 #include <thread>
 
-#include "carillon/core/crc32c.h"
 #include "src/checkpoint/checkpoint_bytes.h"
 #include "src/checkpoint/hdf5_image.h"
+#include "src/core/crc32c.h"
 #include "tests/support/io_fixtures.h"
 
 namespace carillon {
@@ -69,12 +69,12 @@ Error error_after(Change change) {
 
 TEST(Checkpoint, StatesComeBackInFormatTwo) {
   CheckpointState state = small_state();
-  EXPECT_TRUE(decode(encode_checkpoint(state)).states.empty());
-  state.states = {ramp("norm1/moving_mean", {3}), ramp("norm1/moving_variance", {3})};
+  EXPECT_TRUE(decode(encode_checkpoint(state)).buffers.empty());
+  state.buffers = {ramp("norm1/moving_mean", {3}), ramp("norm1/moving_variance", {3})};
   const CheckpointState loaded = decode(encode_checkpoint(state));
-  ASSERT_EQ(loaded.states.size(), 2u);
-  EXPECT_EQ(loaded.states[1].name, "norm1/moving_variance");
-  EXPECT_EQ(loaded.states[1].values, state.states[1].values);
+  ASSERT_EQ(loaded.buffers.size(), 2u);
+  EXPECT_EQ(loaded.buffers[1].name, "norm1/moving_variance");
+  EXPECT_EQ(loaded.buffers[1].values, state.buffers[1].values);
 }
 
 /// A reader of version 1 must refuse what it would load without its statistics.
@@ -82,7 +82,7 @@ TEST(Checkpoint, OnlyStatesRaiseTheFormatVersion) {
   const TemporaryDirectory directory;
   for (const bool with_states : {false, true}) {
     CheckpointState state = small_state();
-    if (with_states) state.states = {ramp("norm1/moving_mean", {3})};
+    if (with_states) state.buffers = {ramp("norm1/moving_mean", {3})};
     const auto path = directory.path() / "a.h5";
     write_checkpoint(path, state);
     const auto file = H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);

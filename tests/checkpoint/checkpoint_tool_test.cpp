@@ -5,8 +5,8 @@
 #include <cstring>
 #include <limits>
 
-#include "carillon/checkpoint/arrays.h"
-#include "carillon/checkpoint/npz.h"
+#include "src/checkpoint/named_arrays.h"
+#include "src/checkpoint/npz.h"
 #include "tests/support/io_fixtures.h"
 #include "tests/support/run_program.h"
 
@@ -25,7 +25,7 @@ using testing::write_text;
 CheckpointState state_with_all_groups() {
   CheckpointState state = small_state();
   state.moving_averages.push_back({"layer1/weights", {3, 2}, {1, 2, 3, 4, 5, 6}});
-  state.states = {{"norm/moving_mean", {2}, {0.5f, -0.5f}}};
+  state.buffers = {{"norm/moving_mean", {2}, {0.5f, -0.5f}}};
   return state;
 }
 
@@ -67,7 +67,7 @@ TEST(CheckpointArrays, DifferByValueShapeAndPresence) {
   CheckpointState first = state_with_all_groups(), second = first;
   second.variables[0].values = {1.0f, 2.5f};
   second.moving_averages[1].shape = {2, 3};
-  second.states[0].name = "norm/moving_variance";
+  second.buffers[0].name = "norm/moving_variance";
   second.optimizer["momentum"][0].values[0] = -5.0f;
   EXPECT_THAT(lines_of(first, second),
               ::testing::ElementsAre("variables/layer1/biases: 1 of 2 values, by 0.5 at most, 0.224 of its norm",
@@ -93,14 +93,14 @@ TEST(CheckpointMean, IsThatOfVariablesAveragesAndStates) {
   second.variables[0].values = {2, 4};
   third.variables[0].values = {6, 6};
   third.moving_averages[0].values = {9, 10};
-  third.states[0].values = {3.5f, 1.0f};
+  third.buffers[0].values = {3.5f, 1.0f};
   const std::vector<LoadedCheckpoint> all{{"a", first}, {"b", second}, {"c", third}};
   const CheckpointState mean = mean_of(all);
   EXPECT_EQ(mean.global_step, 9);
   EXPECT_EQ(mean.variables[0].values, (std::vector<float>{3, 4}));
   EXPECT_EQ(mean.variables[1].values, first.variables[1].values);
   EXPECT_EQ(mean.moving_averages[0].values, (std::vector<float>{5, 6}));
-  EXPECT_EQ(mean.states[0].values, (std::vector<float>{1.5f, 0.0f}));
+  EXPECT_EQ(mean.buffers[0].values, (std::vector<float>{1.5f, 0.0f}));
   EXPECT_TRUE(mean.optimizer.empty());
 }
 
@@ -109,7 +109,7 @@ TEST(CheckpointMean, RefusesWhatHasNoneByTheFilesName) {
   CheckpointState model = state, shape = state, missing = state;
   model.model = "lenet";
   shape.variables[1].shape = {6};
-  missing.states.clear();
+  missing.buffers.clear();
   const auto error_with = [&](const CheckpointState& other) {
     const std::vector<LoadedCheckpoint> both{{"first.h5", state}, {"other.h5", other}};
     return error_of([&] { mean_of(both); });
@@ -297,7 +297,7 @@ TEST_F(CheckpointTool, ArraysGoToPythonAndBack) {
   expected.variables[0].values = {8, 9};
   const CheckpointState found = read_checkpoint(path("b.h5"));
   expect_equal(found, expected);
-  EXPECT_TRUE(found.states == expected.states);
+  EXPECT_TRUE(found.buffers == expected.buffers);
 }
 
 TEST_F(CheckpointTool, ImportRefusesWhatDoesNotFitAndWritesNothing) {

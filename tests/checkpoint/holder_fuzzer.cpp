@@ -4,9 +4,9 @@
 
 #include <thread>
 
-#include "carillon/checkpoint/directory_lock.h"
-#include "carillon/core/printable.h"
+#include "src/checkpoint/directory_lock.h"
 #include "src/checkpoint/heartbeat.h"
+#include "src/core/printable.h"
 #include "tests/support/fuzzing.h"
 
 namespace carillon {
@@ -42,7 +42,7 @@ std::string holder_by_heartbeat(const ScratchDirectory& directory, const std::st
       directory.write(".heartbeat", std::as_bytes(std::span(now)));
     }
   });
-  return Heartbeat::holder(path, {.interval = milliseconds(0), .watch = milliseconds(1)});
+  return Heartbeat::holder(path, {.interval = milliseconds(0), .stall_detector = milliseconds(1)});
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 
 #include <cstring>
 
-#include "carillon/checkpoint/checkpoint.h"
-#include "carillon/core/crc32c.h"
+#include "src/checkpoint/checkpoint.h"
+#include "src/core/crc32c.h"
 #include "tests/support/io_fixtures.h"
 
 namespace carillon {

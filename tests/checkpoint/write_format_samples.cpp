@@ -4,11 +4,11 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "carillon/checkpoint/checkpoint.h"
 #include "carillon/core/error.h"
-#include "carillon/report/event_writer.h"
-#include "carillon/report/histogram.h"
-#include "carillon/report/metrics.h"
+#include "src/checkpoint/checkpoint.h"
+#include "src/report/event_writer.h"
+#include "src/report/histogram.h"
+#include "src/report/metrics.h"
 
 namespace carillon {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "carillon/comm/communicator.h"
+#include "src/comm/allreduce/communicator.h"
 
 namespace carillon::testing {
 namespace {

@@ -1,16 +1,16 @@
-#include "carillon/comm/communicator.h"
+#include "src/comm/allreduce/communicator.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
 
-#include "carillon/comm/group.h"
-#include "carillon/core/bf16.h"
 #include "carillon/core/sum_in_order.h"
-#include "src/comm/communicators.h"
-#include "src/comm/side_work.h"
-#include "src/comm/staged_communicator.h"
+#include "src/comm/allreduce/communicators.h"
+#include "src/comm/allreduce/side_work.h"
+#include "src/comm/allreduce/staged_communicator.h"
+#include "src/comm/transport/group.h"
+#include "src/core/bf16.h"
 #include "src/device/cpu_device.h"
 #include "tests/comm/fake_gpu.h"
 #include "tests/support/mpi_world.h"
@@ -136,8 +136,8 @@ TEST_P(CommunicatorTest, MeanIsATreeWithADivisorOfItsOwnWhereThatIsAskedFor) {
   const std::vector<float> expected = expected_tree_mean(hosts_, count, divisor);
   communicator->acquire(device_.stream());
   std::copy(mine.begin(), mine.end(), array.begin());
-  communicator->start_mean(array.first(500), device_.stream());
-  communicator->start_mean(array.subspan(500), device_.stream());
+  communicator->start_allreduce_mean(array.first(500), device_.stream());
+  communicator->start_allreduce_mean(array.subspan(500), device_.stream());
   communicator->finish(device_.stream());
   EXPECT_TRUE(equal_bits(array, expected));
 }
@@ -156,7 +156,7 @@ TEST_P(CommunicatorTest, MeanIsTheSumInTheDocumentedOrderForAnyBucketsAndSteps) 
       for (std::size_t begin = 0; begin < count; begin += bucket) {
         const std::span<float> part = array.subspan(begin, std::min(bucket, count - begin));
         std::memcpy(part.data(), mine.data() + begin, part.size_bytes());
-        communicator_->start_mean(part, stream);
+        communicator_->start_allreduce_mean(part, stream);
       }
       communicator_->finish(stream);
       ASSERT_TRUE(equal_bits(array, expected_mean(hosts_, step, count))) << bucket << ", " << repeat;
@@ -212,8 +212,8 @@ TEST_P(CommunicatorTest, AWireOfBf16RoundsWhatHostsSendAndNothingThatIsToBeExact
     communicator->acquire(device_.stream());
     std::ranges::copy(contribution(mpi_world().rank(), step, count), array.begin());
     std::ranges::copy(contribution(mpi_world().rank(), step, exact), array.begin() + count);
-    communicator->start_mean(array.first(count), device_.stream());
-    communicator->start_exact_mean(array.subspan(count), device_.stream());
+    communicator->start_allreduce_mean(array.first(count), device_.stream());
+    communicator->start_exact_allreduce_mean(array.subspan(count), device_.stream());
     communicator->finish(device_.stream());
     ASSERT_TRUE(equal_bits(array.first(count), expected_rounded_mean(hosts_, step, count))) << step;
     ASSERT_TRUE(equal_bits(array.subspan(count), expected_mean(hosts_, step, exact))) << step;
@@ -232,7 +232,7 @@ TEST_P(CommunicatorTest, ALateRanksGradientsAreWaitedForAndReadBeforeTheyChange)
     for (std::size_t begin = 0; begin < count; begin += bucket) {
       if (begin == bucket) be_late(late);  // within the buckets
       std::memcpy(array.data() + begin, mine.data() + begin, bucket * sizeof(float));
-      communicator_->start_mean(array.subspan(begin, bucket), stream);
+      communicator_->start_allreduce_mean(array.subspan(begin, bucket), stream);
     }
     if (step % 2 == 1) be_late((late + 1) % mpi_world().size());  // before it takes the means
     communicator_->finish(stream);
@@ -278,7 +278,7 @@ TEST_P(CommunicatorTest, StagedMeansOfADeviceAreThoseOfTheHostBitForBit) {
           if (late) be_late(step % mpi_world().size());
           std::memcpy(part.data(), mine.data() + begin, part.size_bytes());
         });
-        staged->start_mean(part, gpu.compute);
+        staged->start_allreduce_mean(part, gpu.compute);
       }
       staged->finish(gpu.compute);
       gpu.compute.give([&means, array, step] { means[step].assign(array.begin(), array.end()); });
@@ -316,7 +316,7 @@ TEST_P(CommunicatorTest, ARankThatNeverComesIsNamedWithinTheLimit) {
     const auto start = std::chrono::steady_clock::now();
     try {
       limited->acquire(device_.stream());
-      limited->start_mean({static_cast<float*>(memory.data()), 1000}, device_.stream());
+      limited->start_allreduce_mean({static_cast<float*>(memory.data()), 1000}, device_.stream());
       limited->finish(device_.stream());
       ADD_FAILURE() << "did not wait";
     } catch (const Error& error) {
@@ -346,7 +346,7 @@ TEST(Communicator, ABucketIsUnderWayBetweenHostsAsSoonAsItHasClosed) {
   CpuDevice device(1);
   const auto limited = make_host_communicator(mpi, hosts_of("a host a rank"), {.seconds = 0.2});
   const Buffer memory = limited->allocate(1000 * sizeof(float));
-  limited->start_mean({static_cast<float*>(memory.data()), 1000}, device.stream());
+  limited->start_allreduce_mean({static_cast<float*>(memory.data()), 1000}, device.stream());
   mpi.barrier();
   if (mpi.rank() != last) {
     try {

@@ -4,8 +4,8 @@
 
 #include <cstdlib>
 
-#include "carillon/comm/cpu_share.h"
-#include "src/comm/cpu_topology.h"
+#include "src/comm/mpi/cpu_share.h"
+#include "src/comm/mpi/cpu_topology.h"
 #include "tests/support/mpi_world.h"
 
 namespace carillon::testing {

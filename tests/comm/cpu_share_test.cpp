@@ -1,4 +1,4 @@
-#include "carillon/comm/cpu_share.h"
+#include "src/comm/mpi/cpu_share.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -6,7 +6,7 @@
 
 #include <thread>
 
-#include "src/comm/cpu_topology.h"
+#include "src/comm/mpi/cpu_topology.h"
 
 namespace carillon::testing {
 namespace {

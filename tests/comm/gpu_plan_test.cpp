@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/comm/communicators.h"
+#include "src/comm/allreduce/communicators.h"
 
 namespace carillon::testing {
 namespace {

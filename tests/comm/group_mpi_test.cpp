@@ -1,10 +1,10 @@
-#include "carillon/comm/group.h"
+#include "src/comm/transport/group.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 
-#include "src/comm/groups.h"
+#include "src/comm/transport/groups.h"
 #include "tests/support/mpi_world.h"
 #include "tests/support/op_harness.h"
 

@@ -1,4 +1,4 @@
-#include "src/comm/main_thread.h"
+#include "src/comm/stall/main_thread.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "carillon/comm/mpi.h"
+#include "src/comm/mpi/mpi.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "src/comm/staged_communicator.h"
+#include "src/comm/allreduce/staged_communicator.h"
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ class RecordingHost final : public Communicator {
     return memory;
   }
   void acquire(Stream&) override { calls_.emplace_back("acquire"); }
-  void start_mean(std::span<float> bucket, Stream&) override {
+  void start_allreduce_mean(std::span<float> bucket, Stream&) override {
     calls_.push_back(fmt::format("average {} {}", bucket.data() - base_, bucket.size()));
   }
   void finish(Stream&) override { calls_.emplace_back("finish"); }
@@ -76,8 +76,8 @@ TEST(StagedCommunicator, CopiesBucketsInTurnAndWritesTheHostsMemoryOnlyAfterAcqu
   for (int step = 0; step < 2; ++step) {
     calls.clear();
     staged->acquire(device.stream());
-    staged->start_mean(array.first(16), device.stream());
-    staged->start_mean(array.subspan(16), device.stream());
+    staged->start_allreduce_mean(array.first(16), device.stream());
+    staged->start_allreduce_mean(array.subspan(16), device.stream());
     staged->finish(device.stream());
     EXPECT_EQ(calls, (Calls{"acquire", "download 0: 0 16", "download 1: 16 24", "look at 0", "check peers", "look at 0",
                             "average 0 16", "look at 1", "check peers", "look at 1", "average 16 24", "finish",

@@ -1,4 +1,4 @@
-#include "carillon/core/crc32c.h"
+#include "src/core/crc32c.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "carillon/core/manual.h"
+#include "src/core/manual.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,11 +15,12 @@ Manual sample() {
       .purpose = "Rings a bell",
       .synopses = {"bell [--times N]", "bell --stop"},
       .description = ".hidden\nback\\slash",
-      .groups = {{"",
-                  {{.name = "times", .value = "N", .text = "how often", .preset = "3"},
-                   {.name = "tone", .value = "VALUE", .text = "which", .preset = "low", .choices = {"low", "it's"}}}},
-                 {"empty", {}},
-                 {"More", {{.name = "help", .text = "print this text"}}}},
+      .groups =
+          {{"",
+            {{.name = "times", .value = "N", .text = "how often", .program_spec = "3"},
+             {.name = "tone", .value = "VALUE", .text = "which", .program_spec = "low", .choices = {"low", "it's"}}}},
+           {"empty", {}},
+           {"More", {{.name = "help", .text = "print this text"}}}},
       .words = {"now", "later"},
       .exit_statuses = {{0, "done"}, {64, "wrong usage"}}};
 }

@@ -1,4 +1,4 @@
-#include "carillon/core/printable.h"
+#include "src/core/printable.h"
 
 #include <gtest/gtest.h>
 

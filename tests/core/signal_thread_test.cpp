@@ -1,4 +1,4 @@
-#include "carillon/core/signal_thread.h"
+#include "src/core/signal_thread.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

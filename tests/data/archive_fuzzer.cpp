@@ -2,7 +2,7 @@
 // or members with as many bytes as they say, within the bound that they were given.
 //
 // Mutations of plain archives get right header checksums.
-#include "src/data/sources/archive_reader.h"
+#include "src/data/convert/archive_reader.h"
 
 #include "tests/support/fuzzing.h"
 

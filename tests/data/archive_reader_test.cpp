@@ -1,4 +1,4 @@
-#include "src/data/sources/archive_reader.h"
+#include "src/data/convert/archive_reader.h"
 
 #include <gmock/gmock.h>
 

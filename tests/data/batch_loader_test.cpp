@@ -1,4 +1,4 @@
-#include "carillon/data/batch_loader.h"
+#include "src/data/loading/batch_loader.h"
 
 #include <gtest/gtest.h>
 

@@ -6,8 +6,8 @@
 
 #include <numeric>
 
-#include "src/data/mapped_copy.h"
-#include "src/data/mapped_file.h"
+#include "src/data/records/mapped_copy.h"
+#include "src/data/records/mapped_file.h"
 #include "tests/data/fixtures.h"
 
 namespace carillon {

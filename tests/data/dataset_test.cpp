@@ -6,7 +6,7 @@
 #include <atomic>
 #include <thread>
 
-#include "src/data/available_memory.h"
+#include "src/data/loading/available_memory.h"
 #include "tests/data/fixtures.h"
 
 namespace carillon {

@@ -5,7 +5,7 @@
 
 #include <numeric>
 
-#include "carillon/data/batch_loader.h"
+#include "src/data/loading/batch_loader.h"
 #include "tests/data/fixtures.h"
 
 namespace carillon {

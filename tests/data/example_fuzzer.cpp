@@ -1,5 +1,5 @@
 // Fuzzes parse_example against protobuf's generated parser: the same verdict, text, label and image on any bytes.
-#include "src/data/example_generated.h"
+#include "src/data/records/example_generated.h"
 #include "tests/data/example_verdict.h"
 #include "tests/support/fuzzing.h"
 

@@ -14,7 +14,7 @@
 #include "carillon/core/error.h"
 #include "carillon/data/dataset.h"
 #include "carillon/data/record.h"
-#include "data/example.pb.h"
+#include "data/records/example.pb.h"
 #include "tests/support/failure.h"
 
 namespace carillon {

@@ -1,4 +1,4 @@
-#include "src/data/gzip_stream.h"
+#include "src/data/records/gzip_stream.h"
 
 #include <gtest/gtest.h>
 

@@ -4,8 +4,8 @@
 #include <fstream>
 #include <set>
 
-#include "carillon/data/batch_loader.h"
-#include "carillon/data/set_form.h"
+#include "src/data/decode/dataset_info.h"
+#include "src/data/loading/batch_loader.h"
 #include "tests/data/fixtures.h"
 
 namespace carillon {
@@ -18,7 +18,7 @@ class PictureRecords : public ScratchTest {
   static std::string picture(const std::string& name) { return read_bytes(sample_path("../pictures/" + name)); }
 
   static std::string example(const std::string& file, std::int64_t label) {
-    const SetForm form;
+    const DatasetInfo form;
     proto::Example example;
     auto& features = *example.mutable_features()->mutable_feature();
     features[form.keys.image].mutable_bytes_list()->add_value(file);
@@ -27,7 +27,7 @@ class PictureRecords : public ScratchTest {
   }
 
   static RecordSchema schema() {
-    return {.keys = SetForm{}.keys, .image_shape = {24, 24, 3}, .class_count = 2, .first_label = 1};
+    return {.keys = DatasetInfo{}.keys, .image_shape = {24, 24, 3}, .class_count = 2, .first_label = 1};
   }
 
   static std::vector<std::uint8_t> decoded(const PictureDecoding& decoding, const std::string& file,
@@ -123,10 +123,10 @@ TEST_F(PictureRecords, GiveTheSameBatchesAtAnyNumberOfThreads) {
   for (const int threads : {2, 3, 4}) EXPECT_EQ(batches(threads), one) << threads;
 }
 
-class SetForms : public ScratchTest {
+class DatasetInfos : public ScratchTest {
  protected:
-  SetForm form(const std::string& last_class) const {
-    SetForm form;
+  DatasetInfo form(const std::string& last_class) const {
+    DatasetInfo form;
     form.classes = {"ant", "bee", last_class};
     return form;
   }
@@ -136,32 +136,32 @@ class SetForms : public ScratchTest {
   }
 };
 
-TEST_F(SetForms, AreReadAsTheyAreWritten) {
-  write_set_form(folder("a"), form("cat"));
-  EXPECT_EQ(read_set_form(path("a")), form("cat"));
+TEST_F(DatasetInfos, AreReadAsTheyAreWritten) {
+  write_dataset_info(folder("a"), form("cat"));
+  EXPECT_EQ(read_dataset_info(path("a")), form("cat"));
   EXPECT_EQ(read_bytes(path("a/labels.txt")), "ant\nbee\ncat\n");
-  EXPECT_EQ(read_set_form(folder("b")), std::nullopt);
+  EXPECT_EQ(read_dataset_info(folder("b")), std::nullopt);
 }
 
-TEST_F(SetForms, OfFilesInSeveralFoldersMustBeTheSame) {
-  write_set_form(folder("a"), form("cat"));
-  write_set_form(folder("b"), form("dog"));
+TEST_F(DatasetInfos, OfFilesInSeveralFoldersMustBeTheSame) {
+  write_dataset_info(folder("a"), form("cat"));
+  write_dataset_info(folder("b"), form("dog"));
   write("a/train-0", "");
   write("b/train-0", "");
   const std::vector<std::string> one{path("a/train-*")}, both{path("a/train-*"), path("b/train-*")};
-  EXPECT_EQ(form_of_files(one), form("cat"));
-  EXPECT_EQ(failure_of([&] { form_of_files(both); }).code, ExitCode::data);
-  write_set_form(path("b"), form("cat"));
-  EXPECT_EQ(form_of_files(both), form("cat"));
+  EXPECT_EQ(dataset_info_of_files(one), form("cat"));
+  EXPECT_EQ(failure_of([&] { dataset_info_of_files(both); }).code, ExitCode::data);
+  write_dataset_info(path("b"), form("cat"));
+  EXPECT_EQ(dataset_info_of_files(both), form("cat"));
 }
 
-TEST_F(SetForms, AnotherFileOfThatNameIsRefused) {
+TEST_F(DatasetInfos, AnotherFileOfThatNameIsRefused) {
   for (const char* text :
        {"", "[]", "{}", R"({"carillon_records": 2})",
         R"({"carillon_records": 1, "image_key": "i", "label_key": "l", "first_label": 0, "classes": []})",
         R"({"carillon_records": 1, "image_key": 3, "label_key": "l", "first_label": 0, "classes": ["a"]})"}) {
     write("records.json", text);
-    const Failure failure = failure_of([&] { read_set_form(directory_); });
+    const Failure failure = failure_of([&] { read_dataset_info(directory_); });
     EXPECT_EQ(failure.code, ExitCode::data) << text;
     EXPECT_THAT(failure.text, HasSubstr("records.json")) << text;
   }

@@ -3,9 +3,9 @@
 
 #include <map>
 
-#include "carillon/data/set_form.h"
 #include "carillon/images/decode.h"
-#include "src/data/sources/picture_list.h"
+#include "src/data/convert/picture_list.h"
+#include "src/data/decode/dataset_info.h"
 #include "tests/data/program_fixture.h"
 
 namespace carillon {
@@ -70,7 +70,7 @@ TEST_F(PictureProgramsTest, FoldersBecomeImagenetsRecords) {
     EXPECT_EQ(stored.height, 33);
     EXPECT_EQ(stored.width, 45);
   }
-  EXPECT_EQ(read_set_form(path("out"))->classes, (std::vector<std::string>{"ant", "bee"}));
+  EXPECT_EQ(read_dataset_info(path("out"))->classes, (std::vector<std::string>{"ant", "bee"}));
 }
 
 TEST_F(PictureProgramsTest, TheShareForValidationIsOfEachClassAndDrawnBySeed) {
@@ -139,7 +139,7 @@ TEST_F(PictureProgramsTest, ASplitOfItsOwnHasTheClassesOfTheFirst) {
   std::filesystem::remove_all(path("in/ant"));
   EXPECT_EQ(run(convert("--split validation")).code, 0);
   EXPECT_EQ(records("validation-00000-of-00001.tfrecord").at(0).label, 2);
-  EXPECT_EQ(read_set_form(path("out"))->classes.size(), 2u);
+  EXPECT_EQ(read_dataset_info(path("out"))->classes.size(), 2u);
   put("in/cat/0.jpg", picture("colour.jpg"));
   expect_failure(convert("--split validation"), ExitCode::data, "the class 'cat' is not among the 2 of records.json");
 }

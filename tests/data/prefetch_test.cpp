@@ -1,5 +1,5 @@
 // Batches that threads decode ahead: errors, bytes, windows.
-#include "carillon/data/batch_loader.h"
+#include "src/data/loading/batch_loader.h"
 
 #include <gmock/gmock.h>
 
@@ -178,7 +178,7 @@ TEST_F(ScratchTest, WhoWaitsForAWindowTellsThatItIsBeingRead) {
   for (const std::uint64_t window : {0u, 50u}) {
     int signs = 0;
     BatchLoader loader(set, SampleOrder(100, {.seed = 3, .window = window}), {.end = 1},
-                       {.thread_count = 1, .get_on = [&] { ++signs; }});
+                       {.thread_count = 1, .heartbeat = [&] { ++signs; }});
     loader.next();
     // What is decoded says nothing. The next window is read, too, which a look after another second may find.
     EXPECT_GE(signs, window > 0 ? 1 : 0);

@@ -1,7 +1,7 @@
 // The two programs as a user runs them: what they write, what they print, their exit codes.
 #include <gmock/gmock.h>
 
-#include "src/data/sources/mnist_source.h"
+#include "src/data/convert/mnist_source.h"
 #include "tests/data/program_fixture.h"
 
 namespace carillon {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "carillon/data/batch_loader.h"
+#include "src/data/loading/batch_loader.h"
 #include "tests/data/fixtures.h"
 
 namespace carillon {

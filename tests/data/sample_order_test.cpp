@@ -1,4 +1,4 @@
-#include "carillon/data/sample_order.h"
+#include "src/data/loading/sample_order.h"
 
 #include <gtest/gtest.h>
 

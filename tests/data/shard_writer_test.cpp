@@ -1,12 +1,12 @@
 // Shards: what a conversion that was killed, or that failed, leaves in its directory.
-#include "src/data/sources/shard_writer.h"
+#include "src/data/convert/shard_writer.h"
 
 #include <gmock/gmock.h>
 
 #include <csignal>
 #include <set>
 
-#include "src/data/sources/mnist_source.h"
+#include "src/data/convert/mnist_source.h"
 #include "tests/data/fixtures.h"
 
 namespace carillon {

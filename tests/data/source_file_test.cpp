@@ -1,4 +1,4 @@
-#include "src/data/sources/source_file.h"
+#include "src/data/convert/source_file.h"
 
 #include <gmock/gmock.h>
 

@@ -5,8 +5,8 @@
 #include <array>
 #include <string>
 
-#include "src/data/sources/cifar10_source.h"
-#include "src/data/sources/mnist_source.h"
+#include "src/data/convert/cifar10_source.h"
+#include "src/data/convert/mnist_source.h"
 #include "tests/support/fuzzing.h"
 
 namespace carillon {

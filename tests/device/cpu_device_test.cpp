@@ -9,9 +9,9 @@
 #include <limits>
 #include <thread>
 
-#include "carillon/core/denormals.h"
 #include "carillon/core/error.h"
-#include "carillon/device/available_isas.h"
+#include "src/core/denormals.h"
+#include "src/device/available_isas.h"
 
 namespace carillon::testing {
 namespace {

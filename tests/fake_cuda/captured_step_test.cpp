@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "carillon/models/networks.h"
-#include "src/comm/communicators.h"
+#include "src/comm/allreduce/communicators.h"
 #include "src/device/cuda_device.h"
 #include "src/device/cuda_graph_nodes.h"
 #include "tests/gpu/gpu_under_test.h"

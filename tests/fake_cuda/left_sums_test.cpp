@@ -15,8 +15,8 @@ class SumCommunicator final : public Communicator {
   int size() const override { return size_; }
   Buffer allocate(std::size_t bytes) override { return device_.allocate(bytes); }
   void acquire(Stream& /*stream*/) override {}
-  void start_mean(std::span<float> /*bucket*/, Stream& /*stream*/) override {}
-  float mean_factor() const override { return 1.0f / static_cast<float>(size_); }
+  void start_allreduce_mean(std::span<float> /*bucket*/, Stream& /*stream*/) override {}
+  float result_scale() const override { return 1.0f / static_cast<float>(size_); }
   void finish(Stream& /*stream*/) override {}
   void broadcast(std::span<float> /*values*/, int /*root*/) override {}
   void mean(std::span<float> /*values*/) override {}

@@ -1,8 +1,8 @@
 // What only a GPU of a given size shows.
 #include "carillon/core/error.h"
-#include "carillon/step/tower.h"
-#include "src/comm/communicators.h"
+#include "src/comm/allreduce/communicators.h"
 #include "src/device/cuda_device.h"
+#include "src/step/tower.h"
 #include "tests/gpu/gpu_under_test.h"
 #include "tests/support/networks.h"
 

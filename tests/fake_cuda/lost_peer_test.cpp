@@ -21,7 +21,7 @@ class LosingCommunicator final : public Communicator {
   int size() const override { return 2; }
   Buffer allocate(std::size_t bytes) override { return device_.allocate(bytes); }
   void acquire(Stream& /*stream*/) override {}
-  void start_mean(std::span<float> /*bucket*/, Stream& /*stream*/) override {}
+  void start_allreduce_mean(std::span<float> /*bucket*/, Stream& /*stream*/) override {}
   void finish(Stream& stream) override {
     if (++steps_ == 3) stall_.emplace(as_cuda(stream).get());
   }

@@ -1,7 +1,7 @@
 // NCCL's communicator, on a fake of it whose ranks all hold the same.
 #include <array>
 
-#include "src/comm/communicators.h"
+#include "src/comm/allreduce/communicators.h"
 #include "src/device/cuda_device.h"
 #include "support/fake_cuda/fake_cuda.h"
 #include "tests/gpu/gpu_under_test.h"
@@ -29,14 +29,14 @@ TEST_F(NcclTest, LeavesSumsOfWhichTheFactorMakesMeans) {
     const Buffer memory = nccl->allocate(sizeof values_);
     EXPECT_EQ(downloaded(device, memory), (std::array<float, 6>{}));
     device.upload(values_.data(), memory.data(), sizeof values_);
-    nccl->start_mean({static_cast<float*>(memory.data()), values_.size()}, device.stream());
+    nccl->start_allreduce_mean({static_cast<float*>(memory.data()), values_.size()}, device.stream());
     nccl->finish(device.stream());
     device.stream().synchronize();
     const std::array<float, 6> found = downloaded(device, memory);
     const auto ranks = static_cast<float>(mpi_world().size());
     for (std::size_t i = 0; i < values_.size(); ++i) {
       EXPECT_EQ(found[i], values_[i] * ranks);
-      EXPECT_EQ(found[i] * nccl->mean_factor(), values_[i]);
+      EXPECT_EQ(found[i] * nccl->result_scale(), values_[i]);
     }
   }
 }

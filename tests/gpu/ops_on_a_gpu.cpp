@@ -5,9 +5,9 @@
 #include <limits>
 #include <memory>
 
-#include "carillon/core/bf16.h"
-#include "carillon/step/feed.h"
+#include "src/core/bf16.h"
 #include "src/device/cuda_device.h"
+#include "src/step/input/input_stage.h"
 #include "tests/support/noise_batch.h"
 
 namespace carillon::testing {
@@ -17,15 +17,16 @@ namespace {
 struct OpUnderTest {
   NoiseBatch samples;  // which a CPU's ops read in place
   OpHarness harness;
-  std::unique_ptr<Feed> feed;
+  std::unique_ptr<InputStage> input_stage;
 
   OpUnderTest(const OpCase& op, Device& device, Arithmetic arithmetic)
       : samples(40, static_cast<std::size_t>(op.batch), op.image_bytes),
         harness(op.batch, device, arithmetic),
-        feed(make_feed(device, {.batch_size = static_cast<std::size_t>(op.batch), .image_bytes = op.image_bytes})) {
-    harness.finish(op.build(harness), feed->inputs());
-    feed->write(0, {.batch = samples.batch()});
-    feed->upload(0, 1, device.stream());
+        input_stage(make_input_stage(
+            device, {.batch_size = static_cast<std::size_t>(op.batch), .image_bytes = op.image_bytes})) {
+    harness.finish(op.build(harness), input_stage->inputs());
+    input_stage->write(0, {.batch = samples.batch()});
+    input_stage->upload(0, 1, device.stream());
   }
 };
 

@@ -4,9 +4,9 @@
 
 #include "kernels/activation/activation.h"
 #include "kernels/add/add.h"
-#include "kernels/augment/augment.h"
 #include "kernels/avg_pool/avg_pool.h"
 #include "kernels/batch_norm/batch_norm.h"
+#include "kernels/cifar_distort/cifar_distort.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
 #include "kernels/dropout/dropout.h"
@@ -256,10 +256,10 @@ TEST_F(OpsOnAGpu, WarpImages) {
        }});
 }
 
-TEST_F(OpsOnAGpu, Augment) {
+TEST_F(OpsOnAGpu, CifarDistort) {
   for (const bool distort : {false, true}) {
     expect_like_cpu({.batch = 5, .image_bytes = 3072, .build = [=](OpHarness& harness) {
-                       return augment(harness.graph(), "input", {.distort = distort, .seed = 9});
+                       return cifar_distort(harness.graph(), "input", {.distort = distort, .seed = 9});
                      }});
   }
 }
@@ -286,7 +286,7 @@ TEST_F(OpsOnAGpu, NormalizeImages) {
 TEST_F(OpsOnAGpu, Several) {
   expect_like_cpu({.batch = 3, .image_bytes = 3072, .bf16_tolerance = 0.2f, .build = [](OpHarness& harness) {
                      Graph& graph = harness.graph();
-                     Value x = augment(graph, "input", {.distort = true, .seed = 9});
+                     Value x = cifar_distort(graph, "input", {.distort = true, .seed = 9});
                      x = conv2d(graph, "conv", x, {.filters = 8, .kernel = 3});
                      x = max_pool(graph, "pool", relu(graph, "relu", x), {.window = 3, .stride = 2});
                      x = lrn(graph, "norm", x);

@@ -1,11 +1,11 @@
 // Ranks with a GPU tower each, all on the same GPU, as ranks beyond the number of GPUs are.
-#include "carillon/step/tower.h"
+#include "src/step/tower.h"
 
 #include <gmock/gmock.h>
 
-#include "carillon/run/evaluator.h"
 #include "src/device/cpu_device.h"
 #include "src/device/cuda_device.h"
+#include "src/train/evaluation/evaluator.h"
 #include "tests/gpu/gpu_under_test.h"
 #include "tests/gpu/towers.h"
 #include "tests/support/mpi_world.h"
@@ -64,7 +64,7 @@ TEST_F(TowersOnAGpu, AreEqualWhateverTheOrderOfWorkAndTheBuckets) {
 TEST_F(TowersOnAGpu, KnowOfAPauseThatOneAsksFor) {
   const bool asked = mpi_world().rank() == mpi_world().size() - 1;
   const Trained trained = on_gpu({.batch_size = 4, .steps = 40, .pause_at = asked ? 21 : -1});
-  for (int step = 0; step < 40; ++step) EXPECT_EQ(trained.results.at(step).pause_requested, step == 21) << step;
+  for (int step = 0; step < 40; ++step) EXPECT_EQ(trained.results.at(step).sync_requested, step == 21) << step;
 }
 
 TEST_F(TowersOnAGpu, KnowOfABadLossOfOne) {
@@ -96,12 +96,12 @@ TEST_F(TowersOnAGpu, EvaluateAsOnTheCpu) {
     if (communicator->rank() == 0) tower.initialize(1);
     tower.broadcast_from_first();
     Evaluator evaluator(small_network(), {.batch_size = 16}, device);
-    evaluator.load_averages(tower.parameters(), tower.states());
+    evaluator.load_averages(tower.parameters(), tower.buffers());
     return evaluator.evaluate(records().dataset(), mpi_world());
   };
   CpuDevice cpu(1);
   CudaDevice gpu(0);
-  const Precision expected = evaluate(cpu), got = evaluate(gpu);
+  const Accuracy expected = evaluate(cpu), got = evaluate(gpu);
   EXPECT_EQ(got.total, 97);
   EXPECT_EQ(got.correct, expected.correct);
 }

@@ -1,9 +1,9 @@
 // The GPU's tower: equal to the CPU's to rounding, and to itself to the bit, whatever the order of work.
-#include "carillon/step/tower.h"
+#include "src/step/tower.h"
 
 #include <cmath>
 
-#include "src/comm/communicators.h"
+#include "src/comm/allreduce/communicators.h"
 #include "src/device/cpu_device.h"
 #include "src/device/cuda_device.h"
 #include "tests/gpu/gpu_under_test.h"
@@ -41,7 +41,7 @@ class TowerOnAGpu : public GpuTest {
     EXPECT_GT(way, 0.0);
     EXPECT_LT(distance(cpu.values, gpu.values), tolerance * way);
     EXPECT_LT(distance(cpu.averages, gpu.averages), tolerance * way);
-    EXPECT_LE(distance(cpu.states, gpu.states), tolerance * distance(cpu.states, on_cpu(nothing).states));
+    EXPECT_LE(distance(cpu.buffers, gpu.buffers), tolerance * distance(cpu.buffers, on_cpu(nothing).buffers));
     ASSERT_EQ(cpu.results.size(), gpu.results.size());
     for (std::size_t i = 0; i < cpu.results.size(); ++i) {
       EXPECT_EQ(gpu.results[i].step, static_cast<int>(i));
@@ -208,7 +208,7 @@ TEST_F(TowerOnAGpu, ABadLossIsToldOfItsStepAndChangesNothing) {
 
 TEST_F(TowerOnAGpu, ARequestForAPauseIsToldOfTheStepThatAsksForIt) {
   const Trained trained = on_gpu({.steps = 60, .pause_at = 41});
-  for (int step = 0; step < 60; ++step) EXPECT_EQ(trained.results.at(step).pause_requested, step == 41) << step;
+  for (int step = 0; step < 60; ++step) EXPECT_EQ(trained.results.at(step).sync_requested, step == 41) << step;
 }
 
 TEST_F(TowerOnAGpu, ObserversSeeTheGradientsBeforeTheUpdate) {

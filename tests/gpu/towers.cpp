@@ -11,7 +11,7 @@
 #include <limits>
 
 #include "carillon/data/record.h"
-#include "data/example.pb.h"
+#include "data/records/example.pb.h"
 #include "kernels/dense/dense.h"
 #include "kernels/relu/relu.h"
 #include "kernels/scale_input/scale_input.h"
@@ -89,29 +89,29 @@ NoiseRecords::NoiseRecords(std::size_t count, std::size_t image_bytes) {
 namespace {
 
 /// To the bit, what a conversion of the variables is.
-void expect_shadows_hold(const ParameterStore& parameters, Device& device) {
-  for (std::size_t i = 0; i < parameters.shadows().size(); ++i) {
-    const Shadow& shadow = parameters.shadows()[i];
-    if (!shadow.tensor) continue;
+void expect_compute_copies_hold(const ParameterStore& parameters, Device& device) {
+  for (std::size_t i = 0; i < parameters.compute_copies().size(); ++i) {
+    const ComputeCopy& compute_copy = parameters.compute_copies()[i];
+    if (!compute_copy.tensor) continue;
     const Tensor value = parameters.value(static_cast<int>(i));
     const std::vector<float> values = downloaded(value.floats(), device);
     const std::size_t columns = static_cast<std::size_t>(value.shape.extents().back());
-    const std::size_t rows = static_cast<std::size_t>(shadow.tensor.shape.element_count()) / columns;
-    std::vector<std::byte> found(shadow.tensor.bytes());
-    device.download(shadow.tensor.data, found.data(), found.size());
-    const auto padded = [&](std::size_t row) { return shadow.padding.place(static_cast<std::uint32_t>(row)); };
+    const std::size_t rows = static_cast<std::size_t>(compute_copy.tensor.shape.element_count()) / columns;
+    std::vector<std::byte> found(compute_copy.tensor.bytes());
+    device.download(compute_copy.tensor.data, found.data(), found.size());
+    const auto padded = [&](std::size_t row) { return compute_copy.padding.place(static_cast<std::uint32_t>(row)); };
     std::size_t wrong = 0;
     for (std::size_t e = 0; e < values.size(); ++e) {
-      const bool filter_major = shadow.form == ShadowForm::filter_major;
+      const bool filter_major = compute_copy.form == ComputeCopyFormat::filter_major;
       const std::size_t place = filter_major ? e % columns * rows + padded(e / columns) : e;
-      if (shadow.tensor.type == DType::bf16) {
+      if (compute_copy.tensor.type == DType::bf16) {
         const Bf16 wanted = to_bf16(values[e]);
         wrong += std::memcmp(found.data() + place * sizeof(Bf16), &wanted, sizeof(Bf16)) != 0;
       } else {
         wrong += std::memcmp(found.data() + place * sizeof(float), &values[e], sizeof(float)) != 0;
       }
     }
-    EXPECT_EQ(wrong, 0u) << "elements of the shadow of " << parameters.specs()[i].name;
+    EXPECT_EQ(wrong, 0u) << "elements of the compute copy of " << parameters.specs()[i].name;
   }
 }
 
@@ -145,7 +145,7 @@ Trained train(const Training& training, const NoiseRecords& records, Device& dev
     const PassingBatch samples(records.dataset(), position, batch_size);
     TowerStep request{.step = step,
                       .batch = tower.keeps_records() ? samples.records_alone() : samples.batch(),
-                      .request_pause = step == training.pause_at};
+                      .request_sync = step == training.pause_at};
     request.tells_l2 = training.l2_every > 0 && step % training.l2_every == 0;
     if (training.observe_every > 0 && step % training.observe_every == 0) {
       request.before_update = [&] {
@@ -158,9 +158,9 @@ Trained train(const Training& training, const NoiseRecords& records, Device& dev
   }
   while (const auto result = tower.next_result(Results::all)) trained.results.push_back(*result);
   trained.captured_nodes = tower.captured_nodes();
-  expect_shadows_hold(tower.parameters(), device);
+  expect_compute_copies_hold(tower.parameters(), device);
   trained.values = downloaded(tower.parameters().values(), device);
-  trained.states = downloaded(tower.states().values(), device);
+  trained.buffers = downloaded(tower.buffers().values(), device);
   trained.averages = downloaded(tower.parameters().slot(0), device);
   return trained;
 }
@@ -168,13 +168,13 @@ Trained train(const Training& training, const NoiseRecords& records, Device& dev
 void expect_equal(const Trained& a, const Trained& b) {
   EXPECT_TRUE(equal_bits(a.values, b.values));
   EXPECT_TRUE(equal_bits(a.averages, b.averages));
-  EXPECT_TRUE(equal_bits(a.states, b.states));
+  EXPECT_TRUE(equal_bits(a.buffers, b.buffers));
   ASSERT_EQ(a.results.size(), b.results.size());
   for (std::size_t i = 0; i < a.results.size(); ++i) {
     EXPECT_EQ(a.results[i].step, b.results[i].step);
     EXPECT_EQ(a.results[i].cross_entropy, b.results[i].cross_entropy) << "step " << i;
     EXPECT_EQ(a.results[i].l2_loss, b.results[i].l2_loss) << "step " << i;
-    EXPECT_EQ(a.results[i].pause_requested, b.results[i].pause_requested) << "step " << i;
+    EXPECT_EQ(a.results[i].sync_requested, b.results[i].sync_requested) << "step " << i;
   }
 }
 

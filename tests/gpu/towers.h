@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "carillon/data/dataset.h"
-#include "carillon/step/tower.h"
+#include "src/step/tower.h"
 #include "tests/support/float_arrays.h"
 #include "tests/support/networks.h"
 
@@ -47,7 +47,7 @@ struct Training {
 };
 
 struct Trained {
-  std::vector<float> values, averages, states;
+  std::vector<float> values, averages, buffers;
   std::vector<StepResult> results;
   std::vector<std::vector<float>> observed;  ///< averaged gradients and sums
   std::vector<std::string> captured_nodes;

@@ -13,8 +13,8 @@ TEST(Graph, RefusesTwoVariablesOfOneName) {
   Graph graph(1);
   graph.add_parameter({"w", {1}, {}, 0.0f});
   EXPECT_THROW(graph.add_parameter({"w", {2}, {}, 0.0f}), Error);
-  EXPECT_THROW(graph.add_state({"w", {2}}), Error);
-  graph.add_state({"s", {2}});
+  EXPECT_THROW(graph.add_buffer({"w", {2}}), Error);
+  graph.add_buffer({"s", {2}});
   EXPECT_THROW(graph.add_parameter({"s", {2}, {}, 0.0f}), Error);
 }
 

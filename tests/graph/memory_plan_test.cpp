@@ -1,14 +1,14 @@
-#include "carillon/graph/memory_plan.h"
+#include "src/graph/memory_plan.h"
 
 #include <gtest/gtest.h>
 
 #include "carillon/core/philox.h"
-#include "carillon/graph/passes.h"
 #include "kernels/add/add.h"
 #include "kernels/dense/dense.h"
 #include "kernels/fork/fork.h"
 #include "kernels/relu/relu.h"
 #include "kernels/scale_input/scale_input.h"
+#include "src/graph/passes.h"
 #include "tests/support/networks.h"
 
 namespace carillon::testing {
@@ -68,7 +68,7 @@ TEST(MemoryPlan, ABranchThatPassesAValueOnTakesNoMemoryOfItsOwn) {
   const Value sum = add(graph, "sum", x, branch);
   dense(graph, "c", sum, {.units = 2});
   insert_forks(graph, fork_definition);
-  const std::vector<Lifetime> lives = tensor_lifetimes(graph, plan_sweeps(graph, 0), true, {});
+  const std::vector<Lifetime> lives = tensor_lifetimes(graph, plan_tiling(graph, 0), true, {});
   const auto& fork = graph.nodes()[2];
   const int value_count = static_cast<int>(graph.values().size());
   for (const int output : fork.outputs) EXPECT_EQ(lives[output].same_as, x.index);
@@ -84,15 +84,15 @@ TEST(MemoryPlan, HoldsForEveryNetworkInTrainingAndEvaluation) {
   for (const Network& network : networks) {
     const BuiltNetwork evaluated = build_network(network, {.batch_size = 32, .purpose = Purpose::evaluation});
     const std::vector<Lifetime> evaluation =
-        tensor_lifetimes(evaluated.graph, plan_sweeps(evaluated.graph, 0), false, std::vector{evaluated.logits});
+        tensor_lifetimes(evaluated.graph, plan_tiling(evaluated.graph, 0), false, std::vector{evaluated.logits});
     expect_no_overlap(evaluation, plan_memory(evaluation));
     const BuiltNetwork trained = build_network(network, {.batch_size = 37, .purpose = Purpose::training});
     const std::vector<Lifetime> training =
-        tensor_lifetimes(trained.graph, plan_sweeps(trained.graph, 0), true, std::vector{trained.loss});
+        tensor_lifetimes(trained.graph, plan_tiling(trained.graph, 0), true, std::vector{trained.loss});
     expect_no_overlap(training, plan_memory(training));
     for (const int workers : {1, 2, 3}) {
       const std::vector<Lifetime> sliced =
-          tensor_lifetimes(trained.graph, plan_sweeps(trained.graph, workers), true, std::vector{trained.loss});
+          tensor_lifetimes(trained.graph, plan_tiling(trained.graph, workers), true, std::vector{trained.loss});
       expect_no_overlap(sliced, plan_memory(sliced));
     }
     EXPECT_LT(plan_memory(evaluation).peak_bytes, plan_memory(training).peak_bytes) << network.name;

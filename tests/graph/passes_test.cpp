@@ -1,4 +1,4 @@
-#include "carillon/graph/passes.h"
+#include "src/graph/passes.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 
 #include <jpeglib.h>
 
-#include "carillon/images/picture.h"
+#include "src/images/picture.h"
 #include "tests/images/fixtures.h"
 
 namespace carillon {

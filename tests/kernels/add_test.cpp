@@ -2,13 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include "carillon/core/bf16.h"
 #include "carillon/core/error.h"
 #include "kernels/add/add_kernels.h"
 #include "kernels/dense/dense.h"
 #include "kernels/fork/fork_kernels.h"
 #include "kernels/relu/relu.h"
 #include "kernels/shared/block_kernel.h"
+#include "src/core/bf16.h"
 #include "tests/support/emulate.h"
 #include "tests/support/float_arrays.h"
 #include "tests/support/op_harness.h"

@@ -251,8 +251,8 @@ TEST(BatchNorm, ItsVariablesAndStatesHaveTheirNamesAndValues) {
   }
   EXPECT_EQ(lines, (std::vector<std::string>{"a/gamma 1.000000", "a/beta 0.000000", "b/beta 0.000000",
                                              "c/gamma 0.000000", "c/beta 0.000000"}));
-  const StateSpec& mean = graph.states().at(0);
-  const StateSpec& variance = graph.states().at(1);
+  const BufferSpec& mean = graph.buffers().at(0);
+  const BufferSpec& variance = graph.buffers().at(1);
   EXPECT_EQ(mean.name, "a/moving_mean");
   EXPECT_EQ(mean.initial_value, 0.0f);
   EXPECT_EQ(variance.name, "a/moving_variance");

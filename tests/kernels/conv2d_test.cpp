@@ -1,6 +1,6 @@
 #include "kernels/conv2d/conv2d.h"
-#include "carillon/graph/passes.h"
 #include "kernels/relu/relu.h"
+#include "src/graph/passes.h"
 
 #include <gtest/gtest.h>
 

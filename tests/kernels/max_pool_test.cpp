@@ -1,5 +1,5 @@
 #include "kernels/max_pool/max_pool.h"
-#include "carillon/graph/passes.h"
+#include "src/graph/passes.h"
 
 #include <gtest/gtest.h>
 

@@ -4,9 +4,9 @@
 
 #include <cmath>
 
-#include "carillon/core/bf16.h"
 #include "kernels/relu/relu_kernels.h"
 #include "kernels/shared/block_kernel.h"
+#include "src/core/bf16.h"
 #include "tests/support/emulate.h"
 #include "tests/support/float_arrays.h"
 #include "tests/support/op_harness.h"

@@ -102,7 +102,7 @@ class SoftmaxCrossEntropyKernels : public ::testing::TestWithParam<std::pair<std
       ASSERT_NEAR(found.column_sums[j], sum, 1e-6) << j;
     }
     EXPECT_EQ(found.step_sums[cross_entropy_sum], found.loss);
-    EXPECT_EQ(found.step_sums[pause_sum], 0.5f);
+    EXPECT_EQ(found.step_sums[sync_sum], 0.5f);
     for (std::size_t i = 2; i < step_sum_count; ++i) EXPECT_EQ(found.step_sums[i], -1.0f) << i;
   }
 

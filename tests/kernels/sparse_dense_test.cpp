@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "carillon/device/available_isas.h"
 #include "kernels/dense/dense.h"
 #include "kernels/dense/sparse_product.h"
+#include "src/device/available_isas.h"
 #include "tests/support/float_arrays.h"
 #include "tests/support/op_harness.h"
 

@@ -4,13 +4,13 @@
 #include <cmath>
 #include <thread>
 
-#include "carillon/graph/sweeps.h"
 #include "kernels/activation/activation.h"
 #include "kernels/avg_pool/avg_pool.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/lrn/lrn.h"
 #include "kernels/max_pool/max_pool.h"
 #include "kernels/relu/relu.h"
+#include "src/graph/batch_tiling.h"
 #include "tests/support/op_harness.h"
 
 namespace carillon::testing {
@@ -66,7 +66,7 @@ Results run(bool in_slices, int threads, ConvolutionMethod method) {
   x = max_pool(graph, "pool2", lrn(graph, "norm2", x), {.window = 3, .stride = 2});
   if (!in_slices) take_batch_whole(graph);
   harness.finish(x);
-  EXPECT_EQ(plan_sweeps(graph, threads)[1].slices, in_slices ? 4 : 1);
+  EXPECT_EQ(plan_tiling(graph, threads)[1].slices, in_slices ? 4 : 1);
   Results results;
   const std::span<const float> output = harness.forward();
   results.output.assign(output.begin(), output.end());
@@ -86,9 +86,9 @@ double norm(const std::vector<float>& values) {
   return std::sqrt(sum);
 }
 
-class SlicedSweep : public ::testing::TestWithParam<ConvolutionMethod> {};
+class TiledSectionCase : public ::testing::TestWithParam<ConvolutionMethod> {};
 
-TEST_P(SlicedSweep, GivesWhatTheWholeBatchGives) {
+TEST_P(TiledSectionCase, GivesWhatTheWholeBatchGives) {
   const Results whole = run(false, 1, GetParam()), sliced = run(true, 1, GetParam());
   EXPECT_EQ(sliced.output, whole.output);
   EXPECT_EQ(sliced.input_gradient, whole.input_gradient);
@@ -99,7 +99,7 @@ TEST_P(SlicedSweep, GivesWhatTheWholeBatchGives) {
   }
 }
 
-TEST_P(SlicedSweep, GivesEqualBitsAtAnyNumberOfThreads) {
+TEST_P(TiledSectionCase, GivesEqualBitsAtAnyNumberOfThreads) {
   const Results one = run(true, 1, GetParam());
   for (const int threads : {2, 3, 4, 7}) {
     const Results several = run(true, threads, GetParam());
@@ -109,7 +109,7 @@ TEST_P(SlicedSweep, GivesEqualBitsAtAnyNumberOfThreads) {
   }
 }
 
-TEST_P(SlicedSweep, GivesTheSameAgain) {
+TEST_P(TiledSectionCase, GivesTheSameAgain) {
   CpuDevice device(2, {.convolution = GetParam()});
   OpHarness harness(batch_size, device);
   const Value image = harness.input("image", {batch_size, 30, 30, 3});
@@ -125,7 +125,7 @@ TEST_P(SlicedSweep, GivesTheSameAgain) {
 }
 
 /// OpenMP lets threads go that a smaller region does not need: others then run what those have made.
-TEST_P(SlicedSweep, MayRunInOtherThreadsThanItWasMadeIn) {
+TEST_P(TiledSectionCase, MayRunInOtherThreadsThanItWasMadeIn) {
   const auto output_after = [](bool threads_go) {
     CpuDevice device(4, {.convolution = GetParam()});
     OpHarness harness(64, device);
@@ -147,13 +147,13 @@ TEST_P(SlicedSweep, MayRunInOtherThreadsThanItWasMadeIn) {
   EXPECT_EQ(output_after(true), output_after(false));
 }
 
-INSTANTIATE_TEST_SUITE_P(Methods, SlicedSweep,
+INSTANTIATE_TEST_SUITE_P(Methods, TiledSectionCase,
                          ::testing::Values(ConvolutionMethod::direct, ConvolutionMethod::winograd),
                          [](const auto& test) {
                            return test.param == ConvolutionMethod::direct ? "direct" : "winograd";
                          });
 
-TEST(Sweeps, ActivationsAndAveragesAreTheSameBitsInSlices) {
+TEST(BatchTiling, ActivationsAndAveragesAreTheSameBitsInSlices) {
   std::vector<float> output, gradient;
   for (const bool in_slices : {false, true}) {
     OpHarness harness(batch_size, 2);
@@ -163,7 +163,7 @@ TEST(Sweeps, ActivationsAndAveragesAreTheSameBitsInSlices) {
     x = global_avg_pool(graph, "mean", x);
     if (!in_slices) take_batch_whole(graph);
     harness.finish(x);
-    EXPECT_EQ(plan_sweeps(graph, 2)[1].slices > 1, in_slices);
+    EXPECT_EQ(plan_tiling(graph, 2)[1].slices > 1, in_slices);
     const std::vector<float> y(harness.forward().begin(), harness.forward().end());
     harness.backward();
     const std::vector<float> dx(harness.gradient("x").begin(), harness.gradient("x").end());

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "carillon/device/available_isas.h"
+#include "src/device/available_isas.h"
 #include "tests/support/float_arrays.h"
 #include "tests/support/naive_conv2d.h"
 #include "tests/support/op_harness.h"

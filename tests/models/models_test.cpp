@@ -8,11 +8,11 @@
 #include <string>
 
 #include "carillon/core/error.h"
-#include "carillon/graph/executable.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
 #include "kernels/scale_input/scale_input.h"
 #include "src/device/cpu_device.h"
+#include "src/graph/executable.h"
 #include "tests/support/networks.h"
 
 namespace carillon::testing {
@@ -206,9 +206,9 @@ TEST(Models, MnistSkipsZerosWhereTheRecordsAreSparse) {
     ParameterStore parameters(
         graph.parameters(), device,
         ParameterMemory{.gradients = device.allocate(gradient_bytes(ParameterLayout(graph.parameters())))});
-    StateStore states(graph.states(), device);
+    BufferStore buffers(graph.buffers(), device);
     const StepInputs step;
-    const Executable executable(graph, {device, parameters, states, step}, true, {});
+    const Executable executable(graph, {device, parameters, buffers, step}, true, {});
     EXPECT_EQ(device.workspace() != nullptr, density < 1.0f);  // where the lists of what is not zero lie
   }
 }
@@ -304,14 +304,14 @@ TEST(Models, ImagesAndLabelsAreMixedAlike) {
     ParameterStore parameters(
         built.graph.parameters(), device,
         ParameterMemory{.gradients = device.allocate(gradient_bytes(ParameterLayout(built.graph.parameters())))});
-    StateStore states(built.graph.states(), device);
+    BufferStore buffers(built.graph.buffers(), device);
     for (std::size_t i = 0; i < 100; ++i) parameters.value(0).floats()[i] = i % 11 == 0 ? 20.0f : 0.0f;
     const std::uint8_t first[10] = {0, 0, 255}, second[10] = {0, 0, 0, 0, 0, 255};
     const std::vector<const std::uint8_t*> images{first, second};
     const std::vector<std::int32_t> labels{2, 5};
     StepInputs step;
     step.batch = {.images = images, .labels = labels, .first_position = position};
-    Executable executable(built.graph, {device, parameters, states, step}, true, {built.input, built.loss});
+    Executable executable(built.graph, {device, parameters, buffers, step}, true, {built.input, built.loss});
     executable.forward(device.stream());
     const double own = executable.tensor(built.input).floats()[2];  // image 0's part in itself
     const double sum = std::exp(20.0 * own) + std::exp(20.0 * (1.0 - own)) + 8.0;

@@ -8,8 +8,8 @@
 #include <memory>
 #include <optional>
 
-#include "carillon/optim/optimizer.h"
 #include "src/device/cpu_device.h"
+#include "src/optim/optimizer.h"
 #include "tests/support/float_arrays.h"
 #include "tests/support/op_harness.h"
 

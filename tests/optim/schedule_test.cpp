@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "carillon/optim/moving_average.h"
+#include "src/optim/moving_average.h"
 
 namespace carillon::testing {
 namespace {

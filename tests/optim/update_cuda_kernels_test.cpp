@@ -48,26 +48,26 @@ TEST_F(UpdateKernels, EachStepFindsItsOwnEntryOfTheRing) {
 }
 
 /// A parameter of 3 rows of 7 columns behind another of 16 elements, whose gap is written with it.
-TEST(ShadowPlaceTest, HoldsAParameterInItsForm) {
+TEST(ComputeCopyIndexTest, HoldsAParameterInItsForm) {
   constexpr std::size_t offset = 16, rows = 3, columns = 7, count = rows * columns;
-  const auto write = [&](void* data, std::uint32_t shadow_columns, DType type, ChannelPadding padding = {}) {
+  const auto write = [&](void* data, std::uint32_t compute_copy_columns, DType type, ChannelPadding padding = {}) {
     const auto padded_rows = static_cast<std::uint32_t>(padding.extent(rows));
-    const ShadowPlace place{data, offset, count, shadow_columns, padded_rows, padding, type};
+    const ComputeCopyIndex place{data, offset, count, compute_copy_columns, padded_rows, padding, type};
     for (std::size_t i = 0; i < aligned_float_count(count); i += FlatShare::pack) {
       Pack<float, FlatShare::pack> values;
       for (int k = 0; k < FlatShare::pack; ++k) values.at[k] = static_cast<float>(i) + static_cast<float>(k);
       place.write(values, offset + i);
     }
   };
-  std::vector<Bf16> as_it_lies(aligned_float_count(count)), filter_major(count + 1, to_bf16(-1.0f));
+  std::vector<Bf16> same_layout(aligned_float_count(count)), filter_major(count + 1, to_bf16(-1.0f));
   std::vector<float> wide(count + 1, -1.0f);
-  write(as_it_lies.data(), 0, DType::bf16);
+  write(same_layout.data(), 0, DType::bf16);
   write(filter_major.data(), columns, DType::bf16);
   write(wide.data(), columns, DType::f32);
   for (std::size_t i = 0; i < count; ++i) {
     const float value = static_cast<float>(i);
     const std::size_t place = i % columns * rows + i / columns;
-    EXPECT_EQ(to_float(as_it_lies[i]), value);
+    EXPECT_EQ(to_float(same_layout[i]), value);
     EXPECT_EQ(to_float(filter_major[place]), value) << i;
     EXPECT_EQ(wide[place], value) << i;
   }

@@ -1,4 +1,4 @@
-#include "carillon/report/console.h"
+#include "src/report/console.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

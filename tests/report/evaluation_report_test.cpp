@@ -1,4 +1,4 @@
-#include "carillon/report/evaluation_report.h"
+#include "src/report/evaluation_report.h"
 
 #include <gmock/gmock.h>
 

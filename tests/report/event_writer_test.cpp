@@ -1,4 +1,4 @@
-#include "carillon/report/event_writer.h"
+#include "src/report/event_writer.h"
 
 #include <gmock/gmock.h>
 #include <png.h>
@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "carillon/data/record.h"
-#include "carillon/report/histogram.h"
 #include "report/event.pb.h"
+#include "src/report/histogram.h"
 #include "tests/support/event_files.h"
 #include "tests/support/io_fixtures.h"
 

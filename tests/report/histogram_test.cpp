@@ -1,4 +1,4 @@
-#include "carillon/report/histogram.h"
+#include "src/report/histogram.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "carillon/report/layer_summary.h"
+#include "src/report/layer_summary.h"
 
 #include <gtest/gtest.h>
 
@@ -25,14 +25,14 @@ class LayerSummaryTest : public ::testing::Test {
   }
 
   LayerSummarizer summarizer() {
-    return {network_, {.batch_size = batch_size, .purpose = Purpose::summary}, parameters_, states_, device_};
+    return {network_, {.batch_size = batch_size, .purpose = Purpose::summary}, parameters_, buffers_, device_};
   }
 
   CpuDevice device_{1};
   const Network network_ = cifar10_network(cifar10_images({.distort = true, .seed = 3}));
   const BuiltNetwork trained_ = build_network(network_, {.batch_size = batch_size});
   ParameterStore parameters_{trained_.graph.parameters(), device_, {}};
-  StateStore states_{trained_.graph.states(), device_};
+  BufferStore buffers_{trained_.graph.buffers(), device_};
   std::vector<std::uint8_t> pixels_ = std::vector<std::uint8_t>(batch_size * 3072);
   std::vector<const std::uint8_t*> images_;
   std::vector<std::int32_t> labels_ = std::vector<std::int32_t>(batch_size, 3);
@@ -56,7 +56,7 @@ TEST_F(LayerSummaryTest, SeesWhatTheTrainedNetworkSees) {
   const LayerSummary summary = summarizer().summarize(batch_);
   StepInputs inputs;
   inputs.batch = batch_;
-  Executable executable(trained_.graph, {device_, parameters_, states_, inputs}, false, {trained_.logits});
+  Executable executable(trained_.graph, {device_, parameters_, buffers_, inputs}, false, {trained_.logits});
   executable.forward(device_.stream());
   EXPECT_EQ(summary.layers.back().activations, download_floats(device_, executable.tensor(trained_.logits)));
 }

@@ -2,7 +2,7 @@
 // object of no step that is repeated; a second resume changes nothing.
 //
 // An input's first byte is the step to go on from.
-#include "carillon/report/metrics.h"
+#include "src/report/metrics.h"
 
 #include <nlohmann/json.hpp>
 

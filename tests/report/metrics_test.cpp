@@ -1,4 +1,4 @@
-#include "carillon/report/metrics.h"
+#include "src/report/metrics.h"
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-#include "carillon/report/progress.h"
+#include "src/report/progress.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "carillon/report/run_log.h"
+#include "src/report/run_log.h"
 
 #include <gmock/gmock.h>
 

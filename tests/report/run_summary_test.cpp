@@ -1,4 +1,4 @@
-#include "carillon/report/run_summary.h"
+#include "src/report/run_summary.h"
 
 #include <gmock/gmock.h>
 

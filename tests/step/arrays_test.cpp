@@ -1,4 +1,4 @@
-#include "carillon/step/arrays.h"
+#include "src/step/tensor_io.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,9 +1,9 @@
 // What a tower leaves out when variables are frozen, by the groups of its optimiser.
 #include <gtest/gtest.h>
 
-#include "carillon/step/tower.h"
-#include "src/comm/communicators.h"
+#include "src/comm/allreduce/communicators.h"
 #include "src/device/cpu_device.h"
+#include "src/step/tower.h"
 #include "tests/support/float_arrays.h"
 #include "tests/support/mpi_world.h"
 #include "tests/support/networks.h"
@@ -36,12 +36,12 @@ class FrozenVariables : public ::testing::TestWithParam<std::int64_t> {
       tower.step({.step = step, .batch = samples.batch()});
       EXPECT_TRUE(tower.next_result(Results::all));
     }
-    tower.join_states();
+    tower.synchronize_buffers();
   }
 
   static std::vector<float> values(const Tower& tower) {
     std::vector<float> all(tower.parameters().values().begin(), tower.parameters().values().end());
-    all.insert(all.end(), tower.states().values().begin(), tower.states().values().end());
+    all.insert(all.end(), tower.buffers().values().begin(), tower.buffers().values().end());
     return all;
   }
 

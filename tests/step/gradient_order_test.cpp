@@ -3,8 +3,8 @@
 
 #include <map>
 
-#include "carillon/step/training_step.h"
-#include "src/comm/side_work.h"
+#include "src/comm/allreduce/side_work.h"
+#include "src/step/training_step.h"
 #include "tests/comm/fake_gpu.h"
 #include "tests/support/networks.h"
 
@@ -20,7 +20,7 @@ class OrderChecker final : public Communicator {
         graph_(tracked(network.graph)),
         store_(graph_.parameters(), gpu_,
                {.gradients = allocate(gradient_bytes(ParameterLayout(graph_.parameters())))}),
-        executable_(graph_, {gpu_, store_, states_, inputs_}, true, {network.loss}),
+        executable_(graph_, {gpu_, store_, buffers_, inputs_}, true, {network.loss}),
         reducer_(*this, store_, bucket_bytes),
         step_({&executable_, network.loss, store_, reducer_, update_, inputs_}) {}
 
@@ -29,7 +29,7 @@ class OrderChecker final : public Communicator {
   int size() const override { return 2; }
   Buffer allocate(std::size_t bytes) override { return gpu_.allocate(bytes); }
   void acquire(Stream&) override {}
-  void start_mean(std::span<float> bucket, Stream&) override {
+  void start_allreduce_mean(std::span<float> bucket, Stream&) override {
     const auto begin = static_cast<std::size_t>(bucket.data() - store_.gradients_and_sums().data());
     buckets.emplace_back(begin, bucket.size());
     work_.fork(gpu_.compute);
@@ -133,7 +133,7 @@ class OrderChecker final : public Communicator {
   Update update_{*this};
   Graph graph_;
   ParameterStore store_;
-  StateStore states_{graph_.states(), gpu_};
+  BufferStore buffers_{graph_.buffers(), gpu_};
   Executable executable_;
   Reducer reducer_;
   TrainingStep step_;

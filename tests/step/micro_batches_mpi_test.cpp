@@ -1,18 +1,18 @@
-#include "carillon/step/micro_batches.h"
+#include "src/step/gradients/micro_batches.h"
 
 #include <gtest/gtest.h>
 
 #include <bit>
 #include <numeric>
 
-#include "carillon/step/tower.h"
-#include "src/comm/communicators.h"
+#include "src/comm/allreduce/communicators.h"
 #include "src/device/cpu_device.h"
+#include "src/step/tower.h"
 #include "tests/support/float_arrays.h"
 #include "tests/support/mpi_world.h"
 #include "tests/support/networks.h"
 #include "tests/support/noise_batch.h"
-#include "tests/support/without_common_memory.h"
+#include "tests/support/without_shared_host_memory.h"
 
 namespace carillon::testing {
 namespace {
@@ -29,7 +29,7 @@ struct Training {
 };
 
 struct Trained {
-  std::vector<float> variables, states, losses;
+  std::vector<float> variables, buffers, losses;
 };
 
 TowerSettings settings_of(const Training& training, int towers) {
@@ -59,9 +59,9 @@ Trained train(const Training& training, Communicator& communicator, Device& devi
     tower.step(request);
     trained.losses.push_back(static_cast<float>(tower.next_result(Results::all).value().cross_entropy));
   }
-  tower.join_states();
+  tower.synchronize_buffers();
   trained.variables.assign(tower.parameters().values().begin(), tower.parameters().values().end());
-  trained.states.assign(tower.states().values().begin(), tower.states().values().end());
+  trained.buffers.assign(tower.buffers().values().begin(), tower.buffers().values().end());
   return trained;
 }
 
@@ -82,7 +82,7 @@ Trained train_together(const Training& training) {
 
 void expect_equal_bits(const Trained& found, const Trained& expected) {
   EXPECT_TRUE(equal_bits(found.variables, expected.variables));
-  EXPECT_TRUE(equal_bits(found.states, expected.states));
+  EXPECT_TRUE(equal_bits(found.buffers, expected.buffers));
   EXPECT_TRUE(equal_bits(found.losses, expected.losses));
 }
 
@@ -109,7 +109,7 @@ TEST(MicroBatches, GiveTheSameBitsWithALookaheadOverVariablesAndStates) {
   const Training training{.steps = 5, .lookahead = {.every = 2, .decay = 0.7}};
   const Trained expected = train_alone(training);
   expect_equal_bits(train_together(training), expected);
-  EXPECT_FALSE(equal_bits(expected.states, train_alone({.steps = 5}).states));
+  EXPECT_FALSE(equal_bits(expected.buffers, train_alone({.steps = 5}).buffers));
 }
 
 TEST(MicroBatches, GiveTheSameBitsOnAnyNumberOfThreads) {
@@ -134,7 +134,7 @@ TEST(MicroBatches, OfNoPowerOfTwoAreEqualUpToRounding) {
   const Training training{.micro_batches = 3 * mpi_world().size(), .steps = 2};
   const Trained found = train_together(training), expected = train_alone(training);
   expect_near(found.variables, expected.variables, 1e-5);
-  expect_near(found.states, expected.states, 1e-5);
+  expect_near(found.buffers, expected.buffers, 1e-5);
   expect_near(found.losses, expected.losses, 1e-5);
 }
 
@@ -161,7 +161,7 @@ TEST(MicroBatches, EqualTheWholeBatchWhereANetworkTakesSamplesApart) {
 TEST(MicroBatches, LeaveTheMeanOfTheStatesThatEachWouldHaveLeft) {
   const Training training{.micro_batches = 4, .steps = 1};
   const Trained found = train_together(training);
-  std::vector<float> mean(found.states.size());
+  std::vector<float> mean(found.buffers.size());
   for (int part = 0; part < 4; ++part) {
     CpuDevice device(1);
     const auto alone = make_self_communicator(device);
@@ -169,9 +169,9 @@ TEST(MicroBatches, LeaveTheMeanOfTheStatesThatEachWouldHaveLeft) {
     tower.initialize(1);
     const NoiseBatch samples(static_cast<std::uint64_t>(micro_batch * part), micro_batch, 784);
     tower.step({.step = 0, .batch = samples.batch()});
-    for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += tower.states().values()[i] / 4.0f;
+    for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += tower.buffers().values()[i] / 4.0f;
   }
-  expect_near(found.states, mean, 1e-6);
+  expect_near(found.buffers, mean, 1e-6);
   EXPECT_GT(std::accumulate(mean.begin(), mean.end(), 0.0), 0.1);
 }
 
@@ -185,8 +185,8 @@ TEST(MicroBatches, LetAllTowersKnowOfARequestForAPause) {
   for (const bool asks : {false, true}) {
     const NoiseBatch samples = samples_of(training, 0, communicator->rank(), communicator->size());
     const bool is_last = communicator->rank() == communicator->size() - 1;
-    tower.step({.step = 0, .batch = samples.batch(), .request_pause = asks && is_last});
-    EXPECT_EQ(tower.next_result(Results::all).value().pause_requested, asks);
+    tower.step({.step = 0, .batch = samples.batch(), .request_sync = asks && is_last});
+    EXPECT_EQ(tower.next_result(Results::all).value().sync_requested, asks);
   }
 }
 

@@ -1,4 +1,4 @@
-#include "src/step/queue.h"
+#include "src/step/drivers/queue.h"
 
 #include <gtest/gtest.h>
 
@@ -153,9 +153,9 @@ TEST(StepQueue, ARequestForAPauseIsToldWithItsStep) {
   engine.pause_at = 1;
   StepQueue queue(engine, {2, 2});
   for (std::int64_t step = 0; step < 3; ++step) queue.push(request_of(step), false);
-  EXPECT_FALSE(queue.next_result(Results::all)->pause_requested);
-  EXPECT_TRUE(queue.next_result(Results::all)->pause_requested);
-  EXPECT_FALSE(queue.next_result(Results::all)->pause_requested);
+  EXPECT_FALSE(queue.next_result(Results::all)->sync_requested);
+  EXPECT_TRUE(queue.next_result(Results::all)->sync_requested);
+  EXPECT_FALSE(queue.next_result(Results::all)->sync_requested);
   EXPECT_FALSE(queue.next_result(Results::all));
 }
 

@@ -1,4 +1,4 @@
-#include "carillon/step/reducer.h"
+#include "src/step/gradients/reducer.h"
 
 #include <gtest/gtest.h>
 
@@ -21,10 +21,10 @@ class RecordingCommunicator final : public Communicator {
     return buffer;
   }
   void acquire(Stream&) override { calls.emplace_back("acquire"); }
-  void start_mean(std::span<float> bucket, Stream&) override {
+  void start_allreduce_mean(std::span<float> bucket, Stream&) override {
     calls.push_back(fmt::format("start {} {}", bucket.data() - base_, bucket.size()));
   }
-  void start_exact_mean(std::span<float> bucket, Stream&) override {
+  void start_exact_allreduce_mean(std::span<float> bucket, Stream&) override {
     calls.push_back(fmt::format("start exactly {} {}", bucket.data() - base_, bucket.size()));
   }
   bool rounds() const override { return rounds_to_bf16; }

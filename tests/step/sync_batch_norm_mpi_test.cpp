@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
-#include "carillon/step/tower.h"
-#include "src/comm/communicators.h"
+#include "src/comm/allreduce/communicators.h"
 #include "src/device/cpu_device.h"
+#include "src/step/tower.h"
 #include "tests/support/float_arrays.h"
 #include "tests/support/mpi_world.h"
 #include "tests/support/networks.h"
@@ -15,7 +15,7 @@ constexpr std::int64_t global_batch = 24;
 constexpr int steps = 4;
 
 struct Trained {
-  std::vector<float> variables, states;
+  std::vector<float> variables, buffers;
 };
 
 /// `steps` steps of a network with batch norms, whose towers share the global batch.
@@ -35,9 +35,9 @@ Trained train(Communicator& communicator, bool synchronized, int step_count = st
                              static_cast<std::size_t>(own), 784);
     tower.step({.step = step, .batch = samples.batch()});
   }
-  tower.join_states();
-  const auto variables = tower.parameters().values(), states = tower.states().values();
-  return {{variables.begin(), variables.end()}, {states.begin(), states.end()}};
+  tower.synchronize_buffers();
+  const auto variables = tower.parameters().values(), buffers = tower.buffers().values();
+  return {{variables.begin(), variables.end()}, {buffers.begin(), buffers.end()}};
 }
 
 class SyncBatchNorm : public ::testing::TestWithParam<const char*> {
@@ -57,7 +57,7 @@ TEST_P(SyncBatchNorm, MakesTowersEqualOneThatTakesTheWholeBatch) {
   const Trained found = train(*communicator(), true);
   EXPECT_GT(travelled_, 0.05);
   EXPECT_LT(distance(found.variables, alone_.variables), 1e-4 * travelled_);
-  expect_near(found.states, alone_.states, 1e-5);
+  expect_near(found.buffers, alone_.buffers, 1e-5);
 }
 
 TEST_P(SyncBatchNorm, IsNotWhatTowersDoByThemselves) {

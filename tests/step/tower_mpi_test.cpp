@@ -1,4 +1,4 @@
-#include "carillon/step/tower.h"
+#include "src/step/tower.h"
 
 #include <gtest/gtest.h>
 
@@ -6,13 +6,13 @@
 
 #include "kernels/dense/dense.h"
 #include "kernels/scale_input/scale_input.h"
-#include "src/comm/communicators.h"
+#include "src/comm/allreduce/communicators.h"
 #include "src/device/cpu_device.h"
 #include "tests/support/float_arrays.h"
 #include "tests/support/mpi_world.h"
 #include "tests/support/networks.h"
 #include "tests/support/noise_batch.h"
-#include "tests/support/without_common_memory.h"
+#include "tests/support/without_shared_host_memory.h"
 
 namespace carillon::testing {
 namespace {
@@ -26,8 +26,8 @@ void begin(Tower& tower) {
 }
 
 /// The result of a step on `samples`.
-StepResult take_step(Tower& tower, const NoiseBatch& samples, bool request_pause = false) {
-  tower.step({.step = 0, .batch = samples.batch(), .request_pause = request_pause});
+StepResult take_step(Tower& tower, const NoiseBatch& samples, bool request_sync = false) {
+  tower.step({.step = 0, .batch = samples.batch(), .request_sync = request_sync});
   return tower.next_result(Results::all).value();
 }
 
@@ -80,7 +80,7 @@ TEST(Tower, RunsAreEqualBitForBitWhateverTheBuckets) {
   std::vector<float> first;
   for (const std::size_t bucket_bytes : {std::size_t{4} << 20, std::size_t{4} << 20, std::size_t{1}}) {
     // The two ways in which a step on one host averages by buckets.
-    WithoutCommonMemory without(device);
+    WithoutSharedHostMemory without(device);
     const std::vector<float> plain = train(without, {.steps = 3, .bucket_bytes = bucket_bytes});
     const auto communicator = make_communicator(mpi_world(), device);
     const std::vector<float> observed =
@@ -103,14 +103,14 @@ class CountBatches final : public OpDefinition {
   std::optional<int> gradient_shares_output(int /*input*/) const override { return 0; }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     struct Count final : Op {
-      Count(bool trains, const OpTensors& given) : training(trains), states(given.states) {}
+      Count(bool trains, const OpTensors& given) : training(trains), buffers(given.buffers) {}
       void forward(Stream&) override {
         if (!training) return;
-        for (const Tensor& state : states) state.floats()[0] += static_cast<float>(mpi_world().rank() + 1);
+        for (const Tensor& state : buffers) state.floats()[0] += static_cast<float>(mpi_world().rank() + 1);
       }
       void backward(Stream&) override {}
       bool training;
-      std::vector<Tensor> states;
+      std::vector<Tensor> buffers;
     };
     return std::make_unique<Count>(context.training, tensors);
   }
@@ -120,13 +120,13 @@ Network counting_network() {
   return {.name = "counting", .image = {28, 28, 1}, .build_layers = [](Graph& graph, Purpose) {
             Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
             x = dense(graph, "first", x, {.units = 4});
-            const int of_first = graph.add_state({.name = "count/first", .shape = {1}, .initial_value = 1.0f});
-            const int mean = graph.add_state(
+            const int of_first = graph.add_buffer({.name = "count/first", .shape = {1}, .initial_value = 1.0f});
+            const int mean = graph.add_buffer(
                 {.name = "count/mean", .shape = {1}, .initial_value = 1.0f, .across_ranks = AcrossRanks::mean});
             x = graph.add_op({.name = "count",
                               .definition = std::make_shared<CountBatches>(),
                               .inputs = {x},
-                              .states = {of_first, mean}},
+                              .buffers = {of_first, mean}},
                              graph.shape(x));
             return dense(graph, "second", x, {.units = 10});
           }};
@@ -139,9 +139,9 @@ TEST(Tower, StatesAreOfTheirRankUntilTheyAreJoinedAndAreSavedAndRestored) {
   Tower tower(counting_network(), settings_of(2, 0.01), device, *communicator);
   begin(tower);
   for (int step = 0; step < 3; ++step) take_step(tower, NoiseBatch(0, 2, 784));
-  const auto state = [](const Tower& of, int i) { return of.states().tensor(i).floats()[0]; };
+  const auto state = [](const Tower& of, int i) { return of.buffers().tensor(i).floats()[0]; };
   EXPECT_EQ(state(tower, 0), 1.0f + 3.0f * static_cast<float>(mpi.rank() + 1));
-  tower.join_states();
+  tower.synchronize_buffers();
   const float mean_rank = 0.5f * static_cast<float>(mpi.size() + 1);
   EXPECT_EQ(state(tower, 0), 4.0f) << "rank 0's";
   EXPECT_FLOAT_EQ(state(tower, 1), 1.0f + 3.0f * mean_rank);
@@ -178,7 +178,7 @@ TEST(Tower, SlotsAreSavedAndRestored) {
   EXPECT_TRUE(equal_bits(values(tower), values(other)));
 }
 
-/// Its states' slow copies, too, are saved, and joined as the states are.
+/// Its buffers' slow copies, too, are saved, and joined as the buffers are.
 TEST(Tower, OneThatLooksAheadIsSavedAndRestored) {
   CpuDevice device(1);
   TowerSettings settings = settings_of(4, 0.05);
@@ -195,15 +195,15 @@ TEST(Tower, OneThatLooksAheadIsSavedAndRestored) {
   };
   const auto values = [](const Tower& of) {
     std::vector<float> all(of.parameters().values().begin(), of.parameters().values().end());
-    all.insert(all.end(), of.states().values().begin(), of.states().values().end());
+    all.insert(all.end(), of.buffers().values().begin(), of.buffers().values().end());
     return all;
   };
   begin(tower);
   for (int number = 0; number < 4; ++number) step(tower, number);
-  tower.join_states();
+  tower.synchronize_buffers();
   LoadedCheckpoint saved;
   tower.save(saved.state);
-  EXPECT_EQ(saved.state.optimizer.at("lookahead").size(), saved.state.variables.size() + saved.state.states.size());
+  EXPECT_EQ(saved.state.optimizer.at("lookahead").size(), saved.state.variables.size() + saved.state.buffers.size());
   if (mpi_world().rank() == 0) other.restore(saved);
   other.broadcast_from_first();
   for (int number = 4; number < 8; ++number) {
@@ -211,12 +211,12 @@ TEST(Tower, OneThatLooksAheadIsSavedAndRestored) {
     step(other, number);
     EXPECT_TRUE(equal_bits(values(tower), values(other))) << number;
   }
-  // The last step leaves the slow copies, of which each rank has its states' own.
+  // The last step leaves the slow copies, of which each rank has its buffers' own.
   other.save(saved.state);
   const auto& slow = saved.state.optimizer.at("lookahead");
   for (std::size_t i = 0; i < slow.size(); ++i) {
     const std::size_t variables = saved.state.variables.size();
-    const NamedArray& array = i < variables ? saved.state.variables[i] : saved.state.states[i - variables];
+    const NamedArray& array = i < variables ? saved.state.variables[i] : saved.state.buffers[i - variables];
     EXPECT_EQ(slow[i].name, array.name);
     EXPECT_TRUE(equal_bits(slow[i].values, array.values)) << array.name;
   }
@@ -237,7 +237,7 @@ TEST(Tower, StatesReturnToTheirSlowCopies) {
     state += own;
     if (step % 2 == 1) state = slow += 0.75f * (state - slow);
     if (step == 4) state = slow;
-    EXPECT_FLOAT_EQ(tower.states().tensor(0).floats()[0], state) << step;
+    EXPECT_FLOAT_EQ(tower.buffers().tensor(0).floats()[0], state) << step;
   }
 }
 
@@ -257,14 +257,14 @@ TEST(Tower, SlotsOfAnotherOptimiserAreRefused) {
 TEST(Tower, WhatIsCommonIsFilledOnTheFirstRankOnly) {
   const Mpi& mpi = mpi_world();
   CpuDevice device(1);
-  WithoutCommonMemory without(device);
+  WithoutSharedHostMemory without(device);
   const auto ranks = make_communicator(mpi, device);
   for (Communicator* const communicator : {static_cast<Communicator*>(&without), ranks.get()}) {
     Tower tower(mnist(), settings_of(2, 0.01), device, *communicator);
     LoadedCheckpoint saved;
     tower.save(saved.state);
     mpi.barrier();
-    const bool may = mpi.rank() == 0 || communicator->common_memory() == nullptr;
+    const bool may = mpi.rank() == 0 || communicator->shared_host_memory() == nullptr;
     const std::vector<std::function<void()>> ways{[&] { tower.initialize(1); }, [&] { tower.restore(saved); },
                                                   [&] { tower.initialize_from(saved); }};
     for (const auto& fill : ways) {
@@ -284,8 +284,8 @@ TEST(Tower, APauseThatOneRankAsksForIsKnownToAll) {
   Tower tower(mnist(), settings_of(2, 1e-6), device, *communicator);
   begin(tower);
   const NoiseBatch samples(0, 2, 784);
-  EXPECT_FALSE(take_step(tower, samples).pause_requested);
-  EXPECT_TRUE(take_step(tower, samples, mpi.rank() == mpi.size() - 1).pause_requested);
+  EXPECT_FALSE(take_step(tower, samples).sync_requested);
+  EXPECT_TRUE(take_step(tower, samples, mpi.rank() == mpi.size() - 1).sync_requested);
 }
 
 }  // namespace

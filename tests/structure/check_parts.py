@@ -20,7 +20,7 @@ PRIVATE = re.compile(r"^(mpi\.h|dnnl|cuda|cudnn|cublas|nccl|nlohmann/|hdf5|hwloc
 def parts_in_order():
     text = (ROOT / "src/CMakeLists.txt").read_text()
     names = re.findall(r"^carillon_library\((\w+)", text, re.M)
-    return [name for name in names if name != "data_sources"]  # a folder of data
+    return [name for name in names if name != "data_convert"]  # a folder of data
 
 
 def part_of(path):

@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "carillon/core/bf16.h"
+#include "src/core/bf16.h"
 
 namespace carillon::testing {
 

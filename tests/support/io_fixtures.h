@@ -1,4 +1,4 @@
-// Fixtures of the io tests: a directory that goes with the test, small states, whole files.
+// Fixtures of the io tests: a directory that goes with the test, small buffers, whole files.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "carillon/checkpoint/checkpoint.h"
 #include "carillon/core/error.h"
+#include "src/checkpoint/checkpoint.h"
 
 namespace carillon::testing {
 

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <thread>
 
-#include "carillon/comm/mpi.h"
+#include "src/comm/mpi/mpi.h"
 
 namespace carillon::testing {
 

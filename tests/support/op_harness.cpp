@@ -6,11 +6,11 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "carillon/core/bf16.h"
 #include "carillon/core/philox.h"
-#include "carillon/graph/passes.h"
 #include "kernels/fork/fork.h"
 #include "kernels/relu/relu.h"
+#include "src/core/bf16.h"
+#include "src/graph/passes.h"
 
 namespace carillon::testing {
 namespace {
@@ -130,8 +130,8 @@ void OpHarness::finish(Value output, const StepInputs& inputs) {
   const ParameterLayout layout(graph_.parameters());
   parameters_.emplace(graph_.parameters(), device_,
                       ParameterMemory{.gradients = device_.allocate(gradient_bytes(layout))});
-  states_.emplace(graph_.states(), device_);
-  executable_.emplace(graph_, ExecutableContext{device_, *parameters_, *states_, inputs}, true, results);
+  buffers_.emplace(graph_.buffers(), device_);
+  executable_.emplace(graph_, ExecutableContext{device_, *parameters_, *buffers_, inputs}, true, results);
   for (std::size_t i = 0; i < graph_.parameters().size(); ++i) {
     const auto& spec = graph_.parameters()[i];
     set(spec.name, random_values(static_cast<std::size_t>(spec.shape.element_count()), 100 + i));
@@ -174,7 +174,7 @@ void OpHarness::backward() {
 
 std::span<const float> OpHarness::evaluate() {
   if (!evaluation_) {
-    evaluation_.emplace(graph_, ExecutableContext{device_, *parameters_, *states_, *inputs_}, false,
+    evaluation_.emplace(graph_, ExecutableContext{device_, *parameters_, *buffers_, *inputs_}, false,
                         std::vector{output_});
   }
   evaluation_->forward(device_.stream());
@@ -182,10 +182,10 @@ std::span<const float> OpHarness::evaluate() {
 }
 
 std::span<float> OpHarness::state(const std::string& name) {
-  const std::vector<StateSpec>& specs = graph_.states();
-  const auto found = std::ranges::find(specs, name, &StateSpec::name);
+  const std::vector<BufferSpec>& specs = graph_.buffers();
+  const auto found = std::ranges::find(specs, name, &BufferSpec::name);
   if (found == specs.end()) throw std::invalid_argument("no state " + name);
-  return on_host(states_->tensor(static_cast<int>(found - specs.begin())), name);
+  return on_host(buffers_->tensor(static_cast<int>(found - specs.begin())), name);
 }
 
 std::vector<float> OpHarness::output_gradient(std::size_t count) {

@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
-#include "carillon/graph/executable.h"
 #include "kernels/activation/activation.h"
 #include "src/device/cpu_device.h"
+#include "src/graph/executable.h"
 
 namespace carillon::testing {
 
@@ -50,7 +50,7 @@ class OpHarness {
 
   std::span<const float> forward();
   void backward();
-  /// The output of an evaluation, with variables and states as they are.
+  /// The output of an evaluation, with variables and buffers as they are.
   std::span<const float> evaluate();
   std::span<float> state(const std::string& name);
   /// The gradient that `backward` starts from, for an output of `count` elements: the objective's c.
@@ -75,7 +75,7 @@ class OpHarness {
   Value output_, objective_;
   std::shared_ptr<double> objective_value_ = std::make_shared<double>(0.0);
   std::optional<ParameterStore> parameters_;
-  std::optional<StateStore> states_;
+  std::optional<BufferStore> buffers_;
   std::optional<Executable> executable_, evaluation_;
 };
 

@@ -1,4 +1,5 @@
-// Batch: the samples of one tower's step, as they lie in the host's memory. What a loader gives and a feed takes.
+// Batch: the samples of one tower's step, as they lie in the host's memory. What a loader gives and a input stage
+// takes.
 #pragma once
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Errors: one exception type that carries the program's exit code and one line for a person to read.
 //
 // The line names the thing (file, offset, record, option, rank), what was expected and what was found.
-// `main` catches it once, adds rank and host, and ends every rank (app/mpi_main.h, core/single_process_main.h).
+// `main` catches it once, adds rank and host, and ends every rank (src/app/mpi_main.h, core/single_process_main.h).
 #pragma once
 
 #include <fmt/format.h>

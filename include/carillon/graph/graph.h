@@ -1,8 +1,8 @@
 // Graph: a network as a flat list of ops in forward order, with all shapes fixed, before any memory or device exists.
 //
 // Functions of networks build it through the functions of the op folders, e.g. dense(graph, "layer1", x, {.units =
-// 500}); passes (graph/passes.h) then make it ready to run. A value may have several readers: branches begin there, and
-// end in an op with several inputs (kernels/add).
+// 500}); passes (src/graph/passes.h) then make it ready to run. A value may have several readers: branches begin there,
+// and end in an op with several inputs (kernels/add).
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "carillon/core/tensor.h"
+#include "carillon/graph/buffers.h"
 #include "carillon/graph/op.h"
 #include "carillon/graph/parameters.h"
-#include "carillon/graph/state.h"
 
 namespace carillon {
 
@@ -39,7 +39,7 @@ class Graph {
     std::shared_ptr<const OpDefinition> definition;
     std::vector<int> inputs, outputs;  ///< value indices
     std::vector<int> parameters;       ///< parameter indices
-    std::vector<int> states;           ///< state indices
+    std::vector<int> buffers;          ///< state indices
   };
   /// An op to add, with all that it needs.
   struct NewOp {
@@ -47,7 +47,7 @@ class Graph {
     std::shared_ptr<const OpDefinition> definition;
     std::vector<Value> inputs;
     std::vector<int> parameters = {};
-    std::vector<int> states = {};
+    std::vector<int> buffers = {};
   };
 
   /// Every value's first extent is `batch_size` (samples per tower and step), but for scalars, which are float32
@@ -61,7 +61,7 @@ class Graph {
   /// taken, also by a state).
   int add_parameter(ParameterSpec spec);
   /// Adds a tensor that no optimiser touches, as running statistics are; returns its index. Errors: as add_parameter.
-  int add_state(StateSpec spec);
+  int add_buffer(BufferSpec spec);
   /// Appends an op with one output. A parameter belongs to one op; an op lists those that were added since the op
   /// before it, in that order, which is the reverse of that in which gradients become complete. Errors: failed
   /// otherwise.
@@ -71,7 +71,7 @@ class Graph {
   const std::vector<ValueInfo>& values() const { return values_; }
   const std::vector<Node>& nodes() const { return nodes_; }
   const std::vector<ParameterSpec>& parameters() const { return parameters_; }
-  const std::vector<StateSpec>& states() const { return states_; }
+  const std::vector<BufferSpec>& buffers() const { return buffers_; }
 
   // For passes. Values keep their indices, and none is taken away.
   /// A value like another one, not yet produced.
@@ -94,7 +94,7 @@ class Graph {
   std::vector<ValueInfo> values_;
   std::vector<Node> nodes_;
   std::vector<ParameterSpec> parameters_;
-  std::vector<StateSpec> states_;
+  std::vector<BufferSpec> buffers_;
   int next_parameter_ = 0;  ///< the first that no op has
 };
 

@@ -12,8 +12,8 @@
 #include "carillon/core/error.h"
 #include "carillon/core/tensor.h"
 #include "carillon/device/device.h"
+#include "carillon/graph/compute_copy.h"
 #include "carillon/graph/operators.h"
-#include "carillon/graph/shadow.h"
 #include "carillon/graph/step_inputs.h"
 
 namespace carillon {
@@ -24,11 +24,12 @@ struct OpTensors {
   std::vector<Tensor> input_gradients, output_gradients;  ///< of the loss, same shapes; none outside training; the
                                                           ///< loss's own has no data and counts as 1
   std::vector<Tensor> parameters, parameter_gradients;    ///< gradients: none outside training
-  std::vector<Tensor> parameter_shadows = {};             ///< by parameter, kept up to date; none: the op's affair
-  std::vector<Tensor> states;                             ///< float32 that the op keeps from step to step
+  std::vector<Tensor> parameter_compute_copies = {};      ///< by parameter, kept up to date; none: the op's affair
+  std::vector<Tensor> buffers;                            ///< float32 that the op keeps from step to step
   /// [columns] of input gradient 0, float32: backward is to write its column sums, the bias gradient of the op before.
   Tensor input_gradient_sums = {};
-  /// Backward is to write the step sums (src/step/step_sums.h); forward then need not find the loss. Else empty.
+  /// Backward is to write the step sums (src/step/gradients/step_sums.h); forward then need not find the loss. Else
+  /// empty.
   std::span<float> step_sums = {};
 };
 
@@ -45,7 +46,7 @@ class TowerLink {
 struct OpContext {
   Device* device = nullptr;
   Arithmetic arithmetic = Arithmetic::fp32;
-  bool training = false;             ///< else backward never runs, and states are read and not written
+  bool training = false;             ///< else backward never runs, and buffers are read and not written
   const StepInputs* step = nullptr;  ///< outlives the op
   TowerLink* towers = nullptr;       ///< outlives the op; null: it is alone
 };
@@ -53,7 +54,7 @@ struct OpContext {
 class Op {
  public:
   virtual ~Op() = default;
-  /// Enqueues outputs = f(inputs, parameters, states), and, in training, the states' change.
+  /// Enqueues outputs = f(inputs, parameters, buffers), and, in training, the buffers' change.
   virtual void forward(Stream& stream) = 0;
   /// Enqueues input and parameter gradients, overwriting them. May use output gradients as scratch.
   virtual void backward(Stream& stream) = 0;
@@ -74,20 +75,21 @@ class OpDefinition {
   virtual BackwardNeeds backward_needs() const = 0;
   /// An op for these tensors, by device (kernels/shared/backend.h). Both arguments are gone when it returns; what they
   /// point to outlives the op. Called for each executable that the graph is run in, and there for each
-  /// slice of the batch, by several threads at once (graph/sweeps.h).
+  /// slice of the batch, by several threads at once (src/graph/batch_tiling.h).
   virtual std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const = 0;
 
   // What an op may do of other ops' work on the way (Executable).
   /// The parameter, of the op's, whose gradient is nothing but output gradient 0's column sums: a bias at its end.
   virtual std::optional<int> column_summed_parameter() const { return std::nullopt; }
   /// In what form the op, on a GPU, reads its parameter of this number besides.
-  virtual ShadowForm shadow_form(int /*parameter*/) const { return ShadowForm::none; }
+  virtual ComputeCopyFormat compute_copy_format(int /*parameter*/) const { return ComputeCopyFormat::none; }
   /// Whether the op, on such a device, can take OpTensors::input_gradient_sums for an input of this shape.
   virtual bool sums_input_gradient(DeviceKind /*kind*/, const Shape& /*input*/) const { return false; }
   /// Whether the op, whose output is a loss, can take OpTensors::step_sums on such a device.
   virtual bool writes_step_sums(DeviceKind /*kind*/) const { return false; }
 
-  // What passes over a graph (graph/passes.h), its sweeps (graph/sweeps.h) and the memory plan may do with the op.
+  // What passes over a graph (src/graph/passes.h), its sections (src/graph/batch_tiling.h) and the memory plan may do
+  // with the op.
   /// Whether every sample is taken for itself: outputs and input gradients of some samples are what they are without
   /// the others, bit for bit, and parameter gradients are sums over the samples. Such an op shares no memory and keeps
   /// no state; its activations need not lie at multiples of tensor_alignment_bytes.

@@ -1,5 +1,5 @@
 // OperatorGraph: where ops say what they compute in evaluation in the operators of ONNX, operator set 13, so that a
-// network can be written in that format (exchange/onnx.h).
+// network can be written in that format (src/onnx/onnx_export.h).
 //
 // Images, [batch, height, width, channels] here, are [batch, channels, height, width] there; all else is as it is here.
 // Source: onnx.ai, "ONNX Operators".
@@ -36,9 +36,9 @@ class OperatorGraph {
 
 /// What an op finds there.
 struct OpOperands {
-  std::vector<std::string> inputs;         ///< names; of a graph's first op the images, pixels from 0 to 255
-  std::vector<Tensor> parameters, states;  ///< values, in the host's memory
-  Shape input, output;                     ///< of the first input, of the first op no extents; of the first output
+  std::vector<std::string> inputs;          ///< names; of a graph's first op the images, pixels from 0 to 255
+  std::vector<Tensor> parameters, buffers;  ///< values, in the host's memory
+  Shape input, output;                      ///< of the first input, of the first op no extents; of the first output
 };
 
 }  // namespace carillon

@@ -14,7 +14,7 @@
 
 #include "carillon/core/tensor.h"
 #include "carillon/device/device.h"
-#include "carillon/graph/shadow.h"
+#include "carillon/graph/compute_copy.h"
 
 namespace carillon {
 
@@ -63,14 +63,14 @@ class ParameterLayout {
 
 inline constexpr std::size_t step_sum_count = 16;
 /// Places in ParameterStore::step_sums.
-inline constexpr std::size_t cross_entropy_sum = 0, pause_sum = 1;
+inline constexpr std::size_t cross_entropy_sum = 0, sync_sum = 1;
 
 /// Zeroed memory for a store that is not to have all its memory from its device.
 struct ParameterMemory {
-  Buffer gradients;                  ///< gradient_bytes (Communicator::allocate); nothing: nobody trains
-  Buffer values = {};                ///< value_bytes; nothing: the device's
-  Buffer slots = {};                 ///< value_bytes for each slot, one after the other; nothing: the device's
-  std::vector<Shadow> shadows = {};  ///< of each parameter; none: nobody wants any
+  Buffer gradients;    ///< gradient_bytes (Communicator::allocate); nothing: nobody trains
+  Buffer values = {};  ///< value_bytes; nothing: the device's
+  Buffer slots = {};   ///< value_bytes for each slot, one after the other; nothing: the device's
+  std::vector<ComputeCopy> compute_copies = {};  ///< of each parameter; none: nobody wants any
 };
 /// With so many step sums.
 std::size_t gradient_bytes(const ParameterLayout& layout, std::size_t sum_count = step_sum_count);
@@ -93,7 +93,7 @@ class ParameterStore {
   Tensor gradient(int parameter) const;
   Tensor slot(int slot, int parameter) const { return view(this->slot(slot), parameter); }
   /// By parameter, or none at all.
-  const std::vector<Shadow>& shadows() const { return memory_.shadows; }
+  const std::vector<ComputeCopy>& compute_copies() const { return memory_.compute_copies; }
 
   /// [layout().total()] on the device.
   std::span<float> values() const { return array(memory_.values, 0); }

@@ -1,7 +1,7 @@
-// StepInputs: what differs from step to step, where a device's ops and the update find it. A feed owns it
-// (step/feed.h).
+// StepInputs: what differs from step to step, where a device's ops and the update find it. A input stage owns it
+// (src/step/input/input_stage.h).
 //
-// The host's ops read `batch`, `scalars` and `request_pause` of the step in hand. A GPU's read a ring of entries in its
+// The host's ops read `batch`, `scalars` and `request_sync` of the step in hand. A GPU's read a ring of entries in its
 // memory, one a step: a header, the rows of the batch's samples in `images` and `labels`, and their record numbers. The
 // step in hand is entry `*step_counter % capacity`; the last kernel of a step adds 1 to the counter (graph/step_end.h).
 // So the same captured step, replayed, finds new inputs, and the host fills entries ahead of it.
@@ -86,7 +86,7 @@ struct StepInputs {
   // Of the step in hand, for ops that the host runs.
   Batch batch;  ///< images and labels of this tower's samples, alive until the step is done
   StepScalars scalars;
-  bool request_pause = false;
+  bool request_sync = false;
   // Of a GPU; its ops copy them when they are made.
   StepTable table;
   StepProgress progress;

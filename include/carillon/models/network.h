@@ -102,8 +102,8 @@ struct BuildSettings {
 };
 
 /// The one way from a network to a graph, whatever it is for: its layers, what warps and mixes its images, the loss,
-/// and the passes (graph/passes.h). Of a summary, and on CPUs, values are what the layers say. Errors: failed (a value
-/// that no op reads; images to be warped or mixed that are none); usage (sync_batch_norm without a batch norm).
+/// and the passes (src/graph/passes.h). Of a summary, and on CPUs, values are what the layers say. Errors: failed (a
+/// value that no op reads; images to be warped or mixed that are none); usage (sync_batch_norm without a batch norm).
 BuiltNetwork build_network(const Network& network, const BuildSettings& settings);
 
 std::int64_t parameter_count(const Graph& graph);

@@ -59,13 +59,13 @@ struct StepDecay {
 };
 Schedule step_decay(StepDecay decay);
 
-struct Knot {
+struct SchedulePoint {
   std::int64_t step = 0;
   double rate = 0.0;
 };
-/// Lines from knot to knot, whose steps grow; before the first and after the last the rate is theirs. Three make a
-/// triangle. Errors: failed (there is none).
-Schedule piecewise_linear(std::vector<Knot> knots);
+/// Lines from schedule point to schedule point, whose steps grow; before the first and after the last the rate is
+/// theirs. Three make a triangle. Errors: failed (there is none).
+Schedule piecewise_linear(std::vector<SchedulePoint> points);
 
 /// For `steps` steps a line from `from` to the first rate of `then`, which then begins. Source: Goyal and others,
 /// "Accurate, large minibatch SGD", 2017, section 2.2.

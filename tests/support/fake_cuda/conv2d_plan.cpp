@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "carillon/core/bf16.h"
 #include "memory.h"
 #include "objects.h"
+#include "src/core/bf16.h"
 #include "src/device/cuda_device.h"
 
 cudaStream_t stream_of(cudnnHandle_t handle);

@@ -4,7 +4,7 @@
 
 #include <cublasLt.h>
 
-#include "carillon/core/bf16.h"
+#include "src/core/bf16.h"
 
 namespace fake_cuda {
 

@@ -1,0 +1,140 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "carillon/app/program_spec.h"
+#include "carillon/core/error.h"
+#include "carillon/models/networks.h"
+#include "src/data/decode/dataset_info.h"
+
+namespace carillon {
+namespace {
+
+/// As the reference divides: 60000 records, whatever the record and tower counts are.
+std::int64_t mnist_decay_steps(std::int64_t batch_size, int /*tower_count*/) {
+  return std::max<std::int64_t>(1, 60000 / batch_size);
+}
+
+/// int(batches per epoch / towers * 350 epochs), the tutorial's newest form.
+std::int64_t cifar10_decay_steps(std::int64_t batch_size, int tower_count) {
+  const double steps = 50000.0 / static_cast<double>(batch_size) / tower_count * 350.0;
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(steps));
+}
+
+/// 30 epochs of ImageNet, as Goyal and others divide the rate.
+std::int64_t imagenet_decay_steps(std::int64_t batch_size, int tower_count) {
+  return std::max<std::int64_t>(1, 30 * 1281167 / (batch_size * tower_count));
+}
+
+}  // namespace
+
+std::vector<std::string> network_names(const ProgramSpec& program_spec) {
+  std::vector<std::string> names;
+  for (const NamedNetwork& network : program_spec.networks) names.push_back(network.name);
+  return names;
+}
+
+std::string network_list(const ProgramSpec& program_spec, const ImageShape& image, std::int64_t class_count) {
+  std::string lines = fmt::format("{:<10} {:>12} {:>26}\n", "network", "parameters", "multiply-adds an image");
+  for (const NamedNetwork& named : program_spec.networks) {
+    try {
+      const Network network = named.make({.image = image, .class_count = class_count});
+      const BuiltNetwork built = build_network(network, {.batch_size = 1, .purpose = Purpose::evaluation});
+      lines +=
+          fmt::format("{:<10} {:>12} {:>26}\n", named.name, parameter_count(built.graph), multiply_adds(built.graph));
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::usage) throw;
+      lines += fmt::format("{:<10} {}\n", named.name, error.what());
+    }
+  }
+  return lines;
+}
+
+MakeNetwork network_named(const ProgramSpec& program_spec, const std::string& name) {
+  const auto found = std::ranges::find(program_spec.networks, name, &NamedNetwork::name);
+  check(found != program_spec.networks.end(), "the program has no such network");
+  return found->make;
+}
+
+ProgramSpec mnist_program() {
+  return {.data_set = "MNIST",
+          .networks = {{"mnist", mnist_network}, {"lenet", lenet_network}, {"vgg7", vgg7_network}},
+          .defaults = {.data = {"data/mnist/train-*"},
+                       .train_dir = "runs/mnist",
+                       .record_form = {.make_decoder = grey_records,
+                                       .schema = {.keys = {.image = "image_raw", .label = "label"},
+                                                  .image_shape = {.height = 28, .width = 28, .channels = 1},
+                                                  .class_count = 10}},
+                       .max_steps = 1000,
+                       .batch_size = 100,
+                       .learning_rate = 0.001,
+                       .learning_rate_decay = 0.99,
+                       .staircase = false,
+                       .regularization = 0.0001,
+                       .moving_average_decay = 0.99,
+                       .summary_every = 10,
+                       .summarize_start = false,
+                       .summary_style = SummaryStyle::variables},
+          .distorts = false,
+          .decay_steps = mnist_decay_steps};
+}
+
+ProgramSpec cifar10_program() {
+  return {.data_set = "CIFAR-10",
+          .networks = {{"cifar10", cifar10_network},
+                       {"resnet9", resnet9_network},
+                       {"resnet18", resnet18_network},
+                       {"resnet50", resnet50_network},
+                       {"airbench94", airbench94_network},
+                       {"airbench96", airbench96_network}},
+          .defaults = {.data = {"data/cifar10/train-*"},
+                       .train_dir = "runs/cifar10",
+                       .record_form = {.make_decoder = planar_records,
+                                       .schema = {.keys = {.image = "image", .label = "label"},
+                                                  .image_shape = {.height = 32, .width = 32, .channels = 3},
+                                                  .class_count = 10}},
+                       .max_steps = 1000000,
+                       .batch_size = 128,
+                       .learning_rate = 0.1,
+                       .learning_rate_decay = 0.1,
+                       .staircase = true,
+                       .regularization = 0.004,
+                       .moving_average_decay = 0.9999,
+                       .summary_every = 100,
+                       .summary_style = SummaryStyle::layers},
+          .class_names = {"airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"},
+          .distorts = true,
+          .decay_steps = cifar10_decay_steps};
+}
+
+ProgramSpec image_program() {
+  TrainOptions defaults{.data = {"data/images/train-*"},
+                        .evaluation_batch = 32,
+                        .train_dir = "runs/images",
+                        .record_form = {.schema = {.keys = DatasetInfo{}.keys,
+                                                   .image_shape = {.height = 224, .width = 224, .channels = 3},
+                                                   .class_count = 1000}},
+                        .max_steps = 10000,
+                        .batch_size = 32,
+                        .learning_rate = 0.0125,
+                        .regularization = 0.0001,
+                        .moving_average_decay = 0.0,
+                        .summary_every = 0,
+                        .checkpoint_every = 1000};
+  defaults.schedule_options.kind = ScheduleKind::cosine;
+  defaults.optimizer_settings.rule = "nesterov";
+  defaults.optimizer_settings.momentum = 0.9;
+  return {.data_set = "pictures",
+          .networks = {{"resnet50", resnet50_network},
+                       {"resnet18", resnet18_network},
+                       {"resnet9", resnet9_network},
+                       {"airbench94", airbench94_network},
+                       {"airbench96", airbench96_network}},
+          .defaults = defaults,
+          .evaluation_split = "validation-",
+          .of_pictures = true,
+          .distorts = true,
+          .decay_steps = imagenet_decay_steps};
+}
+
+}  // namespace carillon

@@ -1,0 +1,78 @@
+#include <omp.h>
+#include <unistd.h>
+
+#include <vector>
+
+#include "src/comm/allreduce/communicators.h"
+#include "src/comm/allreduce/side_work.h"
+#include "src/comm/allreduce/staged_communicator.h"
+#include "src/device/cpu_device.h"
+#include "src/device/cuda_device.h"
+
+namespace carillon {
+namespace {
+
+/// Page-locks memory that others own, for as long as it lives. Memory that cannot be locked stays as it is: copies of
+/// it are right too, but the host waits for each.
+class PageLock {
+ public:
+  explicit PageLock(std::span<std::byte> memory) {
+    if (cudaHostRegister(memory.data(), memory.size(), cudaHostRegisterDefault) == cudaSuccess) {
+      locked_ = memory.data();
+    } else {
+      static_cast<void>(cudaGetLastError());  // not sticky: the next call must not report it
+      print_text(STDERR_FILENO, "warning: gradients' memory cannot be page-locked: averaging will be slower\n");
+    }
+  }
+  PageLock(const PageLock&) = delete;
+  PageLock& operator=(const PageLock&) = delete;
+  ~PageLock() {
+    if (locked_ != nullptr) static_cast<void>(cudaHostUnregister(locked_));
+  }
+
+ private:
+  void* locked_ = nullptr;
+};
+
+class CudaStagingCopies final : public StagingCopies {
+ public:
+  explicit CudaStagingCopies(CudaDevice& device) : device_(device), side_work_(device.side_stream()) {}
+  ~CudaStagingCopies() override {
+    // Copies under way, after an error, still use the locked pages.
+    static_cast<void>(cudaStreamSynchronize(device_.side_stream().get()));
+    static_cast<void>(cudaStreamSynchronize(device_.compute_stream().get()));
+  }
+
+  void prepare(std::span<std::byte> host) override { lock_ = std::make_unique<PageLock>(host); }
+
+  void start_download(std::size_t bucket, std::span<const float> device, float* host, Stream& stream) override {
+    side_work_.fork(as_cuda(stream));
+    check_cuda(
+        cudaMemcpyAsync(host, device.data(), device.size_bytes(), cudaMemcpyDeviceToHost, side_work_.side().get()));
+    if (bucket == downloads_.size()) downloads_.emplace_back();
+    downloads_[bucket].record(side_work_.side());
+  }
+
+  bool downloaded(std::size_t bucket) override { return downloads_[bucket].done(); }
+
+  void start_upload(std::span<const float> host, float* device, Stream& stream) override {
+    check_cuda(cudaMemcpyAsync(device, host.data(), host.size_bytes(), cudaMemcpyHostToDevice, as_cuda(stream).get()));
+  }
+
+ private:
+  CudaDevice& device_;
+  SideWork<CudaEvent, CudaStream> side_work_;
+  std::vector<CudaEvent> downloads_;  // one per bucket of a step, kept from step to step
+  std::unique_ptr<PageLock> lock_;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_cuda_staged_communicator(const Mpi& mpi, Device& device, WaitLimit limit) {
+  auto memory = std::make_unique<CpuDevice>(omp_get_max_threads());
+  auto host = make_host_communicator(mpi, mpi.hosts(), limit);
+  return make_staged_communicator({std::move(memory), std::move(host)}, device,
+                                  std::make_unique<CudaStagingCopies>(as_cuda(device)));
+}
+
+}  // namespace carillon

@@ -1,0 +1,228 @@
+// Averages between ranks whose gradients lie in the host's memory: through shared memory within a host, by messages
+// between hosts.
+//
+// The ranks of a host map each other's gradients. Rank r of them sums slice r of a bucket over them, in place in its
+// own array, exchanges it with the ranks that hold slice r on the other hosts, and everyone copies the other slices
+// from their owners. So a sum is (host 0's ranks) + (host 1's ranks) + ...; on one host there is no message, between
+// hosts of one rank no copy. Hosts with more ranks than the smallest have some that sum nothing.
+//
+//   within a host    each rank's bucket --sum--> slice r                          mean of slice r --copy--> all
+//   between hosts                               slice r --reduce-scatter, scale, all-gather-->
+//
+// The first message goes out as soon as a bucket has closed on all ranks of the host, and is under way beside the
+// backward pass. The counts of SharedArrays:
+//   started: buckets whose gradients are complete     reduced: buckets whose own slice holds the mean
+//   copied: steps in which it has read all it wanted of the others
+// A rank writes new gradients only once all have copied the last ones (acquire).
+//
+// On one host the means need not go to all: see HostMemory.
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "carillon/core/sum_in_order.h"
+#include "src/comm/allreduce/communicators.h"
+#include "src/comm/transport/groups.h"
+#include "src/comm/transport/host_memory.h"
+#include "src/comm/transport/shared_arrays.h"
+
+namespace carillon {
+namespace {
+
+using Progress = SharedArrays::Progress;
+constexpr std::string_view averaging = "averaging";
+
+/// The fewest ranks that any of `hosts`, numbered 0, 1, ..., has: by rank, the host that it is on.
+int fewest_ranks(std::span<const int> hosts) {
+  std::vector<int> counts;
+  for (const int host : hosts) {
+    if (static_cast<std::size_t>(host) >= counts.size()) counts.resize(static_cast<std::size_t>(host) + 1);
+    ++counts[host];
+  }
+  return *std::min_element(counts.begin(), counts.end());
+}
+
+class HostCommunicator final : public Communicator {
+ public:
+  HostCommunicator(Members all, std::span<const int> hosts, Averaging how)
+      : all_(std::move(all)),
+        order_(how.order),
+        wire_(how.wire),
+        factor_(1.0f / static_cast<float>(how.divisor > 0 ? how.divisor : all_.size())),
+        hosts_(hosts.begin(), hosts.end()),
+        host_(all_.split(own_host(), all_.rank())),
+        several_hosts_(host_.size() < all_.size()),
+        slices_(fewest_ranks(hosts)),
+        within_(host_.size() == 1 ? make_self_group() : make_shared_memory_group(host_.split(0, host_.rank()))),
+        between_(several_hosts_ ? group_between_hosts(Wire::fp32) : nullptr),
+        rounding_(several_hosts_ && how.wire == Wire::bf16 ? group_between_hosts(Wire::bf16) : nullptr),
+        ranks_(several_hosts_ ? make_message_group(all_.split(0, all_.rank())) : nullptr),
+        memory_(host_, arrays_, order_, factor_) {}
+
+  std::string_view name() const override {
+    return several_hosts_ ? rounds() ? "mpi, bf16" : "mpi" : "mpi shared memory";
+  }
+  int rank() const override { return all_.rank(); }
+  int size() const override { return all_.size(); }
+
+  Buffer allocate(std::size_t bytes) override {
+    check(arrays_ == nullptr, "gradient memory was allocated twice");
+    arrays_ = std::make_unique<SharedArrays>(host_, bytes);
+    return {arrays_->own(), bytes, [](void*) {}};
+  }
+
+  void acquire(Stream& /*stream*/) override { arrays_->wait_for_all(&Progress::copied, step_, averaging); }
+
+  void start_allreduce_mean(std::span<float> bucket, Stream& /*stream*/) override {
+    start(bucket, rounding_ ? rounding_.get() : between_.get());
+  }
+  void start_exact_allreduce_mean(std::span<float> bucket, Stream& /*stream*/) override {
+    start(bucket, between_.get());
+  }
+  bool rounds() const override { return several_hosts_ && wire_ == Wire::bf16; }
+
+  void finish(Stream& /*stream*/) override {
+    while (summed_ < buckets_.size()) sum_next();
+    if (between_) finish_between_hosts();
+    for (std::size_t i = 0; i < buckets_.size(); ++i) copy_other_slices(i);
+    finished_ += buckets_.size();
+    buckets_.clear();
+    summed_ = 0;
+    arrays_->reach(&Progress::copied, ++step_);
+  }
+
+  void broadcast(std::span<float> values, int root) override {
+    const int root_host = hosts_[root];
+    if (own_host() == root_host) {
+      const auto before = std::count(hosts_.begin(), hosts_.begin() + root, root_host);  // root's rank on its host
+      within_->broadcast(values, static_cast<int>(before));
+    }
+    if (!several_hosts_) return;
+    if (host_.rank() == 0) between_->broadcast(values, root_host);
+    if (own_host() != root_host) within_->broadcast(values, 0);
+  }
+
+  void mean(std::span<float> values) override {
+    within_->all_reduce(values);
+    if (several_hosts_) {
+      if (host_.rank() == 0) between_->all_reduce(values);
+      within_->broadcast(values, 0);
+    }
+    scale(values, 1.0f / static_cast<float>(size()));
+  }
+
+  void all_gather(std::span<float> values) override { (ranks_ ? ranks_ : within_)->all_gather(values); }
+
+  SharedHostMemory* shared_host_memory() override { return several_hosts_ ? nullptr : &memory_; }
+  void check_peers() override { progress_mpi(); }
+
+ private:
+  struct Bucket {
+    std::span<float> values;
+    Group* group;  ///< that it goes through between the hosts; null where this rank sums nothing, and on one host
+    std::unique_ptr<Group::Pending> between;  ///< what is under way between the hosts
+  };
+
+  void start(std::span<float> bucket, Group* group) {
+    buckets_.push_back({bucket, group, nullptr});
+    arrays_->reach(&Progress::started, number(buckets_.size() - 1));
+    if (!several_hosts_) return;
+    while (summed_ < buckets_.size() && arrays_->have_all_reached(&Progress::started, number(summed_))) sum_next();
+  }
+
+  int own_host() const { return hosts_[all_.rank()]; }
+
+  /// The ranks that hold the same slice as this one, by host; null for a rank that holds none.
+  std::unique_ptr<Group> group_between_hosts(Wire wire) const {
+    Members members = all_.split(std::min(host_.rank(), slices_), own_host());
+    if (host_.rank() >= slices_) return nullptr;
+    return wire == Wire::bf16 ? make_bf16_message_group(std::move(members), order_)
+                              : make_message_group(std::move(members), order_);
+  }
+
+  /// The count of buckets when bucket `i` of this step is the last.
+  std::uint64_t number(std::size_t i) const { return finished_ + i + 1; }
+
+  std::span<float> slice(std::span<float> bucket, int owner) const {
+    const Slice part = reduction_slice(bucket.size(), owner, slices_);
+    return bucket.subspan(part.begin, part.end - part.begin);
+  }
+  /// `rank`'s part of its host's memory that corresponds to `values` of this rank's.
+  const float* peers_copy(int rank, std::span<const float> values) const {
+    return arrays_->array(rank) + (values.data() - arrays_->own());
+  }
+  static void scale(std::span<float> values, float factor) {
+    for (float& value : values) value *= factor;
+  }
+
+  /// Sums this rank's slice of the next bucket over the host; several hosts then start to exchange it.
+  void sum_next() {
+    const std::size_t i = summed_++;
+    if (host_.rank() >= slices_) return;
+    const std::span<float> own = slice(buckets_[i].values, host_.rank());
+    std::vector<const float*> parts;
+    for (int peer = 0; peer < host_.size(); ++peer) {
+      arrays_->wait(&Progress::started, peer, number(i), averaging);
+      parts.push_back(peers_copy(peer, own));
+    }
+    if (!several_hosts_) {
+      sum_in_order(parts, own.size(), factor_, own.data(), order_);
+      arrays_->reach(&Progress::reduced, number(i));
+      return;
+    }
+    if (parts.size() > 1) sum_in_order(parts, own.size(), 1.0f, own.data(), order_);
+    buckets_[i].between = buckets_[i].group->start_reduce_scatter(own);
+  }
+
+  void finish_between_hosts() {
+    for (Bucket& bucket : buckets_) {
+      const std::span<float> own = slice(bucket.values, host_.rank());
+      bucket.between->wait();
+      const Slice part = reduction_slice(own.size(), between_->rank(), between_->size());
+      scale(own.subspan(part.begin, part.end - part.begin), factor_);
+      bucket.between = bucket.group->start_all_gather(own);
+    }
+    for (std::size_t i = 0; i < buckets_.size(); ++i) {
+      buckets_[i].between->wait();
+      arrays_->reach(&Progress::reduced, number(i));
+    }
+  }
+
+  void copy_other_slices(std::size_t i) {
+    for (int step = 1; step <= slices_; ++step) {
+      const int owner = (host_.rank() + step) % slices_;
+      if (owner == host_.rank()) continue;
+      arrays_->wait(&Progress::reduced, owner, number(i), averaging);
+      const std::span<float> part = slice(buckets_[i].values, owner);
+      std::memcpy(part.data(), peers_copy(owner, part), part.size_bytes());
+    }
+  }
+
+  Members all_;
+  SumOrder order_;
+  Wire wire_;
+  float factor_;            // of start_allreduce_mean's sums
+  std::vector<int> hosts_;  // by rank
+  Members host_;            // the ranks of this one
+  bool several_hosts_;
+  int slices_;                       // that a bucket is cut into: ranks of a host that sum one
+  std::unique_ptr<Group> within_;    // the ranks of this host
+  std::unique_ptr<Group> between_;   // the ranks of all hosts that have this rank's slice
+  std::unique_ptr<Group> rounding_;  // the same in bfloat16, where it is asked for
+  std::unique_ptr<Group> ranks_;     // all of them, on several hosts
+
+  std::unique_ptr<SharedArrays> arrays_;
+  HostMemory memory_;
+  std::vector<Bucket> buckets_;            // of this step, in order
+  std::size_t summed_ = 0;                 // of these, from the first on
+  std::uint64_t finished_ = 0, step_ = 0;  // buckets and steps before this one
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_host_communicator(const Mpi& mpi, std::span<const int> hosts, WaitLimit limit,
+                                                     Averaging how) {
+  return std::make_unique<HostCommunicator>(Members(mpi.ranks().all.comm(), limit), hosts, how);
+}
+
+}  // namespace carillon

@@ -1,0 +1,183 @@
+#include "src/comm/mpi/mpi.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <numeric>
+
+#include "src/comm/allreduce/communicators.h"
+#include "src/comm/mpi/members.h"
+#include "src/comm/transport/point_to_point.h"
+#include "src/core/has_cuda.h"
+#include "src/core/host_name.h"
+
+namespace carillon {
+namespace {
+
+/// "Open MPI v4.1.4".
+std::string library_text() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  check_mpi(MPI_Get_library_version(text.data(), &length), "MPI_Get_library_version");
+  const std::string_view whole(text.data(), static_cast<std::size_t>(length));
+  return std::string(whole.substr(0, whole.find_first_of(",\n")));
+}
+
+/// Launchers tell their processes how many they are: under srun without a matching PMI, or another MPI's mpirun, every
+/// process is rank 0 of 1 and would train alone, on the same files. Errors: usage (it started several, and MPI sees
+/// this one alone).
+void check_that_ranks_are_connected(int size) {
+  if (size > 1) return;
+  const auto count_in = [](const char* variable) {
+    const char* const text = std::getenv(variable);
+    return text != nullptr ? std::atoi(text) : 0;
+  };
+  const auto refuse = [&](const char* variable) {
+    fail(ExitCode::usage,
+         "{} processes were started ({}), but MPI sees only this one: the launcher is not that of this program's MPI, "
+         "{}; start with its mpirun",
+         count_in(variable), variable, library_text());
+  };
+  // Open MPI's mpirun may itself have been started by others.
+  if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr) {
+    if (count_in("OMPI_COMM_WORLD_SIZE") > 1) refuse("OMPI_COMM_WORLD_SIZE");
+    return;
+  }
+  const bool in_a_shell = std::getenv("SLURM_PTY_PORT") != nullptr;  // srun --pty gives it all variables of its step
+  if (const int tasks = count_in("SLURM_STEP_NUM_TASKS"); tasks > 1 && !in_a_shell) {
+    fail(ExitCode::usage,
+         "Slurm started {} tasks, but MPI sees only this one: start with srun --mpi=pmix (or, if each is to run by "
+         "itself, env -u SLURM_STEP_NUM_TASKS)",
+         tasks);
+  }
+  for (const char* variable : {"PMI_SIZE", "MV2_COMM_WORLD_SIZE"}) {
+    if (count_in(variable) > 1 && !in_a_shell) refuse(variable);
+  }
+}
+
+/// By rank of the run: the lowest rank that is on the same host. Collective.
+std::vector<int> lowest_ranks_on_hosts(int rank, int size) {
+  MPI_Comm local = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &local),
+            "MPI_Comm_split_type");
+  int lowest = rank;
+  check_mpi(MPI_Bcast(&lowest, 1, MPI_INT, 0, local), "MPI_Bcast");
+  MPI_Comm_free(&local);
+  std::vector<int> all(static_cast<std::size_t>(size));
+  check_mpi(MPI_Allgather(&lowest, 1, MPI_INT, all.data(), 1, MPI_INT, MPI_COMM_WORLD), "MPI_Allgather");
+  return all;
+}
+
+/// `lowest_ranks`, numbered 0, 1, ... in ascending order.
+std::vector<int> numbered_hosts(const std::vector<int>& lowest_ranks) {
+  std::vector<int> distinct = lowest_ranks;
+  std::sort(distinct.begin(), distinct.end());
+  distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+  std::vector<int> hosts;
+  for (const int rank : lowest_ranks) {
+    hosts.push_back(static_cast<int>(std::lower_bound(distinct.begin(), distinct.end(), rank) - distinct.begin()));
+  }
+  return hosts;
+}
+
+std::vector<std::string> gather_texts(const Members& members, std::string_view text) {
+  const auto count = static_cast<std::size_t>(members.size());
+  std::vector<std::size_t> lengths(count);
+  const std::size_t length = text.size();
+  gather_bytes(members, std::as_bytes(std::span(&length, 1)), std::as_writable_bytes(std::span(lengths)), "a gather");
+  std::vector<std::string> texts;
+  for (const std::size_t bytes : lengths) texts.emplace_back(bytes, '\0');
+  texts[members.rank()] = text;
+  PointToPoint exchange(members);
+  for (int rank = 0; rank < members.size(); ++rank) {
+    if (rank != members.rank()) exchange.receive(std::as_writable_bytes(std::span(texts[rank])), rank);
+  }
+  for (int rank = 0; rank < members.size(); ++rank) {
+    if (rank != members.rank()) exchange.send(std::as_bytes(std::span(text)), rank);
+  }
+  exchange.wait("a gather");
+  return texts;
+}
+
+}  // namespace
+
+Mpi::Mpi(int* argc, char*** argv) {
+  int provided = 0;
+  check_mpi(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size_), "MPI_Comm_size");
+  hosts_ = numbered_hosts(lowest_ranks_on_hosts(rank_, size_));
+  Members all(MPI_COMM_WORLD, {});
+  Members local = all.split(hosts_[rank_], rank_);
+  local_rank_ = local.rank();
+  local_size_ = local.size();
+  ranks_ = std::make_unique<Ranks>(std::move(all), std::move(local));
+  host_ = host_name();
+  check_that_ranks_are_connected(size_);
+}
+
+std::vector<LibraryVersion> comm_libraries() {
+  const std::string text = library_text();
+  const std::size_t at = std::min(text.find(" v"), text.size());
+  std::vector<LibraryVersion> libraries = {{text.substr(0, at), at < text.size() ? text.substr(at + 2) : ""}};
+  if constexpr (has_cuda) libraries.push_back(nccl_version());
+  return libraries;
+}
+
+Mpi::~Mpi() {
+  ranks_.reset();
+  MPI_Finalize();
+}
+
+void Mpi::limit_waits(WaitLimit limit) const {
+  ranks_->all.bounded_wait().set_limit(limit);
+  ranks_->local.bounded_wait().set_limit(limit);
+}
+
+std::vector<std::string> Mpi::all_gather(std::string_view text) const { return gather_texts(ranks_->all, text); }
+
+std::vector<std::string> Mpi::local_all_gather(std::string_view text) const {
+  return gather_texts(ranks_->local, text);
+}
+
+void Mpi::broadcast(std::span<std::byte> bytes, int root) const {
+  broadcast_bytes(ranks_->all, bytes, root, "a broadcast");
+}
+
+void Mpi::sum(std::span<std::int64_t> values) const {
+  std::vector<std::int64_t> all(values.size() * static_cast<std::size_t>(size_));
+  gather_bytes(ranks_->all, std::as_bytes(values), std::as_writable_bytes(std::span(all)), "a sum");
+  std::fill(values.begin(), values.end(), 0);
+  for (std::size_t i = 0; i < all.size(); ++i) values[i % values.size()] += all[i];
+}
+
+void Mpi::barrier() const { meet(ranks_->all, "a barrier"); }
+
+void Mpi::run_on_all(const std::function<void()>& part) const {
+  std::string message;
+  int code = 0;
+  try {
+    part();
+  } catch (const Error& error) {
+    message = error.what();
+    code = static_cast<int>(error.code());
+  } catch (const std::exception& error) {
+    message = error.what();
+    code = static_cast<int>(ExitCode::failed);
+  }
+  std::vector<int> codes(static_cast<std::size_t>(size_));
+  gather_bytes(ranks_->all, std::as_bytes(std::span(&code, 1)), std::as_writable_bytes(std::span(codes)),
+               "finding out whether all succeeded");
+  const auto lowest = std::find_if(codes.begin(), codes.end(), [](int other) { return other != 0; });
+  if (lowest == codes.end()) return;
+  if (lowest - codes.begin() == rank_) throw SharedError(static_cast<ExitCode>(*lowest), message);
+  throw PeerFailed(static_cast<ExitCode>(*lowest));
+}
+
+void Mpi::abort(ExitCode code) const {
+  MPI_Abort(MPI_COMM_WORLD, static_cast<int>(code));
+  std::_Exit(static_cast<int>(code));
+}
+
+}  // namespace carillon

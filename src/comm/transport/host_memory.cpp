@@ -1,0 +1,41 @@
+#include "src/comm/transport/host_memory.h"
+
+#include <cstring>
+#include <vector>
+
+#include "carillon/core/error.h"
+#include "carillon/core/parallel.h"
+
+namespace carillon {
+
+Buffer HostMemory::allocate(std::size_t bytes) {
+  check(common_ == nullptr, "common memory was allocated twice");
+  common_ = std::make_unique<SharedArrays>(host_, host_.rank() == 0 ? bytes : 0);
+  return {common_->array(0), bytes, [](void*) {}};
+}
+
+void HostMemory::meet() {
+  common_->reach(&SharedArrays::Progress::started, ++meetings_);
+  // Who is late may be so with its gradients or, before an update, with a summary.
+  common_->wait_for_all(&SharedArrays::Progress::started, meetings_, "a training step");
+}
+
+void HostMemory::means_of(std::span<const float> values, const TakeMeans& take) const {
+  std::vector<const float*> parts;
+  for (int rank = 0; rank < host_.size(); ++rank) parts.push_back(peers_copy(rank, values.data()));
+  sum_blocks_in_order(parts, values.size(), factor_, take, order_);
+}
+
+void HostMemory::gather(std::span<float> values) const {
+  for (int step = 1; step < host_.size(); ++step) {
+    const int owner = (host_.rank() + step) % host_.size();
+    const Slice shard = reduction_slice(values.size(), owner, host_.size());
+    const float* const theirs = peers_copy(owner, values.data() + shard.begin);
+    float* const here = values.data() + shard.begin;
+    parallel_ranges(shard.end - shard.begin, elementwise_grain, [=](std::size_t begin, std::size_t end) {
+      std::memcpy(here + begin, theirs + begin, (end - begin) * sizeof(float));
+    });
+  }
+}
+
+}  // namespace carillon

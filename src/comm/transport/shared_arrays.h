@@ -1,0 +1,61 @@
+// SharedArrays: an array per member that all members, ranks of one host, map, and counters of how far each is.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <string_view>
+#include <vector>
+
+#include "src/comm/mpi/members.h"
+
+namespace carillon {
+
+class SharedArrays {
+ public:
+  /// How far a member is, each count in a cache line of its own; what they count is the user's.
+  struct alignas(64) Progress {
+    std::atomic<std::uint64_t> started{0};
+    alignas(64) std::atomic<std::uint64_t> reduced{0};
+    alignas(64) std::atomic<std::uint64_t> copied{0};
+  };
+  using Counter = std::atomic<std::uint64_t> Progress::*;
+
+  /// A zeroed array of `bytes` of this member; others' may have other sizes. `members` outlive this. Collective, as the
+  /// destructor is.
+  SharedArrays(const Members& members, std::size_t bytes);
+  ~SharedArrays();
+  SharedArrays(const SharedArrays&) = delete;
+  SharedArrays& operator=(const SharedArrays&) = delete;
+
+  float* array(int rank) const { return arrays_[rank]; }
+  float* own() const { return arrays_[members_.rank()]; }
+
+  /// Tells the others that this member is at `value`: what it wrote before can be read by whoever sees that.
+  void reach(Counter counter, std::uint64_t value) {
+    (progress_[members_.rank()]->*counter).store(value, std::memory_order_release);
+  }
+  bool has_reached(Counter counter, int rank, std::uint64_t goal) const {
+    return (progress_[rank]->*counter).load(std::memory_order_acquire) >= goal;
+  }
+  bool have_all_reached(Counter counter, std::uint64_t goal) const;
+  /// Errors: failed, when the members' limit passes before.
+  void wait(Counter counter, int rank, std::uint64_t goal, std::string_view operation) const {
+    wait_for(rank, rank + 1, counter, goal, operation);
+  }
+  void wait_for_all(Counter counter, std::uint64_t goal, std::string_view operation) const {
+    wait_for(0, members_.size(), counter, goal, operation);
+  }
+
+ private:
+  /// For members [first, last).
+  void wait_for(int first, int last, Counter counter, std::uint64_t goal, std::string_view operation) const;
+
+  const Members& members_;
+  MPI_Win window_ = MPI_WIN_NULL;
+  std::vector<Progress*> progress_;  // by rank
+  std::vector<float*> arrays_;       // by rank
+  int exceptions_before_ = std::uncaught_exceptions();
+};
+
+}  // namespace carillon

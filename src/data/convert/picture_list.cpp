@@ -1,0 +1,199 @@
+#include "src/data/convert/picture_list.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <map>
+#include <sstream>
+
+#include "carillon/core/error.h"
+#include "carillon/core/file.h"
+#include "src/core/printable.h"
+#include "src/data/decode/dataset_info.h"
+#include "src/data/loading/sample_order.h"
+
+namespace carillon {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_hidden(const fs::path& path) { return path.filename().string().starts_with("."); }
+
+/// What is in a folder, hidden things aside, in the order of the names' bytes. Errors: io.
+std::vector<fs::directory_entry> entries_of(const fs::path& folder) {
+  std::error_code error;
+  std::vector<fs::directory_entry> entries;
+  for (fs::directory_iterator i(folder, error), end; !error && i != end; i.increment(error)) {
+    if (!is_hidden(i->path())) entries.push_back(*i);
+  }
+  if (error) fail(ExitCode::io, "{}: cannot be read: {}", folder.string(), error.message());
+  std::ranges::sort(entries, {}, [](const fs::directory_entry& entry) { return entry.path().filename().string(); });
+  return entries;
+}
+
+/// The files in `folder` and the folders within it; `above`: where it lies, without links. A link to one of these is
+/// passed over.
+void collect(const fs::path& folder, std::vector<fs::path>& files, std::vector<fs::path> above = {}) {
+  std::error_code unknown;
+  above.push_back(fs::canonical(folder, unknown));
+  for (const fs::directory_entry& entry : entries_of(folder)) {
+    std::error_code error;
+    if (entry.is_directory(error)) {
+      if (entry.is_symlink(error) && std::ranges::count(above, fs::canonical(entry.path(), error)) > 0) continue;
+      collect(entry.path(), files, above);
+    } else {
+      files.push_back(entry.path());
+    }
+  }
+}
+
+/// Gives classes their places.
+class Classes {
+ public:
+  explicit Classes(const std::vector<std::string>& known) : is_closed_(!known.empty()) {
+    for (const std::string& name : known) places_.emplace(name, places_.size());
+  }
+
+  /// `where` the class is named, for the message. Errors: data.
+  void require(const std::string& name, const std::string& where) const {
+    if (is_closed_ && !places_.contains(name)) {
+      fail(ExitCode::data, "{}: the class '{}' is not among the {} of {} in the output", where, printable(name),
+           places_.size(), dataset_info_name);
+    }
+  }
+
+ private:
+  std::map<std::string, std::size_t> places_;
+  bool is_closed_;
+};
+
+/// The class of each picture by its name, which `named` holds beside `pictures`.
+void number_classes(PictureList& list, const std::vector<std::string>& named, const std::vector<std::string>& known) {
+  list.classes = known;
+  if (known.empty()) {
+    list.classes = named;
+    std::ranges::sort(list.classes);
+    list.classes.erase(std::unique(list.classes.begin(), list.classes.end()), list.classes.end());
+  }
+  if (list.classes.size() > max_classes)
+    fail(ExitCode::data, "{} classes; up to {} are taken", list.classes.size(), max_classes);
+  for (const std::string& name : list.classes) {
+    if (printable(name) == name) continue;
+    fail(ExitCode::data, "the class '{}': its name is no text in UTF-8, or too long", printable(name));
+  }
+  std::map<std::string_view, std::size_t> places;
+  for (std::size_t i = 0; i < list.classes.size(); ++i) places.emplace(list.classes[i], i);
+  for (std::size_t i = 0; i < named.size(); ++i) list.pictures[i].class_index = places.at(named[i]);
+}
+
+PictureList list_folder(const fs::path& input, const std::vector<std::string>& known) {
+  const Classes classes(known);
+  PictureList list;
+  std::vector<std::string> named;
+  for (const fs::directory_entry& entry : entries_of(input)) {
+    std::error_code error;
+    if (!entry.is_directory(error)) {
+      ++list.passed_over;
+      continue;
+    }
+    const std::string name = entry.path().filename().string();
+    classes.require(name, input.string());
+    std::vector<fs::path> files;
+    collect(entry.path(), files, {fs::canonical(input, error)});
+    const std::size_t before = list.pictures.size();
+    for (fs::path& file : files) {
+      if (is_picture_name(file)) {
+        list.pictures.push_back({std::move(file)});
+        named.push_back(name);
+      } else {
+        ++list.passed_over;
+      }
+    }
+    if (list.pictures.size() == before) {
+      fail(ExitCode::data, "{}: holds no picture (.jpg, .jpeg, .png), and would be a class without one",
+           entry.path().string());
+    }
+  }
+  if (list.pictures.empty()) {
+    fail(ExitCode::no_input, "{}: holds no folder of pictures; there should be one for each class", input.string());
+  }
+  number_classes(list, named, known);
+  return list;
+}
+
+PictureList list_file(const fs::path& input, const std::vector<std::string>& known) {
+  constexpr std::size_t max_bytes = std::size_t{1} << 30;
+  const Classes classes(known);
+  PictureList list;
+  std::vector<std::string> named;
+  std::istringstream lines(read_plain_file(input, input.string(), max_bytes));
+  std::size_t number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    if (line.ends_with('\r')) line.pop_back();
+    if (line.empty() || line.starts_with('#')) continue;
+    const std::string where = fmt::format("{}: line {}", input.string(), number);
+    const std::size_t cut = line.find('\t') != line.npos ? line.rfind('\t') : line.rfind(' ');
+    if (cut == line.npos || cut == 0 || cut + 1 == line.size()) {
+      fail(ExitCode::data, "{}: is not a path and, behind a tab or space, its class", where);
+    }
+    const std::string name = line.substr(cut + 1);
+    classes.require(name, where);
+    list.pictures.push_back({input.parent_path() / line.substr(0, cut)});
+    named.push_back(name);
+  }
+  if (list.pictures.empty()) fail(ExitCode::no_input, "{}: lists no picture", input.string());
+  number_classes(list, named, known);
+  return list;
+}
+
+}  // namespace
+
+bool is_picture_name(const fs::path& path) {
+  constexpr std::array<std::string_view, 4> endings{".jpg", ".jpeg", ".jpe", ".png"};
+  std::string ending = path.extension().string();
+  std::ranges::transform(ending, ending.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return std::ranges::find(endings, ending) != endings.end();
+}
+
+std::vector<fs::path> pictures_in(const fs::path& folder) {
+  std::vector<fs::path> files;
+  collect(folder, files);
+  std::erase_if(files, [](const fs::path& file) { return !is_picture_name(file); });
+  return files;
+}
+
+PictureList list_pictures(const fs::path& input, const std::vector<std::string>& classes) {
+  std::error_code error;
+  if (!fs::exists(input, error)) fail(ExitCode::no_input, "{}: no such folder or list of pictures", input.string());
+  return fs::is_directory(input, error) ? list_folder(input, classes) : list_file(input, classes);
+}
+
+SharedPictures share_out(const std::vector<ListedPicture>& pictures, std::size_t class_count, double share,
+                         std::uint64_t seed) {
+  std::vector<std::vector<ListedPicture>> by_class(class_count);
+  for (const ListedPicture& picture : pictures) by_class[picture.class_index].push_back(picture);
+  std::vector<ListedPicture> kept, taken;
+  for (const std::vector<ListedPicture>& of_class : by_class) {
+    if (of_class.empty()) continue;
+    // What is due of all classes so far: many small ones give their share together.
+    const auto seen = static_cast<double>(kept.size() + taken.size() + of_class.size());
+    const auto due = static_cast<std::size_t>(std::lround(share * seen));
+    const std::size_t wanted = due - std::min(due, taken.size());
+    SampleOrder order(of_class.size(), seed, true);
+    for (std::size_t i = 0; i < of_class.size(); ++i) {
+      (i < std::min(wanted, of_class.size() - 1) ? taken : kept).push_back(of_class[order.record_at(i)]);
+    }
+  }
+  const auto mixed = [seed](const std::vector<ListedPicture>& from) {
+    std::vector<ListedPicture> all;
+    if (from.empty()) return all;
+    SampleOrder order(from.size(), seed + 1, true);
+    for (std::size_t i = 0; i < from.size(); ++i) all.push_back(from[order.record_at(i)]);
+    return all;
+  };
+  return {mixed(kept), mixed(taken)};
+}
+
+}  // namespace carillon

@@ -1,0 +1,172 @@
+#include "src/data/convert/picture_records.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <exception>
+
+#include "carillon/core/error.h"
+#include "carillon/core/file.h"
+#include "carillon/images/view.h"
+#include "src/data/decode/dataset_info.h"
+#include "src/data/records/example_generated.h"
+#include "src/images/picture.h"
+
+namespace carillon {
+namespace {
+
+constexpr std::size_t max_file_bytes = std::size_t{256} << 20;
+constexpr std::int64_t max_jpeg_side = 65500;  // libjpeg's; a picture that stays longer is kept as it is
+
+/// A picture as a record has it.
+struct StoredPicture {
+  std::string file;
+  PictureInfo info;
+};
+
+std::span<const std::uint8_t> bytes_of(const std::string& file) {
+  return {reinterpret_cast<const std::uint8_t*>(file.data()), file.size()};
+}
+
+/// The picture reduced to `shorter`, or, for 0, of its own size, as a JPEG file.
+StoredPicture written_anew(const std::string& file, const PictureInfo& info, std::int64_t shorter, int quality) {
+  thread_local ViewMemory memory;
+  const std::int64_t least = std::min(info.height, info.width), wanted = shorter > 0 ? shorter : least;
+  PictureView view{.part = {0, 0, info.height, info.width},
+                   .resized_height = std::max<std::int64_t>(1, info.height * wanted / least),
+                   .resized_width = std::max<std::int64_t>(1, info.width * wanted / least)};
+  view.height = view.resized_height;
+  view.width = view.resized_width;
+  Picture picture{.height = view.height, .width = view.width, .channels = 3, .pixels = {}};
+  picture.pixels.resize(static_cast<std::size_t>(picture.height * picture.width * 3));
+  render_pixels(bytes_of(file), view, Resampling::antialiased, memory, picture.pixels);
+  return {encode_jpeg(picture, quality), {PictureFormat::jpeg, picture.height, picture.width, 3}};
+}
+
+StoredPicture stored(std::string file, const PictureConversion& conversion) {
+  const PictureInfo info = picture_info(bytes_of(file));
+  const std::int64_t least = std::min(info.height, info.width);
+  const std::int64_t longest = std::max(info.height, info.width);
+  const bool is_reduced = conversion.resize_shorter > 0 && least > conversion.resize_shorter &&
+                          longest * conversion.resize_shorter / least <= max_jpeg_side;
+  if (is_reduced || info.channels == 4) {
+    return written_anew(file, info, is_reduced ? conversion.resize_shorter : 0, conversion.quality);
+  }
+  thread_local DecodedPart whole;
+  decode_whole(bytes_of(file), whole);
+  return {std::move(file), info};
+}
+
+std::string record_of(const ListedPicture& listed, const std::vector<std::string>& classes,
+                      const PictureConversion& conversion) {
+  const std::string path = listed.path.string();
+  StoredPicture picture;
+  try {
+    picture = stored(read_plain_file(listed.path, path, max_file_bytes), conversion);
+  } catch (const Error& error) {
+    const std::string_view what = error.what();
+    if (what.starts_with(path)) throw;  // its reading names it
+    fail(error.code(), "{}: {}", path, what);
+  }
+  const DatasetInfo keys;
+  proto::Example example;
+  auto& features = *example.mutable_features()->mutable_feature();
+  const auto add_text = [&](const char* key, const std::string& text) {
+    features[key].mutable_bytes_list()->add_value(text);
+  };
+  const auto add_number = [&](const char* key, std::int64_t number) {
+    features[key].mutable_int64_list()->add_value(number);
+  };
+  const bool is_grey = picture.info.channels == 1;
+  features[keys.keys.image].mutable_bytes_list()->add_value(std::move(picture.file));
+  add_number(keys.keys.label.c_str(), keys.first_label + static_cast<std::int64_t>(listed.class_index));
+  add_text("image/class/text", classes[listed.class_index]);
+  add_number("image/height", picture.info.height);
+  add_number("image/width", picture.info.width);
+  add_number("image/channels", is_grey ? 1 : 3);
+  add_text("image/colorspace", is_grey ? "Grayscale" : "RGB");
+  add_text("image/format", picture.info.format == PictureFormat::jpeg ? "JPEG" : "PNG");
+  add_text("image/filename", listed.path.filename().string());
+  std::string record;
+  serialise(example, record);
+  return record;
+}
+
+/// Records made some at a time on all cores, and given out in order.
+class RecordsAhead {
+ public:
+  /// `bytes_of`: about how large a record will be.
+  RecordsAhead(std::size_t count, std::function<std::string(std::size_t)> make,
+               std::function<std::uint64_t(std::size_t)> bytes_of)
+      : count_(count), make_(std::move(make)), bytes_of_(std::move(bytes_of)) {}
+
+  /// That of record i, asked for in order. Errors: those of making it.
+  std::string take(std::size_t i) {
+    if (i >= first_ + made_.size()) make_from(i);
+    Made& made = made_[i - first_];
+    if (made.error) std::rethrow_exception(made.error);
+    return std::move(made.record);
+  }
+
+ private:
+  struct Made {
+    std::string record;
+    std::exception_ptr error;
+  };
+
+  void make_from(std::size_t first) {
+    constexpr std::size_t records_per_thread = 32;
+    constexpr std::uint64_t most_bytes = std::uint64_t{256} << 20;
+    const auto threads = static_cast<std::size_t>(omp_get_max_threads());
+    first_ = first;
+    std::size_t last = first;
+    for (std::uint64_t bytes = 0; last < count_ && last - first < records_per_thread * threads; ++last) {
+      bytes += bytes_of_(last);
+      if (bytes > most_bytes && last - first >= threads) break;
+    }
+    made_.clear();
+    made_.resize(last - first);
+#pragma omp parallel for schedule(dynamic)
+    for (std::size_t i = 0; i < made_.size(); ++i) {
+      try {
+        made_[i].record = make_(first_ + i);
+      } catch (...) {
+        made_[i].error = std::current_exception();
+      }
+    }
+  }
+
+  std::size_t count_, first_ = 0;
+  std::function<std::string(std::size_t)> make_;
+  std::function<std::uint64_t(std::size_t)> bytes_of_;
+  std::vector<Made> made_;
+};
+
+}  // namespace
+
+CompleteSplit make_picture_shards(const std::string& name, const std::vector<ListedPicture>& pictures,
+                                  const std::vector<std::string>& classes, const PictureConversion& conversion,
+                                  const std::filesystem::path& directory,
+                                  const std::function<void(const std::string&)>& warn,
+                                  const std::function<void(std::size_t)>& progress) {
+  const auto bytes_of_file = [&](std::size_t i) {
+    std::error_code error;
+    const std::uintmax_t bytes = std::filesystem::file_size(pictures[i].path, error);
+    return error ? 0 : static_cast<std::uint64_t>(bytes);
+  };
+  RecordsAhead records(
+      pictures.size(), [&](std::size_t i) { return record_of(pictures[i], classes, conversion); }, bytes_of_file);
+  const auto make = [&](std::size_t i, std::string& record) {
+    try {
+      record = records.take(i);
+      return true;
+    } catch (const Error& error) {
+      if (!conversion.skip_damaged || error.code() != ExitCode::data) throw;
+      warn(error.what());
+      return false;
+    }
+  };
+  return make_shards({name, pictures.size()}, conversion.shard_count, directory, make, progress);
+}
+
+}  // namespace carillon

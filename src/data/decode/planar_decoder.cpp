@@ -1,0 +1,46 @@
+#include <algorithm>
+#include <vector>
+
+#include "carillon/core/error.h"
+#include "carillon/data/decoder.h"
+#include "src/data/decode/image_form.h"
+
+namespace carillon {
+namespace {
+
+class PlanarDecoder final : public RecordDecoder {
+ public:
+  explicit PlanarDecoder(RecordSchema schema) : RecordDecoder(std::move(schema)) {
+    check(image_shape().channels > 1, "colour images have several channels");
+  }
+
+  std::int32_t decode(std::span<const std::uint8_t> record, std::uint64_t /*position*/,
+                      std::span<std::uint8_t> image) const override {
+    return copy_pixels(record, image);
+  }
+
+  /// Judges the order of the channels by images from all over the set.
+  std::string find_fault(std::size_t record_count, const ReadImage& read) const override {
+    constexpr std::size_t max_sample_count = 256;
+    ChannelOrder order(image_shape());
+    const std::size_t sample_count = std::min(record_count, max_sample_count);
+    std::vector<std::uint8_t> image(image_shape().bytes());
+    for (std::size_t i = 0; i < sample_count; ++i) {
+      read(i * record_count / sample_count, image);
+      order.add(image);
+    }
+    if (!order.seems_interleaved()) return {};
+    return fmt::format(
+        "the images in feature '{}' look interleaved (HWC: red, green, blue of each pixel), not like planes (CHW): "
+        "write all red values first, then green, then blue",
+        schema().keys.image);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<RecordDecoder> make_planar_decoder(RecordSchema schema) {
+  return std::make_unique<PlanarDecoder>(std::move(schema));
+}
+
+}  // namespace carillon

@@ -1,0 +1,118 @@
+#include "src/data/decode/record_sheet.h"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+
+#include "carillon/core/error.h"
+#include "carillon/data/record.h"
+#include "carillon/images/view.h"
+#include "src/data/decode/dataset_info.h"
+#include "src/data/records/example_generated.h"
+#include "src/images/sheet.h"
+
+namespace carillon {
+namespace {
+
+/// A form of records, known by the feature of its images.
+struct Form {
+  ExampleKeys keys;
+  std::int64_t side = 0, channels = 0;  ///< of pixels as they are; 0: a picture's file
+};
+const std::array forms{Form{DatasetInfo{}.keys}, Form{{.image = "image_raw", .label = "label"}, 28, 1},
+                       Form{{.image = "image", .label = "label"}, 32, 3}};
+
+/// Planes as pixels, twice as large: they are small.
+SheetTile tile_of_planes(std::span<const std::uint8_t> planes, const Form& form) {
+  const std::int64_t side = 2 * form.side, plane = form.side * form.side;
+  if (planes.size() != static_cast<std::size_t>(plane * form.channels)) {
+    fail(ExitCode::data, "feature '{}' has {} bytes, not {}", form.keys.image, planes.size(), plane * form.channels);
+  }
+  SheetTile tile{.height = side, .width = side, .pixels = {}, .text = {}};
+  for (std::int64_t i = 0; i < side * side; ++i) {
+    const std::int64_t pixel = i / side / 2 * form.side + i % side / 2;
+    for (std::int64_t c = 0; c < 3; ++c) {
+      tile.pixels.push_back(planes[static_cast<std::size_t>((form.channels == 3 ? c * plane : 0) + pixel)]);
+    }
+  }
+  return tile;
+}
+
+/// A picture, reduced to fit, or as it is.
+SheetTile tile_of_file(std::span<const std::uint8_t> file, ViewMemory& memory) {
+  const PictureInfo info = picture_info(file);
+  const std::int64_t longest = std::max({info.height, info.width, sheet_tile_side});
+  PictureView view{.part = {0, 0, info.height, info.width},
+                   .resized_height = std::max<std::int64_t>(1, info.height * sheet_tile_side / longest),
+                   .resized_width = std::max<std::int64_t>(1, info.width * sheet_tile_side / longest)};
+  view.height = view.resized_height;
+  view.width = view.resized_width;
+  SheetTile tile{.height = view.height, .width = view.width, .pixels = {}, .text = {}};
+  tile.pixels.resize(static_cast<std::size_t>(tile.height * tile.width * 3));
+  render_pixels(file, view, Resampling::antialiased, memory, tile.pixels);
+  return tile;
+}
+
+const Form& form_of(std::span<const std::uint8_t> record) {
+  proto::Example example;
+  parse_generated(record, example);
+  for (const Form& form : forms) {
+    if (example.features().feature().contains(form.keys.image)) return form;
+  }
+  fail(ExitCode::data, "has no feature '{}', '{}' or '{}' that could be shown", forms[0].keys.image,
+       forms[1].keys.image, forms[2].keys.image);
+}
+
+std::string text_of(std::int64_t label, const Form& form, const std::optional<DatasetInfo>& set) {
+  if (set && form.side == 0) {
+    const std::int64_t i = label - set->first_label;
+    if (i >= 0 && i < std::ssize(set->classes)) return set->classes[static_cast<std::size_t>(i)];
+  }
+  return std::to_string(label);
+}
+
+SheetTile tile_of(std::span<const std::uint8_t> record, const std::optional<DatasetInfo>& set, ViewMemory& memory) {
+  const Form& form = form_of(record);
+  std::string scratch;
+  const LabelledBytes found = parse_example(record, form.keys, scratch);
+  SheetTile tile = form.side > 0 ? tile_of_planes(found.image, form) : tile_of_file(found.image, memory);
+  tile.text = text_of(found.label, form, set);
+  return tile;
+}
+
+std::size_t record_count(const std::vector<std::string>& files) {
+  std::size_t count = 0;
+  for (const std::string& file : files) {
+    RecordReader reader(file, RecordCheck::framing);
+    for (RecordPlace place; reader.next_place(place);) ++count;
+  }
+  return count;
+}
+
+}  // namespace
+
+Picture record_sheet(const std::vector<std::string>& files, std::size_t count) {
+  const std::size_t total = record_count(files), shown = std::min(count, total);
+  if (shown == 0) fail(ExitCode::data, "{}: no records to show", files.front());
+  std::vector<SheetTile> tiles;
+  ViewMemory memory;
+  std::size_t i = 0;
+  for (const std::string& file : files) {
+    const std::optional<DatasetInfo> set = read_dataset_info(std::filesystem::path(file).parent_path());
+    RecordReader reader(file, RecordCheck::framing);
+    for (Record record; tiles.size() < shown && reader.next(record); ++i) {
+      if (i != tiles.size() * total / shown) continue;
+      try {
+        check_record_data(file, record);
+        tiles.push_back(tile_of(record.data, set, memory));
+      } catch (const Error& error) {
+        const std::string what = error.what();
+        if (what.starts_with(file)) throw;
+        fail(error.code(), "{}: {}", describe_record(file, record), what);
+      }
+    }
+  }
+  return make_sheet(tiles);
+}
+
+}  // namespace carillon

@@ -1,0 +1,54 @@
+#include <vector>
+
+#include "src/data/loading/batch_source.h"
+
+namespace carillon {
+namespace {
+
+/// Batches of a set in memory: pointers into it.
+class CachedSource final : public BatchSource {
+ public:
+  CachedSource(const Dataset& dataset, SampleOrder order, const StreamSlice& slice)
+      : dataset_(dataset),
+        plan_(std::move(order), slice),
+        images_(slice.batch_size),
+        labels_(slice.batch_size),
+        records_(slice.batch_size) {}
+
+  const Batch& next(BatchForm form) override {
+    const BatchPlan::Samples samples = plan_.next(records_);
+    batch_ = {.images = {},
+              .labels = {},
+              .records = records_,
+              .first_position = samples.first_position,
+              .padding = records_.size() - samples.valid_count};
+    return form == BatchForm::whole ? whole() : batch_;
+  }
+
+  const Batch& whole() override {
+    if (!batch_.images.empty()) return batch_;
+    for (std::size_t i = 0; i < records_.size(); ++i) {
+      images_[i] = dataset_.image(records_[i]);
+      labels_[i] = dataset_.label(records_[i]);
+    }
+    batch_.images = images_;
+    batch_.labels = labels_;
+    return batch_;
+  }
+
+ private:
+  const Dataset& dataset_;
+  BatchPlan plan_;
+  std::vector<const std::uint8_t*> images_;
+  std::vector<std::int32_t> labels_;
+  std::vector<std::uint32_t> records_;
+  Batch batch_;
+};
+
+}  // namespace
+
+std::unique_ptr<BatchSource> make_cached_source(const Dataset& dataset, SampleOrder order, const StreamSlice& slice) {
+  return std::make_unique<CachedSource>(dataset, std::move(order), slice);
+}
+
+}  // namespace carillon

@@ -1,0 +1,304 @@
+#include "carillon/data/dataset.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <limits>
+#include <mutex>
+#include <optional>
+#include <set>
+
+#include "carillon/core/error.h"
+#include "carillon/core/philox.h"
+#include "carillon/data/record.h"
+#include "src/core/crc32c.h"
+#include "src/data/loading/available_memory.h"
+#include "src/data/records/file_pattern.h"
+#include "src/data/records/page_array.h"
+#include "src/data/records/record_index.h"
+
+namespace carillon {
+namespace {
+
+constexpr std::uint64_t no_limit = std::numeric_limits<std::uint64_t>::max();
+
+/// Of images that are no records.
+class SyntheticDecoder final : public RecordDecoder {
+ public:
+  explicit SyntheticDecoder(RecordSchema schema) : RecordDecoder(std::move(schema)) {}
+  std::int32_t decode(std::span<const std::uint8_t> /*record*/, std::uint64_t /*position*/,
+                      std::span<std::uint8_t> /*image*/) const override {
+    fail(ExitCode::failed, "synthetic images are not decoded");
+  }
+};
+
+}  // namespace
+
+struct Dataset::Storage {
+  explicit Storage(std::shared_ptr<const RecordDecoder> its_decoder)
+      : decoder(std::move(its_decoder)), image_bytes(decoder->image_shape().bytes()) {}
+
+  std::shared_ptr<const RecordDecoder> decoder;
+  std::size_t image_bytes;
+  struct File {
+    std::string path;
+    std::size_t first;  ///< record
+  };
+  std::vector<File> files;
+  std::size_t size = 0;
+  std::uint32_t fingerprint = 0;
+  bool in_memory = false;
+
+  // In memory: all images one after the other, and their labels.
+  PageArray images;
+  std::vector<std::int32_t> labels;
+
+  std::optional<RecordIndex> index;              // when not in memory
+  std::function<void(const std::string&)> warn;  // of what is passed over; null: nothing is
+  mutable std::mutex skipping;                   // guards the next
+  mutable std::set<std::size_t> skipped;
+
+  bool load(std::span<const std::string> paths, std::uint64_t limit_bytes);
+  void make_index(const std::vector<std::string>& paths, FileIndex known);
+  std::int32_t read(std::size_t i, std::uint64_t position, std::uint8_t* image) const;
+  void pass_over(std::size_t i, const std::string& what) const;
+  void count(std::uint64_t data_bytes, std::uint32_t stored_crc);
+  std::int32_t decode(const std::string& path, const Record& record, std::uint64_t position, std::uint8_t* image) const;
+};
+
+std::int32_t Dataset::Storage::decode(const std::string& path, const Record& record, std::uint64_t position,
+                                      std::uint8_t* image) const {
+  try {
+    return decoder->decode(record.data, position, {image, image_bytes});
+  } catch (const Error& error) {
+    fail(error.code(), "{}: {}", describe_record(path, record), error.what());
+  }
+}
+
+std::int32_t Dataset::Storage::read(std::size_t i, std::uint64_t position, std::uint8_t* image) const {
+  thread_local std::vector<std::uint8_t> buffer;  // several threads read, each one record at a time
+  const auto [path, record] = index->read(i, buffer);
+  return decode(path, record, position, image);
+}
+
+void Dataset::Storage::pass_over(std::size_t i, const std::string& what) const {
+  const std::lock_guard lock(skipping);
+  if (skipped.insert(i).second) warn(what);
+}
+
+void Dataset::Storage::count(std::uint64_t data_bytes, std::uint32_t stored_crc) {
+  std::array<std::byte, sizeof data_bytes + sizeof stored_crc> identity;
+  std::memcpy(identity.data(), &data_bytes, sizeof data_bytes);
+  std::memcpy(identity.data() + sizeof data_bytes, &stored_crc, sizeof stored_crc);
+  fingerprint = crc32c(identity, fingerprint);
+  ++size;
+}
+
+/// Decodes all records; a file's mapping lasts until its last record. False where plain files turn out to take more
+/// than `limit_bytes`.
+bool Dataset::Storage::load(std::span<const std::string> paths, std::uint64_t limit_bytes) {
+  in_memory = true;
+  for (const std::string& path : paths) {
+    files.push_back({path, size});
+    RecordReader reader(path);
+    for (Record record; reader.next(record);) {
+      labels.push_back(decode(path, record, size, images.append(image_bytes)));
+      count(record.data.size(), record.stored_crc);
+      if (images.size() <= limit_bytes) continue;
+      if (!reader.gzip()) return false;
+      fail(ExitCode::usage,
+           "{}: its set takes more than half of the available memory ({} MiB), and GZIP files cannot be read "
+           "without the cache; decompress them, or ask for the cache in memory",
+           path, limit_bytes >> 20);
+    }
+  }
+  return true;
+}
+
+void Dataset::Storage::make_index(const std::vector<std::string>& paths, FileIndex known) {
+  index.emplace(known.empty() ? known_files(paths) : std::move(known));
+  for (const std::string& path : paths) {
+    files.push_back({path, size});
+    index->add(path, [this](const RecordPlace& place) { count(place.data_bytes, place.stored_crc); });
+  }
+}
+
+namespace {
+
+/// Whether the decoded set takes at most `limit_bytes`, judged by the mean length of its first records.
+bool seems_to_fit(std::span<const std::string> paths, std::size_t image_bytes, std::uint64_t limit_bytes) {
+  constexpr std::uint64_t max_sample_count = 64;
+  std::uint64_t file_bytes = 0, sample_count = 0, sample_bytes = 0;
+  for (const std::string& path : paths) {
+    RecordReader reader(path, RecordCheck::framing);
+    if (reader.gzip()) return true;  // no other way to read it; load() enforces the limit
+    file_bytes += reader.file_bytes();
+    for (RecordPlace place; sample_count < max_sample_count && reader.next_place(place); ++sample_count) {
+      sample_bytes += record_header_bytes + place.data_bytes + record_footer_bytes;
+    }
+  }
+  if (sample_count == 0) return true;
+  return file_bytes / (sample_bytes / sample_count) <= limit_bytes / (image_bytes + sizeof(std::int32_t));
+}
+
+/// Bytes of decoded records that this process may take.
+std::uint64_t cache_limit(CacheMode cache, int local_rank_count) {
+  if (cache != CacheMode::automatic) return no_limit;
+  return available_memory_bytes() / 2 / static_cast<unsigned>(local_rank_count);
+}
+
+/// Whether to decode the set at once.
+bool wants_cache(std::span<const std::string> paths, const RecordDecoder& decoder, CacheMode cache,
+                 std::uint64_t limit_bytes) {
+  if (decoder.draws() && cache == CacheMode::memory) {
+    fail(ExitCode::usage, "{}: its images are drawn anew whenever they are read, so they cannot be cached",
+         paths.front());
+  }
+  if (decoder.draws() || cache == CacheMode::none) return false;
+  if (cache == CacheMode::memory) return true;
+  return !decoder.is_slow() && seems_to_fit(paths, decoder.image_shape().bytes(), limit_bytes);
+}
+
+}  // namespace
+
+bool Dataset::would_cache(const std::vector<std::string>& paths, const RecordDecoder& decoder, CacheMode cache,
+                          int local_rank_count) {
+  return wants_cache(paths, decoder, cache, cache_limit(cache, local_rank_count));
+}
+
+Dataset Dataset::open(std::span<const std::string> patterns, std::shared_ptr<const RecordDecoder> decoder,
+                      CacheMode cache, int local_rank_count, FileIndex known) {
+  check(decoder != nullptr && local_rank_count > 0, "a dataset without a decoder, or for no process");
+  const std::vector<std::string> paths = expand_file_patterns(patterns);
+  const std::uint64_t limit_bytes = cache_limit(cache, local_rank_count);
+  auto storage = std::make_unique<Storage>(decoder);
+  if (!wants_cache(paths, *decoder, cache, limit_bytes)) {
+    storage->make_index(paths, std::move(known));
+  } else if (!storage->load(paths, limit_bytes)) {
+    storage = std::make_unique<Storage>(decoder);
+    storage->make_index(paths, std::move(known));
+  }
+  if (storage->size == 0) {
+    fail(ExitCode::data, "{}: no records in {}", paths.front(),
+         paths.size() == 1 ? "this file" : fmt::format("this file and the {} others", paths.size() - 1));
+  }
+  Dataset opened(std::move(storage));
+  const auto read = [&](std::size_t i, std::span<std::uint8_t> image) { opened.read(i, i, image); };
+  const std::string fault = decoder->find_fault(opened.size(), read);
+  if (!fault.empty()) fail(ExitCode::data, "{}: {}", paths.front(), fault);
+  return opened;
+}
+
+Dataset Dataset::synthetic(const ImageShape& image, std::int64_t class_count) {
+  constexpr std::size_t most_bytes = std::size_t{128} << 20, least_count = 64, most_count = 10000;
+  const RecordSchema schema{.image_shape = image, .class_count = class_count};
+  auto storage = std::make_unique<Storage>(std::make_unique<SyntheticDecoder>(schema));
+  storage->in_memory = true;
+  storage->files.push_back({"synthetic data", 0});
+  const std::size_t count = std::clamp(most_bytes / image.bytes(), least_count, most_count);
+  for (std::size_t i = 0; i < count; ++i) {
+    PhiloxDraws draws(0, RandomPurpose::synthetic, i);
+    const std::span<std::uint8_t> pixels{storage->images.append(image.bytes()), image.bytes()};
+    for (std::size_t at = 0; at < pixels.size(); at += sizeof(std::uint32_t)) {
+      const std::uint32_t word = draws.word();
+      std::memcpy(pixels.data() + at, &word, std::min(sizeof word, pixels.size() - at));
+    }
+    storage->labels.push_back(static_cast<std::int32_t>(static_cast<std::int64_t>(i) % class_count));
+    storage->count(image.bytes(), draws.word());
+  }
+  return Dataset(std::move(storage));
+}
+
+Dataset::Dataset(std::unique_ptr<Storage> storage) : storage_(std::move(storage)) {}
+Dataset::Dataset(Dataset&&) noexcept = default;
+Dataset& Dataset::operator=(Dataset&&) noexcept = default;
+Dataset::~Dataset() = default;
+
+std::size_t Dataset::size() const { return storage_->size; }
+const ImageShape& Dataset::image_shape() const { return storage_->decoder->image_shape(); }
+std::int64_t Dataset::class_count() const { return storage_->decoder->class_count(); }
+std::size_t Dataset::image_bytes() const { return storage_->image_bytes; }
+bool Dataset::in_memory() const { return storage_->in_memory; }
+std::uint32_t Dataset::fingerprint() const { return storage_->fingerprint; }
+
+float Dataset::density() const {
+  constexpr std::size_t max_records = 256, max_bytes = std::size_t{1} << 20;  // well under a millisecond
+  const std::size_t record_count = std::min(size(), std::clamp<std::size_t>(max_bytes / image_bytes(), 1, max_records));
+  std::vector<std::uint8_t> image(image_bytes());
+  std::ptrdiff_t zeros = 0;
+  for (std::size_t i = 0; i < record_count; ++i) {
+    const std::size_t record = i * size() / record_count;
+    read(record, record, image);
+    zeros += std::ranges::count(image, std::uint8_t{0});
+  }
+  return static_cast<float>(1.0 - static_cast<double>(zeros) / static_cast<double>(record_count * image_bytes()));
+}
+
+std::vector<std::uint64_t> Dataset::shares_of_files(int tower_count) const {
+  const auto& files = storage_->files;
+  if (files.size() < static_cast<std::size_t>(tower_count)) {
+    fail(ExitCode::usage, "--sharding file: {} files cannot be shared out over {} ranks", files.size(), tower_count);
+  }
+  std::vector<std::uint64_t> shares;
+  for (int tower = 0; tower < tower_count; ++tower) {
+    const auto [begin, end] = file_share(files.size(), tower, tower_count);
+    shares.push_back(files[begin].first);
+    if (files[begin].first == (end < files.size() ? files[end].first : size())) {
+      fail(ExitCode::usage, "--sharding file: {}, and what else rank {} would read, has no records", files[begin].path,
+           tower);
+    }
+  }
+  return shares;
+}
+
+std::string Dataset::name_of(std::size_t i) const {
+  const auto& files = storage_->files;
+  const auto file = std::prev(std::ranges::upper_bound(files, i, {}, &Storage::File::first));
+  return fmt::format("{}: record {}", file->path, i - file->first);
+}
+
+const std::uint8_t* Dataset::image(std::size_t i) const { return storage_->images.data() + i * image_bytes(); }
+std::int32_t Dataset::label(std::size_t i) const { return storage_->labels[i]; }
+
+std::int32_t Dataset::read(std::size_t i, std::uint64_t position, std::span<std::uint8_t> image) const {
+  if (in_memory()) {
+    std::copy_n(this->image(i), image_bytes(), image.begin());
+    return label(i);
+  }
+  for (std::size_t tried = 1;; ++tried) {
+    try {
+      return storage_->read(i, position, image.data());
+    } catch (const Error& error) {
+      if (!storage_->warn || error.code() != ExitCode::data || tried == size()) throw;
+      storage_->pass_over(i, error.what());
+    }
+    i = (i + 1) % size();
+  }
+}
+
+void Dataset::expect_random_order() const {
+  check(!in_memory(), "records that are all decoded already");
+  storage_->index->expect_random_order();
+}
+
+void Dataset::fetch(std::span<const std::uint32_t> records, const std::stop_token& stop) const {
+  check(!in_memory(), "records that are all decoded already");
+  while (!records.empty() && !stop.stop_requested()) {
+    std::size_t count = 1;
+    while (count < records.size() && records[count] == records[count - 1] + 1) ++count;
+    storage_->index->fetch(records.front(), count, stop);
+    records = records.subspan(count);
+  }
+}
+
+void Dataset::skip_damaged(std::function<void(const std::string&)> warn) {
+  check(!in_memory(), "records that are all decoded already");
+  storage_->warn = std::move(warn);
+}
+
+std::size_t Dataset::skipped_count() const {
+  const std::lock_guard lock(storage_->skipping);
+  return storage_->skipped.size();
+}
+
+}  // namespace carillon

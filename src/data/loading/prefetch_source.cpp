@@ -1,0 +1,176 @@
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "src/data/loading/batch_source.h"
+#include "src/data/loading/read_ahead.h"
+
+namespace carillon {
+namespace {
+
+/// A batch being decoded, or decoded.
+struct Slot {
+  std::vector<std::uint8_t> pixels;  // [batch][image_bytes]
+  std::vector<const std::uint8_t*> images;
+  std::vector<std::int32_t> labels;
+  std::vector<std::uint32_t> records;
+  BatchPlan::Samples samples{};
+  Batch batch;
+  std::exception_ptr error;  // in place of the batch
+  bool is_ready = false;     // guarded by the source's mutex
+
+  Slot(std::size_t batch_size, std::size_t image_bytes)
+      : pixels(batch_size * image_bytes), images(batch_size), labels(batch_size), records(batch_size) {}
+
+  void decode(const Dataset& dataset);
+};
+
+void Slot::decode(const Dataset& dataset) {
+  const std::size_t image_bytes = dataset.image_bytes(), batch_size = records.size();
+  for (std::size_t i = 0; i < samples.valid_count; ++i) {
+    const std::span<std::uint8_t> image{pixels.data() + i * image_bytes, image_bytes};
+    labels[i] = dataset.read(records[i], samples.first_position + i, image);
+    images[i] = image.data();
+  }
+  for (std::size_t i = samples.valid_count; i < batch_size; ++i) {
+    labels[i] = labels[samples.valid_count - 1];
+    images[i] = images[samples.valid_count - 1];
+  }
+  batch = {.images = images,
+           .labels = labels,
+           .records = records,
+           .first_position = samples.first_position,
+           .padding = batch_size - samples.valid_count};
+}
+
+/// Batches decoded ahead into a ring of slots: batch n in slot n modulo their number. Threads claim batches one after
+/// the other, so that before the batch of the first error, where no more are claimed, all are decoded. The batch given
+/// out keeps its slot until the next call.
+class PrefetchSource final : public BatchSource {
+ public:
+  PrefetchSource(const Dataset& dataset, SampleOrder order, const StreamSlice& slice, const PrefetchSettings& settings)
+      : dataset_(dataset), heartbeat_(settings.heartbeat), plan_(order, slice), batch_size_(slice.batch_size) {
+    const std::size_t slot_count = count_slots(settings, slice.batch_size * dataset.image_bytes());
+    for (std::size_t i = 0; i < slot_count; ++i) slots_.emplace_back(slice.batch_size, dataset.image_bytes());
+    if (order.shuffles() && !order.has_windows()) dataset.expect_random_order();
+    if (order.has_windows() && plan_.has_next()) {
+      read_ahead_.emplace(dataset, std::move(order), slice.start + slice.tower_offset, settings.part);
+    }
+    for (int i = 0; i < settings.thread_count; ++i) threads_.emplace_back([this] { run(); });
+  }
+
+  const Batch& next(BatchForm /*form*/) override {
+    std::unique_lock lock(mutex_);
+    if (is_given_) {
+      slot_of(given_back_).is_ready = false;
+      ++given_back_;
+      is_given_ = false;
+      changed_.notify_all();
+    }
+    Slot& slot = slot_of(given_back_);
+    wait_for(slot, lock);
+    if (slot.error) std::rethrow_exception(slot.error);
+    is_given_ = true;
+    return slot.batch;
+  }
+
+  const Batch& whole() override { return slot_of(given_back_).batch; }
+
+ private:
+  static std::size_t count_slots(const PrefetchSettings& settings, std::size_t batch_bytes) {
+    constexpr std::size_t spare_slots = 3;  // of batches that wait while each thread decodes another
+    if (settings.bytes > 0) return std::max<std::size_t>(settings.bytes / batch_bytes, 2);
+    return static_cast<std::size_t>(settings.thread_count) + spare_slots;
+  }
+
+  Slot& slot_of(std::uint64_t batch) { return slots_[batch % slots_.size()]; }
+
+  /// Tells now and then that reading goes on, as it may for long before the first batch of a window.
+  void wait_for(const Slot& slot, std::unique_lock<std::mutex>& lock) {
+    std::uint64_t seen = 0;
+    while (!changed_.wait_for(lock, std::chrono::seconds(1), [&] { return slot.is_ready; })) {
+      const std::uint64_t now = read_ahead_ ? read_ahead_->progress() : 0;
+      if (std::exchange(seen, now) != now) heartbeat_();
+    }
+  }
+
+  void run() {
+    while (Slot* const slot = claim()) {
+      attempt(*slot, [&] { slot->decode(dataset_); });
+      {
+        const std::lock_guard lock(mutex_);
+        slot->is_ready = true;
+        has_failed_ = has_failed_ || slot->error;
+      }
+      changed_.notify_all();
+    }
+  }
+
+  /// The slot of the next batch, its samples known; null when there are no more to decode.
+  Slot* claim() {
+    const std::lock_guard claiming(claim_mutex_);
+    if (!plan_.has_next()) return nullptr;
+    {
+      std::unique_lock lock(mutex_);
+      const auto may_go_on = [&] { return has_failed_ || claimed_ < given_back_ + slots_.size(); };
+      if (!changed_.wait(lock, stop_.get_token(), may_go_on) || has_failed_ || stop_.stop_requested()) return nullptr;
+    }
+    Slot& slot = slot_of(claimed_++);
+    attempt(slot, [&] {
+      if (read_ahead_) read_ahead_->await(plan_.last_position(batch_size_), stop_.get_token());
+      slot.samples = plan_.next(slot.records);  // a new epoch's permutation takes a while
+    });
+    return &slot;
+  }
+
+  /// Does `work` for a slot's batch, unless that has failed already.
+  template <typename Work>
+  static void attempt(Slot& slot, const Work& work) {
+    if (slot.error) return;
+    try {
+      work();
+    } catch (...) {
+      slot.error = std::current_exception();
+    }
+  }
+
+  const Dataset& dataset_;
+  std::function<void()> heartbeat_;
+  std::vector<Slot> slots_;
+
+  std::mutex claim_mutex_;  // held before mutex_; guards the next four
+  BatchPlan plan_;
+  std::size_t batch_size_;
+  std::optional<ReadAhead> read_ahead_;
+  std::uint64_t claimed_ = 0;  // batches that a thread decodes or has decoded
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable_any changed_;
+  std::uint64_t given_back_ = 0;  // batches
+  bool is_given_ = false;         // whether batch number `given_back_` is with the caller
+  bool has_failed_ = false;
+
+  std::stop_source stop_;
+  std::vector<std::jthread> threads_;
+  // Last, so first to go, before the threads are waited for; also when one of them could not be started.
+  struct StopAtEnd {
+    std::stop_source& stop;
+    ~StopAtEnd() { stop.request_stop(); }
+  } stop_at_end_{stop_};
+};
+
+}  // namespace
+
+std::unique_ptr<BatchSource> make_prefetch_source(const Dataset& dataset, SampleOrder order, const StreamSlice& slice,
+                                                  const PrefetchSettings& settings) {
+  return std::make_unique<PrefetchSource>(dataset, std::move(order), slice, settings);
+}
+
+}  // namespace carillon

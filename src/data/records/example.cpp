@@ -1,0 +1,134 @@
+#include "carillon/data/example.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <string_view>
+
+#include "carillon/core/parallel.h"
+#include "src/data/records/example_generated.h"
+
+namespace carillon {
+namespace {
+
+using Bytes = std::span<const std::uint8_t>;
+
+// Tag bytes, field number << 3 | wire type: length-delimited (2), varint (0).
+constexpr std::uint8_t field1_bytes = 0x0A, field2_bytes = 0x12, field3_bytes = 0x1A, field1_varint = 0x08;
+constexpr std::uint8_t varint_continues = 0x80;
+
+/// Reads `tag`, a length and that many bytes from the front of `from` into `body`.
+bool take(Bytes& from, std::uint8_t tag, Bytes& body) {
+  constexpr std::size_t max_length_bytes = 4;  // 2^28 - 1 bytes
+  if (from.empty() || from[0] != tag) return false;
+  std::size_t length = 0;
+  for (std::size_t i = 0; i < max_length_bytes && i + 1 < from.size(); ++i) {
+    const std::uint8_t byte = from[i + 1];
+    length |= static_cast<std::size_t>(byte & 0x7F) << (7 * i);
+    if (byte & varint_continues) continue;
+    from = from.subspan(i + 2);
+    if (length > from.size()) return false;
+    body = from.first(length);
+    from = from.subspan(length);
+    return true;
+  }
+  return false;
+}
+
+/// Whether `body` is all there is to `from`.
+bool take_all(Bytes from, std::uint8_t tag, Bytes& body) { return take(from, tag, body) && from.empty(); }
+
+/// Whether `packed` is certainly a sequence of whole varints of at most 10 bytes, the most that protobuf accepts.
+/// A longer varint contains an aligned group of 4 bytes that all continue, so no such group will do: pixels have none.
+CARILLON_SIMD bool are_short_varints(const std::uint8_t* packed, std::size_t bytes) {
+  if (bytes == 0) return true;
+  if (packed[bytes - 1] & varint_continues) return false;
+  constexpr std::uint32_t all_continue = varint_continues * 0x01010101u;
+  std::uint32_t found = 0;
+  for (std::size_t i = 0; i < bytes / sizeof(std::uint32_t); ++i) {
+    std::uint32_t group;
+    std::memcpy(&group, packed + i * sizeof group, sizeof group);
+    found |= (group & all_continue) == all_continue ? 1u : 0u;
+  }
+  return found == 0;
+}
+
+bool parse_varint(Bytes from, std::int64_t& value) {
+  constexpr std::size_t max_bytes = 10;
+  std::uint64_t bits = 0;
+  for (std::size_t i = 0; i < std::min(from.size(), max_bytes); ++i) {
+    bits |= static_cast<std::uint64_t>(from[i] & 0x7F) << (7 * i);
+    if (from[i] & varint_continues) continue;
+    value = static_cast<std::int64_t>(bits);
+    return i + 1 == from.size();
+  }
+  return false;
+}
+
+/// Feature { bytes_list { value } }, one value.
+bool parse_image(Bytes feature, Bytes& image) {
+  Bytes list;
+  return take_all(feature, field1_bytes, list) && take_all(list, field1_bytes, image);
+}
+
+/// Feature { int64_list { value } }, one value, packed or not.
+bool parse_label(Bytes feature, std::int64_t& label) {
+  Bytes list, packed;
+  if (!take_all(feature, field3_bytes, list) || list.empty()) return false;
+  if (list[0] == field1_varint) return parse_varint(list.subspan(1), label);
+  return take_all(list, field1_bytes, packed) && parse_varint(packed, label);
+}
+
+/// Whether `feature` is certainly valid, whatever it holds.
+bool is_usual_feature(Bytes feature) {
+  Bytes list, values;
+  if (feature.empty()) return true;
+  if (take_all(feature, field1_bytes, list)) {
+    while (!list.empty())
+      if (!take(list, field1_bytes, values)) return false;
+    return true;
+  }
+  if (take_all(feature, field3_bytes, list))
+    return list.empty() || (take_all(list, field1_bytes, values) && are_short_varints(values.data(), values.size()));
+  if (take_all(feature, field2_bytes, list))
+    return list.empty() || (take_all(list, field1_bytes, values) && values.size() % sizeof(float) == 0);
+  return false;
+}
+
+bool is_ascii(std::string_view text) {
+  return std::ranges::none_of(text, [](char c) { return (static_cast<unsigned char>(c) & 0x80) != 0; });
+}
+
+/// The two values of a record in the usual encoding; nothing for any other, valid or not.
+std::optional<LabelledBytes> parse_usual(Bytes record, const ExampleKeys& keys) {
+  Bytes features, entry, key_bytes, feature;
+  if (!take_all(record, field1_bytes, features)) return std::nullopt;
+  LabelledBytes usual;
+  bool has_image = false, has_label = false;
+  while (!features.empty()) {
+    if (!take(features, field1_bytes, entry) || !take(entry, field1_bytes, key_bytes) ||
+        !take_all(entry, field2_bytes, feature))
+      return std::nullopt;
+    const std::string_view key(reinterpret_cast<const char*>(key_bytes.data()), key_bytes.size());
+    if (key == keys.image) {
+      if (!parse_image(feature, usual.image)) return std::nullopt;
+      has_image = true;
+    } else if (key == keys.label) {
+      if (!parse_label(feature, usual.label)) return std::nullopt;
+      has_label = true;
+    } else if (!is_ascii(key) || !is_usual_feature(feature)) {  // protobuf refuses keys that are not UTF-8
+      return std::nullopt;
+    }
+  }
+  if (!has_image || !has_label) return std::nullopt;
+  return usual;
+}
+
+}  // namespace
+
+LabelledBytes parse_example(Bytes record, const ExampleKeys& keys, std::string& scratch) {
+  if (const std::optional<LabelledBytes> usual = parse_usual(record, keys)) return *usual;
+  return parse_example_generated(record, keys, scratch);
+}
+
+}  // namespace carillon

@@ -1,0 +1,91 @@
+#include "src/data/records/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "carillon/core/error.h"
+#include "carillon/core/file.h"
+
+namespace carillon {
+
+MappedFile::MappedFile(const std::string& path) {
+  if (std::error_code ignored; std::filesystem::is_directory(path, ignored)) {
+    fail(ExitCode::data, "{}: is a directory; name the files in it, as in '{}/*'", path, path);
+  }
+  const Descriptor descriptor = open_plain_file(path, path);
+  struct stat status {};
+  if (::fstat(descriptor.get(), &status) != 0) fail(ExitCode::io, "{}: {}", path, errno_text(errno));
+  origin_ = {path, status.st_dev, status.st_ino, status.st_size, status.st_mtim};
+  const auto size = static_cast<std::size_t>(status.st_size);
+  if (size == 0) return;
+  void* address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor.get(), 0);
+  if (address == MAP_FAILED) fail(ExitCode::io, "{}: cannot be mapped: {}", path, errno_text(errno));
+  bytes_ = {static_cast<const std::byte*>(address), size};
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : bytes_(std::exchange(other.bytes_, {})), origin_(std::move(other.origin_)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(bytes_, other.bytes_);
+  std::swap(origin_, other.origin_);
+  return *this;
+}
+
+MappedFile::~MappedFile() {
+  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+void MappedFile::check_unchanged() const {
+  struct stat now {};
+  if (::stat(origin_.path.c_str(), &now) != 0) return;
+  if (now.st_dev != origin_.device || now.st_ino != origin_.number) return;
+  if (now.st_size != origin_.bytes) {
+    fail(ExitCode::data, "{}: changed while it was in use: it had {} bytes and has {}", origin_.path, origin_.bytes,
+         now.st_size);
+  }
+  if (now.st_mtim.tv_sec != origin_.changed.tv_sec || now.st_mtim.tv_nsec != origin_.changed.tv_nsec) {
+    fail(ExitCode::data, "{}: changed while it was in use: it was written to", origin_.path);
+  }
+}
+
+void MappedFile::expect_reading_through() const {
+  if (!bytes_.empty()) ::madvise(const_cast<std::byte*>(bytes_.data()), bytes_.size(), MADV_HUGEPAGE);
+}
+
+void MappedFile::expect_reading_in_places() const {
+  if (!bytes_.empty()) ::madvise(const_cast<std::byte*>(bytes_.data()), bytes_.size(), MADV_RANDOM);
+}
+
+void MappedFile::announce(std::uint64_t begin, std::uint64_t end) const {
+  static const auto page_bytes = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  begin -= begin % page_bytes;  // a mapping begins with a page
+  ::madvise(const_cast<std::byte*>(bytes_.data()) + begin, end - begin, MADV_WILLNEED);
+}
+
+void MappedFile::fetch(std::uint64_t begin, std::uint64_t end, const std::stop_token& stop) const {
+  constexpr std::uint64_t piece = std::uint64_t{4} << 20;
+  const Descriptor descriptor(::open(origin_.path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (descriptor.get() < 0) return;
+  std::vector<std::byte> read(std::min(piece, end - begin));
+  while (begin < end && !stop.stop_requested()) {
+    const std::uint64_t wanted = std::min<std::uint64_t>(read.size(), end - begin);
+    const ssize_t count = ::pread(descriptor.get(), read.data(), wanted, static_cast<off_t>(begin));
+    if (count <= 0) return;
+    begin += static_cast<std::uint64_t>(count);
+  }
+}
+
+void MappedFile::give_up(std::size_t end) const {
+  if (end > 0) ::madvise(const_cast<std::byte*>(bytes_.data()), std::min(end, bytes_.size()), MADV_DONTNEED);
+}
+
+}  // namespace carillon

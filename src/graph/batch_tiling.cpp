@@ -1,0 +1,81 @@
+#include "src/graph/batch_tiling.h"
+
+#include <algorithm>
+
+#include "carillon/core/error.h"
+
+namespace carillon {
+namespace {
+
+/// What an op works on in a slice, so that it stays in a second cache, whole or most of it.
+constexpr std::int64_t slice_bytes = std::int64_t{3} << 19;
+/// An op reads its parameters, and writes their gradients, once a slice: they are to be few beside its activations.
+constexpr std::int64_t max_parameter_bytes = slice_bytes / 2;
+
+std::int64_t bytes_per_sample(const Graph& graph, const Graph::Node& node) {
+  std::int64_t bytes = 0;
+  for (const std::vector<int>* values : {&node.inputs, &node.outputs}) {
+    for (const int value : *values) {
+      const Graph::ValueInfo& info = graph.values()[value];
+      bytes += info.shape.elements_per_sample() * static_cast<std::int64_t>(size_of(info.type));
+    }
+  }
+  return bytes;
+}
+
+/// More would only add sums of gradients; beyond, slices are longer.
+constexpr std::int64_t max_slices = 64;
+
+bool shares_memory(const Graph::Node& node) {
+  for (int i = 0; i < static_cast<int>(node.outputs.size()); ++i) {
+    if (node.definition->output_shares_input(i)) return true;
+  }
+  for (int i = 0; i < static_cast<int>(node.inputs.size()); ++i) {
+    if (node.definition->gradient_shares_output(i)) return true;
+  }
+  return false;
+}
+
+bool can_be_sliced(const Graph& graph, const Graph::Node& node) {
+  if (!node.definition->takes_samples_apart()) return false;
+  check(!shares_memory(node) && node.buffers.empty(), "an op takes samples apart and shares memory or has buffers");
+  std::int64_t parameter_bytes = 0;
+  for (const int parameter : node.parameters) {
+    parameter_bytes += graph.parameters()[parameter].shape.element_count() * static_cast<std::int64_t>(sizeof(float));
+  }
+  return parameter_bytes <= max_parameter_bytes && bytes_per_sample(graph, node) <= slice_bytes;
+}
+
+int slices_for(const Graph& graph, int first, int last) {
+  std::int64_t bytes = 0;
+  for (int op = first; op < last; ++op) bytes = std::max(bytes, bytes_per_sample(graph, graph.nodes()[op]));
+  const std::int64_t samples = slice_bytes / bytes;
+  const std::int64_t slices = std::min((graph.batch_size() + samples - 1) / samples, max_slices);
+  // Equal shares for 2 and 4 threads.
+  return static_cast<int>(std::min(slices > 2 ? (slices + 3) / 4 * 4 : slices, graph.batch_size()));
+}
+
+}  // namespace
+
+std::vector<TiledSection> plan_tiling(const Graph& graph, int workers) {
+  const int op_count = static_cast<int>(graph.nodes().size());
+  std::vector<TiledSection> sections;
+  const auto add_whole = [&](int first, int last) {
+    for (int op = first; op < last; ++op)
+      sections.push_back({.first = op, .last = op + 1, .batch = graph.batch_size()});
+  };
+  for (int first = 0; first < op_count;) {
+    int last = first;
+    while (workers > 0 && last < op_count && can_be_sliced(graph, graph.nodes()[last])) ++last;
+    const int slices = last - first > 1 ? slices_for(graph, first, last) : 1;
+    if (slices > 1) {
+      sections.push_back({first, last, slices, std::min(workers, slices), graph.batch_size()});
+    } else {
+      add_whole(first, last = std::max(last, first + 1));
+    }
+    first = last;
+  }
+  return sections;
+}
+
+}  // namespace carillon

@@ -1,0 +1,155 @@
+// Steps on a GPU: the first ones launch kernel by kernel, which loads them; then a step, and a block of steps, are
+// captured as CUDA graphs when they are first wanted, and replayed from there on.
+//
+// All ranks take and flush the same steps, so they capture at the same one: NCCL's calls are captured on all together.
+#include "src/step/drivers/cuda_driver.h"
+
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "carillon/core/error.h"
+#include "src/device/cuda_graph_nodes.h"
+#include "src/device/poll.h"
+#include "src/step/drivers/queue.h"
+#include "src/step/input/cuda_input_stage.h"
+
+namespace carillon {
+namespace {
+
+constexpr std::uint64_t warm_up_steps = 2;
+
+using CapturedGraph = Handle<cudaGraph_t, cudaGraphDestroy>;
+using ExecutableGraph = Handle<cudaGraphExec_t, cudaGraphExecDestroy>;
+
+/// What `enqueue` puts on `stream`, and on the streams it forks from it and joins, as a graph. `nodes`: gets their
+/// names; null: nobody asks.
+template <typename Enqueue>
+ExecutableGraph capture(const CudaStream& stream, const Enqueue& enqueue, std::vector<std::string>* nodes) {
+  check_cuda(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal));
+  cudaGraph_t raw = nullptr;
+  try {
+    enqueue();
+  } catch (...) {  // an open capture would fail whatever comes next
+    static_cast<void>(cudaStreamEndCapture(stream.get(), &raw));
+    const CapturedGraph unfinished(raw);
+    static_cast<void>(cudaGetLastError());
+    throw;
+  }
+  check_cuda(cudaStreamEndCapture(stream.get(), &raw));
+  const CapturedGraph graph(raw);
+  if (nodes != nullptr) *nodes = node_names(graph.get());
+  cudaGraphExec_t executable = nullptr;
+  check_cuda(cudaGraphInstantiate(&executable, graph.get(), 0));
+  ExecutableGraph result(executable);
+  check_cuda(cudaGraphUpload(executable, stream.get()));
+  return result;
+}
+
+class CudaStepDriver final : public StepDriver, private StepEngine {
+ public:
+  CudaStepDriver(const DrivenTower& tower, const InputStageSpec& form, bool capture)
+      : device_(as_cuda(tower.device)),
+        communicator_(tower.communicator),
+        input_stage_(as_cuda(tower.input_stage)),
+        step_(tower.step),
+        form_(ring_form(form.batch_size, form.image_bytes)),
+        captures_(capture && tower.communicator.capturable()),
+        queue_(*this, form_) {
+    check(form.slots == form_.capacity(), "a input stage of another size than its driver's");
+  }
+
+  /// Steps under way use memory that others free next. Errors have been told, or are about to be.
+  ~CudaStepDriver() override {
+    static_cast<void>(cudaStreamSynchronize(device_.side_stream().get()));
+    static_cast<void>(cudaStreamSynchronize(device_.compute_stream().get()));
+  }
+
+  void take(const StepRequest& request) override {
+    queue_.push(request, steps_taken_ < warm_up_steps);
+    ++steps_taken_;
+  }
+
+  void flush() override { queue_.flush(); }
+  std::optional<StepResult> next_result(Results wanted) override { return queue_.next_result(wanted); }
+  const std::vector<std::string>& captured_nodes() const override { return captured_nodes_; }
+
+ private:
+  void write(std::uint32_t slot, const StepRequest& request) override { input_stage_.write(slot, request.inputs); }
+
+  void launch(std::uint32_t first, std::uint32_t count, const std::function<void()>& before_update) override {
+    const CudaStream& compute = device_.compute_stream();
+    input_stage_.upload(first, count, device_.side_stream());
+    uploaded_.record(device_.side_stream());
+    uploaded_.make_wait(compute);
+    if (before_update || !captures_ || steps_taken_ < warm_up_steps) {
+      for (std::uint32_t i = 0; i < count; ++i) enqueue_step(before_update);
+    } else {
+      replay(count);
+    }
+    if (spare_events_.empty()) spare_events_.emplace_back();
+    under_way_.push_back(std::move(spare_events_.back()));
+    spare_events_.pop_back();
+    under_way_.back().record(compute);
+  }
+
+  void enqueue_step(const std::function<void()>& before_update) const {
+    step_.enqueue_gradients(device_, before_update ? Means::everywhere : Means::in_update);
+    step_.enqueue_means(device_);
+    if (before_update) before_update();
+    step_.enqueue_update(device_);
+  }
+
+  void replay(std::uint32_t count) {
+    const cudaStream_t stream = device_.compute_stream().get();
+    if (count == form_.block) {
+      if (!one_step_) one_step_ = captured(1);  // also for its nodes' names
+      if (!block_) block_ = captured(form_.block);
+      check_cuda(cudaGraphLaunch(block_.get(), stream));
+    } else {
+      if (!one_step_) one_step_ = captured(1);
+      for (std::uint32_t i = 0; i < count; ++i) check_cuda(cudaGraphLaunch(one_step_.get(), stream));
+    }
+  }
+
+  ExecutableGraph captured(std::uint32_t steps) {
+    const auto enqueue = [&] {
+      for (std::uint32_t i = 0; i < steps; ++i) enqueue_step({});
+    };
+    try {
+      return capture(device_.compute_stream(), enqueue, steps == 1 ? &captured_nodes_ : nullptr);
+    } catch (const Error& error) {
+      fail(error.code(), "{}; while a step was captured: --cuda-graph=false launches each instead", error.what());
+    }
+  }
+
+  void wait_for_oldest() override {
+    poll_until([&] { return under_way_.front().done(); }, [&] { communicator_.check_peers(); });
+    spare_events_.push_back(std::move(under_way_.front()));
+    under_way_.pop_front();
+  }
+
+  StepOutcome outcome(std::uint32_t slot) const override { return input_stage_.outcome(slot); }
+
+  CudaDevice& device_;
+  Communicator& communicator_;
+  CudaInputStage& input_stage_;
+  TrainingStep& step_;
+  StepRingForm form_;
+  bool captures_;
+  std::uint64_t steps_taken_ = 0;
+  CudaEvent uploaded_;
+  std::deque<CudaEvent> under_way_;  ///< the end of each launch
+  std::vector<CudaEvent> spare_events_;
+  ExecutableGraph one_step_, block_;
+  std::vector<std::string> captured_nodes_;
+  StepQueue queue_;
+};
+
+}  // namespace
+
+std::unique_ptr<StepDriver> make_cuda_step_driver(const DrivenTower& tower, const InputStageSpec& form, bool capture) {
+  return std::make_unique<CudaStepDriver>(tower, form, capture);
+}
+
+}  // namespace carillon

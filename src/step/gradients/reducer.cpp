@@ -1,0 +1,78 @@
+#include "src/step/gradients/reducer.h"
+
+#include "carillon/core/error.h"
+
+namespace carillon {
+namespace {
+
+/// Where the parameter at `place` of the layout's order ends, the gap after it included: buckets begin aligned.
+std::size_t end_of(const ParameterLayout& layout, std::size_t place) {
+  const std::vector<int>& order = layout.order();
+  return place + 1 < order.size() ? layout.offset(order[place + 1]) : layout.total();
+}
+
+}  // namespace
+
+std::size_t bucket_bytes_on(DeviceKind device, std::size_t asked) {
+  if (asked > 0) return asked;
+  return std::size_t{1} << (device == DeviceKind::cuda ? 20 : 22);
+}
+
+std::vector<std::size_t> bucket_ends(const ParameterLayout& layout, std::size_t bucket_bytes, std::size_t sum_count) {
+  std::vector<std::size_t> ends;
+  std::size_t begin = 0;
+  for (std::size_t place = 0; place < layout.order().size(); ++place) {
+    const std::size_t end = end_of(layout, place);
+    if ((end - begin) * sizeof(float) >= bucket_bytes) {
+      ends.push_back(end);
+      begin = end;
+    }
+  }
+  const std::size_t total = layout.total() + sum_count;
+  if (ends.empty() || begin < layout.total()) {
+    ends.push_back(total);
+  } else {
+    ends.back() = total;
+  }
+  return ends;
+}
+
+Reducer::Reducer(Communicator& communicator, const ParameterStore& parameters, std::size_t bucket_bytes)
+    : communicator_(communicator),
+      parameters_(parameters),
+      ends_(bucket_ends(parameters.layout(), bucket_bytes, parameters.step_sums().size())),
+      sums_alone_(communicator.rounds()) {
+  if (sums_alone_) ends_.insert(ends_.end() - 1, parameters.layout().total());
+}
+
+void Reducer::begin(Stream& stream) {
+  communicator_.acquire(stream);
+  next_parameter_ = 0;
+  next_bucket_ = 0;
+}
+
+void Reducer::add(int parameter, Stream& stream) {
+  const ParameterLayout& layout = parameters_.layout();
+  check(next_parameter_ < layout.order().size() && layout.order()[next_parameter_] == parameter,
+        "gradients came out of order");
+  std::size_t complete = end_of(layout, next_parameter_++);
+  if (next_parameter_ == layout.order().size()) complete = ends_.back();
+  while (next_bucket_ < ends_.size() && ends_[next_bucket_] <= complete) start_next(stream);
+}
+
+void Reducer::start_next(Stream& stream) {
+  const std::size_t begin = next_bucket_ == 0 ? 0 : ends_[next_bucket_ - 1], end = ends_[next_bucket_++];
+  const std::span<float> bucket = parameters_.gradients_and_sums().subspan(begin, end - begin);
+  if (sums_alone_ && next_bucket_ == ends_.size()) {
+    communicator_.start_exact_allreduce_mean(bucket, stream);
+  } else {
+    communicator_.start_allreduce_mean(bucket, stream);
+  }
+}
+
+void Reducer::finalize(Stream& stream) {
+  check(next_bucket_ == ends_.size(), "a gradient was not added to the reducer");
+  communicator_.finish(stream);
+}
+
+}  // namespace carillon

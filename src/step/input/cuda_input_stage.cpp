@@ -1,0 +1,134 @@
+#include "src/step/input/cuda_input_stage.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <vector>
+
+#include "carillon/core/error.h"
+#include "src/step/input/input_stages.h"
+
+namespace carillon {
+
+void CudaInputStage::Mirrored::copy(std::size_t offset, std::size_t bytes, const CudaStream& stream) const {
+  check_cuda(cudaMemcpyAsync(static_cast<std::byte*>(device.data()) + offset, at(offset), bytes, cudaMemcpyHostToDevice,
+                             stream.get()));
+}
+
+CudaInputStage::CudaInputStage(CudaDevice& device, const InputStageSpec& form)
+    : form_(form),
+      entry_bytes_(StepTable::bytes_of_entry(form.batch_size)),
+      entries_(device, std::size_t{form.slots} * entry_bytes_),
+      step_counter_(device.allocate(sizeof(std::uint64_t))),
+      blocks_done_(device.allocate(sizeof(std::uint32_t))),
+      outcomes_(device.allocate_pinned(form.slots * sizeof(StepOutcome))) {
+  check(std::has_single_bit(form.slots), "a ring of steps has a power of two of slots");
+  if (fits_on_device(form.dataset, device)) {
+    keep(device, *form.dataset);
+  } else {
+    images_ = Mirrored(device, std::size_t{form.slots} * form.batch_size * form.image_bytes);
+    labels_ = Mirrored(device, std::size_t{form.slots} * form.batch_size * sizeof(std::int32_t));
+  }
+  set_inputs();
+}
+
+bool fits_on_device(const Dataset* dataset, const CudaDevice& device) {
+  return dataset != nullptr && dataset->in_memory() &&
+         dataset->size() * (dataset->image_bytes() + sizeof(std::int32_t)) <= device.free_bytes() / 2;
+}
+
+void CudaInputStage::keep(CudaDevice& device, const Dataset& dataset) {
+  constexpr std::size_t piece = 4096;  // records copied at a time, through memory that lies in one block
+  const std::size_t image_bytes = dataset.image_bytes(), count = dataset.size();
+  check(image_bytes == form_.image_bytes, "the data set's images are of another size");
+  kept_images_ = device.allocate(count * image_bytes);
+  kept_labels_ = device.allocate(count * sizeof(std::int32_t));
+  std::vector<std::uint8_t> images(std::min(piece, count) * image_bytes);
+  std::vector<std::int32_t> labels(std::min(piece, count));
+  for (std::size_t first = 0; first < count; first += piece) {
+    const std::size_t records = std::min(piece, count - first);
+    for (std::size_t i = 0; i < records; ++i) {
+      std::memcpy(images.data() + i * image_bytes, dataset.image(first + i), image_bytes);
+      labels[i] = dataset.label(first + i);
+    }
+    device.upload(images.data(), static_cast<std::byte*>(kept_images_.data()) + first * image_bytes,
+                  records * image_bytes);
+    device.upload(labels.data(), static_cast<std::int32_t*>(kept_labels_.data()) + first,
+                  records * sizeof(std::int32_t));
+  }
+}
+
+void CudaInputStage::set_inputs() {
+  const bool kept = keeps_records();
+  inputs_.table = {.entries = static_cast<const std::byte*>(entries_.device.data()),
+                   .entry_bytes = entry_bytes_,
+                   .capacity = form_.slots,
+                   .records_at = StepTable::records_offset(form_.batch_size),
+                   .step_counter = static_cast<const std::uint64_t*>(step_counter_.data()),
+                   .images = static_cast<const std::uint8_t*>(kept ? kept_images_.data() : images_.device.data()),
+                   .image_bytes = static_cast<std::uint32_t>(form_.image_bytes),
+                   .labels = static_cast<const std::int32_t*>(kept ? kept_labels_.data() : labels_.device.data())};
+  inputs_.progress = {.step_counter = static_cast<std::uint64_t*>(step_counter_.data()),
+                      .blocks_done = static_cast<std::uint32_t*>(blocks_done_.data()),
+                      .outcomes = static_cast<StepOutcome*>(outcomes_.data()),
+                      .capacity = form_.slots};
+}
+
+void CudaInputStage::write(std::uint32_t slot, const StagedStep& step) {
+  const Batch& batch = step.batch;
+  std::byte* const entry = entries_.at(std::size_t{slot} * entry_bytes_);
+  const StepHeader header{.first_position = batch.first_position,
+                          .scalars = step.scalars,
+                          .pause = step.request_sync ? 1.0f : 0.0f,
+                          .tells_l2 = step.tells_l2 ? 1u : 0u};
+  std::memcpy(entry, &header, sizeof(header));
+  auto* const rows = reinterpret_cast<std::uint32_t*>(entry + StepTable::rows_offset);
+  auto* const records = reinterpret_cast<std::uint32_t*>(entry + inputs_.table.records_at);
+  std::ranges::copy(batch.records, records);
+  if (keeps_records()) {
+    check(batch.records.size() == form_.batch_size, "a batch that does not know its records");
+    std::copy(batch.records.begin(), batch.records.end(), rows);
+  } else {
+    check(batch.images.size() == form_.batch_size, "a batch of another size");
+    for (std::size_t i = 0; i < form_.batch_size; ++i) {
+      rows[i] = static_cast<std::uint32_t>(slot * form_.batch_size + i);
+    }
+    write_images(slot, batch);
+  }
+}
+
+void CudaInputStage::write_images(std::uint32_t slot, const Batch& batch) {
+  for (std::size_t i = 0; i < form_.batch_size; ++i) {
+    std::memcpy(images_.at((slot * form_.batch_size + i) * form_.image_bytes), batch.images[i], form_.image_bytes);
+  }
+  std::memcpy(labels_.at(slot * form_.batch_size * sizeof(std::int32_t)), batch.labels.data(),
+              batch.labels.size_bytes());
+}
+
+void CudaInputStage::upload(std::uint32_t first, std::uint32_t count, Stream& stream) {
+  const std::uint32_t before_end = std::min(count, form_.slots - first);
+  const auto copy = [&](const Mirrored& memory, std::size_t slot_bytes) {
+    memory.copy(first * slot_bytes, before_end * slot_bytes, as_cuda(stream));
+    if (before_end < count) memory.copy(0, (count - before_end) * slot_bytes, as_cuda(stream));
+  };
+  copy(entries_, entry_bytes_);
+  if (keeps_records()) return;
+  copy(images_, form_.batch_size * form_.image_bytes);
+  copy(labels_, form_.batch_size * sizeof(std::int32_t));
+}
+
+StepOutcome CudaInputStage::outcome(std::uint32_t slot) const {
+  return static_cast<const StepOutcome*>(outcomes_.data())[slot];
+}
+
+std::unique_ptr<InputStage> make_cuda_input_stage(Device& device, const InputStageSpec& form) {
+  return std::make_unique<CudaInputStage>(as_cuda(device), form);
+}
+
+CudaInputStage& as_cuda(InputStage& input_stage) {
+  auto* cuda = dynamic_cast<CudaInputStage*>(&input_stage);
+  check(cuda != nullptr, "a GPU's step driver was given another device's input stage");
+  return *cuda;
+}
+
+}  // namespace carillon

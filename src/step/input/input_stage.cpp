@@ -1,0 +1,37 @@
+#include "src/step/input/input_stage.h"
+
+#include "carillon/core/error.h"
+#include "src/core/has_cuda.h"
+#include "src/step/input/input_stages.h"
+
+namespace carillon {
+namespace {
+
+class CpuInputStage final : public InputStage {
+ public:
+  explicit CpuInputStage(std::size_t batch_size) : batch_size_(batch_size) {}
+
+  void write(std::uint32_t /*slot*/, const StagedStep& step) override {
+    check(step.batch.images.size() == batch_size_, "a batch of another size");
+    inputs_.batch = step.batch;
+    inputs_.scalars = step.scalars;
+    inputs_.request_sync = step.request_sync;
+  }
+  void upload(std::uint32_t /*first*/, std::uint32_t /*count*/, Stream& /*stream*/) override {}
+
+ private:
+  std::size_t batch_size_;
+};
+
+}  // namespace
+
+std::unique_ptr<InputStage> make_input_stage(Device& device, const InputStageSpec& form) {
+  if (device.kind() == DeviceKind::cpu) {
+    check(form.slots == 1, "a CPU's input stage has one slot");
+    return std::make_unique<CpuInputStage>(form.batch_size);
+  }
+  if constexpr (has_cuda) return make_cuda_input_stage(device, form);
+  fail(ExitCode::failed, "this build cannot input stage device {}", device.name());
+}
+
+}  // namespace carillon

@@ -1,0 +1,10 @@
+// The GPU's InputStage; cuda_feed.cpp, in builds with CUDA.
+#pragma once
+
+#include "src/step/input/input_stage.h"
+
+namespace carillon {
+
+std::unique_ptr<InputStage> make_cuda_input_stage(Device& device, const InputStageSpec& form);
+
+}  // namespace carillon

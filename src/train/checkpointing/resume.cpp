@@ -1,0 +1,97 @@
+#include "src/train/checkpointing/resume.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <span>
+
+#include "carillon/core/error.h"
+#include "src/report/console.h"
+#include "src/train/checkpointing/checkpoint_size.h"
+#include "src/train/checkpointing/partial_checkpoint.h"
+
+namespace carillon {
+namespace {
+
+std::optional<LoadedCheckpoint> checkpoint_to_resume(const TrainOptions& options, std::uint64_t max_bytes) {
+  const std::filesystem::path directory = options.train_dir;
+  if (options.fresh) return std::nullopt;
+  if (options.resume == ResumeMode::never) {
+    const std::vector<std::int64_t> steps = list_checkpoints(directory);
+    if (steps.empty()) return std::nullopt;
+    fail(ExitCode::usage, "--resume never: {} is there already; --fresh would remove it",
+         checkpoint_path(directory, steps.front()).string());
+  }
+  auto loaded = read_newest_checkpoint(directory, print_warning, max_bytes);
+  if (!loaded && options.resume == ResumeMode::require) {
+    fail(ExitCode::no_input, "--resume require: no checkpoint in {}", directory.string());
+  }
+  return loaded;
+}
+
+void check_model(const LoadedCheckpoint& loaded, const TrainOptions& options) {
+  if (loaded.state.model == options.model) return;
+  fail(ExitCode::data, "{} is of model '{}', this run trains '{}'", loaded.path.string(), loaded.state.model,
+       options.model);
+}
+
+/// Of the network's values of data, from `dataset`, whose images it takes.
+std::vector<GivenValues> values_of_data(const Network& network, const Dataset* dataset) {
+  std::vector<GivenValues> given;
+  for (const ValuesOfData& wanted : network.values_of_data) {
+    check(dataset != nullptr, "a network's initial values are made of data, and there are none");
+    const std::size_t count = std::min(dataset->size(), static_cast<std::size_t>(wanted.max_records));
+    const std::size_t bytes = dataset->image_bytes();
+    std::vector<std::uint8_t> memory(count * bytes);
+    std::vector<const std::uint8_t*> images;
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::span<std::uint8_t> image = std::span(memory).subspan(i * bytes, bytes);
+      dataset->read(i, i, image);
+      images.push_back(image.data());
+    }
+    given.push_back({wanted.variable, wanted.compute(images)});
+  }
+  return given;
+}
+
+RunPosition load_or_initialize(const TrainOptions& options, const Dataset* dataset, Tower& tower, Recorder& recorder) {
+  const std::uint64_t max_bytes = max_checkpoint_bytes(tower.network());
+  if (const std::optional<LoadedCheckpoint> loaded = checkpoint_to_resume(options, max_bytes)) {
+    check_model(*loaded, options);
+    tower.restore(*loaded);
+    recorder.resumed(*loaded);
+    return {.step = loaded->state.global_step, .stream_position = loaded->state.stream_position, .resumed = true};
+  }
+  if (options.init_from.empty()) {
+    tower.initialize(options.seed, values_of_data(tower.network(), dataset));
+  } else {
+    LoadedCheckpoint initial = find_checkpoint(options.init_from, print_warning, max_bytes);
+    check_model(initial, options);
+    if (!options.init_exclude.empty()) {
+      recorder.began_anew(leave_out(options.init_exclude, tower.parameters(), tower.buffers(), options.seed,
+                                    values_of_data(tower.network(), dataset), initial.state));
+    }
+    try {
+      tower.initialize_from(initial);
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::data) throw;
+      fail(error.code(), "{} (--init-exclude begins variables anew)", error.what());
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+RunPosition start_or_resume(const TrainOptions& options, const Dataset* dataset, Tower& tower, Recorder& recorder,
+                            const Mpi& mpi) {
+  RunPosition position;
+  mpi.run_on_all([&] {
+    if (mpi.rank() == 0) position = load_or_initialize(options, dataset, tower, recorder);
+  });
+  mpi.broadcast(std::as_writable_bytes(std::span(&position, 1)), 0);
+  tower.broadcast_from_first();
+  return position;
+}
+
+}  // namespace carillon

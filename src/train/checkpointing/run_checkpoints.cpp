@@ -1,0 +1,114 @@
+#include "src/train/checkpointing/run_checkpoints.h"
+
+#include <algorithm>
+
+#include "src/step/tensor_io.h"
+#include "src/train/checkpointing/best_checkpoint.h"
+#include "src/train/checkpointing/checkpoint_size.h"
+#include "src/train/checkpointing/free_space.h"
+
+namespace carillon {
+namespace {
+
+void check_finite(const std::vector<NamedArray>& arrays, std::int64_t step) {
+  if (const NamedArray* array = find_not_finite(arrays)) {
+    fail(ExitCode::failed, "Model diverged: '{}' is not finite after {} steps; no checkpoint was written", array->name,
+         step);
+  }
+}
+
+void check_finite(const CheckpointState& state) {
+  check_finite(state.variables, state.global_step);
+  check_finite(state.moving_averages, state.global_step);
+  for (const auto& [slot, arrays] : state.optimizer) check_finite(arrays, state.global_step);
+  check_finite(state.buffers, state.global_step);
+}
+
+/// What a checkpoint of the tower takes, and how many of them will come to those that are there.
+SpaceNeeded space_needed(const TrainOptions& options, std::int64_t first_step, const Tower& tower) {
+  const std::int64_t steps = std::max<std::int64_t>(options.max_steps - first_step, 1);
+  std::int64_t count = options.checkpoint_every > 0 ? (steps - 1) / options.checkpoint_every + 1 : 1;
+  if (options.keep_checkpoints > 0) {  // one more than are kept, until an old one goes
+    const auto present = static_cast<std::int64_t>(list_checkpoints(options.train_dir).size());
+    const std::int64_t besides = options.keep_every > 0 ? steps / options.keep_every : 0;
+    count = std::min(count, std::max<std::int64_t>(options.keep_checkpoints + 1 - present, 1) + besides);
+  }
+  if (options.keep_best && !options.eval_data.empty()) count += 1;
+  return {.checkpoint_bytes = checkpoint_bytes(tower.saved_floats()), .count = count};
+}
+
+}  // namespace
+
+RunCheckpoints::RunCheckpoints(const TrainOptions& options, const RunDescription& description,
+                               std::function<void(const std::string&)> warn)
+    : options_(options),
+      description_(description),
+      warn_(std::move(warn)),
+      of_steps_(
+          std::make_unique<CheckpointWriter>(
+              options.train_dir, CheckpointRetention{.newest = options.keep_checkpoints, .every = options.keep_every}),
+          {.max_failures = options.checkpoint_failures, .warn = warn_}),
+      of_best_(std::make_unique<CheckpointWriter>(best_checkpoint_path(options.train_dir)),
+               {.max_failures = options.checkpoint_failures, .warn = warn_}) {}
+
+void RunCheckpoints::check_space(std::int64_t first_step, const Tower& tower) const {
+  const std::string line = check_free_space(options_.train_dir, space_needed(options_, first_step, tower));
+  if (!line.empty()) warn_(line);
+}
+
+CheckpointState RunCheckpoints::state(const RunPosition& position, const Tower& tower, std::string options_json) const {
+  CheckpointState state{.model = options_.model,
+                        .global_step = position.step,
+                        .seed = options_.seed,
+                        .stream_position = position.stream_position,
+                        .options_json = std::move(options_json),
+                        .variables = {},
+                        .moving_averages = {},
+                        .optimizer = {},
+                        .buffers = {}};
+  tower.save(state);
+  check_finite(state);
+  return state;
+}
+
+void RunCheckpoints::save(const RunPosition& position, const Tower& tower) {
+  of_steps_.start(state(position, tower, description_.json()));
+  start_clock();
+}
+
+void RunCheckpoints::keep_if_best(const RunPosition& position, const Accuracy& precision, const Tower& tower) {
+  if (has_kept(precision, tower)) return;
+  best_ = precision;
+  of_best_.start(state(position, tower, with_evaluation(description_, precision).json()));
+}
+
+bool RunCheckpoints::has_kept(const Accuracy& precision, const Tower& tower) {
+  if (!options_.keep_best) return true;
+  if (!best_) best_ = best_checkpoint(options_.train_dir, max_checkpoint_bytes(tower.network()), description_, warn_);
+  return best_ && best_->value() >= precision.value();
+}
+
+ControlFlags RunCheckpoints::look() {
+  of_steps_.look();
+  of_best_.look();
+  return {.save = is_due(), .give_up = given_up().has_value()};
+}
+
+const std::optional<Error>& RunCheckpoints::given_up() const {
+  return of_steps_.given_up() ? of_steps_.given_up() : of_best_.given_up();
+}
+
+bool RunCheckpoints::is_due() const {
+  const std::int64_t every = options_.checkpoint_every_seconds;
+  return every > 0 && Clock::now() - saved_at_ >= std::chrono::seconds(every);
+}
+
+void RunCheckpoints::finish(const RunPosition& position, ExitCode code) {
+  of_steps_.finish();
+  of_best_.finish();
+  if (code != ExitCode::io) return;
+  fail(code, "{}; ended at step {}, with a checkpoint (--checkpoint-failures {})", given_up()->what(), position.step,
+       options_.checkpoint_failures);
+}
+
+}  // namespace carillon

@@ -1,0 +1,47 @@
+#include "src/train/control/time_limit.h"
+
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+
+#include "carillon/core/error.h"
+
+namespace carillon {
+namespace {
+
+using std::chrono::seconds;
+
+/// Seconds since 1970 or from now; none: no whole number above 0, or one beyond all clocks.
+std::optional<seconds> seconds_in(std::string_view text) {
+  constexpr std::int64_t highest = std::int64_t{1} << 32;
+  std::int64_t count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  const bool whole = error == std::errc{} && end == text.data() + text.size();
+  return whole && count > 0 && count <= highest ? std::optional(seconds(count)) : std::nullopt;
+}
+
+std::chrono::steady_clock::duration until_job_ends() {
+  const char* const text = std::getenv("SLURM_JOB_END_TIME");
+  if (text == nullptr) fail(ExitCode::usage, "--time-limit slurm: there is no SLURM_JOB_END_TIME in the environment");
+  const std::optional<seconds> end = seconds_in(text);
+  if (!end) fail(ExitCode::usage, "--time-limit slurm: SLURM_JOB_END_TIME is '{}', not seconds since 1970", text);
+  return *end - std::chrono::system_clock::now().time_since_epoch();
+}
+
+}  // namespace
+
+std::optional<std::chrono::steady_clock::time_point> stop_time(const TrainOptions& options) {
+  if (options.time_limit.empty()) return std::nullopt;
+  const auto now = std::chrono::steady_clock::now();
+  const seconds margin(options.time_margin);
+  if (options.time_limit == "slurm") return now + until_job_ends() - margin;
+  const std::optional<seconds> limit = seconds_in(options.time_limit);
+  if (!limit) fail(ExitCode::usage, "--time-limit: '{}' is neither seconds above 0 nor slurm", options.time_limit);
+  if (*limit <= margin) {
+    fail(ExitCode::usage, "--time-limit: {} seconds leave no time before --time-margin {}", options.time_limit,
+         options.time_margin);
+  }
+  return now + *limit - margin;
+}
+
+}  // namespace carillon

@@ -1,0 +1,140 @@
+#include "src/train/evaluation/evaluator.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "carillon/core/error.h"
+#include "src/data/loading/batch_loader.h"
+#include "src/optim/optimizer.h"
+#include "src/step/tensor_io.h"
+#include "src/train/evaluation/image_views.h"
+
+namespace carillon {
+namespace {
+
+/// `kind`: what the arrays are, for the message.
+void check_finite(const std::vector<NamedArray>& arrays, std::string_view kind, const std::filesystem::path& path) {
+  if (const NamedArray* array = find_not_finite(arrays)) {
+    fail(ExitCode::data, "{}: its {} '{}' is not finite", path.string(), kind, array->name);
+  }
+}
+
+}  // namespace
+
+Evaluator::Evaluator(const Network& network, const EvaluatorSettings& settings, Device& device)
+    : device_(device),
+      image_(network.image),
+      augments_(settings.test_time_augmentation),
+      decode_threads_(settings.decode_threads),
+      prefetch_bytes_(settings.prefetch_bytes),
+      network_(build_network(network, {settings.batch_size, settings.arithmetic, Purpose::evaluation, device.kind()})),
+      input_stage_(make_input_stage(
+          device, {.batch_size = static_cast<std::size_t>(settings.batch_size), .image_bytes = network.image.bytes()})),
+      parameters_(network_.graph.parameters(), device, {}),
+      buffers_(network_.graph.buffers(), device),
+      executable_(network_.graph, {device, parameters_, buffers_, input_stage_->inputs()}, false, {network_.logits}) {}
+
+void Evaluator::load(const LoadedCheckpoint& checkpoint, TrainedValues values) {
+  const bool averages = values == TrainedValues::moving_averages;
+  const std::vector<NamedArray>& arrays = averages ? checkpoint.state.moving_averages : checkpoint.state.variables;
+  check_finite(arrays, averages ? "moving average" : "variable", checkpoint.path);
+  check_finite(checkpoint.state.buffers, "state", checkpoint.path);
+  upload(arrays, variables_of(parameters_), device_, checkpoint.path);
+  upload(checkpoint.state.buffers, buffers_of(buffers_), device_, checkpoint.path);
+}
+
+void Evaluator::broadcast_from_first(const Mpi& mpi) {
+  for (const std::span<float> values : {parameters_.values(), buffers_.values()}) {
+    std::vector<float> host(values.size());
+    device_.download(values.data(), host.data(), values.size_bytes());
+    mpi.broadcast(std::as_writable_bytes(std::span(host)), 0);
+    device_.upload(host.data(), values.data(), values.size_bytes());
+  }
+}
+
+void Evaluator::load_averages(const ParameterStore& trained, const BufferStore& buffers) {
+  copy_floats(device_, trained.slot(trained.slot_named(moving_average_slot)), parameters_.values());
+  copy_floats(device_, buffers.values(), buffers_.values());
+}
+
+std::vector<float> Evaluator::logits_of(const Batch& batch) {
+  input_stage_->write(0, {.batch = batch});
+  input_stage_->upload(0, 1, device_.stream());
+  executable_.forward(device_.stream());
+  return download_floats(device_, executable_.tensor(network_.logits));
+}
+
+std::vector<float> Evaluator::mean_logits_of_views(const Batch& batch) {
+  const std::size_t count = batch.images.size(), bytes = image_.bytes();
+  std::vector<std::uint8_t> memory(count * bytes);
+  std::vector<const std::uint8_t*> images;
+  for (std::size_t i = 0; i < count; ++i) images.push_back(memory.data() + i * bytes);
+  Batch seen = batch;
+  seen.images = images;
+  std::vector<float> means;
+  for (const ImageView& view : augmented_views) {
+    for (std::size_t i = 0; i < count; ++i) write_view(view, image_, batch.images[i], memory.data() + i * bytes);
+    const std::vector<float> logits = logits_of(seen);
+    means.resize(logits.size());
+    for (std::size_t i = 0; i < logits.size(); ++i) means[i] += view.weight * logits[i];
+  }
+  return means;
+}
+
+std::vector<float> Evaluator::logits(const Batch& batch) {
+  return augments_ ? mean_logits_of_views(batch) : logits_of(batch);
+}
+
+void Evaluator::predict(const Batch& batch, const Count& count) {
+  const std::vector<float> values = logits(batch);
+  const std::size_t classes = values.size() / batch.images.size();
+  for (std::size_t i = 0; i < batch.valid_count(); ++i) {
+    const float* row = values.data() + i * classes;
+    if (!std::all_of(row, row + classes, [](float logit) { return std::isfinite(logit); })) {
+      fail(ExitCode::failed, "evaluation: the network's output is not finite for record {}", batch.records[i]);
+    }
+    count(batch.labels[i], std::max_element(row, row + classes) - row);
+  }
+}
+
+void Evaluator::predict(const Dataset& dataset, const Mpi& mpi, const Count& count,
+                        const std::function<void()>& batch_done) {
+  const std::uint64_t begin = dataset.size() * mpi.rank() / mpi.size();
+  const std::uint64_t end = dataset.size() * (mpi.rank() + 1) / mpi.size();
+  const std::size_t batch_size = static_cast<std::size_t>(network_.graph.batch_size());
+  mpi.run_on_all([&] {
+    BatchLoader loader(dataset, SampleOrder(dataset.size(), 0, false),
+                       {.start = begin, .global_batch = batch_size, .batch_size = batch_size, .end = end},
+                       {.thread_count = decode_threads_, .bytes = prefetch_bytes_});
+    while (loader.has_next()) {
+      predict(loader.next(), count);
+      batch_done();
+    }
+  });
+}
+
+Accuracy Evaluator::evaluate(const Dataset& dataset, const Mpi& mpi, const std::function<void()>& batch_done) {
+  std::array<std::int64_t, 2> counts{};
+  const auto count = [&](std::int32_t label, std::int64_t predicted) {
+    counts[0] += predicted == label ? 1 : 0;
+    counts[1] += 1;
+  };
+  predict(dataset, mpi, count, batch_done);
+  mpi.sum(counts);
+  return {counts[0], counts[1]};
+}
+
+ConfusionMatrix Evaluator::count_by_class(const Dataset& dataset, const Mpi& mpi,
+                                          const std::function<void()>& batch_done) {
+  ConfusionMatrix counts(static_cast<std::size_t>(dataset.class_count()));
+  const auto count = [&](std::int32_t label, std::int64_t predicted) {
+    counts.row(static_cast<std::size_t>(label))[static_cast<std::size_t>(predicted)] += 1;
+  };
+  predict(dataset, mpi, count, batch_done);
+  // A row at a time: a sum needs memory for the values of all ranks.
+  for (std::size_t label = 0; label < counts.class_count(); ++label) mpi.sum(counts.row(label));
+  return counts;
+}
+
+}  // namespace carillon

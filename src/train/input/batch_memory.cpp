@@ -1,0 +1,29 @@
+#include "src/train/input/batch_memory.h"
+
+#include <algorithm>
+
+#include "carillon/core/error.h"
+#include "src/data/loading/available_memory.h"
+#include "src/graph/memory_plan.h"
+
+namespace carillon {
+
+void check_batch_fits(const Network& network, const BuildSettings& build, const Device& device, const Mpi& mpi,
+                      const BatchInMemory& batch) {
+  if (device.kind() != DeviceKind::cpu) return;
+  const BuiltNetwork built = build_network(network, build);
+  const bool trains = build.purpose == Purpose::training;
+  const Value results[] = {trains ? built.loss : built.logits};
+  const std::vector<TiledSection> sections =
+      plan_tiling(built.graph, batch.at_once > 0 ? 1 : static_cast<int>(device.workers().size()));
+  const std::size_t bytes = plan_memory(tensor_lifetimes(built.graph, sections, trains, results)).peak_bytes *
+                            static_cast<std::size_t>(std::max<std::int64_t>(batch.at_once, 1));
+  constexpr double bytes_per_gib = 1 << 30;
+  const double wanted = static_cast<double>(bytes) / bytes_per_gib;
+  const double there = static_cast<double>(total_memory_bytes()) / bytes_per_gib;
+  if (wanted * mpi.local_size() <= there) return;
+  fail(ExitCode::usage, "{}: takes {:.1f} GiB a rank, and this host has {:.1f} GiB for {} of them", batch.option,
+       wanted, there, mpi.local_size());
+}
+
+}  // namespace carillon

@@ -1,0 +1,63 @@
+#include "src/train/input/open_records.h"
+
+#include <array>
+#include <filesystem>
+#include <optional>
+
+#include "src/core/crc32c.h"
+#include "src/data/records/file_pattern.h"
+#include "src/train/control/equal_on_all_ranks.h"
+#include "src/train/input/shared_index.h"
+#include "src/train/input/staging.h"
+
+namespace carillon {
+namespace {
+
+/// `index` by the paths that files have now.
+FileIndex moved(FileIndex index, const std::vector<std::string>& from, const std::vector<std::string>& to) {
+  FileIndex result;
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    if (auto entry = index.extract(from[i])) result.emplace(to[i], std::move(entry.mapped()));
+  }
+  return result;
+}
+
+}  // namespace
+
+Dataset open_records(const std::vector<std::string>& patterns, const RecordForm& form, RecordUse use,
+                     const RecordOptions& options, const Mpi& mpi) {
+  RecordSchema schema = form.schema;
+  if (!options.image_key.empty()) schema.keys.image = options.image_key;
+  if (!options.label_key.empty()) schema.keys.label = options.label_key;
+  if (is_synthetic(patterns)) return Dataset::synthetic(schema.image_shape, schema.class_count);
+
+  std::vector<std::string> paths;
+  std::shared_ptr<const RecordDecoder> decoder;
+  CacheMode cache = options.cache;  // decided once: the memory that is available changes
+  std::array<std::int64_t, 1> ranks_that_index{};
+  mpi.run_on_all([&] {
+    paths = expand_file_patterns(patterns);
+    decoder = form.make_decoder(schema, use);
+    if (Dataset::would_cache(paths, *decoder, cache, mpi.local_size())) return;
+    cache = CacheMode::none;
+    ranks_that_index[0] = 1;
+  });
+  std::string names;  // hosts may have them in other places
+  for (const std::string& path : paths) names += std::filesystem::path(path).filename().string() + '\n';
+  require_equal_on_all_ranks(
+      mpi, {{"number of data files", paths.size()},
+            {"checksum of the data files' names", std::uint64_t{crc32c(std::as_bytes(std::span(names)))}}});
+  mpi.sum(ranks_that_index);
+  FileIndex index;
+  if (ranks_that_index[0] > 0) index = share_index(paths, mpi);
+  if (!options.stage.empty()) {
+    std::vector<std::string> staged = stage_files(paths, {options.stage, options.by_file, options.heartbeat}, mpi);
+    index = moved(std::move(index), paths, staged);
+    paths = std::move(staged);
+  }
+  std::optional<Dataset> dataset;
+  mpi.run_on_all([&] { dataset = Dataset::open(paths, decoder, cache, mpi.local_size(), std::move(index)); });
+  return std::move(*dataset);
+}
+
+}  // namespace carillon

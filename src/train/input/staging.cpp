@@ -1,0 +1,195 @@
+#include "src/train/input/staging.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <set>
+
+#include "carillon/core/error.h"
+#include "carillon/core/file.h"
+#include "carillon/data/dataset.h"
+#include "src/report/console.h"
+#include "src/train/control/control_flags.h"
+#include "src/train/control/equal_on_all_ranks.h"
+#include "src/train/control/stop_signal.h"
+
+namespace carillon {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+struct Copy {
+  std::string from;
+  fs::path to;
+};
+
+FileStamp stamp_of_source(const std::string& path) {
+  const std::optional<FileStamp> stamp = stamp_of(fs::path(path));
+  if (!stamp) fail(ExitCode::no_input, "{}: no such file", path);
+  return *stamp;
+}
+
+void make_directories(const fs::path& directory, const std::string& subject) {
+  std::error_code error;
+  fs::create_directories(directory, error);
+  if (error) fail(ExitCode::io, "{}: {}", subject, error.message());
+}
+
+/// The file's bytes, with its time of change, by which the copy is known again. Returns their number.
+std::uint64_t carry_out(const Copy& copy, const std::function<void()>& heartbeat) {
+  const Descriptor source = open_plain_file(copy.from, copy.from);
+  const FileStamp before = stamp_of(source, copy.from);
+  make_directories(copy.to.parent_path(), copy.to.parent_path().string());
+  NewFile file(copy.to);
+  std::vector<std::byte> piece(std::size_t{4} << 20);
+  std::uint64_t bytes = 0;
+  for (std::size_t count = piece.size(); count == piece.size(); bytes += count) {
+    if (const int failed = read_all(source.get(), piece, count); failed != 0) {
+      fail(ExitCode::io, "{}: {}", copy.from, errno_text(failed));
+    }
+    file.write(std::span(piece).first(count));
+    heartbeat();
+  }
+  if (bytes != before.bytes || stamp_of(source, copy.from) != before) {
+    fail(ExitCode::data, "{}: changed while it was copied", copy.from);
+  }
+  file.set_time(before.changed_nanoseconds);
+  file.finish();
+  file.publish();
+  return bytes;
+}
+
+/// Of the copies, those that this host lacks must fit.
+void check_room(const std::vector<Copy>& copies, const fs::path& directory, const std::string& host) {
+  std::uint64_t bytes = 0;
+  for (const Copy& copy : copies) {
+    const FileStamp source = stamp_of_source(copy.from);
+    if (stamp_of(copy.to) != source) bytes += source.bytes;
+  }
+  make_directories(directory, fmt::format("--stage {}, on {}", directory.string(), host));
+  std::error_code error;
+  const fs::space_info space = fs::space(directory, error);
+  if (error || bytes <= space.available) return;
+  fail(ExitCode::io, "--stage {}: {:.1f} GB are to be copied, and {:.1f} are free on {}", directory.string(),
+       1e-9 * static_cast<double>(bytes), 1e-9 * static_cast<double>(space.available), host);
+}
+
+/// By the time that nobody can set.
+bool is_older(const fs::path& path, std::chrono::seconds age) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return false;
+  return std::chrono::system_clock::now() - std::chrono::system_clock::from_time_t(status.st_ctim.tv_sec) >= age;
+}
+
+/// What killed runs have left half copied; others may be writing theirs now.
+void remove_remains(const std::vector<Copy>& copies, std::chrono::seconds age) {
+  std::set<fs::path> directories, names;
+  for (const Copy& copy : copies) {
+    directories.insert(copy.to.parent_path());
+    names.insert(copy.to.filename());
+  }
+  for (const fs::path& directory : directories) {
+    std::error_code error;
+    for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
+      const bool is_one = is_temporary_name(entry.path().filename().string(),
+                                            [&](std::string_view name) { return names.contains(fs::path(name)); });
+      if (is_one && is_older(entry.path(), age)) fs::remove(entry.path(), error);
+    }
+  }
+}
+
+/// A line on rank 0 now and then.
+class StagingProgress {
+ public:
+  StagingProgress(std::size_t round_count, const Mpi& mpi) : round_count_(round_count), mpi_(mpi) {}
+  void done(std::size_t rounds) {
+    constexpr std::chrono::seconds interval{10};
+    if (mpi_.rank() != 0 || rounds == round_count_ || Clock::now() - told_ < interval) return;
+    told_ = Clock::now();
+    print_text(STDERR_FILENO, fmt::format("staging: {} of the {} files of a rank\n", rounds, round_count_));
+  }
+
+ private:
+  std::size_t round_count_;
+  const Mpi& mpi_;
+  Clock::time_point told_ = Clock::now();
+};
+
+/// How many files a rank of any host copies at most.
+std::size_t count_rounds(std::size_t file_count, bool by_file, const std::vector<int>& hosts) {
+  std::size_t most = 0;
+  for (const int host : std::set<int>(hosts.begin(), hosts.end())) {
+    const auto ranks = static_cast<std::size_t>(std::ranges::count(hosts, host));
+    most = std::max(most, (files_needed(file_count, by_file, hosts, host).size() + ranks - 1) / ranks);
+  }
+  return most;
+}
+
+}  // namespace
+
+std::vector<std::size_t> files_needed(std::size_t file_count, bool by_file, const std::vector<int>& hosts, int host) {
+  std::set<std::size_t> needed;
+  const int rank_count = static_cast<int>(hosts.size());
+  for (int rank = 0; rank < rank_count; ++rank) {
+    if (hosts[rank] != host) continue;
+    const FileShare share = by_file ? file_share(file_count, rank, rank_count) : FileShare{0, file_count};
+    for (std::size_t i = share.begin; i < share.end; ++i) needed.insert(i);
+  }
+  return {needed.begin(), needed.end()};
+}
+
+std::vector<std::string> stage_files(const std::vector<std::string>& paths, const StagingSettings& settings,
+                                     const Mpi& mpi) {
+  const Clock::time_point start = Clock::now();
+  std::vector<std::string> staged = paths;
+  std::vector<Copy> copies;  // of this host; the same on all its ranks
+  for (const std::size_t i : files_needed(paths.size(), settings.by_file, mpi.hosts(), mpi.hosts()[mpi.rank()])) {
+    const fs::path from = fs::absolute(paths[i]).lexically_normal();
+    copies.push_back({paths[i], settings.directory / from.relative_path()});
+    staged[i] = copies.back().to.string();
+  }
+  mpi.run_on_all([&] {
+    if (mpi.local_rank() != 0) return;
+    remove_remains(copies, settings.age_of_remains);
+    check_room(copies, settings.directory, mpi.host());
+  });
+  std::array<std::int64_t, 2> copied{};  // files, bytes
+  const std::size_t rounds = count_rounds(paths.size(), settings.by_file, mpi.hosts());
+  StagingProgress progress(rounds, mpi);
+  bool keeps_times = true;
+  // Hosts that have their files meet the others in each round, and so hear of them.
+  for (std::size_t round = 0; round < rounds; ++round) {
+    mpi.run_on_all([&] {
+      settings.heartbeat();
+      const std::size_t own = round * static_cast<std::size_t>(mpi.local_size()) + mpi.local_rank();
+      if (own >= copies.size() || stamp_of(copies[own].to) == stamp_of_source(copies[own].from)) return;
+      copied[1] += static_cast<std::int64_t>(carry_out(copies[own], settings.heartbeat));
+      copied[0] += 1;
+      keeps_times = keeps_times && stamp_of(copies[own].to) == stamp_of_source(copies[own].from);
+    });
+    progress.done(round + 1);
+    if (requested_by_any(mpi, {.stop = stop_signal_caught()}).stop) {
+      fail_on_all(mpi, ExitCode::stopped, "stopped while data files were copied: the same command goes on");
+    }
+  }
+  mpi.sum(copied);
+  if (!keeps_times) {
+    print_warning(
+        fmt::format("--stage {}: the disk of {} keeps coarser times than the files have: the next run copies "
+                    "them again",
+                    settings.directory.string(), mpi.host()));
+  }
+  if (mpi.rank() == 0) {
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    print_text(STDOUT_FILENO,
+               fmt::format("staged in {}: {} files copied ({:.2f} GB in {:.1f} s), the others were there\n",
+                           settings.directory.string(), copied[0], 1e-9 * static_cast<double>(copied[1]), seconds));
+  }
+  return staged;
+}
+
+}  // namespace carillon

@@ -1,0 +1,35 @@
+#include "src/train/loop/announcement.h"
+
+#include <fmt/format.h>
+
+namespace carillon {
+
+void print_placement(const Tower& tower, const std::string& device, Console& console) {
+  for (const Graph::Node& node : tower.graph().nodes()) {
+    console.print(
+        fmt::format("{}: ({}): /job:worker/replica:0/task:0/device:{}", node.name, node.definition->type(), device));
+  }
+  console.print(fmt::format("activations and their gradients: {} bytes", tower.activation_bytes()));
+}
+
+void print_captured_step(const std::vector<std::string>& nodes, Console& console) {
+  console.print(fmt::format("captured step: {} nodes", nodes.size()));
+  for (std::size_t i = 0; i < nodes.size(); ++i) console.print(fmt::format("{:>4}  {}", i + 1, nodes[i]));
+}
+
+std::string description_line(const Recorder::Parts& parts, const std::string& model, int towers,
+                             std::int64_t global_batch, std::int64_t micro_batch) {
+  std::int64_t parameters = 0;
+  for (const ParameterSpec& spec : parts.tower.graph().parameters()) parameters += spec.shape.element_count();
+  std::string line = fmt::format("{}: {} parameters; {} tower{} on {}, {} thread{} each, communicator {}", model,
+                                 parameters, towers, towers == 1 ? "" : "s", parts.device.name(), parts.thread_count,
+                                 parts.thread_count == 1 ? "" : "s", parts.communicator);
+  if (parts.dataset != nullptr) {
+    line += fmt::format("; {} records {}, global batch {}", parts.dataset->size(),
+                        parts.dataset->in_memory() ? "in memory" : "read ahead", global_batch);
+    if (micro_batch > 0) line += fmt::format(" in micro-batches of {}", micro_batch);
+  }
+  return line;
+}
+
+}  // namespace carillon

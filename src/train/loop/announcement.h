@@ -1,0 +1,23 @@
+// Announcement: what a run says of itself before its first step.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "src/report/console.h"
+#include "src/train/loop/recorder.h"
+
+namespace carillon {
+
+/// Where each op is, and what memory the activations take.
+void print_placement(const Tower& tower, const std::string& device, Console& console);
+
+/// What a captured step consists of, a line each.
+void print_captured_step(const std::vector<std::string>& nodes, Console& console);
+
+/// "mnist: 397510 parameters; 2 towers on CPU:0, 1 thread each, communicator mpi shared memory; ..." `micro_batch`: 0:
+/// none.
+std::string description_line(const Recorder::Parts& parts, const std::string& model, int towers,
+                             std::int64_t global_batch, std::int64_t micro_batch);
+
+}  // namespace carillon

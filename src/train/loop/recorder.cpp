@@ -1,0 +1,294 @@
+#include "src/train/loop/recorder.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <optional>
+#include <span>
+
+#include "carillon/core/error.h"
+#include "src/checkpoint/directory_lock.h"
+#include "src/core/printable.h"
+#include "src/report/metrics.h"
+#include "src/report/run_log.h"
+#include "src/report/run_summary.h"
+#include "src/train/checkpointing/best_checkpoint.h"
+#include "src/train/checkpointing/run_checkpoints.h"
+#include "src/train/checkpointing/train_directory.h"
+#include "src/train/control/time_limit.h"
+#include "src/train/loop/announcement.h"
+#include "src/train/loop/phase_times.h"
+#include "src/train/loop/rank_times.h"
+#include "src/train/loop/shared_histograms.h"
+#include "src/train/loop/step_clock.h"
+
+namespace carillon {
+namespace {
+
+/// The largest peak resident memory of any rank, in MiB.
+std::int64_t peak_memory_mib(const Mpi& mpi) {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  std::int64_t largest = 0;
+  for (const std::string& text : mpi.all_gather(std::to_string(usage.ru_maxrss / 1024))) {
+    largest = std::max<std::int64_t>(largest, std::stoll(text));
+  }
+  return largest;
+}
+
+}  // namespace
+
+struct Recorder::First {
+  const TrainOptions& options;
+  const RunDescription& description;
+  int tower_count;
+  Stragglers stragglers;
+  PhaseTimes phases;
+  std::optional<DirectoryLock> lock{};  // goes last: the directory is this job's while anything is written
+  std::optional<RunLog> log{};
+  std::optional<RunCheckpoints> checkpoints{};
+  std::optional<StepClock::Clock::time_point> stop_at = stop_time(options);
+  std::optional<LayerSummarizer> summarizer{};
+  bool shows_captured = true;  ///< until it has
+  StepClock clock{};
+  std::optional<double> l2_loss{};  ///< of the last step that was logged
+  bool same_evaluation{};           ///< as the run before, which was evaluated on these records
+  std::int64_t first_step = 0;
+  std::optional<RunSummary::Best> best{};
+
+  std::int64_t global_batch() const { return options.batch_size * tower_count; }
+  bool is_time_up() const { return stop_at && StepClock::Clock::now() >= *stop_at; }
+  void warn(const std::string& line) { log ? log->console().warn(line) : print_warning(line); }
+  RunSummary summary(std::int64_t last_step, std::vector<double> rank_work) const {
+    return {.first_step = first_step,
+            .last_step = last_step,
+            .global_batch = global_batch(),
+            .best = best,
+            .seconds = phases.seconds(),
+            .rank_work = std::move(rank_work)};
+  }
+};
+
+Recorder::Recorder(const TrainOptions& options, const RunDescription& description, const Mpi& mpi,
+                   Clock::time_point started)
+    : mpi_(mpi) {
+  Stragglers stragglers(mpi.all_gather(mpi.host()));
+  if (mpi.rank() != 0) return;
+  first_.reset(new First{options, description, mpi.size(), std::move(stragglers), PhaseTimes(started)});
+}
+
+Recorder::~Recorder() = default;
+
+void Recorder::open_directory() {
+  mpi_.run_on_all([&] {
+    if (!first_) return;
+    const TrainOptions& options = first_->options;
+    first_->lock.emplace(options.train_dir, print_warning);
+    remove_stale_temporaries(options.train_dir);
+    first_->checkpoints.emplace(options, first_->description, [this](const std::string& line) { first_->warn(line); });
+  });
+}
+
+void Recorder::resumed(const LoadedCheckpoint& checkpoint) {
+  if (!first_) return;
+  print_text(STDOUT_FILENO, fmt::format("resuming from {} at step {}{}\n", printable(checkpoint.path.string()),
+                                        checkpoint.state.global_step,
+                                        first_->options.init_from.empty() ? "" : "; --init-from is not used"));
+  for (const std::string& change : first_->description.changes_since(checkpoint.state.options_json)) {
+    print_warning(change);
+  }
+  first_->same_evaluation = same_evaluation_records(checkpoint.state.options_json, first_->description);
+}
+
+void Recorder::began_anew(const std::vector<std::string>& names) {
+  if (!first_) return;
+  print_text(STDOUT_FILENO,
+             fmt::format("from {}, but for what --init-exclude names: {}\n", printable(first_->options.init_from),
+                         printable(fmt::format("{}", fmt::join(names, ", ")))));
+}
+
+bool Recorder::first_finds(const std::function<bool()>& look) const {
+  std::uint8_t found = 0;
+  mpi_.run_on_all([&] { found = first_ && look() ? 1 : 0; });
+  mpi_.broadcast(std::as_writable_bytes(std::span(&found, 1)), 0);
+  return found != 0;
+}
+
+bool Recorder::lacks_evaluation(std::int64_t step, const Tower& tower) {
+  return first_finds([&] {
+    const std::optional<Accuracy> logged = logged_evaluation(first_->options.train_dir, step);
+    return !logged || !first_->checkpoints->has_kept(*logged, tower);
+  });
+}
+
+bool Recorder::reached_before(std::int64_t step, const Tower& tower) {
+  return first_finds([&] {
+    const std::optional<Accuracy> logged = logged_evaluation(first_->options.train_dir, step);
+    return first_->same_evaluation && logged && logged->value() >= first_->options.stop_at_accuracy &&
+           first_->checkpoints->has_kept(*logged, tower);
+  });
+}
+
+void Recorder::finished_before(std::int64_t step) {
+  if (!first_) return;
+  const TrainOptions& options = first_->options;
+  const std::string why = step < options.max_steps
+                              ? fmt::format("whose evaluation reached --stop-at-precision {}", options.stop_at_accuracy)
+                              : fmt::format("and --max-steps is {}", options.max_steps);
+  print_text(STDOUT_FILENO, fmt::format("nothing to do: {} holds step {}, {} (--fresh starts over)\n",
+                                        printable(options.train_dir), step, why));
+}
+
+void Recorder::open_logs(std::int64_t first_step) {
+  mpi_.run_on_all([&] {
+    if (!first_) return;
+    const TrainOptions& options = first_->options;
+    first_->first_step = first_step;
+    if (options.fresh) remove_run_files(options.train_dir);
+    first_->log.emplace(options.train_dir, options.summary_style, first_step,
+                        std::max(options.max_steps, first_step + 1));
+    if (is_synthetic(options.data)) first_->log->console().set_note(synthetic_note);
+  });
+}
+
+void Recorder::check_space(std::int64_t first_step, const Tower& tower) {
+  mpi_.run_on_all([&] {
+    if (first_) first_->checkpoints->check_space(first_step, tower);
+  });
+}
+
+void Recorder::announce(const Parts& parts) {
+  if (!first_) return;
+  Console& console = first_->log->console();
+  if (first_->options.log_device_placement) print_placement(parts.tower, parts.device.name(), console);
+  console.print(description_line(parts, first_->options.model, first_->tower_count, first_->global_batch(),
+                                 first_->options.micro_batch));
+  const TrainOptions& options = first_->options;
+  first_->log->graph(parts.tower.graph(), parts.device.name(), options.optimizer_settings.rule, first_->tower_count);
+  if (options.summary_every == 0) return;
+  std::vector<Field> settings = first_->description.fields();
+  for (Field& setting : settings) setting.name = shown_name(setting.name);
+  first_->log->settings(first_->first_step, settings);
+}
+
+void Recorder::enter(Phase phase, Clock::time_point now) {
+  if (first_) first_->phases.enter(phase, now);
+}
+
+void Recorder::start_clock() {
+  if (!first_) return;
+  first_->clock.start();
+  first_->checkpoints->start_clock();
+}
+
+void Recorder::count_step(double data_wait_seconds) {
+  if (first_) first_->clock.take_step(data_wait_seconds);
+}
+
+void Recorder::count_result(const StepResult& result) {
+  if (first_) first_->clock.end_step(result.reduce_seconds, result.finished);
+}
+
+void Recorder::summarize(std::int64_t step, const Batch& batch, const Tower& tower, Device& device) {
+  const std::optional<ParameterHistograms> histograms = shared_histograms(tower.parameters(), device, mpi_);
+  if (!first_) return;
+  first_->log->parameters(step, tower.parameters().specs(), *histograms);
+  const TrainOptions& options = first_->options;
+  if (options.summary_style != SummaryStyle::layers) return;
+  if (!first_->summarizer) {
+    first_->summarizer.emplace(tower.network(),
+                               BuildSettings{options.samples_at_once(), options.precision, Purpose::summary},
+                               tower.parameters(), tower.buffers(), device);
+  }
+  first_->log->layers(
+      step, first_->summarizer->summarize(batch.part(0, static_cast<std::size_t>(options.samples_at_once()))));
+}
+
+void Recorder::log_step(const StepPlan& plan, const StepLoss& loss, double learning_rate,
+                        std::vector<double> rank_seconds) {
+  if (!first_) return;
+  first_->l2_loss = loss.l2;
+  const StepClock::Means seconds = first_->clock.means();
+  const auto ago =
+      std::chrono::duration_cast<std::chrono::system_clock::duration>(StepClock::Clock::now() - first_->clock.end());
+  const StepRecord record{.step = plan.step,
+                          .finished = std::chrono::system_clock::now() - ago,
+                          .loss = loss.total(),
+                          .cross_entropy = loss.cross_entropy,
+                          .learning_rate = learning_rate,
+                          .step_seconds = seconds.step,
+                          .data_wait_seconds = seconds.data_wait,
+                          .allreduce_seconds = seconds.allreduce,
+                          .rank_seconds = std::move(rank_seconds),
+                          .global_batch = first_->global_batch(),
+                          .tower_count = first_->tower_count};
+  if (plan.summarizes) first_->log->scalars(record);
+  if (!plan.logs) return;
+  const std::optional<std::string> slow = first_->stragglers.look(record.rank_seconds, first_->clock.seconds());
+  if (slow) first_->log->console().warn(*slow);
+  first_->log->step(record);
+  first_->clock.restart();
+}
+
+void Recorder::show_captured(const std::vector<std::string>& nodes) {
+  if (!first_ || nodes.empty() || !first_->options.log_device_placement) return;
+  if (!std::exchange(first_->shows_captured, false)) return;
+  print_captured_step(nodes, first_->log->console());
+}
+
+void Recorder::show_progress(const StepResult& latest) {
+  if (!first_) return;
+  // The L2 part is computed for logged steps only. It changes slowly: between them the last one stands in for it.
+  const std::optional<double> l2 = first_->l2_loss;
+  first_->log->console().progress(latest.step + 1, l2 ? std::optional(latest.cross_entropy + *l2) : std::nullopt);
+}
+
+void Recorder::log_evaluation(std::int64_t step, const Accuracy& precision, Clock::duration spent) {
+  if (!first_) return;
+  first_->log->evaluation(step, precision);
+  if (!first_->best || precision.value() > first_->best->precision.value()) first_->best = {step, precision};
+  first_->clock.leave_out(spent);
+}
+
+void Recorder::reached(std::int64_t step, const Accuracy& precision) {
+  if (!first_) return;
+  first_->log->console().print(
+      target_line(step, precision, first_->options.stop_at_accuracy, first_->phases.seconds()));
+}
+
+void Recorder::save(const RunPosition& position, const Tower& tower) {
+  if (first_) first_->checkpoints->save(position, tower);
+}
+
+void Recorder::keep_if_best(const RunPosition& position, const Accuracy& precision, const Tower& tower) {
+  if (first_) first_->checkpoints->keep_if_best(position, precision, tower);
+}
+
+ControlFlags Recorder::requests() {
+  if (!first_) return {};
+  ControlFlags requests = first_->checkpoints->look();
+  requests.stop = first_->is_time_up();
+  return requests;
+}
+
+void Recorder::finish(const RunPosition& position, ExitCode code, std::vector<double> rank_work) {
+  mpi_.run_on_all([&] {
+    if (first_) first_->checkpoints->finish(position, code);
+  });
+  const std::int64_t memory = peak_memory_mib(mpi_);
+  if (!first_) return;
+  Console& console = first_->log->console();
+  const RunSummary summary = first_->summary(position.step, std::move(rank_work));
+  for (const std::string& line : summary_lines(summary)) console.print(line);
+  console.print(fmt::format("wrote {}; peak memory of a rank {} MiB",
+                            checkpoint_path(first_->options.train_dir, position.step).string(), memory));
+  if (code == ExitCode::stopped) {
+    console.print(fmt::format("stopped by {} at step {}: start again to go on",
+                              first_->is_time_up() ? "--time-limit" : "a signal", position.step));
+  }
+}
+
+}  // namespace carillon

@@ -1,0 +1,313 @@
+#include "src/train/loop/trainer.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "carillon/core/error.h"
+#include "kernels/conv2d/conv2d.h"
+#include "src/data/loading/available_memory.h"
+#include "src/report/console.h"
+#include "src/train/checkpointing/resume.h"
+#include "src/train/control/equal_on_all_ranks.h"
+#include "src/train/control/stop_signal.h"
+#include "src/train/diagnosis/nonfinite_report.h"
+#include "src/train/diagnosis/replicas.h"
+#include "src/train/input/open_records.h"
+
+namespace carillon {
+Trainer::Trainer(const TrainOptions& options, RunDescription description, const Mpi& mpi, Device& device,
+                 Communicator& communicator, StallDetector& stall_detector, const CpuShare& cpu,
+                 Clock::time_point started)
+    : options_(options),
+      description_(std::move(description)),
+      network_(options.network()),
+      optimizer_(options.optimizer()),
+      mpi_(mpi),
+      device_(device),
+      communicator_(communicator),
+      stall_detector_(stall_detector),
+      thread_count_(cpu.thread_count),
+      recorder_(options, description_, mpi, started) {}
+
+Trainer::~Trainer() { stall_detector_.describe_data({}); }
+
+ExitCode Trainer::run() {
+  open_data();
+  recorder_.open_directory();
+  const Dataset* const dataset = dataset_ ? &*dataset_ : nullptr;
+  TowerSettings settings = options_.tower();
+  settings.dataset = dataset;
+  tower_.emplace(network_, settings, device_, communicator_);
+  if (device_.kind() == DeviceKind::cpu) {
+    description_.add("winograd convolutions", winograd_convolutions(tower_->graph(), options_.cpu.convolution),
+                     Scope::result);
+  }
+  position_ = start_or_resume(options_, dataset, *tower_, recorder_, mpi_);
+  if (is_finished()) {
+    recorder_.finished_before(position_.step);
+    return ExitCode::done;
+  }
+  if (position_.resumed) saved_step_ = position_.step;
+  const bool lacks_evaluation_alone = position_.resumed && position_.step >= options_.max_steps;
+  recorder_.open_logs(position_.step);
+  if (!lacks_evaluation_alone) recorder_.check_space(position_.step, *tower_);
+  recorder_.announce({*tower_, device_, communicator_.name(), thread_count_, dataset});
+  const bool trains = options_.max_steps > 0;
+  const ExitCode code = trains && !lacks_evaluation_alone ? train() : ExitCode::done;
+  if (saved_step_ != position_.step) save();
+  if (trains && code == ExitCode::done && eval_dataset_ && !has_reached_) evaluate();
+  enter(Phase::finish);
+  if (options_.skip_damaged) tell_skipped();
+  recorder_.finish(position_, code, rank_times_ ? rank_times_->worked() : std::vector<double>{});
+  return code;
+}
+
+void Trainer::tell_skipped() {
+  std::array<std::int64_t, 1> count{dataset_ ? static_cast<std::int64_t>(dataset_->skipped_count()) : 0};
+  mpi_.sum(count);
+  if (mpi_.rank() != 0 || count[0] == 0) return;
+  print_warning(fmt::format("{} damaged records were left out, each counted by every rank that met it", count[0]));
+}
+
+bool Trainer::is_finished() {
+  if (!position_.resumed) return false;
+  if (position_.step >= options_.max_steps) return !lacks_last_evaluation();
+  return options_.stop_at_accuracy > 0.0 && eval_dataset_ && recorder_.reached_before(position_.step, *tower_);
+}
+
+bool Trainer::lacks_last_evaluation() {
+  const bool ends_with_one = eval_dataset_ && options_.max_steps > 0 && position_.step == options_.max_steps;
+  return ends_with_one && recorder_.lacks_evaluation(position_.step, *tower_);
+}
+
+void Trainer::open_data() {
+  const RecordOptions records{.image_key = options_.image_key,
+                              .label_key = options_.label_key,
+                              .cache = options_.cache,
+                              .stage = options_.stage,
+                              .heartbeat = [this] { stall_detector_.heartbeat(); }};
+  if (options_.max_steps > 0 || !network_.values_of_data.empty()) open_training_data(records);
+  if (!options_.eval_data.empty()) {
+    eval_dataset_ = open_records(options_.eval_data, options_.record_form, RecordUse::evaluation, records, mpi_);
+  }
+  mpi_.run_on_all([&] {
+    if (dataset_) network_ = options_.network({.density = dataset_->density(), .record_count = dataset_->size()});
+  });
+  const auto checksum = [](const Dataset& dataset) { return static_cast<std::uint64_t>(dataset.fingerprint()); };
+  if (dataset_) {
+    description_.add("training records", dataset_->size(), Scope::result);
+    description_.add("training record checksum", checksum(*dataset_), Scope::result);
+  }
+  if (eval_dataset_) description_.add("evaluation record checksum", checksum(*eval_dataset_), Scope::run);
+  require_equal_on_all_ranks(mpi_, description_.fields());
+}
+
+ExitCode Trainer::train() {
+  BatchLoader loader = make_loader();
+  loader_ = &loader;
+  describe_data();
+  recorder_.start_clock();
+  // A GPU's host does not wait where its GPU does, so what it works says nothing.
+  if (mpi_.size() > 1 && device_.kind() == DeviceKind::cpu) rank_times_.emplace(mpi_, stall_detector_, position_.step);
+  // Resuming dropped what was logged from this step on: the evaluation that belongs here is taken once more.
+  if (position_.resumed && eval_dataset_) evaluate();
+  while (position_.step < options_.max_steps && !has_reached_) {
+    const StepPlan plan = plan_step(position_.step, options_);
+    if (plan.tells_loss()) to_tell_.push_back(plan);
+    take_step(plan);
+    // Later steps would change the variables that a diverged one is replayed with.
+    const bool waits = plan.needs_results() || options_.on_nan == OnNan::report;
+    take_results(waits ? Results::all : Results::due);
+    recorder_.show_captured(tower_->captured_nodes());
+    recorder_.show_progress(latest_);
+    if (plan.compares) check_replicas(position_.step, *tower_, device_, mpi_);
+    if (plan.last) break;
+    const ControlFlags asked = exchange_control_flags();
+    if (asked.give_up) return ExitCode::io;
+    if (asked.stop) return ExitCode::stopped;
+    if (plan.saves || asked.save) save();
+    if (plan.evaluates) evaluate();
+  }
+  return ExitCode::done;
+}
+
+void Trainer::open_training_data(RecordOptions records) {
+  records.by_file = options_.sharding == Sharding::file;
+  if (options_.skip_damaged || records.by_file) records.cache = CacheMode::none;
+  dataset_ = open_records(options_.data, options_.record_form, RecordUse::training, records, mpi_);
+  mpi_.run_on_all([&] {
+    if (records.by_file) order_.shares = dataset_->shares_of_files(mpi_.size());
+    check_prefetch_bytes();
+  });
+  order_.seed = options_.seed;
+  order_.shuffle = options_.shuffle;
+  order_.window = static_cast<std::uint64_t>(options_.shuffle_window);
+  order_.tower_batch = static_cast<std::uint64_t>(options_.batch_size);
+  warn_of_reading();
+  if (!options_.skip_damaged || dataset_->in_memory()) return;
+  dataset_->skip_damaged(
+      [this](const std::string& what) { print_warning(fmt::format("rank {}: left out: {}", mpi_.rank(), what)); });
+}
+
+void Trainer::warn_of_reading() const {
+  if (mpi_.rank() != 0) return;
+  const bool one_host = mpi_.local_size() == mpi_.size();
+  if (order_.window > 0 && order_.shares.empty() && options_.stage.empty() && !one_host && !dataset_->in_memory()) {
+    print_warning("--shuffle-window: each host reads all files; with --sharding file or --stage it reads less");
+  }
+  std::vector<std::uint64_t> counts;
+  for (std::size_t i = 0; i < order_.shares.size(); ++i) {
+    counts.push_back((i + 1 < order_.shares.size() ? order_.shares[i + 1] : dataset_->size()) - order_.shares[i]);
+  }
+  const auto [least, most] = std::ranges::minmax_element(counts);
+  if (counts.empty() || *most <= *least + *least / 10) return;
+  print_warning(fmt::format("--sharding file: ranks' files have {} to {} records; those of few are seen more often",
+                            *least, *most));
+}
+
+void Trainer::check_prefetch_bytes() const {
+  if (dataset_->in_memory() || options_.prefetch_bytes == 0) return;
+  const auto asked = static_cast<std::uint64_t>(options_.prefetch_bytes), memory = total_memory_bytes();
+  const std::uint64_t two_batches = 2 * static_cast<std::uint64_t>(options_.batch_size) * dataset_->image_bytes();
+  if (asked < two_batches) {
+    fail(ExitCode::usage, "--prefetch-bytes {}: two batches of decoded images take {}", asked, two_batches);
+  }
+  const auto ranks = static_cast<std::uint64_t>(mpi_.local_size());
+  if (asked <= memory / ranks) return;
+  fail(ExitCode::usage, "--prefetch-bytes {}: {} has {} bytes of memory for {} ranks", asked, mpi_.host(), memory,
+       ranks);
+}
+
+PrefetchSettings Trainer::prefetch() const {
+  PrefetchSettings settings{.thread_count = decode_threads(),
+                            .bytes = static_cast<std::size_t>(options_.prefetch_bytes),
+                            .heartbeat = [this] { stall_detector_.heartbeat(); }};
+  // The ranks of a host take samples from all over each window.
+  if (options_.sharding == Sharding::record) {
+    settings.part = {static_cast<std::size_t>(mpi_.local_rank()), static_cast<std::size_t>(mpi_.local_size())};
+  }
+  return settings;
+}
+
+BatchLoader Trainer::make_loader() {
+  order_.origin = position_.stream_position;
+  return BatchLoader(*dataset_, SampleOrder(dataset_->size(), order_),
+                     StreamSlice{.start = position_.stream_position,
+                                 .global_batch = global_batch(),
+                                 .tower_offset = static_cast<std::uint64_t>(options_.batch_size) * mpi_.rank(),
+                                 .batch_size = static_cast<std::size_t>(options_.batch_size)},
+                     prefetch());
+}
+
+int Trainer::decode_threads() const {
+  if (options_.decode_threads > 0) return static_cast<int>(options_.decode_threads);
+  // A GPU's host has nothing else to do with this rank's cores.
+  return device_.kind() == DeviceKind::cpu ? PrefetchSettings{}.thread_count : std::max(2, thread_count_);
+}
+
+void Trainer::describe_data() {
+  if (dataset_->in_memory()) return;
+  stall_detector_.describe_data([this, first = position_](int rank, std::int64_t step) {
+    const std::uint64_t before = static_cast<std::uint64_t>(step - first.step) * global_batch();
+    const std::uint64_t position =
+        first.stream_position + before + static_cast<std::uint64_t>(options_.batch_size) * rank;
+    SampleOrder order(dataset_->size(), order_);
+    return "whose batch begins with " + dataset_->name_of(order.record_at(position));
+  });
+}
+
+Trainer::Clock::time_point Trainer::enter(Phase phase) {
+  stall_detector_.enter(phase, position_.step);
+  const Clock::time_point now = Clock::now();
+  recorder_.enter(phase, now);
+  return now;
+}
+
+void Trainer::take_step(const StepPlan& plan) {
+  const auto start = enter(Phase::data);
+  const Batch& batch = tower_->keeps_records() ? loader_->next_by_records() : loader_->next();
+  recorder_.count_step(std::chrono::duration<double>(enter(Phase::compute) - start).count());
+  TowerStep request{
+      .step = plan.step, .batch = batch, .request_sync = own_requests().any(), .tells_l2 = plan.tells_loss()};
+  if (plan.summarizes) {  // on all ranks: an observed step is launched in another way
+    request.before_update = [&] { recorder_.summarize(plan.step, loader_->whole(), *tower_, device_); };
+  }
+  tower_->step(request);
+  position_.step += 1;
+  position_.stream_position += global_batch();
+}
+
+void Trainer::take_results(Results wanted) {
+  while (const std::optional<StepResult> result = tower_->next_result(wanted)) {
+    check_cross_entropy(*result);
+    recorder_.count_result(*result);
+    sync_requested_ = sync_requested_ || result->sync_requested;
+    latest_ = *result;
+    if (to_tell_.empty() || to_tell_.front().step != result->step) continue;
+    log_step(to_tell_.front(), *result);
+    to_tell_.pop_front();
+  }
+}
+
+ControlFlags Trainer::own_requests() {
+  ControlFlags own = recorder_.requests();
+  own.stop = own.stop || stop_signal_caught();
+  return own;
+}
+
+ControlFlags Trainer::exchange_control_flags() {
+  if (!sync_requested_) return {};
+  take_results(Results::all);  // steps on the way bear the same request
+  sync_requested_ = false;
+  return requested_by_any(mpi_, own_requests());
+}
+
+void Trainer::log_step(const StepPlan& plan, const StepResult& result) {
+  const StepLoss loss{.cross_entropy = result.cross_entropy, .l2 = result.l2_loss};
+  check_total(plan.step, loss);
+  std::vector<double> rank_seconds;
+  if (plan.logs && rank_times_) rank_seconds = rank_times_->since_last(plan.step + 1);
+  recorder_.log_step(plan, loss, optimizer_.learning_rate.rate(plan.step), std::move(rank_seconds));
+}
+
+void Trainer::check_cross_entropy(const StepResult& result) const {
+  if (std::isfinite(result.cross_entropy)) return;
+  const std::string line = nonfinite_line(result.step, result.cross_entropy);
+  if (options_.on_nan == OnNan::stop) fail_on_all(mpi_, ExitCode::failed, line);
+  const BuildSettings settings{options_.samples_at_once(), options_.precision, Purpose::training, device_.kind()};
+  fail_with_cause(line, {*tower_, device_, settings, loader_->whole(), *dataset_}, mpi_);
+}
+
+void Trainer::check_total(std::int64_t step, const StepLoss& loss) const {
+  if (std::isfinite(static_cast<float>(loss.total()))) return;
+  const std::string line = nonfinite_line(step, loss.total());
+  if (options_.on_nan == OnNan::stop) fail_on_all(mpi_, ExitCode::failed, line);
+  fail_with_l2_cause(line, *tower_, device_, mpi_);
+}
+
+void Trainer::save() {
+  enter(Phase::checkpoint);
+  if (options_.check_replicas > 0) check_replicas(position_.step, *tower_, device_, mpi_);
+  tower_->synchronize_buffers();
+  recorder_.save(position_, *tower_);
+  saved_step_ = position_.step;
+}
+
+void Trainer::evaluate() {
+  const auto start = enter(Phase::evaluation);
+  if (!evaluator_) {
+    const EvaluatorSettings settings{options_.evaluation_batch, options_.precision, options_.test_time_augmentation,
+                                     decode_threads(), static_cast<std::size_t>(options_.prefetch_bytes)};
+    evaluator_.emplace(network_, settings, device_);
+  }
+  tower_->synchronize_buffers();
+  evaluator_->load_averages(tower_->parameters(), tower_->buffers());
+  const Accuracy precision = evaluator_->evaluate(*eval_dataset_, mpi_, [&] { stall_detector_.heartbeat(); });
+  has_reached_ = options_.stop_at_accuracy > 0.0 && precision.value() >= options_.stop_at_accuracy;
+  recorder_.log_evaluation(position_.step, precision, enter(Phase::checkpoint) - start);
+  if (has_reached_) recorder_.reached(position_.step, precision);
+  recorder_.keep_if_best(position_, precision, *tower_);
+}
+
+}  // namespace carillon

@@ -1,0 +1,104 @@
+// Trainer: from options to an evaluated, checkpointed model; what mnist_train does once MPI and device are there.
+//
+//   open and compare data -> start or resume -> step, log, checkpoint, evaluate -> final checkpoint
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <optional>
+
+#include "carillon/train/train_options.h"
+#include "src/comm/allreduce/communicator.h"
+#include "src/comm/mpi/cpu_share.h"
+#include "src/comm/stall/stall_detector.h"
+#include "src/data/loading/batch_loader.h"
+#include "src/step/tower.h"
+#include "src/train/evaluation/evaluator.h"
+#include "src/train/loop/rank_times.h"
+#include "src/train/loop/recorder.h"
+#include "src/train/loop/run_description.h"
+#include "src/train/loop/run_position.h"
+#include "src/train/loop/step_plan.h"
+
+namespace carillon {
+
+class Trainer {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// `description`: the options, as checkpoints are to hold them; the trainer adds the data's. `started`: when the
+  /// program did. References outlive the trainer. Collective.
+  Trainer(const TrainOptions& options, RunDescription description, const Mpi& mpi, Device& device,
+          Communicator& communicator, StallDetector& stall_detector, const CpuShare& cpu,
+          Clock::time_point started = Clock::now());
+  ~Trainer();
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  /// Trains up to --max-steps or --stop-at-precision; done, or stopped after a signal. Collective. Errors: io
+  /// (checkpoints kept failing).
+  ExitCode run();
+
+ private:
+  void open_data();
+  void open_training_data(RecordOptions records);
+  void check_prefetch_bytes() const;
+  void warn_of_reading() const;
+  PrefetchSettings prefetch() const;
+  /// How many records were passed over. Collective.
+  void tell_skipped();
+  /// Whether the checkpoint that the run would go on from is its end. Collective.
+  bool is_finished();
+  /// Whether all steps were taken before, and a run that was killed left their evaluation to this one. Collective.
+  bool lacks_last_evaluation();
+  ExitCode train();
+  BatchLoader make_loader();
+  int decode_threads() const;
+  /// Tells the stall detector which records the ranks read.
+  void describe_data();
+  /// Tells the stall detector and the recorder; gives the time.
+  Clock::time_point enter(Phase phase);
+  void take_step(const StepPlan& plan);
+  void take_results(Results wanted);
+  /// What this rank asks for.
+  ControlFlags own_requests();
+  /// What all ranks are to do now, if one of them has asked for a pause. Collective.
+  ControlFlags exchange_control_flags();
+  void log_step(const StepPlan& plan, const StepResult& result);
+  /// Throws failed, on all ranks alike, where the cross-entropy of the step taken last is not finite; with
+  /// OnNan::report, with its cause.
+  void check_cross_entropy(const StepResult& result) const;
+  void check_total(std::int64_t step, const StepLoss& loss) const;
+  void evaluate();
+  void save();
+
+  std::uint64_t global_batch() const { return static_cast<std::uint64_t>(options_.batch_size) * mpi_.size(); }
+
+  const TrainOptions& options_;
+  RunDescription description_;
+  Network network_;
+  OptimizerSettings optimizer_;
+  const Mpi& mpi_;
+  Device& device_;
+  Communicator& communicator_;
+  StallDetector& stall_detector_;
+  int thread_count_;
+
+  std::optional<Dataset> dataset_, eval_dataset_;
+  OrderSettings order_;  ///< of the training records
+  std::optional<Tower> tower_;
+  std::optional<Evaluator> evaluator_;
+  Recorder recorder_;
+  std::optional<RankTimes> rank_times_;  ///< where there are several and they can be told
+
+  RunPosition position_;
+  std::int64_t saved_step_ = -1;   ///< of the newest checkpoint
+  bool has_reached_ = false;       ///< --stop-at-precision
+  BatchLoader* loader_ = nullptr;  ///< while steps are taken
+  StepResult latest_;              ///< of the steps whose results are taken
+  std::deque<StepPlan> to_tell_;   ///< of steps that tell their loss, until their results are taken
+  bool sync_requested_ = false;    ///< by some rank, in one of them since the last pause
+};
+
+}  // namespace carillon

@@ -1,0 +1,90 @@
+#include "src/train/preflight/preflight_tables.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "src/core/printable.h"
+#include "src/data/loading/available_memory.h"
+#include "src/train/preflight/host_facts.h"
+
+namespace carillon {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankFacts, host, device, instructions, threads, cpus, memory, interfaces,
+                                   tells_of_host)
+
+namespace {
+
+/// Texts in columns that are as wide as they must be; the last is not filled up.
+std::string table(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::size_t> widths(rows.front().size());
+  for (const auto& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string lines;
+  for (const auto& row : rows) {
+    for (std::size_t i = 0; i + 1 < row.size(); ++i) lines += fmt::format("{:<{}}  ", row[i], widths[i]);
+    lines += row.back() + "\n";
+  }
+  return lines;
+}
+
+}  // namespace
+
+std::vector<RankFacts> gather_facts(const std::string& instructions, const CpuShare& cpu, const Mpi& mpi,
+                                    const Device& device) {
+  RankFacts own{.host = printable(mpi.host()),
+                .device = device.name(),
+                .instructions = instructions,
+                .threads = cpu.thread_count,
+                .cpus = cpu.cpus,
+                .tells_of_host = mpi.local_rank() == 0};
+  if (own.tells_of_host) {
+    own.memory = static_cast<double>(available_memory_bytes());
+    own.interfaces = network_interfaces();
+  }
+  std::vector<RankFacts> all;
+  for (const std::string& text : mpi.all_gather(nlohmann::json(own).dump())) {
+    all.push_back(nlohmann::json::parse(text).get<RankFacts>());
+  }
+  return all;
+}
+
+std::string rank_table(const std::vector<RankFacts>& ranks) {
+  std::vector<std::vector<std::string>> rows{{"rank", "host", "device", "threads", "CPUs"}};
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    const RankFacts& facts = ranks[rank];
+    rows.push_back({fmt::format("{:>4}", rank), facts.host,
+                    facts.device + (facts.instructions.empty() ? "" : ", " + facts.instructions),
+                    fmt::format("{:>7}", facts.threads), range_text(facts.cpus)});
+  }
+  return table(rows);
+}
+
+std::string host_table(const std::vector<RankFacts>& ranks) {
+  std::vector<std::vector<std::string>> rows{{"host", "ranks", "memory free", "network interfaces"}};
+  for (const RankFacts& facts : ranks) {
+    if (!facts.tells_of_host) continue;
+    const auto is_there = [&](const RankFacts& other) { return other.host == facts.host; };
+    rows.push_back({facts.host, fmt::format("{:>5}", std::ranges::count_if(ranks, is_there)), size_text(facts.memory),
+                    fmt::format("{}", fmt::join(facts.interfaces, ", "))});
+  }
+  return table(rows);
+}
+
+std::string shared_cpus(const std::vector<RankFacts>& ranks) {
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    for (std::size_t other = rank + 1; other < ranks.size(); ++other) {
+      if (ranks[other].host != ranks[rank].host) continue;
+      std::vector<int> both;
+      std::ranges::set_intersection(ranks[rank].cpus, ranks[other].cpus, std::back_inserter(both));
+      if (both.empty()) continue;
+      return fmt::format("ranks {} and {} on {} share the CPUs {}: more ranks than cores take turns", rank, other,
+                         ranks[rank].host, range_text(both));
+    }
+  }
+  return {};
+}
+
+}  // namespace carillon

@@ -1,0 +1,80 @@
+#include "src/comm/stall/heartbeat_table.h"
+
+#include <gmock/gmock.h>
+
+#include "src/comm/mpi/members.h"
+#include "tests/support/mpi_world.h"
+
+namespace carillon::testing {
+namespace {
+
+class HeartbeatTableTest : public ::testing::Test {
+ protected:
+  /// This rank is at `step` and `phase`; returns when all have said so.
+  void be_at(std::int64_t step, Phase phase) {
+    table_.own().step = step;
+    table_.own().phase = static_cast<int>(phase);
+    mpi_.barrier();
+  }
+
+  Mpi& mpi_ = mpi_world();
+  HeartbeatTable table_{mpi_.ranks().local};
+};
+
+TEST_F(HeartbeatTableTest, NobodyHoldsUpWhoIsAsFarAsTheOthers) {
+  be_at(7, Phase::compute);
+  EXPECT_EQ(table_.who_holds_up(), std::nullopt);
+  mpi_.barrier();
+}
+
+TEST_F(HeartbeatTableTest, WhoIsAStepBehindHoldsTheOthersUp) {
+  const int last = mpi_.size() - 1;
+  be_at(mpi_.rank() == last ? 6 : 7, mpi_.rank() == last ? Phase::compute : Phase::data);
+  EXPECT_EQ(table_.who_holds_up(), mpi_.rank() == last ? std::nullopt : std::optional(last));
+  mpi_.barrier();
+}
+
+TEST_F(HeartbeatTableTest, WhoIsStillAtTheDataOfAStepHoldsUpThoseWhoCompute) {
+  const int last = mpi_.size() - 1;
+  be_at(7, mpi_.rank() == last ? Phase::data : Phase::compute);
+  EXPECT_EQ(table_.who_holds_up(), mpi_.rank() == last ? std::nullopt : std::optional(last));
+  mpi_.barrier();
+}
+
+/// They bear the number of the step that comes after them.
+TEST_F(HeartbeatTableTest, WhoSavesOrEvaluatesBeforeAStepHoldsUpThoseWhoTakeIt) {
+  const int last = mpi_.size() - 1;
+  for (const Phase before : {Phase::checkpoint, Phase::evaluation}) {
+    be_at(7, mpi_.rank() == last ? before : Phase::data);
+    EXPECT_EQ(table_.who_holds_up(), mpi_.rank() == last ? std::nullopt : std::optional(last));
+    mpi_.barrier();
+  }
+}
+
+TEST_F(HeartbeatTableTest, SaysWhoStandsStillAndWhere) {
+  be_at(7, Phase::data);
+  const int last = mpi_.size() - 1;
+  EXPECT_THAT(table_.stands_still(last),
+              ::testing::MatchesRegex("rank " + std::to_string(last) +
+                                      " stands still: it has been in data of step 7 for [0-9]+ s"));
+  mpi_.barrier();
+}
+
+TEST(Stillness, AddsUpHowLongASignStays) {
+  Stillness stillness(1.0);
+  EXPECT_EQ(stillness.seconds(1, 10.0), 0.0);
+  EXPECT_EQ(stillness.seconds(1, 10.5), 0.5);
+  EXPECT_EQ(stillness.seconds(1, 11.5), 1.5);
+  EXPECT_EQ(stillness.seconds(2, 11.75), 0.0);
+  EXPECT_DOUBLE_EQ(stillness.seconds(2, 12.0), 0.25);
+}
+
+TEST(Stillness, CountsAGapInWhichNobodyLookedAsTheLargest) {
+  Stillness stillness(1.0);
+  stillness.seconds(1, 10.0);
+  EXPECT_EQ(stillness.seconds(1, 500.0), 1.0);
+  EXPECT_EQ(stillness.seconds(1, 500.25), 1.25);
+}
+
+}  // namespace
+}  // namespace carillon::testing

@@ -1,0 +1,133 @@
+#include "src/graph/batch_tiling.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "kernels/conv2d/conv2d.h"
+#include "kernels/dense/dense.h"
+#include "kernels/max_pool/max_pool.h"
+#include "kernels/relu/relu.h"
+#include "kernels/scale_input/scale_input.h"
+#include "src/graph/memory_plan.h"
+#include "tests/support/networks.h"
+
+namespace carillon::testing {
+namespace {
+
+/// "input | conv pool x16 | logits": the ops of each section, and in how many slices.
+std::string text_of(const Graph& graph, int workers) {
+  std::string text;
+  for (const TiledSection& section : plan_tiling(graph, workers)) {
+    text += text.empty() ? "" : " | ";
+    for (int op = section.first; op < section.last; ++op) {
+      text += (op > section.first ? " " : "") + graph.nodes()[op].name;
+    }
+    if (section.is_tiled()) text += " x" + std::to_string(section.slices);
+  }
+  return text;
+}
+
+Graph cifar10(std::int64_t batch_size) {
+  return build_network(cifar10_network(cifar10_images()), {.batch_size = batch_size}).graph;
+}
+
+TEST(BatchTiling, AreOfNeighboursThatTakeSamplesApartInSlicesThatFitACache) {
+  EXPECT_EQ(text_of(cifar10(128), 2),
+            "input | conv1 pool1 norm1 conv2 norm2 pool2 x16 | local3 | local4 | softmax_linear | cross_entropy");
+}
+
+TEST(BatchTiling, DependOnNoNumberOfThreads) {
+  for (const int workers : {1, 3, 100}) EXPECT_EQ(text_of(cifar10(128), workers), text_of(cifar10(128), 2));
+}
+
+TEST(BatchTiling, AreSingleOpsOnADeviceWithoutWorkers) {
+  const Graph graph = cifar10(128);
+  const std::vector<TiledSection> sections = plan_tiling(graph, 0);
+  ASSERT_EQ(sections.size(), graph.nodes().size());
+  for (std::size_t i = 0; i < sections.size(); ++i) {
+    EXPECT_EQ(sections[i].first, static_cast<int>(i));
+    EXPECT_EQ(sections[i].last, static_cast<int>(i) + 1);
+    EXPECT_FALSE(sections[i].is_tiled());
+  }
+}
+
+TEST(BatchTiling, OfABatchThatFitsACacheTakeItWhole) {
+  EXPECT_EQ(text_of(cifar10(8), 2), text_of(cifar10(8), 0));
+  EXPECT_NE(text_of(cifar10(9), 2), text_of(cifar10(9), 0));
+}
+
+TEST(BatchTiling, LeaveOutOpsWithManyParametersAndOpsAlone) {
+  Graph graph(256);
+  Value x = scale_input(graph, "input", {.sample = {8, 8, 256}});
+  x = conv2d(graph, "many", x, {.filters = 256, .kernel = 3});  // 2.4 MB
+  x = max_pool(graph, "alone", x, {.window = 2, .stride = 2});
+  x = dense(graph, "dense", x, {.units = 10});
+  EXPECT_EQ(text_of(graph, 2), "input | many | alone | dense");
+}
+
+TEST(BatchTiling, CutTheBatchIntoEqualSlicesSoManyThatTwoAndFourThreadsShareThem) {
+  for (std::int64_t batch = 1; batch <= 300; ++batch) {
+    for (const TiledSection& section : plan_tiling(cifar10(batch), 2)) {
+      if (!section.is_tiled()) continue;
+      EXPECT_TRUE(section.slices == 2 || section.slices % 4 == 0) << batch;
+      EXPECT_EQ(section.begin_of(0), 0);
+      EXPECT_EQ(section.begin_of(section.slices), batch);
+      for (int slice = 0; slice < section.slices; ++slice) {
+        EXPECT_GE(section.samples_of(slice), std::max<std::int64_t>(1, section.max_samples() - 1)) << batch;
+        EXPECT_LE(section.samples_of(slice), std::min<std::int64_t>(8, section.max_samples())) << batch;
+      }
+    }
+  }
+}
+
+TEST(BatchTiling, OfLargeBatchesAreInLongerSlicesInsteadOfMore) {
+  EXPECT_EQ(plan_tiling(cifar10(512), 2)[1].slices, 64);
+  EXPECT_EQ(plan_tiling(cifar10(4096), 2)[1].slices, 64);
+}
+
+TEST(BatchTiling, HaveNoMoreWorkersThanSlices) {
+  EXPECT_EQ(plan_tiling(cifar10(128), 3)[1].workers, 3);
+  EXPECT_EQ(plan_tiling(cifar10(128), 100)[1].workers, 16);
+}
+
+/// Of conv1, only pool1 reads the output, and its gradient is written by pool1's backward for conv1's.
+TEST(BatchTiling, WhatNobodyElseReadsHasMemoryForASliceAWorker) {
+  const Graph graph = cifar10(128);
+  const std::vector<Lifetime> whole = tensor_lifetimes(graph, plan_tiling(graph, 0), true, {});
+  const std::vector<Lifetime> sliced = tensor_lifetimes(graph, plan_tiling(graph, 3), true, {});
+  const std::size_t value_count = graph.values().size();
+  const auto index_of = [&](const std::string& name) {
+    const auto has_name = [&](const Graph::ValueInfo& value) { return value.name == name && value.producer >= 0; };
+    const auto found = std::ranges::find_if(graph.values(), has_name);
+    EXPECT_NE(found, graph.values().end()) << name;
+    return static_cast<std::size_t>(found - graph.values().begin());
+  };
+  for (const std::string name : {"conv1", "norm2"}) {
+    const std::size_t value = index_of(name);
+    SCOPED_TRACE(name);
+    EXPECT_TRUE(sliced.at(value).of_slice);
+    EXPECT_TRUE(sliced.at(value_count + value).of_slice);
+  }
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    if (sliced[i].of_slice) {
+      EXPECT_EQ(sliced[i].bytes, whole[i].bytes / 16 * 3) << graph.values()[i % value_count].name;
+    } else {
+      EXPECT_EQ(sliced[i].bytes, whole[i].bytes);
+    }
+  }
+  EXPECT_FALSE(sliced[index_of("norm1")].of_slice);  // conv2's backward reads it
+  EXPECT_FALSE(sliced[index_of("pool2")].of_slice);  // local3 does
+}
+
+TEST(BatchTiling, ResultsAreOfTheWholeBatch) {
+  const Graph graph = cifar10(128);
+  const std::vector<TiledSection> sections = plan_tiling(graph, 2);
+  const int inside = graph.nodes()[sections[1].first].outputs.front();
+  const std::vector<Value> results{{inside}};
+  EXPECT_TRUE(tensor_lifetimes(graph, sections, false, {})[inside].of_slice);
+  EXPECT_FALSE(tensor_lifetimes(graph, sections, false, results)[inside].of_slice);
+}
+
+}  // namespace
+}  // namespace carillon::testing

@@ -1,0 +1,232 @@
+// Networks as ONNX models, run by a second implementation: tests/acceptance/onnx_numpy.py, or, where the environment
+// variable CARILLON_ONNXRUNTIME names a Python that has it, onnxruntime.
+#include "src/onnx/onnx_export.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <fstream>
+#include <random>
+
+#include "carillon/core/error.h"
+#include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
+#include "src/checkpoint/npz.h"
+#include "src/device/cpu_device.h"
+#include "src/graph/executable.h"
+#include "tests/support/io_fixtures.h"
+#include "tests/support/networks.h"
+#include "tests/support/noise_batch.h"
+#include "tests/support/run_program.h"
+
+namespace carillon::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::int64_t batch_size = 3;
+
+/// A network with values for all of its arrays, none of which is what it is at first.
+struct Filled {
+  Network network;
+  std::vector<NamedArray> variables, buffers;
+};
+
+Filled fill(Network network) {
+  const BuiltNetwork built = build_network(network, {.purpose = Purpose::evaluation});
+  std::mt19937 draws(7);
+  const auto noise = [&](const Shape& shape, double middle, double range) {
+    std::vector<float> values(static_cast<std::size_t>(shape.element_count()));
+    std::uniform_real_distribution<double> uniform(middle - range, middle + range);
+    for (float& value : values) value = static_cast<float>(uniform(draws));
+    return values;
+  };
+  Filled filled{.network = std::move(network), .variables = {}, .buffers = {}};
+  for (const ParameterSpec& spec : built.graph.parameters()) {
+    const bool scales = spec.name.ends_with("/gamma");
+    const double inputs = static_cast<double>(spec.shape.element_count() / spec.shape.extents().back());
+    const double range = scales || spec.shape.rank() == 1 ? 0.3 : std::sqrt(6.0 / inputs);
+    filled.variables.push_back({spec.name, spec.shape.extents(), noise(spec.shape, scales ? 1.0 : 0.0, range)});
+  }
+  for (const BufferSpec& spec : built.graph.buffers()) {
+    const bool is_variance = spec.name.ends_with("variance");
+    filled.buffers.push_back({spec.name, spec.shape.extents(), noise(spec.shape, is_variance ? 1.0 : 0.0, 0.4)});
+  }
+  return filled;
+}
+
+/// By the program's own ops.
+std::vector<float> logits_of(const Filled& filled, const NoiseBatch& samples) {
+  const BuiltNetwork built = build_network(filled.network, {.batch_size = batch_size, .purpose = Purpose::evaluation});
+  CpuDevice device(1);
+  ParameterStore parameters(built.graph.parameters(), device, {});
+  BufferStore buffers(built.graph.buffers(), device);
+  for (std::size_t i = 0; i < filled.variables.size(); ++i) {
+    std::ranges::copy(filled.variables[i].values, parameters.value(static_cast<int>(i)).floats().begin());
+  }
+  for (std::size_t i = 0; i < filled.buffers.size(); ++i) {
+    std::ranges::copy(filled.buffers[i].values, buffers.tensor(static_cast<int>(i)).floats().begin());
+  }
+  StepInputs step;
+  step.batch = samples.batch();
+  Executable executable(built.graph, {device, parameters, buffers, step}, false, {built.logits});
+  executable.forward(device.stream());
+  const auto logits = executable.tensor(built.logits).floats();
+  return {logits.begin(), logits.end()};
+}
+
+/// The model's outputs for the same samples, whose channels lie one behind the other.
+std::vector<NamedArray> run(const std::string& model, const ImageShape& image, const NoiseBatch& samples) {
+  const TemporaryDirectory directory;
+  const auto path = [&](const std::string& name) { return (directory.path() / name).string(); };
+  write_text(path("model.onnx"), model);
+  NamedArray pixels{"image", {batch_size, image.channels, image.height, image.width}, {}};
+  for (const std::uint8_t* sample : samples.batch().images) {
+    pixels.values.insert(pixels.values.end(), sample, sample + image.bytes());
+  }
+  const std::vector<ListedArray> arrays{{"image", &pixels}};
+  write_npz(path("images.npz"), arrays);
+  const char* const other = std::getenv("CARILLON_ONNXRUNTIME");
+  const std::string python = other != nullptr ? other : "/usr/bin/python3";
+  const std::string command = python + " " + CARILLON_TESTS + "/acceptance/onnx_numpy.py " + path("model.onnx") + " " +
+                              path("images.npz") + " " + path("outputs.npz") +
+                              (other != nullptr ? " --onnxruntime" : "");
+  EXPECT_EQ(std::system(command.c_str()), 0) << command;
+  return read_npz(path("outputs.npz"), 1 << 20);
+}
+
+class OnnxModel : public ::testing::TestWithParam<std::size_t> {};
+
+std::vector<Network> exported_networks() {
+  std::vector<Network> networks = all_networks();
+  networks.push_back(airbench96_network(cifar10_images()));
+  networks.push_back(resnet50_network(cifar10_images()));
+  return networks;
+}
+
+TEST_P(OnnxModel, ComputesTheNetworksLogits) {
+  const Filled filled = fill(exported_networks().at(GetParam()));
+  SCOPED_TRACE(filled.network.name);
+  const ImageShape& image = filled.network.image;
+  const NoiseBatch samples(5, batch_size, static_cast<std::size_t>(image.bytes()));
+  const std::vector<float> logits = logits_of(filled, samples);
+  const std::string model = onnx_model(filled.network, filled.variables, filled.buffers, {});
+  const std::vector<NamedArray> outputs = run(model, image, samples);
+  ASSERT_EQ(outputs.size(), 2u);
+  EXPECT_EQ(outputs[0].name, "logits");
+  EXPECT_EQ(outputs[1].name, "probabilities");
+  ASSERT_EQ(outputs[0].values.size(), logits.size());
+  float largest = 0.0f;
+  for (const float logit : logits) largest = std::max(largest, std::abs(logit));
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    EXPECT_NEAR(outputs[0].values[i], logits[i], 2e-5 * largest) << i;
+  }
+  const std::size_t classes = logits.size() / batch_size;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    double sum = 0.0;
+    for (std::size_t k = i / classes * classes; k < (i / classes + 1) * classes; ++k) {
+      sum += std::exp(static_cast<double>(logits[k]) - logits[i]);
+    }
+    EXPECT_NEAR(outputs[1].values[i], 1.0 / sum, 1e-4 * std::max(1.0f, largest)) << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Networks, OnnxModel, ::testing::Range(std::size_t{0}, exported_networks().size()));
+
+TEST(OnnxModels, OfEqualArgumentsAreEqual) {
+  const Filled filled = fill(lenet_network(mnist_images()));
+  const auto model = [&] {
+    return onnx_model(filled.network, filled.variables, filled.buffers, {{"b", "2"}, {"a", "1"}});
+  };
+  EXPECT_EQ(model(), model());
+  EXPECT_THAT(model(), HasSubstr("Carillon"));
+}
+
+TEST(OnnxModels, NeedEveryArrayOfTheNetwork) {
+  const Filled filled = fill(normalized_network());
+  const auto error_without = [&](auto change) {
+    Filled other = filled;
+    change(other);
+    return error_of([&] { onnx_model(other.network, other.variables, other.buffers, {}); });
+  };
+  const Error variable = error_without([](Filled& other) { other.variables.pop_back(); });
+  EXPECT_THAT(variable.what(), HasSubstr("there is no array 'logits/weights'"));
+  EXPECT_EQ(variable.code(), ExitCode::data);
+  EXPECT_THAT(error_without([](Filled& other) { other.buffers.clear(); }).what(), HasSubstr("moving_mean"));
+  EXPECT_THAT(error_without([](Filled& other) { other.variables[0].shape.push_back(1); }).what(),
+              HasSubstr("has the shape"));
+  EXPECT_THAT(error_without([](Filled& other) { other.variables[0].values[0] = NAN; }).what(), HasSubstr("not finite"));
+}
+
+class ExportCommand : public ::testing::Test {
+ protected:
+  std::filesystem::path path(const std::string& name) const { return directory_.path() / name; }
+  Outcome tool(const std::string& arguments) const {
+    return run_program("checkpoint_tool " + arguments, "cd " + directory_.path().string() + " && ");
+  }
+  void expect_failure(const std::string& arguments, ExitCode code, const std::string& text) const {
+    expect_one_line(tool(arguments), code, text);
+    EXPECT_FALSE(std::filesystem::exists(path("out.onnx")));
+  }
+
+  const TemporaryDirectory directory_;
+  Filled averages_ = fill(mnist_network(mnist_images({.pixel_scale = 0.5f})));
+  CheckpointState state_{.model = "mnist",
+                         .global_step = 7,
+                         .options_json = R"({"pixel_scale": 0.5})",
+                         .variables = averages_.variables,
+                         .moving_averages = averages_.variables};
+};
+
+TEST_F(ExportCommand, WritesTheMovingAveragesUnlessToldOtherwise) {
+  for (NamedArray& array : state_.variables) {
+    for (float& value : array.values) value += 1.0f;
+  }
+  write_checkpoint(path("model.ckpt-7.h5"), state_);
+  const Outcome outcome = tool("export --onnx out.onnx .");
+  EXPECT_EQ(outcome.code, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("wrote out.onnx: mnist of ./model.ckpt-7.h5"));
+  const std::string model = read_text(path("out.onnx"));
+  for (const std::string part : {"mnist", "global_step", "moving averages", R"("channels":1)", R"("layout":"NCHW")"}) {
+    EXPECT_THAT(model, HasSubstr(part));
+  }
+  const NoiseBatch samples(5, batch_size, 784);
+  const std::vector<float> expected = logits_of(averages_, samples);
+  const std::vector<NamedArray> outputs = run(model, averages_.network.image, samples);
+  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(outputs.at(0).values[i], expected[i], 1e-3) << i;
+  EXPECT_EQ(tool("export --raw-weights model.ckpt-7.h5 --onnx=raw.onnx").code, 0);
+  EXPECT_NE(read_text(path("raw.onnx")), model);
+  EXPECT_THAT(read_text(path("raw.onnx")), HasSubstr("variables"));
+}
+
+TEST_F(ExportCommand, RefusesWhatIsNoNetworkOfOursAndWritesNothing) {
+  CheckpointState state = state_;
+  state.model = "perceptron";
+  write_checkpoint(path("other.h5"), state);
+  expect_failure("export --onnx out.onnx other.h5", ExitCode::data, "other.h5 is of model 'perceptron'");
+  state = state_;
+  state.moving_averages.clear();
+  write_checkpoint(path("empty.h5"), state);
+  expect_failure("export --onnx out.onnx empty.h5", ExitCode::data, "empty.h5: there is no array 'layer1/weights'");
+  state = state_;
+  state.options_json = R"({"pixel_scale": -1})";
+  write_checkpoint(path("scale.h5"), state);
+  expect_failure("export --onnx out.onnx scale.h5", ExitCode::data, "scale.h5: the pixel_scale in its options is -1");
+  expect_failure("export scale.h5", ExitCode::usage, "export: --onnx is missing");
+  expect_failure("export --onnx out.onnx missing.h5", ExitCode::no_input, "missing.h5");
+  expect_failure("verify --onnx out.onnx scale.h5", ExitCode::usage, "verify takes no --onnx");
+}
+
+TEST(OnnxModels, OfTrainingsOpsAreRefused) {
+  Network network = lenet_network(mnist_images());
+  const auto layers = network.build_layers;
+  network.build_layers = [layers](Graph& graph, Purpose purpose) {
+    return softmax_cross_entropy(graph, "loss", layers(graph, purpose), {});
+  };
+  Filled filled = fill(lenet_network(mnist_images()));
+  filled.network = network;
+  const Error error = error_of([&] { onnx_model(filled.network, filled.variables, filled.buffers, {}); });
+  EXPECT_THAT(error.what(), HasSubstr("the op softmax_cross_entropy has no form in ONNX"));
+}
+
+}  // namespace
+}  // namespace carillon::testing

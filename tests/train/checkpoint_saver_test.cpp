@@ -1,0 +1,117 @@
+#include "src/train/checkpointing/checkpoint_saver.h"
+
+#include <gmock/gmock.h>
+
+#include <thread>
+
+#include "tests/support/io_fixtures.h"
+
+namespace carillon::testing {
+namespace {
+
+using std::chrono::seconds;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class CheckpointSaverTest : public ::testing::Test {
+ protected:
+  CheckpointSaver saver_of(std::int64_t max_failures) {
+    return {std::make_unique<CheckpointWriter>(directory_.path(), CheckpointRetention{}),
+            {.max_failures = max_failures, .warn = [this](const std::string& line) { warnings_.push_back(line); }}};
+  }
+  /// Looks at that time, until the result of a write in progress, or of one that begins then, is seen.
+  static void look(CheckpointSaver& saver, CheckpointSaver::Clock::time_point now) {
+    for (saver.look(now); saver.is_writing(); saver.look(now)) std::this_thread::yield();
+  }
+  std::vector<std::int64_t> steps() const { return list_checkpoints(directory_.path()); }
+
+  const CheckpointSaver::Clock::time_point start_ = CheckpointSaver::Clock::now();
+  TemporaryDirectory directory_;
+  std::vector<std::string> warnings_;
+};
+
+TEST_F(CheckpointSaverTest, WritesAFailedCheckpointAgainAfterASecond) {
+  CheckpointSaver saver = saver_of(1);
+  {
+    const FileSizeLimit limit(100);
+    saver.start(small_state(600));
+    look(saver, start_);
+  }
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("model.ckpt-600.h5: File too large; tried again in 1 s (failure 1 of "
+                                               "--checkpoint-failures 1 in a row)")));
+  EXPECT_FALSE(saver.given_up());
+  look(saver, start_ + std::chrono::milliseconds(900));
+  EXPECT_THAT(steps(), IsEmpty());
+  look(saver, start_ + seconds(1));
+  saver.finish();
+  EXPECT_THAT(steps(), ElementsAre(600));
+  expect_equal(read_checkpoint(checkpoint_path(directory_.path(), 600)), small_state(600));
+  EXPECT_EQ(warnings_.size(), 1u);
+}
+
+TEST_F(CheckpointSaverTest, GivesUpAtTheFailureThatIsOneTooMany) {
+  CheckpointSaver saver = saver_of(2);
+  const FileSizeLimit limit(100);
+  saver.start(small_state(600));
+  look(saver, start_);
+  look(saver, start_ + seconds(1));
+  look(saver, start_ + seconds(2));  // the second pause is twice the first
+  EXPECT_FALSE(saver.given_up());
+  look(saver, start_ + seconds(3));
+  ASSERT_TRUE(saver.given_up());
+  EXPECT_EQ(saver.given_up()->code(), ExitCode::io);
+  EXPECT_EQ(warnings_.size(), 2u);
+}
+
+TEST_F(CheckpointSaverTest, OfNoFailuresGivesUpAtOnceAndCanSaveALastTime) {
+  CheckpointSaver saver = saver_of(0);
+  {
+    const FileSizeLimit limit(100);
+    saver.start(small_state(600));
+    look(saver, start_);
+  }
+  EXPECT_TRUE(saver.given_up());
+  EXPECT_THAT(warnings_, IsEmpty());
+  saver.start(small_state(601));
+  saver.finish();
+  EXPECT_THAT(steps(), ElementsAre(601));
+}
+
+TEST_F(CheckpointSaverTest, CountsFailuresInARowOnly) {
+  CheckpointSaver saver = saver_of(1);
+  for (const std::int64_t step : {1, 2}) {
+    {
+      const FileSizeLimit limit(100);
+      saver.start(small_state(step));
+      look(saver, start_);
+    }
+    look(saver, start_ + seconds(1));
+  }
+  EXPECT_FALSE(saver.given_up());
+  EXPECT_THAT(steps(), ElementsAre(2, 1));
+}
+
+TEST_F(CheckpointSaverTest, LetsANewerStateTakeAFailedOnesPlace) {
+  CheckpointSaver saver = saver_of(5);
+  {
+    const FileSizeLimit limit(100);
+    saver.start(small_state(600));
+    look(saver, start_);
+  }
+  saver.start(small_state(900));
+  look(saver, start_ + seconds(100));
+  EXPECT_THAT(steps(), ElementsAre(900));
+}
+
+TEST_F(CheckpointSaverTest, ThatFinishesTriesAgainUntilItIsTooOften) {
+  CheckpointSaver saver = saver_of(2);
+  const FileSizeLimit limit(100);
+  saver.start(small_state(600));
+  const Error error = error_of([&] { saver.finish(); });
+  EXPECT_EQ(error.code(), ExitCode::io);
+  EXPECT_EQ(warnings_.size(), 2u);
+}
+
+}  // namespace
+}  // namespace carillon::testing

@@ -1,0 +1,39 @@
+// Fuzzes the options in a checkpoint as a resumed run reads them: any text, told as changes or taken as the best
+// evaluation so far, and a run's own is no change.
+#include "src/checkpoint/checkpoint.h"
+#include "src/checkpoint/checkpoint_bytes.h"
+#include "src/train/checkpointing/best_checkpoint.h"
+#include "src/train/loop/run_description.h"
+#include "tests/support/fuzzing.h"
+
+namespace carillon {
+namespace {
+
+RunDescription description() {
+  RunDescription description;
+  description.add("batch_size", std::int64_t{100}, Scope::result);
+  description.add("learning_rate", 0.1, Scope::result);
+  description.add("shuffle", true, Scope::result);
+  description.add("seed", ~std::uint64_t{0}, Scope::result);
+  description.add("precision", std::string("fp32"), Scope::result);
+  description.add("instruction set", std::string("avx2"), Scope::result);
+  description.add("evaluation record checksum", std::uint64_t{7}, Scope::run);
+  return description;
+}
+
+}  // namespace
+}  // namespace carillon
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace carillon;
+  static const ScratchDirectory directory;
+  static const RunDescription run = description();
+  const std::string options(data, data + size);
+  if (options.find('\0') != options.npos) return 0;  // no checkpoint can hold it
+  fuzz_check(run.changes_since(options).size() <= run.fields().size());
+  fuzz_check(run.changes_since(run.json()).empty());
+  directory.write("best.ckpt.h5", encode_checkpoint({.model = "m", .options_json = options}));
+  const auto best = best_checkpoint(directory.path(""), no_size_limit, run, [](const std::string&) {});
+  if (best) fuzz_check(best->total > 0);
+  return 0;
+}

@@ -1,0 +1,233 @@
+#include "src/train/evaluation/evaluator.h"
+
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <random>
+
+#include "carillon/core/error.h"
+#include "carillon/data/record.h"
+#include "data/records/example.pb.h"
+#include "src/device/cpu_device.h"
+#include "src/step/tower.h"
+#include "tests/support/io_fixtures.h"
+#include "tests/support/mpi_world.h"
+#include "tests/support/networks.h"
+
+namespace carillon::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int record_count = 29, batch_size = 4, predicted = 9;
+
+/// The MNIST network with all weights 0 and one bias 1: it takes every image for a `predicted`.
+LoadedCheckpoint constant_network() {
+  const auto array = [](const char* name, std::vector<std::int64_t> shape) {
+    std::int64_t count = 1;
+    for (const std::int64_t extent : shape) count *= extent;
+    return NamedArray{name, std::move(shape), std::vector<float>(static_cast<std::size_t>(count))};
+  };
+  LoadedCheckpoint loaded{.path = "constant", .state = {}};
+  loaded.state.variables = {array("layer1/weights", {784, 500}), array("layer1/biases", {500}),
+                            array("layer2/weights", {500, 10}), array("layer2/biases", {10})};
+  loaded.state.variables.back().values[predicted] = 1.0f;
+  return loaded;
+}
+
+/// Every second record is labelled `predicted`, the first and the last too.
+std::string records() {
+  std::string bytes;
+  for (int i = 0; i < record_count; ++i) {
+    proto::Example example;
+    auto& features = *example.mutable_features()->mutable_feature();
+    features["image_raw"].mutable_bytes_list()->add_value(std::string(784, static_cast<char>(i)));
+    features["label"].mutable_int64_list()->add_value(i % 2 == 0 ? predicted : 3);
+    append_record(bytes, example.SerializeAsString());
+  }
+  return bytes;
+}
+
+Dataset dataset_of(const std::string& bytes, CacheMode cache) {
+  const std::string path = (std::filesystem::temp_directory_path() / fmt::format("evaluator.{}", ::getpid())).string();
+  std::ofstream(path, std::ios::binary) << bytes;
+  const RecordSchema schema{
+      .keys = {.image = "image_raw", .label = "label"}, .image_shape = {28, 28, 1}, .class_count = 10};
+  Dataset dataset = Dataset::open(std::vector{path}, make_grey_decoder(schema), cache);
+  std::filesystem::remove(path);
+  return dataset;
+}
+
+Accuracy evaluate(const std::string& bytes, CacheMode cache) {
+  const Dataset dataset = dataset_of(bytes, cache);
+  CpuDevice device(1);
+  Evaluator evaluator(mnist_network(mnist_images()), {.batch_size = batch_size}, device);
+  evaluator.load(constant_network(), TrainedValues::variables);
+  return evaluator.evaluate(dataset, mpi_world());
+}
+
+TEST(Evaluator, EveryRecordCountsOnceAtAnyNumberOfRanks) {
+  for (const CacheMode cache : {CacheMode::memory, CacheMode::none}) {
+    const Accuracy precision = evaluate(records(), cache);
+    EXPECT_EQ(precision.total, record_count);
+    EXPECT_EQ(precision.correct, (record_count + 1) / 2);
+  }
+}
+
+TEST(Evaluator, CountsByClassesWhatAllRanksFind) {
+  const Dataset dataset = dataset_of(records(), CacheMode::memory);
+  CpuDevice device(1);
+  Evaluator evaluator(mnist_network(mnist_images()), {.batch_size = batch_size}, device);
+  evaluator.load(constant_network(), TrainedValues::variables);
+  int batches = 0;
+  const ConfusionMatrix counts = evaluator.count_by_class(dataset, mpi_world(), [&] { ++batches; });
+  EXPECT_GT(batches, 0);
+  for (std::size_t label = 0; label < 10; ++label) {
+    for (std::size_t taken_for = 0; taken_for < 10; ++taken_for) {
+      std::int64_t expected = 0;
+      if (taken_for == predicted && label == predicted) expected = (record_count + 1) / 2;
+      if (taken_for == predicted && label == 3) expected = record_count / 2;
+      EXPECT_EQ(counts.row(label)[taken_for], expected) << label << " taken for " << taken_for;
+    }
+  }
+}
+
+TEST(Evaluator, ADamagedRecordIsSaidByTheRankThatReadsIt) {
+  std::string bytes = records();
+  bytes[bytes.size() / record_count * (record_count - 1) + 100] ^= 1;
+  const bool reads_it = mpi_world().rank() == mpi_world().size() - 1;
+  try {
+    evaluate(bytes, CacheMode::none);
+    ADD_FAILURE() << "no error";
+  } catch (const PeerFailed&) {
+    EXPECT_FALSE(reads_it);
+  } catch (const Error& error) {
+    EXPECT_TRUE(reads_it);
+    EXPECT_EQ(error.code(), ExitCode::data);
+    EXPECT_THAT(error.what(), HasSubstr("record 28 at byte"));
+  }
+}
+
+TEST(Evaluator, RefusesACheckpointThatIsNotFiniteNamingTheArray) {
+  CpuDevice device(1);
+  Evaluator evaluator(mnist_network(mnist_images()), {.batch_size = batch_size}, device);
+  for (const float value : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    LoadedCheckpoint loaded = constant_network();
+    loaded.state.moving_averages = loaded.state.variables;
+    loaded.state.moving_averages[1].values[7] = value;
+    EXPECT_NO_THROW(evaluator.load(loaded, TrainedValues::variables));
+    const Error error = error_of([&] { evaluator.load(loaded, TrainedValues::moving_averages); });
+    EXPECT_EQ(error.code(), ExitCode::data);
+    EXPECT_STREQ(error.what(), "constant: its moving average 'layer1/biases' is not finite");
+  }
+}
+
+TEST(Evaluator, CountsNothingWhereTheOutputIsNotFinite) {
+  LoadedCheckpoint loaded = constant_network();
+  std::ranges::fill(loaded.state.variables[1].values, 3e38f);
+  std::ranges::fill(loaded.state.variables[2].values, 3e38f);
+  const Dataset dataset = dataset_of(records(), CacheMode::memory);
+  CpuDevice device(1);
+  Evaluator evaluator(mnist_network(mnist_images()), {.batch_size = batch_size}, device);
+  evaluator.load(loaded, TrainedValues::variables);
+  try {
+    evaluator.evaluate(dataset, mpi_world());
+    ADD_FAILURE() << "a precision";
+  } catch (const PeerFailed& peer) {
+    EXPECT_EQ(peer.code(), ExitCode::failed);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::failed);
+    EXPECT_THAT(error.what(), HasSubstr("not finite for record 0"));
+  }
+}
+
+/// Trains the constant network, of which black images move the last biases alone: it then takes every image for one of
+/// `label`.
+void step_towards(Tower& tower, std::int32_t label, std::int64_t step) {
+  const std::vector<std::uint8_t> black(784);
+  const std::vector<const std::uint8_t*> images(batch_size, black.data());
+  const std::vector<std::int32_t> labels(batch_size, label);
+  tower.step({.step = step, .batch = {images, labels, {}, 0}});
+}
+
+TEST(Evaluator, ALateRankGetsTheAveragesOfTheStepThoughPeersAreInTheNext) {
+  const Mpi& mpi = mpi_world();
+  const Dataset dataset = dataset_of(records(), CacheMode::memory);
+  CpuDevice device(1);
+  const auto communicator = make_communicator(mpi, device);
+  const Network network = mnist_network(mnist_images());
+  const OptimizerSettings fast{.learning_rate = constant_rate(10.0), .moving_average_decay = 0.0};
+  Tower tower(network, {.batch_size = batch_size, .optimizer = fast}, device, *communicator);
+  if (mpi.rank() == 0) tower.initialize_from(constant_network());
+  tower.broadcast_from_first();
+  Evaluator evaluator(network, {.batch_size = batch_size}, device);
+  constexpr std::int32_t of_no_record = 5;
+  for (int late = 0; late < mpi.size(); ++late) {
+    step_towards(tower, predicted, 2 * late);
+    be_late(late);
+    evaluator.load_averages(tower.parameters(), tower.buffers());
+    step_towards(tower, of_no_record, 2 * late + 1);
+    EXPECT_EQ(evaluator.evaluate(dataset, mpi).correct, (record_count + 1) / 2) << "rank " << late << " late";
+    evaluator.load_averages(tower.parameters(), tower.buffers());
+    EXPECT_EQ(evaluator.evaluate(dataset, mpi).correct, 0) << "after the next step";
+  }
+}
+
+/// The sums of columns 9 to 18 of the image are its logits.
+LoadedCheckpoint column_network() {
+  LoadedCheckpoint loaded = constant_network();
+  for (NamedArray& array : loaded.state.variables) std::ranges::fill(array.values, 0.0f);
+  for (std::size_t unit = 0; unit < 10; ++unit) {
+    for (std::size_t y = 0; y < 28; ++y) loaded.state.variables[0].values[(y * 28 + 9 + unit) * 500 + unit] = 1.0f;
+    loaded.state.variables[2].values[unit * 10 + unit] = 1.0f;
+  }
+  return loaded;
+}
+
+/// The largest of the column network's mean logits over the views of an image of equal rows.
+std::int32_t predicted_from_views(const std::vector<int>& row) {
+  std::vector<double> means;
+  for (std::size_t x = 9; x < 19; ++x) {
+    means.push_back(0.25 * (row[x] + row[27 - x]) + 0.125 * (row[x - 1] + row[26 - x]) +
+                    0.125 * (row[x + 1] + row[28 - x]));
+  }
+  return static_cast<std::int32_t>(std::ranges::max_element(means) - means.begin());
+}
+
+TEST(Evaluator, AugmentedItPredictsFromTheWeightedMeanOfTheViews) {
+  constexpr int count = 101;
+  std::string bytes;
+  std::mt19937 random(1);
+  for (int i = 0; i < count; ++i) {
+    std::vector<int> row;
+    std::string image;
+    for (int x = 0; x < 28; ++x) row.push_back(static_cast<int>(random() % 256));
+    for (int y = 0; y < 28; ++y) image.append(row.begin(), row.end());
+    proto::Example example;
+    auto& features = *example.mutable_features()->mutable_feature();
+    features["image_raw"].mutable_bytes_list()->add_value(image);
+    features["label"].mutable_int64_list()->add_value(predicted_from_views(row));
+    append_record(bytes, example.SerializeAsString());
+  }
+  const Dataset dataset = dataset_of(bytes, CacheMode::memory);
+  CpuDevice device(1);
+  for (const bool augments : {false, true}) {
+    Evaluator evaluator(mnist_network(mnist_images()), {.batch_size = batch_size, .test_time_augmentation = augments},
+                        device);
+    evaluator.load(column_network(), TrainedValues::variables);
+    const Accuracy precision = evaluator.evaluate(dataset, mpi_world());
+    EXPECT_EQ(precision.total, count);
+    if (augments) {
+      EXPECT_EQ(precision.correct, count);
+    } else {
+      EXPECT_LT(precision.correct, count / 2);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace carillon::testing

@@ -1,0 +1,116 @@
+#include <gmock/gmock.h>
+
+#include <limits>
+
+#include "tests/support/without_shared_host_memory.h"
+#include "tests/train/run_test.h"
+
+namespace carillon::testing {
+namespace {
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::MatchesRegex;
+
+/// A batch norm behind pixels that are infinite where settings.pixel_scale says so.
+Network network_with_a_norm(const NetworkSettings& settings) {
+  const auto layers = [settings](Graph& graph, Purpose /*purpose*/) {
+    Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = settings.pixel_scale});
+    x = global_avg_pool(graph, "average", conv_norm_relu(graph, "stem", x, {.filters = 4, .stride = 2}));
+    return dense(graph, "logits", x, {.units = settings.class_count, .weights = fan_in_uniform(4)});
+  };
+  return {.name = "with_a_norm", .image = settings.image, .build_layers = layers};
+}
+
+/// Whose last rank receives its variables with a NaN.
+class WithANan final : public WithoutSharedHostMemory {
+ public:
+  using WithoutSharedHostMemory::WithoutSharedHostMemory;
+  void broadcast(std::span<float> values, int root) override {
+    WithoutSharedHostMemory::broadcast(values, root);
+    if (rank() == size() - 1) values.front() = std::numeric_limits<float>::quiet_NaN();
+  }
+};
+
+class NonfiniteReportTest : public RunTest {
+ protected:
+  NonfiniteReportTest() { options_.on_nan = OnNan::report; }
+  bool is_last() const { return mpi_.rank() == mpi_.size() - 1; }
+
+  /// Only the last rank's last image has a pixel that is infinite.
+  void expect_the_last_sample_told() {
+    const int last_record = 4 * mpi_.size() - 1;
+    if (mpi_.rank() == 0) {
+      std::string records;
+      for (int i = 0; i <= last_record; ++i) append_record(records, mnist_example(i == last_record ? 255 : 0, i % 10));
+      write_text(directory_ / "one", records);
+    }
+    mpi_.barrier();
+    options_.data = {(directory_ / "one").string()};
+    options_.shuffle = false;
+    options_.pixel_scale = 1e37;
+    const Failure failed = failure(options_);
+    EXPECT_EQ(failed.code, ExitCode::failed);
+    EXPECT_EQ(failed.text.empty(), !is_last());
+    if (failed.text.empty()) return;
+    EXPECT_THAT(failed.text, EndsWith(fmt::format("output of op input (scale_input), in 1 of the batch's 4 samples: 3 "
+                                                  "({}: record {}, label {})",
+                                                  (directory_ / "one").string(), last_record, last_record % 10)));
+  }
+};
+
+TEST_F(NonfiniteReportTest, IsToldWithItsOpAndRecords) {
+  options_.learning_rate = 1e25;
+  const Failure failed = failure(options_);
+  EXPECT_EQ(failed.code, ExitCode::failed);
+  EXPECT_THAT(list_checkpoints(train_dir()), IsEmpty());
+  if (failed.text.empty()) return;
+  EXPECT_THAT(failed.text,
+              MatchesRegex("Model diverged with loss = .* at step [0-9]+; replayed, the first that is not finite is "
+                           "output of op layer[12] \\(dense\\), in [1-4] of the batch's 4 samples: [0-3] "
+                           "\\(.*/train: record [0-9]+, label [0-9]\\).*"));
+}
+
+TEST_F(NonfiniteReportTest, IsToldByTheRankThatMetIt) { expect_the_last_sample_told(); }
+
+/// Behind the norm all ranks have it.
+TEST_F(NonfiniteReportTest, OfOneBatchNormIsToldByTheRankThatMetItFirst) {
+  options_.make_network = network_with_a_norm;
+  options_.sync_batch_norm = true;
+  expect_the_last_sample_told();
+}
+
+TEST_F(NonfiniteReportTest, OfOneBatchNormIsToldByTheRankWhoseVariableItIs) {
+  options_.make_network = network_with_a_norm;
+  options_.sync_batch_norm = true;
+  StallDetector stall_detector(mpi_, {});
+  WithANan communicator(device_);
+  const Failure failed =
+      failure_of_run([&] { Trainer(options_, {}, mpi_, device_, communicator, stall_detector, {}).run(); });
+  EXPECT_EQ(failed.code, ExitCode::failed);
+  EXPECT_EQ(failed.text.empty(), !is_last());
+  if (is_last()) {
+    EXPECT_THAT(failed.text, EndsWith("is variable logits/biases before the step, in 1 of 10 elements"));
+  }
+}
+
+TEST_F(NonfiniteReportTest, OfTheL2PartIsToldWithItsVariable) {
+  options_.regularization = 1e38;
+  const Failure failed = failure(options_);
+  EXPECT_EQ(failed.code, ExitCode::failed);
+  if (mpi_.rank() > 0) return;
+  EXPECT_THAT(failed.text, HasSubstr("its L2 part is not: that of variable layer1/weights is "));
+}
+
+TEST_F(NonfiniteReportTest, TrainsTheSameWhereItWouldBeTold) {
+  train();
+  TrainOptions second = options_;
+  second.train_dir = (directory_ / "second").string();
+  second.on_nan = OnNan::stop;
+  train(second);
+  EXPECT_TRUE(read_checkpoint(checkpoint_path(second.train_dir, 12)).variables == saved(12).variables);
+}
+
+}  // namespace
+}  // namespace carillon::testing

@@ -1,0 +1,296 @@
+// Opening a set on all ranks: where its records are is found out once; files are copied to each host once.
+#include "src/train/input/open_records.h"
+
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+
+#include "carillon/core/file.h"
+#include "src/train/input/shared_index.h"
+#include "src/train/input/staging.h"
+#include "tests/train/run_test.h"
+
+namespace carillon::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+class RecordsTest : public RunTest {
+ protected:
+  RecordsTest() {
+    for (int i = 0; i < 5; ++i) paths_.push_back((directory_ / fmt::format("set-{}", i)).string());
+    on_first([&] {
+      for (int i = 0; i < 5; ++i) {
+        std::string bytes;
+        for (int j = 0; j < 10 + i; ++j) append_record(bytes, mnist_example(20 * i + j, j % 10));
+        write_text(paths_[i], bytes);
+      }
+    });
+  }
+  /// Rank 0 does `work`, and the others wait.
+  void on_first(const std::function<void()>& work) const {
+    if (mpi_.rank() == 0) work();
+    mpi_.barrier();
+  }
+  static void expect_index_of(const std::vector<std::string>& paths, const FileIndex& index) {
+    const std::vector<IndexedFile> files = index_files(paths, [](std::size_t) {});
+    EXPECT_EQ(index.size(), paths.size());
+    for (std::size_t i = 0; i < paths.size(); ++i) {
+      ASSERT_TRUE(index.contains(paths[i]));
+      const IndexedFile& file = index.at(paths[i]);
+      EXPECT_EQ(file.offsets, files[i].offsets);
+      EXPECT_EQ(file.checksums, files[i].checksums);
+      EXPECT_EQ(file.bytes, files[i].bytes);
+      EXPECT_EQ(file.changed_nanoseconds, files[i].changed_nanoseconds);
+    }
+  }
+  Failure failure_to_stage(const std::vector<std::string>& paths) {
+    return failure_of_run([&] { stage_files(paths, {.directory = directory_ / "disk"}, mpi_); });
+  }
+  /// On the rank that tells it.
+  static void expect_told(const Failure& failure, const std::string& text) {
+    if (!failure.text.empty()) {
+      EXPECT_THAT(failure.text, HasSubstr(text));
+    }
+  }
+  static ino_t number_of(const std::string& path) {
+    struct stat status {};
+    EXPECT_EQ(::stat(path.c_str(), &status), 0) << path;
+    return status.st_ino;
+  }
+
+  std::vector<std::string> paths_;
+};
+
+TEST_F(RecordsTest, TheIndexIsThatOfAllFilesWhateverIndexFilesKnow) {
+  expect_index_of(paths_, share_index(paths_, mpi_));
+  mpi_.barrier();
+  // An index file that knows some, one of which has changed since.
+  on_first([&] {
+    const std::vector<std::string> some(paths_.begin(), paths_.begin() + 3);
+    const std::vector<IndexedFile> files = index_files(some, [](std::size_t) {});
+    FileIndex index;
+    for (int i = 0; i < 3; ++i) index.emplace(fmt::format("set-{}", i), files[i]);
+    write_index_file(directory_, index);
+    write_text(paths_[1], mnist_records(3));
+  });
+  expect_index_of(paths_, share_index(paths_, mpi_));
+}
+
+TEST_F(RecordsTest, WhatTheIndexFileSaysIsFoundOutByNobodyAgain) {
+  on_first([&] {
+    std::vector<IndexedFile> files = index_files({paths_[0]}, [](std::size_t) {});
+    files[0].offsets.pop_back();
+    files[0].checksums.pop_back();
+    write_index_file(directory_, {{"set-0", files[0]}});
+  });
+  EXPECT_EQ(share_index(paths_, mpi_).at(paths_[0]).offsets.size(), 9u);
+  const Dataset dataset =
+      open_records(paths_, options_.record_form, RecordUse::training, {.cache = CacheMode::none}, mpi_);
+  EXPECT_EQ(dataset.size(), 9u + 11 + 12 + 13 + 14);
+}
+
+TEST_F(RecordsTest, ADamagedFileEndsAllRanksWithItsName) {
+  on_first([&] { write_text(paths_[3], mnist_records(13).substr(0, 1000)); });
+  const Failure failure = failure_of_run([&] { share_index(paths_, mpi_); });
+  EXPECT_EQ(failure.code, ExitCode::data);
+  expect_told(failure, "set-3: record 1 at byte");
+}
+
+TEST_F(RecordsTest, RanksThatSeeOtherFilesAreRefused) {
+  std::vector<std::string> paths = paths_;
+  if (mpi_.rank() > 0 && mpi_.rank() == mpi_.size() - 1) paths[1] = paths[2];
+  const Failure failure = failure_of_run(
+      [&] { open_records(paths, options_.record_form, RecordUse::training, {.cache = CacheMode::none}, mpi_); });
+  EXPECT_EQ(failure.code, mpi_.size() == 1 ? ExitCode::done : ExitCode::usage);
+  expect_told(failure, "ranks disagree on checksum of the data files' names");
+}
+
+TEST_F(RecordsTest, FilesAreCopiedOnceAndAgainWhereTheyHaveChanged) {
+  const StagingSettings settings{.directory = directory_ / "disk"};
+  const std::vector<std::string> staged = stage_files(paths_, settings, mpi_);
+  ASSERT_EQ(staged.size(), paths_.size());
+  std::vector<ino_t> numbers;
+  for (std::size_t i = 0; i < staged.size(); ++i) {
+    EXPECT_EQ(staged[i], (directory_ / "disk").string() + paths_[i]);
+    EXPECT_EQ(read_text(staged[i]), read_text(paths_[i]));
+    numbers.push_back(number_of(staged[i]));
+  }
+  mpi_.barrier();
+  on_first([&] {
+    write_text(paths_[2], mnist_records(2));
+    std::string same_size = read_text(paths_[3]);
+    same_size[20] ^= 1;
+    write_text(paths_[3], same_size);
+  });
+  EXPECT_EQ(stage_files(paths_, settings, mpi_), staged);
+  for (std::size_t i = 0; i < staged.size(); ++i) {
+    EXPECT_EQ(read_text(staged[i]), read_text(paths_[i]));
+    EXPECT_EQ(stamp_of(staged[i]), stamp_of(paths_[i]));
+    EXPECT_EQ(number_of(staged[i]) == numbers[i], i != 2 && i != 3);
+  }
+}
+
+TEST_F(RecordsTest, WhatCannotBeCopiedIsSaidBeforeAnythingIs) {
+  std::vector<std::string> paths = paths_;
+  paths.push_back((directory_ / "none").string());
+  Failure failure = failure_to_stage(paths);
+  EXPECT_EQ(failure.code, ExitCode::no_input);
+  expect_told(failure, "none: no such file");
+  // Larger than any disk, and no byte of it there.
+  on_first([&] {
+    write_text(paths.back(), "");
+    std::filesystem::resize_file(paths.back(), std::filesystem::space(directory_).available + (1u << 30));
+  });
+  failure = failure_to_stage(paths);
+  EXPECT_EQ(failure.code, ExitCode::io);
+  expect_told(failure, " GB are to be copied, and ");
+  mpi_.barrier();
+  for (const std::string& path : paths_) EXPECT_FALSE(std::filesystem::exists((directory_ / "disk").string() + path));
+}
+
+TEST_F(RecordsTest, ARunOnCopiesEndsAsOneOnTheFiles) {
+  options_.data = {(directory_ / "set-*").string()};
+  options_.eval_data = {(directory_ / "test").string()};
+  options_.cache = CacheMode::none;
+  train();
+  const CheckpointState expected = saved(12);
+  options_.stage = (directory_ / "disk").string();
+  options_.train_dir = (directory_ / "staged").string();
+  train();
+  mpi_.barrier();
+  EXPECT_TRUE(saved(12).variables == expected.variables);
+  for (const std::string& path : paths_) EXPECT_TRUE(std::filesystem::exists(options_.stage + path));
+  EXPECT_TRUE(std::filesystem::exists(options_.stage + options_.eval_data.front()));
+}
+
+TEST_F(RecordsTest, WhatIsReadAreTheCopies) {
+  const RecordOptions options{.cache = CacheMode::none, .stage = (directory_ / "disk").string()};
+  open_records(paths_, options_.record_form, RecordUse::training, options, mpi_);
+  mpi_.barrier();
+  on_first([&] {  // as it is, by size and time
+    const std::string copy = options.stage + paths_[1];
+    const auto time = std::filesystem::last_write_time(copy);
+    std::string bytes = read_text(copy);
+    bytes[100] ^= 1;
+    write_text(copy, bytes);
+    std::filesystem::last_write_time(copy, time);
+  });
+  const Dataset dataset = open_records(paths_, options_.record_form, RecordUse::training, options, mpi_);
+  std::vector<std::uint8_t> image(dataset.image_bytes());
+  dataset.read(0, 0, image);
+  EXPECT_THAT(failure_of_run([&] { dataset.read(10, 10, image); }).text,
+              HasSubstr(options.stage + paths_[1] + ": record 0"));
+}
+
+TEST_F(RecordsTest, AHostNeedsTheFilesOfItsRanks) {
+  const std::vector<int> hosts = {0, 0, 1, 1};  // by rank
+  using Files = std::vector<std::size_t>;
+  EXPECT_EQ(files_needed(10, true, hosts, 0), (Files{0, 1, 2, 3, 4}));
+  EXPECT_EQ(files_needed(10, true, hosts, 1), (Files{5, 6, 7, 8, 9}));
+  EXPECT_EQ(files_needed(3, false, hosts, 1), (Files{0, 1, 2}));
+  EXPECT_EQ(files_needed(6, true, {0, 1, 0}, 0), (Files{0, 1, 4, 5}));
+}
+
+TEST_F(RecordsTest, HalfCopiesOfKilledRunsAreRemovedAndThoseOfOthersNot) {
+  const std::string half = (directory_ / "disk").string() + paths_[0] + ".123.tmp";
+  on_first([&] {
+    std::filesystem::create_directories(std::filesystem::path(half).parent_path());
+    write_text(half, "complete, with the time of its source, but not yet under its name");
+    std::filesystem::last_write_time(half, std::filesystem::file_time_type::clock::now() - std::chrono::hours(200));
+  });
+  StagingSettings settings{.directory = directory_ / "disk"};
+  stage_files(paths_, settings, mpi_);
+  EXPECT_TRUE(std::filesystem::exists(half));
+  mpi_.barrier();
+  settings.age_of_remains = std::chrono::seconds(0);
+  stage_files(paths_, settings, mpi_);
+  EXPECT_FALSE(std::filesystem::exists(half));
+}
+
+TEST_F(RecordsTest, ASetReadInWindowsIsTrainedOnAsFromMemory) {
+  options_.data = {(directory_ / "set-*").string()};
+  std::vector<CheckpointState> ends;
+  for (const CacheMode cache : {CacheMode::memory, CacheMode::none}) {
+    options_.cache = cache;
+    options_.shuffle_window = 32;
+    options_.train_dir = (directory_ / fmt::format("run-{}", ends.size())).string();
+    train();
+    mpi_.barrier();
+    ends.push_back(saved(12));
+  }
+  options_.shuffle_window = 0;
+  options_.train_dir = (directory_ / "whole").string();
+  train();
+  mpi_.barrier();
+  EXPECT_TRUE(ends[0].variables == ends[1].variables);
+  EXPECT_FALSE(ends[0].variables == saved(12).variables);
+}
+
+/// A set in the order in which the towers' steps take the others' shares, unshuffled.
+TEST_F(RecordsTest, WithShardingByFileEachRankTrainsOnItsOwnFiles) {
+  on_first([&] {
+    std::vector<std::vector<std::string>> records;  // by tower
+    for (int tower = 0; tower < mpi_.size(); ++tower) {
+      const FileShare share = file_share(paths_.size(), tower, mpi_.size());
+      records.emplace_back();
+      for (std::size_t i = share.begin; i < share.end; ++i) {
+        RecordReader reader(paths_[i]);
+        for (Record record; reader.next(record);) records.back().emplace_back(record.data.begin(), record.data.end());
+      }
+    }
+    std::string expected;
+    for (std::size_t step = 0; step < 12; ++step) {
+      for (const std::vector<std::string>& own : records) {
+        for (std::size_t i = 0; i < 4; ++i) append_record(expected, own[(4 * step + i) % own.size()]);
+      }
+    }
+    write_text(directory_ / "expected", expected);
+  });
+  options_.shuffle = false;
+  options_.data = {(directory_ / "expected").string()};
+  train();
+  options_.data = paths_;
+  options_.sharding = Sharding::file;
+  options_.train_dir = (directory_ / "by-file").string();
+  train();
+  mpi_.barrier();
+  const CheckpointState by_file = saved(12);
+  options_.train_dir = (directory_ / "run").string();
+  EXPECT_TRUE(by_file.variables == saved(12).variables);
+}
+
+/// Its stream position is then off the multiples of a global batch.
+TEST_F(RecordsTest, WithShardingByFileARunGoesOnWithAnotherBatch) {
+  options_.data = paths_;
+  options_.sharding = Sharding::file;
+  options_.shuffle_window = 8;
+  EXPECT_EQ(train(), ExitCode::done);
+  mpi_.barrier();
+  options_.batch_size = 5;
+  options_.max_steps = 60;
+  EXPECT_EQ(train(), ExitCode::done);
+}
+
+TEST_F(RecordsTest, MoreRanksThanFilesCannotShareThem) {
+  options_.data = {paths_[0]};
+  options_.sharding = Sharding::file;
+  const Failure failure = this->failure(options_);
+  EXPECT_EQ(failure.code, mpi_.size() == 1 ? ExitCode::done : ExitCode::usage);
+  expect_told(failure, "--sharding file: 1 files cannot be shared out over");
+}
+
+TEST_F(RecordsTest, TooLittleRoomForWhatIsDecodedAheadIsRefused) {
+  options_.cache = CacheMode::none;
+  options_.prefetch_bytes = 2 * 4 * 784 - 1;
+  const Failure failure = this->failure(options_);
+  EXPECT_EQ(failure.code, ExitCode::usage);
+  expect_told(failure, "--prefetch-bytes 6271: two batches of decoded images take 6272");
+  TrainOptions large = options_;
+  large.prefetch_bytes = std::int64_t{1} << 50;
+  expect_told(this->failure(large), " bytes of memory for ");
+  options_.prefetch_bytes += 1;
+  EXPECT_EQ(train(), ExitCode::done);
+}
+
+}  // namespace
+}  // namespace carillon::testing

@@ -1,0 +1,61 @@
+#include <gtest/gtest.h>
+
+#include "src/train/preflight/preflight_directory.h"
+#include "src/train/preflight/preflight_tables.h"
+
+namespace carillon {
+namespace {
+
+using enum LockState;
+
+TEST(PreflightTest, AnUnheldLockOnItsOwnHostIsNone) {
+  EXPECT_EQ(lock_text({free}, {"a"}), "no locks there: runs know of each other by .heartbeat");
+  EXPECT_EQ(lock_text({none, held}, {"a", "b"}), "no locks there: runs know of each other by .heartbeat");
+}
+
+TEST(PreflightTest, OtherHostsAreNamedByWhatTheyFind) {
+  EXPECT_EQ(lock_text({held}, {"a"}), "locks hold");
+  EXPECT_EQ(lock_text({held, held, held}, {"a", "b", "c"}), "locks hold, from b, c too");
+  EXPECT_EQ(lock_text({held, absent, held}, {"a", "b", "c"}), "locks hold, from c too; not there on b");
+  EXPECT_EQ(lock_text({held, free}, {"a", "b"}), "locks hold; but not across hosts: a run on b would not be refused");
+  EXPECT_EQ(lock_text({held, none}, {"a", "b"}), "locks hold; none on b");
+}
+
+/// Two ranks on one host, then one on another.
+std::vector<RankFacts> facts() {
+  return {{.host = "short",
+           .device = "CPU",
+           .instructions = "avx2",
+           .threads = 2,
+           .cpus = {0, 1},
+           .memory = 2e9,
+           .interfaces = {"eth0 10.0.0.1", "ib0 10.1.0.1"},
+           .tells_of_host = true},
+          {.host = "short", .device = "CPU", .instructions = "avx2", .threads = 10, .cpus = {1, 2, 3}},
+          {.host = "much-longer", .device = "GPU:0", .threads = 1, .cpus = {1}, .memory = 1e6, .tells_of_host = true}};
+}
+
+TEST(PreflightTest, EachRankHasARow) {
+  EXPECT_EQ(rank_table(facts()),
+            "rank  host         device     threads  CPUs\n"
+            "   0  short        CPU, avx2        2  0,1\n"
+            "   1  short        CPU, avx2       10  1-3\n"
+            "   2  much-longer  GPU:0            1  1\n");
+}
+
+TEST(PreflightTest, EachHostHasARow) {
+  EXPECT_EQ(host_table(facts()),
+            "host         ranks  memory free  network interfaces\n"
+            "short            2  2.00 GB      eth0 10.0.0.1, ib0 10.1.0.1\n"
+            "much-longer      1  1.00 MB      \n");
+}
+
+TEST(PreflightTest, CpusThatRanksOfOneHostShareAreNamed) {
+  EXPECT_EQ(shared_cpus(facts()), "ranks 0 and 1 on short share the CPUs 1: more ranks than cores take turns");
+  std::vector<RankFacts> apart = facts();
+  apart[1].cpus = {2, 3};
+  EXPECT_EQ(shared_cpus(apart), "");
+}
+
+}  // namespace
+}  // namespace carillon

@@ -1,0 +1,269 @@
+#include "src/train/loop/trainer.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/train/run_test.h"
+
+namespace carillon::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+class TrainerTest : public RunTest {};
+
+TEST_F(TrainerTest, LogsEvaluatesAndSavesWhenThatIsDue) {
+  options_.eval_data = {(directory_ / "test").string()};
+  options_.eval_every = 4;
+  options_.checkpoint_every = 6;
+  EXPECT_EQ(train(), ExitCode::done);
+  EXPECT_THAT(steps_with("loss"), ElementsAre(0, 5, 10));
+  EXPECT_THAT(steps_with("eval_precision"), ElementsAre(4, 8, 12));
+  EXPECT_THAT(list_checkpoints(train_dir()), ElementsAre(12, 6));
+}
+
+/// Biases made of how many images there are, and of the first and the last one's first pixel.
+Network network_of_data(const NetworkSettings& settings, std::int64_t max_records) {
+  Network network = mnist_network(settings);
+  const auto compute = [](std::span<const std::uint8_t* const> images) {
+    std::vector<float> values(10);
+    values[0] = static_cast<float>(images.size());
+    values[1] = images.front()[0];
+    values[2] = images.back()[0];
+    return values;
+  };
+  network.values_of_data = {{.variable = "layer2/biases", .max_records = max_records, .compute = compute}};
+  return network;
+}
+
+TEST_F(TrainerTest, ValuesOfDataAreMadeOfTheFirstRecordsBeforeTheFirstStep) {
+  const Dataset records = Dataset::open(options_.data, make_grey_decoder(options_.record_form.schema));
+  options_.max_steps = 0;
+  for (const bool takes_all : {false, true}) {
+    options_.make_network = takes_all ? [](const NetworkSettings& s) { return network_of_data(s, 1000); }
+                                      : [](const NetworkSettings& s) { return network_of_data(s, 7); };
+    options_.train_dir = (directory_ / (takes_all ? "all" : "some")).string();
+    EXPECT_EQ(train(), ExitCode::done);
+    mpi_.barrier();
+    const std::size_t count = takes_all ? 60 : 7;
+    for (const auto& arrays : {saved(0).variables, saved(0).moving_averages}) {
+      const auto biases = std::ranges::find(arrays, "layer2/biases", &NamedArray::name);
+      ASSERT_NE(biases, arrays.end());
+      EXPECT_THAT(std::vector(biases->values.begin(), biases->values.begin() + 3),
+                  ElementsAre(count, records.image(0)[0], records.image(count - 1)[0]));
+    }
+  }
+}
+
+TEST_F(TrainerTest, AFinishedStartIsNotMadeOfDataAgain) {
+  options_.make_network = [](const NetworkSettings& s) { return network_of_data(s, 7); };
+  options_.max_steps = 2;
+  train();
+  TrainOptions other = options_;
+  other.init_from = checkpoint_path(train_dir(), 2).string();
+  other.train_dir = (directory_ / "other").string();
+  other.max_steps = 0;
+  train(other);
+  mpi_.barrier();
+  EXPECT_TRUE(read_checkpoint(checkpoint_path(other.train_dir, 0)).variables == saved(2).variables);
+}
+
+TEST_F(TrainerTest, KeepsTheStateOfTheBestEvaluation) {
+  options_.eval_data = {(directory_ / "test").string()};
+  options_.eval_every = 1;
+  options_.checkpoint_every = 1;
+  options_.keep_checkpoints = 0;
+  options_.max_steps = 7;
+  train();
+  options_.max_steps = 12;
+  train();  // knows the best of the first
+  mpi_.barrier();
+  std::ifstream file(train_dir() / "metrics.jsonl");
+  double highest = -1.0;
+  std::int64_t best_step = 0, evaluations = 0;
+  for (std::string line; std::getline(file, line);) {
+    const auto record = nlohmann::json::parse(line);
+    if (!record.contains("eval_precision")) continue;
+    ++evaluations;
+    if (record["eval_precision"] <= highest) continue;
+    highest = record["eval_precision"];
+    best_step = record["step"];
+  }
+  EXPECT_EQ(evaluations, 12);
+  const CheckpointState best = read_checkpoint(best_checkpoint_path(train_dir()));
+  EXPECT_EQ(best.global_step, best_step);
+  EXPECT_TRUE(best.variables == saved(best_step).variables);
+  EXPECT_EQ(nlohmann::json::parse(best.options_json).at("evaluation correct"), highest * 20);
+}
+
+TEST_F(TrainerTest, GoesOnFromItsCheckpointAsIfNothingHadBeen) {
+  TrainOptions once = options_;
+  once.train_dir = (directory_ / "once").string();
+  train(once);
+  const CheckpointState expected = read_checkpoint(checkpoint_path(once.train_dir, 12));
+
+  options_.eval_data = {(directory_ / "test").string()};
+  options_.max_steps = 7;
+  train();
+  options_.max_steps = 12;
+  train();
+  EXPECT_TRUE(saved(12).variables == expected.variables);
+  EXPECT_TRUE(saved(12).moving_averages == expected.moving_averages);
+  EXPECT_EQ(saved(12).stream_position, expected.stream_position);
+  EXPECT_THAT(steps_with("loss"), ElementsAre(0, 5, 10));
+  EXPECT_THAT(steps_with("eval_precision"), ElementsAre(7, 12));
+}
+
+TEST_F(TrainerTest, GoesOnFromItsCheckpointWithALookahead) {
+  options_.make_network = [](const NetworkSettings&) { return normalized_network(); };
+  options_.optimizer_settings.lookahead = {.every = 5, .decay = 0.7, .power = 3.0, .steps = 12};
+  TrainOptions once = options_;
+  once.train_dir = (directory_ / "once").string();
+  once.checkpoint_every = 7;  // where buffers are joined
+  train(once);
+  const CheckpointState expected = read_checkpoint(checkpoint_path(once.train_dir, 12));
+
+  options_.max_steps = 7;
+  train();
+  options_.max_steps = 12;
+  train();
+  EXPECT_TRUE(saved(12).variables == expected.variables);
+  EXPECT_TRUE(saved(12).moving_averages == expected.moving_averages);
+  EXPECT_TRUE(saved(12).buffers == expected.buffers);
+  EXPECT_TRUE(saved(12).optimizer == expected.optimizer);
+}
+
+TEST_F(TrainerTest, LeavesAFinishedRunAsItIs) {
+  train();
+  mpi_.barrier();
+  const std::string metrics = read_text(train_dir() / "metrics.jsonl");
+  const std::size_t entries = entry_count(train_dir());
+  EXPECT_EQ(train(), ExitCode::done);
+  EXPECT_EQ(read_text(train_dir() / "metrics.jsonl"), metrics);
+  EXPECT_EQ(entry_count(train_dir()), entries);
+}
+
+TEST_F(TrainerTest, TakesTheLastEvaluationThatAKilledRunLeft) {
+  options_.eval_data = {(directory_ / "test").string()};
+  train();
+  mpi_.barrier();
+  const std::string metrics = read_text(train_dir() / "metrics.jsonl");
+  const std::string without_evaluation = metrics.substr(0, metrics.find_last_of('\n', metrics.size() - 2) + 1);
+  for (const std::string& left :
+       {without_evaluation, metrics}) {  // killed before that was told, and before it was kept
+    mpi_.barrier();
+    if (mpi_.rank() == 0) {
+      write_text(train_dir() / "metrics.jsonl", left);
+      std::filesystem::remove(best_checkpoint_path(train_dir()));
+    }
+    mpi_.barrier();
+    EXPECT_EQ(train(), ExitCode::done);
+    mpi_.barrier();
+    EXPECT_THAT(steps_with("loss"), ElementsAre(0, 5, 10));
+    EXPECT_THAT(steps_with("eval_precision"), ElementsAre(12));
+    EXPECT_EQ(read_checkpoint(best_checkpoint_path(train_dir())).global_step, 12);
+  }
+  const std::size_t entries = entry_count(train_dir());
+  mpi_.barrier();
+  EXPECT_EQ(train(), ExitCode::done);
+  EXPECT_EQ(entry_count(train_dir()), entries);  // another event file tells of a run that did something
+}
+
+TEST_F(TrainerTest, WritesTheInitialCheckpointAlone) {
+  options_.max_steps = 0;
+  options_.eval_data = {(directory_ / "test").string()};
+  EXPECT_EQ(train(), ExitCode::done);
+  EXPECT_THAT(list_checkpoints(train_dir()), ElementsAre(0));
+  EXPECT_THAT(steps_with("eval_precision"), IsEmpty());
+}
+
+TEST_F(TrainerTest, TellsWhereTheTimeOfALongRunWent) {
+  options_.eval_data = {(directory_ / "test").string()};
+  ::testing::internal::CaptureStdout();
+  train(options_, Trainer::Clock::now() - std::chrono::seconds(20));
+  const std::string told = ::testing::internal::GetCapturedStdout();
+  if (mpi_.rank() > 0) return;
+  EXPECT_THAT(told, HasSubstr("\nsteps                    12  from 0 to 12\n"));
+  EXPECT_THAT(told, HasSubstr("\nstart               2"));
+  EXPECT_THAT(told, Not(HasSubstr("inf")));  // images/s, if no time had been spent in steps
+  EXPECT_EQ(told.find(fmt::format("mean of {} ranks", mpi_.size())) != told.npos, mpi_.size() > 1);
+}
+
+TEST_F(TrainerTest, EndsAllRanksAlikeWhenAnUnloggedLossIsNotFinite) {
+  options_.learning_rate = 1e30;
+  options_.log_every = 0;
+  const Failure failed = failure(options_);
+  EXPECT_EQ(failed.code, ExitCode::failed);
+  if (mpi_.rank() == 0) {
+    EXPECT_THAT(failed.text, HasSubstr("Model diverged with loss = "));
+  }
+  EXPECT_THAT(list_checkpoints(train_dir()), IsEmpty());
+}
+
+TEST_F(TrainerTest, RefusesRecordsThatDifferBetweenRanks) {
+  if (mpi_.rank() == 0) {
+    std::string other;
+    for (int i = 0; i < 60; ++i) append_record(other, mnist_example(i + 1, i % 10));
+    std::filesystem::create_directory(directory_ / "other");
+    write_text(directory_ / "other" / "train", other);
+  }
+  mpi_.barrier();
+  if (mpi_.rank() > 0 && mpi_.rank() == mpi_.size() - 1) options_.data = {(directory_ / "other" / "train").string()};
+  const Failure failed = failure(options_);
+  EXPECT_EQ(failed.code, mpi_.size() == 1 ? ExitCode::done : ExitCode::usage);
+  if (mpi_.rank() == 0 && mpi_.size() > 1) {
+    EXPECT_THAT(failed.text, HasSubstr("training record checksum"));
+  }
+}
+
+TEST_F(TrainerTest, ResumesOnlyAsItIsTold) {
+  options_.resume = ResumeMode::require;
+  EXPECT_EQ(failure(options_).code, ExitCode::no_input);
+  options_.resume = ResumeMode::never;
+  EXPECT_EQ(failure(options_).code, ExitCode::done);
+  options_.max_steps = 20;
+  EXPECT_EQ(failure(options_).code, ExitCode::usage);
+  options_.fresh = true;
+  EXPECT_EQ(failure(options_).code, ExitCode::done);
+  EXPECT_THAT(list_checkpoints(train_dir()), ElementsAre(20));
+}
+
+TEST_F(TrainerTest, TakesVariablesButNotAveragesFromAnotherRunsCheckpoint) {
+  train();
+  TrainOptions second = options_;
+  second.init_from = checkpoint_path(train_dir(), 12).string();
+  second.train_dir = (directory_ / "second").string();
+  second.max_steps = 0;
+  train(second);
+  const CheckpointState initial = read_checkpoint(checkpoint_path(second.train_dir, 0));
+  EXPECT_TRUE(initial.variables == saved(12).variables);
+  EXPECT_TRUE(initial.moving_averages == saved(12).variables);
+}
+
+/// What the last network was told; make_network is a function without state.
+float told_density = 0.0f;
+
+TEST_F(TrainerTest, TellsTheNetworkHowSparseTheRecordsAre) {
+  options_.make_network = [](const NetworkSettings& settings) {
+    told_density = settings.density;
+    return mnist_network(settings);
+  };
+  train();
+  EXPECT_FLOAT_EQ(told_density, 59.0f / 60.0f);  // one image of 60 is black
+}
+
+TEST_F(TrainerTest, RefusesAnotherModelsCheckpoint) {
+  train();
+  options_.model = "lenet";
+  options_.max_steps = 20;
+  const Failure failed = failure(options_);
+  EXPECT_EQ(failed.code, ExitCode::data);
+  if (mpi_.rank() == 0) {
+    EXPECT_THAT(failed.text, HasSubstr("is of model 'mnist', this run trains 'lenet'"));
+  }
+}
+
+}  // namespace
+}  // namespace carillon::testing
