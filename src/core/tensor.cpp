@@ -10,6 +10,7 @@ namespace carillon {
 std::size_t size_of(DType type) {
   switch (type) {
     case DType::f32:
+    case DType::i32:
       return 4;
     case DType::bf16:
       return 2;

@@ -10,7 +10,7 @@
 
 namespace carillon {
 
-enum class DType : std::uint8_t { f32, u8, bf16 };
+enum class DType : std::uint8_t { f32, u8, bf16, i32 };
 
 /// Bytes of one element.
 std::size_t size_of(DType type);
