@@ -10,16 +10,16 @@
 
 namespace carillon {
 
-/// `watch`: how long a heartbeat may stand still before its process is taken for dead.
+/// `limit`: how long a heartbeat may stand still before its process is taken for dead.
 struct HeartbeatTimes {
   std::chrono::milliseconds interval{2000};
-  std::chrono::milliseconds watch{10000};
+  std::chrono::milliseconds limit{10000};
 };
 
 class Heartbeat {
  public:
   /// Who beats in the file, once it was seen to change; empty where nobody does, at once where there is no file, else
-  /// after `watch`, when the dead process's file is removed. No clock is compared with another host's.
+  /// after `limit`, when the dead process's file is removed. No clock is compared with another host's.
   static std::string holder(const std::filesystem::path& path, const HeartbeatTimes& times = {});
 
   /// Beats for `who`, one line, until destroyed, and removes the file then. A beat that cannot be written is left out.

@@ -139,7 +139,7 @@ TEST_F(DirectoryLockTest, LeavesNoHeartbeat) {
 TEST(HeartbeatTest, IsSeenWhileItBeatsAndNotOnceItStands) {
   const TemporaryDirectory directory;
   const auto path = directory.path() / "beats";
-  const HeartbeatTimes times{.interval = milliseconds(20), .stall_detector = milliseconds(400)};
+  const HeartbeatTimes times{.interval = milliseconds(20), .limit = milliseconds(400)};
   EXPECT_EQ(Heartbeat::holder(path, times), "");
   {
     const Heartbeat heartbeat(path, "host a, process 1", times);
@@ -152,7 +152,7 @@ TEST(HeartbeatTest, IsSeenWhileItBeatsAndNotOnceItStands) {
 TEST(HeartbeatTest, OfADeadProcessIsRemoved) {
   const TemporaryDirectory directory;
   write_text(directory.path() / "beats", "host a, process 1\nbeat 9\n");
-  Heartbeat::holder(directory.path() / "beats", {.interval = milliseconds(20), .stall_detector = milliseconds(50)});
+  Heartbeat::holder(directory.path() / "beats", {.interval = milliseconds(20), .limit = milliseconds(50)});
   EXPECT_FALSE(std::filesystem::exists(directory.path() / "beats"));
 }
 

@@ -19,6 +19,7 @@
 #include "src/train/checkpointing/run_checkpoints.h"
 #include "src/train/checkpointing/train_directory.h"
 #include "src/train/control/time_limit.h"
+#include "src/train/input/open_records.h"
 #include "src/train/loop/announcement.h"
 #include "src/train/loop/phase_times.h"
 #include "src/train/loop/rank_times.h"
