@@ -52,7 +52,7 @@ def _stopped_rank(context, data):
         start = time.monotonic()
         done = context.finish(process, TIMEOUT)
         passed = time.monotonic() - start
-        expected = rf"rank \d+ on \S+: .*rank {stopped} stands still, stopped by a signal: it has been in \w+ of step \d+"
+        expected = rf"rank \d+ on \S+: .*rank {stopped} hangs, stopped by a signal: it has been in \w+ of step \d+"
         wrong = done.complaint(FAILED)
         if not wrong and not re.search(expected, done.lines[0]):
             wrong = done.lines[0]
@@ -86,7 +86,7 @@ def _evaluation(context, data):
         os.kill(stopped, signal.SIGSTOP)
         done = context.finish(process, TIMEOUT)
         wrong = done.complaint(
-            FAILED, ["mnist_eval: rank 0 on ", "rank 1 stands still, stopped by a signal: it has been in evaluation of"]
+            FAILED, ["mnist_eval: rank 0 on ", "rank 1 hangs, stopped by a signal: it has been in evaluation of"]
         )
         if not wrong or done.code != FAILED:  # else it was not evaluating yet
             break
@@ -120,7 +120,7 @@ def _alone(context, data):
     done = context.finish(_start(context, data, run, "--max-steps", 20, ranks=0, environment=hang), TIMEOUT)
     passed = time.monotonic() - start
     first = done.lines[0] if done.lines else ""
-    named = re.match(r"mnist_train: rank 0 on \S+: stands still: it has been in (checkpoint|finish) of step 20 for \d+ s", first)
+    named = re.match(r"mnist_train: rank 0 on \S+: hangs: it has been in (checkpoint|finish) of step 20 for \d+ s", first)
     has_stack = any("mnist_train(" in line for line in done.lines[1:])
     wrong = "" if done.code == FAILED and named and has_stack else done.explain()
     # Four times the limit in these phases, and a quarter more for others to tell first.

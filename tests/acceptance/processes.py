@@ -52,7 +52,7 @@ def catches(pid, number):
 def replace_in_memory(pid, old, new):
     """Puts `new` wherever a running process has `old`, as long as it, in memory of its own; in how many places.
 
-    The process, which stands still meanwhile, may itself have no access to the memory just then, as to that of a fake
+    The process, which hangs meanwhile, may itself have no access to the memory just then, as to that of a fake
     GPU.
     """
     os.kill(pid, signal.SIGSTOP)
