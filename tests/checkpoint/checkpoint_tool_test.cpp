@@ -324,7 +324,7 @@ TEST_F(CheckpointTool, IsToldWhatItIsToDo) {
   expect_failure("average a.h5 b.h5", ExitCode::usage, "--output is missing");
   expect_failure("verify a.h5 --output b.h5", ExitCode::usage, "verify takes no --output");
   expect_failure("verify --all a.h5", ExitCode::usage, "'--all'");
-  expect_failure("inspect .", ExitCode::no_input, "no checkpoint in it");
+  expect_failure("inspect .", ExitCode::no_input, "contains no checkpoint");
 }
 
 }  // namespace
