@@ -71,23 +71,22 @@ def _evaluation(context, data):
     context.train(*SCALED, "--max-steps", 2, data=data / "train-*", train_dir=run)
     (records,) = data.glob("train-*")
 
-    def command(files, *options):
+    def command(*options):
         fixed = ("--checkpoint", run, "--batch-size", 1, "--device", context.device)
-        return context.command("mnist_eval", "--data", *[records] * files, *fixed, *options, ranks=2)
+        return context.command("mnist_eval", "--data", *[records] * 100, *fixed, *options, ranks=2)
 
-    # On a loaded machine everything takes longer, so the limit is measured: an evaluation may take 4 times
-    # --stall-timeout for a batch, as long as this run takes for 50 files. The run after it takes that for all of its
-    # batches several times.
+    # On a loaded machine everything takes longer, so the limit is measured. The start may take 12 times --stall-timeout,
+    # here as long as a whole run; one batch of the evaluation 4 times, which all batches exceed.
     began = time.monotonic()
-    done = context.run_command(command(50), TIMEOUT)
-    limit = time.monotonic() - began
+    done = context.run_command(command(), TIMEOUT)
+    seconds = time.monotonic() - began
+    watched = command("--stall-timeout", seconds / 12)
     if done.code == 0:
-        done = context.run_command(command(200, "--stall-timeout", limit / 4), TIMEOUT)
+        done = context.run_command(watched, TIMEOUT)
     wrong = "" if done.code == 0 and not done.lines else done.explain()
     yield Result("stalls: an evaluation that gets on is not ended", not wrong, wrong or "exit code 0")
-    wait = limit / 4
-    while True:
-        process = context.start(command(200, "--stall-timeout", limit / 4))
+    for wait in (seconds / 4, seconds / 2, seconds, 2 * seconds):
+        process = context.start(watched)
         stopped = rank_process(process, 1)
         wait_for(process, lambda: catches(stopped, signal.SIGUSR2), "the watch is set up")
         time.sleep(wait)
@@ -95,7 +94,6 @@ def _evaluation(context, data):
         done = context.finish(process, TIMEOUT)
         if not any("in start of" in line for line in done.lines):
             break
-        wait *= 2
     wrong = done.complaint(
         FAILED, ["mnist_eval: rank 0 on ", "rank 1 stands still, stopped by a signal: it has been in evaluation of"]
     )
