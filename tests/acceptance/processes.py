@@ -7,8 +7,7 @@ import signal
 import time
 
 import programs
-
-TIMEOUT = 60  # a hang is longer, and a loaded machine not that slow
+from programs import TIMEOUT
 
 
 def wait_for(process, condition, what):

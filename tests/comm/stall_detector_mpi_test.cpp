@@ -77,7 +77,7 @@ TEST_F(StallDetectorTest, EveryRankSeesWhatTheOthersOfItsHostDo) {
     EXPECT_EQ(all[rank].phase, Phase::evaluation);
     EXPECT_EQ(all[rank].step, 100 + rank);
     EXPECT_GE(all[rank].seconds_in_phase, 0.0);
-    EXPECT_LT(all[rank].seconds_in_phase, 60.0);
+    EXPECT_LT(all[rank].seconds_in_phase, 600.0);
   }
   mpi_.barrier();
 }
