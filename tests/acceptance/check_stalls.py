@@ -88,7 +88,7 @@ def _evaluation(context, data):
     for wait in (seconds / 4, seconds / 2, seconds, 2 * seconds):
         process = context.start(watched)
         stopped = rank_process(process, 1)
-        wait_for(process, lambda: catches(stopped, signal.SIGUSR2), "the watch is set up")
+        wait_for(process, lambda: catches(stopped, signal.SIGUSR2), "the stall detector is set up")
         time.sleep(wait)
         programs.signal_process(stopped, signal.SIGSTOP)
         done = context.finish(process, TIMEOUT)

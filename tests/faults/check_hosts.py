@@ -15,7 +15,7 @@ from processes import TIMEOUT, rank_process, wait_for
 from programs import SCALED, ProgramFailed, Result, checkpoint, load, same_bits
 
 STALL = 2  # seconds
-# The watch's time for other hosts, four times as long behind a checkpoint, and mpirun's to end the ranks.
+# The stall detector's time for other hosts, four times as long behind a checkpoint, and mpirun's to end the ranks.
 IN_TIME = 1.5 * 4 * STALL + 20
 OPTIONS = (*SCALED, "--batch-size", 20, "--summary-every", 0, "--device", "cpu", "--stall-timeout", STALL)
 
