@@ -11,13 +11,12 @@ class ActivationDefinition final : public OpDefinition {
   explicit ActivationDefinition(ActivationKind kind) : kind_(kind) {}
   std::string_view type() const override { return kind_ == ActivationKind::gelu ? "gelu" : "silu"; }
   BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = false}; }
-  bool takes_samples_apart() const override { return true; }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return on_device(
         context, [&] { return make_activation_cpu(kind_, context, tensors); },
         [&] { return make_activation_cuda(kind_, context, tensors); });
   }
-  std::string in_operators(OperatorGraph& operators, const OpOperands& operands) const override {
+  std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
     return activated(operators, kind_, operands.inputs.at(0));
   }
 
@@ -26,7 +25,10 @@ class ActivationDefinition final : public OpDefinition {
 };
 
 Value activation(Graph& graph, const std::string& name, Value x, ActivationKind kind) {
-  return graph.add_op({.name = name, .definition = std::make_shared<ActivationDefinition>(kind), .inputs = {x}},
+  return graph.add_op({.name = name,
+                       .definition = std::make_shared<ActivationDefinition>(kind),
+                       .inputs = {x},
+                       .traits = {.samples_are_independent = true, .to_onnx = trait<&ActivationDefinition::to_onnx>}},
                       graph.shape(x));
 }
 

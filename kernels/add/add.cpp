@@ -13,7 +13,7 @@ class AddDefinition final : public OpDefinition {
   std::optional<int> gradient_shares_output(int input) const override {
     return input == 0 ? std::optional(0) : std::nullopt;
   }
-  std::string in_operators(OperatorGraph& operators, const OpOperands& operands) const override {
+  std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
     return operators.add("Add", {operands.inputs.at(0), operands.inputs.at(1)});
   }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
@@ -29,7 +29,11 @@ Value add(Graph& graph, const std::string& name, Value a, Value b) {
   if (shape != graph.shape(b)) {
     fail(ExitCode::failed, "add {}: {} and {} are of different shapes", name, shape.text(), graph.shape(b).text());
   }
-  return graph.add_op({.name = name, .definition = std::make_shared<AddDefinition>(), .inputs = {a, b}}, shape);
+  return graph.add_op({.name = name,
+                       .definition = std::make_shared<AddDefinition>(),
+                       .inputs = {a, b},
+                       .traits = {.to_onnx = trait<&AddDefinition::to_onnx>}},
+                      shape);
 }
 
 }  // namespace carillon

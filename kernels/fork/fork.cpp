@@ -11,9 +11,6 @@ class ForkDefinition final : public OpDefinition {
   BackwardNeeds backward_needs() const override { return {}; }
   std::optional<int> output_shares_input(int /*output*/) const override { return 0; }
   std::optional<int> gradient_shares_output(int /*input*/) const override { return 0; }
-  std::string in_operators(OperatorGraph& /*operators*/, const OpOperands& operands) const override {
-    return operands.inputs.at(0);
-  }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return on_device(
         context, [&] { return make_fork_cpu(context, tensors); }, [&] { return make_fork_cuda(context, tensors); });
@@ -22,9 +19,13 @@ class ForkDefinition final : public OpDefinition {
 
 }  // namespace
 
-std::shared_ptr<const OpDefinition> fork_definition(int reader_count) {
-  check(reader_count >= 2, "a fork has two readers or more");
-  return std::make_shared<ForkDefinition>();
+Graph::NewOp fork_op() {
+  return {.name = {},
+          .definition = std::make_shared<ForkDefinition>(),
+          .inputs = {},
+          .traits = {.to_onnx = [](const OpDefinition&, OperatorGraph&, const OpOperands& operands) {
+            return operands.inputs.at(0);
+          }}};
 }
 
 }  // namespace carillon

@@ -10,8 +10,8 @@
 
 namespace carillon {
 
-/// With one input and `reader_count` outputs, at least 2.
-std::shared_ptr<const OpDefinition> fork_definition(int reader_count);
+/// A fork for insert_forks, which sets its name and its input.
+Graph::NewOp fork_op();
 
 /// Tensors: inputs {x}, outputs {y_0, y_1, ...}.
 std::unique_ptr<Op> make_fork_cpu(const OpContext& context, const OpTensors& tensors);

@@ -10,7 +10,7 @@ class ReluDefinition final : public OpDefinition {
   std::string_view type() const override { return "relu"; }
   BackwardNeeds backward_needs() const override { return {.inputs = false, .outputs = true}; }
   std::optional<int> gradient_shares_output(int /*input*/) const override { return 0; }
-  std::string in_operators(OperatorGraph& operators, const OpOperands& operands) const override {
+  std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
     return operators.add("Relu", {operands.inputs.at(0)});
   }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
@@ -22,7 +22,11 @@ class ReluDefinition final : public OpDefinition {
 }  // namespace
 
 Value relu(Graph& graph, const std::string& name, Value x) {
-  return graph.add_op({.name = name, .definition = std::make_shared<ReluDefinition>(), .inputs = {x}}, graph.shape(x));
+  return graph.add_op({.name = name,
+                       .definition = std::make_shared<ReluDefinition>(),
+                       .inputs = {x},
+                       .traits = {.to_onnx = trait<&ReluDefinition::to_onnx>}},
+                      graph.shape(x));
 }
 
 }  // namespace carillon

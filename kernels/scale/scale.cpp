@@ -16,7 +16,7 @@ class ScaleDefinition final : public OpDefinition {
         context, [&] { return make_scale_cpu(factor_, context, tensors); },
         [&] { return make_scale_cuda(factor_, context, tensors); });
   }
-  std::string in_operators(OperatorGraph& operators, const OpOperands& operands) const override {
+  std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
     return operators.add("Mul", {operands.inputs.at(0), operators.constant({}, {factor_})});
   }
 
@@ -27,7 +27,10 @@ class ScaleDefinition final : public OpDefinition {
 }  // namespace
 
 Value scale(Graph& graph, const std::string& name, Value x, float factor) {
-  return graph.add_op({.name = name, .definition = std::make_shared<ScaleDefinition>(factor), .inputs = {x}},
+  return graph.add_op({.name = name,
+                       .definition = std::make_shared<ScaleDefinition>(factor),
+                       .inputs = {x},
+                       .traits = {.to_onnx = trait<&ScaleDefinition::to_onnx>}},
                       graph.shape(x));
 }
 

@@ -85,7 +85,7 @@ BuiltNetwork build_network(const Network& network, const BuildSettings& settings
     fail(ExitCode::usage, "--sync-batch-norm: the network {} has no batch norm", network.name);
   }
   if (settings.device == DeviceKind::cuda && settings.purpose != Purpose::summary) fit_to_gpu(graph, results);
-  insert_forks(graph, fork_definition);
+  insert_forks(graph, fork_op());
   return built;
 }
 

@@ -67,7 +67,7 @@ TEST(MemoryPlan, ABranchThatPassesAValueOnTakesNoMemoryOfItsOwn) {
   const Value branch = dense(graph, "b", x, {.units = 16});
   const Value sum = add(graph, "sum", x, branch);
   dense(graph, "c", sum, {.units = 2});
-  insert_forks(graph, fork_definition);
+  insert_forks(graph, fork_op());
   const std::vector<Lifetime> lives = tensor_lifetimes(graph, plan_tiling(graph, 0), true, {});
   const auto& fork = graph.nodes()[2];
   const int value_count = static_cast<int>(graph.values().size());

@@ -126,7 +126,7 @@ void OpHarness::finish(Value output, const StepInputs& inputs) {
   const std::vector<Value> results{output_, objective_};
   fuse_activations(graph_, results);
   if (device_.kind() == DeviceKind::cuda) fit_to_gpu(graph_, results);
-  insert_forks(graph_, fork_definition);
+  insert_forks(graph_, fork_op());
   const ParameterLayout layout(graph_.parameters());
   parameters_.emplace(graph_.parameters(), device_,
                       ParameterMemory{.gradients = device_.allocate(gradient_bytes(layout))});
