@@ -1,5 +1,6 @@
 #include "kernels/batch_norm/batch_norm.h"
 
+#include "kernels/elementwise/functions.h"
 #include "kernels/shared/backend.h"
 #include "kernels/shared/operators.h"
 
@@ -41,7 +42,7 @@ class BatchNormDefinition final : public OpDefinition {
                       {operands.inputs.at(0), gamma, constant_of(operators, beta),
                        constant_of(operators, operands.buffers.at(0)), constant_of(operators, operands.buffers.at(1))},
                       {{"epsilon", form_.params.epsilon}});
-    return activated(operators, form_.activation, z);
+    return carillon::with_activation(form_.activation, [&](const auto& f) { return f.to_onnx(operators, z); });
   }
 
  private:

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "carillon/core/error.h"
-#include "kernels/fork/fork.h"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/mix_images/mix_images.h"
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
 #include "kernels/warp_images/warp_images.h"

@@ -3,10 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "carillon/core/philox.h"
-#include "kernels/add/add.h"
 #include "kernels/dense/dense.h"
-#include "kernels/fork/fork.h"
-#include "kernels/relu/relu.h"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/scale_input/scale_input.h"
 #include "src/graph/passes.h"
 #include "tests/support/networks.h"

@@ -2,13 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/add/add.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
-#include "kernels/fork/fork.h"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/lrn/lrn.h"
 #include "kernels/max_pool/max_pool.h"
-#include "kernels/relu/relu.h"
 #include "kernels/scale_input/scale_input.h"
 
 namespace carillon::testing {

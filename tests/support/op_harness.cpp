@@ -7,8 +7,7 @@
 #include <stdexcept>
 
 #include "carillon/core/philox.h"
-#include "kernels/fork/fork.h"
-#include "kernels/relu/relu.h"
+#include "kernels/elementwise/elementwise.h"
 #include "src/core/bf16.h"
 #include "src/graph/passes.h"
 

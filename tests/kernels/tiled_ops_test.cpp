@@ -4,12 +4,11 @@
 #include <cmath>
 #include <thread>
 
-#include "kernels/activation/activation.h"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/avg_pool/avg_pool.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/lrn/lrn.h"
 #include "kernels/max_pool/max_pool.h"
-#include "kernels/relu/relu.h"
 #include "src/graph/batch_tiling.h"
 #include "tests/support/op_harness.h"
 
