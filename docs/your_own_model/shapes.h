@@ -6,8 +6,8 @@
 #include <kernels/batch_norm/batch_norm.h>
 #include <kernels/conv2d/conv2d.h>
 #include <kernels/dense/dense.h>
+#include <kernels/elementwise/elementwise.h>
 #include <kernels/max_pool/max_pool.h>
-#include <kernels/relu/relu.h>
 #include <kernels/scale_input/scale_input.h>
 
 /// Grey images of 24x24 pixels, the feature "pixels", in three classes, the feature "shape".

@@ -1,8 +1,7 @@
 #include "src/models/airbench_layers.h"
 
-#include "kernels/activation/activation.h"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/max_pool/max_pool.h"
-#include "kernels/scale/scale.h"
 #include "src/models/cifar10_pixels.h"
 #include "src/models/layers.h"
 #include "src/models/whitening.h"

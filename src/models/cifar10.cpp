@@ -16,9 +16,9 @@
 #include "kernels/cifar_distort/cifar_distort.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/lrn/lrn.h"
 #include "kernels/max_pool/max_pool.h"
-#include "kernels/relu/relu.h"
 
 namespace carillon {
 namespace {

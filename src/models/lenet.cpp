@@ -11,8 +11,8 @@
 #include "carillon/models/networks.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/max_pool/max_pool.h"
-#include "kernels/relu/relu.h"
 #include "kernels/scale_input/scale_input.h"
 
 namespace carillon {

@@ -5,7 +5,7 @@
 //   layer2             classes     500x10     0.1     0.0   yes
 #include "carillon/models/networks.h"
 #include "kernels/dense/dense.h"
-#include "kernels/relu/relu.h"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/scale_input/scale_input.h"
 
 namespace carillon {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "carillon/core/error.h"
-#include "kernels/fork/fork.h"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/mix_images/mix_images.h"
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
 #include "kernels/warp_images/warp_images.h"
@@ -85,7 +85,7 @@ BuiltNetwork build_network(const Network& network, const BuildSettings& settings
     fail(ExitCode::usage, "--sync-batch-norm: the network {} has no batch norm", network.name);
   }
   if (settings.device == DeviceKind::cuda && settings.purpose != Purpose::summary) fit_to_gpu(graph, results);
-  insert_forks(graph, fork_definition);
+  insert_forks(graph, fork_op());
   return built;
 }
 

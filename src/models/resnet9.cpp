@@ -17,9 +17,8 @@
 //
 // Batch norm and ReLU behind each convolution; none behind a sum.
 #include "carillon/models/networks.h"
-#include "kernels/add/add.h"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/max_pool/max_pool.h"
-#include "kernels/scale/scale.h"
 #include "src/models/cifar10_pixels.h"
 #include "src/models/layers.h"
 

@@ -2,20 +2,17 @@
 #include <cmath>
 #include <memory>
 
-#include "kernels/activation/activation.h"
-#include "kernels/add/add.h"
 #include "kernels/avg_pool/avg_pool.h"
 #include "kernels/batch_norm/batch_norm.h"
 #include "kernels/cifar_distort/cifar_distort.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
 #include "kernels/dropout/dropout.h"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/lrn/lrn.h"
 #include "kernels/max_pool/max_pool.h"
 #include "kernels/mix_images/mix_images.h"
 #include "kernels/normalize_images/normalize_images.h"
-#include "kernels/relu/relu.h"
-#include "kernels/scale/scale.h"
 #include "kernels/scale_input/scale_input.h"
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
 #include "kernels/warp_images/warp_images.h"

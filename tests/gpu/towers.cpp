@@ -13,7 +13,7 @@
 #include "carillon/data/record.h"
 #include "data/records/example.pb.h"
 #include "kernels/dense/dense.h"
-#include "kernels/relu/relu.h"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/scale_input/scale_input.h"
 #include "tests/support/noise_batch.h"
 

@@ -6,8 +6,8 @@
 
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/max_pool/max_pool.h"
-#include "kernels/relu/relu.h"
 #include "kernels/scale_input/scale_input.h"
 #include "src/graph/memory_plan.h"
 #include "tests/support/networks.h"

@@ -4,11 +4,9 @@
 #include <vector>
 
 #include "carillon/models/networks.h"
-#include "kernels/activation/activation.h"
-#include "kernels/add/add.h"
 #include "kernels/avg_pool/avg_pool.h"
 #include "kernels/dense/dense.h"
-#include "kernels/relu/relu.h"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/scale_input/scale_input.h"
 #include "src/models/layers.h"
 

@@ -7,8 +7,7 @@
 #include <stdexcept>
 
 #include "carillon/core/philox.h"
-#include "kernels/fork/fork.h"
-#include "kernels/relu/relu.h"
+#include "kernels/elementwise/elementwise.h"
 #include "src/core/bf16.h"
 #include "src/graph/passes.h"
 
@@ -126,7 +125,7 @@ void OpHarness::finish(Value output, const StepInputs& inputs) {
   const std::vector<Value> results{output_, objective_};
   fuse_activations(graph_, results);
   if (device_.kind() == DeviceKind::cuda) fit_to_gpu(graph_, results);
-  insert_forks(graph_, fork_definition);
+  insert_forks(graph_, fork_op());
   const ParameterLayout layout(graph_.parameters());
   parameters_.emplace(graph_.parameters(), device_,
                       ParameterMemory{.gradients = device_.allocate(gradient_bytes(layout))});

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/activation/activation.h"
+#include "kernels/elementwise/elementwise.h"
 #include "src/device/cpu_device.h"
 #include "src/graph/executable.h"
 

@@ -30,11 +30,11 @@ std::vector<ComputeCopy> make_compute_copies(const Graph& graph, Device& device)
   if (device.kind() != DeviceKind::cuda) return compute_copies;
   compute_copies.resize(graph.parameters().size());
   for (const Graph::Node& node : graph.nodes()) {
-    if (node.inputs.empty()) continue;
+    if (node.inputs.empty() || node.traits.compute_copy_format == nullptr) continue;
     const Graph::ValueInfo& input = graph.values()[node.inputs[0]];
     for (std::size_t i = 0; i < node.parameters.size(); ++i) {
       const auto parameter = static_cast<std::size_t>(node.parameters[i]);
-      const ComputeCopyFormat form = node.definition->compute_copy_format(static_cast<int>(i));
+      const ComputeCopyFormat form = node.traits.compute_copy_format(static_cast<int>(i));
       compute_copies[parameter] =
           make_compute_copy(graph.parameters()[parameter].shape, form, input.type, input.shape, device);
     }

@@ -2,7 +2,7 @@
 //
 // It works on a copy of the variables, in memory of its own. Outputs and the gradients of activations are, bit for bit,
 // those of a training step with the same variables and batch: an op that takes samples apart makes them alike from the
-// whole batch (OpDefinition::takes_samples_apart), and random draws are functions of the stream position.
+// whole batch (OpTraits::samples_are_independent), and random draws are functions of the stream position.
 #pragma once
 
 #include <cstddef>

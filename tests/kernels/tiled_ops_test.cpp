@@ -4,45 +4,20 @@
 #include <cmath>
 #include <thread>
 
-#include "kernels/activation/activation.h"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/avg_pool/avg_pool.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/lrn/lrn.h"
 #include "kernels/max_pool/max_pool.h"
-#include "kernels/relu/relu.h"
 #include "src/graph/batch_tiling.h"
 #include "tests/support/op_harness.h"
 
 namespace carillon::testing {
 namespace {
 
-/// An op that takes the batch whole.
-class Whole final : public OpDefinition {
- public:
-  explicit Whole(std::shared_ptr<const OpDefinition> op) : op_(std::move(op)) {}
-  std::string_view type() const override { return op_->type(); }
-  BackwardNeeds backward_needs() const override { return op_->backward_needs(); }
-  std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
-    return op_->instantiate(context, tensors);
-  }
-  std::shared_ptr<const OpDefinition> with_activation_behind(std::string_view of) const override {
-    return whole(op_->with_activation_behind(of));
-  }
-  std::shared_ptr<const OpDefinition> with_relu_before() const override { return whole(op_->with_relu_before()); }
-  std::optional<int> output_shares_input(int output) const override { return op_->output_shares_input(output); }
-  std::optional<int> gradient_shares_output(int input) const override { return op_->gradient_shares_output(input); }
-
- private:
-  static std::shared_ptr<const OpDefinition> whole(std::shared_ptr<const OpDefinition> op) {
-    return op ? std::make_shared<Whole>(std::move(op)) : nullptr;
-  }
-
-  std::shared_ptr<const OpDefinition> op_;
-};
-
 void take_batch_whole(Graph& graph) {
   std::vector<Graph::Node> nodes = graph.nodes();
-  for (Graph::Node& node : nodes) node.definition = std::make_shared<Whole>(node.definition);
+  for (Graph::Node& node : nodes) node.traits.samples_are_independent = false;
   graph.replace_nodes(std::move(nodes));
 }
 
