@@ -154,8 +154,7 @@ class OptimizerCuda final : public Optimizer {
  public:
   OptimizerCuda(const OptimizerSettings& settings, const ParameterStore& parameters, Device& device,
                 const StepInputs& inputs)
-      : averaged_(parameters.gradients_and_sums()),
-        variables_(uploaded(variables_of_lines(parameters.layout()), device)),
+      : variables_(uploaded(variables_of_lines(parameters.layout()), device)),
         factors_(uploaded(update_factors(settings, parameters.specs()), device)),
         compute_copies_(uploaded(compute_copy_indices(parameters), device)),
         block_sums_(device.allocate(UpdateKernel<Rule>::max_blocks * sizeof(double))),
@@ -178,11 +177,6 @@ class OptimizerCuda final : public Optimizer {
     if constexpr (MatrixRule<Rule>) update_.directions = before_->directions();
   }
 
-  void make_means(const StepEnd& end, Stream& stream) override {
-    launch(ForEachElement{MakeMean{averaged_.data(), end.result_scale}, static_cast<std::int64_t>(averaged_.size())},
-           stream);
-  }
-
   void apply(const StepEnd& end, Stream& stream) override {
     if constexpr (has_pass_before) before_->enqueue(end, stream);
     update_.end = end;
@@ -190,7 +184,6 @@ class OptimizerCuda final : public Optimizer {
   }
 
  private:
-  std::span<float> averaged_;  ///< gradients and step sums
   Buffer variables_, factors_, compute_copies_, block_sums_;
   UpdateKernel<Rule> update_;
   typename PassBefore<Rule>::Type before_;

@@ -102,14 +102,6 @@ inline std::vector<ComputeCopyIndex> compute_copy_indices(const ParameterStore& 
   return places;
 }
 
-/// One of what is averaged up to a factor.
-struct MakeMean {
-  float* values;
-  float factor;
-
-  CARILLON_HOST_DEVICE void operator()(std::int64_t i) const { values[i] = rounded_product(values[i], factor); }
-};
-
 /// The update of all parameters; the step's last kernel. The L2 loss is summed in double precision and a fixed order:
 /// packs of a thread, threads, blocks.
 template <typename Rule>

@@ -67,6 +67,10 @@ concept NormedRule = UpdateRule<R> && requires(const StepScalars& scalars, const
 template <typename R>
 concept MatrixRule = UpdateRule<R> && R::orthogonalizes;
 
+/// A rule that updates each element independently of all others.
+template <typename R>
+concept ElementwiseRule = UpdateRule<R> && !NormedRule<R> && !MatrixRule<R>;
+
 /// Sums of squares, of a variable's elements and of their directions.
 struct Squares {
   double value = 0.0, direction = 0.0;

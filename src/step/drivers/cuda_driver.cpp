@@ -94,10 +94,10 @@ class CudaStepDriver final : public StepDriver, private StepEngine {
   }
 
   void enqueue_step(const std::function<void()>& before_update) const {
-    step_.enqueue_gradients(device_, before_update ? Means::everywhere : Means::in_update);
-    step_.enqueue_means(device_);
+    step_.enqueue_gradients(before_update ? MeanGradients::readable : MeanGradients::update_only);
+    step_.enqueue_means();
     if (before_update) before_update();
-    step_.enqueue_update(device_);
+    step_.enqueue_update();
   }
 
   void replay(std::uint32_t count) {

@@ -67,7 +67,6 @@ struct DrivenTower {
   Communicator& communicator;
   InputStage& input_stage;
   TrainingStep& step;
-  const ParameterStore& parameters;
 };
 
 /// `capture`: replay captured steps where device and communicator can.
