@@ -9,7 +9,7 @@
 
 namespace carillon {
 
-/// Of the present values, in double precision and a fixed order.
+/// The L2 loss of the present values, in double precision and a fixed order.
 double l2_loss(const ParameterStore& parameters);
 
 /// sum of w^2, in double precision and a fixed order.

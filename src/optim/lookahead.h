@@ -1,9 +1,9 @@
 // Lookahead: slow copies of variables and buffers, to which the values return every few updates.
 //
-//   s <- s + (1 - a) * (w - s)                after `every`, 2 * every, ... applied updates; t: updates applied
+//   s <- s + (1 - a) * (w - s)                after t = every, 2 * every, ... updates
 //   w <- s                                    a = decay * (min(t, steps) / steps)^power
 //
-// After the last update of a training of known length (`steps`), w <- s even if no s is due. w is every variable,
+// After update `steps`, the last of the training, w <- s even if t is not a multiple of `every`. w is every variable,
 // frozen ones included, and every buffer of the network (graph/buffers.h). Power 0 is the classic form: Zhang, Lucas,
 // Hinton, Ba, "Lookahead optimizer: k steps forward, 1 step back", 2019, with alpha = 1 - decay. `every` 5, decay
 // 0.95^5 and power 3 are those of cifar10-airbench, legacy/airbench94.py.
@@ -24,10 +24,10 @@ namespace carillon {
 /// Negative: no lookahead in this step. Errors: failed (power without steps).
 double lookahead_part(const LookaheadSettings& settings, std::int64_t updates);
 
-/// The slot of the variables' slow copies. Optimizers with a lookahead have it.
+/// The slot of the variables' slow copies. Optimisers with a lookahead have it.
 inline constexpr std::string_view lookahead_slot = "lookahead";
 
-/// The lookahead of a network's buffers. The optimizer has that of the variables. Does nothing if the settings have no
+/// The lookahead of a network's buffers. The optimiser has that of the variables. Does nothing if the settings have no
 /// lookahead, or the network no buffers.
 class BufferLookahead {
  public:

@@ -13,7 +13,7 @@ namespace carillon {
 void fail_unknown_rule(std::string_view name) {
   std::vector<std::string_view> names;
   for (const RuleName& rule : update_rules()) names.push_back(rule.name);
-  fail(ExitCode::usage, "unknown optimizer '{}'; choose one of: {}", name, fmt::join(names, ", "));
+  fail(ExitCode::usage, "unknown optimiser '{}'; choose one of: {}", name, fmt::join(names, ", "));
 }
 
 void update_on_all_threads(ElementwiseOptimizer& optimizer, std::size_t first, std::span<const float> gradients) {

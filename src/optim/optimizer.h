@@ -24,14 +24,14 @@
 
 namespace carillon {
 
-/// The slot of the variables' moving averages. Every optimizer has it.
+/// The slot of the variables' moving averages. Every optimiser has it.
 inline constexpr std::string_view moving_average_slot = "moving_average";
 
-/// The optimizer's slots: the moving averages, the rule's state, the lookahead's slow copies. Errors: usage (unknown
+/// The optimiser's slots: the moving averages, the rule's state, the lookahead's slow copies. Errors: usage (unknown
 /// rule; the message lists the rules).
 std::vector<Slot> optimizer_slots(const OptimizerSettings& settings);
 
-/// Indices into StepScalars: those of every optimizer, then the rule's.
+/// Indices into StepScalars: those of every optimiser, then the rule's.
 inline constexpr std::size_t learning_rate_scalar = 0, average_decay_scalar = 1, lookahead_scalar = 2,
                              first_rule_scalar = 3;
 /// The scalars of update `step`, counted from 0.
@@ -59,7 +59,7 @@ class ElementwiseOptimizer : public Optimizer {
 /// matrices. Errors: as optimizer_slots.
 bool is_elementwise(const OptimizerSettings& settings);
 
-/// `parameters`, with the slots of these settings, and `inputs`, with the scalars of each step, outlive the optimizer.
+/// `parameters`, with the slots of these settings, and `inputs`, with the scalars of each step, outlive the optimiser.
 /// Errors: as check_variables.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const ParameterStore& parameters,
                                           Device& device, const StepInputs& inputs);

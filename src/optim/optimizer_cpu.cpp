@@ -1,4 +1,4 @@
-// The optimizers of a CPU: each thread updates a range of the flat arrays. Plain SGD reads 3 floats and writes 2 floats
+// The optimisers of a CPU: each thread updates a range of the flat arrays. Plain SGD reads 3 floats and writes 2 floats
 // per element, so memory bandwidth bounds its speed.
 #include <algorithm>
 #include <optional>

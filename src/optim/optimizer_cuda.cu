@@ -1,5 +1,5 @@
-// The CUDA form of the optimiser: one kernel for all parameters, behind those that find norms, or orthogonalise
-// matrices, where the rule needs that.
+// The optimiser of a GPU: one kernel updates all parameters. For some rules, other kernels compute norms or
+// orthogonalise matrices before it.
 #include <optional>
 #include <variant>
 #include <vector>
@@ -21,7 +21,7 @@ Buffer uploaded(const std::vector<T>& values, Device& device) {
   return buffer;
 }
 
-/// Norms of variables and their directions, and what `OfVariable` makes of them before the update.
+/// Computes the norms of variables and directions, and from them each variable's ratio with an `OfVariable` kernel.
 template <UpdateRule Rule, typename OfVariable>
 class NormPass {
  public:
@@ -63,8 +63,8 @@ class NormPass {
   OfVariable of_variable_;
 };
 
-/// What orthogonalises directions before the update. They have memory of their own: gradients' may only be written when
-/// the communicator says so.
+/// Orthogonalises the directions before the update. They have their own memory: only the communicator decides when
+/// gradients may be written.
 template <MatrixRule Rule>
 class MatrixPass {
  public:
@@ -133,7 +133,7 @@ class MatrixPass {
   std::vector<NewtonSchulzCuda> matrices_;
 };
 
-/// What a rule needs before its update.
+/// The pass that a rule requires before its update.
 template <typename Rule>
 struct PassBefore {
   using Type = std::monostate;

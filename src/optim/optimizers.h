@@ -1,4 +1,4 @@
-// Selects the implementation of the optimizer for a rule and a device.
+// Selects the implementation of the optimiser for a rule and a device.
 #pragma once
 
 #include "src/optim/rules.h"

@@ -45,7 +45,7 @@ const std::vector<NamedArray>& arrays_of_slot(const CheckpointState& state, cons
   if (slot == moving_average_slot) return state.moving_averages;
   const auto found = state.optimizer.find(slot);
   if (found == state.optimizer.end()) {
-    fail(ExitCode::data, "{} lacks the optimizer slot '{}': it was trained with another --optimizer", path.string(),
+    fail(ExitCode::data, "{} lacks the optimiser slot '{}': it was trained with another --optimizer", path.string(),
          slot);
   }
   return found->second;
@@ -153,7 +153,7 @@ void Tower::restore(const LoadedCheckpoint& checkpoint) {
   for (const auto& [name, arrays] : checkpoint.state.optimizer) {
     const auto is_kept = [&, &slot_name = name](const Slot& slot) { return slot.name == slot_name; };
     if (std::ranges::none_of(slots_, is_kept)) {
-      fail(ExitCode::data, "{} holds the optimizer slot '{}', which this --optimizer does not use",
+      fail(ExitCode::data, "{} holds the optimiser slot '{}', which this --optimizer does not use",
            checkpoint.path.string(), name);
     }
   }
@@ -183,7 +183,7 @@ void Tower::broadcast_from_first() {
 void Tower::step(const TowerStep& step) {
   compute_gradients_for(step.step);
   buffers_are_synchronized_ = source_->averages_buffers();
-  driver_->take({.step = step.step,
+  driver_->enqueue({.step = step.step,
                  .inputs = {.batch = step.batch,
                             .scalars = step_scalars(optimizer_settings_, step.step),
                             .request_sync = step.request_sync,

@@ -74,7 +74,7 @@ class Tower {
   /// Errors: failed (`given` names an unknown variable, or has another number of elements).
   void initialize(std::uint64_t seed, const std::vector<GivenValues>& given = {});
   /// Loads all arrays of a checkpoint: variables, slots, buffers and their slow copies. Errors: data (a checkpoint of
-  /// another network or optimizer; the message names the file and the array that is missing, unknown or of another
+  /// another network or optimiser; the message names the file and the array that is missing, unknown or of another
   /// shape).
   void restore(const LoadedCheckpoint& checkpoint);
   /// Loads a checkpoint's variables and buffers. Slots get their initial values. Errors: as restore.
@@ -103,7 +103,7 @@ class Tower {
   // After the steps launched so far. `synchronize_buffers` launches all that are enqueued.
   const ParameterStore& parameters() const { return update_->parameters(); }
   const BufferStore& buffers() const { return buffers_; }
-  /// The optimizer's slots, in the order of UpdateStrategy::slot.
+  /// The optimiser's slots, in the order of UpdateStrategy::slot.
   const std::vector<Slot>& slots() const { return slots_; }
   /// As UpdateStrategy::slot.
   std::span<float> slot(int slot) const { return update_->slot(slot); }

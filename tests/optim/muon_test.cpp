@@ -157,10 +157,10 @@ TEST_F(MuonFactors, HaveNeitherScaleNorDecayWhereTheyAreNormalised) {
 
 TEST_F(MuonFactors, RefuseVectorsAndANetworkWithoutHiddenMatrices) {
   settings_.groups = {{.pattern = "*/biases", .muon = true}};
-  expect_refused("'*/biases' has muon take logits/biases, which is no matrix");
+  expect_refused("'*/biases' requests muon for logits/biases, which is not a matrix");
   settings_.groups = {};
   variables_ = {{"a", {2, 3}}, {"b", {3}}, {"c", {3, 2}}};
-  expect_refused("--optimizer muon: no matrix is between the first and the last");
+  expect_refused("--optimizer muon found no hidden matrix");
 }
 
 TEST(Muon, EndsAlikeAtEveryThreadCountAndLeavesFrozenMatricesAlone) {

@@ -15,7 +15,7 @@ class CpuStepDriver final : public StepDriver {
  public:
   explicit CpuStepDriver(const DrivenTower& tower) : tower_(tower) {}
 
-  void take(const StepRequest& request) override {
+  void enqueue(const StepRequest& request) override {
     tower_.input_stage.write(0, request.inputs);
     const double l2 = request.inputs.tells_l2 ? l2_loss(tower_.step.parameters()) : 0.0;
     tower_.step.enqueue_gradients(request.before_update ? MeanGradients::readable : MeanGradients::update_only);
@@ -53,7 +53,7 @@ std::uint32_t input_stage_slots(DeviceKind device, std::size_t batch_size, std::
 std::unique_ptr<StepDriver> make_step_driver(const DrivenTower& tower, const InputStageSpec& form, bool capture) {
   if (tower.device.kind() == DeviceKind::cpu) return std::make_unique<CpuStepDriver>(tower);
   if constexpr (has_cuda) return make_cuda_step_driver(tower, form, capture);
-  fail(ExitCode::failed, "this build cannot drive device {}", tower.device.name());
+  fail(ExitCode::failed, "device {} requires a CUDA build", tower.device.name());
 }
 
 }  // namespace carillon

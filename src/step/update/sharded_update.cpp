@@ -14,7 +14,7 @@ SharedHostMemory& memory_of(Communicator& communicator) {
   return *memory;
 }
 
-/// Variables lie behind the gradients in the communicator's memory, from which other ranks copy them.
+/// The communicator's memory holds gradients, then variables: other ranks copy from it.
 ParameterStore make_parameters(const UpdateContext& context, SharedHostMemory& memory) {
   const ParameterLayout layout(context.graph.parameters());
   const std::size_t of_gradients = gradient_bytes(layout, context.step_sums), of_values = value_bytes(layout);

@@ -1,6 +1,6 @@
 // UpdateStrategy: averages the gradients of a step over the ranks and updates the variables.
 //
-// A strategy decides where variables, gradients and optimizer slots are stored, which rank updates which elements, and
+// A strategy decides where variables, gradients and optimiser slots are stored, which rank updates which elements, and
 // how the updated variables reach the other ranks. After each step all ranks hold equal variables, bit for bit.
 //
 //   replicated      every rank updates all variables from the all-reduced gradients    CPU, GPU; any update rule
@@ -21,7 +21,7 @@
 // Adding a strategy takes one file: implement this interface and a factory of the type MakeUpdateStrategy, and pass the
 // factory as TowerSettings::make_update. tests/step/custom_update_mpi_test.cpp does that with slots that are sharded
 // over ranks without shared memory. A strategy that shards slots can reserve address space for whole arrays and touch
-// only its own shard, since untouched pages take no memory: optimizers then work on ParameterStore as usual.
+// only its own shard, since untouched pages take no memory: optimisers then work on ParameterStore as usual.
 #pragma once
 
 #include <cstddef>
