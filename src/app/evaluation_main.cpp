@@ -20,6 +20,7 @@
 #include "src/train/control/equal_on_all_ranks.h"
 #include "src/train/evaluation/evaluator.h"
 #include "src/train/input/batch_memory.h"
+#include "src/train/input/open_records.h"
 
 namespace carillon {
 namespace {

@@ -4,6 +4,7 @@
 #include "src/app/optimizer_options.h"
 #include "src/app/option_values.h"
 #include "src/train/control/time_limit.h"
+#include "src/train/input/open_records.h"
 
 namespace carillon {
 

@@ -4,6 +4,7 @@
 
 #include "carillon/core/error.h"
 #include "src/core/printable.h"
+#include "src/train/input/open_records.h"
 
 namespace carillon {
 namespace {

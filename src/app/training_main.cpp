@@ -141,7 +141,7 @@ ExitCode train(const std::string& program, const ProgramSpec& program_spec, int 
   warn_of_micro_batches(options, mpi, cpu.thread_count);
   StallDetector stall_detector(mpi, stall_detector_settings(options.stall_timeout, *device, mpi, program));
   const std::unique_ptr<Communicator> communicator =
-      make_communicator(mpi, *device, text_of(communicator_choices, options.comm), {.stall_detector = &stall_detector},
+      make_communicator(mpi, *device, text_of(communicator_choices, options.comm), {.observer = &stall_detector},
                         averaging_of(options.tower(), mpi.size()));
   const std::string isas = isas_of_all(*device, mpi);
   mpi.run_on_all([&] { check_same_products(options, isas); });

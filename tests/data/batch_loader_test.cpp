@@ -111,13 +111,6 @@ TEST_P(BatchLoaderTest, ManyBatchesComeInTheStreamsOrder) {
   EXPECT_EQ(records(set, {.start = 0, .global_batch = 3, .batch_size = 3}, 1000, true), expected);
 }
 
-TEST_P(BatchLoaderTest, ALoaderEndsBeforeItsFirstBatchToo) {
-  const Dataset set = dataset(3);
-  for (int i = 0; i < 100; ++i) {
-    BatchLoader(set, SampleOrder(3, 1, true), {.start = 0, .global_batch = 2, .batch_size = 2}, prefetch());
-  }
-}
-
 TEST_P(BatchLoaderTest, ABatchOutsideTheGlobalBatchIsRefused) {
   const Dataset set = dataset(3);
   EXPECT_THROW(

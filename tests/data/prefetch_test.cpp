@@ -161,6 +161,46 @@ TEST_P(PrefetchTest, BatchesOfATowersShareAreThoseOfTheOrderFromAnyPositionOn) {
   }
 }
 
+/// Counts the threads that are in `decode`, and all its calls. Each call takes 2 ms.
+class OccupiedDecoder final : public RecordDecoder {
+ public:
+  OccupiedDecoder() : RecordDecoder(mnist_schema) {}
+  std::int32_t decode(std::span<const std::uint8_t>, std::uint64_t, std::span<std::uint8_t>) const override {
+    ++inside_;
+    ++begun_;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    --inside_;
+    return 0;
+  }
+  int inside() const { return inside_; }
+  int begun() const { return begun_; }
+
+ private:
+  mutable std::atomic<int> inside_{0}, begun_{0};
+};
+
+TEST_P(PrefetchTest, NoThreadDecodesAfterTheDestructionOfALoaderWithoutABatch) {
+  const std::vector<std::string> paths = {write("set", mnist_records(100))};
+  const auto decoder = std::make_shared<OccupiedDecoder>();
+  const Dataset set = Dataset::open(paths, decoder, CacheMode::none);
+  for (const std::uint64_t window : {0u, 50u}) {
+    for (const bool waits : {false, true}) {
+      for (int round = 0; round < 5; ++round) {
+        const int before = decoder->begun();
+        {
+          const BatchLoader loader(set, SampleOrder(100, {.seed = 3, .window = window}),
+                                   {.start = 0, .global_batch = 4, .batch_size = 4}, {.thread_count = GetParam()});
+          while (waits && decoder->begun() == before) std::this_thread::yield();
+        }
+        EXPECT_EQ(decoder->inside(), 0);
+        const int begun = decoder->begun();
+        std::this_thread::sleep_for(std::chrono::milliseconds(3));
+        EXPECT_EQ(decoder->begun(), begun);
+      }
+    }
+  }
+}
+
 /// Of a set whose records take a while to come.
 class SlowDecoder final : public RecordDecoder {
  public:

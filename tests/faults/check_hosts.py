@@ -155,7 +155,7 @@ def _cut_messages(context, data, hosts, ranks):
     done = context.finish(process, TIMEOUT)
     passed = time.monotonic() - start
     # Each host may tell of the other.
-    expected = r"rank \d on n[12]: waited \d+ s for ranks? [\d and]+ on n[12] in .+, and heard nothing$"
+    expected = r"rank \d on n[12]: waited \d+ s for ranks? [\d and]+ on n[12] in .+ without a response$"
     wrong = "" if done.code == FAILED else done.explain()
     lines = _own_lines(done)
     if not wrong and not (1 <= len(lines) <= 2 and all(re.search(expected, line) for line in lines)):
@@ -198,7 +198,7 @@ def _stopped(context, data, hosts):
     done = context.finish(process, TIMEOUT)
     passed = time.monotonic() - start
     lines = _own_lines(done)
-    expected = r"mnist_train: rank 0 on n1: waited \d+ s for rank 1 on n2 in .+, and heard nothing$"
+    expected = r"mnist_train: rank 0 on n1: waited \d+ s for rank 1 on n2 in .+ without a response$"
     wrong = "" if done.code == FAILED and len(lines) == 1 and re.match(expected, lines[0]) else done.explain()
     wrong = wrong or ("" if STALL < passed < IN_TIME else f"ended after {passed:.1f} s") or _left(run)
     title = "two hosts: a rank alone on its host that is stopped is named"

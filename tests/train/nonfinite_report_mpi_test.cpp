@@ -74,6 +74,12 @@ TEST_F(NonfiniteReportTest, IsToldWithItsOpAndRecords) {
 
 TEST_F(NonfiniteReportTest, IsToldByTheRankThatMetIt) { expect_the_last_sample_told(); }
 
+/// Sample 3 of the batch is sample 1 of the second micro-batch.
+TEST_F(NonfiniteReportTest, InALaterMicroBatchIsToldWithTheSampleOfTheWholeBatch) {
+  options_.micro_batch = 2;
+  expect_the_last_sample_told();
+}
+
 /// Behind the norm all ranks have it.
 TEST_F(NonfiniteReportTest, OfOneBatchNormIsToldByTheRankThatMetItFirst) {
   options_.make_network = network_with_a_norm;

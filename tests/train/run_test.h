@@ -48,7 +48,7 @@ class RunTest : public ::testing::Test {
 
   ExitCode train(const TrainOptions& options, Trainer::Clock::time_point started = Trainer::Clock::now()) {
     StallDetector stall_detector(mpi_, {});
-    const auto communicator = make_communicator(mpi_, device_, "auto", {.stall_detector = &stall_detector});
+    const auto communicator = make_communicator(mpi_, device_, "auto", {.observer = &stall_detector});
     RunDescription description;
     description.add("seed", options.seed, Scope::result);
     return Trainer(options, description, mpi_, device_, *communicator, stall_detector, {}, started).run();

@@ -88,19 +88,19 @@ bool RunCheckpoints::has_kept(const Accuracy& precision, const Tower& tower) {
   return best_ && best_->value() >= precision.value();
 }
 
-ControlFlags RunCheckpoints::look() {
+ControlFlags RunCheckpoints::look(Clock::time_point now) {
   of_steps_.look();
   of_best_.look();
-  return {.save = is_due(), .give_up = given_up().has_value()};
+  return {.save = is_due(now), .give_up = given_up().has_value()};
 }
 
 const std::optional<Error>& RunCheckpoints::given_up() const {
   return of_steps_.given_up() ? of_steps_.given_up() : of_best_.given_up();
 }
 
-bool RunCheckpoints::is_due() const {
+bool RunCheckpoints::is_due(Clock::time_point now) const {
   const std::int64_t every = options_.checkpoint_every_seconds;
-  return every > 0 && Clock::now() - saved_at_ >= std::chrono::seconds(every);
+  return every > 0 && now - saved_at_ >= std::chrono::seconds(every);
 }
 
 void RunCheckpoints::finish(const RunPosition& position, ExitCode code) {

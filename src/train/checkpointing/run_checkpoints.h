@@ -19,6 +19,8 @@ namespace carillon {
 
 class RunCheckpoints {
  public:
+  using Clock = std::chrono::steady_clock;
+
   /// `warn` is told lines. References outlive this.
   RunCheckpoints(const TrainOptions& options, const RunDescription& description,
                  std::function<void(const std::string&)> warn);
@@ -29,19 +31,18 @@ class RunCheckpoints {
   void keep_if_best(const RunPosition& position, const Accuracy& precision, const Tower& tower);
   /// Whether no state of an evaluation of that precision is left to be kept.
   bool has_kept(const Accuracy& precision, const Tower& tower);
-  ControlFlags look();
+  /// What is requested at `now`.
+  ControlFlags look(Clock::time_point now);
   /// From here on the time since the last checkpoint counts.
   void start_clock() { saved_at_ = Clock::now(); }
   /// Waits until all is on disk. Errors: io, with ExitCode::io that of the checkpoints that kept failing.
   void finish(const RunPosition& position, ExitCode code);
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   CheckpointState state(const RunPosition& position, const Tower& tower, std::string options_json) const;
   /// The error of the checkpoints that kept failing, if they did.
   const std::optional<Error>& given_up() const;
-  bool is_due() const;
+  bool is_due(Clock::time_point now) const;
 
   const TrainOptions& options_;
   const RunDescription& description_;

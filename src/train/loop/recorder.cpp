@@ -19,6 +19,7 @@
 #include "src/train/checkpointing/run_checkpoints.h"
 #include "src/train/checkpointing/train_directory.h"
 #include "src/train/control/time_limit.h"
+#include "src/train/input/open_records.h"
 #include "src/train/loop/announcement.h"
 #include "src/train/loop/phase_times.h"
 #include "src/train/loop/rank_times.h"
@@ -60,7 +61,7 @@ struct Recorder::First {
   std::optional<RunSummary::Best> best{};
 
   std::int64_t global_batch() const { return options.batch_size * tower_count; }
-  bool is_time_up() const { return stop_at && StepClock::Clock::now() >= *stop_at; }
+  bool is_time_up(Clock::time_point now) const { return stop_at && now >= *stop_at; }
   void warn(const std::string& line) { log ? log->console().warn(line) : print_warning(line); }
   RunSummary summary(std::int64_t last_step, std::vector<double> rank_work) const {
     return {.first_step = first_step,
@@ -267,10 +268,10 @@ void Recorder::keep_if_best(const RunPosition& position, const Accuracy& precisi
   if (first_) first_->checkpoints->keep_if_best(position, precision, tower);
 }
 
-ControlFlags Recorder::requests() {
+ControlFlags Recorder::requests(Clock::time_point now) {
   if (!first_) return {};
-  ControlFlags requests = first_->checkpoints->look();
-  requests.stop = first_->is_time_up();
+  ControlFlags requests = first_->checkpoints->look(now);
+  requests.stop = first_->is_time_up(now);
   return requests;
 }
 
@@ -287,7 +288,7 @@ void Recorder::finish(const RunPosition& position, ExitCode code, std::vector<do
                             checkpoint_path(first_->options.train_dir, position.step).string(), memory));
   if (code == ExitCode::stopped) {
     console.print(fmt::format("stopped by {} at step {}: start again to go on",
-                              first_->is_time_up() ? "--time-limit" : "a signal", position.step));
+                              first_->is_time_up(Clock::now()) ? "--time-limit" : "a signal", position.step));
   }
 }
 

@@ -107,9 +107,9 @@ class Recorder {
   /// Starts to write best.ckpt.h5, after an evaluation of the same step, if none before had that precision. Errors: as
   /// save.
   void keep_if_best(const RunPosition& position, const Accuracy& precision, const Tower& tower);
-  /// What this rank asks for, after each step: rank 0 looks at its clocks, and at what has become of the last
-  /// checkpoints.
-  ControlFlags requests();
+  /// What this rank requests after each step. Rank 0 checks at `now` whether a checkpoint is due, whether time is up,
+  /// and whether checkpoints failed.
+  ControlFlags requests(Clock::time_point now = Clock::now());
   /// Waits for the last checkpoint and tells how the run went and ended. `rank_work`: see RunSummary. Collective.
   /// Errors: io, with ExitCode::io that of the checkpoints that kept failing.
   void finish(const RunPosition& position, ExitCode code, std::vector<double> rank_work = {});

@@ -15,6 +15,7 @@
 #include "src/data/loading/batch_loader.h"
 #include "src/step/tower.h"
 #include "src/train/evaluation/evaluator.h"
+#include "src/train/input/open_records.h"
 #include "src/train/loop/rank_times.h"
 #include "src/train/loop/recorder.h"
 #include "src/train/loop/run_description.h"

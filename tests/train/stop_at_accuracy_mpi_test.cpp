@@ -85,6 +85,16 @@ TEST_F(StopAtPrecision, EndsTheRunWithACheckpointAsIfThatStepHadBeenAskedFor) {
   EXPECT_EQ(saved(last_).stream_position, stopped.stream_position);
 }
 
+/// No accuracy is above 1, so only an equal one can reach it.
+TEST_F(StopAtPrecision, IsReachedByAnEqualAccuracy) {
+  options_.stop_at_precision = 1.0;
+  const std::string told = reach();
+  EXPECT_EQ(evaluations().back().at("eval_precision"), 1.0);
+  if (mpi_.rank() == 0) {
+    EXPECT_THAT(told, HasSubstr(fmt::format("at step {}, --stop-at-precision 1, after ", last_)));
+  }
+}
+
 TEST_F(StopAtPrecision, LeavesARunThatHasReachedItAsItIsAndSaysSo) {
   reach();
   const std::size_t entries = entry_count(train_dir());
