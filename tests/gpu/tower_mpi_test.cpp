@@ -96,7 +96,7 @@ TEST_F(TowersOnAGpu, EvaluateAsOnTheCpu) {
     if (communicator->rank() == 0) tower.initialize(1);
     tower.broadcast_from_first();
     Evaluator evaluator(small_network(), {.batch_size = 16}, device);
-    evaluator.load_averages(tower.parameters(), tower.buffers());
+    evaluator.load_averages(tower.moving_averages(), tower.buffers());
     return evaluator.evaluate(records().dataset(), mpi_world());
   };
   CpuDevice cpu(1);

@@ -198,14 +198,26 @@ Network watched_network(const std::function<void()>& in_backward) {
           }};
 }
 
-TEST_F(ShardedUpdateTest, AnOptimiserThatUpdatesAllAtOnceIsRefused) {
-  struct AllAtOnce final : Optimizer {
-    void apply(const StepEnd&, Stream&) override {}
+TEST_F(ShardedUpdateTest, RequiresAnElementwiseRuleAndSharedMemory) {
+  const Graph graph = build_network(branching_network(), {batch_size}).graph;
+  const StepInputs inputs;
+  const OptimizerSettings sgd{.rule = "sgd"}, lars{.rule = "lars"};
+  EXPECT_THROW(ShardedUpdate({graph, lars, device_, *communicator_, inputs}), Error);
+  WithoutSharedHostMemory without(device_);
+  EXPECT_THROW(ShardedUpdate({graph, sgd, device_, without, inputs}), Error);
+}
+
+TEST_F(ShardedUpdateTest, IsChosenForElementwiseRulesInSharedMemory) {
+  const Graph graph = build_network(branching_network(), {batch_size}).graph;
+  const StepInputs inputs;
+  const auto replicates = [&](std::string_view rule, Communicator& communicator) {
+    const OptimizerSettings settings{.rule = std::string(rule)};
+    return make_update_strategy({graph, settings, device_, communicator, inputs})->replicates_slots();
   };
-  AllAtOnce optimizer;
-  const ParameterStore parameters({}, device_, {});
-  EXPECT_THROW(ShardedUpdate(*communicator_->shared_host_memory(), communicator_->size(), parameters, optimizer),
-               Error);
+  WithoutSharedHostMemory without(device_);
+  EXPECT_TRUE(replicates("sgd", without));
+  EXPECT_FALSE(replicates("sgd", *communicator_));
+  EXPECT_TRUE(replicates("lars", *make_communicator(mpi_world(), device_)));
 }
 
 constexpr int first_weights = 0, second_weights = 2;  // of the watched network

@@ -171,10 +171,10 @@ TEST(Evaluator, ALateRankGetsTheAveragesOfTheStepThoughPeersAreInTheNext) {
   for (int late = 0; late < mpi.size(); ++late) {
     step_towards(tower, predicted, 2 * late);
     be_late(late);
-    evaluator.load_averages(tower.parameters(), tower.buffers());
+    evaluator.load_averages(tower.moving_averages(), tower.buffers());
     step_towards(tower, of_no_record, 2 * late + 1);
     EXPECT_EQ(evaluator.evaluate(dataset, mpi).correct, (record_count + 1) / 2) << "rank " << late << " late";
-    evaluator.load_averages(tower.parameters(), tower.buffers());
+    evaluator.load_averages(tower.moving_averages(), tower.buffers());
     EXPECT_EQ(evaluator.evaluate(dataset, mpi).correct, 0) << "after the next step";
   }
 }

@@ -76,9 +76,9 @@ ArrayChecksums checksums_of(const Tower& tower, Device& device) {
   const ParameterStore& parameters = tower.parameters();
   ArrayChecksums of_tower;
   of_tower.add("variable", parameters.values(), parameters, device);
-  if (!tower.has_own_slots()) return of_tower;
-  for (std::size_t slot = 0; slot < parameters.slots().size(); ++slot) {
-    of_tower.add(parameters.slots()[slot].name + " of", parameters.slot(static_cast<int>(slot)), parameters, device);
+  if (!tower.replicates_slots()) return of_tower;
+  for (std::size_t slot = 0; slot < tower.slots().size(); ++slot) {
+    of_tower.add(tower.slots()[slot].name + " of", tower.slot(static_cast<int>(slot)), parameters, device);
   }
   return of_tower;
 }

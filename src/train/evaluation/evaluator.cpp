@@ -6,7 +6,6 @@
 
 #include "carillon/core/error.h"
 #include "src/data/loading/batch_loader.h"
-#include "src/optim/optimizer.h"
 #include "src/step/tensor_io.h"
 #include "src/train/evaluation/image_views.h"
 
@@ -53,8 +52,8 @@ void Evaluator::broadcast_from_first(const Mpi& mpi) {
   }
 }
 
-void Evaluator::load_averages(const ParameterStore& trained, const BufferStore& buffers) {
-  copy_floats(device_, trained.slot(trained.slot_named(moving_average_slot)), parameters_.values());
+void Evaluator::load_averages(std::span<float> averages, const BufferStore& buffers) {
+  copy_floats(device_, averages, parameters_.values());
   copy_floats(device_, buffers.values(), buffers_.values());
 }
 

@@ -40,9 +40,9 @@ class Evaluator {
   void load(const LoadedCheckpoint& checkpoint, TrainedValues values);
   /// Rank 0's parameters to every rank. Collective.
   void broadcast_from_first(const Mpi& mpi);
-  /// The moving averages and buffers of stores of the same network on the same device, from now on; after
+  /// Uses these moving averages and buffers of the same network on the same device from now on. After
   /// Tower::synchronize_buffers.
-  void load_averages(const ParameterStore& trained, const BufferStore& buffers);
+  void load_averages(std::span<float> averages, const BufferStore& buffers);
 
   /// The logits of a batch of so many samples as the settings say, [batch, classes], averaged over the views where
   /// there are several.

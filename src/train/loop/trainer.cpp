@@ -302,7 +302,7 @@ void Trainer::evaluate() {
     evaluator_.emplace(network_, settings, device_);
   }
   tower_->synchronize_buffers();
-  evaluator_->load_averages(tower_->parameters(), tower_->buffers());
+  evaluator_->load_averages(tower_->moving_averages(), tower_->buffers());
   const Accuracy precision = evaluator_->evaluate(*eval_dataset_, mpi_, [&] { stall_detector_.heartbeat(); });
   has_reached_ = options_.stop_at_accuracy > 0.0 && precision.value() >= options_.stop_at_accuracy;
   recorder_.log_evaluation(position_.step, precision, enter(Phase::checkpoint) - start);
