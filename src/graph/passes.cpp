@@ -20,6 +20,7 @@ int only_reader(const Graph& graph, int value, std::span<const Value> results) {
 bool take_over(const Graph& graph, std::vector<Graph::Node>& nodes, std::size_t taken, std::span<const Value> results) {
   const std::string_view type = nodes[taken].definition->type();
   const int before = nodes[taken].inputs.front(), after = nodes[taken].outputs.front();
+  if (graph.values()[before].is_input) return false;
   if (const int reader = only_reader(graph, after, results); type == "relu" && reader >= 0) {
     if (auto fused = nodes[reader].definition->with_relu_before()) {
       nodes[reader].definition = std::move(fused);
@@ -45,6 +46,7 @@ std::vector<int> values_to_pad(const Graph& graph, int value) {
   std::vector<int> values;
   while (true) {
     const Graph::ValueInfo& info = graph.values()[value];
+    if (info.is_input) return {};
     const Graph::Node& producer = graph.nodes()[info.producer];
     if (info.readers.size() != 1 || !producer.definition->pads_channels()) return {};
     values.push_back(value);

@@ -64,7 +64,8 @@ struct GivenValues {
 class Tower {
  public:
   /// `device` and `communicator` outlive the tower. Collective.
-  Tower(const Network& network, const TowerSettings& settings, Device& device, Communicator& communicator);
+  Tower(const Network& network, const Task& task, const TowerSettings& settings, Device& device,
+        Communicator& communicator);
   Tower(const Tower&) = delete;
   Tower& operator=(const Tower&) = delete;
   ~Tower();
@@ -100,6 +101,7 @@ class Tower {
   void save(CheckpointState& state) const;
 
   const Network& network() const { return network_; }
+  const Task& task() const { return task_; }
   const Graph& graph() const { return built_.graph; }
   // As the steps launched so far leave them; `synchronize_buffers` launches all that are taken.
   const ParameterStore& parameters() const { return parameters_; }
@@ -129,6 +131,7 @@ class Tower {
   Communicator& communicator_;
   OptimizerSettings optimizer_settings_;
   Network network_;
+  Task task_;
   BuiltNetwork built_;
   InputStageSpec input_stage_spec_;
   std::unique_ptr<InputStage> input_stage_;

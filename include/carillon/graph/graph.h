@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "carillon/core/target_spec.h"
 #include "carillon/core/tensor.h"
 #include "carillon/graph/buffers.h"
 #include "carillon/graph/op.h"
@@ -30,9 +31,10 @@ class Graph {
     std::string name;
     Shape shape;
     DType type = DType::f32;
-    int producer = -1;            ///< op index; -1: a pass has left the value out
+    int producer = -1;            ///< op index; -1: a pass has left the value out, or it is an input
     std::vector<int> readers;     ///< op indices, growing; an op that reads the value twice stands here twice
     bool wants_gradient = false;  ///< some parameter that trains lies before it
+    bool is_input = false;        ///< no op produces it: the step's inputs have it (StepInputs)
   };
   struct Node {
     std::string name;
@@ -62,11 +64,16 @@ class Graph {
   int add_parameter(ParameterSpec spec);
   /// Adds a tensor that no optimiser touches, as running statistics are; returns its index. Errors: as add_parameter.
   int add_buffer(BufferSpec spec);
+  /// Adds the graph's input for targets, [batch, spec.shape] of spec.type. On a CPU, ops read its tensor. On a GPU its
+  /// tensor has no data, and kernels read StepTable::target. Errors: failed (there is one).
+  Value add_target(const TargetSpec& spec);
   /// Appends an op with one output. A parameter belongs to one op; an op lists those that were added since the op
   /// before it, in that order, which is the reverse of that in which gradients become complete. Errors: failed
   /// otherwise.
   Value add_op(NewOp op, Shape output_shape);
 
+  /// Bytes of one sample's target; 0: the graph has no target.
+  std::size_t target_bytes() const { return target_bytes_; }
   const Shape& shape(Value value) const { return values_.at(value.index).shape; }
   const std::vector<ValueInfo>& values() const { return values_; }
   const std::vector<Node>& nodes() const { return nodes_; }
@@ -96,6 +103,8 @@ class Graph {
   std::vector<ParameterSpec> parameters_;
   std::vector<BufferSpec> buffers_;
   int next_parameter_ = 0;  ///< the first that no op has
+  bool has_target_ = false;
+  std::size_t target_bytes_ = 0;
 };
 
 }  // namespace carillon

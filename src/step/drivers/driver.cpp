@@ -25,7 +25,7 @@ class CpuStepDriver final : public StepDriver {
     tower_.step.enqueue_update(tower_.device);
     const std::span<const float> sums = tower_.parameters.step_sums();
     result_ = {.step = request.step,
-               .cross_entropy = sums[cross_entropy_sum],
+               .loss = sums[loss_sum],
                .l2_loss = l2_loss,
                .sync_requested = sums[sync_sum] > 0.0f,
                .reduce_seconds = waited.count(),

@@ -29,7 +29,7 @@ struct StepRequest {
 /// Averaged over the towers, equal on all of them.
 struct StepResult {
   std::int64_t step = 0;
-  double cross_entropy = 0.0;   ///< of the global batch, without L2; not finite: no variable and no slot was updated
+  double loss = 0.0;            ///< of the global batch, without L2; not finite: no variable and no slot was updated
   double l2_loss = 0.0;         ///< where the step tells it: of the variables that its loss is computed from
   bool sync_requested = false;  ///< some rank asked for one
   /// This rank waited for means, or, where the update is made with them, for that, after its own backward; 0 on a GPU.

@@ -73,7 +73,9 @@ MicroBatches::MicroBatches(const BuiltNetwork& network, const MicroBatchForm& fo
 MicroBatches::~MicroBatches() = default;
 
 void MicroBatches::run_in(const BuiltNetwork& network) {
-  const InputStageSpec of_lane{.batch_size = static_cast<std::size_t>(form_.samples), .image_bytes = image_bytes_};
+  const InputStageSpec of_lane{.batch_size = static_cast<std::size_t>(form_.samples),
+                               .image_bytes = image_bytes_,
+                               .target_bytes = network.graph.target_bytes()};
   device_.on_workers(static_cast<int>(lanes_.size()), [&](int worker) {
     lanes_[worker].reset();  // before there is memory for another one
     lanes_[worker] = std::make_unique<Lane>(network, of_lane, parameters_, *device_.workers()[worker]);
