@@ -18,8 +18,8 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/single_process_main.h"
-#include "carillon/data/labelled_images.h"
 #include "carillon/data/dataset.h"
+#include "carillon/data/labelled_images.h"
 #include "carillon/data/record.h"
 #include "src/data/convert/cifar10_source.h"
 #include "src/data/convert/mnist_source.h"
