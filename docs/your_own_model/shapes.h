@@ -31,7 +31,7 @@ inline carillon::Network shapes_network(const carillon::NetworkSettings& setting
       x = max_pool(graph, name + "/pool", x, {.window = 2, .stride = 2});
     }
     x = global_avg_pool(graph, "pool", x);
-    return dense(graph, "logits", x, {.units = settings.class_count, .weights = weights(9)});
+    return dense(graph, "logits", x, {.units = settings.outputs, .weights = weights(9)});
   };
   return {.name = "shapes", .image = settings.image, .build_layers = layers};
 }

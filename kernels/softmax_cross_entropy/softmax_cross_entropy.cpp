@@ -33,12 +33,15 @@ const OpTraits softmax_cross_entropy_traits{
 
 }  // namespace
 
-Value softmax_cross_entropy(Graph& graph, const std::string& name, Value logits,
+Value softmax_cross_entropy(Graph& graph, const std::string& name, Value logits, Value labels,
                             const SoftmaxCrossEntropyParams& params) {
   check(params.label_smoothing >= 0.0f && params.label_smoothing <= 1.0f, "a label smoothing is from 0 to 1");
+  const Graph::ValueInfo& target = graph.values().at(static_cast<std::size_t>(labels.index));
+  check(target.is_input && target.type == DType::i32 && target.shape == Shape{graph.batch_size()},
+        "labels are a target of the graph, one int32 for each sample");
   return graph.add_op({.name = name,
                        .definition = std::make_shared<SoftmaxCrossEntropyDefinition>(params),
-                       .inputs = {logits},
+                       .inputs = {logits, labels},
                        .traits = softmax_cross_entropy_traits},
                       Shape{});
 }

@@ -33,8 +33,7 @@ std::uint64_t max_checkpoint_bytes(const ProgramSpec& program_spec) {
   std::uint64_t largest = 0;
   for (const std::string& name : network_names(program_spec)) {
     try {
-      const Network network =
-          network_named(program_spec, name)({.image = records.image_shape, .class_count = class_count});
+      const Network network = network_named(program_spec, name)({.image = records.image_shape, .outputs = class_count});
       largest = std::max(largest, max_checkpoint_bytes(network));
     } catch (const Error& error) {
       if (error.code() != ExitCode::usage) throw;  // one that takes other images, and is smaller
@@ -147,7 +146,7 @@ ExitCode evaluate_checkpoint(const EvalOptions& options, const ProgramSpec& prog
   const Dataset dataset = open_data(options, form.records, mpi);
   const MakeNetwork make_network = network_named(program_spec, known.at("model").get<std::string>());
   NetworkSettings settings{.image = dataset.image_shape(),
-                           .class_count = dataset.class_count(),
+                           .outputs = form.records.schema.class_count,
                            .pixel_scale = scale,
                            .normalization = form.normalization};
   mpi.run_on_all([&] { settings.density = dataset.density(); });
@@ -155,7 +154,8 @@ ExitCode evaluate_checkpoint(const EvalOptions& options, const ProgramSpec& prog
   const BuildSettings build{options.batch_size, options.precision, Purpose::evaluation};
   std::optional<Evaluator> evaluator;
   mpi.run_on_all([&] {
-    check_batch_fits(network, build, device, mpi, {.option = fmt::format("--batch-size {}", options.batch_size)});
+    check_batch_fits(build_network(network, build), device, mpi,
+                     {.option = fmt::format("--batch-size {}", options.batch_size)});
     evaluator.emplace(network,
                       EvaluatorSettings{options.batch_size, options.precision, options.test_time_augmentation,
                                         static_cast<int>(options.decode_threads)},
@@ -172,7 +172,7 @@ ExitCode evaluate_checkpoint(const EvalOptions& options, const ProgramSpec& prog
   if (options.report.empty()) {
     precision = evaluator->evaluate(dataset, mpi, heartbeat);
   } else {
-    mpi.run_on_all([&] { check_report_fits(dataset.class_count()); });
+    mpi.run_on_all([&] { check_report_fits(form.records.schema.class_count); });
     counts = evaluator->count_by_class(dataset, mpi, heartbeat);
     precision = counts->precision();
   }

@@ -207,7 +207,7 @@ void check_combinations(const OptionSet& set, const TrainOptions& o) {
 void declare(OptionSet& set, EvalOptions& o) {
   set.begin_group("Data");
   set.add("data", o.data, "records to evaluate on: paths or patterns of TFRecord files");
-  declare_record_keys(set, o.records.image_key, o.records.label_key);
+  declare_record_keys(set, o.records.image_key, o.records.target_key);
   set.add("checkpoint", o.checkpoint, "a checkpoint, or a train directory: its newest good one");
   set.add("raw-weights", o.raw_weights, "use the variables, not their moving averages");
   set.add("report", o.report,

@@ -9,6 +9,7 @@
 #include "src/app/startup.h"
 #include "src/app/version_text.h"
 #include "src/comm/stall/stall_detector.h"
+#include "src/tasks/classification.h"
 #include "src/train/control/equal_on_all_ranks.h"
 #include "src/train/control/stop_signal.h"
 #include "src/train/input/batch_memory.h"
@@ -122,6 +123,8 @@ ExitCode train(const std::string& program, const ProgramSpec& program_spec, int 
       check_default_data(set, options.data);
       resolve_pictures(pictures, options);
     }
+    options.task = classification_task({.classes = options.record_form.schema.class_count,
+                                        .label_smoothing = static_cast<float>(options.label_smoothing)});
     resolve_batch(options, program_spec, mpi.size());
     const Network network = options.network();  // the images that it takes
     check_variables(options.optimizer(),
@@ -134,7 +137,8 @@ ExitCode train(const std::string& program, const ProgramSpec& program_spec, int 
   mpi.run_on_all([&] {
     device = open_own_device(options.device, options.precision, options.cpu, mpi, cpu);
     check_takes_batches(options, *device);
-    check_batch_fits(options.network(), {options.samples_at_once(), options.precision, Purpose::training}, *device, mpi,
+    const BuildSettings build{options.samples_at_once(), options.precision, Purpose::training};
+    check_batch_fits(build_network(options.network(), options.task, build), *device, mpi,
                      batch_in_memory(options, *device));
   });
   resolve_summaries(set, *device, options);

@@ -41,6 +41,9 @@ Executable::Executable(const Graph& graph, const ExecutableContext& context, boo
   const int workers = tiling == Tiling::never ? 0 : static_cast<int>(context.device.workers().size());
   const std::vector<TiledSection> sections = plan_tiling(graph, workers);
   place_tensors(graph, context.device, tensor_lifetimes(graph, sections, training, results));
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    if (graph.values()[i].is_input) values_[i].tensor.data = context.inputs.targets;
+  }
   for (const TiledSection& section : sections) {
     const std::span<float> gradients = training ? gradients_of(section, graph, context.parameters) : std::span<float>{};
     sections_.push_back(

@@ -31,6 +31,22 @@ int Graph::add_buffer(BufferSpec spec) {
   return static_cast<int>(buffers_.size()) - 1;
 }
 
+Value Graph::add_target(const TargetSpec& spec) {
+  check(!has_target_, "a graph has one target");
+  has_target_ = true;
+  target_bytes_ = spec.bytes();
+  std::vector<std::int64_t> extents = spec.shape.extents();
+  extents.insert(extents.begin(), batch_size_);
+  values_.push_back({.name = "target",
+                     .shape = Shape(std::move(extents)),
+                     .type = spec.type,
+                     .producer = -1,
+                     .readers = {},
+                     .wants_gradient = false,
+                     .is_input = true});
+  return {static_cast<int>(values_.size()) - 1};
+}
+
 Value Graph::add_op(NewOp op, Shape output_shape) {
   const int index = static_cast<int>(nodes_.size());
   for (const int parameter : op.parameters) {
@@ -102,7 +118,9 @@ void Graph::link() {
     const Node& node = nodes_[i];
     for (const int input : node.inputs) {
       ValueInfo& value = values_.at(input);
-      if (value.producer < 0) fail(ExitCode::failed, "op '{}' reads '{}' before it is produced", node.name, value.name);
+      if (value.producer < 0 && !value.is_input) {
+        fail(ExitCode::failed, "op '{}' reads '{}' before it is produced", node.name, value.name);
+      }
       value.readers.push_back(static_cast<int>(i));
     }
     for (const int output : node.outputs) {

@@ -29,6 +29,7 @@ OpTraits::Definition with_activation(const Graph::Node& node, std::string_view a
 bool fuse(const Graph& graph, std::vector<Graph::Node>& nodes, std::size_t fused, std::span<const Value> results) {
   const std::string_view type = nodes[fused].definition->type();
   const int before = nodes[fused].inputs.front(), after = nodes[fused].outputs.front();
+  if (graph.values()[before].is_input) return false;
   if (const int reader = only_reader(graph, after, results); type == "relu" && reader >= 0) {
     if (auto with_relu = with_relu_before(nodes[reader])) {
       nodes[reader].definition = std::move(with_relu);
@@ -54,6 +55,7 @@ std::vector<int> values_to_pad(const Graph& graph, int value) {
   std::vector<int> values;
   while (true) {
     const Graph::ValueInfo& info = graph.values()[value];
+    if (info.is_input) return {};
     const Graph::Node& producer = graph.nodes()[info.producer];
     if (info.readers.size() != 1 || !producer.traits.pads_channels) return {};
     values.push_back(value);

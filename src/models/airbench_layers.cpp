@@ -39,7 +39,7 @@ ValuesOfData whitening_values(NormalizeImagesParams input, const ImageShape& ima
 Value logits_of_largest(Graph& graph, Value x, const NetworkSettings& settings) {
   x = pool(graph, "pool", x, graph.shape(x)[1]);
   x = dense(graph, "logits", x,
-            {.units = settings.class_count,
+            {.units = settings.outputs,
              .weights = fan_in_uniform(graph.shape(x).elements_per_sample()),
              .biases = std::nullopt,
              .l2_factor = settings.regularization});

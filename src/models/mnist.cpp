@@ -24,7 +24,7 @@ Network mnist_network(const NetworkSettings& settings) {
         {.units = 500, .weights = weights(0), .biases = biases, .l2_factor = l2, .input_density = settings.density});
     x = relu(graph, "layer1/relu", x);
     return dense(graph, "layer2", x,
-                 {.units = settings.class_count, .weights = weights(2), .biases = biases, .l2_factor = l2});
+                 {.units = settings.outputs, .weights = weights(2), .biases = biases, .l2_factor = l2});
   };
   return {.name = "mnist", .image = settings.image, .build_layers = layers};
 }

@@ -53,7 +53,7 @@ Network resnet9_network(const NetworkSettings& settings) {
     x = residual("layer3", pool("layer3/pool", conv("layer3", x, 512), 2));
     x = pool("pool", x, graph.shape(x)[1]);
     x = dense(graph, "logits", x,
-              {.units = settings.class_count,
+              {.units = settings.outputs,
                .weights = fan_in_uniform(graph.shape(x).elements_per_sample()),
                .biases = std::nullopt,
                .l2_factor = settings.regularization});

@@ -165,8 +165,8 @@ std::string onnx_model(const Network& network, std::span<const NamedArray> varia
     const std::string output = node.traits.to_onnx(*node.definition, operators, operands);
     for (const int value : node.outputs) names.at(value) = output;
   }
-  const std::string& logits = names.at(built.logits.index);
-  const std::int64_t classes = ops.shape(built.logits)[1];
+  const std::string& logits = names.at(built.output.index);
+  const std::int64_t classes = ops.shape(built.output)[1];
   operators.name_output("Identity", logits, "logits", classes);
   operators.name_output("Softmax", logits, "probabilities", classes);
   return bytes_of(model);

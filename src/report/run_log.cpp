@@ -31,7 +31,9 @@ void RunLog::graph(const Graph& graph, const std::string& device, const std::str
   std::string last;  // the loss
   for (const Graph::Node& node : graph.nodes()) {
     std::vector<std::string> inputs;
-    for (const int value : node.inputs) inputs.push_back(graph.values()[value].name);
+    for (const int value : node.inputs) {
+      if (!graph.values()[value].is_input) inputs.push_back(graph.values()[value].name);
+    }
     for (const int parameter : node.parameters) inputs.push_back(graph.parameters()[parameter].name);
     const Shape& shape = graph.values()[node.outputs.front()].shape;
     nodes.push_back({node.name, std::string(node.definition->type()), std::move(inputs), where, shape});
@@ -64,7 +66,7 @@ void RunLog::step(const StepRecord& record) {
                            record.tower_count));
   std::vector<Field> fields{{"step", record.step},
                             {"loss", record.loss},
-                            {"cross_entropy", record.cross_entropy},
+                            {record.task_loss_name, record.task_loss},
                             {"learning_rate", record.learning_rate},
                             {"step_seconds", record.step_seconds},
                             {"examples_per_second", examples_per_second},
@@ -77,7 +79,7 @@ void RunLog::step(const StepRecord& record) {
 
 void RunLog::scalars(const StepRecord& record) {
   events_.scalar(style_ == SummaryStyle::layers ? "total_loss" : "loss", record.step, record.loss);
-  events_.scalar("cross_entropy", record.step, record.cross_entropy);
+  events_.scalar(record.task_loss_name, record.step, record.task_loss);
   events_.scalar("learning_rate", record.step, record.learning_rate);
   events_.scalar("examples_per_second", record.step, static_cast<double>(record.global_batch) / record.step_seconds);
   events_.flush();

@@ -22,8 +22,9 @@ namespace carillon {
 struct StepRecord {
   std::int64_t step = 0;
   std::chrono::system_clock::time_point finished;  ///< when it was over
-  double loss = 0.0;                               ///< cross-entropy plus L2
-  double cross_entropy = 0.0;
+  double loss = 0.0;                               ///< the task's plus L2
+  double task_loss = 0.0;                          ///< without L2
+  std::string task_loss_name;                      ///< Task::loss_name, its key in the logs
   double learning_rate = 0.0;
   double step_seconds = 0.0;
   double data_wait_seconds = 0.0;

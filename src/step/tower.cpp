@@ -12,10 +12,12 @@
 namespace carillon {
 namespace {
 
-InputStageSpec input_stage_spec(const Network& network, const TowerSettings& settings, Device& device) {
+InputStageSpec input_stage_spec(const Network& network, const Graph& graph, const TowerSettings& settings,
+                                Device& device) {
   const std::size_t batch_size = static_cast<std::size_t>(settings.batch_size), image_bytes = network.image.bytes();
   return {.batch_size = batch_size,
           .image_bytes = image_bytes,
+          .target_bytes = graph.target_bytes(),
           .slots = input_stage_slots(device.kind(), batch_size, image_bytes),
           .dataset = settings.dataset};
 }
@@ -58,15 +60,17 @@ Averaging averaging_of(const TowerSettings& settings, int ranks) {
   return {.order = SumOrder::tree, .divisor = micro_batch_form(settings, ranks).total_count};
 }
 
-Tower::Tower(const Network& network, const TowerSettings& settings, Device& device, Communicator& communicator)
+Tower::Tower(const Network& network, const Task& task, const TowerSettings& settings, Device& device,
+             Communicator& communicator)
     : device_(device),
       communicator_(communicator),
       optimizer_settings_(settings.optimizer),
       slots_(optimizer_slots(settings.optimizer)),
       network_(network),
-      built_(
-          build_network(network, {samples_at_once(settings), settings.arithmetic, Purpose::training, device.kind()})),
-      input_stage_spec_(input_stage_spec(network, settings, device)),
+      task_(task),
+      built_(build_network(network, task,
+                           {samples_at_once(settings), settings.arithmetic, Purpose::training, device.kind()})),
+      input_stage_spec_(input_stage_spec(network, graph(), settings, device)),
       input_stage_(make_input_stage(device, input_stage_spec_)),
       buffers_(graph().buffers(), device),
       buffer_lookahead_(settings.optimizer.lookahead, buffers_, device, input_stage_->inputs()),

@@ -63,7 +63,8 @@ struct GivenValues {
 class Tower {
  public:
   /// `device` and `communicator` outlive the tower. Collective.
-  Tower(const Network& network, const TowerSettings& settings, Device& device, Communicator& communicator);
+  Tower(const Network& network, const Task& task, const TowerSettings& settings, Device& device,
+        Communicator& communicator);
   Tower(const Tower&) = delete;
   Tower& operator=(const Tower&) = delete;
   ~Tower();
@@ -99,6 +100,7 @@ class Tower {
   void save(CheckpointState& state) const;
 
   const Network& network() const { return network_; }
+  const Task& task() const { return task_; }
   const Graph& graph() const { return built_.graph; }
   // After the steps launched so far. `synchronize_buffers` launches all that are enqueued.
   const ParameterStore& parameters() const { return update_->parameters(); }
@@ -133,6 +135,7 @@ class Tower {
   OptimizerSettings optimizer_settings_;
   std::vector<Slot> slots_;
   Network network_;
+  Task task_;
   BuiltNetwork built_;
   InputStageSpec input_stage_spec_;
   std::unique_ptr<InputStage> input_stage_;

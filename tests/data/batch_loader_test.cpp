@@ -21,12 +21,12 @@ class BatchLoaderTest : public ScratchTest, public testing::WithParamInterface<i
   /// Checks all of a batch but which records it has, and returns those (known by their shade).
   static std::vector<int> shades_of(const Batch& batch) {
     std::vector<int> shades;
-    EXPECT_EQ(batch.labels.size(), batch.images.size());
+    EXPECT_EQ(batch.targets.size(), batch.images.size() * sizeof(std::int32_t));
     EXPECT_EQ(batch.records.size(), batch.images.size());
     for (std::size_t i = 0; i < batch.images.size(); ++i) {
       shades.push_back(batch.images[i][0]);
       EXPECT_EQ(batch.images[i][783], batch.images[i][0]);
-      EXPECT_EQ(batch.labels[i], batch.images[i][0] % 10);
+      EXPECT_EQ(class_of(batch.targets_of(i, 1)), batch.images[i][0] % 10);
       EXPECT_EQ(batch.records[i], batch.images[i][0]);
     }
     return shades;

@@ -29,7 +29,7 @@ class IndexFileTest : public ProgramFixture {
     const Dataset dataset = open();
     std::vector<std::int32_t> labels;
     std::vector<std::uint8_t> image(dataset.image_bytes());
-    for (std::size_t i = 0; i < dataset.size(); ++i) labels.push_back(dataset.read(i, i, image));
+    for (std::size_t i = 0; i < dataset.size(); ++i) labels.push_back(read_class(dataset, i, i, image));
     return labels;
   }
   /// As if the index had been made when the file had another size or another time.

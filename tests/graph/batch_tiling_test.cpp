@@ -29,7 +29,7 @@ std::string text_of(const Graph& graph, int workers) {
 }
 
 Graph cifar10(std::int64_t batch_size) {
-  return build_network(cifar10_network(cifar10_images()), {.batch_size = batch_size}).graph;
+  return build_network(cifar10_network(cifar10_images()), ten_classes(), {.batch_size = batch_size}).graph;
 }
 
 TEST(BatchTiling, AreOfNeighboursThatTakeSamplesApartInSlicesThatFitACache) {

@@ -82,9 +82,9 @@ TEST(MemoryPlan, HoldsForEveryNetworkInTrainingAndEvaluation) {
   for (const Network& network : networks) {
     const BuiltNetwork evaluated = build_network(network, {.batch_size = 32, .purpose = Purpose::evaluation});
     const std::vector<Lifetime> evaluation =
-        tensor_lifetimes(evaluated.graph, plan_tiling(evaluated.graph, 0), false, std::vector{evaluated.logits});
+        tensor_lifetimes(evaluated.graph, plan_tiling(evaluated.graph, 0), false, std::vector{evaluated.output});
     expect_no_overlap(evaluation, plan_memory(evaluation));
-    const BuiltNetwork trained = build_network(network, {.batch_size = 37, .purpose = Purpose::training});
+    const BuiltNetwork trained = build_network(network, task_of(network), {.batch_size = 37});
     const std::vector<Lifetime> training =
         tensor_lifetimes(trained.graph, plan_tiling(trained.graph, 0), true, std::vector{trained.loss});
     expect_no_overlap(training, plan_memory(training));

@@ -32,8 +32,13 @@ class RunLogTest : public ::testing::Test {
 };
 
 TEST_F(RunLogTest, TellsAStepOnTheConsoleAndInTheMetrics) {
-  const StepRecord record{
-      .step = 20, .loss = 2.5, .cross_entropy = 2.0, .learning_rate = 0.1, .step_seconds = 0.5, .global_batch = 64};
+  const StepRecord record{.step = 20,
+                          .loss = 2.5,
+                          .task_loss = 2.0,
+                          .task_loss_name = "cross_entropy",
+                          .learning_rate = 0.1,
+                          .step_seconds = 0.5,
+                          .global_batch = 64};
   EXPECT_THAT(printed(0, [&](RunLog& log) { log.step(record); }),
               HasSubstr(": step 20, loss = 2.50 (128.0 examples/sec; 0.500 sec/batch)\n"));
   const auto line = nlohmann::json::parse(metrics());

@@ -146,7 +146,7 @@ class OrderChecker final : public Communicator {
   TrainingStep step_;
 };
 
-BuiltNetwork built(const Network& network) { return build_network(network, {.batch_size = 2}); }
+BuiltNetwork built(const Network& network) { return build_network(network, task_of(network), {.batch_size = 2}); }
 
 std::vector<ParameterSpec> parameters_of(const Network& network) { return built(network).graph.parameters(); }
 

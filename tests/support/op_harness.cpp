@@ -112,6 +112,11 @@ Value OpHarness::input(const std::string& name, const Shape& shape) {
       {.name = name, .definition = std::make_shared<VariableInput>(), .inputs = {}, .parameters = {parameter}}, shape);
 }
 
+Value OpHarness::target(std::span<std::int32_t> values) {
+  step_.targets = std::as_writable_bytes(values).data();
+  return graph_.add_target({.type = DType::i32, .shape = {}});
+}
+
 void OpHarness::finish(Value output) { finish(output, step_); }
 
 void OpHarness::finish(Value output, const StepInputs& inputs) {

@@ -153,7 +153,7 @@ void step_towards(Tower& tower, std::int32_t label, std::int64_t step) {
   const std::vector<std::uint8_t> black(784);
   const std::vector<const std::uint8_t*> images(batch_size, black.data());
   const std::vector<std::int32_t> labels(batch_size, label);
-  tower.step({.step = step, .batch = {images, labels, {}, 0}});
+  tower.step({.step = step, .batch = {images, std::as_bytes(std::span(labels)), {}, 0}});
 }
 
 TEST(Evaluator, ALateRankGetsTheAveragesOfTheStepThoughPeersAreInTheNext) {
@@ -163,7 +163,7 @@ TEST(Evaluator, ALateRankGetsTheAveragesOfTheStepThoughPeersAreInTheNext) {
   const auto communicator = make_communicator(mpi, device);
   const Network network = mnist_network(mnist_images());
   const OptimizerSettings fast{.learning_rate = constant_rate(10.0), .moving_average_decay = 0.0};
-  Tower tower(network, {.batch_size = batch_size, .optimizer = fast}, device, *communicator);
+  Tower tower(network, task_of(network), {.batch_size = batch_size, .optimizer = fast}, device, *communicator);
   if (mpi.rank() == 0) tower.initialize_from(constant_network());
   tower.broadcast_from_first();
   Evaluator evaluator(network, {.batch_size = batch_size}, device);

@@ -36,7 +36,7 @@ class RecorderTest : public RunTest {
 
   RunDescription description_;
   std::unique_ptr<Communicator> communicator_ = make_communicator(mpi_, device_);
-  Tower tower_{mnist_network(mnist_images()), {.batch_size = 4}, device_, *communicator_};
+  Tower tower_{mnist_network(mnist_images()), ten_classes(), {.batch_size = 4}, device_, *communicator_};
   Recorder recorder_{options_, description_, mpi_};
 };
 
@@ -46,7 +46,7 @@ TEST_F(RecorderTest, WritesOnTheFirstRankOnly) {
   recorder_.announce({tower_, device_, "self", 1, nullptr});
   recorder_.start_clock();
   recorder_.count_step(0.0);
-  recorder_.log_step({.step = 0, .logs = true}, {.cross_entropy = 2.0, .l2 = 0.5}, 0.01);
+  recorder_.log_step({.step = 0, .logs = true}, {.of_task = 2.0, .l2 = 0.5}, 0.01);
   recorder_.show_progress({.step = 0});
   recorder_.log_evaluation(1, {.correct = 1, .total = 4}, {});
   recorder_.save({.step = 1}, tower_);
@@ -65,10 +65,10 @@ TEST_F(RecorderTest, TellsTheTotalLossAndMeansOfTheStepsSinceTheLastLine) {
   for (int step = 0; step < 4; ++step) {
     recorder_.count_step(0.5);
     recorder_.count_result({.reduce_seconds = 0.25});
-    if (step == 1) recorder_.log_step({.step = 1, .logs = true}, {.cross_entropy = 2.0, .l2 = 0.5}, 0.01);
+    if (step == 1) recorder_.log_step({.step = 1, .logs = true}, {.of_task = 2.0, .l2 = 0.5}, 0.01);
   }
   recorder_.log_evaluation(4, {.correct = 1, .total = 4}, std::chrono::seconds(-1000));  // as if none of it was steps
-  recorder_.log_step({.step = 3, .logs = true}, {.cross_entropy = 2.0, .l2 = 0.5}, 0.01);
+  recorder_.log_step({.step = 3, .logs = true}, {.of_task = 2.0, .l2 = 0.5}, 0.01);
   if (!first()) return;
   const nlohmann::json line = last_metrics();
   EXPECT_EQ(line.at("loss"), 2.5);
@@ -103,7 +103,7 @@ TEST_F(RecorderTest, SummarizesVariablesAndTheFirstRanksGradientsWhoeverCountsTh
   const ParameterStore& parameters = tower_.parameters();
   std::ranges::fill(parameters.gradients_and_sums(), 1.0f + static_cast<float>(mpi_.rank()));
   recorder_.summarize(10, {}, tower_, device_);
-  recorder_.log_step({.step = 10, .summarizes = true}, {.cross_entropy = 2.0, .l2 = 0.5}, 0.01);  // to the disk
+  recorder_.log_step({.step = 10, .summarizes = true}, {.of_task = 2.0, .l2 = 0.5}, 0.01);  // to the disk
   if (!first()) return;
   const auto found = histograms_in(train_dir());
   EXPECT_EQ(found.size(), 2 * parameters.specs().size());

@@ -35,6 +35,7 @@ class RunTest : public ::testing::Test {
                                 .schema = {.keys = {.image = "image_raw", .label = "label"},
                                            .image_shape = {.height = 28, .width = 28, .channels = 1},
                                            .class_count = 10}},
+                .task = ten_classes(),
                 .max_steps = 12,
                 .batch_size = 4,
                 .learning_rate = 0.01,

@@ -38,8 +38,8 @@ struct ProgramSpec {
 
 /// The networks' names, in their order.
 std::vector<std::string> network_names(const ProgramSpec& program_spec);
-/// A line for each network: its name, parameters, and operations a sample of `image`.
-std::string network_list(const ProgramSpec& program_spec, const ImageShape& image, std::int64_t class_count);
+/// A line for each network: its name, parameters, and operations a sample of `image`. `outputs`: of each network.
+std::string network_list(const ProgramSpec& program_spec, const ImageShape& image, std::int64_t outputs);
 /// The network of that name, which is one of them.
 MakeNetwork network_named(const ProgramSpec& program_spec, const std::string& name);
 

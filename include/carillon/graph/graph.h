@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "carillon/core/target_spec.h"
 #include "carillon/core/tensor.h"
 #include "carillon/graph/buffers.h"
 #include "carillon/graph/op.h"
@@ -31,9 +32,10 @@ class Graph {
     std::string name;
     Shape shape;
     DType type = DType::f32;
-    int producer = -1;            ///< op index; -1: a pass removed the producer
+    int producer = -1;            ///< op index; -1: a pass removed the producer, or the value is an input
     std::vector<int> readers;     ///< ascending op indices; an op that reads the value twice is listed twice
     bool wants_gradient = false;  ///< it depends on a parameter that trains
+    bool is_input = false;        ///< no op produces it: it is part of the step's inputs (StepInputs)
   };
   struct Node {
     std::string name;
@@ -65,10 +67,15 @@ class Graph {
   /// Adds a tensor that no optimiser changes, for example running statistics, and returns its index. Errors: as
   /// add_parameter.
   int add_buffer(BufferSpec spec);
+  /// Adds the graph's input for targets, [batch, spec.shape] of spec.type. On a CPU, ops read its tensor. On a GPU its
+  /// tensor has no data, and kernels read StepTable::target. Errors: failed (there is one).
+  Value add_target(const TargetSpec& spec);
   /// Appends an op with one output. A parameter belongs to one op: each op lists the parameters that were added since
   /// the op before it, in that order. Gradients become complete in the reverse order. Errors: failed (another order).
   Value add_op(NewOp op, Shape output_shape);
 
+  /// Bytes of one sample's target; 0: the graph has no target.
+  std::size_t target_bytes() const { return target_bytes_; }
   const Shape& shape(Value value) const { return values_.at(value.index).shape; }
   const std::vector<ValueInfo>& values() const { return values_; }
   const std::vector<Node>& nodes() const { return nodes_; }
@@ -98,6 +105,8 @@ class Graph {
   std::vector<ParameterSpec> parameters_;
   std::vector<BufferSpec> buffers_;
   int next_parameter_ = 0;  ///< the first parameter that no op lists yet
+  bool has_target_ = false;
+  std::size_t target_bytes_ = 0;
 };
 
 }  // namespace carillon

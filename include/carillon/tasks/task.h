@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -12,18 +13,12 @@
 #include <string_view>
 #include <vector>
 
-#include "carillon/core/tensor.h"
+#include "carillon/core/target_spec.h"
 #include "carillon/graph/graph.h"
 
 namespace carillon {
 
-/// Element type and shape of one sample's target: int32 [] for a class, uint8 [labels], float32 [k].
-struct TargetSpec {
-  DType type = DType::i32;
-  Shape shape;
-
-  std::size_t bytes() const { return static_cast<std::size_t>(shape.element_count()) * size_of(type); }
-};
+struct MixingParams;  // kernels/shared/mixing.h
 
 /// One result of an evaluation.
 struct Score {
@@ -47,13 +42,24 @@ class Metric {
   virtual std::string text() const = 0;
 };
 
-/// Adds the loss, a scalar that is a mean over the batch. `output`: of the network. `target`: [batch,
-/// TargetSpec::shape].
-using LossFunction = std::function<Value(Graph& graph, Value output, Value target)>;
+/// What a loss is computed from.
+struct LossInputs {
+  Value output;                ///< of the network: [batch, outputs]
+  Value target;                ///< [batch, TargetSpec::shape] of TargetSpec::type
+  const MixingParams& mixing;  ///< how the batch's images are mixed; a loss mixes the targets alike, or refuses
+};
+
+/// Adds the loss to the graph: a float32 scalar that is a mean over the batch. Errors: usage (mixed samples, if the
+/// loss cannot mix targets).
+using LossFunction = std::function<Value(Graph& graph, const LossInputs& inputs)>;
 
 struct Task {
   TargetSpec target;
+  std::int64_t outputs = 0;  ///< elements of the network's output for one sample
   LossFunction loss;
+  std::string loss_name;  ///< of the loss without L2, in logs: "mean_squared_error"
+  /// One sample's target as text, for messages.
+  std::function<std::string(std::span<const std::byte> target)> describe_target;
   std::function<std::unique_ptr<Metric>()> make_metric;
   std::string score;  ///< the name of the Score that keep-best and stop-at compare
   bool higher_is_better = true;

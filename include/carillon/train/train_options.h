@@ -13,6 +13,7 @@
 #include "carillon/models/network.h"
 #include "carillon/optim/optimizer_settings.h"
 #include "carillon/report/summary_style.h"
+#include "carillon/tasks/task.h"
 
 namespace carillon {
 
@@ -70,6 +71,7 @@ struct TrainOptions {
   std::string model;
   MakeNetwork make_network = nullptr;  ///< of `model`
   RecordForm record_form;
+  Task task;  ///< that the network is trained for; the program sets it from options and record form
   std::int64_t max_steps = 1000;
   std::int64_t batch_size = 100;  ///< per tower; with a global batch, its part of that
   std::int64_t global_batch = 0;  ///< samples of a step over all towers; 0: batch_size of each

@@ -26,7 +26,7 @@ class CpuStepDriver final : public StepDriver {
     tower_.step.enqueue_update();
     const std::span<const float> sums = tower_.step.parameters().step_sums();
     result_ = {.step = request.step,
-               .cross_entropy = sums[cross_entropy_sum],
+               .loss = sums[loss_sum],
                .l2_loss = l2,
                .sync_requested = sums[sync_sum] > 0.0f,
                .reduce_seconds = waited.count(),

@@ -29,7 +29,7 @@ struct StepRequest {
 /// The result of a step, averaged over the ranks. Equal on all ranks, except the times.
 struct StepResult {
   std::int64_t step = 0;
-  double cross_entropy = 0.0;   ///< of the global batch, without L2; not finite: no variable and no slot was updated
+  double loss = 0.0;            ///< of the global batch, without L2; not finite: no variable and no slot was updated
   double l2_loss = 0.0;         ///< of the variables before the update, in steps that report it
   bool sync_requested = false;  ///< by some rank
   /// Time of TrainingStep::enqueue_means after this rank's backward pass. 0 on a GPU.

@@ -74,7 +74,9 @@ MicroBatches::MicroBatches(const GradientSourceContext& context, const MicroBatc
 MicroBatches::~MicroBatches() = default;
 
 void MicroBatches::rebuild() {
-  const InputStageSpec of_lane{.batch_size = static_cast<std::size_t>(form_.samples), .image_bytes = image_bytes_};
+  const InputStageSpec of_lane{.batch_size = static_cast<std::size_t>(form_.samples),
+                               .image_bytes = image_bytes_,
+                               .target_bytes = context_.network.graph.target_bytes()};
   context_.device.on_workers(static_cast<int>(lanes_.size()), [&](int worker) {
     lanes_[worker].reset();  // frees its memory before the next one allocates
     lanes_[worker] =

@@ -44,9 +44,10 @@ std::vector<GivenValues> values_of_data(const Network& network, const Dataset* d
     const std::size_t bytes = dataset->image_bytes();
     std::vector<std::uint8_t> memory(count * bytes);
     std::vector<const std::uint8_t*> images;
+    std::vector<std::byte> target(dataset->target_bytes());
     for (std::size_t i = 0; i < count; ++i) {
       const std::span<std::uint8_t> image = std::span(memory).subspan(i * bytes, bytes);
-      dataset->read(i, i, image);
+      dataset->read(i, i, image, target);
       images.push_back(image.data());
     }
     given.push_back({wanted.variable, wanted.compute(images)});

@@ -29,7 +29,7 @@ std::string nonfinite_line(std::int64_t step, double loss);
 
 /// Throws failed on all ranks: `line`, and the first op, its value and the samples that are not finite. Collective.
 [[noreturn]] void fail_with_cause(const std::string& line, const DivergedStep& step, const Mpi& mpi);
-/// The same where the cross-entropy is finite, and the L2 part of the loss is not.
+/// The same if the task's loss is finite and its L2 part is not.
 [[noreturn]] void fail_with_l2_cause(const std::string& line, const Tower& tower, Device& device, const Mpi& mpi);
 
 }  // namespace carillon

@@ -42,12 +42,13 @@ struct FirstFound {
 
 }  // namespace
 
-Replay::Replay(const Network& network, const BuildSettings& settings, const ParameterStore& parameters,
-               const BufferStore& buffers, Device& device, TowerLink* towers)
+Replay::Replay(const Network& network, const Task& task, const BuildSettings& settings,
+               const ParameterStore& parameters, const BufferStore& buffers, Device& device, TowerLink* towers)
     : device_(device),
-      network_(build_network(network, settings)),
-      input_stage_(make_input_stage(
-          device, {.batch_size = static_cast<std::size_t>(settings.batch_size), .image_bytes = network.image.bytes()})),
+      network_(build_network(network, task, settings)),
+      input_stage_(make_input_stage(device, {.batch_size = static_cast<std::size_t>(settings.batch_size),
+                                             .image_bytes = network.image.bytes(),
+                                             .target_bytes = network_.graph.target_bytes()})),
       parameters_(network_.graph.parameters(), device, memory_with_gradients(network_.graph, device)),
       buffers_(network_.graph.buffers(), device),
       executable_(network_.graph, {device, parameters_, buffers_, input_stage_->inputs(), towers}, true,

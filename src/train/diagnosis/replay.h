@@ -28,7 +28,7 @@ class Replay {
  public:
   /// `settings` are for a training, `parameters` and `buffers` of one of the same network. `device` and `towers`
   /// outlive this; with `towers`, all of them replay at once.
-  Replay(const Network& network, const BuildSettings& settings, const ParameterStore& parameters,
+  Replay(const Network& network, const Task& task, const BuildSettings& settings, const ParameterStore& parameters,
          const BufferStore& buffers, Device& device, TowerLink* towers = nullptr);
 
   /// In a variable, or else in the outputs of the ops, as they follow each other.

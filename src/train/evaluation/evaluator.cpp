@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 
 #include "carillon/core/error.h"
 #include "src/data/loading/batch_loader.h"
@@ -32,7 +33,7 @@ Evaluator::Evaluator(const Network& network, const EvaluatorSettings& settings, 
           device, {.batch_size = static_cast<std::size_t>(settings.batch_size), .image_bytes = network.image.bytes()})),
       parameters_(network_.graph.parameters(), device, {}),
       buffers_(network_.graph.buffers(), device),
-      executable_(network_.graph, {device, parameters_, buffers_, input_stage_->inputs()}, false, {network_.logits}) {}
+      executable_(network_.graph, {device, parameters_, buffers_, input_stage_->inputs()}, false, {network_.output}) {}
 
 void Evaluator::load(const LoadedCheckpoint& checkpoint, TrainedValues values) {
   const bool averages = values == TrainedValues::moving_averages;
@@ -61,7 +62,7 @@ std::vector<float> Evaluator::logits_of(const Batch& batch) {
   input_stage_->write(0, {.batch = batch});
   input_stage_->upload(0, 1, device_.stream());
   executable_.forward(device_.stream());
-  return download_floats(device_, executable_.tensor(network_.logits));
+  return download_floats(device_, executable_.tensor(network_.output));
 }
 
 std::vector<float> Evaluator::mean_logits_of_views(const Batch& batch) {
@@ -93,7 +94,9 @@ void Evaluator::predict(const Batch& batch, const Count& count) {
     if (!std::all_of(row, row + classes, [](float logit) { return std::isfinite(logit); })) {
       fail(ExitCode::failed, "evaluation: the network's output is not finite for record {}", batch.records[i]);
     }
-    count(batch.labels[i], std::max_element(row, row + classes) - row);
+    std::int32_t label = 0;
+    std::memcpy(&label, batch.targets_of(i, 1).data(), sizeof label);
+    count(label, std::max_element(row, row + classes) - row);
   }
 }
 
@@ -126,7 +129,7 @@ Accuracy Evaluator::evaluate(const Dataset& dataset, const Mpi& mpi, const std::
 
 ConfusionMatrix Evaluator::count_by_class(const Dataset& dataset, const Mpi& mpi,
                                           const std::function<void()>& batch_done) {
-  ConfusionMatrix counts(static_cast<std::size_t>(dataset.class_count()));
+  ConfusionMatrix counts(static_cast<std::size_t>(network_.graph.shape(network_.output)[1]));
   const auto count = [&](std::int32_t label, std::int64_t predicted) {
     counts.row(static_cast<std::size_t>(label))[static_cast<std::size_t>(predicted)] += 1;
   };

@@ -16,9 +16,8 @@ struct BatchInMemory {
   std::int64_t at_once = 0;  ///< micro-batches, each one thread's; 0: one batch
 };
 
-/// Errors: usage, naming the option, where the activations of this host's ranks, on a CPU, take more than all its
-/// memory.
-void check_batch_fits(const Network& network, const BuildSettings& build, const Device& device, const Mpi& mpi,
-                      const BatchInMemory& batch);
+/// `built`: with a loss for training, else for evaluation. Errors: usage, naming the option, if the activations of this
+/// host's ranks, on a CPU, take more than all its memory.
+void check_batch_fits(const BuiltNetwork& built, const Device& device, const Mpi& mpi, const BatchInMemory& batch);
 
 }  // namespace carillon

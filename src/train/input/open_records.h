@@ -13,7 +13,7 @@
 namespace carillon {
 
 struct RecordOptions {
-  std::string image_key, label_key;  ///< features of a record; empty: the form's
+  std::string image_key, target_key;  ///< features of a record; empty: the form's
   CacheMode cache = CacheMode::automatic;
   std::string stage;                        ///< directory of each host to which files are copied first; empty: none
   bool by_file = false;                     ///< each rank reads its own files (file_share)

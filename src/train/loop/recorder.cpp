@@ -218,7 +218,8 @@ void Recorder::log_step(const StepPlan& plan, const StepLoss& loss, double learn
   const StepRecord record{.step = plan.step,
                           .finished = std::chrono::system_clock::now() - ago,
                           .loss = loss.total(),
-                          .cross_entropy = loss.cross_entropy,
+                          .task_loss = loss.of_task,
+                          .task_loss_name = first_->options.task.loss_name,
                           .learning_rate = learning_rate,
                           .step_seconds = seconds.step,
                           .data_wait_seconds = seconds.data_wait,
@@ -244,7 +245,7 @@ void Recorder::show_progress(const StepResult& latest) {
   if (!first_) return;
   // The L2 part is computed for logged steps only. It changes slowly: between them the last one stands in for it.
   const std::optional<double> l2 = first_->l2_loss;
-  first_->log->console().progress(latest.step + 1, l2 ? std::optional(latest.cross_entropy + *l2) : std::nullopt);
+  first_->log->console().progress(latest.step + 1, l2 ? std::optional(latest.loss + *l2) : std::nullopt);
 }
 
 void Recorder::log_evaluation(std::int64_t step, const Accuracy& precision, Clock::duration spent) {

@@ -29,9 +29,9 @@ namespace carillon {
 
 /// Loss of one step, averaged over the towers.
 struct StepLoss {
-  double cross_entropy = 0.0;
+  double of_task = 0.0;  ///< without L2
   double l2 = 0.0;
-  double total() const { return cross_entropy + l2; }
+  double total() const { return of_task + l2; }
 };
 
 class Recorder {

@@ -74,14 +74,13 @@ TowerSettings TrainOptions::tower() const {
 Network TrainOptions::network(const FoundRecords& found) const {
   Network made = make_network({.image = record_form.schema.image_shape,
                                .density = found.density,
-                               .class_count = record_form.schema.class_count,
+                               .outputs = task.outputs,
                                .pixel_scale = static_cast<float>(pixel_scale),
                                .regularization = static_cast<float>(regularization),
                                .distort = distort && !record_form.decoder_distorts,
                                .normalization = normalization,
                                .record_count = found.record_count,
                                .seed = seed});
-  made.label_smoothing = static_cast<float>(label_smoothing);
   made.warp = {.rotation = rotate, .zoom = zoom, .shift = shift, .seed = seed};
   made.mixing = {.mixup = mixup, .cutmix = cutmix, .seed = seed};
   made.sync_batch_norm = sync_batch_norm;

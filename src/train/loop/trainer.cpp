@@ -38,7 +38,7 @@ ExitCode Trainer::run() {
   const Dataset* const dataset = dataset_ ? &*dataset_ : nullptr;
   TowerSettings settings = options_.tower();
   settings.dataset = dataset;
-  tower_.emplace(network_, settings, device_, communicator_);
+  tower_.emplace(network_, options_.task, settings, device_, communicator_);
   if (device_.kind() == DeviceKind::cpu) {
     description_.add("winograd convolutions", winograd_convolutions(tower_->graph(), options_.cpu.convolution),
                      Scope::result);
@@ -83,7 +83,7 @@ bool Trainer::lacks_last_evaluation() {
 
 void Trainer::open_data() {
   const RecordOptions records{.image_key = options_.image_key,
-                              .label_key = options_.label_key,
+                              .target_key = options_.label_key,
                               .cache = options_.cache,
                               .stage = options_.stage,
                               .heartbeat = [this] { stall_detector_.heartbeat(); }};
@@ -92,6 +92,10 @@ void Trainer::open_data() {
     eval_dataset_ = open_records(options_.eval_data, options_.record_form, RecordUse::evaluation, records, mpi_);
   }
   mpi_.run_on_all([&] {
+    for (const std::optional<Dataset>* dataset : {&dataset_, &eval_dataset_}) {
+      check(!*dataset || (*dataset)->target_spec() == options_.task.target,
+            "records with other targets than the task's");
+    }
     if (dataset_) network_ = options_.network({.density = dataset_->density(), .record_count = dataset_->size()});
   });
   const auto checksum = [](const Dataset& dataset) { return static_cast<std::uint64_t>(dataset.fingerprint()); };
@@ -240,7 +244,7 @@ void Trainer::take_step(const StepPlan& plan) {
 
 void Trainer::take_results(Results wanted) {
   while (const std::optional<StepResult> result = tower_->next_result(wanted)) {
-    check_cross_entropy(*result);
+    check_loss(*result);
     recorder_.count_result(*result);
     sync_requested_ = sync_requested_ || result->sync_requested;
     latest_ = *result;
@@ -264,16 +268,16 @@ ControlFlags Trainer::exchange_control_flags() {
 }
 
 void Trainer::log_step(const StepPlan& plan, const StepResult& result) {
-  const StepLoss loss{.cross_entropy = result.cross_entropy, .l2 = result.l2_loss};
+  const StepLoss loss{.of_task = result.loss, .l2 = result.l2_loss};
   check_total(plan.step, loss);
   std::vector<double> rank_seconds;
   if (plan.logs && rank_times_) rank_seconds = rank_times_->since_last(plan.step + 1);
   recorder_.log_step(plan, loss, optimizer_.learning_rate.rate(plan.step), std::move(rank_seconds));
 }
 
-void Trainer::check_cross_entropy(const StepResult& result) const {
-  if (std::isfinite(result.cross_entropy)) return;
-  const std::string line = nonfinite_line(result.step, result.cross_entropy);
+void Trainer::check_loss(const StepResult& result) const {
+  if (std::isfinite(result.loss)) return;
+  const std::string line = nonfinite_line(result.step, result.loss);
   if (options_.on_nan == OnNan::stop) fail_on_all(mpi_, ExitCode::failed, line);
   const BuildSettings settings{options_.samples_at_once(), options_.precision, Purpose::training, device_.kind()};
   fail_with_cause(line, {*tower_, device_, settings, loader_->whole(), *dataset_}, mpi_);

@@ -67,9 +67,9 @@ class Trainer {
   /// What all ranks are to do now, if one of them has asked for a pause. Collective.
   ControlFlags exchange_control_flags();
   void log_step(const StepPlan& plan, const StepResult& result);
-  /// Throws failed, on all ranks alike, where the cross-entropy of the step taken last is not finite; with
+  /// Throws failed, on all ranks alike, if the task's loss of the step taken last is not finite; with
   /// OnNan::report, with its cause.
-  void check_cross_entropy(const StepResult& result) const;
+  void check_loss(const StepResult& result) const;
   void check_total(std::int64_t step, const StepLoss& loss) const;
   void evaluate();
   void save();
