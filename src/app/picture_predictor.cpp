@@ -77,7 +77,7 @@ std::vector<std::vector<double>> PicturePredictor::predict(std::span<const std::
   padded.resize(batch_size, images.back());
   const std::vector<std::int32_t> labels(batch_size);
   const std::vector<float> logits =
-      evaluator_.logits({.images = padded, .labels = labels, .padding = batch_size - count});
+      evaluator_.outputs({.images = padded, .labels = labels, .padding = batch_size - count});
   std::vector<std::vector<double>> all;
   for (std::size_t i = 0; i < count; ++i) {
     const std::span<const float> row = std::span(logits).subspan(i * class_count(), class_count());

@@ -6,14 +6,11 @@
 
 #include <cstddef>
 #include <functional>
-#include <memory>
-#include <span>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "carillon/core/tensor.h"
 #include "carillon/graph/graph.h"
+#include "carillon/tasks/metric.h"
 
 namespace carillon {
 
@@ -25,28 +22,6 @@ struct TargetSpec {
   std::size_t bytes() const { return static_cast<std::size_t>(shape.element_count()) * size_of(type); }
 };
 
-/// One result of an evaluation.
-struct Score {
-  std::string name;  ///< "accuracy"
-  double value = 0.0;
-};
-
-/// Accumulates the samples of an evaluation. Each rank has one; their contents are merged in rank order.
-class Metric {
- public:
-  virtual ~Metric() = default;
-  /// Adds samples. `outputs`: float32 [samples, output elements], row-major. `targets`: [samples] of TargetSpec.
-  virtual void add(std::span<const float> outputs, std::span<const std::byte> targets) = 0;
-  /// What has been accumulated, for `merge` on another rank.
-  virtual std::string contents() const = 0;
-  /// Adds the contents of another rank's metric. Errors: failed (not the contents of such a metric).
-  virtual void merge(std::string_view contents) = 0;
-  /// Named results; the task's score is among them.
-  virtual std::vector<Score> scores() const = 0;
-  /// One line for people: "precision @ 1 = 0.984 (9840/10000)".
-  virtual std::string text() const = 0;
-};
-
 /// Adds the loss, a scalar that is a mean over the batch. `output`: of the network. `target`: [batch,
 /// TargetSpec::shape].
 using LossFunction = std::function<Value(Graph& graph, Value output, Value target)>;
@@ -54,7 +29,8 @@ using LossFunction = std::function<Value(Graph& graph, Value output, Value targe
 struct Task {
   TargetSpec target;
   LossFunction loss;
-  std::function<std::unique_ptr<Metric>()> make_metric;
+  std::string loss_name;  ///< of the loss without L2, in logs: "cross_entropy"
+  MakeMetric make_metric;
   std::string score;  ///< the name of the Score that keep-best and stop-at compare
   bool higher_is_better = true;
 };

@@ -13,6 +13,7 @@
 #include "carillon/models/network.h"
 #include "carillon/optim/optimizer_settings.h"
 #include "carillon/report/summary_style.h"
+#include "carillon/tasks/task.h"
 
 namespace carillon {
 
@@ -138,6 +139,8 @@ struct TrainOptions {
   /// The network to train, for the records that the program's form names; `found` of them when they are open. Errors:
   /// those of make_network.
   Network network(const FoundRecords& found = {}) const;
+  /// The task that the network is trained for.
+  Task task() const;
 };
 
 }  // namespace carillon

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "carillon/core/error.h"
+#include "src/tasks/classification_metric.h"
 
 namespace carillon {
 
@@ -86,6 +87,14 @@ Network TrainOptions::network(const FoundRecords& found) const {
   made.mixing = {.mixup = mixup, .cutmix = cutmix, .seed = seed};
   made.sync_batch_norm = sync_batch_norm;
   return made;
+}
+
+Task TrainOptions::task() const {
+  return {.target = {},
+          .loss = {},
+          .loss_name = "cross_entropy",
+          .make_metric = [] { return std::make_unique<AccuracyMetric>(); },
+          .score = "accuracy"};
 }
 
 }  // namespace carillon
