@@ -63,7 +63,7 @@ TEST_F(Metrics, AreNotToldTwiceWhereLaterLinesCannotBeDropped) {
   auto metrics = writer(500);
   metrics.write({{"step", 500}});
   EXPECT_EQ(read_text(file()), text);
-  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("; going on without it")));
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("; continuing without it")));
 }
 
 TEST_F(Metrics, LoseLaterStepsAtTheirEndOnAFullDiskToo) {
@@ -125,7 +125,7 @@ TEST_F(Metrics, InWhatIsNoPlainFileWarnOnceAndGoOn) {
   ASSERT_EQ(::mkfifo(file().c_str(), 0600), 0);
   auto metrics = writer(5);
   metrics.write({{"step", 5}});
-  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("metrics.jsonl: is not a regular file; going on without it")));
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("metrics.jsonl: is not a regular file; continuing without it")));
 }
 
 TEST_F(Metrics, OnAFullDiskWarnOnceAndHoldWholeLines) {

@@ -92,9 +92,9 @@ bool RunCheckpoints::has_kept(const Score& score, const Tower& tower) {
   return best_ && !task_score_.is_better(score, *best_);
 }
 
-ControlFlags RunCheckpoints::look() {
-  of_steps_.look();
-  of_best_.look();
+ControlFlags RunCheckpoints::poll() {
+  of_steps_.poll();
+  of_best_.poll();
   return {.save = is_due(), .give_up = given_up().has_value()};
 }
 

@@ -29,8 +29,8 @@ class RunCheckpoints {
   void keep_if_best(const RunPosition& position, const Score& score, const Tower& tower);
   /// Whether keep_if_best would write nothing.
   bool has_kept(const Score& score, const Tower& tower);
-  /// Looks for the end of writes, and whether a checkpoint is due.
-  ControlFlags look();
+  /// Polls the writes. Returns what they and the time since the last checkpoint request.
+  ControlFlags poll();
   /// Starts the time since the last checkpoint.
   void start_clock() { saved_at_ = Clock::now(); }
   /// Waits until all checkpoints are on disk. With ExitCode::io, throws the error of the checkpoints that kept failing.

@@ -109,11 +109,11 @@ void Recorder::resumed(const LoadedCheckpoint& checkpoint) {
   first_->same_evaluation = same_evaluation_records(checkpoint.state.options_json, first_->description);
 }
 
-void Recorder::began_anew(const std::vector<std::string>& names) {
+void Recorder::initialized_without(const std::vector<std::string>& names) {
   if (!first_) return;
   print_text(STDOUT_FILENO,
-             fmt::format("from {}, but for what --init-exclude names: {}\n", printable(first_->options.init_from),
-                         printable(fmt::format("{}", fmt::join(names, ", ")))));
+             fmt::format("initialized from {} without the variables of --init-exclude: {}\n",
+                         printable(first_->options.init_from), printable(fmt::format("{}", fmt::join(names, ", ")))));
 }
 
 bool Recorder::first_finds(const std::function<bool()>& look) const {
@@ -235,7 +235,7 @@ void Recorder::log_step(const StepPlan& plan, const StepLoss& loss, double learn
                           .tower_count = first_->tower_count};
   if (plan.summarizes) first_->log->scalars(record);
   if (!plan.logs) return;
-  const std::optional<std::string> slow = first_->stragglers.look(record.rank_seconds, first_->clock.seconds());
+  const std::optional<std::string> slow = first_->stragglers.add(record.rank_seconds, first_->clock.seconds());
   if (slow) first_->log->console().warn(*slow);
   first_->log->step(record);
   first_->clock.restart();
@@ -259,7 +259,7 @@ void Recorder::log_evaluation(std::int64_t step, const Metric& metric, Clock::du
   first_->log->evaluation(step, metric);
   const Score score = first_->task_score.of(metric);
   if (!first_->best || first_->task_score.is_better(score, first_->best->score)) first_->best = {step, score};
-  first_->clock.leave_out(spent);
+  first_->clock.exclude(spent);
 }
 
 void Recorder::reached(std::int64_t step, const Metric& metric) {
@@ -278,7 +278,7 @@ void Recorder::keep_if_best(const RunPosition& position, const Metric& metric, c
 
 ControlFlags Recorder::requests() {
   if (!first_) return {};
-  ControlFlags requests = first_->checkpoints->look();
+  ControlFlags requests = first_->checkpoints->poll();
   requests.stop = first_->is_time_up();
   return requests;
 }
@@ -295,7 +295,7 @@ void Recorder::finish(const RunPosition& position, ExitCode code, std::vector<do
   console.print(fmt::format("wrote {}; peak memory of a rank {} MiB",
                             checkpoint_path(first_->options.train_dir, position.step).string(), memory));
   if (code == ExitCode::stopped) {
-    console.print(fmt::format("stopped by {} at step {}: start again to go on",
+    console.print(fmt::format("stopped by {} at step {}: start again to resume",
                               first_->is_time_up() ? "--time-limit" : "a signal", position.step));
   }
 }

@@ -60,7 +60,7 @@ class Recorder {
   /// Prints from which checkpoint the run resumes, and which of the settings that decide its result have changed.
   void resumed(const LoadedCheckpoint& checkpoint);
   /// Prints that the run starts from --init-from without the variables and buffers of these names.
-  void began_anew(const std::vector<std::string>& names);
+  void initialized_without(const std::vector<std::string>& names);
   /// Whether a run that ended at `step` was killed before it logged its last evaluation or, if that is the best, kept
   /// its checkpoint. Collective.
   bool lacks_evaluation(std::int64_t step, const Tower& tower);
