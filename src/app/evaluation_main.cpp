@@ -16,6 +16,7 @@
 #include "src/core/printable.h"
 #include "src/report/console.h"
 #include "src/report/evaluation_report.h"
+#include "src/tasks/classification_metric.h"
 #include "src/train/checkpointing/checkpoint_size.h"
 #include "src/train/control/equal_on_all_ranks.h"
 #include "src/train/evaluation/evaluator.h"
@@ -100,19 +101,24 @@ void check_report_fits(std::int64_t class_count) {
   fail(ExitCode::usage, "--report: a confusion matrix of {} classes; up to {} are counted", class_count, most);
 }
 
-/// `counts`: where there is a report to write.
-void tell_result(const LoadedCheckpoint& loaded, const EvalOptions& options, const Accuracy& precision,
-                 const std::optional<ConfusionMatrix>& counts) {
+/// Counts by class only if there is a report to write: a confusion matrix is large if there are many classes.
+MakeMetric metric_for(const EvalOptions& options, std::int64_t class_count) {
+  if (options.report.empty()) return [] { return std::make_unique<AccuracyMetric>(); };
+  return [classes = static_cast<std::size_t>(class_count)] { return std::make_unique<ConfusionMetric>(classes); };
+}
+
+/// Prints the result and writes the report, if there is one. `metric`: made by `metric_for`.
+void report_result(const LoadedCheckpoint& loaded, const EvalOptions& options, const Metric& metric) {
   const std::string note = is_synthetic(options.data) ? synthetic_note : "", values = values_text(options);
   fmt::print("{}: {} at step {}{}\n{}{}\n", printable(loaded.path.string()), values, loaded.state.global_step, note,
-             precision.text(), note);
+             metric.text(), note);
   if (std::fflush(stdout) != 0) fail(ExitCode::io, "cannot write to standard output: {}", errno_text(errno));
-  if (!counts) return;
+  if (options.report.empty()) return;
   write_report(options.report, {.checkpoint = loaded.path.string(),
                                 .model = loaded.state.model,
                                 .values = values,
                                 .step = loaded.state.global_step,
-                                .counts = *counts});
+                                .counts = dynamic_cast<const ConfusionMetric&>(metric).matrix()});
 }
 
 EvalOptions defaults_of(const ProgramSpec& program_spec) {
@@ -166,18 +172,13 @@ ExitCode evaluate_checkpoint(const EvalOptions& options, const ProgramSpec& prog
   evaluator->broadcast_from_first(mpi);
   stall_detector.enter(Phase::evaluation, 0);
   const auto heartbeat = [&] { stall_detector.heartbeat(); };
-  // The matrix is large where there are many classes.
-  std::optional<ConfusionMatrix> counts;
-  std::optional<Accuracy> precision;
-  if (options.report.empty()) {
-    precision = evaluator->evaluate(dataset, mpi, heartbeat);
-  } else {
-    mpi.run_on_all([&] { check_report_fits(form.records.schema.class_count); });
-    counts = evaluator->count_by_class(dataset, mpi, heartbeat);
-    precision = counts->precision();
-  }
   mpi.run_on_all([&] {
-    if (loaded) tell_result(*loaded, options, *precision, counts);
+    if (!options.report.empty()) check_report_fits(form.records.schema.class_count);
+  });
+  const std::unique_ptr<Metric> metric =
+      evaluator->evaluate(metric_for(options, form.records.schema.class_count), dataset, mpi, heartbeat);
+  mpi.run_on_all([&] {
+    if (loaded) report_result(*loaded, options, *metric);
   });
   return ExitCode::done;
 }

@@ -109,6 +109,11 @@ const OptionSet::Option* OptionSet::find(std::string_view name) const {
   return found == options_.end() ? nullptr : &*found;
 }
 
+std::string OptionSet::canonical(const std::string& name) const {
+  const auto found = aliases_.find(name);
+  return found == aliases_.end() ? name : found->second;
+}
+
 std::vector<std::string> OptionSet::normalised_arguments(int argc, const char* const* argv) const {
   std::vector<std::string> arguments;
   for (int i = 1; i < argc; ++i) {
@@ -117,9 +122,12 @@ std::vector<std::string> OptionSet::normalised_arguments(int argc, const char* c
       arguments.push_back(std::move(argument));
       continue;
     }
-    const std::size_t name_end = std::min(argument.find('='), argument.size());
+    std::size_t name_end = std::min(argument.find('='), argument.size());
     std::replace(argument.begin(), argument.begin() + static_cast<std::ptrdiff_t>(name_end), '_', '-');
-    const Option* option = find(argument.substr(2, name_end - 2));
+    const std::string name = canonical(argument.substr(2, name_end - 2));
+    argument.replace(2, name_end - 2, name);
+    name_end = 2 + name.size();
+    const Option* option = find(name);
     if (option != nullptr && option->is_flag && name_end == argument.size()) {
       const bool value_follows = i + 1 < argc && is_bool(argv[i + 1]);
       argument += value_follows ? std::string("=") + argv[++i] : std::string("=true");
@@ -198,10 +206,9 @@ OptionSet::Source OptionSet::config_file(const std::string& path) const {
   try {
     const po::options_description none;
     for (const auto& option : po::parse_config_file(normalised, none, true).options) {
-      if (find(option.string_key) == nullptr) {
-        fail(ExitCode::usage, "{}", unknown(option.string_key, source.where));
-      }
-      auto& values = source.values[option.string_key];
+      const std::string name = canonical(option.string_key);
+      if (find(name) == nullptr) fail(ExitCode::usage, "{}", unknown(name, source.where));
+      auto& values = source.values[name];
       values.insert(values.end(), option.value.begin(), option.value.end());
     }
   } catch (const po::error& error) {
@@ -212,13 +219,15 @@ OptionSet::Source OptionSet::config_file(const std::string& path) const {
 
 OptionSet::Source OptionSet::environment() const {
   Source source{GivenBy::environment, " (in the environment)", {}};
-  for (const Option& option : options_) {
-    std::string variable = "CARILLON_" + option.name;
+  const auto add = [&](const std::string& given, const std::string& name) {
+    std::string variable = "CARILLON_" + given;
     std::transform(variable.begin(), variable.end(), variable.begin(), [](char c) {
       return c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
     });
-    if (const char* value = std::getenv(variable.c_str())) source.values[option.name] = {value};
-  }
+    if (const char* value = std::getenv(variable.c_str())) source.values[name].push_back(value);
+  };
+  for (const Option& option : options_) add(option.name, option.name);
+  for (const auto& [alias, name] : aliases_) add(alias, name);
   return source;
 }
 

@@ -78,6 +78,9 @@ class OptionSet {
         [&target, choices] { return text_of(choices, target); }, help, scope);
   }
 
+  /// Accepts `alias` wherever `name`, an option, may be given. Help and messages show `name` only.
+  void add_alias(const std::string& alias, const std::string& name) { aliases_[alias] = name; }
+
   /// What on the command line belongs to no option goes to `target`, in place of being refused.
   void take_rest(std::vector<std::string>& target) { rest_ = &target; }
 
@@ -123,6 +126,8 @@ class OptionSet {
   Source config_file(const std::string& path) const;
   Source environment() const;
   const Option* find(std::string_view name) const;
+  /// The option's name, if `name` is an alias; else `name`.
+  std::string canonical(const std::string& name) const;
   std::string unknown(std::string name, const std::string& where) const;
   std::vector<ManualGroup> groups() const;
 
@@ -131,6 +136,7 @@ class OptionSet {
   bool asks_version_ = false;
   std::map<std::string, std::string> explanations_;
   std::vector<Option> options_;
+  std::map<std::string, std::string> aliases_;  // to names of options
   std::vector<std::string>* rest_ = nullptr;
   std::vector<std::string> group_headings_{""};
   std::size_t group_ = 0;  ///< of what is added now

@@ -75,6 +75,7 @@ void declare(OptionSet& set, TrainOptions& o) {
   set.add("eval-every", o.eval_every, 0, max_steps, "steps between evaluations; 0: only at the end");
   set.add("stop-at-precision", o.stop_at_accuracy, Interval::unit,
           "end the run, as at max-steps, when an evaluation reaches so much, as 0.94; 0: none");
+  set.add_alias("stop-at-accuracy", "stop-at-precision");
   declare_record_keys(set, o.image_key, o.label_key);
   set.add("shuffle", o.shuffle, "visit the records in a new random order each epoch", Scope::result);
   set.add(

@@ -75,7 +75,7 @@ std::vector<std::vector<double>> PicturePredictor::predict(std::span<const std::
   check(count > 0 && count <= batch_size, "images that make a batch");
   std::vector<const std::uint8_t*> padded(images.begin(), images.end());
   padded.resize(batch_size, images.back());
-  const std::vector<float> logits = evaluator_.logits({.images = padded, .padding = batch_size - count});
+  const std::vector<float> logits = evaluator_.outputs({.images = padded, .padding = batch_size - count});
   std::vector<std::vector<double>> all;
   for (std::size_t i = 0; i < count; ++i) {
     const std::span<const float> row = std::span(logits).subspan(i * class_count(), class_count());

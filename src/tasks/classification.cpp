@@ -6,6 +6,7 @@
 
 #include "carillon/core/error.h"
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
+#include "src/tasks/classification_metric.h"
 
 namespace carillon {
 
@@ -26,7 +27,7 @@ Task classification_task(const ClassificationSettings& settings) {
                 std::memcpy(&label, target.data(), sizeof label);
                 return fmt::format("label {}", label);
               },
-          .make_metric = {},
+          .make_metric = [] { return std::make_unique<AccuracyMetric>(); },
           .score = "accuracy"};
 }
 

@@ -2,6 +2,7 @@
 //
 //   target   int32 [], from 0 to n - 1
 //   output   n logits
+//   metric   accuracy (src/tasks/classification_metric.h)
 //   loss     softmax cross-entropy (kernels/softmax_cross_entropy), named "cross_entropy"
 #pragma once
 

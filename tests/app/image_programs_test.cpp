@@ -165,10 +165,10 @@ TEST_F(ImageProgramsTest, FineTuneWithNewClassesAndFrozenVariables) {
   expect_done("tfrecord_convert images --input " + at("in3") + " --output " + at("set3"));
   const std::string tune = "image_train --model resnet9 --image-size 16 --batch-size 8 --max-steps 3 --data '" +
                            at("set3/train-*") + "' --train-dir " + at("tuned") + " --init-from " + at("base");
-  expect_failure(tune, ExitCode::data, "(--init-exclude begins variables anew)");
+  expect_failure(tune, ExitCode::data, "(--init-exclude gives variables their initial values)");
   const Outcome outcome = run(tune + " --init-exclude 'logits/*' --freeze 'prep*' 'layer1*'");
   ASSERT_EQ(outcome.code, 0) << outcome.output;
-  EXPECT_THAT(outcome.output, HasSubstr("but for what --init-exclude names: logits/weights"));
+  EXPECT_THAT(outcome.output, HasSubstr("without the variables of --init-exclude: logits/weights"));
   const Outcome diff = run("checkpoint_tool diff " + at("base/model.ckpt-4.h5") + " " + at("tuned"));
   EXPECT_THAT(diff.output, Not(HasSubstr("variables/layer1/weights")));
   EXPECT_THAT(diff.output, Not(HasSubstr("variables/prep/weights")));

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdlib>
 #include <fstream>
 
@@ -15,6 +16,7 @@ namespace carillon::testing {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class OptionsTest : public ::testing::Test {
  protected:
@@ -52,6 +54,32 @@ TEST_F(OptionsTest, DashAndUnderscoreAreTheSame) {
   parse({"--batch_size", "40", "--max-steps=7"});
   EXPECT_EQ(options_.batch_size, 40);
   EXPECT_EQ(options_.max_steps, 7);
+}
+
+TEST_F(OptionsTest, AnAliasIsAcceptedWhereverTheOptionIsAndShownNowhere) {
+  setenv("CARILLON_STOP_AT_ACCURACY", "0.25", 1);
+  OptionSet from_environment;
+  TrainOptions environment;
+  declare(from_environment, environment);
+  const std::array program{"program"};
+  from_environment.parse(1, program.data());
+  unsetenv("CARILLON_STOP_AT_ACCURACY");
+  EXPECT_EQ(environment.stop_at_accuracy, 0.25);
+  write_config("stop_at_accuracy = 0.5\n");
+  OptionSet from_file;
+  TrainOptions file;
+  declare(from_file, file);
+  const std::array configured{"program", "--config", config_.c_str()};
+  from_file.parse(3, configured.data());
+  EXPECT_EQ(file.stop_at_accuracy, 0.5);
+  parse({"--stop_at_accuracy=0.75"});
+  EXPECT_EQ(options_.stop_at_accuracy, 0.75);
+  EXPECT_TRUE(set_.given("stop-at-precision"));
+  EXPECT_THAT(set_.help(), Not(HasSubstr("stop-at-accuracy")));
+  EXPECT_THAT(set_.values().json(), HasSubstr("\"stop_at_precision\":0.75"));
+  EXPECT_THAT(set_.values().json(), Not(HasSubstr("stop_at_accuracy")));
+  expect_refused({"--stop-at-accuracy", "2"}, "--stop-at-precision: '2' is not");
+  expect_refused({"--stop-at-accuracy", "0.5", "--stop-at-precision", "0.5"}, "--stop-at-precision: given 2 times");
 }
 
 TEST_F(OptionsTest, CommandLineWinsOverFileWinsOverEnvironment) {

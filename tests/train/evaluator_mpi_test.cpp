@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -15,6 +16,7 @@
 #include "src/device/cpu_device.h"
 #include "src/step/tower.h"
 #include "tests/support/io_fixtures.h"
+#include "tests/support/metrics.h"
 #include "tests/support/mpi_world.h"
 #include "tests/support/networks.h"
 
@@ -64,19 +66,24 @@ Dataset dataset_of(const std::string& bytes, CacheMode cache) {
   return dataset;
 }
 
+Accuracy accuracy(Evaluator& evaluator, const Dataset& dataset) {
+  const auto metric = evaluator.evaluate([] { return std::make_unique<AccuracyMetric>(); }, dataset, mpi_world());
+  return dynamic_cast<const AccuracyMetric&>(*metric).accuracy();
+}
+
 Accuracy evaluate(const std::string& bytes, CacheMode cache) {
   const Dataset dataset = dataset_of(bytes, cache);
   CpuDevice device(1);
   Evaluator evaluator(mnist_network(mnist_images()), {.batch_size = batch_size}, device);
   evaluator.load(constant_network(), TrainedValues::variables);
-  return evaluator.evaluate(dataset, mpi_world());
+  return accuracy(evaluator, dataset);
 }
 
 TEST(Evaluator, EveryRecordCountsOnceAtAnyNumberOfRanks) {
   for (const CacheMode cache : {CacheMode::memory, CacheMode::none}) {
-    const Accuracy precision = evaluate(records(), cache);
-    EXPECT_EQ(precision.total, record_count);
-    EXPECT_EQ(precision.correct, (record_count + 1) / 2);
+    const Accuracy found = evaluate(records(), cache);
+    EXPECT_EQ(found.total, record_count);
+    EXPECT_EQ(found.correct, (record_count + 1) / 2);
   }
 }
 
@@ -86,7 +93,9 @@ TEST(Evaluator, CountsByClassesWhatAllRanksFind) {
   Evaluator evaluator(mnist_network(mnist_images()), {.batch_size = batch_size}, device);
   evaluator.load(constant_network(), TrainedValues::variables);
   int batches = 0;
-  const ConfusionMatrix counts = evaluator.count_by_class(dataset, mpi_world(), [&] { ++batches; });
+  const auto metric = evaluator.evaluate([] { return std::make_unique<ConfusionMetric>(10); }, dataset, mpi_world(),
+                                         [&] { ++batches; });
+  const ConfusionMatrix& counts = dynamic_cast<const ConfusionMetric&>(*metric).matrix();
   EXPECT_GT(batches, 0);
   for (std::size_t label = 0; label < 10; ++label) {
     for (std::size_t taken_for = 0; taken_for < 10; ++taken_for) {
@@ -96,6 +105,50 @@ TEST(Evaluator, CountsByClassesWhatAllRanksFind) {
       EXPECT_EQ(counts.row(label)[taken_for], expected) << label << " taken for " << taken_for;
     }
   }
+}
+
+/// Notes the labels of its samples in the order in which they are added and merged.
+class OrderMetric : public Metric {
+ public:
+  void add(std::span<const float> outputs, std::span<const std::byte> targets) override {
+    const std::size_t samples = targets.size() / sizeof(std::int32_t);
+    EXPECT_EQ(outputs.size(), 10 * samples);
+    for (std::size_t i = 0; i < samples; ++i) {
+      std::int32_t label = 0;
+      std::memcpy(&label, targets.data() + i * sizeof label, sizeof label);
+      labels_ += static_cast<char>('0' + label);
+    }
+  }
+  std::string contents() const override { return labels_; }
+  void merge(std::string_view contents) override { labels_ += contents; }
+  std::vector<Score> scores() const override { return {}; }
+  std::string text() const override { return labels_; }
+
+ private:
+  std::string labels_;
+};
+
+TEST(Evaluator, MergesTheRanksMetricsInRankOrder) {
+  const Dataset dataset = dataset_of(records(), CacheMode::memory);
+  CpuDevice device(1);
+  Evaluator evaluator(mnist_network(mnist_images()), {.batch_size = batch_size}, device);
+  evaluator.load(constant_network(), TrainedValues::variables);
+  const auto metric = evaluator.evaluate([] { return std::make_unique<OrderMetric>(); }, dataset, mpi_world());
+  std::string expected;
+  for (int i = 0; i < record_count; ++i) expected += i % 2 == 0 ? '9' : '3';
+  EXPECT_EQ(metric->text(), expected);
+}
+
+TEST(Evaluator, FillsAMetricThatKnowsNoClasses) {
+  const Dataset dataset = dataset_of(records(), CacheMode::none);
+  CpuDevice device(1);
+  Evaluator evaluator(mnist_network(mnist_images()), {.batch_size = batch_size}, device);
+  LoadedCheckpoint loaded = constant_network();
+  loaded.state.variables.back().values[0] = 6.0f;  // every record's first output
+  evaluator.load(loaded, TrainedValues::variables);
+  const auto metric = evaluator.evaluate(error_task().make_metric, dataset, mpi_world());
+  EXPECT_EQ(metric->scores().at(0).value, record_count);
+  EXPECT_EQ(metric->scores().at(1).value, 3.0);  // of 9 and of 3
 }
 
 TEST(Evaluator, ADamagedRecordIsSaidByTheRankThatReadsIt) {
@@ -137,8 +190,8 @@ TEST(Evaluator, CountsNothingWhereTheOutputIsNotFinite) {
   Evaluator evaluator(mnist_network(mnist_images()), {.batch_size = batch_size}, device);
   evaluator.load(loaded, TrainedValues::variables);
   try {
-    evaluator.evaluate(dataset, mpi_world());
-    ADD_FAILURE() << "a precision";
+    accuracy(evaluator, dataset);
+    ADD_FAILURE() << "an accuracy";
   } catch (const PeerFailed& peer) {
     EXPECT_EQ(peer.code(), ExitCode::failed);
   } catch (const Error& error) {
@@ -173,13 +226,13 @@ TEST(Evaluator, ALateRankGetsTheAveragesOfTheStepThoughPeersAreInTheNext) {
     be_late(late);
     evaluator.load_averages(tower.moving_averages(), tower.buffers());
     step_towards(tower, of_no_record, 2 * late + 1);
-    EXPECT_EQ(evaluator.evaluate(dataset, mpi).correct, (record_count + 1) / 2) << "rank " << late << " late";
+    EXPECT_EQ(accuracy(evaluator, dataset).correct, (record_count + 1) / 2) << "rank " << late << " late";
     evaluator.load_averages(tower.moving_averages(), tower.buffers());
-    EXPECT_EQ(evaluator.evaluate(dataset, mpi).correct, 0) << "after the next step";
+    EXPECT_EQ(accuracy(evaluator, dataset).correct, 0) << "after the next step";
   }
 }
 
-/// The sums of columns 9 to 18 of the image are its logits.
+/// Its outputs are the sums of columns 9 to 18 of the image.
 LoadedCheckpoint column_network() {
   LoadedCheckpoint loaded = constant_network();
   for (NamedArray& array : loaded.state.variables) std::ranges::fill(array.values, 0.0f);
@@ -190,7 +243,7 @@ LoadedCheckpoint column_network() {
   return loaded;
 }
 
-/// The largest of the column network's mean logits over the views of an image of equal rows.
+/// The index of the column network's largest mean output over the views of an image of equal rows.
 std::int32_t predicted_from_views(const std::vector<int>& row) {
   std::vector<double> means;
   for (std::size_t x = 9; x < 19; ++x) {
@@ -221,12 +274,12 @@ TEST(Evaluator, AugmentedItPredictsFromTheWeightedMeanOfTheViews) {
     Evaluator evaluator(mnist_network(mnist_images()), {.batch_size = batch_size, .test_time_augmentation = augments},
                         device);
     evaluator.load(column_network(), TrainedValues::variables);
-    const Accuracy precision = evaluator.evaluate(dataset, mpi_world());
-    EXPECT_EQ(precision.total, count);
+    const Accuracy found = accuracy(evaluator, dataset);
+    EXPECT_EQ(found.total, count);
     if (augments) {
-      EXPECT_EQ(precision.correct, count);
+      EXPECT_EQ(found.correct, count);
     } else {
-      EXPECT_LT(precision.correct, count / 2);
+      EXPECT_LT(found.correct, count / 2);
     }
   }
 }

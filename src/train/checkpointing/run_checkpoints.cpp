@@ -24,11 +24,11 @@ void check_finite(const CheckpointState& state) {
   check_finite(state.buffers, state.global_step);
 }
 
-/// What a checkpoint of the tower takes, and how many of them will come to those that are there.
+/// The size of a checkpoint of the tower, and how many more of them the run will keep at a time.
 SpaceNeeded space_needed(const TrainOptions& options, std::int64_t first_step, const Tower& tower) {
   const std::int64_t steps = std::max<std::int64_t>(options.max_steps - first_step, 1);
   std::int64_t count = options.checkpoint_every > 0 ? (steps - 1) / options.checkpoint_every + 1 : 1;
-  if (options.keep_checkpoints > 0) {  // one more than are kept, until an old one goes
+  if (options.keep_checkpoints > 0) {  // the newest is complete before the oldest is removed
     const auto present = static_cast<std::int64_t>(list_checkpoints(options.train_dir).size());
     const std::int64_t besides = options.keep_every > 0 ? steps / options.keep_every : 0;
     count = std::min(count, std::max<std::int64_t>(options.keep_checkpoints + 1 - present, 1) + besides);
@@ -39,9 +39,10 @@ SpaceNeeded space_needed(const TrainOptions& options, std::int64_t first_step, c
 
 }  // namespace
 
-RunCheckpoints::RunCheckpoints(const TrainOptions& options, const RunDescription& description,
-                               std::function<void(const std::string&)> warn)
+RunCheckpoints::RunCheckpoints(const TrainOptions& options, const TaskScore& task_score,
+                               const RunDescription& description, std::function<void(const std::string&)> warn)
     : options_(options),
+      task_score_(task_score),
       description_(description),
       warn_(std::move(warn)),
       of_steps_(
@@ -76,21 +77,24 @@ void RunCheckpoints::save(const RunPosition& position, const Tower& tower) {
   start_clock();
 }
 
-void RunCheckpoints::keep_if_best(const RunPosition& position, const Accuracy& precision, const Tower& tower) {
-  if (has_kept(precision, tower)) return;
-  best_ = precision;
-  of_best_.start(state(position, tower, with_evaluation(description_, precision).json()));
+void RunCheckpoints::keep_if_best(const RunPosition& position, const Score& score, const Tower& tower) {
+  if (has_kept(score, tower)) return;
+  best_ = score;
+  of_best_.start(state(position, tower, with_score(description_, score).json()));
 }
 
-bool RunCheckpoints::has_kept(const Accuracy& precision, const Tower& tower) {
+bool RunCheckpoints::has_kept(const Score& score, const Tower& tower) {
   if (!options_.keep_best) return true;
-  if (!best_) best_ = best_checkpoint(options_.train_dir, max_checkpoint_bytes(tower.network()), description_, warn_);
-  return best_ && best_->value() >= precision.value();
+  if (!best_) {
+    best_ =
+        best_score(options_.train_dir, max_checkpoint_bytes(tower.network()), task_score_.form(), description_, warn_);
+  }
+  return best_ && !task_score_.is_better(score, *best_);
 }
 
-ControlFlags RunCheckpoints::look(Clock::time_point now) {
-  of_steps_.look();
-  of_best_.look();
+ControlFlags RunCheckpoints::poll(Clock::time_point now) {
+  of_steps_.poll();
+  of_best_.poll();
   return {.save = is_due(now), .give_up = given_up().has_value()};
 }
 

@@ -1,4 +1,4 @@
-// Time limit: when a run is to save and end before something else ends it.
+// Time limit: the time at which a run saves and ends, before the job ends.
 #pragma once
 
 #include <chrono>
@@ -8,9 +8,9 @@
 
 namespace carillon {
 
-/// When a run that starts now is to stop: --time-margin before its --time-limit, which counts from now, or, for
-/// `slurm`, is the job's end (SLURM_JOB_END_TIME, seconds since 1970). None without a limit. Errors: usage (neither, no
-/// such job, or no time before the margin).
+/// The time at which a run that starts now stops: --time-margin before --time-limit. The limit counts from now;
+/// `slurm`: the end of the job (SLURM_JOB_END_TIME, seconds since 1970). None: there is no limit. Errors: usage (a bad
+/// value, no SLURM_JOB_END_TIME, or a limit below the margin).
 std::optional<std::chrono::steady_clock::time_point> stop_time(const TrainOptions& options);
 
 }  // namespace carillon

@@ -26,7 +26,7 @@ std::string text_of(const std::vector<std::size_t>& samples, const DivergedStep&
   return fmt::format("in {} of the batch's {} samples: {}", samples.size(), batch.size(), fmt::join(texts, ", "));
 }
 
-/// What is told of a replay that found this; empty: nothing.
+/// The report of a replay that found this; empty: all values are finite.
 std::string text_of(const std::optional<NotFinite>& found, const DivergedStep& step) {
   if (!found) return {};
   const std::string text = fmt::format("replayed, the first that is not finite is {}", found->what);
@@ -34,8 +34,7 @@ std::string text_of(const std::optional<NotFinite>& found, const DivergedStep& s
   return fmt::format("{}, {}", text, text_of(found->samples, step));
 }
 
-/// What comes first in the pass of what `find` finds in the parts of the batch that go through the network by
-/// themselves; with the samples of all parts.
+/// Calls `find` for each micro-batch. Returns the earliest finding of the pass, with the samples of all micro-batches.
 template <typename Find>
 std::optional<NotFinite> find_in_parts(const DivergedStep& step, const Find& find) {
   const std::size_t samples = static_cast<std::size_t>(step.settings.batch_size);
@@ -57,7 +56,7 @@ std::string in_words(std::string name) {
   return name;
 }
 
-/// Whether no rank found anything earlier in the pass than this one. Collective.
+/// Whether this rank has a finding, and no rank has an earlier one. Collective.
 bool is_earliest(const std::optional<NotFinite>& found, const Mpi& mpi) {
   const std::vector<std::string> all = mpi.all_gather(found ? std::to_string(found->after_ops) : "");
   const auto is_earlier = [&](const std::string& ops) { return !ops.empty() && std::stoi(ops) < found->after_ops; };
@@ -71,7 +70,7 @@ std::string nonfinite_line(std::int64_t step, double loss) {
 }
 
 void fail_with_cause(const std::string& line, const DivergedStep& step, const Mpi& mpi) {
-  // A micro-batch is one thread's in training, too: other numbers of threads may round dense layers otherwise.
+  // Training runs a micro-batch on one thread, too. Dense layers may round differently with another number of threads.
   const bool is_cut = step.settings.batch_size < static_cast<std::int64_t>(step.batch.size());
   Device& device = is_cut ? *step.device.workers().front() : step.device;
   const auto on_device = [&](const auto& find) {
@@ -81,7 +80,7 @@ void fail_with_cause(const std::string& line, const DivergedStep& step, const Mp
     return found;
   };
   std::string failure;
-  const auto tell_first = [&](const auto& find) {
+  const auto report_first = [&](const auto& find) {
     std::optional<NotFinite> found;
     std::string cause;
     try {
@@ -91,31 +90,31 @@ void fail_with_cause(const std::string& line, const DivergedStep& step, const Mp
       failure = fmt::format("it could not be replayed: {}", error.what());
       found.reset();
     }
-    const bool tells = is_earliest(found, mpi);
+    const bool reports = is_earliest(found, mpi);
     mpi.run_on_all([&] {
-      if (tells) fail(ExitCode::failed, "{}; {}", line, cause);
+      if (reports) fail(ExitCode::failed, "{}; {}", line, cause);
     });
   };
-  const auto tell_failure = [&] {
+  const auto report_failure = [&] {
     mpi.run_on_all([&] {
       if (!failure.empty()) fail(ExitCode::failed, "{}; {}", line, failure);
     });
   };
   std::optional<Replay> replay;
-  tell_first([&]() -> std::optional<NotFinite> {
+  report_first([&]() -> std::optional<NotFinite> {
     replay.emplace(step.tower.network(), step.tower.task(), step.settings, step.tower.parameters(),
                    step.tower.buffers(), device, step.tower.link());
     return std::nullopt;
   });
-  if (step.tower.link() != nullptr) tell_failure();  // the others' ops would wait for this rank's
-  tell_first([&] { return find_in_parts(step, [&](const Batch& part) { return replay->forward(part); }); });
-  tell_first([&] {
+  if (step.tower.link() != nullptr) report_failure();  // ops of other ranks would wait for this rank
+  report_first([&] { return find_in_parts(step, [&](const Batch& part) { return replay->forward(part); }); });
+  report_first([&] {
     return find_in_parts(step, [&](const Batch& part) {
       static_cast<void>(replay->forward(part));
       return replay->backward();
     });
   });
-  tell_failure();
+  report_failure();
   fail_on_all(mpi, ExitCode::failed, line + "; replayed, all variables, outputs and gradients of all ranks are finite");
 }
 

@@ -1,5 +1,5 @@
-// RunDescription: what a run was started with: its options, and facts such as the number of records. Ranks compare it
-// at the start, checkpoints hold it as JSON, a resumed run is compared with it.
+// RunDescription: the settings of a run: its options, and facts such as the number of records. Ranks compare it at the
+// start, checkpoints hold it as JSON, and a resumed run compares itself with it.
 #pragma once
 
 #include <string>
@@ -9,26 +9,26 @@
 
 namespace carillon {
 
-/// What a setting decides.
+/// The scope of a setting.
 enum class Scope {
-  result,  ///< what is trained: with another value the variables end differently
-  run,     ///< how the run goes; the same on all ranks
-  rank     ///< how one rank works; may differ between ranks, so that no description holds it
+  result,  ///< the trained variables
+  run,     ///< the course of the run; equal on all ranks
+  rank     ///< one rank; may differ between ranks, so no description holds it
 };
 
 class RunDescription {
  public:
-  /// `name`: an option's with `_` for `-`; of a fact, words with a space between.
+  /// `name`: of an option, with `_` for `-`; of a fact, words with spaces.
   void add(std::string name, FieldValue value, Scope scope);
-  /// Forgets a setting, if it is there.
+  /// Removes a setting if it exists.
   void remove(const std::string& name);
 
-  /// All settings in the order in which they were added.
+  /// All settings in the order of `add`.
   std::vector<Field> fields() const;
-  /// One object, names in alphabetical order.
+  /// One object with its names in alphabetical order.
   std::string json() const;
-  /// One line for each setting that decides the result and has another value in `json_before`, the description of
-  /// another run; none for what only one of them has.
+  /// One line for each setting of Scope::result that has another value in `json_before`, the description of another
+  /// run. Settings that only one of the runs has are ignored.
   std::vector<std::string> changes_since(const std::string& json_before) const;
 
  private:
@@ -39,7 +39,7 @@ class RunDescription {
   std::vector<Setting> settings_;
 };
 
-/// A setting's name as a user knows it: "learning_rate" as "--learning-rate"; what has a space is no option.
+/// A setting's name as users know it: "--learning-rate" for "learning_rate". A name with a space is a fact and stays.
 std::string shown_name(std::string name);
 
 }  // namespace carillon

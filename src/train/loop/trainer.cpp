@@ -21,6 +21,7 @@ Trainer::Trainer(const TrainOptions& options, RunDescription description, const 
                  Clock::time_point started)
     : options_(options),
       description_(std::move(description)),
+      score_(options.task, options.stop_at_accuracy),
       network_(options.network()),
       optimizer_(options.optimizer()),
       mpi_(mpi),
@@ -28,7 +29,7 @@ Trainer::Trainer(const TrainOptions& options, RunDescription description, const 
       communicator_(communicator),
       stall_detector_(stall_detector),
       thread_count_(cpu.thread_count),
-      recorder_(options, description_, mpi, started) {}
+      recorder_(options, options.task, description_, mpi, started) {}
 
 Trainer::~Trainer() { stall_detector_.describe_data({}); }
 
@@ -58,12 +59,12 @@ ExitCode Trainer::run() {
   if (saved_step_ != position_.step) save();
   if (trains && code == ExitCode::done && eval_dataset_ && !has_reached_) evaluate();
   enter(Phase::finish);
-  if (options_.skip_damaged) tell_skipped();
+  if (options_.skip_damaged) report_skipped();
   recorder_.finish(position_, code, rank_times_ ? rank_times_->worked() : std::vector<double>{});
   return code;
 }
 
-void Trainer::tell_skipped() {
+void Trainer::report_skipped() {
   std::array<std::int64_t, 1> count{dataset_ ? static_cast<std::int64_t>(dataset_->skipped_count()) : 0};
   mpi_.sum(count);
   if (mpi_.rank() != 0 || count[0] == 0) return;
@@ -73,7 +74,7 @@ void Trainer::tell_skipped() {
 bool Trainer::is_finished() {
   if (!position_.resumed) return false;
   if (position_.step >= options_.max_steps) return !lacks_last_evaluation();
-  return options_.stop_at_accuracy > 0.0 && eval_dataset_ && recorder_.reached_before(position_.step, *tower_);
+  return score_.has_target() && eval_dataset_ && recorder_.reached_before(position_.step, *tower_);
 }
 
 bool Trainer::lacks_last_evaluation() {
@@ -112,15 +113,15 @@ ExitCode Trainer::train() {
   loader_ = &loader;
   describe_data();
   recorder_.start_clock();
-  // A GPU's host does not wait where its GPU does, so what it works says nothing.
+  // A GPU's host does not wait when its GPU waits, so its work time says nothing.
   if (mpi_.size() > 1 && device_.kind() == DeviceKind::cpu) rank_times_.emplace(mpi_, stall_detector_, position_.step);
-  // Resuming dropped what was logged from this step on: the evaluation that belongs here is taken once more.
+  // Resuming dropped all log lines from this step on, so the evaluation of this step is repeated.
   if (position_.resumed && eval_dataset_) evaluate();
   while (position_.step < options_.max_steps && !has_reached_) {
     const StepPlan plan = plan_step(position_.step, options_);
-    if (plan.tells_loss()) to_tell_.push_back(plan);
+    if (plan.tells_loss()) to_log_.push_back(plan);
     take_step(plan);
-    // Later steps would change the variables that a diverged one is replayed with.
+    // Later steps would change the variables that the replay of a diverged step needs.
     const bool waits = plan.needs_results() || options_.on_nan == OnNan::report;
     take_results(waits ? Results::all : Results::due);
     recorder_.show_captured(tower_->captured_nodes());
@@ -187,7 +188,7 @@ PrefetchSettings Trainer::prefetch() const {
   PrefetchSettings settings{.thread_count = decode_threads(),
                             .bytes = static_cast<std::size_t>(options_.prefetch_bytes),
                             .heartbeat = [this] { stall_detector_.heartbeat(); }};
-  // The ranks of a host take samples from all over each window.
+  // The ranks of a host take samples from the whole of each window.
   if (options_.sharding == Sharding::record) {
     settings.part = {static_cast<std::size_t>(mpi_.local_rank()), static_cast<std::size_t>(mpi_.local_size())};
   }
@@ -206,7 +207,7 @@ BatchLoader Trainer::make_loader() {
 
 int Trainer::decode_threads() const {
   if (options_.decode_threads > 0) return static_cast<int>(options_.decode_threads);
-  // A GPU's host has nothing else to do with this rank's cores.
+  // A rank with a GPU does not need its cores for anything else.
   return device_.kind() == DeviceKind::cpu ? PrefetchSettings{}.thread_count : std::max(2, thread_count_);
 }
 
@@ -234,7 +235,7 @@ void Trainer::take_step(const StepPlan& plan) {
   recorder_.count_step(std::chrono::duration<double>(enter(Phase::compute) - start).count());
   TowerStep request{
       .step = plan.step, .batch = batch, .request_sync = own_requests().any(), .tells_l2 = plan.tells_loss()};
-  if (plan.summarizes) {  // on all ranks: an observed step is launched in another way
+  if (plan.summarizes) {  // on all ranks: a step with before_update is launched differently
     request.before_update = [&] { recorder_.summarize(plan.step, loader_->whole(), *tower_, device_); };
   }
   tower_->step(request);
@@ -244,13 +245,13 @@ void Trainer::take_step(const StepPlan& plan) {
 
 void Trainer::take_results(Results wanted) {
   while (const std::optional<StepResult> result = tower_->next_result(wanted)) {
-    check_loss(*result);
+    check_task_loss(*result);
     recorder_.count_result(*result);
     sync_requested_ = sync_requested_ || result->sync_requested;
     latest_ = *result;
-    if (to_tell_.empty() || to_tell_.front().step != result->step) continue;
-    log_step(to_tell_.front(), *result);
-    to_tell_.pop_front();
+    if (to_log_.empty() || to_log_.front().step != result->step) continue;
+    log_step(to_log_.front(), *result);
+    to_log_.pop_front();
   }
 }
 
@@ -262,20 +263,20 @@ ControlFlags Trainer::own_requests() {
 
 ControlFlags Trainer::exchange_control_flags() {
   if (!sync_requested_) return {};
-  take_results(Results::all);  // steps on the way bear the same request
+  take_results(Results::all);  // steps in flight carry the same request
   sync_requested_ = false;
   return requested_by_any(mpi_, own_requests());
 }
 
 void Trainer::log_step(const StepPlan& plan, const StepResult& result) {
-  const StepLoss loss{.of_task = result.loss, .l2 = result.l2_loss};
+  const StepLoss loss{.task = result.loss, .l2 = result.l2_loss};
   check_total(plan.step, loss);
   std::vector<double> rank_seconds;
   if (plan.logs && rank_times_) rank_seconds = rank_times_->since_last(plan.step + 1);
   recorder_.log_step(plan, loss, optimizer_.learning_rate.rate(plan.step), std::move(rank_seconds));
 }
 
-void Trainer::check_loss(const StepResult& result) const {
+void Trainer::check_task_loss(const StepResult& result) const {
   if (std::isfinite(result.loss)) return;
   const std::string line = nonfinite_line(result.step, result.loss);
   if (options_.on_nan == OnNan::stop) fail_on_all(mpi_, ExitCode::failed, line);
@@ -307,11 +308,12 @@ void Trainer::evaluate() {
   }
   tower_->synchronize_buffers();
   evaluator_->load_averages(tower_->moving_averages(), tower_->buffers());
-  const Accuracy precision = evaluator_->evaluate(*eval_dataset_, mpi_, [&] { stall_detector_.heartbeat(); });
-  has_reached_ = options_.stop_at_accuracy > 0.0 && precision.value() >= options_.stop_at_accuracy;
-  recorder_.log_evaluation(position_.step, precision, enter(Phase::checkpoint) - start);
-  if (has_reached_) recorder_.reached(position_.step, precision);
-  recorder_.keep_if_best(position_, precision, *tower_);
+  const std::unique_ptr<Metric> metric =
+      evaluator_->evaluate(options_.task.make_metric, *eval_dataset_, mpi_, [&] { stall_detector_.heartbeat(); });
+  has_reached_ = score_.reaches_target(score_.of(*metric));
+  recorder_.log_evaluation(position_.step, *metric, enter(Phase::checkpoint) - start);
+  if (has_reached_) recorder_.reached(position_.step, *metric);
+  recorder_.keep_if_best(position_, *metric, *tower_);
 }
 
 }  // namespace carillon

@@ -1,7 +1,7 @@
-// ConfusionMatrix: how many records of each class a model takes for which.
+// ConfusionMatrix: the number of samples of each class that a classifier assigns to each class.
 //
-//   row [true class], column [predicted class], each a label 0 .. n - 1
-//   of a class c, with m(t, p) records of class t taken for p:
+//   row [true class], column [predicted class], each 0 .. n - 1
+//   m(t, p): samples of class t with the predicted class p. For a class c:
 //     support(c) = sum_p m(c, p)       precision(c) = m(c, c) / predicted(c)
 //     predicted(c) = sum_t m(t, c)     recall(c) = m(c, c) / support(c)
 #pragma once
@@ -12,17 +12,17 @@
 #include <span>
 #include <vector>
 
-#include "src/report/accuracy.h"
+#include "src/tasks/accuracy.h"
 
 namespace carillon {
 
 class ConfusionMatrix {
  public:
-  /// Of one class against all others.
+  /// One class against all others.
   struct OfClass {
     std::int64_t support = 0, predicted = 0, correct = 0;
-    std::optional<double> precision() const { return ratio(correct, predicted); }  ///< none: no record is taken for it
-    std::optional<double> recall() const { return ratio(correct, support); }       ///< none: no record is of it
+    std::optional<double> precision() const { return ratio(correct, predicted); }  ///< none: never predicted
+    std::optional<double> recall() const { return ratio(correct, support); }       ///< none: no samples
 
    private:
     static std::optional<double> ratio(std::int64_t part, std::int64_t whole) {
@@ -43,8 +43,8 @@ class ConfusionMatrix {
   }
 
   OfClass of_class(std::size_t label) const;
-  /// Of all records: the trace over the sum.
-  Accuracy precision() const;
+  /// Of all samples: the trace over the sum.
+  Accuracy accuracy() const;
 
  private:
   std::size_t class_count_;

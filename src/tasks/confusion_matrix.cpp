@@ -1,4 +1,4 @@
-#include "src/report/confusion_matrix.h"
+#include "src/tasks/confusion_matrix.h"
 
 namespace carillon {
 
@@ -11,7 +11,7 @@ ConfusionMatrix::OfClass ConfusionMatrix::of_class(std::size_t label) const {
   return result;
 }
 
-Accuracy ConfusionMatrix::precision() const {
+Accuracy ConfusionMatrix::accuracy() const {
   Accuracy all;
   for (std::size_t label = 0; label < class_count_; ++label) {
     all.correct += row(label)[label];
