@@ -42,10 +42,10 @@ inline std::int32_t read_class(const Dataset& dataset, std::size_t i, std::uint6
 }
 
 /// A test with an empty directory of its own.
-class ScratchTest : public testing::Test {
+class ScratchTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
     directory_ = std::filesystem::temp_directory_path() /
                  fmt::format("carillon.{}.{}.{}", test->test_suite_name(), test->name(), ::getpid());
     std::filesystem::create_directories(directory_);

@@ -11,6 +11,7 @@
 #include <random>
 
 #include "carillon/core/error.h"
+#include "carillon/data/labelled_images.h"
 #include "carillon/data/record.h"
 #include "data/records/example.pb.h"
 #include "src/device/cpu_device.h"
