@@ -52,7 +52,7 @@ class UpdateStrategy : public GradientSink {
   virtual const ParameterStore& parameters() const = 0;
   /// Slot number `slot` of optimizer_slots, with the layout of `parameters`, in the device's memory. For writing before
   /// broadcast_from_first; for reading after `synchronize`, until the next step. A strategy that shards its slots may
-  /// allocate the array for these times only.
+  /// allocate the array for these times only. Replicated slots are always readable.
   virtual std::span<float> slot(int slot) const = 0;
   /// Whether every rank holds equal slots in its own memory. If not, only rank 0 may write slots.
   virtual bool replicates_slots() const = 0;
