@@ -33,7 +33,7 @@ struct Task {
   TargetSpec target;
   std::int64_t outputs = 0;  ///< elements of the network's output for one sample
   LossFunction loss;
-  std::string loss_name;  ///< of the loss without L2, in logs: "cross_entropy"
+  std::string loss_name;  ///< of the loss without L2, in logs: "mean_squared_error"
   /// The target of one sample as text, for messages.
   std::function<std::string(std::span<const std::byte> target)> describe_target;
   MakeMetric make_metric;
