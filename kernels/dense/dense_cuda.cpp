@@ -4,6 +4,7 @@
 // each forward makes. The product of the gradient of W has a float32 result.
 #include <optional>
 
+#include "carillon/core/error.h"
 #include "kernels/dense/dense.h"
 #include "kernels/shared/bias_relu_backward_cuda.h"
 #include "kernels/shared/convert.h"
