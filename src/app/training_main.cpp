@@ -9,6 +9,7 @@
 #include "src/app/startup.h"
 #include "src/app/version_text.h"
 #include "src/comm/stall/stall_detector.h"
+#include "src/step/gradients/reducer.h"
 #include "src/train/control/equal_on_all_ranks.h"
 #include "src/train/control/stop_signal.h"
 #include "src/train/input/batch_memory.h"
