@@ -4,7 +4,6 @@ import errno
 import os
 import re
 import resource
-import shutil
 import subprocess
 
 from cases import SMALL, initial, judge, results, start, train, trained
