@@ -1,4 +1,4 @@
-// Whitening: filters for a first convolution. Their outputs are uncorrelated and have variance 1.
+// Whitening: filters for a first convolution. They make the components of image patches uncorrelated, with variance 1.
 //
 //   P [n, p]   all kernel x kernel patches, stride 1, of the normalised images; p = kernel^2 channels
 //   C = P^T P / n = sum over i of l_i v_i v_i^T        mean not subtracted; l_1 >= l_2 >= ..., v_i of length 1

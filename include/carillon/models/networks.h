@@ -18,7 +18,7 @@ Network vgg7_network(const NetworkSettings& settings);
 Network cifar10_network(const NetworkSettings& settings);
 /// ResNet-18 for small colour images. 11,173,962 parameters.
 Network resnet18_network(const NetworkSettings& settings);
-/// ResNet-50, v1.5, for colour images of any size. 25,557,032 parameters for 1000 classes.
+/// ResNet-50, v1.5, for colour images of at least 32 x 32 pixels. 25,557,032 parameters for 1000 classes.
 Network resnet50_network(const NetworkSettings& settings);
 /// airbench94, which reaches 94 % accuracy on CIFAR-10 within seconds on a GPU. 1,971,640 parameters.
 Network airbench94_network(const NetworkSettings& settings);
