@@ -11,7 +11,7 @@ namespace carillon {
 /// A view of samples. Its creator states how long it stays valid. Sample i is at stream position first_position + i.
 /// A batch from BatchLoader::next_by_records has record numbers only, no images and no targets.
 struct Batch {
-  std::span<const std::uint8_t* const> images;  ///< [batch] bytes of each image
+  std::span<const std::uint8_t* const> images;  ///< [batch] pointers, each to the bytes of one image
   std::span<const std::byte> targets;           ///< [batch] of TargetSpec::bytes() each; empty: unknown
   std::span<const std::uint32_t> records;       ///< [batch] record numbers in the dataset; empty: unknown
   std::uint64_t first_position = 0;

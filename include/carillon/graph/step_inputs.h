@@ -1,4 +1,4 @@
-// StepInputs: the inputs of ops and optimizers that change from step to step. The input stage owns them
+// StepInputs: the inputs of ops and optimisers that change from step to step. The input stage owns them
 // (src/step/input/input_stage.h).
 //
 // CPU ops read `batch`, `targets`, `scalars` and `request_sync` of the current step.
@@ -17,7 +17,7 @@
 
 namespace carillon {
 
-/// Numbers that change from step to step, for example the learning rate. The optimizer assigns the indices
+/// Numbers that change from step to step, for example the learning rate. The optimiser assigns the indices
 /// (src/optim/optimizer.h).
 struct StepScalars {
   static constexpr std::size_t count = 12;

@@ -37,7 +37,7 @@ struct InputStageSpec {
 class InputStage {
  public:
   virtual ~InputStage() = default;
-  /// The inputs that an executable and an optimizer read. The address is constant during the input stage's lifetime.
+  /// The inputs that an executable and an optimiser read. The address is constant during the input stage's lifetime.
   const StepInputs& inputs() const { return inputs_; }
   /// True if the device's memory holds the dataset. Batches then need only record numbers.
   virtual bool keeps_records() const { return false; }
