@@ -9,7 +9,7 @@
 namespace carillon {
 
 /// A view of samples. Its creator states how long it stays valid. Sample i is at stream position first_position + i.
-/// A batch from BatchLoader::next_by_records has record numbers only, no images and no targets.
+/// A batch from BatchLoader::next_by_records may have record numbers only, without images and targets.
 struct Batch {
   std::span<const std::uint8_t* const> images;  ///< [batch] pointers, each to the bytes of one image
   std::span<const std::byte> targets;           ///< [batch] of TargetSpec::bytes() each; empty: unknown
