@@ -21,7 +21,7 @@ class SoftmaxCrossEntropyDefinition final : public OpDefinition {
   SoftmaxCrossEntropyParams params_;
 };
 
-/// Few blocks only: the last block sums over all samples.
+/// Only for few blocks, because the last block alone sums over all blocks.
 bool sums_input_gradient(DeviceKind kind, const Shape& logits) {
   return kind == DeviceKind::cuda && softmax_blocks(logits[0], logits[1]) <= 8;
 }
@@ -35,10 +35,10 @@ const OpTraits softmax_cross_entropy_traits{
 
 Value softmax_cross_entropy(Graph& graph, const std::string& name, Value logits, Value labels,
                             const SoftmaxCrossEntropyParams& params) {
-  check(params.label_smoothing >= 0.0f && params.label_smoothing <= 1.0f, "a label smoothing is from 0 to 1");
+  check(params.label_smoothing >= 0.0f && params.label_smoothing <= 1.0f, "label smoothing must be in 0..1");
   const Graph::ValueInfo& target = graph.values().at(static_cast<std::size_t>(labels.index));
   check(target.is_input && target.type == DType::i32 && target.shape == Shape{graph.batch_size()},
-        "labels are a target of the graph, one int32 for each sample");
+        "labels must be a target of the graph with one int32 per sample");
   return graph.add_op({.name = name,
                        .definition = std::make_shared<SoftmaxCrossEntropyDefinition>(params),
                        .inputs = {logits, labels},

@@ -1,4 +1,4 @@
-// The CPU form of softmax_cross_entropy: one thread (a batch of logits is small), double precision for the batch sum.
+// softmax_cross_entropy on the CPU. One thread, since a batch of logits is small. The batch sum has double precision.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -9,11 +9,11 @@ namespace carillon {
 namespace {
 
 struct Exponentials {
-  float largest;  ///< max of z
-  float sum;      ///< of exp(z - max)
+  float largest;  ///< max(z)
+  float sum;      ///< sum of exp(z - max(z))
 };
 
-/// exp(z - max) into `out`.
+/// Writes exp(z - max(z)) to `out`.
 Exponentials shifted_exponentials(const float* z, std::size_t classes, float* out) {
   Exponentials result{*std::max_element(z, z + classes), 0.0f};
   for (std::size_t j = 0; j < classes; ++j) result.sum += out[j] = std::exp(z[j] - result.largest);
@@ -61,7 +61,7 @@ class SoftmaxCrossEntropyCpu final : public Op {
 
  private:
   float batch_lambda() const { return draw_mixing(mixing_, step_.batch.first_position).lambda; }
-  /// Of the row that row `b` is mixed with.
+  /// Label of the row that row `b` is mixed with.
   std::int32_t other_label(std::size_t b) const {
     return labels_[mixed_with(b, static_cast<std::size_t>(logits_.shape[0]))];
   }

@@ -1,4 +1,4 @@
-// The kernel of softmax_cross_entropy. Every sum has a fixed order, so that equal inputs give equal bits.
+// The CUDA kernel of softmax_cross_entropy. All sums have a fixed order, so equal inputs give equal bits.
 #pragma once
 
 #include <bit>
@@ -14,8 +14,8 @@ namespace carillon {
 
 inline constexpr int softmax_threads = 256;
 
-/// Neighbouring threads that share a row of logits: so many that each has 4 at most, where a block has so many. Of
-/// three, each of which is compiled.
+/// Number of neighbouring threads that share a row of logits. A thread has at most 4 logits, or more if the row has
+/// over 4 * softmax_threads. The kernel is compiled for the three values.
 CARILLON_HOST_DEVICE constexpr int softmax_lanes(std::int64_t classes) {
   return classes <= 16 ? 4 : classes <= 128 ? 32 : softmax_threads;
 }
@@ -25,15 +25,16 @@ CARILLON_HOST_DEVICE constexpr int softmax_blocks(std::int64_t batch, std::int64
   return static_cast<int>((batch + rows_per_block - 1) / rows_per_block);
 }
 
-/// The mean loss and, where they are wanted, its gradient, that gradient's column sums and the step sums. Blocks take
-/// rows; the last one to finish sums what the blocks leave. T: float or Bf16; lanes: softmax_lanes of the classes.
+/// Computes the mean loss. Optional outputs: the gradient, the column sums of the gradient, and the step sums. Each
+/// block computes some rows. The last block to finish adds up the results of all blocks. T: float or Bf16. lanes:
+/// softmax_lanes(classes).
 template <typename T, int lanes>
 struct SoftmaxKernel {
   static constexpr int threads = softmax_threads;
   static constexpr int rows_per_block = threads / lanes;
   static constexpr int fold_phases = std::countr_zero(static_cast<unsigned>(lanes));
-  static constexpr int parts = 16;  ///< of a sum over rows, or over blocks: a thread each, then one of these
-  // The first two are followed by the phases that fold what they leave in Shared.
+  static constexpr int parts = 16;  ///< partial sums over rows or blocks, one thread each; one thread adds them
+  // After each of the first two phases, fold_phases phases reduce the values in Shared.
   static constexpr int largest_phase = 0;
   static constexpr int sum_phase = largest_phase + 1 + fold_phases;
   static constexpr int row_phase = sum_phase + 1 + fold_phases;
@@ -44,7 +45,7 @@ struct SoftmaxKernel {
   static constexpr int phases = end_phase + 1;
 
   struct Shared {
-    double losses[threads];  ///< of rows, at their first threads; before that sums of z, where labels are smoothed
+    double losses[threads];  ///< loss of a row at its first thread; earlier, with label smoothing, sums of z
     float largest[threads], sums[threads];
     double part_sums[parts];
     float lambda;
@@ -56,13 +57,13 @@ struct SoftmaxKernel {
   StepTable table;
   double* block_losses = nullptr;        ///< [blocks]
   std::uint32_t* blocks_done = nullptr;  ///< 0 between launches
-  float* loss = nullptr;                 ///< []; null: not wanted
+  float* loss = nullptr;                 ///< []; null: not computed
   float smoothing = 0.0f;
   MixingParams mixing = {};
-  T* gradient = nullptr;           ///< [batch, classes]; null: not wanted, and what follows neither
-  float* column_sums = nullptr;    ///< [classes], of the gradient as it is stored; null: not wanted
+  T* gradient = nullptr;           ///< [batch, classes]; null: not computed, nor are column sums
+  float* column_sums = nullptr;    ///< [classes], sums of the stored (rounded) gradient; null: not computed
   float* block_columns = nullptr;  ///< [blocks, classes], with column_sums
-  float* step_sums = nullptr;      ///< [step_sum_count]; null: not wanted
+  float* step_sums = nullptr;      ///< [step_sum_count]; null: not computed
 
   CARILLON_HOST_DEVICE int blocks() const { return softmax_blocks(batch, classes); }
 
@@ -99,7 +100,7 @@ struct SoftmaxKernel {
   CARILLON_HOST_DEVICE static std::int64_t row_of(int block, int thread) {
     return static_cast<std::int64_t>(block) * rows_per_block + thread / lanes;
   }
-  /// body(j) for each of the thread's logits in its row, if there is that row.
+  /// Calls body(row, j) for each logit of this thread. No call if the row is outside the batch.
   template <typename Body>
   CARILLON_HOST_DEVICE void for_each_logit(int block, int thread, const Body& body) const {
     const std::int64_t row = row_of(block, thread);
@@ -148,7 +149,7 @@ struct SoftmaxKernel {
     if (smoothing > 0.0f) shared.losses[thread] += shared.losses[thread + width];
   }
 
-  /// Of the row whose first thread this is; 0 where there is none.
+  /// Loss of the row that starts at this thread; 0 if the row is outside the batch.
   CARILLON_HOST_DEVICE double row_loss(const Shared& shared, int block, int thread) const {
     const std::int64_t row = row_of(block, thread);
     if (row >= batch) return 0.0;
@@ -194,7 +195,7 @@ struct SoftmaxKernel {
     }
   }
 
-  /// Whether all other blocks have finished before.
+  /// Stores the block's loss. Returns true in the last block to finish.
   CARILLON_HOST_DEVICE bool finish_block(const Shared& shared, int block) const {
     block_losses[block] = sum_of_parts(shared);
     return fetch_increment(blocks_done) + 1 == static_cast<std::uint32_t>(blocks());
@@ -230,7 +231,7 @@ struct SoftmaxKernel {
   }
 };
 
-/// body(std::integral_constant<int, lanes>) with softmax_lanes(classes).
+/// Calls body(std::integral_constant<int, softmax_lanes(classes)>).
 template <typename Body>
 auto with_softmax_lanes(std::int64_t classes, const Body& body) {
   switch (softmax_lanes(classes)) {

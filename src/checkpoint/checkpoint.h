@@ -30,7 +30,7 @@ struct CheckpointState {
   std::string model;             ///< "mnist", ...
   std::int64_t global_step = 0;  ///< updates applied
   std::uint64_t seed = 0;
-  std::uint64_t stream_position = 0;  ///< of the next sample to train on
+  std::uint64_t stream_position = 0;  ///< stream position of the next training sample
   std::string options_json;           ///< options of the run, one JSON object
   std::vector<NamedArray> variables;
   std::vector<NamedArray> moving_averages;

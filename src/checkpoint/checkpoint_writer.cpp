@@ -13,7 +13,7 @@ namespace carillon {
 
 struct CheckpointWriter::Worker {
   std::function<void(const CheckpointState&)> write_state;
-  std::optional<CheckpointState> state{};  ///< of the last write, until it has succeeded
+  std::optional<CheckpointState> state{};  ///< state of the last write, until it succeeds
   std::future<void> write{};               ///< its destructor waits
 
   void start() {

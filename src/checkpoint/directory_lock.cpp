@@ -23,7 +23,7 @@ std::string this_process() {
 /// The text that the holder wrote to the file.
 std::string read_holder(int descriptor) {
   std::array<char, 512> text{};
-  if (descriptor < 0) return "a run whose .lock was removed";
+  if (descriptor < 0) return "a run (its .lock file was removed)";
   const ssize_t length = pread(descriptor, text.data(), text.size(), 0);
   return length > 0 ? std::string(text.data(), static_cast<std::size_t>(length)) : "an unknown process";
 }

@@ -143,7 +143,7 @@ class Parser {
     return result;
   }
 
-  /// What a hard link names; an object of two names could hold itself.
+  /// Opens the object of a hard link. Refuses an object with two names: a group could then contain itself.
   Id open_object(hid_t parent, const std::string& member, const std::string& name) const {
     auto object = check_.id(H5Oopen(parent, member.c_str(), H5P_DEFAULT), name);
     H5O_info_t info{};

@@ -55,7 +55,7 @@ Heartbeat::~Heartbeat() {
   std::filesystem::remove(path_, ignored);
 }
 
-/// Opened anew each time: closing is what makes another host see it (NFS). Returns 0 or errno.
+/// Opens and closes the file each time: closing shows the change to other hosts (NFS). Returns 0 or errno.
 int Heartbeat::beat(int count, int flags) const {
   constexpr int always = O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
   const Descriptor descriptor(::open(path_.c_str(), always | flags, 0644));

@@ -17,21 +17,22 @@
 namespace carillon {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, ".npy files are written as values lie in memory");
+static_assert(std::endian::native == std::endian::little,
+              ".npy values are little-endian and are written without conversion");
 
 using Writer = Handle<archive*, archive_write_free>;
 using Reader = Handle<archive*, archive_read_free>;
 using Entry = Handle<archive_entry*, archive_entry_free>;
 
 constexpr std::string_view magic = "\x93NUMPY", suffix = ".npy";
-constexpr std::size_t alignment = 64;  // of the values in the file
+constexpr std::size_t alignment = 64;  // alignment of the values in the file
 
 std::string cause_of(archive* from) {
   const char* const text = archive_error_string(from);
   return text != nullptr ? text : "no cause is known";
 }
 
-/// What lies before the values of an array: magic, version 1.0, the header's length, a Python dictionary.
+/// The bytes before the values of an array: magic, version 1.0, length of the header, a Python dictionary.
 std::string npy_header(const std::vector<std::int64_t>& shape) {
   const std::string extents = fmt::format("{}{}", fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
   std::string text = fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}), }}", extents);
@@ -124,7 +125,7 @@ class NpyParser {
     return take(length);
   }
 
-  /// What the dictionary has for `key`, up to the comma behind it, or of a tuple with its brackets.
+  /// Returns the dictionary's value for `key`, without the comma that follows. A tuple includes its brackets.
   std::string_view value_of(std::string_view header, std::string_view key) const {
     const std::size_t at = header.find(fmt::format("'{}':", key));
     if (at == header.npos) refuse("its header has no '{}'", key);

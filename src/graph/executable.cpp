@@ -21,7 +21,7 @@ std::span<float> gradients_of(const TiledSection& section, const Graph& graph, c
   return begin < end ? parameters.gradients_and_sums().subspan(begin, end - begin) : std::span<float>{};
 }
 
-/// The parameter of the producer of `value` whose gradient the value's only reader computes; -1: none.
+/// The producer's parameter for which the only reader of `value` computes the gradient; -1: none.
 int parameter_summed_by_reader(const Graph& graph, const Graph::ValueInfo& value, DeviceKind kind) {
   if (value.producer < 0 || value.readers.size() != 1 || !value.wants_gradient) return -1;
   const Graph::Node &producer = graph.nodes()[value.producer], &reader = graph.nodes()[value.readers[0]];

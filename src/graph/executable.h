@@ -48,8 +48,8 @@ class Executable {
 
   /// Enqueues all ops in order (src/graph/batch_tiling.h).
   void forward(Stream& stream, const OpDone& op_done = {});
-  /// Enqueues the backward of all ops whose outputs want a gradient, in reverse order. Calls `parameter_done` when a
-  /// parameter's gradient is complete, in the order of ParameterLayout::order(), also for parameters without a
+  /// Enqueues the backward of all ops with outputs that want a gradient, in reverse order. Calls `parameter_done` when
+  /// a parameter's gradient is complete, in the order of ParameterLayout::order(), also for parameters without a
   /// gradient. Requires training.
   void backward(Stream& stream, const std::function<void(int parameter)>& parameter_done, const OpDone& op_done = {});
 
@@ -65,7 +65,7 @@ class Executable {
 
  private:
   struct Place {
-    Tensor tensor;            ///< of the whole batch
+    Tensor tensor;            ///< tensor of the whole batch
     bool per_worker = false;  ///< its memory holds one tile per worker
   };
   struct Backward {

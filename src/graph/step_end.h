@@ -11,7 +11,7 @@ namespace carillon {
 struct StepEnd {
   const float* sums = nullptr;  ///< [step_sum_count], averaged up to result_scale
   StepProgress progress;        ///< GPU only
-  float result_scale = 1.0f;    ///< of gradients and step sums (Communicator::result_scale)
+  float result_scale = 1.0f;    ///< factor of gradients and step sums (Communicator::result_scale)
 
   CARILLON_HOST_DEVICE float mean(float averaged) const { return rounded_product(averaged, result_scale); }
 

@@ -31,11 +31,11 @@ PictureFormat format_of(std::span<const std::uint8_t> file) {
   if (starts_with(file, "\x89PNG\r\n\x1A\n"sv)) return PictureFormat::png;
   for (const FileKind& kind : other_kinds) {
     if (starts_with(file, kind.magic)) {
-      fail(ExitCode::data, "looks like a {} file; what is read is JPEG and PNG", kind.name);
+      fail(ExitCode::data, "looks like a {} file; supported formats are JPEG and PNG", kind.name);
     }
   }
   if (file.size() > 12 && starts_with(file.subspan(4), "ftyp"sv)) {
-    fail(ExitCode::data, "looks like a HEIF or AVIF file; what is read is JPEG and PNG");
+    fail(ExitCode::data, "looks like a HEIF or AVIF file; supported formats are JPEG and PNG");
   }
   fail(ExitCode::data, "is neither a JPEG nor a PNG file");
 }

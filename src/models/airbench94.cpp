@@ -1,8 +1,9 @@
-// airbench94 (Jordan, "94% on CIFAR-10 in 3.29 seconds on a single GPU", 2024). 1,971,640 parameters for ten classes:
+// airbench94. Source: Jordan, "94% on CIFAR-10 in 3.29 seconds on a single GPU", 2024. 1,971,640 parameters for ten
+// classes.
 //
 //   layer               output       weights
-//   input               32x32x3                    mirrored in turn; padded by 2, reflecting, and cropped
-//   whiten + GELU       31x31x24     2x2x3x24      whitening filters, which do not train; biases
+//   input               32x32x3                    mirrored in alternate epochs; padded by 2 (reflection), cropped
+//   whiten + GELU       31x31x24     2x2x3x24      whitening filters (not trained); trained biases
 //   group1/conv1        31x31x64     3x3x24x64
 //     pool  max 2x2     15x15x64                   then norm, GELU
 //   group1/conv2        15x15x64     3x3x64x64     norm, GELU
@@ -13,9 +14,10 @@
 //     pool  max 2x2     3x3x256                    norm, GELU
 //   group3/conv2        3x3x256      3x3x256x256   norm, GELU
 //   pool    max 3x3     256
-//   logits              classes      256x10        without biases, divided by 9
+//   logits              classes      256x10        no biases; divided by 9
 //
-// Norms shift and do not scale; a batch has 0.4 in their running statistics. Convolutions begin as the identity.
+// Batch norms train a shift and no scale. A new batch has weight 0.4 in the running statistics. The first filters of
+// each 3x3 convolution initially copy its input channels.
 #include "carillon/models/networks.h"
 #include "kernels/elementwise/elementwise.h"
 #include "src/models/airbench_layers.h"

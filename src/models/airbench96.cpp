@@ -1,18 +1,20 @@
-// airbench96 (Jordan, "94% on CIFAR-10 in 3.29 seconds on a single GPU", 2024). 9,915,704 parameters for ten classes:
+// airbench96. Source: Jordan, "94% on CIFAR-10 in 3.29 seconds on a single GPU", 2024. 9,915,704 parameters for ten
+// classes.
 //
 //   layer               output       weights
-//   input               32x32x3                    mirrored in turn; cropped (padded by 4, reflecting), 12x12 cut out
-//   whiten + GELU       31x31x24     2x2x3x24      whitening filters, which do not train; biases
+//   input               32x32x3                    as airbench94, padded by 4; 12x12 cut out
+//   whiten + GELU       31x31x24     2x2x3x24      whitening filters (not trained); trained biases
 //   group1/conv1        31x31x128    3x3x24x128
 //     pool  max 2x2     15x15x128                  then norm, GELU: x0
 //   group1/conv2        15x15x128    3x3x128x128   norm, GELU
 //   group1/conv3        15x15x128    3x3x128x128   norm; GELU of the sum with x0
-//   group2              7x7x384                    the same with 384 filters
-//   group3              3x3x512                    the same with 512 filters
+//   group2              7x7x384                    as group1, with 384 filters
+//   group3              3x3x512                    as group1, with 512 filters
 //   pool    max 3x3     512
-//   logits              classes      512x10        without biases, divided by 9
+//   logits              classes      512x10        no biases; divided by 9
 //
-// Norms shift and do not scale; a batch has 0.1 in their running statistics. Convolutions begin as the identity.
+// Batch norms train a shift and no scale. A new batch has weight 0.1 in the running statistics. The first filters of
+// each 3x3 convolution initially copy its input channels.
 #include "carillon/models/networks.h"
 #include "kernels/elementwise/elementwise.h"
 #include "src/models/airbench_layers.h"

@@ -9,7 +9,7 @@
 namespace carillon {
 namespace {
 
-/// The records that the whitening filters are computed from.
+/// The whitening filters are computed from this many records.
 constexpr std::int64_t whitening_records = 5000;
 
 NormalizeImagesParams input_form(const AirbenchParams& params) {
@@ -51,8 +51,8 @@ void check_takes_images(const std::string& network, const NetworkSettings& setti
   if (settings.image.height == settings.image.width && settings.image.height >= 12 && settings.image.height <= 128) {
     return;
   }
-  fail(ExitCode::usage, "the network {} takes square images of 12 x 12 to 128 x 128; these are {} x {}", network,
-       settings.image.height, settings.image.width);
+  fail(ExitCode::usage, "the network {} requires square images of 12 x 12 to 128 x 128; these images are {} x {}",
+       network, settings.image.height, settings.image.width);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
-// The CIFAR-10 tutorial's network, on 24x24 crops of the 32x32 images:
+// The network of TensorFlow's CIFAR-10 tutorial. Its input is a 24x24 crop of each 32x32 image.
 //
 //   layer                    output        weights      stddev  bias  weight decay
-//   augment                  24x24x3
+//   input                    24x24x3
 //   conv1 + ReLU             24x24x64      5x5x3x64     0.05    0.0   0
 //   pool1   max 3x3 / 2      12x12x64
 //   norm1   LRN              12x12x64
@@ -32,8 +32,8 @@ Initializer constant(float value) { return {Initializer::Kind::constant, value};
 
 Network cifar10_network(const NetworkSettings& settings) {
   if (settings.image.height < crop || settings.image.width < crop) {
-    fail(ExitCode::usage, "the network cifar10 crops its images to {} x {}; these are {} x {}", crop, crop,
-         settings.image.height, settings.image.width);
+    fail(ExitCode::usage, "the network cifar10 requires images of at least {} x {}; these images are {} x {}", crop,
+         crop, settings.image.height, settings.image.width);
   }
   const auto layers = [settings](Graph& graph, Purpose purpose) {
     const float decay = settings.regularization;

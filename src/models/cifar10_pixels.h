@@ -1,4 +1,4 @@
-// The pixels of CIFAR-10's training images by channel, from 0 to 1: their means and deviations.
+// Mean and standard deviation of each channel of CIFAR-10's training images, for pixels from 0 to 1.
 #pragma once
 
 #include "kernels/normalize_images/normalize_images.h"

@@ -1,4 +1,4 @@
-// What today's networks are made of, with PyTorch's initial values.
+// Common building blocks of networks, with PyTorch's initial values.
 #pragma once
 
 #include <algorithm>
@@ -16,18 +16,19 @@
 
 namespace carillon {
 
-/// PyTorch's initial values of what sums `fan_in` products: uniform between -1 / sqrt(fan_in) and that.
+/// PyTorch's initial values for a sum of `fan_in` products: uniform in [-b, b], b = 1 / sqrt(fan_in).
 inline Initializer fan_in_uniform(std::int64_t fan_in) {
   return {Initializer::Kind::uniform, static_cast<float>(1.0 / std::sqrt(static_cast<double>(fan_in)))};
 }
 
-/// Errors: usage.
+/// Errors: usage (the images do not have 3 channels).
 inline void check_has_colours(std::string_view network, const NetworkSettings& settings) {
   if (settings.image.channels == 3) return;
-  fail(ExitCode::usage, "the network {} takes images of 3 channels; these have {}", network, settings.image.channels);
+  fail(ExitCode::usage, "the network {} requires images with 3 channels; these images have {}", network,
+       settings.image.channels);
 }
 
-/// `form` with the normalisation that `settings` name, if they do.
+/// Returns `form` with the normalisation of `settings`, if `settings` has one.
 inline NormalizeImagesParams with_normalization(NormalizeImagesParams form, const NetworkSettings& settings) {
   if (settings.normalization) {
     std::ranges::copy(settings.normalization->mean, form.mean.begin());
@@ -36,7 +37,7 @@ inline NormalizeImagesParams with_normalization(NormalizeImagesParams form, cons
   return form;
 }
 
-/// The images, distorted where `settings` say so, and never for evaluation.
+/// Adds the input op: normalised images, distorted if `settings.distort` is set and the purpose is not evaluation.
 inline Value normalized_input(Graph& graph, NormalizeImagesParams form, const NetworkSettings& settings,
                               Purpose purpose) {
   form = with_normalization(form, settings);
@@ -50,11 +51,11 @@ inline Value normalized_input(Graph& graph, NormalizeImagesParams form, const Ne
 struct ConvNormParams {
   std::int64_t filters = 0, kernel = 3, stride = 1;
   float l2_factor = 0.0f;
-  std::optional<Initializer> weights = std::nullopt;  ///< nothing: PyTorch's
-  float initial_scale = 1.0f;                         ///< of the batch norm
+  std::optional<Initializer> weights = std::nullopt;  ///< nullopt: PyTorch's initial values
+  float initial_scale = 1.0f;                         ///< initial scale (gamma) of the batch norm
 };
 
-/// A convolution without biases, padded by half its kernel, `<name>`; and its batch norm, `<name>/norm`.
+/// Adds `<name>`, a convolution without biases that is padded by kernel / 2, and `<name>/norm`, its batch norm.
 inline Value conv_norm(Graph& graph, const std::string& name, Value x, const ConvNormParams& params) {
   const std::int64_t channels = graph.shape(x)[3];
   x = conv2d(graph, name, x,
@@ -68,13 +69,13 @@ inline Value conv_norm(Graph& graph, const std::string& name, Value x, const Con
   return batch_norm(graph, name + "/norm", x, {.initial_scale = params.initial_scale});
 }
 
-/// The same with a ReLU behind it, `<name>/relu`.
+/// As conv_norm(), followed by a ReLU, `<name>/relu`.
 inline Value conv_norm_relu(Graph& graph, const std::string& name, Value x, const ConvNormParams& params) {
   return relu(graph, name + "/relu", conv_norm(graph, name, x, params));
 }
 
-/// What a residual block makes of its input x, y, added to x, `<name>/sum`, or to the projection of x, if one is given,
-/// `<name>/projection`; a ReLU behind.
+/// Adds the end of a residual block: relu(y + x), or relu(y + conv_norm(x)) if a projection is given. The ops are
+/// `<name>/projection`, `<name>/sum` and `<name>/relu`.
 inline Value end_of_residual_block(Graph& graph, const std::string& name, Value x, Value y,
                                    const std::optional<ConvNormParams>& projection) {
   if (projection) x = conv_norm(graph, name + "/projection", x, *projection);

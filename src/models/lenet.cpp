@@ -1,5 +1,5 @@
-// A LeNet-5-style network for MNIST (LeCun, Bottou, Bengio, Haffner, "Gradient-based learning applied to document
-// recognition", 1998, figure 2), in the wider form with ReLU and max pooling that is usual today:
+// A LeNet-5-style network for MNIST, wider than the original and with ReLU and max pooling. Source: LeCun, Bottou,
+// Bengio, Haffner, "Gradient-based learning applied to document recognition", 1998, figure 2.
 //
 //   layer                    output      weights
 //   conv1 + ReLU             28x28x32    5x5x1x32

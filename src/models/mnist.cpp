@@ -1,4 +1,4 @@
-// The reference's network for MNIST:
+// The fully connected network for MNIST of the reference program.
 //
 //   layer              output      weights    stddev  bias  L2
 //   layer1 + ReLU      500         784x500    0.1     0.0   yes

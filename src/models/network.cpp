@@ -25,25 +25,26 @@ std::vector<BuiltNetwork::Layer> layers_of(const Graph& graph) {
   return layers;
 }
 
-/// A value that nobody reads would have no gradient to go on from.
+/// The backward pass cannot start from a value without readers, because it has no gradient.
 void check_all_is_read(const Graph& graph, const std::vector<Value>& results) {
   for (std::size_t i = 0; i < graph.values().size(); ++i) {
     const Graph::ValueInfo& value = graph.values()[i];
     const bool is_result = std::ranges::find(results, Value{static_cast<int>(i)}) != results.end();
-    if (value.readers.empty() && !is_result) fail(ExitCode::failed, "no op reads '{}' of the network", value.name);
+    if (value.readers.empty() && !is_result)
+      fail(ExitCode::failed, "no op of the network reads the value '{}'", value.name);
   }
 }
 
 MixingParams mixing_of(const Network& network, const Shape& images) {
   MixingParams params{.mixup = network.mixing.mixup, .cutmix = network.mixing.cutmix, .seed = network.mixing.seed};
   if (!params.mixes()) return params;
-  check(images.rank() == 4, "what a network's first op gives was to be mixed, and is no images");
+  check(images.rank() == 4, "mixup and cutmix need an image-shaped network input");
   params.height = static_cast<std::int32_t>(images[1]);
   params.width = static_cast<std::int32_t>(images[2]);
   return params;
 }
 
-/// The images, warped.
+/// Returns the warped images, or `images` if warping is disabled.
 Value warp_input(Graph& graph, Value images, const WarpSettings& warp) {
   const WarpParams params{.rotation = warp.rotation, .zoom = warp.zoom, .shift = warp.shift, .seed = warp.seed};
   if (!params.warps()) return images;
@@ -52,7 +53,7 @@ Value warp_input(Graph& graph, Value images, const WarpSettings& warp) {
   return warped;
 }
 
-/// The images, mixed.
+/// Returns the mixed images.
 Value mix_input(Graph& graph, Value images, const MixingParams& mixing) {
   const Value mixed = mix_images(graph, "mixing", images, mixing);
   interpose(graph, images, mixed);
@@ -61,14 +62,14 @@ Value mix_input(Graph& graph, Value images, const MixingParams& mixing) {
 
 Value add_loss(Graph& graph, Value output, const Task& task, const MixingParams& mixing) {
   check(graph.shape(output).elements_per_sample() == task.outputs,
-        "a network with another number of outputs than its task");
+        "the network's number of outputs differs from the task's");
   const Value target = graph.add_target(task.target);
   const Value loss = task.loss(graph, {.output = output, .target = target, .mixing = mixing});
-  check(graph.shape(loss).rank() == 0, "a loss is a scalar");
+  check(graph.shape(loss).rank() == 0, "a loss must be a scalar");
   return loss;
 }
 
-/// `task`: null for a network without a loss.
+/// `task`: null: no loss.
 BuiltNetwork build(const Network& network, const Task* task, const BuildSettings& settings) {
   BuiltNetwork built{
       .graph = Graph(settings.batch_size, settings.arithmetic), .input = {}, .output = {}, .loss = {}, .layers = {}};
@@ -118,7 +119,7 @@ std::int64_t multiply_adds(const Graph& graph) {
     for (const int parameter : node.parameters) {
       const Shape& weights = graph.parameters()[parameter].shape;
       if (weights.rank() < 2) continue;
-      // Each weight once for every place of the output.
+      // Each weight is used once per output position.
       count += output.elements_per_sample() / weights.extents().back() * weights.element_count();
     }
   }

@@ -1,8 +1,8 @@
-// ResNet-18 in the form for small images (He, Zhang, Ren, Sun, "Deep residual learning for image recognition", 2016, as
-// pytorch-cifar builds it: a 3x3 stem and no first pooling). 11,173,962 parameters for ten classes:
+// ResNet-18 for small images, as in pytorch-cifar: a 3x3 stem and no first pooling. Source: He, Zhang, Ren, Sun, "Deep
+// residual learning for image recognition", 2016. 11,173,962 parameters for ten classes.
 //
-//   layer        output       blocks   a block
-//   input        32x32x3               padded by 4, cropped, mirrored; normalised by CIFAR-10's means
+//   layer        output       blocks   layers of a block
+//   input        32x32x3               padded by 4, cropped, mirrored; normalised with CIFAR-10's means
 //   stem + ReLU  32x32x64              3x3 convolution, batch norm
 //   stage1       32x32x64     2        3x3 64,  3x3 64
 //   stage2       16x16x128    2        3x3 128, 3x3 128   the first with stride 2
@@ -11,8 +11,8 @@
 //   average      512
 //   logits       classes               with biases
 //
-// Batch norm behind each convolution; ReLU behind the first of a block and behind its sum with the block's input, which
-// a 1x1 convolution and batch norm project where the shapes differ.
+// A batch norm follows each convolution. A ReLU follows the first convolution of a block and the sum with the block's
+// input. If the shapes of input and output differ, a 1x1 convolution and a batch norm project the input.
 #include "carillon/models/networks.h"
 #include "kernels/avg_pool/avg_pool.h"
 #include "src/models/cifar10_pixels.h"
@@ -21,7 +21,7 @@
 namespace carillon {
 namespace {
 
-/// pytorch-cifar's deviations, which are means of those within an image.
+/// pytorch-cifar's deviations: the mean over all images of the standard deviation within an image.
 const NormalizeImagesParams input_form{
     .mean = cifar10_mean, .deviation = {0.2023f, 0.1994f, 0.2010f, 1.0f}, .padding = 4};
 

@@ -1,21 +1,23 @@
-// ResNet-50 (He, Zhang, Ren, Sun, "Deep residual learning for image recognition", 2016) in today's form, v1.5, for
-// images of any size from 32 x 32. 25,557,032 parameters for 1000 classes and 4.089 GMAC an image of 224 x 224:
+// ResNet-50 v1.5 for images of at least 32 x 32 pixels. Source: He, Zhang, Ren, Sun, "Deep residual learning for image
+// recognition", 2016. 25,557,032 parameters for 1000 classes. 4.089 GMAC for an image of 224 x 224 pixels.
 //
-//   layer        output       blocks   a block
-//   input        224x224x3             cropped (padded by 4), mirrored, normalised by ImageNet's means and deviations
+//   layer        output       blocks   layers of a block
+//   input        224x224x3             cropped (padded by 4), mirrored, normalised with ImageNet's means and deviations
 //   stem + ReLU  112x112x64            7x7 convolution, stride 2; batch norm
 //   pool         56x56x64              max 3x3, stride 2, padded by 1
 //   stage1       56x56x256    3        1x1 64,  3x3 64,  1x1 256
-//   stage2       28x28x512    4        1x1 128, 3x3 128, 1x1 512; the first's 3x3 with stride 2
-//   stage3       14x14x1024   6        1x1 256, 3x3 256, 1x1 1024; the first's 3x3 with stride 2
-//   stage4       7x7x2048     3        1x1 512, 3x3 512, 1x1 2048; the first's 3x3 with stride 2
+//   stage2       28x28x512    4        1x1 128, 3x3 128, 1x1 512; first block: 3x3 with stride 2
+//   stage3       14x14x1024   6        1x1 256, 3x3 256, 1x1 1024; first block: 3x3 with stride 2
+//   stage4       7x7x2048     3        1x1 512, 3x3 512, 1x1 2048; first block: 3x3 with stride 2
 //   average      2048
 //   logits       classes               with biases
 //
-// Batch norm behind each convolution; ReLU behind the first two of a block and behind its sum with the block's input,
-// which a 1x1 convolution and batch norm project in the first block of each stage. Initial values after Goyal and
-// others, "Accurate, large minibatch SGD", 2017, section 5.1: convolutions of variance 2 / (kernel^2 * filters), logits
-// of deviation 0.01, both cut at two deviations; a block's last gamma 0, so that it begins as the identity.
+// A batch norm follows each convolution. A ReLU follows the first two convolutions of a block and the sum with the
+// block's input. In the first block of each stage, a 1x1 convolution and a batch norm project the input.
+//
+// Initial values are truncated normal, cut at two standard deviations. Convolutions have variance
+// 2 / (kernel^2 * filters), logits have deviation 0.01. The last gamma of a block is 0, so the block starts as the
+// identity. Source: Goyal and others, "Accurate, large minibatch SGD", 2017, section 5.1.
 #include <cmath>
 
 #include "carillon/core/error.h"
@@ -28,14 +30,14 @@ namespace carillon {
 namespace {
 
 constexpr std::int64_t least_side = 32;
-constexpr std::int64_t expansion = 4;  ///< of a block's filters by its last convolution
+constexpr std::int64_t expansion = 4;  ///< factor of the filters in a block's last convolution
 
 const NormalizeImagesParams input_form{
     .mean = {0.485f, 0.456f, 0.406f}, .deviation = {0.229f, 0.224f, 0.225f, 1.0f}, .padding = 4};
 
-/// A normal distribution of that deviation, cut at two deviations of what is drawn.
+/// A truncated normal distribution. `deviation`: standard deviation after the truncation.
 Initializer normal(double deviation) {
-  constexpr double kept = 0.87962566103423978;  // of the deviation, by the cut
+  constexpr double kept = 0.87962566103423978;  // share of the deviation that remains after a cut at 2
   return {Initializer::Kind::truncated_normal, static_cast<float>(deviation / kept)};
 }
 
@@ -84,8 +86,8 @@ Network resnet50_network(const NetworkSettings& settings) {
   };
   check_has_colours("resnet50", settings);
   if (settings.image.height < least_side || settings.image.width < least_side) {
-    fail(ExitCode::usage, "the network resnet50 takes images of at least {} x {}; these are {} x {}", least_side,
-         least_side, settings.image.height, settings.image.width);
+    fail(ExitCode::usage, "the network resnet50 requires images of at least {} x {}; these images are {} x {}",
+         least_side, least_side, settings.image.height, settings.image.width);
   }
   return {.name = "resnet50", .image = settings.image, .build_layers = layers};
 }

@@ -1,21 +1,21 @@
-// ResNet-9, the network of the DAWNBench entries that trained CIFAR-10 in minutes (Page, "How to train your ResNet",
-// 2018). 6,573,120 parameters for ten classes:
+// ResNet-9, the network of the fast DAWNBench entries for CIFAR-10. Source: Page, "How to train your ResNet", 2018.
+// 6,573,120 parameters for ten classes.
 //
 //   layer               output       weights
-//   input               32x32x3                   padded by 4, reflecting; cropped, mirrored, a square of 8 cut out
+//   input               32x32x3                   padded by 4 (reflection), cropped, mirrored; 8x8 cut out
 //   prep                32x32x64     3x3x3x64
 //   layer1              32x32x128    3x3x64x128
 //     pool  max 2x2     16x16x128
-//     residual1, 2      16x16x128    3x3x128x128  twice; their result is added to the pooling's
+//     residual1, 2      16x16x128    3x3x128x128  twice; the result is added to the pool's output
 //   layer2              16x16x256    3x3x128x256
 //     pool  max 2x2     8x8x256
 //   layer3              8x8x512      3x3x256x512
 //     pool  max 2x2     4x4x512
-//     residual1, 2      4x4x512      3x3x512x512  twice, added
+//     residual1, 2      4x4x512      3x3x512x512  likewise
 //   pool    max 4x4     512
-//   logits              classes      512x10       without biases, times 0.125
+//   logits              classes      512x10       no biases; multiplied by 0.125
 //
-// Batch norm and ReLU behind each convolution; none behind a sum.
+// A batch norm and a ReLU follow each convolution. No ReLU follows a sum.
 #include "carillon/models/networks.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/max_pool/max_pool.h"
@@ -62,8 +62,8 @@ Network resnet9_network(const NetworkSettings& settings) {
   check_has_colours("resnet9", settings);
   const std::int64_t height = settings.image.height, width = settings.image.width;
   if (height != width || height < 8 || height >= 8 * 17) {  // the last pooling's window has up to 16 rows
-    fail(ExitCode::usage, "the network resnet9 takes square images of 8 x 8 to 135 x 135; these are {} x {}", height,
-         width);
+    fail(ExitCode::usage, "the network resnet9 requires square images of 8 x 8 to 135 x 135; these images are {} x {}",
+         height, width);
   }
   return {.name = "resnet9", .image = settings.image, .build_layers = layers};
 }

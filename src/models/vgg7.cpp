@@ -1,6 +1,6 @@
-// A small network of VGG's kind (Simonyan, Zisserman, "Very deep convolutional networks for large-scale image
-// recognition", 2015: 3x3 convolutions, in pairs, pooling behind each), with batch norm, for digits and other small
-// images. 288,170 parameters for MNIST:
+// A small VGG-style network with batch norm, for digits and other small images: pairs of 3x3 convolutions, each pair
+// followed by pooling. Source: Simonyan, Zisserman, "Very deep convolutional networks for large-scale image
+// recognition", 2015. 288,170 parameters for MNIST.
 //
 //   layer              output      weights
 //   conv1, conv2       28x28x32    3x3x1x32, 3x3x32x32
@@ -11,7 +11,7 @@
 //   pool6   max 7x7    128
 //   logits             classes     128x10
 //
-// Batch norm and ReLU behind each convolution.
+// A batch norm and a ReLU follow each convolution.
 #include "carillon/models/networks.h"
 #include "kernels/max_pool/max_pool.h"
 #include "kernels/scale_input/scale_input.h"
@@ -40,7 +40,7 @@ Network vgg7_network(const NetworkSettings& settings) {
                   .l2_factor = settings.regularization});
   };
   if (settings.image.height != settings.image.width || settings.image.height < 4) {
-    fail(ExitCode::usage, "the network vgg7 takes square images of at least 4 x 4; these are {} x {}",
+    fail(ExitCode::usage, "the network vgg7 requires square images of at least 4 x 4; these images are {} x {}",
          settings.image.height, settings.image.width);
   }
   return {.name = "vgg7", .image = settings.image, .build_layers = layers};

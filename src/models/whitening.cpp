@@ -11,7 +11,7 @@
 namespace carillon {
 namespace {
 
-/// All patches of one image, one after the other, each as its components.
+/// All patches of one image, [patch, component].
 class ImagePatches {
  public:
   explicit ImagePatches(const WhiteningParams& params)
@@ -19,7 +19,7 @@ class ImagePatches {
         kernel_(static_cast<std::int32_t>(params.kernel)),
         rows_(map_.height - kernel_ + 1),
         columns_(map_.width - kernel_ + 1) {
-    check(rows_ > 0 && columns_ > 0, "whitening wants images that its patches fit in");
+    check(rows_ > 0 && columns_ > 0, "whitening requires images that are at least as large as a patch");
     values_.resize(static_cast<std::size_t>(rows_) * static_cast<std::size_t>(columns_) * component_count());
   }
 
@@ -47,7 +47,7 @@ class ImagePatches {
   std::vector<double> values_;  ///< [patch, component]
 };
 
-/// P^T P of `count` patches of `size` components, added to `sums`.
+/// Adds P^T P of `count` patches with `size` components each to `sums`.
 CARILLON_SIMD void add_products(const double* __restrict patches, std::size_t count, std::size_t size,
                                 double* __restrict sums) {
   for (std::size_t number = 0; number < count; ++number, patches += size) {
@@ -68,8 +68,8 @@ Eigen::VectorXd with_settled_sign(const Eigen::VectorXd& vector) {
 }  // namespace
 
 std::vector<double> patch_covariance(std::span<const std::uint8_t* const> images, const WhiteningParams& params) {
-  check(!images.empty(), "whitening wants an image");
-  constexpr std::size_t block_images = 100;  // summed by themselves, so that the sums do not depend on the threads
+  check(!images.empty(), "whitening requires at least one image");
+  constexpr std::size_t block_images = 100;  // fixed blocks: the sums do not depend on the thread count
   const ImagePatches form(params);
   const std::size_t p = form.component_count(), block_count = (images.size() + block_images - 1) / block_images;
   std::vector<std::vector<double>> of_blocks(block_count, std::vector<double>(p * p));
@@ -91,11 +91,11 @@ std::vector<double> patch_covariance(std::span<const std::uint8_t* const> images
 
 std::vector<float> whitening_filters(const std::vector<double>& covariance, double epsilon) {
   check(std::ranges::all_of(covariance, [](double value) { return std::isfinite(value); }),
-        "whitening wants a covariance that is finite");
+        "whitening requires a finite covariance matrix");
   const auto p = static_cast<Eigen::Index>(std::lround(std::sqrt(static_cast<double>(covariance.size()))));
   const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solved(
       Eigen::Map<const Eigen::MatrixXd>(covariance.data(), p, p));
-  check(solved.info() == Eigen::Success, "whitening found no eigenvectors");
+  check(solved.info() == Eigen::Success, "whitening: the eigenvector computation failed");
   std::vector<float> filters(covariance.size() * 2);
   for (Eigen::Index i = 0; i < p; ++i) {
     const Eigen::Index from_largest = p - 1 - i;

@@ -1,10 +1,12 @@
-// Whitening: filters of a first convolution that make what they see of an image uncorrelated and of variance 1.
+// Whitening: filters for a first convolution. They make the components of image patches uncorrelated, with variance 1.
 //
-//   P [n, p]   all patches of kernel x kernel pixels, stride 1, of some images, normalised; p = kernel^2 channels
-//   C = P^T P / n = sum over i of l_i v_i v_i^T        not about the mean; l_1 >= l_2 >= ..., v_i of length 1
+//   P [n, p]   all kernel x kernel patches, stride 1, of the normalised images; p = kernel^2 channels
+//   C = P^T P / n = sum over i of l_i v_i v_i^T        mean not subtracted; l_1 >= l_2 >= ..., v_i of length 1
 //   filter i = v_i / sqrt(l_i + epsilon), i < p        filter p + i = -filter i
 //
-// An eigenvector's sign is free: of its first component at least half as large as its largest, it is positive.
+// The sign of an eigenvector is arbitrary. The sign is chosen so that one component is positive: the first one with at
+// least half the magnitude of the largest.
+//
 // Source: Jordan, "94% on CIFAR-10 in 3.29 seconds on a single GPU", 2024, after Page, "How to train your ResNet",
 // 2018.
 #pragma once
@@ -18,16 +20,16 @@
 namespace carillon {
 
 struct WhiteningParams {
-  NormalizeImagesParams input;  ///< the images' shape, and their normalisation
+  NormalizeImagesParams input;  ///< shape and normalisation of the images
   std::int64_t kernel = 2;
   double epsilon = 5e-4;  ///< > 0
 };
 
-/// C, row-major [p, p], of `images`, as records have them: [channels, height, width]. A patch's components are in the
-/// order [row, column, channel].
+/// Returns C, row-major [p, p]. `images`: [channels, height, width] of uint8 each, as in records. The components of a
+/// patch are in the order [row, column, channel].
 std::vector<double> patch_covariance(std::span<const std::uint8_t* const> images, const WhiteningParams& params);
 
-/// [kernel, kernel, channels, 2 p], of C. Errors: failed (C is not finite).
+/// Returns the filters of C, [kernel, kernel, channels, 2 p]. Errors: failed (C is not finite).
 std::vector<float> whitening_filters(const std::vector<double>& covariance, double epsilon);
 
 }  // namespace carillon

@@ -13,7 +13,8 @@
 namespace carillon {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "ONNX's raw data are written as values lie in memory");
+static_assert(std::endian::native == std::endian::little,
+              "ONNX's raw data is little-endian; values are written without conversion");
 
 constexpr std::int64_t ir_version = 8, operator_set = 13;
 
@@ -21,7 +22,7 @@ class OnnxGraph final : public OperatorGraph {
  public:
   explicit OnnxGraph(onnx::Graph& graph) : graph_(graph) {}
 
-  /// What is added from here on is named after `op`.
+  /// Nodes and constants that are added from now on have names that start with `op`.
   void begin(const std::string& op) {
     op_ = op;
     count_ = 0;
@@ -45,7 +46,7 @@ class OnnxGraph final : public OperatorGraph {
     return constant({static_cast<std::int64_t>(values.size())}, values, onnx::Tensor::INT64);
   }
 
-  /// Gives what is called `from` the name of one of the model's outputs.
+  /// Adds the output `output` of the model: an op of `type` that reads `from`.
   void name_output(std::string_view type, const std::string& from, const std::string& output, std::int64_t extent) {
     onnx::Node& node = *graph_.add_node();
     node.set_name(output);
@@ -54,7 +55,7 @@ class OnnxGraph final : public OperatorGraph {
     node.add_output(output);
     describe(output, {extent}, *graph_.add_output());
   }
-  /// A float32 value of a batch; its extents but the first.
+  /// Describes a float32 value [batch, extents...].
   static void describe(const std::string& name, const std::vector<std::int64_t>& extents, onnx::ValueInfo& value) {
     value.set_name(name);
     onnx::TensorType& type = *value.mutable_type()->mutable_tensor_type();
@@ -96,12 +97,12 @@ class OnnxGraph final : public OperatorGraph {
   int count_ = 0;
 };
 
-/// The array of that name as a tensor, which only reads it.
+/// Returns the array `name` as a read-only tensor.
 Tensor tensor_of(std::span<const NamedArray> arrays, const std::string& name, const Shape& shape) {
   const auto found = std::ranges::find(arrays, name, &NamedArray::name);
-  if (found == arrays.end()) fail(ExitCode::data, "there is no array '{}', which the network has", name);
+  if (found == arrays.end()) fail(ExitCode::data, "the array '{}' of the network is missing", name);
   if (found->shape != shape.extents()) {
-    fail(ExitCode::data, "the array '{}' has the shape {}, in the network it has {}", name, Shape(found->shape).text(),
+    fail(ExitCode::data, "the array '{}' has the shape {}; the network requires {}", name, Shape(found->shape).text(),
          shape.text());
   }
   if (!std::ranges::all_of(found->values, [](float value) { return std::isfinite(value); })) {
@@ -111,13 +112,13 @@ Tensor tensor_of(std::span<const NamedArray> arrays, const std::string& name, co
 }
 
 std::string bytes_of(const onnx::Model& model) {
-  constexpr std::size_t limit = std::size_t{2} << 30;  // protobuf's
-  if (model.ByteSizeLong() >= limit) fail(ExitCode::failed, "the network takes 2 GiB or more, too much for ONNX");
+  constexpr std::size_t limit = std::size_t{2} << 30;  // of protobuf
+  if (model.ByteSizeLong() >= limit) fail(ExitCode::failed, "the model has 2 GiB or more, which ONNX does not support");
   std::string bytes;
   google::protobuf::io::StringOutputStream stream(&bytes);
   google::protobuf::io::CodedOutputStream coded(&stream);
   coded.SetSerializationDeterministic(true);
-  check(model.SerializeToCodedStream(&coded), "an ONNX model could not be written");
+  check(model.SerializeToCodedStream(&coded), "cannot serialise the ONNX model");
   coded.Trim();
   return bytes;
 }
@@ -143,7 +144,7 @@ std::string onnx_model(const Network& network, std::span<const NamedArray> varia
   const BuiltNetwork built = build_network(network, {.purpose = Purpose::evaluation});
   const Graph& ops = built.graph;
   OnnxGraph operators(graph);
-  std::vector<std::string> names(ops.values().size());  // by value
+  std::vector<std::string> names(ops.values().size());  // by index of the value
   for (const Graph::Node& node : ops.nodes()) {
     OpOperands operands;
     for (const int value : node.inputs) operands.inputs.push_back(names.at(value));
@@ -160,7 +161,7 @@ std::string onnx_model(const Network& network, std::span<const NamedArray> varia
     operands.output = ops.values()[node.outputs.front()].shape;
     operators.begin(node.name);
     if (node.traits.to_onnx == nullptr) {
-      fail(ExitCode::failed, "the op {} has no form in ONNX", node.definition->type());
+      fail(ExitCode::failed, "the op {} has no ONNX form", node.definition->type());
     }
     const std::string output = node.traits.to_onnx(*node.definition, operators, operands);
     for (const int value : node.outputs) names.at(value) = output;

@@ -93,16 +93,16 @@ class Tower {
   /// As StepDriver::captured_nodes.
   const std::vector<std::string>& captured_nodes() const { return driver_->captured_nodes(); }
 
-  /// After all steps so far: makes every buffer equal on all ranks, as its AcrossRanks states, and the slots readable.
-  /// Before `save` and evaluations. Collective.
+  /// Launches all enqueued steps. Afterwards each buffer is equal on all ranks (BufferSpec::across_ranks) and the slots
+  /// are readable. Required before save() and evaluations. Collective.
   void synchronize_buffers();
-  /// Adds variables, slots and buffers to `state`. After `synchronize_buffers`, and then possible on one rank alone.
+  /// Adds variables, slots and buffers to `state`. Requires synchronize_buffers(). One rank alone may call it.
   void save(CheckpointState& state) const;
 
   const Network& network() const { return network_; }
   const Task& task() const { return task_; }
   const Graph& graph() const { return built_.graph; }
-  // After the steps launched so far. `synchronize_buffers` launches all that are enqueued.
+  // Values after the launched steps. synchronize_buffers() launches all enqueued steps.
   const ParameterStore& parameters() const { return update_->parameters(); }
   const BufferStore& buffers() const { return buffers_; }
   /// The optimiser's slots, in the order of UpdateStrategy::slot.

@@ -1,4 +1,4 @@
-// Accuracy: the number of samples of which a classifier's largest output is the true class.
+// Accuracy: counts the samples for which the classifier's largest output is the true class.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct Accuracy {
   std::int64_t total = 0;
 
   double value() const { return static_cast<double>(correct) / static_cast<double>(total); }
-  /// Logs and checkpoints call it precision, as TensorFlow's tutorials do.
+  /// Logs and checkpoints use the name "precision", as TensorFlow's tutorials do.
   Score score() const;
   /// "precision @ 1 = 0.984 (9840/10000)"
   std::string text() const;

@@ -11,7 +11,7 @@
 namespace carillon {
 
 Task classification_task(const ClassificationSettings& settings) {
-  check(settings.classes > 0, "a classification without a class");
+  check(settings.classes > 0, "a classification task needs at least one class");
   constexpr const char* loss_name = "cross_entropy";
   return {.target = {.type = DType::i32, .shape = {}},
           .outputs = settings.classes,

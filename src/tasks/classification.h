@@ -1,6 +1,6 @@
-// Classification: to which one of n classes a sample belongs.
+// Classification: the task that assigns each sample to one of n classes.
 //
-//   target   int32 [], from 0 to n - 1
+//   target   int32 [], 0 .. n - 1
 //   output   n logits
 //   metric   accuracy (src/tasks/classification_metric.h)
 //   loss     softmax cross-entropy (kernels/softmax_cross_entropy), named "cross_entropy"
@@ -14,10 +14,10 @@ namespace carillon {
 
 struct ClassificationSettings {
   std::int64_t classes = 0;
-  float label_smoothing = 0.0f;  ///< share of each target that is spread over all classes, from 0 to 1
+  float label_smoothing = 0.0f;  ///< share of each target that is spread over all classes, 0 to 1
 };
 
-/// Errors: failed (no class).
+/// Errors: failed (`classes` is not positive).
 Task classification_task(const ClassificationSettings& settings);
 
 }  // namespace carillon

@@ -28,10 +28,10 @@ std::string bytes_of(std::span<const std::int64_t> values) {
 }
 
 [[noreturn]] void fail_to_merge(std::string_view metric) {
-  fail(ExitCode::failed, "these are not the contents of {} metric of the same classes", metric);
+  fail(ExitCode::failed, "these bytes are not the contents of {} metric with the same classes", metric);
 }
 
-/// The inverse of bytes_of; without values if the size is wrong.
+/// Inverse of bytes_of(). Returns no values if the size is wrong.
 std::vector<std::int64_t> values_in(std::string_view bytes) {
   if (bytes.size() % sizeof(std::int64_t) != 0) return {};
   std::vector<std::int64_t> values(bytes.size() / sizeof(std::int64_t));
@@ -62,8 +62,8 @@ void ConfusionMetric::add(std::span<const float> outputs, std::span<const std::b
                   [&](std::size_t label, std::size_t predicted) { matrix_.row(label)[predicted] += 1; });
 }
 
-// The number of classes, then label, predicted class and count of each count above 0: there are at most as many of
-// these as samples, however many classes there are.
+// Format: the number of classes, then (label, predicted class, count) for each count above 0. So the size is bounded by
+// the number of samples, not by the square of the number of classes.
 std::string ConfusionMetric::contents() const {
   std::vector<std::int64_t> values{static_cast<std::int64_t>(matrix_.class_count())};
   for (std::size_t label = 0; label < matrix_.class_count(); ++label) {

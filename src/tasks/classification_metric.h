@@ -1,4 +1,4 @@
-// Metrics of a classification: the predicted class is the index of the largest output, the first one of several.
+// Metrics of a classification. The predicted class is the index of the largest output; of equal outputs, the first.
 //
 // Targets: int32 [], the true class, 0 .. classes - 1. Score: "accuracy".
 #pragma once
@@ -28,7 +28,7 @@ class AccuracyMetric : public Metric {
   Accuracy accuracy_;
 };
 
-/// Counts by class, for a report. Takes 8 bytes for each pair of classes.
+/// Counts samples by true and predicted class, for a report. Uses 8 bytes per pair of classes.
 class ConfusionMetric : public Metric {
  public:
   explicit ConfusionMetric(std::size_t class_count) : matrix_(class_count) {}

@@ -1,4 +1,4 @@
-// ConfusionMatrix: the number of samples of each class that a classifier assigns to each class.
+// ConfusionMatrix: counts samples by true class and predicted class.
 //
 //   row [true class], column [predicted class], each 0 .. n - 1
 //   m(t, p): samples of class t with the predicted class p. For a class c:
@@ -21,8 +21,8 @@ class ConfusionMatrix {
   /// One class against all others.
   struct OfClass {
     std::int64_t support = 0, predicted = 0, correct = 0;
-    std::optional<double> precision() const { return ratio(correct, predicted); }  ///< none: never predicted
-    std::optional<double> recall() const { return ratio(correct, support); }       ///< none: no samples
+    std::optional<double> precision() const { return ratio(correct, predicted); }  ///< nullopt: never predicted
+    std::optional<double> recall() const { return ratio(correct, support); }       ///< nullopt: no samples
 
    private:
     static std::optional<double> ratio(std::int64_t part, std::int64_t whole) {
@@ -34,7 +34,7 @@ class ConfusionMatrix {
       : class_count_(class_count), counts_(class_count * class_count, 0) {}
 
   std::size_t class_count() const { return class_count_; }
-  /// [predicted class]
+  /// Counts of the samples with this true class, [predicted class].
   std::span<std::int64_t> row(std::size_t label) {
     return std::span(counts_).subspan(label * class_count_, class_count_);
   }
@@ -43,7 +43,7 @@ class ConfusionMatrix {
   }
 
   OfClass of_class(std::size_t label) const;
-  /// Of all samples: the trace over the sum.
+  /// Accuracy over all samples: the trace divided by the sum.
   Accuracy accuracy() const;
 
  private:

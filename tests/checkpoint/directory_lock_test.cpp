@@ -70,7 +70,7 @@ TEST_F(DirectoryLockTest, ASecondHolderIsRefusedWithTheFirstOnesNameAndJob) {
 TEST_F(DirectoryLockTest, OutlastsItsFile) {
   const DirectoryLock lock(directory);
   std::filesystem::remove(directory / ".lock");
-  expect_in_use_by("a run whose .lock was removed");
+  expect_in_use_by("a run (its .lock file was removed)");
   EXPECT_FALSE(std::filesystem::exists(directory / ".lock"));
 }
 

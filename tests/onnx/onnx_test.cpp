@@ -226,7 +226,7 @@ TEST(OnnxModels, OfTrainingsOpsAreRefused) {
   Filled filled = fill(lenet_network(mnist_images()));
   filled.network = network;
   const Error error = error_of([&] { onnx_model(filled.network, filled.variables, filled.buffers, {}); });
-  EXPECT_THAT(error.what(), HasSubstr("the op softmax_cross_entropy has no form in ONNX"));
+  EXPECT_THAT(error.what(), HasSubstr("the op softmax_cross_entropy has no ONNX form"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Batch: the samples of one tower's step in host memory. A loader makes batches; an input stage takes them.
+// Batch: the samples of one rank's step, in host memory. A loader creates batches; an input stage reads them.
 #pragma once
 
 #include <algorithm>
@@ -8,10 +8,10 @@
 
 namespace carillon {
 
-/// Sample i is at stream position first_position + i. A view: its maker says how long it stays valid. Images and
-/// targets are absent if the batch only names its records (BatchLoader::next_by_records).
+/// A view of samples. Its creator states how long it stays valid. Sample i is at stream position first_position + i.
+/// A batch from BatchLoader::next_by_records may have record numbers only, without images and targets.
 struct Batch {
-  std::span<const std::uint8_t* const> images;  ///< [batch] pointers to the bytes of one image each
+  std::span<const std::uint8_t* const> images;  ///< [batch] pointers, each to the bytes of one image
   std::span<const std::byte> targets;           ///< [batch] of TargetSpec::bytes() each; empty: unknown
   std::span<const std::uint32_t> records;       ///< [batch] record numbers in the dataset; empty: unknown
   std::uint64_t first_position = 0;

@@ -1,10 +1,12 @@
-// StepInputs: the inputs of ops and update that change from step to step. The input stage owns them
+// StepInputs: the inputs of ops and optimisers that change from step to step. The input stage owns them
 // (src/step/input/input_stage.h).
 //
-// The host's ops read `batch`, `scalars` and `request_sync` of the step in hand. A GPU's read a ring of entries in its
-// memory, one a step: a header, the rows of the batch's samples in `images` and `targets`, and their record numbers.
-// The step in hand is entry `*step_counter % capacity`; the last kernel of a step adds 1 to the counter
-// (graph/step_end.h). So the same captured step, replayed, finds new inputs, and the host fills entries ahead of it.
+// CPU ops read `batch`, `targets`, `scalars` and `request_sync` of the current step.
+//
+// GPU ops read a ring of entries in GPU memory, one entry per step. An entry has a header, the row of each sample in
+// `images` and `targets`, and the samples' record numbers. The current entry is `*step_counter % capacity`. The last
+// kernel of a step adds 1 to the counter (graph/step_end.h). So a captured step reads new inputs each time it is
+// replayed, and the host fills entries ahead of it.
 #pragma once
 
 #include <cstddef>
@@ -26,27 +28,28 @@ struct StepScalars {
 struct StepHeader {
   std::uint64_t first_position = 0;  ///< stream position of sample 0
   StepScalars scalars;
-  float pause = 0.0f;          ///< 1: this rank asks for a pause
-  std::uint32_t tells_l2 = 0;  ///< 1: the outcome is to have the L2 loss
+  float pause = 0.0f;          ///< 1: this rank requests a synchronisation (StepInputs::request_sync)
+  std::uint32_t tells_l2 = 0;  ///< 1: the outcome includes the L2 loss
 };
 
+/// The ring of entries, as GPU ops read it. Rows and records are indexed by the sample's place in the batch.
 struct StepTable {
   const std::byte* entries = nullptr;  ///< [capacity] of entry_bytes each
   std::uint32_t entry_bytes = 0;
   std::uint32_t capacity = 1;    ///< a power of two
-  std::uint32_t records_at = 0;  ///< records_offset of the batch
+  std::uint32_t records_at = 0;  ///< records_offset(batch size)
   const std::uint64_t* step_counter = nullptr;
   const std::uint8_t* images = nullptr;  ///< [row] of image_bytes each
   std::uint32_t image_bytes = 0;
   std::uint32_t target_bytes = 0;
   const std::byte* targets = nullptr;  ///< [row] of target_bytes each
 
-  /// Where an entry's rows begin, and its record numbers, behind them, for a batch of `batch_size`.
+  /// Offsets of the rows and of the record numbers in an entry.
   static constexpr std::uint32_t rows_offset = sizeof(StepHeader);
   static constexpr std::uint32_t records_offset(std::size_t batch_size) {
     return static_cast<std::uint32_t>(rows_offset + batch_size * sizeof(std::uint32_t));
   }
-  /// Bytes of an entry for a batch of `batch_size`.
+  /// Bytes of an entry, a multiple of 16.
   static constexpr std::uint32_t bytes_of_entry(std::size_t batch_size) {
     return static_cast<std::uint32_t>((records_offset(batch_size) + batch_size * sizeof(std::uint32_t) + 15) / 16 * 16);
   }
@@ -59,39 +62,39 @@ struct StepTable {
   CARILLON_HOST_DEVICE std::uint32_t row(std::size_t sample) const {
     return reinterpret_cast<const std::uint32_t*>(entry() + rows_offset)[sample];
   }
-  /// In the data set; not known where the batch did not say it.
+  /// Record number of the sample in the dataset. Undefined if the batch does not state its records.
   CARILLON_HOST_DEVICE std::uint32_t record(std::size_t sample) const {
     return reinterpret_cast<const std::uint32_t*>(entry() + records_at)[sample];
   }
   CARILLON_HOST_DEVICE const std::uint8_t* image(std::size_t sample) const {
     return images + static_cast<std::size_t>(row(sample)) * image_bytes;
   }
-  /// The first element of a sample's target, whose elements are of type T.
+  /// The first element of a sample's target. T: C++ type of TargetSpec::type.
   template <typename T>
   CARILLON_HOST_DEVICE const T* target(std::size_t sample) const {
     return reinterpret_cast<const T*>(targets + static_cast<std::size_t>(row(sample)) * target_bytes);
   }
 };
 
-/// What the host learns of a step, equal on all towers: the step sums' means, and the L2 loss.
+/// The result of a step for the host: the means of the step sums, and the L2 loss. Equal on all ranks.
 struct StepOutcome {
-  float loss = 0.0f;     ///< the task's, without L2
-  float pause = 0.0f;    ///< above 0: some rank asked for a pause
-  double l2_loss = 0.0;  ///< of the variables before the update, where it was asked for
+  float loss = 0.0f;     ///< loss of the task, without L2
+  float pause = 0.0f;    ///< above 0: a rank requested a synchronisation
+  double l2_loss = 0.0;  ///< L2 loss before the update, in steps with tells_l2
 };
 
-/// Where the last kernel of a step writes that the step is done, and its outcome.
+/// The memory that the last kernel of a step updates: the step counter and the outcome.
 struct StepProgress {
   std::uint64_t* step_counter = nullptr;  ///< as in StepTable
   std::uint32_t* blocks_done = nullptr;   ///< 0 between launches
-  StepOutcome* outcomes = nullptr;        ///< [capacity] in host memory: the outcome of the step of entry i
+  StepOutcome* outcomes = nullptr;        ///< [capacity] in host memory, by entry
   std::uint32_t capacity = 1;             ///< a power of two
 };
 
 struct StepInputs {
   // The current step, for ops on the host.
-  Batch batch;  ///< this rank's samples, alive until the step is done
-  /// [batch] The memory of the graph's target, at a fixed address. Null on a GPU, whose ops read targets through `table`.
+  Batch batch;  ///< this rank's samples, valid until the step is done
+  /// [batch] Memory of the graph's target, at a fixed address. Null on a GPU: its ops read targets through `table`.
   std::byte* targets = nullptr;
   StepScalars scalars;
   bool request_sync = false;

@@ -1,5 +1,7 @@
-// Network: a value made from what data and options say, that builds its layers into a graph. Nothing in it knows of
-// ranks, devices or programs; a program lists the networks that it can train.
+// Network: a description of a neural network that can add its layers to a graph.
+//
+// A network is a value. It does not depend on ranks, devices or programs. Each program lists the networks that it can
+// train. build_network() turns a network into a graph that is ready to run.
 #pragma once
 
 #include <array>
@@ -16,101 +18,106 @@
 
 namespace carillon {
 
-/// y = (v / 255 - mean) / deviation by channel, of pixels v.
+/// y = (v / 255 - mean) / deviation for each channel. v: pixel, 0 to 255.
 struct PixelNormalization {
   std::array<float, 3> mean = {}, deviation = {1.0f, 1.0f, 1.0f};
 };
 
-/// What a network is made from: the data, the task and the options. For an evaluation only image, density, outputs,
-/// pixel_scale and normalization are set: the others may change neither names nor shapes of variables.
+/// The settings that a network is made from. They come from the data, the task and the options.
+///
+/// An evaluation sets only image, density, outputs, pixel_scale and normalization. The other settings must not change
+/// the names or shapes of variables.
 struct NetworkSettings {
-  ImageShape image;             ///< of the records
-  float density = 1.0f;         ///< the share of their bytes that are not zero, where it is known; for speed only
-  std::int64_t outputs = 0;     ///< elements of the network's output for one sample (Task::outputs)
-  float pixel_scale = 1.0f;     ///< multiplies the uint8 pixels
-  float regularization = 0.0f;  ///< L2 factor of the weight matrices that have one
-  bool distort = false;         ///< random distortion of the images in training, where the network has one
-  std::optional<PixelNormalization> normalization = std::nullopt;  ///< in place of the network's own, of colour images
-  std::uint64_t record_count = 0;  ///< of the training set, once it is known: before the network is run to train
-  std::uint64_t seed = 0;          ///< of the distortion, and of what else is drawn
+  ImageShape image;             ///< shape of the records
+  float density = 1.0f;         ///< share of nonzero bytes in the records; affects speed only; 1: unknown
+  std::int64_t outputs = 0;     ///< output elements per sample (Task::outputs)
+  float pixel_scale = 1.0f;     ///< factor of the uint8 pixels
+  float regularization = 0.0f;  ///< L2 factor of the regularised weights
+  bool distort = false;         ///< distort training images at random, if the network supports it
+  std::optional<PixelNormalization> normalization = std::nullopt;  ///< replaces the network's own; colour images only
+  std::uint64_t record_count = 0;  ///< training set size; required before training starts
+  std::uint64_t seed = 0;          ///< seed of the distortion and of all other draws
 };
 
-/// What a graph is built for.
+/// The use of a graph.
 enum class Purpose {
-  training,    ///< with the loss
-  evaluation,  ///< up to the output, on images as they are
-  summary,     ///< of what the layers make of the images of training
+  training,    ///< includes the loss
+  evaluation,  ///< ends at the output; images are not distorted
+  summary,     ///< as training, without the loss; also returns the outputs of all layers
 };
 
-/// Initial values of a variable that are computed from the training set, not drawn.
+/// Initial values of one variable, computed from the training set instead of drawn.
 struct ValuesOfData {
   std::string variable;
-  std::int64_t max_records = 0;  ///< from the set's first records, so many where there are
-  /// The values, row-major, from the images of those records, of Network::image.
+  std::int64_t max_records = 0;  ///< the first records are used, at most this many
+  /// Returns the values, row-major. `images`: the images of these records, with the shape Network::image.
   std::function<std::vector<float>(std::span<const std::uint8_t* const> images)> compute;
 };
 
-/// How each image is turned, enlarged or reduced, and moved at random in training (kernels/warp_images); 0: not so.
+/// Random rotation, zoom and shift of each training image (kernels/warp_images). 0: disabled.
 struct WarpSettings {
-  double rotation = 0.0;   ///< degrees, to either side
-  double zoom = 0.0;       ///< by factors from 1 - zoom to 1 + zoom
-  double shift = 0.0;      ///< parts of the height and of the width, to either side
-  std::uint64_t seed = 0;  ///< of the draws
+  double rotation = 0.0;   ///< maximum angle in degrees, both directions
+  double zoom = 0.0;       ///< the zoom factor is drawn from [1 - zoom, 1 + zoom]
+  double shift = 0.0;      ///< maximum shift as a fraction of height and width, both directions
+  std::uint64_t seed = 0;  ///< seed of the draws
 };
 
-/// How a batch's samples are mixed with each other in training (kernels/shared/mixing.h); 0: not so.
+/// Mixing of pairs of training samples of a batch (kernels/shared/mixing.h). 0: disabled.
 struct MixingSettings {
-  double mixup = 0.0, cutmix = 0.0;  ///< a of the Beta(a, a) that lambda is drawn from
+  double mixup = 0.0, cutmix = 0.0;  ///< alpha; lambda is drawn from Beta(alpha, alpha)
   std::uint64_t seed = 0;
 };
 
 struct Network {
-  std::string name;  ///< for messages; users know it by its name in a program's list
-  ImageShape image;  ///< of the records it takes
-  /// Adds the layers from the records to the output [batch, outputs]. The first op returns the images
-  /// [batch, height, width, channels]. With 1 or 3 channels, summaries can show them.
+  std::string name;  ///< for messages; users select a network by its name in the program's list
+  ImageShape image;  ///< shape of the input records
+  /// Adds all layers to the graph and returns the output [batch, outputs]. The first op reads the records and returns
+  /// the images [batch, height, width, channels]. Summaries can show images with 1 or 3 channels.
   std::function<Value(Graph& graph, Purpose purpose)> build_layers;
-  std::vector<ValuesOfData> values_of_data = {};  ///< the other variables' are drawn
-  WarpSettings warp = {};                         ///< of images, behind the first op
-  MixingSettings mixing = {};                     ///< of images, behind that; the loss mixes targets alike
-  bool sync_batch_norm = false;                   ///< batch norms take the batches of all towers for one, in training
+  std::vector<ValuesOfData> values_of_data = {};  ///< all other variables are drawn
+  WarpSettings warp = {};                         ///< warps the images after the first op
+  MixingSettings mixing = {};                     ///< mixes the warped images; the loss mixes targets in the same way
+  bool sync_batch_norm = false;                   ///< batch norm statistics over the batches of all ranks, in training
 };
 
-/// Makes a network. Errors: usage, naming what it cannot take (images of another shape).
+/// Makes a network. Errors: usage (images of an unsupported shape; the message names it).
 using MakeNetwork = Network (*)(const NetworkSettings& settings);
 
-/// A network as a graph that is ready to run.
+/// A network's graph, ready to run.
 struct BuiltNetwork {
-  /// A layer with variables, and its output behind its ReLU if one follows.
+  /// A layer that has variables. If a ReLU follows, `output` is the output of the ReLU.
   struct Layer {
     std::string name;
     Value output;
   };
 
   Graph graph;
-  Value input;                ///< the images as the first layer sees them, warped and mixed where they are
+  Value input;                ///< the images that the first layer reads, after warping and mixing
   Value output;               ///< [batch, outputs]
-  Value loss;                 ///< [], the mean over the batch; for training with a task only
-  std::vector<Layer> layers;  ///< for a summary only, when they can all be read
+  Value loss;                 ///< [], the mean over the batch; training with a task only
+  std::vector<Layer> layers;  ///< summary only: all of them can be read after a forward pass
 };
 
 struct BuildSettings {
   std::int64_t batch_size = 1;
   Arithmetic arithmetic = Arithmetic::fp32;
   Purpose purpose = Purpose::training;
-  DeviceKind device = DeviceKind::cpu;  ///< that the graph is to be run on
+  DeviceKind device = DeviceKind::cpu;  ///< the graph runs on this kind of device
 };
 
-/// The one way from a network to a graph: its layers, the ops that warp and mix its images, for training the target and
-/// the loss of `task`, and the passes (src/graph/passes.h). For a summary, and on CPUs, values are what the layers say.
-/// Errors: failed (a value that no op reads; images to be warped or mixed that are none; an output of another size than
-/// the task's); usage (sync_batch_norm without a batch norm; a loss that cannot mix targets).
+/// Builds the graph of a network: the ops that warp and mix images, the layers, and the graph passes
+/// (src/graph/passes.h). A graph for training also has the target and the loss of `task`. On GPUs the passes may change
+/// intermediate values (deferred biases, padded channels), except in a graph for a summary.
+///
+/// Errors: failed (no op reads a value; warping or mixing without an image-shaped input; output size differs from
+/// Task::outputs), usage (sync_batch_norm without a batch norm; the loss cannot mix targets).
 BuiltNetwork build_network(const Network& network, const Task& task, const BuildSettings& settings);
-/// The same without a loss, whatever the purpose.
+/// As above, but without a target and a loss.
 BuiltNetwork build_network(const Network& network, const BuildSettings& settings);
 
+/// Elements of all variables.
 std::int64_t parameter_count(const Graph& graph);
-/// Multiplications, each with an addition, of weights with activations in a forward pass of one sample.
+/// Multiply-add operations of weights and activations in the forward pass of one sample.
 std::int64_t multiply_adds(const Graph& graph);
 
 }  // namespace carillon

@@ -1,4 +1,4 @@
-// OptimizerSettings: the update rule with its constants, the learning rate schedule and parameter groups.
+// OptimizerSettings: the update rule and its constants, the learning rate schedule and the parameter groups.
 #pragma once
 
 #include <cstdint>

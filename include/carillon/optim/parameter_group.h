@@ -1,4 +1,4 @@
-// ParameterGroup: training settings for the variables whose names match a pattern.
+// ParameterGroup: training settings for all variables with a name that matches a pattern.
 //
 // The first group that matches a variable's name applies to the variable. A variable that no group matches has the
 // settings of OptimizerSettings.
@@ -19,8 +19,8 @@ struct ParameterGroup {
 
   std::string pattern;               ///< shell pattern of the whole name; `*` matches `/` too
   double rate = 1.0;                 ///< factor of the learning rate
-  std::optional<double> decay = {};  ///< weight decay; nothing: OptimizerSettings::weight_decay
-  std::optional<bool> muon = {};     ///< whether muon rules orthogonalise it; nothing: hidden matrices only
+  std::optional<double> decay = {};  ///< weight decay; nullopt: OptimizerSettings::weight_decay
+  std::optional<bool> muon = {};     ///< whether muon rules orthogonalise it; nullopt: hidden matrices only
   // The variable is trained in steps [frozen_until, frozen_after). In other steps its values and the rule's slots do
   // not change; moving average and lookahead continue. Bias corrections count its updates from frozen_until.
   std::int64_t frozen_until = 0, frozen_after = never;

@@ -1,4 +1,4 @@
-// Metric: accumulates the samples of an evaluation and reports named scores.
+// Metric: accumulates the outputs and targets of an evaluation and reports named scores.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace carillon {
 
-/// Counts that a score is the ratio of: 9840 correct of 10000 in total.
+/// Two counts and their ratio, for example 9840 correct of 10000 in total.
 struct Ratio {
   std::string part_name, whole_name;  ///< "correct", "total"
   std::int64_t part = 0, whole = 0;
@@ -25,28 +25,28 @@ struct Ratio {
 struct Score {
   std::string name;  ///< "accuracy"
   double value = 0.0;
-  std::string log_name = {};                  ///< in lines for people and in metrics.jsonl; empty: `name`
-  std::string tag = {};                       ///< of its scalar in TensorBoard; empty: as `log_name`
-  std::optional<Ratio> ratio = std::nullopt;  ///< logs and checkpoints state the counts as well
+  std::string log_name = {};                  ///< name in log lines and metrics.jsonl; empty: `name`
+  std::string tag = {};                       ///< TensorBoard tag; empty: `log_name`
+  std::optional<Ratio> ratio = std::nullopt;  ///< counts, which logs and checkpoints also state
 
   const std::string& logged_as() const { return log_name.empty() ? name : log_name; }
   const std::string& tagged_as() const { return tag.empty() ? logged_as() : tag; }
 };
 
-/// Each rank has one; their contents are merged in rank order.
+/// Each rank has its own metric. After an evaluation the contents are merged in rank order.
 class Metric {
  public:
   virtual ~Metric() = default;
-  /// Adds samples. `outputs`: float32 [samples, output elements], row-major, finite. `targets`: [samples] of
-  /// TargetSpec.
+  /// Adds samples. `outputs`: float32 [samples, output elements], row-major, finite. `targets`: [samples], each of
+  /// TargetSpec::bytes() bytes.
   virtual void add(std::span<const float> outputs, std::span<const std::byte> targets) = 0;
-  /// What has been accumulated, for `merge` on another rank.
+  /// Returns what this metric has accumulated as bytes, for merge() on another rank.
   virtual std::string contents() const = 0;
-  /// Adds the contents of another rank's metric. Errors: failed (not the contents of such a metric).
+  /// Adds the contents() of another rank's metric. Errors: failed (the bytes are invalid or from a different metric).
   virtual void merge(std::string_view contents) = 0;
-  /// Named results; the task's score is among them. The names do not depend on what has been added.
+  /// Returns all scores, including Task::score. The names do not depend on the added samples.
   virtual std::vector<Score> scores() const = 0;
-  /// One line for people: "precision @ 1 = 0.984 (9840/10000)".
+  /// One line for the log: "precision @ 1 = 0.984 (9840/10000)".
   virtual std::string text() const = 0;
 };
 

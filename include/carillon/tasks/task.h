@@ -1,7 +1,7 @@
-// Task: what a network is trained for: the target of each sample, the loss, and the metric of an evaluation.
+// Task: defines the training objective: the target of each sample, the loss, and the metric of an evaluation.
 //
-// A task knows nothing of networks, and a network knows nothing of tasks. The engine handles targets as bytes of the
-// type and shape that the task states, and compares runs by the task's score.
+// Tasks and networks are independent of each other. The engine handles targets as bytes with the type and shape that
+// the task states. It compares evaluations by the task's score.
 #pragma once
 
 #include <cstddef>
@@ -18,26 +18,26 @@ namespace carillon {
 
 struct MixingParams;  // kernels/shared/mixing.h
 
-/// What a loss is computed from.
+/// The inputs of a loss.
 struct LossInputs {
-  Value output;                ///< of the network: [batch, outputs]
-  Value target;                ///< [batch, TargetSpec::shape] of TargetSpec::type
-  const MixingParams& mixing;  ///< how the images of the batch are mixed; a loss mixes the targets alike, or refuses
+  Value output;                ///< the network's output, [batch, outputs]
+  Value target;                ///< [batch, TargetSpec::shape], of type TargetSpec::type
+  const MixingParams& mixing;  ///< mixing of the images; the loss mixes targets equally, or throws
 };
 
-/// Adds the loss to the graph: a float32 scalar that is a mean over the batch. Errors: usage (mixed samples, if the
-/// loss cannot mix targets).
+/// Adds the loss to the graph and returns it: a float32 scalar, the mean over the batch. Errors: usage (samples are
+/// mixed and the loss cannot mix targets).
 using LossFunction = std::function<Value(Graph& graph, const LossInputs& inputs)>;
 
 struct Task {
   TargetSpec target;
-  std::int64_t outputs = 0;  ///< elements of the network's output for one sample
+  std::int64_t outputs = 0;  ///< elements of the network's output per sample
   LossFunction loss;
-  std::string loss_name;  ///< of the loss without L2, in logs: "mean_squared_error"
-  /// The target of one sample as text, for messages.
+  std::string loss_name;  ///< name of the loss without L2 in logs, e.g. "mean_squared_error"
+  /// Returns the target of one sample as text, for messages.
   std::function<std::string(std::span<const std::byte> target)> describe_target;
   MakeMetric make_metric;
-  std::string score;  ///< the name of the Score that keep-best and stop-at compare
+  std::string score;  ///< name of the Score that selects the best checkpoint and stops training early
   bool higher_is_better = true;
 };
 

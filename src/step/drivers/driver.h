@@ -29,9 +29,9 @@ struct StepRequest {
 /// The result of a step, averaged over the ranks. Equal on all ranks, except the times.
 struct StepResult {
   std::int64_t step = 0;
-  double loss = 0.0;            ///< of the global batch, without L2; not finite: no variable and no slot was updated
-  double l2_loss = 0.0;         ///< of the variables before the update, in steps that report it
-  bool sync_requested = false;  ///< by some rank
+  double loss = 0.0;            ///< mean over the global batch, without L2; not finite: the update was skipped
+  double l2_loss = 0.0;         ///< L2 loss before the update, in steps that report it
+  bool sync_requested = false;  ///< a rank requested a synchronisation
   /// Time of TrainingStep::enqueue_means after this rank's backward pass. 0 on a GPU.
   double reduce_seconds = 0.0;
   /// Estimated end of the step. If the host learns of several steps at once: at equal intervals.
@@ -40,8 +40,8 @@ struct StepResult {
 
 /// Which results next_result returns.
 enum class Results {
-  due,  ///< of steps that precede those which the device keeps in flight (src/step/drivers/queue.h)
-  all,  ///< of every step
+  due,  ///< steps older than those that the device keeps in flight (src/step/drivers/queue.h)
+  all,  ///< every step
 };
 
 class StepDriver {
@@ -49,7 +49,7 @@ class StepDriver {
   virtual ~StepDriver() = default;
   /// Runs a step at once, or enqueues it to run before its result is returned.
   virtual void enqueue(const StepRequest& request) = 0;
-  /// Launches all steps so far, so that later work on the stream follows them.
+  /// Launches all enqueued steps. Later work on the stream runs after them.
   virtual void flush() = 0;
   /// The oldest result that is due and not yet returned; waits for it. A CPU keeps only the last step's.
   virtual std::optional<StepResult> next_result(Results wanted) = 0;

@@ -1,4 +1,4 @@
-// StepQueue: the bookkeeping of a device whose steps are enqueued ahead.
+// StepQueue: tracks the steps that the host enqueues ahead of a device.
 //
 // Steps use the slots of a ring in turn. Consecutive steps are uploaded and launched together: when they fill a block,
 // or earlier when their results are requested. A slot is reused only after the launch that read it has finished.
@@ -56,7 +56,7 @@ class StepQueue {
   };
 
   void launch_pushed(const std::function<void()>& before_update);
-  /// Waits for all launches whose first step is before `index`.
+  /// Waits for all launches that start before step `index`.
   void complete_before(std::uint64_t index);
   std::uint32_t slot_of(std::uint64_t index) const { return static_cast<std::uint32_t>(index % form_.capacity()); }
 

@@ -54,8 +54,8 @@ struct GradientSourceContext {
   Device& device;
   const ParameterStore& parameters;  ///< with gradients and step sums
   const BufferStore& buffers;
-  const StepInputs& inputs;     ///< of the rank's whole batch
-  TowerLink* towers = nullptr;  ///< for ops that communicate within a pass; null: none does
+  const StepInputs& inputs;     ///< inputs of the rank's whole batch
+  TowerLink* towers = nullptr;  ///< for ops that communicate within a pass; null: no such ops
 };
 
 }  // namespace carillon

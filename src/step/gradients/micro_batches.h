@@ -7,9 +7,10 @@
 // over the ranks. The sum is divided once by the number of micro-batches. So the same global batch gives the same bits
 // at any number of ranks, if each rank has 2^k micro-batches.
 //
-//   compute     thread t: micro-batches 0, 2, ...   thread u: 1, 3, ...   each: forward, step sums, backward, add to
-//   sum enqueue     compute; sum -> gradients and step sums; the buffers are among the step sums (the update strategy
-//   averages over the ranks) finish      averaged step sums -> buffers
+//   compute   thread t: micro-batches 0, 2, ...   thread u: 1, 3, ...   each: forward, step sums, backward, add to sum
+//   enqueue   compute; sum -> gradients and step sums, which include the buffers
+//             (the update strategy averages over the ranks)
+//   finish    averaged step sums -> buffers
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,9 @@
-// step_sums: what a step hands to the towers' averaging beside its gradients.
+// step_sums: values that a step averages over the ranks in addition to its gradients.
 //
 //   sums[loss_sum] = loss                         sums: [step_sum_count] (graph/parameters.h)
-//   sums[sync_sum] = 1 if this rank asks for a pause, else 0
+//   sums[sync_sum] = 1 if this rank requests a synchronisation, else 0
 //
-// On a GPU the loss's op writes them (OpTensors::step_sums).
+// On a GPU the op of the loss writes them (OpTensors::step_sums).
 #pragma once
 
 #include "carillon/device/device.h"
@@ -11,7 +11,7 @@
 
 namespace carillon {
 
-/// For the step in hand of a CPU. `loss`: a scalar. Errors: failed (another device).
+/// Writes the sums of the current step on a CPU. `loss`: a scalar. Errors: failed (the device is not a CPU).
 void write_step_sums(const Device& device, const Tensor& loss, const StepInputs& inputs, std::span<float> sums);
 
 }  // namespace carillon

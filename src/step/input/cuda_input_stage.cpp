@@ -22,7 +22,7 @@ CudaInputStage::CudaInputStage(CudaDevice& device, const InputStageSpec& form)
       step_counter_(device.allocate(sizeof(std::uint64_t))),
       blocks_done_(device.allocate(sizeof(std::uint32_t))),
       outcomes_(device.allocate_pinned(form.slots * sizeof(StepOutcome))) {
-  check(std::has_single_bit(form.slots), "a ring of steps has a power of two of slots");
+  check(std::has_single_bit(form.slots), "the number of slots must be a power of two");
   if (fits_on_device(form.dataset, device)) {
     keep(device, *form.dataset);
   } else {
@@ -38,11 +38,11 @@ bool fits_on_device(const Dataset* dataset, const CudaDevice& device) {
 }
 
 void CudaInputStage::keep(CudaDevice& device, const Dataset& dataset) {
-  constexpr std::size_t piece = 4096;  // records copied at a time, through memory that lies in one block
+  constexpr std::size_t piece = 4096;  // records per copy, gathered in contiguous memory
   const std::size_t image_bytes = dataset.image_bytes(), count = dataset.size();
-  check(image_bytes == form_.image_bytes, "the data set's images are of another size");
+  check(image_bytes == form_.image_bytes, "the size of the dataset's images differs from the input stage's");
   check(form_.target_bytes == 0 || dataset.target_bytes() == form_.target_bytes,
-        "the data set's targets are of another size");
+        "the size of the dataset's targets differs from the input stage's");
   kept_images_ = device.allocate(count * image_bytes);
   kept_targets_ = device.allocate(count * form_.target_bytes);
   if (form_.target_bytes > 0) device.upload(dataset.targets().data(), kept_targets_.data(), dataset.targets().size());
@@ -86,10 +86,10 @@ void CudaInputStage::write(std::uint32_t slot, const StagedStep& step) {
   auto* const records = reinterpret_cast<std::uint32_t*>(entry + inputs_.table.records_at);
   std::ranges::copy(batch.records, records);
   if (keeps_records()) {
-    check(batch.records.size() == form_.batch_size, "a batch that does not know its records");
+    check(batch.records.size() == form_.batch_size, "the batch has no record numbers");
     std::copy(batch.records.begin(), batch.records.end(), rows);
   } else {
-    check(batch.images.size() == form_.batch_size, "a batch of another size");
+    check(batch.images.size() == form_.batch_size, "the batch size differs from the input stage's");
     for (std::size_t i = 0; i < form_.batch_size; ++i) {
       rows[i] = static_cast<std::uint32_t>(slot * form_.batch_size + i);
     }
@@ -103,7 +103,7 @@ void CudaInputStage::write_samples(std::uint32_t slot, const Batch& batch) {
   }
   const std::size_t target_bytes = form_.batch_size * form_.target_bytes;
   if (target_bytes == 0) return;
-  check(batch.targets.size() == target_bytes, "a batch with targets of another size");
+  check(batch.targets.size() == target_bytes, "the size of the batch's targets differs from the input stage's");
   std::memcpy(targets_.at(slot * target_bytes), batch.targets.data(), target_bytes);
 }
 
@@ -129,7 +129,7 @@ std::unique_ptr<InputStage> make_cuda_input_stage(Device& device, const InputSta
 
 CudaInputStage& as_cuda(InputStage& input_stage) {
   auto* cuda = dynamic_cast<CudaInputStage*>(&input_stage);
-  check(cuda != nullptr, "a GPU's step driver was given another device's input stage");
+  check(cuda != nullptr, "a GPU's step driver requires a GPU's input stage");
   return *cuda;
 }
 

@@ -1,7 +1,7 @@
-// CudaInputStage: the memory behind a StepTable, and the way into it.
+// CudaInputStage: owns the GPU memory of a StepTable and copies the inputs of steps to it.
 //
-// Images: the whole data set, uploaded once, when it fits; else a place for every slot's batch, to which it is copied
-// from page-locked memory.
+// If the dataset fits in the GPU's memory, it is uploaded once. Otherwise each slot has memory for one batch, and the
+// samples are copied through page-locked memory.
 #pragma once
 
 #include "src/device/cuda_device.h"
@@ -16,11 +16,11 @@ class CudaInputStage final : public InputStage {
   bool keeps_records() const override { return kept_images_.data() != nullptr; }
   void write(std::uint32_t slot, const StagedStep& step) override;
   void upload(std::uint32_t first, std::uint32_t count, Stream& stream) override;
-  /// Of the last step in `slot`, which is over.
+  /// Outcome of the last step that used `slot`. The step must be finished.
   StepOutcome outcome(std::uint32_t slot) const;
 
  private:
-  /// Memory of the GPU and its image on the host.
+  /// A buffer on the GPU and a page-locked buffer of the same size on the host.
   struct Mirrored {
     Buffer host, device;
     Mirrored() = default;
@@ -37,15 +37,15 @@ class CudaInputStage final : public InputStage {
   InputStageSpec form_;
   std::uint32_t entry_bytes_;
   Mirrored entries_;
-  Buffer kept_images_, kept_targets_;  ///< [record] the data set, if it is kept
-  Mirrored images_, targets_;          ///< [slot][batch] otherwise
+  Buffer kept_images_, kept_targets_;  ///< [record] the dataset, if keeps_records()
+  Mirrored images_, targets_;          ///< [slot][batch], otherwise
   Buffer step_counter_, blocks_done_, outcomes_;
 };
 
-/// Whether `dataset`, if there is one, fits in the GPU's memory: it is decoded, and takes at most half of what is free.
+/// True if `dataset` is decoded in host memory and needs at most half of the GPU's free memory. False for null.
 bool fits_on_device(const Dataset* dataset, const CudaDevice& device);
 
-/// The CudaInputStage that `input stage` is. Errors: failed when it is another kind.
+/// Casts `input_stage` to a CudaInputStage. Errors: failed (it is not one).
 CudaInputStage& as_cuda(InputStage& input_stage);
 
 }  // namespace carillon

@@ -17,12 +17,13 @@ class CpuInputStage final : public InputStage {
   }
 
   void write(std::uint32_t /*slot*/, const StagedStep& step) override {
-    check(step.batch.images.size() == batch_size_, "a batch of another size");
+    check(step.batch.images.size() == batch_size_, "the batch size differs from the input stage's");
     inputs_.batch = step.batch;
     inputs_.scalars = step.scalars;
     inputs_.request_sync = step.request_sync;
     if (targets_.bytes() == 0) return;
-    check(step.batch.targets.size() == targets_.bytes(), "a batch with targets of another size");
+    check(step.batch.targets.size() == targets_.bytes(),
+          "the size of the batch's targets differs from the input stage's");
     std::ranges::copy(step.batch.targets, inputs_.targets);
   }
   void upload(std::uint32_t /*first*/, std::uint32_t /*count*/, Stream& /*stream*/) override {}
@@ -36,11 +37,11 @@ class CpuInputStage final : public InputStage {
 
 std::unique_ptr<InputStage> make_input_stage(Device& device, const InputStageSpec& form) {
   if (device.kind() == DeviceKind::cpu) {
-    check(form.slots == 1, "a CPU's input stage has one slot");
+    check(form.slots == 1, "a CPU's input stage must have one slot");
     return std::make_unique<CpuInputStage>(device, form);
   }
   if constexpr (has_cuda) return make_cuda_input_stage(device, form);
-  fail(ExitCode::failed, "this build cannot input stage device {}", device.name());
+  fail(ExitCode::failed, "this build has no input stage for device {}", device.name());
 }
 
 }  // namespace carillon

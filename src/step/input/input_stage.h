@@ -1,8 +1,9 @@
-// InputStage: brings the inputs of steps to where a device's ops read them; for training and evaluation alike.
+// InputStage: copies the inputs of steps to the memory that a device's ops read. Used in training and evaluation.
 //
-//   input stage.write(slot, inputs), ...; input stage.upload(first, count, stream); executable.forward(stream)
+//   stage.write(slot, step), ...; stage.upload(first, count, stream); executable.forward(stream)
 //
-// A CPU has one slot: the step in hand. A GPU has a ring of them in its memory (StepTable), filled ahead of it.
+// A CPU has one slot, which holds the current step. A GPU has a ring of slots in its memory (StepTable). The host fills
+// slots ahead of the GPU.
 #pragma once
 
 #include <cstdint>
@@ -15,35 +16,35 @@
 
 namespace carillon {
 
-/// What is fed to a step. An evaluation has a batch only.
+/// The inputs of one step. An evaluation sets only the batch.
 struct StagedStep {
   Batch batch;
   StepScalars scalars;
-  bool request_sync = false;
-  bool tells_l2 = false;  ///< its result is to have the L2 loss
+  bool request_sync = false;  ///< this rank requests a synchronisation of all ranks after the step
+  bool tells_l2 = false;      ///< the outcome includes the L2 loss
 };
 
 struct InputStageSpec {
   std::size_t batch_size = 1;
-  std::size_t image_bytes = 0;   ///< of a record
-  std::size_t target_bytes = 0;  ///< of a sample (Graph::target_bytes); 0: targets are not staged
+  std::size_t image_bytes = 0;   ///< bytes per record
+  std::size_t target_bytes = 0;  ///< bytes per sample (Graph::target_bytes); 0: targets are not copied
   std::uint32_t slots = 1;
-  /// Whose records the steps take, each batch naming them, to be kept in a GPU's memory if they fit; null: any, always
-  /// copied. Outlives the input stage.
+  /// The dataset that all batches come from. If it fits, a GPU keeps it in its memory; each batch must then name its
+  /// records. Null: samples are always copied. Must outlive the input stage.
   const Dataset* dataset = nullptr;
 };
 
 class InputStage {
  public:
   virtual ~InputStage() = default;
-  /// What an executable and an optimizer are built on; the same for as long as the input stage lives.
+  /// The inputs that an executable and an optimiser read. The address is constant during the input stage's lifetime.
   const StepInputs& inputs() const { return inputs_; }
-  /// Whether the data set is kept in the device's memory: batches then need name their records only.
+  /// True if the device's memory holds the dataset. Batches then need only record numbers.
   virtual bool keeps_records() const { return false; }
-  /// Notes a step's inputs for `slot`; the batch has batch_size samples. On a CPU the batch must stay alive until the
-  /// step is done; a GPU's input stage has copied it when this returns.
+  /// Writes a step's inputs to `slot`. The batch has batch_size samples. On a CPU the batch must stay valid until the
+  /// step is done. On a GPU it may be released when write() returns.
   virtual void write(std::uint32_t slot, const StagedStep& step) = 0;
-  /// Enqueues the copies to the device of `count` slots from `first`; behind the last slot comes the first again.
+  /// Enqueues copies of `count` slots to the device, starting at slot `first`. Slot 0 follows the last slot.
   virtual void upload(std::uint32_t first, std::uint32_t count, Stream& stream) = 0;
 
  protected:

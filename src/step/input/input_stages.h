@@ -1,4 +1,4 @@
-// The GPU's InputStage; cuda_feed.cpp, in builds with CUDA.
+// Factory of the GPU's InputStage (cuda_input_stage.cpp). Available in builds with CUDA.
 #pragma once
 
 #include "src/step/input/input_stage.h"

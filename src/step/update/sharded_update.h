@@ -1,9 +1,8 @@
 // ShardedUpdate: the UpdateStrategy of CPUs that share a host's memory. The ranks share one copy of the slots; each
 // rank averages the gradients of its shard and updates it.
 //
-//   several ranks   backward -> barrier -> own shard, block by block: mean gradients, update -> barrier -> copy the
-//   others'
-//                   shards of the variables
+//   several ranks   backward -> barrier -> own shard, block by block: mean gradients, update -> barrier
+//                   -> copy the variables' other shards
 //   one rank        backward of an op -> update of its parameters
 //
 // A rank reads each gradient of its shard once from every rank and does not store the means: they go from the cache
