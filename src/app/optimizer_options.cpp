@@ -29,7 +29,7 @@ std::vector<ScheduleOption> options_of_schedules() {
           {"schedule-power", {polynomial}},
           {"milestones", {step}},
           {"milestone-factor", {step}},
-          {"schedule-schedule points", {triangular}}};
+          {"schedule-knots", {triangular}}};
 }
 
 /// Whether an option that the choice made by `chooser` does not use is a mistake: not where a recipe has it and the
@@ -77,7 +77,7 @@ void check_schedule(const OptionSet& set, const TrainOptions& o) {
   }
   if (schedule.kind == step && schedule.milestones.empty()) fail(ExitCode::usage, "--schedule step needs --milestones");
   if (schedule.kind == triangular && schedule.points.empty()) {
-    fail(ExitCode::usage, "--schedule triangular needs --schedule-schedule points");
+    fail(ExitCode::usage, "--schedule triangular needs --schedule-knots");
   }
   if (set.given("warmup-from") && schedule.warm_up_steps == 0) {
     fail(ExitCode::usage, "--warmup-from needs --warmup-steps");
@@ -188,7 +188,7 @@ void declare_schedule(OptionSet& set, TrainOptions& o) {
           "of step: global steps N,N,... from which the rate is lower", Scope::result);
   set.add("milestone-factor", schedule.milestone_factor, Interval::positive, "of step: multiplies the rate at each",
           Scope::result);
-  set.add("schedule-schedule points",
+  set.add("schedule-knots",
           {.set = [&schedule](const auto& texts) { schedule.points = parse_schedule_points(texts.front()); },
            .get = [&schedule] { return text_of(schedule.points); }},
           "of triangular: global steps and rates N:X,N:X,... with lines between them", Scope::result);

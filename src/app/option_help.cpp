@@ -35,7 +35,7 @@ std::vector<ManualGroup> OptionSet::groups() const {
     groups[option.group].options.push_back({.name = option.name,
                                             .value = option.is_flag ? "" : option.value_name,
                                             .text = option.help,
-                                            .program_spec = shown(option.get()),
+                                            .default_value = shown(option.get()),
                                             .choices = option.choices});
   }
   groups.push_back({"Common",

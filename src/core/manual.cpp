@@ -45,7 +45,7 @@ std::string man_option(const ManualOption& option) {
   if (!option.value.empty()) entry += fmt::format(" \\fI{}\\fR", plain(option.value));
   entry += fmt::format("\n{}", plain(option.text));
   if (!option.choices.empty()) entry += plain(fmt::format(" [{}]", fmt::join(option.choices, "|")));
-  if (!option.program_spec.empty()) entry += plain(fmt::format(" (default: {})", option.program_spec));
+  if (!option.default_value.empty()) entry += plain(fmt::format(" (default: {})", option.default_value));
   return entry + "\n";
 }
 
@@ -67,7 +67,7 @@ std::size_t head_width(std::span<const ManualGroup> groups) {
   return width;
 }
 
-/// "text [one|other] (program spec)" in lines of at most `width` columns, if no word is longer; those behind the first
+/// "text [one|other] (default)" in lines of at most `width` columns, if no word is longer; those behind the first
 /// begin with `indent` spaces.
 std::string wrapped(const std::string& text, std::size_t width, std::size_t indent) {
   std::string lines;
@@ -95,7 +95,7 @@ std::string option_lines(std::span<const ManualOption> options, std::size_t head
     const std::size_t indent = head_width + 2;
     const std::string text = fmt::format(
         "{}{}{}", option.text, option.choices.empty() ? "" : fmt::format(" [{}]", fmt::join(option.choices, "|")),
-        option.program_spec.empty() ? "" : fmt::format(" ({})", option.program_spec));
+        option.default_value.empty() ? "" : fmt::format(" ({})", option.default_value));
     lines += fmt::format("{:<{}}  {}\n", head(option), head_width,
                          wrapped(text, std::max(page_width - std::min(page_width, indent), text_width), indent));
   }

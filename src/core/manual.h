@@ -11,7 +11,7 @@ struct ManualOption {
   std::string name;                       ///< without its dashes
   std::string value;                      ///< what stands for its value, "N"; empty: it takes none
   std::string text;                       ///< what it decides
-  std::string program_spec;               ///< its value when it is not given; empty: none to be named
+  std::string default_value;              ///< its value when it is not given; empty: none to be named
   std::vector<std::string> choices = {};  ///< the values there are; none: any
 };
 
@@ -35,7 +35,7 @@ struct Manual {
   std::vector<ExitStatus> exit_statuses;
 };
 
-/// All of it, for --help; of each option "  --name VALUE  text [choices] (program spec)", texts in a
+/// All of it, for --help; of each option "  --name VALUE  text [choices] (default)", texts in a
 /// column of their own.
 std::string help_text(const Manual& manual);
 /// The page in section 1, in man's macros (man 7 man).

@@ -6,7 +6,7 @@
 //           "probabilities"  their softmax
 //
 // What the network does to pixels before its first layer (scaling, normalising, a crop of the centre) is part of the
-// model. Source: onnx.ai, "Open Neural Network PointToPoint: intermediate representation".
+// model. Source: onnx.ai, "Open Neural Network Exchange: intermediate representation".
 #pragma once
 
 #include <map>

@@ -65,7 +65,7 @@ struct Arguments {
 
 LoadedCheckpoint load(const std::string& place) { return find_checkpoint(place, print_warning); }
 
-/// What a program needs to know to input stage the model.
+/// What a program needs to know to use the model.
 std::map<std::string, std::string> metadata_of(const CheckpointState& state, const Network& network, bool raw_weights) {
   const ImageShape& image = network.image;
   const nlohmann::json input{{"layout", "NCHW"},

@@ -14,14 +14,14 @@ inline ManualGroup manual_group(const std::string& heading,
   ManualGroup group{heading, {}};
   for (const auto& option : options.options()) {
     std::string value = option->semantic()->name();  // "N (=1)"
-    std::string program_spec;
+    std::string default_value;
     if (const std::size_t at = value.find(" (="); at != value.npos) {
-      program_spec = value.substr(at + 3, value.size() - at - 4);
+      default_value = value.substr(at + 3, value.size() - at - 4);
       value.erase(at);
     }
     if (option->semantic()->min_tokens() == 0) value.clear();
     group.options.push_back(
-        {.name = option->long_name(), .value = value, .text = option->description(), .program_spec = program_spec});
+        {.name = option->long_name(), .value = value, .text = option->description(), .default_value = default_value});
   }
   return group;
 }

@@ -121,8 +121,7 @@ TEST_F(OptimizerOptions, OfALookaheadNeedOneThatComesBeforeTheEnd) {
 
 TEST_F(OptimizerOptions, OfARecipeAreLeftOutWhereTheCommandLineChoosesOtherwise) {
   const std::string recipe = ::testing::TempDir() + "optimizer_options_test.cfg";
-  std::ofstream(recipe)
-      << "optimizer = momentum\nmomentum = 0.8\nschedule = triangular\nschedule-schedule points = 0:1,9:0\n";
+  std::ofstream(recipe) << "optimizer = momentum\nmomentum = 0.8\nschedule = triangular\nschedule-knots = 0:1,9:0\n";
   EXPECT_EQ(parsed({"--config", recipe.c_str()}).optimizer().momentum, 0.8);
   const OptimizerSettings chosen =
       parsed({"--config", recipe.c_str(), "--optimizer", "adamw", "--schedule", "constant", "--learning-rate", "0.5"})
@@ -158,9 +157,9 @@ TEST_F(OptimizerOptions, MilestonesAndKnotsAreGlobalStepsWhateverTheWarmUp) {
   EXPECT_DOUBLE_EQ(steps.rate(30), 0.4);
   EXPECT_DOUBLE_EQ(steps.rate(60), 0.2);
   for (const char* const warm_up : {"0", "10"}) {
-    const Schedule lines = parsed({"--schedule", "triangular", "--schedule-schedule points", "0:0,10:0.5,30:1e-1",
-                                   "--warmup-steps", warm_up})
-                               .schedule();
+    const Schedule lines =
+        parsed({"--schedule", "triangular", "--schedule-knots", "0:0,10:0.5,30:1e-1", "--warmup-steps", warm_up})
+            .schedule();
     EXPECT_DOUBLE_EQ(lines.rate(5), 0.25);
     EXPECT_DOUBLE_EQ(lines.rate(20), 0.3);
     EXPECT_DOUBLE_EQ(lines.rate(40), 0.1);
@@ -177,11 +176,10 @@ TEST_F(OptimizerOptions, ThatThisScheduleDoesNotUseOrLacksAreRefused) {
   expect_refused({"--schedule", "cosine", "--schedule-power", "2"}, "--schedule-power");
   expect_refused({"--milestones", "5"}, "--milestones");
   expect_refused({"--milestone-factor", "5"}, "--milestone-factor");
-  expect_refused({"--schedule-schedule points", "0:1"}, "--schedule-schedule points");
-  expect_refused({"--schedule", "triangular", "--schedule-schedule points", "0:1", "--learning-rate", "1"},
-                 "--learning-rate");
+  expect_refused({"--schedule-knots", "0:1"}, "--schedule-knots");
+  expect_refused({"--schedule", "triangular", "--schedule-knots", "0:1", "--learning-rate", "1"}, "--learning-rate");
   expect_refused({"--schedule", "step"}, "--schedule step needs --milestones");
-  expect_refused({"--schedule", "triangular"}, "--schedule triangular needs --schedule-schedule points");
+  expect_refused({"--schedule", "triangular"}, "--schedule triangular needs --schedule-knots");
   expect_refused({"--warmup-from", "0.1"}, "--warmup-from needs --warmup-steps");
   expect_refused({"--schedule", "cosine", "--schedule-steps", "9", "--warmup-steps", "9"}, "--schedule-steps: 9 end");
   expect_refused({"--schedule", "cosine", "--max-steps", "9", "--warmup-steps", "9"}, "--max-steps: 9 end");
@@ -192,7 +190,7 @@ TEST_F(OptimizerOptions, StepsThatDoNotGrowAreNoListOfThem) {
     expect_refused({"--milestones", text}, "is not growing steps N,N,...");
   }
   for (const char* const text : {"5:1,5:2", "5:1,4:1", "5", "5:1:1", "5:-1", "5:nan", ":1", "1:1,"}) {
-    expect_refused({"--schedule-schedule points", text}, "is not growing steps with a rate each");
+    expect_refused({"--schedule-knots", text}, "is not growing steps with a rate each");
   }
 }
 
@@ -230,31 +228,14 @@ TEST_F(OptimizerOptions, AllDecideTheResult) {
   declare(set, options);
   const std::string before = set.values().json();
   std::vector<const char*> arguments{"program"};
-  for (const char* const argument : {"--optimizer=momentum",
-                                     "--momentum=0.1",
-                                     "--dampening=0.1",
-                                     "--adam-beta1=0.1",
-                                     "--adam-beta2=0.1",
-                                     "--adam-epsilon=0.1",
-                                     "--lars-coefficient=0.1",
-                                     "--muon-momentum=0.1",
-                                     "--muon-steps=1",
-                                     "--muon-normalize=true",
-                                     "--weight-decay=0.1",
-                                     "--group=*: rate=2",
-                                     "--lookahead-every=1",
-                                     "--lookahead-decay=0.1",
-                                     "--lookahead-power=1",
-                                     "--lookahead-steps=1",
-                                     "--schedule=step",
-                                     "--warmup-steps=1",
-                                     "--warmup-from=1",
-                                     "--schedule-steps=1",
-                                     "--final-learning-rate=1",
-                                     "--schedule-power=2",
-                                     "--milestones=5",
-                                     "--milestone-factor=1",
-                                     "--schedule-schedule points=5:1"}) {
+  for (const char* const argument :
+       {"--optimizer=momentum",    "--momentum=0.1",        "--dampening=0.1",        "--adam-beta1=0.1",
+        "--adam-beta2=0.1",        "--adam-epsilon=0.1",    "--lars-coefficient=0.1", "--muon-momentum=0.1",
+        "--muon-steps=1",          "--muon-normalize=true", "--weight-decay=0.1",     "--group=*: rate=2",
+        "--lookahead-every=1",     "--lookahead-decay=0.1", "--lookahead-power=1",    "--lookahead-steps=1",
+        "--schedule=step",         "--warmup-steps=1",      "--warmup-from=1",        "--schedule-steps=1",
+        "--final-learning-rate=1", "--schedule-power=2",    "--milestones=5",         "--milestone-factor=1",
+        "--schedule-knots=5:1"}) {
     arguments.push_back(argument);
   }
   set.parse(static_cast<int>(arguments.size()), arguments.data());

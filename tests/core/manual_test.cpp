@@ -17,8 +17,8 @@ Manual sample() {
       .description = ".hidden\nback\\slash",
       .groups =
           {{"",
-            {{.name = "times", .value = "N", .text = "how often", .program_spec = "3"},
-             {.name = "tone", .value = "VALUE", .text = "which", .program_spec = "low", .choices = {"low", "it's"}}}},
+            {{.name = "times", .value = "N", .text = "how often", .default_value = "3"},
+             {.name = "tone", .value = "VALUE", .text = "which", .default_value = "low", .choices = {"low", "it's"}}}},
            {"empty", {}},
            {"More", {{.name = "help", .text = "print this text"}}}},
       .words = {"now", "later"},
