@@ -152,7 +152,7 @@ TEST_F(ImageProgramsTest, FineTuneWithNewClassesAndFrozenVariables) {
                  "--freeze: 'x*' matches no variable");
   expect_failure(train("unused", "--init-exclude 'logits/*'"), ExitCode::usage, "--init-exclude needs --init-from");
   const std::string evaluate = "image_eval --checkpoint " + at("tuned") + " --data '";
-  expect_failure(evaluate + at("set/validation-*") + "'", ExitCode::data, "its records are of 2 classes, not of 3");
+  expect_failure(evaluate + at("set/validation-*") + "'", ExitCode::data, "names 2 classes, expected 3");
 }
 
 /// Labels from 1, a CMYK JPEG, a PNG that is called JPEG.
@@ -218,7 +218,7 @@ TEST_F(ImageProgramsTest, RefuseWhatCannotWork) {
   fs::copy_file(at("set/train-00000-of-00001.tfrecord"), at("bare/train-0"), fs::copy_options::overwrite_existing);
   const std::string bare = "image_train --model resnet9 --image-size 16 --batch-size 4 --max-steps 2 --data " +
                            at("bare/train-0") + " --train-dir " + at("refused");
-  expect_failure(bare, ExitCode::usage, "--classes: say how many classes the records have");
+  expect_failure(bare, ExitCode::usage, "--classes is missing: there is no records.json");
   expect_failure(bare + " --classes 1", ExitCode::data, "feature 'image/class/label' is 2, not in 1..1");
   EXPECT_FALSE(fs::exists(at("refused/model.ckpt-0.h5")));
   fs::create_directories(root_ / "other");
@@ -228,7 +228,7 @@ TEST_F(ImageProgramsTest, RefuseWhatCannotWork) {
       << R"({"carillon_records": 1, "image_key": "image/encoded", "label_key": "image/class/label", "first_label": 0,
              "classes": ["blue", "red"]})";
   expect_failure(train("refused", "--eval-data " + at("other/validation-0")), ExitCode::data,
-                 "keys or first label of its records are not those of");
+                 "the keys or the first label differ from");
   expect_failure(
       "image_train --model airbench94 --image-size 130 --data '" + at("set/train-*") + "' --train-dir " + at("refused"),
       ExitCode::usage, "square images of 12 x 12 to 128 x 128");

@@ -2,8 +2,8 @@
 // evaluation so far, and a run's own is no change.
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/checkpoint_bytes.h"
+#include "src/options/run_description.h"
 #include "src/train/checkpointing/best_checkpoint.h"
-#include "src/train/loop/run_description.h"
 #include "tests/support/fuzzing.h"
 
 namespace carillon {

@@ -8,8 +8,8 @@
 #include <optional>
 #include <string>
 
+#include "src/options/run_description.h"
 #include "src/report/accuracy.h"
-#include "src/train/loop/run_description.h"
 
 namespace carillon {
 

@@ -7,12 +7,13 @@
 #include <string>
 
 #include "carillon/core/error.h"
-#include "carillon/train/train_options.h"
+#include "carillon/options/checkpoint_options.h"
+#include "carillon/options/model_options.h"
+#include "src/options/run_description.h"
 #include "src/report/accuracy.h"
 #include "src/step/tower.h"
 #include "src/train/checkpointing/checkpoint_saver.h"
 #include "src/train/control/control_flags.h"
-#include "src/train/loop/run_description.h"
 #include "src/train/loop/run_position.h"
 
 namespace carillon {
@@ -20,11 +21,12 @@ namespace carillon {
 class RunCheckpoints {
  public:
   /// `warn` is told lines. References outlive this.
-  RunCheckpoints(const TrainOptions& options, const RunDescription& description,
+  RunCheckpoints(const CheckpointOptions& options, const ModelOptions& model, const RunDescription& description,
                  std::function<void(const std::string&)> warn);
 
+  /// `steps`: to be trained. `evaluates`: the run has evaluations.
+  void check_space(std::int64_t steps, bool evaluates, const Tower& tower) const;
   /// As Recorder's of the same names.
-  void check_space(std::int64_t first_step, const Tower& tower) const;
   void save(const RunPosition& position, const Tower& tower);
   void keep_if_best(const RunPosition& position, const Accuracy& precision, const Tower& tower);
   /// Whether no state of an evaluation of that precision is left to be kept.
@@ -43,7 +45,8 @@ class RunCheckpoints {
   const std::optional<Error>& given_up() const;
   bool is_due() const;
 
-  const TrainOptions& options_;
+  const CheckpointOptions& options_;
+  const ModelOptions& model_;
   const RunDescription& description_;
   std::function<void(const std::string&)> warn_;
   CheckpointSaver of_steps_, of_best_;

@@ -8,6 +8,7 @@
 
 #include "carillon/data/dataset.h"
 #include "carillon/data/record_form.h"
+#include "carillon/options/data_options.h"
 #include "src/comm/mpi/mpi.h"
 
 namespace carillon {
@@ -20,11 +21,7 @@ struct RecordOptions {
   std::function<void()> heartbeat = [] {};  ///< called now and then while files are copied
 };
 
-/// Whether `patterns` ask for images of noise in place of records: `--data synthetic`.
-inline bool is_synthetic(const std::vector<std::string>& patterns) {
-  return patterns.size() == 1 && patterns.front() == "synthetic";
-}
-/// What is said in each line of a run on them.
+/// Part of each line of a run on synthetic images (is_synthetic).
 inline constexpr const char* synthetic_note = " [synthetic data]";
 
 /// Collective. The records that `patterns` name, of this form; where they are in their files is found out together.
