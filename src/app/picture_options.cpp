@@ -53,6 +53,7 @@ RecordSchema schema_of(const PictureOptions& options, const std::optional<Datase
 }  // namespace
 
 void declare(OptionSet& set, PictureOptions& o) {
+  set.begin_group("Data");
   set.add("image-size", o.image_size, 8, max_image_size,
           "height and width of the images for the network, in pixels, 8 to 4096", Scope::result);
   set.add("preprocessing", o.preprocessing, preprocessing_choices,

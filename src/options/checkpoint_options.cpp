@@ -34,7 +34,8 @@ void declare(OptionSet& set, CheckpointOptions& o) {
   declare_start_and_stop(set, o);
   set.begin_group("Checkpoints");
   set.add("resume", o.resume, resume_choices,
-          "continue from the newest checkpoint of the train directory: if there is one, never, or else fail");
+          "continue from the train directory's newest checkpoint; never: refuse if there is one; require: refuse if "
+          "there is none");
   set.add("fresh", o.fresh, "remove the train directory's checkpoints and logs first");
   set.add("checkpoint-every", o.checkpoint_every, 0, max_option_steps, "steps between checkpoints; 0: at the end only");
   set.add("checkpoint-every-seconds", o.checkpoint_every_seconds, 0, max_seconds,

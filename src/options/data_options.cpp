@@ -31,10 +31,11 @@ void declare_records(OptionSet& set, DataOptions& o) {
   set.add("eval-every", o.eval_every, 0, max_option_steps, "steps between evaluations; 0: at the end only");
   declare_keys(set, o);
   set.add("shuffle", o.shuffle, "new random order of the records in each epoch", Scope::result);
-  set.add("shuffle-window", o.shuffle_window, 0, max_records,
-          "records that are shuffled at a time; each host reads such windows ahead in long runs, of all files unless "
-          "--sharding is file; 0: all records",
-          Scope::result);
+  set.add(
+      "shuffle-window", o.shuffle_window, 0, max_records,
+      "records that are shuffled at a time; each host reads whole windows ahead, from all files or, with --sharding "
+      "file, from its own; 0: all records",
+      Scope::result);
   set.add("sharding", o.sharding, sharding_choices,
           "how ranks share the records: by record within each step, or by file", Scope::result);
   set.add("stage", o.stage, "directory on a local disk of each host, to which the data files are copied first");

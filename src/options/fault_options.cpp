@@ -13,8 +13,8 @@ constexpr std::array on_nan_choices{Choice{OnNan::stop, "stop"}, Choice{OnNan::r
 void declare(OptionSet& set, FaultOptions& o) {
   set.begin_group("Faults");
   set.add("on-nan", o.on_nan, on_nan_choices,
-          "end of a run with a non-finite loss: stop at once, or report the op and the records that caused it; with "
-          "report, GPUs synchronise after each step, which is slower");
+          "reaction to a non-finite loss: stop the run, or first report the op and the records that caused it; with "
+          "report, GPUs wait after each step, which is slower");
   set.add("check-replicas", o.check_replicas, 0, max_option_steps,
           "steps between comparisons of the ranks' variables, which also precede each checkpoint; GPUs copy the "
           "variables to the host; 0: disabled");

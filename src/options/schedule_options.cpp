@@ -94,13 +94,13 @@ void declare(OptionSet& set, ScheduleOptions& o) {
   set.add("milestones",
           {.set = [&o](const auto& texts) { o.milestones = parse_milestones(texts.front()); },
            .get = [&o] { return fmt::format("{}", fmt::join(o.milestones, ",")); }},
-          "global steps N,N,... at which the learning rate drops (step)", Scope::result);
+          "global steps N,N,... at which --schedule step lowers the learning rate", Scope::result);
   set.add("milestone-factor", o.milestone_factor, Interval::positive, "factor applied at each milestone (step)",
           Scope::result);
   set.add("schedule-knots",
           {.set = [&o](const auto& texts) { o.points = parse_schedule_points(texts.front()); },
            .get = [&o] { return text_of(o.points); }},
-          "global steps and learning rates N:X,N:X,..., joined by lines (triangular)", Scope::result);
+          "global steps and learning rates N:X,N:X,..., which --schedule triangular joins by lines", Scope::result);
 }
 
 void check(const OptionSet& set, const ScheduleOptions& o, std::int64_t max_steps) {

@@ -14,6 +14,7 @@
 namespace carillon::testing {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 class OptionsTest : public ::testing::Test {
@@ -144,6 +145,57 @@ TEST_F(OptionsTest, HelpListsThemUnderHeadingsWhereverEachWasDeclared) {
   }
 }
 
+TEST_F(OptionsTest, AFormerNameSetsTheOptionFromEverySource) {
+  parse({"--stop_at_precision=0.9"});
+  EXPECT_EQ(options_.task.stop_at_accuracy, 0.9);
+  EXPECT_TRUE(set_.given("stop-at-accuracy"));
+
+  const auto parsed = [&](const std::vector<const char*>& arguments) {
+    OptionSet set;
+    TrainOptions options;
+    declare(set, options);
+    std::vector<const char*> all{"program"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    set.parse(static_cast<int>(all.size()), all.data());
+    return options.task.stop_at_accuracy;
+  };
+  write_config("stop-at-precision = 0.8\n");
+  EXPECT_EQ(parsed({"--config", config_.c_str()}), 0.8);
+  EXPECT_EQ(parsed({"--stop-at-accuracy", "0.7", "--config", config_.c_str()}), 0.7) << "the command line wins";
+  setenv("CARILLON_STOP_AT_PRECISION", "0.6", 1);
+  EXPECT_EQ(parsed({}), 0.6);
+  unsetenv("CARILLON_STOP_AT_PRECISION");
+}
+
+TEST_F(OptionsTest, AFormerNameIsNotListedAndKeepsItsPlaceInDescriptions) {
+  EXPECT_THAT(set_.help(), HasSubstr("--stop-at-accuracy"));
+  EXPECT_THAT(set_.help(), ::testing::Not(HasSubstr("--stop-at-precision")));
+  parse({"--stop-at-accuracy", "0.5"});
+  EXPECT_THAT(set_.values().json(), HasSubstr(R"("stop_at_precision":0.5,)"));
+  EXPECT_THAT(set_.values().json(), ::testing::Not(HasSubstr("stop_at_accuracy")));
+}
+
+TEST_F(OptionsTest, AnOptionGivenByBothNamesIsRefused) {
+  expect_refused({"--stop-at-accuracy", "0.5", "--stop-at-precision", "0.5"}, "--stop-at-accuracy: given 2 times");
+  expect_refused({"--stop-at-precision", "5"}, "--stop-at-accuracy: '5' is not a number from 0 to 1");
+}
+
+TEST_F(OptionsTest, AreArrangedByHeadingThenByTheOrderGiven) {
+  OptionSet set;
+  bool flags[4] = {};
+  set.begin_group("A");
+  set.add("last", flags[0], "");
+  set.begin_group("B");
+  set.add("other", flags[1], "");
+  set.begin_group("A");
+  set.add("first", flags[2], "");
+  set.add("second", flags[3], "");
+  set.arrange({"first", "second"});
+  std::vector<std::string> names;
+  for (const Field& field : set.values().fields()) names.push_back(field.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"first", "second", "last", "other"}));
+}
+
 TEST_F(OptionsTest, GivenAreThoseThatAnySourceSets) {
   setenv("CARILLON_BATCH_SIZE", "1", 1);
   write_config("log-every = 10\n");
@@ -176,7 +228,8 @@ TEST_F(OptionsTest, ChoicesAreValuesOfTheirTypeListedInHelpAndErrors) {
   EXPECT_EQ(options_.device.precision, Arithmetic::bf16);
   EXPECT_EQ(options_.device.comm, CommunicatorChoice::nccl);
   EXPECT_THAT(set_.values().json(), HasSubstr(R"("comm":"nccl")"));
-  EXPECT_THAT(set_.help(), HasSubstr("[auto|nccl|mpi] (nccl)\n"));
+  EXPECT_THAT(set_.help(),
+              ContainsRegex("library that averages the gradients .*\\[auto\\|nccl\\|mpi\\]\\s+\\(nccl\\)\n"));
   expect_refused({"--comm", "tcp"}, "'tcp' is not one of auto, nccl, mpi");
 }
 
