@@ -101,8 +101,8 @@ void resolve_pictures(PictureOptions& pictures, DataOptions& data, std::uint64_t
     pictures.class_names = form->classes;
   }
   if (pictures.classes == 0) {
-    fail(ExitCode::usage, "--classes is missing: there is no {} beside {} (tfrecord_convert images writes it)",
-         dataset_info_name, printable(data.files.front()));
+    fail(ExitCode::usage, "--classes is missing, and the folder of {} has no {} (tfrecord_convert images writes it)",
+         printable(data.files.front()), dataset_info_name);
   }
   if (!data.eval_files.empty() && !is_synthetic(data.eval_files)) {
     const std::optional<DatasetInfo> other = dataset_info_of_files(data.eval_files);

@@ -43,8 +43,8 @@ class OptionSet {
   /// A value with its own text format.
   struct Form {
     std::function<void(const std::vector<std::string>&)> set;  ///< throws ValueExpected (src/options/option_values.h)
-    std::function<FieldValue()> get;                           ///< a value from whose text `set` makes the same value
-    bool takes_many = false;                                   ///< any number of texts; else one
+    std::function<FieldValue()> get;  ///< `set` with the text of this value makes the same value
+    bool takes_many = false;          ///< any number of texts; else one
   };
 
   /// `about`: what --help and the man page say in addition to options and exit codes.
@@ -80,8 +80,8 @@ class OptionSet {
   /// Sorts all options by their headings. Under each heading, those of `names` come first, in this order.
   void arrange(const std::vector<std::string>& names);
 
-  /// The option `name` was called `former` before: the former name still sets it, but --help does not list it. values()
-  /// stores the option under the former name, so that runs and checkpoints before and after the renaming compare.
+  /// Keeps `former` as an alias of the option `name`, which --help does not list. values() stores the option under its
+  /// former name, so that checkpoints from before and after the renaming stay comparable.
   void add_former_name(const std::string& name, const std::string& former);
 
   /// Appends arguments that belong to no option to `target`. Without this call they are refused.
@@ -145,7 +145,7 @@ class OptionSet {
   std::vector<Option> options_;
   std::vector<std::string>* rest_ = nullptr;
   std::vector<std::string> group_headings_{""};
-  std::size_t group_ = 0;  ///< of the next option
+  std::size_t group_ = 0;  ///< index of the present heading
 };
 
 }  // namespace carillon

@@ -36,7 +36,7 @@ std::vector<ScheduleOption> options_of_schedules() {
           {"schedule-knots", {triangular}}};
 }
 
-/// The schedule after the warm-up, whose last step is step 0 here.
+/// The schedule after the warm-up. Step 0 is the end of the warm-up.
 Schedule main_schedule(const ScheduleOptions& o, std::int64_t max_steps) {
   const std::int64_t end = o.steps > 0 ? o.steps : max_steps, steps = std::max<std::int64_t>(1, end - o.warm_up_steps);
   switch (o.kind) {

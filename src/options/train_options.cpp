@@ -6,7 +6,7 @@
 namespace carillon {
 namespace {
 
-/// Options whose place in --help is not after those of their heading that were declared before.
+/// Options that --help lists first under their headings. Several groups declare them.
 const std::vector<std::string> help_order{"data",
                                           "eval-data",
                                           "eval-every",

@@ -12,12 +12,12 @@
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
 #include "carillon/core/single_process_main.h"
-#include "src/app/option_set.h"
 #include "src/app/picture_predictor.h"
 #include "src/app/version_text.h"
 #include "src/checkpoint/npz.h"
 #include "src/core/printable.h"
 #include "src/data/convert/picture_list.h"
+#include "src/options/option_set.h"
 #include "src/report/console.h"
 
 namespace carillon {

@@ -21,8 +21,8 @@ inline constexpr std::int64_t decay_steps_without_rule = 1000;
 struct ProgramSpec {
   std::string data_set;                ///< for --help: "MNIST"
   std::vector<NamedNetwork> networks;  ///< the values of --model; the first is the default
-  /// Defaults of the options. The name of each of `defaults.data.files` contains "train-", in whose place evaluations
-  /// put `evaluation_split`.
+  /// Defaults of the options. Each of `defaults.data.files` contains "train-". Evaluations replace "train-" by
+  /// `evaluation_split`.
   TrainOptions defaults;
   std::string evaluation_split = "test-";
   std::vector<std::string> class_names = {};  ///< by label; empty: the classes have numbers

@@ -11,7 +11,7 @@ namespace carillon {
 struct ModelOptions {
   std::string name;              ///< one of the program's networks; the model's name in checkpoints
   MakeNetwork make = nullptr;    ///< the network of that name; not an option
-  std::uint64_t seed = 1;        ///< of initial variables, sample order and augmentation
+  std::uint64_t seed = 1;        ///< for initial variables, sample order and augmentation
   bool sync_batch_norm = false;  ///< batch statistics over all ranks; CPUs only
 };
 

@@ -1,4 +1,4 @@
-// TaskOptions: what the network learns from each target, and the score that ends a training.
+// TaskOptions: how the task uses each target, and the score that ends a training.
 #pragma once
 
 namespace carillon {
