@@ -6,8 +6,8 @@
 #include <kernels/batch_norm/batch_norm.h>
 #include <kernels/conv2d/conv2d.h>
 #include <kernels/dense/dense.h>
+#include <kernels/elementwise/elementwise.h>
 #include <kernels/max_pool/max_pool.h>
-#include <kernels/relu/relu.h>
 #include <kernels/scale_input/scale_input.h>
 
 /// Grey images of 24x24 pixels, the feature "pixels", in three classes, the feature "shape".
@@ -31,7 +31,7 @@ inline carillon::Network shapes_network(const carillon::NetworkSettings& setting
       x = max_pool(graph, name + "/pool", x, {.window = 2, .stride = 2});
     }
     x = global_avg_pool(graph, "pool", x);
-    return dense(graph, "logits", x, {.units = settings.class_count, .weights = weights(9)});
+    return dense(graph, "logits", x, {.units = settings.outputs, .weights = weights(9)});
   };
   return {.name = "shapes", .image = settings.image, .build_layers = layers};
 }

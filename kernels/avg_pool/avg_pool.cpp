@@ -11,13 +11,12 @@ class AvgPoolDefinition final : public OpDefinition {
   explicit AvgPoolDefinition(const AvgPoolGeometry& geometry) : geometry_(geometry) {}
   std::string_view type() const override { return "avg_pool"; }
   BackwardNeeds backward_needs() const override { return {}; }
-  bool takes_samples_apart() const override { return true; }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return on_device(
         context, [&] { return make_avg_pool_cpu(geometry_, context, tensors); },
         [&] { return make_avg_pool_cuda(geometry_, context, tensors); });
   }
-  std::string in_operators(OperatorGraph& operators, const OpOperands& operands) const override {
+  std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
     if (operands.output.rank() == 2) {
       return operators.add("Flatten", {operators.add("GlobalAveragePool", {operands.inputs.at(0)})});
     }
@@ -29,6 +28,8 @@ class AvgPoolDefinition final : public OpDefinition {
   AvgPoolGeometry geometry_;
 };
 
+const OpTraits avg_pool_traits{.samples_are_independent = true, .to_onnx = trait<&AvgPoolDefinition::to_onnx>};
+
 /// The shape of `x`, [batch, height, width, channels].
 Shape image_shape(const Graph& graph, const std::string& name, Value x) {
   const Shape shape = graph.shape(x);
@@ -37,7 +38,10 @@ Shape image_shape(const Graph& graph, const std::string& name, Value x) {
 }
 
 Value add_pool(Graph& graph, const std::string& name, Value x, const AvgPoolGeometry& geometry, Shape output) {
-  return graph.add_op({.name = name, .definition = std::make_shared<AvgPoolDefinition>(geometry), .inputs = {x}},
+  return graph.add_op({.name = name,
+                       .definition = std::make_shared<AvgPoolDefinition>(geometry),
+                       .inputs = {x},
+                       .traits = avg_pool_traits},
                       std::move(output));
 }
 

@@ -1,5 +1,6 @@
 #include "kernels/batch_norm/batch_norm.h"
 
+#include "kernels/elementwise/functions.h"
 #include "kernels/shared/backend.h"
 #include "kernels/shared/operators.h"
 
@@ -12,23 +13,24 @@ class BatchNormDefinition final : public OpDefinition {
   std::string_view type() const override { return "batch_norm"; }
   BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = false}; }
   std::optional<int> gradient_shares_output(int /*input*/) const override { return 0; }
-  std::shared_ptr<const OpDefinition> with_activation_behind(std::string_view of) const override {
-    if (form_.activation != ActivationKind::none || activation_named(of) == ActivationKind::none) return nullptr;
-    BatchNormForm active = form_;
-    active.activation = activation_named(of);
-    return std::make_shared<BatchNormDefinition>(active);
+  std::shared_ptr<const OpDefinition> with_activation(std::string_view activation) const {
+    const ActivationKind kind = activation_named(activation);
+    if (form_.activation != ActivationKind::none || kind == ActivationKind::none) return nullptr;
+    BatchNormForm activated = form_;
+    activated.activation = kind;
+    return std::make_shared<BatchNormDefinition>(activated);
   }
-  std::shared_ptr<const OpDefinition> over_all_towers() const override {
-    BatchNormForm synchronized = form_;
-    synchronized.over_all_towers = true;
-    return std::make_shared<BatchNormDefinition>(synchronized);
+  std::shared_ptr<const OpDefinition> synchronized() const {
+    BatchNormForm form = form_;
+    form.over_all_towers = true;
+    return std::make_shared<BatchNormDefinition>(form);
   }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return on_device(
         context, [&] { return make_batch_norm_cpu(form_, context, tensors); },
         [&] { return make_batch_norm_cuda(form_, context, tensors); });
   }
-  std::string in_operators(OperatorGraph& operators, const OpOperands& operands) const override {
+  std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
     const bool has_gamma = form_.params.trains_scale;
     const Tensor& beta = operands.parameters.at(has_gamma ? 1 : 0);
     const std::int64_t channels = beta.shape[0];
@@ -40,11 +42,17 @@ class BatchNormDefinition final : public OpDefinition {
                       {operands.inputs.at(0), gamma, constant_of(operators, beta),
                        constant_of(operators, operands.buffers.at(0)), constant_of(operators, operands.buffers.at(1))},
                       {{"epsilon", form_.params.epsilon}});
-    return activated(operators, form_.activation, z);
+    return carillon::with_activation(form_.activation, [&](const auto& f) { return f.to_onnx(operators, z); });
   }
 
  private:
   BatchNormForm form_;
+};
+
+const OpTraits batch_norm_traits{
+    .with_activation = trait<&BatchNormDefinition::with_activation>,
+    .synchronized = trait<&BatchNormDefinition::synchronized>,
+    .to_onnx = trait<&BatchNormDefinition::to_onnx>,
 };
 
 }  // namespace
@@ -67,7 +75,8 @@ Value batch_norm(Graph& graph, const std::string& name, Value x, const BatchNorm
                        .definition = std::make_shared<BatchNormDefinition>(BatchNormForm{.params = params}),
                        .inputs = {x},
                        .parameters = parameters,
-                       .buffers = {mean, variance}},
+                       .buffers = {mean, variance},
+                       .traits = batch_norm_traits},
                       shape);
 }
 

@@ -32,7 +32,7 @@
 #pragma once
 
 #include "carillon/graph/graph.h"
-#include "kernels/activation/activation.h"
+#include "kernels/elementwise/elementwise.h"
 
 namespace carillon {
 

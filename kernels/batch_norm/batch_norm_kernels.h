@@ -10,8 +10,8 @@
 
 #include <cstdint>
 
-#include "kernels/activation/activation_math.h"
 #include "kernels/batch_norm/batch_norm_math.h"
+#include "kernels/elementwise/functions.h"
 #include "kernels/shared/pack.h"
 
 namespace carillon {

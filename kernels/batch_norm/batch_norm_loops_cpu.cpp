@@ -4,8 +4,8 @@
 #include <type_traits>
 
 #include "carillon/core/parallel.h"
-#include "kernels/activation/activation_math.h"
 #include "kernels/batch_norm/batch_norm_math.h"
+#include "kernels/elementwise/functions.h"
 
 namespace carillon::batch_norm_loops {
 namespace {
@@ -140,9 +140,9 @@ CARILLON_SIMD void sum_gradients(const float* x, float* dy, const NormRows& norm
                                  std::size_t rows, std::size_t width, const BlockSums& sums) {
   with_activation(
       activation, [&]<typename A>(A) __attribute__((always_inline)) {
-        if constexpr (A::is_smooth) {
+        if constexpr (A::is_expensive) {
           pass_activation<A>(x, dy, norm, rows, width);  // the rows are in the first caches when they are summed
-          sum_gradients_as<NoActivation>(x, dy, norm, rows, width, sums);
+          sum_gradients_as<Identity>(x, dy, norm, rows, width, sums);
         } else {
           sum_gradients_as<A>(x, dy, norm, rows, width, sums);
         }
@@ -165,7 +165,7 @@ CARILLON_SIMD void normalise(const float* x, const NormRows& norm, ActivationKin
 CARILLON_SIMD void find_gradients(const float* x, const NormRows& norm, const GradientRows& gradient,
                                   ActivationKind activation, std::size_t rows, std::size_t width, float* dy) {
   if (activation == ActivationKind::relu) return find_gradients_as<Relu>(x, norm, gradient, rows, width, dy);
-  find_gradients_as<NoActivation>(x, norm, gradient, rows, width, dy);  // dz is there
+  find_gradients_as<Identity>(x, norm, gradient, rows, width, dy);  // dz is there
 }
 
 }  // namespace carillon::batch_norm_loops

@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "kernels/activation/activation.h"
+#include "kernels/elementwise/elementwise.h"
 
 namespace carillon::batch_norm_loops {
 

@@ -11,13 +11,12 @@ class CifarDistortDefinition final : public OpDefinition {
   explicit CifarDistortDefinition(CifarDistortParams params) : params_(std::move(params)) {}
   std::string_view type() const override { return "cifar_distort"; }
   BackwardNeeds backward_needs() const override { return {}; }
-  bool pads_channels() const override { return true; }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return on_device(
         context, [&] { return make_cifar_distort_cpu(params_, context, tensors); },
         [&] { return make_cifar_distort_cuda(params_, context, tensors); });
   }
-  std::string in_operators(OperatorGraph& operators, const OpOperands& operands) const override {
+  std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
     const std::int64_t height = params_.source[1], width = params_.source[2];
     const std::int64_t top = (height - params_.crop_height) / 2, left = (width - params_.crop_width) / 2;
     const std::string begin = operators.constant({top, left});
@@ -37,6 +36,8 @@ class CifarDistortDefinition final : public OpDefinition {
   CifarDistortParams params_;
 };
 
+const OpTraits cifar_distort_traits{.pads_channels = true, .to_onnx = trait<&CifarDistortDefinition::to_onnx>};
+
 }  // namespace
 
 Value cifar_distort(Graph& graph, const std::string& name, const CifarDistortParams& params) {
@@ -46,7 +47,10 @@ Value cifar_distort(Graph& graph, const std::string& name, const CifarDistortPar
   check(params.crop_height >= 1 && params.crop_height <= source[1] && params.crop_width >= 1 &&
             params.crop_width <= source[2],
         "cifar_distort wants a crop within its source");
-  return graph.add_op({.name = name, .definition = std::make_shared<CifarDistortDefinition>(params), .inputs = {}},
+  return graph.add_op({.name = name,
+                       .definition = std::make_shared<CifarDistortDefinition>(params),
+                       .inputs = {},
+                       .traits = cifar_distort_traits},
                       {graph.batch_size(), params.crop_height, params.crop_width, source[0]});
 }
 

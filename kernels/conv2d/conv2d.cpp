@@ -11,24 +11,15 @@ class Conv2dDefinition final : public OpDefinition {
   Conv2dDefinition(const Conv2dGeometry& geometry, bool has_biases) : geometry_(geometry), has_biases_(has_biases) {}
   const Conv2dGeometry& geometry() const { return geometry_; }
   std::string_view type() const override { return "conv2d"; }
-  ComputeCopyFormat compute_copy_format(int parameter) const override {
-    return parameter == 0 ? ComputeCopyFormat::filter_major : ComputeCopyFormat::none;
-  }
-  std::int64_t preferred_channels(const Shape& input, DType type) const override {
-    // With 1, 3 or 4 channels cuDNN's plans in bfloat16 (9.19, H200) ask for a workspace as large as both operands with
-    // 8 channels, in each pass: they pad them (conv2d_plans_cuda_test).
-    constexpr std::int64_t together = 8;
-    return type == DType::bf16 ? (input[3] + together - 1) / together * together : input[3];
-  }
   BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = geometry_.relu}; }
-  bool takes_samples_apart() const override { return true; }
-  std::shared_ptr<const OpDefinition> with_activation_behind(std::string_view of) const override {
-    if (of != "relu" || !has_biases_) return nullptr;  // without biases a batch norm stands between
+  std::shared_ptr<const OpDefinition> with_activation(std::string_view activation) const {
+    if (activation != "relu" || !has_biases_)
+      return nullptr;  // networks add a batch norm to convolutions without biases
     Conv2dGeometry with_relu = geometry_;
     with_relu.relu = true;
     return std::make_shared<Conv2dDefinition>(with_relu, has_biases_);
   }
-  std::shared_ptr<const OpDefinition> without_biases() const override {
+  std::shared_ptr<const OpDefinition> without_biases() const {
     return has_biases_ && !geometry_.relu ? std::make_shared<Conv2dDefinition>(geometry_, false) : nullptr;
   }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
@@ -36,7 +27,7 @@ class Conv2dDefinition final : public OpDefinition {
         context, [&] { return make_conv2d_cpu(geometry_, context, tensors); },
         [&] { return make_conv2d_cuda(geometry_, context, tensors); });
   }
-  std::string in_operators(OperatorGraph& operators, const OpOperands& operands) const override {
+  std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
     const Shape& shape = operands.parameters.at(0).shape;  // height, width, in, out
     const std::int64_t area = shape[0] * shape[1], in = shape[2], out = shape[3];
     const std::span<const float> weights = operands.parameters[0].floats();
@@ -60,6 +51,23 @@ class Conv2dDefinition final : public OpDefinition {
   bool has_biases_;
 };
 
+/// With 1, 3 or 4 channels, cuDNN's bfloat16 plans (9.19, H200) pad both operands to 8 channels themselves, in each
+/// pass, in a workspace of that size (conv2d_plans_cuda_test).
+std::int64_t preferred_channels(const Shape& input, DType type) {
+  constexpr std::int64_t multiple = 8;
+  return type == DType::bf16 ? (input[3] + multiple - 1) / multiple * multiple : input[3];
+}
+
+const OpTraits conv2d_traits{
+    .with_activation = trait<&Conv2dDefinition::with_activation>,
+    .without_biases = trait<&Conv2dDefinition::without_biases>,
+    .preferred_channels = preferred_channels,
+    .compute_copy_format =
+        [](int parameter) { return parameter == 0 ? ComputeCopyFormat::filter_major : ComputeCopyFormat::none; },
+    .samples_are_independent = true,
+    .to_onnx = trait<&Conv2dDefinition::to_onnx>,
+};
+
 }  // namespace
 
 Value conv2d(Graph& graph, const std::string& name, Value x, const Conv2dParams& params) {
@@ -77,7 +85,8 @@ Value conv2d(Graph& graph, const std::string& name, Value x, const Conv2dParams&
   return graph.add_op({.name = name,
                        .definition = std::make_shared<Conv2dDefinition>(geometry, params.biases.has_value()),
                        .inputs = {x},
-                       .parameters = parameters},
+                       .parameters = parameters,
+                       .traits = conv2d_traits},
                       {input[0], geometry.vertical.output, geometry.horizontal.output, params.filters});
 }
 

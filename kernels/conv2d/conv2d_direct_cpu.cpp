@@ -6,8 +6,8 @@
 #include <unordered_map>
 
 #include "kernels/conv2d/conv2d_passes_cpu.h"
+#include "kernels/elementwise/elementwise_map.h"
 #include "kernels/shared/onednn.h"
-#include "kernels/shared/relu_in_place.h"
 
 namespace carillon {
 namespace {

@@ -11,12 +11,11 @@ class DenseDefinition final : public OpDefinition {
   DenseDefinition(const DenseForm& form, bool has_biases) : form_(form), has_biases_(has_biases) {}
   std::string_view type() const override { return "dense"; }
   BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = form_.relu}; }
-  std::shared_ptr<const OpDefinition> with_activation_behind(std::string_view of) const override {
-    if (of != "relu" || !has_biases_) return nullptr;
+  std::shared_ptr<const OpDefinition> with_activation(std::string_view activation) const {
+    if (activation != "relu" || !has_biases_) return nullptr;
     return std::make_shared<DenseDefinition>(DenseForm{.relu = true, .input_density = form_.input_density}, true);
   }
-  ComputeCopyFormat compute_copy_format(int /*parameter*/) const override { return ComputeCopyFormat::same_layout; }
-  std::optional<int> column_summed_parameter() const override {
+  std::optional<int> column_summed_parameter() const {
     return has_biases_ && !form_.relu ? std::optional(1) : std::nullopt;
   }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
@@ -24,7 +23,7 @@ class DenseDefinition final : public OpDefinition {
         context, [&] { return make_dense_cpu(form_, context, tensors); },
         [&] { return make_dense_cuda(form_.relu, context, tensors); });
   }
-  std::string in_operators(OperatorGraph& operators, const OpOperands& operands) const override {
+  std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
     std::string x = operands.inputs.at(0);
     if (operands.input.rank() == 4) {  // weights' rows are in the order of height, width, channels
       x = operators.add("Transpose", {x}, {{"perm", std::vector<std::int64_t>{0, 2, 3, 1}}});
@@ -41,6 +40,13 @@ class DenseDefinition final : public OpDefinition {
   bool has_biases_;
 };
 
+const OpTraits dense_traits{
+    .with_activation = trait<&DenseDefinition::with_activation>,
+    .compute_copy_format = [](int /*parameter*/) { return ComputeCopyFormat::same_layout; },
+    .column_summed_parameter = trait<&DenseDefinition::column_summed_parameter>,
+    .to_onnx = trait<&DenseDefinition::to_onnx>,
+};
+
 }  // namespace
 
 Value dense(Graph& graph, const std::string& name, Value x, const DenseParams& params) {
@@ -52,7 +58,8 @@ Value dense(Graph& graph, const std::string& name, Value x, const DenseParams& p
   return graph.add_op({.name = name,
                        .definition = std::make_shared<DenseDefinition>(form, params.biases.has_value()),
                        .inputs = {x},
-                       .parameters = parameters},
+                       .parameters = parameters,
+                       .traits = dense_traits},
                       {graph.batch_size(), params.units});
 }
 

@@ -10,9 +10,9 @@
 
 #include "kernels/dense/dense.h"
 #include "kernels/dense/sparse_product.h"
+#include "kernels/elementwise/elementwise_map.h"
 #include "kernels/shared/bias_relu_backward.h"
 #include "kernels/shared/onednn.h"
-#include "kernels/shared/relu_in_place.h"
 #include "src/device/cpu_device.h"
 
 namespace carillon {

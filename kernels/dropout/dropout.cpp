@@ -17,12 +17,13 @@ class DropoutDefinition final : public OpDefinition {
         context, [&] { return make_dropout_cpu(draws_, context, tensors); },
         [&] { return make_dropout_cuda(draws_, context, tensors); });
   }
-  std::string in_operators(OperatorGraph& /*operators*/, const OpOperands& operands) const override {
-    return operands.inputs.at(0);
-  }
 
  private:
   DropoutDraws draws_;
+};
+
+const OpTraits dropout_traits{
+    .to_onnx = [](const OpDefinition&, OperatorGraph&, const OpOperands& operands) { return operands.inputs.at(0); },
 };
 
 }  // namespace
@@ -31,8 +32,9 @@ Value dropout(Graph& graph, const std::string& name, Value x, const DropoutParam
   check(params.rate >= 0.0f && params.rate < 1.0f, "dropout wants a rate from 0 to below 1");
   if (!params.training || params.rate == 0.0f) return x;
   const DropoutDraws draws{philox_key_of(params.seed, RandomPurpose::dropout, name), params.rate};
-  return graph.add_op({.name = name, .definition = std::make_shared<DropoutDefinition>(draws), .inputs = {x}},
-                      graph.shape(x));
+  return graph.add_op(
+      {.name = name, .definition = std::make_shared<DropoutDefinition>(draws), .inputs = {x}, .traits = dropout_traits},
+      graph.shape(x));
 }
 
 }  // namespace carillon

@@ -10,13 +10,12 @@ class LrnDefinition final : public OpDefinition {
   explicit LrnDefinition(const LrnParams& params) : params_(params) {}
   std::string_view type() const override { return "lrn"; }
   BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = false}; }
-  bool takes_samples_apart() const override { return true; }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return on_device(
         context, [&] { return make_lrn_cpu(params_, context, tensors); },
         [&] { return make_lrn_cuda(params_, context, tensors); });
   }
-  std::string in_operators(OperatorGraph& operators, const OpOperands& operands) const override {
+  std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
     const std::int64_t size = 2 * std::int64_t{params_.depth_radius} + 1;  // by which ONNX divides alpha
     return operators.add("LRN", {operands.inputs.at(0)},
                          {{"size", size},
@@ -29,13 +28,16 @@ class LrnDefinition final : public OpDefinition {
   LrnParams params_;
 };
 
+const OpTraits lrn_traits{.samples_are_independent = true, .to_onnx = trait<&LrnDefinition::to_onnx>};
+
 }  // namespace
 
 Value lrn(Graph& graph, const std::string& name, Value x, const LrnParams& params) {
   check(params.depth_radius >= 0 && params.bias > 0.0f && params.alpha >= 0.0f,
         "lrn wants depth_radius >= 0, bias > 0, alpha >= 0");
-  return graph.add_op({.name = name, .definition = std::make_shared<LrnDefinition>(params), .inputs = {x}},
-                      graph.shape(x));
+  return graph.add_op(
+      {.name = name, .definition = std::make_shared<LrnDefinition>(params), .inputs = {x}, .traits = lrn_traits},
+      graph.shape(x));
 }
 
 }  // namespace carillon

@@ -12,14 +12,13 @@ class MaxPoolDefinition final : public OpDefinition {
       : geometry_(geometry), has_biases_(has_biases) {}
   std::string_view type() const override { return "max_pool"; }
   BackwardNeeds backward_needs() const override { return {.inputs = false, .outputs = geometry_.relu}; }
-  bool takes_samples_apart() const override { return true; }
-  std::shared_ptr<const OpDefinition> with_relu_before() const override {
+  std::shared_ptr<const OpDefinition> with_relu_before() const {
     if (has_biases_) return nullptr;
     MaxPoolGeometry with_relu = geometry_;
     with_relu.relu = true;
     return std::make_shared<MaxPoolDefinition>(with_relu);
   }
-  std::shared_ptr<const OpDefinition> with_biases_before() const override {
+  std::shared_ptr<const OpDefinition> with_biases_before() const {
     const auto& [vertical, horizontal, relu] = geometry_;
     const bool has_fewer_elements = vertical.output * horizontal.output < vertical.input * horizontal.input;
     return has_biases_ || !has_fewer_elements ? nullptr : std::make_shared<MaxPoolDefinition>(geometry_, true);
@@ -29,7 +28,7 @@ class MaxPoolDefinition final : public OpDefinition {
         context, [&] { return make_max_pool_cpu(geometry_, context, tensors); },
         [&] { return make_max_pool_cuda(geometry_, context, tensors); });
   }
-  std::string in_operators(OperatorGraph& operators, const OpOperands& operands) const override {
+  std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
     check(!has_biases_, "max_pool has biases on a GPU only");
     std::string x = operands.inputs.at(0);
     if (geometry_.relu) x = operators.add("Relu", {x});
@@ -41,6 +40,13 @@ class MaxPoolDefinition final : public OpDefinition {
   bool has_biases_;
 };
 
+const OpTraits max_pool_traits{
+    .with_relu_before = trait<&MaxPoolDefinition::with_relu_before>,
+    .with_biases_before = trait<&MaxPoolDefinition::with_biases_before>,
+    .samples_are_independent = true,
+    .to_onnx = trait<&MaxPoolDefinition::to_onnx>,
+};
+
 }  // namespace
 
 Value max_pool(Graph& graph, const std::string& name, Value x, const MaxPoolParams& params) {
@@ -50,7 +56,10 @@ Value max_pool(Graph& graph, const std::string& name, Value x, const MaxPoolPara
   const MaxPoolGeometry geometry{.vertical = slide(input[1], params.window, params.stride, params.padding),
                                  .horizontal = slide(input[2], params.window, params.stride, params.padding),
                                  .relu = false};
-  return graph.add_op({.name = name, .definition = std::make_shared<MaxPoolDefinition>(geometry), .inputs = {x}},
+  return graph.add_op({.name = name,
+                       .definition = std::make_shared<MaxPoolDefinition>(geometry),
+                       .inputs = {x},
+                       .traits = max_pool_traits},
                       {input[0], geometry.vertical.output, geometry.horizontal.output, input[3]});
 }
 

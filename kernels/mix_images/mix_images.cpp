@@ -10,7 +10,6 @@ class MixImagesDefinition final : public OpDefinition {
   explicit MixImagesDefinition(const MixingParams& params) : params_(params) {}
   std::string_view type() const override { return "mix_images"; }
   BackwardNeeds backward_needs() const override { return {}; }
-  bool pads_channels() const override { return true; }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return on_device(
         context, [&] { return make_mix_images_cpu(params_, context, tensors); },
@@ -28,7 +27,10 @@ Value mix_images(Graph& graph, const std::string& name, Value x, const MixingPar
   check(shape.rank() == 4 && shape[1] == params.height && shape[2] == params.width,
         "mix_images wants images [batch, height, width, channels] of the extents that it is told");
   check(!graph.values()[static_cast<std::size_t>(x.index)].wants_gradient, "mix_images has no gradient for its images");
-  return graph.add_op({.name = name, .definition = std::make_shared<MixImagesDefinition>(params), .inputs = {x}},
+  return graph.add_op({.name = name,
+                       .definition = std::make_shared<MixImagesDefinition>(params),
+                       .inputs = {x},
+                       .traits = {.pads_channels = true}},
                       shape);
 }
 

@@ -13,7 +13,6 @@ class NormalizeImagesDefinition final : public OpDefinition {
   explicit NormalizeImagesDefinition(NormalizeImagesParams params) : params_(std::move(params)) {}
   std::string_view type() const override { return "normalize_images"; }
   BackwardNeeds backward_needs() const override { return {}; }
-  bool pads_channels() const override { return true; }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     check(!NormalizeImagesMap(params_).mirrors_by_record() || params_.record_count > 0,
           "normalize_images wants the training set's record count to mirror in turn");
@@ -21,7 +20,7 @@ class NormalizeImagesDefinition final : public OpDefinition {
         context, [&] { return make_normalize_images_cpu(params_, context, tensors); },
         [&] { return make_normalize_images_cuda(params_, context, tensors); });
   }
-  std::string in_operators(OperatorGraph& operators, const OpOperands& operands) const override {
+  std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
     const NormalizeImagesMap map(params_);
     const std::int64_t channels = params_.source[0];
     const auto by_channel = [&](const float* values) {
@@ -35,6 +34,8 @@ class NormalizeImagesDefinition final : public OpDefinition {
   NormalizeImagesParams params_;
 };
 
+const OpTraits normalize_images_traits{.pads_channels = true, .to_onnx = trait<&NormalizeImagesDefinition::to_onnx>};
+
 }  // namespace
 
 Value normalize_images(Graph& graph, const std::string& name, const NormalizeImagesParams& params) {
@@ -46,7 +47,10 @@ Value normalize_images(Graph& graph, const std::string& name, const NormalizeIma
   check(params.cutout >= 0 && params.cutout <= extent, "normalize_images wants a square within the image");
   check(std::ranges::all_of(params.deviation, [](float deviation) { return deviation > 0.0f; }),
         "normalize_images wants deviations above 0");
-  return graph.add_op({.name = name, .definition = std::make_shared<NormalizeImagesDefinition>(params), .inputs = {}},
+  return graph.add_op({.name = name,
+                       .definition = std::make_shared<NormalizeImagesDefinition>(params),
+                       .inputs = {},
+                       .traits = normalize_images_traits},
                       {graph.batch_size(), source[1], source[2], source[0]});
 }
 

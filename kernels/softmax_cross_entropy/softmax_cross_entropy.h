@@ -7,8 +7,8 @@
 //   dz[b, j] = (softmax(z_b)[j] - q[b, j]) / batch                                 z: [batch, classes]; loss: []
 //
 // lambda: of the batch (kernels/shared/mixing.h), 1 without mixing.
-// Computed from z - max(z), so that no exponential overflows. Labels come from the step's batch and lie in [0,
-// classes). Source: Szegedy and others, "Rethinking the Inception architecture", 2016, section 7.
+// Computed from z - max(z), so that no exponential overflows. Labels: [batch] of int32 in [0, classes). Source: Szegedy
+// and others, "Rethinking the Inception architecture", 2016, section 7.
 #pragma once
 
 #include "carillon/graph/graph.h"
@@ -21,11 +21,11 @@ struct SoftmaxCrossEntropyParams {
   MixingParams mixing = {};      ///< as the images'
 };
 
-/// Errors: failed (a smoothing out of its range).
-Value softmax_cross_entropy(Graph& graph, const std::string& name, Value logits,
+/// `labels`: a target of the graph, int32 []. Errors: failed (a smoothing out of its range, labels of another form).
+Value softmax_cross_entropy(Graph& graph, const std::string& name, Value logits, Value labels,
                             const SoftmaxCrossEntropyParams& params = {});
 
-/// Tensors: inputs {z}, outputs {loss}.
+/// Tensors: inputs {z, labels}, outputs {loss}.
 std::unique_ptr<Op> make_softmax_cross_entropy_cpu(const SoftmaxCrossEntropyParams& params, const OpContext& context,
                                                    const OpTensors& tensors);
 std::unique_ptr<Op> make_softmax_cross_entropy_cuda(const SoftmaxCrossEntropyParams& params, const OpContext& context,

@@ -27,6 +27,7 @@ class SoftmaxCrossEntropyCpu final : public Op {
         mixing_(params.mixing),
         step_(step),
         logits_(tensors.inputs.at(0)),
+        labels_(static_cast<const std::int32_t*>(tensors.inputs.at(1).data)),
         loss_(tensors.outputs.at(0)),
         logits_gradient_(tensors.input_gradients.empty() ? Tensor{} : tensors.input_gradients.at(0)),
         row_(static_cast<std::size_t>(logits_.shape[1])) {}
@@ -53,7 +54,7 @@ class SoftmaxCrossEntropyCpu final : public Op {
       const float of_all = smoothing_ / static_cast<float>(classes * batch);
       for (std::size_t j = 0; j < classes; ++j) dz[j] = dz[j] * factor - of_all;
       const float of_labels = (1.0f - smoothing_) / static_cast<float>(batch);
-      dz[step_.batch.labels[b]] -= lambda * of_labels;
+      dz[labels_[b]] -= lambda * of_labels;
       if (mixing_.mixes()) dz[other_label(b)] -= (1.0f - lambda) * of_labels;
     }
   }
@@ -62,11 +63,11 @@ class SoftmaxCrossEntropyCpu final : public Op {
   float batch_lambda() const { return draw_mixing(mixing_, step_.batch.first_position).lambda; }
   /// Of the row that row `b` is mixed with.
   std::int32_t other_label(std::size_t b) const {
-    return step_.batch.labels[mixed_with(b, static_cast<std::size_t>(logits_.shape[0]))];
+    return labels_[mixed_with(b, static_cast<std::size_t>(logits_.shape[0]))];
   }
 
   double row_loss(const Exponentials& of, const float* z, std::size_t b, float lambda) const {
-    const float own = z[step_.batch.labels[b]];
+    const float own = z[labels_[b]];
     if (smoothing_ == 0.0f && !mixing_.mixes()) return std::log(of.sum) + of.largest - own;
     const double of_labels =
         mixing_.mixes() ? lambda * static_cast<double>(own) + (1.0 - lambda) * z[other_label(b)] : own;
@@ -77,7 +78,9 @@ class SoftmaxCrossEntropyCpu final : public Op {
   float smoothing_;
   MixingParams mixing_;
   const StepInputs& step_;
-  Tensor logits_, loss_, logits_gradient_;
+  Tensor logits_;
+  const std::int32_t* labels_;  ///< [batch]
+  Tensor loss_, logits_gradient_;
   std::vector<float> row_;
 };
 

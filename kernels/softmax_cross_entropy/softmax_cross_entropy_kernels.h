@@ -110,7 +110,7 @@ struct SoftmaxKernel {
     return to_float(logits[row * classes + j]);
   }
   CARILLON_HOST_DEVICE std::int64_t label(std::int64_t sample) const {
-    return table.label(static_cast<std::size_t>(sample));
+    return *table.target<std::int32_t>(static_cast<std::size_t>(sample));
   }
 
   CARILLON_HOST_DEVICE float largest_of_thread(int block, int thread) const {
@@ -225,7 +225,7 @@ struct SoftmaxKernel {
     if (loss != nullptr) *loss = mean;
     *blocks_done = 0;
     if (step_sums == nullptr) return;
-    step_sums[cross_entropy_sum] = mean;
+    step_sums[loss_sum] = mean;
     step_sums[sync_sum] = table.header().pause;
   }
 };

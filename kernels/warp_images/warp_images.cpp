@@ -10,7 +10,6 @@ class WarpImagesDefinition final : public OpDefinition {
   explicit WarpImagesDefinition(const WarpParams& params) : params_(params) {}
   std::string_view type() const override { return "warp_images"; }
   BackwardNeeds backward_needs() const override { return {}; }
-  bool pads_channels() const override { return true; }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return on_device(
         context, [&] { return make_warp_images_cpu(params_, context, tensors); },
@@ -30,7 +29,10 @@ Value warp_images(Graph& graph, const std::string& name, Value x, const WarpPara
         "warp_images: a rotation, zoom or shift out of its range");
   check(!graph.values()[static_cast<std::size_t>(x.index)].wants_gradient,
         "warp_images has no gradient for its images");
-  return graph.add_op({.name = name, .definition = std::make_shared<WarpImagesDefinition>(params), .inputs = {x}},
+  return graph.add_op({.name = name,
+                       .definition = std::make_shared<WarpImagesDefinition>(params),
+                       .inputs = {x},
+                       .traits = {.pads_channels = true}},
                       shape);
 }
 

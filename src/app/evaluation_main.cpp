@@ -17,6 +17,7 @@
 #include "src/options/option_groups.h"
 #include "src/report/console.h"
 #include "src/report/evaluation_report.h"
+#include "src/tasks/classification_metric.h"
 #include "src/train/checkpointing/checkpoint_size.h"
 #include "src/train/control/equal_on_all_ranks.h"
 #include "src/train/evaluation/evaluator.h"
@@ -34,8 +35,7 @@ std::uint64_t max_checkpoint_bytes(const ProgramSpec& program_spec) {
   std::uint64_t largest = 0;
   for (const std::string& name : network_names(program_spec)) {
     try {
-      const Network network =
-          network_named(program_spec, name)({.image = records.image_shape, .class_count = class_count});
+      const Network network = network_named(program_spec, name)({.image = records.image_shape, .outputs = class_count});
       largest = std::max(largest, max_checkpoint_bytes(network));
     } catch (const Error& error) {
       if (error.code() != ExitCode::usage) throw;  // a network for other, smaller images
@@ -84,7 +84,7 @@ EvaluatedForm form_of(const nlohmann::json& known, const EvalOptions& options, c
 
 Dataset open_data(const EvalOptions& options, const RecordForm& form, const Mpi& mpi) {
   const DataOptions& data = options.data;
-  const RecordOptions records{.image_key = data.image_key, .label_key = data.label_key, .cache = data.cache};
+  const RecordOptions records{.image_key = data.image_key, .target_key = data.label_key, .cache = data.cache};
   Dataset dataset = open_records(data.files, form, RecordUse::evaluation, records, mpi);
   require_equal_on_all_ranks(mpi, {{"evaluation records", dataset.size()},
                                    {"evaluation record checksum", static_cast<std::uint64_t>(dataset.fingerprint())}});
@@ -104,19 +104,24 @@ void check_report_fits(std::int64_t class_count) {
   fail(ExitCode::usage, "--report: {} classes are too many for a confusion matrix, the limit is {}", class_count, most);
 }
 
-/// `counts`: for the report, if there is one.
-void print_result(const LoadedCheckpoint& loaded, const EvalOptions& options, const Accuracy& precision,
-                  const std::optional<ConfusionMatrix>& counts) {
+/// Counts by class only if there is a report to write: a confusion matrix is large if there are many classes.
+MakeMetric metric_for(const EvalOptions& options, std::int64_t class_count) {
+  if (options.report.empty()) return [] { return std::make_unique<AccuracyMetric>(); };
+  return [classes = static_cast<std::size_t>(class_count)] { return std::make_unique<ConfusionMetric>(classes); };
+}
+
+/// Prints the result and writes the report, if there is one. `metric`: made by `metric_for`.
+void report_result(const LoadedCheckpoint& loaded, const EvalOptions& options, const Metric& metric) {
   const std::string note = is_synthetic(options.data.files) ? synthetic_note : "", values = values_text(options);
   fmt::print("{}: {} at step {}{}\n{}{}\n", printable(loaded.path.string()), values, loaded.state.global_step, note,
-             precision.text(), note);
+             metric.text(), note);
   if (std::fflush(stdout) != 0) fail(ExitCode::io, "cannot write to standard output: {}", errno_text(errno));
-  if (!counts) return;
+  if (options.report.empty()) return;
   write_report(options.report, {.checkpoint = loaded.path.string(),
                                 .model = loaded.state.model,
                                 .values = values,
                                 .step = loaded.state.global_step,
-                                .counts = *counts});
+                                .counts = dynamic_cast<const ConfusionMetric&>(metric).matrix()});
 }
 
 EvalOptions defaults_of(const ProgramSpec& program_spec) {
@@ -151,7 +156,7 @@ ExitCode evaluate_checkpoint(const EvalOptions& options, const ProgramSpec& prog
   const Dataset dataset = open_data(options, form.records, mpi);
   const MakeNetwork make_network = network_named(program_spec, known.at("model").get<std::string>());
   NetworkSettings settings{.image = dataset.image_shape(),
-                           .class_count = dataset.class_count(),
+                           .outputs = form.records.schema.class_count,
                            .pixel_scale = scale,
                            .normalization = form.normalization};
   mpi.run_on_all([&] { settings.density = dataset.density(); });
@@ -159,7 +164,8 @@ ExitCode evaluate_checkpoint(const EvalOptions& options, const ProgramSpec& prog
   const BuildSettings build{options.data.batch_size, options.device.precision, Purpose::evaluation};
   std::optional<Evaluator> evaluator;
   mpi.run_on_all([&] {
-    check_batch_fits(network, build, device, mpi, {.option = fmt::format("--batch-size {}", options.data.batch_size)});
+    check_batch_fits(build_network(network, build), device, mpi,
+                     {.option = fmt::format("--batch-size {}", options.data.batch_size)});
     evaluator.emplace(
         network,
         EvaluatorSettings{options.data.batch_size, options.device.precision, options.data.test_time_augmentation,
@@ -171,18 +177,13 @@ ExitCode evaluate_checkpoint(const EvalOptions& options, const ProgramSpec& prog
   evaluator->broadcast_from_first(mpi);
   stall_detector.enter(Phase::evaluation, 0);
   const auto heartbeat = [&] { stall_detector.heartbeat(); };
-  // Only reports need the confusion matrix, which is large if there are many classes.
-  std::optional<ConfusionMatrix> counts;
-  std::optional<Accuracy> precision;
-  if (options.report.empty()) {
-    precision = evaluator->evaluate(dataset, mpi, heartbeat);
-  } else {
-    mpi.run_on_all([&] { check_report_fits(dataset.class_count()); });
-    counts = evaluator->count_by_class(dataset, mpi, heartbeat);
-    precision = counts->precision();
-  }
   mpi.run_on_all([&] {
-    if (loaded) print_result(*loaded, options, *precision, counts);
+    if (!options.report.empty()) check_report_fits(form.records.schema.class_count);
+  });
+  const std::unique_ptr<Metric> metric =
+      evaluator->evaluate(metric_for(options, form.records.schema.class_count), dataset, mpi, heartbeat);
+  mpi.run_on_all([&] {
+    if (loaded) report_result(*loaded, options, *metric);
   });
   return ExitCode::done;
 }

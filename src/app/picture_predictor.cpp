@@ -75,9 +75,7 @@ std::vector<std::vector<double>> PicturePredictor::predict(std::span<const std::
   check(count > 0 && count <= batch_size, "predict takes 1 to batch_size images");
   std::vector<const std::uint8_t*> padded(images.begin(), images.end());
   padded.resize(batch_size, images.back());
-  const std::vector<std::int32_t> labels(batch_size);
-  const std::vector<float> logits =
-      evaluator_.logits({.images = padded, .labels = labels, .padding = batch_size - count});
+  const std::vector<float> logits = evaluator_.outputs({.images = padded, .padding = batch_size - count});
   std::vector<std::vector<double>> all;
   for (std::size_t i = 0; i < count; ++i) {
     const std::span<const float> row = std::span(logits).subspan(i * class_count(), class_count());

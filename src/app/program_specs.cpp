@@ -34,11 +34,11 @@ std::vector<std::string> network_names(const ProgramSpec& program_spec) {
   return names;
 }
 
-std::string network_list(const ProgramSpec& program_spec, const ImageShape& image, std::int64_t class_count) {
+std::string network_list(const ProgramSpec& program_spec, const ImageShape& image, std::int64_t outputs) {
   std::string lines = fmt::format("{:<10} {:>12} {:>26}\n", "network", "parameters", "multiply-adds an image");
   for (const NamedNetwork& named : program_spec.networks) {
     try {
-      const Network network = named.make({.image = image, .class_count = class_count});
+      const Network network = named.make({.image = image, .outputs = outputs});
       const BuiltNetwork built = build_network(network, {.batch_size = 1, .purpose = Purpose::evaluation});
       lines +=
           fmt::format("{:<10} {:>12} {:>26}\n", named.name, parameter_count(built.graph), multiply_adds(built.graph));

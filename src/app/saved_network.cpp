@@ -36,12 +36,12 @@ Network network_of(const LoadedCheckpoint& loaded, std::span<const ProgramSpec> 
       if (named.name != loaded.state.model) continue;
       if (pictures) {
         return named.make({.image = shape_of(*pictures),
-                           .class_count = pictures->classes,
+                           .outputs = pictures->classes,
                            .normalization = normalization_of(pictures->preprocessing)});
       }
       const RecordSchema& records = program_spec.defaults.data.record_form.schema;
       return named.make({.image = records.image_shape,
-                         .class_count = records.class_count,
+                         .outputs = records.class_count,
                          .pixel_scale = static_cast<float>(trained_pixel_scale(loaded))});
     }
   }

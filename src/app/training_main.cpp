@@ -9,6 +9,8 @@
 #include "src/comm/stall/stall_detector.h"
 #include "src/options/device_choices.h"
 #include "src/options/option_groups.h"
+#include "src/step/gradients/reducer.h"
+#include "src/tasks/classification.h"
 #include "src/train/control/equal_on_all_ranks.h"
 #include "src/train/control/stop_signal.h"
 #include "src/train/input/batch_memory.h"
@@ -117,6 +119,8 @@ void resolve(const OptionSet& set, const ProgramSpec& program_spec, TrainOptions
     check_default_data(set, options.data.files);
     resolve_pictures(pictures, options.data, options.model.seed);
   }
+  options.task.value = classification_task({.classes = options.data.record_form.schema.class_count,
+                                            .label_smoothing = static_cast<float>(options.task.label_smoothing)});
   resolve_batch(options.data, options.optimizer.schedule, program_spec, mpi.size());
   const Network network = network_to_train(options);  // checks the image shape
   check_variables(options.optimizer.settings(),
@@ -128,7 +132,8 @@ std::unique_ptr<Device> open_training_device(const TrainOptions& options, const 
   std::unique_ptr<Device> device = open_own_device(options.device, mpi, cpu);
   check_cpu_only_options(options, *device);
   const BuildSettings build{options.data.samples_at_once(), options.device.precision, Purpose::training};
-  check_batch_fits(network_to_train(options), build, *device, mpi, batch_in_memory(options.data, *device));
+  check_batch_fits(build_network(network_to_train(options), options.task.value, build), *device, mpi,
+                   batch_in_memory(options.data, *device));
   return device;
 }
 
@@ -152,8 +157,8 @@ ExitCode train(const std::string& program, const ProgramSpec& program_spec, int 
   warn_of_micro_batches(options.data, mpi, cpu.thread_count);
   StallDetector stall_detector(mpi, stall_detector_settings(options.faults.stall_timeout, *device, mpi, program));
   const std::unique_ptr<Communicator> communicator =
-      make_communicator(mpi, *device, text_of(communicator_choices, options.device.comm),
-                        {.stall_detector = &stall_detector}, averaging_of(tower_settings(options), mpi.size()));
+      make_communicator(mpi, *device, text_of(communicator_choices, options.device.comm), {.observer = &stall_detector},
+                        averaging_of(tower_settings(options), mpi.size()));
   const std::string isas = isas_of_all(*device, mpi);
   mpi.run_on_all([&] { check_same_products(options.optimizer.update, isas); });
   if (options.device.preflight) return run_preflight(program, options, cpu, mpi, *device, *communicator);

@@ -1,4 +1,4 @@
-// Checkpoint files: one state to and from one file.
+// Reads and writes a checkpoint file.
 #include "src/checkpoint/checkpoint.h"
 
 #include <sys/stat.h>
@@ -16,7 +16,7 @@ namespace {
   fail(ExitCode::io, "{}: cannot be read: {}", subject, errno_text(error));
 }
 
-/// The whole file. Header and length are checked before memory is taken for the rest.
+/// Reads the whole file. Checks header and length before it allocates memory for the rest.
 std::vector<std::byte> read_file(const std::filesystem::path& path, const std::string& subject,
                                  std::uint64_t max_bytes) {
   const Descriptor descriptor = open_plain_file(path, subject);
@@ -34,7 +34,8 @@ std::vector<std::byte> read_file(const std::filesystem::path& path, const std::s
          static_cast<std::int64_t>(info.st_size) - static_cast<std::int64_t>(count), image_bytes);
   }
   if (file_bytes > max_bytes) {
-    fail(ExitCode::data, "{}: has {} bytes, where one of this model has at most {}", subject, file_bytes, max_bytes);
+    fail(ExitCode::data, "{}: has {} bytes, but a checkpoint of this model has at most {}", subject, file_bytes,
+         max_bytes);
   }
   bytes.resize(count + image_bytes);
   std::size_t image_count = 0;

@@ -1,9 +1,9 @@
-// Checkpoint: a training state in one HDF5 file, complete or absent, every flipped bit noticed.
+// Checkpoint: a training state in one HDF5 file. It is complete or absent, and loading detects any flipped bit.
 // Format: docs/formats.md.
 //
-// A file is built in memory (HDF5 core driver, chunked, fletcher32, no times), preceded by a 512-byte user block with
-// magic, header version, image length and CRC32C, written to a temporary name, synced, renamed, and the directory
-// synced. Loading checks length and CRC before HDF5 sees a byte.
+// The HDF5 image is built in memory (core driver, chunked, fletcher32, no times). A 512-byte user block with magic,
+// header version, image length and CRC32C precedes it. The file is written under a temporary name, synced and renamed,
+// and the directory is synced. Loading checks length and CRC before HDF5 reads a byte.
 #pragma once
 
 #include <cstdint>
@@ -31,21 +31,22 @@ struct CheckpointState {
   std::int64_t global_step = 0;  ///< updates applied
   std::uint64_t seed = 0;
   std::uint64_t stream_position = 0;  ///< of the next sample to train on
-  std::string options_json;           ///< the run's options, one JSON object
+  std::string options_json;           ///< options of the run, one JSON object
   std::vector<NamedArray> variables;
   std::vector<NamedArray> moving_averages;
   std::map<std::string, std::vector<NamedArray>>
-      optimizer;                    ///< slot name -> one array a variable (lookahead: and state)
-  std::vector<NamedArray> buffers;  ///< what is not trained: running statistics
+      optimizer;                    ///< slot name -> one array per variable (lookahead: and per buffer)
+  std::vector<NamedArray> buffers;  ///< not trained: running statistics
 };
 
-/// The newest format that is read. Version 1 is without buffers, 2 with them; a file bears the lowest that holds it.
+/// The newest format version that can be read. Version 1 has no buffers, version 2 has them. Writing uses the lowest
+/// sufficient version.
 inline constexpr std::int64_t checkpoint_format_version = 2;
 
 /// `train_dir/model.ckpt-<global_step>.h5`.
 std::filesystem::path checkpoint_path(const std::filesystem::path& train_dir, std::int64_t global_step);
 
-/// `train_dir/best.ckpt.h5`: the state of a run's best evaluation.
+/// `train_dir/best.ckpt.h5`: the state of the best evaluation of a run.
 std::filesystem::path best_checkpoint_path(const std::filesystem::path& train_dir);
 
 /// Writes `state` to `path`, replacing it atomically. On an error the old file stays and the temporary is removed.
@@ -54,11 +55,11 @@ void write_checkpoint(const std::filesystem::path& path, const CheckpointState& 
 
 inline constexpr std::uint64_t no_size_limit = ~std::uint64_t{0};
 
-/// Arrays come in the order of their names. A file of more than `max_bytes` is not read. Errors: no_input (no such
-/// file), data (no plain file, damaged, too large, or of a newer format), io.
+/// Reads a checkpoint. Arrays are sorted by name. Errors: no_input (no such file), data (not a regular file, damaged,
+/// larger than `max_bytes`, or of a newer format), io.
 CheckpointState read_checkpoint(const std::filesystem::path& path, std::uint64_t max_bytes = no_size_limit);
 
-/// Steps of the checkpoints in `train_dir` by name, newest first; empty when the directory is missing.
+/// Steps of the checkpoints in `train_dir`, newest first. Empty if the directory is missing.
 std::vector<std::int64_t> list_checkpoints(const std::filesystem::path& train_dir);
 
 struct LoadedCheckpoint {
@@ -66,15 +67,15 @@ struct LoadedCheckpoint {
   CheckpointState state;
 };
 
-/// The newest checkpoint of `train_dir` that loads; each damaged one passed over is told to `warn` in one line.
-/// None when there is no checkpoint file at all. Errors: data when there are some and none of them loads or a newer
-/// format is met before one that does, io.
+/// Reads the newest checkpoint of `train_dir` that loads. Calls `warn` with one line for each damaged one that it
+/// skips. Returns nothing if there is no checkpoint file. Errors: data (none of them loads, or one of a newer format
+/// precedes the first that loads), io.
 std::optional<LoadedCheckpoint> read_newest_checkpoint(const std::filesystem::path& train_dir,
                                                        const std::function<void(const std::string&)>& warn,
                                                        std::uint64_t max_bytes = no_size_limit);
 
-/// What `place` stands for: a checkpoint, or a train directory's newest one that loads. Errors: as read_checkpoint and
-/// read_newest_checkpoint; no_input (a directory without one).
+/// Reads `place`: a checkpoint file, or the newest checkpoint of a train directory. Errors: as read_checkpoint and
+/// read_newest_checkpoint; no_input (a directory without a checkpoint).
 LoadedCheckpoint find_checkpoint(const std::string& place, const std::function<void(const std::string&)>& warn,
                                  std::uint64_t max_bytes = no_size_limit);
 
@@ -82,33 +83,32 @@ LoadedCheckpoint find_checkpoint(const std::string& place, const std::function<v
 /// writer left in `train_dir`.
 void remove_stale_temporaries(const std::filesystem::path& train_dir);
 
-/// Which checkpoints of a train directory stay, once that of a step is written. Those of later steps neither count nor
-/// go.
+/// Which checkpoints are kept after writing a new one. Checkpoints of later steps are neither counted nor removed.
 struct CheckpointRetention {
-  std::int64_t newest = 0;  ///< so many; 0: all
-  std::int64_t every = 0;   ///< and those whose step is a multiple of this; 0: no others
+  std::int64_t newest = 0;  ///< number of newest checkpoints; 0: all
+  std::int64_t every = 0;   ///< also keep steps that are multiples of this; 0: none
 };
 
 /// Writes checkpoints on a background thread, one at a time.
 class CheckpointWriter {
  public:
-  /// Each to the name of its step.
+  /// Writes each checkpoint to the name of its step.
   CheckpointWriter(const std::filesystem::path& train_dir, const CheckpointRetention& retention);
-  /// All to one file, in the place of the one before.
+  /// Writes all checkpoints to one file; each replaces the previous one.
   explicit CheckpointWriter(std::filesystem::path file);
-  /// Waits for the write in progress; an error that nobody fetched by `wait` is lost.
+  /// Waits for the write in progress. An error that was not fetched by `wait` is lost.
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  /// Starts writing `state`; first waits for the write before it. Throws that one's error. A moved state costs the
-  /// caller no copy.
+  /// Waits for the previous write, then starts to write `state`. Throws the error of the previous write. Move the state
+  /// to avoid a copy.
   void start(CheckpointState state);
-  /// Starts to write the last state once more, after its write has failed and `wait` has thrown that.
+  /// Starts to write the last state again. Call it after `wait` has thrown.
   void start_again();
-  /// Whether `wait` would return, or throw, at once.
+  /// True if `wait` would return or throw immediately.
   bool is_done() const;
-  /// Returns when all is on disk. Throws the write's error.
+  /// Returns when the checkpoint is on disk. Throws the error of the write.
   void wait();
 
  private:
@@ -116,7 +116,7 @@ class CheckpointWriter {
   std::unique_ptr<Worker> worker_;
 };
 
-/// HDF5.
+/// The version of HDF5.
 LibraryVersion checkpoint_library();
 
 }  // namespace carillon

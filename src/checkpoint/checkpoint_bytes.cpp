@@ -13,12 +13,12 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "the header is little endian");
 
-// First byte not ASCII and both line ends, as in PNG: a transfer in text mode shows at once.
+// As in PNG: the first byte is not ASCII and both line ends follow, so a transfer in text mode is detected.
 constexpr std::array<unsigned char, 8> magic = {0x89, 'C', 'R', 'L', '\r', '\n', 0x1a, '\n'};
 constexpr std::array<unsigned char, 8> hdf5_magic = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
 constexpr std::uint32_t header_version = 1;
 
-/// The header as it is in the file. Its own checksum covers every byte before it, padding too.
+/// The header in the file. header_crc covers all bytes before it, including the padding.
 struct Header {
   std::array<unsigned char, 8> magic;
   std::uint32_t version;

@@ -1,4 +1,4 @@
-// Checkpoint bytes: Carillon's 512-byte header and the HDF5 image behind it. Format: docs/formats.md.
+// The bytes of a checkpoint file: Carillon's 512-byte header, then the HDF5 image. Format: docs/formats.md.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +14,11 @@ inline constexpr std::size_t checkpoint_header_bytes = 512;
 
 std::vector<std::byte> encode_checkpoint(const CheckpointState& state);
 
-/// Length of the image that the header announces. Errors: data, when `header` (the file's first 512 bytes, or all of a
-/// shorter file) is not a sound one. `subject` ("checkpoint <path>") starts every error line.
+/// The image length that the header states. `header`: the first 512 bytes of the file, or all of a shorter file.
+/// `subject` ("checkpoint <path>") starts every error line. Errors: data (not a valid header).
 std::uint64_t announced_image_bytes(std::span<const std::byte> header, const std::string& subject);
 
-/// The HDF5 image in `file`, after length and CRC32C are checked. Errors: data.
+/// The HDF5 image in `file`, after checking length and CRC32C. Errors: data.
 std::span<const std::byte> verified_image(std::span<const std::byte> file, const std::string& subject);
 
 }  // namespace carillon

@@ -15,7 +15,7 @@ constexpr std::string_view prefix = "model.ckpt-";
 constexpr std::string_view suffix = ".h5";
 constexpr std::string_view best_name = "best.ckpt.h5";
 
-/// The step in a name that checkpoint_path makes, and only such a name.
+/// The step in a file name of the exact form of checkpoint_path.
 std::optional<std::int64_t> step_of(std::string_view name) {
   if (!name.starts_with(prefix) || !name.ends_with(suffix)) return std::nullopt;
   if (name.size() <= prefix.size() + suffix.size()) return std::nullopt;
@@ -27,7 +27,7 @@ std::optional<std::int64_t> step_of(std::string_view name) {
   return step;
 }
 
-/// Calls `visit(name)` for each entry; a missing directory has none.
+/// Calls `visit(name)` for each entry. A missing directory counts as empty.
 template <typename Visit>
 void for_each_name(const std::filesystem::path& directory, Visit visit) {
   std::error_code error;
@@ -71,15 +71,15 @@ std::optional<LoadedCheckpoint> read_newest_checkpoint(const std::filesystem::pa
     try {
       return LoadedCheckpoint{.path = path, .state = read_checkpoint(path, max_bytes)};
     } catch (const NewerFormat&) {
-      throw;  // nothing is damaged: going on from an older one would throw good work away
+      throw;  // not damaged: resuming from an older one would lose work
     } catch (const Error& error) {
       if (error.code() != ExitCode::data) throw;
-      warn(fmt::format("{}; passed over", error.what()));
+      warn(fmt::format("{}; skipped", error.what()));
     }
   }
   if (steps.empty()) return std::nullopt;
-  fail(ExitCode::data, "{}: none of its {} checkpoints loads, the newest of step {}", train_dir.string(), steps.size(),
-       steps.front());
+  fail(ExitCode::data, "{}: none of its {} checkpoints loads; the newest is of step {}", train_dir.string(),
+       steps.size(), steps.front());
 }
 
 LoadedCheckpoint find_checkpoint(const std::string& place, const std::function<void(const std::string&)>& warn,
@@ -87,7 +87,7 @@ LoadedCheckpoint find_checkpoint(const std::string& place, const std::function<v
   std::error_code error;
   if (!std::filesystem::is_directory(place, error)) return {place, read_checkpoint(place, max_bytes)};
   std::optional<LoadedCheckpoint> newest = read_newest_checkpoint(place, warn, max_bytes);
-  if (!newest) fail(ExitCode::no_input, "{}: no checkpoint in it", place);
+  if (!newest) fail(ExitCode::no_input, "{}: contains no checkpoint", place);
   return std::move(*newest);
 }
 

@@ -1,4 +1,4 @@
-// Checkpoint directory: which steps a train directory holds, and which of them are kept.
+// The checkpoints of a train directory: retention.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,9 @@
 
 namespace carillon {
 
-/// Removes the oldest checkpoints but those to keep, once that of `newest_step` is in place. Later steps are another
-/// run's, or damaged ones that this run fell back from: they neither count nor go. Errors: io.
+/// Removes the checkpoints that `retention` does not keep, after that of `newest_step` has been written. Later steps
+/// are neither counted nor removed: they belong to another run, or they are damaged and this run skipped them. Errors:
+/// io.
 void remove_old_checkpoints(const std::filesystem::path& train_dir, std::int64_t newest_step,
                             const CheckpointRetention& retention);
 

@@ -20,7 +20,7 @@ std::string this_process() {
   return fmt::format("host {}, process {}{}", host_name(), getpid(), job ? fmt::format(", job {}", job) : "");
 }
 
-/// What the holder wrote of itself.
+/// The text that the holder wrote to the file.
 std::string read_holder(int descriptor) {
   std::array<char, 512> text{};
   if (descriptor < 0) return "a run whose .lock was removed";
@@ -28,7 +28,8 @@ std::string read_holder(int descriptor) {
   return length > 0 ? std::string(text.data(), static_cast<std::size_t>(length)) : "an unknown process";
 }
 
-/// flock. `held`: another holds it; `none`: this file system has no locks (ENOLCK, ENOTSUP), or not of directories.
+/// flock. held: another process holds it. none: the file system has no locks (ENOLCK, ENOTSUP), or none for
+/// directories.
 enum class Outcome { locked, held, none };
 
 Outcome try_lock(int descriptor) {
@@ -46,7 +47,7 @@ bool same_file(int descriptor, const std::filesystem::path& path) {
 }  // namespace
 
 LockState look_at_lock(const std::filesystem::path& directory) {
-  // Where locks are emulated by those of parts of files (NFS), an exclusive one takes a file that is open for writing.
+  // If flock is emulated by byte-range locks (NFS), an exclusive lock requires a file that is open for writing.
   const Descriptor lock(open((directory / ".lock").c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!lock) return LockState::absent;
   const Outcome outcome = try_lock(lock.get());
@@ -59,20 +60,20 @@ DirectoryLock::DirectoryLock(const std::filesystem::path& directory,
     : directory_(directory) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
-  if (error) fail(ExitCode::io, "--train-dir {}: cannot make it: {}", directory.string(), error.message());
+  if (error) fail(ExitCode::io, "--train-dir {}: cannot create it: {}", directory.string(), error.message());
   if (access(directory.c_str(), W_OK | X_OK) != 0) {
     fail(ExitCode::io, "--train-dir {}: cannot write there: {}", directory.string(), errno_text(errno));
   }
   const bool directory_is_locked = lock_directory(), file_is_locked = lock_file();
   const auto beats = directory / ".heartbeat";
   if (std::filesystem::exists(beats, error)) {
-    warn(fmt::format("--train-dir {}: watching whether a run that could not lock it is still there",
+    warn(fmt::format("--train-dir {}: checking for some seconds whether the run that wrote its .heartbeat is alive",
                      directory.string()));
     if (const std::string holder = Heartbeat::holder(beats); !holder.empty()) fail_in_use(holder);
   }
   if (directory_is_locked && file_is_locked) return;
   if (!directory_is_locked && !file_is_locked) {
-    warn(fmt::format("--train-dir {}: its file system has no locks; other runs know of this one by {}",
+    warn(fmt::format("--train-dir {}: the file system has no locks; other runs detect this run by {}",
                      directory.string(), beats.filename().string()));
   }
   heartbeat_ = std::make_unique<Heartbeat>(beats, this_process());
@@ -80,7 +81,7 @@ DirectoryLock::DirectoryLock(const std::filesystem::path& directory,
 
 DirectoryLock::~DirectoryLock() = default;
 
-/// False where directories have no locks.
+/// Returns false if directories cannot be locked.
 bool DirectoryLock::lock_directory() {
   directory_lock_ = Descriptor(open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const Outcome outcome = directory_lock_ ? try_lock(directory_lock_.get()) : Outcome::none;
@@ -91,10 +92,10 @@ bool DirectoryLock::lock_directory() {
   return outcome == Outcome::locked;
 }
 
-/// False where files have no locks. Nothing is written before the lock is held.
+/// Returns false if files cannot be locked. Writes nothing before it holds the lock.
 bool DirectoryLock::lock_file() {
   const std::filesystem::path path = directory_ / ".lock";
-  do {  // again where the file was deleted before it was locked: the next one would lock another
+  do {  // repeat if the file was deleted before it was locked: the next job would lock another file
     file_lock_ = Descriptor(open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0644));
     const int error = errno;
     struct stat status {};

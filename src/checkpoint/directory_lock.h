@@ -1,8 +1,8 @@
-// DirectoryLock: one job at a time writes a train directory.
+// DirectoryLock: ensures that one job at a time writes to a train directory.
 //
-// Two locks (flock) are taken, both free as soon as their holder is dead: of the directory itself, which nobody can
-// delete in passing, and of `directory/.lock`, which tells who holds it and works where directories have no locks
-// (NFS). Where not both can be had, the holder is known by a file that it rewrites every few seconds (`.heartbeat`).
+// It takes two flock locks. Both are released when the holder dies. The lock of the directory itself cannot be deleted
+// by accident. The lock of `directory/.lock` names its holder and works if directories cannot be locked (NFS). If one
+// of them is not available, the holder rewrites the file `.heartbeat` every few seconds.
 #pragma once
 
 #include <filesystem>
@@ -14,19 +14,17 @@
 
 namespace carillon {
 
-/// What a second run would meet in a train directory: its `.lock` held, free, in a file system without locks, or
-/// absent.
+/// The state of `.lock`: held, free, in a file system without locks, or absent.
 enum class LockState { held, free, none, absent };
 
-/// A free lock is held for a moment.
+/// Takes a free lock for a moment to test it.
 LockState look_at_lock(const std::filesystem::path& directory);
 
 class DirectoryLock {
  public:
-  /// Makes the directory if it is missing. Where a heartbeat is found, watches for some seconds whether it goes on.
-  /// `warn` is told, in one line each, of that, and of a file system without locks.
-  /// Errors: io (the directory or its `.lock` cannot be made or written, or `.lock` is no plain file), usage (another
-  /// job holds it: names host, process and Slurm job).
+  /// Creates the directory if it is missing. If there is a heartbeat file, observes it for some seconds. Calls `warn`
+  /// with one line in that case and if the file system has no locks. Errors: io (directory or `.lock` cannot be created
+  /// or written, or `.lock` is not a regular file), usage (another job holds it: names host, process and Slurm job).
   explicit DirectoryLock(
       const std::filesystem::path& directory,
       const std::function<void(const std::string&)>& warn = [](const std::string&) {});

@@ -9,7 +9,7 @@ namespace {
 
 using hdf5::Id;
 
-/// Whole trailing dimensions while they fit a chunk, an even split of the next one, 1 before it.
+/// The chunk shape: whole trailing dimensions while they fit, an even division of the next one, 1 for those before it.
 std::vector<hsize_t> chunk_shape(const std::vector<hsize_t>& shape) {
   std::vector<hsize_t> chunk(shape.size(), 1);
   hsize_t elements = 1;
@@ -23,7 +23,7 @@ std::vector<hsize_t> chunk_shape(const std::vector<hsize_t>& shape) {
   return chunk;
 }
 
-/// HDF5 would take "a//b" for "a/b", and could write what the parser refuses.
+/// Checks what HDF5 accepts but the parser refuses: HDF5 treats "a//b" as "a/b".
 void check_array(const NamedArray& array) {
   check(("/" + array.name + "/").find("//") == std::string::npos, fmt::format("bad array name '{}'", array.name));
   check(std::ranges::count(array.name, '/') <= max_name_depth, fmt::format("array name {} is too deep", array.name));
@@ -101,7 +101,7 @@ class Builder {
     const std::vector<hsize_t> shape(array.shape.begin(), array.shape.end());
     const auto properties = check_.id(H5Pcreate(H5P_DATASET_CREATE), "no data set list");
     check_.done(H5Pset_obj_track_times(properties.get(), false), "no untimed data set");
-    if (!array.values.empty() && !shape.empty()) {  // neither scalars nor empty arrays can have chunks
+    if (!array.values.empty() && !shape.empty()) {  // scalars and empty arrays cannot have chunks
       check_.done(H5Pset_chunk(properties.get(), static_cast<int>(shape.size()), chunk_shape(shape).data()),
                   "no chunks");
       check_.done(H5Pset_fletcher32(properties.get()), "no fletcher32");
@@ -115,7 +115,7 @@ class Builder {
   }
 
   hdf5::Checker check_{ExitCode::failed, "building a checkpoint"};
-  Id links_;  // link creation: groups on the way to a name are made
+  Id links_;  // link creation properties: creates intermediate groups
   Id file_;
 };
 

@@ -1,4 +1,4 @@
-// HDF5 image: a training state as the bytes of an HDF5 file, built and parsed in memory. Layout: docs/formats.md.
+// HDF5 image: builds and parses the bytes of an HDF5 file with a training state, in memory. Layout: docs/formats.md.
 #pragma once
 
 #include <cstddef>
@@ -12,24 +12,24 @@
 
 namespace carillon {
 
-/// A sound checkpoint that this program is too old for: no reason to fall back to an older one.
+/// A valid checkpoint of a newer format. Loading must not fall back to an older checkpoint.
 class NewerFormat : public Error {
  public:
   using Error::Error;
 };
 
-/// Bounds of what is written, checked again when it is read.
+/// Bounds that writing and reading check.
 inline constexpr int max_array_rank = 8;
-inline constexpr int max_name_depth = 16;                    ///< '/' in a name
-inline constexpr std::uint64_t max_chunk_elements = 262144;  ///< 1 MiB, what HDF5's chunk cache holds
+inline constexpr int max_name_depth = 16;                    ///< number of '/' in a name
+inline constexpr std::uint64_t max_chunk_elements = 262144;  ///< 1 MiB, the size of HDF5's chunk cache
 inline constexpr std::size_t max_text_bytes = std::size_t{16} << 20;
-inline constexpr int max_options_depth = 16;  ///< of arrays and objects in the options: what handles JSON recurses
+inline constexpr int max_options_depth = 16;  ///< nesting of the options JSON, because JSON parsers recurse
 
-/// The image of `state`, after `front_bytes` zero bytes. Equal buffers give equal bytes.
+/// The image of `state`, after `front_bytes` zero bytes. Equal states give equal bytes.
 std::vector<std::byte> build_hdf5_image(const CheckpointState& state, std::size_t front_bytes);
 
-/// Arrays come in the order of their names. Only what docs/formats.md describes is read: hard links to groups and
-/// arrays of the image itself, each of them once, whose data lies in it as it is written. `subject` starts error lines.
+/// Parses an image. Arrays are sorted by name. Accepts only the layout of docs/formats.md: hard links to groups and
+/// arrays within the image, each linked once, with the storage that the writer uses. `subject` starts error lines.
 /// Errors: data, NewerFormat.
 CheckpointState parse_hdf5_image(std::span<const std::byte> image, const std::string& subject);
 

@@ -1,6 +1,5 @@
-// Parses the HDF5 image of a checkpoint whose CRC has been checked. The layout is still not taken on trust: names,
-// links, types, ranks, sizes and storage are checked against docs/formats.md and the image's length before anything is
-// read.
+// Parses the HDF5 image of a checkpoint after its CRC has been checked. The layout is not trusted: names, links, types,
+// ranks, sizes and storage are checked against docs/formats.md and the length of the image before data are read.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -14,7 +13,7 @@ namespace {
 
 using hdf5::Id;
 
-/// How deep arrays and objects nest in a JSON text.
+/// The nesting depth of arrays and objects in a JSON text.
 int json_depth(std::string_view text) {
   int depth = 0, deepest = 0;
   bool in_string = false;
@@ -32,10 +31,10 @@ int json_depth(std::string_view text) {
   return deepest;
 }
 
-/// The members of a group in the order of their names, collected by H5Literate.
+/// The members of a group, sorted by name, collected by H5Literate.
 struct Members {
   std::vector<std::string> names;
-  std::string not_hard{};  ///< the first that is a link to elsewhere
+  std::string not_hard{};  ///< the first member that is not a hard link
 
   static herr_t add(hid_t /*group*/, const char* name, const H5L_info_t* info, void* members) noexcept {
     auto& self = *static_cast<Members*>(members);
@@ -56,7 +55,7 @@ class Parser {
   Parser(std::span<const std::byte> image, const std::string& subject)
       : subject_(subject), check_(ExitCode::data, subject), unread_bytes_(image.size()) {
     const auto access = hdf5::memory_file_access(check_, 1 << 16);
-    // HDF5 copies the buffer; its interface only lacks the const.
+    // HDF5 copies the buffer; its interface lacks the const.
     check_.done(H5Pset_file_image(access.get(), const_cast<std::byte*>(image.data()), image.size()), "no image");
     file_ = check_.id(H5Fopen("checkpoint", H5F_ACC_RDONLY, access.get()), "not an HDF5 image");
   }

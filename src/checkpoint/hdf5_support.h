@@ -1,7 +1,7 @@
-// HDF5 in RAII: ids with one owner, a quiet session that one thread holds at a time, failures as one line.
+// RAII for HDF5: IDs with one owner, a lock around all calls, and failures as one-line errors.
 #pragma once
 
-#define H5_USE_110_API  // names mean in later versions what they mean in the oldest that there is to build with
+#define H5_USE_110_API  // newer HDF5 versions then keep the API of version 1.10
 #include <hdf5.h>
 
 #include <mutex>
@@ -13,11 +13,11 @@
 
 namespace carillon::hdf5 {
 
-/// An id of any kind: H5Idec_ref closes what it names with the last reference.
+/// An ID of any kind. H5Idec_ref closes the object with the last reference.
 using Id = Handle<hid_t, H5Idec_ref, H5I_INVALID_HID>;
 
-/// Held around all HDF5 calls. The library may be built without thread safety, so one thread at a time; and it prints
-/// its error stack unless told not to.
+/// Held around all HDF5 calls. It admits one thread at a time, because the library may lack thread safety, and it
+/// suppresses the printing of error stacks.
 class Session {
  public:
   Session();
@@ -31,10 +31,10 @@ class Session {
   void* old_data_ = nullptr;
 };
 
-/// The innermost line of HDF5's error stack.
+/// The innermost line of the HDF5 error stack.
 std::string last_error();
 
-/// Turns a negative return value into Error(code): "<what> (HDF5: <its reason>)".
+/// Throws Error(code) for a negative return value: "<what> (HDF5: <reason>)".
 class Checker {
  public:
   Checker(ExitCode code, std::string subject) : code_(code), subject_(std::move(subject)) {}
@@ -46,7 +46,7 @@ class Checker {
   void done(herr_t status, std::string_view what) const {
     if (status < 0) refuse(what);
   }
-  /// "<subject>: <what>" and, where HDF5 gave one, its reason.
+  /// Throws "<subject>: <what>" with the reason of HDF5 if there is one.
   [[noreturn]] void refuse(std::string_view what) const;
 
  private:
@@ -54,7 +54,7 @@ class Checker {
   std::string subject_;
 };
 
-/// File access in memory only; the buffer grows by `increment_bytes`.
+/// File access properties for a file in memory that grows by `increment_bytes`.
 Id memory_file_access(const Checker& check, std::size_t increment_bytes);
 
 }  // namespace carillon::hdf5

@@ -25,7 +25,7 @@ std::string content(const std::filesystem::path& path) {
 
 std::string Heartbeat::holder(const std::filesystem::path& path, const HeartbeatTimes& times) {
   const std::string first = content(path);
-  const auto end = std::chrono::steady_clock::now() + times.watch;
+  const auto end = std::chrono::steady_clock::now() + times.limit;
   while (!first.empty() && std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(times.interval / 4);
     const std::string now = content(path);

@@ -1,4 +1,4 @@
-// Heartbeat: a file that a process rewrites every few seconds, so that others see it live without a lock or a clock.
+// Heartbeat: a file that a process rewrites every few seconds to show that it is alive, without locks or clocks.
 #pragma once
 
 #include <chrono>
@@ -10,20 +10,21 @@
 
 namespace carillon {
 
-/// `watch`: how long a heartbeat may stand still before its process is taken for dead.
+/// `limit`: a process counts as dead if its file has not changed for this time.
 struct HeartbeatTimes {
   std::chrono::milliseconds interval{2000};
-  std::chrono::milliseconds watch{10000};
+  std::chrono::milliseconds limit{10000};
 };
 
 class Heartbeat {
  public:
-  /// Who beats in the file, once it was seen to change; empty where nobody does, at once where there is no file, else
-  /// after `watch`, when the dead process's file is removed. No clock is compared with another host's.
+  /// Waits until the file changes, and returns the name of its process. Returns an empty text immediately if there is
+  /// no file, and after `limit` if it has not changed; then also removes the file. Compares no clocks of different
+  /// hosts.
   static std::string holder(const std::filesystem::path& path, const HeartbeatTimes& times = {});
 
-  /// Beats for `who`, one line, until destroyed, and removes the file then. A beat that cannot be written is left out.
-  /// Errors: usage (another made the file since `holder` looked).
+  /// Rewrites the file with `who`, one line, until destruction, which removes the file. Ignores write errors.
+  /// Errors: usage (another process created the file after the call of `holder`).
   Heartbeat(std::filesystem::path path, std::string who, const HeartbeatTimes& times = {});
   ~Heartbeat();
   Heartbeat(const Heartbeat&) = delete;

@@ -1,10 +1,10 @@
-// npz: arrays in numpy's format, a zip file of .npy files, for exchange with Python.
+// npz: reads and writes numpy's format, a zip file of .npy files.
 //
 //   numpy.load("arrays.npz")["variables/layer1/weights"]
 //
-// Written: float32, row-major, little endian, uncompressed; equal arrays give equal bytes. Read: the same, and float64,
-// which is rounded to float32, compressed or not, as numpy.savez and savez_compressed write them. Source: numpy's
-// format specification (numpy.lib.format), versions 1 to 3.
+// Writes float32, row-major, little endian, uncompressed. Equal arrays give equal bytes. Reads files of numpy.savez and
+// savez_compressed with float32 and float64 arrays, and rounds float64 to float32. Source: numpy's format specification
+// (numpy.lib.format), versions 1 to 3.
 #pragma once
 
 #include <filesystem>
@@ -15,14 +15,14 @@
 
 namespace carillon {
 
-/// What lies before the values of an array at most.
+/// Maximal length of the header before the values of an array.
 inline constexpr std::size_t max_npy_header_bytes = 65536;
 
-/// Puts the file in place of an old one in one step. Errors: io (path, cause).
+/// Writes the file and replaces an old one atomically. Errors: io (path, cause).
 void write_npz(const std::filesystem::path& path, std::span<const ListedArray> arrays);
 
-/// In the order of the file. Errors, naming the file and the array: no_input, data (no npz, a damaged one, an array of
-/// another type or in column order, more than `max_bytes` of arrays with their headers), io.
+/// Reads the arrays in the order of the file. Errors name the file and the array: no_input, data (not an npz file,
+/// damaged, an array of another type or in column-major order, arrays and headers above `max_bytes`), io.
 std::vector<NamedArray> read_npz(const std::filesystem::path& path, std::uint64_t max_bytes);
 
 }  // namespace carillon

@@ -1,4 +1,5 @@
-// Bf16: bfloat16, the upper half of a float32: 8 bits of exponent, 8 of precision. Storage only; arithmetic is float32.
+// Bf16: bfloat16, the upper half of a float32: 8 exponent bits, 8 bits of precision. Storage only; arithmetic is
+// float32.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ CARILLON_HOST_DEVICE inline float to_float(Bf16 value) {
 }
 CARILLON_HOST_DEVICE inline float to_float(float value) { return value; }
 
-/// To the nearest, ties to even; a NaN stays one.
+/// Rounds to nearest, ties to even. A NaN stays a NaN.
 CARILLON_HOST_DEVICE inline Bf16 to_bf16(float value) {
 #ifdef __CUDA_ARCH__
   Bf16 result;
@@ -34,7 +35,7 @@ CARILLON_HOST_DEVICE inline Bf16 to_bf16(float value) {
 #endif
 }
 
-/// `value` as it is stored in memory of type T (float or Bf16).
+/// Converts `value` to T (float or Bf16).
 template <typename T>
 CARILLON_HOST_DEVICE inline T stored_as(float value) {
   if constexpr (sizeof(T) == sizeof(float)) {

@@ -1,6 +1,6 @@
-// CRC32C: the Castagnoli checksum (RFC 3720, appendix B.4) that TFRecord files and checkpoints carry.
+// CRC32C: the Castagnoli checksum (RFC 3720, appendix B.4) of TFRecord files and checkpoints.
 //
-// crc32c("123456789") = 0xE3069283. Computed by ISA-L, 40 GB/s on one core; of a few bytes by SSE 4.2.
+// crc32c("123456789") = 0xE3069283. Uses ISA-L (40 GB/s on one core), and SSE 4.2 for a few bytes.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace carillon {
 
-/// CRC32C of `data`. With `seed` = crc32c(a), crc32c(b, seed) is that of a followed by b.
+/// CRC32C of `data`. If `seed` = crc32c(a), crc32c(b, seed) is the CRC of a followed by b.
 std::uint32_t crc32c(std::span<const std::byte> data, std::uint32_t seed = 0);
 
 }  // namespace carillon

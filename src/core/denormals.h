@@ -1,14 +1,13 @@
-// flush_denormals: numbers too small for a normal float count as zero, in the calling thread and in those that it
-// starts.
+// flush_denormals: treats denormal floats as zero in the calling thread and in the threads that it starts.
 //
-// Gradients and moving averages that die away end in denormals, on which some processors are slow: on an Emerald Rapids
-// a training with raw pixels was measured at a third of its speed. They carry nothing that a training can use: the
-// smallest normal float is 1.2e-38.
+// Vanishing gradients and moving averages become denormals, which are slow on some processors: on an Emerald Rapids a
+// training with raw pixels ran at a third of its speed. Training does not need them: the smallest normal float is
+// 1.2e-38.
 #pragma once
 
 namespace carillon {
 
-/// Operands and results. No effect on processors that it does not know.
+/// Applies to operands and results. No effect on unknown processors.
 void flush_denormals();
 
 }  // namespace carillon

@@ -64,7 +64,7 @@ std::string read_plain_file(const std::filesystem::path& path, const std::string
   constexpr std::size_t piece_bytes = std::size_t{64} << 10;
   const Descriptor descriptor = open_plain_file(path, subject, unsuitable);
   std::string text;
-  for (;;) {  // whatever size the file tells: that of files in /proc is 0
+  for (;;) {  // ignores the reported size: files in /proc have size 0
     const std::size_t before = text.size();
     text.resize(before + piece_bytes);
     std::size_t count = 0;
@@ -113,7 +113,7 @@ void sync_directory(const std::filesystem::path& directory) {
 
 NewFile::NewFile(std::filesystem::path path, std::string_view prefix) : path_(std::move(path)) {
   temporary_ = path_.parent_path() / fmt::format("{}{}.{}.tmp", prefix, path_.filename().string(), ::getpid());
-  ::unlink(temporary_.c_str());  // what a killed process of this number left, or a link to what is not ours
+  ::unlink(temporary_.c_str());  // left by a killed process with this PID, or a link
   descriptor_ = Descriptor(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (!descriptor_) fail(ExitCode::io, "cannot create {}: {}", temporary_.string(), errno_text(errno));
 }

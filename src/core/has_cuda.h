@@ -1,11 +1,10 @@
-// Whether this build has the CUDA forms. CMake says so; only sources that ask include this, so that all others are the
-// same in both builds, and are compiled once where their objects are cached.
+// has_cuda: true in builds with CUDA. CMake defines it. Only sources that need it include this header, so all others
+// are equal in both builds, and a compiler cache compiles them once.
 #pragma once
 
 namespace carillon {
 
-/// What only CUDA builds link is called in branches of `if constexpr` on it, so that nothing stands in for it
-/// elsewhere.
+/// Call functions that exist in CUDA builds only within `if constexpr (has_cuda)`. So no stand-in is needed elsewhere.
 inline constexpr bool has_cuda = CARILLON_HAS_CUDA;
 
 }  // namespace carillon

@@ -1,11 +1,11 @@
-// The name of this host, as messages, locks and event files give it.
+// The name of this host for messages, locks and event files.
 #pragma once
 
 #include <string>
 
 namespace carillon {
 
-/// gethostname's answer; "localhost" when the system gives none.
+/// The result of gethostname, or "localhost" if it fails.
 std::string host_name();
 
 }  // namespace carillon

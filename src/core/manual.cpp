@@ -12,7 +12,7 @@
 namespace carillon {
 namespace {
 
-/// Text that man's macros take for what it is.
+/// `text` with the characters escaped that man macros interpret.
 std::string plain(std::string_view text) {
   std::string escaped;
   for (const char c : text) {
@@ -49,7 +49,7 @@ std::string man_option(const ManualOption& option) {
   return entry + "\n";
 }
 
-/// What bash takes for one word, whatever is in it.
+/// `text` quoted as one word of bash.
 std::string quoted(const std::string& text) {
   std::string result = "'";
   for (const char c : text) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -58,7 +58,7 @@ std::string quoted(const std::string& text) {
 
 std::string words_of(const std::vector<std::string>& words) { return quoted(fmt::format("{}", fmt::join(words, " "))); }
 
-/// Columns that the longest head takes.
+/// Width of the longest option head.
 std::size_t head_width(std::span<const ManualGroup> groups) {
   std::size_t width = 0;
   for (const ManualGroup& group : groups) {
@@ -67,7 +67,7 @@ std::size_t head_width(std::span<const ManualGroup> groups) {
   return width;
 }
 
-/// "text [one|other] (default)" in lines of at most `width` columns, if no word is longer; those behind the first
+/// "text [one|other] (default)" in lines of at most `width` columns, unless a word is longer. Lines after the first
 /// begin with `indent` spaces.
 std::string wrapped(const std::string& text, std::size_t width, std::size_t indent) {
   std::string lines;
@@ -87,11 +87,11 @@ std::string wrapped(const std::string& text, std::size_t width, std::size_t inde
   return lines;
 }
 
-/// Texts from column `head_width` on.
+/// Lines of the options, with texts from column `head_width` on.
 std::string option_lines(std::span<const ManualOption> options, std::size_t head_width) {
   std::string lines;
   for (const ManualOption& option : options) {
-    constexpr std::size_t page_width = 120, text_width = 60;  // the latter at least
+    constexpr std::size_t page_width = 120, text_width = 60;  // text_width: minimum
     const std::size_t indent = head_width + 2;
     const std::string text = fmt::format(
         "{}{}{}", option.text, option.choices.empty() ? "" : fmt::format(" [{}]", fmt::join(option.choices, "|")),

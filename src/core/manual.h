@@ -1,4 +1,4 @@
-// Manual: what a program says of itself, as data: of which its man page and its completion in bash are made.
+// Manual: the description of a program as data. --help, the man page and the bash completion are made from it.
 #pragma once
 
 #include <functional>
@@ -9,14 +9,14 @@ namespace carillon {
 
 struct ManualOption {
   std::string name;                       ///< without its dashes
-  std::string value;                      ///< what stands for its value, "N"; empty: it takes none
-  std::string text;                       ///< what it decides
-  std::string default_value;              ///< its value when it is not given; empty: none to be named
-  std::vector<std::string> choices = {};  ///< the values there are; none: any
+  std::string value;                      ///< placeholder of its value, "N"; empty: the option takes no value
+  std::string text;                       ///< help text
+  std::string default_value;              ///< empty: not shown
+  std::vector<std::string> choices = {};  ///< permitted values; empty: any
 };
 
 struct ManualGroup {
-  std::string heading;  ///< may be empty, of the first
+  std::string heading;  ///< may be empty for the first group
   std::vector<ManualOption> options;
 };
 
@@ -27,24 +27,23 @@ struct ExitStatus {
 
 struct Manual {
   std::string program;
-  std::string purpose;                ///< in a line: "Trains a network on MNIST"
-  std::vector<std::string> synopses;  ///< how it is called, a line each
-  std::string description;            ///< kept as its lines are
+  std::string purpose;                ///< one line: "Trains a network on MNIST"
+  std::vector<std::string> synopses;  ///< one line each
+  std::string description;            ///< line breaks are kept
   std::vector<ManualGroup> groups;
-  std::vector<std::string> words = {};  ///< that may stand in the first argument's place: commands, formats
+  std::vector<std::string> words = {};  ///< permitted first arguments: commands, formats
   std::vector<ExitStatus> exit_statuses;
 };
 
-/// All of it, for --help; of each option "  --name VALUE  text [choices] (default)", texts in a
-/// column of their own.
+/// The text of --help. Each option is a line "  --name VALUE  text [choices] (default)"; texts are aligned.
 std::string help_text(const Manual& manual);
-/// The page in section 1, in man's macros (man 7 man).
+/// The man page of section 1, in man macros (man 7 man).
 std::string man_page(const Manual& manual);
-/// A completion for bash: of option names, of the values of those that have choices, and of files elsewhere.
+/// A bash completion of option names, of the values of options with choices, and otherwise of file names.
 std::string bash_completion(const Manual& manual);
 
-/// Whether the command line is `PROGRAM --document man` or `--document bash`, with which the installation makes those
-/// files: prints that to stdout then.
+/// If the command line is `PROGRAM --document man` or `--document bash`, prints that document to stdout and returns
+/// true. The installation uses it.
 bool print_document(int argc, const char* const* argv, const std::function<Manual()>& manual);
 
 }  // namespace carillon

@@ -7,7 +7,7 @@
 namespace carillon {
 namespace {
 
-/// The length of the UTF-8 character (RFC 3629) that `text` starts with; 0 where it starts with none or a control one.
+/// The length of the UTF-8 character (RFC 3629) at the start of `text`; 0 if it is invalid or a control character.
 std::size_t shown_bytes(std::string_view text) {
   const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
   const unsigned first = byte(0), second = byte(1);

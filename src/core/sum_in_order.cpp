@@ -9,9 +9,9 @@ namespace {
 
 typedef float Lanes __attribute__((vector_size(64), aligned(4), may_alias));
 constexpr std::size_t lanes = sizeof(Lanes) / sizeof(float), vectors = 4;
-constexpr std::size_t max_depth = 32;  // of a tree of parts that an int counts
+constexpr std::size_t max_depth = 32;  // depth of a tree over at most 2^31 parts
 
-/// Of elements [begin, end) of the parts to out[0], out[1], ... A vector's sum stays in a register over all parts.
+/// Sums elements [begin, end) of the parts to out[0], out[1], ... The sum of a vector stays in a register.
 CARILLON_SIMD void sum_range(std::span<const float* const> parts, std::size_t begin, std::size_t end, float factor,
                              float* out) {
   std::size_t at = begin;
@@ -30,8 +30,8 @@ CARILLON_SIMD void sum_range(std::span<const float* const> parts, std::size_t be
   }
 }
 
-/// As sum_range, as a tree: a stack of the sums of whole blocks, the larger below; a part ends as many blocks as its
-/// number has ones at its end.
+/// sum_range as a tree, with a stack of block sums, the largest at the bottom. A part completes as many blocks as its
+/// number has trailing ones.
 CARILLON_SIMD void sum_range_as_tree(std::span<const float* const> parts, std::size_t begin, std::size_t end,
                                      float factor, float* out) {
   std::size_t at = begin;
@@ -63,7 +63,7 @@ CARILLON_SIMD void sum_range_as_tree(std::span<const float* const> parts, std::s
   }
 }
 
-/// Two parts are added in one way only.
+/// Two parts can be added in one order only.
 auto* range_sum(SumOrder order, std::size_t parts) {
   return order == SumOrder::tree && parts > 2 ? sum_range_as_tree : sum_range;
 }

@@ -1,4 +1,4 @@
-// available_isas: which instruction sets there are to choose from.
+// available_isas: the instruction sets that can be chosen.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace carillon {
 
-/// Those that this processor has and this build is compiled for, lowest first.
+/// Instruction sets that this processor supports and this build is compiled for, in ascending order.
 std::vector<Isa> available_isas();
 
 }  // namespace carillon

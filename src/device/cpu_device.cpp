@@ -18,7 +18,7 @@ CpuDevice::CpuDevice(int thread_count, const CpuSettings& settings)
     : thread_count_(thread_count),
       isa_(settings.isa.value_or(available_isas().back())),
       convolution_(settings.convolution) {
-  check(std::ranges::count(available_isas(), isa_) == 1, "an instruction set that this processor does not have");
+  check(std::ranges::count(available_isas(), isa_) == 1, "this processor does not support the instruction set");
   omp_set_num_threads(thread_count);
   flush_denormals();
 #pragma omp parallel num_threads(thread_count)
@@ -37,7 +37,7 @@ void CpuDevice::on_workers(int count, const std::function<void(int)>& body) {
 #pragma omp parallel for schedule(static, 1) num_threads(count)
   for (int worker = 0; worker < count; ++worker) {
     omp_set_num_threads(1);
-    // In a region of its own the worker is thread 0 of 1, as ops find it that divide their work.
+    // In its own parallel region the worker is thread 0 of 1, as ops that divide their work expect.
 #pragma omp parallel num_threads(1)
     try {
       body(worker);
@@ -51,19 +51,19 @@ void CpuDevice::on_workers(int count, const std::function<void(int)>& body) {
 
 void CpuDevice::reserve_workspace(std::size_t bytes) {
   if (bytes <= workspace_.bytes()) return;
-  workspace_ = {};  // not both at once: nothing in it is kept
+  workspace_ = {};  // free the old one first: its contents are not kept
   workspace_ = allocate(bytes);
 }
 
 Buffer CpuDevice::allocate(std::size_t bytes) {
-  // Activations are passed over from end to end, megabytes at a time: huge pages spare most translations of their
-  // addresses (what that gained is in docs/benchmarks.md).
+  // Activations are read from end to end, megabytes at a time. Huge pages avoid most address translations
+  // (docs/benchmarks.md has the gain).
   constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
   const std::size_t alignment = bytes >= huge_page_bytes ? huge_page_bytes : tensor_alignment_bytes;
   const std::size_t rounded = std::max((bytes + alignment - 1) / alignment * alignment, alignment);
   void* data = std::aligned_alloc(alignment, rounded);
-  if (data == nullptr) fail(ExitCode::failed, "out of memory: {} bytes asked for", bytes);
-  if (alignment == huge_page_bytes) static_cast<void>(madvise(data, rounded, MADV_HUGEPAGE));  // a wish
+  if (data == nullptr) fail(ExitCode::failed, "out of memory: {} bytes requested", bytes);
+  if (alignment == huge_page_bytes) static_cast<void>(madvise(data, rounded, MADV_HUGEPAGE));  // a hint
   std::memset(data, 0, rounded);
   return {data, bytes, [](void* block) { std::free(block); }};
 }
@@ -79,12 +79,12 @@ void CpuDevice::download(const void* memory, void* host, std::size_t bytes) {
 void limit_onednn(Isa isa) {
   if (isa == Isa::avx512) return;
   const dnnl::status status = dnnl::set_max_cpu_isa(isa == Isa::avx2 ? dnnl::cpu_isa::avx2 : dnnl::cpu_isa::sse41);
-  if (status != dnnl::status::success) fail(ExitCode::failed, "oneDNN's instruction set cannot be limited any more");
+  if (status != dnnl::status::success) fail(ExitCode::failed, "too late to limit the instruction set of oneDNN");
 }
 
 CpuDevice& as_cpu(Device& device) {
   auto* cpu = dynamic_cast<CpuDevice*>(&device);
-  check(cpu != nullptr, "a CPU op was given another device");
+  check(cpu != nullptr, "a CPU op requires a CPU device");
   return *cpu;
 }
 

@@ -9,7 +9,7 @@ namespace carillon {
 
 class CpuDevice final : public Device {
  public:
-  /// Sets the number of OpenMP threads of the calling thread's parallel regions; denormals count as zero in all of them
+  /// Sets the number of OpenMP threads of the calling thread's parallel regions, and flushes denormals in them
   /// (src/core/denormals.h).
   explicit CpuDevice(int thread_count, const CpuSettings& settings = {});
 
@@ -20,25 +20,25 @@ class CpuDevice final : public Device {
   bool computes_in(Arithmetic arithmetic) const override { return arithmetic == Arithmetic::fp32; }
   void upload(const void* host, void* memory, std::size_t bytes) override;
   void download(const void* memory, void* host, std::size_t bytes) override;
-  /// One for each thread, with one thread and a workspace of its own. Each has one worker in its turn, so that it can
-  /// be given a whole network.
+  /// One device per thread, each with one thread and its own workspace. Each has one worker itself, so it can run a
+  /// whole network.
   std::span<const std::unique_ptr<Device>> workers() const override { return workers_; }
   void on_workers(int count, const std::function<void(int worker)>& body) override;
 
   const dnnl::engine& engine() const { return engine_; }
   const dnnl::stream& dnnl_stream() const { return dnnl_stream_; }
-  /// That the kernels run which are compiled for several.
+  /// The instruction set of our kernels.
   Isa isa() const { return isa_; }
   ConvolutionMethod convolution() const { return convolution_; }
   int thread_count() const { return thread_count_; }
 
-  /// Makes the workspace at least as large. For ops, when they are made.
+  /// Grows the workspace to at least `bytes`. Ops call it when they are constructed.
   void reserve_workspace(std::size_t bytes);
-  /// Scratch of whichever op is running, which finds it as the last one left it.
+  /// Scratch memory of the running op. Its contents are undefined at the start of an op.
   void* workspace() const { return workspace_.data(); }
 
  private:
-  /// A worker of `whole`, with so many levels of workers below it.
+  /// A worker of `whole` with `levels` levels of workers below it.
   CpuDevice(const CpuDevice& whole, int levels);
 
   class ImmediateStream final : public Stream {
@@ -55,11 +55,11 @@ class CpuDevice final : public Device {
   std::vector<std::unique_ptr<Device>> workers_;
 };
 
-/// oneDNN's kernels use no instructions beyond `isa`'s. For the whole process, before its first primitive. Errors:
-/// failed (later).
+/// Limits oneDNN to the instructions of `isa`, for the whole process. Call it before the first primitive.
+/// Errors: failed (too late).
 void limit_onednn(Isa isa);
 
-/// The CpuDevice that `device` is. Errors: failed when it is another kind.
+/// Casts `device` to CpuDevice. Errors: failed if it is another kind.
 CpuDevice& as_cpu(Device& device);
 
 }  // namespace carillon

@@ -1,4 +1,4 @@
-// The CUDA backend's door; `no_cuda.cpp` stands in for it in a build without CUDA.
+// Entry points of the CUDA backend. no_cuda.cpp replaces them in builds without CUDA.
 #pragma once
 
 #include <memory>
@@ -10,15 +10,15 @@ namespace carillon {
 /// The GPUs that this process can use.
 struct CudaGpus {
   int count = 0;
-  std::string why_none;  ///< where there are none
-  bool hidden = false;   ///< there may be some, but they cannot be used: worth telling who did not ask
+  std::string why_none;  ///< reason if `count` is 0
+  bool hidden = false;   ///< GPUs may exist but cannot be used: worth a warning
 };
 CudaGpus find_cuda_gpus();
 
-/// CUDA, cuDNN and cuBLAS, as they were at the build.
+/// Versions of CUDA, cuDNN and cuBLAS at build time.
 std::vector<LibraryVersion> cuda_libraries();
 
-/// Number `local_rank` modulo `count`, of `count` GPUs.
+/// Opens GPU number `local_rank` modulo `count`.
 std::unique_ptr<Device> open_cuda_device(const DeviceRequest& request, int count);
 
 }  // namespace carillon

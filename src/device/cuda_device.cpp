@@ -19,17 +19,17 @@ constexpr std::size_t workspace_bytes = std::size_t{256} << 20;
   fail(ExitCode::failed, "{}: {} ({}:{})", library, text, where.file_name(), where.line());
 }
 
-/// Makes `ordinal` this thread's device; streams, events and handles belong to the device that is current when they
-/// are made.
+/// Makes `ordinal` the current device of this thread. Streams, events and handles belong to the device that is current
+/// when they are created.
 int make_current(int ordinal) {
   check_cuda(cudaSetDevice(ordinal));
   return ordinal;
 }
 
-/// What a query says. Errors: failed (of the work itself).
+/// True if a query reports completion. Errors: failed (an error of the work itself).
 bool is_over(cudaError_t status) {
   if (status == cudaErrorNotReady) {
-    static_cast<void>(cudaGetLastError());  // it is no error: the next launch's check must not find it
+    static_cast<void>(cudaGetLastError());  // not an error: the check of the next launch must not find it
     return false;
   }
   check_cuda(status);
@@ -109,7 +109,7 @@ Buffer CudaDevice::allocate(std::size_t bytes) {
   const cudaError_t status = cudaMalloc(&data, size);
   if (status == cudaErrorMemoryAllocation) {
     static_cast<void>(cudaGetLastError());  // not sticky: the next call must not report it
-    fail(ExitCode::failed, "out of GPU memory on {}: {} bytes asked for, {} free", name(), size, free_bytes());
+    fail(ExitCode::failed, "out of GPU memory on {}: {} bytes requested, {} free", name(), size, free_bytes());
   }
   check_cuda(status);
   Buffer buffer(data, bytes, [](void* block) { static_cast<void>(cudaFree(block)); });
@@ -118,7 +118,7 @@ Buffer CudaDevice::allocate(std::size_t bytes) {
   return buffer;
 }
 
-// Copies of memory that is not page-locked wait inside of CUDA, where nobody looks: what is ahead is waited for before.
+// Copies of pageable memory wait inside CUDA, without polling. So wait for the work before them first.
 void CudaDevice::upload(const void* host, void* memory, std::size_t bytes) {
   compute_.synchronize();
   check_cuda(cudaMemcpyAsync(memory, host, bytes, cudaMemcpyHostToDevice, compute_.get()));
@@ -158,17 +158,18 @@ void check_cudnn_version(std::size_t loaded) {
     return dotted(static_cast<int>(version / 10000), static_cast<int>(version / 100 % 100),
                   static_cast<int>(version % 100));
   };
-  fail(ExitCode::no_device, "cuDNN {} is loaded, and this program was built with {}: install that or a later one",
-       text(loaded), text(built));
+  fail(ExitCode::no_device,
+       "cuDNN {} is loaded, but this program was built with {}: install that version or a later one", text(loaded),
+       text(built));
 }
 
 bool launches_early() {
   static const bool early = [] {
     constexpr int first_that_can = 9;
-    const char* const asked = std::getenv("CARILLON_EARLY_LAUNCH");
+    const char* const requested = std::getenv("CARILLON_EARLY_LAUNCH");
     int ordinal = 0;
     check_cuda(cudaGetDevice(&ordinal));
-    return asked != nullptr && std::string_view(asked) == "1" && properties_of(ordinal).major >= first_that_can;
+    return requested != nullptr && std::string_view(requested) == "1" && properties_of(ordinal).major >= first_that_can;
   }();
   return early;
 }
@@ -203,13 +204,13 @@ std::unique_ptr<Device> open_cuda_device(const DeviceRequest& request, int count
 
 CudaDevice& as_cuda(Device& device) {
   auto* cuda = dynamic_cast<CudaDevice*>(&device);
-  check(cuda != nullptr, "a CUDA op was given another device");
+  check(cuda != nullptr, "a CUDA op requires a CUDA device");
   return *cuda;
 }
 
 const CudaStream& as_cuda(Stream& stream) {
   const auto* cuda = dynamic_cast<const CudaStream*>(&stream);
-  check(cuda != nullptr, "a CUDA op was given another device's stream");
+  check(cuda != nullptr, "a CUDA op requires a CUDA stream");
   return *cuda;
 }
 

@@ -1,7 +1,7 @@
-// CudaDevice: one NVIDIA GPU, with the streams and library handles that a tower on it uses. CUDA builds only.
+// CudaDevice: one NVIDIA GPU with its streams and library handles. CUDA builds only.
 //
-// Two streams: `stream()` computes; `side_stream()` moves data and gradients beside it. Events order them.
-// Every call of CUDA, cuBLAS and cuDNN is checked: errors are `failed`, with the library's own text and the call.
+// `stream()` computes; `side_stream()` moves data and gradients concurrently. Events order the two streams.
+// Every call of CUDA, cuBLAS and cuDNN is checked. Errors: failed, with the library's text and the call.
 #pragma once
 
 #include <cublasLt.h>
@@ -18,17 +18,17 @@
 
 namespace carillon {
 
-/// Throws Error(failed) naming the source line unless `status` is success.
+/// Throws Error(failed) with the source line unless `status` is success.
 void check_cuda(cudaError_t status, const std::source_location& where = std::source_location::current());
 void check_cublas(cublasStatus_t status, const std::source_location& where = std::source_location::current());
 void check_cudnn(cudnnStatus_t status, const std::source_location& where = std::source_location::current());
 
-/// Errors: no_device (an older cuDNN is loaded than the program was built with; patches aside).
+/// Errors: no_device if the loaded cuDNN is older than the one of the build (patch level ignored).
 void check_cudnn_version(std::size_t loaded);
 
 class CudaStream final : public Stream {
  public:
-  /// `check`: as Device::check_while_waiting; outlives the stream; null: nobody looks.
+  /// `check`: as Device::check_while_waiting; outlives the stream; may be null.
   explicit CudaStream(const std::function<void()>* check = nullptr);
   cudaStream_t get() const { return stream_.get(); }
   void synchronize() override;
@@ -42,13 +42,13 @@ class CudaStream final : public Stream {
 class CudaEvent {
  public:
   CudaEvent();
-  /// Moves the point to the end of what `stream` has now.
+  /// Moves the point to the end of the work on `stream`.
   void record(const CudaStream& stream);
-  /// Lets later work of `stream` wait for the point.
+  /// Makes later work on `stream` wait for the point.
   void make_wait(const CudaStream& stream) const;
-  /// Whether the work before the point is done. Errors: failed (an error of that work).
+  /// True if the work before the point is done. Errors: failed (an error of that work).
   bool done() const;
-  /// Returns when it is.
+  /// Returns when the work before the point is done.
   void wait() const;
 
  private:
@@ -74,14 +74,14 @@ class CudaDevice final : public Device {
   CudaStream& side_stream() { return side_; }
   cublasLtHandle_t cublas() const { return cublas_.get(); }
   cudnnHandle_t cudnn() const { return cudnn_.get(); }  ///< bound to the compute stream
-  /// Scratch memory that ops of the compute stream use one after the other.
+  /// Scratch memory of the running op on the compute stream.
   std::span<std::byte> workspace() const { return {static_cast<std::byte*>(workspace_.data()), workspace_.bytes()}; }
 
-  /// Page-locked host memory, zeroed, that copies of a stream read and write directly and kernels can address.
+  /// Allocates zeroed, page-locked host memory for asynchronous copies and for access by kernels.
   Buffer allocate_pinned(std::size_t bytes);
-  /// Bytes that could be allocated now.
+  /// Bytes of free device memory.
   std::size_t free_bytes() const;
-  /// "GPU 0000:1b:00.0", its place in its host: equal on two ranks that drive the same GPU, or slices of it.
+  /// "GPU 0000:1b:00.0", the PCI address. Equal on two ranks that use the same GPU or MIG slices of it.
   std::string unique_id() const;
 
  private:
@@ -93,14 +93,14 @@ class CudaDevice final : public Device {
   Buffer workspace_;
 };
 
-/// Whether a kernel's blocks may start while the kernel before it in the stream runs, and wait at their beginning until
-/// that is over (programmatic dependent launch): where the environment's CARILLON_EARLY_LAUNCH is 1 and the current GPU
-/// can, which one of compute capability 9.0 does.
+/// True if kernels use programmatic dependent launch: blocks start while the previous kernel of the stream still runs,
+/// and wait at their beginning for its end. Requires CARILLON_EARLY_LAUNCH=1 in the environment and compute
+/// capability 9.0.
 bool launches_early();
 
-/// The CudaDevice that `device` is. Errors: failed when it is another kind.
+/// Casts `device` to CudaDevice. Errors: failed if it is another kind.
 CudaDevice& as_cuda(Device& device);
-/// The CUDA stream that `stream` is. Errors: failed when it is another kind.
+/// Casts `stream` to CudaStream. Errors: failed if it is another kind.
 const CudaStream& as_cuda(Stream& stream);
 
 }  // namespace carillon

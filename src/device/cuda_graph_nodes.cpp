@@ -9,24 +9,25 @@
 namespace carillon {
 namespace {
 
-/// Whether a call went well. That it did not ends no run: somebody only wanted to know.
+/// True if a call succeeded. A failure does not end the run, because the names are informative only.
 bool took(cudaError_t status) {
   if (status == cudaSuccess) return true;
   static_cast<void>(cudaGetLastError());  // not sticky: the next call must not report it
   return false;
 }
 
-/// A function of the driver, which the program is not linked with: it is not there on machines without a GPU.
+/// A function of the CUDA driver. The program is not linked with the driver, which is missing on machines without a
+/// GPU.
 template <typename Function>
 Function* driver_function(const char* name) {
-  constexpr unsigned since = 12030;  // cuFuncGetName's
+  constexpr unsigned since = 12030;  // version of cuFuncGetName
   void* found = nullptr;
   cudaDriverEntryPointQueryResult result{};
   const bool is_known = took(cudaGetDriverEntryPointByVersion(name, &found, since, cudaEnableDefault, &result));
   return is_known && result == cudaDriverEntryPointSuccess ? reinterpret_cast<Function*>(found) : nullptr;
 }
 
-/// The runtime would know kernels of this program only, not the libraries'.
+/// Uses the driver, because the runtime knows only the kernels of this program, not those of libraries.
 std::string kernel_name(cudaGraphNode_t node) {
   const auto get_params = driver_function<decltype(cuGraphKernelNodeGetParams)>("cuGraphKernelNodeGetParams");
   const auto get_name = driver_function<decltype(cuFuncGetName)>("cuFuncGetName");

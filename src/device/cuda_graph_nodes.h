@@ -1,4 +1,4 @@
-// What a captured graph holds, by name. CUDA builds only.
+// Names of the nodes of a captured CUDA graph. CUDA builds only.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,12 +9,12 @@
 
 namespace carillon {
 
-/// The nodes as CUDA lists them, which is the order in which they were captured, though nothing promises that:
-/// "UpdateKernel<Sgd>" of a BlockKernel, another kernel by its function's name, "copy", "memset", "node" of any other
-/// kind. Where CUDA does not tell, "kernel", or none at all.
+/// The node names in CUDA's order, which is the order of capture (not guaranteed by CUDA). "UpdateKernel<Sgd>" for a
+/// BlockKernel, the function name for other kernels, "copy", "memset", and "node" for other kinds. "kernel" if CUDA
+/// does not report a name; empty if it does not list nodes.
 std::vector<std::string> node_names(cudaGraph_t graph);
 
-/// What `mangled` is called there: "_ZN8carillon12block_kernelI...".
+/// The node name for a mangled function name, "_ZN8carillon12block_kernelI...".
 std::string kernel_title(std::string_view mangled);
 
 }  // namespace carillon

@@ -24,14 +24,15 @@ std::vector<float> download_floats(Device& device, const Tensor& tensor) {
 }
 
 std::span<const float> host_floats(Device& device, const Tensor& tensor, std::vector<float>& copy) {
-  check(tensor.type == DType::f32, "only a float32 tensor is read where it lies");
+  check(tensor.type == DType::f32, "only float32 tensors can be read in place");
   if (device.kind() == DeviceKind::cpu) return tensor.floats();
   copy = download_floats(device, tensor);
   return copy;
 }
 
 void upload_floats(Device& device, std::span<const float> values, const Tensor& tensor) {
-  check(tensor.type == DType::f32 && values.size_bytes() == tensor.bytes(), "upload into a tensor of another form");
+  check(tensor.type == DType::f32 && values.size_bytes() == tensor.bytes(),
+        "upload to a tensor of another type or size");
   device.upload(values.data(), tensor.data, values.size_bytes());
 }
 

@@ -1,4 +1,4 @@
-// poll_until: waits for a GPU without giving the core away, and looks after other things now and then.
+// poll_until: waits for a GPU by polling, and calls a check between polls.
 #pragma once
 
 #include <thread>
@@ -7,7 +7,7 @@
 
 namespace carillon {
 
-/// Returns once `done` is true; `check`, in between, may throw.
+/// Returns when `done()` is true. `check` is called every 1024 polls and may throw.
 template <typename Done, typename Check>
 void poll_until(const Done& done, const Check& check) {
   constexpr int polls_between_checks = 1024;

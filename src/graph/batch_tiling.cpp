@@ -37,7 +37,7 @@ bool shares_memory(const Graph::Node& node) {
 }
 
 bool can_be_sliced(const Graph& graph, const Graph::Node& node) {
-  if (!node.definition->takes_samples_apart()) return false;
+  if (!node.traits.samples_are_independent) return false;
   check(!shares_memory(node) && node.buffers.empty(), "an op takes samples apart and shares memory or has buffers");
   std::int64_t parameter_bytes = 0;
   for (const int parameter : node.parameters) {

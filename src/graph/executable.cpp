@@ -26,9 +26,11 @@ int parameter_summed_by_reader(const Graph& graph, const Graph::ValueInfo& value
   if (value.producer < 0 || value.readers.size() != 1 || !value.wants_gradient) return -1;
   const Graph::Node &producer = graph.nodes()[value.producer], &reader = graph.nodes()[value.readers[0]];
   if (&graph.values()[reader.inputs[0]] != &value) return -1;  // sums are of input 0's gradient
-  const std::optional<int> summed = producer.definition->column_summed_parameter();
-  const bool is_found = summed && reader.definition->sums_input_gradient(kind, value.shape);
-  return is_found ? producer.parameters.at(*summed) : -1;
+  const auto column_summed_parameter = producer.traits.column_summed_parameter;
+  const auto sums_input_gradient = reader.traits.sums_input_gradient;
+  if (column_summed_parameter == nullptr || sums_input_gradient == nullptr) return -1;
+  const std::optional<int> summed = column_summed_parameter(*producer.definition);
+  return summed && sums_input_gradient(kind, value.shape) ? producer.parameters.at(*summed) : -1;
 }
 
 }  // namespace
@@ -39,6 +41,9 @@ Executable::Executable(const Graph& graph, const ExecutableContext& context, boo
   const int workers = tiling == Tiling::never ? 0 : static_cast<int>(context.device.workers().size());
   const std::vector<TiledSection> sections = plan_tiling(graph, workers);
   place_tensors(graph, context.device, tensor_lifetimes(graph, sections, training, results));
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    if (graph.values()[i].is_input) values_[i].tensor.data = context.inputs.targets;
+  }
   for (const TiledSection& section : sections) {
     const std::span<float> gradients = training ? gradients_of(section, graph, context.parameters) : std::span<float>{};
     sections_.push_back(
@@ -123,7 +128,8 @@ void Executable::share_work(const Graph& graph, const Graph::Node& node, const E
   for (std::size_t i = 0; i < node.parameters.size(); ++i) {
     if (summed_by_reader(node.outputs[0]) == node.parameters[i]) tensors.parameter_gradients[i].data = nullptr;
   }
-  if (context.loss.index >= 0 && node.outputs[0] == context.loss.index && node.definition->writes_step_sums(kind)) {
+  if (context.loss.index >= 0 && node.outputs[0] == context.loss.index && node.traits.writes_step_sums != nullptr &&
+      node.traits.writes_step_sums(kind)) {
     tensors.step_sums = context.parameters.step_sums();
     writes_step_sums_ = true;
   }

@@ -7,7 +7,7 @@
 namespace carillon {
 
 Graph::Graph(std::int64_t batch_size, Arithmetic arithmetic) : batch_size_(batch_size), arithmetic_(arithmetic) {
-  check(batch_size > 0, "a graph needs a batch");
+  check(batch_size > 0, "a graph requires a batch size above 0");
 }
 
 void Graph::check_name_is_free(const std::string& name) const {
@@ -31,11 +31,27 @@ int Graph::add_buffer(BufferSpec spec) {
   return static_cast<int>(buffers_.size()) - 1;
 }
 
+Value Graph::add_target(const TargetSpec& spec) {
+  check(!has_target_, "a graph has one target");
+  has_target_ = true;
+  target_bytes_ = spec.bytes();
+  std::vector<std::int64_t> extents = spec.shape.extents();
+  extents.insert(extents.begin(), batch_size_);
+  values_.push_back({.name = "target",
+                     .shape = Shape(std::move(extents)),
+                     .type = spec.type,
+                     .producer = -1,
+                     .readers = {},
+                     .wants_gradient = false,
+                     .is_input = true});
+  return {static_cast<int>(values_.size()) - 1};
+}
+
 Value Graph::add_op(NewOp op, Shape output_shape) {
   const int index = static_cast<int>(nodes_.size());
   for (const int parameter : op.parameters) {
     if (parameter != next_parameter_++) {
-      fail(ExitCode::failed, "op '{}' takes variables in another order than they were added in", op.name);
+      fail(ExitCode::failed, "op '{}' lists its variables in another order than they were added", op.name);
     }
   }
   Node node{.name = std::move(op.name),
@@ -43,7 +59,8 @@ Value Graph::add_op(NewOp op, Shape output_shape) {
             .inputs = {},
             .outputs = {static_cast<int>(values_.size())},
             .parameters = std::move(op.parameters),
-            .buffers = std::move(op.buffers)};
+            .buffers = std::move(op.buffers),
+            .traits = op.traits};
   bool wants_gradient = !node.parameters.empty();
   for (const Value input : op.inputs) {
     ValueInfo& info = values_.at(input.index);
@@ -83,7 +100,7 @@ void Graph::replace_nodes(std::vector<Node> nodes) {
 }
 
 void Graph::want_gradients_of(const std::vector<bool>& trains) {
-  check(trains.size() == parameters_.size(), "a graph was told of another number of parameters");
+  check(trains.size() == parameters_.size(), "want_gradients_of requires one value per parameter");
   for (const Node& node : nodes_) {
     const auto wants = [&](int input) { return values_.at(input).wants_gradient; };
     const bool any = std::ranges::any_of(node.parameters, [&](int parameter) { return trains[parameter]; }) ||
@@ -101,7 +118,9 @@ void Graph::link() {
     const Node& node = nodes_[i];
     for (const int input : node.inputs) {
       ValueInfo& value = values_.at(input);
-      if (value.producer < 0) fail(ExitCode::failed, "op '{}' reads '{}' before it is produced", node.name, value.name);
+      if (value.producer < 0 && !value.is_input) {
+        fail(ExitCode::failed, "op '{}' reads '{}' before it is produced", node.name, value.name);
+      }
       value.readers.push_back(static_cast<int>(i));
     }
     for (const int output : node.outputs) {

@@ -1,40 +1,42 @@
-// Passes over a graph: what a network says becomes what a device runs. Values keep their numbers.
+// Passes over a graph: they prepare what a network's function built for the device. They read the ops' traits
+// (carillon/graph/op_traits.h). Values keep their indices. `results` are values that are read from outside; a pass
+// keeps them.
 #pragma once
 
-#include <functional>
-#include <memory>
 #include <span>
 
 #include "carillon/graph/graph.h"
 
 namespace carillon {
 
-/// Leaves out every activation that a neighbour takes over: of ReLUs the op behind it where that is cheaper and the
-/// only reader (max_pool: after the pooling there are fewer elements, with the same values and gradients), else the op
-/// before it. `results`: values that are read from outside, which stay.
+/// Fuses activations into neighbouring ops (OpTraits::with_relu_before, with_activation). The next op takes a ReLU
+/// first, if it is the only reader and that is cheaper: max_pool has fewer elements after the pooling, with equal
+/// values and gradients. Otherwise the op before takes the activation.
 void fuse_activations(Graph& graph, std::span<const Value> results);
 
-/// For a GPU, where an addition of biases is a pass over memory of its own: leaves it to the op behind where that has
-/// fewer elements (max_pool, of which the largest stays the largest), and no variables lie between. `results` as above.
+/// For a GPU, where adding biases is an extra pass over memory: moves the biases of an op to its only reader, if the
+/// reader has fewer elements (max_pool, because the largest element stays the largest). Biases stay if another op
+/// between the two has parameters.
 void defer_biases(Graph& graph, std::span<const Value> results);
 
-/// For a GPU: gives the images that a network begins with as many channels as the op that reads them would have
-/// (OpDefinition::preferred_channels), the others 0, where all ops up to there can.
+/// For a GPU: gives the images at the start of a network the channel count that their reader prefers
+/// (OpTraits::preferred_channels). The extra channels hold zeros. All ops before the reader must have
+/// OpTraits::pads_channels.
 void pad_channels(Graph& graph);
 
-/// What a graph that a GPU runs goes through: both of the above.
+/// All passes for a GPU: defer_biases, then pad_channels.
 void fit_to_gpu(Graph& graph, std::span<const Value> results);
 
-/// Gives every op that has it its form over all towers' batches. Returns how many have.
+/// Replaces each op that has OpTraits::synchronized by its synchronized form. Returns the number of replaced ops.
 int synchronize_batches(Graph& graph);
 
-/// Has all other readers of `x` read `y` instead, which an op makes of x alone; the op moves behind x's.
+/// Makes all other readers of `x` read `y` instead, where `y` is the output of an op that reads only `x`. Moves that op
+/// directly after the producer of `x`.
 void interpose(Graph& graph, Value x, Value y);
 
-/// An op with one input and `reader_count` outputs that are it; its gradient is the sum of theirs.
-using MakeFork = std::function<std::shared_ptr<const OpDefinition>(int reader_count)>;
-
-/// Where a value that wants a gradient has several readers, puts a fork behind it, so that each has a value of its own.
-void insert_forks(Graph& graph, const MakeFork& make_fork);
+/// Inserts a fork after each value that wants a gradient and has several readers, so that each reader has its own
+/// value. `fork`: an op that copies its input to every output and sums their gradients; its name and inputs are
+/// ignored.
+void insert_forks(Graph& graph, const Graph::NewOp& fork);
 
 }  // namespace carillon

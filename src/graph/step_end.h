@@ -16,7 +16,7 @@ struct StepEnd {
   CARILLON_HOST_DEVICE float mean(float averaged) const { return rounded_product(averaged, result_scale); }
 
   /// Variables stay as they are where the averaged loss is not finite.
-  CARILLON_HOST_DEVICE bool allows_update() const { return std::isfinite(mean(sums[cross_entropy_sum])); }
+  CARILLON_HOST_DEVICE bool allows_update() const { return std::isfinite(mean(sums[loss_sum])); }
 
   /// For one thread of each of the `blocks` blocks of a step's last kernel, when the block needs the step's header no
   /// more: whether it is the last block, which may then read what the others have written.
@@ -25,8 +25,8 @@ struct StepEnd {
   }
   /// For one thread of the last block, after all else: notes the outcome and counts the step.
   CARILLON_HOST_DEVICE void finish_step(double l2_loss) const {
-    progress.outcomes[*progress.step_counter & (progress.capacity - 1)] = {mean(sums[cross_entropy_sum]),
-                                                                           mean(sums[sync_sum]), l2_loss};
+    progress.outcomes[*progress.step_counter & (progress.capacity - 1)] = {mean(sums[loss_sum]), mean(sums[sync_sum]),
+                                                                           l2_loss};
     *progress.blocks_done = 0;
     *progress.step_counter += 1;
   }

@@ -43,7 +43,7 @@ PictureFormat format_of(std::span<const std::uint8_t> file) {
 }  // namespace
 
 void check_pixels(const Picture& picture) {
-  check(picture.channels == 1 || picture.channels == 3, "a picture has 1 or 3 channels");
+  check(picture.channels == 1 || picture.channels == 3, "a picture must have 1 or 3 channels");
   check(picture.pixels.size() == static_cast<std::size_t>(picture.height * picture.width * picture.channels),
         "a picture has height x width x channels pixels");
 }
@@ -73,7 +73,7 @@ void decode_part(std::span<const std::uint8_t> file, const PartRequest& request,
   const PictureBox& box = request.needed;
   check(box.row >= 0 && box.column >= 0 && box.height > 0 && box.width > 0 && box.row + box.height <= info.height &&
             box.column + box.width <= info.width,
-        "what is decoded lies within the picture");
+        "the decoded rectangle must be within the picture");
   part.picture_height = info.height;
   part.picture_width = info.width;
   (info.format == PictureFormat::jpeg ? decode_jpeg : decode_png)(file, request, part);

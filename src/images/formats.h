@@ -1,4 +1,4 @@
-// The decoder of each format. `info` has been checked.
+// The decoder of each image format. `info` has been checked.
 #pragma once
 
 #include "carillon/images/decode.h"
@@ -12,10 +12,10 @@ void decode_jpeg(std::span<const std::uint8_t> file, const PartRequest& request,
 PictureInfo png_info(std::span<const std::uint8_t> file);
 void decode_png(std::span<const std::uint8_t> file, const PartRequest& request, DecodedPart& part);
 
-/// Errors: failed (a picture that is neither grey nor RGB, or whose pixels are not as many as it says).
+/// Errors: failed (not 1 or 3 channels, or a wrong number of pixels).
 void check_pixels(const Picture& picture);
 
-/// Makes room for the pixels of `height` x `width` from there.
+/// Sets the position of `part` and resizes its pixels to `height` x `width`.
 void place_part(DecodedPart& part, const PictureBox& box, std::int64_t reduction);
 
 }  // namespace carillon

@@ -24,9 +24,9 @@ int scaled_size(const jpeg_component_info& component) { return component.DCT_sca
 int least_scaled_size(const jpeg_decompress_struct& jpeg) { return jpeg.min_DCT_scaled_size; }
 #endif
 
-/// How libjpeg tells of errors: its callback must not return, and what it calls is C.
+/// Error handler of libjpeg. Its callback must not return, so it uses longjmp over C functions.
 struct JpegErrors {
-  jpeg_error_mgr manager;  // first: libjpeg hands its address back
+  jpeg_error_mgr manager;  // must be first: libjpeg passes its address
   std::jmp_buf jump;
   std::array<char, JMSG_LENGTH_MAX> text;
 };
@@ -37,7 +37,7 @@ struct JpegErrors {
   std::longjmp(errors->jump, 1);
 }
 
-/// Warnings of damage end the decoding: libjpeg would fill in what is missing.
+/// Treats warnings about damage as errors: libjpeg would fill in the missing pixels.
 void on_message(j_common_ptr codec, int level) {
   if (level >= 0) return;
   switch (codec->err->msg_code) {
@@ -48,13 +48,13 @@ void on_message(j_common_ptr codec, int level) {
     case JWRN_MUST_RESYNC:
       leave(codec);
     default:
-      break;  // junk between markers, unknown versions: other decoders pass over it, too
+      break;  // junk between markers, unknown versions: other decoders ignore it, too
   }
 }
 
 void no_output(j_common_ptr /*codec*/) {}
 
-/// Does `work`, which holds nothing with a destructor, and turns libjpeg's errors in it into ours.
+/// Runs `work` and converts libjpeg's errors to exceptions. `work` must own nothing with a destructor.
 template <typename Work>
 void guarded(JpegErrors& errors, const Work& work) {
   if (setjmp(errors.jump) != 0) fail(ExitCode::data, "is damaged: {}", errors.text.data());
@@ -69,7 +69,7 @@ jpeg_error_mgr* install(JpegErrors& errors) {
   return &errors.manager;
 }
 
-/// One file's decompressor.
+/// The decompressor of one file.
 class JpegReader {
  public:
   explicit JpegReader(std::span<const std::uint8_t> file) {
@@ -104,12 +104,12 @@ class JpegReader {
     const std::int64_t pixels = std::int64_t{jpeg->image_height} * jpeg->image_width;
     if (scans <= max_jpeg_scans && scans * pixels <= max_jpeg_scan_pixels) return;
     auto* errors = reinterpret_cast<JpegErrors*>(codec->err);
-    std::snprintf(errors->text.data(), errors->text.size(), "it has more scans than are read");
+    std::snprintf(errors->text.data(), errors->text.size(), "it has too many scans");
     std::longjmp(errors->jump, 1);
   }
 
-  /// Whether jpeg_crop_scanline (2.1) leaves columns right: not where a component comes in another size than the least
-  /// of them and still has to be stretched, as with 4:1:0 at a half.
+  /// True if jpeg_crop_scanline (libjpeg-turbo 2.1) decodes columns correctly. It does not if a component has another
+  /// scaled size than the smallest one and must still be upsampled, as 4:1:0 at half size.
   bool may_crop() const {
     for (int i = 0; i < jpeg_.num_components; ++i) {
       const jpeg_component_info& component = jpeg_.comp_info[i];
@@ -128,7 +128,7 @@ class JpegReader {
   jpeg_progress_mgr progress_{};
 };
 
-/// As DecodedPart::reduction says.
+/// The reduction for a request (DecodedPart::reduction).
 std::int64_t reduction_for(const PartRequest& request) {
   for (const std::int64_t reduction : {8, 4, 2}) {
     const auto factor = static_cast<double>(reduction);
@@ -137,7 +137,7 @@ std::int64_t reduction_for(const PartRequest& request) {
   return 1;
 }
 
-/// Adobe's inverted CMYK, in place.
+/// Converts Adobe's inverted CMYK to RGB in place.
 void cmyk_to_rgb(std::uint8_t* pixels, std::int64_t count) {
   const auto multiply = [](int a, int b) {
     const int product = a * b + 128;  // a b / 255, rounded
@@ -160,7 +160,7 @@ void JpegReader::decode(const PartRequest& request, DecodedPart& part) {
     return std::min((first + count + reduction - 1) / reduction, size);
   };
   const PictureBox& needed = request.needed;
-  // Coarse colours are interpolated between their neighbours, of which one more is decoded on each side.
+  // Subsampled colours are interpolated, so one more neighbour is decoded on each side.
   const std::int64_t margin = 2 * jpeg_.max_h_samp_factor;
   auto column = static_cast<JDIMENSION>(std::max<std::int64_t>(0, needed.column - margin) / reduction);
   const std::int64_t end_column = last(needed.column, needed.width + margin, jpeg_.output_width);
@@ -203,7 +203,7 @@ std::string encode_jpeg(const Picture& picture, int quality) {
   struct Release {
     jpeg_compress_struct& jpeg;
     unsigned char*& memory;
-    bool owns_memory = false;  ///< else libjpeg, which has failed, may have given it up already
+    bool owns_memory = false;  ///< otherwise libjpeg has failed and may have freed it
     ~Release() {
       jpeg_destroy_compress(&jpeg);
       if (owns_memory) std::free(memory);

@@ -1,4 +1,4 @@
-// Picture: pixels in memory, and the same as a file of a format that others open.
+// Picture: pixels in memory, and encoders to PNG and JPEG.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@ struct Picture {
   std::vector<std::uint8_t> pixels;
 };
 
-/// A PNG file (ISO/IEC 15948). Errors: failed (a picture that is neither grey nor RGB, or whose pixels are not as many
-/// as it says).
+/// Encodes a PNG file (ISO/IEC 15948). Errors: failed (not 1 or 3 channels, or a wrong number of pixels).
 std::string encode_png(const Picture& picture);
 
-/// A baseline JPEG file (ITU-T T.81) of 4:2:0 colours. `quality`: 1 to 100, as libjpeg's. Errors: as encode_png.
+/// Encodes a baseline JPEG file (ITU-T T.81) with 4:2:0 subsampling. `quality`: 1 to 100, as in libjpeg. Errors: as
+/// encode_png.
 std::string encode_jpeg(const Picture& picture, int quality);
 
 }  // namespace carillon

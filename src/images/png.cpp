@@ -11,7 +11,7 @@
 namespace carillon {
 namespace {
 
-/// One file's decompressor. libpng's errors leave by longjmp, over its own C functions only.
+/// The decompressor of one file. libpng's errors longjmp over C functions only.
 class PngReader {
  public:
   explicit PngReader(std::span<const std::uint8_t> file) : unread_(file) {
@@ -24,10 +24,10 @@ class PngReader {
     try {
       guarded([&] {
         png_set_read_fn(png_, this, read);
-        png_set_user_limits(png_, 0x7fffffff, 0x7fffffff);  // the product is checked by whoever asks
+        png_set_user_limits(png_, 0x7fffffff, 0x7fffffff);  // the caller checks the number of pixels
         png_set_chunk_cache_max(png_, 128);
         png_set_chunk_malloc_max(png_, 8 << 20);
-        png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);  // texts, profiles ...
+        png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);  // ignore texts, profiles and others
         png_read_info(png_, info_);
       });
     } catch (...) {
@@ -69,7 +69,7 @@ class PngReader {
 
   void ask_for_rgbx() {
     const png_byte type = png_get_color_type(png_, info_);
-    png_set_expand(png_);  // palettes, and grey of fewer bits, to 8
+    png_set_expand(png_);  // expands palettes and grey below 8 bits
     png_set_strip_16(png_);
     if ((type & PNG_COLOR_MASK_COLOR) == 0) png_set_gray_to_rgb(png_);
     png_set_strip_alpha(png_);
@@ -87,7 +87,7 @@ void PngReader::decode(const PartRequest& request, DecodedPart& part) {
   const PictureBox& needed = request.needed;
   const bool interlaced = png_get_interlace_type(png_, info_) != PNG_INTERLACE_NONE;
   const std::int64_t end_row = needed.row + needed.height;
-  // Rows come whole; an interlaced picture's are complete only together.
+  // libpng decodes whole rows. Rows of an interlaced picture are complete only after the last pass.
   place_part(
       part,
       interlaced ? PictureBox{0, 0, whole.height, whole.width} : PictureBox{needed.row, 0, needed.height, whole.width},

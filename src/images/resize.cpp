@@ -10,10 +10,10 @@
 namespace carillon {
 namespace {
 
-constexpr int row_bits = 4;  ///< fraction of what the rows' sums are kept as, between the two passes
+constexpr int row_bits = 4;  ///< fraction bits of the values between the two passes
 static_assert(255 << (ResizeAxis::weight_bits + row_bits) < 1 << 24);  // exact in float32
 
-/// The weights of one pixel, in floating point: the last `count` that were appended, from source pixel `first` on.
+/// The weights of one pixel as floats: the last `count` appended ones, for source pixels from `first` on.
 struct Taps {
   std::int64_t first = 0;
   std::size_t count = 0;
@@ -41,7 +41,7 @@ Taps append_corner_aligned(const AxisRequest& r, std::int64_t i, double scale, s
   return {first, 2};
 }
 
-/// Whole numbers in their proportion that sum to 1; the largest takes what rounding leaves.
+/// Rounds weights to integers that sum to 1 in fixed point. The largest weight takes the rounding error.
 void round_weights(std::span<const double> exact, std::span<float> weights) {
   constexpr double one = 1 << ResizeAxis::weight_bits;
   double sum = 0.0;
@@ -54,7 +54,7 @@ void round_weights(std::span<const double> exact, std::span<float> weights) {
   *std::ranges::max_element(weights) += static_cast<float>(left);
 }
 
-// What `taps` is as a constant needs no loop. Inlined, so that it is compiled for each processor that its caller is.
+// A constant `taps` needs no loop. Inlined, so that it is compiled for each instruction set of its caller.
 
 template <int taps>
 [[gnu::always_inline]] inline void sum_few_rows(const std::uint8_t* first_row, std::size_t stride,
@@ -83,7 +83,7 @@ template <int taps>
   for (std::size_t x = 0; x < count; ++x) out[x] = static_cast<float>(static_cast<std::int32_t>(out[x] * scale));
 }
 
-/// One row of sums of rows: out[x] = sum over t of weights[t] * row t[x], rounded to row_bits.
+/// Vertical pass of one row: out[x] = sum over t of weights[t] * row t[x], rounded to row_bits.
 CARILLON_SIMD void sum_rows(const std::uint8_t* first_row, std::size_t stride, const float* weights, int taps,
                             std::size_t count, float* out) {
   while (taps > 1 && weights[taps - 1] == 0.0f) --taps;
@@ -105,7 +105,7 @@ static_assert(std::endian::native == std::endian::little, "four pixels of a plan
 using FourFloats = float __attribute__((vector_size(16)));
 using FourInts = std::int32_t __attribute__((vector_size(16)));
 
-/// `fixed` is `taps`, or 0: any.
+/// `fixed`: `taps` as a constant, or 0 for any value.
 template <int fixed>
 [[gnu::always_inline]] inline FourInts sum_pixels(const float* source, const float* weights, int taps) {
   constexpr float scale = 1.0f / static_cast<float>(1 << (ResizeAxis::weight_bits + row_bits));
@@ -126,7 +126,7 @@ template <int fixed>
     return sum_pixels<fixed>(row + std::int64_t{first[i]} * 4, weights + i * taps, taps);
   };
   std::int64_t i = 0;
-  if (layout.pixel == 1) {  // four of a plane are stored together: values are bytes, in words from the left
+  if (layout.pixel == 1) {  // stores four pixels of a plane as one little-endian word
     for (; i + 4 <= count; i += 4) {
       const FourInts a = values_of(i), b = values_of(i + 1), c = values_of(i + 2), d = values_of(i + 3);
       const FourInts pixels = a | b << 8 | c << 16 | d << 24;
@@ -145,7 +145,7 @@ template <int fixed>
   }
 }
 
-/// One row of pixels of sums along it.
+/// Horizontal pass of one row.
 CARILLON_SIMD void sum_columns(const float* row, const std::int32_t* first, const float* weights, int taps,
                                std::int64_t count, const PixelLayout& layout, std::uint8_t* out) {
   switch (taps) {
@@ -166,7 +166,7 @@ std::int64_t ResizeAxis::begin() const { return std::min(first.front(), first.ba
 std::int64_t ResizeAxis::end() const { return std::max(first.front(), first.back()) + taps; }
 
 ResizeAxis make_axis(const AxisRequest& r, Resampling resampling) {
-  check(r.limit > r.lowest && r.count > 0 && r.length > 0.0, "an axis of nothing");
+  check(r.limit > r.lowest && r.count > 0 && r.length > 0.0, "an axis must not be empty");
   const double scale = r.length / static_cast<double>(r.resized);
   std::vector<Taps> all;
   std::vector<double> exact;
@@ -183,7 +183,7 @@ ResizeAxis make_axis(const AxisRequest& r, Resampling resampling) {
   axis.weights.resize(all.size() * most);
   const double* weights = exact.data();
   for (std::size_t i = 0; i < all.size(); weights += all[i++].count) {
-    // Near the limit, taps of weight 0 come first, so that none lies beyond it.
+    // Near the limit, taps of weight 0 come first, so that no tap is beyond it.
     const std::int64_t first = std::max(std::min(all[i].first, r.limit - static_cast<std::int64_t>(most)), r.lowest);
     axis.first.push_back(static_cast<std::int32_t>(first));
     const std::size_t behind = i * most + static_cast<std::size_t>(all[i].first - first);
@@ -208,7 +208,7 @@ void resize(const DecodedPart& part, const ResizeAxis& rows, const ResizeAxis& c
   const std::int64_t read_from = columns.begin() - part.column, read_to = columns.end() - part.column;
   const std::size_t count = static_cast<std::size_t>(read_to - read_from) * 4;
   memory.row.resize(std::max(memory.row.size(), count));
-  const float* shifted = memory.row.data() - columns.begin() * 4;  // by the columns' indices
+  const float* shifted = memory.row.data() - columns.begin() * 4;  // indexed by column
   for (std::int64_t y = 0; y < height; ++y) {
     const std::uint8_t* first_row = part.row_at(rows.first[static_cast<std::size_t>(y)] - part.row) + read_from * 4;
     sum_rows(first_row, stride, rows.weights.data() + y * rows.taps, rows.taps, count, memory.row.data());

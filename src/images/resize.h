@@ -1,7 +1,7 @@
-// Resizing: pixels as sums of a few of a picture's, rows first.
+// Resize: each output pixel is a weighted sum of source pixels. Vertical pass first, then horizontal.
 //
-// Weights and what lies between the two passes are whole numbers, so small that their sums are exact in float32 too:
-// the same bits on every processor, whether or not it fuses multiplication and addition.
+// Weights and intermediate values are integers that are exact in float32. So all processors give equal bits, with and
+// without fused multiply-add.
 #pragma once
 
 #include <cstdint>
@@ -14,36 +14,36 @@ namespace carillon {
 
 /// One side of a resize: pixel i is the sum over t of weights[i * taps + t] * source[first[i] + t].
 struct ResizeAxis {
-  static constexpr int weight_bits = 11;  ///< of 1
+  static constexpr int weight_bits = 11;  ///< fixed-point weights: 1 is 2^weight_bits
 
   std::vector<std::int32_t> first;
-  std::vector<float> weights;  ///< whole numbers; of a pixel, they sum to 2^weight_bits, and none is negative
+  std::vector<float> weights;  ///< integers >= 0; those of a pixel sum to 2^weight_bits
   int taps = 0;
 
-  std::int64_t begin() const;  ///< of what it reads
+  std::int64_t begin() const;  ///< first source pixel that is read
   std::int64_t end() const;
 };
 
-/// What an axis is made of, in source pixels.
+/// Parameters of an axis, in source pixels.
 struct AxisRequest {
-  double begin = 0.0, length = 0.0;    ///< of what is resized
-  std::int64_t lowest = 0, limit = 0;  ///< what may be read: from there, up to and without that
-  std::int64_t resized = 0;            ///< pixels that `length` becomes
-  std::int64_t first = 0, count = 0;   ///< those of them that are wanted
+  double begin = 0.0, length = 0.0;    ///< the range that is resized
+  std::int64_t lowest = 0, limit = 0;  ///< pixels [lowest, limit) may be read
+  std::int64_t resized = 0;            ///< number of output pixels for `length`
+  std::int64_t first = 0, count = 0;   ///< output pixels [first, first + count) are computed
 };
 
 ResizeAxis make_axis(const AxisRequest& request, Resampling resampling);
 
-/// The same pixels, the last first.
+/// The axis in reverse order (mirrored).
 void mirror(ResizeAxis& axis);
 
-/// Where a resized picture's pixels go: channel c of pixel (y, x) to out[c * plane + y * row + x * pixel].
+/// Output layout: channel c of pixel (y, x) is out[c * plane + y * row + x * pixel].
 struct PixelLayout {
   std::int64_t plane = 0, row = 0, pixel = 0;
 };
 
-/// `part` resized to rows.first.size() x columns.first.size() pixels; source indices of the axes are those of the
-/// part's reduced picture.
+/// Resizes `part` to rows.first.size() x columns.first.size() pixels. The source indices of the axes refer to the
+/// reduced picture of the part.
 void resize(const DecodedPart& part, const ResizeAxis& rows, const ResizeAxis& columns, ViewMemory& memory,
             const PixelLayout& layout, std::span<std::uint8_t> out);
 

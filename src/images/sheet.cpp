@@ -10,7 +10,7 @@
 namespace carillon {
 namespace {
 
-/// Characters of 3 x 5 pixels: five octal digits, a row each, from the top.
+/// Characters of 3 x 5 pixels: five octal digits, one per row, from the top.
 struct Glyph {
   char character;
   std::array<char, 6> rows;
@@ -53,7 +53,7 @@ void write_character(Picture& sheet, std::int64_t top, std::int64_t left, char c
 void put_tile(Picture& sheet, const SheetTile& tile, std::int64_t top, std::int64_t left) {
   check(tile.height <= sheet_tile_side && tile.width <= sheet_tile_side &&
             tile.pixels.size() == static_cast<std::size_t>(tile.height * tile.width * 3),
-        "a tile of a sheet fits into its place");
+        "a tile is larger than its place in the sheet");
   const std::int64_t down = top + (sheet_tile_side - tile.height) / 2,
                      right = left + (sheet_tile_side - tile.width) / 2;
   for (std::int64_t y = 0; y < tile.height; ++y) {
@@ -70,7 +70,7 @@ void put_tile(Picture& sheet, const SheetTile& tile, std::int64_t top, std::int6
 }  // namespace
 
 Picture make_sheet(const std::vector<SheetTile>& tiles) {
-  check(!tiles.empty(), "a sheet of nothing");
+  check(!tiles.empty(), "a sheet requires a tile");
   const auto count = std::ssize(tiles);
   const auto columns = static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(count))));
   Picture sheet{.height = (count + columns - 1) / columns * cell_height + gap,

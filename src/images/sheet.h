@@ -1,4 +1,4 @@
-// Contact sheets: small pictures side by side, each with a line of text below, to be looked at.
+// Contact sheet: a grid of small pictures, each with a line of text below.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,16 @@
 
 namespace carillon {
 
-/// A picture of a sheet: RGB, [height][width][3], of at most `sheet_tile_side` pixels a side.
+/// A picture of a sheet: RGB, [height][width][3], at most `sheet_tile_side` pixels per side.
 struct SheetTile {
   std::int64_t height = 0, width = 0;
   std::vector<std::uint8_t> pixels;
-  std::string text;  ///< as much as fits is written, in capital letters; what is not ASCII as a block
+  std::string text;  ///< truncated to fit; capital letters; non-ASCII characters become a block
 };
 
 inline constexpr std::int64_t sheet_tile_side = 96;
 
-/// The tiles, row by row, on grey, about as many columns as rows. Requires a tile.
+/// Draws the tiles row by row on grey, with about as many columns as rows. Requires at least one tile.
 Picture make_sheet(const std::vector<SheetTile>& tiles);
 
 }  // namespace carillon

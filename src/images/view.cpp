@@ -15,13 +15,13 @@ double uniform(PhiloxDraws& draws, double low, double high) {
   return low + (high - low) * static_cast<double>(bits) * 0x1p-53;
 }
 
-/// One of 0 to `last`.
+/// Uniform in 0 to `last`.
 std::int64_t whole(PhiloxDraws& draws, std::int64_t last) { return draws.below(static_cast<std::uint32_t>(last + 1)); }
 
-/// To the nearest whole number, halves to the even one, as Python's round and C's lrint.
+/// Rounds to nearest, ties to even, as Python's round and C's lrint.
 std::int64_t rounded(double x) { return static_cast<std::int64_t>(std::nearbyint(x)); }
 
-/// A part of that size, if there is one, anywhere in the picture.
+/// A part of the given size at a random position, if it fits.
 PictureBox placed(std::int64_t height, std::int64_t width, const PictureInfo& picture, PhiloxDraws& draws) {
   const std::int64_t row = whole(draws, picture.height - height);
   return {row, whole(draws, picture.width - width), height, width};
@@ -41,7 +41,7 @@ PictureBox torchvision_part(const PictureInfo& picture, const CropRule& rule, Ph
   return {(picture.height - h) / 2, (picture.width - w) / 2, h, w};
 }
 
-/// GenerateRandomCrop of TensorFlow's sample_distorted_bounding_box_op.cc, in its words; a height of 0: none.
+/// GenerateRandomCrop of TensorFlow's sample_distorted_bounding_box_op.cc. Height 0: no crop found.
 PictureBox tensorflow_size(const PictureInfo& picture, const CropRule& rule, double ratio, PhiloxDraws& draws) {
   const double pixels = static_cast<double>(picture.height) * static_cast<double>(picture.width);
   const double min_area = rule.min_area * pixels, max_area = rule.max_area * pixels;
@@ -76,7 +76,7 @@ PictureBox tensorflow_part(const PictureInfo& picture, const CropRule& rule, Phi
   return {0, 0, picture.height, picture.width};
 }
 
-/// What of a side is needed, in the picture's pixels, and where it is resized to.
+/// The needed range of one side, in pixels of the picture, and its axis.
 AxisRequest side(std::int64_t begin, std::int64_t length, std::int64_t resized, std::int64_t first,
                  std::int64_t count) {
   return {.begin = static_cast<double>(begin),
@@ -88,7 +88,7 @@ AxisRequest side(std::int64_t begin, std::int64_t length, std::int64_t resized, 
           .count = count};
 }
 
-/// The same in the pixels of a picture that came `reduction` times smaller, of which `size` there are.
+/// The axis in pixels of a picture that was reduced by `reduction` to `size` pixels.
 AxisRequest reduced(AxisRequest r, std::int64_t reduction, std::int64_t size) {
   if (reduction == 1) return r;
   const auto factor = static_cast<double>(reduction);
@@ -106,7 +106,7 @@ void render(std::span<const std::uint8_t> file, const PictureView& view, Resampl
   ResizeAxis rows = make_axis(vertical, resampling), columns = make_axis(horizontal, resampling);
   PartRequest request{
       .needed = {rows.begin(), columns.begin(), rows.end() - rows.begin(), columns.end() - columns.begin()}};
-  if (resampling == Resampling::antialiased) {  // the other leaves pixels out, and those that it takes are whole
+  if (resampling == Resampling::antialiased) {  // the other resampling skips pixels and uses full-size ones
     request.vertical_scale = static_cast<double>(view.resized_height) / static_cast<double>(view.part.height);
     request.horizontal_scale = static_cast<double>(view.resized_width) / static_cast<double>(view.part.width);
   }
@@ -123,7 +123,7 @@ void render(std::span<const std::uint8_t> file, const PictureView& view, Resampl
   if (view.mirrored) mirror(columns);
   resize(part, rows, columns, memory, layout, out);
   constexpr std::size_t kept_bytes = std::size_t{64} << 20;
-  if (part.pixels.size() > kept_bytes) part.pixels = {};  // a single large picture is no measure for the next ones
+  if (part.pixels.size() > kept_bytes) part.pixels = {};  // do not keep the memory of a single large picture
 }
 
 }  // namespace
@@ -134,7 +134,7 @@ PictureBox random_part(const PictureInfo& picture, const CropRule& rule, PhiloxD
 }
 
 PictureView central_view(const PictureInfo& picture, std::int64_t shorter, std::int64_t height, std::int64_t width) {
-  check(shorter >= height && shorter >= width, "the image lies within the resized picture");
+  check(shorter >= height && shorter >= width, "the image must be within the resized picture");
   const std::int64_t least = std::min(picture.height, picture.width);
   PictureView view{.part = {0, 0, picture.height, picture.width},
                    .resized_height = picture.height * shorter / least,

@@ -14,8 +14,7 @@
 //
 // Norms shift and do not scale; a batch has 0.1 in their running statistics. Convolutions begin as the identity.
 #include "carillon/models/networks.h"
-#include "kernels/activation/activation.h"
-#include "kernels/add/add.h"
+#include "kernels/elementwise/elementwise.h"
 #include "src/models/airbench_layers.h"
 
 namespace carillon {

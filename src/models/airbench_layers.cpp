@@ -1,8 +1,7 @@
 #include "src/models/airbench_layers.h"
 
-#include "kernels/activation/activation.h"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/max_pool/max_pool.h"
-#include "kernels/scale/scale.h"
 #include "src/models/cifar10_pixels.h"
 #include "src/models/layers.h"
 #include "src/models/whitening.h"
@@ -40,7 +39,7 @@ ValuesOfData whitening_values(NormalizeImagesParams input, const ImageShape& ima
 Value logits_of_largest(Graph& graph, Value x, const NetworkSettings& settings) {
   x = pool(graph, "pool", x, graph.shape(x)[1]);
   x = dense(graph, "logits", x,
-            {.units = settings.class_count,
+            {.units = settings.outputs,
              .weights = fan_in_uniform(graph.shape(x).elements_per_sample()),
              .biases = std::nullopt,
              .l2_factor = settings.regularization});

@@ -16,9 +16,9 @@
 #include "kernels/cifar_distort/cifar_distort.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/lrn/lrn.h"
 #include "kernels/max_pool/max_pool.h"
-#include "kernels/relu/relu.h"
 
 namespace carillon {
 namespace {
@@ -60,7 +60,7 @@ Network cifar10_network(const NetworkSettings& settings) {
               {.units = 192, .weights = normal(0.04f, 6), .biases = constant(0.1f), .l2_factor = decay});
     x = relu(graph, "local4/relu", x);
     return dense(graph, "softmax_linear", x,
-                 {.units = settings.class_count, .weights = normal(1.0f / 192.0f, 8), .biases = constant(0.0f)});
+                 {.units = settings.outputs, .weights = normal(1.0f / 192.0f, 8), .biases = constant(0.0f)});
   };
   return {.name = "cifar10", .image = settings.image, .build_layers = layers};
 }

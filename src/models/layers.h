@@ -8,12 +8,11 @@
 
 #include "carillon/core/error.h"
 #include "carillon/models/network.h"
-#include "kernels/add/add.h"
 #include "kernels/batch_norm/batch_norm.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/normalize_images/normalize_images.h"
-#include "kernels/relu/relu.h"
 
 namespace carillon {
 

@@ -11,8 +11,8 @@
 #include "carillon/models/networks.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/max_pool/max_pool.h"
-#include "kernels/relu/relu.h"
 #include "kernels/scale_input/scale_input.h"
 
 namespace carillon {
@@ -35,8 +35,7 @@ Network lenet_network(const NetworkSettings& settings) {
     x = max_pool(graph, "pool2", x, {.window = 2, .stride = 2});
     x = dense(graph, "fc1", x, {.units = 512, .weights = small(4), .biases = biases, .l2_factor = l2});
     x = relu(graph, "fc1/relu", x);
-    return dense(graph, "fc2", x,
-                 {.units = settings.class_count, .weights = small(6), .biases = biases, .l2_factor = l2});
+    return dense(graph, "fc2", x, {.units = settings.outputs, .weights = small(6), .biases = biases, .l2_factor = l2});
   };
   return {.name = "lenet", .image = settings.image, .build_layers = layers};
 }

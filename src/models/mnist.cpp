@@ -5,7 +5,7 @@
 //   layer2             classes     500x10     0.1     0.0   yes
 #include "carillon/models/networks.h"
 #include "kernels/dense/dense.h"
-#include "kernels/relu/relu.h"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/scale_input/scale_input.h"
 
 namespace carillon {
@@ -24,7 +24,7 @@ Network mnist_network(const NetworkSettings& settings) {
         {.units = 500, .weights = weights(0), .biases = biases, .l2_factor = l2, .input_density = settings.density});
     x = relu(graph, "layer1/relu", x);
     return dense(graph, "layer2", x,
-                 {.units = settings.class_count, .weights = weights(2), .biases = biases, .l2_factor = l2});
+                 {.units = settings.outputs, .weights = weights(2), .biases = biases, .l2_factor = l2});
   };
   return {.name = "mnist", .image = settings.image, .build_layers = layers};
 }

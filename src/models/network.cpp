@@ -3,9 +3,8 @@
 #include <algorithm>
 
 #include "carillon/core/error.h"
-#include "kernels/fork/fork.h"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/mix_images/mix_images.h"
-#include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
 #include "kernels/warp_images/warp_images.h"
 #include "src/graph/passes.h"
 
@@ -60,21 +59,28 @@ Value mix_input(Graph& graph, Value images, const MixingParams& mixing) {
   return mixed;
 }
 
-}  // namespace
+Value add_loss(Graph& graph, Value output, const Task& task, const MixingParams& mixing) {
+  check(graph.shape(output).elements_per_sample() == task.outputs,
+        "a network with another number of outputs than its task");
+  const Value target = graph.add_target(task.target);
+  const Value loss = task.loss(graph, {.output = output, .target = target, .mixing = mixing});
+  check(graph.shape(loss).rank() == 0, "a loss is a scalar");
+  return loss;
+}
 
-BuiltNetwork build_network(const Network& network, const BuildSettings& settings) {
+/// `task`: null for a network without a loss.
+BuiltNetwork build(const Network& network, const Task* task, const BuildSettings& settings) {
   BuiltNetwork built{
-      .graph = Graph(settings.batch_size, settings.arithmetic), .input = {}, .logits = {}, .loss = {}, .layers = {}};
+      .graph = Graph(settings.batch_size, settings.arithmetic), .input = {}, .output = {}, .loss = {}, .layers = {}};
   Graph& graph = built.graph;
-  built.logits = network.build_layers(graph, settings.purpose);
+  built.output = network.build_layers(graph, settings.purpose);
   built.input = {graph.nodes().front().outputs.front()};
   if (settings.purpose != Purpose::evaluation) built.input = warp_input(graph, built.input, network.warp);
   const MixingParams mixing = mixing_of(network, graph.shape(built.input));
   if (mixing.mixes() && settings.purpose != Purpose::evaluation) built.input = mix_input(graph, built.input, mixing);
-  std::vector<Value> results{built.input, built.logits};
-  if (settings.purpose == Purpose::training) {
-    built.loss = softmax_cross_entropy(graph, "cross_entropy", built.logits,
-                                       {.label_smoothing = network.label_smoothing, .mixing = mixing});
+  std::vector<Value> results{built.input, built.output};
+  if (task != nullptr && settings.purpose == Purpose::training) {
+    built.loss = add_loss(graph, built.output, *task, mixing);
     results.push_back(built.loss);
   }
   if (settings.purpose == Purpose::summary) built.layers = layers_of(graph);
@@ -85,8 +91,18 @@ BuiltNetwork build_network(const Network& network, const BuildSettings& settings
     fail(ExitCode::usage, "--sync-batch-norm: the network {} has no batch norm", network.name);
   }
   if (settings.device == DeviceKind::cuda && settings.purpose != Purpose::summary) fit_to_gpu(graph, results);
-  insert_forks(graph, fork_definition);
+  insert_forks(graph, fork_op());
   return built;
+}
+
+}  // namespace
+
+BuiltNetwork build_network(const Network& network, const Task& task, const BuildSettings& settings) {
+  return build(network, &task, settings);
+}
+
+BuiltNetwork build_network(const Network& network, const BuildSettings& settings) {
+  return build(network, nullptr, settings);
 }
 
 std::int64_t parameter_count(const Graph& graph) {

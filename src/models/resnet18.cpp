@@ -55,7 +55,7 @@ Network resnet18_network(const NetworkSettings& settings) {
     x = global_avg_pool(graph, "average", x);
     const Initializer initial = fan_in_uniform(graph.shape(x).elements_per_sample());
     return dense(graph, "logits", x,
-                 {.units = settings.class_count, .weights = initial, .biases = initial, .l2_factor = decay});
+                 {.units = settings.outputs, .weights = initial, .biases = initial, .l2_factor = decay});
   };
   check_has_colours("resnet18", settings);
   return {.name = "resnet18", .image = settings.image, .build_layers = layers};

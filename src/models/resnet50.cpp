@@ -80,7 +80,7 @@ Network resnet50_network(const NetworkSettings& settings) {
       }
     }
     x = global_avg_pool(graph, "average", x);
-    return dense(graph, "logits", x, {.units = settings.class_count, .weights = normal(0.01), .l2_factor = decay});
+    return dense(graph, "logits", x, {.units = settings.outputs, .weights = normal(0.01), .l2_factor = decay});
   };
   check_has_colours("resnet50", settings);
   if (settings.image.height < least_side || settings.image.width < least_side) {

@@ -17,9 +17,8 @@
 //
 // Batch norm and ReLU behind each convolution; none behind a sum.
 #include "carillon/models/networks.h"
-#include "kernels/add/add.h"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/max_pool/max_pool.h"
-#include "kernels/scale/scale.h"
 #include "src/models/cifar10_pixels.h"
 #include "src/models/layers.h"
 
@@ -54,7 +53,7 @@ Network resnet9_network(const NetworkSettings& settings) {
     x = residual("layer3", pool("layer3/pool", conv("layer3", x, 512), 2));
     x = pool("pool", x, graph.shape(x)[1]);
     x = dense(graph, "logits", x,
-              {.units = settings.class_count,
+              {.units = settings.outputs,
                .weights = fan_in_uniform(graph.shape(x).elements_per_sample()),
                .biases = std::nullopt,
                .l2_factor = settings.regularization});

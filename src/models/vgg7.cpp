@@ -35,7 +35,7 @@ Network vgg7_network(const NetworkSettings& settings) {
     x = conv("conv6", conv("conv5", x, 128), 128);
     x = pool("pool6", x, graph.shape(x)[1]);
     return dense(graph, "logits", x,
-                 {.units = settings.class_count,
+                 {.units = settings.outputs,
                   .weights = fan_in_uniform(graph.shape(x).elements_per_sample()),
                   .l2_factor = settings.regularization});
   };

@@ -159,11 +159,14 @@ std::string onnx_model(const Network& network, std::span<const NamedArray> varia
     if (!node.inputs.empty()) operands.input = ops.values()[node.inputs.front()].shape;
     operands.output = ops.values()[node.outputs.front()].shape;
     operators.begin(node.name);
-    const std::string output = node.definition->in_operators(operators, operands);
+    if (node.traits.to_onnx == nullptr) {
+      fail(ExitCode::failed, "the op {} has no form in ONNX", node.definition->type());
+    }
+    const std::string output = node.traits.to_onnx(*node.definition, operators, operands);
     for (const int value : node.outputs) names.at(value) = output;
   }
-  const std::string& logits = names.at(built.logits.index);
-  const std::int64_t classes = ops.shape(built.logits)[1];
+  const std::string& logits = names.at(built.output.index);
+  const std::int64_t classes = ops.shape(built.output)[1];
   operators.name_output("Identity", logits, "logits", classes);
   operators.name_output("Softmax", logits, "probabilities", classes);
   return bytes_of(model);

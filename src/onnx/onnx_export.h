@@ -1,12 +1,11 @@
-// A trained network as an ONNX model, for onnxruntime and whatever else reads that format: IR version 8, operator
-// set 13.
+// Exports a trained network as an ONNX model, for onnxruntime and other readers: IR version 8, operator set 13.
 //
-//   input   "image"          float32 [batch, channels, height, width]: pixels from 0 to 255, as records hold them
+//   input   "image"          float32 [batch, channels, height, width]: pixels from 0 to 255, as in records
 //   outputs "logits"         float32 [batch, classes]
 //           "probabilities"  their softmax
 //
-// What the network does to pixels before its first layer (scaling, normalising, a crop of the centre) is part of the
-// model. Source: onnx.ai, "Open Neural Network Exchange: intermediate representation".
+// The model includes the preprocessing of pixels (scaling, normalisation, centre crop). Source: onnx.ai, "Open Neural
+// Network Exchange: intermediate representation".
 #pragma once
 
 #include <map>
@@ -18,9 +17,9 @@
 
 namespace carillon {
 
-/// The model's bytes. `variables`, `buffers`: the network's, by name, in any order. `metadata`: texts for people and
-/// programs, kept in the model. Equal arguments give equal bytes. Errors: data (a variable or state is missing, of
-/// another shape or not finite), failed (an op without a form in ONNX, a model of 2 GiB or more).
+/// Returns the bytes of the model. `variables`, `buffers`: arrays of the network, identified by name. `metadata`:
+/// stored in the model. Equal arguments give equal bytes. Errors: data (a variable or buffer is missing, misshapen or
+/// not finite), failed (an op without ONNX form, a model of 2 GiB or more).
 std::string onnx_model(const Network& network, std::span<const NamedArray> variables,
                        std::span<const NamedArray> buffers, const std::map<std::string, std::string>& metadata);
 

@@ -1,12 +1,12 @@
-// Lookahead: slow copies of all that training changes, to which the values return every few updates.
+// Lookahead: slow copies of variables and buffers, to which the values return every few updates.
 //
-//   s <- s + (1 - a) * (w - s)                           after update `every`, 2 every, ..., t updates then applied
-//   w <- s                                               a = decay * (min(t, steps) / steps)^power
+//   s <- s + (1 - a) * (w - s)                after t = every, 2 * every, ... updates
+//   w <- s                                    a = decay * (min(t, steps) / steps)^power
 //
-// After update `steps`, the last of a training that says it, w <- s where no s was due. The values are variables,
-// frozen ones too, and what the network keeps beside them (graph/buffers.h). Power 0 is the classic form: Zhang, Lucas,
-// Hinton, Ba, "Lookahead optimizer: k steps forward, 1 step back", 2019, whose alpha is 1 - decay; every 5, decay
-// 0.95^5, power 3 that of cifar10-airbench, legacy/airbench94.py.
+// After update `steps`, the last of the training, w <- s even if t is not a multiple of `every`. w is every variable,
+// frozen ones included, and every buffer of the network (graph/buffers.h). Power 0 is the classic form: Zhang, Lucas,
+// Hinton, Ba, "Lookahead optimizer: k steps forward, 1 step back", 2019, with alpha = 1 - decay. `every` 5, decay
+// 0.95^5 and power 3 are those of cifar10-airbench, legacy/airbench94.py.
 #pragma once
 
 #include <cstdint>
@@ -20,26 +20,31 @@
 
 namespace carillon {
 
-/// 1 - a, where slow copies are due once `updates` are applied; 0: values return to them as they are; below 0: nothing
-/// is done.
+/// 1 - a, if the slow copies are due once `updates` updates are applied. 0: values return to unchanged slow copies.
+/// Negative: no lookahead in this step. Errors: failed (power without steps).
 double lookahead_part(const LookaheadSettings& settings, std::int64_t updates);
 
-/// The slot of the variables' slow copies, where there is a lookahead.
+/// The slot of the variables' slow copies. Optimisers with a lookahead have it.
 inline constexpr std::string_view lookahead_slot = "lookahead";
 
-/// The lookahead of a network's buffers; the variables' is the optimiser's.
+/// The lookahead of a network's buffers. The optimiser has that of the variables. Does nothing if the settings have no
+/// lookahead, or the network no buffers.
 class BufferLookahead {
  public:
-  /// Slow copies as the buffers begin. All arguments outlive this.
-  BufferLookahead(const BufferStore& buffers, Device& device, const StepInputs& inputs);
+  /// `buffers`, `device` and `inputs` outlive this.
+  BufferLookahead(const LookaheadSettings& settings, const BufferStore& buffers, Device& device,
+                  const StepInputs& inputs);
 
+  /// The slow copies. Empty without a lookahead.
   const BufferStore& slow() const { return slow_; }
-  /// Enqueues what the step in hand makes of buffers and slow copies, where `end` allows it; after the step's forward
-  /// pass, before its last kernel.
-  void enqueue(const StepEnd& end, Device& device);
+  /// Sets the slow copies to the buffers' present values.
+  void begin();
+  /// Enqueues the step's lookahead if `end` allows the update. After the forward pass, before the step's last kernel.
+  void enqueue(const StepEnd& end);
 
  private:
   const BufferStore& buffers_;
+  Device& device_;
   const StepInputs& inputs_;
   BufferStore slow_;
 };

@@ -1,4 +1,4 @@
-// Lookahead of one element, and the kernel that does it for a network's buffers on a GPU.
+// The lookahead of one element, and the GPU kernel for a network's buffers.
 #pragma once
 
 #include <cmath>
@@ -15,7 +15,8 @@ CARILLON_HOST_DEVICE inline bool looks_ahead(const StepScalars& scalars) {
   return scalars.at[lookahead_scalar] >= 0.0f;
 }
 
-/// Where looks_ahead. A value that equals its slow copy stays, to the bit; at 0 the copy does.
+/// In steps where looks_ahead. A value that equals its slow copy does not change, bit for bit. With scalar 0 the slow
+/// copy does not change.
 CARILLON_HOST_DEVICE inline void look_ahead(const StepScalars& scalars, float& value, float& slow) {
   slow = std::fma(scalars.at[lookahead_scalar], value - slow, slow);
   value = slow;
@@ -32,7 +33,7 @@ struct LookAheadElement {
   }
 };
 
-/// In builds with CUDA: `kernel` for `count` elements.
+/// CUDA builds only: `kernel` for `count` elements.
 void enqueue_lookahead_cuda(const LookAheadElement& kernel, std::size_t count, Stream& stream);
 
 }  // namespace carillon

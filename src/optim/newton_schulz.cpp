@@ -10,10 +10,10 @@
 namespace carillon {
 namespace {
 
-/// A row-major operand; `transposed`: of the product's, memory holds the transpose.
+/// A row-major operand of a product. `transposed`: memory holds its transpose.
 struct Operand {
   const float* data;
-  std::int64_t stride;  ///< from row to row in memory
+  std::int64_t stride;  ///< elements between rows in memory
   bool transposed = false;
 
   char mode() const { return transposed ? 'T' : 'N'; }
@@ -25,7 +25,7 @@ struct Extents {
   std::int64_t rows, columns, inner;
 };
 
-/// c = alpha a b + beta c, block by block of the longer side of c.
+/// c = alpha a b + beta c, in blocks along the longer side of c.
 void multiply(const Extents& extents, float alpha, const Operand& a, const Operand& b, float beta, float* c) {
   constexpr std::int64_t block = 64;
   const bool by_rows = extents.rows >= extents.columns;
@@ -35,14 +35,14 @@ void multiply(const Extents& extents, float alpha, const Operand& a, const Opera
   for (std::int64_t i = 0; i < blocks; ++i) {
     const std::int64_t first = i * block, count = std::min(block, length - first);
     const std::int64_t rows = by_rows ? count : extents.rows, columns = by_rows ? extents.columns : count;
-    // Within a parallel region oneDNN computes on the thread that calls it.
+    // In a parallel region oneDNN computes on the calling thread.
     const dnnl_status_t status =
         dnnl_sgemm(a.mode(), b.mode(), rows, columns, extents.inner, alpha, by_rows ? a.from_row(first) : a.data,
                    a.stride, by_rows ? b.data : b.from_column(first), b.stride, beta,
                    c + (by_rows ? first * extents.columns : first), extents.columns);
     failures += status == dnnl_success ? 0 : 1;
   }
-  check(failures == 0, "oneDNN refused a matrix product");
+  check(failures == 0, "oneDNN failed to compute a matrix product");
 }
 
 void scale(std::span<float> values, float factor) {
@@ -62,7 +62,7 @@ void NewtonSchulz::run(std::span<float> matrix, const MatrixShape& shape, double
   if (factor_.size() < squares) factor_.resize(squares);
   scale(matrix, static_cast<float>(1.0 / (norm + Form::epsilon)));
   float *x = matrix.data(), *next = other_.data(), *gram = gram_.data(), *factor = factor_.data();
-  const bool tall = shape.rows > shape.columns;  // X^T takes X's place
+  const bool tall = shape.rows > shape.columns;  // iterate on X^T
   const std::int64_t stride = shape.columns;
   for (std::int64_t step = 0; step < steps; ++step) {
     multiply({side, side, tall ? shape.rows : shape.columns}, 1.0f, {x, stride, tall}, {x, stride, !tall}, 0.0f, gram);

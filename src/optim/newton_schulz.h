@@ -1,11 +1,11 @@
-// Newton-Schulz: a matrix with its singular values drawn towards 1, by products alone.
+// Newton-Schulz iteration: moves the singular values of a matrix towards 1, with matrix products only.
 //
-//   X <- X / (|X| + 1e-7)                                |X|: the root of the sum of its squares
+//   X <- X / (|X| + 1e-7)                                |X|: Frobenius norm
 //   X <- a X + (b A + c A A) X,  A = X X^T, `steps` times        a, b, c = 3.4445, -4.7750, 2.0315
 //
-// The coefficients are chosen for their slope at 0: values end between about 0.7 and 1.2, not at 1. Of a matrix with
-// more rows than columns the transpose is taken, which is the same. Source: Jordan and others, "Muon: an optimizer for
-// hidden layers in neural networks", 2024; github.com/KellerJordan/Muon (there in bf16, here in float32).
+// The coefficients maximise the slope at 0, so singular values end between about 0.7 and 1.2, not at 1. A matrix with
+// more rows than columns is transposed for the iteration, with the same result. Source: Jordan and others, "Muon: an
+// optimizer for hidden layers in neural networks", 2024; github.com/KellerJordan/Muon (there in bf16, here in float32).
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct NewtonSchulzForm {
   static constexpr double epsilon = 1e-7;
 };
 
-/// A variable as a row-major matrix: a convolution's [height, width, in, out] is [height * width * in, out].
+/// A variable as a row-major matrix: [height, width, in, out] of a convolution becomes [height * width * in, out].
 struct MatrixShape {
   std::int64_t rows = 0, columns = 0;
 
@@ -33,15 +33,15 @@ inline MatrixShape matrix_shape(const Shape& variable) {
   return {variable.element_count() / columns, columns};
 }
 
-/// On a CPU (a GPU: newton_schulz_cuda.h); on all threads, in blocks of one thread each, so that their number changes
-/// no bit.
+/// On a CPU (GPU: newton_schulz_cuda.h), with all threads. One thread computes each block of fixed size, so the bits do
+/// not depend on the thread count.
 class NewtonSchulz {
  public:
-  /// `matrix`, of `shape`, in place. |matrix| is `norm`.
+  /// In place. `norm`: |matrix|.
   void run(std::span<float> matrix, const MatrixShape& shape, double norm, std::int64_t steps);
 
  private:
-  std::vector<float> other_, gram_, factor_;  ///< as large as the largest matrix needs
+  std::vector<float> other_, gram_, factor_;  ///< sized for the largest matrix so far
 };
 
 }  // namespace carillon

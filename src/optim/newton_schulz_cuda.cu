@@ -16,7 +16,7 @@ Buffer room_for(std::span<const MatrixShape> shapes, Device& device, auto&& coun
 
 std::int64_t squares_of(const MatrixShape& shape) { return shape.smaller_side() * shape.smaller_side(); }
 
-/// The smaller of X X^T and X^T X.
+/// X X^T or X^T X, whichever is smaller.
 MatrixProductCuda gram_product(CudaDevice& device, const Tensor& x, const Tensor& gram) {
   const MatrixShape shape = matrix_shape(x.shape);
   const std::int64_t side = shape.smaller_side();

@@ -1,4 +1,4 @@
-// NewtonSchulzCuda: the iteration of newton_schulz.h on a GPU, by cuBLASLt's products in float32. CUDA builds only.
+// NewtonSchulzCuda: the iteration of newton_schulz.h on a GPU, with float32 products of cuBLASLt. CUDA builds only.
 #pragma once
 
 #include "kernels/shared/matrix_product_cuda.h"
@@ -6,7 +6,7 @@
 
 namespace carillon {
 
-/// Memory that several matrices use, one after the other.
+/// Temporary memory that several matrices share, one after the other.
 struct NewtonSchulzMemory {
   Buffer other, gram, factor;
 
@@ -15,9 +15,9 @@ struct NewtonSchulzMemory {
 
 class NewtonSchulzCuda {
  public:
-  /// `matrix`, in place; its memory and `memory` outlive this. Errors: as MatrixProductCuda.
+  /// Works in place. The memory of `matrix` and `memory` outlive this. Errors: as MatrixProductCuda.
   NewtonSchulzCuda(CudaDevice& device, const Tensor& matrix, const NewtonSchulzMemory& memory);
-  /// Of a matrix that is divided by its norm already.
+  /// The matrix must already be divided by its norm.
   void enqueue(std::int64_t steps, Stream& stream) const;
 
  private:

@@ -1,4 +1,4 @@
-// What Newton-Schulz (newton_schulz.h) does on a GPU beside its products: element by element, and what comes before.
+// GPU kernels of the Newton-Schulz iteration (newton_schulz.h), apart from its matrix products.
 #pragma once
 
 #include <cmath>
@@ -8,15 +8,15 @@
 
 namespace carillon {
 
-/// What the norms of an orthogonalised variable say, a thread each; `ratios` are the parts that are kept.
+/// Factors of an orthogonalised variable from its norms, one thread per variable.
 struct MatrixOfVariable {
   const ChunkRange* ranges = nullptr;          ///< [variable]
   const Squares* sums = nullptr;               ///< [chunk]
   const UpdateFactors* of_variable = nullptr;  ///< [variable]
   StepTable table;
-  float* ratios = nullptr;                ///< [variable]
-  float* inverse_norms = nullptr;         ///< [variable]: 0 of nothing
-  const std::int64_t* columns = nullptr;  ///< [variable]; null: nothing is normalised
+  float* ratios = nullptr;                ///< [variable]: UpdateFactors::kept
+  float* inverse_norms = nullptr;         ///< [variable]: 1 / (norm of the direction); 0 if the norm is 0
+  const std::int64_t* columns = nullptr;  ///< [variable]; null: OptimizerSettings::muon_normalizes is false
 
   CARILLON_HOST_DEVICE void operator()(std::int64_t variable) const {
     const Squares squares = sum_of(ranges[variable], sums);
@@ -26,7 +26,7 @@ struct MatrixOfVariable {
   }
 };
 
-/// Every element of the chunks times its variable's factor, a block a chunk.
+/// Multiplies every element of the chunks by its variable's factor. One block per chunk.
 struct ScaleChunks {
   using Shared = NoShared;
   static constexpr int threads = FlatShare::threads;

@@ -1,5 +1,5 @@
-// The kernels of a GPU that come before UpdateKernel where the rule is a NormedRule or a MatrixRule: norms by chunks of
-// the flat arrays, and from them each variable's ratio.
+// GPU kernels that a NormedRule or a MatrixRule needs before UpdateKernel: norms of the variables, summed by chunks of
+// the flat arrays, and each variable's ratio.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace carillon {
 
-/// Neighbours of one variable in the flat arrays, with its gap.
+/// Consecutive elements of one variable in the flat arrays, including the padding after the variable.
 struct NormChunk {
   static constexpr std::size_t max_count = std::size_t{8} * FlatShare::threads * FlatShare::pack;
   std::uint64_t first = 0;
@@ -23,10 +23,10 @@ struct ChunkRange {
 
 struct NormChunks {
   std::vector<NormChunk> chunks;
-  std::vector<ChunkRange> of_variable;  ///< which of `chunks`
+  std::vector<ChunkRange> of_variable;  ///< [variable]: indices into `chunks`
 };
 
-/// Of the variables for which `wanted` is; none: of all.
+/// The chunks of the `wanted` variables. Empty: of all variables.
 inline NormChunks norm_chunks(const ParameterLayout& layout, const std::vector<bool>& wanted = {}) {
   NormChunks all;
   all.of_variable.resize(layout.order().size());
@@ -45,11 +45,12 @@ inline NormChunks norm_chunks(const ParameterLayout& layout, const std::vector<b
   return all;
 }
 
-/// sums[chunk] = the chunk's squares, in double precision and a fixed order; brings slots forward (Rule::direction).
+/// sums[chunk] = the chunk's sums of squares, in double precision and a fixed order. Also updates the slots
+/// (Rule::direction). One block per chunk.
 template <UpdateRule Rule>
 struct NormKernel {
   static constexpr int threads = FlatShare::threads;
-  static constexpr int phases = 9;  // 2^8 threads fold in 8 phases
+  static constexpr int phases = 9;  // after the first phase, 2^8 threads fold in 8 phases
   static_assert(1 << (phases - 1) == threads);
   static constexpr int slot_count = static_cast<int>(Rule::slots.size());
 
@@ -65,7 +66,7 @@ struct NormKernel {
   StepTable table;
   StepEnd end;
   Squares* sums = nullptr;      ///< [chunk_count]
-  float* directions = nullptr;  ///< flat; null: they are not kept
+  float* directions = nullptr;  ///< flat; null: not stored
 
   int blocks() const { return chunk_count; }
 
@@ -116,7 +117,7 @@ CARILLON_HOST_DEVICE inline Squares sum_of(const ChunkRange& range, const Square
   return squares;
 }
 
-/// ratios[variable], a thread each.
+/// ratios[variable] = ratio_of the variable. One thread per variable.
 template <NormedRule Rule>
 struct RatioOfVariable {
   const ChunkRange* ranges = nullptr;          ///< [variable]

@@ -13,22 +13,12 @@ namespace carillon {
 void fail_unknown_rule(std::string_view name) {
   std::vector<std::string_view> names;
   for (const RuleName& rule : update_rules()) names.push_back(rule.name);
-  fail(ExitCode::usage, "there is no optimiser '{}'; there are: {}", name, fmt::join(names, ", "));
+  fail(ExitCode::usage, "unknown optimiser '{}'; choose one of: {}", name, fmt::join(names, ", "));
 }
 
-void Optimizer::update(std::size_t /*first*/, std::span<const float> /*gradients*/) {
-  fail(ExitCode::failed, "this optimiser updates all parameters at once");
-}
-
-void Optimizer::make_means(const StepEnd& /*end*/, Stream& /*stream*/) {
-  fail(ExitCode::failed, "a CPU's gradients are means already");
-}
-
-double Optimizer::l2_loss() { fail(ExitCode::failed, "a GPU finds the L2 loss in the update"); }
-
-void update_on_all_threads(Optimizer& optimizer, std::size_t first, std::span<const float> gradients) {
+void update_on_all_threads(ElementwiseOptimizer& optimizer, std::size_t first, std::span<const float> gradients) {
   parallel_ranges(gradients.size(), elementwise_grain, [&](std::size_t begin, std::size_t end) {
-    optimizer.update(first + begin, gradients.subspan(begin, end - begin));
+    optimizer.update_range(first + begin, gradients.subspan(begin, end - begin));
   });
 }
 
@@ -41,9 +31,8 @@ std::vector<Slot> optimizer_slots(const OptimizerSettings& settings) {
   return slots;
 }
 
-bool updates_elements_apart(const OptimizerSettings& settings) {
-  return with_rule(settings.rule,
-                   []<typename Rule>(std::type_identity<Rule>) { return !NormedRule<Rule> && !MatrixRule<Rule>; });
+bool is_elementwise(const OptimizerSettings& settings) {
+  return with_rule(settings.rule, []<typename Rule>(std::type_identity<Rule>) { return ElementwiseRule<Rule>; });
 }
 
 StepScalars step_scalars(const OptimizerSettings& settings, std::int64_t step) {
@@ -60,9 +49,12 @@ StepScalars step_scalars(const OptimizerSettings& settings, std::int64_t step) {
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const ParameterStore& parameters,
                                           Device& device, const StepInputs& inputs) {
-  if (device.kind() == DeviceKind::cpu) return make_optimizer_cpu(settings, parameters, inputs);
+  if (device.kind() == DeviceKind::cpu) {
+    if (is_elementwise(settings)) return make_elementwise_optimizer(settings, parameters, inputs);
+    return make_variable_optimizer(settings, parameters, inputs);
+  }
   if constexpr (has_cuda) return make_optimizer_cuda(settings, parameters, device, inputs);
-  fail(ExitCode::failed, "this build has no optimizer for device {}", device.name());
+  fail(ExitCode::failed, "device {} requires a CUDA build", device.name());
 }
 
 }  // namespace carillon

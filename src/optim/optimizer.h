@@ -1,12 +1,12 @@
-// Optimizer: one pass over the flat arrays that applies L2, the update, the lookahead and the moving average.
+// Optimizer: applies L2, the update rule, the lookahead and the moving average in one pass over the flat arrays.
 //
-//   w <- rule(w, g, factors, slots, scalars)               g: averaged over the towers; the rule adds L2 and decay
-//   s, w <- lookahead(s, w)                                in the steps that have one (optim/lookahead.h)
-//   a <- a - (1 - average_decay) * (a - w)                 with the new w
+//   w    <- rule(w, g, factors, slots, scalars)            g: mean gradient; the rule adds L2 and weight decay
+//   s, w <- lookahead(s, w)                                in the steps that have one (src/optim/lookahead.h)
+//   a    <- a - (1 - average_decay) * (a - w)              with the new w
 //
-// The rule is one of src/optim/rules.h, by name. What it keeps from step to step, the slow copies s and the moving
-// averages a are slots of the parameter store; what changes with the step are scalars of the step's inputs, and what
-// differs between variables are factors: of their L2, of their group (optim/parameter_group.h).
+// OptimizerSettings::rule selects one of src/optim/rules.h. The rule's state, the slow copies s and the moving averages
+// a are slots of the parameter store. Values that change with the step are scalars of the step's inputs. Values that
+// differ between variables are factors, from the variable's L2 factor and group (optim/parameter_group.h).
 #pragma once
 
 #include <cstdint>
@@ -24,41 +24,53 @@
 
 namespace carillon {
 
-/// The slot of the variables' moving averages; every optimiser has it.
+/// The slot of the variables' moving averages. Every optimiser has it.
 inline constexpr std::string_view moving_average_slot = "moving_average";
 
-/// What the optimiser's parameter store is to hold: the moving averages, what its rule keeps, the lookahead's slow
-/// copies. Errors: usage (there is no such rule: lists those there are).
+/// The optimiser's slots: the moving averages, the rule's state, the lookahead's slow copies. Errors: usage (unknown
+/// rule; the message lists the rules).
 std::vector<Slot> optimizer_slots(const OptimizerSettings& settings);
 
-/// Places in StepScalars: those that every optimiser has, then its rule's own.
+/// Indices into StepScalars: those of every optimiser, then the rule's.
 inline constexpr std::size_t learning_rate_scalar = 0, average_decay_scalar = 1, lookahead_scalar = 2,
                              first_rule_scalar = 3;
-/// The scalars of update number `step`, counted from 0.
+/// The scalars of update `step`, counted from 0.
 StepScalars step_scalars(const OptimizerSettings& settings, std::int64_t step);
 
-/// Whether the rule updates each element apart, so that its optimiser updates ranges on a CPU; else it needs whole
-/// variables, for their norms or as matrices. Errors: as optimizer_slots.
-bool updates_elements_apart(const OptimizerSettings& settings);
-
+/// Updates all parameters. On a CPU and on a GPU.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
-  /// Enqueues the update of all parameters from their averaged gradients, where `end` allows it, and ends the step. A
-  /// GPU's finds the L2 loss on the way, in steps that tell it.
+  /// Enqueues the update of all parameters from their gradients if `end` allows it, and ends the step. The gradients
+  /// are means up to end.result_scale, which is 1 on a CPU. On a GPU the update also computes the L2 loss, in steps
+  /// that report it.
   virtual void apply(const StepEnd& end, Stream& stream) = 0;
-  /// Enqueues the multiplication of gradients and step sums by end.result_scale, so that they can be read; `apply` is
-  /// then told of a factor of 1. Errors: failed (on a CPU, where they are means).
-  virtual void make_means(const StepEnd& end, Stream& stream);
-  /// Whether `update` does what it says: on variables in the host's memory.
-  virtual bool updates_ranges() const { return false; }
-  /// Updates elements [first, first + gradients.size()) of the flat arrays from their averaged gradients, on this
-  /// thread and at once; other threads may update others. Errors: failed (not where updates_ranges).
-  virtual void update(std::size_t first, std::span<const float> gradients);
-  /// sum over parameters of l2_factor * sum(w^2) / 2 for the present values, in the host's memory. Errors: failed (on a
-  /// GPU).
-  virtual double l2_loss();
 };
+
+/// Also updates parts of the flat arrays. In the host's memory, for rules that update each element independently.
+class ElementwiseOptimizer : public Optimizer {
+ public:
+  /// Updates elements [first, first + gradients.size()) of the flat arrays from their mean gradients, on the calling
+  /// thread and at once. Several threads may update disjoint ranges concurrently.
+  virtual void update_range(std::size_t first, std::span<const float> gradients) = 0;
+};
+
+/// Whether the rule updates each element independently. Other rules need whole variables, for their norms or as
+/// matrices. Errors: as optimizer_slots.
+bool is_elementwise(const OptimizerSettings& settings);
+
+/// `parameters`, with the slots of these settings, and `inputs`, with the scalars of each step, outlive the optimiser.
+/// Errors: as check_variables.
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const ParameterStore& parameters,
+                                          Device& device, const StepInputs& inputs);
+
+/// As make_optimizer, for parameters in the host's memory. Errors: as make_optimizer; failed (not is_elementwise).
+std::unique_ptr<ElementwiseOptimizer> make_elementwise_optimizer(const OptimizerSettings& settings,
+                                                                 const ParameterStore& parameters,
+                                                                 const StepInputs& inputs);
+
+/// As ElementwiseOptimizer::update_range, on all threads.
+void update_on_all_threads(ElementwiseOptimizer& optimizer, std::size_t first, std::span<const float> gradients);
 
 /// The steps [first, end) in which a variable is trained, by its group.
 struct TrainedSteps {
@@ -68,15 +80,8 @@ struct TrainedSteps {
 /// [variables.size()]. Errors: as check_variables.
 std::vector<TrainedSteps> trained_steps(const OptimizerSettings& settings, const std::vector<ParameterSpec>& variables);
 
-/// What make_optimizer refuses. Errors: as check_groups; usage (muon has no matrix, or is given a vector).
+/// Checks that the settings fit the variables. Errors: as check_groups; usage (a muon rule without a matrix, or with a
+/// vector).
 void check_variables(const OptimizerSettings& settings, const std::vector<ParameterSpec>& variables);
-
-/// As Optimizer::update, on all threads.
-void update_on_all_threads(Optimizer& optimizer, std::size_t first, std::span<const float> gradients);
-
-/// `parameters`, with the slots of these settings, and `inputs`, which say the scalars of each step, outlive it.
-/// Errors: as check_variables.
-std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const ParameterStore& parameters,
-                                          Device& device, const StepInputs& inputs);
 
 }  // namespace carillon

@@ -1,9 +1,11 @@
-// The CPU form of the optimiser: over ranges of the flat arrays, one a thread. With plain SGD 3 reads and 2 writes of 4
-// bytes an element, so memory decides its speed.
+// The optimisers of a CPU: each thread updates a range of the flat arrays. Plain SGD reads 3 floats and writes 2 floats
+// per element, so memory bandwidth bounds its speed.
 #include <algorithm>
 #include <optional>
 
+#include "carillon/core/error.h"
 #include "carillon/core/parallel.h"
+#include "src/optim/l2_loss.h"
 #include "src/optim/newton_schulz.h"
 #include "src/optim/optimizers.h"
 #include "src/optim/update_factors.h"
@@ -11,14 +13,14 @@
 namespace carillon {
 namespace {
 
-/// Elements that follow each other, of one tensor.
+/// Consecutive elements of one variable.
 template <std::size_t slot_count>
 struct UpdateArrays {
   std::size_t count;
   const float* gradient;
   float *value, *average;
   std::array<float*, slot_count> slots;
-  float* slow;  ///< where the step looks ahead, else null
+  float* slow;  ///< null in steps without lookahead
 };
 
 template <typename Rule, bool ahead>
@@ -29,14 +31,14 @@ CARILLON_SIMD void update_elements(const StepScalars& scalars_of_variable, const
   const float* __restrict gradient = arrays.gradient;
   float* __restrict value = arrays.value, * __restrict average = arrays.average, * __restrict slow = arrays.slow;
   for (std::size_t i = 0; i < arrays.count; ++i) {
-    float slots[Rule::slots.size() + 1];  // one more than there are: an array has elements
+    float slots[Rule::slots.size() + 1];  // + 1: an array needs an element
     for (std::size_t k = 0; k < Rule::slots.size(); ++k) slots[k] = arrays.slots[k][i];
     update_element<Rule>(scalars, factors, gradient[i], value[i], average[i], slots, ahead ? slow + i : nullptr);
     for (std::size_t k = 0; k < Rule::slots.size(); ++k) arrays.slots[k][i] = slots[k];
   }
 }
 
-/// Floats whose squares are summed by themselves.
+/// Floats per partial sum of squares.
 constexpr std::size_t norm_block = 4096;
 
 /// Rule::direction of up to norm_block elements.
@@ -60,124 +62,144 @@ CARILLON_SIMD void update_copies_of(const StepScalars& step_scalars, std::size_t
   for (std::size_t i = 0; i < count; ++i) update_copies(scalars, values[i], averages[i], ahead ? slow + i : nullptr);
 }
 
-/// sum of w^2, in double precision and a fixed order.
-CARILLON_SIMD double sum_of_squares(const float* values, std::size_t count) {
-  constexpr std::size_t lanes = 16;  // independent sums, so that the order is fixed and yet vectorises
-  double sums[lanes] = {};
-  std::size_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    for (std::size_t lane = 0; lane < lanes; ++lane) {
-      const double value = values[i + lane];
-      sums[lane] += value * value;
-    }
-  }
-  double total = 0.0;
-  for (; i < count; ++i) total += static_cast<double>(values[i]) * values[i];
-  for (const double sum : sums) total += sum;
-  return total;
-}
-
+/// The update of parts of single variables, and what it works on.
 template <UpdateRule Rule>
-class OptimizerCpu final : public Optimizer {
-  static constexpr bool takes_ranges = !NormedRule<Rule> && !MatrixRule<Rule>;
-
+class VariableUpdate {
  public:
-  OptimizerCpu(const OptimizerSettings& settings, const ParameterStore& parameters, const StepInputs& inputs)
+  VariableUpdate(const OptimizerSettings& settings, const ParameterStore& parameters, const StepInputs& inputs)
       : parameters_(parameters),
         factors_(update_factors(settings, parameters.specs())),
         inputs_(inputs),
-        muon_steps_(settings.muon_steps),
-        normalizes_(settings.muon_normalizes),
         average_slot_(parameters.slot_named(moving_average_slot)) {
     for (std::size_t k = 0; k < Rule::slots.size(); ++k) rule_slots_[k] = parameters.slot_named(Rule::slots[k]);
     if (settings.lookahead.every > 0) slow_slot_ = parameters.slot_named(lookahead_slot);
   }
 
-  void apply(const StepEnd& end, Stream& /*stream*/) override {
-    if (!end.allows_update()) return;
-    if constexpr (takes_ranges) {
-      update_on_all_threads(*this, 0, parameters_.gradients_and_sums().first(parameters_.layout().total()));
+  const ParameterStore& parameters() const { return parameters_; }
+  const StepScalars& scalars() const { return inputs_.scalars; }
+  const UpdateFactors& factors(int parameter) const { return factors_[static_cast<std::size_t>(parameter)]; }
+
+  /// `arrays`: elements of one variable.
+  void update(const UpdateFactors& factors, const UpdateArrays<Rule::slots.size()>& arrays) const {
+    if (factors.trains_at(scalars().step)) {
+      const auto update = arrays.slow != nullptr ? update_elements<Rule, true> : update_elements<Rule, false>;
+      update(scalars_of<Rule>(scalars(), factors), factors, arrays);
     } else {
-      for (const int parameter : parameters_.layout().order()) update_whole(parameter);
+      const auto update = arrays.slow != nullptr ? update_copies_of<true> : update_copies_of<false>;
+      update(scalars(), arrays.count, arrays.value, arrays.average, arrays.slow);
     }
   }
 
-  bool updates_ranges() const override { return takes_ranges; }
+  /// The elements from `begin` of the flat arrays, as many as `gradients`.
+  UpdateArrays<Rule::slots.size()> arrays_at(std::size_t begin, std::span<const float> gradients) const {
+    UpdateArrays<Rule::slots.size()> arrays{.count = gradients.size(),
+                                            .gradient = gradients.data(),
+                                            .value = parameters_.values().data() + begin,
+                                            .average = parameters_.slot(average_slot_).data() + begin,
+                                            .slots = {},
+                                            .slow = nullptr};
+    if (slow_slot_ && looks_ahead(scalars())) arrays.slow = parameters_.slot(*slow_slot_).data() + begin;
+    for (std::size_t k = 0; k < Rule::slots.size(); ++k) {
+      arrays.slots[k] = parameters_.slot(rule_slots_[k]).data() + begin;
+    }
+    return arrays;
+  }
 
-  void update(std::size_t first, std::span<const float> gradients) override {
-    if (!takes_ranges) return Optimizer::update(first, gradients);
-    const ParameterLayout& layout = parameters_.layout();
+ private:
+  const ParameterStore& parameters_;
+  std::vector<UpdateFactors> factors_;  ///< [parameter]
+  const StepInputs& inputs_;
+  int average_slot_;
+  std::optional<int> slow_slot_;  ///< with a lookahead only
+  std::array<int, Rule::slots.size()> rule_slots_{};
+};
+
+template <ElementwiseRule Rule>
+class ElementwiseOptimizerCpu final : public ElementwiseOptimizer {
+ public:
+  ElementwiseOptimizerCpu(const OptimizerSettings& settings, const ParameterStore& parameters, const StepInputs& inputs)
+      : variables_(settings, parameters, inputs) {}
+
+  void apply(const StepEnd& end, Stream& /*stream*/) override {
+    if (!end.allows_update()) return;
+    const ParameterStore& parameters = variables_.parameters();
+    update_on_all_threads(*this, 0, parameters.gradients_and_sums().first(parameters.layout().total()));
+  }
+
+  void update_range(std::size_t first, std::span<const float> gradients) override {
+    const ParameterLayout& layout = variables_.parameters().layout();
     const std::size_t last = first + gradients.size();
     const auto ends_before = [&](int parameter) { return layout.offset(parameter) + layout.count(parameter) <= first; };
     auto parameter = std::ranges::partition_point(layout.order(), ends_before);
     for (; parameter != layout.order().end() && layout.offset(*parameter) < last; ++parameter) {
       const std::size_t begin = std::max(first, layout.offset(*parameter));
       const std::size_t end = std::min(last, layout.offset(*parameter) + layout.count(*parameter));
-      update_part(factors_[static_cast<std::size_t>(*parameter)],
-                  arrays_at(begin, gradients.subspan(begin - first, end - begin)));
+      variables_.update(variables_.factors(*parameter),
+                        variables_.arrays_at(begin, gradients.subspan(begin - first, end - begin)));
     }
-  }
-
-  double l2_loss() override {
-    double loss = 0.0;
-    for (std::size_t i = 0; i < parameters_.specs().size(); ++i) {
-      const double factor = parameters_.specs()[i].l2_factor;
-      const std::span<const float> values = parameters_.value(static_cast<int>(i)).floats();
-      if (factor != 0.0) loss += 0.5 * factor * sum_of_squares(values.data(), values.size());
-    }
-    return loss;
   }
 
  private:
-  /// Of one variable.
-  void update_part(const UpdateFactors& factors, const UpdateArrays<Rule::slots.size()>& arrays) const {
-    if (factors.trains_at(inputs_.scalars.step)) {
-      const auto update = arrays.slow != nullptr ? update_elements<Rule, true> : update_elements<Rule, false>;
-      update(scalars_of<Rule>(inputs_.scalars, factors), factors, arrays);
-    } else {
-      const auto update = arrays.slow != nullptr ? update_copies_of<true> : update_copies_of<false>;
-      update(inputs_.scalars, arrays.count, arrays.value, arrays.average, arrays.slow);
-    }
+  VariableUpdate<Rule> variables_;
+};
+
+/// For rules that need the norms of a variable, or the variable as a matrix.
+template <UpdateRule Rule>
+class VariableOptimizerCpu final : public Optimizer {
+ public:
+  VariableOptimizerCpu(const OptimizerSettings& settings, const ParameterStore& parameters, const StepInputs& inputs)
+      : variables_(settings, parameters, inputs),
+        muon_steps_(settings.muon_steps),
+        normalizes_(settings.muon_normalizes) {}
+
+  void apply(const StepEnd& end, Stream& /*stream*/) override {
+    if (!end.allows_update()) return;
+    for (const int parameter : variables_.parameters().layout().order()) update_variable(parameter);
   }
 
-  void update_whole(int parameter) {
-    UpdateFactors factors = factors_[static_cast<std::size_t>(parameter)];
-    std::span<const float> gradients = parameters_.gradient(parameter).floats();
-    if (factors.trains_at(inputs_.scalars.step)) {
-      const StepScalars scalars = scalars_of<Rule>(inputs_.scalars, factors);
+ private:
+  void update_variable(int parameter) {
+    const ParameterStore& parameters = variables_.parameters();
+    UpdateFactors factors = variables_.factors(parameter);
+    std::span<const float> gradients = parameters.gradient(parameter).floats();
+    if (factors.trains_at(variables_.scalars().step)) {
+      const StepScalars scalars = scalars_of<Rule>(variables_.scalars(), factors);
       if constexpr (NormedRule<Rule>) {
         factors.rate *= ratio_of<Rule>(scalars, factors, squares_of(parameter, scalars, factors));
       } else if (factors.orthogonal) {
         gradients = orthogonalized(parameter, scalars, factors);
       }
     }
-    const std::size_t offset = parameters_.layout().offset(parameter);
+    const std::size_t offset = parameters.layout().offset(parameter);
     parallel_ranges(gradients.size(), elementwise_grain, [&](std::size_t begin, std::size_t end) {
-      update_part(factors, arrays_at(offset + begin, gradients.subspan(begin, end - begin)));
+      variables_.update(factors, variables_.arrays_at(offset + begin, gradients.subspan(begin, end - begin)));
     });
   }
 
-  /// Of a MatrixRule: what `update` finds in place of the gradient, which peers may still be reading.
+  /// The direction that a MatrixRule's update uses instead of the gradient. The gradient itself must not change: other
+  /// ranks may still read it.
   std::span<const float> orthogonalized(int parameter, const StepScalars& scalars, UpdateFactors& factors) {
-    const MatrixShape shape = matrix_shape(parameters_.specs()[static_cast<std::size_t>(parameter)].shape);
-    directions_.resize(parameters_.layout().count(parameter));
+    const ParameterStore& parameters = variables_.parameters();
+    const MatrixShape shape = matrix_shape(parameters.specs()[static_cast<std::size_t>(parameter)].shape);
+    directions_.resize(parameters.layout().count(parameter));
     const Squares squares = squares_of(parameter, scalars, factors, directions_);
     newton_schulz_.run(directions_, shape, std::sqrt(squares.direction), muon_steps_);
     if (normalizes_) factors.kept = normalizing_factor(shape.columns, squares);
     return directions_;
   }
 
-  /// Block by block, so that the sums do not depend on the threads. Directions go to `kept`, where it is not empty.
+  /// Summed by blocks of fixed size, so that the sums do not depend on the thread count. Copies the directions to
+  /// `kept` unless it is empty.
   Squares squares_of(int parameter, const StepScalars& scalars, const UpdateFactors& factors,
                      std::span<float> kept = {}) const {
-    const std::size_t offset = parameters_.layout().offset(parameter);
-    const std::span<const float> gradients = parameters_.gradient(parameter).floats();
+    const std::size_t offset = variables_.parameters().layout().offset(parameter);
+    const std::span<const float> gradients = variables_.parameters().gradient(parameter).floats();
     std::vector<Squares> of_blocks((gradients.size() + norm_block - 1) / norm_block);
     parallel_items(of_blocks.size(), norm_block, elementwise_grain, [&](std::size_t first, std::size_t last) {
       float directions[norm_block];
       for (std::size_t block = first; block < last; ++block) {
         const std::size_t begin = block * norm_block, count = std::min(norm_block, gradients.size() - begin);
-        const auto arrays = arrays_at(offset + begin, gradients.subspan(begin, count));
+        const auto arrays = variables_.arrays_at(offset + begin, gradients.subspan(begin, count));
         find_directions<Rule>(scalars, factors, arrays, directions);
         if (!kept.empty()) std::copy_n(directions, count, kept.data() + begin);
         of_blocks[block] = {sum_of_squares(arrays.value, count), sum_of_squares(directions, count)};
@@ -191,38 +213,34 @@ class OptimizerCpu final : public Optimizer {
     return squares;
   }
 
-  UpdateArrays<Rule::slots.size()> arrays_at(std::size_t begin, std::span<const float> gradients) const {
-    UpdateArrays<Rule::slots.size()> arrays{.count = gradients.size(),
-                                            .gradient = gradients.data(),
-                                            .value = parameters_.values().data() + begin,
-                                            .average = parameters_.slot(average_slot_).data() + begin,
-                                            .slots = {},
-                                            .slow = nullptr};
-    if (slow_slot_ && looks_ahead(inputs_.scalars)) arrays.slow = parameters_.slot(*slow_slot_).data() + begin;
-    for (std::size_t k = 0; k < Rule::slots.size(); ++k) {
-      arrays.slots[k] = parameters_.slot(rule_slots_[k]).data() + begin;
-    }
-    return arrays;
-  }
-
-  const ParameterStore& parameters_;
-  std::vector<UpdateFactors> factors_;  ///< [parameter]
-  const StepInputs& inputs_;
+  VariableUpdate<Rule> variables_;
   std::int64_t muon_steps_;
   bool normalizes_;
   NewtonSchulz newton_schulz_;  ///< of a MatrixRule
   std::vector<float> directions_;
-  int average_slot_;
-  std::optional<int> slow_slot_;  ///< where there is a lookahead
-  std::array<int, Rule::slots.size()> rule_slots_{};
 };
 
 }  // namespace
 
-std::unique_ptr<Optimizer> make_optimizer_cpu(const OptimizerSettings& settings, const ParameterStore& parameters,
-                                              const StepInputs& inputs) {
+std::unique_ptr<ElementwiseOptimizer> make_elementwise_optimizer(const OptimizerSettings& settings,
+                                                                 const ParameterStore& parameters,
+                                                                 const StepInputs& inputs) {
+  using Made = std::unique_ptr<ElementwiseOptimizer>;
+  return with_rule(settings.rule, [&]<typename Rule>(std::type_identity<Rule>) -> Made {
+    if constexpr (ElementwiseRule<Rule>) {
+      return std::make_unique<ElementwiseOptimizerCpu<Rule>>(settings, parameters, inputs);
+    }
+    fail(ExitCode::failed, "update rule {} is not elementwise", Rule::name);
+  });
+}
+
+std::unique_ptr<Optimizer> make_variable_optimizer(const OptimizerSettings& settings, const ParameterStore& parameters,
+                                                   const StepInputs& inputs) {
   return with_rule(settings.rule, [&]<typename Rule>(std::type_identity<Rule>) -> std::unique_ptr<Optimizer> {
-    return std::make_unique<OptimizerCpu<Rule>>(settings, parameters, inputs);
+    if constexpr (!ElementwiseRule<Rule>) {
+      return std::make_unique<VariableOptimizerCpu<Rule>>(settings, parameters, inputs);
+    }
+    fail(ExitCode::failed, "update rule {} is elementwise", Rule::name);
   });
 }
 

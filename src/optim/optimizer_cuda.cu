@@ -1,5 +1,5 @@
-// The CUDA form of the optimiser: one kernel for all parameters, behind those that find norms, or orthogonalise
-// matrices, where the rule needs that.
+// The optimiser of a GPU: one kernel updates all parameters. For some rules, other kernels compute norms or
+// orthogonalise matrices before it.
 #include <optional>
 #include <variant>
 #include <vector>
@@ -21,7 +21,7 @@ Buffer uploaded(const std::vector<T>& values, Device& device) {
   return buffer;
 }
 
-/// Norms of variables and their directions, and what `OfVariable` makes of them before the update.
+/// Computes the norms of variables and directions, and from them each variable's ratio with an `OfVariable` kernel.
 template <UpdateRule Rule, typename OfVariable>
 class NormPass {
  public:
@@ -63,8 +63,8 @@ class NormPass {
   OfVariable of_variable_;
 };
 
-/// What orthogonalises directions before the update. They have memory of their own: gradients' may only be written when
-/// the communicator says so.
+/// Orthogonalises the directions before the update. They have their own memory: only the communicator decides when
+/// gradients may be written.
 template <MatrixRule Rule>
 class MatrixPass {
  public:
@@ -133,7 +133,7 @@ class MatrixPass {
   std::vector<NewtonSchulzCuda> matrices_;
 };
 
-/// What a rule needs before its update.
+/// The pass that a rule requires before its update.
 template <typename Rule>
 struct PassBefore {
   using Type = std::monostate;
@@ -154,8 +154,7 @@ class OptimizerCuda final : public Optimizer {
  public:
   OptimizerCuda(const OptimizerSettings& settings, const ParameterStore& parameters, Device& device,
                 const StepInputs& inputs)
-      : averaged_(parameters.gradients_and_sums()),
-        variables_(uploaded(variables_of_lines(parameters.layout()), device)),
+      : variables_(uploaded(variables_of_lines(parameters.layout()), device)),
         factors_(uploaded(update_factors(settings, parameters.specs()), device)),
         compute_copies_(uploaded(compute_copy_indices(parameters), device)),
         block_sums_(device.allocate(UpdateKernel<Rule>::max_blocks * sizeof(double))),
@@ -178,11 +177,6 @@ class OptimizerCuda final : public Optimizer {
     if constexpr (MatrixRule<Rule>) update_.directions = before_->directions();
   }
 
-  void make_means(const StepEnd& end, Stream& stream) override {
-    launch(ForEachElement{MakeMean{averaged_.data(), end.result_scale}, static_cast<std::int64_t>(averaged_.size())},
-           stream);
-  }
-
   void apply(const StepEnd& end, Stream& stream) override {
     if constexpr (has_pass_before) before_->enqueue(end, stream);
     update_.end = end;
@@ -190,7 +184,6 @@ class OptimizerCuda final : public Optimizer {
   }
 
  private:
-  std::span<float> averaged_;  ///< gradients and step sums
   Buffer variables_, factors_, compute_copies_, block_sums_;
   UpdateKernel<Rule> update_;
   typename PassBefore<Rule>::Type before_;

@@ -1,14 +1,15 @@
-// The forms of the optimiser for a rule, by device.
+// Selects the implementation of the optimiser for a rule and a device.
 #pragma once
 
 #include "src/optim/rules.h"
 
 namespace carillon {
 
-/// As make_optimizer, for a rule that is there.
-std::unique_ptr<Optimizer> make_optimizer_cpu(const OptimizerSettings& settings, const ParameterStore& parameters,
-                                              const StepInputs& inputs);
-/// In builds with CUDA. Its kernel is the step's last (StepEnd::finish_block).
+/// As make_optimizer, for a rule that needs whole variables, in the host's memory. Errors: failed (an elementwise
+/// rule).
+std::unique_ptr<Optimizer> make_variable_optimizer(const OptimizerSettings& settings, const ParameterStore& parameters,
+                                                   const StepInputs& inputs);
+/// CUDA builds only. The update kernel is the step's last kernel (StepEnd::finish_block).
 std::unique_ptr<Optimizer> make_optimizer_cuda(const OptimizerSettings& settings, const ParameterStore& parameters,
                                                Device& device, const StepInputs& inputs);
 
@@ -24,7 +25,8 @@ auto with_rule_of(RuleList<First, Others...> /*rules*/, std::string_view name, c
   }
 }
 
-/// body(std::type_identity<Rule>{}) for the rule of that name. Errors: usage (lists those there are).
+/// Calls body(std::type_identity<Rule>{}) with the rule of that name. Errors: usage (unknown; the message lists the
+/// rules).
 template <typename Body>
 auto with_rule(std::string_view name, const Body& body) {
   return with_rule_of(UpdateRules{}, name, body);

@@ -1,4 +1,4 @@
-// The update rules there are: a file and a name here each.
+// The list of update rules. A new rule is one file in src/optim/rules and its name below.
 #pragma once
 
 #include "src/optim/rules/adamw.h"

@@ -20,7 +20,7 @@ Schedule exponential_decay(const ExponentialDecay& decay) {
 }
 
 Schedule cosine_decay(const CosineDecay& decay) {
-  check(decay.steps > 0, "a cosine decay takes at least one step");
+  check(decay.steps > 0, "a cosine decay requires at least one step");
   return Schedule([decay](std::int64_t step) {
     const double done = static_cast<double>(std::min(step, decay.steps)) / static_cast<double>(decay.steps);
     return decay.final + 0.5 * (decay.initial - decay.final) * (1.0 + std::cos(std::numbers::pi * done));
@@ -28,7 +28,7 @@ Schedule cosine_decay(const CosineDecay& decay) {
 }
 
 Schedule polynomial_decay(const PolynomialDecay& decay) {
-  check(decay.steps > 0, "a polynomial decay takes at least one step");
+  check(decay.steps > 0, "a polynomial decay requires at least one step");
   return Schedule([decay](std::int64_t step) {
     const double done = static_cast<double>(std::min(step, decay.steps)) / static_cast<double>(decay.steps);
     return decay.final + (decay.initial - decay.final) * std::pow(1.0 - done, decay.power);
@@ -43,7 +43,7 @@ Schedule step_decay(StepDecay decay) {
 }
 
 Schedule piecewise_linear(std::vector<SchedulePoint> points) {
-  check(!points.empty(), "lines between schedule points need a schedule point");
+  check(!points.empty(), "a piecewise linear schedule requires at least one point");
   return Schedule([points = std::move(points)](std::int64_t step) {
     const auto next = std::ranges::upper_bound(points, step, {}, &SchedulePoint::step);
     if (next == points.begin()) return next->rate;

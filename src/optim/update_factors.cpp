@@ -23,7 +23,7 @@ RuleKind kind_of(const OptimizerSettings& settings) {
 
 bool is_matrix(const ParameterSpec& variable) { return variable.shape.rank() >= 2; }
 
-/// A matrix that is neither the first nor the last.
+/// All matrices except the first and the last one.
 std::vector<bool> hidden_matrices(const std::vector<ParameterSpec>& variables) {
   std::vector<bool> hidden;
   for (const ParameterSpec& variable : variables) hidden.push_back(is_matrix(variable));
@@ -35,14 +35,14 @@ std::vector<bool> hidden_matrices(const std::vector<ParameterSpec>& variables) {
   return hidden;
 }
 
-/// Rules with norms leave vectors (biases, a norm's scale and shift) without ratio and decay, as their recipes do;
-/// muon's matrices have none where it normalises them.
+/// Rules with norms apply no weight decay to vectors (biases, scale and shift of a batch norm), as in their recipes.
+/// Muon applies none to matrices that it normalises.
 float default_decay(const OptimizerSettings& settings, RuleKind kind, const UpdateFactors& factors, bool is_vector) {
   const bool none = (kind == RuleKind::by_norms && is_vector) || (factors.orthogonal && settings.muon_normalizes);
   return none ? 0.0f : static_cast<float>(settings.weight_decay);
 }
 
-/// sqrt(max(1, rows / columns)) of the last two extents of the variable as PyTorch has it: [out, in], or [out, in,
+/// sqrt(max(1, rows / columns)). rows, columns: the last two extents in PyTorch's layout, [out, in] or [out, in,
 /// height, width].
 float scale_of(const Shape& shape) {
   const auto rows = static_cast<double>(shape.rank() == 2 ? shape[1] : shape[0]);
@@ -61,7 +61,7 @@ UpdateFactors factors_of(const ParameterSpec& variable, const OptimizerSettings&
                         .first_step = own.frozen_until,
                         .end_step = variable.trains ? own.frozen_after : own.frozen_until};
   if (factors.orthogonal && !is_matrix(variable)) {
-    fail(ExitCode::usage, "--group: '{}' has muon take {}, which is no matrix", own.pattern, variable.name);
+    fail(ExitCode::usage, "--group: '{}' requests muon for {}, which is not a matrix", own.pattern, variable.name);
   }
   if (factors.orthogonal && !settings.muon_normalizes) factors.scale = scale_of(variable.shape);
   const float other = default_decay(settings, kind, factors, !is_matrix(variable));
@@ -72,7 +72,7 @@ UpdateFactors factors_of(const ParameterSpec& variable, const OptimizerSettings&
 }  // namespace
 
 void check_groups(const std::vector<ParameterGroup>& groups, const std::vector<ParameterSpec>& variables) {
-  std::set<std::string_view> taken;  // by a group before
+  std::set<std::string_view> taken;  // variables of earlier groups
   for (const ParameterGroup& group : groups) {
     std::vector<std::string_view> names, matched;
     for (const ParameterSpec& variable : variables) {
@@ -84,8 +84,7 @@ void check_groups(const std::vector<ParameterGroup>& groups, const std::vector<P
            fmt::join(names, ", "));
     }
     if (std::ranges::all_of(matched, [&](std::string_view name) { return taken.contains(name); })) {
-      fail(ExitCode::usage, "{}: '{}' comes behind patterns that match all of its variables", group.option,
-           group.pattern);
+      fail(ExitCode::usage, "{}: earlier patterns match all variables of '{}'", group.option, group.pattern);
     }
     taken.insert(matched.begin(), matched.end());
   }
@@ -114,8 +113,7 @@ std::vector<UpdateFactors> update_factors(const OptimizerSettings& settings,
     factors.push_back(factors_of(variables[i], settings, kind, hidden[i]));
   }
   if (kind == RuleKind::of_matrices && std::ranges::none_of(factors, &UpdateFactors::orthogonal)) {
-    fail(ExitCode::usage,
-         "--optimizer {}: no matrix is between the first and the last; --group 'PATTERN: muon=1' names some",
+    fail(ExitCode::usage, "--optimizer {} found no hidden matrix; select matrices with --group 'PATTERN: muon=1'",
          settings.rule);
   }
   return factors;

@@ -1,4 +1,4 @@
-// Update factors: what the groups of OptimizerSettings make of each variable.
+// Computes each variable's UpdateFactors from its spec and the groups of OptimizerSettings.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace carillon {
 
-/// [variables.size()]. Errors: as check_groups; usage (muon on a vector, or on nothing).
+/// [variables.size()]. Errors: as check_variables.
 std::vector<UpdateFactors> update_factors(const OptimizerSettings& settings,
                                           const std::vector<ParameterSpec>& variables);
 

@@ -1,5 +1,5 @@
-// The optimiser's kernel on a GPU: it updates all parameters, finds the L2 loss where that is asked for, and ends the
-// step. It goes over the flat arrays of a ParameterStore from end to end; gaps hold zeros and stay zero.
+// UpdateKernel: the optimiser's GPU kernel. It updates all parameters, computes the L2 loss if the step reports it, and
+// ends the step. It processes the flat arrays of a ParameterStore as a whole: padding holds zeros and stays zero.
 #pragma once
 
 #include <algorithm>
@@ -14,10 +14,10 @@
 
 namespace carillon {
 
-/// Floats of a flat array that belong to one tensor, a line: tensors start at multiples of it.
+/// Floats per line of a flat array. A line belongs to one tensor: tensors start at multiples of it.
 inline constexpr std::size_t line_floats = tensor_alignment_bytes / sizeof(float);
 
-/// The variable to which each line belongs: [layout.total() / line_floats].
+/// The variable of each line: [layout.total() / line_floats].
 inline std::vector<std::uint32_t> variables_of_lines(const ParameterLayout& layout) {
   std::vector<std::uint32_t> variables(layout.total() / line_floats);
   for (const int variable : layout.order()) {
@@ -28,7 +28,7 @@ inline std::vector<std::uint32_t> variables_of_lines(const ParameterLayout& layo
   return variables;
 }
 
-/// The factors of each variable, by place in a flat array: few enough to stay in a GPU's caches.
+/// Looks up a variable's factors by position in a flat array. Small enough for a GPU's caches.
 struct FactorTable {
   const std::uint32_t* variables = nullptr;    ///< variables_of_lines
   const UpdateFactors* of_variable = nullptr;  ///< [variable]
@@ -36,20 +36,20 @@ struct FactorTable {
   CARILLON_HOST_DEVICE const UpdateFactors& at(std::size_t i) const { return of_variable[variables[i / line_floats]]; }
 };
 
-/// How blocks share a flat array: pack after pack, going round.
+/// Distributes a flat array over blocks and threads: pack by pack, in turn.
 struct FlatShare {
   static constexpr int threads = 256;
   static constexpr int pack = 4;  ///< floats
 
   std::size_t count = 0;       ///< floats, a multiple of line_floats
-  std::size_t max_blocks = 1;  ///< of a launch; a thread takes several packs of a larger array
+  std::size_t max_blocks = 1;  ///< per launch; with a larger array a thread gets several packs
 
-  /// At least one.
+  /// At least 1.
   CARILLON_HOST_DEVICE int blocks() const {
     const std::size_t wanted = (count / pack + threads - 1) / threads;
     return static_cast<int>(wanted < 1 ? 1 : wanted > max_blocks ? max_blocks : wanted);
   }
-  /// body(i) for the first place i of each pack that is this thread's.
+  /// Calls body(i) with the first position i of each of this thread's packs.
   template <typename Body>
   CARILLON_HOST_DEVICE void for_each_pack(int block, int thread, const Body& body) const {
     const std::size_t first = (static_cast<std::size_t>(block) * threads + static_cast<std::size_t>(thread)) * pack;
@@ -58,23 +58,23 @@ struct FlatShare {
   }
 };
 
-/// A parameter's compute copy, for the kernel that writes both.
+/// A parameter's compute copy, which the update writes along with the parameter.
 struct ComputeCopyIndex {
-  void* data = nullptr;       ///< null: there is none
-  std::size_t offset = 0;     ///< the parameter's, in the flat array
-  std::uint32_t count = 0;    ///< of elements
-  std::uint32_t columns = 0;  ///< the last extent, of a filter-major compute copy; 0: it lies as the parameter does
-  std::uint32_t rows = 0;     ///< of each column there, padded
+  void* data = nullptr;       ///< null: no compute copy
+  std::size_t offset = 0;     ///< of the parameter in the flat array
+  std::uint32_t count = 0;    ///< elements
+  std::uint32_t columns = 0;  ///< last extent of a filter-major compute copy; 0: same layout as the parameter
+  std::uint32_t rows = 0;     ///< rows per column of a filter-major compute copy, with padding
   ChannelPadding padding = {};
   DType type = DType::bf16;
 
-  /// Of the pack at place i of the flat array.
+  /// `values`: the pack at position i of the flat array.
   CARILLON_HOST_DEVICE void write(const Pack<float, FlatShare::pack>& values, std::size_t i) const {
     const auto first = static_cast<std::uint32_t>(i - offset);
     if (columns == 0) return store_floats(values, static_cast<Bf16*>(data) + first);
     for (std::uint32_t k = 0; k < FlatShare::pack; ++k) {
       const std::uint32_t element = first + k;
-      if (element >= count) return;  // a gap
+      if (element >= count) return;  // padding
       const std::size_t place = std::size_t{element % columns} * rows + padding.place(element / columns);
       if (type == DType::bf16) {
         static_cast<Bf16*>(data)[place] = to_bf16(values.at[k]);
@@ -85,7 +85,7 @@ struct ComputeCopyIndex {
   }
 };
 
-/// By variable; empty where none has one.
+/// [variable]. Empty: no parameter has a compute copy.
 inline std::vector<ComputeCopyIndex> compute_copy_indices(const ParameterStore& parameters) {
   std::vector<ComputeCopyIndex> places;
   for (std::size_t i = 0; i < parameters.compute_copies().size(); ++i) {
@@ -102,26 +102,18 @@ inline std::vector<ComputeCopyIndex> compute_copy_indices(const ParameterStore& 
   return places;
 }
 
-/// One of what is averaged up to a factor.
-struct MakeMean {
-  float* values;
-  float factor;
-
-  CARILLON_HOST_DEVICE void operator()(std::int64_t i) const { values[i] = rounded_product(values[i], factor); }
-};
-
-/// The update of all parameters; the step's last kernel. The L2 loss is summed in double precision and a fixed order:
-/// packs of a thread, threads, blocks.
+/// The update of all parameters. The step's last kernel. Sums the L2 loss in double precision and a fixed order: packs
+/// of a thread, threads, blocks.
 template <typename Rule>
 struct UpdateKernel {
   static constexpr int threads = FlatShare::threads;
   static constexpr int update_phase = 0, fold_phase = 1, block_phase = 2, blocks_phase = 3, last_fold_phase = 4,
                        end_phase = 5;
   static constexpr int phases = end_phase + 1;
-  static constexpr int parts = 16;  ///< into which threads' sums are folded, before one thread takes these
+  static constexpr int parts = 16;  ///< partial sums into which the threads' sums are folded
   static constexpr std::size_t max_blocks = 2048;
   static constexpr int slot_count = static_cast<int>(Rule::slots.size());
-  static constexpr int slot_places = slot_count > 0 ? slot_count : 1;  ///< an array has elements
+  static constexpr int slot_places = slot_count > 0 ? slot_count : 1;  ///< an array needs an element
 
   struct Shared {
     double sums[threads];
@@ -130,14 +122,14 @@ struct UpdateKernel {
   };
 
   FlatShare share{.max_blocks = max_blocks};
-  const float* gradients = nullptr;              ///< [share.count], averaged up to end.result_scale
+  const float* gradients = nullptr;              ///< [share.count], means up to end.result_scale
   float *values = nullptr, *averages = nullptr;  ///< [share.count]
   float* slots[slot_places] = {};                ///< [slot_count][share.count]
-  float* slow = nullptr;                         ///< [share.count], where there is a lookahead
+  float* slow = nullptr;                         ///< [share.count]; null: no lookahead
   FactorTable factors;
-  const float* ratios = nullptr;      ///< [variable]: of a NormedRule; of a MatrixRule the parts that are kept
-  const float* directions = nullptr;  ///< [share.count], orthogonalised: of a MatrixRule, in place of some gradients
-  const ComputeCopyIndex* compute_copies = nullptr;  ///< [variable]; null: there are none
+  const float* ratios = nullptr;      ///< [variable]: ratios (NormedRule) or UpdateFactors::kept (MatrixRule)
+  const float* directions = nullptr;  ///< [share.count]: replaces gradients of orthogonal variables (MatrixRule)
+  const ComputeCopyIndex* compute_copies = nullptr;  ///< [variable]; null: none
   double* block_sums = nullptr;                      ///< [blocks()]
   StepTable table;
   StepEnd end;
@@ -148,7 +140,7 @@ struct UpdateKernel {
   CARILLON_HOST_DEVICE void run(Shared& shared, int block, int thread) const {
     if constexpr (phase == update_phase) {
       const bool tells_l2 = table.header().tells_l2 != 0;
-      if (thread == 0) shared.tells_l2 = tells_l2;  // no block reads the header once it has finished
+      if (thread == 0) shared.tells_l2 = tells_l2;  // no block may read the header after finish_block
       if (tells_l2) shared.sums[thread] = l2_of_thread(block, thread);
       if (end.allows_update()) update(block, thread);
     } else if constexpr (phase == block_phase) {
@@ -177,7 +169,7 @@ struct UpdateKernel {
     return end.finish_block(share.blocks());
   }
 
-  /// The thread's part of the sum over all parameters of l2_factor * w^2.
+  /// This thread's part of the sum of l2_factor * w^2 over all parameters.
   CARILLON_HOST_DEVICE double l2_of_thread(int block, int thread) const {
     double sum = 0.0;
     share.for_each_pack(block, thread, [&](std::size_t i) {

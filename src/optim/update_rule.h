@@ -1,18 +1,19 @@
-// UpdateRule: how an optimiser changes one element; the loops over all of them, on a CPU and on a GPU, are the same for
-// every rule.
+// UpdateRule: how an optimiser updates one element. The loops over elements, on CPU and GPU, are the same for every
+// rule.
 //
 //   static constexpr std::string_view name;                            as in OptimizerSettings::rule
-//   static constexpr std::array<std::string_view, n> options;          its members of OptimizerSettings, as options
-//   static constexpr std::array<std::string_view, n> slots;            what it keeps, zero at the start
-//   static void set_scalars(settings, StepScalars&);                   its own, from first_rule_scalar on
-//   CARILLON_HOST_DEVICE static void set_age(StepScalars&, updates);   those that depend on the updates made before
-//   CARILLON_HOST_DEVICE static void update(const StepScalars&, const UpdateFactors&, float gradient, float& value,
-//                                           float* slots);             slots: [n] of this element; zeros stay zeros
+//   static constexpr std::array<std::string_view, n> options;          the options that set its constants
+//   static constexpr std::array<std::string_view, n> slots;            its state, initially zero
+//   static void set_scalars(settings, StepScalars&);                   its scalars, from first_rule_scalar on
+//   CARILLON_HOST_DEVICE static void set_age(StepScalars&, updates);   scalars that depend on the number of updates
+//   before CARILLON_HOST_DEVICE static void update(const StepScalars&, const UpdateFactors&, float gradient, float&
+//   value,
+//                                           float* slots);             slots: [n] of this element
 //
-// `gradient` is without L2 and weight decay: the rule adds factors.l2 * value to it, and applies the decay as its paper
-// does. Scalars from first_rule_scalar to StepScalars::count - 1 are the rule's. The gaps of the flat arrays hold
-// zeros, and stay so. Products are added by std::fma alone, so that every processor rounds them alike. No two
-// rules have the same names of slots: by them a checkpoint is told from another rule's.
+// `gradient` excludes L2 and weight decay: the rule adds factors.l2 * value and applies the decay as its paper does.
+// The rule owns the scalars from first_rule_scalar to StepScalars::count - 1. The padding of the flat arrays holds
+// zeros, and `update` must keep zeros. Sums of products use std::fma only, so that every processor rounds alike. No two
+// rules have equal slot names: they identify the rule of a checkpoint.
 #pragma once
 
 #include <cmath>
@@ -26,15 +27,15 @@
 
 namespace carillon {
 
-/// What distinguishes a variable from others in the update (src/optim/update_factors.h).
+/// Constants of one variable in the update (src/optim/update_factors.h).
 struct UpdateFactors {
   float l2 = 0.0f;            ///< ParameterSpec::l2_factor
-  float rate = 1.0f;          ///< multiplies the learning rate
-  float weight_decay = 0.0f;  ///< coupled or decoupled, as the rule says
-  bool has_ratio = false;     ///< takes a NormedRule's ratio, else 1: of more than one dimension
-  bool orthogonal = false;    ///< its step is a matrix that a MatrixRule has orthogonalised
-  float scale = 1.0f;         ///< of that step
-  float kept = 1.0f;          ///< the part of the variable that is kept then; of a step
+  float rate = 1.0f;          ///< factor of the learning rate
+  float weight_decay = 0.0f;  ///< coupled or decoupled, depending on the rule
+  bool has_ratio = false;     ///< whether a NormedRule computes a ratio: variables of two or more dimensions
+  bool orthogonal = false;    ///< whether a MatrixRule orthogonalises its direction
+  float scale = 1.0f;         ///< factor of the orthogonalised direction
+  float kept = 1.0f;          ///< factor of the variable before that step (OptimizerSettings::muon_normalizes)
   std::int64_t first_step = 0, end_step = std::numeric_limits<std::int64_t>::max();  ///< trained in [first, end)
 
   CARILLON_HOST_DEVICE bool trains_at(std::int64_t step) const { return step >= first_step && step < end_step; }
@@ -51,10 +52,10 @@ concept UpdateRule = requires(const OptimizerSettings& settings, StepScalars& sc
   R::update(scalars, factors, 0.0f, value, slots);
 };
 
-/// A rule that multiplies the learning rate of each variable with a ratio of norms, of the variable and of a direction:
+/// A rule that scales the learning rate of each variable by a ratio of norms, of the variable and of a direction:
 ///   CARILLON_HOST_DEVICE static float direction(scalars, factors, gradient, value, slots)
-///   CARILLON_HOST_DEVICE static double ratio(scalars, factors, value_norm, direction_norm)    of norms above 0
-/// `direction` goes first, once for each element, and may bring the slots forward; `update` then finds the ratio in
+///   CARILLON_HOST_DEVICE static double ratio(scalars, factors, value_norm, direction_norm)    norms are above 0
+/// `direction` runs first, once per element, and may update the slots. Then `update` runs with the ratio as a factor of
 /// factors.rate.
 template <typename R>
 concept NormedRule = UpdateRule<R> && requires(const StepScalars& scalars, const UpdateFactors& factors, float* slots) {
@@ -62,12 +63,16 @@ concept NormedRule = UpdateRule<R> && requires(const StepScalars& scalars, const
   { R::ratio(scalars, factors, 1.0, 1.0) } -> std::same_as<double>;
 };
 
-/// A rule that takes some variables as matrices: `direction`, as a NormedRule's, is orthogonalised (newton_schulz.h)
-/// where factors.orthogonal, and `update` finds what comes of it in place of the gradient.
+/// A rule that treats some variables as matrices. If factors.orthogonal, the optimiser orthogonalises `direction` (as
+/// of a NormedRule; newton_schulz.h), and `update` gets the result instead of the gradient.
 template <typename R>
 concept MatrixRule = UpdateRule<R> && R::orthogonalizes;
 
-/// Sums of squares, of a variable's elements and of their directions.
+/// A rule that updates each element independently of all others.
+template <typename R>
+concept ElementwiseRule = UpdateRule<R> && !NormedRule<R> && !MatrixRule<R>;
+
+/// Sums of squares of a variable's elements and of their directions.
 struct Squares {
   double value = 0.0, direction = 0.0;
 
@@ -77,7 +82,7 @@ struct Squares {
   }
 };
 
-/// Of a variable: 1 where it takes none, or a norm is 0.
+/// A variable's ratio. 1 if it has none, or if a norm is 0.
 template <NormedRule Rule>
 CARILLON_HOST_DEVICE inline float ratio_of(const StepScalars& scalars, const UpdateFactors& factors,
                                            const Squares& squares) {
@@ -85,12 +90,12 @@ CARILLON_HOST_DEVICE inline float ratio_of(const StepScalars& scalars, const Upd
   return static_cast<float>(Rule::ratio(scalars, factors, std::sqrt(squares.value), std::sqrt(squares.direction)));
 }
 
-/// sqrt(out) / |w|, by which weights are normalised; 1 where they are 0.
+/// sqrt(out) / |w|, which normalises the weights. 1 if |w| is 0.
 CARILLON_HOST_DEVICE inline float normalizing_factor(std::int64_t out, const Squares& squares) {
   return squares.value > 0.0 ? static_cast<float>(std::sqrt(static_cast<double>(out) / squares.value)) : 1.0f;
 }
 
-/// The step's scalars for a variable: its age counts from the first step in which it is trained.
+/// The step's scalars for one variable: updates count from the first step that trains it.
 template <UpdateRule Rule>
 CARILLON_HOST_DEVICE inline StepScalars scalars_of(const StepScalars& of_step, const UpdateFactors& factors) {
   StepScalars scalars = of_step;
@@ -98,7 +103,7 @@ CARILLON_HOST_DEVICE inline StepScalars scalars_of(const StepScalars& of_step, c
   return scalars;
 }
 
-/// What follows the rule, and is all that is done where a variable is frozen: `slow` is there where looks_ahead.
+/// Lookahead and moving average of one element. A frozen variable gets nothing else. `slow`: null unless looks_ahead.
 CARILLON_HOST_DEVICE inline void update_copies(const StepScalars& scalars, float& value, float& average, float* slow) {
   if (slow != nullptr) look_ahead(scalars, value, *slow);
   average = std::fma(scalars.at[average_decay_scalar] - 1.0f, average - value, average);

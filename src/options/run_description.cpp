@@ -9,7 +9,7 @@
 namespace carillon {
 namespace {
 
-/// An explanation of what a change of this setting means.
+/// The consequence of a change of a setting that users may not expect.
 std::string_view consequence(std::string_view name) {
   if (name == "tower count") {
     return " (sums may round differently; without --global-batch a step takes another number of samples)";

@@ -11,7 +11,7 @@ namespace {
 
 using std::chrono::seconds;
 
-/// `text` as a number of seconds; nothing if it is not a whole number above 0, or exceeds what clocks count.
+/// Seconds since 1970 or from now; none: not a whole number from 1 to 2^32.
 std::optional<seconds> seconds_in(std::string_view text) {
   constexpr std::int64_t highest = std::int64_t{1} << 32;
   std::int64_t count = 0;

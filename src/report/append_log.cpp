@@ -22,7 +22,7 @@ int AppendLog::open(bool exclusive) {
   const bool is_file = is_known && S_ISREG(status.st_mode);
   if (is_file || error == EEXIST) return error;
   descriptor_ = Descriptor();
-  if (error == 0 || error == ENXIO) {  // ENXIO: a FIFO that nobody reads
+  if (error == 0 || error == ENXIO) {  // ENXIO: a FIFO without a reader
     warn(fmt::format("{}: is not a regular file", path_.string()));
   } else {
     warn("open", error);
@@ -39,14 +39,14 @@ bool AppendLog::append(std::string_view bytes) {
   }
   const int error = write_all(descriptor_.get(), std::as_bytes(std::span(bytes)));
   if (error == 0) return true;
-  // Half an entry would hide all that follow from the file's readers.
+  // Readers stop at half an entry and would miss all entries after it.
   if (::ftruncate(descriptor_.get(), before.st_size) != 0) descriptor_ = Descriptor();
   warn("write", error);
   return false;
 }
 
 void AppendLog::warn(const std::string& cause) {
-  if (!warned_ && warn_) warn_(cause + "; going on without it");
+  if (!warned_ && warn_) warn_(cause + "; continuing without it");
   warned_ = true;
 }
 

@@ -1,4 +1,4 @@
-// AppendLog: a log file that whole entries are appended to, and that never stops the run it logs.
+// AppendLog: a log file to which whole entries are appended. Its errors never stop the run.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,18 @@ namespace carillon {
 
 class AppendLog {
  public:
-  /// Errors of opening and writing go to `warn`, the first of them only.
+  /// `warn` hears the first error of opening and writing.
   AppendLog(std::filesystem::path path, std::function<void(const std::string&)> warn);
 
-  /// Opens the file, making it where it is missing; with `exclusive` it must not exist. Returns 0 or errno, without a
-  /// warning for EEXIST.
+  /// Opens the file and creates it if it is missing; with `exclusive` it must be missing. Returns 0 or errno. EEXIST
+  /// causes no warning.
   int open(bool exclusive);
 
-  /// Appends `bytes` in one write; true when they are in the file. On an error nothing of them stays there; a later
-  /// append is tried again.
+  /// Appends `bytes` in one write. Returns true if they are in the file. After an error none of them remain in the
+  /// file, and the next append tries again.
   bool append(std::string_view bytes);
 
-  /// Tells `warn`, unless it has been told before.
+  /// Passes the cause to `warn` once; later calls do nothing.
   void warn(const std::string& cause);
 
  private:

@@ -15,7 +15,7 @@ constexpr int cell_bits = 13;
 constexpr int cell_shift = 32 - cell_bits;
 constexpr std::uint32_t sign_bit = std::uint32_t{1} << 31;
 
-/// The bits of the lowest float that is not below `limit`: infinity's, which no value reaches, beyond the largest.
+/// The bits of the lowest float that is not below `limit`; beyond the largest float those of infinity.
 std::uint32_t bits_from(double limit) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
   if (limit > std::numeric_limits<float>::max()) return std::bit_cast<std::uint32_t>(infinity);
@@ -35,15 +35,15 @@ struct Cells {
     for (const double limit : positive) thresholds.push_back(bits_from(limit));
     add_half(0, thresholds);
     for (std::size_t i = 0; i < positive.size(); ++i) bucket_of_ordinal.push_back(zero_bucket + i);
-    // Below zero the same: 0 is the only limit that is a float, so that no value stands where a bucket ends. But -0,
-    // which equals 0, is in zero's bucket.
+    // The same holds below zero: 0 is the only limit that is a float, so no value is equal to another limit. -0 equals
+    // 0 and belongs to its bucket.
     thresholds.insert(thresholds.begin(), 1);
     add_half(sign_bit, thresholds);
     for (std::size_t i = 0; i <= zero_bucket; ++i) bucket_of_ordinal.push_back(zero_bucket - i);
   }
 
  private:
-  /// The cells of one sign. `thresholds`, rising: the bits, without the sign, from which each next ordinal counts.
+  /// The cells of one sign. `thresholds`: ascending; the bits, without the sign, at which each next ordinal begins.
   void add_half(std::uint32_t sign, std::span<const std::uint32_t> thresholds) {
     const std::uint64_t first_ordinal = bucket_of_ordinal.size();
     std::uint64_t passed = 0;

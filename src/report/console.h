@@ -1,4 +1,4 @@
-// Console: a run's lines on stdout and stderr, and its progress between them.
+// Console: prints the lines of a run on stdout and stderr, and its progress between them.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,7 @@
 namespace carillon {
 
 /// "2026-11-20 04:22:00.123456: step 10, loss = 4.64 (839.8 examples/sec; 0.152 sec/batch)", local time.
-/// `step_seconds`: of one synchronous step; sec/batch is that over the number of towers, as the reference prints it.
+/// `step_seconds`: of one synchronous step. sec/batch is step_seconds / tower_count, as the reference prints it.
 std::string step_line(std::chrono::system_clock::time_point time, std::int64_t step, double loss,
                       double examples_per_second, double step_seconds, int tower_count);
 
@@ -20,15 +20,15 @@ void print_warning(const std::string& line);
 
 class Console {
  public:
-  /// Of steps from `first_step` to before `last_step`.
+  /// For the steps [first_step, last_step).
   Console(std::int64_t first_step, std::int64_t last_step);
   ~Console();
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
 
-  /// Ends each line on stdout from now on.
+  /// Appends `note` to each later line on stdout.
   void set_note(std::string note) { note_ = std::move(note); }
-  /// A line on stdout.
+  /// Prints a line on stdout.
   void print(const std::string& line);
   /// As print_warning.
   void warn(const std::string& line);

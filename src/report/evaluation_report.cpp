@@ -27,12 +27,12 @@ Json json_of(const ConfusionMatrix& counts, std::size_t label) {
           {"recall", json_of(one.recall())}};
 }
 
-/// On one line. A path's bytes may be no UTF-8: U+FFFD stands for them.
+/// On one line. U+FFFD replaces bytes of a path that are not UTF-8.
 std::string line_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 std::string cell(const std::optional<double>& value) { return value ? fmt::format("{}", *value) : ""; }
 
-/// `name`: of a class, or of all.
+/// `name`: of a class, or "total".
 std::string csv_line(const std::string& name, const ConfusionMatrix::OfClass& one,
                      std::span<const std::int64_t> predicted) {
   std::string line = fmt::format("{},{},{},{},{},{}", name, one.support, one.predicted, one.correct,
@@ -50,7 +50,7 @@ ReportForm report_form(const std::filesystem::path& path) {
 }
 
 std::string json_text(const EvaluationReport& report) {
-  const Accuracy all = report.counts.precision();
+  const Accuracy all = report.counts.accuracy();
   Json json = {{"checkpoint", report.checkpoint}, {"model", report.model},    {"global_step", report.step},
                {"values", report.values},         {"correct", all.correct},   {"total", all.total},
                {"precision", all.value()},        {"classes", Json::array()}, {"confusion", Json::array()}};
@@ -86,7 +86,7 @@ std::string csv_text(const ConfusionMatrix& counts) {
     text += csv_line(fmt::format("{}", label), one, counts.row(label));
     predicted.push_back(one.predicted);
   }
-  const Accuracy all = counts.precision();
+  const Accuracy all = counts.accuracy();
   return text + csv_line("total", {.support = all.total, .predicted = all.total, .correct = all.correct}, predicted);
 }
 

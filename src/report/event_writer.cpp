@@ -26,13 +26,13 @@ double seconds_since_1970() {
 
 struct NewName {
   std::int64_t seconds;
-  bool is_first;  ///< in its directory
+  bool is_first;  ///< the directory has no other event file
 };
 
-/// The time to name a new file by: now, but later than every other in the directory. TensorBoard reads them in the
-/// order of their names, and a set-back clock or a quick restart must not change it.
+/// The time in the name of a new file: now, or later, so that it is later than in all names in the directory.
+/// TensorBoard reads files in the order of their names. A clock set back or a quick restart must not change the order.
 NewName next_name(const std::filesystem::path& directory) {
-  constexpr std::int64_t max_seconds = 9'999'999'999;  // the digits of a name; what has more is not ours
+  constexpr std::int64_t max_seconds = 9'999'999'999;  // 10 digits; a name with more is not ours
   NewName next{static_cast<std::int64_t>(seconds_since_1970()), true};
   std::error_code error;
   for (std::filesystem::directory_iterator entry(directory, error); !error && entry != end(entry);
@@ -55,8 +55,8 @@ struct EventWriter::File {
   AppendLog log;
   std::string beginning{}, buffer{};
 
-  /// Makes what was added the file's beginning: until that has been written, nothing else is. Without its START a
-  /// resumed run would be shown beside what the stopped one told of the same steps.
+  /// Makes the present events the beginning of the file, which is written before anything else. Without START,
+  /// TensorBoard would show the events of the stopped run for the repeated steps as well.
   void begin() {
     beginning.swap(buffer);
     flush();
@@ -147,7 +147,7 @@ void EventWriter::text(const std::string& tag, std::int64_t step, const std::str
   summary.set_tag(tag);
   summary.mutable_metadata()->mutable_plugin_data()->set_plugin_name("text");
   summary.mutable_tensor()->set_dtype(dt_string);
-  summary.mutable_tensor()->mutable_tensor_shape();  // of one text: no extent
+  summary.mutable_tensor()->mutable_tensor_shape();  // a scalar: one text
   summary.mutable_tensor()->add_string_val(markdown);
   file_->add(what);
 }

@@ -2,8 +2,8 @@
 //
 // TFRecord framing around tensorflow.Event messages (field numbers: tensorflow/core/util/event.proto,
 // framework/summary.proto, framework/graph.proto, framework/tensor.proto). The first event is file_version
-// "brain.Event:2", flushed at once; on resume, and where an earlier run has left event files, a SessionLog START at the
-// first step makes readers drop what the stopped run logged from there on.
+// "brain.Event:2", flushed immediately. On resume, or if an earlier run left event files, a SessionLog START at the
+// first step follows. It makes readers drop the events of the stopped run from that step on.
 #pragma once
 
 #include <cstdint>
@@ -27,12 +27,12 @@ struct GraphNode {
   std::string op;
   std::vector<std::string> inputs;  ///< names of nodes
   std::string device;               ///< "/job:worker/task:0/device:CPU:0"
-  std::optional<Shape> shape = {};  ///< of its output, for the edges; nothing: not known
+  std::optional<Shape> shape = {};  ///< shape of its output, for the edges; none: unknown
 };
 
 class EventWriter {
  public:
-  /// `first_step` > 0 marks a resumed run. Errors go to `warn`, once, and training goes on.
+  /// `first_step` > 0: a resumed run. `warn` hears the first error; training continues.
   EventWriter(const std::filesystem::path& train_dir, std::int64_t first_step,
               std::function<void(const std::string&)> warn);
   ~EventWriter();
@@ -42,7 +42,7 @@ class EventWriter {
   void graph(std::span<const GraphNode> nodes);
   void scalar(const std::string& tag, std::int64_t step, double value);
   void histogram(const std::string& tag, std::int64_t step, const Histogram& source);
-  /// Markdown, for the page of texts.
+  /// Logs Markdown for the Text page.
   void text(const std::string& tag, std::int64_t step, const std::string& markdown);
   /// Stored as a PNG.
   void image(const std::string& tag, std::int64_t step, const Picture& picture);

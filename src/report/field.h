@@ -1,4 +1,4 @@
-// Field: a named value of a log line or of a run's description, and its text as JSON.
+// Field: a named value in a log line or in the description of a run, and its text as JSON.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ struct Field {
   FieldValue value;
 };
 
-/// `value` as JSON. For what JSON lacks, null stands for NaN and infinities, U+FFFD for bytes that are not UTF-8.
+/// `value` as JSON. null replaces NaN and infinities; U+FFFD replaces bytes that are not UTF-8.
 std::string json_text(const FieldValue& value);
 
-/// A JSON object on one line, its names in alphabetical order.
+/// A JSON object on one line with its names in alphabetical order.
 std::string json_text(const std::vector<Field>& fields);
 
 }  // namespace carillon

@@ -23,7 +23,7 @@ std::vector<double> make_limits() {
   return limits;
 }
 
-/// Sums and extremes of values in independent lanes, so that their order is fixed and yet vectorises.
+/// Sums and extremes of values in independent lanes: the order of additions is fixed, and the loop vectorizes.
 struct Lanes {
   static constexpr std::size_t width = 16;
   double sums[width] = {}, squares[width] = {};
@@ -41,7 +41,7 @@ struct Lanes {
   }
 };
 
-/// Value i is lane i % width's.
+/// Value i belongs to lane i % width.
 CARILLON_SIMD void add_values(const float* values, std::size_t count, Lanes& to) {
   Lanes lanes = to;  // in registers
   std::size_t i = 0;
@@ -52,7 +52,7 @@ CARILLON_SIMD void add_values(const float* values, std::size_t count, Lanes& to)
   for (; i < count; ++i) to.add(i % Lanes::width, values[i]);
 }
 
-// Apart, so that no instruction set makes one rounding of the two.
+// A separate function, so that no instruction set fuses product and sum into one rounding.
 CARILLON_SIMD void multiply(const float* values, float factor, std::size_t count, float* results) {
   for (std::size_t i = 0; i < count; ++i) results[i] = factor * values[i];
 }
@@ -60,16 +60,16 @@ CARILLON_SIMD void add_to(const float* values, std::size_t count, float* sums) {
   for (std::size_t i = 0; i < count; ++i) sums[i] += values[i];
 }
 
-/// Takes values block by block, each once, while it is in the first-level cache.
+/// Takes values block by block and reads each block once while it is in the L1 cache.
 class Builder {
  public:
-  static constexpr std::size_t block_size = 1024;  // lanes' width divides it
+  static constexpr std::size_t block_size = 1024;  // a multiple of the lanes' width
 
-  /// At most block_size values; fewer in the last block only.
+  /// `values`: block_size values; the last block may have fewer.
   void add(std::span<const float> values) {
     Lanes with_block = lanes_;
     add_values(values.data(), values.size(), with_block);
-    // No sum of squares of floats overflows a double: one that is not finite tells of a value that is not.
+    // A sum of squares of finite floats does not overflow a double. If it is not finite, some value is not finite.
     if (std::ranges::all_of(with_block.squares, [](double sum) { return std::isfinite(sum); })) {
       lanes_ = with_block;
       counter_.add(values);
@@ -103,7 +103,7 @@ class Builder {
     count_ += count;
   }
 
-  /// Runs of empty buckets become one.
+  /// Joins runs of empty buckets.
   void join_empty(Histogram& result) const {
     const auto limits = histogram_limits();
     const std::vector<double> counts = counter_.counts();

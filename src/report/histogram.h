@@ -12,7 +12,7 @@ namespace carillon {
 struct Histogram {
   double min = 0;
   double max = 0;
-  double count = 0;  ///< of finite values: NaN and infinities are in none of these figures
+  double count = 0;  ///< finite values only; NaN and infinities count in none of these members
   double sum = 0;
   double sum_squares = 0;
   /// A run of empty buckets is one bucket, as TensorFlow writes it.
@@ -20,13 +20,13 @@ struct Histogram {
   std::vector<double> counts;
 };
 
-/// About 0.6 nanoseconds a value, in one pass.
+/// One pass, about 0.6 nanoseconds per value.
 Histogram histogram_of(std::span<const float> values);
 
-/// Of values[i] + factor * others[i], product and sum each rounded to float; as many of the one as of the other.
+/// Histogram of values[i] + factor * others[i]; product and sum are each rounded to float. Requires equal lengths.
 Histogram histogram_of_sum(std::span<const float> values, float factor, std::span<const float> others);
 
-/// All bucket limits, rising.
+/// All bucket limits, ascending.
 std::span<const double> histogram_limits();
 
 }  // namespace carillon

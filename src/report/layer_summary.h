@@ -1,7 +1,7 @@
-// LayerSummary: what a network's layers make of a batch, for TensorBoard.
+// LayerSummary: the activations of a network's layers for one batch, for TensorBoard.
 //
-// A second executable of the same network and variables computes it: the training's own memory plan need not keep every
-// activation, and a summary every 100 steps costs a forward pass.
+// A second executable of the same network and variables computes them. So the memory plan of training need not keep
+// every activation. A summary costs one forward pass.
 #pragma once
 
 #include <memory>
@@ -19,16 +19,16 @@ namespace carillon {
 struct LayerSummary {
   struct Layer {
     std::string name;
-    std::vector<float> activations;  ///< after the ReLU, where the layer has one
+    std::vector<float> activations;  ///< after the ReLU if the layer has one
   };
-  std::vector<Layer> layers;    ///< those with variables, in the network's order
-  std::vector<Picture> images;  ///< the first of the batch as the network sees them, scaled to 0..255
+  std::vector<Layer> layers;    ///< the layers with variables, in network order
+  std::vector<Picture> images;  ///< the first images of the batch, as the network sees them, scaled to 0..255
 };
 
 class LayerSummarizer {
  public:
-  /// `parameters` and `buffers`, of a graph of the same network, and `device` outlive the summarizer.
-  /// `settings` are for a summary.
+  /// `settings`: with Purpose::summary. `parameters` and `buffers` belong to a graph of the same network. They and
+  /// `device` outlive the summarizer.
   LayerSummarizer(const Network& network, const BuildSettings& settings, const ParameterStore& parameters,
                   const BufferStore& buffers, Device& device);
 
@@ -41,8 +41,8 @@ class LayerSummarizer {
   Executable executable_;
 };
 
-/// A float image [height, width, channels] as TensorBoard shows it: 0 to the largest value as 0..255, or, with negative
-/// values, 0 as 128 and the largest magnitude as 127 more or less (TensorFlow's image summary).
+/// A float image [height, width, channels] scaled as TensorFlow's image summary does. Without negative values, 0 to the
+/// largest value become 0..255. With negative values, 0 becomes 128 and the largest magnitude 128 +- 127.
 Picture picture_of(const float* values, std::int64_t height, std::int64_t width, std::int64_t channels);
 
 }  // namespace carillon

@@ -8,6 +8,7 @@
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
 #include "src/report/append_log.h"
+#include "src/report/score_fields.h"
 
 namespace carillon {
 namespace {
@@ -16,7 +17,7 @@ std::string read_log(const std::filesystem::path& path) {
   return read_plain_file(path, path.string(), std::numeric_limits<std::size_t>::max());
 }
 
-/// Calls `visit(line)` for each whole line, its end included.
+/// Calls `visit(line)` for each whole line, with its newline.
 template <typename Visit>
 void for_each_line(std::string_view text, Visit visit) {
   for (auto end = text.find('\n'); end != text.npos; end = text.find('\n')) {
@@ -25,7 +26,7 @@ void for_each_line(std::string_view text, Visit visit) {
   }
 }
 
-/// A whole line that holds an object of a step before `first_step`, or one without a step.
+/// Whether the line holds an object of a step before `first_step`, or an object without a step.
 bool keeps(std::string_view line, std::int64_t first_step) {
   const auto record = nlohmann::json::parse(line, nullptr, false);
   if (!record.is_object()) return false;
@@ -47,7 +48,7 @@ void drop_later_lines(const std::filesystem::path& path, std::int64_t first_step
   if (type == std::filesystem::file_type::none) {
     fail(ExitCode::io, "cannot look at {}: {}", path.string(), error.message());
   }
-  if (type != std::filesystem::file_type::regular) return;  // what is wrong, opening it to append will tell
+  if (type != std::filesystem::file_type::regular) return;  // AppendLog::open reports the error
   const auto old_text = read_log(path);
   const auto kept = kept_lines(old_text, first_step);
   if (kept == old_text) return;
@@ -64,7 +65,7 @@ MetricsWriter::MetricsWriter(const std::filesystem::path& train_dir, std::int64_
     drop_later_lines(train_dir / "metrics.jsonl", first_step);
   } catch (const Error& error) {
     log_->warn(error.what());
-    return;  // what would be appended stands there already
+    return;  // the file still holds lines of the steps that follow
   }
   log_->open(false);
 }
@@ -73,17 +74,15 @@ MetricsWriter::~MetricsWriter() = default;
 
 void MetricsWriter::write(const std::vector<Field>& fields) { log_->append(json_text(fields) + "\n"); }
 
-std::optional<Accuracy> logged_evaluation(const std::filesystem::path& train_dir, std::int64_t step) {
-  std::optional<Accuracy> found;
-  const auto look = [&](std::string_view line) {
+std::optional<Score> logged_score(const std::filesystem::path& train_dir, std::int64_t step, const Score& form) {
+  std::optional<Score> found;
+  const auto read_line = [&](std::string_view line) {
     const auto record = nlohmann::json::parse(line, nullptr, false);
     if (!record.is_object() || record.value("step", nlohmann::json()) != step) return;
-    const auto correct = record.find("eval_correct"), total = record.find("eval_total");
-    if (correct == record.end() || total == record.end() || !correct->is_number_integer()) return;
-    if (total->is_number_integer() && *total > 0) found = Accuracy{.correct = *correct, .total = *total};
+    if (const std::optional<Score> score = score_in(record, form, evaluation_prefix)) found = score;
   };
   try {
-    for_each_line(read_log(train_dir / "metrics.jsonl"), look);
+    for_each_line(read_log(train_dir / "metrics.jsonl"), read_line);
   } catch (const Error&) {
     return std::nullopt;
   }

@@ -1,4 +1,4 @@
-// `metrics.jsonl`, one JSON object a line, written and asked. Fields: docs/formats.md.
+// Writes and reads `metrics.jsonl`: one JSON object per line. Fields: docs/formats.md.
 #pragma once
 
 #include <cstdint>
@@ -7,32 +7,37 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "src/report/accuracy.h"
+#include "carillon/tasks/metric.h"
 #include "src/report/field.h"
 
 namespace carillon {
 
 class MetricsWriter {
  public:
-  /// Appends to `train_dir/metrics.jsonl`; a resumed run first drops the lines of steps >= `first_step`, and a cut last
-  /// line, that the stopped run had written past its checkpoint. A log that can't be written is told to `warn` once,
-  /// and training goes on; where those lines cannot be dropped, without metrics.
+  /// Appends to `train_dir/metrics.jsonl`. A resumed run first drops the lines of steps >= `first_step`, which the
+  /// stopped run wrote after its checkpoint, and a cut last line. If the file cannot be written, `warn` hears it once
+  /// and training continues. If the later lines cannot be dropped, `write` does nothing.
   MetricsWriter(const std::filesystem::path& train_dir, std::int64_t first_step,
                 std::function<void(const std::string&)> warn);
   ~MetricsWriter();
   MetricsWriter(const MetricsWriter&) = delete;
   MetricsWriter& operator=(const MetricsWriter&) = delete;
 
-  /// Appends one line, at once; a "step" is among the fields.
+  /// Appends one line to the file immediately; one of the fields is "step".
   void write(const std::vector<Field>& fields);
 
  private:
   std::unique_ptr<class AppendLog> log_;
 };
 
-/// The evaluation of `step` that `train_dir/metrics.jsonl` tells of; none where it cannot be read.
-std::optional<Accuracy> logged_evaluation(const std::filesystem::path& train_dir, std::int64_t step);
+/// Begins the names of an evaluation's fields.
+inline constexpr std::string_view evaluation_prefix = "eval_";
+
+/// The score, with the names of `form`, of the last evaluation of `step` in `train_dir/metrics.jsonl`. None: there is
+/// no such line, or the file cannot be read.
+std::optional<Score> logged_score(const std::filesystem::path& train_dir, std::int64_t step, const Score& form);
 
 }  // namespace carillon

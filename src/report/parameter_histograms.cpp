@@ -10,7 +10,7 @@
 namespace carillon {
 namespace {
 
-/// Where the host can read a tensor's floats, kept for as long as they are read.
+/// A tensor's floats in host memory, alive as long as this object.
 struct HostArray {
   std::vector<float> copy;
   std::span<const float> floats;

@@ -1,7 +1,7 @@
-// ParameterHistograms: histograms of all variables, or of their gradients, in the order of the parameters' specs.
+// ParameterHistograms: histograms of all variables and of their gradients, in the order of the parameters' specs.
 //
-// They are most of what a summary costs, so that the ranks of a host share them out; `pack` makes bytes of them for the
-// way to the rank that logs.
+// They are most of the cost of a summary, so two ranks of a host divide the work. `pack` serializes histograms for the
+// transfer to the rank that logs.
 #pragma once
 
 #include <string>
@@ -16,20 +16,20 @@ namespace carillon {
 
 struct ParameterHistograms {
   std::vector<Histogram> variables;
-  std::vector<Histogram> gradients;  ///< the L2 part included
+  std::vector<Histogram> gradients;  ///< with the L2 part
 };
 
-/// What a rank is to take; the other stays empty.
+/// The histograms that a rank computes; the others stay empty.
 struct HistogramShare {
   bool variables = true;
   bool gradients = true;
 };
 
-/// On a CPU with several threads, several tensors at a time.
+/// A CPU with several threads computes several tensors at a time.
 ParameterHistograms parameter_histograms(const ParameterStore& parameters, Device& device, const HistogramShare& share);
 
 std::string pack(const std::vector<Histogram>& histograms);
-/// Requires what `pack` made.
+/// `bytes`: the result of `pack`.
 std::vector<Histogram> unpack_histograms(std::string_view bytes);
 
 }  // namespace carillon

@@ -1,4 +1,4 @@
-// Progress: how far a run is: a bar where there is a terminal, elsewhere a line now and then.
+// Progress: shows how far a run is: a bar on a terminal, otherwise a line every minute.
 //
 //   [#####...............]  25 %  step 100/400  loss 0.532  12 s left
 //   step 100/400, 12 s left
@@ -15,20 +15,20 @@ class Progress {
  public:
   using Clock = std::chrono::steady_clock;
   enum class Form {
-    bar,   ///< redrawn in its place, ten times a second at most
-    lines  ///< after 10 seconds the first, then one a minute
+    bar,   ///< redrawn in place, at most ten times a second
+    lines  ///< the first after 10 seconds, then one a minute
   };
   struct Output {
     int descriptor = 2;
     Form form = Form::lines;
   };
 
-  /// Of a run that starts now, of steps from `first_step` to before `last_step`.
+  /// For a run of the steps [first_step, last_step) that starts at `now`.
   Progress(std::int64_t first_step, std::int64_t last_step, Output output, Clock::time_point now = Clock::now());
 
-  /// `step` steps are done. `loss`: the total, where it is known; the bar shows it.
+  /// `step` steps are done. `loss`: the total loss for the bar; none: unknown.
   void update(std::int64_t step, std::optional<double> loss, Clock::time_point now = Clock::now());
-  /// Takes the bar away before something else is written, until the next update that draws it.
+  /// Removes the bar before other output; the next update may draw it again.
   void clear();
 
  private:
@@ -40,8 +40,8 @@ class Progress {
   Clock::time_point started_, due_;
 };
 
-/// A bar on stdout, where the run's other lines go, if that reaches a terminal (mpirun's, too); else on stderr, if that
-/// does; else lines on stderr.
+/// A bar on stdout if stdout reaches a terminal (mpirun's counts), else a bar on stderr if stderr reaches one, else
+/// lines on stderr.
 Progress::Output progress_output();
 
 /// "12 s", "34 min", "5 h 06 min"

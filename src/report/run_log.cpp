@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "src/report/score_fields.h"
+
 namespace carillon {
 namespace {
 
@@ -13,12 +15,12 @@ double unix_seconds(std::chrono::system_clock::time_point time) {
 
 }  // namespace
 
-RunLog::RunLog(const std::filesystem::path& train_dir, SummaryStyle style, std::int64_t first_step,
-               std::int64_t last_step)
-    : style_(style),
-      console_(first_step, last_step),
-      metrics_(train_dir, first_step, [this](const std::string& line) { console_.warn(line); }),
-      events_(train_dir, first_step, [this](const std::string& line) { console_.warn(line); }) {}
+RunLog::RunLog(const std::filesystem::path& train_dir, const RunLogSettings& settings)
+    : style_(settings.style),
+      loss_name_(settings.loss_name),
+      console_(settings.first_step, settings.last_step),
+      metrics_(train_dir, settings.first_step, [this](const std::string& line) { console_.warn(line); }),
+      events_(train_dir, settings.first_step, [this](const std::string& line) { console_.warn(line); }) {}
 
 void RunLog::graph(const Graph& graph, const std::string& device, const std::string& rule, int tower_count) {
   std::vector<GraphNode> nodes;
@@ -31,7 +33,9 @@ void RunLog::graph(const Graph& graph, const std::string& device, const std::str
   std::string last;  // the loss
   for (const Graph::Node& node : graph.nodes()) {
     std::vector<std::string> inputs;
-    for (const int value : node.inputs) inputs.push_back(graph.values()[value].name);
+    for (const int value : node.inputs) {
+      if (!graph.values()[value].is_input) inputs.push_back(graph.values()[value].name);
+    }
     for (const int parameter : node.parameters) inputs.push_back(graph.parameters()[parameter].name);
     const Shape& shape = graph.values()[node.outputs.front()].shape;
     nodes.push_back({node.name, std::string(node.definition->type()), std::move(inputs), where, shape});
@@ -49,7 +53,7 @@ void RunLog::settings(std::int64_t step, const std::vector<Field>& fields) {
   for (const Field& field : fields) {
     table += fmt::format("| {} | `", field.name);
     for (const char c : json_text(field.value)) {
-      if (c == '|') table += '\\';  // else the end of a column
+      if (c == '|') table += '\\';  // otherwise it ends the column
       table += c;
     }
     table += "` |\n";
@@ -64,7 +68,7 @@ void RunLog::step(const StepRecord& record) {
                            record.tower_count));
   std::vector<Field> fields{{"step", record.step},
                             {"loss", record.loss},
-                            {"cross_entropy", record.cross_entropy},
+                            {loss_name_, record.task_loss},
                             {"learning_rate", record.learning_rate},
                             {"step_seconds", record.step_seconds},
                             {"examples_per_second", examples_per_second},
@@ -77,20 +81,21 @@ void RunLog::step(const StepRecord& record) {
 
 void RunLog::scalars(const StepRecord& record) {
   events_.scalar(style_ == SummaryStyle::layers ? "total_loss" : "loss", record.step, record.loss);
-  events_.scalar("cross_entropy", record.step, record.cross_entropy);
+  events_.scalar(loss_name_, record.step, record.task_loss);
   events_.scalar("learning_rate", record.step, record.learning_rate);
   events_.scalar("examples_per_second", record.step, static_cast<double>(record.global_batch) / record.step_seconds);
   events_.flush();
 }
 
-void RunLog::evaluation(std::int64_t step, const Accuracy& precision) {
-  console_.print(fmt::format("step {}: {}", step, precision.text()));
-  metrics_.write({{"step", step},
-                  {"eval_precision", precision.value()},
-                  {"eval_correct", precision.correct},
-                  {"eval_total", precision.total},
-                  {"time", unix_seconds(std::chrono::system_clock::now())}});
-  events_.scalar("precision @ 1", step, precision.value());
+void RunLog::evaluation(std::int64_t step, const Metric& metric) {
+  console_.print(fmt::format("step {}: {}", step, metric.text()));
+  std::vector<Field> fields{{"step", step}, {"time", unix_seconds(std::chrono::system_clock::now())}};
+  for (const Score& score : metric.scores()) {
+    if (score.ratio) fields.push_back({std::string(evaluation_prefix) + score.logged_as(), score.value});
+    for (Field& field : score_fields(score, evaluation_prefix)) fields.push_back(std::move(field));
+    events_.scalar(score.tagged_as(), step, score.value);
+  }
+  metrics_.write(fields);
   events_.flush();
 }
 

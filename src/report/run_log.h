@@ -1,4 +1,4 @@
-// RunLog: everything a run tells about itself, on rank 0: console, metrics.jsonl, TensorBoard events.
+// RunLog: the logs of a run, which rank 0 writes: console, metrics.jsonl, TensorBoard events.
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,7 @@
 #include "carillon/graph/graph.h"
 #include "carillon/graph/parameters.h"
 #include "carillon/report/summary_style.h"
-#include "src/report/accuracy.h"
+#include "carillon/tasks/metric.h"
 #include "src/report/console.h"
 #include "src/report/event_writer.h"
 #include "src/report/layer_summary.h"
@@ -18,42 +18,48 @@
 
 namespace carillon {
 
-/// One logged step; the seconds are means over the steps since the last logged one.
+/// One logged step. The seconds are means over the steps since the previous logged step.
 struct StepRecord {
   std::int64_t step = 0;
-  std::chrono::system_clock::time_point finished;  ///< when it was over
-  double loss = 0.0;                               ///< cross-entropy plus L2
-  double cross_entropy = 0.0;
+  std::chrono::system_clock::time_point finished;  ///< when the step ended
+  double loss = 0.0;                               ///< the task's plus L2
+  double task_loss = 0.0;
   double learning_rate = 0.0;
   double step_seconds = 0.0;
   double data_wait_seconds = 0.0;
   double allreduce_seconds = 0.0;
-  std::vector<double> rank_seconds;  ///< by rank: of its own work, without what it waits for others; or nothing
+  std::vector<double> rank_seconds;  ///< by rank: its own work, without waiting for others; empty: unknown
   std::int64_t global_batch = 0;
   int tower_count = 1;
 };
 
+struct RunLogSettings {
+  SummaryStyle style = SummaryStyle::variables;
+  std::string loss_name;                       ///< Task::loss_name
+  std::int64_t first_step = 0, last_step = 0;  ///< steps [first_step, last_step) follow
+};
+
 class RunLog {
  public:
-  /// Steps from `first_step` to before `last_step` will follow.
-  RunLog(const std::filesystem::path& train_dir, SummaryStyle style, std::int64_t first_step, std::int64_t last_step);
+  RunLog(const std::filesystem::path& train_dir, const RunLogSettings& settings);
 
   Console& console() { return console_; }
-  /// The network, its variables and loss, and what a step does behind them: gradients, averaging over `tower_count`
-  /// towers, the update by `rule`.
+  /// Logs the graph: network, variables and loss, then the rest of a step: gradients, averaging over `tower_count`
+  /// ranks, the update by `rule`.
   void graph(const Graph& graph, const std::string& device, const std::string& rule, int tower_count);
-  /// The settings, as a text in TensorBoard.
+  /// Logs the settings as a text in TensorBoard.
   void settings(std::int64_t step, const std::vector<Field>& fields);
   void step(const StepRecord& record);
-  void evaluation(std::int64_t step, const Accuracy& precision);
+  void evaluation(std::int64_t step, const Metric& metric);
 
-  /// Variables and their gradients (averaged, L2 part included), before the update.
+  /// Logs variables and their gradients (averaged, with the L2 part) before the update.
   void parameters(std::int64_t step, const std::vector<ParameterSpec>& specs, const ParameterHistograms& histograms);
   void layers(std::int64_t step, const LayerSummary& summary);
   void scalars(const StepRecord& record);
 
  private:
   SummaryStyle style_;
+  std::string loss_name_;
   Console console_;
   MetricsWriter metrics_;
   EventWriter events_;

@@ -5,12 +5,13 @@
 #include <algorithm>
 
 #include "src/report/progress.h"
+#include "src/report/score_fields.h"
 
 namespace carillon {
 
 namespace {
 
-constexpr double told_in_words = 120.0;  // seconds from which a person would rather read minutes
+constexpr double min_seconds_in_words = 120.0;  // from here on minutes are easier to read
 
 std::string head_line(std::string_view name, const std::string& value, const std::string& aside) {
   return fmt::format("{:<15}{:>12}  {}", name, value, aside);
@@ -21,7 +22,7 @@ std::string time_line(std::string_view name, double seconds, double total, const
                      aside.empty() ? "" : "  " + aside);
 }
 
-/// How long ranks waited for others in steps that took `seconds`.
+/// How long ranks waited for other ranks in steps that took `seconds`.
 std::string rank_wait_line(const std::vector<double>& rank_work, double seconds, double total) {
   const auto waited = [&](double work) { return std::max(seconds - work, 0.0); };
   double sum = 0.0;
@@ -34,12 +35,12 @@ std::string rank_wait_line(const std::vector<double>& rank_work, double seconds,
 
 }  // namespace
 
-std::string target_line(std::int64_t step, const Accuracy& precision, double target, const PhaseSeconds& seconds) {
+std::string target_line(std::int64_t step, const Score& score, double target, const PhaseSeconds& seconds) {
   return fmt::format(
-      "reached precision {:.4f} ({}/{}) at step {}, --stop-at-precision {}, after {:.2f} s: start {:.2f} s, data "
-      "{:.2f} s, training {:.2f} s, evaluation {:.2f} s, checkpoints {:.2f} s",
-      precision.value(), precision.correct, precision.total, step, target, seconds.total(), seconds.start, seconds.data,
-      seconds.training, seconds.evaluation, seconds.checkpoints);
+      "reached {} {:.4f}{} at step {}, --stop-at-precision {}, after {:.2f} s: start {:.2f} s, data {:.2f} s, training "
+      "{:.2f} s, evaluation {:.2f} s, checkpoints {:.2f} s",
+      score.logged_as(), score.value, score.ratio ? fmt::format(" ({})", counts_text(score)) : "", step, target,
+      seconds.total(), seconds.start, seconds.data, seconds.training, seconds.evaluation, seconds.checkpoints);
 }
 
 std::vector<std::string> summary_lines(const RunSummary& summary, double min_seconds) {
@@ -55,9 +56,9 @@ std::vector<std::string> summary_lines(const RunSummary& summary, double min_sec
     lines.push_back(head_line("images/s", fmt::format("{:.1f}", images / in_steps), "in training, with data wait"));
   }
   if (summary.best) {
-    const auto& [step, precision] = *summary.best;
-    lines.push_back(head_line("best precision", fmt::format("{:.4f}", precision.value()),
-                              fmt::format("{}/{} at step {}", precision.correct, precision.total, step)));
+    const auto& [step, score] = *summary.best;
+    lines.push_back(head_line("best " + score.logged_as(), fmt::format("{:.4f}", score.value),
+                              fmt::format("{}at step {}", score.ratio ? counts_text(score) + " " : "", step)));
   }
   lines.push_back(fmt::format("{:<15}{:>12}{:>10}", "wall time", "", "share"));
   lines.push_back(time_line("start", spent.start, total));
@@ -66,7 +67,7 @@ std::vector<std::string> summary_lines(const RunSummary& summary, double min_sec
   if (!summary.rank_work.empty()) lines.push_back(rank_wait_line(summary.rank_work, in_steps, total));
   lines.push_back(time_line("evaluation", spent.evaluation, total));
   lines.push_back(time_line("checkpoints", spent.checkpoints, total));
-  lines.push_back(time_line("total", total, total, total >= told_in_words ? duration_text(total) : ""));
+  lines.push_back(time_line("total", total, total, total >= min_seconds_in_words ? duration_text(total) : ""));
   return lines;
 }
 

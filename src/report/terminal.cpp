@@ -12,20 +12,20 @@
 namespace carillon {
 namespace {
 
-/// What a process's descriptor is: "/dev/pts/3", "pipe:[4711]"; empty where that cannot be known.
+/// The file of a process's descriptor: "/dev/pts/3", "pipe:[4711]"; empty: unknown.
 std::string stream_of(pid_t process, int descriptor) {
   std::error_code error;
   return std::filesystem::read_symlink(fmt::format("/proc/{}/fd/{}", process, descriptor), error).string();
 }
 
-/// Whether Open MPI started the process or one from which it descends.
+/// Whether Open MPI started the process or one of its ancestors.
 bool is_of_a_rank(pid_t process) {
   std::ifstream file(fmt::format("/proc/{}/environ", process), std::ios::binary);
   const std::string variables{std::istreambuf_iterator<char>(file), {}};
   return ('\0' + variables).find(std::string("\0OMPI_COMM_WORLD_SIZE=", 22)) != std::string::npos;
 }
 
-/// 0 when it is not known.
+/// 0: unknown.
 pid_t parent_of(pid_t process) {
   std::ifstream file(fmt::format("/proc/{}/status", process));
   for (std::string line; std::getline(file, line);) {

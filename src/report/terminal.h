@@ -1,11 +1,11 @@
-// Where this process's output ends up, behind the pipes of an MPI launcher.
+// Finds out whether the output of this process reaches a terminal through the pipes of an MPI launcher.
 #pragma once
 
 namespace carillon {
 
-/// Whether what is written to `descriptor` (stdout or stderr) is seen on a terminal. Open MPI gives each rank a
-/// pseudo-terminal as stdout and a pipe as stderr, whatever its own streams are: there it is the launcher's stream that
-/// counts, as long as the rank's is the one that the launcher gave it. A launcher on another host has no terminal here.
+/// Whether output to `descriptor` (stdout or stderr) appears on a terminal. Open MPI gives each rank a pseudo-terminal
+/// as stdout and a pipe as stderr. If the rank still has these streams, the stream of the launcher decides. A launcher
+/// on another host has no terminal here.
 bool reaches_terminal(int descriptor);
 
 }  // namespace carillon

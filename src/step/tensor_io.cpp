@@ -7,20 +7,14 @@
 
 namespace carillon {
 
-NamedTensors variables_of(const ParameterStore& parameters) {
-  NamedTensors named;
-  for (std::size_t i = 0; i < parameters.specs().size(); ++i) {
-    named.names.push_back(parameters.specs()[i].name);
-    named.tensors.push_back(parameters.value(static_cast<int>(i)));
-  }
-  return named;
-}
+NamedTensors variables_of(const ParameterStore& parameters) { return parts_of(parameters.values(), parameters); }
 
-NamedTensors slot_of(const ParameterStore& parameters, int slot) {
+NamedTensors parts_of(std::span<float> array, const ParameterStore& parameters) {
   NamedTensors named;
   for (std::size_t i = 0; i < parameters.specs().size(); ++i) {
-    named.names.push_back(parameters.specs()[i].name);
-    named.tensors.push_back(parameters.slot(slot, static_cast<int>(i)));
+    const ParameterSpec& spec = parameters.specs()[i];
+    named.names.push_back(spec.name);
+    named.tensors.push_back({array.data() + parameters.layout().offset(static_cast<int>(i)), spec.shape, DType::f32});
   }
   return named;
 }

@@ -1,4 +1,4 @@
-// A checkpoint's arrays to and from the stores of a network, by name.
+// Copies the named arrays of a checkpoint to and from a network's parameters and buffers.
 #pragma once
 
 #include <filesystem>
@@ -13,22 +13,23 @@
 
 namespace carillon {
 
-/// Named tensors in a device's memory: the variables of a store, one of its slots, its buffers.
+/// Named tensors in a device's memory.
 struct NamedTensors {
   std::vector<std::string> names;
   std::vector<Tensor> tensors;
 };
 NamedTensors variables_of(const ParameterStore& parameters);
-NamedTensors slot_of(const ParameterStore& parameters, int slot);
+/// The variables' parts of `array`, a flat array with the layout of `parameters`, such as a slot.
+NamedTensors parts_of(std::span<float> array, const ParameterStore& parameters);
 NamedTensors buffers_of(const BufferStore& buffers);
 
-/// The first array with a NaN or an infinity; null where there is none.
+/// The first array with a NaN or an infinity. Null: none.
 const NamedArray* find_not_finite(std::span<const NamedArray> arrays);
 
 std::vector<NamedArray> download(const NamedTensors& tensors, Device& device);
 
-/// Copies `arrays`, of the checkpoint `path`, into the tensors of the same names; all of them or none. Errors: data,
-/// naming the file and the array that is missing, unknown or of another shape.
+/// Copies `arrays` of the checkpoint `path` into the tensors of the same names. Copies all arrays or none. Errors: data
+/// (an array is missing, unknown or of another shape; the message names file and array).
 void upload(const std::vector<NamedArray>& arrays, const NamedTensors& tensors, Device& device,
             const std::filesystem::path& path);
 

@@ -1,14 +1,13 @@
 // Tower: one rank's replica of the network, and the synchronous training step.
 //
-// step: forward, backward with the averaging of gradients beside it, update. Every tower starts from rank 0's variables
-// and applies the same averaged gradients, so the replicas stay equal bit for bit. Towers with memory in common
-// (SharedHostMemory) have the slots there, once for all of them; each updates its shard and gathers the others'
-// variables.
+// A step: forward and backward pass (GradientSource), average over the ranks and update (UpdateStrategy), in the order
+// and at the time that the StepDriver chooses. All replicas start from rank 0's variables and apply the same averaged
+// gradients, so they stay equal bit for bit.
 //
-// With micro-batches the communicator's means are trees of them: averaging_of.
+// With micro-batches the communicator must average in a binary tree: see averaging_of.
 //
-// On a CPU a step goes back no further than to the first op with a variable that it trains (ParameterGroup): what lies
-// before has no gradients, which count as 0. On a GPU, whose steps are captured, all gradients are computed.
+// On a CPU the backward pass ends at the first op with a variable that the step trains (ParameterGroup). Gradients
+// before that op are not computed and are 0. On a GPU, where steps are captured, every step computes all gradients.
 #pragma once
 
 #include <cstdint>
@@ -20,42 +19,42 @@
 #include "carillon/models/network.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/comm/allreduce/communicator.h"
-#include "src/graph/executable.h"
+#include "src/optim/lookahead.h"
 #include "src/optim/optimizer.h"
 #include "src/step/drivers/driver.h"
-#include "src/step/gradients/micro_batches.h"
-#include "src/step/gradients/reducer.h"
+#include "src/step/gradients/gradient_source.h"
 #include "src/step/input/input_stage.h"
 #include "src/step/tensor_io.h"
 #include "src/step/training_step.h"
-#include "src/step/update/sharded_update.h"
+#include "src/step/update/update_strategy.h"
 
 namespace carillon {
 
 struct TowerSettings {
   std::int64_t batch_size = 1;
-  std::int64_t micro_batch = 0;  ///< samples; 0: the batch is taken whole
+  std::int64_t micro_batch = 0;  ///< samples per micro-batch; 0: the batch is not divided
   Arithmetic arithmetic = Arithmetic::fp32;
   OptimizerSettings optimizer = {};
   std::size_t bucket_bytes = 0;      ///< as bucket_bytes_on
-  Wire wire = Wire::fp32;            ///< of gradients between hosts
-  const Dataset* dataset = nullptr;  ///< whose records the steps take, if it is known; outlives the tower
-  bool capture = true;               ///< replay captured steps where the device can
+  Wire wire = Wire::fp32;            ///< number format of gradients between hosts
+  const Dataset* dataset = nullptr;  ///< the training set, so that a GPU can keep it; null: unknown; outlives the tower
+  bool capture = true;               ///< replay captured steps if the device can
+  MakeUpdateStrategy make_update = make_update_strategy;
 };
 
-/// How the communicator of `towers` towers with these settings is to average.
-Averaging averaging_of(const TowerSettings& settings, int towers);
+/// How the communicator of `ranks` ranks with these settings must average.
+Averaging averaging_of(const TowerSettings& settings, int ranks);
 
-/// A step to take; its scalars are the optimiser's affair.
+/// A step to enqueue.
 struct TowerStep {
   std::int64_t step = 0;
-  Batch batch;                ///< its images stay alive until the call returns; none where keeps_records
-  bool request_sync = false;  ///< all ranks are to learn of it with the step's result, and agree on what is next
-  bool tells_l2 = false;      ///< the step's result is to have the L2 loss
+  Batch batch;                ///< its images live until the call returns; no images if keeps_records
+  bool request_sync = false;  ///< all ranks learn of the request with the step's result, and then synchronize
+  bool tells_l2 = false;      ///< the step's result reports the L2 loss
   std::function<void()> before_update = {};  ///< as StepRequest::before_update
 };
 
-/// Initial values of a variable that are not drawn, row-major.
+/// Initial values of one variable, row-major, instead of random ones.
 struct GivenValues {
   std::string variable;
   std::vector<float> values;
@@ -64,26 +63,28 @@ struct GivenValues {
 class Tower {
  public:
   /// `device` and `communicator` outlive the tower. Collective.
-  Tower(const Network& network, const TowerSettings& settings, Device& device, Communicator& communicator);
+  Tower(const Network& network, const Task& task, const TowerSettings& settings, Device& device,
+        Communicator& communicator);
   Tower(const Tower&) = delete;
   Tower& operator=(const Tower&) = delete;
   ~Tower();
 
-  // One of these three on rank 0, before the first step: peers may still be gathering after one. Then
-  // `broadcast_from_first` on all. Errors: failed, on another rank where the slots are common.
-  /// Variables drawn from `seed`, but for those with `given` values; slots and buffers as they begin. Errors: failed (a
-  /// given one is no variable of that many elements).
+  // Before the first step, call one of these three on rank 0, then broadcast_from_first on all ranks. Not after a step:
+  // other ranks may still read this rank's values. Errors: failed (on another rank, unless the ranks replicate slots).
+  /// Draws the variables from `seed`, except those with `given` values. Slots and buffers get their initial values.
+  /// Errors: failed (`given` names an unknown variable, or has another number of elements).
   void initialize(std::uint64_t seed, const std::vector<GivenValues>& given = {});
-  /// All that a checkpoint holds: variables, slots, buffers, their slow copies with the variables'. Errors: data (of
-  /// another network or optimiser: names the file and the array that is missing, unknown or of another shape).
+  /// Loads all arrays of a checkpoint: variables, slots, buffers and their slow copies. Errors: data (a checkpoint of
+  /// another network or optimiser; the message names the file and the array that is missing, unknown or of another
+  /// shape).
   void restore(const LoadedCheckpoint& checkpoint);
-  /// A checkpoint's variables and buffers; slots as they begin. Errors: as restore.
+  /// Loads a checkpoint's variables and buffers. Slots get their initial values. Errors: as restore.
   void initialize_from(const LoadedCheckpoint& checkpoint);
-  /// Rank 0's variables, slots and buffers to every tower. Collective.
+  /// Copies rank 0's variables, slots and buffers to all ranks. Collective.
   void broadcast_from_first();
 
-  /// One training step: done on return, or under way (StepDriver). A loss that is not finite is told, and no
-  /// variable and no slot is updated. Collective.
+  /// Takes one training step: complete on return, or enqueued (StepDriver). If the loss is not finite, the result
+  /// reports it and no variable and no slot changes. Collective.
   void step(const TowerStep& step);
   /// As InputStage::keeps_records.
   bool keeps_records() const { return input_stage_->keeps_records(); }
@@ -92,60 +93,62 @@ class Tower {
   /// As StepDriver::captured_nodes.
   const std::vector<std::string>& captured_nodes() const { return driver_->captured_nodes(); }
 
-  /// Makes each state on every tower what AcrossRanks says it is, after all steps taken. Collective; before `save` and
-  /// evaluations.
+  /// After all steps so far: makes every buffer equal on all ranks, as its AcrossRanks states, and the slots readable.
+  /// Before `save` and evaluations. Collective.
   void synchronize_buffers();
-  /// Adds variables, slots and buffers, after all steps taken, to `state`. After `synchronize_buffers`: so on one rank
-  /// alone, too.
+  /// Adds variables, slots and buffers to `state`. After `synchronize_buffers`, and then possible on one rank alone.
   void save(CheckpointState& state) const;
 
   const Network& network() const { return network_; }
+  const Task& task() const { return task_; }
   const Graph& graph() const { return built_.graph; }
-  // As the steps launched so far leave them; `synchronize_buffers` launches all that are taken.
-  const ParameterStore& parameters() const { return parameters_; }
+  // After the steps launched so far. `synchronize_buffers` launches all that are enqueued.
+  const ParameterStore& parameters() const { return update_->parameters(); }
   const BufferStore& buffers() const { return buffers_; }
-  /// Whether this tower keeps the optimiser's slots for itself, and not with the others in common.
-  bool has_own_slots() const { return !sharded_update_; }
-  /// What this tower's ops are joined to the others' by; null where none is.
+  /// The optimiser's slots, in the order of UpdateStrategy::slot.
+  const std::vector<Slot>& slots() const { return slots_; }
+  /// As UpdateStrategy::slot.
+  std::span<float> slot(int slot) const { return update_->slot(slot); }
+  /// The slot of the moving averages. After `synchronize_buffers`.
+  std::span<float> moving_averages() const;
+  /// As UpdateStrategy::replicates_slots.
+  bool replicates_slots() const { return update_->replicates_slots(); }
+  /// Connects ops of this rank with those of other ranks. Null: no op communicates.
   TowerLink* link() const { return link_.get(); }
-  /// Of what `save` adds.
+  /// The number of floats that `save` adds.
   std::size_t saved_floats() const;
-  std::size_t activation_bytes() const {
-    return micro_batches_ ? micro_batches_->memory_bytes() : executable_->memory_bytes();
-  }
+  /// As GradientSource::activation_bytes.
+  std::size_t activation_bytes() const { return source_->activation_bytes(); }
 
  private:
-  std::unique_ptr<Executable> make_executable();
-  /// Makes step `step` compute the gradients that it needs, and no others.
+  /// From step `step` on, computes only the gradients that the step needs.
   void compute_gradients_for(std::int64_t step);
-  /// Errors: failed, where another rank is to fill the slots.
-  void check_fills_slots() const;
-  /// Slots and slow copies as they begin, from the present variables and buffers.
+  /// Errors: failed (another rank must write the slots).
+  void check_may_write_slots() const;
+  /// Sets slots and slow copies to their initial values, from the present variables and buffers.
   void begin_slots();
-  /// As a checkpoint holds it: with the buffers' slow copies in that of the variables'.
+  /// A slot's arrays in a checkpoint. The lookahead slot includes the slow copies of the buffers.
   NamedTensors saved_slot(std::size_t slot) const;
 
   Device& device_;
   Communicator& communicator_;
   OptimizerSettings optimizer_settings_;
+  std::vector<Slot> slots_;
   Network network_;
+  Task task_;
   BuiltNetwork built_;
   InputStageSpec input_stage_spec_;
   std::unique_ptr<InputStage> input_stage_;
-  ParameterStore parameters_;
   BufferStore buffers_;
-  std::optional<BufferLookahead> buffer_lookahead_;  ///< where there are buffers and a lookahead
+  BufferLookahead buffer_lookahead_;
   std::unique_ptr<TowerLink> link_;
-  std::unique_ptr<Executable> executable_;       ///< for the whole batch, or ...
-  std::unique_ptr<MicroBatches> micro_batches_;  ///< ... in parts
-  Reducer reducer_;
-  std::unique_ptr<Optimizer> optimizer_;
-  std::vector<TrainedSteps> trained_steps_;  ///< by variable
-  std::vector<bool> trains_;                 ///< by variable: in the step before; at first all
-  std::optional<ShardedUpdate> sharded_update_;
+  std::unique_ptr<UpdateStrategy> update_;
+  std::unique_ptr<GradientSource> source_;
+  std::vector<TrainedSteps> trained_steps_;  ///< [variable]
+  std::vector<bool> trains_;                 ///< [variable], in the step before; initially all
   TrainingStep step_;
   bool buffers_are_synchronized_ = false;  ///< since the last step
-  std::unique_ptr<StepDriver> driver_;     ///< last, so that it goes first: its steps use all that is above
+  std::unique_ptr<StepDriver> driver_;     ///< destroyed first: enqueued steps use all members above
 };
 
 }  // namespace carillon

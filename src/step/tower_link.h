@@ -1,4 +1,4 @@
-// The link of towers that compute something together in the middle of a pass, by their communicator.
+// CommunicatorLink: the TowerLink that lets ops of all ranks communicate within a pass, through the communicator.
 #pragma once
 
 #include <cstring>
@@ -18,7 +18,7 @@ class CommunicatorLink final : public TowerLink {
   int size() const override { return communicator_.size(); }
 
   std::vector<double> gather(std::span<const double> own) override {
-    // Numbers go as pairs of floats whose bits they are; a tower's part is as long as its slice.
+    // A double travels as the bits of two floats. Each rank's part has the length of its all-gather slice.
     const std::size_t part = aligned_float_count(own.size_bytes() / sizeof(float));
     const auto towers = static_cast<std::size_t>(size());
     floats_.resize(part * towers);

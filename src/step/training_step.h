@@ -1,72 +1,45 @@
-// TrainingStep: the work of one synchronous step, to be enqueued on a device's stream, in three parts.
+// TrainingStep: one synchronous training step, in three parts that a StepDriver enqueues one after the other.
 //
-//   gradients   forward, loss, backward; after each op its gradients may start to be averaged
-//   means       what is left to wait for until all gradients and step sums are averaged
-//   update      of the variables, unless the mean loss is not finite
+//   gradients   forward, loss, backward; the averaging of gradients overlaps the backward pass
+//   means       the wait until all gradients and step sums are averaged
+//   update      the update of the variables, unless the mean loss is not finite
 //
-// Where the batch is taken in micro-batches, all gradients are complete at once, when the last has gone back.
-//
-// Between means and update the variables are old and the gradients averaged, on all towers. Where the towers have
-// memory in common and nobody looks between the two, the first two parts make the update as well (ShardedUpdate).
+// Between means and update the variables are old, and the gradients are averaged on all ranks if
+// MeanGradients::readable. Otherwise the update strategy may update in the first two parts.
 #pragma once
 
-#include "src/graph/executable.h"
-#include "src/graph/step_end.h"
-#include "src/optim/optimizer.h"
-#include "src/step/gradients/micro_batches.h"
-#include "src/step/gradients/reducer.h"
-#include "src/step/update/sharded_update.h"
+#include "src/optim/lookahead.h"
+#include "src/step/gradients/gradient_source.h"
+#include "src/step/update/update_strategy.h"
 
 namespace carillon {
 
-/// What a step works on; all of it outlives the step.
-struct TrainingStepParts {
-  Executable* executable = nullptr;  ///< for the whole batch, else micro_batches
-  Value loss;
-  const ParameterStore& parameters;
-  Reducer& reducer;
-  Optimizer& optimizer;
-  const StepInputs& inputs;
-  ShardedUpdate* common = nullptr;        ///< where the towers have memory in common
-  MicroBatches* micro_batches = nullptr;  ///< where the batch is taken in parts
-  BufferLookahead* lookahead = nullptr;   ///< where buffers have one
-  float result_scale = 1.0f;              ///< Communicator::result_scale
-};
-
-/// Who is to have the means of a step.
-enum class Means {
-  everywhere,  ///< every tower, between means and update
-  in_update,   ///< the update alone
-};
-
 class TrainingStep {
  public:
-  explicit TrainingStep(const TrainingStepParts& parts)
-      : parts_(parts), end_{parts.parameters.step_sums().data(), parts.inputs.progress} {}
-  /// Goes on with another executable of the same network, on a CPU. Gradients that it does not compute are 0.
-  void run_in(Executable* executable) {
-    parts_.executable = executable;
-    clears_gradients_ = true;
+  /// All arguments outlive the step.
+  TrainingStep(GradientSource& source, UpdateStrategy& update, BufferLookahead& lookahead)
+      : source_(source), update_(update), lookahead_(lookahead) {}
+
+  const ParameterStore& parameters() const { return update_.parameters(); }
+
+  /// `gradients`: the same on all ranks.
+  void enqueue_gradients(MeanGradients gradients) {
+    update_.begin_step(gradients);
+    source_.enqueue(update_);
+  }
+  void enqueue_means() {
+    update_.enqueue_means();
+    source_.finish();
+  }
+  void enqueue_update() {
+    lookahead_.enqueue(update_.step_end());
+    update_.enqueue_update();
   }
 
-  /// `means`: of this step, the same on all towers.
-  void enqueue_gradients(Device& device, Means means = Means::everywhere);
-  void enqueue_means(Device& device);
-  void enqueue_update(Device& device);
-  /// As Optimizer::l2_loss.
-  double l2_loss() { return parts_.optimizer.l2_loss(); }
-
  private:
-  void enqueue_whole_batch(Device& device);
-  void enqueue_micro_batches(Device& device);
-  /// Makes gradients and step sums means, where somebody looks at them before the update.
-  void make_observed_means(Stream& stream);
-
-  TrainingStepParts parts_;
-  StepEnd end_;
-  Means means_ = Means::everywhere;  ///< of the step in hand
-  bool updates_with_means_ = false;  ///< in it
-  bool clears_gradients_ = false;    ///< before the next backward pass
+  GradientSource& source_;
+  UpdateStrategy& update_;
+  BufferLookahead& lookahead_;
 };
 
 }  // namespace carillon

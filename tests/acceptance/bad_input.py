@@ -3,12 +3,11 @@
 import struct
 from dataclasses import dataclass
 
-from programs import Result, checkpoints
+from programs import TIMEOUT, Result, checkpoints
 from tfrecords import crc32c, example, frame
 
 USAGE, DATA, NO_INPUT, NO_DEVICE, FAILED, IO, STOPPED = 64, 65, 66, 69, 70, 74, 75
 BAD_RECORD = 7  # the record that each damaged file has damage in
-TIMEOUT = 60
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,7 @@ def _refused(context):
     for title, program, device, options, said in (
         ("micro-batches on a GPU", gpu, "cuda", BATCHES, "--micro-batch"),
         ("a batch norm of a network that has none", "mnist_train", "cpu", ("--sync-batch-norm",), "--sync-batch-norm"),
-        ("muon without a hidden matrix", "mnist_train", "cpu", ("--optimizer", "muon"), "no matrix is between"),
+        ("muon without a hidden matrix", "mnist_train", "cpu", ("--optimizer", "muon"), "found no hidden matrix"),
         ("micro-batches that ranks cannot share", "mnist_train", "cpu", THREE, "3 micro-batches"),
     ):
         run = context.directory("micro")

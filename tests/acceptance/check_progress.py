@@ -6,7 +6,7 @@ import re
 import subprocess
 
 import programs
-from programs import SCALED, ProgramFailed, Result
+from programs import SCALED, TIMEOUT, ProgramFailed, Result
 
 BAR = re.compile(r"\r\x1b\[K\[[#.]{20}\] +\d+ %  step (\d+)/(\d+)  loss (\S+)  \d+ s left")
 
@@ -64,7 +64,7 @@ def _on_terminal(context, command):
             break
         shown += part
     os.close(ours)
-    if process.wait(60) != 0:
+    if process.wait(TIMEOUT) != 0:
         raise ProgramFailed(f"exit code {process.returncode}: {shown.decode()[-300:]}")
     return shown.decode()
 

@@ -7,7 +7,7 @@ import subprocess
 import time
 
 import programs
-from programs import SCALED, Result, checkpoint, checkpoints, same_bits
+from programs import SCALED, TIMEOUT, Result, checkpoint, checkpoints, same_bits
 
 RANKS = 2
 LOG_EVERY = 10  # the default
@@ -93,15 +93,15 @@ def _signal(context, data, train_dir, steps, number, one_rank):
     log = train_dir / "metrics.jsonl"
     process = subprocess.Popen(command, env=context.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + TIMEOUT
         while process.poll() is None and not (log.exists() and log.stat().st_size):
             if time.monotonic() > deadline:
-                raise programs.ProgramFailed("no step logged within 60 s")
+                raise programs.ProgramFailed(f"no step logged within {TIMEOUT} s")
             time.sleep(0.002)
         # mpirun forwards USR1 to every rank, and on TERM ends them.
         children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         os.kill(int(children[-1]) if one_rank else process.pid, number)
-        code = process.wait(timeout=60)
+        code = process.wait(timeout=TIMEOUT)
     finally:
         process.kill()
     steps_kept = [int(path.stem.split("-")[1]) for path in checkpoints(train_dir) if path.suffix == ".h5"]

@@ -7,8 +7,7 @@ import signal
 import time
 
 import programs
-
-TIMEOUT = 60  # a hang is longer, and a loaded machine not that slow
+from programs import TIMEOUT
 
 
 def wait_for(process, condition, what):
@@ -52,7 +51,7 @@ def catches(pid, number):
 def replace_in_memory(pid, old, new):
     """Puts `new` wherever a running process has `old`, as long as it, in memory of its own; in how many places.
 
-    The process, which stands still meanwhile, may itself have no access to the memory just then, as to that of a fake
+    The process, which hangs meanwhile, may itself have no access to the memory just then, as to that of a fake
     GPU.
     """
     os.kill(pid, signal.SIGSTOP)

@@ -21,6 +21,7 @@ import cifar
 from hdf5 import load
 from idx import read_idx
 
+TIMEOUT = 600  # seconds; only a hang takes longer, on a loaded machine too
 VARIABLES = ("layer1/weights", "layer1/biases", "layer2/weights", "layer2/biases")
 SCALED = ("--pixel-scale", "0.00392156862745098", "--learning-rate", "0.1", "--decay-steps", "600")
 
@@ -140,7 +141,7 @@ class Context:
             command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
         )
 
-    def finish(self, process, timeout=120):
+    def finish(self, process, timeout=TIMEOUT):
         """Waits for a process of `start`. One that hangs is killed with all its ranks."""
         try:
             output, errors = process.communicate(timeout=timeout)
@@ -149,10 +150,10 @@ class Context:
             raise ProgramFailed(f"still running after {timeout} s: {' '.join(process.args)}") from hang
         return Finished(process.args, process.returncode, output, errors)
 
-    def run_command(self, command, timeout=120):
+    def run_command(self, command, timeout=TIMEOUT):
         return self.finish(self.start(command), timeout)
 
-    def run(self, program, *options, ranks=0, expect=0, timeout=120):
+    def run(self, program, *options, ranks=0, expect=0, timeout=TIMEOUT):
         """expect = None takes any exit code."""
         done = self.run_command(self.command(program, *options, ranks=ranks), timeout)
         if expect is not None and done.code != expect:

@@ -32,7 +32,7 @@ TEST_P(RecipesTest, AreTakenByTheirProgram) {
   const Outcome outcome = run_program(program[1].str() + " --config " + file + smaller +
                                       " --data synthetic --eval-data synthetic --device cpu --train-dir /dev/null/run");
   EXPECT_EQ(outcome.code, static_cast<int>(ExitCode::io)) << outcome.output;
-  EXPECT_THAT(outcome.output, testing::HasSubstr("--train-dir /dev/null/run: cannot make it"));
+  EXPECT_THAT(outcome.output, testing::HasSubstr("--train-dir /dev/null/run: cannot create it"));
 }
 
 }  // namespace

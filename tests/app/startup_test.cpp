@@ -96,7 +96,7 @@ TEST_F(Startup, RefusesToBeOneOfManyThatMpiDoesNotSee) {
   EXPECT_EQ(run("mnist_train --help", "PMI_SIZE=4 OMPI_COMM_WORLD_SIZE=1 ").code, 0);  // an mpirun -np 1 in each
   EXPECT_EQ(run("mnist_train --help", "SLURM_STEP_NUM_TASKS=3 SLURM_PTY_PORT=7 ").code, 0);
   expect_one_line(run("mnist_train --device cpu", "SLURM_STEP_NUM_TASKS=3 "), ExitCode::usage,
-                  "Slurm started 3 tasks, but MPI sees only this one: start with srun --mpi=pmix");
+                  "Slurm started 3 tasks, but MPI sees only this one: use srun --mpi=pmix");
 }
 
 }  // namespace

@@ -17,8 +17,8 @@
 #include "src/app/mpi_main.h"
 #include "src/comm/allreduce/communicator.h"
 #include "src/device/cpu_device.h"
+#include "src/optim/l2_loss.h"
 #include "src/optim/optimizer.h"
-#include "src/step/gradients/reducer.h"
 #include "src/step/update/sharded_update.h"
 #include "tests/benchmarks/interleaved.h"
 
@@ -30,60 +30,58 @@ class Gradients {
  public:
   Gradients(const Mpi& mpi, std::int64_t count)
       : communicator_(make_communicator(mpi, device_)),
-        layout_(specs_of(count)),
-        own_(communicator_->allocate(gradient_bytes(layout_) + value_bytes(layout_))),
-        parameters_(specs_of(count), device_,
-                    {.gradients = view(own_, 0, gradient_bytes(layout_)),
-                     .values = view(own_, gradient_bytes(layout_), value_bytes(layout_)),
-                     .slots = communicator_->shared_host_memory()->allocate(value_bytes(layout_))},
-                    optimizer_slots(settings_)),
-        private_(specs_of(count), device_, {.gradients = view(own_, 0, gradient_bytes(layout_))},
+        graph_(graph_of(count)),
+        update_({.graph = graph_,
+                 .optimizer = settings_,
+                 .device = device_,
+                 .communicator = *communicator_,
+                 .inputs = inputs_,
+                 .bucket_bytes = std::size_t{4} << 20}),
+        private_(graph_.parameters(), device_, {.gradients = view_of(update_.parameters().gradients_and_sums())},
                  optimizer_slots(settings_)),
-        optimizer_(make_optimizer(settings_, parameters_, device_, inputs_)),
-        private_optimizer_(make_optimizer(settings_, private_, device_, inputs_)),
-        reducer_(*communicator_, parameters_, std::size_t{4} << 20),
-        update_(*communicator_->shared_host_memory(), communicator_->size(), parameters_, *optimizer_) {
+        private_optimizer_(make_optimizer(settings_, private_, device_, inputs_)) {
     inputs_.scalars = step_scalars(settings_, 0);
   }
 
   /// Leaves the caches as a backward pass does.
   void compute() {
-    static_cast<void>(optimizer_->l2_loss());
-    std::ranges::fill(parameters_.gradients_and_sums(), 1e-3f);
+    static_cast<void>(l2_loss(update_.parameters()));
+    std::ranges::fill(update_.parameters().gradients_and_sums(), 1e-3f);
   }
-  void average() {
-    reducer_.begin(device_.stream());
-    reducer_.add(0, device_.stream());
-    reducer_.finalize(device_.stream());
-  }
-  void average_and_update() {
-    update_.begin({parameters_.step_sums().data(), {}});
-    update_.add(0);
-    update_.finish();
-  }
+  void average() { average(MeanGradients::readable); }
+  void average_and_update() { average(MeanGradients::update_only); }
   /// Of all parameters, on every rank, as on several hosts.
-  void update() { private_optimizer_->apply({parameters_.step_sums().data(), {}}, device_.stream()); }
+  void update() { private_optimizer_->apply({private_.step_sums().data(), {}}, device_.stream()); }
   void all_reduce() const {
-    const std::span<float> values = parameters_.gradients_and_sums();
+    const std::span<float> values = update_.parameters().gradients_and_sums();
     MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
   }
 
  private:
-  static std::vector<ParameterSpec> specs_of(std::int64_t count) { return {{"gradients", {count}, {}, 1e-4f}}; }
-  static Buffer view(const Buffer& of, std::size_t offset, std::size_t bytes) {
-    return {static_cast<std::byte*>(of.data()) + offset, bytes, [](void*) {}};
+  static Graph graph_of(std::int64_t count) {
+    Graph graph(1);
+    graph.add_parameter({"gradients", {count}, {}, 1e-4f});
+    return graph;
+  }
+  static Buffer view_of(std::span<float> values) {
+    return {values.data(), values.size_bytes(), [](void*) {}};
+  }
+
+  void average(MeanGradients gradients) {
+    update_.begin_step(gradients);
+    update_.acquire(device_.stream());
+    update_.gradient_complete(0, device_.stream());
+    update_.enqueue_means();
   }
 
   CpuDevice device_{1};
   std::unique_ptr<Communicator> communicator_;
   OptimizerSettings settings_;
-  ParameterLayout layout_;
-  Buffer own_;
-  ParameterStore parameters_, private_;
   StepInputs inputs_;
-  std::unique_ptr<Optimizer> optimizer_, private_optimizer_;
-  Reducer reducer_;
+  Graph graph_;
   ShardedUpdate update_;
+  ParameterStore private_;
+  std::unique_ptr<Optimizer> private_optimizer_;
 };
 
 void measure(const Mpi& mpi, std::int64_t count, int iterations) {

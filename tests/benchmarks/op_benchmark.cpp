@@ -19,16 +19,15 @@
 #include "carillon/core/error.h"
 #include "carillon/core/single_process_main.h"
 #include "carillon/graph/graph.h"
-#include "kernels/activation/activation.h"
 #include "kernels/avg_pool/avg_pool.h"
 #include "kernels/batch_norm/batch_norm.h"
 #include "kernels/cifar_distort/cifar_distort.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
 #include "kernels/dropout/dropout.h"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/lrn/lrn.h"
 #include "kernels/max_pool/max_pool.h"
-#include "kernels/relu/relu.h"
 #include "src/device/cpu_device.h"
 #include "src/graph/passes.h"
 
@@ -181,8 +180,7 @@ class OpUnderTest {
     pixels_.resize(batch_size * image_bytes);
     for (std::size_t i = 0; i < pixels_.size(); ++i) pixels_[i] = static_cast<std::uint8_t>(i * 2654435761u >> 13);
     for (std::size_t b = 0; b < batch_size; ++b) images_.push_back(pixels_.data() + b * image_bytes);
-    labels_.assign(batch_size, 0);
-    step_.batch = {.images = images_, .labels = labels_, .first_position = 0};
+    step_.batch = {.images = images_, .first_position = 0};
   }
 
   static constexpr std::size_t image_bytes = 3072;
@@ -190,7 +188,6 @@ class OpUnderTest {
   std::vector<Buffer> buffers_;
   std::vector<std::uint8_t> pixels_;
   std::vector<const std::uint8_t*> images_;
-  std::vector<std::int32_t> labels_;
   StepInputs step_;
   OpTensors tensors_;
   std::unique_ptr<Op> op_;

@@ -10,6 +10,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/single_process_main.h"
+#include "carillon/data/labelled_images.h"
 #include "src/data/decode/dataset_info.h"
 #include "src/data/loading/batch_loader.h"
 

@@ -10,6 +10,7 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -18,6 +19,7 @@
 #include "carillon/core/error.h"
 #include "carillon/core/single_process_main.h"
 #include "carillon/data/dataset.h"
+#include "carillon/data/labelled_images.h"
 #include "carillon/data/record.h"
 #include "src/data/convert/cifar10_source.h"
 #include "src/data/convert/mnist_source.h"
@@ -48,7 +50,8 @@ const Form& form_of(const std::string& path) {
   std::vector<std::uint8_t> image(mnist_form.decoder->image_shape().bytes());
   check(reader.next(record), "a file of no records");
   try {
-    mnist_form.decoder->decode(record.data, 0, image);
+    std::array<std::byte, sizeof(std::int32_t)> label;
+    mnist_form.decoder->decode(record.data, 0, image, label);
     return mnist_form;
   } catch (const Error&) {
     return cifar10_form;
@@ -108,8 +111,9 @@ std::size_t read_framing(const std::string& path, RecordCheck check) {
 std::size_t read_decoded(const std::string& path, const Form& form) {
   RecordReader reader(path);
   std::vector<std::uint8_t> image(form.decoder->image_shape().bytes());
+  std::array<std::byte, sizeof(std::int32_t)> label;
   std::size_t count = 0;
-  for (Record record; reader.next(record); ++count) form.decoder->decode(record.data, 0, image);
+  for (Record record; reader.next(record); ++count) form.decoder->decode(record.data, 0, image, label);
   return count;
 }
 

@@ -219,7 +219,7 @@ TEST(Checkpoint, BeyondTheSizeAskedForIsRefusedBeforeMemoryIsTaken) {
   std::filesystem::resize_file(path, 512 + length);
   const auto error = error_of([&] { read_checkpoint(path, std::uint64_t{1} << 20); });
   EXPECT_EQ(error.code(), ExitCode::data);
-  EXPECT_THAT(error.what(), HasSubstr("has 274877907456 bytes, where one of this model has at most 1048576"));
+  EXPECT_THAT(error.what(), HasSubstr("has 274877907456 bytes, but a checkpoint of this model has at most 1048576"));
   std::vector<std::string> warnings;
   const auto warn = [&](const std::string& line) { warnings.push_back(line); };
   EXPECT_THROW(read_newest_checkpoint(directory.path(), warn, std::uint64_t{1} << 20), Error);

@@ -198,6 +198,34 @@ TEST_F(Npz, OfOtherThingsIsRefusedByTheArraysName) {
   EXPECT_THAT(error_of_reading("n.npz", 3000).what(), HasSubstr("'x.npy' goes beyond what the arrays take"));
 }
 
+/// Headers that state 2 values, with more or fewer bytes after them. The files are undamaged, so only the check of the
+/// size can refuse them.
+TEST_F(Npz, IsRefusedIfTheBytesOfAnArrayDoNotMatchItsShape) {
+  python(
+      "import io, zipfile\n"
+      "for dtype in np.float32, np.float64:\n"
+      "  file = io.BytesIO()\n"
+      "  np.lib.format.write_array(file, np.zeros(2, dtype))\n"
+      "  width = np.dtype(dtype).itemsize\n"
+      "  header = file.getvalue()[:-2 * width]\n"
+      "  for size in range(4 * width + 1):\n"
+      "    with zipfile.ZipFile(\"" +
+      path("").string() +
+      "\" + f\"{width}-{size}.npz\", \"w\") as archive: archive.writestr(\"x.npy\", header + bytes(size))");
+  for (const std::size_t width : {4u, 8u}) {
+    for (std::size_t size = 0; size <= 4 * width; ++size) {
+      const std::string name = fmt::format("{}-{}.npz", width, size);
+      if (size == 2 * width) {
+        EXPECT_EQ(read_npz(path(name), 1 << 20), (std::vector<NamedArray>{{"x", {2}, {0, 0}}}));
+        continue;
+      }
+      const Error error = error_of_reading(name);
+      EXPECT_EQ(error.code(), ExitCode::data) << name;
+      EXPECT_THAT(error.what(), HasSubstr(fmt::format("'x.npy': {} bytes of values where its shape makes 2", size)));
+    }
+  }
+}
+
 TEST_F(Npz, DamagedAnywhereGivesItsArraysOrAnError) {
   const CheckpointState state = small_state();
   write_npz(path("a.npz"), list_arrays(state));
@@ -324,7 +352,7 @@ TEST_F(CheckpointTool, IsToldWhatItIsToDo) {
   expect_failure("average a.h5 b.h5", ExitCode::usage, "--output is missing");
   expect_failure("verify a.h5 --output b.h5", ExitCode::usage, "--output does not apply to verify");
   expect_failure("verify --all a.h5", ExitCode::usage, "'--all'");
-  expect_failure("inspect .", ExitCode::no_input, "no checkpoint in it");
+  expect_failure("inspect .", ExitCode::no_input, "contains no checkpoint");
 }
 
 }  // namespace

@@ -139,20 +139,22 @@ TEST_F(DirectoryLockTest, LeavesNoHeartbeat) {
 TEST(HeartbeatTest, IsSeenWhileItBeatsAndNotOnceItStands) {
   const TemporaryDirectory directory;
   const auto path = directory.path() / "beats";
-  const HeartbeatTimes times{.interval = milliseconds(20), .stall_detector = milliseconds(400)};
-  EXPECT_EQ(Heartbeat::holder(path, times), "");
+  // A beat ends the first watch, however late it comes; the second one waits in vain.
+  const HeartbeatTimes until_a_beat{.interval = milliseconds(20), .limit = std::chrono::hours(1)};
+  const HeartbeatTimes in_vain{.interval = milliseconds(20), .limit = milliseconds(50)};
+  EXPECT_EQ(Heartbeat::holder(path, until_a_beat), "");
   {
-    const Heartbeat heartbeat(path, "host a, process 1", times);
-    EXPECT_EQ(Heartbeat::holder(path, times), "host a, process 1");
+    const Heartbeat heartbeat(path, "host a, process 1", until_a_beat);
+    EXPECT_EQ(Heartbeat::holder(path, until_a_beat), "host a, process 1");
   }
   write_text(path, "host a, process 1\nbeat 9\n");  // what a killed process leaves
-  EXPECT_EQ(Heartbeat::holder(path, times), "");
+  EXPECT_EQ(Heartbeat::holder(path, in_vain), "");
 }
 
 TEST(HeartbeatTest, OfADeadProcessIsRemoved) {
   const TemporaryDirectory directory;
   write_text(directory.path() / "beats", "host a, process 1\nbeat 9\n");
-  Heartbeat::holder(directory.path() / "beats", {.interval = milliseconds(20), .stall_detector = milliseconds(50)});
+  Heartbeat::holder(directory.path() / "beats", {.interval = milliseconds(20), .limit = milliseconds(50)});
   EXPECT_FALSE(std::filesystem::exists(directory.path() / "beats"));
 }
 
@@ -168,8 +170,9 @@ TEST(HeartbeatTest, IsNotWrittenThroughALink) {
   write_text(directory.path() / "precious", "kept");
   const auto path = directory.path() / "beats";
   const Heartbeat heartbeat(path, "host a, process 1", {.interval = milliseconds(10)});
-  std::filesystem::remove(path);
-  std::filesystem::create_symlink(directory.path() / "precious", path);
+  const auto link = directory.path() / "link";
+  std::filesystem::create_symlink(directory.path() / "precious", link);
+  std::filesystem::rename(link, path);  // at once: a beat between two calls would make the file again
   std::this_thread::sleep_for(milliseconds(100));
   EXPECT_EQ(read_text(directory.path() / "precious"), "kept");
 }

@@ -42,7 +42,7 @@ std::string holder_by_heartbeat(const ScratchDirectory& directory, const std::st
       directory.write(".heartbeat", std::as_bytes(std::span(now)));
     }
   });
-  return Heartbeat::holder(path, {.interval = milliseconds(0), .stall_detector = milliseconds(1)});
+  return Heartbeat::holder(path, {.interval = milliseconds(0), .limit = milliseconds(1)});
 }
 
 }  // namespace

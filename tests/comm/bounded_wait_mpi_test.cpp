@@ -56,7 +56,7 @@ TEST(BoundedWait, AsksNoWatchAboutNobody) {
   } stall_detector;
   const auto start = std::chrono::steady_clock::now();
   const auto passed = [&] { return std::chrono::steady_clock::now() - start; };
-  BoundedWait({.stall_detector = &stall_detector}, {0, 1})
+  BoundedWait({.observer = &stall_detector}, {0, 1})
       .wait(
           "a test", 10, [&] { return passed() > std::chrono::milliseconds(700); },
           [&] {

@@ -35,7 +35,7 @@ TEST(GpuPlan, RanksThatShareAGpuAverageThroughTheHostAndAreTold) {
   EXPECT_EQ(
       plan.warning,
       "ranks 0, 2 and 4 share GPU-a on n1; without NVIDIA's MPS they take turns; NCCL cannot average between them, "
-      "so MPI does, through the host's memory");
+      "so gradients go through host memory and MPI");
   EXPECT_EQ(plan_gpu_averaging(shared, "mpi").warning, "");
 }
 

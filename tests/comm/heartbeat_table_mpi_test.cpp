@@ -23,21 +23,21 @@ class HeartbeatTableTest : public ::testing::Test {
 
 TEST_F(HeartbeatTableTest, NobodyHoldsUpWhoIsAsFarAsTheOthers) {
   be_at(7, Phase::compute);
-  EXPECT_EQ(table_.who_holds_up(), std::nullopt);
+  EXPECT_EQ(table_.slowest_member(), std::nullopt);
   mpi_.barrier();
 }
 
 TEST_F(HeartbeatTableTest, WhoIsAStepBehindHoldsTheOthersUp) {
   const int last = mpi_.size() - 1;
   be_at(mpi_.rank() == last ? 6 : 7, mpi_.rank() == last ? Phase::compute : Phase::data);
-  EXPECT_EQ(table_.who_holds_up(), mpi_.rank() == last ? std::nullopt : std::optional(last));
+  EXPECT_EQ(table_.slowest_member(), mpi_.rank() == last ? std::nullopt : std::optional(last));
   mpi_.barrier();
 }
 
 TEST_F(HeartbeatTableTest, WhoIsStillAtTheDataOfAStepHoldsUpThoseWhoCompute) {
   const int last = mpi_.size() - 1;
   be_at(7, mpi_.rank() == last ? Phase::data : Phase::compute);
-  EXPECT_EQ(table_.who_holds_up(), mpi_.rank() == last ? std::nullopt : std::optional(last));
+  EXPECT_EQ(table_.slowest_member(), mpi_.rank() == last ? std::nullopt : std::optional(last));
   mpi_.barrier();
 }
 
@@ -46,7 +46,7 @@ TEST_F(HeartbeatTableTest, WhoSavesOrEvaluatesBeforeAStepHoldsUpThoseWhoTakeIt) 
   const int last = mpi_.size() - 1;
   for (const Phase before : {Phase::checkpoint, Phase::evaluation}) {
     be_at(7, mpi_.rank() == last ? before : Phase::data);
-    EXPECT_EQ(table_.who_holds_up(), mpi_.rank() == last ? std::nullopt : std::optional(last));
+    EXPECT_EQ(table_.slowest_member(), mpi_.rank() == last ? std::nullopt : std::optional(last));
     mpi_.barrier();
   }
 }
@@ -54,9 +54,8 @@ TEST_F(HeartbeatTableTest, WhoSavesOrEvaluatesBeforeAStepHoldsUpThoseWhoTakeIt) 
 TEST_F(HeartbeatTableTest, SaysWhoStandsStillAndWhere) {
   be_at(7, Phase::data);
   const int last = mpi_.size() - 1;
-  EXPECT_THAT(table_.stands_still(last),
-              ::testing::MatchesRegex("rank " + std::to_string(last) +
-                                      " stands still: it has been in data of step 7 for [0-9]+ s"));
+  EXPECT_THAT(table_.stall_text(last), ::testing::MatchesRegex("rank " + std::to_string(last) +
+                                                               " hangs: it has been in data of step 7 for [0-9]+ s"));
   mpi_.barrier();
 }
 

@@ -77,7 +77,7 @@ TEST_F(StallDetectorTest, EveryRankSeesWhatTheOthersOfItsHostDo) {
     EXPECT_EQ(all[rank].phase, Phase::evaluation);
     EXPECT_EQ(all[rank].step, 100 + rank);
     EXPECT_GE(all[rank].seconds_in_phase, 0.0);
-    EXPECT_LT(all[rank].seconds_in_phase, 60.0);
+    EXPECT_LT(all[rank].seconds_in_phase, 600.0);
   }
   mpi_.barrier();
 }
@@ -89,11 +89,10 @@ TEST_F(StallDetectorTest, ARankThatStandsStillIsNamedOnceWithWhatItDoes) {
   if (mpi_.size() == 1) return;
   ASSERT_EQ(told.size(), 1u);
   const std::string rank = "rank " + std::to_string(last());
-  EXPECT_THAT(told.front(),
-              ::testing::MatchesRegex(rank +
-                                      " stands still: it has been in compute of step 7 for [0-9]+ s; this rank "
-                                      "has waited for " +
-                                      rank + " in averaging for [0-9]+ s"));
+  EXPECT_THAT(told.front(), ::testing::MatchesRegex(rank +
+                                                    " hangs: it has been in compute of step 7 for [0-9]+ s; this rank "
+                                                    "has waited for " +
+                                                    rank + " in averaging for [0-9]+ s"));
 }
 
 TEST_F(StallDetectorTest, SaysWhatARankReadsThatStandsStillInTheDataOfAStep) {
@@ -214,7 +213,7 @@ TEST_F(StallDetectorTest, AWaitForOtherHostsAloneEndsAfterATimeAndAHalf) {
   EXPECT_GE(seconds_since(start), 1.4);
   const std::vector<std::string> told = errors_of_all(error);
   ASSERT_EQ(told.size(), 1u);
-  EXPECT_THAT(told.front(), ::testing::HasSubstr(" on other hosts in averaging, and heard nothing"));
+  EXPECT_THAT(told.front(), ::testing::HasSubstr(" on other hosts in averaging without a response"));
 }
 
 /// The first rank of another host may save a checkpoint; nobody here knows.

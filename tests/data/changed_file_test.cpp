@@ -29,7 +29,7 @@ class ChangedFile : public ScratchTest {
 
   static int read(const Dataset& dataset, std::size_t i) {
     std::vector<std::uint8_t> image(784);
-    return dataset.read(i, i, image);
+    return read_class(dataset, i, i, image);
   }
 
   /// The text of the error, of code 65, with which reading record i ends.

@@ -82,7 +82,7 @@ TEST_F(Cifar10Test, AFolderItsParentAndArchivesGiveTheSameRecords) {
   ASSERT_EQ(train.size(), 10u);
   for (std::size_t i = 0; i < 10; ++i) {
     const std::size_t shade = i / 2 + i % 2;
-    EXPECT_EQ(train.label(i), shade);
+    EXPECT_EQ(class_of(train.target(i)), shade);
     EXPECT_EQ(image_of(train, i), std::string(image_bytes, static_cast<char>(shade + 10)));
   }
   const std::uint32_t expected = train.fingerprint();
@@ -94,7 +94,7 @@ TEST_F(Cifar10Test, AFolderItsParentAndArchivesGiveTheSameRecords) {
   const Dataset test = converted(write("a.tar.gz", gzip_member(archive())), "test-*");
   EXPECT_EQ(open({path("out/train-*")}).fingerprint(), expected);
   ASSERT_EQ(test.size(), 2u);
-  EXPECT_EQ(test.label(1), 6);
+  EXPECT_EQ(class_of(test.target(1)), 6);
 }
 
 TEST_F(Cifar10Test, PythonsArchiveGivesTensorFlowsRecords) {
@@ -102,7 +102,7 @@ TEST_F(Cifar10Test, PythonsArchiveGivesTensorFlowsRecords) {
   const Dataset expected = open({sample_path("cifar10.tfrecord")});
   ASSERT_EQ(train.size(), expected.size());
   for (std::size_t i = 0; i < train.size(); ++i) {
-    EXPECT_EQ(train.label(i), expected.label(i));
+    EXPECT_EQ(class_of(train.target(i)), class_of(expected.target(i)));
     EXPECT_EQ(image_of(train, i), image_of(expected, i));
   }
 }

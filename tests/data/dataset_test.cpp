@@ -28,7 +28,7 @@ class DatasetTest : public ScratchTest {
     ASSERT_EQ(dataset.size(), 20u) << name;
     std::vector<std::uint8_t> image(784);
     for (std::size_t i = 0; i < dataset.size(); ++i) {
-      EXPECT_EQ(dataset.read(i, i, image), expected[20 * 784 + i]) << name << " record " << i;
+      EXPECT_EQ(read_class(dataset, i, i, image), expected[20 * 784 + i]) << name << " record " << i;
       EXPECT_EQ(std::string(image.begin(), image.end()), expected.substr(i * 784, 784)) << name << " record " << i;
     }
   }
@@ -41,7 +41,7 @@ class DatasetTest : public ScratchTest {
       const Failure failure = failure_of([&] {
         const Dataset dataset = open({file}, cache);
         std::vector<std::uint8_t> image(784);
-        for (std::size_t i = 0; i < dataset.size(); ++i) dataset.read(i, i, image);
+        for (std::size_t i = 0; i < dataset.size(); ++i) read_class(dataset, i, i, image);
       });
       EXPECT_EQ(failure.code, ExitCode::data);
       EXPECT_THAT(failure.text, StartsWith(fmt::format("{}: record {} at byte {}: ", file, number, offset)));
@@ -67,7 +67,7 @@ TEST_F(DatasetTest, ReadGivesWhatTheCacheHolds) {
   ASSERT_TRUE(cached.in_memory());
   std::vector<std::uint8_t> image(784);
   for (std::size_t i = 0; i < cached.size(); ++i) {
-    EXPECT_EQ(cached.read(i, i, image), cached.label(i));
+    EXPECT_EQ(read_class(cached, i, i, image), class_of(cached.target(i)));
     EXPECT_TRUE(std::equal(image.begin(), image.end(), cached.image(i)));
     EXPECT_EQ(image[783], i);
   }
@@ -103,7 +103,7 @@ TEST_F(DatasetTest, RecordsCountThroughTheFilesInTheOrderNamed) {
     const Dataset dataset = open({first, empty, second}, cache);
     std::vector<std::uint8_t> image(784);
     std::vector<int> labels;
-    for (std::size_t i = 0; i < dataset.size(); ++i) labels.push_back(dataset.read(i, i, image));
+    for (std::size_t i = 0; i < dataset.size(); ++i) labels.push_back(read_class(dataset, i, i, image));
     EXPECT_EQ(labels, (std::vector<int>{0, 1, 2, 0, 1}));
   }
 }
@@ -128,7 +128,7 @@ TEST_F(DatasetTest, AGlobsMatchesAreSortedByName) {
   write("other", one_of_label[0]);
   const Dataset dataset = open({path("*.tfrecord")});
   ASSERT_EQ(dataset.size(), 3u);
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(dataset.label(static_cast<std::size_t>(i)), i);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(class_of(dataset.target(static_cast<std::size_t>(i))), i);
 }
 
 TEST_F(DatasetTest, AnyPathThatExistsIsTakenAsItIs) {
@@ -176,11 +176,11 @@ TEST_F(DatasetTest, RecordNumbersAndBytesAreThoseWithinTheFile) {
   EXPECT_THAT(cached.text, StartsWith(fmt::format("{}: record 1 at byte {}: ", files[1], bad.size() / 2)));
   const Dataset indexed = open(files, CacheMode::none);
   std::vector<std::uint8_t> image(784);
-  EXPECT_EQ(failure_of([&] { indexed.read(4, 4, image); }).text, cached.text);
+  EXPECT_EQ(failure_of([&] { read_class(indexed, 4, 4, image); }).text, cached.text);
 
   bad[100] ^= 1;
   write("2", bad);
-  EXPECT_THAT(failure_of([&] { open(files, CacheMode::none).read(3, 3, image); }).text,
+  EXPECT_THAT(failure_of([&] { read_class(open(files, CacheMode::none), 3, 3, image); }).text,
               StartsWith(files[1] + ": record 0 at byte 0: "));
 }
 
@@ -234,7 +234,7 @@ TEST_F(DatasetTest, AutomaticJudgesBySeveralRecordsAndGivesUpACacheThatGrowsTooL
   EXPECT_FALSE(dataset.in_memory());
   ASSERT_EQ(dataset.size(), static_cast<std::size_t>(large_count + small_count));
   std::vector<std::uint8_t> image(784);
-  EXPECT_EQ(dataset.read(4001, 4001, image), 1);
+  EXPECT_EQ(read_class(dataset, 4001, 4001, image), 1);
   EXPECT_EQ(dataset.fingerprint(), open(files).fingerprint());
 }
 
@@ -274,7 +274,7 @@ TEST_F(DatasetTest, FiveThousandShardsOpenUnderADescriptorLimitOf256) {
     const Dataset dataset = open({path("shard-*")}, cache);
     std::vector<std::uint8_t> image(784);
     EXPECT_EQ(dataset.size(), 5000u);
-    EXPECT_EQ(dataset.read(4999, 4999, image), 0);
+    EXPECT_EQ(read_class(dataset, 4999, 4999, image), 0);
   }
   setrlimit(RLIMIT_NOFILE, &before);
 }
@@ -288,7 +288,7 @@ TEST_F(DatasetTest, SeveralThreadsReadAtOnce) {
       std::vector<std::uint8_t> image(784);
       for (int round = 0; round < 20; ++round)
         for (std::size_t i = 0; i < dataset.size(); ++i)
-          if (dataset.read(i, i, image) != static_cast<int>(i % 10) || image[5] != i) ++wrong;
+          if (read_class(dataset, i, i, image) != static_cast<int>(i % 10) || image[5] != i) ++wrong;
     });
   threads.clear();
   EXPECT_EQ(wrong, 0);

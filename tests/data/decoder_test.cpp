@@ -1,5 +1,5 @@
 // Decoders: what each form of record must be, and that a set and a loader take any other decoder.
-#include "carillon/data/decoder.h"
+#include "carillon/data/labelled_images.h"
 
 #include <gmock/gmock.h>
 
@@ -38,7 +38,9 @@ class PixelDecoderTest : public testing::TestWithParam<bool> {
 
   std::int32_t decode(const std::string& image, std::int64_t label,
                       const ExampleKeys& keys = {.image = "picture", .label = "kind"}) {
-    return decoder_->decode(bytes_of(example(image, label, keys)), 0, image_);
+    std::int32_t found = -1;
+    decoder_->decode(bytes_of(example(image, label, keys)), 0, image_, std::as_writable_bytes(std::span(&found, 1)));
+    return found;
   }
   void expect_refused(const std::function<void()>& action, const std::string& text) {
     const Failure failure = failure_of(action);
@@ -81,14 +83,14 @@ TEST(Decoder, AnImageOfTheOtherKindsChannelsIsNoneOfTheFirst) {
 /// A decoder of records of any length, as one of encoded images would be: it draws, and looks at the whole set.
 class AnyLengthDecoder final : public RecordDecoder {
  public:
-  explicit AnyLengthDecoder(bool draws) : RecordDecoder(schema_of({1, 2, 1})), draws_(draws) {}
+  explicit AnyLengthDecoder(bool draws) : RecordDecoder({1, 2, 1}, {.type = DType::u8, .shape = {3}}), draws_(draws) {}
 
-  /// Pixels: the record's length, and the position; the label is the first byte.
-  std::int32_t decode(std::span<const std::uint8_t> record, std::uint64_t position,
-                      std::span<std::uint8_t> image) const override {
+  /// Pixels: the record's length, and the position. Target: the length once, twice and three times.
+  void decode(std::span<const std::uint8_t> record, std::uint64_t position, std::span<std::uint8_t> image,
+              std::span<std::byte> target) const override {
     image[0] = static_cast<std::uint8_t>(record.size());
     image[1] = static_cast<std::uint8_t>(position);
-    return checked_label(record[0]);
+    for (std::size_t i = 0; i < 3; ++i) target[i] = static_cast<std::byte>((i + 1) * record.size());
   }
   bool draws() const override { return draws_; }
   std::string find_fault(std::size_t record_count, const ReadImage& read) const override {
@@ -112,11 +114,12 @@ class OwnDecoderTest : public ScratchTest {
   }
 };
 
-TEST_F(OwnDecoderTest, ASetHasTheShapeAndClassesOfItsDecoder) {
+TEST_F(OwnDecoderTest, ASetHasTheShapesOfItsDecoder) {
   const Dataset set = open(5, false);
   EXPECT_EQ(set.image_shape(), (ImageShape{1, 2, 1}));
   EXPECT_EQ(set.image_bytes(), 2u);
-  EXPECT_EQ(set.class_count(), 3);
+  EXPECT_EQ(set.target_spec(), (TargetSpec{DType::u8, {3}}));
+  EXPECT_EQ(set.target_bytes(), 3u);
   EXPECT_TRUE(set.in_memory());
   EXPECT_EQ(set.image(4)[0], 5);
 }
@@ -138,6 +141,24 @@ TEST_F(OwnDecoderTest, ADrawIsOfTheStreamPosition) {
     for (std::uint64_t i = 0; i < 4; ++i) {
       EXPECT_EQ(batch.images[i][0], order.record_at(first + i) + 1);
       EXPECT_EQ(batch.images[i][1], first + i);
+    }
+  }
+}
+
+TEST_F(OwnDecoderTest, TargetsOfAnySizeComeWithTheirImages) {
+  for (const CacheMode cache : {CacheMode::memory, CacheMode::none}) {
+    const Dataset set = open(7, false, cache);
+    BatchLoader loader(set, SampleOrder(7, 1, true), {.global_batch = 4, .batch_size = 4, .end = 18});
+    while (loader.has_next()) {
+      const Batch& batch = loader.next();
+      ASSERT_EQ(batch.targets.size(), 4 * 3u);
+      EXPECT_EQ(batch.valid_count(), loader.has_next() ? 4u : 2u);
+      for (std::size_t i = 0; i < 4; ++i) {
+        for (std::size_t k = 0; k < 3; ++k) {
+          EXPECT_EQ(batch.targets_of(i, 1)[k], static_cast<std::byte>((k + 1) * batch.images[i][0]));
+        }
+      }
+      EXPECT_TRUE(std::ranges::equal(batch.part(1, 1).targets, batch.targets.subspan(3, 3)));
     }
   }
 }

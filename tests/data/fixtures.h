@@ -5,14 +5,17 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "carillon/core/error.h"
 #include "carillon/data/dataset.h"
+#include "carillon/data/labelled_images.h"
 #include "carillon/data/record.h"
 #include "data/records/example.pb.h"
 #include "tests/support/failure.h"
@@ -23,11 +26,26 @@ inline const RecordSchema mnist_schema{
     .keys = {.image = "image_raw", .label = "label"}, .image_shape = {28, 28, 1}, .class_count = 10};
 inline const std::shared_ptr<const RecordDecoder> mnist_decoder = make_grey_decoder(mnist_schema);
 
+/// The class that a target says.
+inline std::int32_t class_of(std::span<const std::byte> target) {
+  std::int32_t number = -1;
+  EXPECT_EQ(target.size(), sizeof number);
+  std::memcpy(&number, target.data(), sizeof number);
+  return number;
+}
+/// Dataset::read of a labelled image; returns its class.
+inline std::int32_t read_class(const Dataset& dataset, std::size_t i, std::uint64_t position,
+                               std::span<std::uint8_t> image) {
+  std::int32_t number = -1;
+  dataset.read(i, position, image, std::as_writable_bytes(std::span(&number, 1)));
+  return number;
+}
+
 /// A test with an empty directory of its own.
-class ScratchTest : public testing::Test {
+class ScratchTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
     directory_ = std::filesystem::temp_directory_path() /
                  fmt::format("carillon.{}.{}.{}", test->test_suite_name(), test->name(), ::getpid());
     std::filesystem::create_directories(directory_);

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "src/data/records/record_index.h"
 #include "tests/data/program_fixture.h"
 
 namespace carillon {
@@ -28,8 +29,23 @@ class IndexFileTest : public ProgramFixture {
     const Dataset dataset = open();
     std::vector<std::int32_t> labels;
     std::vector<std::uint8_t> image(dataset.image_bytes());
-    for (std::size_t i = 0; i < dataset.size(); ++i) labels.push_back(dataset.read(i, i, image));
+    for (std::size_t i = 0; i < dataset.size(); ++i) labels.push_back(read_class(dataset, i, i, image));
     return labels;
+  }
+  /// As if the index had been made when the file had another size or another time.
+  static void make_stale(IndexedFile& file, bool size_changed) {
+    if (size_changed) {
+      file.bytes += 1;
+    } else {
+      file.changed_nanoseconds -= 1;
+    }
+  }
+  /// How many records train-0 has for a RecordIndex that is given `known`.
+  std::size_t records_of_a_record_index(FileIndex known) const {
+    RecordIndex index(std::move(known));
+    std::size_t count = 0;
+    index.add(path("train-0"), [&](const RecordPlace&) { ++count; });
+    return count;
   }
 };
 
@@ -62,6 +78,33 @@ TEST_F(IndexFileTest, OfAFileThatHasChangedIsPassedOver) {
   EXPECT_EQ(open().size(), 8u);
   write("train-0", mnist_records(7));  // of the size that it had
   EXPECT_EQ(labels().size(), 10u);
+}
+
+/// Two places check that a file has not changed. The next two tests call each without the other.
+TEST_F(IndexFileTest, TheKnownFilesAreThoseThatHaveNotChanged) {
+  write_index();
+  EXPECT_EQ(known_files(files()).size(), 3u);
+  const FileIndex good = read_index_file(directory_);
+  for (const bool size_changed : {false, true}) {
+    FileIndex stale = good;
+    make_stale(stale.at("train-0"), size_changed);
+    write_index_file(directory_, stale);
+    const FileIndex known = known_files(files());
+    EXPECT_EQ(known.size(), 2u);
+    EXPECT_FALSE(known.contains(path("train-0")));
+  }
+}
+
+TEST_F(IndexFileTest, ARecordIndexReadsTheRecordsOfAFileThatHasChanged) {
+  const IndexedFile good = index_files({path("train-0")}, [](std::size_t) {}).front();
+  for (const bool size_changed : {false, true}) {
+    IndexedFile stale = good;
+    stale.offsets.pop_back();
+    stale.checksums.pop_back();
+    EXPECT_EQ(records_of_a_record_index({{path("train-0"), stale}}), 6u);
+    make_stale(stale, size_changed);
+    EXPECT_EQ(records_of_a_record_index({{path("train-0"), stale}}), 7u);
+  }
 }
 
 TEST_F(IndexFileTest, WithAWrongRecordEndsInAnErrorThatNamesIt) {

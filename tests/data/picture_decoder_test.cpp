@@ -35,8 +35,8 @@ class PictureRecords : public ScratchTest {
     const auto decoder = make_picture_decoder(schema(), decoding);
     std::vector<std::uint8_t> image(decoder->image_shape().bytes());
     const std::string record = example(file, label);
-    last_label =
-        decoder->decode({reinterpret_cast<const std::uint8_t*>(record.data()), record.size()}, position, image);
+    decoder->decode({reinterpret_cast<const std::uint8_t*>(record.data()), record.size()}, position, image,
+                    std::as_writable_bytes(std::span(&last_label, 1)));
     return image;
   }
 

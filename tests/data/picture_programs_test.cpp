@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <map>
+#include <set>
 
 #include "carillon/images/decode.h"
 #include "src/data/convert/picture_list.h"
@@ -79,18 +80,19 @@ TEST_F(PictureProgramsTest, TheShareForValidationIsOfEachClassAndDrawnBySeed) {
     std::filesystem::remove_all(path("out"));
     EXPECT_EQ(run(convert("--validation-share 0.25 --shards 2 " + more)).code, 0);
     std::map<std::string, int> count;
-    std::string names;
+    std::set<std::string> names;  // sorted: the seed also changes the order of the records
     for (const char* shard : {"validation-00000-of-00002.tfrecord", "validation-00001-of-00002.tfrecord"}) {
       for (const Stored& stored : records(shard)) {
         ++count[stored.text];
-        names += stored.text + stored.name;
+        names.insert(stored.text + stored.name);
       }
     }
     EXPECT_EQ(count["ant"], 5);
     EXPECT_EQ(count["bee"], 5);
     return names;
   };
-  const std::string first = validation("");
+  const std::set<std::string> first = validation("");
+  EXPECT_EQ(first.size(), 10u);
   EXPECT_EQ(validation("--seed 1"), first);
   EXPECT_NE(validation("--seed 2"), first);
 }
@@ -161,6 +163,19 @@ TEST_F(PictureProgramsTest, SmallClassesGiveTheirShareTogether) {
   EXPECT_EQ(share_out(pictures, 100, 0.02, 1).taken.size(), 40u);
   put_classes(2);
   expect_failure(convert("--validation-share 0.01"), ExitCode::usage, "selects none of the 4 pictures");
+}
+
+TEST_F(PictureProgramsTest, AClassKeepsAPictureToTrainOn) {
+  std::vector<ListedPicture> pictures;
+  for (const std::size_t class_index : {0u, 1u, 2u, 3u, 3u, 3u, 3u, 3u, 3u, 3u, 3u}) {
+    pictures.push_back({.path = "", .class_index = class_index});
+  }
+  const SharedPictures shared = share_out(pictures, 4, 0.5, 1);
+  std::map<std::size_t, int> kept;
+  for (const ListedPicture& picture : shared.kept) ++kept[picture.class_index];
+  // The last class also gives the share of the three that have one picture each.
+  EXPECT_EQ(kept, (std::map<std::size_t, int>{{0, 1}, {1, 1}, {2, 1}, {3, 2}}));
+  EXPECT_EQ(shared.taken.size(), 6u);
 }
 
 TEST_F(PictureProgramsTest, LinksThatLeadBackArePassedOver) {

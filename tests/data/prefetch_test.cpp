@@ -34,7 +34,7 @@ TEST_P(PrefetchTest, ADamagedRecordIsReportedAtItsBatchAndAfter) {
   const Dataset set = dataset(bytes);
   BatchLoader loader(set, SampleOrder(10, 1, false), {.start = 0, .global_batch = 2, .batch_size = 2},
                      {.thread_count = GetParam()});
-  for (int step = 0; step < 3; ++step) EXPECT_EQ(loader.next().labels[1], 2 * step + 1);
+  for (int step = 0; step < 3; ++step) EXPECT_EQ(class_of(loader.next().targets_of(1, 1)), 2 * step + 1);
   for (int again = 0; again < 2; ++again) {
     const Failure failure = failure_of([&] { loader.next(); });
     EXPECT_EQ(failure.code, ExitCode::data);
@@ -43,10 +43,12 @@ TEST_P(PrefetchTest, ADamagedRecordIsReportedAtItsBatchAndAfter) {
 }
 
 /// Refuses all samples, that at position 0 after that at position 1 where another thread can have it.
-class LateFirstError final : public RecordDecoder {
+class LateFirstError final : public LabelledImageDecoder {
  public:
-  explicit LateFirstError(int thread_count) : RecordDecoder(mnist_schema), second_met_(thread_count > 1 ? 1 : 0) {}
-  std::int32_t decode(std::span<const std::uint8_t>, std::uint64_t position, std::span<std::uint8_t>) const override {
+  explicit LateFirstError(int thread_count)
+      : LabelledImageDecoder(mnist_schema), second_met_(thread_count > 1 ? 1 : 0) {}
+  void decode(std::span<const std::uint8_t>, std::uint64_t position, std::span<std::uint8_t>,
+              std::span<std::byte>) const override {
     if (position == 0) {
       second_met_.wait();
       std::this_thread::sleep_for(std::chrono::milliseconds(20));  // time enough for it to be said
@@ -80,12 +82,13 @@ TEST_P(PrefetchTest, ABatchStaysAsItIsUntilTheNextCall) {
 }
 
 /// Counts the threads that are in `decode` at once, and waits there until all are.
-class MeetingDecoder final : public RecordDecoder {
+class MeetingDecoder final : public LabelledImageDecoder {
  public:
-  explicit MeetingDecoder(int thread_count) : RecordDecoder(mnist_schema), meeting_(thread_count) {}
-  std::int32_t decode(std::span<const std::uint8_t> record, std::uint64_t, std::span<std::uint8_t>) const override {
+  explicit MeetingDecoder(int thread_count) : LabelledImageDecoder(mnist_schema), meeting_(thread_count) {}
+  void decode(std::span<const std::uint8_t> record, std::uint64_t, std::span<std::uint8_t>,
+              std::span<std::byte> target) const override {
     meeting_.arrive_and_wait();
-    return checked_label(record.empty() ? -1 : 0);
+    write_class(record.empty() ? -1 : 0, target);
   }
 
  private:
@@ -102,12 +105,12 @@ TEST_P(PrefetchTest, SoManyThreadsDecodeAtOnce) {
 }
 
 /// Counts what is decoded.
-class CountingDecoder final : public RecordDecoder {
+class CountingDecoder final : public LabelledImageDecoder {
  public:
-  CountingDecoder() : RecordDecoder(mnist_schema) {}
-  std::int32_t decode(std::span<const std::uint8_t>, std::uint64_t, std::span<std::uint8_t>) const override {
+  CountingDecoder() : LabelledImageDecoder(mnist_schema) {}
+  void decode(std::span<const std::uint8_t>, std::uint64_t, std::span<std::uint8_t>,
+              std::span<std::byte>) const override {
     ++count_;
-    return 0;
   }
   int count() const { return count_; }
 
@@ -161,13 +164,53 @@ TEST_P(PrefetchTest, BatchesOfATowersShareAreThoseOfTheOrderFromAnyPositionOn) {
   }
 }
 
-/// Of a set whose records take a while to come.
-class SlowDecoder final : public RecordDecoder {
+/// Counts the threads that are in `decode`, and all its calls. Each call takes 2 ms.
+class OccupiedDecoder final : public RecordDecoder {
  public:
-  SlowDecoder() : RecordDecoder(mnist_schema) {}
+  OccupiedDecoder() : RecordDecoder(mnist_schema) {}
   std::int32_t decode(std::span<const std::uint8_t>, std::uint64_t, std::span<std::uint8_t>) const override {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    ++inside_;
+    ++begun_;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    --inside_;
     return 0;
+  }
+  int inside() const { return inside_; }
+  int begun() const { return begun_; }
+
+ private:
+  mutable std::atomic<int> inside_{0}, begun_{0};
+};
+
+TEST_P(PrefetchTest, NoThreadDecodesAfterTheDestructionOfALoaderWithoutABatch) {
+  const std::vector<std::string> paths = {write("set", mnist_records(100))};
+  const auto decoder = std::make_shared<OccupiedDecoder>();
+  const Dataset set = Dataset::open(paths, decoder, CacheMode::none);
+  for (const std::uint64_t window : {0u, 50u}) {
+    for (const bool waits : {false, true}) {
+      for (int round = 0; round < 5; ++round) {
+        const int before = decoder->begun();
+        {
+          const BatchLoader loader(set, SampleOrder(100, {.seed = 3, .window = window}),
+                                   {.start = 0, .global_batch = 4, .batch_size = 4}, {.thread_count = GetParam()});
+          while (waits && decoder->begun() == before) std::this_thread::yield();
+        }
+        EXPECT_EQ(decoder->inside(), 0);
+        const int begun = decoder->begun();
+        std::this_thread::sleep_for(std::chrono::milliseconds(3));
+        EXPECT_EQ(decoder->begun(), begun);
+      }
+    }
+  }
+}
+
+/// Of a set whose records take a while to come.
+class SlowDecoder final : public LabelledImageDecoder {
+ public:
+  SlowDecoder() : LabelledImageDecoder(mnist_schema) {}
+  void decode(std::span<const std::uint8_t>, std::uint64_t, std::span<std::uint8_t>,
+              std::span<std::byte>) const override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
   }
 };
 

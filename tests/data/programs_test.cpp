@@ -56,7 +56,7 @@ TEST_F(ProgramsTest, MnistIsConvertedInSourceOrder) {
   ASSERT_EQ(train.size(), 25u);
   ASSERT_EQ(test.size(), 4u);
   for (std::size_t i = 0; i < 25; ++i) {
-    EXPECT_EQ(train.label(i), i % 10);
+    EXPECT_EQ(class_of(train.target(i)), i % 10);
     EXPECT_EQ(train.image(i)[783], i);
   }
   EXPECT_EQ(test.image(3)[0], 103);
@@ -92,7 +92,7 @@ TEST_F(ProgramsTest, RecordsAreReadWhateverTheyHoldAsPixels) {
   const Dataset dataset = Dataset::open(patterns, mnist_decoder);
   ASSERT_EQ(dataset.size(), 2u);
   for (std::size_t i = 0; i < 2; ++i) {
-    EXPECT_EQ(dataset.label(i), 3);
+    EXPECT_EQ(class_of(dataset.target(i)), 3);
     EXPECT_EQ(dataset.image(i)[783], 200);
   }
 }

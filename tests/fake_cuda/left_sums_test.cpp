@@ -44,7 +44,7 @@ TEST_F(LeftSumsTest, AreMeansWhereTheyAreObservedAndInTheResults) {
   for (std::size_t i = 0; i < whole.observed.at(0).size(); ++i) {
     ASSERT_EQ(third.observed.at(0)[i], whole.observed[0][i] * factor) << i;
   }
-  EXPECT_EQ(third.results.at(0).cross_entropy, static_cast<float>(whole.results.at(0).cross_entropy) * factor);
+  EXPECT_EQ(third.results.at(0).loss, static_cast<float>(whole.results.at(0).loss) * factor);
 }
 
 /// Whoever makes the means: the same bits, for every rule that has a pass of its own over the gradients.

@@ -15,7 +15,7 @@ TEST_F(SmallGpu, ThatIsFullIsAnErrorThatLeavesNothingBehind) {
   CudaDevice device(0);
   set_conditions({.device_bytes = (std::size_t{256} << 20) + (std::size_t{1} << 18)});
   const auto communicator = make_self_communicator(device);
-  EXPECT_THROW(Tower(mnist_network(mnist_images()), {.batch_size = 8}, device, *communicator), Error);
+  EXPECT_THROW(Tower(mnist_network(mnist_images()), ten_classes(), {.batch_size = 8}, device, *communicator), Error);
 }
 
 }  // namespace

@@ -52,8 +52,9 @@ void take(Tower& tower, int step, bool tells_l2 = false) {
 void expect_failure_of(const std::function<void(Tower&)>& wait) {
   CudaDevice device(0);
   LosingCommunicator communicator(device);
-  Tower tower(small_network(), {.batch_size = 8, .optimizer = {.learning_rate = Schedule([](auto) { return 0.1; })}},
-              device, communicator);
+  Tower tower(small_network(), ten_classes(),
+              {.batch_size = 8, .optimizer = {.learning_rate = Schedule([](auto) { return 0.1; })}}, device,
+              communicator);
   tower.initialize(1);
   tower.broadcast_from_first();
   for (int step = 0; step < 4; ++step) take(tower, step);

@@ -238,7 +238,7 @@ def _wrong_failure(case, done):
 
 def _lost_entries(case, done):
     """How many entries each log may lack: of a call that failed once, its own; all, where a log could not be opened."""
-    if not any("going on without it" in line for line in done.lines):
+    if not any("continuing without it" in line for line in done.lines):
         return 0
     appends = case.call.name == "write" or (case.call.name == "fstat" and case.call.number > FSTATS_OF_OPENING)
     return 1 if appends and FAULTS[case.fault].get("times") else math.inf

@@ -15,7 +15,7 @@ from processes import TIMEOUT, rank_process, wait_for
 from programs import SCALED, ProgramFailed, Result, checkpoint, load, same_bits
 
 STALL = 2  # seconds
-# The watch's time for other hosts, four times as long behind a checkpoint, and mpirun's to end the ranks.
+# The stall detector's time for other hosts, four times as long behind a checkpoint, and mpirun's to end the ranks.
 IN_TIME = 1.5 * 4 * STALL + 20
 OPTIONS = (*SCALED, "--batch-size", 20, "--summary-every", 0, "--device", "cpu", "--stall-timeout", STALL)
 
@@ -155,7 +155,7 @@ def _cut_messages(context, data, hosts, ranks):
     done = context.finish(process, TIMEOUT)
     passed = time.monotonic() - start
     # Each host may tell of the other.
-    expected = r"rank \d on n[12]: waited \d+ s for ranks? [\d and]+ on n[12] in .+, and heard nothing$"
+    expected = r"rank \d on n[12]: waited \d+ s for ranks? [\d and]+ on n[12] in .+ without a response$"
     wrong = "" if done.code == FAILED else done.explain()
     lines = _own_lines(done)
     if not wrong and not (1 <= len(lines) <= 2 and all(re.search(expected, line) for line in lines)):
@@ -198,7 +198,7 @@ def _stopped(context, data, hosts):
     done = context.finish(process, TIMEOUT)
     passed = time.monotonic() - start
     lines = _own_lines(done)
-    expected = r"mnist_train: rank 0 on n1: waited \d+ s for rank 1 on n2 in .+, and heard nothing$"
+    expected = r"mnist_train: rank 0 on n1: waited \d+ s for rank 1 on n2 in .+ without a response$"
     wrong = "" if done.code == FAILED and len(lines) == 1 and re.match(expected, lines[0]) else done.explain()
     wrong = wrong or ("" if STALL < passed < IN_TIME else f"ended after {passed:.1f} s") or _left(run)
     title = "two hosts: a rank alone on its host that is stopped is named"

@@ -22,8 +22,9 @@ struct OpUnderTest {
   OpUnderTest(const OpCase& op, Device& device, Arithmetic arithmetic)
       : samples(40, static_cast<std::size_t>(op.batch), op.image_bytes),
         harness(op.batch, device, arithmetic),
-        input_stage(make_input_stage(
-            device, {.batch_size = static_cast<std::size_t>(op.batch), .image_bytes = op.image_bytes})) {
+        input_stage(make_input_stage(device, {.batch_size = static_cast<std::size_t>(op.batch),
+                                              .image_bytes = op.image_bytes,
+                                              .target_bytes = sizeof(std::int32_t)})) {
     harness.finish(op.build(harness), input_stage->inputs());
     input_stage->write(0, {.batch = samples.batch()});
     input_stage->upload(0, 1, device.stream());

@@ -2,20 +2,17 @@
 #include <cmath>
 #include <memory>
 
-#include "kernels/activation/activation.h"
-#include "kernels/add/add.h"
 #include "kernels/avg_pool/avg_pool.h"
 #include "kernels/batch_norm/batch_norm.h"
 #include "kernels/cifar_distort/cifar_distort.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
 #include "kernels/dropout/dropout.h"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/lrn/lrn.h"
 #include "kernels/max_pool/max_pool.h"
 #include "kernels/mix_images/mix_images.h"
 #include "kernels/normalize_images/normalize_images.h"
-#include "kernels/relu/relu.h"
-#include "kernels/scale/scale.h"
 #include "kernels/scale_input/scale_input.h"
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
 #include "kernels/warp_images/warp_images.h"
@@ -196,15 +193,18 @@ TEST_F(OpsOnAGpu, BatchNormInEvaluation) {
   }
 }
 
+/// Those of the noise.
+Value labels(OpHarness& harness) { return harness.graph().add_target({.type = DType::i32, .shape = {}}); }
+
 TEST_F(OpsOnAGpu, SoftmaxCrossEntropy) {
   for (const std::int64_t batch : {1, 7, 300}) {
     expect_like_cpu({.batch = batch, .build = [=](OpHarness& harness) {
                        return softmax_cross_entropy(harness.graph(), "loss", harness.input("z", {batch, 10}),
-                                                    {.label_smoothing = batch == 7 ? 0.2f : 0.0f});
+                                                    labels(harness), {.label_smoothing = batch == 7 ? 0.2f : 0.0f});
                      }});
     expect_like_cpu({.batch = batch, .build = [=](OpHarness& harness) {
                        return softmax_cross_entropy(
-                           harness.graph(), "loss", harness.input("z", {batch, 10}),
+                           harness.graph(), "loss", harness.input("z", {batch, 10}), labels(harness),
                            {.label_smoothing = batch == 7 ? 0.2f : 0.0f, .mixing = {.mixup = 1.0, .seed = 3}});
                      }});
   }
@@ -217,7 +217,7 @@ TEST_F(OpsOnAGpu, SoftmaxCrossEntropyOfManyClasses) {
       expect_like_cpu({.batch = batch, .integers = true, .fp32_tolerance = 1e-5f, .build = [=](OpHarness& harness) {
                          Graph& graph = harness.graph();
                          const Value z = dense(graph, "layer", harness.input("x", {batch, 8}), {.units = classes});
-                         return softmax_cross_entropy(graph, "loss", z);
+                         return softmax_cross_entropy(graph, "loss", z, labels(harness));
                        }});
     }
   }
@@ -291,7 +291,7 @@ TEST_F(OpsOnAGpu, Several) {
                      x = max_pool(graph, "pool", relu(graph, "relu", x), {.window = 3, .stride = 2});
                      x = lrn(graph, "norm", x);
                      x = dense(graph, "layer", x, {.units = 10});
-                     return softmax_cross_entropy(graph, "loss", x);
+                     return softmax_cross_entropy(graph, "loss", x, labels(harness));
                    }});
 }
 

@@ -49,7 +49,7 @@ TEST_F(TowersOnAGpu, TrainAsTowersOnCpus) {
   EXPECT_LT(distance(cpu.values, gpu.values), 1e-4 * distance(cpu.values, start.values));
   ASSERT_EQ(cpu.results.size(), gpu.results.size());
   for (std::size_t i = 0; i < cpu.results.size(); ++i) {
-    EXPECT_NEAR(cpu.results[i].cross_entropy, gpu.results[i].cross_entropy, 1e-4);
+    EXPECT_NEAR(cpu.results[i].loss, gpu.results[i].loss, 1e-4);
   }
 }
 
@@ -70,7 +70,7 @@ TEST_F(TowersOnAGpu, KnowOfAPauseThatOneAsksFor) {
 TEST_F(TowersOnAGpu, KnowOfABadLossOfOne) {
   const Trained trained = on_gpu({.batch_size = 4, .steps = 40, .explode_at = 21});
   for (int step = 0; step < 40; ++step) {
-    EXPECT_EQ(std::isfinite(trained.results.at(step).cross_entropy), step <= 21) << step;
+    EXPECT_EQ(std::isfinite(trained.results.at(step).loss), step <= 21) << step;
   }
 }
 
@@ -92,12 +92,14 @@ TEST_F(TowersOnAGpu, UseNcclWithAGpuEach) {
 TEST_F(TowersOnAGpu, EvaluateAsOnTheCpu) {
   const auto evaluate = [](Device& device) {
     const auto communicator = make_communicator(mpi_world(), device);
-    Tower tower(small_network(), {.batch_size = 4}, device, *communicator);
+    Tower tower(small_network(), ten_classes(), {.batch_size = 4}, device, *communicator);
     if (communicator->rank() == 0) tower.initialize(1);
     tower.broadcast_from_first();
     Evaluator evaluator(small_network(), {.batch_size = 16}, device);
-    evaluator.load_averages(tower.parameters(), tower.buffers());
-    return evaluator.evaluate(records().dataset(), mpi_world());
+    evaluator.load_averages(tower.moving_averages(), tower.buffers());
+    const auto metric =
+        evaluator.evaluate([] { return std::make_unique<AccuracyMetric>(); }, records().dataset(), mpi_world());
+    return dynamic_cast<const AccuracyMetric&>(*metric).accuracy();
   };
   CpuDevice cpu(1);
   CudaDevice gpu(0);

@@ -45,8 +45,7 @@ class TowerOnAGpu : public GpuTest {
     ASSERT_EQ(cpu.results.size(), gpu.results.size());
     for (std::size_t i = 0; i < cpu.results.size(); ++i) {
       EXPECT_EQ(gpu.results[i].step, static_cast<int>(i));
-      EXPECT_NEAR(cpu.results[i].cross_entropy, gpu.results[i].cross_entropy,
-                  tolerance * std::abs(cpu.results[i].cross_entropy));
+      EXPECT_NEAR(cpu.results[i].loss, gpu.results[i].loss, tolerance * std::abs(cpu.results[i].loss));
     }
   }
 };
@@ -198,7 +197,7 @@ TEST_F(TowerOnAGpu, ABadLossIsToldOfItsStepAndChangesNothing) {
   for (const int explode_at : {0, 37}) {
     const Trained gpu = on_gpu({.steps = 60, .explode_at = explode_at});
     for (int step = 0; step < 60; ++step) {
-      EXPECT_EQ(std::isfinite(gpu.results.at(step).cross_entropy), step <= explode_at) << step;
+      EXPECT_EQ(std::isfinite(gpu.results.at(step).loss), step <= explode_at) << step;
     }
     const Trained until_then = on_gpu({.steps = explode_at + 1, .explode_at = explode_at});
     EXPECT_TRUE(equal_bits(gpu.values, until_then.values));
@@ -244,7 +243,7 @@ TEST_F(TowerOnAGpu, TrainsCifar10AsOnTheCpu) {
     EXPECT_LT(distance(expected.values, got.values), tolerance * distance(expected.values, start.values));
     EXPECT_LT(distance(expected.averages, got.averages), tolerance * distance(expected.values, start.values));
     for (std::size_t i = 0; i < expected.results.size(); ++i) {
-      EXPECT_NEAR(expected.results[i].cross_entropy, got.results.at(i).cross_entropy, tolerance / 10.0);
+      EXPECT_NEAR(expected.results[i].loss, got.results.at(i).loss, tolerance / 10.0);
     }
   }
 }

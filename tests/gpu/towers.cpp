@@ -13,7 +13,7 @@
 #include "carillon/data/record.h"
 #include "data/records/example.pb.h"
 #include "kernels/dense/dense.h"
-#include "kernels/relu/relu.h"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/scale_input/scale_input.h"
 #include "tests/support/noise_batch.h"
 
@@ -33,24 +33,24 @@ class PassingBatch {
     for (std::size_t i = 0; i < count; ++i) {
       const auto record = static_cast<std::uint32_t>((first + i) * 31 % dataset.size());
       records_.push_back(record);
-      labels_.push_back(dataset.label(record));
+      std::ranges::copy(dataset.target(record), std::back_inserter(targets_));
       pixels_.emplace_back(dataset.image(record), dataset.image(record) + dataset.image_bytes());
       images_.push_back(pixels_.back().data());
     }
   }
   ~PassingBatch() {
     for (auto& image : pixels_) std::fill(image.begin(), image.end(), std::uint8_t{0});
-    std::fill(labels_.begin(), labels_.end(), 0);
+    std::ranges::fill(targets_, std::byte{0});
     std::fill(records_.begin(), records_.end(), 0u);
   }
-  Batch batch() const { return {images_, labels_, records_, first_}; }
+  Batch batch() const { return {images_, targets_, records_, first_}; }
   Batch records_alone() const { return {{}, {}, records_, first_}; }
 
  private:
   std::uint64_t first_;
   std::vector<std::vector<std::uint8_t>> pixels_;
   std::vector<const std::uint8_t*> images_;
-  std::vector<std::int32_t> labels_;
+  std::vector<std::byte> targets_;
   std::vector<std::uint32_t> records_;
 };
 
@@ -73,7 +73,7 @@ NoiseRecords::NoiseRecords(std::size_t count, std::size_t image_bytes) {
     proto::Example example;
     auto& features = *example.mutable_features()->mutable_feature();
     features["image_raw"].mutable_bytes_list()->add_value(noise.batch().images[i], image_bytes);
-    features["label"].mutable_int64_list()->add_value(noise.batch().labels[i]);
+    features["label"].mutable_int64_list()->add_value(noise.labels()[i]);
     append_record(bytes, example.SerializeAsString());
   }
   const std::string path =
@@ -121,7 +121,7 @@ Trained train(const Training& training, const NoiseRecords& records, Device& dev
   const auto rate = [&](std::int64_t step) -> double {
     return step == training.explode_at ? std::numeric_limits<float>::max() : training.learning_rate;
   };
-  Tower tower(training.network,
+  Tower tower(training.network, task_of(training.network),
               {.batch_size = training.batch_size,
                .arithmetic = training.arithmetic,
                .optimizer = {.rule = training.rule,
@@ -172,7 +172,7 @@ void expect_equal(const Trained& a, const Trained& b) {
   ASSERT_EQ(a.results.size(), b.results.size());
   for (std::size_t i = 0; i < a.results.size(); ++i) {
     EXPECT_EQ(a.results[i].step, b.results[i].step);
-    EXPECT_EQ(a.results[i].cross_entropy, b.results[i].cross_entropy) << "step " << i;
+    EXPECT_EQ(a.results[i].loss, b.results[i].loss) << "step " << i;
     EXPECT_EQ(a.results[i].l2_loss, b.results[i].l2_loss) << "step " << i;
     EXPECT_EQ(a.results[i].sync_requested, b.results[i].sync_requested) << "step " << i;
   }

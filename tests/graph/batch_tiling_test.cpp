@@ -6,8 +6,8 @@
 
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/max_pool/max_pool.h"
-#include "kernels/relu/relu.h"
 #include "kernels/scale_input/scale_input.h"
 #include "src/graph/memory_plan.h"
 #include "tests/support/networks.h"
@@ -29,7 +29,7 @@ std::string text_of(const Graph& graph, int workers) {
 }
 
 Graph cifar10(std::int64_t batch_size) {
-  return build_network(cifar10_network(cifar10_images()), {.batch_size = batch_size}).graph;
+  return build_network(cifar10_network(cifar10_images()), ten_classes(), {.batch_size = batch_size}).graph;
 }
 
 TEST(BatchTiling, AreOfNeighboursThatTakeSamplesApartInSlicesThatFitACache) {

@@ -3,10 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "carillon/core/philox.h"
-#include "kernels/add/add.h"
 #include "kernels/dense/dense.h"
-#include "kernels/fork/fork.h"
-#include "kernels/relu/relu.h"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/scale_input/scale_input.h"
 #include "src/graph/passes.h"
 #include "tests/support/networks.h"
@@ -67,7 +65,7 @@ TEST(MemoryPlan, ABranchThatPassesAValueOnTakesNoMemoryOfItsOwn) {
   const Value branch = dense(graph, "b", x, {.units = 16});
   const Value sum = add(graph, "sum", x, branch);
   dense(graph, "c", sum, {.units = 2});
-  insert_forks(graph, fork_definition);
+  insert_forks(graph, fork_op());
   const std::vector<Lifetime> lives = tensor_lifetimes(graph, plan_tiling(graph, 0), true, {});
   const auto& fork = graph.nodes()[2];
   const int value_count = static_cast<int>(graph.values().size());
@@ -84,9 +82,9 @@ TEST(MemoryPlan, HoldsForEveryNetworkInTrainingAndEvaluation) {
   for (const Network& network : networks) {
     const BuiltNetwork evaluated = build_network(network, {.batch_size = 32, .purpose = Purpose::evaluation});
     const std::vector<Lifetime> evaluation =
-        tensor_lifetimes(evaluated.graph, plan_tiling(evaluated.graph, 0), false, std::vector{evaluated.logits});
+        tensor_lifetimes(evaluated.graph, plan_tiling(evaluated.graph, 0), false, std::vector{evaluated.output});
     expect_no_overlap(evaluation, plan_memory(evaluation));
-    const BuiltNetwork trained = build_network(network, {.batch_size = 37, .purpose = Purpose::training});
+    const BuiltNetwork trained = build_network(network, task_of(network), {.batch_size = 37});
     const std::vector<Lifetime> training =
         tensor_lifetimes(trained.graph, plan_tiling(trained.graph, 0), true, std::vector{trained.loss});
     expect_no_overlap(training, plan_memory(training));

@@ -2,13 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/add/add.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
-#include "kernels/fork/fork.h"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/lrn/lrn.h"
 #include "kernels/max_pool/max_pool.h"
-#include "kernels/relu/relu.h"
 #include "kernels/scale_input/scale_input.h"
 
 namespace carillon::testing {
@@ -152,7 +150,7 @@ TEST_F(Passes, EachReaderOfAValueGetsItsOwnBehindAFork) {
   const Value z = convolution("conv", images());
   const Value a = convolution("a", z);
   add(graph_, "sum", a, add(graph_, "twice", z, z));
-  insert_forks(graph_, fork_definition);
+  insert_forks(graph_, fork_op());
   EXPECT_EQ(described(graph_),
             (std::vector<std::string>{"scale_input input()", "conv2d conv(input)", "fork conv/fork(conv)",
                                       "conv2d a(conv/fork)", "add twice(conv/fork, conv/fork)", "add sum(a, twice)"}));
@@ -166,7 +164,7 @@ TEST_F(Passes, EachReaderOfAValueGetsItsOwnBehindAFork) {
 TEST_F(Passes, AValueWithoutAGradientNeedsNoFork) {
   const Value x = images();
   add(graph_, "sum", convolution("a", x), convolution("b", x));
-  insert_forks(graph_, fork_definition);
+  insert_forks(graph_, fork_op());
   EXPECT_EQ(graph_.nodes().size(), 4u);
 }
 

@@ -181,7 +181,7 @@ TEST(Decode, MoreScansThanAreReadAreRefused) {
   for (int i = 0; i < max_jpeg_scans; ++i) file += means;
   const Failure failure = failure_of([&] { decode_whole(bytes_of(file + end), whole); });
   EXPECT_EQ(failure.code, ExitCode::data);
-  EXPECT_THAT(failure.text, HasSubstr("more scans than are read"));
+  EXPECT_THAT(failure.text, HasSubstr("too many scans"));
 }
 
 struct Refused {

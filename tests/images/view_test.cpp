@@ -136,6 +136,20 @@ TEST(View, OfAThinPictureIsOne) {
   }
 }
 
+/// Weights are rounded to whole numbers. A 500-fold reduction has a thousand small weights for each pixel, and their
+/// rounding errors add up.
+TEST(View, OfAWhitePictureIsWhiteHoweverMuchItIsReduced) {
+  for (const std::int64_t length : {4, 20, 300, 2000}) {
+    Picture white{.height = length, .width = length, .channels = 1, .pixels = {}};
+    white.pixels.assign(static_cast<std::size_t>(length * length), 255);
+    const std::string file = encode_png(white);
+    for (const Resampling resampling : {Resampling::antialiased, Resampling::corner_aligned}) {
+      const auto pixels = rendered({file.begin(), file.end()}, view_of({{0, 0, length, length}, 4, 4}), resampling);
+      EXPECT_THAT(pixels, testing::Each(255)) << length;
+    }
+  }
+}
+
 constexpr int draw_count = 20000;
 
 std::vector<PictureBox> draws_of(const PictureInfo& picture, const CropRule& rule) {

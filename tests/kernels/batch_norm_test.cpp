@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "carillon/core/error.h"
-#include "kernels/relu/relu.h"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/scale_input/scale_input.h"
 #include "tests/support/noise_batch.h"
 #include "tests/support/op_harness.h"

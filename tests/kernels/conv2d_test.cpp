@@ -1,5 +1,5 @@
 #include "kernels/conv2d/conv2d.h"
-#include "kernels/relu/relu.h"
+#include "kernels/elementwise/elementwise.h"
 #include "src/graph/passes.h"
 
 #include <gtest/gtest.h>

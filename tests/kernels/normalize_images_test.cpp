@@ -122,8 +122,7 @@ TEST_P(NormalizeImages, AGpusKernelEqualsTheCpuToTheBit) {
   ring.put(5, {.first_position = first_position}, rows, records);
   std::vector<const std::uint8_t*> pointers;
   for (const std::uint32_t row : rows) pointers.push_back(ring.image(row));
-  const std::vector<std::int32_t> labels(count);
-  const std::vector<float> expected = run(GetParam(), {pointers, labels, records, first_position});
+  const std::vector<float> expected = run(GetParam(), {pointers, {}, records, first_position});
   const auto channels = static_cast<std::int32_t>(GetParam().source[0]);
   for (const ThreadOrder order : {ThreadOrder::ascending, ThreadOrder::descending}) {
     for (const std::int32_t output_channels : {channels, 8}) {
@@ -180,8 +179,7 @@ NormalizeImagesParams in_turn(std::uint64_t record_count, std::uint64_t seed) {
 std::vector<bool> mirrored_in(std::uint64_t epoch, const std::vector<std::uint32_t>& records, std::uint64_t seed) {
   const std::uint8_t image[2] = {0, 255};
   const std::vector<const std::uint8_t*> images(records.size(), image);
-  const std::vector<std::int32_t> labels(records.size());
-  const std::vector<float> y = run(in_turn(records.size(), seed), {images, labels, records, epoch * records.size()}, 2);
+  const std::vector<float> y = run(in_turn(records.size(), seed), {images, {}, records, epoch * records.size()}, 2);
   std::vector<bool> mirrored(records.size());
   for (std::size_t i = 0; i < records.size(); ++i) mirrored[records[i]] = y[2 * i] > y[2 * i + 1];
   return mirrored;

@@ -18,12 +18,12 @@ const MixingParams mixings[] = {{.mixup = 1.0, .seed = 3}, {.cutmix = 1.0, .heig
 class SoftmaxCrossEntropy : public ::testing::Test {
  protected:
   void build(std::int64_t batch, std::int64_t classes, float smoothing = 0.0f, const MixingParams& mixing = {}) {
-    harness_.emplace(batch);
-    harness_->finish(softmax_cross_entropy(harness_->graph(), "loss", harness_->input("z", {batch, classes}),
-                                           {.label_smoothing = smoothing, .mixing = mixing}));
     labels_.clear();
     for (std::int64_t b = 0; b < batch; ++b) labels_.push_back(static_cast<std::int32_t>((b * 7 + 3) % classes));
-    harness_->step().batch.labels = labels_;
+    harness_.emplace(batch);
+    const Value z = harness_->input("z", {batch, classes});
+    harness_->finish(softmax_cross_entropy(harness_->graph(), "loss", z, harness_->target(labels_),
+                                           {.label_smoothing = smoothing, .mixing = mixing}));
     harness_->step().batch.first_position = 40;
   }
   std::optional<OpHarness> harness_;
@@ -100,8 +100,18 @@ TEST_F(SoftmaxCrossEntropy, GradientsMatchFiniteDifferences) {
 
 TEST_F(SoftmaxCrossEntropy, ASmoothingOutsideOfItsRangeIsRefused) {
   Graph graph(1);
-  EXPECT_THROW(softmax_cross_entropy(graph, "loss", {}, {.label_smoothing = -0.1f}), Error);
-  EXPECT_THROW(softmax_cross_entropy(graph, "loss", {}, {.label_smoothing = 1.1f}), Error);
+  EXPECT_THROW(softmax_cross_entropy(graph, "loss", {}, {}, {.label_smoothing = -0.1f}), Error);
+  EXPECT_THROW(softmax_cross_entropy(graph, "loss", {}, {}, {.label_smoothing = 1.1f}), Error);
+}
+
+TEST_F(SoftmaxCrossEntropy, TargetsThatAreNoClassesAreRefused) {
+  for (const TargetSpec& spec : {TargetSpec{DType::f32, {}}, TargetSpec{DType::i32, {2}}}) {
+    OpHarness harness(3);
+    const Value z = harness.input("z", {3, 4});
+    const Value target = harness.graph().add_target(spec);
+    EXPECT_THROW(softmax_cross_entropy(harness.graph(), "loss", z, target), Error);
+    EXPECT_THROW(softmax_cross_entropy(harness.graph(), "loss", z, z), Error);
+  }
 }
 
 TEST_F(SoftmaxCrossEntropy, LargeLogitsDoNotOverflow) {

@@ -117,8 +117,7 @@ std::vector<float> warped_dot(const WarpParams& params, std::uint64_t at, std::s
   std::vector<std::uint8_t> image(25);
   image[dot] = 200;
   const std::vector<const std::uint8_t*> images{image.data()};
-  const std::vector<std::int32_t> labels{0};
-  harness.step().batch = {.images = images, .labels = labels, .first_position = at};
+  harness.step().batch = {.images = images, .first_position = at};
   const auto y = harness.forward();
   return {y.begin(), y.end()};
 }

@@ -68,9 +68,9 @@ std::vector<float> logits_of(const Filled& filled, const NoiseBatch& samples) {
   }
   StepInputs step;
   step.batch = samples.batch();
-  Executable executable(built.graph, {device, parameters, buffers, step}, false, {built.logits});
+  Executable executable(built.graph, {device, parameters, buffers, step}, false, {built.output});
   executable.forward(device.stream());
-  const auto logits = executable.tensor(built.logits).floats();
+  const auto logits = executable.tensor(built.output).floats();
   return {logits.begin(), logits.end()};
 }
 
@@ -220,7 +220,8 @@ TEST(OnnxModels, OfTrainingsOpsAreRefused) {
   Network network = lenet_network(mnist_images());
   const auto layers = network.build_layers;
   network.build_layers = [layers](Graph& graph, Purpose purpose) {
-    return softmax_cross_entropy(graph, "loss", layers(graph, purpose), {});
+    return softmax_cross_entropy(graph, "loss", layers(graph, purpose),
+                                 graph.add_target({.type = DType::i32, .shape = {}}));
   };
   Filled filled = fill(lenet_network(mnist_images()));
   filled.network = network;

@@ -14,7 +14,7 @@ TEST_F(NormKernels, RatiosAreOfEachVariablesNormsWhateverTheOrder) {
   factors_[4].l2 = 0.0f;
   const NormChunks all = norm_chunks(*layout_);
   ring_.put(0, {.scalars = {.at = {0.1f, 0.5f, -1.0f, 0.9f, 0.25f}}}, std::vector<std::uint32_t>{0});
-  sums_[cross_entropy_sum] = 1.0f;
+  sums_[loss_sum] = 1.0f;
   for (const ThreadOrder order : {ThreadOrder::ascending, ThreadOrder::descending}) {
     std::vector<float> momentum(layout_->total()), ratios(specs_.size());
     std::vector<Squares> sums(all.chunks.size());
@@ -56,7 +56,7 @@ TEST_F(NormKernels, NormsBringSlotsForwardOnlyWhereTheStepIsUpdated) {
   const OptimizerSettings lamb{.rule = "lamb", .learning_rate = constant_rate(0.1)};
   ring_.put(0, {.scalars = step_scalars(lamb, 0)}, std::vector<std::uint32_t>{0});
   for (const float loss : {std::numeric_limits<float>::quiet_NaN(), 1.0f}) {
-    sums_[cross_entropy_sum] = loss;
+    sums_[loss_sum] = loss;
     std::vector<float> m(layout_->total()), v(layout_->total());
     std::vector<Squares> sums(all.chunks.size());
     emulate(NormKernel<Lamb>{.chunks = all.chunks.data(),

@@ -50,8 +50,7 @@ TEST_F(Norms, NormsAreTheSameBitsAtAnyThreadCount) {
       upload_floats(device_, random_values(101000, 2), parameters.gradient(0));
       inputs_.scalars = step_scalars(settings_, 0);
       const auto optimizer = make_optimizer(settings_, parameters, device_, inputs_);
-      EXPECT_FALSE(optimizer->updates_ranges());
-      EXPECT_FALSE(updates_elements_apart(settings_));
+      EXPECT_FALSE(is_elementwise(settings_));
       optimizer->apply({parameters.step_sums().data(), {}}, device_.stream());
       if (threads == 1) with_one = all_of(parameters);
       EXPECT_TRUE(equal_bits(all_of(parameters), with_one)) << rule << ", " << threads;

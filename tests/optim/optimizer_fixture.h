@@ -48,7 +48,7 @@ class OptimizerTest : public ::testing::Test {
   const std::vector<float> gradient_of_plain_ = random_values(3, 1), start_of_plain_ = random_values(3, 2);
 
   void apply(float loss) {
-    parameters_->step_sums()[cross_entropy_sum] = loss;
+    parameters_->step_sums()[loss_sum] = loss;
     optimizer_->apply({parameters_->step_sums().data(), {}}, device_.stream());
   }
 

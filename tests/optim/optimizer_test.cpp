@@ -5,6 +5,8 @@
 #include <limits>
 
 #include "carillon/core/error.h"
+#include "src/optim/l2_loss.h"
+#include "src/optim/scale.h"
 #include "tests/optim/optimizer_fixture.h"
 
 namespace carillon::testing {
@@ -162,15 +164,35 @@ TEST_F(OptimizerTest, RangeByRangeFromGradientsAnywhereItUpdatesAsAllAtOnceBitFo
       const std::size_t total = parameters_->layout().total();
       for (const std::size_t range : {std::size_t{1}, std::size_t{7}, std::size_t{16}, std::size_t{100}, total}) {
         build(count, 1);
+        const auto optimizer = make_elementwise_optimizer(settings_, *parameters_, inputs_);
         for (std::size_t first = 0; first < total; first += range) {
           const auto own = parameters_->gradients_and_sums().subspan(first, std::min(range, total - first));
           const std::vector<float> elsewhere(own.begin(), own.end());
           std::ranges::fill(own, std::numeric_limits<float>::quiet_NaN());  // it is not to be read
-          optimizer_->update(first, elsewhere);
+          optimizer->update_range(first, elsewhere);
         }
         ASSERT_TRUE(equal_bits(all_of(*parameters_), expected)) << rule << ", " << count << ", " << range;
       }
     }
+  }
+}
+
+TEST_F(OptimizerTest, ARuleThatNeedsWholeVariablesHasNoElementwiseOptimizer) {
+  const ParameterStore parameters({}, device_, {});
+  for (const std::string_view rule : {"lars", "lamb", "muon"}) {
+    settings_.rule = rule;
+    EXPECT_FALSE(is_elementwise(settings_)) << rule;
+    EXPECT_THROW(make_elementwise_optimizer(settings_, parameters, inputs_), Error) << rule;
+  }
+}
+
+TEST(Scale, MultipliesEachElementOnceAtAnyThreadCount) {
+  CpuDevice device(3);
+  for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{100003}}) {
+    std::vector<float> values = random_values(count, 1), expected = values;
+    for (float& value : expected) value *= 0.3f;
+    enqueue_scale(values, 0.3f, device);
+    EXPECT_TRUE(equal_bits(values, expected)) << count;
   }
 }
 
@@ -190,7 +212,7 @@ TEST_F(OptimizerTest, L2LossIsThatOfTheVariablesWithAFactor) {
     for (const float value : random_values(static_cast<std::size_t>(count), 2)) {
       expected += 0.5 * 0.01f * static_cast<double>(value) * value;
     }
-    EXPECT_NEAR(optimizer_->l2_loss(), expected, 1e-9 * expected) << count;
+    EXPECT_NEAR(l2_loss(*parameters_), expected, 1e-9 * expected) << count;
   }
 }
 

@@ -107,7 +107,7 @@ TEST_F(ParameterGroups, ThatComeBehindOthersOfAllTheirVariablesAreRefused) {
     ADD_FAILURE() << "a group that never counts";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::usage);
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("'plain' comes behind patterns that match all of its variables"));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("earlier patterns match all variables of 'plain'"));
   }
 }
 

@@ -30,7 +30,7 @@ TEST_F(UpdateKernels, AnArrayWithoutElementsStillEndsTheStep) {
   build({});
   run_kernel(2.0f);
   EXPECT_EQ(ring_.step_counter, 1u);
-  EXPECT_EQ(ring_.outcome(0).cross_entropy, 2.0f);
+  EXPECT_EQ(ring_.outcome(0).loss, 2.0f);
 }
 
 TEST_F(UpdateKernels, EachStepFindsItsOwnEntryOfTheRing) {
@@ -40,7 +40,7 @@ TEST_F(UpdateKernels, EachStepFindsItsOwnEntryOfTheRing) {
     const float loss = 3.0f / static_cast<float>(step + 1), pause = step == 4 ? 0.25f : 0.0f;
     run_kernel(loss, pause);
     ASSERT_EQ(arrays_, expected) << step;
-    EXPECT_EQ(ring_.outcome(step).cross_entropy, loss) << step;
+    EXPECT_EQ(ring_.outcome(step).loss, loss) << step;
     EXPECT_EQ(ring_.outcome(step).pause, pause) << step;
     EXPECT_EQ(ring_.step_counter, step + 1);
     put(step + capacity);  // as the host refills the entry that is over
@@ -90,7 +90,7 @@ TEST_F(UpdateKernels, ALossThatIsNotFiniteEndsTheStepAndChangesNothing) {
     const Arrays before = arrays_;
     run_kernel(loss);
     EXPECT_EQ(arrays_, before);
-    EXPECT_FALSE(std::isfinite(ring_.outcome(0).cross_entropy));
+    EXPECT_FALSE(std::isfinite(ring_.outcome(0).loss));
     EXPECT_EQ(ring_.step_counter, 1u);
   }
 }
@@ -109,7 +109,7 @@ class RulesInUpdateKernels : public UpdateKernels {
     return step_scalars(settings, step);
   }
   void launch(std::uint64_t step, Slots& slots) {
-    sums_[cross_entropy_sum] = 1.0f;
+    sums_[loss_sum] = 1.0f;
     UpdateKernel<Rule> kernel{.gradients = arrays_.gradients.data(),
                               .values = arrays_.values.data(),
                               .averages = arrays_.averages.data(),

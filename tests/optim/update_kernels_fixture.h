@@ -75,7 +75,7 @@ class UpdateKernels : public ::testing::Test {
   }
 
   void run_kernel(float loss, float pause = 0.0f, ThreadOrder order = ThreadOrder::ascending) {
-    sums_[cross_entropy_sum] = loss;
+    sums_[loss_sum] = loss;
     sums_[sync_sum] = pause;
     SgdKernel kernel{.gradients = arrays_.gradients.data(),
                      .values = arrays_.values.data(),

@@ -223,6 +223,20 @@ TEST_F(OptimizerOptions, GroupsKeepTheirOrder) {
   EXPECT_EQ(parsed({"--group", "*: rate=1"}).optimizer.settings().groups.front().decay, std::nullopt);
 }
 
+/// The first group that matches a variable is the variable's.
+TEST_F(OptimizerOptions, FreezeComesBeforeEveryGroupThatNamesTheSameVariable) {
+  const std::vector<ParameterGroup> groups =
+      parsed({"--group", "*: rate=2", "--freeze", "conv1/*", "fc/*"}).optimizer.settings().groups;
+  ASSERT_EQ(groups.size(), 3u);
+  for (const std::size_t i : {0u, 1u}) {
+    EXPECT_EQ(groups[i].pattern, i == 0 ? "conv1/*" : "fc/*");
+    EXPECT_EQ(groups[i].frozen_after, 0);
+    EXPECT_EQ(groups[i].option, "--freeze");
+  }
+  EXPECT_EQ(groups[2].pattern, "*");
+  EXPECT_EQ(groups[2].frozen_after, ParameterGroup::never);
+}
+
 TEST_F(OptimizerOptions, AGroupThatIsNoneIsNamed) {
   for (const char* const text :
        {"*/biases", "*:", ":rate=1", "*: rate", "*: rate=1, rate=2", "*: rate=-1", "*: speed=1", "a b: rate=1",

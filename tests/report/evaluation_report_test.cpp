@@ -13,7 +13,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-/// Of three classes. None of the last is there, and none of the middle one is found.
+/// Three classes. The last one has no samples, and no sample of the middle one is found.
 ConfusionMatrix counts() {
   ConfusionMatrix counts(3);
   const std::int64_t rows[3][3] = {{5, 0, 1}, {2, 0, 1}, {0, 0, 0}};
@@ -27,27 +27,6 @@ EvaluationReport report() {
           .values = "moving averages",
           .step = 7,
           .counts = counts()};
-}
-
-TEST(ConfusionMatrix, TellsOfAClassWhatIsOfItAndWhatIsTakenForIt) {
-  const ConfusionMatrix::OfClass first = counts().of_class(0);
-  EXPECT_EQ(first.support, 6);
-  EXPECT_EQ(first.predicted, 7);
-  EXPECT_EQ(first.correct, 5);
-  EXPECT_EQ(first.precision(), 5.0 / 7.0);
-  EXPECT_EQ(first.recall(), 5.0 / 6.0);
-}
-
-TEST(ConfusionMatrix, HasNoRatioOfNothing) {
-  EXPECT_EQ(counts().of_class(1).precision(), std::nullopt);
-  EXPECT_EQ(counts().of_class(1).recall(), 0.0);
-  EXPECT_EQ(counts().of_class(2).precision(), 0.0);
-  EXPECT_EQ(counts().of_class(2).recall(), std::nullopt);
-}
-
-TEST(ConfusionMatrix, HasThePrecisionOfAllRecords) {
-  EXPECT_EQ(counts().precision().correct, 5);
-  EXPECT_EQ(counts().precision().total, 9);
 }
 
 TEST(EvaluationReport, IsAJsonObjectThatHoldsTheMatrixByTrueClass) {

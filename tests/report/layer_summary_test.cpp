@@ -21,7 +21,7 @@ class LayerSummaryTest : public ::testing::Test {
     }
     for (std::size_t i = 0; i < pixels_.size(); ++i) pixels_[i] = static_cast<std::uint8_t>(i * i / 7);
     for (std::int64_t i = 0; i < batch_size; ++i) images_.push_back(pixels_.data() + i * 3072);
-    batch_ = {.images = images_, .labels = labels_, .first_position = 7};
+    batch_ = {.images = images_, .first_position = 7};
   }
 
   LayerSummarizer summarizer() {
@@ -35,7 +35,6 @@ class LayerSummaryTest : public ::testing::Test {
   BufferStore buffers_{trained_.graph.buffers(), device_};
   std::vector<std::uint8_t> pixels_ = std::vector<std::uint8_t>(batch_size * 3072);
   std::vector<const std::uint8_t*> images_;
-  std::vector<std::int32_t> labels_ = std::vector<std::int32_t>(batch_size, 3);
   Batch batch_;
 };
 
@@ -56,9 +55,9 @@ TEST_F(LayerSummaryTest, SeesWhatTheTrainedNetworkSees) {
   const LayerSummary summary = summarizer().summarize(batch_);
   StepInputs inputs;
   inputs.batch = batch_;
-  Executable executable(trained_.graph, {device_, parameters_, buffers_, inputs}, false, {trained_.logits});
+  Executable executable(trained_.graph, {device_, parameters_, buffers_, inputs}, false, {trained_.output});
   executable.forward(device_.stream());
-  EXPECT_EQ(summary.layers.back().activations, download_floats(device_, executable.tensor(trained_.logits)));
+  EXPECT_EQ(summary.layers.back().activations, download_floats(device_, executable.tensor(trained_.output)));
 }
 
 TEST_F(LayerSummaryTest, ShowsTheFirstImagesOfTheBatch) {

@@ -6,6 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "src/tasks/accuracy.h"
 #include "tests/support/io_fixtures.h"
 
 namespace carillon {
@@ -62,7 +63,7 @@ TEST_F(Metrics, AreNotToldTwiceWhereLaterLinesCannotBeDropped) {
   auto metrics = writer(500);
   metrics.write({{"step", 500}});
   EXPECT_EQ(read_text(file()), text);
-  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("; going on without it")));
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("; continuing without it")));
 }
 
 TEST_F(Metrics, LoseLaterStepsAtTheirEndOnAFullDiskToo) {
@@ -73,17 +74,38 @@ TEST_F(Metrics, LoseLaterStepsAtTheirEndOnAFullDiskToo) {
   EXPECT_THAT(warnings_, IsEmpty());
 }
 
-TEST_F(Metrics, TellTheEvaluationOfAStep) {
-  EXPECT_FALSE(logged_evaluation(directory_.path(), 5).has_value());
+TEST_F(Metrics, HoldTheScoreOfAStep) {
+  const Score form = Accuracy{}.score();
+  EXPECT_FALSE(logged_score(directory_.path(), 5, form).has_value());
   const std::string evaluation = "{\"eval_correct\":3,\"eval_total\":4,\"step\":5}\n";
   write_text(file(),
              "{\"loss\":1,\"step\":5}\nx\n7\n" + evaluation + "{\"eval_correct\":2,\"eval_total\":4,\"step\":6}");
-  const auto found = logged_evaluation(directory_.path(), 5);
+  const auto found = logged_score(directory_.path(), 5, form);
   ASSERT_TRUE(found.has_value());
-  EXPECT_EQ(found->correct, 3);
-  EXPECT_EQ(found->total, 4);
-  EXPECT_FALSE(logged_evaluation(directory_.path(), 4).has_value());
-  EXPECT_FALSE(logged_evaluation(directory_.path(), 6).has_value()) << "its line is cut";
+  EXPECT_EQ(found->value, 0.75);
+  EXPECT_EQ(found->ratio.value().part, 3);
+  EXPECT_EQ(found->ratio.value().whole, 4);
+  EXPECT_FALSE(logged_score(directory_.path(), 4, form).has_value());
+  EXPECT_FALSE(logged_score(directory_.path(), 6, form).has_value()) << "its line is cut";
+}
+
+TEST_F(Metrics, HoldAScoreThatIsNotARatioByItsName) {
+  write_text(file(), "{\"eval_error\":0.5,\"step\":5}\n{\"eval_error\":0.25,\"step\":5}\n{\"error\":1,\"step\":6}\n");
+  EXPECT_EQ(logged_score(directory_.path(), 5, {.name = "error"}).value().value, 0.25) << "the last one";
+  EXPECT_FALSE(logged_score(directory_.path(), 5, {.name = "loss"}).has_value());
+  EXPECT_FALSE(logged_score(directory_.path(), 6, {.name = "error"}).has_value());
+}
+
+TEST_F(Metrics, HoldNoScoreWithoutNumbers) {
+  const Score form = Accuracy{}.score();
+  for (const char* const counts :
+       {"\"eval_correct\":0,\"eval_total\":0", "\"eval_correct\":1", "\"eval_correct\":1,\"eval_total\":2.5",
+        "\"eval_correct\":\"1\",\"eval_total\":2"}) {
+    write_text(file(), fmt::format("{{\"step\":5,{}}}\n", counts));
+    EXPECT_FALSE(logged_score(directory_.path(), 5, form).has_value()) << counts;
+  }
+  write_text(file(), "{\"eval_error\":null,\"step\":5}\n");
+  EXPECT_FALSE(logged_score(directory_.path(), 5, {.name = "error"}).has_value());
 }
 
 TEST_F(Metrics, LoseLinesThatAreNotJsonOnResume) {
@@ -103,7 +125,7 @@ TEST_F(Metrics, InWhatIsNoPlainFileWarnOnceAndGoOn) {
   ASSERT_EQ(::mkfifo(file().c_str(), 0600), 0);
   auto metrics = writer(5);
   metrics.write({{"step", 5}});
-  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("metrics.jsonl: is not a regular file; going on without it")));
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("metrics.jsonl: is not a regular file; continuing without it")));
 }
 
 TEST_F(Metrics, OnAFullDiskWarnOnceAndHoldWholeLines) {

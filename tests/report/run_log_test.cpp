@@ -9,12 +9,15 @@
 #include "kernels/scale_input/scale_input.h"
 #include "tests/support/event_files.h"
 #include "tests/support/io_fixtures.h"
+#include "tests/support/metrics.h"
 
 namespace carillon::testing {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
 
 class RunLogTest : public ::testing::Test {
  protected:
@@ -22,18 +25,28 @@ class RunLogTest : public ::testing::Test {
   template <typename Action>
   std::string printed(std::int64_t first_step, Action action) {
     ::testing::internal::CaptureStdout();
-    RunLog log(directory_.path(), SummaryStyle::variables, first_step, 400);
+    RunLog log(directory_.path(), {.loss_name = "cross_entropy", .first_step = first_step, .last_step = 400});
     action(log);
     return ::testing::internal::GetCapturedStdout();
   }
   std::string metrics() const { return read_text(directory_.path() / "metrics.jsonl"); }
+  /// By tag, the scalars of the event file.
+  std::map<std::string, float> scalars() const {
+    std::map<std::string, float> found;
+    for (const event::Event& event : read_events(event_files(directory_.path()).at(0))) {
+      for (const auto& value : event.summary().value()) {
+        if (value.has_simple_value()) found[value.tag()] = value.simple_value();
+      }
+    }
+    return found;
+  }
 
   TemporaryDirectory directory_;
 };
 
 TEST_F(RunLogTest, TellsAStepOnTheConsoleAndInTheMetrics) {
   const StepRecord record{
-      .step = 20, .loss = 2.5, .cross_entropy = 2.0, .learning_rate = 0.1, .step_seconds = 0.5, .global_batch = 64};
+      .step = 20, .loss = 2.5, .task_loss = 2.0, .learning_rate = 0.1, .step_seconds = 0.5, .global_batch = 64};
   EXPECT_THAT(printed(0, [&](RunLog& log) { log.step(record); }),
               HasSubstr(": step 20, loss = 2.50 (128.0 examples/sec; 0.500 sec/batch)\n"));
   const auto line = nlohmann::json::parse(metrics());
@@ -43,11 +56,24 @@ TEST_F(RunLogTest, TellsAStepOnTheConsoleAndInTheMetrics) {
 }
 
 TEST_F(RunLogTest, TellsAnEvaluationOnTheConsoleAndInTheMetrics) {
-  EXPECT_EQ(printed(0, [](RunLog& log) { log.evaluation(30, {.correct = 9840, .total = 10000}); }),
+  EXPECT_EQ(printed(0, [](RunLog& log) { log.evaluation(30, accuracy_of(9840, 10000)); }),
             "step 30: precision @ 1 = 0.984 (9840/10000)\n");
   const auto line = nlohmann::json::parse(metrics());
   EXPECT_EQ(line.at("step"), 30);
+  EXPECT_EQ(line.at("eval_precision"), 0.984);
   EXPECT_EQ(line.at("eval_correct"), 9840);
+  EXPECT_EQ(line.at("eval_total"), 10000);
+  EXPECT_EQ(line.size(), 5u) << line;  // and the time
+  EXPECT_THAT(scalars(), ElementsAre(Pair("precision @ 1", 0.984f)));
+}
+
+TEST_F(RunLogTest, LogsEveryScoreOfAnEvaluation) {
+  EXPECT_EQ(printed(0, [](RunLog& log) { log.evaluation(30, ErrorMetric(0.5)); }), "step 30: error = 0.500\n");
+  const auto line = nlohmann::json::parse(metrics());
+  EXPECT_EQ(line.at("eval_error"), 0.5);
+  EXPECT_EQ(line.at("eval_samples"), 1.0);
+  EXPECT_EQ(line.size(), 4u) << line;
+  EXPECT_THAT(scalars(), UnorderedElementsAre(Pair("error", 0.5f), Pair("samples", 1.0f)));
 }
 
 TEST_F(RunLogTest, TheGraphHasShapesAndWhatAStepDoesBehindTheLoss) {

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include "src/tasks/accuracy.h"
+
 namespace carillon::testing {
 namespace {
 
@@ -16,16 +18,18 @@ const PhaseSeconds times{.start = 0.4, .data = 0.1, .training = 32.1, .evaluatio
 
 TEST(TargetLine, TellsTheTimeFromTheStartByPhases) {
   EXPECT_EQ(
-      target_line(2400, {.correct = 9840, .total = 10000}, 0.98, times),
+      target_line(2400, Accuracy{.correct = 9840, .total = 10000}.score(), 0.98, times),
       "reached precision 0.9840 (9840/10000) at step 2400, --stop-at-precision 0.98, after 34.21 s: start 0.40 s, "
       "data 0.10 s, training 32.10 s, evaluation 1.21 s, checkpoints 0.40 s");
+  EXPECT_THAT(target_line(7, {.name = "error", .value = 0.25}, 0.3, times),
+              StartsWith("reached error 0.2500 at step 7, --stop-at-precision 0.3, after 34.21 s: "));
 }
 
 RunSummary summary() {
   return {.first_step = 1000,
           .last_step = 3000,
           .global_batch = 128,
-          .best = {{.step = 2500, .precision = {.correct = 9832, .total = 10000}}},
+          .best = {{.step = 2500, .score = Accuracy{.correct = 9832, .total = 10000}.score()}},
           .seconds = {.start = 1.0, .data = 4.0, .training = 60.0, .evaluation = 10.0, .checkpoints = 5.0},
           .rank_work = {64.0, 44.0, 60.0, 70.0}};
 }
@@ -44,6 +48,12 @@ TEST(RunSummary, IsATableOfWhatTheRunDidAndWhereItsTimeWent) {
                           "evaluation          10.00 s    12.5 %",                                         //
                           "checkpoints          5.00 s     6.2 %",                                         //
                           "total               80.00 s   100.0 %"));
+}
+
+TEST(RunSummary, NamesABestScoreThatIsNotARatioWithoutCounts) {
+  RunSummary run = summary();
+  run.best->score = {.name = "error", .value = 0.25};
+  EXPECT_EQ(summary_lines(run).at(2), "best error           0.2500  at step 2500");
 }
 
 TEST(RunSummary, SaysNothingOfAShortRun) {

@@ -157,7 +157,7 @@ def _cut_off(context, data, whole):
     start = time.monotonic()
     try:
         _slurm("ip", "link", "set", "vst2", "down")
-        told = lambda: "and heard nothing" in job.text() or job.requeues() or job.state() in ENDS
+        told = lambda: "without a response" in job.text() or job.requeues() or job.state() in ENDS
         job.wait_for(told, "word of the node that is cut off")
         passed = time.monotonic() - start
         job.wait_for(lambda: job.state() != "RUNNING", "its end, or the queue")

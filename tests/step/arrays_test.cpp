@@ -37,7 +37,8 @@ TEST_F(Arrays, ComeBackAsTheyWent) {
   EXPECT_EQ(back[1].name, "b");
   EXPECT_EQ(back[1].shape, (std::vector<std::int64_t>{2, 3}));
   EXPECT_EQ(back[1].values, std::vector<float>(6, 7.0f));
-  EXPECT_EQ(download(slot_of(store_, 0), device_)[0].values, std::vector<float>(2)) << "the slot has memory of its own";
+  EXPECT_EQ(download(parts_of(store_.slot(0), store_), device_)[0].values, std::vector<float>(2))
+      << "the slot has memory of its own";
 }
 
 TEST_F(Arrays, OfAnotherNetworkAreRefusedByNameAndNothingIsChanged) {

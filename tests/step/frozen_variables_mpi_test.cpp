@@ -55,8 +55,8 @@ TEST_P(FrozenVariables, LeaveTheOthersGradientsAsTheyAre) {
   const TowerSettings freezing = settings_with(freezes_stem),
                       standing = settings_with({.pattern = "stem/*", .rate = 0.0, .decay = 0.0});
   const auto of_freezing = communicator_for(freezing), of_standing = communicator_for(standing);
-  Tower tower(normalized_network(), freezing, device_, *of_freezing);
-  Tower other(normalized_network(), standing, device_, *of_standing);
+  Tower tower(normalized_network(), smoothed_classes(), freezing, device_, *of_freezing);
+  Tower other(normalized_network(), smoothed_classes(), standing, device_, *of_standing);
   if (mpi_world().rank() == 0) tower.initialize(1);
   tower.broadcast_from_first();
   take_steps(tower, 0, first_frozen_step);
@@ -72,7 +72,7 @@ TEST_P(FrozenVariables, LeaveTheOthersGradientsAsTheyAre) {
 TEST_P(FrozenVariables, HaveNoGradientsWhileTheyAre) {
   const TowerSettings settings = settings_with(freezes_stem);
   const auto communicator = communicator_for(settings);
-  Tower tower(normalized_network(), settings, device_, *communicator);
+  Tower tower(normalized_network(), smoothed_classes(), settings, device_, *communicator);
   if (mpi_world().rank() == 0) tower.initialize(1);
   tower.broadcast_from_first();
   const auto has_gradient = [&](int parameter) {
@@ -92,7 +92,7 @@ TEST_P(FrozenVariables, HaveNoGradientsWhileTheyAre) {
 TEST_P(FrozenVariables, HaveTheirGradientsBackWhenTheyTrainAgain) {
   const TowerSettings settings = settings_with({.pattern = "stem/*", .frozen_until = first_frozen_step});
   const auto communicator = communicator_for(settings);
-  Tower tower(normalized_network(), settings, device_, *communicator);
+  Tower tower(normalized_network(), smoothed_classes(), settings, device_, *communicator);
   if (mpi_world().rank() == 0) tower.initialize(1);
   tower.broadcast_from_first();
   const auto stem = [&] {

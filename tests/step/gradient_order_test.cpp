@@ -4,7 +4,9 @@
 #include <map>
 
 #include "src/comm/allreduce/side_work.h"
+#include "src/step/gradients/whole_batch.h"
 #include "src/step/training_step.h"
+#include "src/step/update/replicated_update.h"
 #include "tests/comm/fake_gpu.h"
 #include "tests/support/networks.h"
 
@@ -17,12 +19,16 @@ class OrderChecker final : public Communicator {
  public:
   OrderChecker(const BuiltNetwork& network, unsigned seed, std::size_t bucket_bytes)
       : gpu_(seed),
-        graph_(tracked(network.graph)),
-        store_(graph_.parameters(), gpu_,
-               {.gradients = allocate(gradient_bytes(ParameterLayout(graph_.parameters())))}),
-        executable_(graph_, {gpu_, store_, buffers_, inputs_}, true, {network.loss}),
-        reducer_(*this, store_, bucket_bytes),
-        step_({&executable_, network.loss, store_, reducer_, update_, inputs_}) {}
+        network_(tracked(network)),
+        update_({.graph = network_.graph,
+                 .optimizer = settings_,
+                 .device = gpu_,
+                 .communicator = *this,
+                 .inputs = inputs_,
+                 .bucket_bytes = bucket_bytes},
+                [this](const auto&, const auto&, auto&, const auto&) { return std::make_unique<UseAll>(*this); }),
+        source_({network_, gpu_, update_.parameters(), buffers_, inputs_}),
+        step_(source_, update_, lookahead_) {}
 
   std::string_view name() const override { return "checker"; }
   int rank() const override { return 0; }
@@ -30,7 +36,7 @@ class OrderChecker final : public Communicator {
   Buffer allocate(std::size_t bytes) override { return gpu_.allocate(bytes); }
   void acquire(Stream&) override {}
   void start_allreduce_mean(std::span<float> bucket, Stream&) override {
-    const auto begin = static_cast<std::size_t>(bucket.data() - store_.gradients_and_sums().data());
+    const auto begin = static_cast<std::size_t>(bucket.data() - store().gradients_and_sums().data());
     buckets.emplace_back(begin, bucket.size());
     work_.fork(gpu_.compute);
     gpu_.side.give([=, this, end = begin + bucket.size()] { reduce(begin, end); });
@@ -41,9 +47,9 @@ class OrderChecker final : public Communicator {
   void mean(std::span<float>) override {}
 
   void take_step() {
-    step_.enqueue_gradients(gpu_);
-    step_.enqueue_means(gpu_);
-    step_.enqueue_update(gpu_);
+    step_.enqueue_gradients(MeanGradients::readable);
+    step_.enqueue_means();
+    step_.enqueue_update();
   }
   void synchronize() { gpu_.compute.synchronize(); }
 
@@ -85,8 +91,8 @@ class OrderChecker final : public Communicator {
   };
 
   /// Uses every gradient, and the step sums.
-  struct Update final : Optimizer {
-    explicit Update(OrderChecker& of) : checker(of) {}
+  struct UseAll final : Optimizer {
+    explicit UseAll(OrderChecker& of) : checker(of) {}
     void apply(const StepEnd&, Stream&) override {
       for (int part = 0; part <= checker.sums(); ++part) {
         checker.gpu_.compute.give([part, this] { checker.move(part, State::reduced, State::used); });
@@ -95,14 +101,15 @@ class OrderChecker final : public Communicator {
     OrderChecker& checker;
   };
 
-  Graph tracked(Graph graph) {
-    std::vector<Graph::Node> nodes = graph.nodes();
+  BuiltNetwork tracked(BuiltNetwork network) {
+    std::vector<Graph::Node> nodes = network.graph.nodes();
     for (Graph::Node& node : nodes) node.definition = std::make_shared<Tracked>(*this, node.parameters);
-    graph.replace_nodes(std::move(nodes));
-    return graph;
+    network.graph.replace_nodes(std::move(nodes));
+    return network;
   }
 
-  int sums() const { return static_cast<int>(store_.specs().size()); }
+  const ParameterStore& store() const { return update_.parameters(); }
+  int sums() const { return static_cast<int>(store().specs().size()); }
 
   void complete(int part) {
     gpu_.compute.give([this, part] { move(part, State::used, State::complete); });
@@ -116,7 +123,7 @@ class OrderChecker final : public Communicator {
   }
 
   void reduce(std::size_t begin, std::size_t end) {
-    const ParameterLayout& layout = store_.layout();
+    const ParameterLayout& layout = store().layout();
     for (int part = 0; part <= sums(); ++part) {
       const std::size_t first = part == sums() ? layout.total() : layout.offset(part);
       const std::size_t last = first + (part == sums() ? step_sum_count : layout.count(part));
@@ -130,16 +137,16 @@ class OrderChecker final : public Communicator {
   SideWork<FakeEvent, FakeStream> work_{gpu_.side};
   std::map<int, State> states_of_parts_;  // used, unless noted
   StepInputs inputs_;
-  Update update_{*this};
-  Graph graph_;
-  ParameterStore store_;
-  BufferStore buffers_{graph_.buffers(), gpu_};
-  Executable executable_;
-  Reducer reducer_;
+  OptimizerSettings settings_;
+  BuiltNetwork network_;
+  BufferStore buffers_{network_.graph.buffers(), gpu_};
+  BufferLookahead lookahead_{settings_.lookahead, buffers_, gpu_, inputs_};
+  ReplicatedUpdate update_;
+  WholeBatch source_;
   TrainingStep step_;
 };
 
-BuiltNetwork built(const Network& network) { return build_network(network, {.batch_size = 2}); }
+BuiltNetwork built(const Network& network) { return build_network(network, task_of(network), {.batch_size = 2}); }
 
 std::vector<ParameterSpec> parameters_of(const Network& network) { return built(network).graph.parameters(); }
 

@@ -48,7 +48,8 @@ NoiseBatch samples_of(const Training& training, int step, int rank, int towers) 
 }
 
 Trained train(const Training& training, Communicator& communicator, Device& device) {
-  Tower tower(training.network, settings_of(training, communicator.size()), device, communicator);
+  Tower tower(training.network, task_of(training.network), settings_of(training, communicator.size()), device,
+              communicator);
   if (communicator.rank() == 0) tower.initialize(1);
   tower.broadcast_from_first();
   Trained trained;
@@ -57,7 +58,7 @@ Trained train(const Training& training, Communicator& communicator, Device& devi
     TowerStep request{.step = step, .batch = samples.batch()};
     if (training.is_observed) request.before_update = [] {};
     tower.step(request);
-    trained.losses.push_back(static_cast<float>(tower.next_result(Results::all).value().cross_entropy));
+    trained.losses.push_back(static_cast<float>(tower.next_result(Results::all).value().loss));
   }
   tower.synchronize_buffers();
   trained.variables.assign(tower.parameters().values().begin(), tower.parameters().values().end());
@@ -143,7 +144,7 @@ TEST(MicroBatches, EqualTheWholeBatchWhereANetworkTakesSamplesApart) {
   const Trained parts = train_together({.network = network}), start = train_alone({.network = network, .steps = 0});
   CpuDevice device(1);
   const auto alone = make_self_communicator(device);
-  Tower tower(network,
+  Tower tower(network, task_of(network),
               {.batch_size = 24,
                .optimizer = {.rule = "momentum", .learning_rate = constant_rate(0.1), .moving_average_decay = 0.5}},
               device, *alone);
@@ -151,7 +152,7 @@ TEST(MicroBatches, EqualTheWholeBatchWhereANetworkTakesSamplesApart) {
   for (int step = 0; step < 3; ++step) {
     const NoiseBatch samples(static_cast<std::uint64_t>(24 * step), 24, 784);
     tower.step({.step = step, .batch = samples.batch()});
-    EXPECT_NEAR(parts.losses[step], tower.next_result(Results::all).value().cross_entropy, 1e-5);
+    EXPECT_NEAR(parts.losses[step], tower.next_result(Results::all).value().loss, 1e-5);
   }
   const std::vector<float> whole(tower.parameters().values().begin(), tower.parameters().values().end());
   EXPECT_GT(distance(whole, start.variables), 0.01);
@@ -165,7 +166,7 @@ TEST(MicroBatches, LeaveTheMeanOfTheStatesThatEachWouldHaveLeft) {
   for (int part = 0; part < 4; ++part) {
     CpuDevice device(1);
     const auto alone = make_self_communicator(device);
-    Tower tower(training.network, {.batch_size = micro_batch}, device, *alone);
+    Tower tower(training.network, task_of(training.network), {.batch_size = micro_batch}, device, *alone);
     tower.initialize(1);
     const NoiseBatch samples(static_cast<std::uint64_t>(micro_batch * part), micro_batch, 784);
     tower.step({.step = 0, .batch = samples.batch()});
@@ -179,7 +180,8 @@ TEST(MicroBatches, LetAllTowersKnowOfARequestForAPause) {
   const Training training;
   CpuDevice device(1);
   const auto communicator = communicator_of(training, device);
-  Tower tower(training.network, settings_of(training, communicator->size()), device, *communicator);
+  Tower tower(training.network, task_of(training.network), settings_of(training, communicator->size()), device,
+              *communicator);
   if (communicator->rank() == 0) tower.initialize(1);
   tower.broadcast_from_first();
   for (const bool asks : {false, true}) {

@@ -106,7 +106,7 @@ TEST(StepQueue, EveryStepRunsOnceAndIsToldOnceInOrder) {
     const auto take = [&](Results wanted) {
       while (const auto result = queue.next_result(wanted)) {
         EXPECT_EQ(result->step, told);
-        EXPECT_EQ(result->cross_entropy, static_cast<double>(told));
+        EXPECT_EQ(result->loss, static_cast<double>(told));
         ++told;
       }
     };

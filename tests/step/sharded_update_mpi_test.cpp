@@ -70,7 +70,7 @@ struct Training {
 /// What a training leaves, and the losses on its way; every `observe_every`th step is looked at.
 std::vector<float> train(const Training& training, Communicator& communicator, int observe_every) {
   CpuDevice device(training.threads);
-  Tower tower(training.network, settings_of(training.rule), device, communicator);
+  Tower tower(training.network, task_of(training.network), settings_of(training.rule), device, communicator);
   if (communicator.rank() == 0) tower.initialize(1);
   tower.broadcast_from_first();
   std::vector<float> losses;
@@ -81,7 +81,7 @@ std::vector<float> train(const Training& training, Communicator& communicator, i
     tower.step(request);
     const StepResult result = tower.next_result(Results::all).value();
     EXPECT_EQ(result.sync_requested, step < mpi_world().size());
-    losses.push_back(static_cast<float>(result.cross_entropy));
+    losses.push_back(static_cast<float>(result.loss));
   }
   std::vector<float> all = trained_values(tower);
   all.insert(all.end(), losses.begin(), losses.end());
@@ -110,8 +110,8 @@ TEST_F(ShardedUpdateTest, EndsAsAveragingAndUpdatingOneAfterTheOtherBitForBit) {
 
 TEST_F(ShardedUpdateTest, AnObservedStepShowsEveryTowerTheMeansAndTheOldVariables) {
   WithoutSharedHostMemory without(device_);
-  Tower plain(branching_network(), settings_of("sgd"), device_, without);
-  Tower tower(branching_network(), settings_of("sgd"), device_, *communicator_);
+  Tower plain(branching_network(), ten_classes(), settings_of("sgd"), device_, without);
+  Tower tower(branching_network(), ten_classes(), settings_of("sgd"), device_, *communicator_);
   begin(plain);
   begin(tower);
   const auto take = [](Tower& of, int step, const std::function<void()>& observe) {
@@ -133,8 +133,8 @@ TEST_F(ShardedUpdateTest, AnObservedStepShowsEveryTowerTheMeansAndTheOldVariable
 
 TEST_F(ShardedUpdateTest, OneTowersBadLossIsSeenByAllAndChangesNothing) {
   const Mpi& mpi = mpi_world();
-  Tower tower(mnist_network(mnist_images({.pixel_scale = 1.0f / 255.0f})), settings_of("momentum"), device_,
-              *communicator_);
+  Tower tower(mnist_network(mnist_images({.pixel_scale = 1.0f / 255.0f})), ten_classes(), settings_of("momentum"),
+              device_, *communicator_);
   if (mpi.rank() == 0) {
     tower.initialize(1);
     std::ranges::fill(tower.parameters().value(0).floats(), 3e38f);  // times a pixel that is not 0: too large
@@ -145,17 +145,17 @@ TEST_F(ShardedUpdateTest, OneTowersBadLossIsSeenByAllAndChangesNothing) {
   const std::vector<const std::uint8_t*> images(batch_size, image.data());
   const std::vector<std::int32_t> labels(batch_size, 1);
   for (int step = 0; step < 4; ++step) {
-    TowerStep request{.step = step, .batch = {images, labels, {}, 0}};
+    TowerStep request{.step = step, .batch = {images, std::as_bytes(std::span(labels)), {}, 0}};
     if (step % 2 == 1) request.before_update = [] {};
     tower.step(request);
-    EXPECT_FALSE(std::isfinite(tower.next_result(Results::all).value().cross_entropy)) << step;
+    EXPECT_FALSE(std::isfinite(tower.next_result(Results::all).value().loss)) << step;
     EXPECT_TRUE(equal_bits(trained_values(tower), before)) << step;
   }
 }
 
 TEST_F(ShardedUpdateTest, SlotsLieOnceForAllTowers) {
   const Mpi& mpi = mpi_world();
-  Tower tower(branching_network(), settings_of("momentum"), device_, *communicator_);
+  Tower tower(branching_network(), ten_classes(), settings_of("momentum"), device_, *communicator_);
   begin(tower);
   if (mpi.rank() == mpi.size() - 1) {
     tower.parameters().slot(0)[4] = 18.0f;
@@ -198,14 +198,26 @@ Network watched_network(const std::function<void()>& in_backward) {
           }};
 }
 
-TEST_F(ShardedUpdateTest, AnOptimiserThatUpdatesAllAtOnceIsRefused) {
-  struct AllAtOnce final : Optimizer {
-    void apply(const StepEnd&, Stream&) override {}
+TEST_F(ShardedUpdateTest, RequiresAnElementwiseRuleAndSharedMemory) {
+  const Graph graph = build_network(branching_network(), {batch_size}).graph;
+  const StepInputs inputs;
+  const OptimizerSettings sgd{.rule = "sgd"}, lars{.rule = "lars"};
+  EXPECT_THROW(ShardedUpdate({graph, lars, device_, *communicator_, inputs}), Error);
+  WithoutSharedHostMemory without(device_);
+  EXPECT_THROW(ShardedUpdate({graph, sgd, device_, without, inputs}), Error);
+}
+
+TEST_F(ShardedUpdateTest, IsChosenForElementwiseRulesInSharedMemory) {
+  const Graph graph = build_network(branching_network(), {batch_size}).graph;
+  const StepInputs inputs;
+  const auto replicates = [&](std::string_view rule, Communicator& communicator) {
+    const OptimizerSettings settings{.rule = std::string(rule)};
+    return make_update_strategy({graph, settings, device_, communicator, inputs})->replicates_slots();
   };
-  AllAtOnce optimizer;
-  const ParameterStore parameters({}, device_, {});
-  EXPECT_THROW(ShardedUpdate(*communicator_->shared_host_memory(), communicator_->size(), parameters, optimizer),
-               Error);
+  WithoutSharedHostMemory without(device_);
+  EXPECT_TRUE(replicates("sgd", without));
+  EXPECT_FALSE(replicates("sgd", *communicator_));
+  EXPECT_TRUE(replicates("lars", *make_communicator(mpi_world(), device_)));
 }
 
 constexpr int first_weights = 0, second_weights = 2;  // of the watched network
@@ -219,7 +231,7 @@ TEST_F(ShardedUpdateTest, NoTowerUpdatesAnythingWhileAnotherIsInItsBackwardPass)
     be_late(step % size);
     EXPECT_EQ(equal_bits(trained_values(*watched), before), size > 1) << step << "; a tower alone waits for nobody";
   });
-  Tower tower(network, settings_of("momentum"), device_, *communicator_);
+  Tower tower(network, task_of(network), settings_of("momentum"), device_, *communicator_);
   watched = &tower;
   begin(tower);
   for (; step < 2 * size; ++step) {
@@ -241,7 +253,7 @@ TEST_F(ShardedUpdateTest, OneTowerUpdatesAParameterAsSoonAsItsGradientIsComplete
     EXPECT_TRUE(equal_bits(value(first_weights), first));
     EXPECT_EQ(equal_bits(value(second_weights), second), observed) << "where all gradients are to be seen, none is";
   });
-  Tower tower(network, settings_of("sgd"), device_, *alone);
+  Tower tower(network, task_of(network), settings_of("sgd"), device_, *alone);
   watched = &tower;
   tower.initialize(1);
   for (int step = 0; step < 4; ++step) {

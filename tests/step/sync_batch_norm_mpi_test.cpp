@@ -24,7 +24,7 @@ Trained train(Communicator& communicator, bool synchronized, int step_count = st
   Network network = normalized_network();
   network.sync_batch_norm = synchronized;
   const std::int64_t own = global_batch / communicator.size();
-  Tower tower(network,
+  Tower tower(network, task_of(network),
               {.batch_size = own,
                .optimizer = {.rule = "momentum", .learning_rate = constant_rate(0.1), .moving_average_decay = 0.5}},
               device, communicator);

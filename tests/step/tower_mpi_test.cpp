@@ -50,7 +50,7 @@ std::vector<float> train(Communicator& communicator, const Training& training) {
   const std::int64_t batch = global_batch / communicator.size();
   TowerSettings settings = settings_of(batch, 0.1);
   settings.bucket_bytes = training.bucket_bytes;
-  Tower tower(mnist(), settings, device, communicator);
+  Tower tower(mnist(), ten_classes(), settings, device, communicator);
   if (communicator.rank() == 0) tower.initialize(1);
   tower.broadcast_from_first();
   for (int step = 0; step < training.steps; ++step) {
@@ -136,7 +136,7 @@ TEST(Tower, StatesAreOfTheirRankUntilTheyAreJoinedAndAreSavedAndRestored) {
   const Mpi& mpi = mpi_world();
   CpuDevice device(1);
   const auto communicator = make_communicator(mpi, device);
-  Tower tower(counting_network(), settings_of(2, 0.01), device, *communicator);
+  Tower tower(counting_network(), ten_classes(), settings_of(2, 0.01), device, *communicator);
   begin(tower);
   for (int step = 0; step < 3; ++step) take_step(tower, NoiseBatch(0, 2, 784));
   const auto state = [](const Tower& of, int i) { return of.buffers().tensor(i).floats()[0]; };
@@ -149,7 +149,7 @@ TEST(Tower, StatesAreOfTheirRankUntilTheyAreJoinedAndAreSavedAndRestored) {
   LoadedCheckpoint saved;
   tower.save(saved.state);
   const auto of_other = make_communicator(mpi, device);
-  Tower other(counting_network(), settings_of(2, 0.01), device, *of_other);
+  Tower other(counting_network(), ten_classes(), settings_of(2, 0.01), device, *of_other);
   if (mpi.rank() == 0) other.restore(saved);
   other.broadcast_from_first();
   EXPECT_EQ(state(other, 0), 4.0f);
@@ -162,7 +162,8 @@ TEST(Tower, SlotsAreSavedAndRestored) {
   TowerSettings settings = settings_of(2, 0.01);
   settings.optimizer.rule = "momentum";
   const auto communicator = make_communicator(mpi_world(), device), of_other = make_communicator(mpi_world(), device);
-  Tower tower(mnist(), settings, device, *communicator), other(mnist(), settings, device, *of_other);
+  Tower tower(mnist(), ten_classes(), settings, device, *communicator),
+      other(mnist(), ten_classes(), settings, device, *of_other);
   begin(tower);
   take_step(tower, NoiseBatch(0, 2, 784));
   LoadedCheckpoint saved;
@@ -186,7 +187,8 @@ TEST(Tower, OneThatLooksAheadIsSavedAndRestored) {
   settings.optimizer.lookahead = {.every = 3, .decay = 0.9, .power = 1.0, .steps = 8};
   const Network network = normalized_network();
   const auto communicator = make_communicator(mpi_world(), device), of_other = make_communicator(mpi_world(), device);
-  Tower tower(network, settings, device, *communicator), other(network, settings, device, *of_other);
+  Tower tower(network, task_of(network), settings, device, *communicator),
+      other(network, task_of(network), settings, device, *of_other);
   const auto step = [&](Tower& of, int number) {
     const NoiseBatch samples(static_cast<std::uint64_t>(4 * (number * mpi_world().size() + mpi_world().rank())), 4,
                              784);
@@ -227,7 +229,7 @@ TEST(Tower, StatesReturnToTheirSlowCopies) {
   TowerSettings settings = settings_of(2, 0.01);
   settings.optimizer.lookahead = {.every = 2, .decay = 0.25, .steps = 5};
   const auto communicator = make_communicator(mpi_world(), device);
-  Tower tower(counting_network(), settings, device, *communicator);
+  Tower tower(counting_network(), ten_classes(), settings, device, *communicator);
   begin(tower);
   const float own = static_cast<float>(mpi_world().rank() + 1);
   float state = 1.0f, slow = 1.0f;
@@ -246,7 +248,8 @@ TEST(Tower, SlotsOfAnotherOptimiserAreRefused) {
   TowerSettings with_momentum = settings_of(2, 0.01);
   with_momentum.optimizer.rule = "momentum";
   const auto of_tower = make_self_communicator(device), of_plain = make_self_communicator(device);
-  Tower tower(mnist(), with_momentum, device, *of_tower), plain(mnist(), settings_of(2, 0.01), device, *of_plain);
+  Tower tower(mnist(), ten_classes(), with_momentum, device, *of_tower),
+      plain(mnist(), ten_classes(), settings_of(2, 0.01), device, *of_plain);
   LoadedCheckpoint saved;
   tower.save(saved.state);
   EXPECT_THROW(plain.restore(saved), Error);
@@ -260,7 +263,7 @@ TEST(Tower, WhatIsCommonIsFilledOnTheFirstRankOnly) {
   WithoutSharedHostMemory without(device);
   const auto ranks = make_communicator(mpi, device);
   for (Communicator* const communicator : {static_cast<Communicator*>(&without), ranks.get()}) {
-    Tower tower(mnist(), settings_of(2, 0.01), device, *communicator);
+    Tower tower(mnist(), ten_classes(), settings_of(2, 0.01), device, *communicator);
     LoadedCheckpoint saved;
     tower.save(saved.state);
     mpi.barrier();
@@ -281,7 +284,7 @@ TEST(Tower, APauseThatOneRankAsksForIsKnownToAll) {
   const Mpi& mpi = mpi_world();
   CpuDevice device(1);
   const auto communicator = make_communicator(mpi, device);
-  Tower tower(mnist(), settings_of(2, 1e-6), device, *communicator);
+  Tower tower(mnist(), ten_classes(), settings_of(2, 1e-6), device, *communicator);
   begin(tower);
   const NoiseBatch samples(0, 2, 784);
   EXPECT_FALSE(take_step(tower, samples).sync_requested);

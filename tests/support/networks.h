@@ -4,25 +4,24 @@
 #include <vector>
 
 #include "carillon/models/networks.h"
-#include "kernels/activation/activation.h"
-#include "kernels/add/add.h"
 #include "kernels/avg_pool/avg_pool.h"
 #include "kernels/dense/dense.h"
-#include "kernels/relu/relu.h"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/scale_input/scale_input.h"
 #include "src/models/layers.h"
+#include "src/tasks/classification.h"
 
 namespace carillon::testing {
 
 inline NetworkSettings mnist_images(NetworkSettings settings = {}) {
   settings.image = {.height = 28, .width = 28, .channels = 1};
-  settings.class_count = 10;
+  settings.outputs = 10;
   return settings;
 }
 
 inline NetworkSettings cifar10_images(NetworkSettings settings = {}) {
   settings.image = {.height = 32, .width = 32, .channels = 3};
-  settings.class_count = 10;
+  settings.outputs = 10;
   return settings;
 }
 
@@ -40,22 +39,18 @@ inline Network branching_network() {
           }};
 }
 
-/// Batch norm behind convolutions without biases, in a residual block, and a smoothed loss.
+/// Batch norm behind convolutions without biases, in a residual block.
 inline Network normalized_network() {
-  return {.name = "normalized",
-          .image = {28, 28, 1},
-          .build_layers =
-              [](Graph& graph, Purpose purpose) {
-                NormalizeImagesParams input{.source = {1, 28, 28}, .mean = {0.5f}, .padding = 2, .seed = 3};
-                input.distort = purpose != Purpose::evaluation;
-                Value x = normalize_images(graph, "input", input);
-                x = conv_norm_relu(graph, "stem", x, {.filters = 8, .stride = 2});
-                const Value y = conv_norm(graph, "branch", x, {.filters = 8});
-                x = gelu(graph, "sum/gelu", add(graph, "sum", y, x));
-                x = global_avg_pool(graph, "average", x);
-                return dense(graph, "logits", x, {.units = 10, .weights = fan_in_uniform(8), .biases = std::nullopt});
-              },
-          .label_smoothing = 0.1f};
+  return {.name = "normalized", .image = {28, 28, 1}, .build_layers = [](Graph& graph, Purpose purpose) {
+            NormalizeImagesParams input{.source = {1, 28, 28}, .mean = {0.5f}, .padding = 2, .seed = 3};
+            input.distort = purpose != Purpose::evaluation;
+            Value x = normalize_images(graph, "input", input);
+            x = conv_norm_relu(graph, "stem", x, {.filters = 8, .stride = 2});
+            const Value y = conv_norm(graph, "branch", x, {.filters = 8});
+            x = gelu(graph, "sum/gelu", add(graph, "sum", y, x));
+            x = global_avg_pool(graph, "average", x);
+            return dense(graph, "logits", x, {.units = 10, .weights = fan_in_uniform(8), .biases = std::nullopt});
+          }};
 }
 
 /// The branching network on samples that are warped and mixed.
@@ -65,6 +60,14 @@ inline Network mixed_network(const MixingSettings& mixing = {.mixup = 0.4, .cutm
   network.warp = {.rotation = 10.0, .zoom = 0.1, .shift = 0.1, .seed = 5};
   network.mixing = mixing;
   return network;
+}
+
+/// The task of these networks.
+inline Task ten_classes() { return classification_task({.classes = 10}); }
+inline Task smoothed_classes() { return classification_task({.classes = 10, .label_smoothing = 0.1f}); }
+/// Smoothed for the normalized network, so that tests of all networks have both.
+inline Task task_of(const Network& network) {
+  return network.name == "normalized" ? smoothed_classes() : ten_classes();
 }
 
 /// But resnet50 and airbench96, which have too many variables for tests that make them; airbench94 has its brother's

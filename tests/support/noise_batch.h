@@ -2,13 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "carillon/core/batch.h"
 
 namespace carillon::testing {
 
-/// `count` images of `image_bytes` from sample `first` on, labels below 10.
+/// `count` images of `image_bytes` from sample `first` on, with int32 targets below 10.
 class NoiseBatch {
  public:
   NoiseBatch(std::uint64_t first, std::size_t count, std::size_t image_bytes)
@@ -25,7 +26,8 @@ class NoiseBatch {
       labels_.push_back(static_cast<std::int32_t>((state >> 40) % 10));
     }
   }
-  Batch batch() const { return {images_, labels_, records_, first_}; }
+  Batch batch() const { return {images_, std::as_bytes(std::span(labels_)), records_, first_}; }
+  const std::vector<std::int32_t>& labels() const { return labels_; }
 
  private:
   std::uint64_t first_;

@@ -7,8 +7,7 @@
 #include <stdexcept>
 
 #include "carillon/core/philox.h"
-#include "kernels/fork/fork.h"
-#include "kernels/relu/relu.h"
+#include "kernels/elementwise/elementwise.h"
 #include "src/core/bf16.h"
 #include "src/graph/passes.h"
 
@@ -113,6 +112,11 @@ Value OpHarness::input(const std::string& name, const Shape& shape) {
       {.name = name, .definition = std::make_shared<VariableInput>(), .inputs = {}, .parameters = {parameter}}, shape);
 }
 
+Value OpHarness::target(std::span<std::int32_t> values) {
+  step_.targets = std::as_writable_bytes(values).data();
+  return graph_.add_target({.type = DType::i32, .shape = {}});
+}
+
 void OpHarness::finish(Value output) { finish(output, step_); }
 
 void OpHarness::finish(Value output, const StepInputs& inputs) {
@@ -126,7 +130,7 @@ void OpHarness::finish(Value output, const StepInputs& inputs) {
   const std::vector<Value> results{output_, objective_};
   fuse_activations(graph_, results);
   if (device_.kind() == DeviceKind::cuda) fit_to_gpu(graph_, results);
-  insert_forks(graph_, fork_definition);
+  insert_forks(graph_, fork_op());
   const ParameterLayout layout(graph_.parameters());
   parameters_.emplace(graph_.parameters(), device_,
                       ParameterMemory{.gradients = device_.allocate(gradient_bytes(layout))});

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/activation/activation.h"
+#include "kernels/elementwise/elementwise.h"
 #include "src/device/cpu_device.h"
 #include "src/graph/executable.h"
 
@@ -39,6 +39,8 @@ class OpHarness {
   StepInputs& step() { return step_; }
   /// A differentiable input [batch, sample...].
   Value input(const std::string& name, const Shape& shape);
+  /// The graph's target, with a value for each sample, on a CPU. `values` outlive the harness; they may change.
+  Value target(std::span<std::int32_t> values);
   /// Ends the graph in `output`, runs the passes that every network goes through, and allocates it. Variables hold
   /// random values until set. `inputs`: where ops find their batch; outlives the harness.
   void finish(Value output);

@@ -42,7 +42,8 @@ class StepRing {
             .step_counter = &step_counter,
             .images = images_.data(),
             .image_bytes = image_bytes_,
-            .labels = labels_.data()};
+            .target_bytes = sizeof(std::int32_t),
+            .targets = std::as_bytes(std::span(labels_)).data()};
   }
   StepProgress progress() { return {&step_counter, &blocks_done, outcomes_.data(), capacity_}; }
 

@@ -21,8 +21,8 @@ class CheckpointSaverTest : public ::testing::Test {
             {.max_failures = max_failures, .warn = [this](const std::string& line) { warnings_.push_back(line); }}};
   }
   /// Looks at that time, until the result of a write in progress, or of one that begins then, is seen.
-  static void look(CheckpointSaver& saver, CheckpointSaver::Clock::time_point now) {
-    for (saver.look(now); saver.is_writing(); saver.look(now)) std::this_thread::yield();
+  static void poll(CheckpointSaver& saver, CheckpointSaver::Clock::time_point now) {
+    for (saver.poll(now); saver.is_writing(); saver.poll(now)) std::this_thread::yield();
   }
   std::vector<std::int64_t> steps() const { return list_checkpoints(directory_.path()); }
 
@@ -36,14 +36,14 @@ TEST_F(CheckpointSaverTest, WritesAFailedCheckpointAgainAfterASecond) {
   {
     const FileSizeLimit limit(100);
     saver.start(small_state(600));
-    look(saver, start_);
+    poll(saver, start_);
   }
   EXPECT_THAT(warnings_, ElementsAre(HasSubstr("model.ckpt-600.h5: File too large; tried again in 1 s (failure 1 of "
                                                "--checkpoint-failures 1 in a row)")));
   EXPECT_FALSE(saver.given_up());
-  look(saver, start_ + std::chrono::milliseconds(900));
+  poll(saver, start_ + std::chrono::milliseconds(900));
   EXPECT_THAT(steps(), IsEmpty());
-  look(saver, start_ + seconds(1));
+  poll(saver, start_ + seconds(1));
   saver.finish();
   EXPECT_THAT(steps(), ElementsAre(600));
   expect_equal(read_checkpoint(checkpoint_path(directory_.path(), 600)), small_state(600));
@@ -54,11 +54,11 @@ TEST_F(CheckpointSaverTest, GivesUpAtTheFailureThatIsOneTooMany) {
   CheckpointSaver saver = saver_of(2);
   const FileSizeLimit limit(100);
   saver.start(small_state(600));
-  look(saver, start_);
-  look(saver, start_ + seconds(1));
-  look(saver, start_ + seconds(2));  // the second pause is twice the first
+  poll(saver, start_);
+  poll(saver, start_ + seconds(1));
+  poll(saver, start_ + seconds(2));  // the second pause is twice the first
   EXPECT_FALSE(saver.given_up());
-  look(saver, start_ + seconds(3));
+  poll(saver, start_ + seconds(3));
   ASSERT_TRUE(saver.given_up());
   EXPECT_EQ(saver.given_up()->code(), ExitCode::io);
   EXPECT_EQ(warnings_.size(), 2u);
@@ -69,7 +69,7 @@ TEST_F(CheckpointSaverTest, OfNoFailuresGivesUpAtOnceAndCanSaveALastTime) {
   {
     const FileSizeLimit limit(100);
     saver.start(small_state(600));
-    look(saver, start_);
+    poll(saver, start_);
   }
   EXPECT_TRUE(saver.given_up());
   EXPECT_THAT(warnings_, IsEmpty());
@@ -84,9 +84,9 @@ TEST_F(CheckpointSaverTest, CountsFailuresInARowOnly) {
     {
       const FileSizeLimit limit(100);
       saver.start(small_state(step));
-      look(saver, start_);
+      poll(saver, start_);
     }
-    look(saver, start_ + seconds(1));
+    poll(saver, start_ + seconds(1));
   }
   EXPECT_FALSE(saver.given_up());
   EXPECT_THAT(steps(), ElementsAre(2, 1));
@@ -97,10 +97,10 @@ TEST_F(CheckpointSaverTest, LetsANewerStateTakeAFailedOnesPlace) {
   {
     const FileSizeLimit limit(100);
     saver.start(small_state(600));
-    look(saver, start_);
+    poll(saver, start_);
   }
   saver.start(small_state(900));
-  look(saver, start_ + seconds(100));
+  poll(saver, start_ + seconds(100));
   EXPECT_THAT(steps(), ElementsAre(900));
 }
 

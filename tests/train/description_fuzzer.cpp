@@ -1,8 +1,9 @@
-// Fuzzes the options in a checkpoint as a resumed run reads them: any text, told as changes or taken as the best
-// evaluation so far, and a run's own is no change.
+// Fuzzes the options in a checkpoint as a resumed run reads them. Any text is reported as changes and read as the best
+// score so far; the run's own options are no change.
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/checkpoint_bytes.h"
 #include "src/options/run_description.h"
+#include "src/tasks/accuracy.h"
 #include "src/train/checkpointing/best_checkpoint.h"
 #include "tests/support/fuzzing.h"
 
@@ -33,7 +34,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz_check(run.changes_since(options).size() <= run.fields().size());
   fuzz_check(run.changes_since(run.json()).empty());
   directory.write("best.ckpt.h5", encode_checkpoint({.model = "m", .options_json = options}));
-  const auto best = best_checkpoint(directory.path(""), no_size_limit, run, [](const std::string&) {});
-  if (best) fuzz_check(best->total > 0);
+  const Score form = Accuracy{}.score();
+  const auto best = best_score(directory.path(""), no_size_limit, form, run, [](const std::string&) {});
+  if (best) fuzz_check(best->ratio->whole > 0);
   return 0;
 }

@@ -18,7 +18,7 @@ Network network_with_a_norm(const NetworkSettings& settings) {
   const auto layers = [settings](Graph& graph, Purpose /*purpose*/) {
     Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = settings.pixel_scale});
     x = global_avg_pool(graph, "average", conv_norm_relu(graph, "stem", x, {.filters = 4, .stride = 2}));
-    return dense(graph, "logits", x, {.units = settings.class_count, .weights = fan_in_uniform(4)});
+    return dense(graph, "logits", x, {.units = settings.outputs, .weights = fan_in_uniform(4)});
   };
   return {.name = "with_a_norm", .image = settings.image, .build_layers = layers};
 }
@@ -73,6 +73,12 @@ TEST_F(NonfiniteReportTest, IsToldWithItsOpAndRecords) {
 }
 
 TEST_F(NonfiniteReportTest, IsToldByTheRankThatMetIt) { expect_the_last_sample_told(); }
+
+/// Sample 3 of the batch is sample 1 of the second micro-batch.
+TEST_F(NonfiniteReportTest, InALaterMicroBatchIsToldWithTheSampleOfTheWholeBatch) {
+  options_.data.micro_batch = 2;
+  expect_the_last_sample_told();
+}
 
 /// Behind the norm all ranks have it.
 TEST_F(NonfiniteReportTest, OfOneBatchNormIsToldByTheRankThatMetItFirst) {

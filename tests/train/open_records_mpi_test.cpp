@@ -177,8 +177,8 @@ TEST_F(RecordsTest, WhatIsReadAreTheCopies) {
   });
   const Dataset dataset = open_records(paths_, options_.data.record_form, RecordUse::training, options, mpi_);
   std::vector<std::uint8_t> image(dataset.image_bytes());
-  dataset.read(0, 0, image);
-  EXPECT_THAT(failure_of_run([&] { dataset.read(10, 10, image); }).text,
+  read_class(dataset, 0, 0, image);
+  EXPECT_THAT(failure_of_run([&] { read_class(dataset, 10, 10, image); }).text,
               HasSubstr(options.stage + paths_[1] + ": record 0"));
 }
 

@@ -38,13 +38,13 @@ class ReplayTest : public ::testing::Test {
     const auto found = std::ranges::find(specs, name, &ParameterSpec::name);
     return parameters_.value(static_cast<int>(found - specs.begin())).floats();
   }
-  Batch batch() const { return {.images = images_, .labels = labels_, .first_position = 7}; }
-  Replay replay() { return {network_, settings_, parameters_, buffers_, device_}; }
+  Batch batch() const { return {.images = images_, .targets = std::as_bytes(std::span(labels_)), .first_position = 7}; }
+  Replay replay() { return {network_, ten_classes(), settings_, parameters_, buffers_, device_}; }
 
   CpuDevice device_{2};
   const Network network_;
   const BuildSettings settings_;
-  const BuiltNetwork trained_ = build_network(network_, settings_);
+  const BuiltNetwork trained_ = build_network(network_, ten_classes(), settings_);
   ParameterStore parameters_{trained_.graph.parameters(), device_, {}};
   BufferStore buffers_{trained_.graph.buffers(), device_};
   std::vector<std::uint8_t> pixels_;

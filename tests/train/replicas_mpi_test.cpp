@@ -80,6 +80,7 @@ class ReplicasTest : public ::testing::Test {
   const Mpi& mpi_ = mpi_world();
   std::unique_ptr<Communicator> communicator_;
   Tower tower_{mnist_network(mnist_images({.pixel_scale = 1.0f / 255.0f})),
+               ten_classes(),
                {.batch_size = 2, .optimizer = {.learning_rate = constant_rate(0.1)}},
                device(),
                *communicator_};

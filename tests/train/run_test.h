@@ -35,6 +35,7 @@ class RunTest : public ::testing::Test {
                          .batch_size = 4,
                          .pixel_scale = 1.0 / 255.0},
                 .model = {.name = "mnist", .make = mnist_network},
+                .task = {.value = ten_classes()},
                 .optimizer = {.max_steps = 12, .schedule = {.learning_rate = 0.01, .decay_steps = 10}},
                 .checkpoint = {.train_dir = (directory_ / "run").string(), .checkpoint_every = 0},
                 .logging = {.log_every = 5, .summary_every = 0}};
@@ -43,7 +44,7 @@ class RunTest : public ::testing::Test {
 
   ExitCode train(const TrainOptions& options, Trainer::Clock::time_point started = Trainer::Clock::now()) {
     StallDetector stall_detector(mpi_, {});
-    const auto communicator = make_communicator(mpi_, device_, "auto", {.stall_detector = &stall_detector});
+    const auto communicator = make_communicator(mpi_, device_, "auto", {.observer = &stall_detector});
     RunDescription description;
     description.add("seed", options.model.seed, Scope::result);
     return Trainer(options, description, mpi_, device_, *communicator, stall_detector, {}, started).run();

@@ -46,7 +46,7 @@ TEST_F(StepClockTest, TellsStepsOfOneSpeedAlikeThoughTheirEndsAreHeardOfAtOnce) 
 
 TEST_F(StepClockTest, LeavesOutWhatIsNoStep) {
   clock_.start(start_);
-  clock_.leave_out(600ms);
+  clock_.exclude(600ms);
   take(4, 0.0);
   end(4, 700ms);
   EXPECT_NEAR(clock_.means().step, 0.1, 1e-6);

@@ -11,7 +11,7 @@ using Seconds = std::vector<double>;
 std::vector<std::string> said(const std::vector<Seconds>& looks, double seconds = 60.0) {
   Stragglers stragglers({"n1", "n1", "n2"});
   std::vector<std::string> lines;
-  for (const Seconds& look : looks) lines.push_back(stragglers.look(look, seconds).value_or(""));
+  for (const Seconds& look : looks) lines.push_back(stragglers.add(look, seconds).value_or(""));
   return lines;
 }
 

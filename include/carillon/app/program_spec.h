@@ -39,8 +39,9 @@ struct ProgramSpec {
 
 /// The names of the networks, in their order.
 std::vector<std::string> network_names(const ProgramSpec& program_spec);
-/// A table with a line per network: name, parameters, and multiply-adds for one sample of shape `image`.
-std::string network_list(const ProgramSpec& program_spec, const ImageShape& image, std::int64_t class_count);
+/// A table with a line per network: name, parameters, and multiply-adds for one sample of shape `image`. `outputs`: of
+/// each network.
+std::string network_list(const ProgramSpec& program_spec, const ImageShape& image, std::int64_t outputs);
 /// The network of this name. Errors: failed (there is none).
 MakeNetwork network_named(const ProgramSpec& program_spec, const std::string& name);
 

@@ -1,5 +1,4 @@
-// Batch: the samples of one tower's step, as they lie in the host's memory. What a loader gives and a input stage
-// takes.
+// Batch: the samples of one tower's step in host memory. A loader makes batches; an input stage takes them.
 #pragma once
 
 #include <algorithm>
@@ -9,20 +8,26 @@
 
 namespace carillon {
 
-/// Sample i is at stream position first_position + i. A view: who made it says how long it stays valid, and may leave
-/// out what the records tell (BatchLoader::next_by_records).
+/// Sample i is at stream position first_position + i. A view: its maker says how long it stays valid. Images and
+/// targets are absent if the batch only names its records (BatchLoader::next_by_records).
 struct Batch {
   std::span<const std::uint8_t* const> images;  ///< [batch] pointers to the bytes of one image each
-  std::span<const std::int32_t> labels;         ///< [batch]
-  std::span<const std::uint32_t> records;       ///< [batch] their record numbers in the set; empty: not known
+  std::span<const std::byte> targets;           ///< [batch] of TargetSpec::bytes() each; empty: unknown
+  std::span<const std::uint32_t> records;       ///< [batch] record numbers in the dataset; empty: unknown
   std::uint64_t first_position = 0;
-  std::size_t padding = 0;  ///< the last samples, so many, only fill the batch: they repeat the one before them
+  std::size_t padding = 0;  ///< the last `padding` samples repeat the sample before them to fill the batch
 
-  std::size_t valid_count() const { return std::max(labels.size(), records.size()) - padding; }
+  std::size_t size() const { return std::max(images.size(), records.size()); }
+  std::size_t valid_count() const { return size() - padding; }
+  /// The bytes of the targets of samples [first, first + count).
+  std::span<const std::byte> targets_of(std::size_t first, std::size_t count) const {
+    const std::size_t bytes = size() == 0 ? 0 : targets.size() / size();
+    return targets.subspan(first * bytes, count * bytes);
+  }
   /// Samples [first, first + count) of a batch without padding.
   Batch part(std::size_t first, std::size_t count) const {
     return {.images = images.subspan(first, count),
-            .labels = labels.subspan(first, count),
+            .targets = targets_of(first, count),
             .records = records.empty() ? records : records.subspan(first, count),
             .first_position = first_position + first};
   }

@@ -1,7 +1,7 @@
-// Errors: one exception type that carries the program's exit code and one line for a person to read.
+// Error: one exception type with the exit code of the program and a one-line message.
 //
-// The line names the thing (file, offset, record, option, rank), what was expected and what was found.
-// `main` catches it once, adds rank and host, and ends every rank (src/app/mpi_main.h, core/single_process_main.h).
+// The message names the thing (file, offset, record, option, rank), what was expected and what was found.
+// `main` catches it once, adds rank and host, and ends all ranks (src/app/mpi_main.h, core/single_process_main.h).
 #pragma once
 
 #include <fmt/format.h>
@@ -19,11 +19,11 @@ enum class ExitCode : int {
   done = 0,
   usage = 64,      ///< bad usage, or ranks that disagree on options or data
   data = 65,       ///< a damaged or unsuitable record or checkpoint
-  no_input = 66,   ///< a file that should be read is not there
-  no_device = 69,  ///< the device asked for is not there
-  failed = 70,     ///< the run itself failed: a loss that is not finite, a bug
-  io = 74,         ///< the system refused a read or a write
-  stopped = 75,    ///< stopped by a signal or time limit after a checkpoint: start again to go on
+  no_input = 66,   ///< an input file is missing
+  no_device = 69,  ///< the requested device is missing
+  failed = 70,     ///< the run failed: a loss that is not finite, a lost or hung rank, a bug
+  io = 74,         ///< the system refused to read or write
+  stopped = 75,    ///< stopped by a signal or time limit after a checkpoint: start again to resume
 };
 
 class Error : public std::runtime_error {
@@ -41,17 +41,17 @@ template <typename... Args>
   throw Error(code, fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// Throws Error(failed) naming the source line unless `holds`: for contracts between parts of the program.
+/// Throws Error(failed) with the source line unless `holds`. For contracts between parts of the program.
 inline void check(bool holds, std::string_view what,
                   const std::source_location& where = std::source_location::current()) {
   if (!holds) fail(ExitCode::failed, "{} ({}:{})", what, where.file_name(), where.line());
 }
 
-/// Writes `text` to a descriptor, in one call where the system takes it whole, so that lines of several ranks do not
-/// mix. What cannot be written is lost: for messages that must not cause errors themselves.
+/// Writes `text` to a descriptor, in one call if possible, so that lines of several ranks do not mix. Errors are
+/// ignored: use it for messages that must not cause errors.
 void print_text(int descriptor, std::string_view text) noexcept;
 
-/// The text of `errno` value `number`, thread-safe.
+/// The text of the errno value `number`. Thread-safe.
 std::string errno_text(int number);
 
 }  // namespace carillon

@@ -11,7 +11,7 @@
 
 namespace carillon {
 
-/// a * b, rounded by itself, whatever it is added to.
+/// a * b, rounded before it is added to anything (no fused multiply-add).
 CARILLON_HOST_DEVICE inline float rounded_product(float a, float b) {
 #ifdef __CUDA_ARCH__
   return __fmul_rn(a, b);
@@ -20,8 +20,8 @@ CARILLON_HOST_DEVICE inline float rounded_product(float a, float b) {
 #endif
 }
 
-/// Adds 1 to a counter that all blocks of a launch share, and returns what it was. Writes of this thread before it are
-/// seen by whoever reads a later value and then fences likewise.
+/// Increments a counter that all blocks of a launch share, and returns the old value. A thread that reads a later value
+/// this way also sees the earlier writes of this thread.
 CARILLON_HOST_DEVICE inline std::uint32_t fetch_increment(std::uint32_t* counter) {
 #ifdef __CUDA_ARCH__
   __threadfence();
@@ -29,7 +29,7 @@ CARILLON_HOST_DEVICE inline std::uint32_t fetch_increment(std::uint32_t* counter
   __threadfence();
   return before;
 #else
-  return (*counter)++;  // the emulation on a CPU runs one thread after the other
+  return (*counter)++;  // the emulation on a CPU runs threads one after another
 #endif
 }
 

@@ -1,4 +1,4 @@
-// ImageShape: what a data set says of its images, and a network is made for.
+// ImageShape: height, width and channels of the images of a data set.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@ namespace carillon {
 struct ImageShape {
   std::int64_t height = 0, width = 0, channels = 0;
 
-  /// Of one image of uint8.
+  /// Bytes of one uint8 image.
   std::size_t bytes() const { return static_cast<std::size_t>(height * width * channels); }
   bool operator==(const ImageShape&) const = default;
 };

@@ -1,4 +1,4 @@
-// Loops over flat arrays: split over the CPU tower's threads, vectorised for the machine they run on.
+// Loops over flat arrays, divided among the threads of a CPU device and vectorised for the processor.
 #pragma once
 
 #include <omp.h>
@@ -9,14 +9,14 @@
 
 namespace carillon {
 
-/// Compiles a function for several instruction sets and picks one at start-up: the build stays portable.
+/// Compiles a function for several instruction sets; one is selected at start-up, so the build is portable.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
 #define CARILLON_SIMD __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define CARILLON_SIMD
 #endif
 
-/// Tells the core that this is a spin loop.
+/// Hint to the processor that this is a spin loop.
 inline void spin_pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -25,15 +25,15 @@ inline void spin_pause() {
 
 inline std::int64_t ceil_divide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-/// The part of [0, count) that is thread number `thread`'s of `threads`.
+/// The part of [0, count) that belongs to thread number `thread` of `threads`.
 struct ThreadShare {
   std::int64_t first, last;
   ThreadShare(std::int64_t count, int thread, int threads)
       : first(count * thread / threads), last(count * (thread + 1) / threads) {}
 };
 
-/// Calls body(begin, end) on ranges that cover [0, count), one a thread; ranges start at multiples of 16 elements and
-/// depend only on `count`, `grain` and the thread count. Fewer threads work when a share would be under `grain`.
+/// Calls body(begin, end) on ranges that cover [0, count), one per thread. Ranges start at multiples of 16 elements and
+/// depend only on `count`, `grain` and the number of threads. If a share is smaller than `grain`, fewer threads work.
 template <typename Body>
 void parallel_ranges(std::size_t count, std::size_t grain, const Body& body) {
   const std::size_t shares = std::clamp<std::size_t>(count / std::max<std::size_t>(grain, 1), 1,
@@ -47,16 +47,16 @@ void parallel_ranges(std::size_t count, std::size_t grain, const Body& body) {
   }
 }
 
-/// The grain, in floats, of loops that do little with each: a thread that had less would cost more than it spares.
+/// The grain, in floats, of loops with little work per element: a thread with less costs more than it saves.
 inline constexpr std::size_t elementwise_grain = 16384;
 
-/// As parallel_ranges over `count` items (rows, images) of `item_size` elements each, of which a thread takes whole
-/// ones: calls body(first, last) with item indices. `grain` counts elements.
+/// parallel_ranges over `count` items (rows, images) of `item_size` elements each. A thread processes whole items:
+/// calls body(first, last) with item indices. `grain` counts elements.
 template <typename Body>
 void parallel_items(std::size_t count, std::size_t item_size, std::size_t grain, const Body& body) {
   parallel_ranges(count * item_size, grain, [&](std::size_t begin, std::size_t end) {
     const std::size_t first = (begin + item_size - 1) / item_size, last = (end + item_size - 1) / item_size;
-    if (first < last) body(first, last);  // those that start in the range
+    if (first < last) body(first, last);  // items that start in the range
   });
 }
 

@@ -10,7 +10,7 @@
 
 namespace carillon {
 
-/// What a stream of draws is for; distinct purposes never share a counter.
+/// The use of a random stream. Different purposes never share a counter.
 enum class RandomPurpose : std::uint32_t {
   initializer = 1,
   sample_order = 2,
@@ -53,7 +53,7 @@ CARILLON_HOST_DEVICE constexpr Philox4x32 philox_counter(RandomPurpose purpose, 
            static_cast<std::uint32_t>(purpose)}};
 }
 
-/// The key of the draws for something that is known by its name (its hash is FNV-1a, 64 bits: Fowler, Noll, Vo).
+/// The key of the draws for something identified by its name (64-bit FNV-1a hash: Fowler, Noll, Vo).
 constexpr std::uint64_t philox_key_of(std::uint64_t seed, RandomPurpose purpose, std::string_view name) {
   std::uint64_t hash = 0xcbf29ce484222325u;
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
@@ -66,7 +66,7 @@ CARILLON_HOST_DEVICE constexpr float uniform_float(std::uint32_t word) {
   return static_cast<float>(word >> 8) * 0x1p-24f;
 }
 
-/// The words of one `index` of `purpose` in order, block after block.
+/// The words of one `index` of `purpose`, block after block.
 class PhiloxDraws {
  public:
   CARILLON_HOST_DEVICE constexpr PhiloxDraws(std::uint64_t key, RandomPurpose purpose, std::uint64_t index)

@@ -1,5 +1,5 @@
-// single_process_main: what surrounds the body of every single-process program (no MPI): one line for an error, its
-// exit code.
+// single_process_main: the main function of programs without MPI. Prints one line for an error and returns its exit
+// code.
 #pragma once
 
 #include <functional>
@@ -7,8 +7,8 @@
 
 namespace carillon {
 
-/// Runs `body` and returns its exit code. What it throws becomes one line `<name>: <what>` on stderr and the Error's
-/// exit code, 70 for any other exception. Output that stdout refuses (a full disk) is an error of code 74.
+/// Runs `body` and returns its exit code. An exception prints one line `<name>: <what>` to stderr and returns the
+/// Error's exit code, or 70 for other exceptions. If stdout cannot be written (a full disk), returns 74.
 int single_process_main(std::string_view name, const std::function<int()>& body);
 
 }  // namespace carillon

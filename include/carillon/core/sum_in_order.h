@@ -1,9 +1,10 @@
-// The one sum behind every reduction, over ranks and over slices of a batch: all add through it, for the same bits.
+// sum_in_order: the sum of every reduction, over ranks and over tiles of a batch, in a fixed order.
 //
 //   sequential   ((p0 + p1) + p2) + p3 ...
-//   tree         ((p0 + p1) + (p2 + p3)) + ((p4 + p5) + ...: a binary tree, cut at the largest power of two below the
-//                count, and so on. Blocks of 2^k parts that begin at a multiple of 2^k are whole subtrees of it: sums
-//                of such blocks, as many parts of a tree of their own, come to the same bits.
+//   tree         ((p0 + p1) + (p2 + p3)) + ((p4 + p5) + ...: a binary tree, divided at the largest power of two below
+//   the
+//                count, recursively. 2^k parts that begin at a multiple of 2^k are a whole subtree. So the tree over
+//                the sums of such blocks gives the same bits.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,7 @@ enum class SumOrder { sequential, tree };
 void sum_in_order(std::span<const float* const> parts, std::size_t count, float factor, float* out,
                   SumOrder order = SumOrder::sequential);
 
-/// The same values, without an array for all of them: take(first, values) block by block, on several threads at once.
+/// The same sums without an output array: calls take(first, values) for each block, on several threads at once.
 void sum_blocks_in_order(std::span<const float* const> parts, std::size_t count, float factor,
                          const std::function<void(std::size_t first, std::span<const float> values)>& take,
                          SumOrder order = SumOrder::sequential);

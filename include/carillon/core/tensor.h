@@ -1,4 +1,4 @@
-// Tensor: a shaped, typed view of memory that somebody else owns. Row-major, no strides.
+// Tensor: a shaped, typed view of memory that another object owns. Row-major, no strides.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ class Shape {
   std::int64_t operator[](std::size_t axis) const { return extents_.at(axis); }
   const std::vector<std::int64_t>& extents() const { return extents_; }
   std::int64_t element_count() const;
-  /// Elements per sample: the product of all extents but the first.
+  /// Elements per sample: the product of all extents except the first.
   std::int64_t elements_per_sample() const { return element_count() / extents_.at(0); }
   /// "[100, 784]"
   std::string text() const;
@@ -37,13 +37,13 @@ class Shape {
 };
 
 struct Tensor {
-  void* data = nullptr;  ///< null: nobody wants this tensor (an input's gradient, say)
+  void* data = nullptr;  ///< null: the tensor is not needed (e.g. the gradient of an input)
   Shape shape;
   DType type = DType::f32;
 
   explicit operator bool() const { return data != nullptr; }
   std::size_t bytes() const { return static_cast<std::size_t>(shape.element_count()) * size_of(type); }
-  /// All elements of a float32 tensor, where they lie: the host may read them on a CPU only.
+  /// The elements of a float32 tensor in place. The host may read them on a CPU only.
   std::span<float> floats() const {
     return {static_cast<float*>(data), static_cast<std::size_t>(shape.element_count())};
   }

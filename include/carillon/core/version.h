@@ -1,4 +1,4 @@
-// Version: which Carillon this is, and what it was built from.
+// Version: the version of Carillon and of its libraries.
 #pragma once
 
 #include <string>

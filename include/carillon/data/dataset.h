@@ -1,9 +1,9 @@
-// Dataset: labelled images of one fixed size, from the records of TFRecord files, addressed by record number.
+// Dataset: images of one fixed size with their targets, from the records of TFRecord files, addressed by record number.
 //
 // Record i of M (0 <= i < M) counts through the files in the order in which they are named (a pattern's matches
 // sorted by name), and through each file in its own order. A record is bytes, of any length, until the set's decoder
-// makes an image of it. Every record's framing is checked when the set is opened; checksums and contents are checked
-// when a record is decoded: at opening with the cache, at `read` without.
+// makes an image and a target of it. Every record's framing is checked when the set is opened; checksums and contents
+// are checked when a record is decoded: at opening with the cache, at `read` without.
 #pragma once
 
 #include <cstddef>
@@ -48,9 +48,9 @@ class Dataset {
   static bool would_cache(const std::vector<std::string>& paths, const RecordDecoder& decoder, CacheMode cache,
                           int local_rank_count);
 
-  /// Images of noise with labels in turn, in memory, for measurements without a data set; the same in each process. So
-  /// many that they are no less than a small set's, and take 128 MiB at most.
-  static Dataset synthetic(const ImageShape& image, std::int64_t class_count);
+  /// Images of noise, with `decoder`'s shapes and synthetic targets, in memory, for measurements without data files.
+  /// The same in each process. From 64 to 10,000 images, about 128 MiB.
+  static Dataset synthetic(std::shared_ptr<const RecordDecoder> decoder);
 
   Dataset(Dataset&&) noexcept;
   Dataset& operator=(Dataset&&) noexcept;
@@ -58,9 +58,10 @@ class Dataset {
 
   std::size_t size() const;               ///< M, at least 1
   const ImageShape& image_shape() const;  ///< of every decoded image
-  std::int64_t class_count() const;       ///< labels are 0 to class_count() - 1
+  const TargetSpec& target_spec() const;  ///< of every target
   std::size_t image_bytes() const;        ///< image_shape().bytes()
-  bool in_memory() const;                 ///< whether `image` may be called
+  std::size_t target_bytes() const;       ///< target_spec().bytes()
+  bool in_memory() const;                 ///< whether `image` and `targets` may be called
 
   /// The share of the images' bytes that are not zero, of a sample of records spread evenly: the same wherever the same
   /// records are opened. Decodes the sample. Errors: as `read`.
@@ -78,8 +79,12 @@ class Dataset {
 
   /// Image of record i, `image_bytes()` long, alive as long as the dataset. Requires in_memory().
   const std::uint8_t* image(std::size_t i) const;
-  /// Label of record i. Requires in_memory().
-  std::int32_t label(std::size_t i) const;
+  /// The targets of all records, [size()] of `target_bytes()` each. Requires in_memory().
+  std::span<const std::byte> targets() const;
+  /// The target of record i. Requires in_memory().
+  std::span<const std::byte> target(std::size_t i) const {
+    return targets().subspan(i * target_bytes(), target_bytes());
+  }
 
   /// From now on `read` takes the next record that is sound in place of a damaged or unsuitable one, whatever process
   /// it is in; the first time, `warn` hears what is wrong with it, from any thread. Requires that the set is not in
@@ -97,10 +102,10 @@ class Dataset {
   /// Requires that the set is not in memory.
   void fetch(std::span<const std::uint32_t> records, const std::stop_token& stop) const;
 
-  /// Decodes record i, the sample at stream position `position`, into `image` (image_bytes() long) and returns its
-  /// label; any mode; safe from several threads. Errors: data (file, record number, byte offset); with skip_damaged,
-  /// where no record is sound.
-  std::int32_t read(std::size_t i, std::uint64_t position, std::span<std::uint8_t> image) const;
+  /// Decodes record i, the sample at stream position `position`, into `image` (image_bytes() long) and `target`
+  /// (target_bytes() long). Any mode. Safe from several threads. Errors: data (file, record number, byte offset); with
+  /// skip_damaged, if no record is sound.
+  void read(std::size_t i, std::uint64_t position, std::span<std::uint8_t> image, std::span<std::byte> target) const;
 
  private:
   struct Storage;

@@ -3,12 +3,18 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
-#include "carillon/data/decoder.h"
+#include "carillon/data/labelled_images.h"
 
 namespace carillon {
 
 enum class RecordUse { training, evaluation };
+
+/// Features of a record that replace the form's own; empty: the form's.
+struct RecordKeys {
+  std::string image, target;
+};
 
 /// Makes the decoder of records.
 using MakeDecoder = std::function<std::unique_ptr<RecordDecoder>(RecordSchema schema, RecordUse use)>;
@@ -17,10 +23,13 @@ using MakeDecoder = std::function<std::unique_ptr<RecordDecoder>(RecordSchema sc
 struct RecordForm {
   MakeDecoder make_decoder;
   RecordSchema schema;
-  bool decoder_distorts = false;  ///< what there is to distort of images in training, which a network then leaves be
+  bool decoder_distorts = false;  ///< the decoder distorts the images of training; the network must not
+
+  /// The decoder of records with these features.
+  std::unique_ptr<RecordDecoder> decoder(const RecordKeys& keys, RecordUse use) const;
 };
 
-/// Makers of decoders of grey and of planar images (data/decoder.h).
+/// Makers of decoders of grey and of planar images (data/labelled_images.h).
 std::unique_ptr<RecordDecoder> grey_records(RecordSchema schema, RecordUse use);
 std::unique_ptr<RecordDecoder> planar_records(RecordSchema schema, RecordUse use);
 

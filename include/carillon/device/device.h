@@ -1,6 +1,6 @@
-// Device: what a tower computes on. Stream: the order in which its work is done. Buffer: memory on it.
+// Device: a CPU or a GPU. Stream: an in-order queue of its work. Buffer: memory on it.
 //
-// Ops only enqueue work on a stream. The CPU's stream does the work at once, so that its `synchronize` returns at once.
+// Ops only enqueue work on a stream. The stream of a CPU does the work immediately, and its `synchronize` does nothing.
 #pragma once
 
 #include <cstddef>
@@ -20,23 +20,23 @@ namespace carillon {
 
 enum class DeviceKind { cpu, cuda };
 
-/// How a tower computes. Variables, their gradients and averages lie in memory as float32 in all of them.
+/// Number formats of the computation. Variables, their gradients and averages are float32 in memory in all of them.
 enum class Arithmetic {
   fp32,  ///< float32 throughout, products exact to float32
-  tf32,  ///< float32 in memory, products of the matrix units from 10-bit mantissas
+  tf32,  ///< float32 in memory; matrix units multiply with 10-bit mantissas
   bf16,  ///< activations in bfloat16, sums in float32
 };
 
-/// The type of the activations of a network that computes in `arithmetic`.
+/// The element type of the activations.
 inline DType activation_type(Arithmetic arithmetic) {
   return arithmetic == Arithmetic::bf16 ? DType::bf16 : DType::f32;
 }
 
-/// Sole owner of a block of memory, freed as its maker says.
+/// Sole owner of a block of memory.
 class Buffer {
  public:
   Buffer() = default;
-  /// `release` frees `data`; it runs once.
+  /// `release` frees `data`; it is called once.
   Buffer(void* data, std::size_t bytes, std::function<void(void*)> release)
       : memory_(data, std::move(release)), bytes_(bytes) {}
 
@@ -48,11 +48,11 @@ class Buffer {
   std::size_t bytes_ = 0;
 };
 
-/// A queue of work on one device.
+/// An in-order queue of work on one device.
 class Stream {
  public:
   virtual ~Stream() = default;
-  /// Returns when all work enqueued so far is done.
+  /// Returns when all enqueued work is done.
   virtual void synchronize() = 0;
 };
 
@@ -60,72 +60,71 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual DeviceKind kind() const = 0;
-  /// TensorFlow's form: "CPU:0", "GPU:1".
+  /// The name in TensorFlow's form: "CPU:0", "GPU:1".
   virtual std::string name() const = 0;
   /// Zeroed memory, aligned to `tensor_alignment_bytes`. Errors: failed (out of memory).
   virtual Buffer allocate(std::size_t bytes) = 0;
   /// The stream on which the tower computes.
   virtual Stream& stream() = 0;
-  /// Whether networks on this device can compute so.
+  /// True if the device supports `arithmetic`.
   virtual bool computes_in(Arithmetic arithmetic) const = 0;
 
-  /// Copies between the host's memory and this device's, behind the work enqueued so far; done when they return.
+  /// Copies between host memory and device memory, after all enqueued work. Blocking.
   virtual void upload(const void* host, void* memory, std::size_t bytes) = 0;
   virtual void download(const void* memory, void* host, std::size_t bytes) = 0;
 
-  /// While the host waits for this device's work, `check` is called now and then; what it throws ends the wait. Empty:
-  /// nobody looks.
+  /// Sets a function that is polled while the host waits for this device. It may throw to end the wait. Empty: none.
   virtual void check_while_waiting(std::function<void()> /*check*/) {}
 
-  /// Devices for parts of this one's work, each one thread's at a time; none: its work is not divided so.
+  /// Devices for parts of the work of this device, each used by one thread at a time. Empty: not supported.
   virtual std::span<const std::unique_ptr<Device>> workers() const { return {}; }
-  /// Calls body(worker) for workers 0 to count - 1 of workers() at once; throws what one of them throws.
+  /// Calls body(worker) for workers 0 to count - 1 of workers() concurrently. Rethrows an exception of one of them.
   virtual void on_workers(int count, const std::function<void(int worker)>& body);
 };
 
 inline constexpr std::size_t tensor_alignment_bytes = 64;
 
-/// `count` floats and the gap behind them, where the next tensor of a flat array begins.
+/// `count` floats plus the padding before the next tensor of a flat array, in floats.
 constexpr std::size_t aligned_float_count(std::size_t count) {
   constexpr std::size_t step = tensor_alignment_bytes / sizeof(float);
   return (count + step - 1) / step * step;
 }
 
-/// The elements of a float tensor (f32 or bf16) on `device`.
+/// Downloads the elements of a float tensor (f32 or bf16) from `device`.
 std::vector<float> download_floats(Device& device, const Tensor& tensor);
-/// The elements of a float32 tensor, where the host can read them: where they lie on a CPU, else in `copy`.
+/// The elements of a float32 tensor in host memory: in place on a CPU, otherwise a copy in `copy`.
 std::span<const float> host_floats(Device& device, const Tensor& tensor, std::vector<float>& copy);
-/// `values` into a float32 tensor on `device`, which has as many elements.
+/// Uploads `values` to a float32 tensor on `device` with the same number of elements.
 void upload_floats(Device& device, std::span<const float> values, const Tensor& tensor);
 
-/// As many floats from one place on `device` to another, by way of the host's memory.
+/// Copies floats between two arrays of equal size on `device`, through host memory.
 void copy_floats(Device& device, std::span<float> from, std::span<float> to);
 
-/// How a CPU's convolutions multiply. By Winograd's method a 3x3 or 5x5 filter of stride 1 takes a quarter to a sixth
-/// of the products, rounded a little more.
+/// The algorithm of convolutions on CPUs. Winograd's method needs a quarter to a sixth of the products for 3x3 and 5x5
+/// filters of stride 1, with slightly larger rounding errors.
 enum class ConvolutionMethod {
-  automatic,  ///< what is faster by a rule of the shapes; never by a measurement
+  automatic,  ///< the faster one by a rule of the shapes, never by a measurement
   direct,
-  winograd,  ///< wherever it is possible
+  winograd,  ///< wherever possible
 };
 
-/// How a CPU computes.
+/// Settings of a CPU device.
 struct CpuSettings {
-  std::optional<Isa> isa;  ///< that the kernels run which are compiled for several; nothing: the highest there is
+  std::optional<Isa> isa;  ///< instruction set of our kernels; nothing: the highest available
   ConvolutionMethod convolution = ConvolutionMethod::automatic;
 };
 
 struct DeviceRequest {
-  std::string choice = "auto";  ///< auto (a GPU where there is one) | cpu | cuda
-  int local_rank = 0;           ///< of this process among those of its host, which share out the GPUs by it
-  int thread_count = 1;         ///< that a CPU computes with
+  std::string choice = "auto";  ///< auto (a GPU if there is one) | cpu | cuda
+  int local_rank = 0;           ///< index of this process on its host; selects the GPU
+  int thread_count = 1;         ///< threads of a CPU device
   CpuSettings cpu = {};
 };
 
 /// Errors: no_device, with the reason.
 std::unique_ptr<Device> open_device(const DeviceRequest& request);
 
-/// What devices compute with: oneDNN, and in a build with CUDA its libraries, as they were there.
+/// Versions of the compute libraries: oneDNN and, in builds with CUDA, CUDA's libraries.
 std::vector<LibraryVersion> device_libraries();
 
 }  // namespace carillon

@@ -63,7 +63,7 @@ class ParameterLayout {
 
 inline constexpr std::size_t step_sum_count = 16;
 /// Places in ParameterStore::step_sums.
-inline constexpr std::size_t cross_entropy_sum = 0, sync_sum = 1;
+inline constexpr std::size_t loss_sum = 0, sync_sum = 1;
 
 /// Zeroed memory for a store that is not to have all its memory from its device.
 struct ParameterMemory {

@@ -2,9 +2,9 @@
 // (src/step/input/input_stage.h).
 //
 // The host's ops read `batch`, `scalars` and `request_sync` of the step in hand. A GPU's read a ring of entries in its
-// memory, one a step: a header, the rows of the batch's samples in `images` and `labels`, and their record numbers. The
-// step in hand is entry `*step_counter % capacity`; the last kernel of a step adds 1 to the counter (graph/step_end.h).
-// So the same captured step, replayed, finds new inputs, and the host fills entries ahead of it.
+// memory, one a step: a header, the rows of the batch's samples in `images` and `targets`, and their record numbers.
+// The step in hand is entry `*step_counter % capacity`; the last kernel of a step adds 1 to the counter
+// (graph/step_end.h). So the same captured step, replayed, finds new inputs, and the host fills entries ahead of it.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,8 @@ struct StepTable {
   const std::uint64_t* step_counter = nullptr;
   const std::uint8_t* images = nullptr;  ///< [row] of image_bytes each
   std::uint32_t image_bytes = 0;
-  const std::int32_t* labels = nullptr;  ///< [row]
+  std::uint32_t target_bytes = 0;
+  const std::byte* targets = nullptr;  ///< [row] of target_bytes each
 
   /// Where an entry's rows begin, and its record numbers, behind them, for a batch of `batch_size`.
   static constexpr std::uint32_t rows_offset = sizeof(StepHeader);
@@ -64,12 +65,16 @@ struct StepTable {
   CARILLON_HOST_DEVICE const std::uint8_t* image(std::size_t sample) const {
     return images + static_cast<std::size_t>(row(sample)) * image_bytes;
   }
-  CARILLON_HOST_DEVICE std::int32_t label(std::size_t sample) const { return labels[row(sample)]; }
+  /// The first element of a sample's target, whose elements are of type T.
+  template <typename T>
+  CARILLON_HOST_DEVICE const T* target(std::size_t sample) const {
+    return reinterpret_cast<const T*>(targets + static_cast<std::size_t>(row(sample)) * target_bytes);
+  }
 };
 
 /// What the host learns of a step, equal on all towers: the step sums' means, and the L2 loss.
 struct StepOutcome {
-  float cross_entropy = 0.0f;
+  float loss = 0.0f;     ///< the task's, without L2
   float pause = 0.0f;    ///< above 0: some rank asked for a pause
   double l2_loss = 0.0;  ///< of the variables before the update, where it was asked for
 };
@@ -84,7 +89,10 @@ struct StepProgress {
 
 struct StepInputs {
   // Of the step in hand, for ops that the host runs.
-  Batch batch;  ///< images and labels of this tower's samples, alive until the step is done
+  Batch batch;  ///< this tower's samples, alive until the step is done
+  /// [batch] of the graph's target: the memory of that value, which stays where it is. Null on a GPU: its ops read
+  /// targets through `table`.
+  std::byte* targets = nullptr;
   StepScalars scalars;
   bool request_sync = false;
   // Of a GPU; its ops copy them when they are made.

@@ -12,6 +12,7 @@
 
 #include "carillon/core/image_shape.h"
 #include "carillon/graph/graph.h"
+#include "carillon/tasks/task.h"
 
 namespace carillon {
 
@@ -20,15 +21,15 @@ struct PixelNormalization {
   std::array<float, 3> mean = {}, deviation = {1.0f, 1.0f, 1.0f};
 };
 
-/// What data and options say, of which a network is made. For an evaluation only image, density, class_count,
+/// What a network is made from: the data, the task and the options. For an evaluation only image, density, outputs,
 /// pixel_scale and normalization are set: the others may change neither names nor shapes of variables.
 struct NetworkSettings {
-  ImageShape image;              ///< of the records
-  float density = 1.0f;          ///< the share of their bytes that are not zero, where it is known; for speed only
-  std::int64_t class_count = 0;  ///< of their labels
-  float pixel_scale = 1.0f;      ///< multiplies the uint8 pixels
-  float regularization = 0.0f;   ///< L2 factor of the weight matrices that have one
-  bool distort = false;          ///< random distortion of the images in training, where the network has one
+  ImageShape image;             ///< of the records
+  float density = 1.0f;         ///< the share of their bytes that are not zero, where it is known; for speed only
+  std::int64_t outputs = 0;     ///< elements of the network's output for one sample (Task::outputs)
+  float pixel_scale = 1.0f;     ///< multiplies the uint8 pixels
+  float regularization = 0.0f;  ///< L2 factor of the weight matrices that have one
+  bool distort = false;         ///< random distortion of the images in training, where the network has one
   std::optional<PixelNormalization> normalization = std::nullopt;  ///< in place of the network's own, of colour images
   std::uint64_t record_count = 0;  ///< of the training set, once it is known: before the network is run to train
   std::uint64_t seed = 0;          ///< of the distortion, and of what else is drawn
@@ -37,7 +38,7 @@ struct NetworkSettings {
 /// What a graph is built for.
 enum class Purpose {
   training,    ///< with the loss
-  evaluation,  ///< up to the logits, on images as they are
+  evaluation,  ///< up to the output, on images as they are
   summary,     ///< of what the layers make of the images of training
 };
 
@@ -66,13 +67,12 @@ struct MixingSettings {
 struct Network {
   std::string name;  ///< for messages; users know it by its name in a program's list
   ImageShape image;  ///< of the records it takes
-  /// Adds the layers from the records to the logits [batch, class_count]. The first op gives the images
-  /// [batch, height, width, channels], of 1 or 3 channels where they are to be shown.
+  /// Adds the layers from the records to the output [batch, outputs]. The first op returns the images
+  /// [batch, height, width, channels]. With 1 or 3 channels, summaries can show them.
   std::function<Value(Graph& graph, Purpose purpose)> build_layers;
   std::vector<ValuesOfData> values_of_data = {};  ///< the other variables' are drawn
-  float label_smoothing = 0.0f;                   ///< of the loss (kernels/softmax_cross_entropy)
   WarpSettings warp = {};                         ///< of images, behind the first op
-  MixingSettings mixing = {};                     ///< of images, behind that, and labels
+  MixingSettings mixing = {};                     ///< of images, behind that; the loss mixes targets alike
   bool sync_batch_norm = false;                   ///< batch norms take the batches of all towers for one, in training
 };
 
@@ -89,8 +89,8 @@ struct BuiltNetwork {
 
   Graph graph;
   Value input;                ///< the images as the first layer sees them, warped and mixed where they are
-  Value logits;               ///< [batch, classes]
-  Value loss;                 ///< the mean cross-entropy []; for training only
+  Value output;               ///< [batch, outputs]
+  Value loss;                 ///< [], the mean over the batch; for training with a task only
   std::vector<Layer> layers;  ///< for a summary only, when they can all be read
 };
 
@@ -101,9 +101,12 @@ struct BuildSettings {
   DeviceKind device = DeviceKind::cpu;  ///< that the graph is to be run on
 };
 
-/// The one way from a network to a graph, whatever it is for: its layers, what warps and mixes its images, the loss,
-/// and the passes (src/graph/passes.h). Of a summary, and on CPUs, values are what the layers say. Errors: failed (a
-/// value that no op reads; images to be warped or mixed that are none); usage (sync_batch_norm without a batch norm).
+/// The one way from a network to a graph: its layers, the ops that warp and mix its images, for training the target and
+/// the loss of `task`, and the passes (src/graph/passes.h). For a summary, and on CPUs, values are what the layers say.
+/// Errors: failed (a value that no op reads; images to be warped or mixed that are none; an output of another size than
+/// the task's); usage (sync_batch_norm without a batch norm; a loss that cannot mix targets).
+BuiltNetwork build_network(const Network& network, const Task& task, const BuildSettings& settings);
+/// The same without a loss, whatever the purpose.
 BuiltNetwork build_network(const Network& network, const BuildSettings& settings);
 
 std::int64_t parameter_count(const Graph& graph);

@@ -1,7 +1,7 @@
-// ParameterGroup: variables, by name, that are trained otherwise than the rest.
+// ParameterGroup: training settings for the variables whose names match a pattern.
 //
-// Of several groups, the first whose pattern matches a variable's name is the variable's; one that none matches is
-// trained as if there were no groups.
+// The first group that matches a variable's name applies to the variable. A variable that no group matches has the
+// settings of OptimizerSettings.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +17,17 @@ namespace carillon {
 struct ParameterGroup {
   static constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
 
-  std::string pattern;               ///< as a shell's, of the whole name; `*` matches `/` too
-  double rate = 1.0;                 ///< multiplies the learning rate
-  std::optional<double> decay = {};  ///< the weight decay, in place of OptimizerSettings::weight_decay
-  std::optional<bool> muon = {};     ///< whether the muon rules orthogonalise it; nothing: where it is hidden
-  // Trained in steps [frozen_until, frozen_after). In others values and a rule's slots stay as they are; the moving
-  // average and a lookahead go on. Corrections for a variable's age count from frozen_until.
+  std::string pattern;               ///< shell pattern of the whole name; `*` matches `/` too
+  double rate = 1.0;                 ///< factor of the learning rate
+  std::optional<double> decay = {};  ///< weight decay; nothing: OptimizerSettings::weight_decay
+  std::optional<bool> muon = {};     ///< whether muon rules orthogonalise it; nothing: hidden matrices only
+  // The variable is trained in steps [frozen_until, frozen_after). In other steps its values and the rule's slots do
+  // not change; moving average and lookahead continue. Bias corrections count its updates from frozen_until.
   std::int64_t frozen_until = 0, frozen_after = never;
-  std::string option = "--group";  ///< that it comes from, for messages
+  std::string option = "--group";  ///< the option that defines the group, for messages
 };
 
-/// Errors: usage (a pattern that matches no variable: lists those there are).
+/// Errors: usage (a pattern matches no variable, or only variables of earlier groups; the message lists the variables).
 void check_groups(const std::vector<ParameterGroup>& groups, const std::vector<ParameterSpec>& variables);
 
 }  // namespace carillon

@@ -1,4 +1,4 @@
-// Schedule: a learning rate as a function of the step; a value, of which others are made.
+// Schedule: the learning rate as a function of the step. Schedules are values and can be nested:
 //
 //   warm_up({.steps = 500}, cosine_decay({.initial = 0.4, .steps = 9500}))
 #pragma once
@@ -12,7 +12,7 @@ namespace carillon {
 
 class Schedule {
  public:
-  /// rate(s) of update number s, counted from 0.
+  /// rate(s): the learning rate of update s, counted from 0.
   explicit Schedule(std::function<double(std::int64_t step)> rate) : rate_(std::move(rate)) {}
   double rate(std::int64_t step) const { return rate_(step); }
 
@@ -22,7 +22,7 @@ class Schedule {
 
 Schedule constant_rate(double rate);
 
-/// rate(s) = initial * factor^(s / decay_steps); with `staircase` the exponent is rounded down. Source: TensorFlow,
+/// rate(s) = initial * factor^(s / decay_steps); `staircase` rounds the exponent down. Source: TensorFlow,
 /// exponential_decay.
 struct ExponentialDecay {
   double initial = 0.001;
@@ -32,7 +32,7 @@ struct ExponentialDecay {
 };
 Schedule exponential_decay(const ExponentialDecay& decay);
 
-/// rate(s) = final + (initial - final) * (1 + cos(pi * s / steps)) / 2, and `final` from `steps` on. Source:
+/// rate(s) = final + (initial - final) * (1 + cos(pi * s / steps)) / 2 for s < steps, afterwards `final`. Source:
 /// Loshchilov, Hutter, "SGDR: stochastic gradient descent with warm restarts", 2017, equation 5.
 struct CosineDecay {
   double initial = 0.1;
@@ -41,7 +41,7 @@ struct CosineDecay {
 };
 Schedule cosine_decay(const CosineDecay& decay);
 
-/// rate(s) = final + (initial - final) * (1 - s / steps)^power, and `final` from `steps` on. Source: You, Gitman,
+/// rate(s) = final + (initial - final) * (1 - s / steps)^power for s < steps, afterwards `final`. Source: You, Gitman,
 /// Ginsburg, "Large batch training of convolutional networks", 2017; MLPerf's ResNet-50.
 struct PolynomialDecay {
   double initial = 0.1;
@@ -51,7 +51,8 @@ struct PolynomialDecay {
 };
 Schedule polynomial_decay(const PolynomialDecay& decay);
 
-/// rate(s) = initial * factor^n, n of the milestones being s or less; they grow. Source: PyTorch, MultiStepLR.
+/// rate(s) = initial * factor^n. n: number of milestones <= s. Milestones are in ascending order. Source: PyTorch,
+/// MultiStepLR.
 struct StepDecay {
   double initial = 0.1;
   double factor = 0.1;
@@ -63,12 +64,12 @@ struct SchedulePoint {
   std::int64_t step = 0;
   double rate = 0.0;
 };
-/// Lines from schedule point to schedule point, whose steps grow; before the first and after the last the rate is
-/// theirs. Three make a triangle. Errors: failed (there is none).
+/// Linear interpolation between points in ascending order of steps. Constant before the first point and after the last.
+/// Three points make a triangle. Errors: failed (no point).
 Schedule piecewise_linear(std::vector<SchedulePoint> points);
 
-/// For `steps` steps a line from `from` to the first rate of `then`, which then begins. Source: Goyal and others,
-/// "Accurate, large minibatch SGD", 2017, section 2.2.
+/// rate(s) = from + (then.rate(0) - from) * s / steps for s < steps, afterwards then.rate(s - steps). Source: Goyal and
+/// others, "Accurate, large minibatch SGD", 2017, section 2.2.
 struct WarmUp {
   double from = 0.0;
   std::int64_t steps = 0;

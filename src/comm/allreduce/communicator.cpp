@@ -10,7 +10,7 @@
 namespace carillon {
 namespace {
 
-/// Ranks on CPUs and ranks on GPUs would wait for each other in different collective calls.
+/// Refuses a mix of CPU and GPU ranks: they would wait for each other in different collective calls.
 void require_one_kind(const Mpi& mpi, Device& device) {
   const std::vector<std::string> kinds = mpi.all_gather(device.kind() == DeviceKind::cuda ? "a GPU" : "a CPU");
   mpi.run_on_all([&] {
@@ -25,7 +25,7 @@ void require_one_kind(const Mpi& mpi, Device& device) {
 }  // namespace
 
 void Communicator::all_gather(std::span<float> /*values*/) {
-  fail(ExitCode::failed, "values of GPUs were to be gathered in a step");
+  fail(ExitCode::failed, "all_gather is not available on GPUs");
 }
 
 bool sums_as_one_tree(std::span<const int> hosts) {
@@ -45,7 +45,7 @@ std::unique_ptr<Communicator> make_communicator(const Mpi& mpi, Device& device, 
     if constexpr (has_cuda) return make_cuda_communicator(mpi, device, choice, limit);
   }
   mpi.run_on_all([&] {
-    if (choice == "nccl") fail(ExitCode::no_device, "--comm nccl: NCCL averages between GPUs, this tower is on a CPU");
+    if (choice == "nccl") fail(ExitCode::no_device, "--comm nccl requires GPUs; this rank uses a CPU");
   });
   if (mpi.size() == 1) return make_self_communicator(device);
   return make_host_communicator(mpi, mpi.hosts(), limit, averaging);

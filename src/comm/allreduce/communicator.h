@@ -1,14 +1,14 @@
-// Communicator: moves float arrays between towers. What steers a run (options, errors, counts) goes through Mpi.
+// Communicator: all-reduce, broadcast and all-gather of float arrays between ranks.
+// Control messages (options, errors, counts) use Mpi instead.
 //
-// Sums are taken in rank order 0, 1, ..., n-1 for every element, however the array is cut into buckets, so equal runs
-// give equal bits. On several hosts each host's ranks are summed first, in rank order, then the hosts' sums, in the
-// order of their lowest ranks: (host 0's ranks) + (host 1's ranks) + ...; with one rank a host that is rank order
-// again. Or as a binary tree over the ranks (core/sum_in_order.h), on several hosts over each host's and then over the
-// hosts. NCCL alone orders them itself, by the GPUs' links and the bucket's size: all ranks get the same bits, and so
-// do equal runs on the same GPUs.
+// Summation order. Every element is summed in rank order 0, 1, ..., n-1, independent of bucket sizes, so equal runs
+// give equal bits. With several hosts, each host first sums its own ranks in rank order; then the host sums are added
+// in the order of each host's lowest rank. With SumOrder::tree the sum is a binary tree over the ranks
+// (core/sum_in_order.h). NCCL chooses its own order: all ranks still get equal bits, and so do repeated runs on the
+// same GPUs.
 //
-// Cycle, per step: acquire, write gradients, start_allreduce_mean for each bucket as it becomes complete (same order on
-// all ranks), finish, read. Errors: failed, when peers or links are lost, or a wait takes too long (wait_limit.h).
+// Use per step: acquire(); write gradients; start_allreduce_mean() for each bucket as it completes, in the same order
+// on all ranks; finish(); read. Errors: failed if a peer or link is lost or a wait exceeds its limit (wait_limit.h).
 #pragma once
 
 #include <cstdint>
@@ -26,80 +26,90 @@
 
 namespace carillon {
 
-/// Its end is collective too, but for one that an exception brings.
+/// Destruction is collective, except during exception unwinding.
 class Communicator {
  public:
   virtual ~Communicator() = default;
-  /// "self", "mpi shared memory" (one host), "mpi" (several; "mpi, bf16"), "nccl"; of GPUs that average through the
-  /// host "mpi, staged" and so on.
+
+  /// "self", "mpi shared memory" (one host), "mpi" (several hosts), "nccl". ", bf16" is appended if gradients are
+  /// rounded between hosts, ", staged" if GPU data goes through host memory.
   virtual std::string_view name() const = 0;
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  /// Collective: zeroed memory of the tower's device, aligned to tensor_alignment_bytes, from which arrays are
-  /// averaged. Called once; freed before the communicator.
+  /// Allocates zeroed device memory for the arrays that are averaged, aligned to tensor_alignment_bytes. Collective;
+  /// call once. Freed before the communicator.
   virtual Buffer allocate(std::size_t bytes) = 0;
-  /// Enqueues: after this, `allocate`d memory may be written (peers have read what they wanted of the last step).
+
+  /// Enqueues a wait until the allocated memory may be written, i.e. until all peers have read the values of the
+  /// previous step.
   virtual void acquire(Stream& stream) = 0;
-  /// Enqueues the replacement of every element by its mean over the towers, up to result_scale(). `bucket` lies in
-  /// `allocate`d memory.
+
+  /// Enqueues the averaging of `bucket` over all ranks. The result must be multiplied by result_scale(). `bucket` is
+  /// part of the memory from allocate().
   virtual void start_allreduce_mean(std::span<float> bucket, Stream& stream) = 0;
-  /// By what all that start_allreduce_mean leaves is to be multiplied to be means: 1, or 1 / size() where it leaves
-  /// sums, which the update then divides on its way.
+
+  /// Factor that turns the result of start_allreduce_mean() into a mean: 1, or 1 / size() if the backend returns sums.
+  /// The optimiser applies it in its update pass.
   virtual float result_scale() const { return 1.0f; }
-  /// As start_allreduce_mean, but never rounded for its way (Averaging::wire).
+
+  /// As start_allreduce_mean(), but never rounds to the wire format. Used for the loss and the control flags.
   virtual void start_exact_allreduce_mean(std::span<float> bucket, Stream& stream) {
     start_allreduce_mean(bucket, stream);
   }
-  /// Whether start_allreduce_mean rounds.
+
+  /// True if start_allreduce_mean() rounds to the wire format.
   virtual bool rounds() const { return false; }
-  /// Enqueues the wait for all buckets started.
+
+  /// Enqueues a wait for all averages that were started.
   virtual void finish(Stream& stream) = 0;
 
-  /// Root's values to every tower, at once. Collective, outside acquire ... finish.
+  /// Copies root's values to all ranks. Collective and blocking. Not allowed between acquire() and finish().
   virtual void broadcast(std::span<float> values, int root) = 0;
-  /// Every tower's values become their mean over the towers, at once. For small arrays anywhere in the device's memory,
-  /// such as running statistics. Collective, outside acquire ... finish.
+
+  /// Replaces the values by their mean over the ranks. For small arrays anywhere in device memory, e.g. running
+  /// statistics. Collective and blocking. Not allowed between acquire() and finish().
   virtual void mean(std::span<float> values) = 0;
 
-  /// Every tower's slice of `values` (reduction_slice) to all, at once. Collective; also between acquire and finish.
-  /// Errors: failed, on a GPU.
+  /// Copies every rank's slice of `values` (reduction_slice) to all ranks. Collective and blocking; also allowed
+  /// between acquire() and finish(). Errors: failed on a GPU.
   virtual void all_gather(std::span<float> values);
 
-  /// Null where the towers have no memory in common: GPUs, several hosts. Lives as long as the communicator. Where the
-  /// means are used through it instead of start_allreduce_mean, a step needs neither acquire nor finish.
+  /// Memory that the ranks share, or null (GPUs, several hosts). Lives as long as the communicator. A step that
+  /// averages through it needs neither acquire() nor finish().
   virtual SharedHostMemory* shared_host_memory() { return nullptr; }
 
-  /// Whether acquire, start_allreduce_mean and finish may be captured in a CUDA graph. Such graphs are destroyed before
-  /// the communicator, which waits for that. What they do on the host then happens once, at the capture.
+  /// True if acquire(), start_allreduce_mean() and finish() may be captured in a CUDA graph. Their host code then runs
+  /// once, at the capture. Such graphs must be destroyed before the communicator.
   virtual bool capturable() const { return false; }
-  /// Called now and then by who waits for a device, on the main thread. Errors: failed when a peer is known to be lost;
-  /// what was enqueued is then cut short, and the values that it leaves mean nothing.
+
+  /// Throws ExitCode::failed if a peer is known to be lost. The main thread polls it while it waits for a device.
+  /// Enqueued work is then cut short, and its results are undefined.
   virtual void check_peers() {}
 };
 
-/// How the means of start_allreduce_mean and SharedHostMemory::means_of are made, of several towers on CPUs. (`mean`
-/// divides by the number of towers; between hosts its sums have this order, too.)
+/// How start_allreduce_mean() and SharedHostMemory::means_of compute means of several CPU ranks. mean() uses the same
+/// order but always divides by the number of ranks.
 struct Averaging {
   SumOrder order = SumOrder::sequential;
-  std::int64_t divisor = 0;  ///< of the sum over the towers; 0: their number
+  std::int64_t divisor = 0;  ///< divides the sum over the ranks; 0: the number of ranks
   Wire wire = Wire::fp32;
 };
 
-/// Whether the tree over each host's ranks and then over the hosts is that over all ranks: hosts of consecutive ranks,
-/// 2^k each, the last perhaps fewer. `hosts`: by rank, as Mpi::hosts.
+/// True if a tree over each host's ranks, then over the hosts, equals the tree over all ranks: each host has 2^k
+/// consecutive ranks; the last host may have fewer. `hosts`: [ranks], as Mpi::hosts.
 bool sums_as_one_tree(std::span<const int> hosts);
 
-/// The communicator that `choice` (auto | nccl | mpi) names for these ranks and devices. Collective.
-///   one rank: self, but NCCL where it is asked for
+/// Makes the communicator for these ranks and devices. `choice`: auto, nccl or mpi. Collective.
+///   one rank: self; NCCL if `choice` is nccl
 ///   CPUs: shared memory within a host, messages between hosts
-///   GPUs: NCCL when each rank has its own; else, and for mpi, the CPUs' way with copies in the host's memory
-/// Errors: no_device (nccl without a GPU for each rank; ranks on CPUs and ranks on GPUs).
+///   GPUs: NCCL if each rank has its own GPU; otherwise, and for mpi, staged copies in host memory
+/// Errors: no_device (nccl without a GPU for each rank; some ranks on CPUs and others on GPUs).
 std::unique_ptr<Communicator> make_communicator(const Mpi& mpi, Device& device, std::string_view choice = "auto",
                                                 WaitLimit limit = {}, Averaging averaging = {});
 
-/// "ranks 0 and 2 share GPU-5c1d on n1, ..." where towers share GPUs; empty where none does, and on CPUs. Collective,
-/// of devices of one kind.
+/// "ranks 0 and 2 share GPU-5c1d on n1, ..." if ranks share GPUs; otherwise, and on CPUs, an empty text. Collective;
+/// all devices are of one kind.
 std::string shared_gpus(const Mpi& mpi, Device& device);
 
 }  // namespace carillon

@@ -8,7 +8,7 @@
 namespace carillon {
 namespace {
 
-/// The GPUs of all ranks, by rank. Collective.
+/// [ranks] The GPU of each rank. Collective.
 std::vector<GpuPlace> gather_gpus(const Mpi& mpi, const CudaDevice& device) {
   std::string mine;
   mpi.run_on_all([&] { mine = device.unique_id(); });
@@ -38,7 +38,7 @@ std::unique_ptr<Communicator> make_cuda_communicator(const Mpi& mpi, Device& dev
     case GpuAveraging::staged:
       return make_cuda_staged_communicator(mpi, device, limit);
   }
-  fail(ExitCode::failed, "no such way to average");
+  fail(ExitCode::failed, "unknown GpuAveraging");
 }
 
 }  // namespace carillon

@@ -12,8 +12,8 @@
 namespace carillon {
 namespace {
 
-/// Page-locks memory that others own, for as long as it lives. Memory that cannot be locked stays as it is: copies of
-/// it are right too, but the host waits for each.
+/// Page-locks memory that it does not own, until destruction. If locking fails, copies still work, but each blocks the
+/// host.
 class PageLock {
  public:
   explicit PageLock(std::span<std::byte> memory) {
@@ -21,7 +21,7 @@ class PageLock {
       locked_ = memory.data();
     } else {
       static_cast<void>(cudaGetLastError());  // not sticky: the next call must not report it
-      print_text(STDERR_FILENO, "warning: gradients' memory cannot be page-locked: averaging will be slower\n");
+      print_text(STDERR_FILENO, "warning: cannot page-lock the gradient memory; averaging is slower\n");
     }
   }
   PageLock(const PageLock&) = delete;
@@ -38,7 +38,7 @@ class CudaStagingCopies final : public StagingCopies {
  public:
   explicit CudaStagingCopies(CudaDevice& device) : device_(device), side_work_(device.side_stream()) {}
   ~CudaStagingCopies() override {
-    // Copies under way, after an error, still use the locked pages.
+    // After an error, copies in flight still use the locked pages.
     static_cast<void>(cudaStreamSynchronize(device_.side_stream().get()));
     static_cast<void>(cudaStreamSynchronize(device_.compute_stream().get()));
   }
@@ -62,7 +62,7 @@ class CudaStagingCopies final : public StagingCopies {
  private:
   CudaDevice& device_;
   SideWork<CudaEvent, CudaStream> side_work_;
-  std::vector<CudaEvent> downloads_;  // one per bucket of a step, kept from step to step
+  std::vector<CudaEvent> downloads_;  // one per bucket, reused by every step
   std::unique_ptr<PageLock> lock_;
 };
 

@@ -34,13 +34,13 @@ GpuPlan plan_gpu_averaging(std::span<const GpuPlace> gpus, std::string_view choi
   if (shared.empty()) return {GpuAveraging::nccl, {}};
   if (choice == "nccl") {
     fail(ExitCode::no_device,
-         "--comm nccl: {}; NCCL needs a GPU for each rank: start as many ranks as GPUs, or choose --comm mpi", shared);
+         "--comm nccl: {}; NCCL needs one GPU per rank: start as many ranks as GPUs, or use --comm mpi", shared);
   }
   return {
       GpuAveraging::staged,
       fmt::format(
-          "{}; without NVIDIA's MPS they take turns; NCCL cannot average between them, so MPI does, through the host's "
-          "memory",
+          "{}; without NVIDIA's MPS they take turns; NCCL cannot average between them, so gradients go through host "
+          "memory and MPI",
           shared)};
 }
 

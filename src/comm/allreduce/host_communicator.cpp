@@ -1,21 +1,20 @@
-// Averages between ranks whose gradients lie in the host's memory: through shared memory within a host, by messages
-// between hosts.
+// Host communicator: averages gradients in host memory, by shared memory within a host and by messages between hosts.
 //
-// The ranks of a host map each other's gradients. Rank r of them sums slice r of a bucket over them, in place in its
-// own array, exchanges it with the ranks that hold slice r on the other hosts, and everyone copies the other slices
-// from their owners. So a sum is (host 0's ranks) + (host 1's ranks) + ...; on one host there is no message, between
-// hosts of one rank no copy. Hosts with more ranks than the smallest have some that sum nothing.
+// The ranks of a host map each other's gradients. Local rank r sums slice r of a bucket over its host, in place in its
+// own array, and exchanges the slice with the owners of slice r on the other hosts. Then every rank copies the other
+// slices from their owners. So a sum is (host 0's ranks) + (host 1's ranks) + ... One host needs no messages; hosts
+// with one rank need no copies. If hosts have different numbers of ranks, some ranks of the larger hosts own no slice.
 //
 //   within a host    each rank's bucket --sum--> slice r                          mean of slice r --copy--> all
 //   between hosts                               slice r --reduce-scatter, scale, all-gather-->
 //
-// The first message goes out as soon as a bucket has closed on all ranks of the host, and is under way beside the
-// backward pass. The counts of SharedArrays:
-//   started: buckets whose gradients are complete     reduced: buckets whose own slice holds the mean
-//   copied: steps in which it has read all it wanted of the others
-// A rank writes new gradients only once all have copied the last ones (acquire).
+// The first message is sent as soon as a bucket is complete on all ranks of the host, so messages overlap with the
+// backward pass. The counters of SharedArrays:
+//   started: buckets with complete gradients     reduced: buckets with the mean in this rank's own slice
+//   copied: steps in which this rank has read all slices of the others
+// A rank writes new gradients only after all ranks have copied the previous ones (acquire).
 //
-// On one host the means need not go to all: see HostMemory.
+// On one host, not every rank needs all means: see HostMemory.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -32,7 +31,7 @@ namespace {
 using Progress = SharedArrays::Progress;
 constexpr std::string_view averaging = "averaging";
 
-/// The fewest ranks that any of `hosts`, numbered 0, 1, ..., has: by rank, the host that it is on.
+/// The number of ranks on the host with the fewest ranks. `hosts`: [ranks] host numbers.
 int fewest_ranks(std::span<const int> hosts) {
   std::vector<int> counts;
   for (const int host : hosts) {
@@ -66,7 +65,7 @@ class HostCommunicator final : public Communicator {
   int size() const override { return all_.size(); }
 
   Buffer allocate(std::size_t bytes) override {
-    check(arrays_ == nullptr, "gradient memory was allocated twice");
+    check(arrays_ == nullptr, "gradient memory is allocated twice");
     arrays_ = std::make_unique<SharedArrays>(host_, bytes);
     return {arrays_->own(), bytes, [](void*) {}};
   }
@@ -119,8 +118,8 @@ class HostCommunicator final : public Communicator {
  private:
   struct Bucket {
     std::span<float> values;
-    Group* group;  ///< that it goes through between the hosts; null where this rank sums nothing, and on one host
-    std::unique_ptr<Group::Pending> between;  ///< what is under way between the hosts
+    Group* group;                             ///< between the hosts; null if this rank owns no slice, and on one host
+    std::unique_ptr<Group::Pending> between;  ///< operation in progress between the hosts
   };
 
   void start(std::span<float> bucket, Group* group) {
@@ -132,22 +131,21 @@ class HostCommunicator final : public Communicator {
 
   int own_host() const { return hosts_[all_.rank()]; }
 
-  /// The ranks that hold the same slice as this one, by host; null for a rank that holds none.
+  /// The ranks that own the same slice, one per host. Null if this rank owns none.
   std::unique_ptr<Group> group_between_hosts(Wire wire) const {
     Members members = all_.split(std::min(host_.rank(), slices_), own_host());
     if (host_.rank() >= slices_) return nullptr;
-    return wire == Wire::bf16 ? make_bf16_message_group(std::move(members), order_)
-                              : make_message_group(std::move(members), order_);
+    return make_message_group(std::move(members), order_, wire);
   }
 
-  /// The count of buckets when bucket `i` of this step is the last.
+  /// The value of the bucket counters after bucket `i` of this step.
   std::uint64_t number(std::size_t i) const { return finished_ + i + 1; }
 
   std::span<float> slice(std::span<float> bucket, int owner) const {
     const Slice part = reduction_slice(bucket.size(), owner, slices_);
     return bucket.subspan(part.begin, part.end - part.begin);
   }
-  /// `rank`'s part of its host's memory that corresponds to `values` of this rank's.
+  /// The address on `rank` that corresponds to `values` on this rank.
   const float* peers_copy(int rank, std::span<const float> values) const {
     return arrays_->array(rank) + (values.data() - arrays_->own());
   }
@@ -155,7 +153,7 @@ class HostCommunicator final : public Communicator {
     for (float& value : values) value *= factor;
   }
 
-  /// Sums this rank's slice of the next bucket over the host; several hosts then start to exchange it.
+  /// Sums this rank's slice of the next bucket over the host. With several hosts, starts the exchange.
   void sum_next() {
     const std::size_t i = summed_++;
     if (host_.rank() >= slices_) return;
@@ -201,20 +199,20 @@ class HostCommunicator final : public Communicator {
   Members all_;
   SumOrder order_;
   Wire wire_;
-  float factor_;            // of start_allreduce_mean's sums
+  float factor_;            // multiplies the sums of start_allreduce_mean
   std::vector<int> hosts_;  // by rank
-  Members host_;            // the ranks of this one
+  Members host_;            // the ranks of this host
   bool several_hosts_;
-  int slices_;                       // that a bucket is cut into: ranks of a host that sum one
+  int slices_;                       // slices per bucket
   std::unique_ptr<Group> within_;    // the ranks of this host
-  std::unique_ptr<Group> between_;   // the ranks of all hosts that have this rank's slice
-  std::unique_ptr<Group> rounding_;  // the same in bfloat16, where it is asked for
-  std::unique_ptr<Group> ranks_;     // all of them, on several hosts
+  std::unique_ptr<Group> between_;   // the owners of this rank's slice on all hosts
+  std::unique_ptr<Group> rounding_;  // as between_, with bfloat16 messages; null unless requested
+  std::unique_ptr<Group> ranks_;     // all ranks; null on one host
 
   std::unique_ptr<SharedArrays> arrays_;
   HostMemory memory_;
   std::vector<Bucket> buckets_;            // of this step, in order
-  std::size_t summed_ = 0;                 // of these, from the first on
+  std::size_t summed_ = 0;                 // buckets that are summed over the host
   std::uint64_t finished_ = 0, step_ = 0;  // buckets and steps before this one
 };
 

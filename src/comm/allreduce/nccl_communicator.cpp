@@ -1,8 +1,8 @@
-// Averages between GPUs by NCCL, one GPU per rank, on the side stream, in place.
+// NCCL communicator: averages between GPUs, one per rank, in place on the side stream.
 //
-// The library's calls block only until work is enqueued, and their errors come in two ways: at once, or later, from
-// ncclCommGetAsyncError, when a peer or a link is lost while kernels wait for it. Those kernels then never end by
-// themselves; the error ends all ranks (abort_on_own_error).
+// NCCL calls return when the work is enqueued. Errors come in two ways: from the call, or later from
+// ncclCommGetAsyncError, if a peer or link is lost while kernels wait for it. Such kernels never finish; the error ends
+// all ranks (abort_on_own_error).
 #include <nccl.h>
 
 #include <exception>
@@ -20,24 +20,24 @@ namespace {
 
 void check_nccl(ncclResult_t status, const std::source_location& where = std::source_location::current()) {
   if (status == ncclSuccess) return;
-  fail(ExitCode::failed, "NCCL: {}: {} ({}:{}; NCCL_DEBUG=INFO tells more)", ncclGetErrorString(status),
+  fail(ExitCode::failed, "NCCL: {}: {} ({}:{}; set NCCL_DEBUG=INFO for details)", ncclGetErrorString(status),
        ncclGetLastError(nullptr), where.file_name(), where.line());
 }
 
-/// The id by which the ranks of a communicator find each other. Collective.
+/// The ID by which the ranks of a communicator find each other. Collective.
 ncclUniqueId shared_id(const Mpi& mpi) {
   ncclUniqueId id{};
   mpi.run_on_all([&] {
     if (mpi.rank() == 0) check_nccl(ncclGetUniqueId(&id));
   });
   mpi.broadcast(std::as_writable_bytes(std::span(&id, 1)), 0);
-  mpi.barrier();  // the broadcast has come to an end everywhere: from here on no rank waits inside MPI for another
+  mpi.barrier();  // the broadcast has finished on all ranks: no rank waits inside MPI for another from here on
   return id;
 }
 
 class NcclCommunicator final : public Communicator {
  public:
-  /// Not in Mpi::run_on_all: a rank that fails here would wait for others that wait for it. Its error ends all ranks.
+  /// Not in Mpi::run_on_all: a rank that fails here would wait for ranks that wait for it. Its error ends all ranks.
   NcclCommunicator(const Mpi& mpi, CudaDevice& device)
       : device_(device), rank_(mpi.rank()), size_(mpi.size()), side_work_(device.side_stream()) {
     const ncclUniqueId id = shared_id(mpi);
@@ -48,7 +48,7 @@ class NcclCommunicator final : public Communicator {
 
   ~NcclCommunicator() override {
     if (std::uncaught_exceptions() > exceptions_before_) {
-      static_cast<void>(ncclCommAbort(nccl_));  // to finalize is to wait for peers, which may not come
+      static_cast<void>(ncclCommAbort(nccl_));  // finalizing waits for peers, which may be gone
     } else {
       static_cast<void>(ncclCommFinalize(nccl_));
       static_cast<void>(ncclCommDestroy(nccl_));
@@ -60,8 +60,8 @@ class NcclCommunicator final : public Communicator {
   int size() const override { return size_; }
   bool capturable() const override { return true; }
 
-  /// Memory that all ranks map where their GPUs reach each other, for the library's symmetric kernels, which are
-  /// meant for a few MiB. Elsewhere NCCL registers nothing, and reads it as any memory.
+  /// Allocates memory that all ranks map if their GPUs can access each other, for NCCL's symmetric kernels (messages of
+  /// a few MiB). Otherwise NCCL registers nothing and uses it like any memory.
   Buffer allocate(std::size_t bytes) override {
     void* data = nullptr;
     if (ncclMemAlloc(&data, bytes) != ncclSuccess) {
@@ -79,10 +79,10 @@ class NcclCommunicator final : public Communicator {
     return buffer;
   }
 
-  /// `finish` lets the compute stream wait for the means, so what follows in it may overwrite them.
+  /// The compute stream waits for the means in `finish`, so later work on it may overwrite them.
   void acquire(Stream& /*stream*/) override {}
 
-  /// Leaves sums: not all of the library's kernels average.
+  /// Returns sums, because not all NCCL kernels can average.
   void start_allreduce_mean(std::span<float> bucket, Stream& stream) override { reduce(bucket, ncclSum, stream); }
   float result_scale() const override { return 1.0f / static_cast<float>(size_); }
 
@@ -106,8 +106,8 @@ class NcclCommunicator final : public Communicator {
     check_nccl(ncclCommGetAsyncError(nccl_, &state));
     if (state == ncclSuccess || state == ncclInProgress) return;
     fail(ExitCode::failed,
-         "NCCL lost a peer or a link: {}: {}; start again to go on from the last checkpoint (NCCL_DEBUG=INFO tells "
-         "more)",
+         "NCCL lost a peer or a link: {}: {}; start again to resume from the last checkpoint (NCCL_DEBUG=INFO for "
+         "details)",
          ncclGetErrorString(state), ncclGetLastError(nullptr));
   }
 

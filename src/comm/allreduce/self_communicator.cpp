@@ -5,7 +5,7 @@
 namespace carillon {
 namespace {
 
-/// All memory of a CPU is common to its one tower.
+/// SharedHostMemory of a single rank: all its memory.
 class SelfMemory final : public SharedHostMemory {
  public:
   explicit SelfMemory(Device& device) : device_(device) {}
@@ -14,7 +14,7 @@ class SelfMemory final : public SharedHostMemory {
   Slice shard(std::size_t count) const override { return {0, count}; }
   void means_of(std::span<const float> values, const TakeMeans& take) const override {
     parallel_ranges(values.size(), elementwise_grain, [&](std::size_t begin, std::size_t end) {
-      take(begin, values.subspan(begin, end - begin));  // where they lie: no block is in a cache for having been summed
+      take(begin, values.subspan(begin, end - begin));  // in place: nothing was summed, so no block is in the cache
     });
   }
   void gather(std::span<float> /*values*/) const override {}

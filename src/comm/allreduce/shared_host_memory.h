@@ -1,13 +1,12 @@
-// SharedHostMemory: how towers that compute in the memory of one host share out the work on what is equal on all of
-// them.
+// SharedHostMemory: shards the parameter update over the ranks of one host.
 //
-// Each makes the means of its shard of the gradients and what comes of them; the others take that. What nobody else
-// needs in the step, such as an optimiser's slots, is kept once for all towers. Nobody has all means.
+// Each rank averages its shard of the gradients and updates its shard of the parameters; the other ranks copy the
+// result. Optimiser slots are stored once per host. No rank holds all averaged gradients.
 //
-//   write gradients -> meet -> means_of own shard, write own shard -> meet -> gather the others' shards
+//   write gradients -> meet -> means_of own shard, write own shard -> meet -> gather the shards of the other ranks
 //
-// Between cores move a gradient once and a value once, as in averaging; what is read often is gathered into memory of
-// the tower's own, since lines that several cores read are slow to write (docs/benchmarks.md has the comparison).
+// Each gradient and each value moves between cores once, as in an all-reduce. Values that are read often are copied to
+// each rank's own memory, because cache lines that several cores read are slow to write (docs/benchmarks.md).
 #pragma once
 
 #include <cstddef>
@@ -19,27 +18,26 @@
 
 namespace carillon {
 
-/// Is given the means of the elements from `first` on, which are gone when it returns.
+/// Receives the means of the elements from `first` on. `means` is valid during the call only.
 using TakeMeans = std::function<void(std::size_t first, std::span<const float> means)>;
 
-/// An own array is one in the communicator's `allocate`d memory, at the same place there on all towers.
+/// An *own array* lies in the memory of Communicator::allocate, at the same offset on all ranks.
 class SharedHostMemory {
  public:
   virtual ~SharedHostMemory() = default;
-  /// Collective: zeroed memory, aligned to tensor_alignment_bytes, the same for all towers. Called once, before what
-  /// follows; freed before the communicator.
+  /// Allocates zeroed memory that all ranks of the host share, aligned to tensor_alignment_bytes. Collective. Called
+  /// once, before the calls below. Freed before the communicator.
   virtual Buffer allocate(std::size_t bytes) = 0;
-  /// Returns when all towers have come here; what they wrote before can be read from then on. Collective. Errors:
-  /// failed, when the communicator's limit passes before.
+  /// A barrier: returns when all ranks have called it. Earlier writes of all ranks are then visible. Collective.
+  /// Errors: failed if the communicator's limit passes first.
   virtual void meet() = 0;
-  /// The part of `count` elements that is this tower's: as reduction_slice.
+  /// The shard of this rank among `count` elements: reduction_slice.
   virtual Slice shard(std::size_t count) const = 0;
-  /// Gives `take` the mean over the towers of every element of `values`, of an own array: in blocks that stay in a
-  /// level 1 cache, `first` counted from the begin of `values`, on this rank's threads at once. The sums are the
-  /// communicator's, bit for bit. Nobody writes those elements meanwhile.
+  /// Passes the mean over the ranks of every element of `values`, part of an own array, to `take`. Calls `take` with
+  /// blocks that fit the level 1 cache, on all threads of this rank at once; `first` counts from the start of `values`.
+  /// The bits equal the communicator's. No rank may write these elements meanwhile.
   virtual void means_of(std::span<const float> values, const TakeMeans& take) const = 0;
-  /// Replaces the other towers' shards of `values`, an own array, by what these have there. Nobody writes his shard
-  /// meanwhile.
+  /// Copies the other ranks' shards of `values`, an own array, from these ranks. No rank may write its shard meanwhile.
   virtual void gather(std::span<float> values) const = 0;
 };
 

@@ -20,7 +20,7 @@ class StagedCommunicator final : public Communicator {
   int size() const override { return host_->size(); }
 
   Buffer allocate(std::size_t bytes) override {
-    check(host_memory_.data() == nullptr, "gradient memory was allocated twice");
+    check(host_memory_.data() == nullptr, "gradient memory is allocated twice");
     host_memory_ = host_->allocate(bytes);
     copies_->prepare({static_cast<std::byte*>(host_memory_.data()), bytes});
     Buffer memory = device_.allocate(bytes);
@@ -28,8 +28,8 @@ class StagedCommunicator final : public Communicator {
     return memory;
   }
 
-  /// The host waits here for its peers, while the device has its forward pass to do: no copy to the host is enqueued
-  /// before they have read what they wanted of the last step.
+  /// The host waits here for its peers while the device runs the forward pass. So no copy to the host is enqueued
+  /// before the peers have read the values of the previous step.
   void acquire(Stream& stream) override { host_->acquire(stream); }
 
   void start_allreduce_mean(std::span<float> bucket, Stream& stream) override {
@@ -78,7 +78,7 @@ class StagedCommunicator final : public Communicator {
   Device& device_;
   std::string name_;
   Buffer host_memory_;
-  std::unique_ptr<StagingCopies> copies_;  // ends before the memory that it copies to
+  std::unique_ptr<StagingCopies> copies_;  // destroyed before the memory that it copies to
   const float* device_array_ = nullptr;
   std::vector<std::span<float>> buckets_;  // of this step, in order
 };

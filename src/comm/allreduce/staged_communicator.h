@@ -1,8 +1,8 @@
-// Averages arrays of a device through copies of them in the host's memory.
+// Staged communicator: averages arrays of a device through copies in host memory.
 //
-// start_allreduce_mean copies the bucket to the host, beside the device's other work; finish waits for the copies in
-// turn, lets a host communicator average them, and copies the means back. Sums are those of the host communicator, bit
-// for bit.
+// start_allreduce_mean copies the bucket to the host, concurrently with other work of the device. finish waits for the
+// copies in order, averages them with a host communicator, and copies the means back. The bits are those of the host
+// communicator.
 #pragma once
 
 #include <cstddef>
@@ -13,22 +13,22 @@
 
 namespace carillon {
 
-/// The copies, and what orders them on the device.
+/// The copies and their order on the device.
 class StagingCopies {
  public:
   virtual ~StagingCopies() = default;
-  /// Before any copy: the host's memory of all of them, which outlives this.
+  /// Called before the first copy. `host`: host memory of all copies; outlives this.
   virtual void prepare(std::span<std::byte> host) = 0;
-  /// Enqueues a copy to the host, behind what `stream` has now and beside what it is given later.
-  /// `bucket`: its number in the step, from 0.
+  /// Enqueues a copy to the host, after the work on `stream` so far and concurrent with later work. `bucket`: its
+  /// number in the step, from 0.
   virtual void start_download(std::size_t bucket, std::span<const float> device, float* host, Stream& stream) = 0;
-  /// Whether the latest download number `bucket` is done.
+  /// True if the latest download of bucket number `bucket` is done.
   virtual bool downloaded(std::size_t bucket) = 0;
-  /// Enqueues a copy to the device, on `stream`.
+  /// Enqueues a copy to the device on `stream`.
   virtual void start_upload(std::span<const float> host, float* device, Stream& stream) = 0;
 };
 
-/// What averages in the host's memory, and what it takes that from.
+/// The host communicator and the device that owns its memory.
 struct HostSide {
   std::unique_ptr<Device> memory;
   std::unique_ptr<Communicator> communicator;

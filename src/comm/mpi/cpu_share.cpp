@@ -14,14 +14,15 @@
 namespace carillon {
 namespace {
 
-/// mpirun 4.x binds by its own default, to one core a rank up to two ranks, when nobody asked for a binding.
+/// True if mpirun 4.x bound this rank by default. It binds up to two ranks to one core each unless the user chooses a
+/// binding.
 bool bound_by_launcher_default() {
   const char* bound = std::getenv("OMPI_MCA_orte_bound_at_launch");
   return bound != nullptr && std::string_view(bound) == "1" &&
          std::getenv("OMPI_MCA_hwloc_base_binding_policy") == nullptr;
 }
 
-/// Adds the CPU numbers in `text` to `cpus`; false when one was there already.
+/// Adds the CPU numbers in `text` to `cpus`. Returns false if one of them is already in `cpus`.
 bool add_cpus(const std::string& text, std::set<int>& cpus) {
   std::istringstream stream(text);
   bool all_new = true;

@@ -1,4 +1,4 @@
-// CPU share: which cores a rank computes on, so that the ranks of a host neither overlap nor leave cores idle.
+// CpuShare: the cores that a rank computes on. The ranks of a host divide its cores: none overlap, none stay idle.
 #pragma once
 
 #include <vector>
@@ -9,16 +9,17 @@ namespace carillon {
 
 struct CpuShare {
   std::vector<int> cpus;  ///< Linux CPU numbers this rank is bound to
-  int thread_count = 1;   ///< one a physical core of them, or what was asked for
+  int thread_count = 1;   ///< one per physical core in `cpus`, or the requested number
 };
 
-/// Collective. The launcher's binding is kept where it gives each rank of the host CPUs of its own; unbound ranks, and
-/// ranks that mpirun bound by its own default (which leaves cores idle), divide the host's usable CPUs among them.
-/// Binds the calling thread, and so those that it starts, and sets its OpenMP threads. `requested_threads` > 0
-/// overrides their count.
+/// Chooses and binds this rank's CPUs. If the launcher gave each rank of the host its own CPUs, that binding is kept.
+/// Unbound ranks divide the host's usable CPUs; so do ranks with mpirun's default binding, which leaves cores idle.
+/// Binds the calling thread and the threads that it starts later, and sets the number of OpenMP threads.
+/// `requested_threads` > 0 overrides that number. Collective.
 CpuShare take_cpu_share(const Mpi& mpi, int requested_threads);
 
-/// The part of `cpus` for process `index` of `count`: contiguous, at least one, shared only when cpus are too few.
+/// The part of `cpus` for process `index` of `count`: contiguous and at least one CPU. Processes share a CPU only if
+/// there are fewer CPUs than processes.
 std::vector<int> divide_cpus(const std::vector<int>& cpus, int index, int count);
 
 }  // namespace carillon

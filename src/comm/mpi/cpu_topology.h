@@ -1,4 +1,4 @@
-// CpuTopology: a host's CPUs and cores, and which CPUs a thread may run on, as hwloc tells.
+// CpuTopology: the CPUs and cores of a host, and the CPUs that a thread may run on. Wraps hwloc.
 #pragma once
 
 #include <hwloc.h>
@@ -13,17 +13,17 @@ namespace carillon {
 
 class CpuTopology {
  public:
-  /// This host's; with a `description` in hwloc's synthetic form ("pack:1 core:4 pu:2") that of another.
+  /// The topology of this host, or the one that `description` states in hwloc's synthetic form ("pack:1 core:4 pu:2").
   /// Errors: failed.
   explicit CpuTopology(const std::string& description = {});
 
-  /// The CPUs on which a process's main thread, or the calling thread, may run, ascending; empty when the system does
-  /// not tell.
+  /// The CPUs on which the main thread of `process`, or the calling thread, may run, in ascending order. Empty if the
+  /// system does not report them.
   std::vector<int> allowed_cpus(pid_t process) const;
   std::vector<int> allowed_cpus() const;
-  /// Binds the calling thread; a system that refuses (a sandbox) leaves it as it was.
+  /// Binds the calling thread. If the system refuses (a sandbox), the thread stays unbound.
   void bind_to(const std::vector<int>& cpus) const;
-  /// How many cores `cpus`, hardware threads, belong to; one that the system knows no core of counts as one.
+  /// The number of physical cores that the hardware threads `cpus` belong to. A CPU without a known core counts as one.
   int core_count(const std::vector<int>& cpus) const;
 
  private:

@@ -47,7 +47,7 @@ Members::Members(MPI_Comm own, BoundedWait bounded_wait) : comm_(own), bounded_w
 void Members::free(MPI_Comm comm) { MPI_Comm_free(&comm); }
 
 Members Members::split(int color, int key) const {
-  meet(*this, "a split");  // so that all are there for the calls that have no limit
+  meet(*this, "a split");  // so that all ranks reach the next calls, which have no limit
   MPI_Comm part = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split(comm(), color, key, &part), "MPI_Comm_split");
   std::vector<int> ranks = own_ranks(part);

@@ -1,4 +1,4 @@
-// Members: ranks that can send each other messages and wait for each other; what every group is made from.
+// Members: a set of ranks with an MPI communicator, and the way to wait for them. Every group is made from one.
 #pragma once
 
 #include <mpi.h>
@@ -13,12 +13,12 @@
 
 namespace carillon {
 
-/// Throws Error(failed) with MPI's text unless `status` is MPI_SUCCESS.
+/// Throws Error(failed) with MPI's error text unless `status` is MPI_SUCCESS.
 void check_mpi(int status, std::string_view call);
 
 class Members {
  public:
-  /// The ranks of `comm`, under a context of their own; errors call them 0, 1, ... Collective.
+  /// The ranks of `comm`, in a duplicated communicator. Error messages number them 0, 1, ... Collective.
   Members(MPI_Comm comm, WaitLimit limit);
 
   int rank() const { return rank_; }
@@ -27,7 +27,7 @@ class Members {
   const BoundedWait& bounded_wait() const { return bounded_wait_; }
   BoundedWait& bounded_wait() { return bounded_wait_; }
 
-  /// The members of equal `color`, by key, then rank; errors call them what they were called here. Collective.
+  /// The members with the same `color`, ordered by key, then rank. Error messages keep their numbers. Collective.
   Members split(int color, int key) const;
 
  private:
@@ -39,7 +39,7 @@ class Members {
   BoundedWait bounded_wait_;
 };
 
-/// Every rank of the run, and those of this host.
+/// All ranks of the run, and the ranks of this host.
 struct Mpi::Ranks {
   Members all, local;
 };

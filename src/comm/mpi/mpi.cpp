@@ -23,9 +23,9 @@ std::string library_text() {
   return std::string(whole.substr(0, whole.find_first_of(",\n")));
 }
 
-/// Launchers tell their processes how many they are: under srun without a matching PMI, or another MPI's mpirun, every
-/// process is rank 0 of 1 and would train alone, on the same files. Errors: usage (it started several, and MPI sees
-/// this one alone).
+/// Compares the number of processes that the launcher states with MPI's. Under srun without a matching PMI, or under
+/// the mpirun of another MPI, every process is rank 0 of 1 and would train alone on the same files.
+/// Errors: usage (the launcher started several processes, and MPI sees one).
 void check_that_ranks_are_connected(int size) {
   if (size > 1) return;
   const auto count_in = [](const char* variable) {
@@ -34,20 +34,21 @@ void check_that_ranks_are_connected(int size) {
   };
   const auto refuse = [&](const char* variable) {
     fail(ExitCode::usage,
-         "{} processes were started ({}), but MPI sees only this one: the launcher is not that of this program's MPI, "
-         "{}; start with its mpirun",
+         "{} processes were started ({}), but MPI sees only this one: the launcher belongs to another MPI than {}; use "
+         "the "
+         "mpirun of that MPI",
          count_in(variable), variable, library_text());
   };
-  // Open MPI's mpirun may itself have been started by others.
+  // Another launcher may have started Open MPI's mpirun.
   if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr) {
     if (count_in("OMPI_COMM_WORLD_SIZE") > 1) refuse("OMPI_COMM_WORLD_SIZE");
     return;
   }
-  const bool in_a_shell = std::getenv("SLURM_PTY_PORT") != nullptr;  // srun --pty gives it all variables of its step
+  const bool in_a_shell = std::getenv("SLURM_PTY_PORT") != nullptr;  // srun --pty sets all variables of its step
   if (const int tasks = count_in("SLURM_STEP_NUM_TASKS"); tasks > 1 && !in_a_shell) {
     fail(ExitCode::usage,
-         "Slurm started {} tasks, but MPI sees only this one: start with srun --mpi=pmix (or, if each is to run by "
-         "itself, env -u SLURM_STEP_NUM_TASKS)",
+         "Slurm started {} tasks, but MPI sees only this one: use srun --mpi=pmix (or env -u "
+         "SLURM_STEP_NUM_TASKS if each task runs alone)",
          tasks);
   }
   for (const char* variable : {"PMI_SIZE", "MV2_COMM_WORLD_SIZE"}) {
@@ -55,7 +56,7 @@ void check_that_ranks_are_connected(int size) {
   }
 }
 
-/// By rank of the run: the lowest rank that is on the same host. Collective.
+/// [ranks] The lowest rank on the same host. Collective.
 std::vector<int> lowest_ranks_on_hosts(int rank, int size) {
   MPI_Comm local = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &local),
@@ -68,7 +69,7 @@ std::vector<int> lowest_ranks_on_hosts(int rank, int size) {
   return all;
 }
 
-/// `lowest_ranks`, numbered 0, 1, ... in ascending order.
+/// Replaces `lowest_ranks` by 0, 1, ... in ascending order.
 std::vector<int> numbered_hosts(const std::vector<int>& lowest_ranks) {
   std::vector<int> distinct = lowest_ranks;
   std::sort(distinct.begin(), distinct.end());
@@ -168,7 +169,7 @@ void Mpi::run_on_all(const std::function<void()>& part) const {
   }
   std::vector<int> codes(static_cast<std::size_t>(size_));
   gather_bytes(ranks_->all, std::as_bytes(std::span(&code, 1)), std::as_writable_bytes(std::span(codes)),
-               "finding out whether all succeeded");
+               "checking whether all ranks succeeded");
   const auto lowest = std::find_if(codes.begin(), codes.end(), [](int other) { return other != 0; });
   if (lowest == codes.end()) return;
   if (lowest - codes.begin() == rank_) throw SharedError(static_cast<ExitCode>(*lowest), message);

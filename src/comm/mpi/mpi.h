@@ -1,6 +1,6 @@
-// Mpi: this process's place among the ranks, and the small collective calls that steer a run.
+// Mpi: the rank of this process, and collective calls for small control messages (options, errors, counts).
 //
-// One Mpi object per process, made first and destroyed last in `main`. MPI calls come from the main thread only.
+// A process has one Mpi object. `main` creates it first and destroys it last. Only the main thread calls MPI.
 #pragma once
 
 #include <cstddef>
@@ -19,13 +19,13 @@
 
 namespace carillon {
 
-/// An error that every rank knows of: the rank that met it throws this, with its message, to report it.
+/// An error that all ranks know. The rank that found it throws a SharedError and prints the message.
 class SharedError : public Error {
  public:
   using Error::Error;
 };
 
-/// Thrown on the other ranks when one throws SharedError: leave with its code, and say nothing.
+/// Thrown on the other ranks if one throws SharedError: they exit with the same code and print nothing.
 class PeerFailed : public std::exception {
  public:
   explicit PeerFailed(ExitCode code) : code_(code) {}
@@ -38,7 +38,7 @@ class PeerFailed : public std::exception {
 
 class Mpi {
  public:
-  /// Errors: usage when Slurm started several ranks that do not know of each other (srun without PMIx).
+  /// Errors: usage if Slurm started several ranks that are not connected (srun without PMIx).
   Mpi(int* argc, char*** argv);
   ~Mpi();
   Mpi(const Mpi&) = delete;
@@ -46,33 +46,33 @@ class Mpi {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
-  int local_rank() const { return local_rank_; }  ///< among the ranks of this host
+  int local_rank() const { return local_rank_; }  ///< index among the ranks of this host
   int local_size() const { return local_size_; }
   const std::string& host() const { return host_; }
-  /// By rank: the host it is on. Hosts are numbered 0, 1, ... in the order of their lowest ranks.
+  /// [size()] The host number of each rank. Hosts are numbered 0, 1, ... in the order of their lowest ranks.
   const std::vector<int>& hosts() const { return hosts_; }
 
-  /// From now on the calls below, on this rank, wait no longer than that. Errors of those: failed.
+  /// Limits the waits of the calls below on this rank. They then throw ExitCode::failed if a wait exceeds the limit.
   void limit_waits(WaitLimit limit) const;
 
-  /// Every rank's text, by rank.
+  /// [size()] The text of each rank.
   std::vector<std::string> all_gather(std::string_view text) const;
   std::vector<std::string> local_all_gather(std::string_view text) const;
-  /// Root's bytes to everyone.
+  /// Copies the bytes of `root` to all ranks.
   void broadcast(std::span<std::byte> bytes, int root) const;
   /// Element-wise sums over all ranks.
   void sum(std::span<std::int64_t> values) const;
   void barrier() const;
 
-  /// Collective. Runs `part`, which makes no collective call, on every rank. When it throws on some, the lowest of them
-  /// throws SharedError and all others PeerFailed: a cause that all ranks meet is told once, and nobody waits for a
-  /// rank that has gone.
+  /// Runs `part` on every rank; `part` must not make collective calls. If it throws on some ranks, the lowest of them
+  /// throws SharedError and all others throw PeerFailed. So an error that all ranks find is printed once, and no rank
+  /// waits for a rank that has exited. Collective.
   void run_on_all(const std::function<void()>& part) const;
 
-  /// Ends every rank with `code`; does not return.
+  /// Terminates all ranks with `code` (MPI_Abort).
   [[noreturn]] void abort(ExitCode code) const;
 
-  /// For the sources of comm (src/comm/mpi/members.h).
+  /// For src/comm only (members.h).
   struct Ranks;
   const Ranks& ranks() const { return *ranks_; }
 
@@ -83,7 +83,7 @@ class Mpi {
   std::unique_ptr<Ranks> ranks_;
 };
 
-/// MPI's, and in a build with CUDA NCCL, as it was there.
+/// Versions of MPI and, in builds with CUDA, NCCL.
 std::vector<LibraryVersion> comm_libraries();
 
 }  // namespace carillon

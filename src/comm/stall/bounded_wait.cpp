@@ -26,8 +26,8 @@ void BoundedWait::give_up(std::string_view operation, const std::vector<int>& me
   fail(ExitCode::failed, "waited {:g} s for {} in {}", limit_.seconds, rank_list(ranks_of(members)), operation);
 }
 
-void BoundedWait::show(std::string_view operation, const std::vector<int>& members, double seconds) const {
-  if (!members.empty()) limit_.stall_detector->look(operation, ranks_of(members), seconds);
+void BoundedWait::observe(std::string_view operation, const std::vector<int>& members, double seconds) const {
+  if (!members.empty()) limit_.observer->look(operation, ranks_of(members), seconds);
 }
 
 std::vector<int> BoundedWait::ranks_of(const std::vector<int>& members) const {

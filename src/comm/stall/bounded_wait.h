@@ -1,8 +1,8 @@
-// BoundedWait: the one loop in which a rank waits for others.
+// BoundedWait: the only loop in which a rank waits for other ranks.
 //
-// It looks a number of times in a row, then lets other processes have the core between looks, since ranks may be more
-// than cores. Of these later looks every 16th lets messages move on and reads the clock, if there is a limit or a
-// stall detector. A wait that is over at once costs no more than its look.
+// It polls `spins` times, then yields the core between polls, because there may be more ranks than cores. After that,
+// every 16th poll makes MPI progress and, if there is a limit or an observer, reads the clock. A wait that is already
+// over costs one poll.
 #pragma once
 
 #include <sched.h>
@@ -18,8 +18,7 @@
 
 namespace carillon {
 
-/// Lets MPI's messages move on. To be called by who waits for something else: ranks that are still inside MPI may need
-/// this one's part.
+/// Makes MPI progress. Call it while waiting for something else than MPI: peers inside MPI may need this rank's part.
 void progress_mpi();
 
 /// "rank 3", "ranks 1, 2 and 3", "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 12 more".
@@ -27,41 +26,41 @@ std::string rank_list(std::vector<int> ranks);
 
 class BoundedWait {
  public:
-  /// `ranks`: by member, the number by which errors call it.
+  /// `ranks`: [members] the rank number that error messages use.
   BoundedWait(WaitLimit limit, std::vector<int> ranks) : limit_(limit), ranks_(std::move(ranks)) {}
 
   WaitLimit limit() const { return limit_; }
   void set_limit(WaitLimit limit) { limit_ = limit; }
   const std::vector<int>& ranks() const { return ranks_; }
 
-  /// Returns once `arrived()` holds; looks `spins` times before it lets others have the core. `missing()`: the members
-  /// that have not arrived. Errors: failed, naming those and the operation, when the limit passes first.
+  /// Returns as soon as `arrived()` is true. Polls `spins` times before it yields the core. `missing()` returns the
+  /// members that have not arrived. Errors: failed if the limit passes first; names these members and the operation.
   template <typename Arrived, typename Missing>
   void wait(std::string_view operation, int spins, const Arrived& arrived, const Missing& missing) const {
     if (arrived()) return;
-    const bool timed = std::isfinite(limit_.seconds) || limit_.stall_detector != nullptr;
+    const bool timed = std::isfinite(limit_.seconds) || limit_.observer != nullptr;
     const auto start = timed ? Clock::now() : Clock::time_point{};
     const auto passed = [&] { return timed ? std::chrono::duration<double>(Clock::now() - start).count() : 0.0; };
     if (!arrives_soon(spins, arrived)) {
-      double next_look = look_seconds;
-      for (unsigned looks = 1; !arrived(); ++looks) {
+      double next_call = observe_seconds;
+      for (unsigned polls = 1; !arrived(); ++polls) {
         sched_yield();
-        if (looks % 16 != 0) continue;
+        if (polls % 16 != 0) continue;
         progress_mpi();
         const double seconds = passed();
         if (seconds > limit_.seconds) give_up(operation, missing());
-        if (limit_.stall_detector != nullptr && seconds > next_look) {
-          show(operation, missing(), seconds);
-          next_look = seconds + look_seconds;
+        if (limit_.observer != nullptr && seconds > next_call) {
+          observe(operation, missing(), seconds);
+          next_call = seconds + observe_seconds;
         }
       }
     }
-    if (limit_.stall_detector != nullptr) limit_.stall_detector->waited(passed());
+    if (limit_.observer != nullptr) limit_.observer->waited(passed());
   }
 
  private:
   using Clock = std::chrono::steady_clock;
-  static constexpr double look_seconds = 0.1;  ///< between a stall detector's looks
+  static constexpr double observe_seconds = 0.1;  ///< between calls of the observer
 
   template <typename Arrived>
   static bool arrives_soon(int spins, const Arrived& arrived) {
@@ -72,12 +71,12 @@ class BoundedWait {
     return false;
   }
 
-  /// Throws unless `members` is empty: then the last of them has just come.
+  /// Throws unless `members` is empty, i.e. unless the last member has just arrived.
   void give_up(std::string_view operation, const std::vector<int>& members) const;
-  /// To the stall detector, unless the last of them has just come.
-  void show(std::string_view operation, const std::vector<int>& members, double seconds) const;
+  /// Calls the observer unless `members` is empty, i.e. unless the last member has just arrived.
+  void observe(std::string_view operation, const std::vector<int>& members, double seconds) const;
 
-  /// What errors call the members.
+  /// The rank numbers of the members for error messages.
   std::vector<int> ranks_of(const std::vector<int>& members) const;
 
   WaitLimit limit_;

@@ -17,14 +17,14 @@ namespace {
 
 constexpr std::array<std::string_view, 6> phase_names{"start", "data", "compute", "evaluation", "checkpoint", "finish"};
 
-/// What comes when, of the phases of one step number: checkpoints and evaluations bear that of the step after them.
+/// Order of the phases within one step number. Checkpoints and evaluations have the number of the step after them.
 int place_in_time(Phase phase) {
   constexpr std::array order{Phase::start, Phase::checkpoint, Phase::evaluation,
                              Phase::data,  Phase::compute,    Phase::finish};
   return static_cast<int>(std::ranges::find(order, phase) - order.begin());
 }
 
-/// This process's PID namespace.
+/// The PID namespace of this process.
 std::uint64_t own_process_space() {
   struct stat status {};
   return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
@@ -34,7 +34,7 @@ std::uint64_t own_process_space() {
 
 std::string_view name_of(Phase phase) { return phase_names.at(static_cast<std::size_t>(phase)); }
 
-double board_time() {
+double table_time() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
@@ -47,7 +47,7 @@ double Stillness::seconds(std::uint64_t sign, double time) {
 
 HeartbeatTable::HeartbeatTable(const Members& host) : host_(host), arrays_(host, sizeof(Entry)) {
   new (arrays_.own()) Entry;
-  own().since = board_time();
+  own().since = table_time();
   own().process = getpid();
   own().process_space = own_process_space();
   meet(host, "setting up the stall detector");
@@ -59,19 +59,19 @@ int HeartbeatTable::process(int member) const {
   return entry(member).process_space == own().process_space ? entry(member).process.load() : 0;
 }
 
-std::string HeartbeatTable::what_it_does(int member) const {
+std::string HeartbeatTable::activity_text(int member) const {
   const Entry& of = entry(member);
   const int waits_for = of.waits_for;
   return fmt::format("in {} of step {} for {:.0f} s{}", name_of(static_cast<Phase>(of.phase.load())), of.step.load(),
-                     board_time() - of.since, waits_for < 0 ? "" : fmt::format(", waiting for rank {}", waits_for));
+                     table_time() - of.since, waits_for < 0 ? "" : fmt::format(", waiting for rank {}", waits_for));
 }
 
-std::string HeartbeatTable::stands_still(int member) const {
-  return fmt::format("rank {} stands still{}: it has been {}", rank(member),
-                     is_stopped(process(member)) ? ", stopped by a signal" : "", what_it_does(member));
+std::string HeartbeatTable::stall_text(int member) const {
+  return fmt::format("rank {} hangs{}: it has been {}", rank(member),
+                     is_stopped(process(member)) ? ", stopped by a signal" : "", activity_text(member));
 }
 
-std::optional<int> HeartbeatTable::who_holds_up() const {
+std::optional<int> HeartbeatTable::slowest_member() const {
   const auto progress = [&](int member) {
     return std::pair(entry(member).step.load(), place_in_time(static_cast<Phase>(entry(member).phase.load())));
   };

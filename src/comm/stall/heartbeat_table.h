@@ -1,4 +1,4 @@
-// Activity table: what each rank of a host does, in memory that all of them read.
+// HeartbeatTable: the phase, step and heartbeat of each rank of a host, in shared memory.
 #pragma once
 
 #include <atomic>
@@ -13,15 +13,15 @@
 
 namespace carillon {
 
-/// In seconds of a clock that all processes of a host share.
-double board_time();
+/// Seconds of a clock that all processes of a host share.
+double table_time();
 
-/// Adds up for how long something has not changed, as far as the looking process ran itself: a gap between two looks
-/// counts as `max_gap` seconds at most.
+/// Measures for how long a counter has not changed. Time in which the measuring process did not run does not count: a
+/// gap between two calls counts as at most `max_gap` seconds.
 class Stillness {
  public:
   explicit Stillness(double max_gap) : max_gap_(max_gap) {}
-  /// Seconds that `sign` has been what it is.
+  /// Seconds since `sign` last changed. `time`: now.
   double seconds(std::uint64_t sign, double time);
 
  private:
@@ -31,17 +31,17 @@ class Stillness {
 
 class HeartbeatTable {
  public:
-  /// A rank writes its own entry alone, but for `run_ends` of the first.
+  /// A rank writes only its own entry, except `run_ends` of entry 0.
   struct Entry {
-    std::atomic<std::uint64_t> signs{0};  ///< of life: phases entered, looks taken while it waits, waits over
-    std::atomic<double> since{0.0};       ///< when the phase began
+    std::atomic<std::uint64_t> signs{0};  ///< heartbeats: phases entered, polls while waiting, waits finished
+    std::atomic<double> since{0.0};       ///< start of the phase (table_time)
     std::atomic<std::int64_t> step{0};
     std::atomic<int> phase{0};
-    std::atomic<int> waits_for{-1};  ///< a rank, while this one waits
-    std::atomic<double> worked{0.0};
-    std::atomic<int> process{0};
-    std::atomic<std::uint64_t> process_space{0};  ///< in which that number is its own
-    std::atomic<bool> run_ends{false};            ///< somebody has said why
+    std::atomic<int> waits_for{-1};               ///< a rank while this one waits, else -1
+    std::atomic<double> worked{0.0};              ///< seconds in data and compute, without waits
+    std::atomic<int> process{0};                  ///< process ID
+    std::atomic<std::uint64_t> process_space{0};  ///< PID namespace of `process`
+    std::atomic<bool> run_ends{false};            ///< a rank has printed the reason
   };
   static_assert(std::atomic<double>::is_always_lock_free, "entries are shared between processes");
 
@@ -50,30 +50,28 @@ class HeartbeatTable {
 
   int size() const { return host_.size(); }
   int own_member() const { return host_.rank(); }
-  /// The number in the run of member `member` of this host.
+  /// The rank in the run of member `member` of this host.
   int rank(int member) const { return host_.bounded_wait().ranks()[member]; }
   bool is_here(int rank) const;
   Entry& entry(int member) const { return *reinterpret_cast<Entry*>(arrays_.array(member)); }
   Entry& own() const { return entry(own_member()); }
 
-  /// The number by which this process knows that of a member; 0 where it does not, as in another container.
+  /// The process ID of a member as seen by this process. 0 if unknown, e.g. in another container.
   int process(int member) const;
 
-  /// The main thread gets on.
-  void give_sign() const {
-    own().signs.store(own().signs.load(std::memory_order_relaxed) + 1, std::memory_order_release);
-  }
+  /// Records a heartbeat of the main thread.
+  void beat() const { own().signs.store(own().signs.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
 
-  /// Whether nobody of this host has ended the run before: then the caller is to say why, and do it.
+  /// True for the first caller on this host: that rank must print the reason and end the run.
   bool is_first_to_end() const { return !entry(0).run_ends.exchange(true); }
   bool run_ends() const { return entry(0).run_ends; }
 
   /// "in data of step 812 for 61 s", "in compute of step 812 for 61 s, waiting for rank 2"
-  std::string what_it_does(int member) const;
-  /// "rank 2 stands still, stopped by a signal: it has been in data of step 812 for 61 s"
-  std::string stands_still(int member) const;
-  /// Another member, stopped or behind this one by steps or phases.
-  std::optional<int> who_holds_up() const;
+  std::string activity_text(int member) const;
+  /// "rank 2 hangs, stopped by a signal: it has been in data of step 812 for 61 s"
+  std::string stall_text(int member) const;
+  /// Another member that is stopped, or behind this one by steps or phases.
+  std::optional<int> slowest_member() const;
 
  private:
   const Members& host_;

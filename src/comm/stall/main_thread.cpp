@@ -18,15 +18,16 @@
 namespace carillon {
 namespace {
 
-/// What the main thread itself is sent. USR2 is sent to the process, and may be taken by any thread of it.
+/// The signal that is sent to the main thread itself. SIGUSR2 is sent to the process, and any of its threads may take
+/// it.
 int stack_signal() { return SIGRTMIN; }
 
 int send_stack_signal(int process) { return static_cast<int>(syscall(SYS_tgkill, process, process, stack_signal())); }
 
 constexpr int max_frames = 64;
 
-/// What the handler runs on: within a matrix product of oneDNN the stack pointer may be at the start of a block of the
-/// heap (carillon/core/signal_thread.h).
+/// The stack of the handler. Within a matrix product of oneDNN the stack pointer may be at the start of a heap block
+/// (carillon/core/signal_thread.h).
 alignas(64) std::array<std::byte, 64 << 10> handler_stack;
 
 void print_stack(int) {
@@ -46,7 +47,7 @@ void pass_on(int) {
 
 void catch_stack_signal() {
   std::array<void*, 1> frame{};
-  backtrace(frame.data(), 1);  // loads what it needs, which a handler may not
+  backtrace(frame.data(), 1);  // loads the library now, because a handler must not
   const stack_t stack{.ss_sp = handler_stack.data(), .ss_flags = 0, .ss_size = handler_stack.size()};
   sigaltstack(&stack, nullptr);
   struct sigaction action {};
@@ -65,7 +66,7 @@ bool is_stopped(int process) {
   return state != std::string::npos && state + 2 < text.size() && (text[state + 2] == 'T' || text[state + 2] == 't');
 }
 
-void ask_for_stack(int process) {
+void request_stack(int process) {
   if (process == 0 || is_stopped(process) || send_stack_signal(process) != 0) return;
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
 }

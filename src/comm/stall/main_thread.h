@@ -1,13 +1,14 @@
-// Main thread: of a process of this host, where it is and whether it runs.
+// The main thread of a process of this host: its stack, and whether it is stopped.
 #pragma once
 
 namespace carillon {
 
-/// From here on a USR2 has this process write its main thread's stack on stderr; called on that thread.
+/// Makes this process write the stack of its main thread to stderr on SIGUSR2. Call it on the main thread.
 void catch_stack_signal();
-/// Has the main thread of a process that has done so write its stack, and waits while it does; of none, if it is 0.
-void ask_for_stack(int process);
-/// Whether somebody has stopped a process (SIGSTOP, a debugger).
+/// Makes the main thread of `process` write its stack, and waits meanwhile. `process` must have called
+/// catch_stack_signal. 0: does nothing.
+void request_stack(int process);
+/// True if the process is stopped (SIGSTOP, a debugger).
 bool is_stopped(int process);
 
 }  // namespace carillon

@@ -23,26 +23,26 @@
 namespace carillon {
 namespace {
 
-/// Whether `phase` is a part of each step.
+/// True if `phase` is part of each step.
 bool is_work(int phase) { return phase == static_cast<int>(Phase::data) || phase == static_cast<int>(Phase::compute); }
 
 constexpr double long_phase = 4.0;
 
-/// How long a rank may give no sign in `phase`.
+/// Longest time without a heartbeat in `phase`.
 double allowed_seconds(int phase, double stall_seconds) {
   if (is_work(phase)) return stall_seconds;
   return (phase == static_cast<int>(Phase::start) ? 12.0 : long_phase) * stall_seconds;
 }
 
-/// Between the end that one rank of a host makes of the run and that of the others, if MPI does not end them before, as
-/// when mpirun waits for a host that it cannot reach.
+/// Seconds between the exit of the rank that ends the run and the exit of the others, if MPI does not end them first
+/// (mpirun may wait for a host that it cannot reach).
 constexpr double end_seconds = 5.0;
 
 [[noreturn]] void leave() { std::_Exit(static_cast<int>(ExitCode::failed)); }
 
 }  // namespace
 
-/// Ends the process when the main thread stands still without a wait that the stall detector knows of.
+/// Thread that ends the process if the main thread hangs outside of an observed wait.
 class StallDetector::OwnThread {
  public:
   explicit OwnThread(const StallDetector& stall_detector)
@@ -65,36 +65,36 @@ class StallDetector::OwnThread {
     Stillness stillness(2.0 * interval), end(2.0 * interval);
     std::unique_lock lock(mutex_);
     while (!wake_.wait_for(lock, std::chrono::duration<double>(interval), [this] { return ends_; })) {
-      if (table_.run_ends()) {  // who ended it has said why
-        if (end.seconds(0, board_time()) > end_seconds) leave();
+      if (table_.run_ends()) {  // the rank that ended it has printed the reason
+        if (end.seconds(0, table_time()) > end_seconds) leave();
         continue;
       }
-      // The phase first: a sign is given before each.
+      // Read the phase first: a heartbeat precedes each change of it.
       const double longest = allowed(table_.own().phase.load(std::memory_order_acquire));
-      const double still = stillness.seconds(table_.own().signs.load(std::memory_order_acquire), board_time());
+      const double still = stillness.seconds(table_.own().signs.load(std::memory_order_acquire), table_time());
       if (still < longest || !table_.is_first_to_end()) continue;
       tell();
-      leave();  // MPI is the main thread's, which hangs
+      leave();  // only the main thread may call MPI, and it hangs
     }
   }
 
-  /// Others, who wait for this rank, are to tell first; only they can when the whole process stands still. And a wait
-  /// that the stall detector does not know of may be for ranks that save a checkpoint.
+  /// Longer than the limit of ranks that wait for this one: they report first, and only they can report a process that
+  /// is stopped. A wait that is not observed may be for ranks that save a checkpoint.
   double allowed(int phase) const {
     const double own = 1.25 * allowed_seconds(phase, settings_.stall_seconds);
     return settings_.waits_unseen && is_work(phase) ? long_phase * own : own;
   }
 
   void tell() const {
-    const std::optional<int> other = settings_.waits_unseen ? table_.who_holds_up() : std::nullopt;
+    const std::optional<int> other = settings_.waits_unseen ? table_.slowest_member() : std::nullopt;
     const int own = table_.own_member();
     const std::string of_other =
-        other ? fmt::format("; {}{}", table_.stands_still(*other), stall_detector_.data_of(*other)) : "";
-    const std::string line = fmt::format("{}: rank {} on {}: stands still: it has been {}{}{}\n", settings_.program,
-                                         stall_detector_.mpi_.rank(), stall_detector_.mpi_.host(),
-                                         table_.what_it_does(own), stall_detector_.data_of(own), of_other);
+        other ? fmt::format("; {}{}", table_.stall_text(*other), stall_detector_.data_of(*other)) : "";
+    const std::string line =
+        fmt::format("{}: rank {} on {}: hangs: it has been {}{}{}\n", settings_.program, stall_detector_.mpi_.rank(),
+                    stall_detector_.mpi_.host(), table_.activity_text(own), stall_detector_.data_of(own), of_other);
     static_cast<void>(!write(STDERR_FILENO, line.data(), line.size()));
-    ask_for_stack(table_.process(other.value_or(own)));
+    request_stack(table_.process(other.value_or(own)));
   }
 
   const StallDetector& stall_detector_;
@@ -106,11 +106,11 @@ class StallDetector::OwnThread {
   std::thread thread_;
 };
 
-/// What this rank has seen of the others.
+/// Measurements of the other ranks by this rank.
 struct StallDetector::Looks {
   std::vector<Stillness> of_member;
   Stillness of_own_wait{1.0};
-  std::uint64_t waits = 0;  ///< over
+  std::uint64_t waits = 0;  ///< finished waits
 };
 
 StallDetector::StallDetector(const Mpi& mpi, const StallDetectorSettings& settings)
@@ -124,7 +124,7 @@ StallDetector::StallDetector(const Mpi& mpi, const StallDetectorSettings& settin
   if (std::isfinite(settings_.stall_seconds) && settings_.ends_own_stall) {
     thread_ = std::make_unique<OwnThread>(*this);
   }
-  mpi.limit_waits({.stall_detector = this});
+  mpi.limit_waits({.observer = this});
 }
 
 StallDetector::~StallDetector() {
@@ -134,21 +134,21 @@ StallDetector::~StallDetector() {
 
 void StallDetector::enter(Phase phase, std::int64_t step) {
   HeartbeatTable::Entry& own = table_->own();
-  const double time = board_time();
+  const double time = table_time();
   if (is_work(own.phase)) {
     own.worked.store(own.worked + time - own.since - std::exchange(waited_, 0.0), std::memory_order_relaxed);
   }
   waited_ = 0.0;
-  // After a whole step all ranks have left what was before it.
+  // After a whole step all ranks have left the phases before it.
   if (own.phase == static_cast<int>(Phase::compute) && phase == Phase::data) others_may_be_long_ = false;
   if (!is_work(static_cast<int>(phase))) others_may_be_long_ = true;
-  table_->give_sign();  // first: nobody is to see an old sign with a new phase
+  table_->beat();  // first: no rank must see the old heartbeat with the new phase
   own.step.store(step, std::memory_order_relaxed);
   own.since.store(time, std::memory_order_relaxed);
   own.phase.store(static_cast<int>(phase), std::memory_order_release);
 }
 
-void StallDetector::heartbeat() { table_->give_sign(); }
+void StallDetector::heartbeat() { table_->beat(); }
 
 void StallDetector::describe_data(DescribeData describe) {
   const std::lock_guard lock(describe_mutex_);
@@ -162,7 +162,7 @@ std::string StallDetector::data_of(int member) const {
   if (!describe_data_ || entry.phase != static_cast<int>(Phase::data)) return {};
   try {
     return ", " + printable(describe_data_(table_->rank(member), entry.step));
-  } catch (const std::exception&) {  // there is something to be said without it
+  } catch (const std::exception&) {  // the line is useful without it
     return {};
   }
 }
@@ -174,7 +174,7 @@ std::vector<RankActivity> StallDetector::activities() const {
     found.push_back({.rank = table_->rank(member),
                      .phase = static_cast<Phase>(entry.phase.load()),
                      .step = entry.step,
-                     .seconds_in_phase = board_time() - entry.since,
+                     .seconds_in_phase = table_time() - entry.since,
                      .worked_seconds = entry.worked});
   }
   return found;
@@ -184,9 +184,9 @@ void StallDetector::look(std::string_view operation, std::span<const int> ranks,
   HeartbeatTable::Entry& own = table_->own();
   looked_ = true;
   own.waits_for = ranks.front();
-  table_->give_sign();
-  if (table_->run_ends()) return;  // who ended it has said why
-  const double time = board_time();
+  table_->beat();
+  if (table_->run_ends()) return;  // the rank that ended it has printed the reason
+  const double time = table_time();
   const std::string waited_for = rank_list({ranks.begin(), ranks.end()});
   for (int member = 0; member < table_->size(); ++member) {
     HeartbeatTable::Entry& other = table_->entry(member);
@@ -194,16 +194,16 @@ void StallDetector::look(std::string_view operation, std::span<const int> ranks,
     const double still = looks_->of_member[member].seconds(other.signs.load(std::memory_order_acquire), time);
     if (member == table_->own_member() || still < allowed) continue;
     if (!table_->is_first_to_end()) return;
-    ask_for_stack(table_->process(member));
-    end_run(fmt::format("{}{}; this rank has waited for {} in {} for {:.0f} s", table_->stands_still(member),
+    request_stack(table_->process(member));
+    end_run(fmt::format("{}{}; this rank has waited for {} in {} for {:.0f} s", table_->stall_text(member),
                         data_of(member), waited_for, operation, seconds));
   }
-  // Somebody of this host may be to blame, or may tell who is.
+  // The cause may be a rank of this host, or that rank may know it.
   if (std::ranges::any_of(ranks, [&](int rank) { return table_->is_here(rank); })) return;
   const double waited = looks_->of_own_wait.seconds(looks_->waits, time);
   const double allowed = 1.5 * (others_may_be_long_ ? long_phase : 1.0) * settings_.stall_seconds;
   if (waited < allowed || !table_->is_first_to_end()) return;
-  end_run(fmt::format("waited {:.0f} s for {} on {} in {}, and heard nothing", seconds, waited_for, hosts_of(ranks),
+  end_run(fmt::format("waited {:.0f} s for {} on {} in {} without a response", seconds, waited_for, hosts_of(ranks),
                       operation));
 }
 
@@ -225,7 +225,7 @@ void StallDetector::waited(double seconds) {
   if (!std::exchange(looked_, false)) return;
   ++looks_->waits;
   table_->own().waits_for = -1;
-  table_->give_sign();
+  table_->beat();
 }
 
 }  // namespace carillon

@@ -1,15 +1,14 @@
-// StallDetector: what every rank of a run is doing, and an end for a run in which one stands still.
+// StallDetector: ends a run in which a rank hangs, and names that rank, its phase and its step.
 //
-// Each rank tells its phase on a table in its host's memory; entering the next one is its sign of life, or `heartbeat`.
-// A rank that waits for others looks at the table now and then: whoever gives no sign for longer than the limit, and
-// does not wait itself, has stalled, and the wait ends in an Error that names it. One rank of a host says so, and ends
-// the run; the others, who may wait for it in turn, wait for their end and make it themselves if none comes. A rank
-// that stands still without waiting (a file system that hangs, a GPU that waits for others) is ended by a thread of its
-// own. A rank that gives signs, however slow it is, is never stalled; time in which the looking process did not run
-// itself, as in a suspended job, does not count.
+// Each rank writes its phase and step to a table in shared memory of its host (HeartbeatTable). Entering a phase is a
+// heartbeat; long phases call `heartbeat` as well. A rank that waits for others reads the table: a rank without a
+// heartbeat for longer than the limit, which does not wait itself, has stalled. The wait then throws an Error that
+// names it. One rank per host prints the error and ends the run. The other ranks wait for that, and exit on their own
+// if it takes too long. A rank that hangs without waiting for peers (file system, GPU) is ended by its own thread.
 //
-// Of ranks on other hosts nothing is known but that they have not come: a wait for these alone ends after a time and a
-// half. Ranks that all wait, for each other, are not found.
+// A slow rank with heartbeats never counts as stalled. Time in which the reading process itself did not run (a
+// suspended job) does not count. Heartbeats of other hosts are unknown: a wait for these alone fails after 1.5 times
+// the limit. Ranks that all wait for each other are not detected.
 #pragma once
 
 #include <cstdint>
@@ -32,52 +31,52 @@ enum class Phase : int { start, data, compute, evaluation, checkpoint, finish };
 /// "data"; for messages.
 std::string_view name_of(Phase phase);
 
-/// A rank of this host.
+/// The current state of a rank of this host.
 struct RankActivity {
   int rank = 0;
   Phase phase = Phase::start;
   std::int64_t step = 0;
   double seconds_in_phase = 0.0;
-  double worked_seconds = 0.0;  ///< in data and compute since the start, without what it waited for others
+  double worked_seconds = 0.0;  ///< in data and compute since the start, without waits for others
 };
 
 struct StallDetectorSettings {
-  /// How long a rank may give no sign in data and compute; in the other phases four times that, at the start twelve
-  /// times. Infinity: for ever.
+  /// Longest time without a heartbeat in data and compute. Other phases: 4 times that; start: 12 times. Infinity: no
+  /// limit.
   double stall_seconds = std::numeric_limits<double>::infinity();
-  /// Ends this process when its main thread stands still, a quarter later than others would name it.
+  /// End this process if its main thread hangs, after 1.25 times the limit.
   bool ends_own_stall = true;
-  /// The main thread may wait for others without the stall detector's knowing, as for a GPU that waits in NCCL: then
-  /// the rank of this host that is stopped or furthest behind is named, too, and in data and compute it may take four
-  /// times as long.
+  /// The main thread may wait for peers without calling the observer, e.g. for a GPU that waits in NCCL. Then the limit
+  /// in data and compute is 4 times as long, and the error also names the rank of this host that is stopped or furthest
+  /// behind.
   bool waits_unseen = false;
-  std::string program = {};  ///< whose lines it writes
-  /// Is given the line that `look` would throw, first: for an end that waits for no thread of this process.
+  std::string program = {};  ///< name in error lines
+  /// Called with the error line before `look` throws: for an exit that waits for no thread of this process.
   std::function<void(const std::string& line)> end_run = nullptr;
 };
 
 class StallDetector final : public WaitObserver {
  public:
-  /// From here on `mpi`, which outlives this, lets it look at its waits, in the place of a limit that they had; to the
-  /// end, when they have none. A USR2 has this process write its main thread's stack on stderr, here and after.
-  /// Collective, as the destructor is.
+  /// Observes the waits of `mpi` from now on, in place of their limit. `mpi` outlives this. After destruction the waits
+  /// have no limit. Also makes SIGUSR2 write the stack of the main thread to stderr. Construction and destruction are
+  /// collective.
   StallDetector(const Mpi& mpi, const StallDetectorSettings& settings);
   ~StallDetector() override;
   StallDetector(const StallDetector&) = delete;
   StallDetector& operator=(const StallDetector&) = delete;
 
-  /// This rank gets on. On the main thread; costs some 50 ns.
+  /// Enters a phase; counts as a heartbeat. Main thread only; costs about 50 ns.
   void enter(Phase phase, std::int64_t step);
-  /// So it does within a phase that takes long.
+  /// A heartbeat within a long phase. Main thread only.
   void heartbeat();
-  /// What is said of a rank that stands still in the data of a step: describe(rank, step), "whose batch begins with
-  /// a.tfrecord: record 12". Called in a thread of its own or in `look`; nothing: nothing more.
+  /// Text about the data of a step for the error line of a rank that hangs there: describe(rank, step) returns "whose
+  /// batch begins with a.tfrecord: record 12", or an empty text. Called in `look` or in the detector's own thread.
   using DescribeData = std::function<std::string(int rank, std::int64_t step)>;
   void describe_data(DescribeData describe);
-  /// The ranks of this host, by rank.
+  /// The states of the ranks of this host, by rank.
   std::vector<RankActivity> activities() const;
 
-  /// Errors: failed, naming who stands still, where and since when.
+  /// Errors: failed if a rank has stalled; names the rank, its phase, its step and the time.
   void look(std::string_view operation, std::span<const int> ranks, double seconds) override;
   void waited(double seconds) override;
 
@@ -91,9 +90,9 @@ class StallDetector final : public WaitObserver {
 
   const Mpi& mpi_;
   StallDetectorSettings settings_;
-  double waited_ = 0.0;             ///< in the phase in hand
-  bool looked_ = false;             ///< in the wait in hand
-  bool others_may_be_long_ = true;  ///< in a phase that is no part of a step: until a whole step is done
+  double waited_ = 0.0;             ///< seconds in the current phase
+  bool looked_ = false;             ///< `look` was called in the current wait
+  bool others_may_be_long_ = true;  ///< outside of steps: until a whole step is done
   std::unique_ptr<HeartbeatTable> table_;
   std::unique_ptr<Looks> looks_;
   std::vector<std::string> hosts_;  ///< by rank

@@ -1,4 +1,4 @@
-// WaitLimit: how long a rank waits for others before it gives up.
+// WaitLimit: how long a rank waits for other ranks before the run fails.
 #pragma once
 
 #include <limits>
@@ -7,23 +7,23 @@
 
 namespace carillon {
 
-/// Somebody who is told of a rank's waits, on its main thread, and may end one by an exception.
+/// Observes the waits of a rank on its main thread. It may end a wait by throwing.
 class WaitObserver {
  public:
   virtual ~WaitObserver() = default;
-  /// Called some times a second while the rank waits for `ranks`, one at least, in `operation`; it has waited `seconds`
+  /// Called about ten times a second while the rank waits for `ranks` (at least one) in `operation`. `seconds`: waited
   /// so far.
   virtual void look(std::string_view operation, std::span<const int> ranks, double seconds) = 0;
-  /// A wait is over that took so long, whether it was looked at or not.
+  /// Called after each wait, even if `look` was not called. `seconds`: duration of the wait.
   virtual void waited(double seconds) = 0;
 };
 
-/// Of each rank waited for, but through NCCL, which knows no limit. A wait that takes longer ends in Error(failed),
-/// "waited 30 s for rank 2 in averaging", which names the ranks that have not come. What the rank shares with others
-/// cannot be used after that: the run has to end.
+/// Applies to every wait for other ranks except NCCL's, which has no limit. A longer wait throws Error(failed), "waited
+/// 30 s for rank 2 in averaging", which names the missing ranks. Shared memory and messages are unusable afterwards, so
+/// the run must end.
 struct WaitLimit {
   double seconds = std::numeric_limits<double>::infinity();
-  WaitObserver* stall_detector = nullptr;  ///< outlives the waits; null: nobody
+  WaitObserver* observer = nullptr;  ///< outlives the waits; may be null
 };
 
 }  // namespace carillon

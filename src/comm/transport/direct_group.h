@@ -1,4 +1,4 @@
-// DirectGroup: what groups whose members send messages directly to each other have in common.
+// DirectGroup: base of the groups that send messages from each member directly to each other member.
 #pragma once
 
 #include <memory>
@@ -33,7 +33,7 @@ class DirectGroup : public Group {
   SumOrder order_;
 };
 
-/// Memory for messages of `Element`s, kept from call to call.
+/// Memory for messages of `Element`s. It is reused by later calls.
 template <typename Element>
 struct MessageMemory {
   std::unique_ptr<Element[]> elements;
@@ -42,7 +42,7 @@ struct MessageMemory {
 template <typename Element>
 using SpareMemory = std::vector<MessageMemory<Element>>;
 
-/// Messages under way, and the memory that they are in: one of `spare`, or new.
+/// Messages in flight and their memory, which is taken from `spare` if possible.
 template <typename Element>
 class BufferedPointToPoint {
  public:
@@ -52,7 +52,7 @@ class BufferedPointToPoint {
     if (exchange_.over()) {
       spare_.push_back(std::move(memory_));
     } else {
-      static_cast<void>(memory_.elements.release());  // MPI may still write there: lost, as the run is
+      static_cast<void>(memory_.elements.release());  // leaked: MPI may still write there, and the run has failed
     }
   }
   BufferedPointToPoint(const BufferedPointToPoint&) = delete;

@@ -1,9 +1,9 @@
-// Group: ranks that compute something together from float arrays in the host's memory.
+// Group: collective operations of ranks on float arrays in host memory.
 //
-// Every call is collective: all members make it, in the same order, with as many values and the same root. Sums are
-// taken in rank order, ((v0 + v1) + v2) + ..., for every element, whatever carries the values: equal bits everywhere.
-// (A group of messages can be made to sum as a tree, core/sum_in_order.h.)
-// Errors: failed, when MPI fails, or when a wait takes longer than the group's limit (wait_limit.h).
+// Every call is collective: all members make the same calls in the same order, with the same number of values and the
+// same root. Every element is summed in rank order, ((v0 + v1) + v2) + ..., by every transport, so the bits are equal
+// everywhere. A message group can also sum as a binary tree (core/sum_in_order.h).
+// Errors: failed if MPI fails or a wait exceeds the group's limit (wait_limit.h).
 #pragma once
 
 #include <cstddef>
@@ -20,13 +20,13 @@ struct Slice {
   std::size_t begin, end;
 };
 
-/// The part of `count` elements that rank `rank` of `size` sums: slices follow each other, at multiples of 16 elements;
-/// the last ones may be empty.
+/// The part of `count` elements that `rank` of `size` ranks sums. Slices are contiguous and begin at multiples of 16
+/// elements. The last ones may be empty.
 Slice reduction_slice(std::size_t count, int rank, int size);
 
 class Group {
  public:
-  /// A call under way: its values belong to it until `wait` has returned. Ends before its group.
+  /// An operation in progress. Its values must not be used before `wait` returns. Destroyed before its group.
   class Pending {
    public:
     virtual ~Pending() = default;
@@ -36,14 +36,14 @@ class Group {
   virtual ~Group() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// Of the members that give the same `color` >= 0: a group in the order of their keys, equal keys in that of ranks.
+  /// A group of the members with the same `color` >= 0, ordered by key, then rank.
   virtual std::unique_ptr<Group> split(int color, int key) = 0;
 
-  /// The root's values to all.
+  /// Copies the values of `root` to all members.
   virtual void broadcast(std::span<float> values, int root) = 0;
-  /// In place: this rank's slice of `values` becomes the sum over all ranks; the others are undefined.
+  /// In place: the slice of this rank in `values` becomes the sum over all ranks. The other slices are undefined.
   virtual std::unique_ptr<Pending> start_reduce_scatter(std::span<float> values) = 0;
-  /// In place: every rank's own slice of `values` to all.
+  /// In place: copies every rank's own slice of `values` to all ranks.
   virtual std::unique_ptr<Pending> start_all_gather(std::span<float> values) = 0;
 
   void reduce_scatter(std::span<float> values) { start_reduce_scatter(values)->wait(); }
@@ -55,7 +55,7 @@ class Group {
   }
 };
 
-/// All ranks: through shared memory when they are on one host, else by messages. Ends before `mpi`. Collective.
+/// The group of all ranks: shared memory if they are on one host, else messages. Destroyed before `mpi`. Collective.
 std::unique_ptr<Group> make_group(const Mpi& mpi, WaitLimit limit = {});
 
 }  // namespace carillon

@@ -9,15 +9,15 @@
 namespace carillon {
 
 Buffer HostMemory::allocate(std::size_t bytes) {
-  check(common_ == nullptr, "common memory was allocated twice");
-  common_ = std::make_unique<SharedArrays>(host_, host_.rank() == 0 ? bytes : 0);
-  return {common_->array(0), bytes, [](void*) {}};
+  check(shared_ == nullptr, "shared host memory is allocated twice");
+  shared_ = std::make_unique<SharedArrays>(host_, host_.rank() == 0 ? bytes : 0);
+  return {shared_->array(0), bytes, [](void*) {}};
 }
 
 void HostMemory::meet() {
-  common_->reach(&SharedArrays::Progress::started, ++meetings_);
-  // Who is late may be so with its gradients or, before an update, with a summary.
-  common_->wait_for_all(&SharedArrays::Progress::started, meetings_, "a training step");
+  shared_->reach(&SharedArrays::Progress::started, ++meetings_);
+  // A late rank may still compute gradients or, before an update, write a summary.
+  shared_->wait_for_all(&SharedArrays::Progress::started, meetings_, "a training step");
 }
 
 void HostMemory::means_of(std::span<const float> values, const TakeMeans& take) const {

@@ -1,4 +1,4 @@
-// The SharedHostMemory of ranks of one host: in shared memory, with a counter of each rank's meetings.
+// HostMemory: the SharedHostMemory of the ranks of one host, in shared memory with one counter per rank.
 #pragma once
 
 #include <memory>
@@ -11,8 +11,8 @@ namespace carillon {
 
 class HostMemory final : public SharedHostMemory {
  public:
-  /// `host`, all ranks of the run, and `own`, the communicator's arrays once they are there, outlive this. Sums are
-  /// multiplied by `factor`.
+  /// `host`: all ranks of the run. `own`: the communicator's arrays, null until they are allocated. Both outlive this.
+  /// `factor` multiplies the sums.
   HostMemory(const Members& host, const std::unique_ptr<SharedArrays>& own, SumOrder order, float factor)
       : host_(host), own_(own), order_(order), factor_(factor) {}
 
@@ -23,14 +23,14 @@ class HostMemory final : public SharedHostMemory {
   void gather(std::span<float> values) const override;
 
  private:
-  /// `rank`'s copy of what lies at `values` here.
+  /// The address on `rank` that corresponds to `values` on this rank.
   const float* peers_copy(int rank, const float* values) const { return own_->array(rank) + (values - own_->own()); }
 
   const Members& host_;
   const std::unique_ptr<SharedArrays>& own_;
   SumOrder order_;
   float factor_;
-  std::unique_ptr<SharedArrays> common_;  // rank 0's is the array; `started`: how often a rank has come to meet
+  std::unique_ptr<SharedArrays> shared_;  // rank 0 holds the array; `started`: number of meetings of a rank
   std::uint64_t meetings_ = 0;
 };
 

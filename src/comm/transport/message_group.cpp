@@ -1,16 +1,31 @@
-// A group by messages, each rank directly to each other one.
+// A group by messages from each rank directly to each other rank: float32, or rounded to bfloat16.
 //
-// reduce-scatter: every rank gets its slice from all others and sums the parts in rank order. all-gather: it sends its
-// slice to all others. Together 2 (n-1)/n of the bytes pass each rank, the least possible. Both are under way once
-// started. A broadcast is the root's affair alone: n-1 times its bytes, for what is small or rare.
+// reduce-scatter: every rank receives its slice from all others and sums the parts in rank order. all-gather: every
+// rank sends its slice to all others. Together each rank sends 2 (n-1)/n of the bytes, the minimum. Both are
+// asynchronous. In a broadcast the root sends n-1 times the bytes: use it for small or rare data.
+//
+// With bfloat16 messages, sums are taken in float32 and a rank adds its own part unrounded. In the all-gather the owner
+// of a slice takes the rounded values, too, so all ranks hold equal bits. Broadcasts are not rounded.
+#include <type_traits>
 #include <vector>
 
 #include "carillon/core/sum_in_order.h"
 #include "src/comm/transport/direct_group.h"
+#include "src/core/bf16.h"
 
 namespace carillon {
 namespace {
 
+void round_to(std::span<Bf16> out, std::span<const float> values) {
+  for (std::size_t i = 0; i < values.size(); ++i) out[i] = to_bf16(values[i]);
+}
+
+void widen_to(std::span<float> out, std::span<const Bf16> values) {
+  for (std::size_t i = 0; i < values.size(); ++i) out[i] = to_float(values[i]);
+}
+
+/// `Element`: of the messages, float or Bf16.
+template <typename Element>
 class MessageGroup final : public DirectGroup {
  public:
   using DirectGroup::DirectGroup;
@@ -22,33 +37,65 @@ class MessageGroup final : public DirectGroup {
     return std::make_unique<ReduceScatter>(*this, values);
   }
   std::unique_ptr<Pending> start_all_gather(std::span<float> values) override {
-    return std::make_unique<AllGather>(*this, values);
+    if constexpr (rounds) {
+      return std::make_unique<RoundedAllGather>(*this, values);
+    } else {
+      return std::make_unique<AllGather>(*this, values);
+    }
   }
 
  private:
-  /// In memory: what each sends for this rank's slice, [rank][slice].
+  static constexpr bool rounds = !std::is_same_v<Element, float>;
+
+  /// Message memory: if messages are rounded, [values.size()] outgoing; then [ranks][slice] incoming.
   class ReduceScatter final : public Pending {
    public:
     ReduceScatter(MessageGroup& group, std::span<float> values)
         : group_(group),
           own_(group.slice(values, group.rank())),
-          exchange_(group.members(), own_.size() * group.size(), group.spare_) {
+          first_incoming_(rounds ? values.size() : 0),
+          exchange_(group.members(), first_incoming_ + own_.size() * group.size(), group.spare_) {
       for (const int peer : group.peers()) exchange_.receive(incoming(peer), peer);
-      for (const int peer : group.peers()) exchange_.send(group.slice(values, peer), peer);
+      for (const int peer : group.peers()) exchange_.send(outgoing(values, peer), peer);
     }
     void wait() override {
       exchange_.wait("a reduce-scatter");
       std::vector<const float*> parts(group_.size(), own_.data());
-      for (const int peer : group_.peers()) parts[peer] = exchange_.part(incoming(peer)).data();
+      if constexpr (rounds) group_.wide_.resize(own_.size() * group_.size());
+      for (const int peer : group_.peers()) parts[peer] = received(peer);
       sum_in_order(parts, own_.size(), 1.0f, own_.data(), group_.order());
     }
 
    private:
-    Slice incoming(int peer) const { return {own_.size() * peer, own_.size() * (peer + 1)}; }
+    Slice incoming(int peer) const {
+      const std::size_t begin = first_incoming_ + own_.size() * peer;
+      return {begin, begin + own_.size()};
+    }
+    std::span<const Element> outgoing(std::span<float> values, int peer) {
+      const std::span<float> part = group_.slice(values, peer);
+      if constexpr (rounds) {
+        const std::span<Bf16> rounded = exchange_.part(reduction_slice(values.size(), peer, group_.size()));
+        round_to(rounded, part);
+        return rounded;
+      } else {
+        return part;
+      }
+    }
+    /// The part of this rank's slice that `peer` sent, as float32.
+    const float* received(int peer) {
+      if constexpr (rounds) {
+        const std::span<float> part(group_.wide_.data() + own_.size() * peer, own_.size());
+        widen_to(part, exchange_.part(incoming(peer)));
+        return part.data();
+      } else {
+        return exchange_.part(incoming(peer)).data();
+      }
+    }
 
     MessageGroup& group_;
     std::span<float> own_;
-    BufferedPointToPoint<float> exchange_;
+    std::size_t first_incoming_;
+    BufferedPointToPoint<Element> exchange_;
   };
 
   /// In place.
@@ -65,13 +112,38 @@ class MessageGroup final : public DirectGroup {
     PointToPoint exchange_;
   };
 
-  SpareMemory<float> spare_;
+  class RoundedAllGather final : public Pending {
+   public:
+    RoundedAllGather(MessageGroup& group, std::span<float> values)
+        : group_(group), values_(values), exchange_(group.members(), values.size(), group.spare_) {
+      for (const int peer : group.peers()) exchange_.receive(part_of(peer), peer);
+      const std::span<Bf16> own = exchange_.part(part_of(group.rank()));
+      round_to(own, group.slice(values, group.rank()));
+      widen_to(group.slice(values, group.rank()), own);
+      for (const int peer : group.peers()) exchange_.send(own, peer);
+    }
+    void wait() override {
+      exchange_.wait("an all-gather");
+      for (const int peer : group_.peers()) widen_to(group_.slice(values_, peer), exchange_.part(part_of(peer)));
+    }
+
+   private:
+    Slice part_of(int rank) const { return reduction_slice(values_.size(), rank, group_.size()); }
+
+    MessageGroup& group_;
+    std::span<float> values_;
+    BufferedPointToPoint<Bf16> exchange_;
+  };
+
+  SpareMemory<Element> spare_;
+  std::vector<float> wide_;  ///< received parts as float32; used if messages are rounded
 };
 
 }  // namespace
 
-std::unique_ptr<Group> make_message_group(Members members, SumOrder order) {
-  return std::make_unique<MessageGroup>(std::move(members), order);
+std::unique_ptr<Group> make_message_group(Members members, SumOrder order, Wire wire) {
+  if (wire == Wire::bf16) return std::make_unique<MessageGroup<Bf16>>(std::move(members), order);
+  return std::make_unique<MessageGroup<float>>(std::move(members), order);
 }
 
 }  // namespace carillon

@@ -6,8 +6,8 @@
 namespace carillon {
 namespace {
 
-/// Calls call(begin, bytes) for pieces of an array that MPI's int counts can tell; at least once, so that an empty
-/// message, too, says that its sender has come.
+/// Calls call(begin, bytes) for pieces that fit MPI's int counts. Calls it at least once, so an empty message also
+/// tells the receiver that the sender has arrived.
 template <typename Call>
 void in_pieces(std::size_t bytes, const Call& call) {
   constexpr std::size_t piece = std::size_t{1} << 30;
@@ -60,7 +60,7 @@ std::vector<int> PointToPoint::missing() {
 }
 
 void PointToPoint::wait(std::string_view operation) {
-  constexpr int spins = 256;  // a look costs more than one at memory
+  constexpr int spins = 256;  // a poll of MPI costs more than a read of memory
   const auto arrived = [&] {
     while (!messages_.empty() && is_over(messages_.back().request)) messages_.pop_back();
     return messages_.empty();

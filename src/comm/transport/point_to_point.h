@@ -1,7 +1,7 @@
-// PointToPoint: messages between members, under way at the same time, and the wait for all of them.
+// PointToPoint: messages between members that are in flight at the same time, and one wait for all of them.
 //
-// Messages between two members arrive in the order in which they were sent, so all members start the same exchanges in
-// the same order; no more names them.
+// Messages have no tags. Two members exchange messages in the order in which they were sent, so all members must start
+// the same exchanges in the same order.
 #pragma once
 
 #include <mpi.h>
@@ -21,17 +21,17 @@ class PointToPoint {
   explicit PointToPoint(const Members& members) : members_(members) {}
   PointToPoint(const PointToPoint&) = delete;
   PointToPoint& operator=(const PointToPoint&) = delete;
-  /// Gives up what has not come; MPI may still read and write the memory of such messages.
+  /// Abandons messages that have not arrived. MPI may still read and write their memory.
   ~PointToPoint();
 
-  /// `bytes` stay as they are until `wait` has returned.
+  /// `bytes` must not change until `wait` returns.
   void send(std::span<const std::byte> bytes, int to);
-  /// `to` must be as long as what `from` sends.
+  /// `to` must have the length of the message of `from`.
   void receive(std::span<std::byte> to, int from);
 
-  /// Returns once all has been sent and received. Errors: failed, when that takes longer than the members' limit.
+  /// Returns when all messages are sent and received. Errors: failed if the limit of the members passes first.
   void wait(std::string_view operation);
-  /// Whether nothing is left to wait for.
+  /// True if no message is in flight.
   bool over() const { return messages_.empty(); }
 
  private:
@@ -46,12 +46,12 @@ class PointToPoint {
   std::vector<Message> messages_;
 };
 
-/// Every member's `mine`, by rank, in `all`: equal sizes. Collective.
+/// Gathers the `mine` of every member in `all`, by rank. All sizes are equal. Collective.
 void gather_bytes(const Members& members, std::span<const std::byte> mine, std::span<std::byte> all,
                   std::string_view operation);
-/// The root's bytes to all members. Collective.
+/// Copies the bytes of `root` to all members. Collective.
 void broadcast_bytes(const Members& members, std::span<std::byte> bytes, int root, std::string_view operation);
-/// Returns once every member has called it.
+/// A barrier: returns when every member has called it.
 void meet(const Members& members, std::string_view operation);
 
 }  // namespace carillon

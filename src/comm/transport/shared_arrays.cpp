@@ -11,8 +11,8 @@ namespace {
 using Progress = SharedArrays::Progress;
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "the counters are shared between processes");
 
-/// The first cache line in a rank's part of the window, which MPI aligns to 8 bytes. Every process maps the window at a
-/// page, so all of them find the same line.
+/// The first cache line in a rank's part of the window. MPI aligns the part to 8 bytes only. Every process maps the
+/// window at a page boundary, so all processes find the same line.
 void* aligned(void* part) {
   const auto address = reinterpret_cast<std::uintptr_t>(part);
   return static_cast<std::byte*>(part) + (alignof(Progress) - address % alignof(Progress)) % alignof(Progress);
@@ -21,7 +21,7 @@ void* aligned(void* part) {
 }  // namespace
 
 SharedArrays::SharedArrays(const Members& members, std::size_t bytes) : members_(members) {
-  meet(members, "setting up shared memory");  // so that all are there for the call that has no limit
+  meet(members, "setting up shared memory");  // so that all ranks reach the next call, which has no limit
   const std::size_t segment = alignof(Progress) + sizeof(Progress) + bytes;  // Progress first, then the array
   void* mine = nullptr;
   check_mpi(MPI_Win_allocate_shared(static_cast<MPI_Aint>(segment), 1, MPI_INFO_NULL, members.comm(), &mine, &window_),
@@ -40,7 +40,7 @@ SharedArrays::SharedArrays(const Members& members, std::size_t bytes) : members_
 }
 
 SharedArrays::~SharedArrays() {
-  if (std::uncaught_exceptions() > exceptions_before_) return;  // to free is to wait for peers, which may not come
+  if (std::uncaught_exceptions() > exceptions_before_) return;  // freeing waits for peers, which may be gone
   MPI_Win_free(&window_);
 }
 

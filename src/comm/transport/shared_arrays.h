@@ -1,4 +1,4 @@
-// SharedArrays: an array per member that all members, ranks of one host, map, and counters of how far each is.
+// SharedArrays: one array per member that all members (ranks of one host) map, and progress counters of each member.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@ namespace carillon {
 
 class SharedArrays {
  public:
-  /// How far a member is, each count in a cache line of its own; what they count is the user's.
+  /// Progress counters of a member, each in its own cache line. The user of the class defines what they count.
   struct alignas(64) Progress {
     std::atomic<std::uint64_t> started{0};
     alignas(64) std::atomic<std::uint64_t> reduced{0};
@@ -21,8 +21,8 @@ class SharedArrays {
   };
   using Counter = std::atomic<std::uint64_t> Progress::*;
 
-  /// A zeroed array of `bytes` of this member; others' may have other sizes. `members` outlive this. Collective, as the
-  /// destructor is.
+  /// Allocates a zeroed array of `bytes` for this member; sizes may differ between members. `members` outlive this.
+  /// Construction and destruction are collective.
   SharedArrays(const Members& members, std::size_t bytes);
   ~SharedArrays();
   SharedArrays(const SharedArrays&) = delete;
@@ -31,7 +31,7 @@ class SharedArrays {
   float* array(int rank) const { return arrays_[rank]; }
   float* own() const { return arrays_[members_.rank()]; }
 
-  /// Tells the others that this member is at `value`: what it wrote before can be read by whoever sees that.
+  /// Sets a counter of this member with release semantics: a member that reads `value` also sees all earlier writes.
   void reach(Counter counter, std::uint64_t value) {
     (progress_[members_.rank()]->*counter).store(value, std::memory_order_release);
   }
@@ -39,7 +39,7 @@ class SharedArrays {
     return (progress_[rank]->*counter).load(std::memory_order_acquire) >= goal;
   }
   bool have_all_reached(Counter counter, std::uint64_t goal) const;
-  /// Errors: failed, when the members' limit passes before.
+  /// Errors: failed if the limit of the members passes first.
   void wait(Counter counter, int rank, std::uint64_t goal, std::string_view operation) const {
     wait_for(rank, rank + 1, counter, goal, operation);
   }

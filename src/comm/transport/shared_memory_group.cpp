@@ -1,7 +1,7 @@
-// A group of one host's ranks, through memory that all of them map.
+// A group of the ranks of one host, through memory that all of them map.
 //
-// Values pass through it in pieces: a rank copies its part of a piece in and counts `started`; others read it and count
-// `copied`; it is written again only when all have. Each call is over when it returns.
+// Values pass through the memory in pieces. A rank copies its part of a piece in and increments `started`. The others
+// read it and increment `copied`. It is overwritten only after all ranks have copied it. Each call is synchronous.
 #include <algorithm>
 #include <vector>
 
@@ -67,7 +67,7 @@ class SharedMemoryGroup final : public Group {
     return {begin, std::max(begin, std::min(a.end, b.end))};
   }
 
-  /// Calls pass(piece) for the pieces of `values` when their place in the memory is free.
+  /// Calls pass(piece) for each piece of `values` as soon as the memory is free.
   template <typename Pass>
   void in_pieces(std::span<float> values, std::string_view operation, const Pass& pass) {
     for (std::size_t begin = 0; begin < values.size(); begin += piece_floats) {
@@ -90,7 +90,7 @@ class SharedMemoryGroup final : public Group {
 
   Members members_;
   SharedArrays arrays_;
-  std::uint64_t pieces_ = 0;  // that have passed
+  std::uint64_t pieces_ = 0;  // pieces that have passed
 };
 
 }  // namespace

@@ -1,18 +1,18 @@
 #include "carillon/core/error.h"
-#include "carillon/data/decoder.h"
+#include "carillon/data/labelled_images.h"
 
 namespace carillon {
 namespace {
 
-class GreyDecoder final : public RecordDecoder {
+class GreyDecoder final : public LabelledImageDecoder {
  public:
-  explicit GreyDecoder(RecordSchema schema) : RecordDecoder(std::move(schema)) {
+  explicit GreyDecoder(RecordSchema schema) : LabelledImageDecoder(std::move(schema)) {
     check(image_shape().channels == 1, "grey images have one channel");
   }
 
-  std::int32_t decode(std::span<const std::uint8_t> record, std::uint64_t /*position*/,
-                      std::span<std::uint8_t> image) const override {
-    return copy_pixels(record, image);
+  void decode(std::span<const std::uint8_t> record, std::uint64_t /*position*/, std::span<std::uint8_t> image,
+              std::span<std::byte> target) const override {
+    copy_pixels(record, image, target);
   }
 };
 

@@ -1,28 +1,27 @@
 #include "carillon/core/error.h"
-#include "carillon/data/decoder.h"
+#include "carillon/data/labelled_images.h"
 
 namespace carillon {
 namespace {
 
-class PictureDecoder final : public RecordDecoder {
+class PictureDecoder final : public LabelledImageDecoder {
  public:
   PictureDecoder(RecordSchema schema, const PictureDecoding& decoding)
-      : RecordDecoder(std::move(schema)), decoding_(decoding) {
+      : LabelledImageDecoder(std::move(schema)), decoding_(decoding) {
     check(image_shape().channels == 3, "pictures have three channels");
   }
 
-  std::int32_t decode(std::span<const std::uint8_t> record, std::uint64_t position,
-                      std::span<std::uint8_t> image) const override {
+  void decode(std::span<const std::uint8_t> record, std::uint64_t position, std::span<std::uint8_t> image,
+              std::span<std::byte> target) const override {
     std::string scratch;
     const LabelledBytes found = parse_example(record, schema().keys, scratch);
-    const std::int32_t label = checked_label(found.label);
+    write_class(found.label, target);
     thread_local ViewMemory memory;
     try {
       render_view(found.image, view_of(picture_info(found.image), position), decoding_.resampling, memory, image);
     } catch (const Error& error) {
       fail(error.code(), "feature '{}' {}", schema().keys.image, error.what());
     }
-    return label;
   }
 
   bool draws() const override { return decoding_.distorts; }

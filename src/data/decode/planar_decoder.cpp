@@ -2,21 +2,21 @@
 #include <vector>
 
 #include "carillon/core/error.h"
-#include "carillon/data/decoder.h"
+#include "carillon/data/labelled_images.h"
 #include "src/data/decode/image_form.h"
 
 namespace carillon {
 namespace {
 
-class PlanarDecoder final : public RecordDecoder {
+class PlanarDecoder final : public LabelledImageDecoder {
  public:
-  explicit PlanarDecoder(RecordSchema schema) : RecordDecoder(std::move(schema)) {
+  explicit PlanarDecoder(RecordSchema schema) : LabelledImageDecoder(std::move(schema)) {
     check(image_shape().channels > 1, "colour images have several channels");
   }
 
-  std::int32_t decode(std::span<const std::uint8_t> record, std::uint64_t /*position*/,
-                      std::span<std::uint8_t> image) const override {
-    return copy_pixels(record, image);
+  void decode(std::span<const std::uint8_t> record, std::uint64_t /*position*/, std::span<std::uint8_t> image,
+              std::span<std::byte> target) const override {
+    copy_pixels(record, image, target);
   }
 
   /// Judges the order of the channels by images from all over the set.

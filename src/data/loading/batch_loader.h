@@ -59,9 +59,9 @@ class BatchLoader {
   /// sample and says so (Batch::padding). Requires has_next().
   /// Errors: those of Dataset::read, when the batch with the record is asked for, and at each call after.
   const Batch& next();
-  /// As `next`, but of a set in memory the batch has record numbers and neither images nor labels, for who has those.
+  /// As `next`, but of a set in memory the batch has record numbers, and neither images nor targets.
   const Batch& next_by_records();
-  /// The batch given last, with images and labels.
+  /// The batch given last, with images and targets.
   const Batch& whole();
 
  private:

@@ -13,7 +13,7 @@ namespace carillon {
 /// What a batch is wanted with.
 enum class BatchForm {
   whole,
-  records,  ///< their numbers, where images and labels would have to be looked up
+  records,  ///< their numbers, if images and targets would have to be looked up
 };
 
 class BatchSource {

@@ -12,13 +12,13 @@ class CachedSource final : public BatchSource {
       : dataset_(dataset),
         plan_(std::move(order), slice),
         images_(slice.batch_size),
-        labels_(slice.batch_size),
+        targets_(slice.batch_size * dataset.target_bytes()),
         records_(slice.batch_size) {}
 
   const Batch& next(BatchForm form) override {
     const BatchPlan::Samples samples = plan_.next(records_);
     batch_ = {.images = {},
-              .labels = {},
+              .targets = {},
               .records = records_,
               .first_position = samples.first_position,
               .padding = records_.size() - samples.valid_count};
@@ -29,10 +29,10 @@ class CachedSource final : public BatchSource {
     if (!batch_.images.empty()) return batch_;
     for (std::size_t i = 0; i < records_.size(); ++i) {
       images_[i] = dataset_.image(records_[i]);
-      labels_[i] = dataset_.label(records_[i]);
+      std::ranges::copy(dataset_.target(records_[i]), targets_.begin() + i * dataset_.target_bytes());
     }
     batch_.images = images_;
-    batch_.labels = labels_;
+    batch_.targets = targets_;
     return batch_;
   }
 
@@ -40,7 +40,7 @@ class CachedSource final : public BatchSource {
   const Dataset& dataset_;
   BatchPlan plan_;
   std::vector<const std::uint8_t*> images_;
-  std::vector<std::int32_t> labels_;
+  std::vector<std::byte> targets_;
   std::vector<std::uint32_t> records_;
   Batch batch_;
 };

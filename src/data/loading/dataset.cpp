@@ -22,24 +22,16 @@ namespace {
 
 constexpr std::uint64_t no_limit = std::numeric_limits<std::uint64_t>::max();
 
-/// Of images that are no records.
-class SyntheticDecoder final : public RecordDecoder {
- public:
-  explicit SyntheticDecoder(RecordSchema schema) : RecordDecoder(std::move(schema)) {}
-  std::int32_t decode(std::span<const std::uint8_t> /*record*/, std::uint64_t /*position*/,
-                      std::span<std::uint8_t> /*image*/) const override {
-    fail(ExitCode::failed, "synthetic images are not decoded");
-  }
-};
-
 }  // namespace
 
 struct Dataset::Storage {
   explicit Storage(std::shared_ptr<const RecordDecoder> its_decoder)
-      : decoder(std::move(its_decoder)), image_bytes(decoder->image_shape().bytes()) {}
+      : decoder(std::move(its_decoder)),
+        image_bytes(decoder->image_shape().bytes()),
+        target_bytes(decoder->target_spec().bytes()) {}
 
   std::shared_ptr<const RecordDecoder> decoder;
-  std::size_t image_bytes;
+  std::size_t image_bytes, target_bytes;
   struct File {
     std::string path;
     std::size_t first;  ///< record
@@ -49,9 +41,9 @@ struct Dataset::Storage {
   std::uint32_t fingerprint = 0;
   bool in_memory = false;
 
-  // In memory: all images one after the other, and their labels.
+  // In memory: all images one after the other, and their targets.
   PageArray images;
-  std::vector<std::int32_t> labels;
+  std::vector<std::byte> targets;
 
   std::optional<RecordIndex> index;              // when not in memory
   std::function<void(const std::string&)> warn;  // of what is passed over; null: nothing is
@@ -60,25 +52,35 @@ struct Dataset::Storage {
 
   bool load(std::span<const std::string> paths, std::uint64_t limit_bytes);
   void make_index(const std::vector<std::string>& paths, FileIndex known);
-  std::int32_t read(std::size_t i, std::uint64_t position, std::uint8_t* image) const;
+  /// Where a decoded record goes.
+  struct Sample {
+    std::span<std::uint8_t> image;
+    std::span<std::byte> target;
+  };
+  /// Memory for one more record. Valid until the next call.
+  Sample append() {
+    targets.resize(targets.size() + target_bytes);
+    return {{images.append(image_bytes), image_bytes}, std::span(targets).last(target_bytes)};
+  }
+  void read(std::size_t i, std::uint64_t position, const Sample& sample) const;
   void pass_over(std::size_t i, const std::string& what) const;
   void count(std::uint64_t data_bytes, std::uint32_t stored_crc);
-  std::int32_t decode(const std::string& path, const Record& record, std::uint64_t position, std::uint8_t* image) const;
+  void decode(const std::string& path, const Record& record, std::uint64_t position, const Sample& sample) const;
 };
 
-std::int32_t Dataset::Storage::decode(const std::string& path, const Record& record, std::uint64_t position,
-                                      std::uint8_t* image) const {
+void Dataset::Storage::decode(const std::string& path, const Record& record, std::uint64_t position,
+                              const Sample& sample) const {
   try {
-    return decoder->decode(record.data, position, {image, image_bytes});
+    decoder->decode(record.data, position, sample.image, sample.target);
   } catch (const Error& error) {
     fail(error.code(), "{}: {}", describe_record(path, record), error.what());
   }
 }
 
-std::int32_t Dataset::Storage::read(std::size_t i, std::uint64_t position, std::uint8_t* image) const {
+void Dataset::Storage::read(std::size_t i, std::uint64_t position, const Sample& sample) const {
   thread_local std::vector<std::uint8_t> buffer;  // several threads read, each one record at a time
   const auto [path, record] = index->read(i, buffer);
-  return decode(path, record, position, image);
+  decode(path, record, position, sample);
 }
 
 void Dataset::Storage::pass_over(std::size_t i, const std::string& what) const {
@@ -102,7 +104,7 @@ bool Dataset::Storage::load(std::span<const std::string> paths, std::uint64_t li
     files.push_back({path, size});
     RecordReader reader(path);
     for (Record record; reader.next(record);) {
-      labels.push_back(decode(path, record, size, images.append(image_bytes)));
+      decode(path, record, size, append());
       count(record.data.size(), record.stored_crc);
       if (images.size() <= limit_bytes) continue;
       if (!reader.gzip()) return false;
@@ -126,7 +128,7 @@ void Dataset::Storage::make_index(const std::vector<std::string>& paths, FileInd
 namespace {
 
 /// Whether the decoded set takes at most `limit_bytes`, judged by the mean length of its first records.
-bool seems_to_fit(std::span<const std::string> paths, std::size_t image_bytes, std::uint64_t limit_bytes) {
+bool seems_to_fit(std::span<const std::string> paths, std::size_t decoded_bytes, std::uint64_t limit_bytes) {
   constexpr std::uint64_t max_sample_count = 64;
   std::uint64_t file_bytes = 0, sample_count = 0, sample_bytes = 0;
   for (const std::string& path : paths) {
@@ -138,7 +140,7 @@ bool seems_to_fit(std::span<const std::string> paths, std::size_t image_bytes, s
     }
   }
   if (sample_count == 0) return true;
-  return file_bytes / (sample_bytes / sample_count) <= limit_bytes / (image_bytes + sizeof(std::int32_t));
+  return file_bytes / (sample_bytes / sample_count) <= limit_bytes / decoded_bytes;
 }
 
 /// Bytes of decoded records that this process may take.
@@ -156,7 +158,8 @@ bool wants_cache(std::span<const std::string> paths, const RecordDecoder& decode
   }
   if (decoder.draws() || cache == CacheMode::none) return false;
   if (cache == CacheMode::memory) return true;
-  return !decoder.is_slow() && seems_to_fit(paths, decoder.image_shape().bytes(), limit_bytes);
+  const std::size_t decoded_bytes = decoder.image_shape().bytes() + decoder.target_spec().bytes();
+  return !decoder.is_slow() && seems_to_fit(paths, decoded_bytes, limit_bytes);
 }
 
 }  // namespace
@@ -183,28 +186,28 @@ Dataset Dataset::open(std::span<const std::string> patterns, std::shared_ptr<con
          paths.size() == 1 ? "this file" : fmt::format("this file and the {} others", paths.size() - 1));
   }
   Dataset opened(std::move(storage));
-  const auto read = [&](std::size_t i, std::span<std::uint8_t> image) { opened.read(i, i, image); };
+  std::vector<std::byte> target(opened.target_bytes());
+  const auto read = [&](std::size_t i, std::span<std::uint8_t> image) { opened.read(i, i, image, target); };
   const std::string fault = decoder->find_fault(opened.size(), read);
   if (!fault.empty()) fail(ExitCode::data, "{}: {}", paths.front(), fault);
   return opened;
 }
 
-Dataset Dataset::synthetic(const ImageShape& image, std::int64_t class_count) {
+Dataset Dataset::synthetic(std::shared_ptr<const RecordDecoder> decoder) {
   constexpr std::size_t most_bytes = std::size_t{128} << 20, least_count = 64, most_count = 10000;
-  const RecordSchema schema{.image_shape = image, .class_count = class_count};
-  auto storage = std::make_unique<Storage>(std::make_unique<SyntheticDecoder>(schema));
+  auto storage = std::make_unique<Storage>(std::move(decoder));
   storage->in_memory = true;
   storage->files.push_back({"synthetic data", 0});
-  const std::size_t count = std::clamp(most_bytes / image.bytes(), least_count, most_count);
+  const std::size_t count = std::clamp(most_bytes / storage->image_bytes, least_count, most_count);
   for (std::size_t i = 0; i < count; ++i) {
     PhiloxDraws draws(0, RandomPurpose::synthetic, i);
-    const std::span<std::uint8_t> pixels{storage->images.append(image.bytes()), image.bytes()};
+    const auto [pixels, target] = storage->append();
     for (std::size_t at = 0; at < pixels.size(); at += sizeof(std::uint32_t)) {
       const std::uint32_t word = draws.word();
       std::memcpy(pixels.data() + at, &word, std::min(sizeof word, pixels.size() - at));
     }
-    storage->labels.push_back(static_cast<std::int32_t>(static_cast<std::int64_t>(i) % class_count));
-    storage->count(image.bytes(), draws.word());
+    storage->decoder->write_synthetic_target(i, target);
+    storage->count(storage->image_bytes, draws.word());
   }
   return Dataset(std::move(storage));
 }
@@ -216,8 +219,9 @@ Dataset::~Dataset() = default;
 
 std::size_t Dataset::size() const { return storage_->size; }
 const ImageShape& Dataset::image_shape() const { return storage_->decoder->image_shape(); }
-std::int64_t Dataset::class_count() const { return storage_->decoder->class_count(); }
+const TargetSpec& Dataset::target_spec() const { return storage_->decoder->target_spec(); }
 std::size_t Dataset::image_bytes() const { return storage_->image_bytes; }
+std::size_t Dataset::target_bytes() const { return storage_->target_bytes; }
 bool Dataset::in_memory() const { return storage_->in_memory; }
 std::uint32_t Dataset::fingerprint() const { return storage_->fingerprint; }
 
@@ -225,10 +229,11 @@ float Dataset::density() const {
   constexpr std::size_t max_records = 256, max_bytes = std::size_t{1} << 20;  // well under a millisecond
   const std::size_t record_count = std::min(size(), std::clamp<std::size_t>(max_bytes / image_bytes(), 1, max_records));
   std::vector<std::uint8_t> image(image_bytes());
+  std::vector<std::byte> target(target_bytes());
   std::ptrdiff_t zeros = 0;
   for (std::size_t i = 0; i < record_count; ++i) {
     const std::size_t record = i * size() / record_count;
-    read(record, record, image);
+    read(record, record, image, target);
     zeros += std::ranges::count(image, std::uint8_t{0});
   }
   return static_cast<float>(1.0 - static_cast<double>(zeros) / static_cast<double>(record_count * image_bytes()));
@@ -258,16 +263,18 @@ std::string Dataset::name_of(std::size_t i) const {
 }
 
 const std::uint8_t* Dataset::image(std::size_t i) const { return storage_->images.data() + i * image_bytes(); }
-std::int32_t Dataset::label(std::size_t i) const { return storage_->labels[i]; }
+std::span<const std::byte> Dataset::targets() const { return storage_->targets; }
 
-std::int32_t Dataset::read(std::size_t i, std::uint64_t position, std::span<std::uint8_t> image) const {
+void Dataset::read(std::size_t i, std::uint64_t position, std::span<std::uint8_t> image,
+                   std::span<std::byte> target) const {
   if (in_memory()) {
     std::copy_n(this->image(i), image_bytes(), image.begin());
-    return label(i);
+    std::ranges::copy(this->target(i), target.begin());
+    return;
   }
   for (std::size_t tried = 1;; ++tried) {
     try {
-      return storage_->read(i, position, image.data());
+      return storage_->read(i, position, {image, target});
     } catch (const Error& error) {
       if (!storage_->warn || error.code() != ExitCode::data || tried == size()) throw;
       storage_->pass_over(i, error.what());

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <exception>
@@ -19,32 +20,38 @@ namespace {
 struct Slot {
   std::vector<std::uint8_t> pixels;  // [batch][image_bytes]
   std::vector<const std::uint8_t*> images;
-  std::vector<std::int32_t> labels;
+  std::vector<std::byte> targets;  // [batch][target_bytes]
   std::vector<std::uint32_t> records;
   BatchPlan::Samples samples{};
   Batch batch;
   std::exception_ptr error;  // in place of the batch
   bool is_ready = false;     // guarded by the source's mutex
 
-  Slot(std::size_t batch_size, std::size_t image_bytes)
-      : pixels(batch_size * image_bytes), images(batch_size), labels(batch_size), records(batch_size) {}
+  Slot(std::size_t batch_size, const Dataset& dataset)
+      : pixels(batch_size * dataset.image_bytes()),
+        images(batch_size),
+        targets(batch_size * dataset.target_bytes()),
+        records(batch_size) {}
 
   void decode(const Dataset& dataset);
 };
 
 void Slot::decode(const Dataset& dataset) {
   const std::size_t image_bytes = dataset.image_bytes(), batch_size = records.size();
+  const auto target_of = [&](std::size_t i) {
+    return std::span(targets).subspan(i * dataset.target_bytes(), dataset.target_bytes());
+  };
   for (std::size_t i = 0; i < samples.valid_count; ++i) {
     const std::span<std::uint8_t> image{pixels.data() + i * image_bytes, image_bytes};
-    labels[i] = dataset.read(records[i], samples.first_position + i, image);
+    dataset.read(records[i], samples.first_position + i, image, target_of(i));
     images[i] = image.data();
   }
   for (std::size_t i = samples.valid_count; i < batch_size; ++i) {
-    labels[i] = labels[samples.valid_count - 1];
+    std::ranges::copy(target_of(samples.valid_count - 1), target_of(i).begin());
     images[i] = images[samples.valid_count - 1];
   }
   batch = {.images = images,
-           .labels = labels,
+           .targets = targets,
            .records = records,
            .first_position = samples.first_position,
            .padding = batch_size - samples.valid_count};
@@ -58,7 +65,7 @@ class PrefetchSource final : public BatchSource {
   PrefetchSource(const Dataset& dataset, SampleOrder order, const StreamSlice& slice, const PrefetchSettings& settings)
       : dataset_(dataset), heartbeat_(settings.heartbeat), plan_(order, slice), batch_size_(slice.batch_size) {
     const std::size_t slot_count = count_slots(settings, slice.batch_size * dataset.image_bytes());
-    for (std::size_t i = 0; i < slot_count; ++i) slots_.emplace_back(slice.batch_size, dataset.image_bytes());
+    for (std::size_t i = 0; i < slot_count; ++i) slots_.emplace_back(slice.batch_size, dataset);
     if (order.shuffles() && !order.has_windows()) dataset.expect_random_order();
     if (order.has_windows() && plan_.has_next()) {
       read_ahead_.emplace(dataset, std::move(order), slice.start + slice.tower_offset, settings.part);

@@ -1,11 +1,11 @@
-// Adam's moments, which its rules share; u is the variable's update, counted from 1.
+// Adam's moments, for adamw, lamb and muon. u: number of the variable's update, counted from 1.
 //
 //   m <- m + (1 - beta1) * (g - m)
 //   v <- v + (1 - beta2) * (g^2 - v)
-//   m / (1 - beta1^u) / (sqrt(v / (1 - beta2^u)) + epsilon)     where the first factor is correction1
+//   direction = m / (1 - beta1^u) / (sqrt(v / (1 - beta2^u)) + epsilon)
 //
-// Source: Kingma, Ba, "Adam: a method for stochastic optimization", 2015; as in PyTorch, epsilon is outside of the root
-// and of its correction.
+// Source: Kingma, Ba, "Adam: a method for stochastic optimization", 2015. As in PyTorch, epsilon is added after the
+// root and its correction.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ struct AdamMoments {
   static void set_scalars(const OptimizerSettings& settings, StepScalars& scalars) {
     scalars.at[rest1] = static_cast<float>(1.0 - settings.adam_beta1);
     scalars.at[rest2] = static_cast<float>(1.0 - settings.adam_beta2);
-    // A denormal would count as zero, and a gap's 0 / 0 is no zero.
+    // A denormal epsilon would be flushed to 0, and padding would become 0 / 0.
     scalars.at[epsilon] = std::max(static_cast<float>(settings.adam_epsilon), std::numeric_limits<float>::min());
   }
   CARILLON_HOST_DEVICE static void set_age(StepScalars& scalars, std::int64_t updates) {
@@ -33,20 +33,20 @@ struct AdamMoments {
 
   CARILLON_HOST_DEVICE static void advance(const StepScalars& scalars, float g, float* slots) {
     slots[0] = std::fma(scalars.at[rest1], g - slots[0], slots[0]);
-    slots[1] = std::fma(scalars.at[rest2], std::fma(g, g, -slots[1]), slots[1]);  // never below 0: -v is the least
+    slots[1] = std::fma(scalars.at[rest2], std::fma(g, g, -slots[1]), slots[1]);  // never negative
   }
-  /// Without correction1.
+  /// The direction without its factor correction1.
   CARILLON_HOST_DEVICE static float quotient(const StepScalars& scalars, const float* slots) {
     return slots[0] / std::fma(std::sqrt(slots[1]), scalars.at[correction2], scalars.at[epsilon]);
   }
 
  protected:
-  /// Places in StepScalars: 1 - beta, epsilon, and the corrections of m and of v's root.
+  /// Indices into StepScalars: 1 - beta1, 1 - beta2, epsilon, 1 / (1 - beta1^u), 1 / sqrt(1 - beta2^u).
   static constexpr std::size_t rest1 = first_rule_scalar, rest2 = rest1 + 1, epsilon = rest1 + 2,
                                correction1 = rest1 + 3, correction2 = rest1 + 4;
 
  private:
-  /// base^exponent by products alone, which round alike everywhere.
+  /// base^exponent with products only, which every processor rounds alike.
   CARILLON_HOST_DEVICE static double power(double base, std::int64_t exponent) {
     double result = 1.0;
     for (; exponent > 0; exponent /= 2, base *= base) {

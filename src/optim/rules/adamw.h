@@ -1,6 +1,6 @@
 // adamw: Adam (src/optim/rules/adam_moments.h) with decoupled weight decay.
 //
-//   g <- g + l2_factor * w, of which the moments are
+//   g <- g + l2_factor * w                     the input of the moments
 //   w <- w - learning_rate * weight_decay * w
 //   w <- w - learning_rate * m / (1 - beta1^u) / (sqrt(v / (1 - beta2^u)) + epsilon)
 //

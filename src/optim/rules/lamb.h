@@ -1,11 +1,11 @@
-// lamb: Adam's direction (src/optim/rules/adam_moments.h) with steps that are a part of each variable's norm.
+// lamb: Adam's direction (src/optim/rules/adam_moments.h) with steps in proportion to each variable's norm.
 //
-//   g <- g + l2_factor * w, of which the moments are
+//   g <- g + l2_factor * w                     the input of the moments
 //   d <- m / (1 - beta1^u) / (sqrt(v / (1 - beta2^u)) + epsilon) + weight_decay * w
 //   w <- w - learning_rate * |w| / |d| * d
 //
-// The ratio is 1 where a norm is 0. Variables of one dimension have none, and no weight decay but that of a group.
-// Source: You and others, "Large batch optimization for deep learning: training BERT in 76 minutes", 2020.
+// The ratio |w| / |d| is 1 if a norm is 0. Variables of one dimension have no ratio, and weight decay only from a
+// group. Source: You and others, "Large batch optimization for deep learning: training BERT in 76 minutes", 2020.
 #pragma once
 
 #include "src/optim/rules/adam_moments.h"

@@ -1,12 +1,12 @@
-// lars: momentum with steps that are a part of each variable's norm; the learning rate is inside of v.
+// lars: momentum with steps in proportion to each variable's norm. v includes the learning rate.
 //
 //   g <- g + l2_factor * w
 //   r <- coefficient * |w| / (|g| + weight_decay * |w|)
 //   v <- momentum * v + learning_rate * r * (g + weight_decay * w)
 //   w <- w - v
 //
-// r is 1 where a norm is 0. Variables of one dimension have no r (1), and no weight decay but that of a group. Source:
-// You, Gitman, Ginsburg, "Large batch training of convolutional networks", 2017; MLPerf's ResNet-50.
+// r is 1 if a norm is 0. Variables of one dimension have r = 1, and weight decay only from a group. Source: You,
+// Gitman, Ginsburg, "Large batch training of convolutional networks", 2017; MLPerf's ResNet-50.
 #pragma once
 
 #include <array>
@@ -45,7 +45,7 @@ struct Lars {
   }
 
  private:
-  /// Places in StepScalars.
+  /// Indices into StepScalars.
   static constexpr std::size_t momentum = first_rule_scalar, coefficient = momentum + 1;
 };
 

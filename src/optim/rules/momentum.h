@@ -1,7 +1,8 @@
-// momentum: stochastic gradient descent with momentum, the learning rate outside of v.
+// momentum: stochastic gradient descent with momentum. v excludes the learning rate.
 //
 //   u <- g + (l2_factor + weight_decay) * w
-//   v <- u in a variable's first update, then momentum * v + (1 - dampening) * u
+//   v <- u                                       first update of the variable
+//   v <- momentum * v + (1 - dampening) * u      later updates
 //   w <- w - learning_rate * v
 //
 // Source: Sutskever, Martens, Dahl, Hinton, "On the importance of initialization and momentum in deep learning", 2013;
@@ -37,7 +38,7 @@ struct Momentum {
   }
 
  private:
-  /// Places in StepScalars; the gradients' are their factors.
+  /// Indices into StepScalars. this_gradient: factor of u in this update. later_gradients: in later updates.
   static constexpr std::size_t momentum = first_rule_scalar, this_gradient = momentum + 1,
                                later_gradients = momentum + 2;
 };

@@ -1,14 +1,14 @@
-// muon: momentum whose matrices are orthogonalised, for hidden layers; for all other variables another rule.
+// muon: momentum with orthogonalised matrices, for hidden layers. All other variables use another rule.
 //
 //   g <- g + l2_factor * w
 //   v <- momentum * v + (1 - momentum) * g
 //   O <- newton_schulz((1 - momentum) * g + momentum * v)             src/optim/newton_schulz.h
 //   w <- w - learning_rate * weight_decay * w - learning_rate * s * O
 //
-// s = sqrt(max(1, out / in)) of a dense layer, sqrt(max(1, height / width)) of a convolution.
-// With muon_normalizes it is that of cifar10-airbench: 1 in place of (1 - momentum), w <- w * sqrt(out) / |w| in place
-// of the decay, which is a group's alone then, and s = 1. Which variables are hidden: UpdateFactors::orthogonal.
-// Source: Jordan and others, "Muon: an optimizer for hidden layers in neural networks", 2024;
+// s = sqrt(max(1, out / in)) for a dense layer, sqrt(max(1, height / width)) for a convolution.
+// muon_normalizes selects the variant of cifar10-airbench: 1 instead of (1 - momentum), w <- w * sqrt(out) / |w|
+// instead of weight decay (a group may still state one), and s = 1. UpdateFactors::orthogonal states which variables
+// are hidden. Source: Jordan and others, "Muon: an optimizer for hidden layers in neural networks", 2024;
 // github.com/KellerJordan/Muon; github.com/KellerJordan/cifar10-airbench, airbench94_muon.py.
 #pragma once
 
@@ -49,11 +49,11 @@ struct Muon {
   }
 
  private:
-  /// Places in StepScalars, behind those of the others.
+  /// Indices into StepScalars, after those of Others.
   static constexpr std::size_t momentum = StepScalars::count - 2, of_gradient = momentum + 1;
 };
 
-/// Others by adamw.
+/// Other variables: adamw.
 struct MuonAdamW : Muon<AdamW> {
   static constexpr std::string_view name = "muon";
   static constexpr std::array<std::string_view, 6> options{"muon-momentum", "muon-steps", "muon-normalize",
@@ -61,7 +61,7 @@ struct MuonAdamW : Muon<AdamW> {
   static constexpr std::array<std::string_view, 2> slots{"muon_m", "muon_v"};
 };
 
-/// Others by nesterov.
+/// Other variables: nesterov.
 struct MuonNesterov : Muon<Nesterov> {
   static constexpr std::string_view name = "muon-nesterov";
   static constexpr std::array<std::string_view, 4> options{"muon-momentum", "muon-steps", "muon-normalize", "momentum"};

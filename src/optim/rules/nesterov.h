@@ -1,4 +1,4 @@
-// nesterov: momentum that looks a step ahead, the learning rate outside of v.
+// nesterov: Nesterov momentum. v excludes the learning rate.
 //
 //   u <- g + (l2_factor + weight_decay) * w
 //   v <- momentum * v + u
@@ -34,7 +34,7 @@ struct Nesterov {
   }
 
  private:
-  static constexpr std::size_t momentum = first_rule_scalar;  ///< in StepScalars
+  static constexpr std::size_t momentum = first_rule_scalar;  ///< index into StepScalars
 };
 
 }  // namespace carillon

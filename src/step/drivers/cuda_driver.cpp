@@ -1,7 +1,8 @@
-// Steps on a GPU: the first ones launch kernel by kernel, which loads them; then a step, and a block of steps, are
-// captured as CUDA graphs when they are first wanted, and replayed from there on.
+// The StepDriver of a GPU. The first steps launch each kernel, which loads the kernels. Later, one step and one block
+// of steps are captured as CUDA graphs when they are first needed, and then replayed.
 //
-// All ranks take and flush the same steps, so they capture at the same one: NCCL's calls are captured on all together.
+// All ranks enqueue and flush the same steps, so they capture at the same step. NCCL requires that all ranks capture
+// its calls together.
 #include "src/step/drivers/cuda_driver.h"
 
 #include <deque>
@@ -22,15 +23,15 @@ constexpr std::uint64_t warm_up_steps = 2;
 using CapturedGraph = Handle<cudaGraph_t, cudaGraphDestroy>;
 using ExecutableGraph = Handle<cudaGraphExec_t, cudaGraphExecDestroy>;
 
-/// What `enqueue` puts on `stream`, and on the streams it forks from it and joins, as a graph. `nodes`: gets their
-/// names; null: nobody asks.
+/// Captures the work that `enqueue` puts on `stream` and on streams that it forks and joins. `nodes`: receives the
+/// names of the graph's nodes; may be null.
 template <typename Enqueue>
 ExecutableGraph capture(const CudaStream& stream, const Enqueue& enqueue, std::vector<std::string>* nodes) {
   check_cuda(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal));
   cudaGraph_t raw = nullptr;
   try {
     enqueue();
-  } catch (...) {  // an open capture would fail whatever comes next
+  } catch (...) {  // end the capture: all later calls would fail
     static_cast<void>(cudaStreamEndCapture(stream.get(), &raw));
     const CapturedGraph unfinished(raw);
     static_cast<void>(cudaGetLastError());
@@ -56,18 +57,18 @@ class CudaStepDriver final : public StepDriver, private StepEngine {
         form_(ring_form(form.batch_size, form.image_bytes)),
         captures_(capture && tower.communicator.capturable()),
         queue_(*this, form_) {
-    check(form.slots == form_.capacity(), "a input stage of another size than its driver's");
+    check(form.slots == form_.capacity(), "the input stage has another number of slots than its driver");
   }
 
-  /// Steps under way use memory that others free next. Errors have been told, or are about to be.
+  /// Waits: steps in flight use memory that is freed next. Ignores errors: they are reported elsewhere.
   ~CudaStepDriver() override {
     static_cast<void>(cudaStreamSynchronize(device_.side_stream().get()));
     static_cast<void>(cudaStreamSynchronize(device_.compute_stream().get()));
   }
 
-  void take(const StepRequest& request) override {
-    queue_.push(request, steps_taken_ < warm_up_steps);
-    ++steps_taken_;
+  void enqueue(const StepRequest& request) override {
+    queue_.push(request, steps_enqueued_ < warm_up_steps);
+    ++steps_enqueued_;
   }
 
   void flush() override { queue_.flush(); }
@@ -82,7 +83,7 @@ class CudaStepDriver final : public StepDriver, private StepEngine {
     input_stage_.upload(first, count, device_.side_stream());
     uploaded_.record(device_.side_stream());
     uploaded_.make_wait(compute);
-    if (before_update || !captures_ || steps_taken_ < warm_up_steps) {
+    if (before_update || !captures_ || steps_enqueued_ < warm_up_steps) {
       for (std::uint32_t i = 0; i < count; ++i) enqueue_step(before_update);
     } else {
       replay(count);
@@ -94,16 +95,16 @@ class CudaStepDriver final : public StepDriver, private StepEngine {
   }
 
   void enqueue_step(const std::function<void()>& before_update) const {
-    step_.enqueue_gradients(device_, before_update ? Means::everywhere : Means::in_update);
-    step_.enqueue_means(device_);
+    step_.enqueue_gradients(before_update ? MeanGradients::readable : MeanGradients::update_only);
+    step_.enqueue_means();
     if (before_update) before_update();
-    step_.enqueue_update(device_);
+    step_.enqueue_update();
   }
 
   void replay(std::uint32_t count) {
     const cudaStream_t stream = device_.compute_stream().get();
     if (count == form_.block) {
-      if (!one_step_) one_step_ = captured(1);  // also for its nodes' names
+      if (!one_step_) one_step_ = captured(1);  // for captured_nodes
       if (!block_) block_ = captured(form_.block);
       check_cuda(cudaGraphLaunch(block_.get(), stream));
     } else {
@@ -119,7 +120,7 @@ class CudaStepDriver final : public StepDriver, private StepEngine {
     try {
       return capture(device_.compute_stream(), enqueue, steps == 1 ? &captured_nodes_ : nullptr);
     } catch (const Error& error) {
-      fail(error.code(), "{}; while a step was captured: --cuda-graph=false launches each instead", error.what());
+      fail(error.code(), "{}; while capturing a step (--cuda-graph=false disables capturing)", error.what());
     }
   }
 
@@ -137,9 +138,9 @@ class CudaStepDriver final : public StepDriver, private StepEngine {
   TrainingStep& step_;
   StepRingForm form_;
   bool captures_;
-  std::uint64_t steps_taken_ = 0;
+  std::uint64_t steps_enqueued_ = 0;
   CudaEvent uploaded_;
-  std::deque<CudaEvent> under_way_;  ///< the end of each launch
+  std::deque<CudaEvent> under_way_;  ///< the end of each launch in flight
   std::vector<CudaEvent> spare_events_;
   ExecutableGraph one_step_, block_;
   std::vector<std::string> captured_nodes_;

@@ -1,4 +1,4 @@
-// The GPU's StepDriver; cuda_driver.cpp, in builds with CUDA.
+// The StepDriver of a GPU. CUDA builds only.
 #pragma once
 
 #include "src/step/drivers/driver.h"

@@ -5,6 +5,7 @@
 
 #include "carillon/core/error.h"
 #include "src/core/has_cuda.h"
+#include "src/optim/l2_loss.h"
 #include "src/step/drivers/cuda_driver.h"
 
 namespace carillon {
@@ -14,19 +15,19 @@ class CpuStepDriver final : public StepDriver {
  public:
   explicit CpuStepDriver(const DrivenTower& tower) : tower_(tower) {}
 
-  void take(const StepRequest& request) override {
+  void enqueue(const StepRequest& request) override {
     tower_.input_stage.write(0, request.inputs);
-    const double l2_loss = request.inputs.tells_l2 ? tower_.step.l2_loss() : 0.0;
-    tower_.step.enqueue_gradients(tower_.device, request.before_update ? Means::everywhere : Means::in_update);
+    const double l2 = request.inputs.tells_l2 ? l2_loss(tower_.step.parameters()) : 0.0;
+    tower_.step.enqueue_gradients(request.before_update ? MeanGradients::readable : MeanGradients::update_only);
     const auto backward_done = std::chrono::steady_clock::now();
-    tower_.step.enqueue_means(tower_.device);
+    tower_.step.enqueue_means();
     const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - backward_done;
     if (request.before_update) request.before_update();
-    tower_.step.enqueue_update(tower_.device);
-    const std::span<const float> sums = tower_.parameters.step_sums();
+    tower_.step.enqueue_update();
+    const std::span<const float> sums = tower_.step.parameters().step_sums();
     result_ = {.step = request.step,
-               .cross_entropy = sums[cross_entropy_sum],
-               .l2_loss = l2_loss,
+               .loss = sums[loss_sum],
+               .l2_loss = l2,
                .sync_requested = sums[sync_sum] > 0.0f,
                .reduce_seconds = waited.count(),
                .finished = std::chrono::steady_clock::now()};
@@ -52,7 +53,7 @@ std::uint32_t input_stage_slots(DeviceKind device, std::size_t batch_size, std::
 std::unique_ptr<StepDriver> make_step_driver(const DrivenTower& tower, const InputStageSpec& form, bool capture) {
   if (tower.device.kind() == DeviceKind::cpu) return std::make_unique<CpuStepDriver>(tower);
   if constexpr (has_cuda) return make_cuda_step_driver(tower, form, capture);
-  fail(ExitCode::failed, "this build cannot drive device {}", tower.device.name());
+  fail(ExitCode::failed, "device {} requires a CUDA build", tower.device.name());
 }
 
 }  // namespace carillon

@@ -1,8 +1,8 @@
-// StepDriver: how the host drives the steps of a device. A CPU takes each step at once. A GPU is given steps ahead, is
-// fed through a table in its memory, replays the captured step, and tells what came of it some steps later.
+// StepDriver: runs steps on a device. A CPU runs each step at once. For a GPU, the host enqueues steps ahead: it writes
+// their inputs to a table in the GPU's memory, replays a captured step, and reads the results some steps later.
 //
-// The number of steps between a step and its result depends on the calls alone, not on timing, so all ranks learn of a
-// request for a pause or a NaN at the same step.
+// The number of steps between a step and its result depends only on the calls, not on timing. So all ranks learn of a
+// synchronisation request or a NaN at the same step.
 #pragma once
 
 #include <chrono>
@@ -21,56 +21,55 @@ namespace carillon {
 
 struct StepRequest {
   std::int64_t step = 0;
-  StagedStep inputs;  ///< its images stay alive until the call returns
-  /// If any (on all ranks or none): runs when gradients are averaged and variables still old.
+  StagedStep inputs;  ///< its images live until the call returns
+  /// Runs when the gradients are averaged and the variables are old. Empty: none. The same on all ranks.
   std::function<void()> before_update;
 };
 
-/// Averaged over the towers, equal on all of them.
+/// The result of a step, averaged over the ranks. Equal on all ranks, except the times.
 struct StepResult {
   std::int64_t step = 0;
-  double cross_entropy = 0.0;   ///< of the global batch, without L2; not finite: no variable and no slot was updated
-  double l2_loss = 0.0;         ///< where the step tells it: of the variables that its loss is computed from
-  bool sync_requested = false;  ///< some rank asked for one
-  /// This rank waited for means, or, where the update is made with them, for that, after its own backward; 0 on a GPU.
+  double loss = 0.0;            ///< of the global batch, without L2; not finite: no variable and no slot was updated
+  double l2_loss = 0.0;         ///< of the variables before the update, in steps that report it
+  bool sync_requested = false;  ///< by some rank
+  /// Time of TrainingStep::enqueue_means after this rank's backward pass. 0 on a GPU.
   double reduce_seconds = 0.0;
-  /// When it was over, as far as the host can tell: of steps heard of together, at equal distances.
+  /// Estimated end of the step. If the host learns of several steps at once: at equal intervals.
   std::chrono::steady_clock::time_point finished;
 };
 
-/// Which results are wanted.
+/// Which results next_result returns.
 enum class Results {
-  due,  ///< those of steps older than what the device wants under way (src/step/drivers/queue.h); waits for no others
-  all,  ///< of every step taken
+  due,  ///< of steps that precede those which the device keeps in flight (src/step/drivers/queue.h)
+  all,  ///< of every step
 };
 
 class StepDriver {
  public:
   virtual ~StepDriver() = default;
-  /// Takes a step, at once or some time before its result is taken.
-  virtual void take(const StepRequest& request) = 0;
-  /// Launches the steps taken so far, so that later work on the stream finds what they leave.
+  /// Runs a step at once, or enqueues it to run before its result is returned.
+  virtual void enqueue(const StepRequest& request) = 0;
+  /// Launches all steps so far, so that later work on the stream follows them.
   virtual void flush() = 0;
-  /// The oldest result not yet given, of those wanted. A CPU keeps the last step's only.
+  /// The oldest result that is due and not yet returned; waits for it. A CPU keeps only the last step's.
   virtual std::optional<StepResult> next_result(Results wanted) = 0;
-  /// What a captured step consists of, kernels by name: none before one is captured by itself, not in a block.
+  /// The nodes of a captured step, kernels by name. Empty before the first capture.
   virtual const std::vector<std::string>& captured_nodes() const = 0;
 };
 
-/// Slots of the input stage that a driver for such steps wants. A function of the arguments alone, so that all ranks
-/// launch alike, wherever their data lie.
+/// The number of input stage slots that the device's driver requires. Depends only on the arguments, so that all ranks
+/// launch the same blocks of steps.
 std::uint32_t input_stage_slots(DeviceKind device, std::size_t batch_size, std::size_t image_bytes);
 
-/// What a driver drives; outlives it.
+/// The parts that a driver runs. They outlive the driver.
 struct DrivenTower {
   Device& device;
   Communicator& communicator;
   InputStage& input_stage;
   TrainingStep& step;
-  const ParameterStore& parameters;
 };
 
-/// `capture`: replay captured steps where device and communicator can.
+/// `capture`: replay captured steps if device and communicator can.
 std::unique_ptr<StepDriver> make_step_driver(const DrivenTower& tower, const InputStageSpec& form, bool capture);
 
 }  // namespace carillon

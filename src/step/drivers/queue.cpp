@@ -56,7 +56,7 @@ void StepQueue::complete_before(std::uint64_t index) {
   for (auto finished = begin + of_step; completed_ < end; ++completed_, finished += of_step) {
     const StepOutcome outcome = engine_.outcome(slot_of(completed_));
     results_.push_back({.step = numbers_.front(),
-                        .cross_entropy = outcome.cross_entropy,
+                        .loss = outcome.loss,
                         .l2_loss = outcome.l2_loss,
                         .sync_requested = outcome.pause > 0.0f,
                         .finished = finished});

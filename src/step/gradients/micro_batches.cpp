@@ -4,13 +4,14 @@
 #include <atomic>
 
 #include "carillon/core/error.h"
+#include "src/graph/executable.h"
 #include "src/step/gradients/step_sums.h"
-#include "src/step/gradients/sum_tree.h"
+#include "src/step/input/input_stage.h"
 
 namespace carillon {
 namespace {
 
-/// Memory for gradients of its own; the variables are those of all.
+/// Own memory for gradients; all lanes share the variables.
 ParameterMemory lane_memory(const ParameterStore& parameters, Device& device) {
   const std::span<float> values = parameters.values();
   return {.gradients = device.allocate(parameters.gradients_and_sums().size_bytes()),
@@ -28,7 +29,7 @@ std::size_t step_sums_with(const std::vector<BufferSpec>& buffers) {
   return count;
 }
 
-/// What a thread takes micro-batches through.
+/// A thread's executable with its own gradients, buffers and inputs.
 struct MicroBatches::Lane {
   Lane(const BuiltNetwork& network, const InputStageSpec& form, const ParameterStore& of_all, Device& on)
       : device(on),
@@ -56,54 +57,62 @@ struct MicroBatches::Lane {
   Executable executable;
 };
 
-MicroBatches::MicroBatches(const BuiltNetwork& network, const MicroBatchForm& form, std::size_t image_bytes,
-                           const ParameterStore& parameters, const BufferStore& buffers, Device& device)
-    : form_(form), image_bytes_(image_bytes), parameters_(parameters), buffers_(buffers), device_(device) {
-  check(device.kind() == DeviceKind::cpu, "micro-batches were asked of a GPU");
-  const std::size_t sums = parameters.gradients_and_sums().size();
-  check(buffers_among(parameters.step_sums()).size() == buffers.values().size(),
-        "the step sums have no room for buffers");
-  check(std::ranges::all_of(buffers.specs(), [](const auto& s) { return s.across_ranks == AcrossRanks::mean; }),
-        "a state that is no mean over the towers was to be averaged over micro-batches");
-  lanes_.resize(std::min(device.workers().size(), static_cast<std::size_t>(form.own_count)));
-  run_in(network);
-  sum_ = std::make_unique<SumTree>(static_cast<int>(form.own_count), sums, device_);
+MicroBatches::MicroBatches(const GradientSourceContext& context, const MicroBatchForm& form, std::size_t image_bytes)
+    : context_(context),
+      form_(form),
+      image_bytes_(image_bytes),
+      sum_(static_cast<int>(form.own_count), context.parameters.gradients_and_sums().size(), context.device) {
+  check(context.device.kind() == DeviceKind::cpu, "micro-batches require a CPU");
+  check(buffers_among(context.parameters.step_sums()).size() == context.buffers.values().size(),
+        "the step sums have no room for the buffers");
+  check(std::ranges::all_of(context.buffers.specs(), [](const auto& s) { return s.across_ranks == AcrossRanks::mean; }),
+        "micro-batches require buffers that are averaged over ranks");
+  lanes_.resize(std::min(context.device.workers().size(), static_cast<std::size_t>(form.own_count)));
+  rebuild();
 }
 
 MicroBatches::~MicroBatches() = default;
 
-void MicroBatches::run_in(const BuiltNetwork& network) {
-  const InputStageSpec of_lane{.batch_size = static_cast<std::size_t>(form_.samples), .image_bytes = image_bytes_};
-  device_.on_workers(static_cast<int>(lanes_.size()), [&](int worker) {
-    lanes_[worker].reset();  // before there is memory for another one
-    lanes_[worker] = std::make_unique<Lane>(network, of_lane, parameters_, *device_.workers()[worker]);
+void MicroBatches::rebuild() {
+  const InputStageSpec of_lane{.batch_size = static_cast<std::size_t>(form_.samples),
+                               .image_bytes = image_bytes_,
+                               .target_bytes = context_.network.graph.target_bytes()};
+  context_.device.on_workers(static_cast<int>(lanes_.size()), [&](int worker) {
+    lanes_[worker].reset();  // frees its memory before the next one allocates
+    lanes_[worker] =
+        std::make_unique<Lane>(context_.network, of_lane, context_.parameters, *context_.device.workers()[worker]);
   });
 }
 
-void MicroBatches::compute(const StepInputs& inputs) {
+void MicroBatches::compute() {
+  const StepInputs& inputs = context_.inputs;
   const auto samples = static_cast<std::size_t>(form_.samples);
   std::atomic<int> next{0};
-  device_.on_workers(static_cast<int>(lanes_.size()), [&](int worker) {
+  context_.device.on_workers(static_cast<int>(lanes_.size()), [&](int worker) {
     Lane& lane = *lanes_[worker];
     for (int taken = next++; taken < form_.own_count; taken = next++) {
       lane.run({.batch = inputs.batch.part(static_cast<std::size_t>(taken) * samples, samples),
                 .scalars = inputs.scalars,
                 .request_sync = inputs.request_sync},
-               buffers_.values());
-      sum_->add(taken, lane.parameters.gradients_and_sums());
+               context_.buffers.values());
+      sum_.add(taken, lane.parameters.gradients_and_sums());
     }
   });
 }
 
+void MicroBatches::enqueue(GradientSink& sink) {
+  Stream& stream = context_.device.stream();
+  compute();
+  sink.acquire(stream);
+  const bool one_rank = form_.own_count == form_.total_count;  // else the communicator divides
+  sum_.finish(one_rank ? 1.0f / static_cast<float>(form_.total_count) : 1.0f, context_.parameters.gradients_and_sums());
+  for (const int parameter : context_.parameters.layout().order()) sink.gradient_complete(parameter, stream);
+}
+
 void MicroBatches::finish() {
-  const bool alone = form_.own_count == form_.total_count;
-  sum_->finish(alone ? 1.0f / static_cast<float>(form_.total_count) : 1.0f, parameters_.gradients_and_sums());
+  std::ranges::copy(buffers_among(context_.parameters.step_sums()), context_.buffers.values().begin());
 }
 
-void MicroBatches::take_buffers() {
-  std::ranges::copy(buffers_among(parameters_.step_sums()), buffers_.values().begin());
-}
-
-std::size_t MicroBatches::memory_bytes() const { return lanes_.front()->executable.memory_bytes(); }
+std::size_t MicroBatches::activation_bytes() const { return lanes_.front()->executable.memory_bytes(); }
 
 }  // namespace carillon

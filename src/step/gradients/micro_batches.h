@@ -1,73 +1,58 @@
-// MicroBatches: the gradients of a tower's batch on a CPU from parts of it, the micro-batches, each taken by one
-// thread.
+// MicroBatches: the GradientSource that divides a rank's batch into micro-batches. Each thread of the CPU computes one
+// at a time.
 //
-// A micro-batch goes through the network by itself, as if it were a batch, so that what it gives (gradients, loss, the
-// buffers that batch norms make of the old ones) depends neither on the tower nor on how many threads that has. All of
-// it is summed over the step's micro-batches as a binary tree (core/sum_in_order.h), by a tower over its own and by the
-// communicator over the towers, and divided by their number once. So the same global batch gives the same bits at any
-// number of towers that have 2^k micro-batches each.
+// A micro-batch passes through the network alone, as if it were a batch. So its gradients, its loss and its running
+// statistics (computed from those before the step) depend neither on the rank nor on the thread count. They are summed
+// over the step's micro-batches in one binary tree (core/sum_in_order.h): each rank sums its own, the communicator sums
+// over the ranks. The sum is divided once by the number of micro-batches. So the same global batch gives the same bits
+// at any number of ranks, if each rank has 2^k micro-batches.
 //
-//   compute: thread t: micro-batch 0, 2, ...   thread u: micro-batch 1, 3, ...    each: forward, backward, sum
-//   finish:  sum -> gradients and step sums, the buffers being among these
-//   (the communicator's means)
-//   take_buffers: the means of the buffers
+//   compute     thread t: micro-batches 0, 2, ...   thread u: 1, 3, ...   each: forward, step sums, backward, add to
+//   sum enqueue     compute; sum -> gradients and step sums; the buffers are among the step sums (the update strategy
+//   averages over the ranks) finish      averaged step sums -> buffers
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <span>
 #include <vector>
 
-#include "carillon/models/network.h"
-#include "src/graph/executable.h"
-#include "src/step/input/input_stage.h"
+#include "src/step/gradients/gradient_source.h"
+#include "src/step/gradients/sum_tree.h"
 
 namespace carillon {
 
-class SumTree;
-
-/// How a global batch is cut.
+/// How a global batch is divided.
 struct MicroBatchForm {
-  std::int64_t samples = 1;      ///< of a micro-batch
-  std::int64_t own_count = 1;    ///< of a tower
-  std::int64_t total_count = 1;  ///< of all towers
+  std::int64_t samples = 1;      ///< per micro-batch
+  std::int64_t own_count = 1;    ///< micro-batches of this rank
+  std::int64_t total_count = 1;  ///< micro-batches of all ranks
 };
 
-/// Step sums that a store of parameters is to have room for, so that these buffers can be among them.
+/// The number of step sums with room for these buffers.
 std::size_t step_sums_with(const std::vector<BufferSpec>& buffers);
 
-class MicroBatches {
+class MicroBatches final : public GradientSource {
  public:
-  /// Of `network`, built for a micro-batch. `parameters`, whose step sums have room for the buffers, `buffers` and
-  /// `device`, a CPU, outlive this.
-  MicroBatches(const BuiltNetwork& network, const MicroBatchForm& form, std::size_t image_bytes,
-               const ParameterStore& parameters, const BufferStore& buffers, Device& device);
-  ~MicroBatches();
+  /// The network's batch is one micro-batch. The parameters have step_sums_with(buffers) step sums. Errors: failed (a
+  /// GPU; a buffer that is not averaged over ranks).
+  MicroBatches(const GradientSourceContext& context, const MicroBatchForm& form, std::size_t image_bytes);
+  ~MicroBatches() override;
 
-  /// Goes on with another form of the same network.
-  void run_in(const BuiltNetwork& network);
-
-  /// All of this tower's micro-batches. `inputs`: of its whole batch.
-  void compute(const StepInputs& inputs);
-  /// After that: gradients and step sums. Where there are several towers, sums, to be averaged by 1 / total_count; else
-  /// means.
-  void finish();
-  /// With the step sums averaged: the buffers after the step.
-  void take_buffers();
-
-  /// Of a thread's activations and their gradients.
-  std::size_t memory_bytes() const;
+  void enqueue(GradientSink& sink) override;
+  void finish() override;
+  void rebuild() override;
+  bool averages_buffers() const override { return true; }
+  std::size_t activation_bytes() const override;
 
  private:
   struct Lane;
 
+  void compute();
+
+  GradientSourceContext context_;
   MicroBatchForm form_;
   std::size_t image_bytes_;
-  const ParameterStore& parameters_;
-  const BufferStore& buffers_;
-  Device& device_;
-  std::vector<std::unique_ptr<Lane>> lanes_;  // one a thread
-  std::unique_ptr<SumTree> sum_;
+  std::vector<std::unique_ptr<Lane>> lanes_;  ///< one per thread
+  SumTree sum_;
 };
 
 }  // namespace carillon

@@ -5,7 +5,7 @@
 namespace carillon {
 namespace {
 
-/// Where the parameter at `place` of the layout's order ends, the gap after it included: buckets begin aligned.
+/// The end of parameter number `place` in the layout's order, with its padding, so that buckets are aligned.
 std::size_t end_of(const ParameterLayout& layout, std::size_t place) {
   const std::vector<int>& order = layout.order();
   return place + 1 < order.size() ? layout.offset(order[place + 1]) : layout.total();
@@ -13,8 +13,8 @@ std::size_t end_of(const ParameterLayout& layout, std::size_t place) {
 
 }  // namespace
 
-std::size_t bucket_bytes_on(DeviceKind device, std::size_t asked) {
-  if (asked > 0) return asked;
+std::size_t bucket_bytes_on(DeviceKind device, std::size_t requested) {
+  if (requested > 0) return requested;
   return std::size_t{1} << (device == DeviceKind::cuda ? 20 : 22);
 }
 
@@ -54,7 +54,7 @@ void Reducer::begin(Stream& stream) {
 void Reducer::add(int parameter, Stream& stream) {
   const ParameterLayout& layout = parameters_.layout();
   check(next_parameter_ < layout.order().size() && layout.order()[next_parameter_] == parameter,
-        "gradients came out of order");
+        "gradients were added to the reducer out of order");
   std::size_t complete = end_of(layout, next_parameter_++);
   if (next_parameter_ == layout.order().size()) complete = ends_.back();
   while (next_bucket_ < ends_.size() && ends_[next_bucket_] <= complete) start_next(stream);

@@ -1,8 +1,8 @@
-// Reducer: averages the gradients over the towers, bucket by bucket, while backward goes on.
+// Reducer: averages gradients over the ranks, bucket by bucket, during the backward pass.
 //
-// Gradients become complete from front to back of the flat array (see ParameterStore), so a bucket is a span that
-// closes when the last parameter in it is complete. The last bucket takes the step sums along, but where the
-// communicator rounds: they then are a bucket of their own, which is not.
+// Gradients become complete from front to back of the flat array (ParameterStore). So a bucket is a span, and its
+// all-reduce starts when its last parameter is complete. The last bucket includes the step sums. If the communicator
+// rounds gradients, the step sums are a separate bucket that is not rounded.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +14,11 @@
 
 namespace carillon {
 
-/// `asked`, or, where that is 0, what suits the device: on a GPU buckets are on their way earlier.
-std::size_t bucket_bytes_on(DeviceKind device, std::size_t asked);
+/// The bucket size: `requested`, or a default for the device if that is 0.
+std::size_t bucket_bytes_on(DeviceKind device, std::size_t requested);
 
-/// Cuts `layout` into buckets of at least `bucket_bytes` (the last may be smaller): the end, in elements, of each, the
-/// step sums belonging to the last one.
+/// Divides `layout` into buckets of at least `bucket_bytes` (the last one may be smaller). Returns the end of each
+/// bucket, in elements. The last bucket includes the step sums.
 std::vector<std::size_t> bucket_ends(const ParameterLayout& layout, std::size_t bucket_bytes,
                                      std::size_t sum_count = step_sum_count);
 
@@ -27,11 +27,12 @@ class Reducer {
   /// `communicator` and `parameters` outlive the reducer.
   Reducer(Communicator& communicator, const ParameterStore& parameters, std::size_t bucket_bytes);
 
-  /// Before the first gradient of a step is written.
+  /// Enqueues the wait until gradients may be written. Before the first one of a step is written.
   void begin(Stream& stream);
-  /// `parameter`'s gradient is complete. Every parameter once a step, in the layout's order. Errors: failed otherwise.
+  /// `parameter`'s gradient is complete. Once per parameter and step, in ParameterLayout::order(). Errors: failed
+  /// (another order).
   void add(int parameter, Stream& stream);
-  /// After all are added: returns with every mean enqueued.
+  /// After the last `add`: enqueues the wait for all buckets.
   void finalize(Stream& stream);
 
  private:
@@ -42,7 +43,7 @@ class Reducer {
   std::vector<std::size_t> ends_;
   std::size_t next_parameter_ = 0;  ///< index into layout().order()
   std::size_t next_bucket_ = 0;
-  bool sums_alone_;  ///< the last bucket is the step sums, and exact
+  bool sums_alone_;  ///< the last bucket consists of the step sums and is not rounded
 };
 
 }  // namespace carillon

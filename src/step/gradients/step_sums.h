@@ -1,6 +1,6 @@
 // step_sums: what a step hands to the towers' averaging beside its gradients.
 //
-//   sums[cross_entropy_sum] = loss                sums: [step_sum_count] (graph/parameters.h)
+//   sums[loss_sum] = loss                         sums: [step_sum_count] (graph/parameters.h)
 //   sums[sync_sum] = 1 if this rank asks for a pause, else 0
 //
 // On a GPU the loss's op writes them (OpTensors::step_sums).

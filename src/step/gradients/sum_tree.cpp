@@ -13,20 +13,21 @@ float* floats_of(const Buffer& buffer) { return static_cast<float*>(buffer.data(
 }  // namespace
 
 void SumTree::add(int leaf, std::span<const float> values) {
-  check(leaf >= 0 && leaf < leaves_ && values.size() == count_, "a sum was given an array that is not of it");
+  check(leaf >= 0 && leaf < leaves_ && values.size() == count_,
+        "an array of another size, or of an unknown leaf, was added to a sum");
   const float* sum = values.data();
-  Buffer own;  // where the sum is, once it is not in `values`
+  Buffer own;  // holds `sum` after the first addition
   for (Node node{.level = 0, .index = leaf};; node = node.parent()) {
     Buffer other;
     {
       const std::lock_guard lock(mutex_);
-      other = take(node.neighbour());
-      if (other.data() == nullptr && own.data() == nullptr) own = take_spare();
+      other = remove(node.neighbour());
+      if (other.data() == nullptr && own.data() == nullptr) own = spare_buffer();
     }
     if (other.data() == nullptr) {
       if (sum == values.data()) std::ranges::copy(values, floats_of(own));
       const std::lock_guard lock(mutex_);
-      other = take(node.neighbour());  // it may have come meanwhile
+      other = remove(node.neighbour());  // may have been added meanwhile
       if (other.data() == nullptr) {
         kept_[node] = std::move(own);
         return;
@@ -43,7 +44,7 @@ void SumTree::add(int leaf, std::span<const float> values) {
 }
 
 void SumTree::finish(float factor, std::span<float> out) {
-  // Whole subtrees, the smaller ones being the last leaves; the tree joins them from the smallest up.
+  // Whole subtrees. The smaller ones contain the last leaves. The tree joins them from the smallest on.
   std::vector<float*> rest;
   int leaves = 0;
   for (const auto& [node, array] : kept_) {
@@ -54,12 +55,12 @@ void SumTree::finish(float factor, std::span<float> out) {
     }
     rest.push_back(floats_of(array));
   }
-  check(leaves == leaves_ && out.size() == count_, "a sum is asked for before all of it is there");
+  check(leaves == leaves_ && out.size() == count_, "a sum is finished before all arrays are added");
   sum_in_order(rest, count_, factor, out.data());
-  while (!kept_.empty()) spare_.push_back(take(kept_.begin()->first));
+  while (!kept_.empty()) spare_.push_back(remove(kept_.begin()->first));
 }
 
-Buffer SumTree::take(Node node) {
+Buffer SumTree::remove(Node node) {
   const auto found = kept_.find(node);
   if (found == kept_.end()) return {};
   Buffer array = std::move(found->second);
@@ -67,7 +68,7 @@ Buffer SumTree::take(Node node) {
   return array;
 }
 
-Buffer SumTree::take_spare() {
+Buffer SumTree::spare_buffer() {
   if (spare_.empty()) return device_.allocate(count_ * sizeof(float));
   Buffer array = std::move(spare_.back());
   spare_.pop_back();

@@ -1,7 +1,7 @@
-// SumTree: the sum of flat arrays as the binary tree of core/sum_in_order.h, from arrays that come in any order.
+// SumTree: sums flat arrays in the binary tree of core/sum_in_order.h. The arrays are added in any order.
 //
-// An array that comes is added to its neighbour's if that is there, and the sum goes up the tree; else it is kept until
-// the neighbour comes. So hardly more arrays are kept than threads bring, and the tree has levels.
+// If an array's neighbour is present, their sum moves up the tree. Otherwise the array waits for its neighbour. So the
+// tree stores about as many arrays as there are threads and tree levels.
 #pragma once
 
 #include <cstddef>
@@ -17,26 +17,26 @@ namespace carillon {
 
 class SumTree {
  public:
-  /// Of `leaves` arrays of `count` floats in the memory of `device`, a CPU, which outlives this.
+  /// The sum of `leaves` arrays of `count` floats. `device` is a CPU and outlives this.
   SumTree(int leaves, std::size_t count, Device& device) : leaves_(leaves), count_(count), device_(device) {}
 
-  /// Array number `leaf`, whose values are free when it returns. Each once, in any order, by several threads at once.
+  /// Adds array number `leaf`. Each once, in any order, from several threads concurrently.
   void add(int leaf, std::span<const float> values);
-  /// After all: out = factor * sum; the next sum can then begin. Errors: failed (an array is missing).
+  /// After all arrays are added: out = factor * sum. Then a new sum may begin. Errors: failed (an array is missing).
   void finish(float factor, std::span<float> out);
 
  private:
-  /// A block of 2^level leaves, the index'th of its size.
+  /// Block number `index` of 2^level leaves.
   struct Node {
     int level = 0, index = 0;
     auto operator<=>(const Node&) const = default;
     Node neighbour() const { return {level, index ^ 1}; }
     Node parent() const { return {level + 1, index / 2}; }
   };
-  // With the mutex held:
-  /// The array of `node`, no longer kept; nothing where it is not there.
-  Buffer take(Node node);
-  Buffer take_spare();
+  // Require the mutex:
+  /// Removes and returns the array of `node`. An empty buffer: not present.
+  Buffer remove(Node node);
+  Buffer spare_buffer();
 
   const int leaves_;
   const std::size_t count_;

@@ -27,34 +27,33 @@ CudaInputStage::CudaInputStage(CudaDevice& device, const InputStageSpec& form)
     keep(device, *form.dataset);
   } else {
     images_ = Mirrored(device, std::size_t{form.slots} * form.batch_size * form.image_bytes);
-    labels_ = Mirrored(device, std::size_t{form.slots} * form.batch_size * sizeof(std::int32_t));
+    targets_ = Mirrored(device, std::size_t{form.slots} * form.batch_size * form.target_bytes);
   }
   set_inputs();
 }
 
 bool fits_on_device(const Dataset* dataset, const CudaDevice& device) {
   return dataset != nullptr && dataset->in_memory() &&
-         dataset->size() * (dataset->image_bytes() + sizeof(std::int32_t)) <= device.free_bytes() / 2;
+         dataset->size() * (dataset->image_bytes() + dataset->target_bytes()) <= device.free_bytes() / 2;
 }
 
 void CudaInputStage::keep(CudaDevice& device, const Dataset& dataset) {
   constexpr std::size_t piece = 4096;  // records copied at a time, through memory that lies in one block
   const std::size_t image_bytes = dataset.image_bytes(), count = dataset.size();
   check(image_bytes == form_.image_bytes, "the data set's images are of another size");
+  check(form_.target_bytes == 0 || dataset.target_bytes() == form_.target_bytes,
+        "the data set's targets are of another size");
   kept_images_ = device.allocate(count * image_bytes);
-  kept_labels_ = device.allocate(count * sizeof(std::int32_t));
+  kept_targets_ = device.allocate(count * form_.target_bytes);
+  if (form_.target_bytes > 0) device.upload(dataset.targets().data(), kept_targets_.data(), dataset.targets().size());
   std::vector<std::uint8_t> images(std::min(piece, count) * image_bytes);
-  std::vector<std::int32_t> labels(std::min(piece, count));
   for (std::size_t first = 0; first < count; first += piece) {
     const std::size_t records = std::min(piece, count - first);
     for (std::size_t i = 0; i < records; ++i) {
       std::memcpy(images.data() + i * image_bytes, dataset.image(first + i), image_bytes);
-      labels[i] = dataset.label(first + i);
     }
     device.upload(images.data(), static_cast<std::byte*>(kept_images_.data()) + first * image_bytes,
                   records * image_bytes);
-    device.upload(labels.data(), static_cast<std::int32_t*>(kept_labels_.data()) + first,
-                  records * sizeof(std::int32_t));
   }
 }
 
@@ -67,7 +66,8 @@ void CudaInputStage::set_inputs() {
                    .step_counter = static_cast<const std::uint64_t*>(step_counter_.data()),
                    .images = static_cast<const std::uint8_t*>(kept ? kept_images_.data() : images_.device.data()),
                    .image_bytes = static_cast<std::uint32_t>(form_.image_bytes),
-                   .labels = static_cast<const std::int32_t*>(kept ? kept_labels_.data() : labels_.device.data())};
+                   .target_bytes = static_cast<std::uint32_t>(form_.target_bytes),
+                   .targets = static_cast<const std::byte*>(kept ? kept_targets_.data() : targets_.device.data())};
   inputs_.progress = {.step_counter = static_cast<std::uint64_t*>(step_counter_.data()),
                       .blocks_done = static_cast<std::uint32_t*>(blocks_done_.data()),
                       .outcomes = static_cast<StepOutcome*>(outcomes_.data()),
@@ -93,16 +93,18 @@ void CudaInputStage::write(std::uint32_t slot, const StagedStep& step) {
     for (std::size_t i = 0; i < form_.batch_size; ++i) {
       rows[i] = static_cast<std::uint32_t>(slot * form_.batch_size + i);
     }
-    write_images(slot, batch);
+    write_samples(slot, batch);
   }
 }
 
-void CudaInputStage::write_images(std::uint32_t slot, const Batch& batch) {
+void CudaInputStage::write_samples(std::uint32_t slot, const Batch& batch) {
   for (std::size_t i = 0; i < form_.batch_size; ++i) {
     std::memcpy(images_.at((slot * form_.batch_size + i) * form_.image_bytes), batch.images[i], form_.image_bytes);
   }
-  std::memcpy(labels_.at(slot * form_.batch_size * sizeof(std::int32_t)), batch.labels.data(),
-              batch.labels.size_bytes());
+  const std::size_t target_bytes = form_.batch_size * form_.target_bytes;
+  if (target_bytes == 0) return;
+  check(batch.targets.size() == target_bytes, "a batch with targets of another size");
+  std::memcpy(targets_.at(slot * target_bytes), batch.targets.data(), target_bytes);
 }
 
 void CudaInputStage::upload(std::uint32_t first, std::uint32_t count, Stream& stream) {
@@ -114,7 +116,7 @@ void CudaInputStage::upload(std::uint32_t first, std::uint32_t count, Stream& st
   copy(entries_, entry_bytes_);
   if (keeps_records()) return;
   copy(images_, form_.batch_size * form_.image_bytes);
-  copy(labels_, form_.batch_size * sizeof(std::int32_t));
+  if (form_.target_bytes > 0) copy(targets_, form_.batch_size * form_.target_bytes);
 }
 
 StepOutcome CudaInputStage::outcome(std::uint32_t slot) const {

@@ -32,13 +32,13 @@ class CudaInputStage final : public InputStage {
 
   void keep(CudaDevice& device, const Dataset& dataset);
   void set_inputs();
-  void write_images(std::uint32_t slot, const Batch& batch);
+  void write_samples(std::uint32_t slot, const Batch& batch);
 
   InputStageSpec form_;
   std::uint32_t entry_bytes_;
   Mirrored entries_;
-  Buffer kept_images_, kept_labels_;  ///< [record] the data set, if it is kept
-  Mirrored images_, labels_;          ///< [slot][batch] otherwise
+  Buffer kept_images_, kept_targets_;  ///< [record] the data set, if it is kept
+  Mirrored images_, targets_;          ///< [slot][batch] otherwise
   Buffer step_counter_, blocks_done_, outcomes_;
 };
 

@@ -1,5 +1,7 @@
 #include "src/step/input/input_stage.h"
 
+#include <algorithm>
+
 #include "carillon/core/error.h"
 #include "src/core/has_cuda.h"
 #include "src/step/input/input_stages.h"
@@ -9,18 +11,25 @@ namespace {
 
 class CpuInputStage final : public InputStage {
  public:
-  explicit CpuInputStage(std::size_t batch_size) : batch_size_(batch_size) {}
+  CpuInputStage(Device& device, const InputStageSpec& form)
+      : batch_size_(form.batch_size), targets_(device.allocate(form.batch_size * form.target_bytes)) {
+    inputs_.targets = static_cast<std::byte*>(targets_.data());
+  }
 
   void write(std::uint32_t /*slot*/, const StagedStep& step) override {
     check(step.batch.images.size() == batch_size_, "a batch of another size");
     inputs_.batch = step.batch;
     inputs_.scalars = step.scalars;
     inputs_.request_sync = step.request_sync;
+    if (targets_.bytes() == 0) return;
+    check(step.batch.targets.size() == targets_.bytes(), "a batch with targets of another size");
+    std::ranges::copy(step.batch.targets, inputs_.targets);
   }
   void upload(std::uint32_t /*first*/, std::uint32_t /*count*/, Stream& /*stream*/) override {}
 
  private:
   std::size_t batch_size_;
+  Buffer targets_;
 };
 
 }  // namespace
@@ -28,7 +37,7 @@ class CpuInputStage final : public InputStage {
 std::unique_ptr<InputStage> make_input_stage(Device& device, const InputStageSpec& form) {
   if (device.kind() == DeviceKind::cpu) {
     check(form.slots == 1, "a CPU's input stage has one slot");
-    return std::make_unique<CpuInputStage>(form.batch_size);
+    return std::make_unique<CpuInputStage>(device, form);
   }
   if constexpr (has_cuda) return make_cuda_input_stage(device, form);
   fail(ExitCode::failed, "this build cannot input stage device {}", device.name());

@@ -25,7 +25,8 @@ struct StagedStep {
 
 struct InputStageSpec {
   std::size_t batch_size = 1;
-  std::size_t image_bytes = 0;  ///< of a record
+  std::size_t image_bytes = 0;   ///< of a record
+  std::size_t target_bytes = 0;  ///< of a sample (Graph::target_bytes); 0: targets are not staged
   std::uint32_t slots = 1;
   /// Whose records the steps take, each batch naming them, to be kept in a GPU's memory if they fit; null: any, always
   /// copied. Outlives the input stage.

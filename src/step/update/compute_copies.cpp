@@ -6,7 +6,7 @@
 namespace carillon {
 namespace {
 
-/// `input`: of the op that reads the parameter of this shape.
+/// `input`: shape of input 0 of the op that reads the parameter.
 ComputeCopy make_compute_copy(const Shape& shape, ComputeCopyFormat form, DType type, const Shape& input,
                               Device& device) {
   if (form == ComputeCopyFormat::none || (form == ComputeCopyFormat::same_layout && type == DType::f32)) return {};
@@ -16,7 +16,7 @@ ComputeCopy make_compute_copy(const Shape& shape, ComputeCopyFormat form, DType 
     const std::int64_t columns = shape.extents().back(), rows = shape.element_count() / columns;
     compute_copy.tensor.shape = {columns, compute_copy.padding.extent(rows)};
   }
-  // The update writes a parameter's lines whole.
+  // The update writes whole lines.
   const std::size_t count = static_cast<std::size_t>(compute_copy.tensor.shape.element_count());
   compute_copy.memory = device.allocate(aligned_float_count(count) * size_of(type));
   compute_copy.tensor.data = compute_copy.memory.data();
@@ -30,11 +30,11 @@ std::vector<ComputeCopy> make_compute_copies(const Graph& graph, Device& device)
   if (device.kind() != DeviceKind::cuda) return compute_copies;
   compute_copies.resize(graph.parameters().size());
   for (const Graph::Node& node : graph.nodes()) {
-    if (node.inputs.empty()) continue;
+    if (node.inputs.empty() || node.traits.compute_copy_format == nullptr) continue;
     const Graph::ValueInfo& input = graph.values()[node.inputs[0]];
     for (std::size_t i = 0; i < node.parameters.size(); ++i) {
       const auto parameter = static_cast<std::size_t>(node.parameters[i]);
-      const ComputeCopyFormat form = node.definition->compute_copy_format(static_cast<int>(i));
+      const ComputeCopyFormat form = node.traits.compute_copy_format(static_cast<int>(i));
       compute_copies[parameter] =
           make_compute_copy(graph.parameters()[parameter].shape, form, input.type, input.shape, device);
     }

@@ -1,4 +1,4 @@
-// The parameters' compute copies of a tower on a GPU.
+// Creates and refreshes the compute copies of parameters on a GPU.
 #pragma once
 
 #include <vector>
@@ -7,10 +7,10 @@
 
 namespace carillon {
 
-/// Of each of the graph's parameters, in the form that its op reads; none on a CPU. Zeroed.
+/// A compute copy of each parameter of the graph, in the format that its op reads. Zeroed. Empty on a CPU.
 std::vector<ComputeCopy> make_compute_copies(const Graph& graph, Device& device);
 
-/// Enqueues the compute copies of the parameters' present values: after anybody but the update has written those.
+/// Enqueues the conversion of the parameters' present values. Required after every change that is not an update.
 void refresh_compute_copies(const ParameterStore& parameters, Device& device);
 
 }  // namespace carillon

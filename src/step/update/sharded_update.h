@@ -1,46 +1,59 @@
-// ShardedUpdate: averaging and update in one pass, by towers with memory in common.
+// ShardedUpdate: the UpdateStrategy of CPUs that share a host's memory. The ranks share one copy of the slots; each
+// rank averages the gradients of its shard and updates it.
 //
-//   several towers   backward -> meet -> own shard: means, block by block, and the update from them -> meet -> gather
-//   one tower        backward of an op -> update of its parameters
+//   several ranks   backward -> barrier -> own shard, block by block: mean gradients, update -> barrier -> copy the
+//   others'
+//                   shards of the variables
+//   one rank        backward of an op -> update of its parameters
 //
-// A tower reads each gradient of its shard once from every tower and keeps no means: they go from the cache into its
-// variables and the common slots. Variables it gathers from the others. Values are those of averaging and updating one
-// after the other, bit for bit.
+// A rank reads each gradient of its shard once from every rank and does not store the means: they go from the cache
+// into the variables and the slots. The result equals averaging followed by an update of all variables, bit for bit.
+// If the mean gradients must be readable, the ranks all-reduce them first.
 #pragma once
 
+#include <optional>
 #include <vector>
 
-#include "carillon/graph/parameters.h"
 #include "src/comm/allreduce/shared_host_memory.h"
-#include "src/graph/step_end.h"
 #include "src/optim/optimizer.h"
+#include "src/step/gradients/reducer.h"
+#include "src/step/update/update_strategy.h"
 
 namespace carillon {
 
-class ShardedUpdate {
+class ShardedUpdate final : public UpdateStrategy {
  public:
-  /// Of `parameters`, gradients and values are own arrays of `memory`, which `towers` towers share, and the slots lie
-  /// in it. All arguments outlive this. Errors: failed (the optimiser updates no ranges).
-  ShardedUpdate(SharedHostMemory& memory, int towers, const ParameterStore& parameters, Optimizer& optimizer);
+  /// Errors: failed (the communicator has no shared host memory; the rule is not elementwise).
+  explicit ShardedUpdate(const UpdateContext& context);
 
-  /// Before backward, with the step sums written. `end` is made of those sums.
-  void begin(const StepEnd& end);
-  /// `parameter`'s gradient is complete, and its value no longer read by the pass. Every parameter once, in any order.
-  void add(int parameter);
-  /// After all are added: returns when this tower's variables and all slots are updated, where the mean loss allows it,
-  /// and the step sums are averaged. The gradients mean nothing then.
-  void finish();
+  const ParameterStore& parameters() const override { return parameters_; }
+  std::span<float> slot(int slot) const override { return parameters_.slot(slot); }
+  bool replicates_slots() const override { return false; }
+  void broadcast_from_first() override;
+  void synchronize() override {}
 
-  /// In place of the above, where gradients and step sums hold the means already: the same.
-  void update_from_means(const StepEnd& end);
+  void begin_step(MeanGradients gradients) override;
+  void acquire(Stream& stream) override;
+  void gradient_complete(int parameter, Stream& stream) override;
+  void enqueue_means() override;
+  const StepEnd& step_end() const override { return end_; }
+  void enqueue_update() override;
 
  private:
+  /// With MeanGradients::update_only and several ranks: averages the step sums and the own shard, and updates it.
+  void average_and_update();
+
+  Device& device_;
+  Communicator& communicator_;
   SharedHostMemory& memory_;
-  const ParameterStore& parameters_;
-  Optimizer& optimizer_;
-  bool alone_;
-  std::vector<float> sums_;  ///< the step sums' means
-  bool allowed_ = false;     ///< the loss of the one tower in the step in hand is finite
+  bool one_rank_;
+  ParameterStore parameters_;
+  Reducer reducer_;  ///< for MeanGradients::readable
+  std::unique_ptr<ElementwiseOptimizer> optimizer_;
+  StepEnd end_;
+  MeanGradients gradients_ = MeanGradients::readable;
+  std::vector<float> sums_;      ///< the means of the step sums
+  std::optional<bool> allowed_;  ///< one rank: whether this step's loss is finite; nothing: not known yet
 };
 
 }  // namespace carillon

@@ -1,5 +1,5 @@
-// BestCheckpoint: which precision `best.ckpt.h5` has, in words of its options: "evaluation correct", "evaluation
-// total".
+// The score of `best.ckpt.h5`, which the checkpoint's options hold under names that begin with "evaluation ":
+// "evaluation correct" and "evaluation total" for a classifier.
 #pragma once
 
 #include <cstdint>
@@ -8,21 +8,21 @@
 #include <optional>
 #include <string>
 
+#include "carillon/tasks/metric.h"
 #include "src/options/run_description.h"
-#include "src/report/accuracy.h"
 
 namespace carillon {
 
-/// The description that such a checkpoint bears.
-RunDescription with_evaluation(RunDescription description, const Accuracy& precision);
+/// The description that the best checkpoint holds.
+RunDescription with_score(RunDescription description, const Score& score);
 
-/// Whether a run whose description is `json_before` was evaluated on the records of `now`.
+/// Whether a run with the description `json_before` was evaluated on the records of `now`.
 bool same_evaluation_records(const std::string& json_before, const RunDescription& now);
 
-/// The precision of the train directory's best checkpoint, on the evaluation records of `description`; none where it is
-/// missing, of other records or, told to `warn`, not to be read, or of more than `max_bytes`.
-std::optional<Accuracy> best_checkpoint(const std::filesystem::path& train_dir, std::uint64_t max_bytes,
-                                        const RunDescription& description,
-                                        const std::function<void(const std::string&)>& warn);
+/// The score, with the names of `form`, of the best checkpoint in `train_dir`. None: there is no such file, it was
+/// evaluated on other records than `description` states, or, after a warning, it cannot be read or has more than
+/// `max_bytes`.
+std::optional<Score> best_score(const std::filesystem::path& train_dir, std::uint64_t max_bytes, const Score& form,
+                                const RunDescription& description, const std::function<void(const std::string&)>& warn);
 
 }  // namespace carillon

@@ -9,7 +9,7 @@ namespace {
 constexpr std::chrono::seconds first_pause{1}, longest_pause{60};
 
 std::chrono::seconds pause_after(std::int64_t failures) {
-  constexpr std::int64_t max_doublings = 6;  // beyond the longest
+  constexpr std::int64_t max_doublings = 6;  // 2^6 s is above longest_pause
   return std::min(longest_pause, first_pause * (1 << std::min(failures - 1, max_doublings)));
 }
 
@@ -25,7 +25,7 @@ void CheckpointSaver::start(CheckpointState state) {
   is_writing_ = true;
 }
 
-void CheckpointSaver::look(Clock::time_point now) {
+void CheckpointSaver::poll(Clock::time_point now) {
   if (is_writing_ && writer_->is_done()) take_result(now);
   if (failed_ && !given_up_ && now >= retry_at_) start_again();
 }

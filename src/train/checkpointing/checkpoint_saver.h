@@ -1,7 +1,7 @@
-// CheckpointSaver: a run's checkpoints on rank 0: written in the background, and again where that fails.
+// CheckpointSaver: writes the checkpoints of a run in the background on rank 0, and retries failed writes.
 //
-// A failure is told in a warning; the same state is written again after 1 s, after the next failure in a row 2 s, and
-// so on up to a minute, unless a newer state takes its place. More failures in a row than `max_failures`: gives up.
+// A failed write causes a warning. The saver writes the same state again after 1 s, then 2 s, 4 s, up to a minute,
+// unless a newer state replaces it. After more than `max_failures` failures in a row it gives up.
 #pragma once
 
 #include <chrono>
@@ -21,21 +21,21 @@ class CheckpointSaver {
   using Clock = std::chrono::steady_clock;
   struct Settings {
     std::int64_t max_failures;                     ///< in a row
-    std::function<void(const std::string&)> warn;  ///< of a line
+    std::function<void(const std::string&)> warn;  ///< hears one line per warning
   };
 
   CheckpointSaver(std::unique_ptr<CheckpointWriter> writer, Settings settings);
 
-  /// Starts to write; first waits for the write before it.
+  /// Waits for the previous write and starts to write `state`.
   void start(CheckpointState state);
-  /// Sees what has become of the last write, and tries again what is due.
-  void look(Clock::time_point now = Clock::now());
-  /// Whether the result of a write is still to be seen.
+  /// Takes the result of the last write if it is done, and retries a failed write if it is due.
+  void poll(Clock::time_point now = Clock::now());
+  /// Whether there is a write without a result yet.
   bool is_writing() const { return is_writing_; }
-  /// The error of the failure that was one too many, from then on.
+  /// The error after which the saver gave up; none: it did not.
   const std::optional<Error>& given_up() const { return given_up_; }
-  /// Waits until the last state is on disk; what fails is tried again after a second. Throws the error of the failure
-  /// that is one too many.
+  /// Waits until the last state is on disk, and retries a failed write after a second. Throws the error after which it
+  /// gives up.
   void finish();
 
  private:
@@ -44,9 +44,9 @@ class CheckpointSaver {
 
   Settings settings_;
   std::unique_ptr<CheckpointWriter> writer_;
-  bool is_writing_ = false;  ///< a write whose result has not been taken
+  bool is_writing_ = false;  ///< the result of a write is not taken yet
   std::int64_t failures_ = 0;
-  std::optional<Error> failed_;  ///< of the last state, which is to be written again
+  std::optional<Error> failed_;  ///< the last write failed; it is to be retried
   std::optional<Error> given_up_;
   Clock::time_point retry_at_;
 };

@@ -1,4 +1,4 @@
-// How large a checkpoint of a network can be, so that no file makes a run read more.
+// The largest size of a checkpoint of a network: a bound for reading files.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace carillon {
 
-/// Bytes that a checkpoint of `network` cannot exceed, whatever its optimiser keeps.
+/// Bytes that a checkpoint of `network` cannot exceed with any optimiser.
 std::uint64_t max_checkpoint_bytes(const Network& network);
 
 }  // namespace carillon

@@ -1,4 +1,4 @@
-// Free space: whether a train directory has room for the checkpoints to come.
+// Free space: checks that the train directory has space for the checkpoints of a run.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@ namespace carillon {
 
 struct SpaceNeeded {
   std::uint64_t checkpoint_bytes = 0;
-  std::int64_t count = 1;  ///< of checkpoints that will be there beside those that are
+  std::int64_t count = 1;  ///< checkpoints in addition to those in the directory
 };
 
-/// Of a checkpoint with so many float32 numbers, at least.
+/// The least size of a checkpoint with `floats` float32 numbers.
 inline std::uint64_t checkpoint_bytes(std::uint64_t floats) { return floats * sizeof(float); }
 
-/// A line to warn with where there is no room for all of `count`; empty where there is, and where the file system does
-/// not tell. Quotas are not seen. Errors: io (no room for one).
+/// Returns a warning if there is no space for `count` checkpoints; empty: there is space, or the file system does not
+/// report it. Quotas are ignored. Errors: io (no space for one checkpoint).
 std::string check_free_space(const std::filesystem::path& directory, const SpaceNeeded& needed);
 
 }  // namespace carillon

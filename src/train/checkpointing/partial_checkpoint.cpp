@@ -29,13 +29,13 @@ std::vector<float> first_values(const ParameterSpec& spec, std::uint64_t seed, c
 
 }  // namespace
 
-std::vector<std::string> leave_out(const std::vector<std::string>& patterns, const ParameterStore& parameters,
-                                   const BufferStore& buffers, std::uint64_t seed,
-                                   const std::vector<GivenValues>& given, CheckpointState& checkpoint) {
+std::vector<std::string> exclude(const std::vector<std::string>& patterns, const ParameterStore& parameters,
+                                 const BufferStore& buffers, std::uint64_t seed, const std::vector<GivenValues>& given,
+                                 CheckpointState& checkpoint) {
   check_patterns(patterns, parameters.specs());
-  const auto is_left_out = [&](const NamedArray& array) { return matches_one(patterns, array.name); };
-  std::erase_if(checkpoint.variables, is_left_out);
-  std::erase_if(checkpoint.buffers, is_left_out);
+  const auto is_excluded = [&](const NamedArray& array) { return matches_one(patterns, array.name); };
+  std::erase_if(checkpoint.variables, is_excluded);
+  std::erase_if(checkpoint.buffers, is_excluded);
   std::vector<std::string> names;
   for (const ParameterSpec& spec : parameters.specs()) {
     if (!matches_one(patterns, spec.name)) continue;

@@ -1,4 +1,4 @@
-// Fine-tuning: a checkpoint of which part is left out, in favour of values that the network begins with.
+// Fine-tuning from a part of a checkpoint: excluded variables get their initial values.
 #pragma once
 
 #include <string>
@@ -9,11 +9,12 @@
 
 namespace carillon {
 
-/// Puts initial values, drawn from `seed` or `given`, in place of the checkpoint's variables and buffers whose names
-/// match one of `patterns` (as a shell's; `*` matches `/` too), whether it has them or not. Returns the names of what
-/// begins anew. Errors: usage (a pattern that matches nothing of the network: lists its variables).
-std::vector<std::string> leave_out(const std::vector<std::string>& patterns, const ParameterStore& parameters,
-                                   const BufferStore& buffers, std::uint64_t seed,
-                                   const std::vector<GivenValues>& given, CheckpointState& checkpoint);
+/// Sets the network's variables and buffers that match one of `patterns` to initial values in the checkpoint, which may
+/// lack them. Initial values of variables are `given` or drawn from `seed`. In shell patterns, `*` matches `/` too.
+/// Returns the names of these variables and buffers. Errors: usage (a pattern matches no variable; lists all
+/// variables).
+std::vector<std::string> exclude(const std::vector<std::string>& patterns, const ParameterStore& parameters,
+                                 const BufferStore& buffers, std::uint64_t seed, const std::vector<GivenValues>& given,
+                                 CheckpointState& checkpoint);
 
 }  // namespace carillon

@@ -35,18 +35,19 @@ void check_model(const LoadedCheckpoint& loaded, const ModelOptions& model) {
        model.name);
 }
 
-/// Of the network's values of data, from `dataset`, whose images it takes.
+/// The network's initial values that depend on data, from the images of `dataset`.
 std::vector<GivenValues> values_of_data(const Network& network, const Dataset* dataset) {
   std::vector<GivenValues> given;
   for (const ValuesOfData& wanted : network.values_of_data) {
-    check(dataset != nullptr, "a network's initial values are made of data, and there are none");
+    check(dataset != nullptr, "initial values that depend on data need a dataset");
     const std::size_t count = std::min(dataset->size(), static_cast<std::size_t>(wanted.max_records));
     const std::size_t bytes = dataset->image_bytes();
     std::vector<std::uint8_t> memory(count * bytes);
     std::vector<const std::uint8_t*> images;
+    std::vector<std::byte> target(dataset->target_bytes());
     for (std::size_t i = 0; i < count; ++i) {
       const std::span<std::uint8_t> image = std::span(memory).subspan(i * bytes, bytes);
-      dataset->read(i, i, image);
+      dataset->read(i, i, image, target);
       images.push_back(image.data());
     }
     given.push_back({wanted.variable, wanted.compute(images)});
@@ -69,14 +70,14 @@ RunPosition load_or_initialize(const CheckpointOptions& options, const ModelOpti
     LoadedCheckpoint initial = find_checkpoint(options.init_from, print_warning, max_bytes);
     check_model(initial, model);
     if (!options.init_exclude.empty()) {
-      recorder.began_anew(leave_out(options.init_exclude, tower.parameters(), tower.buffers(), model.seed,
-                                    values_of_data(tower.network(), dataset), initial.state));
+      recorder.initialized_without(exclude(options.init_exclude, tower.parameters(), tower.buffers(), model.seed,
+                                           values_of_data(tower.network(), dataset), initial.state));
     }
     try {
       tower.initialize_from(initial);
     } catch (const Error& error) {
       if (error.code() != ExitCode::data) throw;
-      fail(error.code(), "{} (--init-exclude begins variables anew)", error.what());
+      fail(error.code(), "{} (--init-exclude gives variables their initial values)", error.what());
     }
   }
   return {};

@@ -1,4 +1,5 @@
-// Resume: where a run begins: at its train directory's newest checkpoint, at another's variables, or at random ones.
+// Resume: the start of a run: the newest checkpoint of its train directory, another checkpoint's variables, or initial
+// values.
 #pragma once
 
 #include "carillon/options/checkpoint_options.h"
@@ -10,10 +11,10 @@
 
 namespace carillon {
 
-/// Gives every tower rank 0's variables and averages as --resume, --fresh, --init-from, --seed and the training set
-/// `dataset` say; null: the network has no values of data. Collective. Errors: usage (--resume never in a directory
-/// with a checkpoint), no_input (--resume require without, or no file --init-from), data (damaged, or another model's),
-/// io.
+/// Rank 0 loads or initializes its tower as --resume, --fresh, --init-from and --seed say, and sends its state to all
+/// ranks. `dataset`: training set for initial values that depend on data; null: the network has none. Collective.
+/// Errors: usage (--resume never in a directory with a checkpoint), no_input (--resume require without a checkpoint, or
+/// the file of --init-from is missing), data (damaged, or of another model), io.
 RunPosition start_or_resume(const CheckpointOptions& options, const ModelOptions& model, const Dataset* dataset,
                             Tower& tower, Recorder& recorder, const Mpi& mpi);
 

@@ -24,11 +24,11 @@ void check_finite(const CheckpointState& state) {
   check_finite(state.buffers, state.global_step);
 }
 
-/// What a checkpoint of the tower takes, and how many of them will come to those that are there.
+/// The size of a checkpoint of the tower, and how many more of them the run will keep at a time.
 SpaceNeeded space_needed(const CheckpointOptions& options, std::int64_t steps, bool evaluates, const Tower& tower) {
   steps = std::max<std::int64_t>(steps, 1);
   std::int64_t count = options.checkpoint_every > 0 ? (steps - 1) / options.checkpoint_every + 1 : 1;
-  if (options.keep_checkpoints > 0) {  // one more than are kept, until an old one goes
+  if (options.keep_checkpoints > 0) {  // the newest is complete before the oldest is removed
     const auto present = static_cast<std::int64_t>(list_checkpoints(options.train_dir).size());
     const std::int64_t besides = options.keep_every > 0 ? steps / options.keep_every : 0;
     count = std::min(count, std::max<std::int64_t>(options.keep_checkpoints + 1 - present, 1) + besides);
@@ -39,10 +39,11 @@ SpaceNeeded space_needed(const CheckpointOptions& options, std::int64_t steps, b
 
 }  // namespace
 
-RunCheckpoints::RunCheckpoints(const CheckpointOptions& options, const ModelOptions& model,
+RunCheckpoints::RunCheckpoints(const CheckpointOptions& options, const ModelOptions& model, const TaskScore& task_score,
                                const RunDescription& description, std::function<void(const std::string&)> warn)
     : options_(options),
       model_(model),
+      task_score_(task_score),
       description_(description),
       warn_(std::move(warn)),
       of_steps_(
@@ -77,31 +78,34 @@ void RunCheckpoints::save(const RunPosition& position, const Tower& tower) {
   start_clock();
 }
 
-void RunCheckpoints::keep_if_best(const RunPosition& position, const Accuracy& precision, const Tower& tower) {
-  if (has_kept(precision, tower)) return;
-  best_ = precision;
-  of_best_.start(state(position, tower, with_evaluation(description_, precision).json()));
+void RunCheckpoints::keep_if_best(const RunPosition& position, const Score& score, const Tower& tower) {
+  if (has_kept(score, tower)) return;
+  best_ = score;
+  of_best_.start(state(position, tower, with_score(description_, score).json()));
 }
 
-bool RunCheckpoints::has_kept(const Accuracy& precision, const Tower& tower) {
+bool RunCheckpoints::has_kept(const Score& score, const Tower& tower) {
   if (!options_.keep_best) return true;
-  if (!best_) best_ = best_checkpoint(options_.train_dir, max_checkpoint_bytes(tower.network()), description_, warn_);
-  return best_ && best_->value() >= precision.value();
+  if (!best_) {
+    best_ =
+        best_score(options_.train_dir, max_checkpoint_bytes(tower.network()), task_score_.form(), description_, warn_);
+  }
+  return best_ && !task_score_.is_better(score, *best_);
 }
 
-ControlFlags RunCheckpoints::look() {
-  of_steps_.look();
-  of_best_.look();
-  return {.save = is_due(), .give_up = given_up().has_value()};
+ControlFlags RunCheckpoints::poll(Clock::time_point now) {
+  of_steps_.poll();
+  of_best_.poll();
+  return {.save = is_due(now), .give_up = given_up().has_value()};
 }
 
 const std::optional<Error>& RunCheckpoints::given_up() const {
   return of_steps_.given_up() ? of_steps_.given_up() : of_best_.given_up();
 }
 
-bool RunCheckpoints::is_due() const {
+bool RunCheckpoints::is_due(Clock::time_point now) const {
   const std::int64_t every = options_.checkpoint_every_seconds;
-  return every > 0 && Clock::now() - saved_at_ >= std::chrono::seconds(every);
+  return every > 0 && now - saved_at_ >= std::chrono::seconds(every);
 }
 
 void RunCheckpoints::finish(const RunPosition& position, ExitCode code) {

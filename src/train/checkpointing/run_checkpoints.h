@@ -1,4 +1,4 @@
-// RunCheckpoints: what rank 0 saves of a run, and when: a state a step or a time, the best evaluation's besides.
+// RunCheckpoints: writes the checkpoints of a run on rank 0: at steps, at times, and of the best evaluation.
 #pragma once
 
 #include <chrono>
@@ -10,47 +10,50 @@
 #include "carillon/options/checkpoint_options.h"
 #include "carillon/options/model_options.h"
 #include "src/options/run_description.h"
-#include "src/report/accuracy.h"
 #include "src/step/tower.h"
 #include "src/train/checkpointing/checkpoint_saver.h"
 #include "src/train/control/control_flags.h"
+#include "src/train/evaluation/task_score.h"
 #include "src/train/loop/run_position.h"
 
 namespace carillon {
 
 class RunCheckpoints {
  public:
-  /// `warn` is told lines. References outlive this.
-  RunCheckpoints(const CheckpointOptions& options, const ModelOptions& model, const RunDescription& description,
-                 std::function<void(const std::string&)> warn);
+  using Clock = std::chrono::steady_clock;
 
-  /// `steps`: to be trained. `evaluates`: the run has evaluations.
+  /// `warn` is called with one line per warning. The references outlive this.
+  RunCheckpoints(const CheckpointOptions& options, const ModelOptions& model, const TaskScore& task_score,
+                 const RunDescription& description, std::function<void(const std::string&)> warn);
+
+  /// As Recorder's. `steps`: to be trained. `evaluates`: the run has evaluations.
   void check_space(std::int64_t steps, bool evaluates, const Tower& tower) const;
-  /// As Recorder's of the same names.
+  /// As the functions of Recorder with these names.
   void save(const RunPosition& position, const Tower& tower);
-  void keep_if_best(const RunPosition& position, const Accuracy& precision, const Tower& tower);
-  /// Whether no state of an evaluation of that precision is left to be kept.
-  bool has_kept(const Accuracy& precision, const Tower& tower);
-  ControlFlags look();
-  /// From here on the time since the last checkpoint counts.
+  void keep_if_best(const RunPosition& position, const Score& score, const Tower& tower);
+  /// Whether keep_if_best would write nothing.
+  bool has_kept(const Score& score, const Tower& tower);
+  /// Polls the writes. Returns the requests of these and of the time since the last checkpoint, at `now`.
+  ControlFlags poll(Clock::time_point now);
+  /// Starts the time since the last checkpoint.
   void start_clock() { saved_at_ = Clock::now(); }
-  /// Waits until all is on disk. Errors: io, with ExitCode::io that of the checkpoints that kept failing.
+  /// Waits until all checkpoints are on disk. With ExitCode::io, throws the error of the checkpoints that kept failing.
+  /// Errors: io.
   void finish(const RunPosition& position, ExitCode code);
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   CheckpointState state(const RunPosition& position, const Tower& tower, std::string options_json) const;
-  /// The error of the checkpoints that kept failing, if they did.
+  /// The error of the checkpoints that kept failing; none: they did not.
   const std::optional<Error>& given_up() const;
-  bool is_due() const;
+  bool is_due(Clock::time_point now) const;
 
   const CheckpointOptions& options_;
   const ModelOptions& model_;
+  const TaskScore& task_score_;
   const RunDescription& description_;
   std::function<void(const std::string&)> warn_;
   CheckpointSaver of_steps_, of_best_;
-  std::optional<Accuracy> best_;
+  std::optional<Score> best_;
   Clock::time_point saved_at_ = Clock::now();
 };
 

@@ -1,11 +1,11 @@
-// What a train directory holds.
+// The files of a run in its train directory.
 #pragma once
 
 #include <filesystem>
 
 namespace carillon {
 
-/// Removes checkpoints, metrics and event files (not the directory, nor anything else in it). Errors: io.
+/// Removes checkpoints, metrics.jsonl and event files, and nothing else. Errors: io.
 void remove_run_files(const std::filesystem::path& train_dir);
 
 }  // namespace carillon

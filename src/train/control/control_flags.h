@@ -1,5 +1,5 @@
-// ControlFlags: what a rank asks all of them to do after a step. A step carries one flag of each rank, that it asks for
-// something (TowerStep::request_sync); what it is they tell one another in the pause behind that step.
+// ControlFlags: the requests of a rank to all ranks after a step. With each step a rank sends one flag: it has a
+// request (TowerStep::request_sync). If any rank has one, all ranks exchange their ControlFlags after that step.
 #pragma once
 
 #include "src/comm/mpi/mpi.h"
@@ -7,14 +7,14 @@
 namespace carillon {
 
 struct ControlFlags {
-  bool save = false;     ///< to save and go on
-  bool stop = false;     ///< to save and end
-  bool give_up = false;  ///< to save what can be saved and end: checkpoints keep failing
+  bool save = false;     ///< save and continue
+  bool stop = false;     ///< save and end
+  bool give_up = false;  ///< end because checkpoints keep failing
 
   bool any() const { return save || stop || give_up; }
 };
 
-/// What any rank asks for. Collective.
+/// The requests of all ranks together. Collective.
 ControlFlags requested_by_any(const Mpi& mpi, const ControlFlags& own);
 
 }  // namespace carillon

@@ -1,4 +1,4 @@
-// Agreement: what all ranks must have alike, and failures that all of them have found out.
+// Checks that all ranks have equal values, and reports failures that all ranks detect.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace carillon {
 
-/// Throws usage on all ranks unless each has the same `fields`; names the first that differs, and the ranks.
-/// Collective.
+/// Throws usage on all ranks unless `fields` are equal on all ranks. The error names the first field that differs, and
+/// two ranks. Collective.
 void require_equal_on_all_ranks(const Mpi& mpi, const std::vector<Field>& fields);
 
-/// Throws SharedError on rank 0 and PeerFailed elsewhere: for what every rank has found out alike.
+/// For a failure that every rank has detected: throws SharedError on rank 0 and PeerFailed on the others.
 [[noreturn]] void fail_on_all(const Mpi& mpi, ExitCode code, const std::string& message);
 
 }  // namespace carillon

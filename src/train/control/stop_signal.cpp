@@ -9,7 +9,7 @@
 namespace carillon {
 namespace {
 
-// Written by the handler: 0, or when the first signal came, in nanoseconds of the monotonic clock.
+// Written by the handler: time of the first signal in nanoseconds of the monotonic clock; 0: none.
 std::atomic<std::int64_t> caught_at = 0;
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);
 
@@ -24,9 +24,9 @@ std::int64_t now() {
 void note_signal(int signal) {
   std::int64_t first = 0;
   if (caught_at.compare_exchange_strong(first, now()) || signal == SIGUSR1) return;
-  if (now() - first < nanoseconds) return;  // the same stop, from a launcher and a job's end at once
+  if (now() - first < nanoseconds) return;  // the same stop: the launcher and the job's end both send it
   std::signal(signal, SIG_DFL);
-  std::raise(signal);  // taken when the handler returns
+  std::raise(signal);  // delivered when the handler returns
 }
 
 }  // namespace

@@ -3,9 +3,9 @@
 
 namespace carillon {
 
-/// Installs the handlers. A TERM or INT more than a second after the first signal ends the process at once, by its
-/// default effect: what has its name is whole, and the next run removes what has not. USR1 never does: launchers repeat
-/// it.
+/// Installs the handlers. A TERM or INT more than a second after the first signal has its default effect and ends the
+/// process immediately. Files with their final names are complete; the next run removes temporary files. A later USR1
+/// has no effect, because launchers repeat it.
 void catch_stop_signals();
 
 /// Whether this process has been asked to stop.

@@ -13,34 +13,33 @@
 namespace carillon {
 namespace {
 
-/// "in 12 of the batch's 100 samples: 0 (train-00000: record 17, label 3), 4 (...), 7 (...), ..."
-std::string text_of(const std::vector<std::size_t>& samples, const Batch& batch, const Dataset& dataset) {
+/// "in 12 of the batch's 100 samples: 0 (train-00000: record 17, <target>), 4 (...), 7 (...), ..."
+std::string text_of(const std::vector<std::size_t>& samples, const DivergedStep& step) {
+  const Batch& batch = step.batch;
   constexpr std::size_t max_named = 3;
   std::vector<std::string> texts;
   for (const std::size_t sample : std::span(samples).first(std::min(samples.size(), max_named))) {
-    texts.push_back(
-        fmt::format("{} ({}, label {})", sample, dataset.name_of(batch.records[sample]), batch.labels[sample]));
+    texts.push_back(fmt::format("{} ({}, {})", sample, step.dataset.name_of(batch.records[sample]),
+                                step.tower.task().describe_target(batch.targets_of(sample, 1))));
   }
   if (samples.size() > max_named) texts.emplace_back("...");
-  return fmt::format("in {} of the batch's {} samples: {}", samples.size(), batch.labels.size(),
-                     fmt::join(texts, ", "));
+  return fmt::format("in {} of the batch's {} samples: {}", samples.size(), batch.size(), fmt::join(texts, ", "));
 }
 
-/// What is told of a replay that found this; empty: nothing.
+/// The report of a replay that found this; empty: all values are finite.
 std::string text_of(const std::optional<NotFinite>& found, const DivergedStep& step) {
   if (!found) return {};
   const std::string text = fmt::format("replayed, the first that is not finite is {}", found->what);
   if (found->samples.empty()) return text;
-  return fmt::format("{}, {}", text, text_of(found->samples, step.batch, step.dataset));
+  return fmt::format("{}, {}", text, text_of(found->samples, step));
 }
 
-/// What comes first in the pass of what `find` finds in the parts of the batch that go through the network by
-/// themselves; with the samples of all parts.
+/// Calls `find` for each micro-batch. Returns the earliest finding of the pass, with the samples of all micro-batches.
 template <typename Find>
 std::optional<NotFinite> find_in_parts(const DivergedStep& step, const Find& find) {
   const std::size_t samples = static_cast<std::size_t>(step.settings.batch_size);
   std::optional<NotFinite> first;
-  for (std::size_t begin = 0; begin < step.batch.labels.size(); begin += samples) {
+  for (std::size_t begin = 0; begin < step.batch.size(); begin += samples) {
     std::optional<NotFinite> found = find(step.batch.part(begin, samples));
     if (!found || (first && found->after_ops > first->after_ops)) continue;
     for (std::size_t& sample : found->samples) sample += begin;
@@ -51,7 +50,13 @@ std::optional<NotFinite> find_in_parts(const DivergedStep& step, const Find& fin
   return first;
 }
 
-/// Whether no rank found anything earlier in the pass than this one. Collective.
+/// "mean-squared-error"
+std::string in_words(std::string name) {
+  std::ranges::replace(name, '_', '-');
+  return name;
+}
+
+/// Whether this rank has a finding, and no rank has an earlier one. Collective.
 bool is_earliest(const std::optional<NotFinite>& found, const Mpi& mpi) {
   const std::vector<std::string> all = mpi.all_gather(found ? std::to_string(found->after_ops) : "");
   const auto is_earlier = [&](const std::string& ops) { return !ops.empty() && std::stoi(ops) < found->after_ops; };
@@ -65,8 +70,8 @@ std::string nonfinite_line(std::int64_t step, double loss) {
 }
 
 void fail_with_cause(const std::string& line, const DivergedStep& step, const Mpi& mpi) {
-  // A micro-batch is one thread's in training, too: other numbers of threads may round dense layers otherwise.
-  const bool is_cut = step.settings.batch_size < static_cast<std::int64_t>(step.batch.labels.size());
+  // Training runs a micro-batch on one thread, too. Dense layers may round differently with another number of threads.
+  const bool is_cut = step.settings.batch_size < static_cast<std::int64_t>(step.batch.size());
   Device& device = is_cut ? *step.device.workers().front() : step.device;
   const auto on_device = [&](const auto& find) {
     std::optional<NotFinite> found;
@@ -75,7 +80,7 @@ void fail_with_cause(const std::string& line, const DivergedStep& step, const Mp
     return found;
   };
   std::string failure;
-  const auto tell_first = [&](const auto& find) {
+  const auto report_first = [&](const auto& find) {
     std::optional<NotFinite> found;
     std::string cause;
     try {
@@ -85,31 +90,31 @@ void fail_with_cause(const std::string& line, const DivergedStep& step, const Mp
       failure = fmt::format("it could not be replayed: {}", error.what());
       found.reset();
     }
-    const bool tells = is_earliest(found, mpi);
+    const bool reports = is_earliest(found, mpi);
     mpi.run_on_all([&] {
-      if (tells) fail(ExitCode::failed, "{}; {}", line, cause);
+      if (reports) fail(ExitCode::failed, "{}; {}", line, cause);
     });
   };
-  const auto tell_failure = [&] {
+  const auto report_failure = [&] {
     mpi.run_on_all([&] {
       if (!failure.empty()) fail(ExitCode::failed, "{}; {}", line, failure);
     });
   };
   std::optional<Replay> replay;
-  tell_first([&]() -> std::optional<NotFinite> {
-    replay.emplace(step.tower.network(), step.settings, step.tower.parameters(), step.tower.buffers(), device,
-                   step.tower.link());
+  report_first([&]() -> std::optional<NotFinite> {
+    replay.emplace(step.tower.network(), step.tower.task(), step.settings, step.tower.parameters(),
+                   step.tower.buffers(), device, step.tower.link());
     return std::nullopt;
   });
-  if (step.tower.link() != nullptr) tell_failure();  // the others' ops would wait for this rank's
-  tell_first([&] { return find_in_parts(step, [&](const Batch& part) { return replay->forward(part); }); });
-  tell_first([&] {
+  if (step.tower.link() != nullptr) report_failure();  // ops of other ranks would wait for this rank
+  report_first([&] { return find_in_parts(step, [&](const Batch& part) { return replay->forward(part); }); });
+  report_first([&] {
     return find_in_parts(step, [&](const Batch& part) {
       static_cast<void>(replay->forward(part));
       return replay->backward();
     });
   });
-  tell_failure();
+  report_failure();
   fail_on_all(mpi, ExitCode::failed, line + "; replayed, all variables, outputs and gradients of all ranks are finite");
 }
 
@@ -127,8 +132,8 @@ void fail_with_l2_cause(const std::string& line, const Tower& tower, Device& dev
     if (std::isnan(part)) break;
   }
   fail_on_all(mpi, ExitCode::failed,
-              fmt::format("{}; its cross-entropy is finite, its L2 part is not: that of variable {} is {:.3g} now",
-                          line, name, largest));
+              fmt::format("{}; its {} is finite, its L2 part is not: that of variable {} is {:.3g} now", line,
+                          in_words(tower.task().loss_name), name, largest));
 }
 
 }  // namespace carillon

@@ -1,8 +1,8 @@
-// NonfiniteReport: the end of a run whose loss is not finite, and what is told of its cause (--on-nan report).
+// NonfiniteReport: ends a run after a loss that is not finite, and reports the cause (--on-nan report).
 //
-// The step's update was refused (graph/step_end.h), so its variables are there still: each rank replays its part of it
-// (replay.h). Of the ranks that find an infinity or a NaN in the forward pass, else in the backward pass, the one whose
-// comes first in the pass tells, of several the lowest: a batch norm of all ranks hands on to all what one met.
+// The update of the step was refused (graph/step_end.h), so the variables are unchanged and each rank replays its part
+// of the step (replay.h). One rank reports: the rank with the earliest infinity or NaN in the forward pass or, if there
+// is none, in the backward pass; the lowest of several. A synchronised batch norm spreads a NaN of one rank to all.
 #pragma once
 
 #include <string>
@@ -15,21 +15,21 @@
 
 namespace carillon {
 
-/// A step that was taken last, and not updated.
+/// The last step, which changed no variables.
 struct DivergedStep {
   const Tower& tower;
   Device& device;
-  BuildSettings settings;  ///< the tower's
-  const Batch& batch;      ///< this rank's
-  const Dataset& dataset;  ///< of its records
+  BuildSettings settings;  ///< of the tower
+  const Batch& batch;      ///< of this rank
+  const Dataset& dataset;  ///< of the batch's records
 };
 
 /// "Model diverged with loss = NaN at step 5"
 std::string nonfinite_line(std::int64_t step, double loss);
 
-/// Throws failed on all ranks: `line`, and the first op, its value and the samples that are not finite. Collective.
+/// Throws failed on all ranks with `line`, the first op with a value that is not finite, and its samples. Collective.
 [[noreturn]] void fail_with_cause(const std::string& line, const DivergedStep& step, const Mpi& mpi);
-/// The same where the cross-entropy is finite, and the L2 part of the loss is not.
+/// The same if the task's loss is finite and its L2 part is not.
 [[noreturn]] void fail_with_l2_cause(const std::string& line, const Tower& tower, Device& device, const Mpi& mpi);
 
 }  // namespace carillon

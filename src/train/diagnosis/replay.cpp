@@ -26,28 +26,29 @@ NotFinite in_variable(const NamedArray& array) {
   return {fmt::format("variable {} before the step, in {} of {} elements", array.name, count, array.values.size()), {}};
 }
 
-/// Looks at op after op until something is found.
+/// Searches op after op until something is found.
 struct FirstFound {
   std::optional<NotFinite> found;
   int ops = 0;
 
-  template <typename Look>
-  void look(const Look& at_op) {
+  template <typename Search>
+  void search(const Search& search_op) {
     if (found) return;
     ++ops;
-    found = at_op();
+    found = search_op();
     if (found) found->after_ops = ops;
   }
 };
 
 }  // namespace
 
-Replay::Replay(const Network& network, const BuildSettings& settings, const ParameterStore& parameters,
-               const BufferStore& buffers, Device& device, TowerLink* towers)
+Replay::Replay(const Network& network, const Task& task, const BuildSettings& settings,
+               const ParameterStore& parameters, const BufferStore& buffers, Device& device, TowerLink* towers)
     : device_(device),
-      network_(build_network(network, settings)),
-      input_stage_(make_input_stage(
-          device, {.batch_size = static_cast<std::size_t>(settings.batch_size), .image_bytes = network.image.bytes()})),
+      network_(build_network(network, task, settings)),
+      input_stage_(make_input_stage(device, {.batch_size = static_cast<std::size_t>(settings.batch_size),
+                                             .image_bytes = network.image.bytes(),
+                                             .target_bytes = network_.graph.target_bytes()})),
       parameters_(network_.graph.parameters(), device, memory_with_gradients(network_.graph, device)),
       buffers_(network_.graph.buffers(), device),
       executable_(network_.graph, {device, parameters_, buffers_, input_stage_->inputs(), towers}, true,
@@ -60,10 +61,11 @@ std::optional<NotFinite> Replay::forward(const Batch& batch) {
   const std::vector<NamedArray> variables = download(variables_of(parameters_), device_);
   FirstFound first;
   if (const NamedArray* array = find_not_finite(variables)) first.found = in_variable(*array);
-  input_stage_->write(0, {.batch = batch});  // whatever was found: other towers' ops may wait for this one's
+  input_stage_->write(0,
+                      {.batch = batch});  // even if a variable is not finite: ops of other ranks may wait for this rank
   input_stage_->upload(0, 1, device_.stream());
   executable_.forward(device_.stream(),
-                      [&](int op) { first.look([&] { return look_at_outputs(network_.graph.nodes()[op]); }); });
+                      [&](int op) { first.search([&] { return search_outputs(network_.graph.nodes()[op]); }); });
   return first.found;
 }
 
@@ -71,22 +73,22 @@ std::optional<NotFinite> Replay::backward() {
   FirstFound first;
   executable_.backward(
       device_.stream(), [](int /*parameter*/) {},
-      [&](int op) { first.look([&] { return look_at_gradients(network_.graph.nodes()[op]); }); });
+      [&](int op) { first.search([&] { return search_gradients(network_.graph.nodes()[op]); }); });
   return first.found;
 }
 
-std::optional<NotFinite> Replay::look_at_outputs(const Graph::Node& node) const {
+std::optional<NotFinite> Replay::search_outputs(const Graph::Node& node) const {
   for (const int value : node.outputs) {
-    if (auto found = look(executable_.tensor({value}), "output of " + text_of(node))) return found;
+    if (auto found = search(executable_.tensor({value}), "output of " + text_of(node))) return found;
   }
   return std::nullopt;
 }
 
-std::optional<NotFinite> Replay::look_at_gradients(const Graph::Node& node) const {
+std::optional<NotFinite> Replay::search_gradients(const Graph::Node& node) const {
   const std::string gradient = fmt::format("gradient of {} by its", text_of(node));
   for (const int value : node.inputs) {
     const std::string& name = network_.graph.values()[value].name;
-    if (auto found = look(executable_.gradient({value}), fmt::format("{} input {}", gradient, name))) return found;
+    if (auto found = search(executable_.gradient({value}), fmt::format("{} input {}", gradient, name))) return found;
   }
   for (const int parameter : node.parameters) {
     if (is_finite(download_floats(device_, parameters_.gradient(parameter)))) continue;
@@ -95,8 +97,8 @@ std::optional<NotFinite> Replay::look_at_gradients(const Graph::Node& node) cons
   return std::nullopt;
 }
 
-/// Of the activations of a batch, or the gradients by them.
-std::optional<NotFinite> Replay::look(const Tensor& tensor, std::string what) const {
+/// The samples with values that are not finite, in the activations of a batch or in their gradients.
+std::optional<NotFinite> Replay::search(const Tensor& tensor, std::string what) const {
   if (!tensor) return std::nullopt;
   const std::vector<float> values = download_floats(device_, tensor);
   if (is_finite(values)) return std::nullopt;

@@ -1,8 +1,8 @@
-// Replay: a step's passes once more, op by op, to find what is the first to be infinite or NaN.
+// Replay: repeats the passes of a step op by op to find the first value that is infinite or NaN.
 //
-// It works on a copy of the variables, in memory of its own. Outputs and the gradients of activations are, bit for bit,
-// those of a training step with the same variables and batch: an op that takes samples apart makes them alike from the
-// whole batch (OpDefinition::takes_samples_apart), and random draws are functions of the stream position.
+// It works on a copy of the variables in its own memory. Outputs and gradients of activations are bit for bit equal to
+// those of the training step. An op with independent samples (OpTraits::samples_are_independent) computes equal values
+// from the whole batch, and random draws are functions of the stream position.
 #pragma once
 
 #include <cstddef>
@@ -17,29 +17,29 @@
 
 namespace carillon {
 
-/// Where the first infinities or NaNs are.
+/// The first value with infinities or NaNs.
 struct NotFinite {
   std::string what;                  ///< "output of op layer1 (dense)"
-  std::vector<std::size_t> samples;  ///< those of the batch that have such; none: what has no samples
-  int after_ops = 0;                 ///< of the pass, that came before
+  std::vector<std::size_t> samples;  ///< affected samples of the batch; empty: a value without samples
+  int after_ops = 0;                 ///< ops of the pass before it
 };
 
 class Replay {
  public:
-  /// `settings` are for a training, `parameters` and `buffers` of one of the same network. `device` and `towers`
-  /// outlive this; with `towers`, all of them replay at once.
-  Replay(const Network& network, const BuildSettings& settings, const ParameterStore& parameters,
+  /// `settings`: with Purpose::training. `parameters` and `buffers`: of the same network. `device` and `towers` outlive
+  /// this. With `towers`, all ranks replay together.
+  Replay(const Network& network, const Task& task, const BuildSettings& settings, const ParameterStore& parameters,
          const BufferStore& buffers, Device& device, TowerLink* towers = nullptr);
 
-  /// In a variable, or else in the outputs of the ops, as they follow each other.
+  /// Searches the variables, then the outputs of the ops in order.
   std::optional<NotFinite> forward(const Batch& batch);
-  /// After that: in the gradients of the loss, in the order in which the ops make them.
+  /// After `forward`: searches the gradients in the order in which the ops compute them.
   std::optional<NotFinite> backward();
 
  private:
-  std::optional<NotFinite> look_at_outputs(const Graph::Node& node) const;
-  std::optional<NotFinite> look_at_gradients(const Graph::Node& node) const;
-  std::optional<NotFinite> look(const Tensor& tensor, std::string what) const;
+  std::optional<NotFinite> search_outputs(const Graph::Node& node) const;
+  std::optional<NotFinite> search_gradients(const Graph::Node& node) const;
+  std::optional<NotFinite> search(const Tensor& tensor, std::string what) const;
 
   Device& device_;
   BuiltNetwork network_;

@@ -13,7 +13,7 @@
 namespace carillon {
 namespace {
 
-/// Ranks that hold the same.
+/// Ranks with equal values.
 using Side = std::vector<std::size_t>;
 
 /// "rank 2 on n1", "ranks 2, 3 on n1, n2".
@@ -25,7 +25,7 @@ std::string text_of(const Side& side, std::span<const std::string> hosts) {
   return fmt::format("rank{} {} on {}", side.size() == 1 ? "" : "s", fmt::join(side, ", "), fmt::join(of_side, ", "));
 }
 
-/// By their checksums of one array, in the order of their lowest ranks.
+/// Groups ranks with equal checksums of one array, in the order of their lowest ranks.
 std::vector<Side> sides_of(std::size_t array, std::span<const std::vector<std::uint32_t>> checksums) {
   std::vector<Side> sides;
   std::map<std::uint32_t, std::size_t> numbers;
@@ -54,12 +54,12 @@ std::string text_of(std::vector<Side> sides, std::size_t rank_count, std::span<c
                      fmt::join(texts.begin() + 1, texts.end(), " and from "));
 }
 
-/// What the ranks compare.
+/// The checksums of one rank.
 struct ArrayChecksums {
   std::vector<std::string> names;
   std::vector<std::uint32_t> checksums;
 
-  /// Of the parameters' part in `array`, one of their flat arrays; `kind`: what it holds of each.
+  /// Adds each parameter's part of the flat array `array`. `kind`: what the array holds.
   void add(std::string_view kind, std::span<float> array, const ParameterStore& parameters, Device& device) {
     std::vector<float> copy;
     const auto values = host_floats(device, {array.data(), {static_cast<std::int64_t>(array.size())}}, copy);
@@ -76,9 +76,9 @@ ArrayChecksums checksums_of(const Tower& tower, Device& device) {
   const ParameterStore& parameters = tower.parameters();
   ArrayChecksums of_tower;
   of_tower.add("variable", parameters.values(), parameters, device);
-  if (!tower.has_own_slots()) return of_tower;
-  for (std::size_t slot = 0; slot < parameters.slots().size(); ++slot) {
-    of_tower.add(parameters.slots()[slot].name + " of", parameters.slot(static_cast<int>(slot)), parameters, device);
+  if (!tower.replicates_slots()) return of_tower;
+  for (std::size_t slot = 0; slot < tower.slots().size(); ++slot) {
+    of_tower.add(tower.slots()[slot].name + " of", tower.slot(static_cast<int>(slot)), parameters, device);
   }
   return of_tower;
 }

@@ -1,12 +1,10 @@
 #include "src/train/evaluation/evaluator.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "carillon/core/error.h"
 #include "src/data/loading/batch_loader.h"
-#include "src/optim/optimizer.h"
 #include "src/step/tensor_io.h"
 #include "src/train/evaluation/image_views.h"
 
@@ -33,7 +31,7 @@ Evaluator::Evaluator(const Network& network, const EvaluatorSettings& settings, 
           device, {.batch_size = static_cast<std::size_t>(settings.batch_size), .image_bytes = network.image.bytes()})),
       parameters_(network_.graph.parameters(), device, {}),
       buffers_(network_.graph.buffers(), device),
-      executable_(network_.graph, {device, parameters_, buffers_, input_stage_->inputs()}, false, {network_.logits}) {}
+      executable_(network_.graph, {device, parameters_, buffers_, input_stage_->inputs()}, false, {network_.output}) {}
 
 void Evaluator::load(const LoadedCheckpoint& checkpoint, TrainedValues values) {
   const bool averages = values == TrainedValues::moving_averages;
@@ -53,19 +51,19 @@ void Evaluator::broadcast_from_first(const Mpi& mpi) {
   }
 }
 
-void Evaluator::load_averages(const ParameterStore& trained, const BufferStore& buffers) {
-  copy_floats(device_, trained.slot(trained.slot_named(moving_average_slot)), parameters_.values());
+void Evaluator::load_averages(std::span<float> averages, const BufferStore& buffers) {
+  copy_floats(device_, averages, parameters_.values());
   copy_floats(device_, buffers.values(), buffers_.values());
 }
 
-std::vector<float> Evaluator::logits_of(const Batch& batch) {
+std::vector<float> Evaluator::outputs_of(const Batch& batch) {
   input_stage_->write(0, {.batch = batch});
   input_stage_->upload(0, 1, device_.stream());
   executable_.forward(device_.stream());
-  return download_floats(device_, executable_.tensor(network_.logits));
+  return download_floats(device_, executable_.tensor(network_.output));
 }
 
-std::vector<float> Evaluator::mean_logits_of_views(const Batch& batch) {
+std::vector<float> Evaluator::mean_outputs_of_views(const Batch& batch) {
   const std::size_t count = batch.images.size(), bytes = image_.bytes();
   std::vector<std::uint8_t> memory(count * bytes);
   std::vector<const std::uint8_t*> images;
@@ -75,66 +73,54 @@ std::vector<float> Evaluator::mean_logits_of_views(const Batch& batch) {
   std::vector<float> means;
   for (const ImageView& view : augmented_views) {
     for (std::size_t i = 0; i < count; ++i) write_view(view, image_, batch.images[i], memory.data() + i * bytes);
-    const std::vector<float> logits = logits_of(seen);
-    means.resize(logits.size());
-    for (std::size_t i = 0; i < logits.size(); ++i) means[i] += view.weight * logits[i];
+    const std::vector<float> outputs = outputs_of(seen);
+    means.resize(outputs.size());
+    for (std::size_t i = 0; i < outputs.size(); ++i) means[i] += view.weight * outputs[i];
   }
   return means;
 }
 
-std::vector<float> Evaluator::logits(const Batch& batch) {
-  return augments_ ? mean_logits_of_views(batch) : logits_of(batch);
+std::vector<float> Evaluator::outputs(const Batch& batch) {
+  return augments_ ? mean_outputs_of_views(batch) : outputs_of(batch);
 }
 
-void Evaluator::predict(const Batch& batch, const Count& count) {
-  const std::vector<float> values = logits(batch);
-  const std::size_t classes = values.size() / batch.images.size();
-  for (std::size_t i = 0; i < batch.valid_count(); ++i) {
-    const float* row = values.data() + i * classes;
-    if (!std::all_of(row, row + classes, [](float logit) { return std::isfinite(logit); })) {
+void Evaluator::add(Metric& metric, const Batch& batch) {
+  const std::vector<float> values = outputs(batch);
+  const std::size_t elements = values.size() / batch.images.size(), samples = batch.valid_count();
+  for (std::size_t i = 0; i < samples; ++i) {
+    const float* row = values.data() + i * elements;
+    if (!std::all_of(row, row + elements, [](float value) { return std::isfinite(value); })) {
       fail(ExitCode::failed, "evaluation: the network's output is not finite for record {}", batch.records[i]);
     }
-    count(batch.labels[i], std::max_element(row, row + classes) - row);
   }
+  metric.add(std::span(values).first(samples * elements), batch.targets_of(0, samples));
 }
 
-void Evaluator::predict(const Dataset& dataset, const Mpi& mpi, const Count& count,
-                        const std::function<void()>& batch_done) {
+void Evaluator::add_part(Metric& metric, const Dataset& dataset, const Mpi& mpi,
+                         const std::function<void()>& batch_done) {
   const std::uint64_t begin = dataset.size() * mpi.rank() / mpi.size();
   const std::uint64_t end = dataset.size() * (mpi.rank() + 1) / mpi.size();
   const std::size_t batch_size = static_cast<std::size_t>(network_.graph.batch_size());
+  BatchLoader loader(dataset, SampleOrder(dataset.size(), 0, false),
+                     {.start = begin, .global_batch = batch_size, .batch_size = batch_size, .end = end},
+                     {.thread_count = decode_threads_, .bytes = prefetch_bytes_});
+  while (loader.has_next()) {
+    add(metric, loader.next());
+    batch_done();
+  }
+}
+
+std::unique_ptr<Metric> Evaluator::evaluate(const MakeMetric& make_metric, const Dataset& dataset, const Mpi& mpi,
+                                            const std::function<void()>& batch_done) {
+  std::string part;
   mpi.run_on_all([&] {
-    BatchLoader loader(dataset, SampleOrder(dataset.size(), 0, false),
-                       {.start = begin, .global_batch = batch_size, .batch_size = batch_size, .end = end},
-                       {.thread_count = decode_threads_, .bytes = prefetch_bytes_});
-    while (loader.has_next()) {
-      predict(loader.next(), count);
-      batch_done();
-    }
+    const std::unique_ptr<Metric> metric = make_metric();
+    add_part(*metric, dataset, mpi, batch_done);
+    part = metric->contents();
   });
-}
-
-Accuracy Evaluator::evaluate(const Dataset& dataset, const Mpi& mpi, const std::function<void()>& batch_done) {
-  std::array<std::int64_t, 2> counts{};
-  const auto count = [&](std::int32_t label, std::int64_t predicted) {
-    counts[0] += predicted == label ? 1 : 0;
-    counts[1] += 1;
-  };
-  predict(dataset, mpi, count, batch_done);
-  mpi.sum(counts);
-  return {counts[0], counts[1]};
-}
-
-ConfusionMatrix Evaluator::count_by_class(const Dataset& dataset, const Mpi& mpi,
-                                          const std::function<void()>& batch_done) {
-  ConfusionMatrix counts(static_cast<std::size_t>(dataset.class_count()));
-  const auto count = [&](std::int32_t label, std::int64_t predicted) {
-    counts.row(static_cast<std::size_t>(label))[static_cast<std::size_t>(predicted)] += 1;
-  };
-  predict(dataset, mpi, count, batch_done);
-  // A row at a time: a sum needs memory for the values of all ranks.
-  for (std::size_t label = 0; label < counts.class_count(); ++label) mpi.sum(counts.row(label));
-  return counts;
+  std::unique_ptr<Metric> all = make_metric();
+  for (const std::string& contents : mpi.all_gather(part)) all->merge(contents);
+  return all;
 }
 
 }  // namespace carillon

@@ -1,5 +1,5 @@
-// Evaluator: what a model's parameters take the records of a data set for, every record counted once at any number of
-// ranks.
+// Evaluator: runs a trained network on the records of a dataset and fills a metric with the outputs. Every record
+// counts once at any number of ranks.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,10 @@
 
 #include "carillon/data/dataset.h"
 #include "carillon/models/network.h"
+#include "carillon/tasks/metric.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/comm/mpi/mpi.h"
 #include "src/graph/executable.h"
-#include "src/report/accuracy.h"
-#include "src/report/confusion_matrix.h"
 #include "src/step/input/input_stage.h"
 
 namespace carillon {
@@ -24,10 +23,10 @@ enum class TrainedValues { variables, moving_averages };
 struct EvaluatorSettings {
   std::int64_t batch_size = 1;  ///< records that go through the network at a time
   Arithmetic arithmetic = Arithmetic::fp32;
-  /// Average the logits of each image over mirrored and shifted views of it (src/train/evaluation/image_views.h): six
-  /// times the work.
+  /// Average the outputs of each image over mirrored and shifted views of it (src/train/evaluation/image_views.h):
+  /// six times the work.
   bool test_time_augmentation = false;
-  int decode_threads = 2;          ///< of records that are not in memory
+  int decode_threads = 2;          ///< for records that are not in memory
   std::size_t prefetch_bytes = 0;  ///< PrefetchSettings::bytes
 };
 
@@ -36,37 +35,34 @@ class Evaluator {
   /// `device` outlives the evaluator.
   Evaluator(const Network& network, const EvaluatorSettings& settings, Device& device);
 
-  /// Uses these values of a checkpoint, and its buffers, from now on. Errors: data (another model's).
+  /// Loads these values of a checkpoint, and its buffers. Errors: data (of another model, or not finite).
   void load(const LoadedCheckpoint& checkpoint, TrainedValues values);
-  /// Rank 0's parameters to every rank. Collective.
+  /// Sends rank 0's parameters and buffers to every rank. Collective.
   void broadcast_from_first(const Mpi& mpi);
-  /// The moving averages and buffers of stores of the same network on the same device, from now on; after
-  /// Tower::synchronize_buffers.
-  void load_averages(const ParameterStore& trained, const BufferStore& buffers);
+  /// Loads these moving averages and buffers of the same network on the same device. Call Tower::synchronize_buffers
+  /// first.
+  void load_averages(std::span<float> averages, const BufferStore& buffers);
 
-  /// The logits of a batch of so many samples as the settings say, [batch, classes], averaged over the views where
-  /// there are several.
-  std::vector<float> logits(const Batch& batch);
+  /// The network's outputs for a batch of EvaluatorSettings::batch_size samples, [batch, output elements]; with
+  /// test-time augmentation their mean over the views.
+  std::vector<float> outputs(const Batch& batch);
 
-  /// Every rank takes a contiguous part of the records; the counts are summed. Collective. Errors: those of
-  /// Dataset::read, found out together (Mpi::run_on_all).
-  /// `batch_done` is called after each batch.
-  Accuracy evaluate(
-      const Dataset& dataset, const Mpi& mpi, const std::function<void()>& batch_done = [] {});
-  /// The same, by classes.
-  ConfusionMatrix count_by_class(
-      const Dataset& dataset, const Mpi& mpi, const std::function<void()>& batch_done = [] {});
+  /// Fills a metric with all records and returns it, equal on all ranks. Every rank evaluates a contiguous part of the
+  /// records; the parts are merged in rank order. Calls `batch_done` after each batch. Collective. Errors: those of
+  /// Dataset::read, failed (an output is not finite), found by all ranks together (Mpi::run_on_all).
+  std::unique_ptr<Metric> evaluate(
+      const MakeMetric& make_metric, const Dataset& dataset, const Mpi& mpi,
+      const std::function<void()>& batch_done = [] {});
 
  private:
-  using Count = std::function<void(std::int32_t label, std::int64_t predicted)>;
-  /// Calls `count` for each record of this rank's part.
-  void predict(const Dataset& dataset, const Mpi& mpi, const Count& count, const std::function<void()>& batch_done);
-  /// For the valid samples of `batch`.
-  void predict(const Batch& batch, const Count& count);
-  /// [batch, classes]
-  std::vector<float> logits_of(const Batch& batch);
+  /// Adds this rank's part of the records.
+  void add_part(Metric& metric, const Dataset& dataset, const Mpi& mpi, const std::function<void()>& batch_done);
+  /// Adds the valid samples of `batch`.
+  void add(Metric& metric, const Batch& batch);
+  /// [batch, output elements]
+  std::vector<float> outputs_of(const Batch& batch);
   /// The same, averaged over the views.
-  std::vector<float> mean_logits_of_views(const Batch& batch);
+  std::vector<float> mean_outputs_of_views(const Batch& batch);
 
   Device& device_;
   ImageShape image_;

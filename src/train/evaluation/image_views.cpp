@@ -3,7 +3,7 @@
 namespace carillon {
 namespace {
 
-/// The place within `extent` that is seen at `at`, which lies beyond it by 1 at most.
+/// The index within `extent` that index `at` shows; `at` is from -1 to `extent`.
 std::int64_t reflected(std::int64_t at, std::int64_t extent) {
   if (at < 0) return 1;
   return at < extent ? at : extent - 2;

@@ -8,12 +8,10 @@
 
 namespace carillon {
 
-void check_batch_fits(const Network& network, const BuildSettings& build, const Device& device, const Mpi& mpi,
-                      const BatchInMemory& batch) {
+void check_batch_fits(const BuiltNetwork& built, const Device& device, const Mpi& mpi, const BatchInMemory& batch) {
   if (device.kind() != DeviceKind::cpu) return;
-  const BuiltNetwork built = build_network(network, build);
-  const bool trains = build.purpose == Purpose::training;
-  const Value results[] = {trains ? built.loss : built.logits};
+  const bool trains = built.loss.index >= 0;
+  const Value results[] = {trains ? built.loss : built.output};
   const std::vector<TiledSection> sections =
       plan_tiling(built.graph, batch.at_once > 0 ? 1 : static_cast<int>(device.workers().size()));
   const std::size_t bytes = plan_memory(tensor_lifetimes(built.graph, sections, trains, results)).peak_bytes *

@@ -1,4 +1,4 @@
-// Whether a batch can fit this host's memory, told before anything is allocated for it.
+// Checks that a batch fits the memory of this host before anything is allocated for it.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,14 @@
 
 namespace carillon {
 
-/// What a tower takes at once: batches of BuildSettings::batch_size.
+/// The batches of BuildSettings::batch_size samples that a rank has in memory at a time.
 struct BatchInMemory {
-  std::string option;        ///< that made it so large, with its value: "--batch-size 128"
-  std::int64_t at_once = 0;  ///< micro-batches, each one thread's; 0: one batch
+  std::string option;        ///< the option that sets the size, with its value: "--batch-size 128"
+  std::int64_t at_once = 0;  ///< micro-batches, one per thread; 0: one batch
 };
 
-/// Errors: usage, naming the option, where the activations of this host's ranks, on a CPU, take more than all its
-/// memory.
-void check_batch_fits(const Network& network, const BuildSettings& build, const Device& device, const Mpi& mpi,
-                      const BatchInMemory& batch);
+/// `built`: with a loss for training, else for evaluation. Errors: usage, naming the option, if the activations of this
+/// host's ranks, on a CPU, take more than all its memory.
+void check_batch_fits(const BuiltNetwork& built, const Device& device, const Mpi& mpi, const BatchInMemory& batch);
 
 }  // namespace carillon

@@ -13,7 +13,7 @@
 namespace carillon {
 namespace {
 
-/// `index` by the paths that files have now.
+/// `index` with the present paths of the files.
 FileIndex moved(FileIndex index, const std::vector<std::string>& from, const std::vector<std::string>& to) {
   FileIndex result;
   for (std::size_t i = 0; i < from.size(); ++i) {
@@ -26,23 +26,21 @@ FileIndex moved(FileIndex index, const std::vector<std::string>& from, const std
 
 Dataset open_records(const std::vector<std::string>& patterns, const RecordForm& form, RecordUse use,
                      const RecordOptions& options, const Mpi& mpi) {
-  RecordSchema schema = form.schema;
-  if (!options.image_key.empty()) schema.keys.image = options.image_key;
-  if (!options.label_key.empty()) schema.keys.label = options.label_key;
-  if (is_synthetic(patterns)) return Dataset::synthetic(schema.image_shape, schema.class_count);
+  const RecordKeys keys{.image = options.image_key, .target = options.target_key};
+  if (is_synthetic(patterns)) return Dataset::synthetic(form.decoder(keys, use));
 
   std::vector<std::string> paths;
   std::shared_ptr<const RecordDecoder> decoder;
-  CacheMode cache = options.cache;  // decided once: the memory that is available changes
+  CacheMode cache = options.cache;  // decided once, because the available memory changes
   std::array<std::int64_t, 1> ranks_that_index{};
   mpi.run_on_all([&] {
     paths = expand_file_patterns(patterns);
-    decoder = form.make_decoder(schema, use);
+    decoder = form.decoder(keys, use);
     if (Dataset::would_cache(paths, *decoder, cache, mpi.local_size())) return;
     cache = CacheMode::none;
     ranks_that_index[0] = 1;
   });
-  std::string names;  // hosts may have them in other places
+  std::string names;  // without directories, which may differ between hosts
   for (const std::string& path : paths) names += std::filesystem::path(path).filename().string() + '\n';
   require_equal_on_all_ranks(
       mpi, {{"number of data files", paths.size()},

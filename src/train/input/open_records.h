@@ -1,4 +1,4 @@
-// Records: how training and evaluation open the data set that a program is for.
+// Opens the dataset of a training or an evaluation on all ranks.
 #pragma once
 
 #include <functional>
@@ -14,18 +14,18 @@
 namespace carillon {
 
 struct RecordOptions {
-  std::string image_key, label_key;  ///< features of a record; empty: the form's
+  std::string image_key, target_key;  ///< features of a record; empty: as in the form
   CacheMode cache = CacheMode::automatic;
-  std::string stage;                        ///< directory of each host to which files are copied first; empty: none
+  std::string stage;                        ///< directory on each host to copy the files to first; empty: none
   bool by_file = false;                     ///< each rank reads its own files (file_share)
-  std::function<void()> heartbeat = [] {};  ///< called now and then while files are copied
+  std::function<void()> heartbeat = [] {};  ///< called regularly while files are copied
 };
 
-/// Part of each line of a run on synthetic images (is_synthetic).
+/// Ends each log line of a run on synthetic images (is_synthetic).
 inline constexpr const char* synthetic_note = " [synthetic data]";
 
-/// Collective. The records that `patterns` name, of this form; where they are in their files is found out together.
-/// Errors: those of Dataset::open, stage_files and share_index; usage (ranks that see different files).
+/// Opens the records that `patterns` match. The ranks share the work of finding the records in their files. Collective.
+/// Errors: those of Dataset::open, stage_files and share_index; usage (ranks see different files).
 Dataset open_records(const std::vector<std::string>& patterns, const RecordForm& form, RecordUse use,
                      const RecordOptions& options, const Mpi& mpi);
 

@@ -3,7 +3,7 @@
 namespace carillon {
 namespace {
 
-/// What this rank finds out of every so many files that `index` does not have.
+/// The index of this rank's part of the files that `index` lacks.
 FileIndex own_part(const std::vector<std::string>& paths, const FileIndex& index, const Mpi& mpi) {
   std::vector<std::string> own;
   int number = 0;

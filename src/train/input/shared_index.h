@@ -1,4 +1,4 @@
-// Shared index: where the records of a set are, found out once for all ranks.
+// Shared index: finds the records of a dataset once for all ranks.
 #pragma once
 
 #include <string>
@@ -9,8 +9,9 @@
 
 namespace carillon {
 
-/// Collective. Of the plain TFRecord files `paths`, the same on all ranks: rank 0 reads the index files beside them,
-/// and what those do not know each rank finds out of a part of the files. Errors: those of known_files and index_files.
+/// The index of the plain TFRecord files `paths`, which are equal on all ranks. Rank 0 reads the index files in their
+/// directories; each rank indexes a part of the files that these lack. Collective. Errors: those of known_files and
+/// index_files.
 FileIndex share_index(const std::vector<std::string>& paths, const Mpi& mpi);
 
 }  // namespace carillon

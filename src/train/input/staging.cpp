@@ -39,7 +39,7 @@ void make_directories(const fs::path& directory, const std::string& subject) {
   if (error) fail(ExitCode::io, "{}: {}", subject, error.message());
 }
 
-/// The file's bytes, with its time of change, by which the copy is known again. Returns their number.
+/// Copies the bytes and the modification time, by which the copy is recognised. Returns the number of bytes.
 std::uint64_t carry_out(const Copy& copy, const std::function<void()>& heartbeat) {
   const Descriptor source = open_plain_file(copy.from, copy.from);
   const FileStamp before = stamp_of(source, copy.from);
@@ -63,7 +63,7 @@ std::uint64_t carry_out(const Copy& copy, const std::function<void()>& heartbeat
   return bytes;
 }
 
-/// Of the copies, those that this host lacks must fit.
+/// Checks that the copies that this host lacks fit its disk.
 void check_room(const std::vector<Copy>& copies, const fs::path& directory, const std::string& host) {
   std::uint64_t bytes = 0;
   for (const Copy& copy : copies) {
@@ -78,14 +78,14 @@ void check_room(const std::vector<Copy>& copies, const fs::path& directory, cons
        1e-9 * static_cast<double>(bytes), 1e-9 * static_cast<double>(space.available), host);
 }
 
-/// By the time that nobody can set.
+/// By the change time, which no program can set.
 bool is_older(const fs::path& path, std::chrono::seconds age) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return false;
   return std::chrono::system_clock::now() - std::chrono::system_clock::from_time_t(status.st_ctim.tv_sec) >= age;
 }
 
-/// What killed runs have left half copied; others may be writing theirs now.
+/// Removes incomplete copies of killed runs. Recent ones may belong to running processes.
 void remove_remains(const std::vector<Copy>& copies, std::chrono::seconds age) {
   std::set<fs::path> directories, names;
   for (const Copy& copy : copies) {
@@ -102,7 +102,7 @@ void remove_remains(const std::vector<Copy>& copies, std::chrono::seconds age) {
   }
 }
 
-/// A line on rank 0 now and then.
+/// Prints a progress line on rank 0 from time to time.
 class StagingProgress {
  public:
   StagingProgress(std::size_t round_count, const Mpi& mpi) : round_count_(round_count), mpi_(mpi) {}
@@ -119,7 +119,7 @@ class StagingProgress {
   Clock::time_point told_ = Clock::now();
 };
 
-/// How many files a rank of any host copies at most.
+/// The largest number of files that any rank copies.
 std::size_t count_rounds(std::size_t file_count, bool by_file, const std::vector<int>& hosts) {
   std::size_t most = 0;
   for (const int host : std::set<int>(hosts.begin(), hosts.end())) {
@@ -161,7 +161,7 @@ std::vector<std::string> stage_files(const std::vector<std::string>& paths, cons
   const std::size_t rounds = count_rounds(paths.size(), settings.by_file, mpi.hosts());
   StagingProgress progress(rounds, mpi);
   bool keeps_times = true;
-  // Hosts that have their files meet the others in each round, and so hear of them.
+  // All ranks take part in each round, so that ranks without files to copy learn of failures.
   for (std::size_t round = 0; round < rounds; ++round) {
     mpi.run_on_all([&] {
       settings.heartbeat();
@@ -173,7 +173,7 @@ std::vector<std::string> stage_files(const std::vector<std::string>& paths, cons
     });
     progress.done(round + 1);
     if (requested_by_any(mpi, {.stop = stop_signal_caught()}).stop) {
-      fail_on_all(mpi, ExitCode::stopped, "stopped while data files were copied: the same command goes on");
+      fail_on_all(mpi, ExitCode::stopped, "stopped while data files were copied: the same command continues");
     }
   }
   mpi.sum(copied);

@@ -1,4 +1,4 @@
-// Staging: copies of data files on each host's own disk, so that a file system that is shared is read once.
+// Staging: copies data files to the local disk of each host, so that each host reads the shared file system once.
 #pragma once
 
 #include <chrono>
@@ -13,20 +13,20 @@ namespace carillon {
 
 struct StagingSettings {
   std::filesystem::path directory;          ///< on each host
-  bool by_file = false;                     ///< a host needs its ranks' shares of the files only (file_share)
-  std::function<void()> heartbeat = [] {};  ///< called now and then
-  /// How long ago a half copy of another process was last touched that is taken for a killed one's.
+  bool by_file = false;                     ///< a host needs only its ranks' shares of the files (file_share)
+  std::function<void()> heartbeat = [] {};  ///< called regularly
+  /// Age of the last change from which the incomplete copy of another process counts as left by a killed process.
   std::chrono::seconds age_of_remains = std::chrono::hours(1);
 };
 
-/// Numbers of the files that the ranks of `host` read, of all ranks' `hosts` (Mpi::hosts).
+/// Numbers of the files that the ranks of `host` read. `hosts`: by rank (Mpi::hosts).
 std::vector<std::size_t> files_needed(std::size_t file_count, bool by_file, const std::vector<int>& hosts, int host);
 
-/// Collective. Copies the files that the ranks of this host need to <directory><their absolute path>, each rank some of
-/// them, and returns their paths there; of the others, those that were given. A copy of the file's size and time of
-/// change is taken as it is: a job that is started again copies nothing. Rank 0 tells what is done. Errors: no_input,
-/// io (a file; no room, before anything is copied), data (a file that changes meanwhile), stopped (by a signal; what
-/// has been copied stays).
+/// Copies the files that the ranks of this host need to <directory><absolute path of the file>; each rank copies some
+/// of them. Returns the paths of the copies, and the given paths of the other files. A copy with the size and
+/// modification time of the file is reused, so a restarted job copies nothing. Rank 0 prints the progress. Collective.
+/// Errors: no_input, io (a file; no space, before anything is copied), data (a file changes during the copy), stopped
+/// (by a signal; finished copies remain).
 std::vector<std::string> stage_files(const std::vector<std::string>& paths, const StagingSettings& settings,
                                      const Mpi& mpi);
 

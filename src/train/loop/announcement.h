@@ -1,4 +1,4 @@
-// Announcement: what a run says of itself before its first step.
+// Announcement: the lines that a run prints before its first step.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace carillon {
 
-/// Where each op is, and what memory the activations take.
+/// Prints the device of each op and the memory of the activations.
 void print_placement(const Tower& tower, const std::string& device, Console& console);
 
-/// What a captured step consists of, a line each.
+/// Prints the nodes of a captured step, one line each.
 void print_captured_step(const std::vector<std::string>& nodes, Console& console);
 
 /// "mnist: 397510 parameters; 2 towers on CPU:0, 1 thread each, communicator mpi shared memory; ..." `micro_batch`: 0:

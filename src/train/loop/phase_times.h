@@ -1,4 +1,4 @@
-// PhaseTimes: how long a run has been in each of its phases, each of them entered any number of times.
+// PhaseTimes: the time that a run spends in each of its phases. A phase may be entered any number of times.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ class PhaseTimes {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// In Phase::start since `start`.
+  /// The run is in Phase::start since `start`.
   explicit PhaseTimes(Clock::time_point start) : since_(start) {}
 
   void enter(Phase phase, Clock::time_point now) {
@@ -23,7 +23,7 @@ class PhaseTimes {
     since_ = now;
   }
 
-  /// Up to `now`, which lies in the phase entered last.
+  /// Times up to `now`.
   PhaseSeconds seconds(Clock::time_point now = Clock::now()) const {
     PhaseTimes ended = *this;
     ended.enter(phase_, now);

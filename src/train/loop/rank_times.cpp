@@ -43,7 +43,7 @@ std::vector<double> RankTimes::since_last(std::int64_t step) {
   return seconds;
 }
 
-std::optional<std::string> Stragglers::look(std::span<const double> rank_seconds, double seconds) {
+std::optional<std::string> Stragglers::add(std::span<const double> rank_seconds, double seconds) {
   if (rank_seconds.size() < 2) return std::nullopt;
   const auto slowest = std::ranges::max_element(rank_seconds);
   const int rank = static_cast<int>(slowest - rank_seconds.begin());
@@ -55,13 +55,13 @@ std::optional<std::string> Stragglers::look(std::span<const double> rank_seconds
     slow_rank_ = is_slow ? rank : -1;
     times_ = 0;
     slow_for_ = 0.0;
-    is_told_ = false;
+    has_warned_ = false;
   }
   if (!is_slow) return std::nullopt;
   times_ += 1;
   slow_for_ += seconds;
-  if (is_told_ || times_ < times_to_warn || slow_for_ < seconds_to_warn) return std::nullopt;
-  is_told_ = true;
+  if (has_warned_ || times_ < times_to_warn || slow_for_ < seconds_to_warn) return std::nullopt;
+  has_warned_ = true;
   return fmt::format("rank {} on {} holds the others up: it works {:.3f} s for a step, they {:.3f} s", rank,
                      hosts_.at(rank), *slowest, usual);
 }

@@ -1,7 +1,6 @@
-// RankTimes: how long each rank takes for its own part of a step, and who holds the others up.
+// RankTimes: the time that each rank works in a step, and a warning of stragglers.
 //
-// All ranks take the same time for a step, as they wait for each other; a straggler shows in the time that it does not
-// wait.
+// All ranks take equal times for a step, because they wait for each other. A straggler works while the others wait.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +16,13 @@ namespace carillon {
 
 class RankTimes {
  public:
-  /// From step `step` on. References outlive this.
+  /// Measures from step `step` on. The references outlive this.
   RankTimes(const Mpi& mpi, const StallDetector& stall_detector, std::int64_t step);
 
-  /// Seconds that each rank, by rank, has worked in data and compute for a step, as a mean over the steps from the last
-  /// call to before `step`. Collective where there are several hosts; elsewhere what ranks other than 0 get says
-  /// nothing.
+  /// By rank: seconds of work in data and compute per step, as a mean over the steps from the last call to before
+  /// `step`. Collective if there are several hosts. On one host only rank 0's result is meaningful.
   std::vector<double> since_last(std::int64_t step);
-  /// Seconds that each has so worked since the stall detector began. Collective, and of use on rank 0, likewise.
+  /// By rank: all seconds of work since the stall detector started. Collective and meaningful as since_last.
   std::vector<double> worked() const;
 
  private:
@@ -34,22 +32,22 @@ class RankTimes {
   std::vector<double> last_;  ///< by rank
 };
 
-/// Finds the rank that holds the others up for some time.
+/// Finds a rank that the other ranks wait for.
 class Stragglers {
  public:
   /// `hosts`: by rank, the name of its host.
   explicit Stragglers(std::vector<std::string> hosts) : hosts_(std::move(hosts)) {}
 
-  /// After another few steps, which took `seconds`: what there is to warn of, once for each time that a rank becomes
-  /// the slow one: half as slow again as the median of the others (of two in the middle, the slower), by 5 ms at least,
-  /// three times in a row and for half a minute. What is shorter is some other program's passing.
-  std::optional<std::string> look(std::span<const double> rank_seconds, double seconds);
+  /// Adds the times of a few steps, which took `seconds` together. Returns a warning when a rank becomes a straggler:
+  /// its time is above 1.5 times the upper median of the others, and 5 ms above it. This must hold three times in a row
+  /// and for half a minute, because other programs delay ranks for shorter times.
+  std::optional<std::string> add(std::span<const double> rank_seconds, double seconds);
 
  private:
   std::vector<std::string> hosts_;
   int slow_rank_ = -1, times_ = 0;
   double slow_for_ = 0.0;
-  bool is_told_ = false;
+  bool has_warned_ = false;
 };
 
 }  // namespace carillon

@@ -19,6 +19,7 @@
 #include "src/train/checkpointing/best_checkpoint.h"
 #include "src/train/checkpointing/run_checkpoints.h"
 #include "src/train/checkpointing/train_directory.h"
+#include "src/train/evaluation/task_score.h"
 #include "src/train/input/open_records.h"
 #include "src/train/loop/announcement.h"
 #include "src/train/loop/phase_times.h"
@@ -44,24 +45,26 @@ std::int64_t peak_memory_mib(const Mpi& mpi) {
 
 struct Recorder::First {
   const TrainOptions& options;
+  std::string loss_name;
+  TaskScore task_score;
   const RunDescription& description;
   int tower_count;
   Stragglers stragglers;
   PhaseTimes phases;
-  std::optional<DirectoryLock> lock{};  // goes last: the directory is this job's while anything is written
+  std::optional<DirectoryLock> lock{};  // destroyed after all that writes to the directory
   std::optional<RunLog> log{};
   std::optional<RunCheckpoints> checkpoints{};
   std::optional<StepClock::Clock::time_point> stop_at = stop_time(options.checkpoint);
   std::optional<LayerSummarizer> summarizer{};
-  bool shows_captured = true;  ///< until it has
+  bool shows_captured = true;  ///< until the captured step is printed
   StepClock clock{};
-  std::optional<double> l2_loss{};  ///< of the last step that was logged
-  bool same_evaluation{};           ///< as the run before, which was evaluated on these records
+  std::optional<double> l2_loss{};  ///< of the last logged step
+  bool same_evaluation{};           ///< the resumed run was evaluated on the same records
   std::int64_t first_step = 0;
   std::optional<RunSummary::Best> best{};
 
   std::int64_t global_batch() const { return options.data.batch_size * tower_count; }
-  bool is_time_up() const { return stop_at && StepClock::Clock::now() >= *stop_at; }
+  bool is_time_up(Clock::time_point now) const { return stop_at && now >= *stop_at; }
   void warn(const std::string& line) { log ? log->console().warn(line) : print_warning(line); }
   RunSummary summary(std::int64_t last_step, std::vector<double> rank_work) const {
     return {.first_step = first_step,
@@ -73,12 +76,13 @@ struct Recorder::First {
   }
 };
 
-Recorder::Recorder(const TrainOptions& options, const RunDescription& description, const Mpi& mpi,
+Recorder::Recorder(const TrainOptions& options, const Task& task, const RunDescription& description, const Mpi& mpi,
                    Clock::time_point started)
     : mpi_(mpi) {
   Stragglers stragglers(mpi.all_gather(mpi.host()));
   if (mpi.rank() != 0) return;
-  first_.reset(new First{options, description, mpi.size(), std::move(stragglers), PhaseTimes(started)});
+  first_.reset(new First{options, task.loss_name, TaskScore(task, options.task.stop_at_accuracy), description,
+                         mpi.size(), std::move(stragglers), PhaseTimes(started)});
 }
 
 Recorder::~Recorder() = default;
@@ -89,7 +93,7 @@ void Recorder::open_directory() {
     const TrainOptions& options = first_->options;
     first_->lock.emplace(options.checkpoint.train_dir, print_warning);
     remove_stale_temporaries(options.checkpoint.train_dir);
-    first_->checkpoints.emplace(options.checkpoint, options.model, first_->description,
+    first_->checkpoints.emplace(options.checkpoint, options.model, first_->task_score, first_->description,
                                 [this](const std::string& line) { first_->warn(line); });
   });
 }
@@ -106,9 +110,9 @@ void Recorder::resumed(const LoadedCheckpoint& checkpoint) {
   first_->same_evaluation = same_evaluation_records(checkpoint.state.options_json, first_->description);
 }
 
-void Recorder::began_anew(const std::vector<std::string>& names) {
+void Recorder::initialized_without(const std::vector<std::string>& names) {
   if (!first_) return;
-  print_text(STDOUT_FILENO, fmt::format("from {}, but for what --init-exclude names: {}\n",
+  print_text(STDOUT_FILENO, fmt::format("initialized from {} without the variables of --init-exclude: {}\n",
                                         printable(first_->options.checkpoint.init_from),
                                         printable(fmt::format("{}", fmt::join(names, ", ")))));
 }
@@ -122,15 +126,17 @@ bool Recorder::first_finds(const std::function<bool()>& look) const {
 
 bool Recorder::lacks_evaluation(std::int64_t step, const Tower& tower) {
   return first_finds([&] {
-    const std::optional<Accuracy> logged = logged_evaluation(first_->options.checkpoint.train_dir, step);
+    const std::optional<Score> logged =
+        logged_score(first_->options.checkpoint.train_dir, step, first_->task_score.form());
     return !logged || !first_->checkpoints->has_kept(*logged, tower);
   });
 }
 
 bool Recorder::reached_before(std::int64_t step, const Tower& tower) {
   return first_finds([&] {
-    const std::optional<Accuracy> logged = logged_evaluation(first_->options.checkpoint.train_dir, step);
-    return first_->same_evaluation && logged && logged->value() >= first_->options.task.stop_at_accuracy &&
+    const std::optional<Score> logged =
+        logged_score(first_->options.checkpoint.train_dir, step, first_->task_score.form());
+    return first_->same_evaluation && logged && first_->task_score.reaches_target(*logged) &&
            first_->checkpoints->has_kept(*logged, tower);
   });
 }
@@ -152,8 +158,11 @@ void Recorder::open_logs(std::int64_t first_step) {
     const TrainOptions& options = first_->options;
     first_->first_step = first_step;
     if (options.checkpoint.fresh) remove_run_files(options.checkpoint.train_dir);
-    first_->log.emplace(options.checkpoint.train_dir, options.logging.summary_style, first_step,
-                        std::max(options.optimizer.max_steps, first_step + 1));
+    first_->log.emplace(options.checkpoint.train_dir,
+                        RunLogSettings{.style = options.logging.summary_style,
+                                       .loss_name = first_->loss_name,
+                                       .first_step = first_step,
+                                       .last_step = std::max(options.optimizer.max_steps, first_step + 1)});
     if (is_synthetic(options.data.files)) first_->log->console().set_note(synthetic_note);
   });
 }
@@ -223,7 +232,7 @@ void Recorder::log_step(const StepPlan& plan, const StepLoss& loss, double learn
   const StepRecord record{.step = plan.step,
                           .finished = std::chrono::system_clock::now() - ago,
                           .loss = loss.total(),
-                          .cross_entropy = loss.cross_entropy,
+                          .task_loss = loss.task,
                           .learning_rate = learning_rate,
                           .step_seconds = seconds.step,
                           .data_wait_seconds = seconds.data_wait,
@@ -233,7 +242,7 @@ void Recorder::log_step(const StepPlan& plan, const StepLoss& loss, double learn
                           .tower_count = first_->tower_count};
   if (plan.summarizes) first_->log->scalars(record);
   if (!plan.logs) return;
-  const std::optional<std::string> slow = first_->stragglers.look(record.rank_seconds, first_->clock.seconds());
+  const std::optional<std::string> slow = first_->stragglers.add(record.rank_seconds, first_->clock.seconds());
   if (slow) first_->log->console().warn(*slow);
   first_->log->step(record);
   first_->clock.restart();
@@ -247,36 +256,37 @@ void Recorder::show_captured(const std::vector<std::string>& nodes) {
 
 void Recorder::show_progress(const StepResult& latest) {
   if (!first_) return;
-  // The L2 part is computed for logged steps only. It changes slowly: between them the last one stands in for it.
+  // The L2 part is computed for logged steps only. It changes slowly, so the last one is close enough between them.
   const std::optional<double> l2 = first_->l2_loss;
-  first_->log->console().progress(latest.step + 1, l2 ? std::optional(latest.cross_entropy + *l2) : std::nullopt);
+  first_->log->console().progress(latest.step + 1, l2 ? std::optional(latest.loss + *l2) : std::nullopt);
 }
 
-void Recorder::log_evaluation(std::int64_t step, const Accuracy& precision, Clock::duration spent) {
+void Recorder::log_evaluation(std::int64_t step, const Metric& metric, Clock::duration spent) {
   if (!first_) return;
-  first_->log->evaluation(step, precision);
-  if (!first_->best || precision.value() > first_->best->precision.value()) first_->best = {step, precision};
-  first_->clock.leave_out(spent);
+  first_->log->evaluation(step, metric);
+  const Score score = first_->task_score.of(metric);
+  if (!first_->best || first_->task_score.is_better(score, first_->best->score)) first_->best = {step, score};
+  first_->clock.exclude(spent);
 }
 
-void Recorder::reached(std::int64_t step, const Accuracy& precision) {
+void Recorder::reached(std::int64_t step, const Metric& metric) {
   if (!first_) return;
-  first_->log->console().print(
-      target_line(step, precision, first_->options.task.stop_at_accuracy, first_->phases.seconds()));
+  first_->log->console().print(target_line(step, first_->task_score.of(metric), first_->options.task.stop_at_accuracy,
+                                           first_->phases.seconds()));
 }
 
 void Recorder::save(const RunPosition& position, const Tower& tower) {
   if (first_) first_->checkpoints->save(position, tower);
 }
 
-void Recorder::keep_if_best(const RunPosition& position, const Accuracy& precision, const Tower& tower) {
-  if (first_) first_->checkpoints->keep_if_best(position, precision, tower);
+void Recorder::keep_if_best(const RunPosition& position, const Metric& metric, const Tower& tower) {
+  if (first_) first_->checkpoints->keep_if_best(position, first_->task_score.of(metric), tower);
 }
 
-ControlFlags Recorder::requests() {
+ControlFlags Recorder::requests(Clock::time_point now) {
   if (!first_) return {};
-  ControlFlags requests = first_->checkpoints->look();
-  requests.stop = first_->is_time_up();
+  ControlFlags requests = first_->checkpoints->poll(now);
+  requests.stop = first_->is_time_up(now);
   return requests;
 }
 
@@ -292,8 +302,8 @@ void Recorder::finish(const RunPosition& position, ExitCode code, std::vector<do
   console.print(fmt::format("wrote {}; peak memory of a rank {} MiB",
                             checkpoint_path(first_->options.checkpoint.train_dir, position.step).string(), memory));
   if (code == ExitCode::stopped) {
-    console.print(fmt::format("stopped by {} at step {}: start again to go on",
-                              first_->is_time_up() ? "--time-limit" : "a signal", position.step));
+    console.print(fmt::format("stopped by {} at step {}: start again to resume",
+                              first_->is_time_up(Clock::now()) ? "--time-limit" : "a signal", position.step));
   }
 }
 

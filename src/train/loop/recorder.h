@@ -1,7 +1,7 @@
-// Recorder: what a run writes and tells: train directory, checkpoints, console, metrics, TensorBoard events.
+// Recorder: writes everything that a run writes: checkpoints, console lines, metrics.jsonl, TensorBoard events.
 //
-// Every rank has one and makes the same calls; on rank 0 they do what they say, elsewhere nothing, except that the
-// second rank of the first host counts a part of what `summarize` writes.
+// Every rank has a recorder and makes the same calls. Only rank 0 writes; on other ranks the calls do nothing, except
+// that the second rank of the first host computes a part of the histograms that `summarize` writes.
 //
 //   open_directory -> [resumed] -> open_logs -> check_space -> announce -> start_clock -> steps, evaluations, saves ->
 //   finish
@@ -15,11 +15,11 @@
 #include <vector>
 
 #include "carillon/options/train_options.h"
+#include "carillon/tasks/task.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/comm/mpi/mpi.h"
 #include "src/comm/stall/stall_detector.h"
 #include "src/options/run_description.h"
-#include "src/report/accuracy.h"
 #include "src/step/tower.h"
 #include "src/train/control/control_flags.h"
 #include "src/train/loop/run_position.h"
@@ -27,95 +27,94 @@
 
 namespace carillon {
 
-/// Loss of one step, averaged over the towers.
+/// Loss of one step, averaged over the ranks.
 struct StepLoss {
-  double cross_entropy = 0.0;
+  double task = 0.0;  ///< the task's, without L2
   double l2 = 0.0;
-  double total() const { return cross_entropy + l2; }
+  double total() const { return task + l2; }
 };
 
 class Recorder {
  public:
-  /// What a run consists of, for `announce`.
+  /// The parts of a run, for `announce`.
   struct Parts {
     const Tower& tower;
     const Device& device;
     std::string_view communicator;
     int thread_count;
-    const Dataset* dataset;  ///< null where nothing is trained
+    const Dataset* dataset;  ///< null: nothing is trained
   };
 
   using Clock = std::chrono::steady_clock;
 
-  /// References outlive the recorder. `started`: when the program did. Collective.
-  Recorder(const TrainOptions& options, const RunDescription& description, const Mpi& mpi,
+  /// The references outlive the recorder. `started`: start of the program. Collective.
+  Recorder(const TrainOptions& options, const Task& task, const RunDescription& description, const Mpi& mpi,
            Clock::time_point started = Clock::now());
   ~Recorder();
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  /// Locks the train directory and removes what killed writers have left in it. Collective. Errors: DirectoryLock's,
+  /// Locks the train directory and removes the temporary files of killed writers. Collective. Errors: as DirectoryLock,
   /// io.
   void open_directory();
-  /// Says from which checkpoint the run goes on, and which of the settings that decide its result have changed.
+  /// Prints from which checkpoint the run resumes, and which of the settings that decide its result have changed.
   void resumed(const LoadedCheckpoint& checkpoint);
-  /// The run begins with --init-from, but for variables and buffers of these names.
-  void began_anew(const std::vector<std::string>& names);
-  /// Whether a run that ended at `step` was killed before its last evaluation was told of and, if it is the best, kept.
-  /// Collective.
+  /// Prints that the run starts from --init-from without the variables and buffers of these names.
+  void initialized_without(const std::vector<std::string>& names);
+  /// Whether a run that ended at `step` was killed before it logged its last evaluation or, if that is the best, kept
+  /// its checkpoint. Collective.
   bool lacks_evaluation(std::int64_t step, const Tower& tower);
-  /// Whether the run whose checkpoint `resumed` was told of ended at `step`, as an evaluation had reached
-  /// --stop-at-precision, and lacks nothing. Collective.
+  /// Whether the run of the checkpoint of `resumed` ended at `step` because an evaluation reached the target, and its
+  /// logs and checkpoints are complete. Collective.
   bool reached_before(std::int64_t step, const Tower& tower);
-  /// Says that the train directory holds `step` steps: as many as --max-steps asks for, or, with fewer,
-  /// --stop-at-precision.
+  /// Prints that there is nothing to do: the train directory holds `step` steps, which is --max-steps or, if less, the
+  /// step that reached the target.
   void finished_before(std::int64_t step);
-  /// Opens the logs of the steps from `first_step` on; with --fresh, clears the directory first. Collective. Errors:
+  /// Opens the logs for the steps from `first_step` on. With --fresh, clears the directory first. Collective. Errors:
   /// io.
   void open_logs(std::int64_t first_step);
-  /// Looks whether there is room for the checkpoints of the steps from `first_step` on. Collective. Errors: io (not for
-  /// one).
+  /// Warns if the disk lacks space for the checkpoints of the steps from `first_step` on. Collective. Errors: io (no
+  /// space for one checkpoint).
   void check_space(std::int64_t first_step, const Tower& tower);
-  /// Says what runs on what, where each op is (--log-device-placement), and gives TensorBoard the graph.
+  /// Prints model and device, and the device of each op (--log-device-placement); logs the graph for TensorBoard.
   void announce(const Parts& parts);
 
-  /// From `now` on the run is in another phase.
+  /// The run enters a phase at `now`.
   void enter(Phase phase, Clock::time_point now);
-  /// From here on the time of steps counts.
+  /// Starts the measurement of step times.
   void start_clock();
-  /// A step was taken whose batch was waited for so long.
+  /// Counts a step that waited so long for its batch.
   void count_step(double data_wait_seconds);
-  /// The result of a step came in.
+  /// Counts the result of a step.
   void count_result(const StepResult& result);
-  /// Histograms and images of a step, when gradients are averaged and variables still old. The tower outlives the
-  /// recorder. Collective.
+  /// Logs histograms and images of a step, after the averaging of gradients and before the update. The tower outlives
+  /// the recorder. Collective.
   void summarize(std::int64_t step, const Batch& batch, const Tower& tower, Device& device);
-  /// The line and the scalars of a step, as far as they are due. `rank_seconds`: see RankTimes::since_last.
+  /// Logs the line and the scalars of a step if the plan asks for them. `rank_seconds`: see RankTimes::since_last.
   void log_step(const StepPlan& plan, const StepLoss& loss, double learning_rate,
                 std::vector<double> rank_seconds = {});
-  /// What steps are replayed as, once they are (--log-device-placement).
+  /// Prints the nodes of the captured step once (--log-device-placement).
   void show_captured(const std::vector<std::string>& nodes);
-  /// How far the run is.
+  /// Updates the progress bar.
   void show_progress(const StepResult& latest);
-  /// An evaluation that took so long; the time of steps goes on without it.
-  void log_evaluation(std::int64_t step, const Accuracy& precision, Clock::duration spent);
-  /// Says that an evaluation reached --stop-at-precision, and when.
-  void reached(std::int64_t step, const Accuracy& precision);
+  /// Logs an evaluation that took `spent`, which does not count as step time.
+  void log_evaluation(std::int64_t step, const Metric& metric, Clock::duration spent);
+  /// Prints that an evaluation reached the target, and when.
+  void reached(std::int64_t step, const Metric& metric);
 
   /// Starts to write a checkpoint. Errors: failed (a variable is not finite).
   void save(const RunPosition& position, const Tower& tower);
-  /// Starts to write best.ckpt.h5, after an evaluation of the same step, if none before had that precision. Errors: as
-  /// save.
-  void keep_if_best(const RunPosition& position, const Accuracy& precision, const Tower& tower);
-  /// What this rank asks for, after each step: rank 0 looks at its clocks, and at what has become of the last
-  /// checkpoints.
-  ControlFlags requests();
-  /// Waits for the last checkpoint and tells how the run went and ended. `rank_work`: see RunSummary. Collective.
-  /// Errors: io, with ExitCode::io that of the checkpoints that kept failing.
+  /// Starts to write best.ckpt.h5 if the evaluation of this step is better than all before. Errors: as save.
+  void keep_if_best(const RunPosition& position, const Metric& metric, const Tower& tower);
+  /// The requests of this rank after a step. Rank 0 checks at `now` whether a checkpoint is due, whether time is up,
+  /// and whether checkpoints failed.
+  ControlFlags requests(Clock::time_point now = Clock::now());
+  /// Waits for the last checkpoint and prints the summary and the end of the run. `rank_work`: see RunSummary. With
+  /// ExitCode::io, throws the error of the checkpoints that kept failing. Collective. Errors: io.
   void finish(const RunPosition& position, ExitCode code, std::vector<double> rank_work = {});
 
  private:
-  /// What rank 0 finds, on all. Collective. Errors: what it throws.
+  /// The result of `look` on rank 0, on all ranks. Collective. Errors: those of `look`.
   bool first_finds(const std::function<bool()>& look) const;
 
   struct First;

@@ -1,4 +1,4 @@
-// RunPosition: how far a run is: what a checkpoint says of it, and a step moves on.
+// RunPosition: the progress of a run, which each step advances and a checkpoint stores.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@ namespace carillon {
 
 struct RunPosition {
   std::int64_t step = 0;              ///< updates applied
-  std::uint64_t stream_position = 0;  ///< of the next sample
+  std::uint64_t stream_position = 0;  ///< position of the next sample
   bool resumed = false;
 };
 

@@ -1,4 +1,4 @@
-// Shared histograms: those of the parameters, counted by two ranks.
+// Shared histograms: two ranks compute the histograms of the parameters.
 #pragma once
 
 #include <optional>
@@ -9,8 +9,8 @@
 
 namespace carillon {
 
-/// The parameters' histograms, on rank 0, which would keep the others waiting for both halves of them: the second rank
-/// of its host, if there is one, takes the variables', since these are equal on all. Collective.
+/// The parameters' histograms on rank 0. If rank 0's host has a second rank, that rank computes those of the variables,
+/// which are equal on all ranks, so that the other ranks wait half as long. Collective.
 std::optional<ParameterHistograms> shared_histograms(const ParameterStore& parameters, Device& device, const Mpi& mpi);
 
 }  // namespace carillon

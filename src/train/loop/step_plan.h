@@ -1,4 +1,4 @@
-// StepPlan: what is due at a step besides the step itself.
+// StepPlan: the actions that are due at a step in addition to the step itself.
 #pragma once
 
 #include <cstdint>
@@ -10,21 +10,21 @@ namespace carillon {
 struct StepPlan {
   std::int64_t step = 0;    ///< updates applied before it
   bool logs = false;        ///< a line on the console and in metrics.jsonl
-  bool summarizes = false;  ///< TensorBoard's scalars, histograms and images; of the last step, too
+  bool summarizes = false;  ///< scalars, histograms and images for TensorBoard; always at the last step
   // After the step:
-  bool compares = false;  ///< the ranks' variables
-  bool saves = false;  ///< not looked at where `last`: but the last step's checkpoint and evaluation, which end the run
+  bool compares = false;  ///< compare the ranks' variables
+  bool saves = false;     ///< `saves` and `evaluates` are ignored if `last`: the end of the run does both
   bool evaluates = false;
   bool last = false;
 
-  /// Whether the total loss is told.
+  /// Whether the total loss is logged.
   bool tells_loss() const { return logs || summarizes; }
-  /// Whether what follows needs the results of all steps so far. A line does not: it is written when its step's result
-  /// comes.
+  /// Whether the actions need the results of all steps so far. A log line does not: it is written when the result of
+  /// its step arrives.
   bool needs_results() const { return summarizes || compares || saves || evaluates || last; }
 };
 
-/// Of the step that follows `step` updates.
+/// The plan of the step after `step` updates.
 StepPlan plan_step(std::int64_t step, const TrainOptions& options);
 
 }  // namespace carillon

@@ -21,6 +21,7 @@ Trainer::Trainer(const TrainOptions& options, RunDescription description, const 
                  Clock::time_point started)
     : options_(options),
       description_(std::move(description)),
+      score_(options.task.value, options.task.stop_at_accuracy),
       network_(network_to_train(options)),
       optimizer_(options.optimizer.settings()),
       mpi_(mpi),
@@ -28,7 +29,7 @@ Trainer::Trainer(const TrainOptions& options, RunDescription description, const 
       communicator_(communicator),
       stall_detector_(stall_detector),
       thread_count_(cpu.thread_count),
-      recorder_(options, description_, mpi, started) {}
+      recorder_(options, options.task.value, description_, mpi, started) {}
 
 Trainer::~Trainer() { stall_detector_.describe_data({}); }
 
@@ -38,7 +39,7 @@ ExitCode Trainer::run() {
   const Dataset* const dataset = dataset_ ? &*dataset_ : nullptr;
   TowerSettings settings = tower_settings(options_);
   settings.dataset = dataset;
-  tower_.emplace(network_, settings, device_, communicator_);
+  tower_.emplace(network_, options_.task.value, settings, device_, communicator_);
   if (device_.kind() == DeviceKind::cpu) {
     description_.add("winograd convolutions", winograd_convolutions(tower_->graph(), options_.device.cpu.convolution),
                      Scope::result);
@@ -58,12 +59,12 @@ ExitCode Trainer::run() {
   if (saved_step_ != position_.step) save();
   if (trains && code == ExitCode::done && eval_dataset_ && !has_reached_) evaluate();
   enter(Phase::finish);
-  if (options_.data.skip_damaged) tell_skipped();
+  if (options_.data.skip_damaged) report_skipped();
   recorder_.finish(position_, code, rank_times_ ? rank_times_->worked() : std::vector<double>{});
   return code;
 }
 
-void Trainer::tell_skipped() {
+void Trainer::report_skipped() {
   std::array<std::int64_t, 1> count{dataset_ ? static_cast<std::int64_t>(dataset_->skipped_count()) : 0};
   mpi_.sum(count);
   if (mpi_.rank() != 0 || count[0] == 0) return;
@@ -73,7 +74,7 @@ void Trainer::tell_skipped() {
 bool Trainer::is_finished() {
   if (!position_.resumed) return false;
   if (position_.step >= options_.optimizer.max_steps) return !lacks_last_evaluation();
-  return options_.task.stop_at_accuracy > 0.0 && eval_dataset_ && recorder_.reached_before(position_.step, *tower_);
+  return score_.has_target() && eval_dataset_ && recorder_.reached_before(position_.step, *tower_);
 }
 
 bool Trainer::lacks_last_evaluation() {
@@ -84,7 +85,7 @@ bool Trainer::lacks_last_evaluation() {
 
 void Trainer::open_data() {
   const RecordOptions records{.image_key = options_.data.image_key,
-                              .label_key = options_.data.label_key,
+                              .target_key = options_.data.label_key,
                               .cache = options_.data.cache,
                               .stage = options_.data.stage,
                               .heartbeat = [this] { stall_detector_.heartbeat(); }};
@@ -94,6 +95,10 @@ void Trainer::open_data() {
         open_records(options_.data.eval_files, options_.data.record_form, RecordUse::evaluation, records, mpi_);
   }
   mpi_.run_on_all([&] {
+    for (const std::optional<Dataset>* dataset : {&dataset_, &eval_dataset_}) {
+      check(!*dataset || (*dataset)->target_spec() == options_.task.value.target,
+            "records with other targets than the task's");
+    }
     if (dataset_)
       network_ = network_to_train(options_, {.density = dataset_->density(), .record_count = dataset_->size()});
   });
@@ -111,15 +116,15 @@ ExitCode Trainer::train() {
   loader_ = &loader;
   describe_data();
   recorder_.start_clock();
-  // A GPU's host does not wait where its GPU does, so what it works says nothing.
+  // A GPU's host does not wait when its GPU waits, so its work time says nothing.
   if (mpi_.size() > 1 && device_.kind() == DeviceKind::cpu) rank_times_.emplace(mpi_, stall_detector_, position_.step);
-  // Resuming dropped what was logged from this step on: the evaluation that belongs here is taken once more.
+  // Resuming dropped all log lines from this step on, so the evaluation of this step is repeated.
   if (position_.resumed && eval_dataset_) evaluate();
   while (position_.step < options_.optimizer.max_steps && !has_reached_) {
     const StepPlan plan = plan_step(position_.step, options_);
-    if (plan.tells_loss()) to_tell_.push_back(plan);
+    if (plan.tells_loss()) to_log_.push_back(plan);
     take_step(plan);
-    // Later steps would change the variables that a diverged one is replayed with.
+    // Later steps would change the variables that the replay of a diverged step needs.
     const bool waits = plan.needs_results() || options_.faults.on_nan == OnNan::report;
     take_results(waits ? Results::all : Results::due);
     recorder_.show_captured(tower_->captured_nodes());
@@ -187,7 +192,7 @@ PrefetchSettings Trainer::prefetch() const {
   PrefetchSettings settings{.thread_count = decode_threads(),
                             .bytes = static_cast<std::size_t>(options_.data.prefetch_bytes),
                             .heartbeat = [this] { stall_detector_.heartbeat(); }};
-  // The ranks of a host take samples from all over each window.
+  // The ranks of a host take samples from the whole of each window.
   if (options_.data.sharding == Sharding::record) {
     settings.part = {static_cast<std::size_t>(mpi_.local_rank()), static_cast<std::size_t>(mpi_.local_size())};
   }
@@ -206,7 +211,7 @@ BatchLoader Trainer::make_loader() {
 
 int Trainer::decode_threads() const {
   if (options_.data.decode_threads > 0) return static_cast<int>(options_.data.decode_threads);
-  // A GPU's host has nothing else to do with this rank's cores.
+  // A rank with a GPU does not need its cores for anything else.
   return device_.kind() == DeviceKind::cpu ? PrefetchSettings{}.thread_count : std::max(2, thread_count_);
 }
 
@@ -234,7 +239,7 @@ void Trainer::take_step(const StepPlan& plan) {
   recorder_.count_step(std::chrono::duration<double>(enter(Phase::compute) - start).count());
   TowerStep request{
       .step = plan.step, .batch = batch, .request_sync = own_requests().any(), .tells_l2 = plan.tells_loss()};
-  if (plan.summarizes) {  // on all ranks: an observed step is launched in another way
+  if (plan.summarizes) {  // on all ranks: a step with before_update is launched differently
     request.before_update = [&] { recorder_.summarize(plan.step, loader_->whole(), *tower_, device_); };
   }
   tower_->step(request);
@@ -244,13 +249,13 @@ void Trainer::take_step(const StepPlan& plan) {
 
 void Trainer::take_results(Results wanted) {
   while (const std::optional<StepResult> result = tower_->next_result(wanted)) {
-    check_cross_entropy(*result);
+    check_task_loss(*result);
     recorder_.count_result(*result);
     sync_requested_ = sync_requested_ || result->sync_requested;
     latest_ = *result;
-    if (to_tell_.empty() || to_tell_.front().step != result->step) continue;
-    log_step(to_tell_.front(), *result);
-    to_tell_.pop_front();
+    if (to_log_.empty() || to_log_.front().step != result->step) continue;
+    log_step(to_log_.front(), *result);
+    to_log_.pop_front();
   }
 }
 
@@ -262,22 +267,22 @@ ControlFlags Trainer::own_requests() {
 
 ControlFlags Trainer::exchange_control_flags() {
   if (!sync_requested_) return {};
-  take_results(Results::all);  // steps on the way bear the same request
+  take_results(Results::all);  // steps in flight carry the same request
   sync_requested_ = false;
   return requested_by_any(mpi_, own_requests());
 }
 
 void Trainer::log_step(const StepPlan& plan, const StepResult& result) {
-  const StepLoss loss{.cross_entropy = result.cross_entropy, .l2 = result.l2_loss};
+  const StepLoss loss{.task = result.loss, .l2 = result.l2_loss};
   check_total(plan.step, loss);
   std::vector<double> rank_seconds;
   if (plan.logs && rank_times_) rank_seconds = rank_times_->since_last(plan.step + 1);
   recorder_.log_step(plan, loss, optimizer_.learning_rate.rate(plan.step), std::move(rank_seconds));
 }
 
-void Trainer::check_cross_entropy(const StepResult& result) const {
-  if (std::isfinite(result.cross_entropy)) return;
-  const std::string line = nonfinite_line(result.step, result.cross_entropy);
+void Trainer::check_task_loss(const StepResult& result) const {
+  if (std::isfinite(result.loss)) return;
+  const std::string line = nonfinite_line(result.step, result.loss);
   if (options_.faults.on_nan == OnNan::stop) fail_on_all(mpi_, ExitCode::failed, line);
   const BuildSettings settings{options_.data.samples_at_once(), options_.device.precision, Purpose::training,
                                device_.kind()};
@@ -308,12 +313,13 @@ void Trainer::evaluate() {
     evaluator_.emplace(network_, settings, device_);
   }
   tower_->synchronize_buffers();
-  evaluator_->load_averages(tower_->parameters(), tower_->buffers());
-  const Accuracy precision = evaluator_->evaluate(*eval_dataset_, mpi_, [&] { stall_detector_.heartbeat(); });
-  has_reached_ = options_.task.stop_at_accuracy > 0.0 && precision.value() >= options_.task.stop_at_accuracy;
-  recorder_.log_evaluation(position_.step, precision, enter(Phase::checkpoint) - start);
-  if (has_reached_) recorder_.reached(position_.step, precision);
-  recorder_.keep_if_best(position_, precision, *tower_);
+  evaluator_->load_averages(tower_->moving_averages(), tower_->buffers());
+  const std::unique_ptr<Metric> metric =
+      evaluator_->evaluate(options_.task.value.make_metric, *eval_dataset_, mpi_, [&] { stall_detector_.heartbeat(); });
+  has_reached_ = score_.reaches_target(score_.of(*metric));
+  recorder_.log_evaluation(position_.step, *metric, enter(Phase::checkpoint) - start);
+  if (has_reached_) recorder_.reached(position_.step, *metric);
+  recorder_.keep_if_best(position_, *metric, *tower_);
 }
 
 }  // namespace carillon

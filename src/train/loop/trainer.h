@@ -1,4 +1,5 @@
-// Trainer: from options to an evaluated, checkpointed model; what mnist_train does once MPI and device are there.
+// Trainer: a whole training run, from options to an evaluated, checkpointed model. mnist_train runs it once it has MPI
+// and a device.
 //
 //   open and compare data -> start or resume -> step, log, checkpoint, evaluate -> final checkpoint
 #pragma once
@@ -16,6 +17,7 @@
 #include "src/options/run_description.h"
 #include "src/step/tower.h"
 #include "src/train/evaluation/evaluator.h"
+#include "src/train/evaluation/task_score.h"
 #include "src/train/input/open_records.h"
 #include "src/train/loop/rank_times.h"
 #include "src/train/loop/recorder.h"
@@ -28,8 +30,8 @@ class Trainer {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `description`: the options, as checkpoints are to hold them; the trainer adds the data's. `started`: when the
-  /// program did. References outlive the trainer. Collective.
+  /// `description`: the options, as checkpoints hold them; the trainer adds facts about the data. `started`: start of
+  /// the program. The references outlive the trainer. Collective.
   Trainer(const TrainOptions& options, RunDescription description, const Mpi& mpi, Device& device,
           Communicator& communicator, StallDetector& stall_detector, const CpuShare& cpu,
           Clock::time_point started = Clock::now());
@@ -37,8 +39,8 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  /// Trains up to --max-steps or --stop-at-precision; done, or stopped after a signal. Collective. Errors: io
-  /// (checkpoints kept failing).
+  /// Trains up to --max-steps or to the score that ends the run. Returns done, or stopped after a signal. Collective.
+  /// Errors: io (checkpoints kept failing).
   ExitCode run();
 
  private:
@@ -47,29 +49,28 @@ class Trainer {
   void check_prefetch_bytes() const;
   void warn_of_reading() const;
   PrefetchSettings prefetch() const;
-  /// How many records were passed over. Collective.
-  void tell_skipped();
-  /// Whether the checkpoint that the run would go on from is its end. Collective.
+  /// Prints the number of damaged records that were skipped. Collective.
+  void report_skipped();
+  /// Whether the checkpoint to resume from is the end of the run. Collective.
   bool is_finished();
-  /// Whether all steps were taken before, and a run that was killed left their evaluation to this one. Collective.
+  /// Whether all steps were taken before, and the run was killed before their evaluation was logged. Collective.
   bool lacks_last_evaluation();
   ExitCode train();
   BatchLoader make_loader();
   int decode_threads() const;
-  /// Tells the stall detector which records the ranks read.
+  /// Lets the stall detector name the records that the ranks read.
   void describe_data();
-  /// Tells the stall detector and the recorder; gives the time.
+  /// Enters a phase, for the stall detector and the recorder. Returns the time.
   Clock::time_point enter(Phase phase);
   void take_step(const StepPlan& plan);
   void take_results(Results wanted);
-  /// What this rank asks for.
+  /// The requests of this rank.
   ControlFlags own_requests();
-  /// What all ranks are to do now, if one of them has asked for a pause. Collective.
+  /// The requests of all ranks, if one of them has requested a synchronisation. Collective.
   ControlFlags exchange_control_flags();
   void log_step(const StepPlan& plan, const StepResult& result);
-  /// Throws failed, on all ranks alike, where the cross-entropy of the step taken last is not finite; with
-  /// OnNan::report, with its cause.
-  void check_cross_entropy(const StepResult& result) const;
+  /// Throws failed on all ranks if the loss of the last step is not finite; with OnNan::report, with its cause.
+  void check_task_loss(const StepResult& result) const;
   void check_total(std::int64_t step, const StepLoss& loss) const;
   void evaluate();
   void save();
@@ -78,6 +79,7 @@ class Trainer {
 
   const TrainOptions& options_;
   RunDescription description_;
+  TaskScore score_;
   Network network_;
   OptimizerSettings optimizer_;
   const Mpi& mpi_;
@@ -91,15 +93,15 @@ class Trainer {
   std::optional<Tower> tower_;
   std::optional<Evaluator> evaluator_;
   Recorder recorder_;
-  std::optional<RankTimes> rank_times_;  ///< where there are several and they can be told
+  std::optional<RankTimes> rank_times_;  ///< with several ranks on CPUs
 
   RunPosition position_;
   std::int64_t saved_step_ = -1;   ///< of the newest checkpoint
-  bool has_reached_ = false;       ///< --stop-at-precision
+  bool has_reached_ = false;       ///< an evaluation reached the score that ends the run
   BatchLoader* loader_ = nullptr;  ///< while steps are taken
-  StepResult latest_;              ///< of the steps whose results are taken
-  std::deque<StepPlan> to_tell_;   ///< of steps that tell their loss, until their results are taken
-  bool sync_requested_ = false;    ///< by some rank, in one of them since the last pause
+  StepResult latest_;              ///< the last result that was taken
+  std::deque<StepPlan> to_log_;    ///< plans of steps that log their loss, until their results are taken
+  bool sync_requested_ = false;    ///< by some rank, in a result since the last synchronisation
 };
 
 }  // namespace carillon

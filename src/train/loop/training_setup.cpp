@@ -17,14 +17,13 @@ Network network_to_train(const TrainOptions& options, const FoundRecords& found)
   const std::uint64_t seed = options.model.seed;
   Network made = options.model.make({.image = data.record_form.schema.image_shape,
                                      .density = found.density,
-                                     .class_count = data.record_form.schema.class_count,
+                                     .outputs = options.task.value.outputs,
                                      .pixel_scale = static_cast<float>(data.pixel_scale),
                                      .regularization = static_cast<float>(options.optimizer.regularization),
                                      .distort = data.distort && !data.record_form.decoder_distorts,
                                      .normalization = data.normalization,
                                      .record_count = found.record_count,
                                      .seed = seed});
-  made.label_smoothing = static_cast<float>(options.task.label_smoothing);
   made.warp = {.rotation = data.rotate, .zoom = data.zoom, .shift = data.shift, .seed = seed};
   made.mixing = {.mixup = data.mixup, .cutmix = data.cutmix, .seed = seed};
   made.sync_batch_norm = options.model.sync_batch_norm;

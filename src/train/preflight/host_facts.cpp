@@ -15,7 +15,7 @@
 namespace carillon {
 namespace {
 
-/// " (10 Gbit/s)" of an interface whose driver tells; else nothing.
+/// " (10 Gbit/s)"; empty: the driver does not report the speed.
 std::string speed_text(const std::string& interface) {
   long megabits = 0;
   std::ifstream("/sys/class/net/" + interface + "/speed") >> megabits;

@@ -1,4 +1,4 @@
-// Host facts: what a host tells of itself to who reads preflight's table.
+// Host facts: texts about a host for the tables of preflight.
 #pragma once
 
 #include <span>
@@ -7,14 +7,14 @@
 
 namespace carillon {
 
-/// "0-3,8": numbers that grow.
+/// "0-3,8". `numbers`: ascending.
 std::string range_text(std::span<const int> numbers);
 
-/// A size in the unit that suits it: "1.59 MB", "38.0 GB".
+/// A size in a suitable unit: "1.59 MB", "38.0 GB".
 std::string size_text(double bytes);
 
-/// Interfaces with an IPv4 address that are up, but for the loopback: "eth0 10.77.0.1 (10 Gbit/s)", without the speed
-/// where the system does not tell it; and InfiniBand's devices, "mlx5_0 (InfiniBand)".
+/// Interfaces that are up and have an IPv4 address, without the loopback: "eth0 10.77.0.1 (10 Gbit/s)", without a speed
+/// if the system does not report it; and InfiniBand devices: "mlx5_0 (InfiniBand)".
 std::vector<std::string> network_interfaces();
 
 }  // namespace carillon

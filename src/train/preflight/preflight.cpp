@@ -12,7 +12,7 @@
 namespace carillon {
 namespace {
 
-/// Rank 0's text to stdout. Collective. Errors: io.
+/// Prints rank 0's text on stdout. Collective. Errors: io.
 void tell(const std::string& text, const Mpi& mpi) {
   mpi.run_on_all([&] {
     if (mpi.rank() != 0) return;
@@ -35,7 +35,7 @@ void preflight(const PreflightSubject& subject, const CpuShare& cpu, const Mpi& 
     if (shared.empty() || subject.shares_gpus) return;
     fail(ExitCode::usage, "preflight: {}: start one rank a GPU, or say --share-gpus", shared);
   });
-  tell(look_at_train_directory(subject.train_dir, mpi), mpi);
+  tell(check_train_directory(subject.train_dir, mpi), mpi);
   tell(try_averaging(subject, mpi, device, communicator), mpi);
   tell("preflight: ready; data and checkpoints were not looked at\n", mpi);
 }

@@ -27,9 +27,9 @@ class Averager {
   Averager(const Averager&) = delete;
   Averager& operator=(const Averager&) = delete;
 
-  /// Seconds, on this rank, of the means of `count` numbers, in buckets as a step's.
+  /// Averages `count` numbers in buckets as a step does. Returns the seconds on this rank.
   double average(std::size_t count) {
-    // What ranks hold differs, and their sums are whole numbers.
+    // The values differ between ranks, and their sums are whole numbers.
     host_.assign(count, static_cast<float>(communicator_.rank() + 1));
     communicator_.acquire(device_.stream());
     device_.upload(host_.data(), memory_.data(), count * sizeof(float));
@@ -44,7 +44,7 @@ class Averager {
     return spent.count();
   }
 
-  /// The means are sums times 1 / divisor, rounded once or twice; between hosts perhaps to bfloat16.
+  /// The means are sums times 1 / divisor, rounded once or twice, between hosts perhaps to bfloat16.
   bool is_right() {
     device_.download(memory_.data(), host_.data(), host_.size() * sizeof(float));
     const auto towers = static_cast<float>(communicator_.size());
@@ -63,7 +63,7 @@ class Averager {
   std::vector<float> host_;
 };
 
-/// The median over some rounds of the slowest rank's seconds.
+/// The median, over some rounds, of the slowest rank's seconds.
 double measure(Averager& averager, std::size_t count, const Mpi& mpi) {
   constexpr int warm_up = 3, rounds = 21;
   std::vector<double> seconds;
@@ -94,7 +94,7 @@ std::string try_averaging(const PreflightSubject& subject, const Mpi& mpi, Devic
       "averaging by {}: 4 bytes in {:.1f} us; the {} of {}'s gradients in {:.2f} ms, {}/s; the means are right\n",
       communicator.name(), latency * 1e6, size_text(bytes), subject.network, whole * 1e3, size_text(bytes / whole));
   if (const char* const interfaces = std::getenv("OMPI_MCA_btl_tcp_if_include")) {
-    text += fmt::format("Open MPI was told to send by {}\n", printable(interfaces));
+    text += fmt::format("Open MPI sends through {}\n", printable(interfaces));
   }
   return text;
 }

@@ -1,4 +1,4 @@
-// What preflight tells of averaging.
+// Measures the averaging of gradients for preflight.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace carillon {
 
-/// Latency and bandwidth of averaging the subject's gradients: a line or two, the same on all ranks. Collective.
+/// Latency and bandwidth of averaging the subject's gradients: one or two lines, equal on all ranks. Collective.
 /// Errors: failed (wrong means).
 std::string try_averaging(const PreflightSubject& subject, const Mpi& mpi, Device& device, Communicator& communicator);
 

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A file that was made just now may take its time to be seen on another host.
+/// A new file may appear on another host with a delay.
 LockState look_for_a_while(const fs::path& directory) {
   LockState seen = look_at_lock(directory);
   for (int i = 0; i < 20 && seen == LockState::absent; ++i) {
@@ -26,7 +26,7 @@ LockState look_for_a_while(const fs::path& directory) {
   return seen;
 }
 
-/// Removes the directory and those above it as far as they were not there before `first_made`, while they are empty.
+/// Removes the directory and its parents up to `first_made`, the topmost new one, while they are empty.
 void remove_made(fs::path directory, const fs::path& first_made) {
   std::error_code stays;
   for (;; directory = directory.parent_path()) {
@@ -34,7 +34,7 @@ void remove_made(fs::path directory, const fs::path& first_made) {
   }
 }
 
-/// Of the directory and those above it, the topmost that is not there; empty where it is.
+/// The topmost missing directory on the path; empty: the directory exists.
 fs::path topmost_missing(fs::path directory) {
   fs::path missing;
   std::error_code unknown;
@@ -43,7 +43,7 @@ fs::path topmost_missing(fs::path directory) {
   return missing;
 }
 
-/// Rank 0's lock as it and the first rank of each other host see it; on every rank. Collective.
+/// The state of rank 0's lock that rank 0 and the first rank of each other host see, on every rank. Collective.
 std::string try_lock_everywhere(const fs::path& directory, const Mpi& mpi) {
   const bool other_host = mpi.hosts()[mpi.rank()] != mpi.hosts()[0];
   std::string own;
@@ -77,8 +77,8 @@ std::string lock_text(const std::vector<LockState>& seen, const std::vector<std:
   return text;
 }
 
-std::string look_at_train_directory(const fs::path& given, const Mpi& mpi) {
-  const fs::path directory = fs::path(given / "").parent_path();  // without a slash at its end
+std::string check_train_directory(const fs::path& given, const Mpi& mpi) {
+  const fs::path directory = fs::path(given / "").parent_path();  // without a trailing slash
   std::optional<DirectoryLock> lock;
   fs::path first_made;
   bool had_lock_file = true;
@@ -94,7 +94,7 @@ std::string look_at_train_directory(const fs::path& given, const Mpi& mpi) {
   std::error_code unknown;
   const fs::space_info space = fs::space(directory, unknown);
   const std::string free = unknown ? "?" : size_text(static_cast<double>(space.available));
-  if (!had_lock_file) fs::remove(directory / ".lock", unknown);  // while it is ours
+  if (!had_lock_file) fs::remove(directory / ".lock", unknown);  // while this rank has the lock
   if (!first_made.empty()) remove_made(directory, first_made);
   return fmt::format("train directory {}: {} free; {}\n", printable(given.string()), free, locks);
 }

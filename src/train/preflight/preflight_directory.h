@@ -1,4 +1,4 @@
-// What preflight tells of a train directory.
+// Checks the train directory for preflight.
 #pragma once
 
 #include <filesystem>
@@ -10,12 +10,12 @@
 
 namespace carillon {
 
-/// How a lock works that the first rank holds. `seen`: what it and a rank of each other host found; `hosts`: their
-/// names, alike in order.
+/// Describes whether a lock of the first rank works. `seen`: the state that the first rank and one rank of each other
+/// host see; `hosts`: the names of their hosts.
 std::string lock_text(const std::vector<LockState>& seen, const std::vector<std::string>& hosts);
 
-/// The directory's free space, and whether its locks hold, on this host and seen from others: a line, on rank 0.
-/// Leaves nothing there. Collective. Errors: usage (it is in use), io (it cannot be written).
-std::string look_at_train_directory(const std::filesystem::path& directory, const Mpi& mpi);
+/// One line on rank 0: the free space of the directory, and whether its locks work on this host and across hosts.
+/// Removes everything that it writes. Collective. Errors: usage (the directory is in use), io (it cannot be written).
+std::string check_train_directory(const std::filesystem::path& directory, const Mpi& mpi);
 
 }  // namespace carillon

@@ -16,7 +16,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankFacts, host, device, instructions, thread
 
 namespace {
 
-/// Texts in columns that are as wide as they must be; the last is not filled up.
+/// Texts in columns of minimal width; the last column is not padded.
 std::string table(const std::vector<std::vector<std::string>>& rows) {
   std::vector<std::size_t> widths(rows.front().size());
   for (const auto& row : rows) {

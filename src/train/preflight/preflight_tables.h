@@ -1,4 +1,4 @@
-// What preflight tells of ranks and hosts.
+// Tables of ranks and hosts for preflight.
 #pragma once
 
 #include <string>
@@ -10,25 +10,25 @@
 
 namespace carillon {
 
-/// What a rank tells of itself.
+/// Facts about a rank and its host.
 struct RankFacts {
-  std::string host, device, instructions;  ///< instructions: "avx512"; empty on a GPU
+  std::string host, device, instructions;  ///< instructions: "avx512"; empty: a GPU
   int threads = 0;
   std::vector<int> cpus;
-  double memory = 0.0;                  ///< of the host, free, bytes
+  double memory = 0.0;                  ///< free memory of the host, bytes
   std::vector<std::string> interfaces;  ///< of the host
-  bool tells_of_host = false;           ///< as a host's first rank does
+  bool tells_of_host = false;           ///< the first rank of its host
 };
 
 /// All ranks' facts, by rank. Collective.
 std::vector<RankFacts> gather_facts(const std::string& instructions, const CpuShare& cpu, const Mpi& mpi,
                                     const Device& device);
 
-/// A row for each rank, and one for each host, as lines.
+/// Lines with one row for each rank, and with one row for each host.
 std::string rank_table(const std::vector<RankFacts>& ranks);
 std::string host_table(const std::vector<RankFacts>& ranks);
 
-/// A line on two ranks of one host that compute on the same CPUs; empty where there are none.
+/// A warning about two ranks of one host that share CPUs; empty: there are none.
 std::string shared_cpus(const std::vector<RankFacts>& ranks);
 
 }  // namespace carillon

@@ -1,0 +1,55 @@
+// Metric: accumulates the samples of an evaluation and reports named scores.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace carillon {
+
+/// Counts that a score is the ratio of: 9840 correct of 10000 in total.
+struct Ratio {
+  std::string part_name, whole_name;  ///< "correct", "total"
+  std::int64_t part = 0, whole = 0;
+
+  double value() const { return static_cast<double>(part) / static_cast<double>(whole); }
+};
+
+/// One result of an evaluation.
+struct Score {
+  std::string name;  ///< "accuracy"
+  double value = 0.0;
+  std::string log_name = {};                  ///< in lines for people and in metrics.jsonl; empty: `name`
+  std::string tag = {};                       ///< of its scalar in TensorBoard; empty: as `log_name`
+  std::optional<Ratio> ratio = std::nullopt;  ///< logs and checkpoints state the counts as well
+
+  const std::string& logged_as() const { return log_name.empty() ? name : log_name; }
+  const std::string& tagged_as() const { return tag.empty() ? logged_as() : tag; }
+};
+
+/// Each rank has one; their contents are merged in rank order.
+class Metric {
+ public:
+  virtual ~Metric() = default;
+  /// Adds samples. `outputs`: float32 [samples, output elements], row-major, finite. `targets`: [samples] of
+  /// TargetSpec.
+  virtual void add(std::span<const float> outputs, std::span<const std::byte> targets) = 0;
+  /// What has been accumulated, for `merge` on another rank.
+  virtual std::string contents() const = 0;
+  /// Adds the contents of another rank's metric. Errors: failed (not the contents of such a metric).
+  virtual void merge(std::string_view contents) = 0;
+  /// Named results; the task's score is among them. The names do not depend on what has been added.
+  virtual std::vector<Score> scores() const = 0;
+  /// One line for people: "precision @ 1 = 0.984 (9840/10000)".
+  virtual std::string text() const = 0;
+};
+
+using MakeMetric = std::function<std::unique_ptr<Metric>()>;
+
+}  // namespace carillon

@@ -1,0 +1,160 @@
+#include "kernels/elementwise/elementwise.h"
+
+#include "kernels/elementwise/elementwise_map.h"
+#include "kernels/shared/backend.h"
+
+namespace carillon {
+namespace {
+
+struct Maps {
+  std::vector<ElementwiseMap> forward, backward;  ///< backward: empty if no gradient is wanted
+};
+
+class ElementwiseOp final : public Op {
+ public:
+  using RunMap = void (*)(const ElementwiseMap& map, Stream& stream);
+  ElementwiseOp(Maps maps, RunMap run) : maps_(std::move(maps)), run_(run) {}
+
+  void forward(Stream& stream) override {
+    for (const ElementwiseMap& map : maps_.forward) run_(map, stream);
+  }
+  void backward(Stream& stream) override {
+    for (const ElementwiseMap& map : maps_.backward) run_(map, stream);
+  }
+
+ private:
+  Maps maps_;
+  RunMap run_;
+};
+
+std::unique_ptr<Op> make_op(const OpContext& context, const Maps& maps) {
+  return on_device(
+      context,
+      [&] { return std::make_unique<ElementwiseOp>(maps, [](const ElementwiseMap& map, Stream&) { map_cpu(map); }); },
+      [&] { return std::make_unique<ElementwiseOp>(maps, map_cuda); });
+}
+
+bool wants_input_gradient(const OpTensors& tensors, std::size_t input) {
+  return !tensors.input_gradients.empty() && tensors.input_gradients.at(input);
+}
+
+/// An op with one input. Its backward works in place, unless it reads the input: then the op shares no memory, and is
+/// tiled.
+template <typename F>
+class UnaryDefinition final : public OpDefinition {
+ public:
+  static constexpr bool reads_input = F::backward_reads == BackwardReads::input;
+
+  explicit UnaryDefinition(const F& function) : function_(function) {}
+  std::string_view type() const override { return F::type; }
+  BackwardNeeds backward_needs() const override {
+    return {.inputs = reads_input, .outputs = F::backward_reads == BackwardReads::output};
+  }
+  std::optional<int> gradient_shares_output(int /*input*/) const override {
+    return reads_input ? std::nullopt : std::optional(0);
+  }
+  std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
+    Maps maps{.forward = {{ValueOf<F>{function_}, tensors.inputs.at(0), {}, tensors.outputs.at(0)}}, .backward = {}};
+    if (wants_input_gradient(tensors, 0)) maps.backward = {gradient_map(tensors)};
+    return make_op(context, maps);
+  }
+  std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
+    return function_.to_onnx(operators, operands.inputs.at(0));
+  }
+
+ private:
+  ElementwiseMap gradient_map(const OpTensors& tensors) const {
+    const Tensor &dy = tensors.output_gradients.at(0), &dx = tensors.input_gradients.at(0);
+    if constexpr (F::backward_reads == BackwardReads::nothing) {
+      return {ValueOf<F>{function_}, dy, {}, dx};
+    } else {
+      return {GradientOf<F>{function_}, reads_input ? tensors.inputs.at(0) : tensors.outputs.at(0), dy, dx};
+    }
+  }
+
+  F function_;
+};
+
+template <typename F>
+Value add_unary(Graph& graph, const std::string& name, Value x, const F& function) {
+  using Definition = UnaryDefinition<F>;
+  return graph.add_op(
+      {.name = name,
+       .definition = std::make_shared<Definition>(function),
+       .inputs = {x},
+       .traits = {.samples_are_independent = Definition::reads_input, .to_onnx = trait<&Definition::to_onnx>}},
+      graph.shape(x));
+}
+
+class AddDefinition final : public OpDefinition {
+ public:
+  std::string_view type() const override { return "add"; }
+  BackwardNeeds backward_needs() const override { return {}; }
+  std::optional<int> gradient_shares_output(int input) const override {
+    return input == 0 ? std::optional(0) : std::nullopt;
+  }
+  std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
+    Maps maps{.forward = {{Sum{}, tensors.inputs.at(0), tensors.inputs.at(1), tensors.outputs.at(0)}}, .backward = {}};
+    if (wants_input_gradient(tensors, 1)) {
+      maps.backward = {{ValueOf<Identity>{}, tensors.output_gradients.at(0), {}, tensors.input_gradients.at(1)}};
+    }
+    return make_op(context, maps);
+  }
+  std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
+    return operators.add("Add", {operands.inputs.at(0), operands.inputs.at(1)});
+  }
+};
+
+class ForkDefinition final : public OpDefinition {
+ public:
+  std::string_view type() const override { return "fork"; }
+  BackwardNeeds backward_needs() const override { return {}; }
+  std::optional<int> output_shares_input(int /*output*/) const override { return 0; }
+  std::optional<int> gradient_shares_output(int /*input*/) const override { return 0; }
+  std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
+    const std::vector<Tensor>& gradients = tensors.output_gradients;
+    Maps maps;
+    for (std::size_t k = 1; k < gradients.size(); ++k) {
+      maps.backward.push_back({Sum{}, gradients[0], gradients[k], gradients[0]});
+    }
+    return make_op(context, maps);
+  }
+  std::string to_onnx(OperatorGraph& /*operators*/, const OpOperands& operands) const { return operands.inputs.at(0); }
+};
+
+}  // namespace
+
+Value relu(Graph& graph, const std::string& name, Value x) { return add_unary(graph, name, x, Relu{}); }
+Value gelu(Graph& graph, const std::string& name, Value x) { return add_unary(graph, name, x, Gelu{}); }
+Value silu(Graph& graph, const std::string& name, Value x) { return add_unary(graph, name, x, Silu{}); }
+Value scale(Graph& graph, const std::string& name, Value x, float factor) {
+  return add_unary(graph, name, x, Scale{factor});
+}
+
+Value add(Graph& graph, const std::string& name, Value a, Value b) {
+  const Shape shape = graph.shape(a);
+  if (shape != graph.shape(b)) {
+    fail(ExitCode::failed, "add {}: the shapes {} and {} differ", name, shape.text(), graph.shape(b).text());
+  }
+  return graph.add_op({.name = name,
+                       .definition = std::make_shared<AddDefinition>(),
+                       .inputs = {a, b},
+                       .traits = {.to_onnx = trait<&AddDefinition::to_onnx>}},
+                      shape);
+}
+
+Graph::NewOp fork_op() {
+  return {.name = {},
+          .definition = std::make_shared<ForkDefinition>(),
+          .inputs = {},
+          .traits = {.to_onnx = trait<&ForkDefinition::to_onnx>}};
+}
+
+ActivationKind activation_named(std::string_view type) {
+  if (type == Relu::type) return ActivationKind::relu;
+  if (type == Gelu::type) return ActivationKind::gelu;
+  if (type == Silu::type) return ActivationKind::silu;
+  return ActivationKind::none;
+}
+
+}  // namespace carillon

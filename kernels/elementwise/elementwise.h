@@ -1,0 +1,46 @@
+// elementwise: ops that compute each element alone.
+//
+//   relu    y = max(x, 0); NaN stays NaN                                       dx = y > 0 ? dy : 0
+//   gelu    y = x Phi(x), Phi(x) = (1 + erf(x / sqrt(2))) / 2, exact           dx = dy (Phi(x) + x phi(x))
+//           (not the tanh approximation); phi(x) = exp(-x^2 / 2) / sqrt(2 pi)
+//   silu    y = x sigma(x), sigma(x) = 1 / (1 + exp(-x)); also called swish    dx = dy sigma(x) (1 + x (1 - sigma(x)))
+//   scale   y = factor x                                                       dx = factor dy
+//   add     y = a + b                                                          da = dy, db = dy
+//   fork    y_k = x, k = 0 ... readers - 1, in x's memory                      dx = dy_0 + dy_1 + ..., in this order
+//
+// All tensors of an op have one shape. relu, scale, add (da) and fork write dx to the memory of dy. gelu and silu are
+// accurate to a relative error of 4e-7. Other ops take activations over from their neighbours (src/graph/passes.h):
+// batch_norm any of them, dense and conv2d with biases and max_pool a ReLU.
+//
+// To add an op of one input, write its functor in functions.h, list it in ElementwiseFunction (elementwise_map.h), and
+// declare its function here.
+//
+// Sources: Nair, Hinton, "Rectified linear units improve restricted Boltzmann machines", 2010; Hendrycks, Gimpel,
+// "Gaussian error linear units", 2016; Elfwing, Uchibe, Doya, "Sigmoid-weighted linear units for neural network
+// function approximation in reinforcement learning", 2017.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "carillon/graph/graph.h"
+
+namespace carillon {
+
+Value relu(Graph& graph, const std::string& name, Value x);
+Value gelu(Graph& graph, const std::string& name, Value x);
+Value silu(Graph& graph, const std::string& name, Value x);
+Value scale(Graph& graph, const std::string& name, Value x, float factor);
+/// Errors: failed (a and b have different shapes).
+Value add(Graph& graph, const std::string& name, Value a, Value b);
+
+/// The op that insert_forks (src/graph/passes.h) inserts after a value with several readers.
+Graph::NewOp fork_op();
+
+/// An activation that another op applies to its output.
+enum class ActivationKind { none, relu, gelu, silu };
+
+/// The activation of an op of this type, for example "gelu"; none if the type is not an activation.
+ActivationKind activation_named(std::string_view type);
+
+}  // namespace carillon

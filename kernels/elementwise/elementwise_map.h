@@ -1,0 +1,63 @@
+// ElementwiseMap: y[i] = f(a[i]) or y[i] = f(a[i], b[i]), the one loop and the one CUDA kernel of all element-wise ops.
+#pragma once
+
+#include <type_traits>
+#include <variant>
+
+#include "carillon/core/tensor.h"
+#include "carillon/device/device.h"
+#include "kernels/elementwise/functions.h"
+
+namespace carillon {
+
+/// y = f(x) for a functor of functions.h.
+template <typename F>
+struct ValueOf {
+  static constexpr bool is_expensive = F::is_expensive;
+  F function = {};
+  CARILLON_HOST_DEVICE float operator()(float x) const { return function.value(x); }
+};
+
+/// dx from dy and what the functor's backward reads.
+template <typename F>
+struct GradientOf {
+  static constexpr bool is_expensive = F::is_expensive;
+  F function = {};
+  CARILLON_HOST_DEVICE float operator()(float read, float dy) const { return function.gradient(read, dy); }
+};
+
+struct Sum {
+  static constexpr bool is_expensive = false;
+  CARILLON_HOST_DEVICE float operator()(float a, float b) const { return a + b; }
+};
+
+template <typename F>
+inline constexpr bool is_unary = std::is_invocable_v<F, float>;
+
+/// Linear functions need no gradient.
+using ElementwiseFunction = std::variant<Sum, ValueOf<Identity>, ValueOf<Scale>, ValueOf<Relu>, GradientOf<Relu>,
+                                         ValueOf<Gelu>, GradientOf<Gelu>, ValueOf<Silu>, GradientOf<Silu>>;
+
+/// Calls body(f) with the function that the variant holds. Inlined, so that CARILLON_SIMD callers vectorise it.
+template <typename Body, typename... F>
+[[gnu::always_inline]] inline void with_function(const std::variant<F...>& function, const Body& body) {
+  const auto call_if_held = [&](const auto* held) __attribute__((always_inline)) {
+    if (held != nullptr) body(*held);
+  };
+  (call_if_held(std::get_if<F>(&function)), ...);
+}
+
+/// Tensors have equal element counts and, on a GPU, one type, f32 or bf16. y may be the memory of a or b.
+struct ElementwiseMap {
+  ElementwiseFunction function;
+  Tensor a, b, y;  ///< b: no data if the function is unary
+};
+/// float32.
+void map_cpu(const ElementwiseMap& map);
+/// Enqueues the map. Tensors start at multiples of 16 bytes.
+void map_cuda(const ElementwiseMap& map, Stream& stream);
+
+/// y = max(y, 0) on a CPU; NaN stays NaN, unlike in oneDNN's ReLU.
+inline void relu_in_place(const Tensor& y) { map_cpu({ValueOf<Relu>{}, y, {}, y}); }
+
+}  // namespace carillon

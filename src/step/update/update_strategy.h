@@ -1,0 +1,92 @@
+// UpdateStrategy: averages the gradients of a step over the ranks and updates the variables.
+//
+// A strategy decides where variables, gradients and optimiser slots are stored, which rank updates which elements, and
+// how the updated variables reach the other ranks. After each step all ranks hold equal variables, bit for bit.
+//
+//   replicated      every rank updates all variables from the all-reduced gradients    CPU, GPU; any update rule
+//   sharded (host)  each rank updates its shard in memory that the ranks share,        CPUs of one host; elementwise
+//                   and copies the other shards                                        update rules
+//
+// A step, in this order:
+//
+//   begin_step
+//   acquire, gradient_complete ...   by the GradientSource (GradientSink)
+//   enqueue_means                    afterwards the step sums are averaged, up to step_end().result_scale
+//   (an observer may read gradients and old variables, if begin_step announced it)
+//   enqueue_update                   afterwards the variables are updated, if step_end() allows it
+//
+// A strategy may do any of this work earlier: it may update with enqueue_means, or one parameter after the other with
+// gradient_complete, unless the mean gradients must be readable.
+//
+// Adding a strategy takes one file: implement this interface and a factory of the type MakeUpdateStrategy, and pass the
+// factory as TowerSettings::make_update. tests/step/custom_update_mpi_test.cpp does that with slots that are sharded
+// over ranks without shared memory. A strategy that shards slots can reserve address space for whole arrays and touch
+// only its own shard, since untouched pages take no memory: optimisers then work on ParameterStore as usual.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "carillon/graph/graph.h"
+#include "carillon/graph/parameters.h"
+#include "carillon/graph/step_inputs.h"
+#include "carillon/optim/optimizer_settings.h"
+#include "src/comm/allreduce/communicator.h"
+#include "src/graph/step_end.h"
+#include "src/step/gradients/gradient_source.h"
+
+namespace carillon {
+
+/// Whether the mean gradients of a step are readable between enqueue_means and enqueue_update.
+enum class MeanGradients {
+  readable,     ///< on every rank, together with the old variables
+  update_only,  ///< only the update uses them; their memory is undefined after the step
+};
+
+class UpdateStrategy : public GradientSink {
+ public:
+  // Memory.
+  /// Variables, gradients and step sums of this rank. The slots are accessed through `slot`.
+  virtual const ParameterStore& parameters() const = 0;
+  /// Slot number `slot` of optimizer_slots, with the layout of `parameters`, in the device's memory. For writing before
+  /// broadcast_from_first; for reading after `synchronize`, until the next step. A strategy that shards its slots may
+  /// allocate the array for these times only. Replicated slots are always readable.
+  virtual std::span<float> slot(int slot) const = 0;
+  /// Whether every rank holds equal slots in its own memory. If not, only rank 0 may write slots.
+  virtual bool replicates_slots() const = 0;
+  /// Copies rank 0's variables and slots to all ranks. Before the first step. Collective.
+  virtual void broadcast_from_first() = 0;
+  /// Makes the slots readable on every rank. After all enqueued steps. Collective.
+  virtual void synchronize() = 0;
+
+  // A step.
+  /// `gradients`: the same on all ranks.
+  virtual void begin_step(MeanGradients gradients) = 0;
+  /// After the last gradient_complete: enqueues the averages that are not yet enqueued, and the wait for all of them.
+  virtual void enqueue_means() = 0;
+  /// The averaged step sums and their scale, after enqueue_means.
+  virtual const StepEnd& step_end() const = 0;
+  /// Enqueues the update, unless it is done. On a GPU it contains the step's last kernel (StepEnd::finish_block).
+  virtual void enqueue_update() = 0;
+};
+
+/// Everything that a strategy is made from. The references outlive the strategy.
+struct UpdateContext {
+  const Graph& graph;  ///< its parameters, and the ops that read them
+  const OptimizerSettings& optimizer;
+  Device& device;
+  Communicator& communicator;
+  const StepInputs& inputs;  ///< with the scalars of each step
+  std::size_t step_sums = step_sum_count;
+  std::size_t bucket_bytes = 0;  ///< as bucket_bytes_on
+};
+
+/// Collective. Errors: as make_optimizer.
+using MakeUpdateStrategy = std::function<std::unique_ptr<UpdateStrategy>(const UpdateContext& context)>;
+
+/// Sharded in host memory if the communicator has shared memory and the rule is elementwise, otherwise replicated.
+std::unique_ptr<UpdateStrategy> make_update_strategy(const UpdateContext& context);
+
+}  // namespace carillon

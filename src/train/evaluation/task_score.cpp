@@ -1,0 +1,27 @@
+#include "src/train/evaluation/task_score.h"
+
+#include <algorithm>
+
+#include "carillon/core/error.h"
+
+namespace carillon {
+
+TaskScore::TaskScore(const Task& task, double target)
+    : name_(task.score), higher_is_better_(task.higher_is_better), target_(target), form_(of(*task.make_metric())) {}
+
+Score TaskScore::of(const Metric& metric) const {
+  const std::vector<Score> scores = metric.scores();
+  const auto found = std::ranges::find(scores, name_, &Score::name);
+  if (found == scores.end()) fail(ExitCode::failed, "the task's metric has no score '{}'", name_);
+  return *found;
+}
+
+bool TaskScore::is_better(const Score& score, const Score& than) const {
+  return higher_is_better_ ? score.value > than.value : score.value < than.value;
+}
+
+bool TaskScore::reaches_target(const Score& score) const {
+  return has_target() && (higher_is_better_ ? score.value >= target_ : score.value <= target_);
+}
+
+}  // namespace carillon

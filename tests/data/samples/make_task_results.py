@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""Writes regression_task.txt and multilabel_task.txt: 20 training steps of two tasks in float64 numpy.
+
+Network: 16 pixels / 256 -> dense(6) -> ReLU -> dense(n). Plain SGD on batches of 8 of the 24 records, in their order.
+Each line is a name and a value: `loss` of each step, the variables after the last step, row-major, and a score over all
+records. tests/tasks/*_task_mpi_test.cpp compare with them; tests/tasks/task_training.h makes the same records.
+"""
+import pathlib
+
+import numpy as np
+
+RECORDS, PIXELS, HIDDEN, BATCH, STEPS, RATE = 24, 16, 6, 8, 20, 0.25
+
+
+def images():
+    i, p = np.ogrid[:RECORDS, :PIXELS]
+    return (7 * i * i + 5 * i * p + 13 * p + 31) % 256 / 256.0
+
+
+def first_values(shape):
+    n = np.arange(np.prod(shape))
+    return ((37 * n + 11) % 97 - 48).reshape(shape) / 128.0
+
+
+def mean_squared_error(output, target):
+    difference = output - target
+    return np.mean(difference**2), 2.0 * difference / difference.size
+
+
+def binary_cross_entropy(logits, target):
+    loss = np.maximum(logits, 0.0) - logits * target + np.log1p(np.exp(-np.abs(logits)))
+    return np.mean(loss), (1.0 / (1.0 + np.exp(-logits)) - target) / logits.size
+
+
+def train(targets, loss_of):
+    x = images()
+    w = {"hidden/weights": first_values((PIXELS, HIDDEN)), "hidden/biases": np.zeros(HIDDEN),
+         "output/weights": first_values((HIDDEN, targets.shape[1])), "output/biases": np.zeros(targets.shape[1])}
+    losses = []
+
+    def forward(rows):
+        hidden = np.maximum(x[rows] @ w["hidden/weights"] + w["hidden/biases"], 0.0)
+        return hidden, hidden @ w["output/weights"] + w["output/biases"]
+
+    for step in range(STEPS):
+        rows = np.arange(step * BATCH, (step + 1) * BATCH) % RECORDS
+        hidden, output = forward(rows)
+        loss, d_output = loss_of(output, targets[rows])
+        d_hidden = (d_output @ w["output/weights"].T) * (hidden > 0.0)
+        gradients = {"hidden/weights": x[rows].T @ d_hidden, "hidden/biases": d_hidden.sum(0),
+                     "output/weights": hidden.T @ d_output, "output/biases": d_output.sum(0)}
+        for name, gradient in gradients.items():
+            w[name] = w[name] - RATE * gradient
+        losses.append(loss)
+    return losses, w, forward(np.arange(RECORDS))[1]
+
+
+def write(name, losses, variables, scores):
+    lines = [f"loss {loss:.17g}" for loss in losses]
+    lines += [f"{variable} {value:.17g}" for variable, values in variables.items() for value in values.ravel()]
+    lines += [f"{score} {value:.17g}" for score, value in scores.items()]
+    (pathlib.Path(__file__).parent / name).write_text("\n".join(lines) + "\n")
+
+
+def main():
+    i, j = np.ogrid[:RECORDS, :3]
+    numbers = (11 * i + 29 * j) % 64 / 32.0 - 1.0
+    losses, variables, output = train(numbers, mean_squared_error)
+    write("regression_task.txt", losses, variables, {"mean_absolute_error": np.abs(output - numbers).mean()})
+
+    i, j = np.ogrid[:RECORDS, :4]
+    answers = ((5 * i + 3 * j + i * j) % 3 == 0).astype(float)
+    losses, variables, output = train(answers, binary_cross_entropy)
+    assert np.abs(output).min() > 1e-4  # so that rounding turns no answer over
+    write("multilabel_task.txt", losses, variables, {"exact_match": ((output > 0) == answers).all(1).mean(),
+                                                     "right_answers": ((output > 0) == answers).mean()})
+
+
+if __name__ == "__main__":
+    main()

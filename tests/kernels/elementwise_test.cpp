@@ -1,0 +1,285 @@
+#include "kernels/elementwise/elementwise.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "carillon/core/error.h"
+#include "kernels/dense/dense.h"
+#include "kernels/elementwise/elementwise_kernels.h"
+#include "kernels/shared/block_kernel.h"
+#include "src/core/bf16.h"
+#include "tests/support/emulate.h"
+#include "tests/support/float_arrays.h"
+#include "tests/support/op_harness.h"
+#include "tests/support/pytorch_ops.h"
+
+namespace carillon::testing {
+namespace {
+
+/// A ReLU that no other op takes over, on a batch of 3.
+class ReluOp : public ::testing::TestWithParam<int> {
+ protected:
+  ReluOp() {
+    const Value x = harness_.input("x", {3, GetParam()});
+    harness_.finish(relu(harness_.graph(), "relu", x));
+  }
+  OpHarness harness_{3, 2};
+};
+
+TEST_P(ReluOp, EqualsTheDefinitionBothWays) {
+  std::vector<float> x(harness_.values("x").begin(), harness_.values("x").end());
+  x[0] = 0.0f;  // passes no gradient
+  harness_.set("x", x);
+  const auto y = harness_.forward();
+  const std::vector<float> dy = OpHarness::output_gradient(y.size());
+  harness_.backward();
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    EXPECT_EQ(y[i], std::max(x[i], 0.0f)) << i;
+    EXPECT_EQ(harness_.gradient("x")[i], x[i] > 0.0f ? dy[i] : 0.0f) << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, ReluOp, ::testing::Values(1, 17, 40000));
+
+TEST(Relu, ANanStaysOne) {
+  OpHarness harness(1);
+  harness.finish(relu(harness.graph(), "relu", harness.input("x", {1, 2})));
+  harness.set("x", std::vector<float>{NAN, -1.0f});
+  const auto y = harness.forward();
+  EXPECT_TRUE(std::isnan(y[0]));
+  EXPECT_EQ(y[1], 0.0f);
+}
+
+TEST(Scale, MultipliesValuesAndGradients) {
+  OpHarness harness(3, 2);
+  harness.finish(scale(harness.graph(), "scale", harness.input("x", {3, 50000}), 0.125f));
+  const auto y = harness.forward();
+  for (std::size_t i = 0; i < y.size(); ++i) ASSERT_EQ(y[i], 0.125f * harness.values("x")[i]) << i;
+  const std::vector<float> dy = OpHarness::output_gradient(y.size());
+  harness.backward();
+  for (std::size_t i = 0; i < dy.size(); ++i) ASSERT_EQ(harness.gradient("x")[i], 0.125f * dy[i]) << i;
+}
+
+TEST(Add, EqualsTheDefinitionBothWays) {
+  for (const std::int64_t size : {1, 17, 40000}) {
+    OpHarness harness(3, 2);
+    const Value a = harness.input("a", {3, size}), b = harness.input("b", {3, size});
+    harness.finish(add(harness.graph(), "sum", a, b));
+    const auto y = harness.forward();
+    const std::vector<float> dy = OpHarness::output_gradient(y.size());
+    harness.backward();
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      ASSERT_EQ(y[i], harness.values("a")[i] + harness.values("b")[i]) << i;
+      ASSERT_EQ(harness.gradient("a")[i], dy[i]) << i;
+      ASSERT_EQ(harness.gradient("b")[i], dy[i]) << i;
+    }
+  }
+}
+
+TEST(Add, RefusesOtherShapes) {
+  OpHarness harness(2);
+  EXPECT_THROW(add(harness.graph(), "sum", harness.input("a", {2, 3}), harness.input("b", {2, 4})), Error);
+}
+
+/// A residual block as networks have it: each op's backward may use its gradient as scratch, and none may spoil
+/// another's.
+TEST(Add, GradientsThroughBranchesMatchFiniteDifferences) {
+  OpHarness harness(3);
+  Graph& graph = harness.graph();
+  const Value x = harness.input("x", {3, 6});
+  const Value a = relu(graph, "a/relu", dense(graph, "a", x, {.units = 6}));
+  const Value b = dense(graph, "b", a, {.units = 6});
+  const Value sum = relu(graph, "sum/relu", add(graph, "sum", x, b));
+  const Value again = add(graph, "again", relu(graph, "c/relu", dense(graph, "c", sum, {.units = 6})), sum);
+  harness.finish(add(graph, "end", again, x));
+  // Clear of the kinks: every second unit surely on, the others surely off.
+  for (const std::string layer : {"a", "c"}) {
+    harness.set(layer + "/biases", std::vector<float>{9.0f, -9.0f, 9.0f, -9.0f, 9.0f, -9.0f});
+  }
+  harness.set("b/biases", std::vector<float>(6, 40.0f));
+  harness.expect_gradients_match_differences(1e-2, 2e-2);
+}
+
+TEST(Add, AValueAddedToItselfHasTwiceTheGradient) {
+  OpHarness harness(2);
+  const Value x = harness.input("x", {2, 5});
+  harness.finish(add(harness.graph(), "twice", x, x));
+  const auto y = harness.forward();
+  const std::vector<float> dy = OpHarness::output_gradient(y.size());
+  harness.backward();
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    EXPECT_EQ(y[i], 2.0f * harness.values("x")[i]);
+    EXPECT_EQ(harness.gradient("x")[i], 2.0f * dy[i]);
+  }
+}
+
+struct Case {
+  const char* name;
+  ActivationKind kind;
+  Value (*add)(Graph&, const std::string&, Value);
+  double (*value)(double);
+  double (*derivative)(double);
+};
+
+double phi(double x) { return std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi); }
+double Phi(double x) { return std::erfc(-x / std::numbers::sqrt2) / 2; }
+double sigma(double x) { return 1 / (1 + std::exp(-x)); }
+
+constexpr Case gelu_case{"gelu", ActivationKind::gelu, gelu, [](double x) { return x * Phi(x); },
+                         [](double x) { return Phi(x) + x * phi(x); }};
+constexpr Case silu_case{"silu", ActivationKind::silu, silu, [](double x) { return x * sigma(x); },
+                         [](double x) { return sigma(x) * (1 + x * sigma(-x)); }};
+
+class Activation : public ::testing::TestWithParam<Case> {
+ protected:
+  void build(OpHarness& harness, const Shape& shape) {
+    harness.finish(GetParam().add(harness.graph(), "op", harness.input("x", shape)));
+  }
+};
+
+/// Relatively, so also where y is nearly 0. The derivative has a zero, near which it is right absolutely.
+TEST_P(Activation, EqualsTheDefinitionToAFewRoundings) {
+  const std::int64_t count = 100001;
+  OpHarness harness(1);
+  build(harness, {1, count});
+  for (std::int64_t i = 0; i < count; ++i)
+    harness.values("x")[i] = -12.5f + 25.0f / (count - 1) * static_cast<float>(i);
+  const auto y = harness.forward();
+  harness.backward();
+  const auto x = harness.values("x");
+  const std::vector<float> dy = OpHarness::output_gradient(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double value = GetParam().value(x[i]), derivative = GetParam().derivative(x[i]);
+    ASSERT_NEAR(y[i], value, 4e-7 * std::abs(value)) << x[i];
+    const double far = std::abs(x[i]) > 3.0 ? std::abs(derivative) : 1.0;
+    ASSERT_NEAR(harness.gradient("x")[i], dy[i] * derivative, 1e-6 * std::abs(dy[i]) * far) << x[i];
+  }
+}
+
+TEST_P(Activation, GradientsMatchFiniteDifferences) {
+  for (const std::int64_t count : {1, 17}) {
+    OpHarness harness(3);
+    build(harness, {3, count});
+    harness.expect_gradients_match_differences(1e-3, 2e-3);
+  }
+}
+
+TEST_P(Activation, DoesAsPyTorch) {
+  const std::string name = GetParam().name;
+  const std::vector<float> x = of_pytorch(name + "/x"), dy = of_pytorch(name + "/dy");
+  OpHarness harness(1);
+  build(harness, {1, static_cast<std::int64_t>(x.size())});
+  harness.set("x", x);
+  expect_as_pytorch(harness.forward(), name + "/y", 2e-7);
+  harness.backward();
+  const std::vector<float> own = OpHarness::output_gradient(x.size());
+  std::vector<float> dx(harness.gradient("x").begin(), harness.gradient("x").end());
+  for (std::size_t i = 0; i < dx.size(); ++i) dx[i] *= dy[i] / own[i];  // to PyTorch's gradient of y
+  expect_as_pytorch(dx, name + "/dx", 1e-6);
+}
+
+TEST_P(Activation, GoesToItsLimits) {
+  OpHarness harness(1);
+  build(harness, {1, 8});
+  harness.set("x", std::vector<float>{0.0f, -0.0f, 1e30f, -1e30f, INFINITY, NAN, -90.0f, 90.0f});
+  const auto y = harness.forward();
+  const float expected[] = {0.0f, 0.0f, 1e30f, 0.0f, INFINITY, NAN, 0.0f, 90.0f};
+  harness.backward();
+  const float slopes[] = {0.5f, 0.5f, 1.0f, 0.0f, NAN, NAN, 0.0f, 1.0f};
+  const std::vector<float> dy = OpHarness::output_gradient(y.size());
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    EXPECT_THAT(y[i], ::testing::NanSensitiveFloatEq(expected[i])) << i;
+    if (std::isnan(slopes[i])) continue;
+    EXPECT_FLOAT_EQ(harness.gradient("x")[i], dy[i] * slopes[i]) << i;
+  }
+}
+
+TEST_P(Activation, DoesNotDependOnTheThreadCount) {
+  std::vector<float> expected;
+  for (const int threads : {1, 3}) {
+    OpHarness harness(7, threads);
+    build(harness, {7, 9001});
+    harness.forward();
+    harness.backward();
+    const std::vector<float> dx(harness.gradient("x").begin(), harness.gradient("x").end());
+    if (threads == 1) expected = dx;
+    EXPECT_TRUE(equal_bits(dx, expected));
+  }
+}
+
+/// Within `tolerance` of the definition, absolutely below 1.
+template <typename T, int n>
+void expect_kernels_as_the_definition(const Case& c, double tolerance) {
+  const std::vector<T> x = rounded<T>(random_values(24 * n, 1, -5.0f, 5.0f)), dy = rounded<T>(random_values(24 * n, 2));
+  std::vector<T> y = filled<T>(x.size()), dx = y;
+  with_activation(c.kind, [&]<typename A>(A) {
+    emulate(ForEachElement{MapPack<T, n, ValueOf<A>>{{}, x.data(), nullptr, y.data()}, 24});
+    emulate(ForEachElement{MapPack<T, n, GradientOf<A>>{{}, x.data(), dy.data(), dx.data()}, 24});
+  });
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double value = c.value(to_float(x[i])), gradient = to_float(dy[i]) * c.derivative(to_float(x[i]));
+    ASSERT_NEAR(to_float(y[i]), value, tolerance * std::fmax(1.0, std::abs(value))) << i;
+    ASSERT_NEAR(to_float(dx[i]), gradient, tolerance) << i;
+  }
+}
+
+TEST_P(Activation, KernelsEqualTheDefinition) {
+  expect_kernels_as_the_definition<float, 4>(GetParam(), 4e-7);
+  expect_kernels_as_the_definition<float, 1>(GetParam(), 4e-7);
+  expect_kernels_as_the_definition<Bf16, 8>(GetParam(), 4e-3);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Activation, ::testing::Values(gelu_case, silu_case),
+                         [](const auto& which) { return which.param.name; });
+
+/// y = f(a) or f(a, b) rounded to T, in both thread orders, also in the memory of b, or of a if f is unary.
+template <typename T, int n, typename F>
+void expect_kernel_maps(const F& function) {
+  const std::vector<T> a = rounded<T>(random_values(300 * n, 1)), b = rounded<T>(random_values(300 * n, 2));
+  std::vector<T> expected;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if constexpr (is_unary<F>) expected.push_back(stored_as<T>(function(to_float(a[i]))));
+    if constexpr (!is_unary<F>) expected.push_back(stored_as<T>(function(to_float(a[i]), to_float(b[i]))));
+  }
+  for (const ThreadOrder order : {ThreadOrder::ascending, ThreadOrder::descending}) {
+    std::vector<T> y = filled<T>(a.size()), in_place = is_unary<F> ? a : b;
+    emulate(ForEachElement{MapPack<T, n, F>{function, a.data(), b.data(), y.data()}, 300}, order);
+    EXPECT_TRUE(equal_bits(floats(y), floats(expected)));
+    const T* const first = is_unary<F> ? in_place.data() : a.data();
+    emulate(ForEachElement{MapPack<T, n, F>{function, first, in_place.data(), in_place.data()}, 300}, order);
+    EXPECT_TRUE(equal_bits(floats(in_place), floats(expected)));
+  }
+}
+
+template <typename F>
+class ElementwiseKernel : public ::testing::Test {};
+template <typename Variant>
+struct AllFunctions;
+template <typename... F>
+struct AllFunctions<std::variant<F...>> {
+  using Types = ::testing::Types<F...>;
+};
+TYPED_TEST_SUITE(ElementwiseKernel, AllFunctions<ElementwiseFunction>::Types);
+
+TYPED_TEST(ElementwiseKernel, IsTheFunctionOfEachElement) {
+  expect_kernel_maps<float, 1>(TypeParam{});
+  expect_kernel_maps<float, 4>(TypeParam{});
+  expect_kernel_maps<Bf16, 1>(TypeParam{});
+  expect_kernel_maps<Bf16, 8>(TypeParam{});
+}
+
+TEST(ElementwiseFunctions, EqualTheDefinition) {
+  for (const float x : {-2.0f, -0.0f, 0.0f, 3.0f}) {
+    EXPECT_EQ(ValueOf<Relu>{}(x), std::max(x, 0.0f));
+    EXPECT_EQ((GradientOf<Relu>{}(x, 5.0f)), x > 0.0f ? 5.0f : 0.0f);
+    EXPECT_EQ(ValueOf<Scale>{{0.25f}}(x), 0.25f * x);
+    EXPECT_EQ(ValueOf<Identity>{}(x), x);
+    EXPECT_EQ(Sum{}(x, 5.0f), x + 5.0f);
+  }
+}
+
+}  // namespace
+}  // namespace carillon::testing

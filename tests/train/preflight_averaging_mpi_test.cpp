@@ -1,0 +1,62 @@
+// Preflight's averaging: its means are checked.
+#include "src/train/preflight/preflight_averaging.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/train/run_test.h"
+#include "tests/support/without_shared_host_memory.h"
+
+namespace carillon::testing {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+/// The last rank adds a little to one element before it is averaged.
+class WrongCommunicator final : public WithoutSharedHostMemory {
+ public:
+  WrongCommunicator(Device& device, std::size_t wrong_element)
+      : WithoutSharedHostMemory(device), wrong_element_(wrong_element) {}
+  Buffer allocate(std::size_t bytes) override {
+    Buffer memory = WithoutSharedHostMemory::allocate(bytes);
+    wrong_ = static_cast<float*>(memory.data()) + wrong_element_;
+    return memory;
+  }
+  void start_allreduce_mean(std::span<float> bucket, Stream& stream) override {
+    const bool has_wrong = wrong_ >= bucket.data() && wrong_ < bucket.data() + bucket.size();
+    if (has_wrong && rank() == size() - 1) *wrong_ += 0x1p-10f;
+    WithoutSharedHostMemory::start_allreduce_mean(bucket, stream);
+  }
+
+ private:
+  std::size_t wrong_element_;
+  float* wrong_ = nullptr;
+};
+
+class PreflightAveragingTest : public RunTest {
+ protected:
+  /// 1,000 gradients in buckets of 100.
+  std::string text_with(Communicator& communicator) {
+    return try_averaging({.network = "net", .gradients = 1000, .bucket_bytes = 400, .divisor = mpi_.size()}, mpi_,
+                         device_, communicator);
+  }
+};
+
+TEST_F(PreflightAveragingTest, TellsThatTheMeansAreRight) {
+  WithoutSharedHostMemory communicator(device_);
+  EXPECT_THAT(text_with(communicator),
+              HasSubstr(mpi_.size() > 1 ? "; the means are right\n" : "one rank has nothing to average"));
+}
+
+TEST_F(PreflightAveragingTest, EndsAllRanksIfAMeanIsWrong) {
+  if (mpi_.size() == 1) return;  // nothing is averaged
+  for (const std::size_t wrong_element : {0u, 500u, 999u}) {
+    WrongCommunicator communicator(device_, wrong_element);
+    const Failure failure = failure_of_run([&] { text_with(communicator); });
+    EXPECT_EQ(failure.code, ExitCode::failed) << "element " << wrong_element;
+    EXPECT_THAT(mpi_.all_gather(failure.text), Contains("preflight: averaging gives wrong means"));
+  }
+}
+
+}  // namespace
+}  // namespace carillon::testing
