@@ -1,11 +1,11 @@
-// avg_pool: the mean of each window, channel by channel. global_avg_pool: the mean of each image.
+// avg_pool: the mean of each window, for each channel. global_avg_pool: the mean of each image, for each channel.
 //
 //   y[n,p,q,c] = sum over i,j of x[n, p*s + i - before, q*s + j - before, c] / k[p,q]
 //   dx[n,h,w,c] = sum over the windows (p,q) that contain (h,w) of dy[n,p,q,c] / k[p,q]
 //
-// k[p,q]: how many positions of the window lie in x; padding counts neither in the sum nor in k, as in TensorFlow
-// (PyTorch: count_include_pad=False). x: [batch, height, width, channels], y: [batch, output height, output width,
-// channels], of global_avg_pool [batch, channels]; padding as in kernels/shared/window.h.
+// k[p,q]: number of positions of the window inside x. Padding counts neither in the sum nor in k, as in TensorFlow
+// (PyTorch: count_include_pad=False). x: [batch, height, width, channels]; y: [batch, output height, output width,
+// channels], or [batch, channels] for global_avg_pool; padding as in kernels/shared/window.h.
 #pragma once
 
 #include "carillon/graph/graph.h"
@@ -19,12 +19,12 @@ struct AvgPoolParams {
   Padding padding = Padding::same;
 };
 
-/// Errors: failed (an x that is not [batch, height, width, channels], a window that does not fit).
+/// Errors: failed (x is not [batch, height, width, channels], the window does not fit).
 Value avg_pool(Graph& graph, const std::string& name, Value x, const AvgPoolParams& params);
-/// Errors: failed (an x that is not [batch, height, width, channels]).
+/// Errors: failed (x is not [batch, height, width, channels]).
 Value global_avg_pool(Graph& graph, const std::string& name, Value x);
 
-/// The pooling between tensors whose shapes are known.
+/// The pooling for tensors of known shapes.
 struct AvgPoolGeometry {
   SlidingWindow vertical, horizontal;
 };

@@ -1,5 +1,5 @@
-// The CPU form of avg_pool: forward gathers from a window's pixels, backward from a pixel's windows, so that every
-// value is written by one thread.
+// avg_pool on a CPU. Forward gathers from a window's pixels and backward from a pixel's windows, so that one thread
+// writes each value.
 #include <algorithm>
 
 #include "carillon/core/parallel.h"
@@ -9,7 +9,7 @@
 namespace carillon {
 namespace {
 
-/// Adds a pixel's channels, times `factor`; the first sets them.
+/// Adds a pixel's channels, times `factor`; the first pixel sets them.
 [[gnu::always_inline]] inline void add_pixel(const float* __restrict from, float factor, std::int64_t channels,
                                              bool first, float* __restrict to) {
   if (first) {
@@ -54,7 +54,7 @@ CARILLON_SIMD void unpool_image(const AvgPoolGeometry& g, std::int64_t channels,
           add_pixel(dy + (p * g.horizontal.output + q) * channels, share, channels, first, dx);
         }
       }
-      if (first) std::fill_n(dx, channels, 0.0f);  // between windows, or beyond the last
+      if (first) std::fill_n(dx, channels, 0.0f);  // between windows, or after the last
     }
   }
 }

@@ -1,4 +1,4 @@
-// The CUDA form of avg_pool.
+// avg_pool on a GPU.
 #include "kernels/avg_pool/avg_pool.h"
 #include "kernels/avg_pool/avg_pool_kernels.h"
 #include "kernels/shared/float_type.h"
@@ -12,7 +12,7 @@ class AvgPoolCuda final : public Op {
   AvgPoolCuda(const AvgPoolGeometry& geometry, const OpTensors& tensors) : geometry_(geometry), tensors_(tensors) {
     check(
         x().shape.element_count() <= std::int64_t{UINT32_MAX} && y().shape.element_count() <= std::int64_t{UINT32_MAX},
-        "avg_pool: more than 2^32 elements");
+        "avg_pool on a GPU: more than 2^32 elements");
   }
 
   void forward(Stream& stream) override {
@@ -41,7 +41,7 @@ class AvgPoolCuda final : public Op {
   const Tensor& y() const { return tensors_.outputs[0]; }
   std::int64_t channels() const { return x().shape[3]; }
 
-  /// body(type of the elements, elements of a pack)
+  /// Calls body(type of the elements, elements per pack).
   template <typename Body>
   void with_packs(const Body& body) const {
     with_float_type(x().type, [&]<typename T>(std::type_identity<T> type) {

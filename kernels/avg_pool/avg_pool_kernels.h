@@ -1,5 +1,5 @@
-// The kernels of avg_pool on a GPU: a thread takes a pack of n channels, of an output pixel in forward, of an input
-// pixel in backward. Both add in the CPU form's order.
+// The kernels of avg_pool on a GPU. A thread processes a pack of n channels, of an output pixel in forward and of an
+// input pixel in backward. Both add in the same order as on a CPU.
 #pragma once
 
 #include <cstdint>

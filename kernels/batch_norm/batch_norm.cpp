@@ -61,7 +61,7 @@ Value batch_norm(Graph& graph, const std::string& name, Value x, const BatchNorm
   const Shape shape = graph.shape(x);
   if (shape.rank() < 2) fail(ExitCode::failed, "batch_norm {}: input {} has no channels", name, shape.text());
   check(params.epsilon > 0.0f && params.momentum >= 0.0f && params.momentum <= 1.0f,
-        "batch_norm wants epsilon > 0 and momentum from 0 to 1");
+        "batch_norm requires epsilon > 0 and momentum from 0 to 1");
   const Shape channels{shape.extents().back()};
   std::vector<int> parameters;
   if (params.trains_scale) {

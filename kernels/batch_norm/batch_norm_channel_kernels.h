@@ -1,4 +1,5 @@
-// The kernels of batch_norm on a GPU that go from blocks' sums to channels, and from channels to elements.
+// The kernels of batch_norm on a GPU that combine blocks' sums by channel, and that apply channels' results to
+// elements.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,7 @@
 
 namespace carillon {
 
-/// The variables of a channel and what one step makes of it, [columns] each.
+/// The variables and results of the channels, [columns] each.
 struct BatchNormChannels {
   const float *gamma = nullptr, *beta = nullptr;  ///< gamma null: 1
   float *moving_mean = nullptr, *moving_variance = nullptr;
@@ -25,7 +26,7 @@ struct BatchNormChannels {
   }
 };
 
-/// A block takes `lanes` neighbouring channels; groups of as many threads take blocks of rows in turn.
+/// A block processes `lanes` neighbouring channels; its groups of `lanes` threads process blocks of rows in turn.
 struct ChannelLanes {
   static constexpr int threads = 256;
   static constexpr int lanes = 4;
@@ -40,7 +41,7 @@ struct ChannelLanes {
   CARILLON_HOST_DEVICE static std::int64_t column_of(int block, int thread) {
     return static_cast<std::int64_t>(block) * lanes + thread % lanes;
   }
-  /// The sum of part(row_block, index of the part) over those of the thread.
+  /// The sum of part(row_block, index of the part) over the thread's row blocks.
   template <typename Part>
   CARILLON_HOST_DEVICE double sum_parts(int block, int thread, const Part& part) const {
     const std::int64_t column = column_of(block, thread);
@@ -58,7 +59,7 @@ struct ChannelLanes {
   }
 };
 
-/// The batch's mean and variance, from the blocks' moments.
+/// Computes the batch's mean and variance from the blocks' moments.
 struct CombineMoments : ChannelLanes {
   static constexpr int phases = 4;
   struct Shared {
@@ -92,7 +93,7 @@ struct CombineMoments : ChannelLanes {
   }
 };
 
-/// The variables' gradients and what dx takes, from the blocks' sums.
+/// Computes the variables' gradients and the coefficients of dx from the blocks' sums.
 struct CombineGradients : ChannelLanes {
   static constexpr int phases = 2;
   struct Shared {
@@ -123,7 +124,7 @@ struct CombineGradients : ChannelLanes {
   }
 };
 
-/// For ForEachElement over channels: the norm of an evaluation.
+/// For ForEachElement over channels: the normalisation in evaluation.
 struct MovingNorm {
   BatchNormChannels channels;
 
@@ -132,15 +133,15 @@ struct MovingNorm {
   }
 };
 
-/// Where a thread works that takes a pack of `rows_at_once` rows, for ForEachElement over count().
+/// Assigns to each thread a pack of columns in `rows_at_once` rows, for ForEachElement over count().
 template <int n>
 struct PackedRows {
   static constexpr std::uint32_t rows_at_once = 4;
 
-  std::uint32_t rows = 0, packs = 0;  ///< packs: of a row
+  std::uint32_t rows = 0, packs = 0;  ///< packs: per row
 
   std::int64_t count() const { return std::int64_t{(rows + rows_at_once - 1) / rows_at_once} * packs; }
-  /// body(element of the pack's first) for each of the thread's rows; `column`: of the same in its row.
+  /// Calls body(index of the pack's first element) for each of the thread's rows. `column`: column of that element.
   template <typename Body>
   CARILLON_HOST_DEVICE void for_rows(std::int64_t i, const Body& body) const {
     const std::uint32_t index = static_cast<std::uint32_t>(i), first = index / packs * rows_at_once;

@@ -1,5 +1,6 @@
-// The CPU form of batch_norm: rows are cut into slices, each summed on its own, in blocks that add up in float32; the
-// slices' sums are then combined in order. Several short rows count as one long row, which fills the vectors.
+// batch_norm on a CPU. Rows are divided into slices. Each slice is summed separately, in blocks that are summed in
+// float32, and the slices' sums are combined in order. Several short rows are processed as one long row, which fills
+// the vectors.
 #include <algorithm>
 #include <vector>
 
@@ -13,10 +14,11 @@ namespace {
 
 using namespace batch_norm_loops;
 
-/// How [rows, channels] is cut, by the shape alone. Rows are long ones but for `short_rows`.
+/// The division of [rows, channels] into slices; depends only on the shape. All counts except `short_rows` are in long
+/// rows.
 struct RowSlices {
   std::size_t channels, short_rows;
-  std::size_t group = 1;  ///< short rows of a long one
+  std::size_t group = 1;  ///< short rows per long row
   std::size_t rows = 0, width = 0;
   std::size_t rows_per_slice = 0, count = 0;
 
@@ -85,7 +87,7 @@ class BatchNormCpu final : public Op {
   float gamma(std::size_t c) const { return has_gamma() ? tensors_.parameters[0].floats()[c] : 1.0f; }
   NormRows norm() const { return {norm_.data(), norm_.data() + slices_.width, norm_.data() + 2 * slices_.width}; }
 
-  // Of a slice: two sums a column, in double and, of a block, in float32.
+  // Two sums per column: of a slice in float64, of a block in float32.
   double* sums(std::size_t slice, int which) {
     return sums_.data() + (2 * slice + static_cast<std::size_t>(which)) * slices_.width;
   }
@@ -101,7 +103,7 @@ class BatchNormCpu final : public Op {
                      for (std::size_t slice = first; slice < last; ++slice) body(slice);
                    });
   }
-  /// Each thread's slices as above, the last one first.
+  /// Like for_slices, each thread's last slice first.
   template <typename Body>
   void for_slices_backwards(const Body& body) const {
     parallel_items(slices_.count, slices_.rows_per_slice * slices_.width, elementwise_grain,
@@ -109,7 +111,7 @@ class BatchNormCpu final : public Op {
                      for (std::size_t slice = last; slice-- > first;) body(slice);
                    });
   }
-  /// body(first row, rows) on the blocks of a slice, the rows counted from its first.
+  /// Calls body(first row, rows) for the blocks of a slice; rows are counted from the slice's first row.
   template <typename Body>
   void for_blocks(std::size_t slice, const Body& body) const {
     const std::size_t rows = slices_.rows_of(slice);
@@ -137,7 +139,7 @@ class BatchNormCpu final : public Op {
     });
   }
 
-  /// body(rows, first sum, second sum) on each channel's [channels] part of each slice, in order.
+  /// Calls body(rows, first sums, second sums) for each [channels] part of each slice, in order.
   template <typename Body>
   void for_parts(const Body& body) {
     for (std::size_t slice = 0; slice < slices_.count; ++slice) {
@@ -170,12 +172,12 @@ class BatchNormCpu final : public Op {
     }
   }
 
-  /// Rows of the batches that statistics are over.
+  /// Number of rows that the statistics include.
   double rows_of_all() const {
     return static_cast<double>(slices_.short_rows) * (towers_ != nullptr ? towers_->size() : 1);
   }
 
-  /// Means and squares of all towers from those of each, in the order of their ranks.
+  /// Combines the means and squares of all ranks, in rank order.
   void join_moments() {
     if (towers_ == nullptr) return;
     const std::size_t channels = slices_.channels;
@@ -234,7 +236,7 @@ class BatchNormCpu final : public Op {
     }
   }
 
-  /// From the totals as they are.
+  /// Computed from the current totals.
   ChannelGradient gradient_of(std::size_t c) const {
     return channel_gradient(statistics_[c], gamma(c), rows_of_all(), totals_[c], totals_[slices_.channels + c]);
   }
@@ -248,7 +250,7 @@ class BatchNormCpu final : public Op {
 
   BatchNormForm form_;
   bool training_;
-  TowerLink* towers_;  ///< null: of this tower alone
+  TowerLink* towers_;  ///< null: this rank alone
   OpTensors tensors_;
   RowSlices slices_;
   std::vector<ChannelStatistics> statistics_;  ///< [channels]

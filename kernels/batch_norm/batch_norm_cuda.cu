@@ -1,4 +1,4 @@
-// The CUDA form of batch_norm: three kernels each way; in evaluation two.
+// batch_norm on a GPU: three kernels forward and three backward; two in evaluation.
 #include "kernels/batch_norm/batch_norm.h"
 #include "kernels/batch_norm/batch_norm_channel_kernels.h"
 #include "kernels/shared/float_type.h"
@@ -11,7 +11,7 @@ class BatchNormCuda final : public Op {
  public:
   BatchNormCuda(const BatchNormForm& form, const OpContext& context, const OpTensors& tensors)
       : form_(form), training_(context.training), tensors_(tensors) {
-    check(x().shape.element_count() <= std::int64_t{UINT32_MAX}, "batch_norm: more than 2^32 elements");
+    check(x().shape.element_count() <= std::int64_t{UINT32_MAX}, "batch_norm on a GPU: more than 2^32 elements");
     const std::size_t width = static_cast<std::size_t>(columns());
     statistics_ = context.device->allocate(width * sizeof(ChannelStatistics));
     norm_ = context.device->allocate(3 * width * sizeof(float));
@@ -101,7 +101,7 @@ class BatchNormCuda final : public Op {
         stream);
   }
 
-  /// body(type of the elements, elements of a pack)
+  /// Calls body(type of the elements, elements per pack).
   template <typename Body>
   void with_form(const Body& body) const {
     with_float_type(x().type, [&]<typename T>(std::type_identity<T> type) {

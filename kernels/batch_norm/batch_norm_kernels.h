@@ -3,9 +3,9 @@
 //   forward    BatchNormSums<BatchMoments>, CombineMoments, NormaliseRows; in evaluation MovingNorm, NormaliseRows
 //   backward   BatchNormSums<BatchGradients>, CombineGradients, BatchNormGradient
 //
-// A block of the sums takes some rows of some columns. Its threads form groups of `lanes` threads, each with packs of n
-// neighbouring columns of one row; the groups take rows in turn. So a row is read in one piece, and each column is
-// summed in an order that the shapes fix: rows of a group, groups, blocks of rows.
+// A block of the sums processes some rows of some columns. Its threads form groups of `lanes` threads; each thread has
+// packs of n neighbouring columns of one row, and the groups take the rows in turn. So a row is read contiguously, and
+// the shapes fix the order of each sum: rows of a group, groups, blocks of rows.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,15 @@
 
 namespace carillon {
 
-/// How [rows, columns] is cut into blocks.
+/// The division of [rows, columns] into blocks.
 struct BatchNormCut {
   static constexpr int threads = 256;
   static constexpr int max_lanes = 32;
-  static constexpr int rows_at_once = 4;  ///< of a thread, whose loads are under way together
+  static constexpr int rows_at_once = 4;  ///< rows that a thread loads before it uses the first
 
   std::int64_t rows = 0, columns = 0, rows_per_block = 1;
   int lanes = 1;  ///< at most max_lanes, divides `threads`
-  int n = 1;      ///< elements of a pack
+  int n = 1;      ///< elements per pack
 
   CARILLON_HOST_DEVICE int groups() const { return threads / lanes; }
   CARILLON_HOST_DEVICE int column_blocks() const { return static_cast<int>((columns + lanes * n - 1) / (lanes * n)); }
@@ -38,14 +38,14 @@ struct BatchNormCut {
 inline BatchNormCut batch_norm_cut(std::int64_t rows, std::int64_t columns, int pack_size) {
   BatchNormCut cut{.rows = rows, .columns = columns, .n = pack_size};
   while (cut.lanes < cut.max_lanes && cut.lanes * cut.n < columns) cut.lanes *= 2;
-  constexpr std::int64_t max_blocks = 512;  // fill the largest GPU, and are soon combined
+  constexpr std::int64_t max_blocks = 512;  // fill the largest GPU, and are quick to combine
   const std::int64_t max_row_blocks = max_blocks > cut.column_blocks() ? max_blocks / cut.column_blocks() : 1;
   const std::int64_t even = (rows + max_row_blocks - 1) / max_row_blocks, fewest = cut.rows_at_once * cut.groups();
   cut.rows_per_block = even > fewest ? even : fewest;
   return cut;
 }
 
-/// What blocks of rows come to, [row_blocks, columns] each.
+/// The results of the blocks of rows, [row_blocks, columns] each.
 struct BatchNormParts {
   double *first = nullptr, *second = nullptr;
 };
@@ -58,7 +58,7 @@ struct ChannelGradients {
   float *direct = nullptr, *slope = nullptr, *constant = nullptr;
 };
 
-/// first: mean, second: squared distances from it, of a block's rows; summed about its first row.
+/// Of a block's rows, summed about the first of them. first: mean; second: sum of squared distances from the mean.
 template <typename T, int n>
 struct BatchMoments {
   const T* x = nullptr;  ///< [rows, columns]
@@ -108,7 +108,7 @@ struct BatchGradients {
   CARILLON_HOST_DEVICE void finish(std::int64_t, std::int64_t, double&, double&) const {}
 };
 
-/// Both sums of Terms over each block of rows.
+/// Computes both sums of Terms over each block of rows.
 template <int n, typename Terms>
 struct BatchNormSums {
   static constexpr int threads = BatchNormCut::threads;
@@ -150,10 +150,11 @@ struct BatchNormSums {
     }
   }
 
-  /// Adds the packs at `at`, at + stride, ...: the `count` there are, at most rows_at_once.
+  /// Adds `count` packs at `at`, at + stride, ...; at most rows_at_once are added.
   CARILLON_HOST_DEVICE void add_rows(const typename Terms::Fixed& fixed, std::int64_t at, std::int64_t count,
                                      std::int64_t stride, Pack<float, n>& first, Pack<float, n>& second) const {
-    typename Terms::Row rows[rows_at_once] = {};  // GCC 14 does not see that those that count are written
+    typename Terms::Row rows[rows_at_once] =
+        {};  // initialised because GCC 14 does not see that the first `count` are written
     for (int k = 0; k < rows_at_once; ++k) {
       if (k < count) rows[k] = terms.row(at + k * stride);
     }

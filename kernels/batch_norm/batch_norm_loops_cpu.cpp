@@ -10,7 +10,7 @@
 namespace carillon::batch_norm_loops {
 namespace {
 
-/// Rows whose sums pass through a register before they reach memory.
+/// Rows that are summed in a register before the sums are added in memory.
 constexpr std::size_t rows_at_once = 4;
 
 /// The sum of `count` terms.
@@ -20,7 +20,7 @@ template <std::size_t count>
   return terms[0];
 }
 
-/// Sets a pair of sums to those of all rows: add_rows(integral constant count, row) adds those of `count` from `row`.
+/// Sets a pair of sums to the sums over all rows. add_rows(integral constant count, row) adds `count` rows from `row`.
 template <typename AddRows>
 [[gnu::always_inline]] inline void add_all_rows(std::size_t rows, std::size_t width, const BlockSums& sums,
                                                 const AddRows& add_rows) {
@@ -47,7 +47,7 @@ template <std::size_t count>
   }
 }
 
-/// Loads before it decides: a load that hung on a condition would not be vectorised.
+/// Loads before any condition, because a conditional load is not vectorised.
 template <std::size_t count, typename Activation>
 [[gnu::always_inline]] inline void add_gradients(const float* __restrict x, const float* __restrict dy,
                                                  const float* __restrict centre, const float* __restrict scale,
@@ -75,7 +75,7 @@ template <typename Activation>
   });
 }
 
-/// dz in place of dy.
+/// Writes dz to dy.
 template <typename Activation>
 [[gnu::always_inline]] inline void pass_activation(const float* __restrict x, float* __restrict dy,
                                                    const NormRows& norm, std::size_t rows, std::size_t width) {
@@ -141,7 +141,7 @@ CARILLON_SIMD void sum_gradients(const float* x, float* dy, const NormRows& norm
   with_activation(
       activation, [&]<typename A>(A) __attribute__((always_inline)) {
         if constexpr (A::is_expensive) {
-          pass_activation<A>(x, dy, norm, rows, width);  // the rows are in the first caches when they are summed
+          pass_activation<A>(x, dy, norm, rows, width);  // the sums then read the rows from the first-level cache
           sum_gradients_as<Identity>(x, dy, norm, rows, width, sums);
         } else {
           sum_gradients_as<A>(x, dy, norm, rows, width, sums);
@@ -165,7 +165,7 @@ CARILLON_SIMD void normalise(const float* x, const NormRows& norm, ActivationKin
 CARILLON_SIMD void find_gradients(const float* x, const NormRows& norm, const GradientRows& gradient,
                                   ActivationKind activation, std::size_t rows, std::size_t width, float* dy) {
   if (activation == ActivationKind::relu) return find_gradients_as<Relu>(x, norm, gradient, rows, width, dy);
-  find_gradients_as<Identity>(x, norm, gradient, rows, width, dy);  // dz is there
+  find_gradients_as<Identity>(x, norm, gradient, rows, width, dy);  // dy already holds dz
 }
 
 }  // namespace carillon::batch_norm_loops

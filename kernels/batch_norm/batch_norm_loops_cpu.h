@@ -1,4 +1,4 @@
-// The loops of batch_norm's CPU form over some rows [rows, width]. Vectorised along a row.
+// The loops of batch_norm on a CPU over some rows [rows, width], vectorised along a row.
 #pragma once
 
 #include <cstddef>
@@ -7,10 +7,10 @@
 
 namespace carillon::batch_norm_loops {
 
-/// Rows whose float32 sums are added up before they go into double ones.
+/// Rows that are summed in float32 before the sums are added in float64.
 inline constexpr std::size_t block_rows = 32;
 
-/// Sums of some rows, column by column: [width] each.
+/// Column sums of some rows: [width] each.
 struct BlockSums {
   float *first, *second;
 };
@@ -26,23 +26,23 @@ struct GradientRows {
 /// first = sum of x - x[0], second = sum of (x - x[0])^2, x[0] being the first row.
 void sum_distances(const float* x, std::size_t rows, std::size_t width, const BlockSums& sums);
 
-/// Merges the moments of `rows` rows, from sum_distances, into those of `rows_before` others.
-/// Source: Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
+/// Merges the moments of `rows` rows, from sum_distances, into those of `rows_before` others. Source: Chan, Golub,
+/// LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
 void merge_moments(const float* first_row, const BlockSums& sums, std::size_t rows_before, std::size_t rows,
                    std::size_t width, double* mean, double* squares);
 
-/// first = sum of dz, second = sum of dz (x - centre). Behind a smooth activation dz is left in place of dy.
+/// first = sum of dz, second = sum of dz (x - centre). With an expensive activation, writes dz to dy.
 void sum_gradients(const float* x, float* dy, const NormRows& norm, ActivationKind activation, std::size_t rows,
                    std::size_t width, const BlockSums& sums);
 
-/// Adds both sums to those in double.
+/// Adds both sums to float64 sums.
 void add_sums(const BlockSums& sums, std::size_t width, double* first, double* second);
 
 /// y = f(z).
 void normalise(const float* x, const NormRows& norm, ActivationKind activation, std::size_t rows, std::size_t width,
                float* y);
 
-/// dx in place of what sum_gradients has left.
+/// Writes dx to dy, which holds what sum_gradients left there.
 void find_gradients(const float* x, const NormRows& norm, const GradientRows& gradient, ActivationKind activation,
                     std::size_t rows, std::size_t width, float* dy);
 

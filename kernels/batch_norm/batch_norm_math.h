@@ -1,8 +1,8 @@
-// What a channel's sums come to, for the CPU form and CUDA kernels.
+// The arithmetic of batch_norm for one channel, on CPU and GPU.
 //
-// A mean in float32 is off by up to half its last place, which is much beside a small deviation (mean 1000, deviation
-// 0.01: 0.3 %). So x is taken from `centre`, the mean rounded, which is nearly always exact, and the rest of the mean
-// goes into the offset:
+// The error of a mean in float32 is up to half a unit in the last place. With a small deviation that is much (mean
+// 1000, deviation 0.01: 0.3 %). So `centre` is the rounded mean, x - centre is nearly always exact, and the rest of the
+// mean is part of the offset:
 //
 //   z  = (x - centre) scale + offset                    scale = gamma inv, offset = beta - (mean - centre) scale
 //   dx = direct dz + slope (x - centre) + constant
@@ -14,24 +14,24 @@
 
 namespace carillon {
 
-/// Number, mean and sum of squared distances from it, of some values of a channel.
+/// Count, mean and sum of squared distances from the mean, of some values of a channel.
 struct Moments {
   double count, mean, squares;
 };
 
-/// From the sums over `count` values, at least one of which is `shift`, of x - shift and of its square. The shift is
-/// one of the values, so (mean - shift)^2 <= squares: what the difference cancels is at most a factor of count + 1.
+/// From the sums of x - shift and (x - shift)^2 over `count` values. `shift` must be one of the values: then (mean -
+/// shift)^2 <= squares, and the cancellation in the difference is at most a factor of count + 1.
 CARILLON_HOST_DEVICE inline Moments moments_about(double shift, double count, double sum, double square_sum) {
   const double squares = square_sum - sum * sum / count;
-  return {count, shift + sum / count, squares < 0.0 ? 0.0 : squares};  // a NaN stays
+  return {count, shift + sum / count, squares < 0.0 ? 0.0 : squares};  // NaN stays NaN
 }
 
-/// z of an element. Backward computes it again, rounded alike, to find where a ReLU passes.
+/// z of an element. Backward computes it again with the same rounding, to find where a ReLU passes.
 CARILLON_HOST_DEVICE inline float norm_at(float from_centre, float scale, float offset) {
   return from_centre * scale + offset;
 }
 
-/// Of a channel in one step; kept from forward to backward.
+/// Statistics of a channel in one step, kept from forward to backward.
 struct ChannelStatistics {
   double mean, inverse;  ///< inverse: 1 / sqrt(variance + epsilon)
 };
@@ -51,7 +51,7 @@ struct ChannelGradient {
   float dgamma, dbeta;
 };
 
-/// From `sum` = sum of dz and `product` = sum of dz (x - centre) over `count` rows.
+/// The coefficients of dx, from `sum` = sum of dz and `product` = sum of dz (x - centre) over `count` rows.
 CARILLON_HOST_DEVICE inline ChannelGradient channel_gradient(const ChannelStatistics& of, float gamma, double count,
                                                              double sum, double product) {
   const double rest = of.mean - static_cast<float>(of.mean);
@@ -62,12 +62,12 @@ CARILLON_HOST_DEVICE inline ChannelGradient channel_gradient(const ChannelStatis
           static_cast<float>(sum)};
 }
 
-/// `moving` after a batch whose statistic is `value`.
+/// `moving` after a batch with the statistic `value`.
 CARILLON_HOST_DEVICE inline float moved(float moving, double value, float momentum) {
   return static_cast<float>((1.0 - momentum) * moving + momentum * value);
 }
 
-/// Of a batch with these moments; writes the moving statistics of the channel.
+/// The statistics of a batch with these moments. Updates the moving statistics of the channel.
 CARILLON_HOST_DEVICE inline ChannelStatistics take_batch(const Moments& batch, float epsilon, float momentum,
                                                          float& moving_mean, float& moving_variance) {
   const double unbiased = batch.squares / (batch.count > 1.0 ? batch.count - 1.0 : 1.0);
@@ -76,7 +76,7 @@ CARILLON_HOST_DEVICE inline ChannelStatistics take_batch(const Moments& batch, f
   return {batch.mean, 1.0 / std::sqrt(batch.squares / batch.count + epsilon)};
 }
 
-/// Of an evaluation.
+/// The statistics in evaluation.
 CARILLON_HOST_DEVICE inline ChannelStatistics moving_statistics(float moving_mean, float moving_variance,
                                                                 float epsilon) {
   return {moving_mean, 1.0 / std::sqrt(static_cast<double>(moving_variance) + epsilon)};

@@ -43,10 +43,10 @@ const OpTraits cifar_distort_traits{.pads_channels = true, .to_onnx = trait<&Cif
 Value cifar_distort(Graph& graph, const std::string& name, const CifarDistortParams& params) {
   const Shape& source = params.source;
   check(source.rank() == 3 && source[0] >= 1 && source[0] <= max_image_channels,
-        "cifar_distort wants a source of [channels, height, width] with 1 to 4 channels");
+        "cifar_distort requires a source of [channels, height, width] with 1 to 4 channels");
   check(params.crop_height >= 1 && params.crop_height <= source[1] && params.crop_width >= 1 &&
             params.crop_width <= source[2],
-        "cifar_distort wants a crop within its source");
+        "cifar_distort requires a crop that fits into its source");
   return graph.add_op({.name = name,
                        .definition = std::make_shared<CifarDistortDefinition>(params),
                        .inputs = {},

@@ -1,5 +1,5 @@
-// The CPU form of augment: an image at a time, in the first-level cache: its crop as contiguous planes, their sums, the
-// map to the output.
+// cifar_distort on a CPU, image by image in the first-level cache: the crop as contiguous planes, their sums, the map
+// to the output.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -34,7 +34,7 @@ CARILLON_SIMD void gather_crop(const std::uint8_t* __restrict image, Plane sourc
 }
 
 CARILLON_SIMD ChannelSums sums_of(const std::uint8_t* values, std::size_t count) {
-  constexpr std::size_t piece = 32768;  // 32-bit sums of so many squares of bytes do not overflow
+  constexpr std::size_t piece = 32768;  // sums of 32768 squared bytes fit into 32 bits
   ChannelSums sums;
   for (std::size_t begin = 0; begin < count; begin += piece) {
     std::uint32_t piece_sum = 0, piece_squares = 0;

@@ -1,4 +1,4 @@
-// The CUDA form of augment.
+// cifar_distort on a GPU.
 #include "kernels/cifar_distort/cifar_distort.h"
 #include "kernels/cifar_distort/cifar_distort_kernels.h"
 #include "kernels/shared/float_type.h"

@@ -1,5 +1,5 @@
-// What augment draws for a sample: a pure function of seed and stream position, the same on CPU and GPU, at any number
-// of ranks and after a resume.
+// The random draws of cifar_distort for a sample: a function of seed and stream position, equal on CPU and GPU, at any
+// number of ranks and after a resume.
 #pragma once
 
 #include <cmath>
@@ -9,18 +9,18 @@
 namespace carillon {
 
 struct CifarDistortDraw {
-  std::uint32_t offset_y = 0, offset_x = 0;  ///< of the crop's first row and column in the source
+  std::uint32_t offset_y = 0, offset_x = 0;  ///< first row and column of the crop in the source
   bool flip = false;                         ///< left-right
   float brightness = 0.0f;                   ///< added
-  float contrast = 1.0f;                     ///< factor on the distance from the channel's mean
+  float contrast = 1.0f;                     ///< factor for the distance from the channel's mean
 };
 
-/// How many places a crop has in each direction: source - crop + 1.
+/// Number of positions of a crop in each direction: source - crop + 1.
 struct CropPlaces {
   std::uint32_t rows = 1, columns = 1;
 };
 
-/// Uniform in [low, high). Fused, so that every processor rounds it alike.
+/// Uniform in [low, high). A fused multiply-add, so that every processor rounds alike.
 CARILLON_HOST_DEVICE inline float uniform_between(std::uint32_t word, float low, float high) {
   return std::fma(uniform_float(word), high - low, low);
 }
@@ -38,7 +38,7 @@ CARILLON_HOST_DEVICE inline CifarDistortDraw draw_cifar_distortion(std::uint64_t
   return draw;
 }
 
-/// The crop of the evaluation: the centre, undistorted.
+/// The crop in evaluation: the centre, undistorted.
 CARILLON_HOST_DEVICE inline CifarDistortDraw centre_crop(CropPlaces places) {
   CifarDistortDraw draw;
   draw.offset_y = (places.rows - 1) / 2;

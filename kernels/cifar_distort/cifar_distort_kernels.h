@@ -1,4 +1,4 @@
-// The kernel of augment: a block for each image. Its sums are of integers, so their order does not matter.
+// The kernel of cifar_distort: one block per image. Its sums are integers, so their order does not matter.
 #pragma once
 
 #include "carillon/graph/step_inputs.h"
@@ -21,13 +21,13 @@ struct CifarDistortKernel {
   static constexpr int threads = 256;
   static constexpr int draw_phase = 0, sum_phase = 1, part_phase = 2, total_phase = 3, map_phase = 4, output_phase = 5;
   static constexpr int phases = output_phase + 1;
-  static constexpr int sums = 2 * max_image_channels;  ///< of values and of squares, of each channel
-  static constexpr int parts = 16;                     ///< of each sum: a thread each, then one of these
+  static constexpr int sums = 2 * max_image_channels;  ///< per channel, of values and of squares
+  static constexpr int parts = 16;  ///< partial sums of each sum; one thread computes each, then one thread adds them
   static_assert(sums * parts <= threads);
 
   struct Shared {
     CifarDistortDraw draw;
-    std::uint32_t of_thread[sums][threads];  ///< of up to 2^24 pixels
+    std::uint32_t of_thread[sums][threads];  ///< sums over up to 2^24 pixels
     std::uint64_t of_part[sums][parts];
     ChannelSums of_channel[max_image_channels];
     ImageMap map;
@@ -39,7 +39,7 @@ struct CifarDistortKernel {
   int channels = 3;
   ImagePlane source, crop;
   T* output = nullptr;                ///< [batch, crop.height, crop.width, output_channels]
-  std::uint32_t output_channels = 3;  ///< those beyond `channels` are 0
+  std::uint32_t output_channels = 3;  ///< channels beyond `channels` are 0
   std::int64_t batch = 0;
 
   int blocks() const { return static_cast<int>(batch); }
@@ -67,7 +67,7 @@ struct CifarDistortKernel {
     return distort ? draw_cifar_distortion(seed, table.header().first_position + sample, places) : centre_crop(places);
   }
 
-  /// Where pixel number `pixel` of the crop lies in a channel of the source.
+  /// Index of pixel number `pixel` of the crop in a channel of the source.
   CARILLON_HOST_DEVICE std::uint32_t source_offset(const CifarDistortDraw& draw, std::uint32_t pixel) const {
     const std::uint32_t y = pixel / crop.width, x = pixel % crop.width;
     return (draw.offset_y + y) * source.width + draw.offset_x + (draw.flip ? crop.width - 1 - x : x);
@@ -77,7 +77,7 @@ struct CifarDistortKernel {
     std::uint32_t values[max_image_channels] = {}, squares[max_image_channels] = {};
     for (std::uint32_t pixel = static_cast<std::uint32_t>(thread); pixel < crop.pixels(); pixel += threads) {
       const std::uint8_t* place = image + source_offset(shared.draw, pixel);
-      for (int c = 0; c < max_image_channels; ++c) {  // a constant count: the sums stay in registers
+      for (int c = 0; c < max_image_channels; ++c) {  // a constant count keeps the sums in registers
         if (c == channels) break;
         const std::uint32_t value = place[c * source.pixels()];
         values[c] += value;

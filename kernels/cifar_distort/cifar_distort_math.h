@@ -1,12 +1,12 @@
-// augment's brightness, contrast and standardisation as one affine map a channel, for the CPU form and CUDA kernels.
+// The brightness, contrast and standardisation of cifar_distort as one affine map per channel, on CPU and GPU.
 //
-// With m_c and V_c the mean and variance of channel c of the crop, b the brightness, f the contrast:
+// m_c and V_c: mean and variance of channel c of the crop; b: brightness; f: contrast.
 //   after contrast   v' = (v - m_c) f + m_c + b
 //   mean             m = average over c of (m_c + b)
 //   variance         V = average over c of (f^2 V_c + (m_c + b - m)^2)
 //   y = (v' - m) / max(sqrt(V), 1 / sqrt(n)) = (v - k_c) factor + offset_c
-// m_c and V_c come from integer sums, exactly. k_c is the integer nearest to m_c, so v - k_c is exact and small where
-// the image is nearly constant and factor large.
+// m_c and V_c are exact, from integer sums. k_c is the integer nearest to m_c, so v - k_c is exact, and small if the
+// image is nearly constant and factor is large.
 #pragma once
 
 #include <cmath>
@@ -31,12 +31,12 @@ struct ImageMap {
   float offset[max_image_channels] = {};
 };
 
-/// Fused, so that every processor rounds it alike.
+/// A fused multiply-add, so that every processor rounds alike.
 CARILLON_HOST_DEVICE inline float map_value(const ImageMap& map, int channel, std::uint8_t v) {
   return std::fma(static_cast<float>(v - map.centre[channel]), map.factor, map.offset[channel]);
 }
 
-/// The map of a crop of `channels` channels of `pixels` values each, whose sums are `sums`.
+/// The map of a crop with `channels` channels of `pixels` values each. `sums`: by channel.
 CARILLON_HOST_DEVICE inline ImageMap image_map(const ChannelSums* sums, int channels, std::int64_t pixels,
                                                const CifarDistortDraw& draw) {
   const double count = static_cast<double>(pixels), contrast = draw.contrast;

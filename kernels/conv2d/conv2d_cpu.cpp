@@ -1,4 +1,4 @@
-// The CPU form of conv2d: its passes, and what comes before them on the way back.
+// conv2d on a CPU: runs the passes; backward first computes dz and the bias gradient.
 #include <optional>
 
 #include "kernels/conv2d/conv2d_passes_cpu.h"

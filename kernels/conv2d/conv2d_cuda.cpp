@@ -1,8 +1,8 @@
-// The CUDA form of conv2d: cuDNN's convolutions on NHWC activations.
+// conv2d on a GPU: cuDNN's convolutions on NHWC activations.
 //
-// cuDNN reads weights as [filter, row, column, channel], in the activations' type: the parameter's compute copy, or,
-// where none is kept, a transpose made anew at every forward. The gradient of the weights comes out the same way round
-// and is transposed into the parameter's layout. An x whose channels are padded has weights that are padded alike.
+// cuDNN reads weights as [filter, row, column, channel] in the activations' type: the parameter's compute copy or, if
+// there is none, a transpose that each forward computes. The gradient of the weights has the same layout and is
+// transposed into the parameter's layout. If the channels of x are padded, so are those of the weights.
 #include <optional>
 
 #include "kernels/conv2d/conv2d.h"
@@ -19,10 +19,10 @@ std::string_view name_of(Conv2dPass pass) {
   return pass == Conv2dPass::data_gradient ? "gradient of the input" : "forward pass";
 }
 
-/// The weights (or their gradient) as cuDNN has them: [filters, window * channels] in the activations' type.
+/// The weights or their gradient in cuDNN's layout: [filters, window * channels] in the activations' type.
 class FilterMajorWeights {
  public:
-  /// `x`: the activations. `compute copy`: the weights are kept up to date there.
+  /// `x`: the activations. `compute copy`: if it has data, it holds the current weights.
   FilterMajorWeights(CudaDevice& device, const Tensor& weights, const Tensor& x, const Tensor& compute_copy = {})
       : weights_(weights),
         filters_(weights.shape[3]),
@@ -31,7 +31,7 @@ class FilterMajorWeights {
         transposed_{compute_copy.data, {filters_, padding_.extent(inputs_)}, x.type} {
     if (compute_copy) {
       check(compute_copy.type == x.type && compute_copy.shape == transposed_.shape,
-            "conv2d was given another compute copy than it reads");
+            "conv2d requires a compute copy in the layout that cuDNN reads");
       return;
     }
     memory_ = device.allocate(transposed_.bytes());
@@ -49,7 +49,7 @@ class FilterMajorWeights {
 
  private:
   Tensor weights_;
-  std::int64_t filters_, inputs_;  ///< numbers read by each filter
+  std::int64_t filters_, inputs_;  ///< inputs_: elements that each filter reads
   ChannelPadding padding_;
   Buffer memory_;
   Tensor transposed_;
@@ -75,7 +75,8 @@ class Conv2dCuda final : public Op {
   }
 
   void forward(Stream& stream) override {
-    check(as_cuda(stream).get() == device_.compute_stream().get(), "cuDNN computes on its device's compute stream");
+    check(as_cuda(stream).get() == device_.compute_stream().get(),
+          "cuDNN must run on the compute stream of its device");
     weights_.load(stream);
     forward_->run(device_.cudnn(), {.x = x_.data, .weights = weights_.data(), .biases = biases_.data, .y = y_.data},
                   workspace());
@@ -102,7 +103,7 @@ class Conv2dCuda final : public Op {
     if (dx) data_backward_ = plan(Conv2dPass::data_gradient);
   }
 
-  /// Where it is as good as the one without.
+  /// Only if it is as fast as the plan without biases.
   std::unique_ptr<Conv2dPlan> plan_with_biases() {
     adds_biases_ = static_cast<bool>(biases_);
     if (!biases_ || relu_) return nullptr;
@@ -128,12 +129,12 @@ class Conv2dCuda final : public Op {
 
   CudaDevice& device_;
   bool relu_;
-  Tensor x_, y_, biases_;  ///< biases without data: none
+  Tensor x_, y_, biases_;  ///< biases_: no data without biases
   FilterMajorWeights weights_;
   Conv2dTask task_;
   std::string reason_;
   std::unique_ptr<Conv2dPlan> forward_, weights_backward_, data_backward_;
-  bool adds_biases_ = false;  ///< there are some, and the forward plan leaves them out
+  bool adds_biases_ = false;  ///< the op has biases, and the forward plan does not add them
   void *dz_ = nullptr, *dx_ = nullptr;
   std::optional<FilterMajorWeights> weights_gradient_;
   std::optional<BiasReluBackwardCuda> bias_relu_backward_;

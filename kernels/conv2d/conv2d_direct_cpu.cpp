@@ -1,7 +1,7 @@
 // conv2d's passes by oneDNN's direct convolutions on plain NHWC activations.
 //
-// Weights are reordered into the format that each primitive asks for at every run, and their gradient back: they are
-// small (0.4 MB for 5x5x64x64) beside the work, and the flat parameter array stays the only copy.
+// Each run reorders the weights into the format of the primitive, and their gradient back. Weights are small (0.4 MB
+// for 5x5x64x64) compared with the work, and the flat parameter array remains the only copy.
 #include <dnnl.hpp>
 #include <unordered_map>
 
@@ -14,7 +14,7 @@ namespace {
 
 using dnnl::memory;
 
-/// oneDNN's descriptions of the tensors: logical extents in its order, as they lie in ours.
+/// oneDNN's descriptions of the tensors: logical extents in oneDNN's order, memory in Carillon's layout.
 memory::desc activations_desc(const Tensor& t) {
   const Shape& s = t.shape;
   return {{s[0], s[3], s[1], s[2]}, onednn_type(t.type), memory::format_tag::nhwc};
@@ -23,12 +23,12 @@ memory::desc weights_desc(const Tensor& t, memory::format_tag format) {
   const Shape& s = t.shape;
   return {{s[3], s[2], s[0], s[1]}, onednn_type(t.type), format};
 }
-/// oneDNN's form of no biases where there are none.
+/// An empty description without biases.
 memory::desc biases_desc(const Tensor& t) {
   return t ? memory::desc{{t.shape[0]}, onednn_type(t.type), memory::format_tag::x} : memory::desc{};
 }
 
-/// Weights (or their gradient) in TensorFlow's layout, and the same in a primitive's own format.
+/// Weights or their gradient in TensorFlow's layout, and their copy in a primitive's format.
 class ReorderedWeights {
  public:
   ReorderedWeights(CpuDevice& device, const Tensor& plain, const memory::desc& inner)
@@ -56,12 +56,12 @@ class ReorderedWeights {
 
 using Arguments = std::unordered_map<int, memory>;
 
-/// A primitive, and weights to load before it or to store behind it.
+/// A primitive, with weights to reorder before it or a gradient to reorder after it.
 template <typename Primitive>
 class DirectPass final : public Conv2dPassCpu {
  public:
   enum class Weights { read, written };
-  /// `arguments`: all but the weights.
+  /// `arguments`: all arguments except the weights.
   DirectPass(CpuDevice& device, const typename Primitive::primitive_desc& primitive, const Tensor& weights,
              const memory::desc& inner, Weights use, int weights_argument, Arguments arguments)
       : device_(device),
@@ -77,7 +77,7 @@ class DirectPass final : public Conv2dPassCpu {
 
   void run() override {
     if (use_ == Weights::read) weights_.load();
-    scratch_.set_data_handle(device_.workspace());  // which others may have made larger, and so moved
+    scratch_.set_data_handle(device_.workspace());  // other ops may have enlarged the workspace, which moves it
     primitive_.execute(device_.dnnl_stream(), arguments_);
     if (use_ == Weights::written) weights_.store();
   }
@@ -91,7 +91,7 @@ class DirectPass final : public Conv2dPassCpu {
   Arguments arguments_;
 };
 
-/// A pass that makes y, with the ReLU behind it.
+/// The forward pass, followed by the ReLU.
 class PassWithRelu final : public Conv2dPassCpu {
  public:
   PassWithRelu(std::unique_ptr<Conv2dPassCpu> pass, const Tensor& y) : pass_(std::move(pass)), y_(y) {}

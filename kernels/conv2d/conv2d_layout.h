@@ -1,9 +1,9 @@
-// conv2d's tensors as cuDNN is told of them: extents in its order (batch or filter, channel, row, column) and the
-// strides with which they lie in memory, in elements.
+// conv2d's tensors in cuDNN's terms: extents in its order (batch or filter, channel, row, column) and strides in
+// memory, in elements.
 //
-// Activations lie as [batch, row, column, channel]. Weights lie as [filter, row, column, channel], which is the
-// transpose of the parameter's [row * column * channel, filter]: cuDNN's kernels want channels innermost.
-// Source: cuDNN, "Graph API", tensors and layouts; pre- and post-padding of its convolution descriptor.
+// The memory layout of activations is [batch, row, column, channel]. That of weights is [filter, row, column, channel],
+// the transpose of the parameter's [row * column * channel, filter], because cuDNN's kernels require channels
+// innermost. Source: cuDNN, "Graph API", tensors and layouts; pre- and post-padding of its convolution descriptor.
 #pragma once
 
 #include <array>
@@ -17,17 +17,18 @@ struct StridedTensor {
   std::array<std::int64_t, 4> extents, strides;
 };
 
-/// A tensor in memory as [outer, rows, columns, channels].
+/// A tensor with the memory layout [outer, rows, columns, channels].
 inline StridedTensor channels_last(std::int64_t outer, std::int64_t channels, std::int64_t rows, std::int64_t columns) {
   return {{outer, channels, rows, columns}, {rows * columns * channels, 1, columns * channels, channels}};
 }
 
 struct Conv2dLayout {
   StridedTensor x, weights, biases, y;
-  std::array<std::int64_t, 2> stride, padding_before, padding_after;  ///< of rows, of columns
+  std::array<std::int64_t, 2> stride, padding_before, padding_after;  ///< for rows, for columns
 };
 
-/// Shapes as in conv2d.h; `weights` is the parameter's. An x of more channels than those, padded: so are the weights.
+/// Shapes as in conv2d.h; `weights`: shape of the parameter. If x has more channels, which are padding, the weights are
+/// padded to as many.
 inline Conv2dLayout conv2d_layout(const Conv2dGeometry& geometry, const Shape& x, const Shape& weights,
                                   const Shape& y) {
   const SlidingWindow &rows = geometry.vertical, &columns = geometry.horizontal;

@@ -1,4 +1,4 @@
-// The passes of conv2d on a CPU, in two forms: direct (oneDNN) and by Winograd's method (winograd.h).
+// The passes of conv2d on a CPU, in two implementations: direct (oneDNN) and by Winograd's method (winograd.h).
 #pragma once
 
 #include <memory>
@@ -15,18 +15,18 @@ class Conv2dPassCpu {
   virtual void run() = 0;
 };
 
-/// No data: the op has none.
+/// No data without biases.
 inline Tensor biases_of(const OpTensors& tensors) {
   return tensors.parameters.size() < 2 ? Tensor{} : tensors.parameters[1];
 }
 
-/// The passes of one op; those that nobody wants are null. What they are made for is make_conv2d_cpu's.
+/// The passes of one op; a pass that is not needed is null. They use the tensors of make_conv2d_cpu.
 struct Conv2dPassesCpu {
   std::unique_ptr<Conv2dPassCpu> forward, weights_gradient, data_gradient;
 };
 
 Conv2dPassesCpu make_direct_conv2d(const Conv2dGeometry& geometry, CpuDevice& device, const OpTensors& tensors);
-/// Only where winograd_can.
+/// Requires winograd_can.
 Conv2dPassesCpu make_winograd_conv2d(const Conv2dGeometry& geometry, CpuDevice& device, const OpTensors& tensors);
 
 }  // namespace carillon

@@ -18,13 +18,13 @@ namespace frontend = cudnn_frontend;
 using frontend::graph::Tensor_attributes;
 using TensorHandle = std::shared_ptr<Tensor_attributes>;
 
-/// Names of a graph's tensors, by which memory is given to it.
+/// Identifiers of a graph's tensors, which map to memory when it runs.
 enum Uid : std::int64_t { x_uid = 1, weights_uid, biases_uid, y_uid };
 
 std::vector<std::int64_t> to_vector(std::span<const std::int64_t> values) { return {values.begin(), values.end()}; }
 
 frontend::DataType_t to_frontend(DType type) {
-  check(type != DType::u8, "a convolution is of f32 or bf16");
+  check(type != DType::u8, "a convolution requires f32 or bf16");
   return type == DType::bf16 ? frontend::DataType_t::BFLOAT16 : frontend::DataType_t::FLOAT;
 }
 
@@ -61,7 +61,7 @@ TensorHandle add_forward(frontend::graph::Graph& graph, const Conv2dTask& task) 
                          frontend::graph::Pointwise_attributes().set_mode(frontend::PointwiseMode_t::ADD));
 }
 
-/// The task's operations; their result goes to memory.
+/// The operations of the task, with the result in memory.
 void add_operations(frontend::graph::Graph& graph, const Conv2dTask& task) {
   const Conv2dLayout& layout = task.layout;
   graph.set_intermediate_data_type(frontend::DataType_t::FLOAT).set_compute_data_type(frontend::DataType_t::FLOAT);
@@ -80,7 +80,7 @@ void add_operations(frontend::graph::Graph& graph, const Conv2dTask& task) {
   }
 }
 
-/// What cuDNN says of kernels whose results are not wanted.
+/// cuDNN's notes on kernels that are not acceptable.
 std::vector<frontend::NumericalNote_t> unwanted_notes(Arithmetic arithmetic) {
   using Note = frontend::NumericalNote_t;
   std::vector<Note> notes{
@@ -99,7 +99,7 @@ frontend::error_t prepare(frontend::graph::Graph& graph, const Conv2dTarget& tar
   return graph.build_operation_graph();
 }
 
-/// Chooses the graph's plan. cuDNN refuses by an error, also where it has no kernel.
+/// Chooses the graph's plan. cuDNN reports an error if it has no kernel.
 frontend::error_t choose_plan(frontend::graph::Graph& graph, const Conv2dTarget& target, const Conv2dTask& task) {
   frontend::error_t status = graph.validate();
   if (status.is_good()) status = prepare(graph, target);
@@ -113,13 +113,13 @@ frontend::error_t choose_plan(frontend::graph::Graph& graph, const Conv2dTarget&
   return graph.build_plans(frontend::BuildPlanPolicy_t::HEURISTICS_CHOICE);
 }
 
-/// The library's messages go on for pages, one line per kernel that it has.
+/// Shortens the library's messages, which have one line per kernel and fill pages.
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 }  // namespace
 
 struct Conv2dPlan::Implementation {
-  /// Lends what a graph knows of its chosen plan.
+  /// The graph's data about its chosen plan.
   struct PlannedGraph : frontend::graph::Graph {
     const std::vector<frontend::NumericalNote_t>& notes() const {
       return plans.numeric_notes.at(static_cast<std::size_t>(plans.candidate));
@@ -138,7 +138,7 @@ std::unique_ptr<Conv2dPlan> Conv2dPlan::find(const Conv2dTarget& target, const C
     frontend::error_t status = choose_plan(implementation->graph, target, task);
     if (status.is_good()) return std::unique_ptr<Conv2dPlan>(new Conv2dPlan(std::move(implementation)));
     reason = first_line(status.get_message());
-  } catch (const std::exception& error) {  // a few of cuDNN's refusals come this way
+  } catch (const std::exception& error) {  // cuDNN reports some errors by an exception
     reason = first_line(error.what());
   }
   return nullptr;

@@ -1,14 +1,14 @@
-// Conv2dPlan: one of conv2d's three convolutions as a kernel of cuDNN, chosen when it is made. CUDA builds only.
+// Conv2dPlan: one of conv2d's three convolutions as a cuDNN kernel, chosen at construction. CUDA builds only.
 //
-// cuDNN's heuristic proposes kernels for the shapes and the GPU, fastest first; the plan is the first of them that
+// cuDNN's heuristic proposes kernels for the shapes and the GPU, fastest first. The plan is the first kernel that
 //   - gives the same bits on every run,
-//   - multiplies as the Arithmetic says and sums in float32 (for fp32: no tensor cores; never by Winograd or Fourier),
-//   - is compiled in the library, not on the spot: that would take seconds at every start, and its choice could not be
-//     looked at without the GPU,
-//   - needs no more workspace than there is.
-// So the same on every run with the same GPU and library. Such kernels give gradients of weights in the type of their
-// operands. They add float32 biases to float32 alone. A ReLU is not asked of them: those that keep a NaN
-// (STRICT_NAN_PROP) are a slow one without tensor cores, and the others make it 0.
+//   - multiplies in the Arithmetic and sums in float32 (fp32: no tensor cores; never Winograd or Fourier),
+//   - is compiled in the library: compilation at run time takes seconds at every start, and the choice could not be
+//     inspected without the GPU,
+//   - needs no more workspace than is available.
+// So the same GPU and library always have the same plan. Such kernels compute gradients of weights in the type of their
+// operands, and add float32 biases only to float32. Plans have no ReLU: the only kernels that keep NaN
+// (STRICT_NAN_PROP) are slow and use no tensor cores, and the others turn NaN into 0.
 #pragma once
 
 #include <cudnn.h>
@@ -30,11 +30,11 @@ struct Conv2dTask {
   Conv2dLayout layout;
   DType type = DType::f32;  ///< of operands and result; biases are float32
   Arithmetic arithmetic = Arithmetic::fp32;
-  std::size_t workspace_bytes = 0;  ///< available
+  std::size_t workspace_bytes = 0;  ///< available workspace
 };
 
-/// The GPU that a plan is for: that of `handle`, or one that need not be there, by cuDNN's description of it in JSON
-/// (the device property descriptor of cuDNN 9.8), with which a plan can be made but not run.
+/// The GPU of a plan: the GPU of `handle`, or a GPU that need not be present, described in JSON (the device property
+/// descriptor of cuDNN 9.8). A plan for a GPU that is not present cannot run.
 struct Conv2dTarget {
   cudnnHandle_t handle = nullptr;
   std::string_view device_json = {};
@@ -42,20 +42,20 @@ struct Conv2dTarget {
 
 class Conv2dPlan {
  public:
-  /// Memory by role; in a gradient's pass, the gradient takes the place of its tensor.
+  /// Memory by role. In a gradient pass, the gradient replaces its tensor.
   struct Memory {
     void *x = nullptr, *weights = nullptr, *biases = nullptr, *y = nullptr;
   };
 
-  /// Nothing when cuDNN has no such kernel, with its own words in `reason`.
+  /// Nullopt if cuDNN has no such kernel; `reason` is then cuDNN's message.
   static std::unique_ptr<Conv2dPlan> find(const Conv2dTarget& target, const Conv2dTask& task, std::string& reason);
   ~Conv2dPlan();
 
-  /// Enqueues it on the handle's stream. `workspace`: what the task says is available.
+  /// Enqueues the kernel on the handle's stream. `workspace`: the task's workspace_bytes.
   void run(cudnnHandle_t handle, const Memory& memory, void* workspace) const;
 
   std::size_t workspace_bytes() const;
-  /// cuDNN's name of the kernel and its parameters.
+  /// cuDNN's name of the kernel, with its parameters.
   std::string kernel() const;
   bool on_tensor_cores() const;
 

@@ -1,7 +1,8 @@
-// winograd.h: conv2d's three passes by Winograd's method, on plain [n, h, w, c] activations, split over threads.
+// winograd.h: conv2d's three passes by Winograd's method, on plain [n, h, w, c] activations, divided among threads.
 //
-// Sums have one order at any number of threads: equal bits. Relative error (root mean square, against float64) over the
-// 600 cases of winograd_test: at most 6.1e-6 forward, 4.9e-6 by data, 4.5e-6 by weights; 5x5 about twice 3x3.
+// Sums have one order at any number of threads, so bits are equal. Relative error (root mean square, against float64)
+// over the 600 cases of winograd_test: at most 6.1e-6 forward, 4.9e-6 for the gradient of the input, 4.5e-6 for the
+// gradient of the weights; 5x5 filters have about twice the error of 3x3.
 #pragma once
 
 #include <memory>
@@ -11,17 +12,18 @@
 
 namespace carillon {
 
-/// Whether there is such a form: stride 1, a square filter of 3 or 5.
+/// Whether the method applies: stride 1 and a square filter of 3 or 5.
 bool winograd_can(const Conv2dGeometry& geometry);
 
-/// Whether it is faster than direct convolution for these filters [r, r, c, o] and outputs [n, p, q, o]: a rule of the
-/// shapes, never of a measurement.
+/// Whether the method is faster than direct convolution for filters [r, r, c, o] and outputs [n, p, q, o]. A fixed rule
+/// of the shapes, so that results do not depend on measurements.
 bool winograd_pays(const Shape& filters, const Shape& y);
 
-/// A convolution y = x * filters + bias, then ReLU if asked.
-/// x: [n, h, w, c], filters: [r, r, c, o], y: [n, p, q, o]; bias: [o], or without data. Rows and columns before the
-/// image that count as zeros: `before`. With `rotated`, the gradient by data: x stands for dz [n, p, q, o], y for
-/// dx [n, h, w, c], filters are as they are, and `before` is the convolution's own.
+/// A convolution y = x * filters + bias, then an optional ReLU.
+///
+/// x: [n, h, w, c], filters: [r, r, c, o], y: [n, p, q, o]; bias: [o], or no data. `before`: rows and columns of zeros
+/// before the image. With `rotated`, the gradient of the input: x is dz [n, p, q, o], y is dx [n, h, w, c], and filters
+/// and `before` are those of the convolution.
 struct WinogradConvolution {
   Tensor x, filters, bias, y;
   std::int64_t rows_before = 0, columns_before = 0;
@@ -34,11 +36,11 @@ struct WinogradFilterGradient {
   std::int64_t rows_before = 0, columns_before = 0;
 };
 
-/// By matrix products, one a frequency.
+/// By matrix products, one per frequency.
 std::unique_ptr<Conv2dPassCpu> make_wide_winograd(CpuDevice& device, const WinogradConvolution& task);
 std::unique_ptr<Conv2dPassCpu> make_wide_winograd(CpuDevice& device, const WinogradFilterGradient& task);
 
-/// For the few channels of NarrowWinogradKernels::max_channels; never `rotated`.
+/// For at most NarrowWinogradKernels::max_channels channels; not `rotated`.
 std::unique_ptr<Conv2dPassCpu> make_narrow_winograd(CpuDevice& device, const WinogradConvolution& task);
 std::unique_ptr<Conv2dPassCpu> make_narrow_winograd(CpuDevice& device, const WinogradFilterGradient& task);
 

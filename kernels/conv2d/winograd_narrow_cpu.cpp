@@ -25,11 +25,11 @@ const NarrowWinogradKernels& kernels_for(CpuDevice& device, const Tensor& filter
   const NarrowWinogradKernels* const kernels = narrow_winograd_kernels(device.isa(), filters.shape[0]);
   check(kernels != nullptr && filters.shape[0] == filters.shape[1] &&
             filters.shape[2] <= NarrowWinogradKernels::max_channels,
-        "no narrow Winograd convolution for such filters");
+        "there is no narrow Winograd convolution for these filters");
   return *kernels;
 }
 
-/// Floats of U and W.
+/// Number of floats of U and of W.
 std::int64_t filter_floats(const NarrowWinogradKernels& kernels, const Tensor& filters) {
   return ceil_divide(filters.shape[3], kernels.lanes) * kernels.lanes * kernels.frequencies * filters.shape[2];
 }
@@ -41,8 +41,9 @@ class NarrowConvolution final : public Conv2dPassCpu {
         task_(task),
         kernels_(kernels_for(device, task.filters)),
         tiling_(task.x, task.y, kernels_.tile, task.rows_before, task.columns_before) {
-    check(!task.rotated, "narrow Winograd convolutions are of images");
-    constexpr std::int64_t chunk_floats = 3072;  // a third of the first cache; the filters of a vector take as much
+    check(!task.rotated, "a narrow Winograd convolution must not be rotated");
+    constexpr std::int64_t chunk_floats =
+        3072;  // a third of the first-level cache; the filters of a vector need another third
     chunk_tiles_ = std::max<std::int64_t>(chunk_floats / tile_floats(), 4);
     v_floats_ = chunk_tiles_ * tile_floats();
     WorkspaceLayout layout;
@@ -79,8 +80,8 @@ class NarrowConvolution final : public Conv2dPassCpu {
   WinogradConvolution task_;
   const NarrowWinogradKernels& kernels_;
   WinogradTiling tiling_;
-  std::int64_t chunk_tiles_, v_floats_;  ///< v_floats_: of one thread's V
-  std::size_t zeros_, u_, v_;            ///< places in the workspace, in floats
+  std::int64_t chunk_tiles_, v_floats_;  ///< v_floats_: size of one thread's V
+  std::size_t zeros_, u_, v_;            ///< offsets in the workspace, in floats
 };
 
 class NarrowFilterGradient final : public Conv2dPassCpu {
@@ -91,7 +92,7 @@ class NarrowFilterGradient final : public Conv2dPassCpu {
         kernels_(kernels_for(device, task.dw)),
         tiling_(task.x, task.dz, kernels_.tile, task.rows_before, task.columns_before),
         w_floats_(filter_floats(kernels_, task.dw)) {
-    // Chunks are summed each on its own, and blocks of chunks: not too many sums, nor too long ones.
+    // Chunks and blocks of chunks are summed separately, which limits the number of sums and their length.
     constexpr std::int64_t max_blocks = 64, least_tiles = 32;
     block_tiles_ = std::max(ceil_divide(tiling_.tiles, max_blocks), least_tiles);
     blocks_ = ceil_divide(tiling_.tiles, block_tiles_);
@@ -126,7 +127,7 @@ class NarrowFilterGradient final : public Conv2dPassCpu {
   }
 
  private:
-  static constexpr std::int64_t chunk_tiles = 64;  ///< whose V, 64 KiB, stays in the second cache
+  static constexpr std::int64_t chunk_tiles = 64;  ///< their V, 64 KiB, stays in the second-level cache
 
   std::int64_t channels() const { return task_.x.shape[3]; }
 
@@ -135,8 +136,8 @@ class NarrowFilterGradient final : public Conv2dPassCpu {
   const NarrowWinogradKernels& kernels_;
   WinogradTiling tiling_;
   std::int64_t block_tiles_, blocks_;
-  std::int64_t v_floats_, w_floats_;  ///< of one thread's V, of a block's W
-  std::size_t zeros_, v_, w_;         ///< places in the workspace, in floats
+  std::int64_t v_floats_, w_floats_;  ///< sizes of one thread's V and of a block's W
+  std::size_t zeros_, v_, w_;         ///< offsets in the workspace, in floats
 };
 
 }  // namespace

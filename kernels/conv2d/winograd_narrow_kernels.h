@@ -1,8 +1,9 @@
-// NarrowWinogradKernels: Winograd's convolution (winograd_kernels.h) of images with few channels, such as the
-// photographs that a network begins with.
+// NarrowWinogradKernels: Winograd's convolution (winograd_kernels.h) of images with few channels, such as photographs
+// at the start of a network.
 //
-// With so few channels a matrix product for each frequency would do little but move its result to and from memory: here
-// products are taken on the way into the outputs' transform, and out of the gradients'. A vector lies across filters.
+// With few channels, a matrix product per frequency would mostly move its result to and from memory. So products are
+// computed on the way into the transform of the outputs, and out of the transform of the gradients. Vectors run across
+// filters.
 //
 //   V [tile][n^2][4, of which the first are channels]    U, W [filters in vectors][n^2][channel][lane]
 #pragma once
@@ -17,27 +18,27 @@ namespace carillon {
 struct NarrowWinogradKernels {
   static constexpr int max_channels = 4;
 
-  int lanes;        ///< floats of a vector
+  int lanes;        ///< floats per vector
   int tile;         ///< m
   int filter;       ///< r
   int frequencies;  ///< n^2
 
   /// U of filters g [r, r, channels, filters].
   void (*transform_filters)(const float* g, std::int64_t channels, std::int64_t filters, float* u);
-  /// V for `count` tiles from tile `first`. `zeros`: as many as there are channels.
+  /// V for `count` tiles from tile `first`. `zeros`: one zero per channel.
   void (*transform_inputs)(const float* x, const WinogradImages& images, const float* zeros, std::int64_t first,
                            std::int64_t count, float* v);
-  /// y = A^T M A + bias with M = V U, then ReLU if asked, for these tiles. No bias: null.
+  /// y = A^T M A + bias with M = V U, then ReLU with `relu`, for these tiles. `bias` may be null.
   void (*convolve)(const float* v, std::int64_t channels, const float* u, const WinogradImages& images,
                    const float* bias, bool relu, std::int64_t first, std::int64_t count, float* y);
-  /// W = the sum over these tiles of V Z, or with `add` W += that sum.
+  /// W = the sum over these tiles of V Z, or with `add` W += the sum.
   void (*multiply_gradients)(const float* v, std::int64_t channels, const float* dy, const WinogradImages& images,
                              const float* zeros, std::int64_t first, std::int64_t count, bool add, float* w);
   /// dg [r, r, channels, filters].
   void (*transform_filter_gradients)(const float* w, std::int64_t channels, std::int64_t filters, float* dg);
 };
 
-/// Null: there are none for filters of that size.
+/// Null if there are no kernels for filters of that size.
 const NarrowWinogradKernels* narrow_winograd_kernels(Isa isa, std::int64_t filter);
 
 }  // namespace carillon

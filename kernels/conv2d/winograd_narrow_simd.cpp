@@ -6,7 +6,7 @@
 namespace carillon::CARILLON_ISA {
 namespace {
 
-/// body(Constant<channels>) for a number of channels that is known at run time.
+/// Calls body(Constant<channels>) for a number of channels that is known at run time.
 template <typename Body>
 CARILLON_INLINE void with_channels(std::int64_t channels, const Body& body) {
   unroll<NarrowWinogradKernels::max_channels>([&](auto c) __attribute__((always_inline)) {
@@ -79,7 +79,7 @@ struct NarrowWinograd : WinogradTile<m, r> {
         });
   }
 
-  /// sums [n^2][channels] += the products of `tiles` tiles; v: of the first of them.
+  /// sums [n^2][channels] += the products of `tiles` tiles. v: V of the first tile.
   template <int channels, int tiles>
   static CARILLON_INLINE void add_products(const float* v, const float* dy, const WinogradImages& images,
                                            const float* zeros, std::int64_t first, std::int64_t o,
@@ -102,7 +102,7 @@ struct NarrowWinograd : WinogradTile<m, r> {
 
   static void multiply_gradients(const float* v, std::int64_t channels, const float* dy, const WinogradImages& images,
                                  const float* zeros, std::int64_t first, std::int64_t count, bool add, float* w) {
-    constexpr int together = 4;  // tiles whose products are added while a sum is in a register
+    constexpr int together = 4;  // tiles that are added while a sum is in a register
     with_channels(
         channels, [&](auto c) __attribute__((always_inline)) {
           constexpr std::int64_t v_tile = frequencies * quad;

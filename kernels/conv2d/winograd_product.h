@@ -1,5 +1,5 @@
-// The matrix products of Winograd's convolutions for one instruction set: blocks whose accumulators fill the registers.
-// For *_simd.cpp.
+// The matrix products of Winograd's convolutions for one instruction set, in blocks with accumulators that fill the
+// registers. For *_simd.cpp.
 #pragma once
 
 #include "kernels/conv2d/winograd_tile.h"
@@ -7,13 +7,13 @@
 
 namespace carillon::CARILLON_ISA {
 
-/// Rows of a product's block: with two vectors a row, accumulators for all but a few of the registers.
+/// Rows of a product's block: with two vectors per row, the accumulators fill almost all registers.
 constexpr int max_rows = lanes == 16 ? 12 : lanes == 8 ? 6 : 4;
 constexpr int panel_vectors = 2, panel = panel_vectors * lanes;
-/// Channels that a block multiplies at a time: a panel's share of U stays in the first cache.
+/// Channels that a block multiplies at a time, so that a panel's part of U stays in the first-level cache.
 constexpr std::int64_t max_depth = 256;
 
-/// Calls body(first, rows) for nearly equal blocks of at most max_rows rows that cover [first, last).
+/// Calls body(first, rows) for almost equal blocks of at most max_rows rows that cover [first, last).
 template <typename Body>
 CARILLON_INLINE void for_row_blocks(std::int64_t first, std::int64_t last, const Body& body) {
   const std::int64_t count = last - first, blocks = (count + max_rows - 1) / max_rows;
@@ -23,7 +23,7 @@ CARILLON_INLINE void for_row_blocks(std::int64_t first, std::int64_t last, const
   }
 }
 
-/// Calls body(first, Constant<vectors>) for panels of two vectors, the last perhaps of one, that cover `columns`.
+/// Calls body(first, Constant<vectors>) for panels of two vectors that cover `columns`; the last may have one vector.
 template <typename Body>
 CARILLON_INLINE void for_panels(std::int64_t columns, const Body& body) {
   std::int64_t at = 0;
@@ -51,7 +51,7 @@ struct Accumulators {
       });
     });
   }
-  /// What add_from reads at last is in the cache by then.
+  /// Prefetches what add_from reads last.
   static CARILLON_INLINE void prefetch(const float* c, std::int64_t columns) {
     unroll<rows>([&](auto r) __attribute__((always_inline)) {
       unroll<vectors>([&](auto v) __attribute__((always_inline)) {
@@ -75,13 +75,13 @@ struct Accumulators {
   }
 };
 
-/// A block of a product: c [rows, vectors] = or += the sum over `depth` steps of a's column times b's row.
+/// A block of a product: c [rows, vectors] = or += the sum over `depth` steps of a column of a times a row of b.
 struct ProductBlock {
   const float* a;
-  std::int64_t a_row, a_step;  ///< from row to row, from step to step
+  std::int64_t a_row, a_step;  ///< strides from row to row and from step to step
   const float* b;
   std::int64_t b_step;
-  std::int64_t b_next;  ///< from b to the rows that are read next in their place, which come into the cache meanwhile
+  std::int64_t b_next;  ///< offset from b to the rows that the next block reads, which are prefetched
   float* c;
   std::int64_t c_row;
   std::int64_t depth;
@@ -103,7 +103,7 @@ __attribute__((noinline)) void run_block(const ProductBlock& block) {
   sums.store_to(block.c, block.c_row);
 }
 
-/// run_block for a number of rows that is known at run time.
+/// Calls run_block for a number of rows that is known at run time.
 template <int vectors>
 CARILLON_INLINE void run_rows(std::int64_t rows, const ProductBlock& block) {
   unroll<max_rows>([&](auto r) __attribute__((always_inline)) {

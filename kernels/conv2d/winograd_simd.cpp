@@ -1,5 +1,5 @@
-// WinogradKernels for one instruction set: transforms of tiles, and their products. Few channels:
-// winograd_narrow_simd.cpp.
+// WinogradKernels for one instruction set: transforms of tiles, and their products. winograd_narrow_simd.cpp has the
+// kernels for few channels.
 #include "kernels/conv2d/winograd_kernels.h"
 #include "kernels/conv2d/winograd_product.h"
 #include "kernels/conv2d/winograd_tile.h"
@@ -14,13 +14,13 @@ struct TypeOf {
   using Type = T;
 };
 
-/// short_m: the outputs of a short tile, across or down; m: there are none.
+/// short_m: outputs of a short tile, across or down; equal to m: no short tiles.
 template <int m, int r, int short_m>
 struct Winograd {
   using Base = WinogradTile<m, r>;
   static constexpr int n = Base::n;
 
-  /// body(TypeOf<Tile>) for the tiles of such images.
+  /// Calls body(TypeOf<Tile>) for the tiles of such images.
   template <typename Body>
   static CARILLON_INLINE void with_tile(const WinogradImages& images, const Body& body) {
     if constexpr (short_m == m) {
@@ -33,7 +33,7 @@ struct Winograd {
     }
   }
 
-  /// A value for each of the tile's frequencies into the matrices, at one vector of one row.
+  /// Writes one value per frequency of the tile to the matrices, at one vector of one row.
   template <typename Tile>
   static CARILLON_INLINE void scatter(const typename Tile::Frequencies& tile, float* to, std::int64_t stride) {
     unroll<Tile::Rows::n>([&](auto i) __attribute__((always_inline)) {

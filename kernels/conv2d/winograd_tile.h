@@ -1,5 +1,5 @@
-// What the forms of Winograd's convolution share: where a tile's pixels lie, and its transforms, a vector of channels
-// at a time. For *_simd.cpp.
+// The common part of Winograd's convolutions: the positions of a tile's pixels, and the tile's transforms, one vector
+// of channels at a time. For *_simd.cpp.
 #pragma once
 
 #include "kernels/conv2d/winograd_kernels.h"
@@ -10,9 +10,9 @@ namespace carillon::CARILLON_ISA {
 
 CARILLON_INLINE std::int64_t smaller(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 
-/// A tile's place in an array of images.
+/// A tile's position in an array of images.
 struct TilePlace {
-  std::int64_t row, column;  ///< of its first pixel; may be before the image
+  std::int64_t row, column;  ///< of the first pixel; may be before the image
   std::int64_t offset;       ///< of that pixel's first channel, in floats
 
   CARILLON_INLINE TilePlace(const WinogradImages& images, std::int64_t tile, int size)
@@ -22,7 +22,7 @@ struct TilePlace {
                images.channels) {}
 };
 
-/// Where the pixels of a tile lie; `zeros` where there is no image.
+/// Pointers to the pixels of a tile; `zeros` outside the image.
 template <int rows, int columns = rows>
 struct TilePixels {
   const float* at[rows][columns];
@@ -39,18 +39,18 @@ struct TilePixels {
   }
 };
 
-/// A tile's rows or its columns: F(m, r) at the points of F(m_filters, r), whose filters' transforms it takes.
+/// A tile's rows or columns: F(m, r) at the points of F(m_filters, r), with whose filter transforms it works.
 template <int m_, int r, int m_filters>
 struct WinogradExtent {
   static constexpr int m = m_, n = m + r - 1, n_filters = m_filters + r - 1;
-  static_assert(n_filters % 2 == 0, "finite points come in pairs behind the first, and infinity makes it even");
+  static_assert(n_filters % 2 == 0, "finite points come in pairs after the first, and infinity makes the count even");
   static constexpr auto input_matrix = polynomials<n, n_filters>();
   static constexpr auto output_matrix = powers<n, m>(false);
-  /// Of n_filters, the number of point i.
+  /// The number of point i among n_filters points.
   static constexpr int point(int i) { return i == n - 1 ? n_filters - 1 : i; }
 };
 
-/// F(m, r) on vectors, of which a tile may have fewer rows or columns: `Frequencies` are a tile's.
+/// F(m, r) on vectors. A tile may have fewer rows or columns: `Frequencies` are those of the tile.
 template <int m, int r, int m_rows = m, int m_columns = m>
 struct WinogradTile {
   using Rows = WinogradExtent<m_rows, r, m>;
@@ -60,10 +60,10 @@ struct WinogradTile {
 
   using Frequencies = Floats[Rows::n][Columns::n];
 
-  /// Of n^2, the number of frequency [i][j].
+  /// The number of frequency [i][j] among n^2.
   static constexpr int frequency(int i, int j) { return Rows::point(i) * n + Columns::point(j); }
 
-  /// result = rows * values * columns^T, where value(Constant<i>, Constant<j>) gives the elements.
+  /// result = rows * values * columns^T; value(Constant<i>, Constant<j>) returns the elements of values.
   template <auto rows, auto columns, typename Vector, typename Value>
   static CARILLON_INLINE void transform(const Value& value, Vector (&result)[rows.rows][columns.rows]) {
     Vector half[rows.rows][columns.columns];
@@ -77,7 +77,7 @@ struct WinogradTile {
                           __attribute__((always_inline)) { multiply_by<columns>(half[i.value], result[i.value]); });
   }
 
-  /// result = rows^T * values * columns: take(Constant<i>, row) is given its rows, one after the other.
+  /// result = rows^T * values * columns; calls take(Constant<i>, row) with one row after the other.
   template <auto rows, auto columns, typename Value, typename Take>
   static CARILLON_INLINE void transform_back(const Value& value, const Take& take) {
     Floats half[rows.columns][columns.rows];
@@ -111,8 +111,7 @@ struct WinogradTile {
     transform<Rows::output_matrix, Columns::output_matrix>(value, result);
   }
 
-  /// y = A^T M A + bias, then ReLU if asked, at filter o of the tile's pixels that are inside the image. value(i, j):
-  /// M.
+  /// y = A^T M A + bias, then ReLU with `relu`, at filter o of the tile's pixels inside the image. value(i, j): M.
   template <typename Value>
   static CARILLON_INLINE void store_output(const Value& value, const WinogradImages& images, const TilePlace& place,
                                            std::int64_t o, Floats bias, bool with_relu, float* y) {

@@ -1,4 +1,4 @@
-// How Winograd's convolutions cut images into tiles and the workspace into pieces.
+// How Winograd's convolutions divide images into tiles and the workspace into pieces.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,12 @@
 
 namespace carillon {
 
-/// The inputs x [n, h, w, c] and outputs y [n, p, q, o] of a convolution, in tiles of the same numbers.
+/// The inputs x [n, h, w, c] and outputs y [n, p, q, o] of a convolution, divided into equal numbers of tiles.
 struct WinogradTiling {
   WinogradImages inputs, outputs;
   std::int64_t tiles;  ///< of all images
 
-  /// `rows_before`, `columns_before`: of zeros before the image.
+  /// `rows_before`, `columns_before`: rows and columns of zeros before the image.
   WinogradTiling(const Tensor& x, const Tensor& y, std::int64_t tile, std::int64_t rows_before,
                  std::int64_t columns_before)
       : inputs{.height = x.shape[1],
@@ -36,7 +36,7 @@ struct WinogradTiling {
                 .first_column = 0},
         tiles(x.shape[0] * inputs.tiles_down * inputs.tiles_across) {}
 
-  /// The same images in tilings of whole and of short tiles, the whole ones first. Never none.
+  /// The images in tilings of whole and of short tiles, whole ones first. At least one tiling.
   std::vector<WinogradTiling> with_short_ends(int tile, int short_tile) const {
     const auto has_short_end = [=](std::int64_t extent, std::int64_t tiles_along) {
       return short_tile < tile && extent - (tiles_along - 1) * tile <= short_tile;
@@ -67,10 +67,10 @@ struct WinogradTiling {
   }
 };
 
-/// Memory laid out piece by piece, in floats, each piece aligned.
+/// Divides memory into aligned pieces; sizes in floats.
 class WorkspaceLayout {
  public:
-  /// Where the piece begins.
+  /// Returns the offset of the piece.
   std::size_t add(std::int64_t floats) {
     const std::size_t at = total_;
     total_ += aligned_float_count(static_cast<std::size_t>(floats));

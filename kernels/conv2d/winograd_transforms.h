@@ -1,30 +1,31 @@
-// The matrices of Winograd's convolution F(m, r), made from points, and their products with vectors. For *_simd.cpp.
+// The matrices of Winograd's convolution F(m, r), computed from points, and their products with vectors. For
+// *_simd.cpp.
 //
-// With n = m + r - 1, points p[0] = 0, then pairs +-1, +-2, +-1/2, then infinity, and f[i] = product over k != i of
+// n = m + r - 1; the points are p[0] = 0, then the pairs +-1, +-2, +-1/2, then infinity; f[i] = product over k != i of
 // (p[i] - p[k]) over the finite points:
 //   A[i][j] = p[i]^j                                                         n x m;  at infinity only j = m - 1, 1
 //   G[i][j] = p[i]^j / f[i]                                                  n x r;  at infinity only j = r - 1, 1
 //   B^T[i]  = coefficients of product over k != i of (x - p[k])              n x n;  at infinity of all of them
-// Rows of a pair +-p differ in the sign of every other element: their products share all multiplications.
+// Rows of a pair +-p differ in the sign of every other element, so their products share all multiplications.
 //
-// F(m', r) with m' < m takes the first of the points and infinity. Its filters' transforms are then those of F(m, r) at
-// these points, but for the factors, which can be its inputs': B^T[i] times f[i] of F(m, r) / f[i] of F(m', r).
-// Source: A. Lavin, S. Gray, arXiv:1509.09308; S. Winograd, "Arithmetic Complexity of Computations", 1980.
+// F(m', r) with m' < m uses the first of the points and infinity. Its filter transforms equal those of F(m, r) at these
+// points, except for factors that can be applied to the inputs: B^T[i] times f[i] of F(m, r) / f[i] of F(m', r).
+// Sources: A. Lavin, S. Gray, arXiv:1509.09308; S. Winograd, "Arithmetic Complexity of Computations", 1980.
 #pragma once
 
 #include "kernels/shared/simd.h"
 
 namespace carillon::CARILLON_ISA {
 
-/// A matrix of n rows, one a point: first 0, then `pairs` whose rows share their elements but for signs, then others,
-/// infinity last.
+/// A matrix of n rows, one per point: first 0, then `pairs` with equal elements except for signs, then others, infinity
+/// last.
 template <int rows_, int columns_, int pairs_ = (rows_ - 2) / 2>
 struct PointMatrix {
   static constexpr int rows = rows_, columns = columns_, pairs = pairs_;
   double at[rows][columns] = {};
 };
 
-/// The finite points, of which there are n - 1.
+/// The n - 1 finite points.
 constexpr double winograd_point(int i) {
   if (i == 0) return 0.0;
   const int pair = (i - 1) / 2;  // 1, 2, 1/2, 4, 1/4, ...
@@ -42,7 +43,7 @@ constexpr double winograd_factor(int n, int i) {
   return factor;
 }
 
-/// Powers of the points, divided by their factors if asked: A, or G.
+/// Powers of the points (A), optionally divided by their factors (G).
 template <int n, int columns>
 constexpr PointMatrix<n, columns> powers(bool divided) {
   PointMatrix<n, columns> result;
@@ -57,7 +58,7 @@ constexpr PointMatrix<n, columns> powers(bool divided) {
   return result;
 }
 
-/// B^T, to go with filters that are transformed for `of` points. Only whole pairs leave polynomials alike in pairs.
+/// B^T, for filters that are transformed for `of` points. Only whole pairs of points have polynomials in pairs.
 template <int n, int of = n>
 constexpr auto polynomials() {
   PointMatrix<n, n, n % 2 == 0 ? (n - 2) / 2 : 0> result;
@@ -77,7 +78,7 @@ constexpr auto polynomials() {
   return result;
 }
 
-/// sum += c * x, where `c` is known at compile time and `empty` says that there is no sum yet.
+/// sum += c * x for a compile-time `c`; sum = c * x if `empty`.
 template <auto matrix, int row, int column, typename Vector>
 CARILLON_INLINE void add_term(Vector x, bool& empty, Vector& sum) {
   constexpr double c = matrix.at[row][column];

@@ -1,8 +1,8 @@
-// Winograd's convolution by matrix products, one a frequency.
+// Winograd's convolution by matrix products, one per frequency.
 //
-// Tiles are taken in chunks whose transforms stay in the second cache, or, of layers with hundreds of channels, in the
-// third: inputs are transformed, multiplied and transformed back while they are there. What a chunk holds depends on
-// the shapes and the instruction set.
+// Tiles are processed in chunks: inputs are transformed, multiplied and transformed back while the chunk's transforms
+// are in the second-level cache, or for layers with hundreds of channels in the third-level cache. The size of a chunk
+// depends on the shapes and the instruction set.
 #include <omp.h>
 
 #include <algorithm>
@@ -25,11 +25,11 @@ const WinogradKernels* winograd_kernels(Isa isa, std::int64_t filter) {
 
 namespace {
 
-/// Between the matrices of two frequencies, lest all of them lie at the same place of a cache.
+/// Gap between the matrices of two frequencies, so that they do not all map to the same cache sets.
 constexpr std::int64_t skew = 16;
 
-/// Floats from row to row of a matrix of which products take columns: an odd number of cache lines, so that a column's
-/// rows do not all want the same few places of the first cache.
+/// Row stride in floats of a matrix that is read by columns: an odd number of cache lines, so that the rows of a column
+/// map to different sets of the first-level cache.
 std::int64_t row_floats(std::int64_t columns) {
   constexpr std::int64_t line = 16;
   return ceil_divide(columns, line) % 2 == 0 ? columns + line : columns;
@@ -37,11 +37,12 @@ std::int64_t row_floats(std::int64_t columns) {
 
 const WinogradKernels& kernels_for(CpuDevice& device, const Tensor& filters) {
   const WinogradKernels* const kernels = winograd_kernels(device.isa(), filters.shape[0]);
-  check(kernels != nullptr && filters.shape[0] == filters.shape[1], "no Winograd convolution for such a filter");
+  check(kernels != nullptr && filters.shape[0] == filters.shape[1], "there is no Winograd convolution for this filter");
   return *kernels;
 }
 
-/// The tiles whose transforms of `tile_floats` each fill about a core's second cache, `least` at least.
+/// The number of tiles that fill about a core's second-level cache with transforms of `tile_floats` each; at least
+/// `least`.
 std::int64_t tiles_in_cache(std::int64_t tile_floats, std::int64_t least) {
   constexpr std::int64_t cache_floats = std::int64_t{1} << 18;
   return std::max(cache_floats / tile_floats, least);
@@ -51,12 +52,13 @@ std::int64_t most_tiles(const std::vector<WinogradTiling>& tilings) {
   return std::ranges::max(tilings, {}, &WinogradTiling::tiles).tiles;
 }
 
-/// filters [r, r, c, o] turned by half a circle, channels and filters exchanged: [r, r, o, c], for filters in `part`.
+/// filters [r, r, c, o] rotated by 180 degrees, with channels and filters exchanged: [r, r, o, c], for filters in
+/// `part`.
 void rotate(const float* filters, std::int64_t r, std::int64_t c, std::int64_t o, ThreadShare part, float* rotated) {
   for (std::int64_t k = 0; k < r * r; ++k) {
     const float* const from = filters + (r * r - 1 - k) * c * o;
     float* const to = rotated + k * c * o;
-    constexpr std::int64_t together = 16;  // rows whose cache lines stay until all of their filters are read
+    constexpr std::int64_t together = 16;  // rows whose cache lines remain until all their filters are read
     for (std::int64_t first = 0; first < c; first += together) {
       const std::int64_t last = std::min(first + together, c);
       for (std::int64_t j = part.first; j < part.last; ++j) {
@@ -77,7 +79,8 @@ class WideConvolution final : public Conv2dPassCpu {
         v_columns_(whole_vectors(channels())),
         m_columns_(whole_vectors(filters())) {
     const std::int64_t frequencies = kernels_.frequencies, threads = device.thread_count();
-    // Filters are read from the third cache once a chunk: enough tiles for that to be hidden behind the products.
+    // Each chunk reads the filters from the third-level cache once: it has enough tiles to hide that behind the
+    // products.
     constexpr std::int64_t least_tiles = 64;
     chunk_tiles_ = std::min(tiles_in_cache(frequencies * (v_columns_ + m_columns_), least_tiles),
                             ceil_divide(most_tiles(tilings_), threads));
@@ -105,7 +108,7 @@ class WideConvolution final : public Conv2dPassCpu {
   }
 
  private:
-  // Of this pass, in which dz may stand for x.
+  // Of this pass; with `rotated`, dz is x.
   std::int64_t channels() const { return task_.x.shape[3]; }
   std::int64_t filters() const { return task_.y.shape[3]; }
   std::int64_t rows_before() const { return before(task_.rows_before); }
@@ -113,7 +116,7 @@ class WideConvolution final : public Conv2dPassCpu {
   std::int64_t before(std::int64_t own) const { return task_.rotated ? kernels_.filter - 1 - own : own; }
   std::int64_t whole_vectors(std::int64_t count) const { return ceil_divide(count, kernels_.lanes) * kernels_.lanes; }
 
-  /// U, of which each thread makes a part.
+  /// Computes U; each thread computes a part.
   WinogradMatrices transform_filters(float* workspace, int thread, int threads) const {
     const WinogradMatrices u{workspace + u_, m_columns_, channels() * m_columns_ + skew};
     const ThreadShare mine(channels(), thread, threads);
@@ -145,7 +148,7 @@ class WideConvolution final : public Conv2dPassCpu {
   const WinogradKernels& kernels_;
   std::vector<WinogradTiling> tilings_;
   std::int64_t v_columns_, m_columns_, chunk_tiles_;
-  std::size_t zeros_, rotated_, u_, v_, m_;  ///< places in the workspace, in floats; a V and an M for each thread
+  std::size_t zeros_, rotated_, u_, v_, m_;  ///< offsets in the workspace, in floats; one V and one M per thread
 };
 
 class WideFilterGradient final : public Conv2dPassCpu {
@@ -160,7 +163,7 @@ class WideFilterGradient final : public Conv2dPassCpu {
     w_.columns = ceil_divide(filters(), lanes) * lanes;
     v_.columns = row_floats(ceil_divide(channels(), lanes) * lanes);
     z_.columns = row_floats(w_.columns);
-    // The sums are read and written once a block: enough tiles for that to be hidden behind the products.
+    // Each block reads and writes the sums once: it has enough tiles to hide that behind the products.
     constexpr std::int64_t least_tiles = 96;
     const std::int64_t most = most_tiles(tilings_);
     block_tiles_ = std::min(tiles_in_cache(frequencies * (v_.columns + z_.columns), least_tiles), most);
@@ -208,7 +211,7 @@ class WideFilterGradient final : public Conv2dPassCpu {
   std::int64_t filters() const { return task_.dz.shape[3]; }
   int n() const { return kernels_.tile + kernels_.filter - 1; }
 
-  /// V and Z for a part of the chunk that begins at tile `first`.
+  /// Computes V and Z for a part of the chunk that begins at tile `first`.
   void transform(const WinogradTiling& tiling, std::int64_t first, const ThreadShare& mine) const {
     const std::int64_t count = mine.last - mine.first;
     kernels_.transform_inputs(task_.x.floats().data(), tiling.inputs, zeros_, first + mine.first, count, mine.first,
@@ -218,7 +221,7 @@ class WideFilterGradient final : public Conv2dPassCpu {
   }
 
   bool has_sums(std::size_t part, int frequency) const { return has_frequency(tilings_[part].inputs, n(), frequency); }
-  /// Whether a tiling before `part` has.
+  /// Whether a tiling before `part` has it.
   bool has_sums_before(std::size_t part, int frequency) const {
     for (std::size_t i = 0; i < part; ++i) {
       if (has_sums(i, frequency)) return true;
@@ -226,7 +229,7 @@ class WideFilterGradient final : public Conv2dPassCpu {
     return false;
   }
 
-  /// Adds the chunk's products to some of the sums, which are numbered by frequency and channel.
+  /// Adds the chunk's products to some of the sums, numbered by frequency and channel.
   void multiply(std::size_t part, std::int64_t first, std::int64_t count, const ThreadShare& mine) const {
     for (std::int64_t at = mine.first; at < mine.last;) {
       const int frequency = static_cast<int>(at / channels());
@@ -238,7 +241,7 @@ class WideFilterGradient final : public Conv2dPassCpu {
     }
   }
 
-  /// What images of short tiles alone have no sums for.
+  /// Sets the sums that images with only short tiles do not compute.
   void clear_missing_sums(const ThreadShare& mine) const {
     for (int frequency = 0; frequency < kernels_.frequencies; ++frequency) {
       if (has_sums_before(tilings_.size(), frequency)) continue;
@@ -250,11 +253,11 @@ class WideFilterGradient final : public Conv2dPassCpu {
   CpuDevice& device_;
   WinogradFilterGradient task_;
   const WinogradKernels& kernels_;
-  std::vector<WinogradTiling> tilings_;  ///< whose products are summed one after the other
-  std::int64_t block_tiles_;             ///< of a block, which is summed on its own
+  std::vector<WinogradTiling> tilings_;  ///< summed one after the other
+  std::int64_t block_tiles_;             ///< tiles per block; blocks are summed separately
   WinogradMatrices v_{}, z_{}, w_{};
   float* zeros_ = nullptr;
-  std::size_t zeros_at_, v_at_, z_at_, w_at_;  ///< places in the workspace, in floats
+  std::size_t zeros_at_, v_at_, z_at_, w_at_;  ///< offsets in the workspace, in floats
 };
 
 }  // namespace

@@ -25,7 +25,7 @@ class DenseDefinition final : public OpDefinition {
   }
   std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
     std::string x = operands.inputs.at(0);
-    if (operands.input.rank() == 4) {  // weights' rows are in the order of height, width, channels
+    if (operands.input.rank() == 4) {  // the rows of the weights are in the order height, width, channels
       x = operators.add("Transpose", {x}, {{"perm", std::vector<std::int64_t>{0, 2, 3, 1}}});
     }
     if (operands.input.rank() != 2) x = operators.add("Flatten", {x});

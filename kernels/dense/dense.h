@@ -1,15 +1,15 @@
-// dense: a fully connected layer, with biases or without; where it has them, a ReLU behind it becomes part of it
-// (src/graph/passes.h).
+// dense: a fully connected layer, with or without biases.
 //
 //   z = x W + b,  y = relu ? max(z, 0) : z     x: [batch, in] (further extents flattened), W: [in, out], b: [out]
 //   dz = relu ? dy * [y > 0] : dy
 //   dW = x^T dz,  db[j] = sum over batch of dz[., j],  dx = dz W^T
 //
-// On a CPU the product x W and its gradient x^T dz skip zeros of x where `input_density` says that this pays
-// (sparse_product.h). A wrong figure costs only time: results are those of the formulas, but that 0 * inf may be 0.
+// A layer with biases takes over a ReLU that follows it (src/graph/passes.h). Parameters: `<name>/weights` [in, out]
+// and `<name>/biases` [out], in TensorFlow's layout. Without biases, b is 0 and there is no db.
 //
-// Parameters `<name>/weights` [in, out] and `<name>/biases` [out], TensorFlow's layout. Without biases b is 0 and
-// there is no db.
+// On a CPU, the products x W and x^T dz skip zeros of x if `input_density` indicates that this is faster
+// (sparse_product.h). A wrong density costs only time. The results are those of the formulas, except that 0 * inf may
+// be 0.
 #pragma once
 
 #include <optional>
@@ -21,14 +21,14 @@ namespace carillon {
 struct DenseParams {
   std::int64_t units = 0;  ///< out
   Initializer weights = {};
-  std::optional<Initializer> biases = Initializer{};  ///< nothing: it has none
-  float l2_factor = 0.0f;                             ///< of the weights; biases have none
-  float input_density = 1.0f;                         ///< the share of x's elements that are expected not to be zero
+  std::optional<Initializer> biases = Initializer{};  ///< nullopt: no biases
+  float l2_factor = 0.0f;                             ///< of the weights; biases have no L2 term
+  float input_density = 1.0f;                         ///< expected share of the elements of x that are not zero
 };
 
 Value dense(Graph& graph, const std::string& name, Value x, const DenseParams& params);
 
-/// What a dense op is, beside its tensors.
+/// The op's settings for tensors of known shapes.
 struct DenseForm {
   bool relu = false;  ///< only with biases
   float input_density = 1.0f;

@@ -1,8 +1,8 @@
-// The CPU form of dense: oneDNN matrix products on plain layouts, the bias as their epilogue.
+// dense on a CPU: oneDNN matrix products on plain layouts, with the bias as their epilogue.
 //
-// Plain layouts keep the flat parameter array the only copy; oneDNN packs a tile at a time on the way into its kernel,
-// which costs 3 to 7 % over blocked weights and saves a reorder of W and dW every step. Where x is sparse, the products
-// that read it skip its zeros (sparse_product.h).
+// With plain layouts, the flat parameter array is the only copy. oneDNN packs one tile at a time on the way into its
+// kernel. That costs 3 to 7 % compared with blocked weights, and saves a reorder of W and dW every step. If x is
+// sparse, the products that read it skip its zeros (sparse_product.h).
 #include <dnnl.hpp>
 #include <optional>
 #include <unordered_map>
@@ -20,7 +20,7 @@ namespace {
 
 using dnnl::memory;
 
-/// A matrix by its extents, and whether the tensor holds it transposed.
+/// The extents of a matrix, and whether the tensor holds its transpose.
 struct MatrixView {
   const Tensor* tensor;
   std::int64_t rows, columns;
@@ -104,7 +104,7 @@ class DenseCpu final : public Op {
 
  private:
   std::optional<ProductOfInput> forward_, weights_backward_;
-  Tensor relu_;  ///< y, where the product leaves its ReLU out
+  Tensor relu_;  ///< y, if the product does not apply the ReLU
   std::optional<MatrixProduct> data_backward_;
   std::optional<BiasReluBackward> bias_relu_;
 };

@@ -1,9 +1,10 @@
-// The CUDA form of dense: cuBLASLt's products, bias and ReLU as their epilogue where it has one.
+// dense on a GPU: cuBLASLt's products, with bias and ReLU as their epilogue if cuBLASLt has one.
 //
-// With bf16 activations the products read W and b in bfloat16: their compute copies, or, where none are kept, copies
-// made anew at every forward. The gradient of W comes out of its product in float32.
+// With bf16 activations, the products read W and b in bfloat16: their compute copies or, if there are none, copies that
+// each forward makes. The product of the gradient of W has a float32 result.
 #include <optional>
 
+#include "carillon/core/error.h"
 #include "kernels/dense/dense.h"
 #include "kernels/shared/bias_relu_backward_cuda.h"
 #include "kernels/shared/convert.h"
@@ -12,7 +13,7 @@
 namespace carillon {
 namespace {
 
-/// A float32 parameter in the activations' type: itself, its compute copy, or a copy.
+/// A float32 parameter in the activations' type: the parameter, its compute copy, or a temporary copy.
 class ParameterCopy {
  public:
   ParameterCopy(Device& device, const OpTensors& tensors, std::size_t number, DType type)
@@ -21,7 +22,7 @@ class ParameterCopy {
     if (!tensors.parameter_compute_copies.empty()) {
       copy_ = tensors.parameter_compute_copies.at(number);
       check(copy_.type == type && copy_.shape == parameter_.shape,
-            "dense was given another compute copy than it reads");
+            "dense requires compute copies in the activations' type");
       return;
     }
     memory_ = device.allocate(copy_.bytes());
@@ -86,11 +87,11 @@ class DenseCuda final : public Op {
 
  private:
   bool relu_;
-  Tensor biases_, y_;  ///< biases without data: none
+  Tensor biases_, y_;  ///< biases_: no data without biases
   ParameterCopy product_weights_;
   std::optional<ParameterCopy> product_biases_;
   std::optional<MatrixProductCuda> forward_, weights_backward_, data_backward_;
-  bool adds_biases_ = false;  ///< there are some, and the forward product leaves them out
+  bool adds_biases_ = false;  ///< the op has biases, and the forward product does not add them
   std::optional<BiasReluBackwardCuda> bias_relu_backward_;
 };
 

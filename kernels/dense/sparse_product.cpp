@@ -35,7 +35,7 @@ StepLists cut_into_pieces(std::int64_t steps, const SparseProductKernels& kernel
 
 bool sparse_product_pays(Isa isa, float density, std::int64_t out) {
   const SparseProductKernels& kernels = sparse_product_kernels(isa);
-  // Of the steps that a block takes, if zeros lay anywhere; those of images lie together, which is better.
+  // The share of steps that a block processes if zeros are independent. Zeros of images are adjacent, which is better.
   const double share = 1.0 - std::pow(1.0 - density, kernels.block_rows);
   return share <= kernels.max_share && out >= kernels.panel_columns;
 }
@@ -71,7 +71,7 @@ void SparseProductPass::run() const {
     const ThreadShare own_lists(blocks_, thread, threads);
     make_lists(product.a, own_lists.first, own_lists.last, product.lists);
 #pragma omp barrier
-    // Blocks of one panel after the other: a thread reads little of b that others read, too.
+    // Panel by panel, so that threads read few common parts of b.
     const ThreadShare own(panels_ * blocks_, thread, threads);
     for (std::int64_t at = own.first; at < own.last;) {
       const std::int64_t panel = at / blocks_, block = at % blocks_;

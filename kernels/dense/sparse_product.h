@@ -1,8 +1,8 @@
-// sparse_product.h: dense's products c = a b (+ bias, then ReLU) that skip zeros of a, split over threads.
+// sparse_product.h: dense's products c = a b (+ bias, then ReLU) that skip zeros of a, divided among threads.
 //
-// Every sum has one order, whatever is skipped and however many threads there are: equal bits. How sparse a is changes
-// only the time, but for this: a zero of a times an infinity or not-a-number of b adds nothing where it is skipped,
-// which depends on a's other elements.
+// Every sum has one order, for any number of threads and any zeros, so bits are equal. The sparsity of a changes only
+// the time, with one exception: a zero of a times an infinity or NaN of b adds nothing if it is skipped, which depends
+// on other elements of a.
 #pragma once
 
 #include "carillon/core/tensor.h"
@@ -11,8 +11,8 @@
 
 namespace carillon {
 
-/// Whether a dense op is faster so, where its input has `density` elements of 1 that are not zero and it has `out`
-/// outputs: a rule, never of a measurement.
+/// Whether skipping zeros is faster for a dense op with `out` outputs, if the share `density` of its input's elements
+/// is not zero. A fixed rule, so that results do not depend on measurements.
 bool sparse_product_pays(Isa isa, float density, std::int64_t out);
 
 class SparseProductPass {
@@ -32,7 +32,7 @@ class SparseProductPass {
   CpuDevice& device_;
   bool transposed_;
   const SparseProductKernels& kernels_;
-  SparseProduct product_;  ///< but for the lists' places, which are in the workspace
+  SparseProduct product_;  ///< the pointers to the lists are set at each run, because they are in the workspace
   std::int64_t blocks_, panels_;
 };
 

@@ -5,8 +5,8 @@
 namespace carillon::CARILLON_ISA {
 namespace {
 
-/// Sums for about two thirds of the registers. The fewer rows, the fewer zeros a block multiplies; but as many products
-/// have to follow a load of b as hide it, from the second cache for four rows, from the first for two.
+/// Sums fill about two thirds of the registers. With fewer rows, a block multiplies fewer zeros. But enough products
+/// must follow a load of b to hide it: from the second-level cache with four rows, from the first-level cache with two.
 constexpr int block_rows = lanes == 16 ? 4 : 2, panel_vectors = lanes == 16 ? 4 : 5;
 constexpr int panel_columns = panel_vectors * lanes;
 constexpr int panel_bytes_in_cache = lanes == 16 ? 256 << 10 : 28 << 10;
@@ -19,18 +19,18 @@ CARILLON_INLINE std::int64_t smaller(std::int64_t a, std::int64_t b) { return a 
 struct Block {
   const float* a;
   std::int64_t row_stride, step_stride;
-  const std::int32_t* steps;  ///< those to take
+  const std::int32_t* steps;  ///< the steps to process
   std::int64_t step_count;
   const float* b;
-  const float* start;         ///< what the sums start from; null: zeros
-  std::int64_t start_stride;  ///< from row to row
+  const float* start;         ///< initial sums; null: zeros
+  std::int64_t start_stride;  ///< row stride
   float* c;
-  std::int64_t columns;     ///< from row to row of b and c
-  std::int64_t last_lanes;  ///< of the panel's last vector that are columns
+  std::int64_t columns;     ///< row stride of b and c
+  std::int64_t last_lanes;  ///< lanes of the panel's last vector that are columns
   bool relu;
 };
 
-/// A panel's vector v, of which the last may not be whole.
+/// Vector v of a panel; the last one may be partial.
 template <int vectors, bool whole>
 struct Panel {
   std::int64_t last_lanes;
@@ -89,7 +89,7 @@ __attribute__((noinline)) void run_block(const Block& block) {
   });
 }
 
-/// run_block for a number of rows and of columns that is known at run time.
+/// Calls run_block for numbers of rows and columns that are known at run time.
 CARILLON_INLINE void run(std::int64_t rows, std::int64_t columns, Block& block) {
   unroll<block_rows>([&](auto r) __attribute__((always_inline)) {
     if (rows != r.value + 1) return;
@@ -102,7 +102,7 @@ CARILLON_INLINE void run(std::int64_t rows, std::int64_t columns, Block& block) 
   });
 }
 
-/// A list that is being made.
+/// A list under construction.
 class StepList {
  public:
   StepList(const StepLists& lists, std::int64_t block, std::int64_t piece)
@@ -110,7 +110,7 @@ class StepList {
         end_(start_),
         count_(lists.counts + block * lists.pieces + piece) {}
 
-  /// The steps from `step` whose bits of `lanes` are set.
+  /// Appends the steps from `step` whose bits of `lanes` are set.
   CARILLON_INLINE void append(std::uint32_t bits, std::int64_t step) {
     end_ += expand_bits(bits, static_cast<std::int32_t>(step), end_);
   }
@@ -151,8 +151,7 @@ void list_steps(const SparseMatrix& a, std::int64_t first, std::int64_t last, co
 constexpr int word_bits = 32;
 typedef std::uint32_t Words __attribute__((vector_size(lanes * sizeof(std::uint32_t))));
 
-/// A bit for each of the steps [begin, end), at most `word_bits`, for each of the rows from `row`: whether a is not
-/// zero.
+/// For each of the rows from `row`, one bit per step in [begin, end), at most `word_bits`: whether a is not zero.
 CARILLON_INLINE Words nonzero_steps(const SparseMatrix& a, std::int64_t row, std::int64_t begin, std::int64_t end) {
   Words words{};
   for (std::int64_t step = begin; step < end; ++step) {
@@ -162,9 +161,9 @@ CARILLON_INLINE Words nonzero_steps(const SparseMatrix& a, std::int64_t row, std
   return words;
 }
 
-/// Rows that lie side by side, as many as a vector takes: several blocks' bits are found at once.
+/// Adjacent rows, one per lane, so that the bits of several blocks are computed at once.
 void list_steps_transposed(const SparseMatrix& a, std::int64_t first, std::int64_t last, const StepLists& lists) {
-  static_assert(lanes % block_rows == 0, "whole blocks in a vector");
+  static_assert(lanes % block_rows == 0, "a vector must hold whole blocks");
   constexpr std::int64_t vector_blocks = lanes / block_rows;
   const std::int64_t max_words = (lists.piece_steps + word_bits - 1) / word_bits;
   for (std::int64_t vector = first / vector_blocks; vector * vector_blocks < last; ++vector) {
@@ -220,7 +219,8 @@ void multiply(const SparseProduct& product, std::int64_t panel, std::int64_t fir
   }
 }
 
-/// An `a` without zeros takes 1.05, 1.65 and 1.4 times as long as by oneDNN with these instructions; with a margin.
+/// Without zeros in `a`, the kernels take 1.05, 1.65 and 1.4 times as long as oneDNN with these instruction sets; the
+/// limits have a margin.
 constexpr float max_share = lanes == 16 ? 0.9f : lanes == 8 ? 0.55f : 0.65f;
 
 constexpr SparseProductKernels kernels{.max_share = max_share,

@@ -29,7 +29,7 @@ const OpTraits dropout_traits{
 }  // namespace
 
 Value dropout(Graph& graph, const std::string& name, Value x, const DropoutParams& params) {
-  check(params.rate >= 0.0f && params.rate < 1.0f, "dropout wants a rate from 0 to below 1");
+  check(params.rate >= 0.0f && params.rate < 1.0f, "dropout requires a rate from 0 to below 1");
   if (!params.training || params.rate == 0.0f) return x;
   const DropoutDraws draws{philox_key_of(params.seed, RandomPurpose::dropout, name), params.rate};
   return graph.add_op(

@@ -1,13 +1,13 @@
-// dropout: in training, each element is 0 with probability `rate`, and what is left is larger for it.
+// dropout: in training, sets each element to 0 with probability `rate` and scales the others up.
 //
 //   y[b,i] = kept(b, i) ? x[b,i] / (1 - rate) : 0
 //   dx[b,i] = kept(b, i) ? dy[b,i] / (1 - rate) : 0        in place of dy
 //
-// kept(b, i): a draw of at least rate, for seed, op's name, stream position of sample b and element i of the sample
-// alone (dropout_draw.h), so that neither ranks nor batches nor a resume change it. Backward draws again, which is less
-// to move than a mask. x, y: [batch, ...]. The batch is taken whole: a slice would not know its samples' positions.
-// Source: Srivastava, Hinton, Krizhevsky, Sutskever, Salakhutdinov, "Dropout: a simple way to prevent neural networks
-// from overfitting", 2014.
+// kept(b, i): whether a draw is at least `rate`. The draw depends only on the seed, the op's name, the stream position
+// of sample b and element i of the sample (dropout_draw.h), so ranks, batches and a resume do not change it. Backward
+// repeats the draws, which moves less memory than a mask. x, y: [batch, ...]. The op is not tiled, because a tile does
+// not know the positions of its samples. Source: Srivastava, Hinton, Krizhevsky, Sutskever, Salakhutdinov, "Dropout: a
+// simple way to prevent neural networks from overfitting", 2014.
 #pragma once
 
 #include "carillon/graph/graph.h"
@@ -16,14 +16,14 @@ namespace carillon {
 
 struct DropoutParams {
   float rate = 0.5f;       ///< from 0 to below 1
-  bool training = true;    ///< else, and at rate 0, there is no op: y is x
-  std::uint64_t seed = 0;  ///< of the draws
+  bool training = true;    ///< if false, or if rate is 0, no op is added: y is x
+  std::uint64_t seed = 0;  ///< seed of the draws
 };
 
-/// Errors: failed (a rate out of its range).
+/// Errors: failed (the rate is out of range).
 Value dropout(Graph& graph, const std::string& name, Value x, const DropoutParams& params);
 
-/// What an op of that name draws.
+/// Key and rate of one op's draws.
 struct DropoutDraws {
   std::uint64_t key = 0;
   float rate = 0.0f;

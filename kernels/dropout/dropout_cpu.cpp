@@ -1,4 +1,4 @@
-// The CPU form of dropout: words for some elements in the first-level cache, then the elements.
+// dropout on a CPU: draws the words for some elements into the first-level cache, then processes the elements.
 #include <algorithm>
 #include <array>
 

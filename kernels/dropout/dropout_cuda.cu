@@ -1,4 +1,4 @@
-// The CUDA form of dropout.
+// dropout on a GPU.
 #include "kernels/dropout/dropout.h"
 #include "kernels/dropout/dropout_kernels.h"
 #include "kernels/shared/float_type.h"
@@ -11,7 +11,7 @@ class DropoutCuda final : public Op {
  public:
   DropoutCuda(const DropoutDraws& draws, const OpContext& context, const OpTensors& tensors)
       : filter_(draws), table_(context.step->table), x_(tensors.inputs.at(0)), y_(tensors.outputs.at(0)) {
-    check(x_.shape.element_count() <= std::int64_t{UINT32_MAX}, "dropout: more than 2^32 elements");
+    check(x_.shape.element_count() <= std::int64_t{UINT32_MAX}, "dropout on a GPU: more than 2^32 elements");
     if (!tensors.input_gradients.empty()) dx_ = tensors.input_gradients.at(0);
   }
 

@@ -1,5 +1,5 @@
-// What dropout draws for an element, the same on CPU and GPU: elements 4 i to 4 i + 3 of the sample at a stream
-// position take the words of Philox block i.
+// The random draws of dropout, equal on CPU and GPU: elements 4 i to 4 i + 3 of the sample at a stream position use the
+// words of Philox block i.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 
 namespace carillon {
 
-inline constexpr std::int64_t dropout_block = 4;  ///< elements of a block of draws
+inline constexpr std::int64_t dropout_block = 4;  ///< elements per block of draws
 
-/// What is to be done with an element's word.
+/// Applies an element's word to the element.
 struct DropoutFilter {
   std::uint64_t key;
-  std::uint32_t least;  ///< word that keeps an element: rate 2^32
-  float scale;          ///< of what is kept
+  std::uint32_t least;  ///< least word that keeps an element: rate 2^32
+  float scale;          ///< factor for kept elements
 
   explicit DropoutFilter(const DropoutDraws& draws)
       : key(draws.key),

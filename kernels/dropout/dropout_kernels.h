@@ -1,4 +1,4 @@
-// The kernel of dropout on a GPU, both ways: a thread a block of draws.
+// The kernel of dropout on a GPU, forward and backward: each thread processes a block of draws.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct DropoutApply {
 
   DropoutFilter filter;
   StepTable table;
-  std::uint32_t size = 0;   ///< elements of a sample
+  std::uint32_t size = 0;   ///< elements per sample
   const T* from = nullptr;  ///< [batch, size]
   T* to = nullptr;          ///< [batch, size], may be `from`
 

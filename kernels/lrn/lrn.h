@@ -1,12 +1,12 @@
-// lrn: local response normalisation across channels, in TensorFlow's definition.
+// lrn: local response normalisation across channels, as defined by TensorFlow.
 //
 //   s[c] = bias + alpha * sum over |c' - c| <= depth_radius of x[c']^2
 //   y[c] = x[c] * s[c]^-beta                                      x, y: [batch, ..., channels]
 //   dx[c] = dy[c] * s[c]^-beta - 2 alpha beta x[c] * sum over |c' - c| <= depth_radius of dy[c'] x[c'] s[c']^(-beta-1)
 //
-// Windows end at the first and last channel. cuDNN and oneDNN divide alpha by the window: there it is
-// alpha * (2 depth_radius + 1). Source: Krizhevsky, Sutskever, Hinton, "ImageNet classification with deep convolutional
-// neural networks", 2012, section 3.3.
+// Windows end at the first and last channel. cuDNN and oneDNN divide alpha by the window size: their alpha is alpha *
+// (2 depth_radius + 1). Source: Krizhevsky, Sutskever, Hinton, "ImageNet classification with deep convolutional neural
+// networks", 2012, section 3.3.
 #pragma once
 
 #include "carillon/graph/graph.h"
@@ -20,12 +20,12 @@ struct LrnParams {
   float beta = 0.75f;
 };
 
-/// Errors: failed (parameters out of their ranges).
+/// Errors: failed (a parameter is out of range).
 Value lrn(Graph& graph, const std::string& name, Value x, const LrnParams& params = {});
 
 /// Tensors: inputs {x}, outputs {y}.
 std::unique_ptr<Op> make_lrn_cpu(const LrnParams& params, const OpContext& context, const OpTensors& tensors);
-/// Errors: failed (a depth_radius of 128 or more over more than 1024 channels).
+/// Errors: failed (depth_radius >= 128 with more than 1024 channels).
 std::unique_ptr<Op> make_lrn_cuda(const LrnParams& params, const OpContext& context, const OpTensors& tensors);
 
 }  // namespace carillon

@@ -1,9 +1,9 @@
-// The CPU form of lrn: blocks of pixels that fit the first-level cache, vectorised over channels; the CIFAR-10
-// network's own shape in registers (lrn_registers_cpu.h).
+// lrn on a CPU: blocks of pixels that fit the first-level cache, vectorised over channels. The shape of the CIFAR-10
+// network has its own implementation in registers (lrn_registers_cpu.h).
 //
-// A block's squares lie in scratch with `depth_radius` zeros before, between and after its pixels, so that a window is
-// a plain sum at every channel, however few there are. Backward computes s again from x: to write s in forward and read
-// it back costs more once the tensors leave the second-level cache, and a buffer of x's size.
+// A block's squares are in scratch, with `depth_radius` zeros before, between and after its pixels, so that a window is
+// a plain sum at every channel. Backward computes s again from x. To write s in forward and read it back costs more
+// once the tensors exceed the second-level cache, and needs a buffer of the size of x.
 #include <algorithm>
 
 #include "carillon/core/parallel.h"
@@ -15,24 +15,24 @@
 namespace carillon {
 namespace {
 
-constexpr std::size_t block_floats = 1024;                    // squares of a block's pixels
+constexpr std::size_t block_floats = 1024;                    // for the squares of a block's pixels
 constexpr int unrolled_radius = lrn_registers::depth_radius;  // window sums of this radius are unrolled
 
-/// Where the values of a block of pixels lie in scratch.
+/// The layout of a block of pixels in scratch.
 struct LrnLayout {
   std::size_t channels, radius;
-  std::size_t row = channels + radius;                                         ///< floats of a pixel and its zeros
-  std::size_t pixels = std::max<std::size_t>(1, block_floats / row);           ///< of a full block
-  std::size_t padded = (pixels * row + 2 * radius + 15) / 16 * 16;             ///< floats of a padded block
-  std::size_t at(std::size_t pixel) const { return pixel * row; }              ///< of its first channel's window
-  std::size_t inner(std::size_t pixel) const { return pixel * row + radius; }  ///< of its first channel
+  std::size_t row = channels + radius;                                ///< floats per pixel and its zeros
+  std::size_t pixels = std::max<std::size_t>(1, block_floats / row);  ///< pixels of a full block
+  std::size_t padded = (pixels * row + 2 * radius + 15) / 16 * 16;    ///< floats of a padded block
+  std::size_t at(std::size_t pixel) const { return pixel * row; }  ///< start of the window of the pixel's first channel
+  std::size_t inner(std::size_t pixel) const { return pixel * row + radius; }  ///< the pixel's first channel
 };
 
-/// A thread's scratch: squares and terms are padded, and their padding stays zero.
+/// A thread's scratch. squares and terms are padded; the padding stays zero.
 struct LrnScratch {
   float* squares;  ///< x^2
   float* terms;    ///< dy x s^(-beta-1); backward only
-  float* sums;     ///< window sums where they are not unrolled
+  float* sums;     ///< window sums, if they are not unrolled
 };
 
 /// sums[i] = values[i] + ... + values[i + 2 radius].
@@ -44,7 +44,7 @@ struct LrnScratch {
   }
 }
 
-/// What lrn_window_sum<radius> gives window sums from: the values, or their sums when radius is 0.
+/// The input of lrn_window_sum<radius>: the values, or with radius 0 their window sums.
 template <int radius>
 [[gnu::always_inline]] inline const float* windows_of(const float* values, const LrnLayout& layout, std::size_t pixels,
                                                       float* sums) {
@@ -152,7 +152,7 @@ class LrnCpu final : public Op {
   }
 
  private:
-  /// body(scratch, first element, pixels) on blocks that cover the tensor, in parallel.
+  /// Calls body(scratch, first element, pixels) for blocks that cover the tensor, in parallel.
   template <typename Body>
   void for_blocks(const Body& body) const {
     const std::size_t pixels = static_cast<std::size_t>(x_.shape.element_count()) / layout_.channels;

@@ -1,4 +1,4 @@
-// The CUDA form of lrn: one kernel each way; backward computes s again from x.
+// lrn on a GPU: one kernel forward and one backward, which computes s again from x.
 #include "kernels/lrn/lrn.h"
 #include "kernels/lrn/lrn_kernels.h"
 #include "kernels/shared/float_type.h"
@@ -50,7 +50,7 @@ class LrnCuda final : public Op {
     return lrn_cut(x_.shape.element_count(), channels(), params_.depth_radius, pack_size);
   }
 
-  /// body(type of the elements, elements of a pack, whether beta is 0.75)
+  /// Calls body(type of the elements, elements per pack, whether beta is 0.75).
   template <typename Body>
   void with_form(const Body& body) const {
     with_float_type(x_.type, [&](auto type) {

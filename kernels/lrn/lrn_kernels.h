@@ -1,9 +1,9 @@
 // The kernels of lrn on a GPU.
 //
-// A block owns neighbouring elements of the flat tensor: whole pixels, or a part of one that has more channels than
-// fit. What its windows need lies in Shared: x of the elements it owns and, for a part of a pixel, of twice
-// depth_radius elements on both sides (terms at depth_radius from what it owns need as much again). Threads take packs
-// of n channels.
+// A block owns neighbouring elements of the flat tensor: whole pixels, or a part of a pixel with too many channels.
+// Shared holds what the windows read: x of the owned elements and, for a part of a pixel, twice depth_radius more
+// elements on each side, because terms at distance depth_radius have windows as well. Threads process packs of n
+// channels.
 #pragma once
 
 #include <cstdint>
@@ -16,23 +16,24 @@ namespace carillon {
 
 inline constexpr int lrn_tile = 1024;  ///< elements in Shared
 
-/// How the tensor is cut. All counts are multiples of the pack size.
+/// The division of the tensor into blocks. All counts are multiples of the pack size.
 struct LrnCut {
   std::int64_t count;  ///< elements
   int channels, radius;
-  int owned, halo;  ///< elements of a block, and read beside them on either side; owned is 0 if there is no way
+  int owned, halo;  ///< elements that a block owns, and that it reads on each side of them; owned is 0 if the shape is
+                    ///< not supported
 
-  /// Elements [begin, begin + size) lie in Shared, of which the block owns [first, last).
+  /// Elements [begin, begin + size) are in Shared; the block owns [first, last) of them.
   struct Tile {
     std::int64_t begin;
     int size, first, last;
-    int channel;  ///< of element `begin`
+    int channel;  ///< channel of element `begin`
   };
   int blocks() const { return static_cast<int>((count + owned - 1) / owned); }
   CARILLON_HOST_DEVICE Tile tile(int block) const {
     const std::int64_t first = static_cast<std::int64_t>(block) * owned;
     const std::int64_t begin = first > halo ? first - halo : 0;
-    const std::int64_t left = count - begin;  // the last block may own less
+    const std::int64_t left = count - begin;  // the last block may own fewer
     const int offset = static_cast<int>(first - begin), last = offset + owned, size = last + halo;
     return {.begin = begin,
             .size = size < left ? size : static_cast<int>(left),
@@ -61,20 +62,20 @@ struct LrnValue {
   CARILLON_HOST_DEVICE float operator()(float value) const { return value; }
 };
 
-/// The sum of F(values[j]) over the window of element `at` of a tile, whose channel is `channel`. Any radius.
+/// The sum of F(values[j]) over the window of element `at` of a tile. `channel`: channel of the element. Any radius.
 template <typename F>
 CARILLON_HOST_DEVICE inline Pack<float, 1> lrn_window_sum_of_any(const float* values, const LrnCut& cut,
                                                                  const LrnCut::Tile& tile, int at, int channel) {
   const int to_last = cut.channels - 1 - channel;
   const int below = channel < cut.radius ? channel : cut.radius, above = to_last < cut.radius ? to_last : cut.radius;
-  const int first = at > below ? at - below : 0;  // a tile may end within a pixel: nobody uses the sums there
+  const int first = at > below ? at - below : 0;  // a tile may end within a pixel; the sums there are not used
   const int last = at + above < tile.size ? at + above : tile.size - 1;
   Pack<float, 1> sum = {};
   for (int j = first; j <= last; ++j) sum.at[0] += F{}(values[j]);
   return sum;
 }
 
-/// The same for elements `at` to `at` + 3 and radius 4: three packs hold the four windows, which share six values.
+/// The same for elements `at` to `at` + 3 and radius 4. Three packs hold the four windows, which share six values.
 template <typename F>
 CARILLON_HOST_DEVICE inline Pack<float, 4> lrn_window_sums_of_9(const float* values, const LrnCut& cut,
                                                                 const LrnCut::Tile& tile, int at, int channel) {
@@ -92,7 +93,7 @@ CARILLON_HOST_DEVICE inline Pack<float, 4> lrn_window_sums_of_9(const float* val
            shared + high_2 + high.at[3]}};
 }
 
-/// What forward and backward have in common. Packs of 4 with radius 4, of 1 with any.
+/// The common part of forward and backward. Packs of 4 for radius 4, packs of 1 for any radius.
 template <typename T, int n, bool three_quarters>
 struct LrnBlock {
   static constexpr int threads = 256;
@@ -196,7 +197,7 @@ struct LrnBackward : LrnBlock<T, n, three_quarters> {
   }
 };
 
-/// body(integral constant n, bool constant three_quarters): the fastest form for the parameters.
+/// Calls body(integral constant n, bool constant three_quarters) with the fastest combination for the parameters.
 template <typename Body>
 void with_lrn_form(const LrnParams& params, std::int64_t channels, const Body& body) {
   const auto with_pack = [&](auto n) {

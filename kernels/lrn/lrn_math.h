@@ -1,4 +1,4 @@
-// The arithmetic of lrn at one element, for the CPU form and CUDA kernels.
+// The arithmetic of lrn for one element, on CPU and GPU.
 #pragma once
 
 #include <cmath>
@@ -13,7 +13,7 @@ struct LrnPowers {
   float inverse;  ///< 1 / s
 };
 
-/// s^-1/2; on a GPU to two units in the last place.
+/// s^-1/2; on a GPU with an error of two units in the last place.
 CARILLON_HOST_DEVICE inline float inverse_root(float s) {
 #ifdef __CUDA_ARCH__
   return rsqrtf(s);
@@ -22,7 +22,7 @@ CARILLON_HOST_DEVICE inline float inverse_root(float s) {
 #endif
 }
 
-/// `three_quarters`: beta is 0.75, which takes an inverse root and a root: s^-1/2 * sqrt(s^-1/2).
+/// `three_quarters`: beta is 0.75, computed as s^-1/2 * sqrt(s^-1/2).
 template <bool three_quarters>
 CARILLON_HOST_DEVICE inline LrnPowers lrn_powers(float s, float beta) {
   if constexpr (three_quarters) {

@@ -1,9 +1,9 @@
-// lrn with depth_radius 4, beta 0.75 and 64 channels on the CPU: a pixel at a time, its windows in vector registers.
+// lrn with depth_radius 4, beta 0.75 and 64 channels on a CPU: pixel by pixel, with its windows in vector registers.
 //
 // A window of 9 is a doubling of sums: pairs, fours, then four + four + one, each a shift by lanes across neighbouring
-// vectors. Nothing but x, dy, y and dx passes through memory, so loads run ahead of the arithmetic: with x and dy out
-// of the second-level cache it takes half the time of oneDNN's lrn. Vectors are as wide as x86-64-v4's registers;
-// narrower machines do the same in pieces.
+// vectors. Only x, dy, y and dx pass through memory, so loads run ahead of the arithmetic. With x and dy outside the
+// second-level cache, it takes half the time of oneDNN's lrn. Vectors have the width of x86-64-v4's registers; narrower
+// machines process them in parts.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ inline constexpr int lanes = 16, vectors = 4, channels = lanes * vectors, depth_
 using Vector = float __attribute__((vector_size(lanes * sizeof(float))));
 using UnalignedVector = float __attribute__((vector_size(lanes * sizeof(float)), aligned(alignof(float)), may_alias));
 
-/// A value for each channel of a pixel.
+/// One value per channel of a pixel.
 struct Row {
   Vector part[vectors];
 };
@@ -67,7 +67,7 @@ template <int shift>
   return sums;
 }
 
-/// s of the definition at every channel.
+/// s (lrn.h) at every channel.
 [[gnu::always_inline]] inline void normalisers(const LrnParams& params, const Row& x, float* s) {
   Row squares;
   for (int v = 0; v < vectors; ++v) squares.part[v] = x.part[v] * x.part[v];

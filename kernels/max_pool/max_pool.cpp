@@ -29,7 +29,7 @@ class MaxPoolDefinition final : public OpDefinition {
         [&] { return make_max_pool_cuda(geometry_, context, tensors); });
   }
   std::string to_onnx(OperatorGraph& operators, const OpOperands& operands) const {
-    check(!has_biases_, "max_pool has biases on a GPU only");
+    check(!has_biases_, "max_pool takes over biases on a GPU only");
     std::string x = operands.inputs.at(0);
     if (geometry_.relu) x = operators.add("Relu", {x});
     return operators.add("MaxPool", {x}, window_attributes(geometry_.vertical, geometry_.horizontal));

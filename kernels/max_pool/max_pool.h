@@ -1,7 +1,7 @@
-// max_pool: the largest value of each window, channel by channel.
+// max_pool: the largest value of each window, for each channel.
 //
-//   m[n,p,q,c] = max over i,j of x[n, p*s + i - before, q*s + j - before, c], padding left out
-//   y = relu ? max(m + b[c], 0) : m + b[c]                  b: 0 where there are no biases
+//   m[n,p,q,c] = max over i,j of x[n, p*s + i - before, q*s + j - before, c], without padding
+//   y = relu ? max(m + b[c], 0) : m + b[c]                  b: 0 without biases
 //   k[n,p,q,c] = the (i, j) of that maximum, the first in row-major order among equals
 //   dm = relu ? dy * [y > 0] : dy
 //   dx[n,h,w,c] = sum over the windows (p,q) whose k is (h,w) of dm[n,p,q,c]
@@ -10,10 +10,11 @@
 // x: [batch, height, width, channels], y: [batch, output height, output width, channels]; padding as in
 // kernels/shared/window.h. A NaN in a window makes its y NaN.
 //
-// A ReLU before it becomes part of it (src/graph/passes.h): both orders give the same values and gradients, and here
-// the ReLU has a quarter of the elements (stride 2), and backward needs no activations of the layer before. On a GPU a
-// convolution's biases do, too: rounding keeps order, so that the largest plus b is the largest of what b was added to.
-// Where b makes the largest equal to others, their gradient goes to the one that was the largest before.
+// The op takes over a ReLU before it (src/graph/passes.h). Both orders give the same values and gradients. After the
+// pooling, the ReLU has a quarter of the elements (stride 2), and backward needs no activations of the layer before. On
+// a GPU, the op also takes over the biases of a convolution before it: rounding preserves order, so the largest value
+// plus b is the largest sum. If adding b makes several values equal, the gradient goes to the value that was the
+// largest before the addition.
 #pragma once
 
 #include "carillon/graph/graph.h"
@@ -27,16 +28,16 @@ struct MaxPoolParams {
   Padding padding = Padding::same;
 };
 
-/// Errors: failed (an x that is not [batch, height, width, channels], a window that is too large).
+/// Errors: failed (x is not [batch, height, width, channels], the window is too large).
 Value max_pool(Graph& graph, const std::string& name, Value x, const MaxPoolParams& params);
 
-/// The pooling between tensors whose shapes are known.
+/// The pooling for tensors of known shapes.
 struct MaxPoolGeometry {
   SlidingWindow vertical, horizontal;
   bool relu = false;
 };
 
-/// Tensors: inputs {x}, outputs {y}, no parameters; on a GPU perhaps {b}, [channels].
+/// Tensors: inputs {x}, outputs {y}, parameters none or, on a GPU, {b} [channels].
 std::unique_ptr<Op> make_max_pool_cpu(const MaxPoolGeometry& geometry, const OpContext& context,
                                       const OpTensors& tensors);
 std::unique_ptr<Op> make_max_pool_cuda(const MaxPoolGeometry& geometry, const OpContext& context,

@@ -1,5 +1,5 @@
-// The CPU form of max_pool: forward keeps where each maximum was, one byte an output; backward gathers from it, so that
-// every input gradient is written once and threads never meet.
+// max_pool on a CPU. Forward stores the position of each maximum, one byte per output. Backward gathers from these
+// positions, so that every input gradient is written once and threads do not conflict.
 #include <algorithm>
 #include <vector>
 
@@ -10,7 +10,7 @@
 namespace carillon {
 namespace {
 
-/// Takes a pixel's channels where they are larger than the window's maxima so far; the first pixel sets them.
+/// Updates the window's maxima with a pixel's channels; the first pixel sets them.
 inline void take_larger(const float* __restrict x, std::uint8_t position, std::int64_t channels, bool first,
                         float* __restrict y, std::uint8_t* __restrict where) {
   if (first) {
@@ -18,7 +18,7 @@ inline void take_larger(const float* __restrict x, std::uint8_t position, std::i
     for (std::int64_t c = 0; c < channels; ++c) where[c] = position;
   } else {
     for (std::int64_t c = 0; c < channels; ++c) {
-      const bool better = (x[c] > y[c]) | (x[c] != x[c]);  // NaN wins and stays
+      const bool better = (x[c] > y[c]) | (x[c] != x[c]);  // NaN counts as larger and stays
       y[c] = better ? x[c] : y[c];
       where[c] = better ? position : where[c];
     }
@@ -46,7 +46,8 @@ CARILLON_SIMD void pool_image(const MaxPoolGeometry& g, std::int64_t channels, c
   }
 }
 
-/// Adds a window's gradients to a pixel's where its maximum was at `position`; the first window sets them.
+/// Adds a window's gradients to those of a pixel, for channels with the maximum at `position`; the first window sets
+/// them.
 inline void gather(const float* __restrict dy, const std::uint8_t* __restrict where, std::uint8_t position,
                    std::int64_t channels, bool first, float* __restrict dx) {
   if (first) {
@@ -73,13 +74,13 @@ CARILLON_SIMD void unpool_image(const MaxPoolGeometry& g, std::int64_t channels,
                  dx);
         }
       }
-      if (first) std::fill_n(dx, channels, 0.0f);  // between windows, or beyond the last
+      if (first) std::fill_n(dx, channels, 0.0f);  // between windows, or after the last
     }
   }
 }
 
 CARILLON_SIMD void relu_values(float* y, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) y[i] = y[i] < 0.0f ? 0.0f : y[i];  // NaN stays
+  for (std::int64_t i = 0; i < count; ++i) y[i] = y[i] < 0.0f ? 0.0f : y[i];  // NaN stays NaN
 }
 
 CARILLON_SIMD void mask_gradients(const float* __restrict y, std::int64_t count, float* __restrict dy) {

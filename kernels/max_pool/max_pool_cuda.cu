@@ -1,4 +1,4 @@
-// The CUDA form of max_pool: forward keeps where each maximum was, one byte an output, when somebody trains.
+// max_pool on a GPU. In training, forward stores the position of each maximum, one byte per output.
 #include <optional>
 
 #include "kernels/max_pool/max_pool.h"
@@ -18,7 +18,7 @@ class MaxPoolCuda final : public Op {
         y_(tensors.outputs.at(0)),
         biases_(tensors.parameters.empty() ? Tensor{} : tensors.parameters[0]) {
     check(x_.shape.element_count() <= std::int64_t{UINT32_MAX} && y_.shape.element_count() <= std::int64_t{UINT32_MAX},
-          "max_pool: more than 2^32 elements");
+          "max_pool on a GPU: more than 2^32 elements");
     if (tensors.input_gradients.empty()) return;
     dx_ = tensors.input_gradients.at(0);
     dy_ = tensors.output_gradients.at(0);
@@ -44,7 +44,7 @@ class MaxPoolCuda final : public Op {
   void backward(Stream& stream) override {
     if (bias_relu_backward_) bias_relu_backward_->run(stream);
     if (!dx_) return;
-    const Tensor y = bias_relu_backward_ ? Tensor{} : relu_output();  // it has put the ReLU's zeros into dy
+    const Tensor y = bias_relu_backward_ ? Tensor{} : relu_output();  // it has applied the ReLU to dy
     with_packs([&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
       with_windows_over(geometry_, [&]<int over>(std::integral_constant<int, over>) {
         launch(ForEachElement{MaxPoolBackward<T, n, over>{.pool = packed_pool(geometry_, channels(), n),
@@ -60,10 +60,10 @@ class MaxPoolCuda final : public Op {
 
  private:
   std::int64_t channels() const { return x_.shape[3]; }
-  /// y where a ReLU made it, else none.
+  /// y if the op has a ReLU, else no data.
   Tensor relu_output() const { return geometry_.relu ? y_ : Tensor{}; }
 
-  /// body(type of the elements, elements of a pack)
+  /// Calls body(type of the elements, elements per pack).
   template <typename Body>
   void with_packs(const Body& body) const {
     with_float_type(x_.type, [&]<typename T>(std::type_identity<T> type) {
@@ -72,9 +72,9 @@ class MaxPoolCuda final : public Op {
   }
 
   MaxPoolGeometry geometry_;
-  Tensor x_, y_, biases_, dx_, dy_;                         ///< biases without data: none
+  Tensor x_, y_, biases_, dx_, dy_;                         ///< biases_: no data without biases
   Buffer where_;                                            ///< [y]: uint8
-  std::optional<BiasReluBackwardCuda> bias_relu_backward_;  ///< where there are biases
+  std::optional<BiasReluBackwardCuda> bias_relu_backward_;  ///< only with biases
 };
 
 }  // namespace

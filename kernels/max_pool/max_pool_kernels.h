@@ -1,5 +1,5 @@
-// The kernels of max_pool on a GPU: a thread takes a pack of n channels, of an output pixel in forward, of an input
-// pixel in backward. Backward gathers in the CPU form's order.
+// The kernels of max_pool on a GPU. A thread processes a pack of n channels, of an output pixel in forward and of an
+// input pixel in backward. Backward gathers in the same order as on a CPU.
 #pragma once
 
 #include <algorithm>
@@ -12,12 +12,12 @@
 
 namespace carillon {
 
-/// fixed: the window's extents, 0 for any. With a fixed window its loads are under way together.
+/// fixed: the window's extents; 0: any. With a fixed window, all loads are issued before the first is used.
 template <typename T, int n, int fixed>
 struct MaxPoolForward {
   PackedPool pool;
   bool relu;
-  const float* biases;  ///< [channels]; null: there are none
+  const float* biases;  ///< [channels]; null: no biases
   const T* x;           ///< [batch, height, width, channels]
   T* y;                 ///< [batch, output height, output width, channels]
   std::uint8_t* where;  ///< [y]: i * window + j of the maximum; null: not wanted
@@ -36,7 +36,7 @@ struct MaxPoolForward {
       const Pack<float, n> added = load<n>(biases + at.pack * n);
       for (int k = 0; k < n; ++k) largest.at[k] += added.at[k];
     }
-    for (int k = 0; k < n; ++k) largest.at[k] = relu && largest.at[k] < 0.0f ? 0.0f : largest.at[k];  // NaN stays
+    for (int k = 0; k < n; ++k) largest.at[k] = relu && largest.at[k] < 0.0f ? 0.0f : largest.at[k];  // NaN stays NaN
     store_floats(largest, y + index * n);
     if (where != nullptr) store(maximum.position, where + index * n);
   }
@@ -50,7 +50,7 @@ struct MaxPoolForward {
     CARILLON_HOST_DEVICE void take(const Pack<float, n>& values, int here) {
       for (int k = 0; k < n; ++k) {
         const float value = values.at[k];
-        if (first || value > largest.at[k] || value != value) {  // NaN wins and stays
+        if (first || value > largest.at[k] || value != value) {  // NaN counts as larger and stays
           largest.at[k] = value;
           position.at[k] = static_cast<std::uint8_t>(here);
         }
@@ -96,7 +96,7 @@ struct MaxPoolForward {
   }
 };
 
-/// body(std::integral_constant<int, fixed>): the reference's 3x3 is fixed.
+/// Calls body(std::integral_constant<int, fixed>); 3x3, the CIFAR-10 network's window, is fixed.
 template <typename Body>
 void with_fixed_window(const MaxPoolGeometry& geometry, const Body& body) {
   if (geometry.vertical.window == 3 && geometry.horizontal.window == 3) return body(std::integral_constant<int, 3>{});
@@ -104,11 +104,11 @@ void with_fixed_window(const MaxPoolGeometry& geometry, const Body& body) {
   body(std::integral_constant<int, 0>{});
 }
 
-/// over: at most so many windows lie over a pixel along each axis, whose loads are then under way together; 0: any.
+/// over: maximum number of windows over a pixel along each axis, whose loads are issued together; 0: any.
 template <typename T, int n, int over>
 struct MaxPoolBackward {
   PackedPool pool;
-  const T* y;                 ///< [batch, output height, output width, channels] with a ReLU, else null
+  const T* y;                 ///< [batch, output height, output width, channels]; null without a ReLU
   const T* dy;                ///< [y]
   const std::uint8_t* where;  ///< [y], of MaxPoolForward
   T* dx;                      ///< [batch, height, width, channels]
@@ -125,11 +125,11 @@ struct MaxPoolBackward {
   }
 
  private:
-  /// A window over the pixel: what was found there.
+  /// The values of one window over the pixel.
   struct Window {
     Pack<T, n> gradient = {}, output = {};
     Pack<std::uint8_t, n> position = {};
-    std::uint8_t here = 0;  ///< the pixel's position in it
+    std::uint8_t here = 0;  ///< the pixel's position in the window
     bool exists = false;
   };
 
@@ -145,7 +145,7 @@ struct MaxPoolBackward {
     return found;
   }
 
-  /// Adds the gradients of the maxima that were at the pixel.
+  /// Adds the gradients of the windows with their maximum at the pixel.
   CARILLON_HOST_DEVICE void add(const Window& found, Pack<float, n>& sum) const {
     for (int k = 0; k < n; ++k) {
       const bool passes = y == nullptr || to_float(found.output.at[k]) > 0.0f;
@@ -176,7 +176,7 @@ struct MaxPoolBackward {
   }
 };
 
-/// body(std::integral_constant<int, over>): windows of 2x2 and 3x3 with stride 2 are the usual ones.
+/// Calls body(std::integral_constant<int, over>); usual windows are 2x2 and 3x3 with stride 2.
 template <typename Body>
 void with_windows_over(const MaxPoolGeometry& geometry, const Body& body) {
   const auto over = [](const SlidingWindow& axis) { return (axis.window + axis.stride - 1) / axis.stride; };

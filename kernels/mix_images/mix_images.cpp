@@ -25,8 +25,8 @@ class MixImagesDefinition final : public OpDefinition {
 Value mix_images(Graph& graph, const std::string& name, Value x, const MixingParams& params) {
   const Shape shape = graph.shape(x);
   check(shape.rank() == 4 && shape[1] == params.height && shape[2] == params.width,
-        "mix_images wants images [batch, height, width, channels] of the extents that it is told");
-  check(!graph.values()[static_cast<std::size_t>(x.index)].wants_gradient, "mix_images has no gradient for its images");
+        "mix_images requires images [batch, height, width, channels] with the extents of its parameters");
+  check(!graph.values()[static_cast<std::size_t>(x.index)].wants_gradient, "mix_images has no gradient for images");
   return graph.add_op({.name = name,
                        .definition = std::make_shared<MixImagesDefinition>(params),
                        .inputs = {x},

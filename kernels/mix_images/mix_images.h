@@ -1,9 +1,10 @@
-// mix_images: each image of a batch mixed with the one before it, by mixup or CutMix.
+// mix_images: mixes each image of a batch with the image before it, by mixup or CutMix.
 //
-//   y_i = lambda x_i + (1 - lambda) x_j, or x_i and, in a box, x_j        j = i - 1, of the first the last image
+//   mixup     y_i = lambda x_i + (1 - lambda) x_j            j = i - 1; the first image is mixed with the last
+//   CutMix    y_i = x_i, except in a box, where it is x_j
 //
-// lambda and the box are the batch's (kernels/shared/mixing.h), where the loss finds the same lambda for the labels.
-// x, y: [batch, height, width, channels]. Images are not trained: there is no gradient.
+// lambda and the box are the same for the whole batch (kernels/shared/mixing.h). The loss draws the same lambda for the
+// targets. x, y: [batch, height, width, channels]. Images are not trained, so there is no gradient.
 #pragma once
 
 #include "carillon/graph/graph.h"
@@ -11,7 +12,7 @@
 
 namespace carillon {
 
-/// `params`: of images as large as x's. Errors: failed (they are not; x wants a gradient).
+/// Errors: failed (params.height or width differs from x, x wants a gradient).
 Value mix_images(Graph& graph, const std::string& name, Value x, const MixingParams& params);
 
 /// Tensors: inputs {x}, outputs {y}.

@@ -1,4 +1,4 @@
-// The CPU form of mix_images: an image at a time.
+// mix_images on a CPU, image by image.
 #include <algorithm>
 
 #include "carillon/core/parallel.h"

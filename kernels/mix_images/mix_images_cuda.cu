@@ -1,4 +1,4 @@
-// The CUDA form of mix_images.
+// mix_images on a GPU.
 #include "kernels/mix_images/mix_images.h"
 #include "kernels/mix_images/mix_images_kernels.h"
 #include "kernels/shared/float_type.h"

@@ -1,4 +1,4 @@
-// The kernel of mix_images: a block for each image, each of which draws for itself.
+// The kernel of mix_images: one block per image; each block repeats the draw.
 #pragma once
 
 #include "carillon/graph/step_inputs.h"

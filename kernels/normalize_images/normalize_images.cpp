@@ -15,7 +15,7 @@ class NormalizeImagesDefinition final : public OpDefinition {
   BackwardNeeds backward_needs() const override { return {}; }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     check(!NormalizeImagesMap(params_).mirrors_by_record() || params_.record_count > 0,
-          "normalize_images wants the training set's record count to mirror in turn");
+          "normalize_images requires record_count for alternating mirroring");
     return on_device(
         context, [&] { return make_normalize_images_cpu(params_, context, tensors); },
         [&] { return make_normalize_images_cuda(params_, context, tensors); });
@@ -41,12 +41,13 @@ const OpTraits normalize_images_traits{.pads_channels = true, .to_onnx = trait<&
 Value normalize_images(Graph& graph, const std::string& name, const NormalizeImagesParams& params) {
   const Shape& source = params.source;
   check(source.rank() == 3 && source[0] >= 1 && source[0] <= static_cast<std::int64_t>(max_normalized_channels),
-        "normalize_images wants a source of [channels, height, width] with 1 to 4 channels");
+        "normalize_images requires a source of [channels, height, width] with 1 to 4 channels");
   const std::int64_t extent = std::min(source[1], source[2]);
-  check(params.padding >= 0 && params.padding < extent, "normalize_images wants a padding below the image's extents");
-  check(params.cutout >= 0 && params.cutout <= extent, "normalize_images wants a square within the image");
+  check(params.padding >= 0 && params.padding < extent,
+        "normalize_images requires a padding below the image's extents");
+  check(params.cutout >= 0 && params.cutout <= extent, "normalize_images requires a cutout that fits into the image");
   check(std::ranges::all_of(params.deviation, [](float deviation) { return deviation > 0.0f; }),
-        "normalize_images wants deviations above 0");
+        "normalize_images requires deviations above 0");
   return graph.add_op({.name = name,
                        .definition = std::make_shared<NormalizeImagesDefinition>(params),
                        .inputs = {},

@@ -1,4 +1,4 @@
-// The CPU form of normalize_images: an image at a time, a channel's row at a time.
+// normalize_images on a CPU, image by image, one row of a channel at a time.
 #include <algorithm>
 
 #include "carillon/core/error.h"
@@ -16,7 +16,8 @@ class NormalizeImagesCpu final : public Op {
   void forward(Stream& /*stream*/) override {
     const auto row = static_cast<std::size_t>(output_.shape.elements_per_sample());
     float* const out = output_.floats().data();
-    check(!map_.mirrors_by_record() || !step_.batch.records.empty(), "a batch that does not know its records");
+    check(!map_.mirrors_by_record() || !step_.batch.records.empty(),
+          "alternating mirroring requires the record numbers of the batch");
     parallel_items(step_.batch.images.size(), row, elementwise_grain, [&](std::size_t first, std::size_t last) {
       for (std::size_t b = first; b < last; ++b) write_image(b, out + b * row);
     });
@@ -40,7 +41,7 @@ class NormalizeImagesCpu final : public Op {
     cut_out(placed, out - output_.shape.elements_per_sample());
   }
 
-  /// Channel `c` of one row, from `pixels` of the image; null: black.
+  /// Channel `c` of one row, from the image's `pixels`; null: black.
   void write_row(const ImagePlacement& placed, const std::uint8_t* pixels, std::int32_t c, float* out) const {
     for (std::int32_t x = 0; x < map_.width; ++x) {
       const std::int32_t column = map_.column_of(placed, x);

@@ -1,4 +1,4 @@
-// The CUDA form of normalize_images.
+// normalize_images on a GPU.
 #include "kernels/normalize_images/normalize_images.h"
 #include "kernels/normalize_images/normalize_images_kernels.h"
 #include "kernels/shared/float_type.h"

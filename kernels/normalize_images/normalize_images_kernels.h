@@ -1,4 +1,4 @@
-// The kernel of normalize_images: a block for each image.
+// The kernel of normalize_images: one block per image.
 #pragma once
 
 #include "carillon/graph/step_inputs.h"
@@ -21,7 +21,7 @@ struct NormalizeImagesKernel {
   StepTable table;
   NormalizeImagesMap map;
   T* output = nullptr;               ///< [batch, height, width, output_channels]
-  std::int32_t output_channels = 3;  ///< those beyond the map's are 0
+  std::int32_t output_channels = 3;  ///< channels beyond the map's are 0
   std::int64_t batch = 0;
 
   int blocks() const { return static_cast<int>(batch); }

@@ -1,5 +1,5 @@
-// What normalize_images draws for a sample, and where an output's pixel comes from: for the CPU form and CUDA kernels.
-// Draws are a pure function of seed, stream position and record, the same at any number of ranks and after a resume.
+// The random draws of normalize_images for a sample, and the map from input to output pixels, on CPU and GPU. Draws are
+// a function of seed, stream position and record, equal at any number of ranks and after a resume.
 #pragma once
 
 #include <cmath>
@@ -9,9 +9,9 @@
 
 namespace carillon {
 
-/// An image's way into the output: its place, and what is cut out of the output.
+/// The draws for one image: the position of the crop, mirroring, and the square.
 struct ImagePlacement {
-  std::int32_t top = 0, left = 0;  ///< of the crop in the image, negative in the padding
+  std::int32_t top = 0, left = 0;  ///< of the crop in the image; negative: in the padding
   bool mirrored = false;
   std::int32_t cut_top = 0, cut_left = 0;  ///< of the square in the output
 };
@@ -40,7 +40,7 @@ struct NormalizeImagesMap {
     }
   }
 
-  /// Whether a placement depends on the record.
+  /// Whether the draws depend on the record.
   CARILLON_HOST_DEVICE bool mirrors_by_record() const { return distorts && mirroring == ImageMirroring::alternating; }
 
   CARILLON_HOST_DEVICE ImagePlacement placement(std::uint64_t position, std::uint32_t record) const {
@@ -65,7 +65,7 @@ struct NormalizeImagesMap {
     return at_first != (epoch % 2 != 0);
   }
 
-  /// The row or column of the image that lies at `at`, of `extent`; -1: a black pixel.
+  /// The row or column of the image at position `at`, for an image of `extent` rows or columns; -1: a black pixel.
   CARILLON_HOST_DEVICE std::int32_t within(std::int32_t at, std::int32_t extent) const {
     if (at >= 0 && at < extent) return at;
     if (!reflects) return -1;
@@ -80,7 +80,7 @@ struct NormalizeImagesMap {
   CARILLON_HOST_DEVICE bool is_cut(const ImagePlacement& placed, std::int32_t y, std::int32_t x) const {
     return y >= placed.cut_top && y < placed.cut_top + cutout && x >= placed.cut_left && x < placed.cut_left + cutout;
   }
-  /// Fused, so that every processor rounds it alike.
+  /// A fused multiply-add, so that every processor rounds alike.
   CARILLON_HOST_DEVICE float value(std::int32_t channel, std::uint8_t pixel) const {
     return std::fma(static_cast<float>(pixel), factor[channel], offset[channel]);
   }

@@ -1,8 +1,8 @@
-// scale_input: the batch's uint8 images as float32, times a constant.
+// scale_input: the batch's uint8 images as float32, multiplied by a constant.
 //
 //   y[b, i] = scale * image_b[i]        images: [batch] records of `sample` uint8, gathered; y: [batch, sample...]
 //
-// The first op of a graph: it has no tensor inputs and no gradient.
+// The op is the first of a graph: it has no tensor inputs and no gradient.
 #pragma once
 
 #include "carillon/graph/graph.h"
@@ -10,11 +10,11 @@
 namespace carillon {
 
 struct ScaleInputParams {
-  Shape sample;  ///< extents of one image, e.g. {28, 28, 1}
+  Shape sample;  ///< extents of one image, for example {28, 28, 1}
   float scale = 1.0f;
 };
 
-/// `sample` has as many elements as a record's image bytes.
+/// `sample` has as many elements as a record has image bytes.
 Value scale_input(Graph& graph, const std::string& name, const ScaleInputParams& params);
 
 std::unique_ptr<Op> make_scale_input_cpu(const ScaleInputParams& params, const OpContext& context,

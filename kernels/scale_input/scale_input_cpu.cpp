@@ -1,4 +1,4 @@
-// The CPU form of scale_input: one pass, gather and conversion together.
+// scale_input on a CPU: gathers and converts in one pass.
 #include "carillon/core/parallel.h"
 #include "kernels/scale_input/scale_input.h"
 

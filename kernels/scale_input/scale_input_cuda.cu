@@ -1,4 +1,4 @@
-// The CUDA form of scale_input.
+// scale_input on a GPU.
 #include "kernels/scale_input/scale_input.h"
 #include "kernels/scale_input/scale_input_kernels.h"
 #include "kernels/shared/float_type.h"

@@ -1,4 +1,4 @@
-// The kernel of scale_input: a block for each image.
+// The kernel of scale_input: one block per image.
 #pragma once
 
 #include "carillon/graph/step_inputs.h"
@@ -7,7 +7,7 @@
 
 namespace carillon {
 
-/// Each pixel's channels, and 0 for those that follow them in the output. T: float or Bf16.
+/// Writes each pixel's channels, and 0 for further channels of the output. T: float or Bf16.
 template <typename T>
 struct ScaleInputKernel {
   using Shared = NoShared;

@@ -1,4 +1,4 @@
-// Chooses an op's implementation for the device at hand.
+// on_device: chooses an op's implementation for the context's device.
 #pragma once
 
 #include <memory>
@@ -9,12 +9,12 @@
 
 namespace carillon {
 
-/// The op that `make_cpu` or `make_cuda` makes, as the device asks.
+/// Returns make_cpu() or make_cuda(), depending on the context's device.
 template <typename MakeCpu, typename MakeCuda>
 std::unique_ptr<Op> on_device(const OpContext& context, const MakeCpu& make_cpu, const MakeCuda& make_cuda) {
   if (context.device->kind() == DeviceKind::cpu) return make_cpu();
   if constexpr (has_cuda) return make_cuda();
-  fail(ExitCode::failed, "this build has no form of an op for device {}", context.device->name());
+  fail(ExitCode::failed, "this build has no CUDA ops (device {})", context.device->name());
 }
 
 }  // namespace carillon

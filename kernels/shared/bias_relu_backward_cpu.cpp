@@ -1,5 +1,5 @@
-// Rows are cut into blocks, each summed on its own; the blocks' sums are then added in order. Several short rows count
-// as one long row, which fills the vectors.
+// Rows are divided into blocks. Each block is summed separately, and the blocks' sums are added in order. Several short
+// rows are processed as one long row, which fills the vectors.
 #include <algorithm>
 
 #include "carillon/core/parallel.h"
@@ -8,7 +8,7 @@
 namespace carillon {
 namespace {
 
-/// dz in place of dy, and the sums of its columns, for some rows.
+/// For some rows: writes dz to dy, and the sums of its columns to `sums`.
 CARILLON_SIMD void mask_and_sum(const float* __restrict y, float* __restrict dy, std::size_t rows, std::size_t columns,
                                 float* __restrict sums) {
   for (std::size_t c = 0; c < columns; ++c) sums[c] = 0.0f;

@@ -6,7 +6,7 @@
 namespace carillon {
 namespace {
 
-/// body(kernel) with the kernel for the tensors.
+/// Calls body(kernel) with the kernel for the tensors.
 template <typename Body>
 void with_kernel(const Tensor& y, const Tensor& dy, const Tensor& db, const Body& body) {
   with_float_type(dy.type, [&]<typename T>(std::type_identity<T>) {

@@ -1,7 +1,7 @@
-// bias_relu_backward on a GPU: the formula, and the tensors, of bias_relu_backward.h.
+// bias_relu_backward on a GPU; the formula is in bias_relu_backward.h.
 //
-// y, dy: [rows, columns] in f32 or bf16, all extents but the last flattened; db: [columns] in float32. y and dy start
-// at multiples of 16 bytes.
+// y, dy: [rows, columns] in f32 or bf16, all extents except the last flattened; db: [columns] in float32. y and dy
+// start at multiples of 16 bytes.
 #pragma once
 
 #include "carillon/core/tensor.h"
@@ -14,12 +14,12 @@ class BiasReluBackwardCuda {
   /// `y` without data: no ReLU.
   BiasReluBackwardCuda(Device& device, const Tensor& y, const Tensor& dy, const Tensor& db);
 
-  /// Enqueues it. The order of summation depends on the shapes alone.
+  /// Enqueues the kernel. The order of summation depends only on the shapes.
   void run(Stream& stream);
 
  private:
   Tensor y_, dy_, db_;
-  Buffer block_sums_, blocks_done_;  ///< ColumnSums'; none where one block has all rows
+  Buffer block_sums_, blocks_done_;  ///< for ColumnSums; empty if one block has all rows
 };
 
 }  // namespace carillon

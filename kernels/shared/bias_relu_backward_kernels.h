@@ -1,9 +1,9 @@
-// The kernel of bias_relu_backward on a GPU: sums of the columns of blocks of rows, of which the last block that is
-// through with some columns makes db, where there is more than one block of rows.
+// The kernel of bias_relu_backward on a GPU: blocks sum columns of their rows, and the last block to finish with some
+// columns adds the blocks' sums to db.
 //
-// A block's threads form groups, each of `lanes` threads that take packs of n neighbouring columns of one row; the
-// groups take rows in turn. So a row is read in one piece, and each column is summed in an order that is fixed by the
-// shapes: rows of a group, groups, blocks of rows.
+// A block's threads form groups of `lanes` threads. A group processes packs of n neighbouring columns of one row; the
+// groups take the rows in turn. So a row is read contiguously, and the shapes fix the order of each sum: rows of a
+// group, groups, blocks of rows.
 #pragma once
 
 #include <cstdint>
@@ -12,24 +12,24 @@
 
 namespace carillon {
 
-/// db[c] = sum over the rows r of dz[r, c]; with `relu` dz = y > 0 ? dy : 0, in place of dy, else dy.
+/// db[c] = sum over the rows r of dz[r, c]. With `relu`, dz = y > 0 ? dy : 0 is written to dy; otherwise dz = dy.
 template <typename T, int n, bool relu>
 struct ColumnSums {
   static constexpr int threads = 256;
   static constexpr int phases = 5;
   static constexpr int max_lanes = 32;
   static_assert(max_lanes * n <= threads);
-  static constexpr int rows_at_once = 4;  ///< of a thread, whose loads are under way together
+  static constexpr int rows_at_once = 4;  ///< rows that a thread loads before it uses the first
   struct Shared {
     float sums[n][threads];
-    bool last_block;  ///< of those that take these columns
+    bool last_block;  ///< this block is the last one with these columns
   };
 
-  const T* y = nullptr;                  ///< [rows, columns]; with `relu`
+  const T* y = nullptr;                  ///< [rows, columns]; only with `relu`
   T* dy = nullptr;                       ///< [rows, columns]
   float* db = nullptr;                   ///< [columns]
-  float* block_sums = nullptr;           ///< [row_blocks(), columns], where there are several
-  std::uint32_t* blocks_done = nullptr;  ///< [column_blocks()], where there are several; 0 between launches
+  float* block_sums = nullptr;           ///< [row_blocks(), columns], if there are several row blocks
+  std::uint32_t* blocks_done = nullptr;  ///< [column_blocks()], if there are several row blocks; 0 between launches
   std::int64_t rows = 0, columns = 0, rows_per_block = 1;
   int lanes = 1;  ///< at most max_lanes, divides `threads`
 
@@ -69,7 +69,7 @@ struct ColumnSums {
     Pack<float, n> total = {};
     if (column < columns) {
       for (std::int64_t row = begin + thread / lanes; row < end; row += rows_at_once * step) {
-        const auto left = static_cast<std::uint32_t>(end - 1 - row);  // 32 bits: divisions are slow in 64
+        const auto left = static_cast<std::uint32_t>(end - 1 - row);  // 32 bits, because 64-bit divisions are slow
         add_rows(row * columns + column, static_cast<int>(left / static_cast<std::uint32_t>(step)) + 1, step * columns,
                  total);
       }
@@ -77,7 +77,7 @@ struct ColumnSums {
     for (int i = 0; i < n; ++i) shared.sums[i][thread] = total.at[i];
   }
 
-  /// Adds packs at `first`, first + stride, ...: the `count` there are, at most rows_at_once.
+  /// Adds `count` packs at `first`, first + stride, ...; at most rows_at_once are added.
   CARILLON_HOST_DEVICE void add_rows(std::int64_t first, int count, std::int64_t stride, Pack<float, n>& total) const {
     Pack<float, n> dz[rows_at_once] = {};
     [[maybe_unused]] Pack<float, n> out[rows_at_once] = {};
@@ -103,7 +103,7 @@ struct ColumnSums {
     to[first_column + thread] = sum;
   }
 
-  /// Whether all other blocks of these columns have finished before.
+  /// Returns whether all other blocks of these columns have finished.
   CARILLON_HOST_DEVICE bool finish_block(int column_block) const {
     std::uint32_t* const done = blocks_done + column_block;
     if (fetch_increment(done) + 1 != static_cast<std::uint32_t>(row_blocks())) return false;
@@ -111,7 +111,7 @@ struct ColumnSums {
     return true;
   }
 
-  /// As sum_rows, over blocks' sums.
+  /// Like sum_rows, over the blocks' sums.
   CARILLON_HOST_DEVICE void sum_blocks(Shared& shared, std::int64_t first_column, int thread) const {
     const std::int64_t column = first_column + thread % lanes * n;
     Pack<float, n> total = {};
@@ -125,13 +125,13 @@ struct ColumnSums {
   }
 };
 
-/// How rows are cut, and threads laid over them.
+/// Divides the rows into blocks and assigns threads to them.
 template <typename T, int n, bool relu>
 ColumnSums<T, n, relu> column_sums(const T* y, T* dy, float* db, std::int64_t rows, std::int64_t columns) {
   ColumnSums<T, n, relu> kernel{.y = y, .dy = dy, .db = db, .rows = rows, .columns = columns};
   while (kernel.lanes < kernel.max_lanes && kernel.lanes * n < columns) kernel.lanes *= 2;
-  constexpr std::int64_t max_blocks = 512;             // fill the largest GPU, and are soon summed
-  const std::int64_t few_rows = 16 * kernel.groups();  // not worth a second round
+  constexpr std::int64_t max_blocks = 512;             // fill the largest GPU, and are quick to sum
+  const std::int64_t few_rows = 16 * kernel.groups();  // too few for a second pass to pay
   const std::int64_t max_row_blocks = max_blocks > kernel.column_blocks() ? max_blocks / kernel.column_blocks() : 1;
   const std::int64_t fewest = ColumnSums<T, n, relu>::rows_at_once * kernel.groups();
   const std::int64_t even = (rows + max_row_blocks - 1) / max_row_blocks;

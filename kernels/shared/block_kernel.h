@@ -1,14 +1,14 @@
 // BlockKernel: a GPU kernel as a struct whose arithmetic also runs on a CPU, for tests without a GPU.
 //
-//   struct Shared;                   a block's shared memory
-//   static constexpr int threads;    of a block
-//   static constexpr int phases;     parts between which all threads of a block wait for each other
-//   int blocks() const;              of a launch
+//   struct Shared;                   shared memory of a block
+//   static constexpr int threads;    threads of a block
+//   static constexpr int phases;     all threads of a block finish a phase before any begins the next
+//   int blocks() const;              blocks of a launch
 //   template <int phase>
 //   CARILLON_HOST_DEVICE void run(Shared&, int block, int thread) const;
 //
-// What a thread hands from one phase to the next lies in Shared. kernels/shared/launch.cuh runs such a struct on a GPU,
-// tests/support/emulate.h by loops over blocks and threads, in any order of threads.
+// Threads pass values to later phases through Shared. kernels/shared/launch.cuh runs such a struct on a GPU, and
+// tests/support/emulate.h runs it by loops over blocks and threads, in any order of threads.
 #pragma once
 
 #include <concepts>
@@ -28,7 +28,7 @@ concept BlockKernel = requires(const K& kernel, typename K::Shared& shared) {
 
 struct NoShared {};
 
-/// Calls element(i) for every i in [0, count), a thread each: the kernel of an element-wise op.
+/// Calls element(i) for every i in [0, count), each in its own thread.
 template <typename Element>
 struct ForEachElement {
   using Shared = NoShared;
@@ -48,8 +48,8 @@ struct ForEachElement {
 template <typename Element>
 ForEachElement(Element, std::int64_t) -> ForEachElement<Element>;
 
-/// One halving of a block's tree sum: thread t < width adds value t + width to value t. Phases that run it for
-/// width = threads / 2, threads / 4, ..., 1 leave the sum in values[0], always added in the same order.
+/// One step of a block's tree sum: thread t < width adds value t + width to value t. Phases with width = threads / 2,
+/// threads / 4, ..., 1 leave the sum in values[0], always added in the same order.
 template <typename T>
 CARILLON_HOST_DEVICE void fold(T* values, int thread, int width) {
   if (thread < width) values[thread] += values[thread + width];

@@ -1,21 +1,21 @@
-// Row-major matrix products as a column-major library (cuBLAS) is asked for them.
+// Row-major matrix products in the terms of a column-major library (cuBLAS).
 //
 //   The memory of a row-major matrix [rows, columns] is that of its transpose in column-major order. So C = A B in
-//   row-major order is C^T = B^T A^T in column-major order, of the same memory: the operands change places.
+//   row-major order is C^T = B^T A^T in column-major order on the same memory: the operands change places.
 #pragma once
 
 #include <cstdint>
 
 namespace carillon {
 
-/// An operand of a row-major product by its extents there; `transposed`: memory holds its transpose.
+/// An operand of a row-major product, by its extents in the product. `transposed`: memory holds its transpose.
 struct RowMajorMatrix {
   std::int64_t rows, columns;
   bool transposed = false;
 };
 
-/// A column-major matrix as it lies in memory: element (r, c) at r + c * leading_dimension. `transposed`: the product
-/// takes its transpose.
+/// A column-major matrix in memory: element (r, c) is at r + c * leading_dimension. `transposed`: the product uses its
+/// transpose.
 struct ColumnMajorMatrix {
   std::int64_t rows, columns, leading_dimension;
   bool transposed = false;

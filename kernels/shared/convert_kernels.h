@@ -8,7 +8,7 @@
 
 namespace carillon {
 
-/// to[i] = from[i], a pack of n a thread.
+/// to[i] = from[i]; each thread converts a pack of n.
 template <typename From, typename To, int n>
 struct ConvertPack {
   const From* from;  ///< [count of packs * n]
@@ -17,7 +17,7 @@ struct ConvertPack {
   CARILLON_HOST_DEVICE void operator()(std::int64_t i) const { store_floats(load_floats<n>(from + i * n), to + i * n); }
 };
 
-/// y = y + bias, then its ReLU if so asked, a pack of n a thread.
+/// y = y + bias, then its ReLU with `relu`; each thread processes a pack of n.
 template <typename T, int n>
 struct BiasReluPack {
   const float* bias;  ///< [columns]
@@ -30,26 +30,26 @@ struct BiasReluPack {
     Pack<float, n> values = load_floats<n>(y + i * n);
     for (int k = 0; k < n; ++k) {
       const float z = values.at[k] + added.at[k];
-      values.at[k] = relu && z < 0.0f ? 0.0f : z;  // NaN stays
+      values.at[k] = relu && z < 0.0f ? 0.0f : z;  // NaN stays NaN
     }
     store_floats(values, y + i * n);
   }
 };
 
-/// to[c, r] = from[r, c] by square tiles: both sides are read and written along rows.
+/// to[c, r] = from[r, c] by square tiles, so that reads and writes both run along rows.
 template <typename From, typename To>
 struct Transpose {
   static constexpr int tile = 32;
   static constexpr int threads = 256;
   static constexpr int phases = 2;
   struct Shared {
-    float values[tile][tile + 1];  ///< one more, so that a column's values lie in different banks
+    float values[tile][tile + 1];  ///< one more column, so that a column's values are in different banks
   };
 
   const From* from;  ///< [rows, columns]
   To* to;            ///< [columns, rows]
   std::int64_t rows, columns;
-  ChannelPadding from_padding = {}, to_padding = {};  ///< of each side's last extent
+  ChannelPadding from_padding = {}, to_padding = {};  ///< of the last extent of each side
 
   CARILLON_HOST_DEVICE std::int64_t tiles_across() const { return (columns + tile - 1) / tile; }
   int blocks() const { return static_cast<int>((rows + tile - 1) / tile * tiles_across()); }

@@ -1,4 +1,4 @@
-// The C++ type of activations that are known by their DType.
+// with_float_type: from the DType of activations to their C++ type.
 #pragma once
 
 #include <type_traits>
@@ -9,7 +9,7 @@
 
 namespace carillon {
 
-/// body(std::type_identity<T>{}) with T the type of a float tensor's elements: float or Bf16.
+/// Calls body(std::type_identity<T>{}), where T is float or Bf16.
 template <typename Body>
 auto with_float_type(DType type, const Body& body) {
   if (type == DType::bf16) return body(std::type_identity<Bf16>{});

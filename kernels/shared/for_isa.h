@@ -1,4 +1,4 @@
-// for_isa: the form of a kernel, from a *_simd.cpp (simd.h), that a device's instruction set asks for.
+// for_isa: chooses the version of a kernel of a *_simd.cpp (simd.h) for a device's instruction set.
 #pragma once
 
 #include "carillon/device/isa.h"
@@ -11,7 +11,7 @@ inline constexpr bool has_wide_isas = true;
 inline constexpr bool has_wide_isas = false;
 #endif
 
-/// Declares, in each instruction set's namespace, what a *_simd.cpp defines there.
+/// Declares what a *_simd.cpp defines in the namespace of each instruction set.
 #define CARILLON_DECLARE_FOR_ISAS(declaration) \
   namespace plain {                            \
   declaration;                                 \
@@ -23,7 +23,7 @@ inline constexpr bool has_wide_isas = false;
   declaration;                                 \
   }
 
-/// Calls one of the three: what finds a kernel in namespace plain, avx2 or avx512.
+/// Calls the function of the instruction set; each returns the kernel of its namespace.
 template <typename Plain, typename Avx2, typename Avx512>
 auto for_isa(Isa isa, const Plain& plain, const Avx2& avx2, const Avx512& avx512) {
   if constexpr (has_wide_isas) {

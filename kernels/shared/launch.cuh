@@ -1,4 +1,4 @@
-// launch: runs a BlockKernel on a GPU, perhaps early (launches_early). For .cu files.
+// launch: runs a BlockKernel on a GPU, possibly before the previous kernel ends (launches_early). For .cu files.
 #pragma once
 
 #include <initializer_list>
@@ -9,7 +9,7 @@
 
 namespace carillon {
 
-/// Whether some of the code that is built waits for the kernel before: others must not be launched early.
+/// Whether any of the built code waits for the previous kernel. Only such kernels may be launched early.
 inline constexpr bool built_to_wait = [] {
   constexpr int first_that_can = 900;
   for (const int architecture : {__CUDA_ARCH_LIST__}) {
@@ -31,14 +31,14 @@ template <typename Kernel>
 __global__ void __launch_bounds__(Kernel::threads) block_kernel(const __grid_constant__ Kernel kernel) {
   using Shared = typename Kernel::Shared;
 #if __CUDA_ARCH__ >= 900
-  cudaGridDependencySynchronize();  // launched early: what came before is over, and its writes are seen
+  cudaGridDependencySynchronize();  // waits until the previous kernel has ended and its writes are visible
   cudaTriggerProgrammaticLaunchCompletion();
 #endif
   __shared__ alignas(Shared) unsigned char memory[sizeof(Shared)];  // shared variables run no constructors
   run_phases_from<Kernel, 0>(kernel, *reinterpret_cast<Shared*>(memory));
 }
 
-/// Enqueues `kernel`; nothing for a launch of no blocks.
+/// Enqueues `kernel`, unless it has no blocks.
 template <BlockKernel Kernel>
 void launch(const Kernel& kernel, Stream& stream) {
   const int blocks = kernel.blocks();

@@ -11,11 +11,11 @@ namespace {
 using Preference = Handle<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
 
 cudaDataType_t type_of(const Tensor& tensor) {
-  check(tensor.type != DType::u8, "a matrix product is of f32 or bf16");
+  check(tensor.type != DType::u8, "a matrix product requires f32 or bf16");
   return tensor.type == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
-/// bf16 products are exact in float32, so that only float32 inputs leave a choice.
+/// Products of bf16 values are exact in float32, so only float32 inputs offer a choice.
 cublasComputeType_t compute_type(Arithmetic arithmetic) {
   return arithmetic == Arithmetic::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
@@ -50,7 +50,7 @@ cublasOperation_t operation(const MatrixOperand& operand) {
   return column_major(operand.matrix).transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
 }
 
-/// The largest power of two, up to 256, that divides an address.
+/// The largest power of two, at most 256, that divides an address.
 std::uint32_t alignment_of(const void* address) {
   const auto bits = reinterpret_cast<std::uintptr_t>(address);
   return bits == 0 ? 256u : std::min(256u, 1u << std::min(std::countr_zero(bits), 8));
@@ -61,7 +61,7 @@ Preference make_preference(const CudaDevice& device, Arithmetic arithmetic) {
   check_cublas(cublasLtMatmulPreferenceCreate(&made));
   Preference preference(made);
   set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(device.workspace().size()));
-  // Besides undivided sums. The other schemes keep partial sums in the result's type (bf16), or add in place.
+  // Allowed in addition to undivided sums. Other schemes keep partial sums in the result's type (bf16) or add in place.
   set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
       static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   if (arithmetic == Arithmetic::fp32) {
@@ -84,14 +84,15 @@ MatrixProductCuda::MatrixProductCuda(CudaDevice& device, Arithmetic arithmetic, 
       result_(c.tensor->data) {
   check(a.matrix.columns == b.matrix.rows && c.matrix.rows == a.matrix.rows && c.matrix.columns == b.matrix.columns &&
             !c.matrix.transposed,
-        "a matrix product's extents do not agree");
+        "the extents of a matrix product do not match");
   set(description_.get(), CUBLASLT_MATMUL_DESC_TRANSA, operation(b));
   set(description_.get(), CUBLASLT_MATMUL_DESC_TRANSB, operation(a));
   if (epilogue.bias) set_epilogue(epilogue);
 }
 
 void MatrixProductCuda::set_epilogue(const MatrixEpilogue& epilogue) {
-  // The bias goes along the rows of the column-major result: the columns of C. Its type is the result's.
+  // cuBLASLt adds the bias along the rows of the column-major result, which are the columns of C. Its type is the
+  // result's.
   set(description_.get(), CUBLASLT_MATMUL_DESC_EPILOGUE,
       epilogue.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS);
   set(description_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(epilogue.bias->data));
@@ -134,7 +135,8 @@ std::optional<MatrixProductCuda> MatrixProductCuda::with_epilogue(CudaDevice& de
 }
 
 void MatrixProductCuda::run(Stream& stream) const {
-  check(as_cuda(stream).get() == device_->compute_stream().get(), "products share the compute stream's workspace");
+  check(as_cuda(stream).get() == device_->compute_stream().get(),
+        "matrix products must run on the compute stream, which owns their workspace");
   const float one = 1.0f, zero = 0.0f;  // read before the call returns
   const auto workspace = device_->workspace();
   check_cublas(cublasLtMatmul(device_->cublas(), description_.get(), &one, left_, left_layout_.get(), right_,

@@ -1,11 +1,10 @@
 // MatrixProductCuda: C = A B (+ bias, then ReLU) by cuBLASLt, for row-major matrices. CUDA builds only.
 //
-//   C[r, c] = relu(sum over k of A[r, k] * B[k, c] + bias[c]), with or without the last two
+//   C[r, c] = relu(sum over k of A[r, k] * B[k, c] + bias[c]), bias and ReLU optional
 //
-// Elements are f32 or bf16, equal for A and B; products follow `arithmetic` and are summed in float32. The
-// algorithm is the first that cuBLASLt's heuristic proposes for these shapes and addresses, so the same on every run,
-// among those that add in a fixed order: a sum cut into parts (split-K) is put together in float32 by a pass of its
-// own.
+// Elements are f32 or bf16; A and B have one type. Products follow `arithmetic` and are summed in float32. The
+// algorithm is the first proposal of cuBLASLt's heuristic, for these shapes and addresses, that adds in a fixed order.
+// So every run has the same algorithm. Divided sums (split-K) are added in float32 by a separate pass.
 #pragma once
 
 #include <cublasLt.h>
@@ -18,14 +17,14 @@
 
 namespace carillon {
 
-/// An operand by its memory and its extents in the product.
+/// An operand: its memory and its extents in the product.
 struct MatrixOperand {
   const Tensor* tensor;
   RowMajorMatrix matrix;
 };
 
-/// What follows the product while it is in registers. `bias`: [columns of C] in C's type, null for none; `relu` needs
-/// it.
+/// Operations on the product while it is in registers. `bias`: [columns of C] in C's type, or null. `relu` requires a
+/// bias.
 struct MatrixEpilogue {
   const Tensor* bias = nullptr;
   bool relu = false;
@@ -33,15 +32,15 @@ struct MatrixEpilogue {
 
 class MatrixProductCuda {
  public:
-  /// C is not transposed. Errors: failed, naming the product, when cuBLASLt has no algorithm for it.
+  /// C is not transposed. Errors: failed (cuBLASLt has no algorithm; the message names the product).
   MatrixProductCuda(CudaDevice& device, Arithmetic arithmetic, const MatrixOperand& a, const MatrixOperand& b,
                     const MatrixOperand& c);
-  /// The same with an epilogue; nothing when cuBLASLt has no algorithm for it.
+  /// A product with an epilogue; nullopt if cuBLASLt has no algorithm.
   static std::optional<MatrixProductCuda> with_epilogue(CudaDevice& device, Arithmetic arithmetic,
                                                         const MatrixOperand& a, const MatrixOperand& b,
                                                         const MatrixOperand& c, const MatrixEpilogue& epilogue);
 
-  /// Enqueues it; uses the device's workspace.
+  /// Enqueues the product, which uses the device's workspace.
   void run(Stream& stream) const;
 
  private:
@@ -51,7 +50,7 @@ class MatrixProductCuda {
   MatrixProductCuda(CudaDevice& device, Arithmetic arithmetic, const MatrixOperand& a, const MatrixOperand& b,
                     const MatrixOperand& c, const MatrixEpilogue& epilogue);
   void set_epilogue(const MatrixEpilogue& epilogue);
-  /// Whether there is an algorithm.
+  /// Returns whether cuBLASLt has an algorithm.
   bool choose_algorithm(Arithmetic arithmetic);
 
   CudaDevice* device_;

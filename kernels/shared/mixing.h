@@ -1,14 +1,15 @@
-// Mixing: how a batch's samples are mixed with each other in training, by mixup or CutMix. Of images and labels alike,
-// so the op that mixes the images and the loss draw it each for itself, from the same numbers.
+// Mixing: how the samples of a batch are mixed with each other in training, by mixup or CutMix. The op that mixes the
+// images and the loss, which mixes the targets, draw the same numbers independently.
 //
 //   mixup    lambda ~ Beta(a, a)      image = lambda x_i + (1 - lambda) x_j
-//   CutMix   lambda' ~ Beta(a, a)     image = x_i, in a box x_j; lambda = 1 - the box's area / the image's
-//   both     label = lambda onehot(label_i) + (1 - lambda) onehot(label_j);   j = i - 1, of the first the last sample
+//   CutMix   lambda' ~ Beta(a, a)     image = x_i, in a box x_j; lambda = 1 - area of the box / area of the image
+//   both     label = lambda onehot(label_i) + (1 - lambda) onehot(label_j);   j = i - 1, for the first the last sample
 //
-// Half a box's sides are int(sqrt(1 - lambda') / 2 extent), its centre is uniform, and the image's edges cut it off.
-// One draw for all samples that an executable takes at once, for the stream position of the first alone: the same at
-// any number of ranks where these take the same batches, and after a resume. Sources: Zhang, Cisse, Dauphin, Lopez-Paz,
-// "mixup: beyond empirical risk minimization", 2018; Yun and others, "CutMix", 2019; torchvision's transforms.
+// Half a box's sides are int(sqrt(1 - lambda') / 2 extent). Its centre is uniform, and the image's edges cut it off.
+// There is one draw for all samples that an executable processes at once. It depends only on the stream position of the
+// first sample, so a resume and the number of ranks do not change it as long as the batches are the same. Sources:
+// Zhang, Cisse, Dauphin, Lopez-Paz, "mixup: beyond empirical risk minimization", 2018; Yun and others, "CutMix", 2019;
+// torchvision's transforms.
 #pragma once
 
 #include "carillon/core/philox.h"
@@ -17,21 +18,22 @@
 namespace carillon {
 
 struct MixingParams {
-  double mixup = 0.0, cutmix = 0.0;  ///< a of each; 0: without it. With both, a batch is one or the other, half of them
-  std::int32_t height = 1, width = 1;  ///< of the images
-  std::uint64_t seed = 0;              ///< of the draws
+  double mixup = 0.0,
+         cutmix = 0.0;  ///< a of each; 0: off. With both, each batch uses one of the two with probability 1/2
+  std::int32_t height = 1, width = 1;  ///< extents of the images
+  std::uint64_t seed = 0;              ///< seed of the draws
 
   CARILLON_HOST_DEVICE bool mixes() const { return mixup > 0.0 || cutmix > 0.0; }
 };
 
-/// What is done with one batch.
+/// The draw for one batch.
 struct Mixing {
-  float lambda = 1.0f;                                    ///< a sample's own part in its image and label
-  bool cuts = false;                                      ///< CutMix: the other's part in the image is this box
-  std::int32_t top = 0, bottom = 0, left = 0, right = 0;  ///< of the box: rows [top, bottom), columns [left, right)
+  float lambda = 1.0f;                                    ///< weight of a sample in its image and label
+  bool cuts = false;                                      ///< CutMix: the box comes from the other image
+  std::int32_t top = 0, bottom = 0, left = 0, right = 0;  ///< the box: rows [top, bottom), columns [left, right)
 
   CARILLON_HOST_DEVICE float rest() const { return 1.0f - lambda; }
-  /// Fused, so that every processor rounds it alike.
+  /// A fused multiply-add, so that every processor rounds alike.
   CARILLON_HOST_DEVICE float blend(float own, float other) const { return std::fma(lambda, own, rest() * other); }
   CARILLON_HOST_DEVICE bool is_cut(std::int32_t y, std::int32_t x) const {
     return y >= top && y < bottom && x >= left && x < right;
@@ -44,7 +46,7 @@ CARILLON_HOST_DEVICE constexpr Index mixed_with(Index sample, Index batch) {
   return (sample == 0 ? batch : sample) - 1;
 }
 
-/// `position`: of the batch's first sample.
+/// `position`: stream position of the batch's first sample.
 CARILLON_HOST_DEVICE inline Mixing draw_mixing(const MixingParams& params, std::uint64_t position) {
   Mixing mixing;
   if (!params.mixes()) return mixing;

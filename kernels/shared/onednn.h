@@ -1,5 +1,5 @@
-// oneDNN's matrix product and convolutions behind one form for its versions 2 and 3, which construct primitives
-// differently. Without its ReLU, which makes a NaN 0: relu_in_place.
+// oneDNN's matrix product and convolutions with one interface for its versions 2 and 3, which construct primitives
+// differently. oneDNN's ReLU is not used, because it turns NaN into 0 (relu_in_place).
 #pragma once
 
 #include <dnnl.hpp>
@@ -11,12 +11,12 @@ namespace carillon {
 
 inline dnnl::memory::data_type onednn_type(DType type) {
   if (type == DType::bf16) return dnnl::memory::data_type::bf16;
-  check(type == DType::f32, "oneDNN is given f32 or bf16");
+  check(type == DType::f32, "oneDNN requires f32 or bf16");
   return dnnl::memory::data_type::f32;
 }
 
-/// With scratch from the caller (DNNL_ARG_SCRATCHPAD): oneDNN's own is of the thread that makes a primitive, and no
-/// other may then run it.
+/// With scratch memory from the caller (DNNL_ARG_SCRATCHPAD). oneDNN's own scratch belongs to the thread that creates a
+/// primitive, and no other thread may run that primitive.
 inline dnnl::primitive_attr with_callers_scratch(dnnl::primitive_attr attributes) {
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   return attributes;
@@ -32,8 +32,8 @@ inline dnnl::matmul onednn_matmul(const dnnl::engine& engine, const dnnl::memory
 #endif
 }
 
-/// A convolution dst = src * weights + bias by its tensors; `bias` may be empty; a format `any` lets the primitive
-/// choose. Any thread may run it, with scratch of the caller's.
+/// A convolution dst = src * weights + bias, described by its tensors. `bias` may be empty. With format `any`, the
+/// primitive chooses the format. Any thread may run it, with the caller's scratch memory.
 struct OnednnConvolution {
   dnnl::memory::desc src, weights, bias, dst;
   dnnl::memory::dims strides, padding_before, padding_after;
@@ -48,7 +48,7 @@ struct OnednnConvolution {
     return {engine,        dnnl::prop_kind::forward_training, direct, src, weights, bias, dst, strides, padding_before,
             padding_after, with_callers_scratch({})};
   }
-  /// Without the bias: oneDNN's sum for it costs as much again as these weights of a narrow input.
+  /// Without the bias: oneDNN's bias sum takes as long as the weights of a narrow input.
   BackwardWeights backward_weights(const dnnl::engine& engine, const Forward& hint) const {
     return {engine, direct, src, weights, dst, strides, padding_before, padding_after, hint, with_callers_scratch({})};
   }
@@ -62,7 +62,7 @@ struct OnednnConvolution {
         with_callers_scratch({}),
         engine};
   }
-  /// Without the bias: oneDNN's sum for it costs as much again as the weights of a narrow input.
+  /// Without the bias: oneDNN's bias sum takes as long as the weights of a narrow input.
   BackwardWeights backward_weights(const dnnl::engine& engine, const Forward& hint) const {
     return {
         {direct, src, weights, dst, strides, padding_before, padding_after}, with_callers_scratch({}), engine, hint};

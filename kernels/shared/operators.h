@@ -11,7 +11,7 @@ inline std::string constant_of(OperatorGraph& operators, const Tensor& tensor) {
   return operators.constant(tensor.shape.extents(), {values.begin(), values.end()});
 }
 
-/// Of Conv, MaxPool and AveragePool.
+/// The window attributes of Conv, MaxPool and AveragePool.
 inline std::vector<OperatorAttribute> window_attributes(const SlidingWindow& rows, const SlidingWindow& columns) {
   using Extents = std::vector<std::int64_t>;
   return {{"kernel_shape", Extents{rows.window, columns.window}},

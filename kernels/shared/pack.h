@@ -1,7 +1,7 @@
-// Packs: neighbouring elements that one thread of a GPU moves in one access of up to 16 bytes. Arithmetic is float32.
+// Pack: neighbouring elements that one thread of a GPU moves in one access of up to 16 bytes. Arithmetic is float32.
 //
-// A pack of n elements lies at a multiple of its own size: n divides the extent that packs must not straddle (a row, a
-// pixel's channels), and tensors start at multiples of 16 bytes.
+// A pack of n elements starts at a multiple of its own size: n divides the extent that packs must not straddle (a row,
+// a pixel's channels), and tensors start at multiples of 16 bytes.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace carillon {
 
-inline constexpr int pack_bytes = 16;  ///< of the largest
+inline constexpr int pack_bytes = 16;  ///< of the largest pack
 
 template <typename T, int n>
 struct alignas(sizeof(T) * n) Pack {
@@ -29,7 +29,7 @@ CARILLON_HOST_DEVICE inline void store(const Pack<T, n>& pack, T* to) {
   *reinterpret_cast<Pack<T, n>*>(to) = pack;
 }
 
-/// As `load`, of f32 or bf16.
+/// Like `load`, converts f32 or bf16 to float.
 template <int n, typename T>
 CARILLON_HOST_DEVICE inline Pack<float, n> load_floats(const T* from) {
   const Pack<T, n> pack = load<n>(from);
@@ -38,7 +38,7 @@ CARILLON_HOST_DEVICE inline Pack<float, n> load_floats(const T* from) {
   return floats;
 }
 
-/// As `store`, to f32 or bf16.
+/// Like `store`, converts float to f32 or bf16.
 template <typename T, int n>
 CARILLON_HOST_DEVICE inline void store_floats(const Pack<float, n>& floats, T* to) {
   Pack<T, n> pack;
@@ -46,8 +46,8 @@ CARILLON_HOST_DEVICE inline void store_floats(const Pack<float, n>& floats, T* t
   store(pack, to);
 }
 
-/// body(std::integral_constant<int, n>{}) with n the most elements of a T, a power of two, that fill no more than a
-/// pack and divide `extent`.
+/// Calls body(std::integral_constant<int, n>{}) with the largest power of two n such that n elements of type T fit into
+/// pack_bytes and n divides `extent`.
 template <typename T, int n = pack_bytes / static_cast<int>(sizeof(T)), typename Body>
 void with_pack_size(std::int64_t extent, const Body& body) {
   if constexpr (n > 1) {

@@ -1,4 +1,4 @@
-// Where a thread of a GPU works that takes a pack of n channels of a pixel, in a pooling.
+// PackedPool: which pack of n channels of a pixel a GPU thread processes in a pooling.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +9,15 @@
 
 namespace carillon {
 
-/// The geometry of a pooling in 32 bits, with the packs of a pixel: divisions are slow in 64.
+/// The geometry of a pooling in 32-bit integers, because 64-bit divisions are slow.
 struct PackedPool {
   struct Axis {
     int input, output, window, stride, before;
   };
   Axis vertical, horizontal;
-  std::uint32_t packs;  ///< of a pixel
+  std::uint32_t packs;  ///< packs of a pixel
 
-  /// Where a pack lies in a tensor.
+  /// The position of a pack in a tensor.
   struct Place {
     std::int64_t image;
     int row, column;
@@ -30,7 +30,7 @@ struct PackedPool {
     return {image, static_cast<int>(line - image * static_cast<std::uint32_t>(height)),
             static_cast<int>(pixel - line * static_cast<std::uint32_t>(width)), index - pixel * packs};
   }
-  /// Of the pack's first element.
+  /// Offset of the pack's first element.
   template <int n>
   CARILLON_HOST_DEVICE std::int64_t offset(const Place& at, int row, int column, int height, int width) const {
     return (((at.image * height + row) * width + column) * packs + at.pack) * n;

@@ -1,8 +1,8 @@
-// simd.h: vectors of floats as wide as the instruction set that a file is compiled for. For *_simd.cpp only.
+// simd.h: vectors of floats with the width of the instruction set that a file is compiled for. For *_simd.cpp only.
 //
-// CMake compiles each *_simd.cpp once for every Isa, with CARILLON_ISA as its name: what such a file defines lies in
-// namespace carillon::CARILLON_ISA, and so does all that it uses. It includes little else: an inline function that is
-// shared with other files, compiled here for AVX-512, could be the one that the linker keeps for all of them.
+// CMake compiles each *_simd.cpp once per Isa and defines CARILLON_ISA as its name. Everything that such a file defines
+// or uses is in namespace carillon::CARILLON_ISA. The file includes little else: the linker could keep an AVX-512
+// version of a shared inline function for all files.
 #pragma once
 
 #include <cstddef>
@@ -38,7 +38,7 @@ CARILLON_INLINE Floats broadcast(float value) {
 #endif
 }
 
-/// `values`, in a register: what is multiplied several times is not loaded each time.
+/// Keeps `values` in a register, so that several multiplications do not load them again.
 CARILLON_INLINE Floats in_register(Floats values) {
 #if defined(__AVX512F__)
   asm("" : "+v"(values));
@@ -48,7 +48,7 @@ CARILLON_INLINE Floats in_register(Floats values) {
   return values;
 }
 
-/// a * b + c, in one rounding where the instruction set has that.
+/// a * b + c, with one rounding if the instruction set has a fused multiply-add.
 CARILLON_INLINE Floats fma(Floats a, Floats b, Floats c) {
 #if defined(__AVX512F__)
   return (Floats)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
@@ -59,7 +59,7 @@ CARILLON_INLINE Floats fma(Floats a, Floats b, Floats c) {
 #endif
 }
 
-/// max(x, 0); not a number stays what it is.
+/// max(x, 0); NaN stays NaN.
 CARILLON_INLINE Floats relu(Floats x) { return x < Floats{} ? Floats{} : x; }
 
 #if defined(__AVX2__) && !defined(__AVX512F__)
@@ -68,7 +68,7 @@ CARILLON_INLINE __m256i first_lanes(std::int64_t count) {
 }
 #endif
 
-/// Four floats, where a whole vector has nothing to hold.
+/// Four floats, for data that do not fill a whole vector.
 #if defined(__AVX2__)
 typedef float Quad __attribute__((vector_size(4 * sizeof(float))));
 CARILLON_INLINE Quad fma(Quad a, Quad b, Quad c) { return (Quad)_mm_fmadd_ps((__m128)a, (__m128)b, (__m128)c); }
@@ -114,7 +114,7 @@ CARILLON_INLINE Floats load_first(const float* from, std::int64_t count) {
 #endif
 }
 
-/// The first `count` <= lanes of them; writes no others.
+/// Stores the first `count` <= lanes values; writes no others.
 CARILLON_INLINE void store_first(float* to, Floats values, std::int64_t count) {
 #if defined(__AVX512F__)
   _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1u << count) - 1), (__m512)values);
@@ -125,7 +125,7 @@ CARILLON_INLINE void store_first(float* to, Floats values, std::int64_t count) {
 #endif
 }
 
-/// Values [at, at + lanes) of an array of `count`, zeros beyond it.
+/// Elements [at, at + lanes) of an array of `count`; zeros beyond its end.
 CARILLON_INLINE Floats load_within(const float* array, std::int64_t at, std::int64_t count) {
   return at + lanes <= count ? load(array + at) : load_first(array + at, count - at);
 }
@@ -137,7 +137,7 @@ CARILLON_INLINE void store_within(float* array, std::int64_t at, std::int64_t co
   }
 }
 
-/// A bit for each value that is not zero, from the lowest; not a number is not zero.
+/// Bit i is set if value i is not zero. NaN is not zero.
 CARILLON_INLINE std::uint32_t nonzero_lanes(Floats values) {
 #if defined(__AVX512F__)
   return _mm512_cmp_ps_mask((__m512)values, _mm512_setzero_ps(), _CMP_NEQ_UQ);
@@ -151,8 +151,8 @@ CARILLON_INLINE std::uint32_t nonzero_lanes(Floats values) {
 #endif
 }
 
-/// Writes first + i for each of the `lanes` lowest bits i that is set to the front of `to`, and returns how many those
-/// are; what lies behind them, up to `lanes` in all, is overwritten.
+/// Writes first + i to `to` for each set bit i of the lowest `lanes` bits, and returns their number. Overwrites up to
+/// `lanes` elements of `to`.
 CARILLON_INLINE std::int64_t expand_bits(std::uint32_t bits, std::int32_t first, std::int32_t* to) {
 #if defined(__AVX512F__)
   const __m512i numbers = _mm512_add_epi32(_mm512_set1_epi32(first),
@@ -169,7 +169,7 @@ CARILLON_INLINE std::int64_t expand_bits(std::uint32_t bits, std::int32_t first,
 #endif
 }
 
-/// A number known at compile time, as an argument.
+/// A compile-time number as an argument.
 template <int n>
 struct Constant {
   static constexpr int value = n;
@@ -183,7 +183,7 @@ struct CountTo<0, n...> {
   using type = Constants<n...>;
 };
 
-/// body(Constant<0>{}), ..., body(Constant<count - 1>{}), unrolled.
+/// Calls body(Constant<0>{}), ..., body(Constant<count - 1>{}), unrolled.
 template <typename Body, int... n>
 CARILLON_INLINE void unroll_over(Constants<n...> /*numbers*/, const Body& body) {
   (body(Constant<n>{}), ...);

@@ -1,4 +1,4 @@
-// ThreadScratch: memory for intermediate values of a CPU op, a piece for each thread, allocated once.
+// ThreadScratch: scratch memory of a CPU op, one piece per thread, allocated once.
 #pragma once
 
 #include <omp.h>
@@ -12,8 +12,8 @@ namespace carillon {
 
 class ThreadScratch {
  public:
-  /// Zeroed memory of at least `bytes_per_thread` for each thread that parallel regions have now. No two threads'
-  /// pieces share a cache line.
+  /// Allocates zeroed memory of at least `bytes_per_thread` for each thread of a parallel region (omp_get_max_threads).
+  /// The pieces share no cache lines.
   ThreadScratch(Device& device, std::size_t bytes_per_thread)
       : thread_count_(static_cast<std::size_t>(omp_get_max_threads())),
         stride_((bytes_per_thread + tensor_alignment_bytes - 1) / tensor_alignment_bytes * tensor_alignment_bytes),
@@ -26,8 +26,8 @@ class ThreadScratch {
                                 static_cast<std::size_t>(omp_get_thread_num()) * stride_);
   }
 
-  /// The grain for parallel_ranges over `count` elements that is at least `least` and never wants more threads than
-  /// there are pieces.
+  /// A grain for parallel_ranges over `count` elements: at least `least`, and large enough that no more threads run
+  /// than there are pieces.
   std::size_t grain(std::size_t count, std::size_t least) const {
     return std::max(least, (count + thread_count_ - 1) / thread_count_);
   }

@@ -1,12 +1,12 @@
-// How a window slides along one axis, after TensorFlow and, with symmetric padding, PyTorch.
+// SlidingWindow: how a window slides along one axis, as in TensorFlow and, with symmetric padding, PyTorch.
 //
 //   same:   output = ceil(input / stride), pad = max((output - 1) * stride + window - input, 0), before = pad / 2
-//           rounded down: an odd padding has its larger half after (24 by window 3, stride 2: 0 before, 1 after)
+//           rounded down: the larger half of an odd padding is after (24 by window 3, stride 2: 0 before, 1 after)
 //   valid:  output = (input - window) / stride + 1, no padding
 //   symmetric(p):  output = (input + 2 p - window) / stride + 1, p before and after
 //
-// With stride 1 and an odd window `same` is symmetric(window / 2); with stride 2 it is not.
-// Source: TensorFlow, "Notes on padding" of tf.nn; PyTorch, Conv2d.
+// With stride 1 and an odd window, `same` equals symmetric(window / 2); with stride 2 it does not. Sources: TensorFlow,
+// "Notes on padding" of tf.nn; PyTorch, Conv2d.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ class Padding {
   static constexpr Padding symmetric(std::int64_t extent) { return {Kind::symmetric, extent}; }
 
   constexpr bool is_same() const { return kind_ == Kind::same; }
-  /// Before and after, where that does not depend on the input.
+  /// Padding before and after; only for symmetric padding.
   constexpr std::int64_t extent() const { return extent_; }
   constexpr bool operator==(const Padding&) const = default;
 
@@ -42,13 +42,13 @@ struct SlidingWindow {
   std::int64_t before, after;  ///< padding
 };
 
-/// Errors: failed (a window or stride below 1, a padding that a whole window fits into or below 0, a window that does
-/// not fit into the padded input).
+/// Errors: failed (window or stride below 1; padding below 0, or not below the window; the window does not fit into the
+/// padded input).
 inline SlidingWindow slide(std::int64_t input, std::int64_t window, std::int64_t stride, Padding padding) {
-  check(window > 0 && stride > 0, "a window and its stride must be at least 1");
+  check(window > 0 && stride > 0, "window and stride must be at least 1");
   if (!padding.is_same()) {
     const std::int64_t pad = padding.extent(), padded = input + 2 * pad;
-    check(pad >= 0 && pad < window, "a padding must be smaller than the window");
+    check(pad >= 0 && pad < window, "padding must be smaller than the window");
     if (window > padded)
       fail(ExitCode::failed, "a window of {} does not fit into {} padded to {}", window, input, padded);
     return {input, (padded - window) / stride + 1, window, stride, pad, pad};

@@ -1,4 +1,4 @@
-// Which windows meet which input positions, along one axis; for the CPU form and CUDA kernels.
+// Which windows contain which input positions, along one axis; for CPU ops and CUDA kernels.
 #pragma once
 
 #include "carillon/core/host_device.h"
@@ -11,7 +11,7 @@ struct Interval {
   Int first, last;
 };
 
-/// The offsets in window number `output` that lie in the input. `Axis`: SlidingWindow or alike.
+/// The offsets in window number `output` that are inside the input. `Axis`: SlidingWindow or PackedPool::Axis.
 template <typename Axis, typename Int = decltype(Axis::input)>
 CARILLON_HOST_DEVICE inline Interval<Int> offsets_inside(const Axis& axis, Int output) {
   const Int start = output * axis.stride - axis.before, left = axis.input - start;
@@ -25,7 +25,7 @@ CARILLON_HOST_DEVICE inline Interval<Int> windows_over(const Axis& axis, Int pos
   return {padded < axis.window ? 0 : (padded - axis.window) / axis.stride + 1, end < axis.output ? end : axis.output};
 }
 
-/// 1 / the positions of a window, given the offsets in it that lie in the input.
+/// 1 / the number of positions of a window inside the input. `rows`, `columns`: offsets_inside.
 template <typename Int>
 CARILLON_HOST_DEVICE inline float share_of_each(const Interval<Int>& rows, const Interval<Int>& columns) {
   return 1.0f / static_cast<float>((rows.last - rows.first) * (columns.last - columns.first));

@@ -24,11 +24,10 @@ class WarpImagesDefinition final : public OpDefinition {
 
 Value warp_images(Graph& graph, const std::string& name, Value x, const WarpParams& params) {
   const Shape shape = graph.shape(x);
-  check(shape.rank() == 4, "warp_images wants images [batch, height, width, channels]");
+  check(shape.rank() == 4, "warp_images requires images [batch, height, width, channels]");
   check(params.rotation >= 0.0 && params.zoom >= 0.0 && params.zoom < 1.0 && params.shift >= 0.0,
-        "warp_images: a rotation, zoom or shift out of its range");
-  check(!graph.values()[static_cast<std::size_t>(x.index)].wants_gradient,
-        "warp_images has no gradient for its images");
+        "warp_images requires rotation >= 0, zoom from 0 to below 1 and shift >= 0");
+  check(!graph.values()[static_cast<std::size_t>(x.index)].wants_gradient, "warp_images has no gradient for images");
   return graph.add_op({.name = name,
                        .definition = std::make_shared<WarpImagesDefinition>(params),
                        .inputs = {x},

@@ -1,4 +1,4 @@
-// The CPU form of warp_images: an image at a time.
+// warp_images on a CPU, image by image.
 #include "carillon/core/parallel.h"
 #include "kernels/warp_images/warp_images_math.h"
 

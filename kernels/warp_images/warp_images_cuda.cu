@@ -1,4 +1,4 @@
-// The CUDA form of warp_images.
+// warp_images on a GPU.
 #include "kernels/shared/float_type.h"
 #include "kernels/shared/launch.cuh"
 #include "kernels/warp_images/warp_images_kernels.h"

@@ -1,4 +1,4 @@
-// The kernel of warp_images: a block for each image, one of whose threads draws.
+// The kernel of warp_images: one block per image; one of its threads draws.
 #pragma once
 
 #include "carillon/graph/step_inputs.h"

@@ -1,5 +1,5 @@
-// What warp_images draws for a sample, and what an output's pixel is: for the CPU form and the CUDA kernel.
-// Draws are a pure function of seed and stream position, the same at any number of ranks and after a resume.
+// The random draws of warp_images for a sample, and the value of an output pixel, on CPU and GPU. Draws are a function
+// of seed and stream position, equal at any number of ranks and after a resume.
 #pragma once
 
 #include <cmath>
@@ -10,14 +10,14 @@
 
 namespace carillon {
 
-/// Where pixel (row, column) of the output is in the image: (row, column) = base + row * by_row + column * by_column.
+/// The position in the image of pixel (row, column) of the output: base + row * by_row + column * by_column.
 struct Warp {
   struct Place {
     float row = 0.0f, column = 0.0f;
   };
   Place base, by_row, by_column;
 
-  /// Fused, so that every processor rounds it alike.
+  /// A fused multiply-add, so that every processor rounds alike.
   CARILLON_HOST_DEVICE Place at(std::int32_t row, std::int32_t column) const {
     const auto y = static_cast<float>(row), x = static_cast<float>(column);
     return {std::fma(x, by_column.row, std::fma(y, by_row.row, base.row)),
@@ -39,7 +39,7 @@ struct WarpImagesMap {
     const double down = between(params.shift) * height, right = between(params.shift) * width;
     const double cosine = std::cos(angle) / factor, sine = std::sin(angle) / factor;
     const double centre_row = 0.5 * (height - 1), centre_column = 0.5 * (width - 1);
-    const double row = centre_row + down, column = centre_column + right;  // where the centre comes to lie
+    const double row = centre_row + down, column = centre_column + right;  // the new position of the centre
     const auto place = [](double of_row, double of_column) {
       return Warp::Place{static_cast<float>(of_row), static_cast<float>(of_column)};
     };
@@ -48,8 +48,8 @@ struct WarpImagesMap {
             .by_column = place(sine, cosine)};
   }
 
-  /// Calls write(c, value) for each channel of the image at `place`. image: [height, width, channels], of any type that
-  /// read(element) makes a float of.
+  /// Calls write(c, value) for each channel of the image at `place`. image: [height, width, channels]; read(element)
+  /// converts an element to float.
   template <typename Read, typename Write>
   CARILLON_HOST_DEVICE void interpolate(const Warp::Place& place, const Read& read, const Write& write) const {
     const float row = std::floor(place.row), column = std::floor(place.column);

@@ -7,10 +7,11 @@
 namespace carillon {
 namespace {
 
-/// What an op works on in a slice, so that it stays in a second cache, whole or most of it.
-constexpr std::int64_t slice_bytes = std::int64_t{3} << 19;
-/// An op reads its parameters, and writes their gradients, once a slice: they are to be few beside its activations.
-constexpr std::int64_t max_parameter_bytes = slice_bytes / 2;
+/// Maximum size of an op's inputs and outputs for one tile: about a second-level cache.
+constexpr std::int64_t tile_bytes = std::int64_t{3} << 19;
+/// An op reads its parameters and writes their gradients once per tile, so they must be small compared with the
+/// activations.
+constexpr std::int64_t max_parameter_bytes = tile_bytes / 2;
 
 std::int64_t bytes_per_sample(const Graph& graph, const Graph::Node& node) {
   std::int64_t bytes = 0;
@@ -23,8 +24,8 @@ std::int64_t bytes_per_sample(const Graph& graph, const Graph::Node& node) {
   return bytes;
 }
 
-/// More would only add sums of gradients; beyond, slices are longer.
-constexpr std::int64_t max_slices = 64;
+/// Larger batches have larger tiles: each tile adds an array of gradients to sum.
+constexpr std::int64_t max_tiles = 64;
 
 bool shares_memory(const Graph::Node& node) {
   for (int i = 0; i < static_cast<int>(node.outputs.size()); ++i) {
@@ -36,23 +37,24 @@ bool shares_memory(const Graph::Node& node) {
   return false;
 }
 
-bool can_be_sliced(const Graph& graph, const Graph::Node& node) {
+bool can_be_tiled(const Graph& graph, const Graph::Node& node) {
   if (!node.traits.samples_are_independent) return false;
-  check(!shares_memory(node) && node.buffers.empty(), "an op takes samples apart and shares memory or has buffers");
+  check(!shares_memory(node) && node.buffers.empty(),
+        "an op with independent samples must not share memory or have buffers");
   std::int64_t parameter_bytes = 0;
   for (const int parameter : node.parameters) {
     parameter_bytes += graph.parameters()[parameter].shape.element_count() * static_cast<std::int64_t>(sizeof(float));
   }
-  return parameter_bytes <= max_parameter_bytes && bytes_per_sample(graph, node) <= slice_bytes;
+  return parameter_bytes <= max_parameter_bytes && bytes_per_sample(graph, node) <= tile_bytes;
 }
 
-int slices_for(const Graph& graph, int first, int last) {
+int tiles_for(const Graph& graph, int first, int last) {
   std::int64_t bytes = 0;
   for (int op = first; op < last; ++op) bytes = std::max(bytes, bytes_per_sample(graph, graph.nodes()[op]));
-  const std::int64_t samples = slice_bytes / bytes;
-  const std::int64_t slices = std::min((graph.batch_size() + samples - 1) / samples, max_slices);
-  // Equal shares for 2 and 4 threads.
-  return static_cast<int>(std::min(slices > 2 ? (slices + 3) / 4 * 4 : slices, graph.batch_size()));
+  const std::int64_t samples = tile_bytes / bytes;
+  const std::int64_t tiles = std::min((graph.batch_size() + samples - 1) / samples, max_tiles);
+  // A multiple of 4 divides equally among 2 and 4 threads.
+  return static_cast<int>(std::min(tiles > 2 ? (tiles + 3) / 4 * 4 : tiles, graph.batch_size()));
 }
 
 }  // namespace
@@ -66,10 +68,10 @@ std::vector<TiledSection> plan_tiling(const Graph& graph, int workers) {
   };
   for (int first = 0; first < op_count;) {
     int last = first;
-    while (workers > 0 && last < op_count && can_be_sliced(graph, graph.nodes()[last])) ++last;
-    const int slices = last - first > 1 ? slices_for(graph, first, last) : 1;
-    if (slices > 1) {
-      sections.push_back({first, last, slices, std::min(workers, slices), graph.batch_size()});
+    while (workers > 0 && last < op_count && can_be_tiled(graph, graph.nodes()[last])) ++last;
+    const int tiles = last - first > 1 ? tiles_for(graph, first, last) : 1;
+    if (tiles > 1) {
+      sections.push_back({first, last, tiles, std::min(workers, tiles), graph.batch_size()});
     } else {
       add_whole(first, last = std::max(last, first + 1));
     }

@@ -1,13 +1,13 @@
-// BatchTiling: neighbouring ops that take the batch slice by slice, so that what one hands to the next lies in a core's
-// cache.
+// Batch tiling: neighbouring ops process the batch tile by tile, so that their activations stay in a core's cache.
 //
-// A convolution's output, megabytes for a batch, would be written to memory by one op and read back by the next. In a
-// section all ops do a few samples before any goes on: slices are independent, each is one thread's, and what only the
-// section reads needs memory for a slice a thread. Parameter gradients of the slices are summed in their order.
+// A convolution's output for a whole batch has megabytes: one op would write it to memory and the next would read it
+// back. In a tiled section, all ops process a few samples before they continue with the next. Tiles are independent,
+// and one thread processes a tile through all ops of the section. A tensor that only the section reads needs memory for
+// one tile per thread. The tiles' parameter gradients are summed in tile order.
 //
-//   forward   for each slice: op 0, op 1, ...      backward   for each slice: ..., op 1, op 0;  dw = dw_0 + dw_1 + ...
+//   forward   for each tile: op 0, op 1, ...      backward   for each tile: ..., op 1, op 0;  dw = dw_0 + dw_1 + ...
 //
-// Slices depend on the shapes alone, so equal networks give equal bits on any number of threads.
+// Tiles depend only on the shapes, so equal networks give equal bits on any number of threads.
 #pragma once
 
 #include <cstdint>
@@ -17,20 +17,21 @@
 
 namespace carillon {
 
+/// Consecutive ops: either one op that processes the whole batch, or several that process tiles of it.
 struct TiledSection {
   int first = 0, last = 0;  ///< ops [first, last)
-  int slices = 1;           ///< of the batch; 1: one op, which takes the batch whole
-  int workers = 0;          ///< that take slices at once; 0: no slices
+  int tiles = 1;            ///< 1 if not tiled
+  int workers = 0;          ///< threads that process tiles; 0: not tiled
   std::int64_t batch = 0;   ///< samples
 
   bool is_tiled() const { return workers > 0; }
-  /// The first sample of a slice; of the one behind the last: the batch.
-  std::int64_t begin_of(int slice) const { return batch * slice / slices; }
-  std::int64_t samples_of(int slice) const { return begin_of(slice + 1) - begin_of(slice); }
-  std::int64_t max_samples() const { return (batch + slices - 1) / slices; }
+  /// The first sample of a tile; begin_of(tiles) is the batch size.
+  std::int64_t begin_of(int tile) const { return batch * tile / tiles; }
+  std::int64_t samples_of(int tile) const { return begin_of(tile + 1) - begin_of(tile); }
+  std::int64_t max_samples() const { return (batch + tiles - 1) / tiles; }
 };
 
-/// All ops of the graph, in order. `workers`: threads that could take slices; 0: all ops take the batch whole.
+/// Divides all ops of the graph, in order, into sections. `workers`: threads that may process tiles; 0: tiles nothing.
 std::vector<TiledSection> plan_tiling(const Graph& graph, int workers);
 
 }  // namespace carillon

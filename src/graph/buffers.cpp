@@ -11,14 +11,14 @@ BufferStore::BufferStore(std::vector<BufferSpec> specs, Device& device) : specs_
   if (total == 0) return;
   memory_ = device.allocate(total * sizeof(float));
   for (std::size_t i = 0; i < specs_.size(); ++i) {
-    const Tensor state = tensor(static_cast<int>(i));
-    const std::vector<float> initial(static_cast<std::size_t>(state.shape.element_count()), specs_[i].initial_value);
-    upload_floats(device, initial, state);
+    const Tensor buffer = tensor(static_cast<int>(i));
+    const std::vector<float> initial(static_cast<std::size_t>(buffer.shape.element_count()), specs_[i].initial_value);
+    upload_floats(device, initial, buffer);
   }
 }
 
-Tensor BufferStore::tensor(int state) const {
-  return {static_cast<float*>(memory_.data()) + offsets_.at(state), specs_.at(state).shape, DType::f32};
+Tensor BufferStore::tensor(int buffer) const {
+  return {static_cast<float*>(memory_.data()) + offsets_.at(buffer), specs_.at(buffer).shape, DType::f32};
 }
 
 }  // namespace carillon

@@ -8,7 +8,7 @@
 namespace carillon {
 namespace {
 
-/// The part of the flat array of gradients that `section`'s parameters have: one lies behind the other.
+/// The part of the flat gradient array that holds the section's parameters, which are contiguous.
 std::span<float> gradients_of(const TiledSection& section, const Graph& graph, const ParameterStore& parameters) {
   const ParameterLayout& layout = parameters.layout();
   std::size_t begin = layout.total(), end = 0;
@@ -21,11 +21,11 @@ std::span<float> gradients_of(const TiledSection& section, const Graph& graph, c
   return begin < end ? parameters.gradients_and_sums().subspan(begin, end - begin) : std::span<float>{};
 }
 
-/// The parameter of the op that makes `value`, the graph's, whose gradient the value's only reader finds; -1: none.
+/// The parameter of the producer of `value` whose gradient the value's only reader computes; -1: none.
 int parameter_summed_by_reader(const Graph& graph, const Graph::ValueInfo& value, DeviceKind kind) {
   if (value.producer < 0 || value.readers.size() != 1 || !value.wants_gradient) return -1;
   const Graph::Node &producer = graph.nodes()[value.producer], &reader = graph.nodes()[value.readers[0]];
-  if (&graph.values()[reader.inputs[0]] != &value) return -1;  // sums are of input 0's gradient
+  if (&graph.values()[reader.inputs[0]] != &value) return -1;  // OpTensors::input_gradient_sums belongs to input 0
   const auto column_summed_parameter = producer.traits.column_summed_parameter;
   const auto sums_input_gradient = reader.traits.sums_input_gradient;
   if (column_summed_parameter == nullptr || sums_input_gradient == nullptr) return -1;
@@ -47,14 +47,14 @@ Executable::Executable(const Graph& graph, const ExecutableContext& context, boo
   for (const TiledSection& section : sections) {
     const std::span<float> gradients = training ? gradients_of(section, graph, context.parameters) : std::span<float>{};
     sections_.push_back(
-        std::make_unique<TiledOps>(section, context.device, gradients, [&](int op, const BatchTile& place) {
-          const OpContext of_op{.device = place.device,
+        std::make_unique<TiledOps>(section, context.device, gradients, [&](int op, const BatchTile& tile) {
+          const OpContext of_op{.device = tile.device,
                                 .arithmetic = graph.arithmetic(),
                                 .training = training,
                                 .step = &context.inputs,
                                 .towers = context.towers};
           const Graph::Node& node = graph.nodes()[op];
-          OpTensors tensors = tensors_of(node, context, training, section, place);
+          OpTensors tensors = tensors_of(node, context, training, section, tile);
           if (training) share_work(graph, node, context, tensors);
           return node.definition->instantiate(of_op, tensors);
         }));
@@ -69,7 +69,7 @@ Executable::Executable(const Graph& graph, const ExecutableContext& context, boo
   }
   for (std::vector<Place>* places : {&values_, &gradients_}) {
     for (Place& place : *places) {
-      if (place.of_slice) place.tensor.data = nullptr;  // nobody beyond the section finds anything there
+      if (place.per_worker) place.tensor.data = nullptr;  // nothing after the section may read it
     }
   }
 }
@@ -84,13 +84,13 @@ void Executable::place_tensors(const Graph& graph, Device& device, const std::ve
     const Graph::ValueInfo& value = graph.values()[i % value_count];
     const bool used = lifetimes[i].first <= lifetimes[i].last;
     Tensor tensor{used ? static_cast<std::byte*>(memory_.data()) + plan.offsets[i] : nullptr, value.shape, value.type};
-    (i < value_count ? values_ : gradients_).push_back({std::move(tensor), lifetimes[i].of_slice});
+    (i < value_count ? values_ : gradients_).push_back({std::move(tensor), lifetimes[i].per_worker});
   }
 }
 
 OpTensors Executable::tensors_of(const Graph::Node& node, const ExecutableContext& context, bool training,
-                                 const TiledSection& section, const BatchTile& place) const {
-  const auto part = [&](const Place& of) { return slice_of(of.tensor, of.of_slice, section, place); };
+                                 const TiledSection& section, const BatchTile& tile) const {
+  const auto part = [&](const Place& of) { return tile_of(of.tensor, of.per_worker, section, tile); };
   OpTensors tensors;
   for (const int value : node.inputs) {
     tensors.inputs.push_back(part(values_[value]));
@@ -107,11 +107,12 @@ OpTensors Executable::tensors_of(const Graph::Node& node, const ExecutableContex
       tensors.parameter_compute_copies.push_back(context.parameters.compute_copies().at(parameter).tensor);
     }
     Tensor gradient = context.parameters.gradient(parameter);
-    if (place.own_gradients != nullptr)
-      gradient.data = place.own_gradients + (gradient.floats().data() - place.gradients);
+    if (tile.own_gradients != nullptr) {
+      gradient.data = tile.own_gradients + (gradient.floats().data() - tile.gradients);
+    }
     tensors.parameter_gradients.push_back(std::move(gradient));
   }
-  for (const int state : node.buffers) tensors.buffers.push_back(context.buffers.tensor(state));
+  for (const int buffer : node.buffers) tensors.buffers.push_back(context.buffers.tensor(buffer));
   return tensors;
 }
 
@@ -136,7 +137,7 @@ void Executable::share_work(const Graph& graph, const Graph::Node& node, const E
 }
 
 void Executable::check_observable(const OpDone& op_done) const {
-  check(!op_done || tiling_ == Tiling::never, "ops that take slices were to be observed");
+  check(!op_done || tiling_ == Tiling::never, "observing ops requires Tiling::never");
 }
 
 void Executable::forward(Stream& stream, const OpDone& op_done) {

@@ -1,4 +1,4 @@
-// Executable: a graph with memory and a device, ready to run.
+// Executable: a graph with memory on a device, ready to run.
 #pragma once
 
 #include <functional>
@@ -16,29 +16,30 @@ namespace carillon {
 class TiledOps;
 struct BatchTile;
 
-/// What an executable works on and does not own: made from the graph's specs, alive for as long as it is.
+/// What an executable uses and does not own. The stores are made from the graph's specs and outlive the executable.
 struct ExecutableContext {
   Device& device;
   const ParameterStore& parameters;
   const BufferStore& buffers;
   const StepInputs& inputs;     ///< InputStage::inputs
-  TowerLink* towers = nullptr;  ///< null: nothing is computed with others
-  Value loss = {};              ///< that training tells in the step sums; none: nobody asks for them
+  TowerLink* towers = nullptr;  ///< to the other ranks; null: one rank alone
+  Value loss = {};              ///< training adds it to the step sums; none: no step sums
 };
 
-/// Whether ops take the batch slice by slice (src/graph/batch_tiling.h).
+/// Whether ops process the batch tile by tile (src/graph/batch_tiling.h).
 enum class Tiling {
-  automatic,  ///< where that pays
-  never,      ///< each op is over before the next begins, so that what it made can be looked at
+  automatic,  ///< where that is faster
+  never,      ///< each op completes before the next begins, so that OpDone can read its results
 };
 
 class Executable {
  public:
-  /// Is told that the work of an op is enqueued: its outputs can be read behind that, or, in the backward pass, the
-  /// gradients that it makes, until the next op's work is. For Tiling::never only.
+  /// Called when the work of an op is enqueued. Until the next op's work is enqueued, the op's outputs can be read, or
+  /// in the backward pass the gradients that it computes. Requires Tiling::never.
   using OpDone = std::function<void(int op)>;
 
-  /// `training`: with gradients, buffers change. `results`: what can be read after `forward`, and after `backward`.
+  /// `training`: computes gradients and updates buffers. `results`: values that can be read after `forward` and after
+  /// `backward`.
   Executable(const Graph& graph, const ExecutableContext& context, bool training, std::vector<Value> results,
              Tiling tiling = Tiling::automatic);
   Executable(const Executable&) = delete;
@@ -47,35 +48,36 @@ class Executable {
 
   /// Enqueues all ops in order (src/graph/batch_tiling.h).
   void forward(Stream& stream, const OpDone& op_done = {});
-  /// Enqueues in reverse order the backward of all ops whose outputs want a gradient; calls `parameter_done` when a
-  /// parameter's gradient is complete, in the order of ParameterLayout::order(), also where there is none. Requires
-  /// training.
+  /// Enqueues the backward of all ops whose outputs want a gradient, in reverse order. Calls `parameter_done` when a
+  /// parameter's gradient is complete, in the order of ParameterLayout::order(), also for parameters without a
+  /// gradient. Requires training.
   void backward(Stream& stream, const std::function<void(int parameter)>& parameter_done, const OpDone& op_done = {});
 
-  /// No data for a value that only ops of a section read, unless it is a result.
+  /// No data for a value that only one tiled section reads, unless it is a result.
   const Tensor& tensor(Value value) const { return values_.at(value.index).tensor; }
-  /// The gradient of the loss by a value; no data unless in training, wanted, and of the whole batch.
+  /// The gradient of the loss with respect to a value. No data outside training, if it is not wanted, or if only one
+  /// tiled section uses it.
   Tensor gradient(Value value) const { return gradients_.empty() ? Tensor{} : gradients_.at(value.index).tensor; }
-  /// Whether backward writes the step sums; the loss is then not to be had after `forward`.
+  /// Whether backward writes the step sums. If so, `forward` does not compute the loss.
   bool writes_step_sums() const { return writes_step_sums_; }
   /// Bytes of activations and their gradients.
   std::size_t memory_bytes() const { return memory_.bytes(); }
 
  private:
   struct Place {
-    Tensor tensor;          ///< of the batch
-    bool of_slice = false;  ///< its memory holds a slice for each worker
+    Tensor tensor;            ///< of the whole batch
+    bool per_worker = false;  ///< its memory holds one tile per worker
   };
   struct Backward {
     std::vector<bool> runs;       ///< by op of the section
-    std::vector<int> parameters;  ///< in the order in which their gradients are reported
+    std::vector<int> parameters;  ///< in the order of `parameter_done`
   };
 
   void check_observable(const OpDone& op_done) const;
   void place_tensors(const Graph& graph, Device& device, const std::vector<Lifetime>& lifetimes);
   OpTensors tensors_of(const Graph::Node& node, const ExecutableContext& context, bool training,
-                       const TiledSection& section, const BatchTile& place) const;
-  /// Gives `tensors` of the graph's op, in training, what it does for others, and takes what others do for it.
+                       const TiledSection& section, const BatchTile& tile) const;
+  /// Adds to `tensors` what the op computes for other ops, and removes what other ops compute for it. Training only.
   void share_work(const Graph& graph, const Graph::Node& node, const ExecutableContext& context, OpTensors& tensors);
 
   Tiling tiling_;

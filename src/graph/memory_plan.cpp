@@ -24,7 +24,7 @@ int representative(const std::vector<Lifetime>& lifetimes, int item) {
   return item;
 }
 
-/// Makes two used tensors one, the earlier in the list, for as long as either lives.
+/// Gives two used tensors one place, under the earlier index, with a lifetime that covers both.
 void join(std::vector<Lifetime>& lifetimes, int a, int b) {
   if (!is_used(lifetimes[a]) || !is_used(lifetimes[b])) return;
   const int one = representative(lifetimes, a), other = representative(lifetimes, b);
@@ -36,7 +36,7 @@ void join(std::vector<Lifetime>& lifetimes, int a, int b) {
   joined.same_as = std::min(one, other);
 }
 
-/// Joins what the graph's ops say is one; afterwards same_as names the representative itself.
+/// Joins the tensors whose memory ops share. Afterwards same_as is the index of the representative.
 void join_shared(const Graph& graph, std::vector<Lifetime>& values, std::vector<Lifetime>& gradients) {
   for (const Graph::Node& node : graph.nodes()) {
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
@@ -55,16 +55,16 @@ void join_shared(const Graph& graph, std::vector<Lifetime>& values, std::vector<
   }
 }
 
-/// Where `life` is over with the section it begins in, it needs memory for a slice only.
-void keep_one_slice(Lifetime& life, const TiledSection& section) {
+/// Reduces a tensor that only its own tiled section uses to one tile per worker.
+void keep_one_tile(Lifetime& life, const TiledSection& section) {
   if (!section.is_tiled() || life.first != life.last) return;
-  life.bytes = slice_memory_bytes(life.bytes, section) * static_cast<std::size_t>(section.workers);
-  life.of_slice = true;
+  life.bytes = tile_memory_bytes(life.bytes, section) * static_cast<std::size_t>(section.workers);
+  life.per_worker = true;
 }
 
 }  // namespace
 
-std::size_t slice_memory_bytes(std::size_t bytes, const TiledSection& section) {
+std::size_t tile_memory_bytes(std::size_t bytes, const TiledSection& section) {
   return aligned(bytes / static_cast<std::size_t>(section.batch) * static_cast<std::size_t>(section.max_samples()));
 }
 
@@ -75,11 +75,11 @@ MemoryPlan plan_memory(std::span<const Lifetime> lifetimes) {
                    [&](std::size_t a, std::size_t b) { return lifetimes[a].bytes > lifetimes[b].bytes; });
 
   MemoryPlan plan{std::vector<std::size_t>(lifetimes.size(), 0), 0};
-  std::vector<std::size_t> placed;  // by growing offset
+  std::vector<std::size_t> placed;  // by ascending offset
   for (const std::size_t item : by_size) {
     const Lifetime& life = lifetimes[item];
     if (life.last < life.first || life.bytes == 0 || life.same_as >= 0) continue;
-    std::size_t offset = 0;  // the lowest gap between neighbours in time that is large enough
+    std::size_t offset = 0;  // of the lowest sufficient gap between tensors that overlap in time
     for (const std::size_t other : placed) {
       if (!overlap_in_time(life, lifetimes[other])) continue;
       if (offset + aligned(life.bytes) <= plan.offsets[other]) break;
@@ -101,7 +101,7 @@ std::vector<Lifetime> tensor_lifetimes(const Graph& graph, std::span<const Tiled
                                        std::span<const Value> results) {
   const int section_count = static_cast<int>(sections.size());
   const int end = training ? 2 * section_count : section_count;
-  std::vector<int> times;  // of forward, by op
+  std::vector<int> times;  // of each op's forward
   for (int section = 0; section < section_count; ++section)
     times.resize(static_cast<std::size_t>(sections[section].last), section);
   const auto backward_time = [&](int op) { return 2 * section_count - 1 - times[op]; };
@@ -134,8 +134,8 @@ std::vector<Lifetime> tensor_lifetimes(const Graph& graph, std::span<const Tiled
     const int producer = graph.values()[i].producer;
     if (producer < 0) continue;
     const TiledSection& section = sections[times[producer]];
-    keep_one_slice(values[i], section);
-    keep_one_slice(gradients[i], section);
+    keep_one_tile(values[i], section);
+    keep_one_tile(gradients[i], section);
   }
   join_shared(graph, values, gradients);
   if (training) {

@@ -13,7 +13,7 @@
 namespace carillon {
 namespace {
 
-/// Where a variable's draws begin: its own key, and an element's first index.
+/// The Philox key of a variable and the index of its first element.
 struct Draws {
   std::uint64_t key, first_index;
 };
@@ -24,7 +24,7 @@ Draws draws_of(const ParameterSpec& spec, std::uint64_t seed) {
   return {philox_key_of(seed, RandomPurpose::variable_name, spec.name), 0};
 }
 
-/// A standard normal draw, redrawn while beyond two standard deviations (Box-Muller on Philox words).
+/// A standard normal draw, repeated while it is beyond two standard deviations (Box-Muller on Philox words).
 float truncated_normal(std::uint64_t key, std::uint64_t index) {
   constexpr double scale = 0x1p-32;
   for (std::uint32_t attempt = 0;; ++attempt) {
@@ -47,7 +47,8 @@ float uniform_around_zero(std::uint64_t key, std::uint64_t index) {
 
 void set_dirac_filters(const ParameterSpec& spec, std::vector<float>& values) {
   const Shape& shape = spec.shape;
-  check(shape.rank() == 4 && shape[0] % 2 == 1 && shape[1] % 2 == 1, "dirac filters want odd extents");
+  check(shape.rank() == 4 && shape[0] % 2 == 1 && shape[1] % 2 == 1,
+        "dirac filters require 4 extents, height and width odd");
   const std::int64_t in = shape[2], out = shape[3], places = shape[0] * shape[1], middle = places / 2;
   for (std::int64_t o = 0; o < std::min(in, out); ++o) {
     for (std::int64_t i = 0; i < places * in; ++i) values[static_cast<std::size_t>(i * out + o)] = 0.0f;
@@ -83,8 +84,8 @@ ParameterStore::ParameterStore(std::vector<ParameterSpec> specs, Device& device,
   const std::size_t bytes = value_bytes(layout_), slot_bytes = slots_.size() * bytes;
   if (memory_.values.data() == nullptr) memory_.values = device.allocate(bytes);
   if (memory_.slots.data() == nullptr) memory_.slots = device.allocate(slot_bytes);
-  check(memory_.values.bytes() >= bytes, "the variables' memory is too small");
-  check(memory_.slots.bytes() >= slot_bytes, "the slots' memory is too small");
+  check(memory_.values.bytes() >= bytes, "the memory of the variables is too small");
+  check(memory_.slots.bytes() >= slot_bytes, "the memory of the slots is too small");
   check(memory_.gradients.data() == nullptr || memory_.gradients.bytes() >= gradient_bytes(layout_, sum_count_),
         "the gradient memory is too small");
 }
@@ -93,7 +94,7 @@ int ParameterStore::slot_named(std::string_view name) const {
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     if (slots_[i].name == name) return static_cast<int>(i);
   }
-  fail(ExitCode::failed, "the optimiser keeps no '{}'", name);
+  fail(ExitCode::failed, "the optimiser has no slot '{}'", name);
 }
 
 Tensor ParameterStore::gradient(int parameter) const {
@@ -101,12 +102,12 @@ Tensor ParameterStore::gradient(int parameter) const {
 }
 
 std::span<float> ParameterStore::slot(int slot) const {
-  check(slot >= 0 && static_cast<std::size_t>(slot) < slots_.size(), "a parameter store was asked for a slot beyond");
+  check(slot >= 0 && static_cast<std::size_t>(slot) < slots_.size(), "no slot of the parameter store has this number");
   return array(memory_.slots, static_cast<std::size_t>(slot));
 }
 
 std::span<float> ParameterStore::gradients_and_sums() const {
-  check(memory_.gradients.data() != nullptr, "a parameter store without gradients was asked for them");
+  check(memory_.gradients.data() != nullptr, "the parameter store has no gradients");
   return {static_cast<float*>(memory_.gradients.data()), layout_.total() + sum_count_};
 }
 

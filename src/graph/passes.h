@@ -14,9 +14,9 @@ namespace carillon {
 /// values and gradients. Otherwise the op before takes the activation.
 void fuse_activations(Graph& graph, std::span<const Value> results);
 
-/// For a GPU, where adding biases is an extra pass over memory: moves the biases of an op to its only reader, if the
-/// reader has fewer elements (max_pool, because the largest element stays the largest). Biases stay if another op
-/// between the two has parameters.
+/// For a GPU: moves the biases of an op to its only reader, if the reader has fewer elements (max_pool: the largest
+/// element stays the largest). Adding biases is an extra pass over memory there. Biases stay if an op between the two
+/// has parameters.
 void defer_biases(Graph& graph, std::span<const Value> results);
 
 /// For a GPU: gives the images at the start of a network the channel count that their reader prefers

@@ -1,4 +1,4 @@
-// TiledOps: the ops of a section, each made once, or once for every slice of the batch.
+// TiledOps: the ops of a section, instantiated once, or once for each tile of the batch.
 #pragma once
 
 #include <functional>
@@ -12,43 +12,43 @@
 
 namespace carillon {
 
-/// Where one instance of an op works.
+/// The tile that one instance of an op processes. If the section is not tiled: the whole batch.
 struct BatchTile {
-  int slice = 0, worker = 0;
+  int index = 0, worker = 0;
   Device* device = nullptr;
-  const float* gradients = nullptr;  ///< the section's part of the flat array of parameters' gradients, ...
-  float* own_gradients = nullptr;    ///< ... in whose place the slice has this; null: that itself
+  const float* gradients = nullptr;  ///< the section's part of the flat gradient array
+  float* own_gradients = nullptr;    ///< the tile's array of the same layout; null: the op writes `gradients`
 };
 
-/// What an instance at `place` works on of a tensor of the whole batch; `of_slice`: of one with memory for a slice a
-/// worker.
-Tensor slice_of(const Tensor& whole, bool of_slice, const TiledSection& section, const BatchTile& place);
+/// The part of a tensor of the whole batch that belongs to `tile`. `per_worker`: the tensor has memory for one tile per
+/// worker (Lifetime::per_worker).
+Tensor tile_of(const Tensor& whole, bool per_worker, const TiledSection& section, const BatchTile& tile);
 
 class TiledOps {
  public:
-  using MakeOp = std::function<std::unique_ptr<Op>(int op, const BatchTile& place)>;
-  /// `gradients`: the section's part of the flat array; empty: none, or no training. `make_op` is called by several
-  /// threads at once. `device` outlives this.
+  using MakeOp = std::function<std::unique_ptr<Op>(int op, const BatchTile& tile)>;
+  /// `gradients`: the section's part of the flat gradient array; empty: no parameters, or no training. Several threads
+  /// call `make_op` at once. `device` outlives this object.
   TiledOps(const TiledSection& section, Device& device, std::span<float> gradients, const MakeOp& make_op);
 
   void forward(Stream& stream);
-  /// `runs`: whether it does, for each op of the section.
+  /// `runs`: for each op of the section, whether its backward runs.
   void backward(Stream& stream, const std::vector<bool>& runs);
 
  private:
-  /// Calls body(slice) for all slices, those of a worker in order.
+  /// Calls body(ops of the tile) for all tiles; each worker processes its tiles in order.
   template <typename Body>
-  void for_slices(const Body& body);
-  float* gradients_of(int slice) const {
-    return static_cast<float*>(slice_gradients_.data()) + static_cast<std::size_t>(slice) * gradient_stride();
+  void for_tiles(const Body& body);
+  float* gradients_of(int tile) const {
+    return static_cast<float*>(tile_gradients_.data()) + static_cast<std::size_t>(tile) * gradient_stride();
   }
   std::size_t gradient_stride() const { return aligned_float_count(gradients_.size()); }
 
   TiledSection section_;
   Device& device_;
   std::span<float> gradients_;
-  Buffer slice_gradients_;                             // gradients_.size() for each slice, and a gap
-  std::vector<std::vector<std::unique_ptr<Op>>> ops_;  // by slice
+  Buffer tile_gradients_;                              // [tiles, gradient_stride()]
+  std::vector<std::vector<std::unique_ptr<Op>>> ops_;  // by tile
 };
 
 }  // namespace carillon

@@ -30,7 +30,7 @@ def with_record(records, data):
 
 
 def damaged_files(records, images):
-    """(title, content): a file of whole records with one of them damaged."""
+    """(kind, (title, content)): files of whole records, one of which is damaged."""
     framed = [frame(data) for data in records[:20]]
     start = sum(len(data) for data in framed[:BAD_RECORD])
     image = bytes(images.size)
@@ -45,18 +45,18 @@ def damaged_files(records, images):
 
     huge = struct.pack("<Q", 1 << 62)
     whole = b"".join(framed)
-    yield "length CRC", flipped(8)
-    yield "data CRC", flipped(12 + len(framed[BAD_RECORD]) // 2)
-    yield "cut file", whole[: start + len(framed[BAD_RECORD]) // 2]
-    yield "cut header", whole[: start + 5]
-    yield "length 2^62", whole[:start] + huge + struct.pack("<I", _masked(huge)) + whole[start:]
-    yield "text file", b"label,pixel0,pixel1\n5,0,0\n" * 40
-    yield "empty file", b""
-    yield "bad protobuf", replaced(b"\x0a\xff\xff\xff\xff\x7f" + image)
-    yield "missing key", replaced(example({"label": [3]}))
-    yield "700-byte image", replaced(example({images.key: image[:700], "label": [3]}))
-    yield "label 10", replaced(example({images.key: image, "label": [10]}))
-    yield "label -1", replaced(example({images.key: image, "label": [-1]}))
+    yield "framing", ("length CRC", flipped(8))
+    yield "framing", ("data CRC", flipped(12 + len(framed[BAD_RECORD]) // 2))
+    yield "framing", ("cut file", whole[: start + len(framed[BAD_RECORD]) // 2])
+    yield "framing", ("cut header", whole[: start + 5])
+    yield "framing", ("length 2^62", whole[:start] + huge + struct.pack("<I", _masked(huge)) + whole[start:])
+    yield "framing", ("text file", b"label,pixel0,pixel1\n5,0,0\n" * 40)
+    yield "no record", ("empty file", b"")
+    yield "content", ("bad protobuf", replaced(b"\x0a\xff\xff\xff\xff\x7f" + image))
+    yield "content", ("missing key", replaced(example({"label": [3]})))
+    yield "content", ("700-byte image", replaced(example({images.key: image[:700], "label": [3]})))
+    yield "label", ("label 10", replaced(example({images.key: image, "label": [10]})))
+    yield "label", ("label -1", replaced(example({images.key: image, "label": [-1]})))
 
 
 def forged_checkpoint(content, old, new):
@@ -72,9 +72,13 @@ def _masked(data):
     return struct.unpack("<I", frame(data)[12 + len(data) :])[0]
 
 
-def cases(context, ranks, all_of_them):
-    """Those to run: at several ranks, which take mpirun seconds each, the quick form takes every third."""
-    return list(all_of_them)[:: 3 if ranks and context.quick else 1]
+def cases(context, ranks, kinds_and_cases):
+    """The cases to run. The quick form runs the first of each kind at several ranks, where mpirun takes seconds each."""
+    seen = set()
+    for kind, case in kinds_and_cases:
+        if not (ranks and context.quick and kind in seen):
+            seen.add(kind)
+            yield case
 
 
 def train(context, images, title, ranks, code, names, *options, data):

@@ -1,6 +1,7 @@
 """Ranks that stand still: named, and the run ended in time; ranks that are only slow or suspended: left alone.
 
-The full form takes 100 runs on a loaded machine without a false alarm, the quick one two.
+The full form takes 100 runs on a loaded machine without a false alarm, the quick one two. The quick form does not stop
+rank 0 of 2: the others name a stopped rank by the same code whatever its number is.
 """
 
 import os
@@ -44,7 +45,7 @@ def _steps(run):
 
 def _stopped_rank(context, data):
     """a rank that is stopped"""
-    for ranks, stopped in ((2, 1), (2, 0), (4, 2)):
+    for ranks, stopped in ((2, 1), (4, 2)) if context.quick else ((2, 1), (2, 0), (4, 2)):
         run = context.directory("stalls")
         process = _start(context, data, run, *FOR_EVER, "--checkpoint-every", 50, ranks=ranks)
         wait_for(process, lambda: checkpoint(run, 50).exists(), "a first checkpoint")
@@ -138,7 +139,8 @@ def _alone(context, data):
 def _loaded(context, data):
     """no false alarm under load"""
     runs, wrong = 2 if context.quick else 100, ""
-    with programs_of_load(8 * os.cpu_count()):
+    load_per_core = 3 if context.quick else 8
+    with programs_of_load(load_per_core * os.cpu_count()):
         for _ in range(runs):
             run = context.directory("stalls")
             options = ("--max-steps", 60, "--checkpoint-every", 20, "--eval-data", data / "test-*", "--eval-every", 20)
@@ -146,7 +148,7 @@ def _loaded(context, data):
             if done.code != 0 or done.lines:
                 wrong = done.explain()
                 break
-    title = f"stalls: {runs} runs beside 8 processes a core, without a false alarm"
+    title = f"stalls: {runs} runs beside {load_per_core} processes a core, without a false alarm"
     yield Result(title, not wrong, wrong or "exit code 0")
 
 

@@ -1,60 +1,61 @@
-"""Runs every acceptance check against built programs and prints one table; exits 1 when a check fails.
+"""Runs every acceptance and fault check against built programs and prints one table; exits 1 if a check fails.
 
   tests/acceptance/run_all.py --bin build/bin --data DIRECTORY_OF_MNIST --cifar10 FOLDER_OR_ARCHIVE
   tests/acceptance/run_all.py --bin build/bin --quick --only check_parity
 
-Needs numpy and h5py; PyTorch for check_cifar_parity and check_resnet_parity, and TensorFlow for one check of the full form. --data: the four
-IDX files, of MNIST or in its format; check_accuracy runs on MNIST itself only. --cifar10: the binary version, or else a
-sample of it.
+The checks are the files check_*.py of tests/acceptance, tests/faults and tests/slurm. A check that cannot run here is named, with the
+reason, before the table. All need numpy and h5py. --data: the four IDX files, of MNIST or in its format; check_accuracy
+runs on MNIST itself only. --cifar10: the binary version, or else a sample of it.
 """
 
-import check_accuracy
-import check_bad_input
-import check_checkpoint
-import check_cifar_augment
-import check_cifar_bad_input
-import check_cifar_parity
-import check_evaluation
-import check_events
-import check_faults
-import check_logs
-import check_micro_batches
-import check_parity
-import check_plots
-import check_ranks
-import check_resnet_parity
-import check_resume
-import check_signals
-import check_stalls
-import check_start
-import check_writers
+import importlib
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
 import programs
 
+TESTS = Path(__file__).resolve().parents[1]
+GPU = "needs a GPU; jobs/gpu_check.sh runs it"
+NEVER = {
+    "check_gpu_accuracy": GPU,
+    "check_gpu_parity": GPU,
+    "check_images": "is a program with its own options; needs Pillow, onnxruntime and the whole of CIFAR-10",
+    "check_slurm": "needs root and Slurm; ctest -L slurm runs it",
+}
+NOT_QUICK = {"check_accuracy": "has no quick form"}
+ONLY_CUDA = {"check_gpu_lines": "needs --device cuda; ctest runs it on a fake GPU"}
+MODULES = {"check_cifar_parity": "torch", "check_resnet_parity": "torch"}
+
+
+def reason_to_omit(name, words):
+    """Why the check cannot run here with these words of the command line; empty if it can."""
+    if name in MODULES and not importlib.util.find_spec(MODULES[name]):
+        return f"Python has no {MODULES[name]}"
+    if name == "check_hosts":
+        made = subprocess.run([sys.executable, TESTS / "faults" / "hosts.py"], capture_output=True, check=False)
+        return "no network namespaces can be made here; root makes them" if made.returncode else ""
+    if name in NOT_QUICK and "--quick" in words:
+        return NOT_QUICK[name]
+    if name in ONLY_CUDA and "cuda" not in words:
+        return ONLY_CUDA[name]
+    return NEVER.get(name, "")
+
+
+def main():
+    checks = []
+    for folder in ("acceptance", "faults", "slurm"):
+        sys.path.insert(0, str(TESTS / folder))
+        for path in sorted((TESTS / folder).glob("check_*.py")):
+            reason = reason_to_omit(path.stem, sys.argv)
+            if reason:
+                print(f"omitted: {folder}/{path.name}: {reason}", flush=True)
+            else:
+                checks.append(importlib.import_module(path.stem))
+    declares = [module.declare for module in checks if hasattr(module, "declare")]
+    programs.main(*(module.check for module in checks), declare=lambda parser: [declare(parser) for declare in declares])
+
+
 if __name__ == "__main__":
-    programs.main(
-        *(
-            module.check
-            for module in (
-                check_parity,
-                check_ranks,
-                check_micro_batches,
-                check_resume,
-                check_checkpoint,
-                check_writers,
-                check_bad_input,
-                check_faults,
-                check_evaluation,
-                check_events,
-                check_logs,
-                check_plots,
-                check_start,
-                check_signals,
-                check_stalls,
-                check_cifar_parity,
-                check_resnet_parity,
-                check_cifar_augment,
-                check_cifar_bad_input,
-                check_accuracy,
-            )
-        )
-    )
+    main()

@@ -101,19 +101,20 @@ TEST_F(ImageProgramsTest, LearnToTellClassesThatPredictionNames) {
   }
 }
 
+/// The 3 steps are one and a half epochs.
 TEST_F(ImageProgramsTest, GiveTheSameBitsAtAnyNumberOfRanksAndThreadsAndWhenResumed) {
   const auto command = [&](const std::string& directory, const std::string& more) {
     return "image_train --model resnet9 --image-size 16 --global-batch 16 --micro-batch 4 --shuffle-window 16 --data "
            "'" +
            at("set/train-*") + "' --train-dir " + at(directory) + " " + more;
   };
-  expect_done(command("one", "--max-steps 6 --schedule-steps 6 --decode-threads 1"));
-  expect_done(command("two", "--max-steps 6 --schedule-steps 6 --decode-threads 3"), two_ranks);
+  expect_done(command("one", "--max-steps 3 --schedule-steps 3 --decode-threads 1"));
+  expect_done(command("two", "--max-steps 3 --schedule-steps 3 --decode-threads 3"), two_ranks);
   expect_same_arrays("one", "two");
-  expect_done(command("four", "--max-steps 6 --schedule-steps 6"), four_ranks);
+  expect_done(command("four", "--max-steps 3 --schedule-steps 3"), four_ranks);
   expect_same_arrays("one", "four");
-  expect_done(command("again", "--max-steps 3 --schedule-steps 6 --decode-threads 4"));
-  expect_done(command("again", "--max-steps 6 --schedule-steps 6"), two_ranks);
+  expect_done(command("again", "--max-steps 1 --schedule-steps 3 --decode-threads 4"));
+  expect_done(command("again", "--max-steps 3 --schedule-steps 3"), two_ranks);
   expect_same_arrays("one", "again");
 }
 
@@ -212,7 +213,7 @@ TEST_F(ImageProgramsTest, SayInEachLineThatDataAreSynthetic) {
   for (std::string line; std::getline(lines, line);) EXPECT_THAT(line, HasSubstr("[synthetic data]"));
   EXPECT_THAT(run("mnist_train --data synthetic --max-steps 1 --train-dir " + at("digits")).output,
               HasSubstr("[synthetic data]"));
-  EXPECT_THAT(run("image_eval --data synthetic --checkpoint " + at("synthetic")).output,
+  EXPECT_THAT(run("mnist_eval --data synthetic --checkpoint " + at("digits")).output,
               HasSubstr("/10000) [synthetic data]\n"));
 }
 

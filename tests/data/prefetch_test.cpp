@@ -167,13 +167,13 @@ TEST_P(PrefetchTest, BatchesOfATowersShareAreThoseOfTheOrderFromAnyPositionOn) {
 /// Counts the threads that are in `decode`, and all its calls. Each call takes 2 ms.
 class OccupiedDecoder final : public RecordDecoder {
  public:
-  OccupiedDecoder() : RecordDecoder(mnist_schema) {}
-  std::int32_t decode(std::span<const std::uint8_t>, std::uint64_t, std::span<std::uint8_t>) const override {
+  OccupiedDecoder() : RecordDecoder(mnist_schema.image_shape, {}) {}
+  void decode(std::span<const std::uint8_t>, std::uint64_t, std::span<std::uint8_t>,
+              std::span<std::byte>) const override {
     ++inside_;
     ++begun_;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
     --inside_;
-    return 0;
   }
   int inside() const { return inside_; }
   int begun() const { return begun_; }

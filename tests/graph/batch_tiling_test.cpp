@@ -15,7 +15,7 @@
 namespace carillon::testing {
 namespace {
 
-/// "input | conv pool x16 | logits": the ops of each section, and in how many slices.
+/// "input | conv pool x16 | logits": the ops of each section, and how many tiles.
 std::string text_of(const Graph& graph, int workers) {
   std::string text;
   for (const TiledSection& section : plan_tiling(graph, workers)) {
@@ -23,7 +23,7 @@ std::string text_of(const Graph& graph, int workers) {
     for (int op = section.first; op < section.last; ++op) {
       text += (op > section.first ? " " : "") + graph.nodes()[op].name;
     }
-    if (section.is_tiled()) text += " x" + std::to_string(section.slices);
+    if (section.is_tiled()) text += " x" + std::to_string(section.tiles);
   }
   return text;
 }
@@ -32,7 +32,7 @@ Graph cifar10(std::int64_t batch_size) {
   return build_network(cifar10_network(cifar10_images()), ten_classes(), {.batch_size = batch_size}).graph;
 }
 
-TEST(BatchTiling, AreOfNeighboursThatTakeSamplesApartInSlicesThatFitACache) {
+TEST(BatchTiling, AreOfNeighboursThatHaveIndependentSamplesInTilesThatFitACache) {
   EXPECT_EQ(text_of(cifar10(128), 2),
             "input | conv1 pool1 norm1 conv2 norm2 pool2 x16 | local3 | local4 | softmax_linear | cross_entropy");
 }
@@ -66,36 +66,36 @@ TEST(BatchTiling, LeaveOutOpsWithManyParametersAndOpsAlone) {
   EXPECT_EQ(text_of(graph, 2), "input | many | alone | dense");
 }
 
-TEST(BatchTiling, CutTheBatchIntoEqualSlicesSoManyThatTwoAndFourThreadsShareThem) {
+TEST(BatchTiling, CutTheBatchIntoEqualTilesSoManyThatTwoAndFourThreadsShareThem) {
   for (std::int64_t batch = 1; batch <= 300; ++batch) {
     for (const TiledSection& section : plan_tiling(cifar10(batch), 2)) {
       if (!section.is_tiled()) continue;
-      EXPECT_TRUE(section.slices == 2 || section.slices % 4 == 0) << batch;
+      EXPECT_TRUE(section.tiles == 2 || section.tiles % 4 == 0) << batch;
       EXPECT_EQ(section.begin_of(0), 0);
-      EXPECT_EQ(section.begin_of(section.slices), batch);
-      for (int slice = 0; slice < section.slices; ++slice) {
-        EXPECT_GE(section.samples_of(slice), std::max<std::int64_t>(1, section.max_samples() - 1)) << batch;
-        EXPECT_LE(section.samples_of(slice), std::min<std::int64_t>(8, section.max_samples())) << batch;
+      EXPECT_EQ(section.begin_of(section.tiles), batch);
+      for (int tile = 0; tile < section.tiles; ++tile) {
+        EXPECT_GE(section.samples_of(tile), std::max<std::int64_t>(1, section.max_samples() - 1)) << batch;
+        EXPECT_LE(section.samples_of(tile), std::min<std::int64_t>(8, section.max_samples())) << batch;
       }
     }
   }
 }
 
-TEST(BatchTiling, OfLargeBatchesAreInLongerSlicesInsteadOfMore) {
-  EXPECT_EQ(plan_tiling(cifar10(512), 2)[1].slices, 64);
-  EXPECT_EQ(plan_tiling(cifar10(4096), 2)[1].slices, 64);
+TEST(BatchTiling, OfLargeBatchesAreInLargerTilesInsteadOfMore) {
+  EXPECT_EQ(plan_tiling(cifar10(512), 2)[1].tiles, 64);
+  EXPECT_EQ(plan_tiling(cifar10(4096), 2)[1].tiles, 64);
 }
 
-TEST(BatchTiling, HaveNoMoreWorkersThanSlices) {
+TEST(BatchTiling, HaveNoMoreWorkersThanTiles) {
   EXPECT_EQ(plan_tiling(cifar10(128), 3)[1].workers, 3);
   EXPECT_EQ(plan_tiling(cifar10(128), 100)[1].workers, 16);
 }
 
 /// Of conv1, only pool1 reads the output, and its gradient is written by pool1's backward for conv1's.
-TEST(BatchTiling, WhatNobodyElseReadsHasMemoryForASliceAWorker) {
+TEST(BatchTiling, WhatNobodyElseReadsHasMemoryForATilePerWorker) {
   const Graph graph = cifar10(128);
   const std::vector<Lifetime> whole = tensor_lifetimes(graph, plan_tiling(graph, 0), true, {});
-  const std::vector<Lifetime> sliced = tensor_lifetimes(graph, plan_tiling(graph, 3), true, {});
+  const std::vector<Lifetime> tiled = tensor_lifetimes(graph, plan_tiling(graph, 3), true, {});
   const std::size_t value_count = graph.values().size();
   const auto index_of = [&](const std::string& name) {
     const auto has_name = [&](const Graph::ValueInfo& value) { return value.name == name && value.producer >= 0; };
@@ -106,18 +106,18 @@ TEST(BatchTiling, WhatNobodyElseReadsHasMemoryForASliceAWorker) {
   for (const std::string name : {"conv1", "norm2"}) {
     const std::size_t value = index_of(name);
     SCOPED_TRACE(name);
-    EXPECT_TRUE(sliced.at(value).of_slice);
-    EXPECT_TRUE(sliced.at(value_count + value).of_slice);
+    EXPECT_TRUE(tiled.at(value).per_worker);
+    EXPECT_TRUE(tiled.at(value_count + value).per_worker);
   }
   for (std::size_t i = 0; i < whole.size(); ++i) {
-    if (sliced[i].of_slice) {
-      EXPECT_EQ(sliced[i].bytes, whole[i].bytes / 16 * 3) << graph.values()[i % value_count].name;
+    if (tiled[i].per_worker) {
+      EXPECT_EQ(tiled[i].bytes, whole[i].bytes / 16 * 3) << graph.values()[i % value_count].name;
     } else {
-      EXPECT_EQ(sliced[i].bytes, whole[i].bytes);
+      EXPECT_EQ(tiled[i].bytes, whole[i].bytes);
     }
   }
-  EXPECT_FALSE(sliced[index_of("norm1")].of_slice);  // conv2's backward reads it
-  EXPECT_FALSE(sliced[index_of("pool2")].of_slice);  // local3 does
+  EXPECT_FALSE(tiled[index_of("norm1")].per_worker);  // conv2's backward reads it
+  EXPECT_FALSE(tiled[index_of("pool2")].per_worker);  // local3 does
 }
 
 TEST(BatchTiling, ResultsAreOfTheWholeBatch) {
@@ -125,8 +125,8 @@ TEST(BatchTiling, ResultsAreOfTheWholeBatch) {
   const std::vector<TiledSection> sections = plan_tiling(graph, 2);
   const int inside = graph.nodes()[sections[1].first].outputs.front();
   const std::vector<Value> results{{inside}};
-  EXPECT_TRUE(tensor_lifetimes(graph, sections, false, {})[inside].of_slice);
-  EXPECT_FALSE(tensor_lifetimes(graph, sections, false, results)[inside].of_slice);
+  EXPECT_TRUE(tensor_lifetimes(graph, sections, false, {})[inside].per_worker);
+  EXPECT_FALSE(tensor_lifetimes(graph, sections, false, results)[inside].per_worker);
 }
 
 }  // namespace

@@ -89,9 +89,9 @@ TEST(MemoryPlan, HoldsForEveryNetworkInTrainingAndEvaluation) {
         tensor_lifetimes(trained.graph, plan_tiling(trained.graph, 0), true, std::vector{trained.loss});
     expect_no_overlap(training, plan_memory(training));
     for (const int workers : {1, 2, 3}) {
-      const std::vector<Lifetime> sliced =
+      const std::vector<Lifetime> tiled =
           tensor_lifetimes(trained.graph, plan_tiling(trained.graph, workers), true, std::vector{trained.loss});
-      expect_no_overlap(sliced, plan_memory(sliced));
+      expect_no_overlap(tiled, plan_memory(tiled));
     }
     EXPECT_LT(plan_memory(evaluation).peak_bytes, plan_memory(training).peak_bytes) << network.name;
   }

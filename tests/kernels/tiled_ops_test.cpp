@@ -1,12 +1,12 @@
-// Ops that take the batch slice by slice: nothing but the order of sums over samples comes of it.
+// Ops that process the batch tile by tile: only the order of sums over samples changes.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <thread>
 
-#include "kernels/elementwise/elementwise.h"
 #include "kernels/avg_pool/avg_pool.h"
 #include "kernels/conv2d/conv2d.h"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/lrn/lrn.h"
 #include "kernels/max_pool/max_pool.h"
 #include "src/graph/batch_tiling.h"
@@ -30,7 +30,7 @@ constexpr std::int64_t batch_size = 29;
 const std::vector<std::string> parameters{"conv1/weights", "conv1/biases", "conv2/weights", "conv2/biases"};
 
 /// The convolutional layers of the tutorial's network, of images of another size.
-Results run(bool in_slices, int threads, ConvolutionMethod method) {
+Results run(bool is_tiled, int threads, ConvolutionMethod method) {
   CpuDevice device(threads, {.convolution = method});
   OpHarness harness(batch_size, device);
   Graph& graph = harness.graph();
@@ -39,9 +39,9 @@ Results run(bool in_slices, int threads, ConvolutionMethod method) {
   x = lrn(graph, "norm1", max_pool(graph, "pool1", x, {.window = 3, .stride = 2}));
   x = relu(graph, "conv2/relu", conv2d(graph, "conv2", x, {.filters = 40, .kernel = 3}));
   x = max_pool(graph, "pool2", lrn(graph, "norm2", x), {.window = 3, .stride = 2});
-  if (!in_slices) take_batch_whole(graph);
+  if (!is_tiled) take_batch_whole(graph);
   harness.finish(x);
-  EXPECT_EQ(plan_tiling(graph, threads)[1].slices, in_slices ? 4 : 1);
+  EXPECT_EQ(plan_tiling(graph, threads)[1].tiles, is_tiled ? 4 : 1);
   Results results;
   const std::span<const float> output = harness.forward();
   results.output.assign(output.begin(), output.end());
@@ -64,11 +64,11 @@ double norm(const std::vector<float>& values) {
 class TiledSectionCase : public ::testing::TestWithParam<ConvolutionMethod> {};
 
 TEST_P(TiledSectionCase, GivesWhatTheWholeBatchGives) {
-  const Results whole = run(false, 1, GetParam()), sliced = run(true, 1, GetParam());
-  EXPECT_EQ(sliced.output, whole.output);
-  EXPECT_EQ(sliced.input_gradient, whole.input_gradient);
+  const Results whole = run(false, 1, GetParam()), tiled = run(true, 1, GetParam());
+  EXPECT_EQ(tiled.output, whole.output);
+  EXPECT_EQ(tiled.input_gradient, whole.input_gradient);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    std::vector<float> differences = sliced.gradients[i];
+    std::vector<float> differences = tiled.gradients[i];
     for (std::size_t k = 0; k < differences.size(); ++k) differences[k] -= whole.gradients[i][k];
     EXPECT_LT(norm(differences), 5e-6 * norm(whole.gradients[i])) << parameters[i];
   }
@@ -128,22 +128,22 @@ INSTANTIATE_TEST_SUITE_P(Methods, TiledSectionCase,
                            return test.param == ConvolutionMethod::direct ? "direct" : "winograd";
                          });
 
-TEST(BatchTiling, ActivationsAndAveragesAreTheSameBitsInSlices) {
+TEST(BatchTiling, ActivationsAndAveragesAreTheSameBitsInTiles) {
   std::vector<float> output, gradient;
-  for (const bool in_slices : {false, true}) {
+  for (const bool is_tiled : {false, true}) {
     OpHarness harness(batch_size, 2);
     Graph& graph = harness.graph();
     Value x = gelu(graph, "gelu", harness.input("x", {batch_size, 13, 11, 192}));
     x = silu(graph, "silu", avg_pool(graph, "pool", x, {.window = 3, .stride = 2}));
     x = global_avg_pool(graph, "mean", x);
-    if (!in_slices) take_batch_whole(graph);
+    if (!is_tiled) take_batch_whole(graph);
     harness.finish(x);
-    EXPECT_EQ(plan_tiling(graph, 2)[1].slices > 1, in_slices);
+    EXPECT_EQ(plan_tiling(graph, 2)[1].tiles > 1, is_tiled);
     const std::vector<float> y(harness.forward().begin(), harness.forward().end());
     harness.backward();
     const std::vector<float> dx(harness.gradient("x").begin(), harness.gradient("x").end());
-    if (!in_slices) output = y;
-    if (!in_slices) gradient = dx;
+    if (!is_tiled) output = y;
+    if (!is_tiled) gradient = dx;
     EXPECT_EQ(y, output);
     EXPECT_EQ(dx, gradient);
   }

@@ -128,7 +128,7 @@ struct Replica {
   explicit Replica(const Training& training)
       : settings(settings_of(training)),
         communicator(make_communicator(mpi_world(), device, "auto", {}, averaging_of(settings, mpi_world().size()))),
-        tower(normalized_network(), settings, device, *communicator) {}
+        tower(normalized_network(), smoothed_classes(), settings, device, *communicator) {}
 
   void take_steps(int first, int last, int observe_every) {
     for (int step = first; step < last; ++step) {
@@ -137,7 +137,7 @@ struct Replica {
       TowerStep request{.step = step, .batch = samples.batch()};
       if (observe_every > 0 && step % observe_every == 0) request.before_update = [] {};
       tower.step(request);
-      losses.push_back(static_cast<float>(tower.next_result(Results::all).value().cross_entropy));
+      losses.push_back(static_cast<float>(tower.next_result(Results::all).value().loss));
     }
     tower.synchronize_buffers();
   }

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "kernels/dense/dense.h"
-#include "kernels/relu/relu.h"
+#include "kernels/elementwise/elementwise.h"
 #include "kernels/scale_input/scale_input.h"
 #include "src/comm/allreduce/communicators.h"
 #include "src/data/loading/batch_loader.h"

@@ -104,14 +104,14 @@ TEST_F(ReplayOfOneTest, FindsAGradient) {
   EXPECT_THAT(found->samples, ElementsAre(0));
 }
 
-class ReplayOfSlicesTest : public ReplayTest {
+class ReplayOfTilesTest : public ReplayTest {
  protected:
-  ReplayOfSlicesTest() : ReplayTest(cifar10_network(cifar10_images({.distort = true, .seed = 3})), 24) {}
+  ReplayOfTilesTest() : ReplayTest(cifar10_network(cifar10_images({.distort = true, .seed = 3})), 24) {}
 };
 
 /// conv1 and what follows it are one section in training, so that nobody could look at conv2's output there.
-TEST_F(ReplayOfSlicesTest, FindsAnOpThatTakesSlicesInTraining) {
-  ASSERT_GT(plan_tiling(trained_.graph, 2)[1].slices, 1);
+TEST_F(ReplayOfTilesTest, FindsAnOpThatIsTiledInTraining) {
+  ASSERT_GT(plan_tiling(trained_.graph, 2)[1].tiles, 1);
   variable("conv1/biases")[0] = 1.0f;
   const std::span<float> weights = variable("conv2/weights");
   for (std::size_t i = 11; i < weights.size(); i += 64) weights[i] = huge;  // to channel 11

@@ -1,8 +1,8 @@
-// BufferStore: what a network keeps from step to step and no optimiser touches, as the running statistics of a batch
-// norm.
+// BufferStore: the tensors that a network keeps from step to step and no optimiser changes, for example the running
+// statistics of batch norm.
 //
-// One flat float32 array on the device, each tensor at a multiple of 64 bytes. An op writes its buffers in the forward
-// pass of training and reads them in evaluation. Checkpoints hold them in the group /state.
+// They are one flat float32 array on the device; each tensor starts at a multiple of 64 bytes. An op writes its buffers
+// in the forward pass of training and reads them in evaluation. Checkpoints store them in the group /state.
 #pragma once
 
 #include <span>
@@ -14,14 +14,14 @@
 
 namespace carillon {
 
-/// What a state is where ranks have computed different ones, each from its own samples: in checkpoints and evaluations.
+/// How checkpoints and evaluations combine the buffers of the ranks, which each rank computes from its own samples.
 enum class AcrossRanks {
-  first,  ///< rank 0's
+  first,  ///< the buffer of rank 0
   mean,   ///< the mean over the ranks
 };
 
 struct BufferSpec {
-  std::string name;  ///< as variables are: "norm1/moving_mean"
+  std::string name;  ///< "norm1/moving_mean"; no parameter has the same name
   Shape shape;
   float initial_value = 0.0f;
   AcrossRanks across_ranks = AcrossRanks::first;
@@ -29,12 +29,12 @@ struct BufferSpec {
 
 class BufferStore {
  public:
-  /// Holding the initial values.
+  /// Allocates all buffers and sets them to their initial values.
   BufferStore(std::vector<BufferSpec> specs, Device& device);
 
   const std::vector<BufferSpec>& specs() const { return specs_; }
-  Tensor tensor(int state) const;
-  /// All of them on the device, with gaps of zeros.
+  Tensor tensor(int buffer) const;
+  /// All buffers, on the device; the gaps between them hold zeros.
   std::span<float> values() const { return {static_cast<float*>(memory_.data()), memory_.bytes() / sizeof(float)}; }
 
  private:

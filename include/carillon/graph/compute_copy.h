@@ -1,5 +1,5 @@
-// ComputeCopy: a parameter once more, in the type and the order in which products read it. The update writes both, so
-// that no step has to copy them (src/step/update/compute_copies.h).
+// ComputeCopy: a copy of a parameter in the type and order that matrix products read. The update writes the parameter
+// and the copy, so that no step converts parameters (src/step/update/compute_copies.h).
 #pragma once
 
 #include <cstdint>
@@ -12,34 +12,34 @@ namespace carillon {
 
 enum class ComputeCopyFormat {
   none,
-  same_layout,   ///< in the activations' type
-  filter_major,  ///< [last extent, all others], in the activations' type, with as many channels as the op's input
+  same_layout,   ///< the parameter's layout, in the activations' type
+  filter_major,  ///< [last extent, all others] in the activations' type, padded to the channel count of the op's input
 };
 
-/// How channels lie where each pixel's are followed by others, which are 0.
+/// The layout of pixels with padding channels, which follow the pixel's own channels and hold 0.
 struct ChannelPadding {
-  std::uint32_t channels = 1, padded = 1;  ///< of a pixel; equal: none follow
+  std::uint32_t channels = 1, padded = 1;  ///< per pixel without and with padding
 
-  /// Where number i lies of all pixels' channels.
+  /// Position of channel number i, counted over all pixels without padding.
   CARILLON_HOST_DEVICE std::uint32_t place(std::uint32_t i) const {
     return channels == padded ? i : i / channels * padded + i % channels;
   }
-  /// Elements that `count` channels of pixels take up.
+  /// Elements of memory that `count` channels occupy.
   CARILLON_HOST_DEVICE std::int64_t extent(std::int64_t count) const {
     return channels == padded ? count : count / channels * padded;
   }
 };
 
-/// Of filters [height, width, in, out] that read an input of as many channels or more.
+/// The padding of filters [height, width, in, out] for an input with at least `in` channels.
 inline ChannelPadding channel_padding(const Shape& filters, const Shape& input) {
   return {static_cast<std::uint32_t>(filters[2]), static_cast<std::uint32_t>(input.extents().back())};
 }
 
 struct ComputeCopy {
-  Tensor tensor;  ///< no data: the parameter has none
+  Tensor tensor;  ///< no data: the parameter has no compute copy
   ComputeCopyFormat form = ComputeCopyFormat::none;
-  ChannelPadding padding = {};  ///< of the second to last extent, filter-major
-  Buffer memory = {};           ///< the tensor's
+  ChannelPadding padding = {};  ///< filter_major: of the extent `in`
+  Buffer memory = {};           ///< holds the tensor
 };
 
 }  // namespace carillon

@@ -1,8 +1,8 @@
 // Graph: a network as a flat list of ops in forward order, with fixed shapes, before any memory or device exists.
 //
-// A network's function builds it through the functions of the op folders, for example dense(graph, "layer1", x,
-// {.units = 500}). Passes (src/graph/passes.h) then prepare it for the device. A value may have several readers, where
-// branches begin; branches join in an op with several inputs (add).
+// A network's function builds it through the functions of the op folders, for example
+// dense(graph, "layer1", x, {.units = 500}). Passes (src/graph/passes.h) then prepare it for the device. A value may
+// have several readers, where branches begin; branches join in an op with several inputs (add).
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ class Graph {
     std::vector<int> inputs, outputs;  ///< value indices
     std::vector<int> parameters;       ///< parameter indices
     std::vector<int> buffers;          ///< buffer indices
-    OpTraits traits = {};              ///< of the op's type
+    OpTraits traits = {};              ///< the row of the op's type
   };
   struct NewOp {
     std::string name;

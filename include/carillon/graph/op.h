@@ -75,11 +75,12 @@ class OpDefinition {
   /// threads at once (src/graph/batch_tiling.h).
   virtual std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const = 0;
 
-  /// The input whose memory output number `output` shares. The output then equals the input, and the op never writes
-  /// it.
+  /// The input that output number `output` shares memory with. The output then equals the input, and the op never
+  /// writes it.
   virtual std::optional<int> output_shares_input(int /*output*/) const { return std::nullopt; }
-  /// The output whose gradient's memory the gradient of input number `input` shares: backward works in place. At most
-  /// one input may share an output's, because the op before may use its gradient as scratch.
+  /// If backward works in place for input number `input`: the output that provides the memory. The gradient of the
+  /// input then has the memory of that output's gradient. At most one input may share an output's memory, because the
+  /// op before may use its gradient as scratch.
   virtual std::optional<int> gradient_shares_output(int /*input*/) const { return std::nullopt; }
 };
 

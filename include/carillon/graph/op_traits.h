@@ -1,4 +1,4 @@
-// OpTraits: what the passes, the executable, the memory plan and the ONNX exporter may do with ops of one type.
+// OpTraits: a row of the trait table: how passes, executable, batch tiling and ONNX export may treat ops of one type.
 //
 // The op's folder holds one constant of this struct per op type. Its graph function passes the constant to
 // Graph::add_op with the definition, and the graph keeps both in the node. Every member is optional. An op without
@@ -55,8 +55,8 @@ struct OpTraits {
   bool (*writes_step_sums)(DeviceKind kind) = nullptr;
 
   // Batch tiling (src/graph/batch_tiling.h).
-  /// The op may run on a part of the batch: the outputs and input gradients of a sample do not depend on the other
-  /// samples, bit for bit, and parameter gradients are sums over the samples. Such an op shares no memory, has no
+  /// The op may process a part of the batch. The outputs and input gradients of a sample do not depend on the other
+  /// samples, bit for bit, and the parameter gradients are sums over the samples. Such an op shares no memory, has no
   /// buffers, and accepts activations that are not aligned to tensor_alignment_bytes.
   bool samples_are_independent = false;
 

@@ -1,9 +1,9 @@
-// ParameterStore: all variables of a network in one flat array, with gradients and the optimiser's slots in the same
-// layout.
+// ParameterStore: all variables of a network in one flat array; gradients and optimiser slots have the same layout.
 //
-// The layout follows the backward order (last layer first), each tensor at a multiple of 64 bytes, so that gradients
-// become complete from front to back and a bucket is a span. Gaps hold zeros and stay zero. After the last gradient
-// come `step_sum_count` floats, or more, that are averaged over the towers with the gradients (the loss, for one).
+// The layout is the backward order (last layer first), so that gradients become complete from front to back and a
+// bucket is a span. Each tensor starts at a multiple of 64 bytes; the gaps hold zeros. After the last gradient are at
+// least `step_sum_count` floats, the step sums, which are averaged over the ranks with the gradients (for example the
+// loss).
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,14 @@ namespace carillon {
 
 struct Initializer {
   enum class Kind { constant, truncated_normal, uniform } kind = Kind::constant;
-  /// The constant, or the standard deviation before truncation at two of it (no rescaling), or b of [-b, b).
+  /// constant: the value. truncated_normal: the standard deviation before truncation at two standard deviations (no
+  /// rescaling). uniform: b of [-b, b).
   float value = 0.0f;
-  /// The number by which the variable is drawn, for the networks that were drawn so before names counted; else by name.
+  /// If not negative, the draws depend on this number in place of the variable's name. For networks that are older than
+  /// draws by name.
   int number = -1;
-  /// Of filters [height, width, in, out] with odd extents: the first min(in, out) pass on an input channel each, 1 in
-  /// the middle and else 0, in place of what is drawn for them. Filter o, of input channel o (PyTorch's dirac).
+  /// For filters [height, width, in, out] with odd height and width: filter o < min(in, out) passes input channel o on
+  /// (1 in the middle, else 0), as PyTorch's dirac_. The other filters are drawn.
   bool dirac = false;
 };
 
@@ -34,16 +36,16 @@ struct ParameterSpec {
   Shape shape;
   Initializer initializer;
   float l2_factor = 0.0f;  ///< c: adds c * sum(w^2) / 2 to the loss and c * w to the gradient
-  bool trains = true;      ///< else it stays as it begins, whatever its group says
+  bool trains = true;      ///< false: it keeps its initial values; its parameter group has no influence
 };
 
-/// One further array of the parameters' layout that an optimiser keeps: momentum, a moving average.
+/// An array of the parameters' layout that an optimiser keeps, for example momentum or a moving average.
 struct Slot {
   std::string name;
-  bool starts_as_values = false;  ///< equal to the variables, else zero
+  bool starts_as_values = false;  ///< initially equal to the variables; false: zero
 };
 
-/// Where each parameter lies in a flat array; offsets and counts in elements.
+/// The position of each parameter in a flat array; offsets and counts in elements.
 class ParameterLayout {
  public:
   explicit ParameterLayout(const std::vector<ParameterSpec>& specs);
@@ -52,7 +54,7 @@ class ParameterLayout {
   std::size_t count(int parameter) const { return counts_.at(parameter); }
   /// Elements of the whole array, gaps included.
   std::size_t total() const { return total_; }
-  /// Parameter indices by growing offset.
+  /// Parameter indices by ascending offset.
   const std::vector<int>& order() const { return order_; }
 
  private:
@@ -62,37 +64,37 @@ class ParameterLayout {
 };
 
 inline constexpr std::size_t step_sum_count = 16;
-/// Places in ParameterStore::step_sums.
+/// Indices in ParameterStore::step_sums.
 inline constexpr std::size_t loss_sum = 0, sync_sum = 1;
 
-/// Zeroed memory for a store that is not to have all its memory from its device.
+/// Zeroed memory for a store. The device allocates what is empty.
 struct ParameterMemory {
-  Buffer gradients;    ///< gradient_bytes (Communicator::allocate); nothing: nobody trains
-  Buffer values = {};  ///< value_bytes; nothing: the device's
-  Buffer slots = {};   ///< value_bytes for each slot, one after the other; nothing: the device's
-  std::vector<ComputeCopy> compute_copies = {};  ///< of each parameter; none: nobody wants any
+  Buffer gradients;                              ///< gradient_bytes (Communicator::allocate); empty: no training
+  Buffer values = {};                            ///< value_bytes
+  Buffer slots = {};                             ///< value_bytes for each slot, consecutively
+  std::vector<ComputeCopy> compute_copies = {};  ///< by parameter, or none
 };
-/// With so many step sums.
+/// Bytes of all gradients and `sum_count` step sums.
 std::size_t gradient_bytes(const ParameterLayout& layout, std::size_t sum_count = step_sum_count);
 std::size_t value_bytes(const ParameterLayout& layout);
 
 class ParameterStore {
  public:
-  /// Zeroed. `sum_count`: of step sums, at least step_sum_count.
+  /// All values are zero. `sum_count`: number of step sums, at least step_sum_count.
   ParameterStore(std::vector<ParameterSpec> specs, Device& device, ParameterMemory memory, std::vector<Slot> slots = {},
                  std::size_t sum_count = step_sum_count);
 
   const std::vector<ParameterSpec>& specs() const { return specs_; }
   const ParameterLayout& layout() const { return layout_; }
   const std::vector<Slot>& slots() const { return slots_; }
-  /// The number of the slot of that name. Errors: failed (there is none).
+  /// The index of the slot of that name. Errors: failed (no such slot).
   int slot_named(std::string_view name) const;
 
   Tensor value(int parameter) const { return view(values(), parameter); }
-  /// No data when nobody trains.
+  /// No data outside training.
   Tensor gradient(int parameter) const;
   Tensor slot(int slot, int parameter) const { return view(this->slot(slot), parameter); }
-  /// By parameter, or none at all.
+  /// By parameter, or empty.
   const std::vector<ComputeCopy>& compute_copies() const { return memory_.compute_copies; }
 
   /// [layout().total()] on the device.
@@ -104,7 +106,7 @@ class ParameterStore {
 
  private:
   Tensor view(std::span<float> array, int parameter) const;
-  /// Of those that follow each other in `buffer`.
+  /// Array number `number` of the arrays in `buffer`.
   std::span<float> array(const Buffer& buffer, std::size_t number) const;
 
   std::vector<ParameterSpec> specs_;
@@ -114,11 +116,11 @@ class ParameterStore {
   ParameterMemory memory_;
 };
 
-/// Whether a variable's or state's whole name matches `pattern`, as a shell's; `*` matches `/` too.
+/// Whether the whole name of a variable or buffer matches the shell pattern; `*` also matches `/`.
 bool name_matches(const std::string& pattern, const std::string& name);
 
-/// Initial values of a variable, row-major: a function of (seed, name, element) alone (Philox), or of (seed, number,
-/// element) where its initializer has a number. Errors: failed (dirac of what is no such filters).
+/// Initial values of a variable, row-major. They depend only on (seed, name, element), or on (seed, number, element) if
+/// the initializer has a number (Philox). Errors: failed (dirac for a shape that is not such filters).
 std::vector<float> initial_values(const ParameterSpec& spec, std::uint64_t seed);
 
 }  // namespace carillon

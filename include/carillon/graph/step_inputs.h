@@ -1,4 +1,4 @@
-// StepInputs: what differs from step to step, where a device's ops and the update find it. A input stage owns it
+// StepInputs: the inputs of ops and update that change from step to step. The input stage owns them
 // (src/step/input/input_stage.h).
 //
 // The host's ops read `batch`, `scalars` and `request_sync` of the step in hand. A GPU's read a ring of entries in its
@@ -15,11 +15,12 @@
 
 namespace carillon {
 
-/// The few numbers that change with the step. What stands where is the optimiser's to say (optim/optimizer.h).
+/// Numbers that change from step to step, for example the learning rate. The optimiser assigns the indices
+/// (src/optim/optimizer.h).
 struct StepScalars {
   static constexpr std::size_t count = 12;
   float at[count] = {};
-  std::int64_t step = 0;  ///< which update this is, counted from 0
+  std::int64_t step = 0;  ///< number of the update, from 0
 };
 
 struct StepHeader {
@@ -79,23 +80,22 @@ struct StepOutcome {
   double l2_loss = 0.0;  ///< of the variables before the update, where it was asked for
 };
 
-/// Where the last kernel of a step notes that it is over, and what came of it.
+/// Where the last kernel of a step writes that the step is done, and its outcome.
 struct StepProgress {
   std::uint64_t* step_counter = nullptr;  ///< as in StepTable
   std::uint32_t* blocks_done = nullptr;   ///< 0 between launches
-  StepOutcome* outcomes = nullptr;        ///< [capacity] in host memory: of entry i's step
+  StepOutcome* outcomes = nullptr;        ///< [capacity] in host memory: the outcome of the step of entry i
   std::uint32_t capacity = 1;             ///< a power of two
 };
 
 struct StepInputs {
-  // Of the step in hand, for ops that the host runs.
-  Batch batch;  ///< this tower's samples, alive until the step is done
-  /// [batch] of the graph's target: the memory of that value, which stays where it is. Null on a GPU: its ops read
-  /// targets through `table`.
+  // The current step, for ops on the host.
+  Batch batch;  ///< this rank's samples, alive until the step is done
+  /// [batch] The memory of the graph's target, at a fixed address. Null on a GPU, whose ops read targets through `table`.
   std::byte* targets = nullptr;
   StepScalars scalars;
   bool request_sync = false;
-  // Of a GPU; its ops copy them when they are made.
+  // For a GPU. Its ops copy these structs when they are created.
   StepTable table;
   StepProgress progress;
 };

@@ -1,0 +1,95 @@
+"""State that is wrong: a damaged record, updates that are not finite, a variable that memory changed."""
+
+import re
+
+import numpy as np
+from cases import BATCH, SMALL, judge, results, train
+
+import programs
+from bad_input import DATA, FAILED
+from idx import read_idx
+from processes import TIMEOUT, rank_process, replace_in_memory, wait_for
+from programs import ProgramFailed, checkpoint, checkpoints, load
+from tfrecords import frame, read_records
+
+
+def check(context):
+    """corruption"""
+    yield from results(context, (_damage_met_in_training, _diverged_update, _diverged_ahead, _changed_variable))
+
+
+def fake_gpus(context):
+    """The program on a fake GPU."""
+    program = "fake_cuda/mnist_train"
+    if not (context.binaries / program).exists():
+        raise ProgramFailed(f"there is no {context.binaries / program}: the tests are not built")
+    return program
+
+
+def _damage_met_in_training(context, data):
+    """a damaged record that is read only in training"""
+    (source,) = data.glob("train-*")
+    framed = [frame(record) for record in read_records(source)]
+    content = bytearray(b"".join(framed))
+    content[sum(map(len, framed[:150])) + len(framed[150]) // 2] ^= 1
+    path = context.directory("damaged")
+    path.write_bytes(content)
+    done = train(context, path, context.directory("faults"), "--cache", "none", "--shuffle", "false")
+    yield judge("a damaged record that is read only in training", done, DATA, [path.name, "150"])
+
+
+def _diverged_update(context, data):
+    """an update that is not finite"""
+    run = context.directory("faults")
+    done = train(context, data / "train-*", run, "--learning-rate", "1e38", "--max-steps", 1, common=BATCH)
+    left = [path.name for path in checkpoints(run)]
+    yield judge("the only update is not finite", done, FAILED, wrong=f"left {left}" if left else "")
+
+
+def _diverged_ahead(context, data):
+    """a diverged step on a GPU that is steps ahead"""
+    causes = []
+    for program, device in (("mnist_train", "cpu"), (fake_gpus(context), "cuda")):
+        done = context.train(
+            *BATCH, "--learning-rate", "1e25", "--regularization", 0, "--max-steps", 200, "--log-every", 0,
+            "--on-nan", "report", data=data / "train-*", train_dir=context.directory("faults"), program=program,
+            device=device, expect=None, timeout=TIMEOUT,
+        )  # fmt: skip
+        causes.append(re.search(r"at step \d+; .* of op \w+.*?: record \d+|$", done.errors)[0])
+    wrong = "" if causes[0] and causes[0] == causes[1] else f"CPU: {causes[0]}; GPU: {causes[1]}"
+    yield judge("a diverged step on a GPU has the cause it has on a CPU", done, FAILED, wrong=wrong)
+
+
+def _changed_variable(context, data):
+    """a rank's variable that memory has changed"""
+    # CPUs of one host take each other's variables with every step; ranks on a fake GPU keep theirs.
+    program = fake_gpus(context)
+    # Weights from a pixel that is black in all images keep their first values, by which memory is searched for them.
+    images, _ = read_idx(context.images, "train")
+    pixel = int(np.flatnonzero(images[:1000].max(axis=0) == 0)[0])
+    options = (*SMALL, "--regularization", 0, "--device", "cuda", "--comm", "mpi", "--data", data / "train-*")
+    initial = context.directory("faults")
+    context.run(program, *options, "--train-dir", initial, "--max-steps", 0)
+    weights = load(checkpoint(initial, 0))["variables/layer1/weights"][pixel]
+    run, save_every, check_every = context.directory("faults"), 20, 1000000  # before each checkpoint, too
+    command = context.command(
+        program, *options, "--train-dir", run, "--max-steps", 10000,
+        "--checkpoint-every", save_every, "--check-replicas", check_every, ranks=3,
+    )  # fmt: skip
+    process = context.start(command)
+    wait_for(process, lambda: checkpoint(run, save_every).exists(), "a first checkpoint")
+    places = replace_in_memory(rank_process(process, 1), weights.tobytes(), (weights + 1).tobytes())
+    done = context.finish(process, TIMEOUT)
+    # An update under way may write over what was changed, of either.
+    expected = r"(?:variable|moving_average of) layer1/weights after step (\d+): rank 1 on \S+ differs from the other 2$"
+    found = re.search(expected, done.errors, re.MULTILINE)
+    step = int(found[1]) if found else 0
+    newest = max(int(re.search(r"ckpt-(\d+)", path.name)[1]) for path in checkpoints(run) if load(path))
+    wrong = done.complaint(FAILED) or ("" if places else "nothing was changed") or ("" if found else done.explain())
+    if not wrong and (step % save_every or newest != step - save_every):
+        wrong = f"found after step {step}, the newest checkpoint is of step {newest}"
+    yield judge("a variable of one rank of three is changed in memory", done, FAILED, wrong=wrong)
+
+
+if __name__ == "__main__":
+    programs.main(check)
