@@ -59,7 +59,7 @@ TEST_F(Startup, TellsWhoComesFromTensorFlowWhereTheirFlagsWent) {
 
 TEST_F(Startup, WithoutDataTellsHowToMakeThem) {
   const std::string there = "cd " + path("") + " && ";
-  const std::string hint = "name them with --data, or make them: tfrecord_convert ";
+  const std::string hint = "name them with --data, or make them with tfrecord_convert ";
   expect_one_line(run("mnist_train --device cpu", there), ExitCode::no_input,
                   "data/mnist/train-*: no file matches: " + hint + "mnist --input FOLDER --output data/mnist");
   expect_one_line(run("cifar10_eval --device cpu", there), ExitCode::no_input,
