@@ -40,12 +40,11 @@ inline carillon::Network shapes_network(const carillon::NetworkSettings& setting
 inline carillon::ProgramSpec shapes_program() {
   return {.data_set = "drawn shapes",
           .networks = {{"shapes", shapes_network}},
-          .defaults = {.data = {"data/shapes/train-*"},
-                       .train_dir = "runs/shapes",
-                       .record_form = {.make_decoder = carillon::grey_records, .schema = shape_records},
-                       .max_steps = 300,
-                       .batch_size = 50,
-                       .learning_rate = 0.1,
-                       .schedule_options = {.kind = carillon::ScheduleKind::constant},
-                       .pixel_scale = 1.0 / 255.0}};
+          .defaults = {.data = {.files = {"data/shapes/train-*"},
+                                .record_form = {.make_decoder = carillon::grey_records, .schema = shape_records},
+                                .batch_size = 50,
+                                .pixel_scale = 1.0 / 255.0},
+                       .optimizer = {.max_steps = 300,
+                                     .schedule = {.kind = carillon::ScheduleKind::constant, .learning_rate = 0.1}},
+                       .checkpoint = {.train_dir = "runs/shapes"}}};
 }

@@ -9,11 +9,12 @@
 
 #include "carillon/app/mains.h"
 #include "src/app/mpi_main.h"
-#include "src/app/options.h"
 #include "src/app/picture_options.h"
 #include "src/app/saved_network.h"
 #include "src/app/startup.h"
 #include "src/core/printable.h"
+#include "src/options/eval_options.h"
+#include "src/options/option_groups.h"
 #include "src/report/console.h"
 #include "src/report/evaluation_report.h"
 #include "src/tasks/classification_metric.h"
@@ -26,9 +27,9 @@
 namespace carillon {
 namespace {
 
-/// Of the largest network that the program evaluates.
+/// Size limit of a checkpoint: that of the largest network of the program.
 std::uint64_t max_checkpoint_bytes(const ProgramSpec& program_spec) {
-  const RecordSchema& records = program_spec.defaults.record_form.schema;
+  const RecordSchema& records = program_spec.defaults.data.record_form.schema;
   const std::int64_t class_count =
       program_spec.of_pictures ? static_cast<std::int64_t>(max_classes) : records.class_count;
   std::uint64_t largest = 0;
@@ -37,7 +38,7 @@ std::uint64_t max_checkpoint_bytes(const ProgramSpec& program_spec) {
       const Network network = network_named(program_spec, name)({.image = records.image_shape, .outputs = class_count});
       largest = std::max(largest, max_checkpoint_bytes(network));
     } catch (const Error& error) {
-      if (error.code() != ExitCode::usage) throw;  // one that takes other images, and is smaller
+      if (error.code() != ExitCode::usage) throw;  // a network for other, smaller images
     }
   }
   return largest;
@@ -46,25 +47,25 @@ std::uint64_t max_checkpoint_bytes(const ProgramSpec& program_spec) {
 void check_model(const LoadedCheckpoint& loaded, const ProgramSpec& program_spec) {
   const std::vector<std::string> names = network_names(program_spec);
   if (std::ranges::find(names, loaded.state.model) != names.end()) return;
-  fail(ExitCode::data, "{} is of model '{}', this program evaluates {}", loaded.path.string(), loaded.state.model,
+  fail(ExitCode::data, "{} holds model '{}', this program evaluates {}", loaded.path.string(), loaded.state.model,
        fmt::join(names, ", "));
 }
 
-/// Whether it was trained on what the program evaluates. Errors: data.
+/// Errors: data (image_train and other programs evaluate only their own checkpoints).
 void check_pictures(const LoadedCheckpoint& loaded, const ProgramSpec& program_spec) {
   if (trained_pictures(loaded).has_value() == program_spec.of_pictures) return;
-  fail(ExitCode::data, "{} was {}trained by image_train, and its network takes other images", loaded.path.string(),
-       program_spec.of_pictures ? "not " : "");
+  fail(ExitCode::data, "{} was {}trained by image_train: evaluate it with {}", loaded.path.string(),
+       program_spec.of_pictures ? "not " : "", program_spec.of_pictures ? "the program that trained it" : "image_eval");
 }
 
-/// What all ranks must know of the checkpoint that rank 0 has read. `given_scale`: in place of its own, if not 0.
+/// The facts of a checkpoint that rank 0 sends to all ranks. `given_scale`: replaces its pixel scale unless 0.
 nlohmann::json description(const LoadedCheckpoint& loaded, double given_scale) {
   return {{"model", loaded.state.model},
           {"options", loaded.state.options_json},
           {"pixel_scale", given_scale > 0.0 ? given_scale : trained_pixel_scale(loaded)}};
 }
 
-/// The records to evaluate on, and what else the network is made for.
+/// The form of the records, and the normalisation that the network expects.
 struct EvaluatedForm {
   RecordForm records;
   std::optional<PixelNormalization> normalization;
@@ -72,33 +73,35 @@ struct EvaluatedForm {
 
 EvaluatedForm form_of(const nlohmann::json& known, const EvalOptions& options, const ProgramSpec& program_spec,
                       const Mpi& mpi) {
-  if (!program_spec.of_pictures) return {program_spec.defaults.record_form, std::nullopt};
+  if (!program_spec.of_pictures) return {program_spec.defaults.data.record_form, std::nullopt};
   PictureOptions pictures = described_pictures(known.at("options").get<std::string>()).value();
   pictures.first_label = options.first_label;
   EvaluatedForm form;
-  mpi.run_on_all([&] { form.records = evaluation_form(pictures, options.data); });
+  mpi.run_on_all([&] { form.records = evaluation_form(pictures, options.data.files); });
   form.normalization = normalization_of(pictures.preprocessing);
   return form;
 }
 
 Dataset open_data(const EvalOptions& options, const RecordForm& form, const Mpi& mpi) {
-  Dataset dataset = open_records(options.data, form, RecordUse::evaluation, options.records, mpi);
+  const DataOptions& data = options.data;
+  const RecordOptions records{.image_key = data.image_key, .target_key = data.label_key, .cache = data.cache};
+  Dataset dataset = open_records(data.files, form, RecordUse::evaluation, records, mpi);
   require_equal_on_all_ranks(mpi, {{"evaluation records", dataset.size()},
                                    {"evaluation record checksum", static_cast<std::uint64_t>(dataset.fingerprint())}});
   return dataset;
 }
 
-/// Which of the checkpoint's values, and how.
+/// Names the evaluated values of the checkpoint, and the method.
 std::string values_text(const EvalOptions& options) {
   const std::string values = options.raw_weights ? "variables" : "moving averages";
-  return options.test_time_augmentation ? values + ", test-time augmentation" : values;
+  return options.data.test_time_augmentation ? values + ", test-time augmentation" : values;
 }
 
 /// Errors: usage.
 void check_report_fits(std::int64_t class_count) {
   constexpr std::int64_t most = 20'000;
   if (class_count <= most) return;
-  fail(ExitCode::usage, "--report: a confusion matrix of {} classes; up to {} are counted", class_count, most);
+  fail(ExitCode::usage, "--report: {} classes are too many for a confusion matrix, the limit is {}", class_count, most);
 }
 
 /// Counts by class only if there is a report to write: a confusion matrix is large if there are many classes.
@@ -109,7 +112,7 @@ MakeMetric metric_for(const EvalOptions& options, std::int64_t class_count) {
 
 /// Prints the result and writes the report, if there is one. `metric`: made by `metric_for`.
 void report_result(const LoadedCheckpoint& loaded, const EvalOptions& options, const Metric& metric) {
-  const std::string note = is_synthetic(options.data) ? synthetic_note : "", values = values_text(options);
+  const std::string note = is_synthetic(options.data.files) ? synthetic_note : "", values = values_text(options);
   fmt::print("{}: {} at step {}{}\n{}{}\n", printable(loaded.path.string()), values, loaded.state.global_step, note,
              metric.text(), note);
   if (std::fflush(stdout) != 0) fail(ExitCode::io, "cannot write to standard output: {}", errno_text(errno));
@@ -123,30 +126,31 @@ void report_result(const LoadedCheckpoint& loaded, const EvalOptions& options, c
 
 EvalOptions defaults_of(const ProgramSpec& program_spec) {
   EvalOptions options;
-  options.data = program_spec.defaults.data;
-  for (std::string& pattern : options.data) {
+  options.data.files = program_spec.defaults.data.files;
+  for (std::string& pattern : options.data.files) {
     const std::size_t at = pattern.find("train-");
-    check(at != pattern.npos, "a program spec's data are not named train-");
+    check(at != pattern.npos, "a default of --data has no 'train-' in its name");
     pattern.replace(at, 6, program_spec.evaluation_split);
   }
-  options.checkpoint = program_spec.defaults.train_dir;
-  if (program_spec.of_pictures)
-    options.batch_size = program_spec.defaults.evaluation_batch;  // large ones fill a memory
+  options.checkpoint = program_spec.defaults.checkpoint.train_dir;
+  if (program_spec.of_pictures) {
+    options.data.batch_size = program_spec.defaults.data.evaluation_batch;  // larger ones may exceed the memory
+  }
   return options;
 }
 
 ExitCode evaluate_checkpoint(const EvalOptions& options, const ProgramSpec& program_spec, Device& device,
                              StallDetector& stall_detector, const Mpi& mpi) {
   std::optional<LoadedCheckpoint> loaded;  // on rank 0
-  std::string told;                        // of it, there
+  std::string facts;                       // on rank 0
   mpi.run_on_all([&] {
     if (mpi.rank() != 0) return;
     loaded = find_checkpoint(options.checkpoint, print_warning, max_checkpoint_bytes(program_spec));
     check_model(*loaded, program_spec);
     check_pictures(*loaded, program_spec);
-    told = description(*loaded, options.pixel_scale).dump();
+    facts = description(*loaded, options.data.pixel_scale).dump();
   });
-  const nlohmann::json known = nlohmann::json::parse(mpi.all_gather(told).front());
+  const nlohmann::json known = nlohmann::json::parse(mpi.all_gather(facts).front());
   const auto scale = known.at("pixel_scale").get<float>();
   const EvaluatedForm form = form_of(known, options, program_spec, mpi);
   const Dataset dataset = open_data(options, form.records, mpi);
@@ -157,15 +161,16 @@ ExitCode evaluate_checkpoint(const EvalOptions& options, const ProgramSpec& prog
                            .normalization = form.normalization};
   mpi.run_on_all([&] { settings.density = dataset.density(); });
   const Network network = make_network(settings);
-  const BuildSettings build{options.batch_size, options.precision, Purpose::evaluation};
+  const BuildSettings build{options.data.batch_size, options.device.precision, Purpose::evaluation};
   std::optional<Evaluator> evaluator;
   mpi.run_on_all([&] {
     check_batch_fits(build_network(network, build), device, mpi,
-                     {.option = fmt::format("--batch-size {}", options.batch_size)});
-    evaluator.emplace(network,
-                      EvaluatorSettings{options.batch_size, options.precision, options.test_time_augmentation,
-                                        static_cast<int>(options.decode_threads)},
-                      device);
+                     {.option = fmt::format("--batch-size {}", options.data.batch_size)});
+    evaluator.emplace(
+        network,
+        EvaluatorSettings{options.data.batch_size, options.device.precision, options.data.test_time_augmentation,
+                          static_cast<int>(options.data.decode_threads)},
+        device);
     const TrainedValues values = options.raw_weights ? TrainedValues::variables : TrainedValues::moving_averages;
     if (loaded) evaluator->load(*loaded, values);
   });
@@ -183,24 +188,20 @@ ExitCode evaluate_checkpoint(const EvalOptions& options, const ProgramSpec& prog
   return ExitCode::done;
 }
 
-/// The program's options, on `options` with the program spec's values.
+/// The options of the program, with `program_spec`'s defaults. They set `options`.
 OptionSet option_set(const std::string& program, EvalOptions& options, const ProgramSpec& program_spec) {
   options = defaults_of(program_spec);
-  OptionSet set({.program = program,
-                 .purpose = fmt::format("Prints precision @ 1 on {} of a checkpoint", program_spec.data_set),
-                 .synopses = {fmt::format("{} --data FILES --checkpoint FILE_OR_DIR", program)}});
+  OptionSet set(
+      {.program = program,
+       .purpose = fmt::format("Prints the accuracy (precision @ 1) of a checkpoint on {}", program_spec.data_set),
+       .synopses = {fmt::format("{} --data FILES --checkpoint FILE_OR_DIR", program)}});
   declare(set, options);
   introduce(set, program);
-  set.begin_group("Data");
-  if (program_spec.of_pictures) {
-    set.add("first-label", options.first_label, -1, 1,
-            "label of the first class; -1: as records.json says, or 1, as ImageNet's records have it");
-  }
+  if (program_spec.of_pictures) declare_first_label(set, options);
   if (program_spec.distorts) {
-    set.add("test-time-augmentation", options.test_time_augmentation, test_time_augmentation_help);
+    declare_test_time_augmentation(set, options.data);
   } else {
-    set.add("pixel-scale", options.pixel_scale, OptionSet::Interval::not_negative,
-            "multiplies the pixels; 0: as in training");
+    declare_pixel_scale_for_evaluation(set, options.data);
   }
   return set;
 }
@@ -210,14 +211,14 @@ ExitCode evaluate(const std::string& program, const ProgramSpec& program_spec, i
   OptionSet set = option_set(program, options, program_spec);
   if (!parse_on_all_ranks(set, argc, argv, mpi)) return ExitCode::done;
   mpi.run_on_all([&] {
-    check_default_data(set, options.data);
+    check_default_data(set, options.data.files);
     if (mpi.rank() == 0 && !options.report.empty()) check_report_place(options.report);
   });
 
-  const CpuShare cpu = take_cpu_share(mpi, static_cast<int>(options.threads));
+  const CpuShare cpu = take_cpu_share(mpi, static_cast<int>(options.device.threads));
   std::unique_ptr<Device> device;
-  mpi.run_on_all([&] { device = open_own_device(options.device, options.precision, options.cpu, mpi, cpu); });
-  StallDetector stall_detector(mpi, stall_detector_settings(options.stall_timeout, *device, mpi, program));
+  mpi.run_on_all([&] { device = open_own_device(options.device, mpi, cpu); });
+  StallDetector stall_detector(mpi, stall_detector_settings(options.faults.stall_timeout, *device, mpi, program));
   return abort_on_own_error(mpi, program,
                             [&] { return evaluate_checkpoint(options, program_spec, *device, stall_detector, mpi); });
 }

@@ -1,28 +1,28 @@
-// --global-batch and --micro-batch: a step's samples, as all ranks together take them.
+// --global-batch and --micro-batch: how the ranks share the samples of a step.
 #pragma once
 
 #include "carillon/app/program_spec.h"
 #include "carillon/device/device.h"
-#include "carillon/train/train_options.h"
 #include "src/comm/mpi/mpi.h"
 #include "src/train/input/batch_memory.h"
 
 namespace carillon {
 
-/// Sets each tower's part of a global batch, and the steps in which the learning rate decays, which are then the same
-/// at any number of towers. Errors: usage (the towers cannot share it out evenly; single samples are to be mixed).
-void resolve_batch(TrainOptions& options, const ProgramSpec& program_spec, int tower_count);
+/// Sets data.batch_size to the rank's part of a global batch, and schedule.decay_steps if it is 0. With a global batch,
+/// decay_steps does not depend on the number of ranks. Errors: usage (the ranks cannot share the batch evenly; mixup or
+/// cutmix of single samples; a shuffle window smaller than a step).
+void resolve_batch(DataOptions& data, ScheduleOptions& schedule, const ProgramSpec& program_spec, int rank_count);
 
-/// Errors: usage (micro-batches, a common batch norm, or a wire of bf16, and a GPU).
-void check_takes_batches(const TrainOptions& options, const Device& device);
+/// Errors: usage (micro-batches, a synchronised batch norm or --wire bf16 on a GPU).
+void check_cpu_only_options(const TrainOptions& options, const Device& device);
 
-/// What a tower has in memory at once of a step's samples, and by which option.
-BatchInMemory batch_in_memory(const TrainOptions& options, const Device& device);
+/// The samples of a rank that are in memory at once, and the option that sets their number.
+BatchInMemory batch_in_memory(const DataOptions& data, const Device& device);
 
-/// Whether other numbers of ranks give the same bits as these: their micro-batches are whole subtrees of the sum.
-bool has_bits_of_any_rank_count(const TrainOptions& options, const Mpi& mpi);
+/// Whether other numbers of ranks give the same bits: each rank's micro-batches are a whole subtree of the sum.
+bool has_bits_of_any_rank_count(const DataOptions& data, const Mpi& mpi);
 
-/// Prints a warning, on rank 0, where they do not, or where threads have nothing to do.
-void warn_of_micro_batches(const TrainOptions& options, const Mpi& mpi, int thread_count);
+/// Warns, on rank 0, of micro-batches that depend on the number of ranks or leave threads idle.
+void warn_of_micro_batches(const DataOptions& data, const Mpi& mpi, int thread_count);
 
 }  // namespace carillon

@@ -24,7 +24,7 @@ void print_error(std::string_view program, const Mpi* mpi, std::string_view mess
   print_text(STDERR_FILENO, line);
 }
 
-/// Opens /dev/null on whichever of stdin, stdout and stderr are closed, lest MPI's pipes take their numbers.
+/// Opens /dev/null for each of stdin, stdout and stderr that is closed. Otherwise MPI's pipes would get their numbers.
 void open_standard_descriptors() {
   for (int descriptor = 0; descriptor <= 2; ++descriptor) {
     if (fcntl(descriptor, F_GETFD) < 0) static_cast<void>(open("/dev/null", O_RDWR));
@@ -56,16 +56,16 @@ ExitCode abort_on_own_error(const Mpi& mpi, std::string_view program, const std:
 }
 
 int mpi_main(const std::string& program, int argc, char** argv, const std::function<ExitCode(const Mpi&)>& body) {
-  flush_denormals();              // before there are other threads: they inherit it
+  flush_denormals();              // before other threads start: they inherit the mode
   std::signal(SIGPIPE, SIG_IGN);  // a closed stdout must not end a training
-  std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is an error of write, not a death
+  std::signal(SIGXFSZ, SIG_IGN);  // a file size limit becomes an error of write
   open_standard_descriptors();
   std::optional<Mpi> mpi;
   ExitCode code = ExitCode::failed;
   try {
     mpi.emplace(&argc, &argv);
     keep_signals_from_computation();
-    // Other programs would wait in other collective calls; other builds round differently, perhaps.
+    // Other programs make other collective calls, and other builds may round differently.
     require_equal_on_all_ranks(*mpi, {{"the program and its build", version_line(program)}});
     code = abort_on_own_error(*mpi, program, [&] { return body(*mpi); });
   } catch (const PeerFailed& peer) {

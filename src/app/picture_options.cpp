@@ -4,14 +4,13 @@
 
 #include "carillon/core/error.h"
 #include "src/core/printable.h"
-#include "src/train/input/open_records.h"
 
 namespace carillon {
 namespace {
 
 constexpr std::int64_t max_image_size = 4096, imagenet_classes = 1000;
 
-/// Side of a picture, resized, for a middle part of `image_size`: 256 for 224.
+/// The length to which evaluations resize the shorter side of a picture before they crop its centre: 256 for 224.
 std::int64_t shorter_side(std::int64_t image_size) { return (image_size * 8 + 3) / 7; }
 
 CropRule crop_rule(const PictureOptions& options) {
@@ -23,21 +22,21 @@ CropRule crop_rule(const PictureOptions& options) {
   return rule;
 }
 
-/// `found` beside some records, held against what is known of the classes. Errors: data.
+/// Compares the records.json at `place` with the known classes. Errors: data.
 void check_same(const DatasetInfo& found, const PictureOptions& known, const std::string& place) {
   const auto class_count = static_cast<std::size_t>(known.classes);
   if (found.classes.size() != class_count) {
-    fail(ExitCode::data, "{}: its records are of {} classes, not of {}", place, found.classes.size(), class_count);
+    fail(ExitCode::data, "{}: names {} classes, expected {}", place, found.classes.size(), class_count);
   }
   for (std::size_t i = 0; i < known.class_names.size(); ++i) {
     if (found.classes[i] == known.class_names[i]) continue;
-    fail(ExitCode::data, "{}: class {} of its records is '{}', not '{}'", place, i, printable(found.classes[i]),
+    fail(ExitCode::data, "{}: class {} is '{}', expected '{}'", place, i, printable(found.classes[i]),
          printable(known.class_names[i]));
   }
 }
 
 std::string place_of(const std::vector<std::string>& patterns) {
-  return fmt::format("{} beside {}", dataset_info_name, printable(patterns.front()));
+  return fmt::format("{} of {}", dataset_info_name, printable(patterns.front()));
 }
 
 RecordSchema schema_of(const PictureOptions& options, const std::optional<DatasetInfo>& form) {
@@ -54,17 +53,19 @@ RecordSchema schema_of(const PictureOptions& options, const std::optional<Datase
 }  // namespace
 
 void declare(OptionSet& set, PictureOptions& o) {
-  set.add("image-size", o.image_size, 8, max_image_size, "height and width of what the network sees", Scope::result);
+  set.begin_group("Data");
+  set.add("image-size", o.image_size, 8, max_image_size,
+          "height and width of the images for the network, in pixels, 8 to 4096", Scope::result);
   set.add("preprocessing", o.preprocessing, preprocessing_choices,
-          "how pictures are cropped, resized and normalised: as torchvision's or TensorFlow's ImageNet trainings do",
-          Scope::result);
+          "crop, resize and normalisation, as in the ImageNet trainings of torchvision or TensorFlow", Scope::result);
   set.add("min-crop-area", o.min_crop_area, OptionSet::Interval::below_one,
-          "smallest part of a picture that is trained on; 0: 0.08, tensorflow: 0.05", Scope::result);
-  set.add("mirror", o.mirror, "with distort, mirror half of the training images left-right", Scope::result);
+          "smallest fraction of a picture in a training image; 0: 0.08 (torchvision), 0.05 (tensorflow)",
+          Scope::result);
+  set.add("mirror", o.mirror, "mirror half of the training images left-right (--distort)", Scope::result);
   set.add("classes", o.classes, 0, static_cast<std::int64_t>(max_classes),
-          "number of classes of records that have no records.json beside them");
+          "number of classes, for records without a records.json");
   set.add("first-label", o.first_label, -1, 1,
-          "label of the first class in such records; -1: 1, as ImageNet's have it");
+          "label of the first class, for records without a records.json; -1: 1, as in ImageNet's records");
 }
 
 ImageShape shape_of(const PictureOptions& options) {
@@ -86,53 +87,52 @@ PixelNormalization normalization_of(Preprocessing preprocessing) {
   return {.mean = {123.68f / 255.0f, 116.78f / 255.0f, 103.94f / 255.0f}, .deviation = {of_255, of_255, of_255}};
 }
 
-void resolve_pictures(PictureOptions& pictures, TrainOptions& options) {
-  const bool synthetic = is_synthetic(options.data);
-  const std::optional<DatasetInfo> form = synthetic ? std::nullopt : dataset_info_of_files(options.data);
+void resolve_pictures(PictureOptions& pictures, DataOptions& data, std::uint64_t seed) {
+  const bool synthetic = is_synthetic(data.files);
+  const std::optional<DatasetInfo> form = synthetic ? std::nullopt : dataset_info_of_files(data.files);
   if (synthetic && pictures.classes == 0) pictures.classes = imagenet_classes;
   if (form) {
     const auto count = static_cast<std::int64_t>(form->classes.size());
     if (pictures.classes > 0 && pictures.classes != count) {
-      fail(ExitCode::usage, "--classes {}: {} names {} classes", pictures.classes, place_of(options.data), count);
+      fail(ExitCode::usage, "--classes {} contradicts {}, which names {} classes", pictures.classes,
+           place_of(data.files), count);
     }
     pictures.classes = count;
     pictures.class_names = form->classes;
   }
   if (pictures.classes == 0) {
-    fail(ExitCode::usage,
-         "--classes: say how many classes the records have; no {}, as tfrecord_convert images writes "
-         "it, is beside {}",
-         dataset_info_name, printable(options.data.front()));
+    fail(ExitCode::usage, "--classes is missing, and the folder of {} has no {} (tfrecord_convert images writes it)",
+         printable(data.files.front()), dataset_info_name);
   }
-  if (!options.eval_data.empty() && !is_synthetic(options.eval_data)) {
-    const std::optional<DatasetInfo> other = dataset_info_of_files(options.eval_data);
+  if (!data.eval_files.empty() && !is_synthetic(data.eval_files)) {
+    const std::optional<DatasetInfo> other = dataset_info_of_files(data.eval_files);
     if (other) {
-      check_same(*other, pictures, place_of(options.eval_data));
+      check_same(*other, pictures, place_of(data.eval_files));
       if (form && (other->first_label != form->first_label || other->keys.image != form->keys.image ||
                    other->keys.label != form->keys.label)) {
-        fail(ExitCode::data, "{}: keys or first label of its records are not those of {}", place_of(options.eval_data),
-             place_of(options.data));
+        fail(ExitCode::data, "{}: the keys or the first label differ from {}", place_of(data.eval_files),
+             place_of(data.files));
       }
     }
   }
   PictureDecoding training = evaluation_decoding(pictures);
-  training.distorts = options.distort;
+  training.distorts = data.distort;
   training.mirrors = pictures.mirror;
-  training.seed = options.seed;
-  options.record_form = {.make_decoder =
-                             [training](RecordSchema schema, RecordUse use) {
-                               PictureDecoding decoding = training;
-                               if (use == RecordUse::evaluation) decoding.distorts = false;
-                               return make_picture_decoder(std::move(schema), decoding);
-                             },
-                         .schema = schema_of(pictures, form),
-                         .decoder_distorts = true};
-  options.normalization = normalization_of(pictures.preprocessing);
+  training.seed = seed;
+  data.record_form = {.make_decoder =
+                          [training](RecordSchema schema, RecordUse use) {
+                            PictureDecoding decoding = training;
+                            if (use == RecordUse::evaluation) decoding.distorts = false;
+                            return make_picture_decoder(std::move(schema), decoding);
+                          },
+                      .schema = schema_of(pictures, form),
+                      .decoder_distorts = true};
+  data.normalization = normalization_of(pictures.preprocessing);
 }
 
-void describe_pictures(const PictureOptions& pictures, const TrainOptions& options, RunDescription& description) {
-  description.add("class count", options.record_form.schema.class_count, Scope::result);
-  description.add("first class label", options.record_form.schema.first_label, Scope::result);
+void describe_pictures(const PictureOptions& pictures, const RecordSchema& schema, RunDescription& description) {
+  description.add("class count", schema.class_count, Scope::result);
+  description.add("first class label", schema.first_label, Scope::result);
   if (!pictures.class_names.empty()) description.add("class names", pictures.class_names, Scope::result);
 }
 
@@ -155,9 +155,9 @@ std::optional<PictureOptions> described_pictures(const std::string& options_json
         (pictures.class_names.empty() || static_cast<std::int64_t>(pictures.class_names.size()) == pictures.classes);
     if (is_sound) return pictures;
   } catch (const nlohmann::json::exception&) {
-    // told below
+    // reported below
   }
-  fail(ExitCode::data, "its options do not say what its network makes of pictures");
+  fail(ExitCode::data, "its options do not describe the preprocessing of pictures");
 }
 
 RecordForm evaluation_form(const PictureOptions& pictures, const std::vector<std::string>& patterns) {

@@ -1,18 +1,18 @@
-// Picture options: what image_train and image_eval make of pictures of any kind.
+// PictureOptions: how image_train and image_eval turn pictures of any size into images for a network.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "carillon/train/train_options.h"
-#include "src/app/option_set.h"
+#include "carillon/options/data_options.h"
 #include "src/data/decode/dataset_info.h"
+#include "src/options/option_set.h"
+#include "src/options/run_description.h"
 
 namespace carillon {
 
-/// How pictures become a network's images: the two forms that ImageNet's results are reported with.
+/// How pictures become images. Results on ImageNet are usually reported with one of these two.
 enum class Preprocessing {
   torchvision,  ///< RandomResizedCrop, antialiased; pixels normalised by ImageNet's means and deviations
   tensorflow,   ///< distorted bounding boxes, resize_bilinear; ImageNet's means subtracted from pixels 0..255
@@ -22,37 +22,37 @@ inline constexpr std::array preprocessing_choices{Choice{Preprocessing::torchvis
                                                   Choice{Preprocessing::tensorflow, "tensorflow"}};
 
 struct PictureOptions {
-  std::int64_t image_size = 224;
+  std::int64_t image_size = 224;  ///< height and width of the images
   Preprocessing preprocessing = Preprocessing::torchvision;
-  double min_crop_area = 0.0;  ///< part of a picture; 0: the form's
-  bool mirror = true;
-  std::int64_t classes = 0;       ///< 0: those of records.json
-  std::int64_t first_label = -1;  ///< in the records; -1: that of records.json, or 1
+  double min_crop_area = 0.0;     ///< fraction of a picture; 0: the default of `preprocessing`
+  bool mirror = true;             ///< mirror half of the training images left-right
+  std::int64_t classes = 0;       ///< 0: as records.json says
+  std::int64_t first_label = -1;  ///< in the records; -1: as records.json says, or trained_first_label
   // Not options:
-  std::int64_t trained_first_label = 1;       ///< of records that name none
-  std::vector<std::string> class_names = {};  ///< none: not known
+  std::int64_t trained_first_label = 1;
+  std::vector<std::string> class_names = {};  ///< empty: unknown
 };
 
 void declare(OptionSet& set, PictureOptions& options);
 ImageShape shape_of(const PictureOptions& options);
 
-/// Puts the form of the records of `options` there, and what networks are to know of it; `pictures` hears of the
-/// classes. Errors: no_input, data (records.json; sets of different classes), usage (classes that nobody names).
-void resolve_pictures(PictureOptions& pictures, TrainOptions& options);
+/// Sets the record form and the normalisation of `data`, and the classes of `pictures`, from records.json. `seed`: of
+/// the random crops. Errors: no_input, data (a bad records.json, or training and evaluation records with different
+/// classes), usage (the number of classes is unknown).
+void resolve_pictures(PictureOptions& pictures, DataOptions& data, std::uint64_t seed);
 
-/// What a checkpoint is to hold besides the options: that of settled pictures.
-void describe_pictures(const PictureOptions& pictures, const TrainOptions& options, RunDescription& description);
+/// Adds to `description` what a checkpoint stores of resolved pictures in addition to the options.
+void describe_pictures(const PictureOptions& pictures, const RecordSchema& schema, RunDescription& description);
 
-/// What describe_pictures and the options say in a checkpoint; nothing where its pictures are another program's.
-/// Errors: data, without the file's name.
+/// The picture options from the options of a checkpoint; nothing if another program trained it. Errors: data, without
+/// the name of the file.
 std::optional<PictureOptions> described_pictures(const std::string& options_json);
 
-/// The form of records to evaluate on, by what `patterns`, which may be none, have beside them. Errors: as
-/// resolve_pictures.
+/// The form of records to evaluate on. `patterns`: their files, may be empty. Errors: those of resolve_pictures.
 RecordForm evaluation_form(const PictureOptions& pictures, const std::vector<std::string>& patterns);
 PixelNormalization normalization_of(Preprocessing preprocessing);
 
-/// What is made of a picture to evaluate it.
+/// How evaluations decode a picture.
 PictureDecoding evaluation_decoding(const PictureOptions& pictures);
 
 }  // namespace carillon

@@ -15,13 +15,13 @@ const ProgramSpec& program_spec_of(const LoadedCheckpoint& loaded, std::span<con
     const std::vector<std::string> names = network_names(program_spec);
     return program_spec.of_pictures == of_pictures && std::ranges::count(names, loaded.state.model) > 0;
   };
-  return *std::ranges::find_if(program_specs, has_model);  // network_of has found it
+  return *std::ranges::find_if(program_specs, has_model);  // network_of has checked that there is one
 }
 
 std::vector<std::string> class_names_of(const LoadedCheckpoint& loaded, const ProgramSpec& program_spec) {
   const std::optional<PictureOptions> pictures = trained_pictures(loaded);
   std::vector<std::string> names = pictures ? pictures->class_names : program_spec.class_names;
-  const std::int64_t count = pictures ? pictures->classes : program_spec.defaults.record_form.schema.class_count;
+  const std::int64_t count = pictures ? pictures->classes : program_spec.defaults.data.record_form.schema.class_count;
   for (auto i = static_cast<std::int64_t>(names.size()); i < count; ++i) names.push_back(std::to_string(i));
   return names;
 }
@@ -72,7 +72,7 @@ void PicturePredictor::read_image(std::span<const std::uint8_t> file, std::span<
 
 std::vector<std::vector<double>> PicturePredictor::predict(std::span<const std::uint8_t* const> images) {
   const std::size_t count = images.size(), batch_size = settings_.batch_size;
-  check(count > 0 && count <= batch_size, "images that make a batch");
+  check(count > 0 && count <= batch_size, "predict takes 1 to batch_size images");
   std::vector<const std::uint8_t*> padded(images.begin(), images.end());
   padded.resize(batch_size, images.back());
   const std::vector<float> logits = evaluator_.outputs({.images = padded, .padding = batch_size - count});
@@ -80,7 +80,7 @@ std::vector<std::vector<double>> PicturePredictor::predict(std::span<const std::
   for (std::size_t i = 0; i < count; ++i) {
     const std::span<const float> row = std::span(logits).subspan(i * class_count(), class_count());
     if (!std::ranges::all_of(row, [](float logit) { return std::isfinite(logit); })) {
-      fail(ExitCode::failed, "the network's output is not finite");
+      fail(ExitCode::failed, "the output of the network is not finite");
     }
     all.push_back(softmax(row));
   }

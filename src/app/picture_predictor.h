@@ -1,4 +1,4 @@
-// PicturePredictor: what a trained network takes picture files for.
+// PicturePredictor: the classes that a trained network predicts for picture files.
 #pragma once
 
 #include <memory>
@@ -21,23 +21,23 @@ struct PredictorSettings {
 
 class PicturePredictor {
  public:
-  /// Of a model of one of the program specs. `device` outlives it. Errors: data (no model of theirs, a damaged one).
+  /// `device` must outlive the predictor. Errors: data (none of the program specs has the checkpoint's model; a damaged
+  /// checkpoint).
   PicturePredictor(const LoadedCheckpoint& loaded, std::span<const ProgramSpec> program_specs,
                    const PredictorSettings& settings, Device& device);
 
   const ImageShape& image_shape() const { return network_.image; }
   std::size_t class_count() const { return class_names_.size(); }
-  /// Its number where it has no name.
+  /// The number of the class if it has no name.
   const std::string& class_name(std::size_t i) const { return class_names_[i]; }
   std::size_t batch_size() const { return settings_.batch_size; }
 
-  /// Writes what the network sees of a JPEG or PNG file to `image`, image_shape().bytes() long: the middle of the
-  /// picture, as an evaluation takes it; grey of colours where the network has no others. Safe from several threads.
-  /// Errors: those of decode_part.
+  /// Decodes a JPEG or PNG file and writes the network's input to `image`, image_shape().bytes() long: the centre of
+  /// the picture, as in evaluations, in grey if the network's images have one channel. Thread-safe. Errors: those of
+  /// decode_part.
   void read_image(std::span<const std::uint8_t> file, std::span<std::uint8_t> image) const;
 
-  /// The probabilities of the classes for each of up to batch_size() images. Errors: failed (an output that is not
-  /// finite).
+  /// The probabilities of the classes for each of up to batch_size() images. Errors: failed (a non-finite output).
   std::vector<std::vector<double>> predict(std::span<const std::uint8_t* const> images);
 
  private:

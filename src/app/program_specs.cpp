@@ -10,20 +10,20 @@
 namespace carillon {
 namespace {
 
-/// As the reference divides: 60000 records, whatever the record and tower counts are.
-std::int64_t mnist_decay_steps(std::int64_t batch_size, int /*tower_count*/) {
+/// The reference's rule: an epoch of 60000 records, for any number of records and ranks.
+std::int64_t mnist_decay_steps(std::int64_t batch_size, int /*rank_count*/) {
   return std::max<std::int64_t>(1, 60000 / batch_size);
 }
 
-/// int(batches per epoch / towers * 350 epochs), the tutorial's newest form.
-std::int64_t cifar10_decay_steps(std::int64_t batch_size, int tower_count) {
-  const double steps = 50000.0 / static_cast<double>(batch_size) / tower_count * 350.0;
+/// int(batches per epoch / towers * 350 epochs): the newest version of the tutorial.
+std::int64_t cifar10_decay_steps(std::int64_t batch_size, int rank_count) {
+  const double steps = 50000.0 / static_cast<double>(batch_size) / rank_count * 350.0;
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(steps));
 }
 
-/// 30 epochs of ImageNet, as Goyal and others divide the rate.
-std::int64_t imagenet_decay_steps(std::int64_t batch_size, int tower_count) {
-  return std::max<std::int64_t>(1, 30 * 1281167 / (batch_size * tower_count));
+/// 30 epochs of ImageNet. Source: Goyal and others, "Accurate, large minibatch SGD", 2017.
+std::int64_t imagenet_decay_steps(std::int64_t batch_size, int rank_count) {
+  return std::max<std::int64_t>(1, 30 * 1281167 / (batch_size * rank_count));
 }
 
 }  // namespace
@@ -59,22 +59,18 @@ MakeNetwork network_named(const ProgramSpec& program_spec, const std::string& na
 ProgramSpec mnist_program() {
   return {.data_set = "MNIST",
           .networks = {{"mnist", mnist_network}, {"lenet", lenet_network}, {"vgg7", vgg7_network}},
-          .defaults = {.data = {"data/mnist/train-*"},
-                       .train_dir = "runs/mnist",
-                       .record_form = {.make_decoder = grey_records,
-                                       .schema = {.keys = {.image = "image_raw", .label = "label"},
-                                                  .image_shape = {.height = 28, .width = 28, .channels = 1},
-                                                  .class_count = 10}},
-                       .max_steps = 1000,
-                       .batch_size = 100,
-                       .learning_rate = 0.001,
-                       .learning_rate_decay = 0.99,
-                       .staircase = false,
-                       .regularization = 0.0001,
-                       .moving_average_decay = 0.99,
-                       .summary_every = 10,
-                       .summarize_start = false,
-                       .summary_style = SummaryStyle::variables},
+          .defaults = {.data = {.files = {"data/mnist/train-*"},
+                                .record_form = {.make_decoder = grey_records,
+                                                .schema = {.keys = {.image = "image_raw", .label = "label"},
+                                                           .image_shape = {.height = 28, .width = 28, .channels = 1},
+                                                           .class_count = 10}},
+                                .batch_size = 100},
+                       .optimizer = {.max_steps = 1000,
+                                     .regularization = 0.0001,
+                                     .update = {.moving_average_decay = 0.99},
+                                     .schedule = {.learning_rate = 0.001, .learning_rate_decay = 0.99}},
+                       .checkpoint = {.train_dir = "runs/mnist"},
+                       .logging = {.summary_every = 10, .summarize_start = false}},
           .distorts = false,
           .decay_steps = mnist_decay_steps};
 }
@@ -87,50 +83,42 @@ ProgramSpec cifar10_program() {
                        {"resnet50", resnet50_network},
                        {"airbench94", airbench94_network},
                        {"airbench96", airbench96_network}},
-          .defaults = {.data = {"data/cifar10/train-*"},
-                       .train_dir = "runs/cifar10",
-                       .record_form = {.make_decoder = planar_records,
-                                       .schema = {.keys = {.image = "image", .label = "label"},
-                                                  .image_shape = {.height = 32, .width = 32, .channels = 3},
-                                                  .class_count = 10}},
-                       .max_steps = 1000000,
-                       .batch_size = 128,
-                       .learning_rate = 0.1,
-                       .learning_rate_decay = 0.1,
-                       .staircase = true,
-                       .regularization = 0.004,
-                       .moving_average_decay = 0.9999,
-                       .summary_every = 100,
-                       .summary_style = SummaryStyle::layers},
+          .defaults = {.data = {.files = {"data/cifar10/train-*"},
+                                .record_form = {.make_decoder = planar_records,
+                                                .schema = {.keys = {.image = "image", .label = "label"},
+                                                           .image_shape = {.height = 32, .width = 32, .channels = 3},
+                                                           .class_count = 10}},
+                                .batch_size = 128},
+                       .optimizer = {.max_steps = 1000000,
+                                     .regularization = 0.004,
+                                     .update = {.moving_average_decay = 0.9999},
+                                     .schedule = {.learning_rate = 0.1, .learning_rate_decay = 0.1, .staircase = true}},
+                       .checkpoint = {.train_dir = "runs/cifar10"},
+                       .logging = {.summary_every = 100, .summary_style = SummaryStyle::layers}},
           .class_names = {"airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"},
           .distorts = true,
           .decay_steps = cifar10_decay_steps};
 }
 
 ProgramSpec image_program() {
-  TrainOptions defaults{.data = {"data/images/train-*"},
-                        .evaluation_batch = 32,
-                        .train_dir = "runs/images",
-                        .record_form = {.schema = {.keys = DatasetInfo{}.keys,
-                                                   .image_shape = {.height = 224, .width = 224, .channels = 3},
-                                                   .class_count = 1000}},
-                        .max_steps = 10000,
-                        .batch_size = 32,
-                        .learning_rate = 0.0125,
-                        .regularization = 0.0001,
-                        .moving_average_decay = 0.0,
-                        .summary_every = 0,
-                        .checkpoint_every = 1000};
-  defaults.schedule_options.kind = ScheduleKind::cosine;
-  defaults.optimizer_settings.rule = "nesterov";
-  defaults.optimizer_settings.momentum = 0.9;
   return {.data_set = "pictures",
           .networks = {{"resnet50", resnet50_network},
                        {"resnet18", resnet18_network},
                        {"resnet9", resnet9_network},
                        {"airbench94", airbench94_network},
                        {"airbench96", airbench96_network}},
-          .defaults = defaults,
+          .defaults = {.data = {.files = {"data/images/train-*"},
+                                .record_form = {.schema = {.keys = DatasetInfo{}.keys,
+                                                           .image_shape = {.height = 224, .width = 224, .channels = 3},
+                                                           .class_count = 1000}},
+                                .evaluation_batch = 32,
+                                .batch_size = 32},
+                       .optimizer = {.max_steps = 10000,
+                                     .regularization = 0.0001,
+                                     .update = {.rule = "nesterov", .moving_average_decay = 0.0, .momentum = 0.9},
+                                     .schedule = {.kind = ScheduleKind::cosine, .learning_rate = 0.0125}},
+                       .checkpoint = {.train_dir = "runs/images"},
+                       .logging = {.summary_every = 0}},
           .evaluation_split = "validation-",
           .of_pictures = true,
           .distorts = true,

@@ -14,7 +14,7 @@ double trained_pixel_scale(const LoadedCheckpoint& loaded) {
   if (trained.is_object() && trained.contains("pixel_scale")) scale = trained["pixel_scale"];
   const bool is_known = scale.is_number() && scale.get<double>() > 0.0 && std::isfinite(scale.get<float>());
   if (!is_known) {
-    fail(ExitCode::data, "{}: the pixel_scale in its options is {}, not a number above 0: name it by --pixel-scale",
+    fail(ExitCode::data, "{}: pixel_scale in its options is {}, expected a number above 0 (set --pixel-scale)",
          loaded.path.string(), scale.dump());
   }
   return scale.get<double>();
@@ -39,13 +39,13 @@ Network network_of(const LoadedCheckpoint& loaded, std::span<const ProgramSpec> 
                            .outputs = pictures->classes,
                            .normalization = normalization_of(pictures->preprocessing)});
       }
-      const RecordSchema& records = program_spec.defaults.record_form.schema;
+      const RecordSchema& records = program_spec.defaults.data.record_form.schema;
       return named.make({.image = records.image_shape,
                          .outputs = records.class_count,
                          .pixel_scale = static_cast<float>(trained_pixel_scale(loaded))});
     }
   }
-  fail(ExitCode::data, "{} is of model '{}', which this program does not have", loaded.path.string(),
+  fail(ExitCode::data, "{} holds model '{}', which this program does not have", loaded.path.string(),
        printable(loaded.state.model));
 }
 

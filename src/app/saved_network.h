@@ -1,4 +1,4 @@
-// What a checkpoint says of the network that it is of.
+// The network of a checkpoint, as the options in it describe it.
 #pragma once
 
 #include "carillon/app/program_spec.h"
@@ -7,14 +7,14 @@
 
 namespace carillon {
 
-/// By what its training multiplied the pixels; 1 where it does not say. Errors: data.
+/// The --pixel-scale of its training; 1 if it does not say. Errors: data.
 double trained_pixel_scale(const LoadedCheckpoint& loaded);
 
-/// What its training made of pictures, where those were of any kind. Errors: data.
+/// The picture options of its training; nothing if image_train did not train it. Errors: data.
 std::optional<PictureOptions> trained_pictures(const LoadedCheckpoint& loaded);
 
-/// The network of one of the program specs' models, for images and classes of that program spec, or that it tells.
-/// Errors: data (no model of theirs).
+/// The network of the checkpoint's model, which is one of the program specs'. Its image shape and classes are those of
+/// the program spec, or of the picture options in the checkpoint. Errors: data (none of them has the model).
 Network network_of(const LoadedCheckpoint& loaded, std::span<const ProgramSpec> program_specs);
 
 }  // namespace carillon

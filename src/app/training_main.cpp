@@ -3,103 +3,138 @@
 #include "carillon/app/mains.h"
 #include "src/app/global_batch.h"
 #include "src/app/mpi_main.h"
-#include "src/app/optimizer_options.h"
-#include "src/app/options.h"
 #include "src/app/picture_options.h"
 #include "src/app/startup.h"
 #include "src/app/version_text.h"
 #include "src/comm/stall/stall_detector.h"
+#include "src/options/device_choices.h"
+#include "src/options/option_groups.h"
 #include "src/step/gradients/reducer.h"
 #include "src/tasks/classification.h"
 #include "src/train/control/equal_on_all_ranks.h"
 #include "src/train/control/stop_signal.h"
 #include "src/train/input/batch_memory.h"
 #include "src/train/loop/trainer.h"
+#include "src/train/loop/training_setup.h"
 #include "src/train/preflight/preflight.h"
 
 namespace carillon {
 namespace {
 
-/// In place of a network's name.
+/// A value of --model in place of a network's name.
 constexpr std::string_view list_networks = "help";
 
-/// The program's options, on `options` with the program spec's values and on `pictures`.
+/// The options of the program, with `program_spec`'s defaults. They set `options` and `pictures`.
 OptionSet option_set(const std::string& program, TrainOptions& options, PictureOptions& pictures,
                      const ProgramSpec& program_spec) {
   options = program_spec.defaults;
-  options.model = program_spec.networks.front().name;
+  options.model.name = program_spec.networks.front().name;
   OptionSet set({.program = program,
-                 .purpose = fmt::format("Trains a network on {}, one tower per rank", program_spec.data_set),
+                 .purpose = fmt::format("Trains a network on {} with one or more ranks", program_spec.data_set),
                  .synopses = {fmt::format("mpirun -np N {} --data FILES --train-dir DIR", program)}});
   declare(set, options);
-  set.begin_group("Training");
   std::vector<std::string> names = network_names(program_spec);
   names.emplace_back(list_networks);
-  set.add("model", options.model, names, "network to train; help lists them with their sizes");
-  set.begin_group("Data");
+  declare_network(set, options.model, names);
   if (program_spec.of_pictures) declare(set, pictures);
   if (program_spec.distorts) {
-    set.add("distort", options.distort, "distort the training images at random", Scope::result);
-    set.add("test-time-augmentation", options.test_time_augmentation, test_time_augmentation_help);
+    declare_distortion(set, options.data);
   } else {
-    set.add("pixel-scale", options.pixel_scale, OptionSet::Interval::positive, "multiplies the pixels 0..255",
-            Scope::result);
+    declare_pixel_scale(set, options.data);
   }
   introduce(set, program);
   return set;
 }
 
 /// Errors: usage.
-void check_augmentation(const OptionSet& set, const TrainOptions& options) {
-  if (!options.test_time_augmentation || !options.eval_data.empty()) return;
-  // A recipe may say it for those who evaluate.
+void check_augmentation(const OptionSet& set, const DataOptions& data) {
+  if (!data.test_time_augmentation || !data.eval_files.empty()) return;
+  // A recipe may set it for users who evaluate.
   if (set.given_by("test-time-augmentation") != OptionSet::GivenBy::command_line) return;
-  fail(ExitCode::usage, "--test-time-augmentation needs --eval-data");
+  fail(ExitCode::usage, "--test-time-augmentation requires --eval-data");
 }
 
-/// Each tower orthogonalises muon's matrices for itself, and replicas are to stay equal. Errors: usage.
-void check_same_products(const TrainOptions& options, const std::string& isas) {
-  if (!options.optimizer_settings.rule.starts_with("muon") || isas.find(", ") == std::string::npos) return;
-  fail(ExitCode::usage, "--optimizer {}: the ranks' matrix products would round differently, by {}: give all one --isa",
-       options.optimizer_settings.rule, isas);
+/// Each rank orthogonalises muon's matrices itself, and the replicas must stay equal. Errors: usage.
+void check_same_products(const OptimizerSettings& update, const std::string& isas) {
+  if (!update.rule.starts_with("muon") || isas.find(", ") == std::string::npos) return;
+  fail(ExitCode::usage, "--optimizer {} requires one instruction set on all ranks, which have {}: set --isa",
+       update.rule, isas);
 }
 
-RunDescription describe(const OptionSet& set, const ProgramSpec& program_spec, const TrainOptions& options,
+RunDescription describe(const OptionSet& set, const ProgramSpec& program_spec, const DataOptions& data,
                         const PictureOptions& pictures, const Mpi& mpi, const std::string& isas) {
   RunDescription description = set.values();
-  if (program_spec.of_pictures) describe_pictures(pictures, options, description);
-  // Where there is one network only, checkpoints have never held it as an option. All hold the model's name besides.
+  if (program_spec.of_pictures) describe_pictures(pictures, data.record_form.schema, description);
+  // Checkpoints of programs with a single network have never stored it as an option. All store the model's name.
   if (program_spec.networks.size() == 1) description.remove("model");
-  if (options.global_batch > 0) description.remove("batch_size");  // it is each rank's part of that
-  if (!has_bits_of_any_rank_count(options, mpi)) description.add("tower count", mpi.size(), Scope::result);
+  if (data.global_batch > 0) description.remove("batch_size");  // it depends on the number of ranks
+  if (!has_bits_of_any_rank_count(data, mpi)) description.add("tower count", mpi.size(), Scope::result);
   if (!isas.empty()) description.add("instruction set", isas, Scope::result);
   return description;
 }
 
-/// A step with a summary waits for a GPU and is launched kernel by kernel: where nobody has asked for more, few are.
-void resolve_summaries(const OptionSet& set, const Device& device, TrainOptions& options) {
+/// A step with a summary waits for the GPU and launches kernel by kernel. Without --summary-every, GPUs do few of them.
+void resolve_summaries(const OptionSet& set, const Device& device, LoggingOptions& logging) {
   constexpr std::int64_t on_gpus = 100;
-  if (device.kind() != DeviceKind::cuda || set.given("summary-every") || options.summary_every == 0) return;
-  options.summary_every = std::max(options.summary_every, on_gpus);
+  if (device.kind() != DeviceKind::cuda || set.given("summary-every") || logging.summary_every == 0) return;
+  logging.summary_every = std::max(logging.summary_every, on_gpus);
 }
 
 /// --preflight.
-ExitCode look_ahead(const std::string& program, const TrainOptions& options, const CpuShare& cpu, const Mpi& mpi,
-                    Device& device, Communicator& communicator) {
-  const Network network = options.network();
+ExitCode run_preflight(const std::string& program, const TrainOptions& options, const CpuShare& cpu, const Mpi& mpi,
+                       Device& device, Communicator& communicator) {
+  const Network network = network_to_train(options);
   const BuiltNetwork built = build_network(network, {1, Arithmetic::fp32, Purpose::training});
-  const std::string instructions = isa_text(device);
-  const std::int64_t divisor = averaging_of(options.tower(), mpi.size()).divisor;
+  const TowerSettings tower = tower_settings(options);
+  const std::int64_t divisor = averaging_of(tower, mpi.size()).divisor;
   const PreflightSubject subject{.version = version_text(program),
-                                 .instructions = instructions,
+                                 .instructions = isa_text(device),
                                  .network = network.name,
+                                 .train_dir = options.checkpoint.train_dir,
+                                 .shares_gpus = options.device.share_gpus,
                                  .gradients = static_cast<std::size_t>(parameter_count(built.graph)),
-                                 .bucket_bytes = bucket_bytes_on(device.kind(), options.tower().bucket_bytes),
+                                 .bucket_bytes = bucket_bytes_on(device.kind(), tower.bucket_bytes),
                                  .divisor = divisor > 0 ? divisor : mpi.size()};
   return abort_on_own_error(mpi, program, [&] {
-    preflight(subject, options, cpu, mpi, device, communicator);
+    preflight(subject, cpu, mpi, device, communicator);
     return ExitCode::done;
   });
+}
+
+/// --model help, on rank 0.
+void print_networks(const ProgramSpec& program_spec, const TrainOptions& options, const PictureOptions& pictures) {
+  const RecordSchema& schema = options.data.record_form.schema;
+  const ImageShape image = program_spec.of_pictures ? shape_of(pictures) : schema.image_shape;
+  const std::int64_t classes = pictures.classes > 0 ? pictures.classes : schema.class_count;
+  print_text(STDOUT_FILENO, network_list(program_spec, image, classes));
+}
+
+/// Checks the parsed options and sets those that depend on others, on the records and on the number of ranks.
+void resolve(const OptionSet& set, const ProgramSpec& program_spec, TrainOptions& options, PictureOptions& pictures,
+             const Mpi& mpi) {
+  options.model.make = network_named(program_spec, options.model.name);
+  check_combinations(set, options);
+  check_augmentation(set, options.data);
+  if (program_spec.of_pictures) {
+    check_default_data(set, options.data.files);
+    resolve_pictures(pictures, options.data, options.model.seed);
+  }
+  options.task.value = classification_task({.classes = options.data.record_form.schema.class_count,
+                                            .label_smoothing = static_cast<float>(options.task.label_smoothing)});
+  resolve_batch(options.data, options.optimizer.schedule, program_spec, mpi.size());
+  const Network network = network_to_train(options);  // checks the image shape
+  check_variables(options.optimizer.settings(),
+                  build_network(network, {1, Arithmetic::fp32, Purpose::training}).graph.parameters());
+  resolve_ends(options.optimizer);
+}
+
+std::unique_ptr<Device> open_training_device(const TrainOptions& options, const Mpi& mpi, const CpuShare& cpu) {
+  std::unique_ptr<Device> device = open_own_device(options.device, mpi, cpu);
+  check_cpu_only_options(options, *device);
+  const BuildSettings build{options.data.samples_at_once(), options.device.precision, Purpose::training};
+  check_batch_fits(build_network(network_to_train(options), options.task.value, build), *device, mpi,
+                   batch_in_memory(options.data, *device));
+  return device;
 }
 
 ExitCode train(const std::string& program, const ProgramSpec& program_spec, int argc, char** argv, const Mpi& mpi,
@@ -108,53 +143,29 @@ ExitCode train(const std::string& program, const ProgramSpec& program_spec, int 
   PictureOptions pictures;
   OptionSet set = option_set(program, options, pictures, program_spec);
   if (!parse_on_all_ranks(set, argc, argv, mpi)) return ExitCode::done;
-  if (options.model == list_networks) {
-    const RecordSchema& schema = options.record_form.schema;
-    const ImageShape image = program_spec.of_pictures ? shape_of(pictures) : schema.image_shape;
-    const std::int64_t classes = pictures.classes > 0 ? pictures.classes : schema.class_count;
-    if (mpi.rank() == 0) print_text(STDOUT_FILENO, network_list(program_spec, image, classes));
+  if (options.model.name == list_networks) {
+    if (mpi.rank() == 0) print_networks(program_spec, options, pictures);
     return ExitCode::done;
   }
-  require_equal_on_all_ranks(mpi, {{"preflight", options.preflight}});
-  options.make_network = network_named(program_spec, options.model);
-  mpi.run_on_all([&] {
-    check_combinations(set, options);
-    check_augmentation(set, options);
-    if (program_spec.of_pictures) {
-      check_default_data(set, options.data);
-      resolve_pictures(pictures, options);
-    }
-    options.task = classification_task({.classes = options.record_form.schema.class_count,
-                                        .label_smoothing = static_cast<float>(options.label_smoothing)});
-    resolve_batch(options, program_spec, mpi.size());
-    const Network network = options.network();  // the images that it takes
-    check_variables(options.optimizer(),
-                    build_network(network, {1, Arithmetic::fp32, Purpose::training}).graph.parameters());
-  });
-  resolve_ends(options);
+  require_equal_on_all_ranks(mpi, {{"preflight", options.device.preflight}});
+  mpi.run_on_all([&] { resolve(set, program_spec, options, pictures, mpi); });
 
-  const CpuShare cpu = take_cpu_share(mpi, static_cast<int>(options.threads));
+  const CpuShare cpu = take_cpu_share(mpi, static_cast<int>(options.device.threads));
   std::unique_ptr<Device> device;
-  mpi.run_on_all([&] {
-    device = open_own_device(options.device, options.precision, options.cpu, mpi, cpu);
-    check_takes_batches(options, *device);
-    const BuildSettings build{options.samples_at_once(), options.precision, Purpose::training};
-    check_batch_fits(build_network(options.network(), options.task, build), *device, mpi,
-                     batch_in_memory(options, *device));
-  });
-  resolve_summaries(set, *device, options);
-  warn_of_micro_batches(options, mpi, cpu.thread_count);
-  StallDetector stall_detector(mpi, stall_detector_settings(options.stall_timeout, *device, mpi, program));
+  mpi.run_on_all([&] { device = open_training_device(options, mpi, cpu); });
+  resolve_summaries(set, *device, options.logging);
+  warn_of_micro_batches(options.data, mpi, cpu.thread_count);
+  StallDetector stall_detector(mpi, stall_detector_settings(options.faults.stall_timeout, *device, mpi, program));
   const std::unique_ptr<Communicator> communicator =
-      make_communicator(mpi, *device, text_of(communicator_choices, options.comm), {.observer = &stall_detector},
-                        averaging_of(options.tower(), mpi.size()));
+      make_communicator(mpi, *device, text_of(communicator_choices, options.device.comm), {.observer = &stall_detector},
+                        averaging_of(tower_settings(options), mpi.size()));
   const std::string isas = isas_of_all(*device, mpi);
-  mpi.run_on_all([&] { check_same_products(options, isas); });
-  if (options.preflight) return look_ahead(program, options, cpu, mpi, *device, *communicator);
+  mpi.run_on_all([&] { check_same_products(options.optimizer.update, isas); });
+  if (options.device.preflight) return run_preflight(program, options, cpu, mpi, *device, *communicator);
   mpi.run_on_all([&] {
-    if (!program_spec.of_pictures && options.max_steps > 0) check_default_data(set, options.data);
+    if (!program_spec.of_pictures && options.optimizer.max_steps > 0) check_default_data(set, options.data.files);
   });
-  RunDescription description = describe(set, program_spec, options, pictures, mpi, isas);
+  RunDescription description = describe(set, program_spec, options.data, pictures, mpi, isas);
   Trainer trainer(options, std::move(description), mpi, *device, *communicator, stall_detector, cpu, started);
   return abort_on_own_error(mpi, program, [&] { return trainer.run(); });
 }
@@ -169,7 +180,7 @@ int training_main(const std::string& program, const ProgramSpec& program_spec, i
     return option_set(program, options, pictures, program_spec).manual();
   };
   if (print_document(argc, argv, manual)) return 0;
-  catch_stop_signals();  // before MPI's start, which takes a while: a signal then ends no job that would be put back
+  catch_stop_signals();  // before MPI_Init, which takes a while: a signal during it must not end a requeued job
   return mpi_main(program, argc, argv,
                   [&](const Mpi& mpi) { return train(program, program_spec, argc, argv, mpi, started); });
 }

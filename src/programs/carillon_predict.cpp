@@ -1,4 +1,4 @@
-// carillon_predict: what a trained network takes pictures for.
+// carillon_predict: predicts the classes of pictures with a trained network.
 //
 //   carillon_predict --checkpoint runs/pictures holiday/*.jpg
 #include <omp.h>
@@ -12,12 +12,12 @@
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
 #include "carillon/core/single_process_main.h"
-#include "src/app/option_set.h"
 #include "src/app/picture_predictor.h"
 #include "src/app/version_text.h"
 #include "src/checkpoint/npz.h"
 #include "src/core/printable.h"
 #include "src/data/convert/picture_list.h"
+#include "src/options/option_set.h"
 #include "src/report/console.h"
 
 namespace carillon {
@@ -34,19 +34,18 @@ struct PredictOptions {
 };
 
 void declare(OptionSet& set, PredictOptions& o) {
-  set.add("checkpoint", o.checkpoint, "a checkpoint, or a train directory: its newest good one");
-  set.add("top", o.top, 1, 1'000'000, "classes to name, the likeliest first");
-  set.add("json", o.json, "print a JSON object a line");
-  set.add("raw-weights", o.raw_weights, "use the variables, not their moving averages");
+  set.add("checkpoint", o.checkpoint, "checkpoint, or train directory: its newest good checkpoint");
+  set.add("top", o.top, 1, 1'000'000, "classes to print, in descending order of probability");
+  set.add("json", o.json, "print a JSON object per picture, on one line");
+  set.add("raw-weights", o.raw_weights, "predict with the variables in place of their moving averages");
   set.add("test-time-augmentation", o.test_time_augmentation,
-          "take the mean of six views of each image, mirrored and shifted");
-  set.add("images", o.images,
-          "write what the network sees of the pictures, too: NAME.npz, [n, channels, height, width], 0 to 255");
-  set.add("batch-size", o.batch_size, 1, 65536, "pictures at a time");
-  set.add("threads", o.threads, 0, 4096, "CPU threads; 0: one for each core");
+          "predict from the mean over six views of each image, mirrored and shifted");
+  set.add("images", o.images, "file for the network's input images, NAME.npz: [n, channels, height, width], 0 to 255");
+  set.add("batch-size", o.batch_size, 1, 65536, "pictures per forward pass");
+  set.add("threads", o.threads, 0, 4096, "CPU threads; 0: one per core");
 }
 
-/// The pictures that the arguments name: files, and those in folders, in the order of their names' bytes.
+/// The files among `places`, and the pictures in the folders among them, sorted by the bytes of their names.
 std::vector<fs::path> find_pictures(const std::vector<std::string>& places) {
   std::vector<fs::path> found;
   for (const std::string& place : places) {
@@ -56,16 +55,16 @@ std::vector<fs::path> find_pictures(const std::vector<std::string>& places) {
       continue;
     }
     const std::vector<fs::path> in_folder = pictures_in(place);
-    if (in_folder.empty()) fail(ExitCode::no_input, "{}: holds no picture (.jpg, .jpeg, .png)", place);
+    if (in_folder.empty()) fail(ExitCode::no_input, "{}: the folder contains no picture (.jpg, .jpeg, .png)", place);
     found.insert(found.end(), in_folder.begin(), in_folder.end());
   }
   return found;
 }
 
-/// The images of some files, read on all cores, and what was wrong with others.
+/// The images of files, decoded on all cores, and the errors of files that could not be decoded.
 struct ReadImages {
   std::vector<std::uint8_t> memory;
-  std::vector<std::exception_ptr> errors;  ///< one a file; null where there is an image
+  std::vector<std::exception_ptr> errors;  ///< one per file; null if its image was decoded
 
   ReadImages(const PicturePredictor& predictor, std::span<const fs::path> files)
       : memory(files.size() * predictor.image_shape().bytes()), errors(files.size()) {
@@ -117,7 +116,7 @@ void print_prediction(const PicturePredictor& predictor, const fs::path& file, c
   fmt::print("{}\n", text);
 }
 
-/// The images as the network takes them.
+/// Writes the network's input images.
 void write_images(const std::string& path, const PicturePredictor& predictor, const std::vector<std::uint8_t>& pixels) {
   const ImageShape& shape = predictor.image_shape();
   NamedArray array{
@@ -159,7 +158,7 @@ int predict(const PredictOptions& options, const std::vector<std::string>& place
         print_prediction(predictor, some[i], probabilities[predicted], options);
         if (!options.images.empty()) kept.insert(kept.end(), images[predicted], images[predicted] + bytes);
         ++predicted;
-      } catch (const Error& error) {  // the others are predicted all the same
+      } catch (const Error& error) {  // does not stop the other pictures
         fmt::print(stderr, "carillon_predict: {}\n", printable(error.what()));
         if (code == ExitCode::done) code = error.code();
       }
@@ -170,12 +169,13 @@ int predict(const PredictOptions& options, const std::vector<std::string>& place
 }
 
 OptionSet option_set(PredictOptions& options) {
-  OptionSet set({.program = "carillon_predict",
-                 .purpose = "Tells what a trained network takes pictures for",
-                 .synopses = {"carillon_predict --checkpoint FILE_OR_DIR PICTURE_OR_FOLDER..."},
-                 .description =
-                     "A picture that cannot be read is named, and the program's exit code is then that of the first:\n"
-                     "65 damaged, 66 not there, 74 unreadable."});
+  OptionSet set(
+      {.program = "carillon_predict",
+       .purpose = "Predicts the classes of pictures with a trained network",
+       .synopses = {"carillon_predict --checkpoint FILE_OR_DIR PICTURE_OR_FOLDER..."},
+       .description =
+           "Reports each picture that cannot be read, and continues. The exit code is that of the first one:\n"
+           "65 damaged, 66 missing, 74 unreadable."});
   declare(set, options);
   set.set_version(version_text("carillon_predict"));
   return set;
@@ -192,7 +192,7 @@ int predict_main(int argc, char** argv) {
     return 0;
   }
   if (options.checkpoint.empty()) fail(ExitCode::usage, "--checkpoint FILE_OR_DIR is missing (see --help)");
-  if (places.empty()) fail(ExitCode::usage, "name a picture, or a folder of pictures (see --help)");
+  if (places.empty()) fail(ExitCode::usage, "no pictures: name files or folders (see --help)");
   return predict(options, places);
 }
 

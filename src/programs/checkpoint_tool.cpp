@@ -1,4 +1,4 @@
-// checkpoint_tool: looks into checkpoints, compares and averages them, and exchanges their arrays with Python.
+// checkpoint_tool: inspects, compares, averages and exports checkpoints, and exchanges their arrays with Python.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,36 +23,38 @@
 namespace carillon {
 namespace {
 
-constexpr const char* usage = R"(inspect FILE...                      step, options, and a table of the arrays
-verify FILE...                       reads them whole; a value that is not finite counts as damage
-diff FIRST SECOND                    what differs; ends with 1 if anything does
-average --output OUT FILE FILE...    the means of variables, moving averages and buffers, without the optimizer's state:
-                                     to evaluate, or for --init-from. Running variances are the means of the files', so
-                                     networks with batch norm lose a little
-export-npz FILE OUT.npz              all arrays for Python: numpy.load(OUT)["variables/layer1/weights"]
-export --onnx OUT FILE               the trained network as an ONNX model, with the moving averages
-import-npz --output OUT FILE IN.npz  FILE with those of its arrays that IN has in their place
+constexpr const char* usage = R"(inspect FILE...                      prints step, options, and a table of the arrays
+verify FILE...                       reads whole files; non-finite values count as damage
+diff FIRST SECOND                    prints the differences; exits with 1 if there are any
+average --output OUT FILE FILE...    averages variables, moving averages and buffers, for evaluations or --init-from.
+                                     Drops the optimizer's state. Networks with batch norm lose some accuracy, because
+                                     the mean of the running variances is not the variance of the mean network
+export-npz FILE OUT.npz              writes all arrays for Python: numpy.load(OUT)["variables/layer1/weights"]
+export --onnx OUT FILE               writes the trained network, with the moving averages, as an ONNX model
+import-npz --output OUT FILE IN.npz  writes FILE with the arrays of IN in place of its own
 
-FILE is a checkpoint, or a train directory: its newest one that loads.)";
+FILE is a checkpoint, or a train directory: its newest checkpoint that loads.)";
 
 Manual manual() {
   return {.program = "checkpoint_tool",
-          .purpose = "Looks into checkpoints, compares and averages them, and exchanges their arrays",
+          .purpose = "Inspects, compares, averages and exports checkpoints",
           .synopses = {"checkpoint_tool COMMAND ..."},
           .description = usage,
           .groups = {{"",
-                      {{.name = "output", .value = "OUT", .text = "file to write; one that is there is replaced"},
-                       {.name = "onnx", .value = "OUT", .text = "the same, of export"},
-                       {.name = "raw-weights", .text = "export the variables in place of the moving averages"},
-                       {.name = "help", .text = "print this text and exit"},
+                      {{.name = "output",
+                        .value = "OUT",
+                        .text = "file to write (average, import-npz); replaces an existing file"},
+                       {.name = "onnx", .value = "OUT", .text = "file to write (export); replaces an existing file"},
+                       {.name = "raw-weights", .text = "export the variables in place of the moving averages (export)"},
+                       {.name = "help", .text = "print this help and exit"},
                        {.name = "version", .text = "print the version and exit"}}}},
           .words = {"inspect", "verify", "diff", "average", "export-npz", "export", "import-npz"},
           .exit_statuses = {{0, "done"},
-                            {1, "diff has found a difference"},
+                            {1, "the checkpoints differ (diff)"},
                             {64, "bad usage"},
                             {65, "damaged or unsuitable file"},
-                            {66, "no such file"},
-                            {74, "an I/O error"}}};
+                            {66, "input file missing"},
+                            {74, "I/O error"}}};
 }
 
 constexpr int differs = 1;
@@ -65,7 +67,7 @@ struct Arguments {
 
 LoadedCheckpoint load(const std::string& place) { return find_checkpoint(place, print_warning); }
 
-/// What a program needs to know to input stage the model.
+/// Metadata for programs that run the model.
 std::map<std::string, std::string> metadata_of(const CheckpointState& state, const Network& network, bool raw_weights) {
   const ImageShape& image = network.image;
   const nlohmann::json input{{"layout", "NCHW"},
@@ -100,7 +102,7 @@ int export_network(const Arguments& given) {
   return 0;
 }
 
-/// The options as lines, "    batch_size = 100"; as they stand where they are no JSON object.
+/// A line per option, "    batch_size = 100". Text that is not a JSON object is returned unchanged.
 std::string options_text(const std::string& json) {
   const nlohmann::json options = nlohmann::json::parse(json, nullptr, false);
   if (!options.is_object()) return fmt::format("    {}\n", printable(json));
@@ -160,7 +162,7 @@ int verify(const Arguments& given) {
   return 0;
 }
 
-/// The lines of options_text that only one of them has.
+/// Prints the lines of options_text that only one of them has.
 void print_changed_options(const std::string& first, const std::string& second) {
   const auto lines = [](const std::string& text) {
     std::vector<std::string> found;
@@ -235,15 +237,15 @@ int import_npz(const Arguments& given) {
     most_bytes += array.values.size() * sizeof(double) + max_npy_header_bytes;
   });
   std::vector<NamedArray> arrays = read_npz(source, most_bytes);
-  if (arrays.empty()) fail(ExitCode::data, "{}: has no arrays", source);
+  if (arrays.empty()) fail(ExitCode::data, "{}: the file contains no arrays", source);
   for (NamedArray& array : arrays) {
     const auto found = known.find(array.name);
     if (found == known.end()) {
       fail(ExitCode::data, "{}: {} has no array '{}'", source, loaded.path.string(), printable(array.name));
     }
     if (found->second->shape != array.shape) {
-      fail(ExitCode::data, "{}: '{}' has the shape {}; in {} it has {}", source, array.name, shape_text(array.shape),
-           loaded.path.string(), shape_text(found->second->shape));
+      fail(ExitCode::data, "{}: array '{}' has shape {}, expected {} as in {}", source, array.name,
+           shape_text(array.shape), shape_text(found->second->shape), loaded.path.string());
     }
     found->second->values = std::move(array.values);
   }
@@ -279,7 +281,7 @@ Arguments parse(std::span<char* const> words) {
     } else if (word.starts_with("--output=") || word.starts_with("--onnx=")) {
       (word.starts_with("--onnx") ? given.onnx : given.output) = word.substr(word.find('=') + 1);
     } else {
-      fail(ExitCode::usage, "unknown option, or one without a value: '{}' (see --help)", printable(word));
+      fail(ExitCode::usage, "'{}' is unknown, or lacks its value (see --help)", printable(word));
     }
   }
   return given;
@@ -295,7 +297,7 @@ int tool_main(std::span<char* const> words) {
     std::cout << version_line("checkpoint_tool") << "\n";
     return 0;
   }
-  if (words.empty()) fail(ExitCode::usage, "name a command (see --help)");
+  if (words.empty()) fail(ExitCode::usage, "no command (see --help)");
   const auto command = commands.find(std::string_view(words[0]));
   if (command == commands.end()) fail(ExitCode::usage, "unknown command '{}' (see --help)", printable(words[0]));
   const auto& [name, of] = *command;
@@ -306,10 +308,11 @@ int tool_main(std::span<char* const> words) {
          of.most_files > of.least_files ? " or more" : "", count);
   }
   if (of.has_output && given.output.empty()) fail(ExitCode::usage, "{}: --output is missing (see --help)", name);
-  if (!of.has_output && !given.output.empty()) fail(ExitCode::usage, "{} takes no --output (see --help)", name);
+  if (!of.has_output && !given.output.empty())
+    fail(ExitCode::usage, "--output does not apply to {} (see --help)", name);
   const bool exports = of.run == export_network;
-  if (!exports && !given.onnx.empty()) fail(ExitCode::usage, "{} takes no --onnx (see --help)", name);
-  if (!exports && given.raw_weights) fail(ExitCode::usage, "{} takes no --raw-weights (see --help)", name);
+  if (!exports && !given.onnx.empty()) fail(ExitCode::usage, "--onnx does not apply to {} (see --help)", name);
+  if (!exports && given.raw_weights) fail(ExitCode::usage, "--raw-weights does not apply to {} (see --help)", name);
   return of.run(given);
 }
 

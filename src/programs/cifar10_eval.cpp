@@ -1,4 +1,4 @@
-// cifar10_eval: precision @ 1 of a checkpoint of cifar10_train.
+// cifar10_eval: prints the accuracy (precision @ 1) of a checkpoint of cifar10_train.
 //
 //   cifar10_eval --data 'data/cifar10/test-*' --checkpoint runs/cifar10
 #include "carillon/app/mains.h"

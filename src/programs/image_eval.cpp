@@ -1,4 +1,4 @@
-// image_eval: precision @ 1 of a checkpoint of image_train.
+// image_eval: prints the accuracy (precision @ 1) of a checkpoint of image_train.
 //
 //   image_eval --data 'data/pictures/validation-*' --checkpoint runs/pictures
 #include "carillon/app/mains.h"

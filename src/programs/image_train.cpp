@@ -1,4 +1,4 @@
-// image_train: trains a network on pictures of any kind.
+// image_train: trains a network on your own pictures.
 //
 //   tfrecord_convert images --input pictures --output data/pictures --validation-share 0.1
 //   mpirun -np 4 image_train --data 'data/pictures/train-*' --eval-data 'data/pictures/validation-*' --train-dir

@@ -1,4 +1,4 @@
-// mnist_eval: precision @ 1 of a checkpoint of mnist_train.
+// mnist_eval: prints the accuracy (precision @ 1) of a checkpoint of mnist_train.
 //
 //   mnist_eval --data 'data/mnist/test-*' --checkpoint runs/mnist
 #include "carillon/app/mains.h"

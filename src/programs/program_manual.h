@@ -1,4 +1,4 @@
-// What a Manual says of options that Boost.Program_options describes.
+// Converts an options_description of Boost.Program_options to a group of a Manual.
 #pragma once
 
 #include <boost/program_options.hpp>
@@ -8,7 +8,7 @@
 
 namespace carillon {
 
-/// What `options` say, of which each has a name and a text.
+/// Each option must have a name and a description.
 inline ManualGroup manual_group(const std::string& heading,
                                 const boost::program_options::options_description& options) {
   ManualGroup group{heading, {}};

@@ -1,4 +1,4 @@
-// tfrecord_inspect: shows what TFRecord files of tf.train.Example hold, and where the first damage is.
+// tfrecord_inspect: summarises the contents of TFRecord files of tf.train.Example, and finds the first damage.
 #include <unistd.h>
 
 #include <atomic>
@@ -25,18 +25,19 @@ namespace {
 
 namespace po = boost::program_options;
 
-constexpr const char* purpose = "Shows what TFRecord files of tf.train.Example hold, and where the first damage is";
+constexpr const char* purpose = "Summarises TFRecord files of tf.train.Example, and finds the first damage";
 constexpr const char* usage =
-    R"(Prints for each TFRecord file (plain or GZIP): records, bytes, and for every feature its kind, in how many records it
-is, and how many values it has there; and the histogram of the label. The first damage ends it: one line with file,
-record number and byte offset (of a GZIP file, in the inflated data).
+    R"(Prints for each TFRecord file (plain or GZIP) the numbers of records and bytes, for each feature its kind, the number
+of records that have it and its number of values, and the histogram of the labels. Stops at the first damage and prints
+its file, record number and byte offset (in the decompressed data of a GZIP file).
 
---index writes records.index beside the files, in each of their directories: where the records are, so that a training
-opens a set of thousands of large files without reading them. It counts while a file's size and time of change stay.
+--index writes a file records.index with the byte offsets of all records to each directory of the files. With it, a
+training opens thousands of large files without reading them. The entry of a file is valid until its size or
+modification time changes.
 
---show N draws N records from all over the files with their labels, side by side, as a PNG file: a look beats a guess.)";
+--show N draws N records, spread evenly over the files, with their labels, side by side, to a PNG file.)";
 
-/// What the records of a file say about one feature.
+/// One feature in the records of a file.
 struct FeatureSummary {
   std::string_view kind;
   std::size_t record_count = 0;
@@ -80,7 +81,7 @@ void add_record(FileSummary& summary, const proto::Example& example) {
   }
 }
 
-/// Decodes a picture to its end, where the record has one. Errors: data.
+/// Decodes the whole picture, if the record has one. Errors: data.
 void verify_picture(const proto::Example& example, DecodedPart& memory) {
   const std::string key = DatasetInfo{}.keys.image;
   const auto found = example.features().feature().find(key);
@@ -176,7 +177,7 @@ void write_indices(const std::vector<std::string>& files) {
 void show(const std::vector<std::string>& files, std::int64_t count, const std::string& output) {
   constexpr std::int64_t most = 10'000;
   if (count < 1 || count > most) fail(ExitCode::usage, "--show {}: must be 1 to {}", count, most);
-  if (output.empty()) fail(ExitCode::usage, "--show needs --output SHEET.png");
+  if (output.empty()) fail(ExitCode::usage, "--show requires --output SHEET.png");
   const std::string png = encode_png(record_sheet(files, static_cast<std::size_t>(count)));
   write_file_atomically(output, std::as_bytes(std::span(png)));
   fmt::print("wrote {}\n", printable(output));
@@ -187,11 +188,11 @@ int inspect_main(int argc, char** argv) {
   std::string output;
   std::int64_t shown = 0;
   po::options_description options;
-  options.add_options()("help,h", "print this text and exit")("version", "print the version and exit")(
-      "verify", "check the checksums of the data too, and decode pictures")(
-      "index", "write an index file beside the files")("show", po::value(&shown)->value_name("N"),
-                                                       "draw so many records")(
-      "output", po::value(&output)->value_name("FILE"), "the PNG file to draw them to");
+  options.add_options()("help,h", "print this help and exit")("version", "print the version and exit")(
+      "verify", "also check the checksums of the data, and decode pictures")(
+      "index", "write records.index to the directories of the files")("show", po::value(&shown)->value_name("N"),
+                                                                      "records to draw (--output)")(
+      "output", po::value(&output)->value_name("FILE"), "PNG file to draw to (--show)");
   po::options_description all;
   all.add(options).add_options()("file", po::value(&files));
   const auto manual = [&]() -> Manual {
@@ -204,8 +205,8 @@ int inspect_main(int argc, char** argv) {
             .exit_statuses = {{0, "no damage"},
                               {64, "bad usage"},
                               {65, "damaged or unsuitable file"},
-                              {66, "no such file"},
-                              {74, "an I/O error"}}};
+                              {66, "input file missing"},
+                              {74, "I/O error"}}};
   };
   if (print_document(argc, argv, manual)) return 0;
   po::variables_map given;
@@ -227,14 +228,15 @@ int inspect_main(int argc, char** argv) {
     std::cout << help_text(manual());
     return 0;
   }
-  if (files.empty()) fail(ExitCode::usage, "name a file (see --help)");
+  if (files.empty()) fail(ExitCode::usage, "no files (see --help)");
   if (given.count("show") > 0) {
     show(files, shown, output);
     return 0;
   }
-  if (!output.empty()) fail(ExitCode::usage, "--output is of --show (see --help)");
+  if (!output.empty()) fail(ExitCode::usage, "--output requires --show (see --help)");
   if (given.count("index") > 0) {
-    if (given.count("verify") > 0) fail(ExitCode::usage, "--index reads no data that --verify could check");
+    if (given.count("verify") > 0)
+      fail(ExitCode::usage, "--index reads no data, so --verify has none to check: give one of them");
     write_indices(files);
     return 0;
   }

@@ -158,7 +158,7 @@ def _stop_at_precision(context, data):
             data=data / "train-*.tfrecord", train_dir=run, ranks=2, **keywords,
         )  # fmt: skip
 
-    complaint = train(expect=None).complaint(64, ["--stop-at-precision needs --eval-data"])
+    complaint = train(expect=None).complaint(64, ["--stop-at-accuracy requires --eval-data"])
     yield Result("evaluation: --stop-at-precision needs records", not complaint and not run.exists(), complaint)
     evaluation = ("--eval-data", data / "test-*.tfrecord", "--eval-every", 2)
     done = train(*evaluation)

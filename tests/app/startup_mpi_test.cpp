@@ -2,9 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "src/app/options.h"
 #include "src/device/available_isas.h"
 #include "src/device/cpu_device.h"
+#include "src/options/device_choices.h"
+#include "src/options/option_groups.h"
 #include "tests/support/mpi_world.h"
 
 namespace carillon::testing {
@@ -26,7 +27,7 @@ class StartupTest : public ::testing::Test {
 
 TEST_F(StartupTest, RanksMayDifferInWhatIsTheirOwn) {
   EXPECT_TRUE(parse("--threads", std::to_string(1 + mpi_.rank())));
-  EXPECT_EQ(options_.threads, 1 + mpi_.rank());
+  EXPECT_EQ(options_.device.threads, 1 + mpi_.rank());
 }
 
 TEST_F(StartupTest, RanksMayDifferInNothingElse) {

@@ -19,8 +19,8 @@ std::string refusal(std::optional<Isa> asked, const std::vector<Isa>& available)
 }
 
 TEST(CheckIsa, RefusesWhatTheProcessorLacksAndNamesWhatItHas) {
-  EXPECT_EQ(refusal(Isa::avx512, {Isa::plain, Isa::avx2}), "--isa avx512: this processor has avx2 at most");
-  EXPECT_EQ(refusal(Isa::avx2, {Isa::plain}), "--isa avx2: this processor has plain at most");
+  EXPECT_EQ(refusal(Isa::avx512, {Isa::plain, Isa::avx2}), "--isa avx512: this processor supports avx2 at most");
+  EXPECT_EQ(refusal(Isa::avx2, {Isa::plain}), "--isa avx2: this processor supports plain at most");
 }
 
 TEST(CheckIsa, TakesEachOneThatTheProcessorHas) {
@@ -44,22 +44,22 @@ TEST_F(Startup, RefusesAGroupOfNoVariableBeforeItReadsAnything) {
 TEST_F(Startup, RefusesPrecisionsOfGpusOnACpuWithTheReason) {
   expect_failure(
       "mnist_train --device cpu --precision bf16", ExitCode::no_device,
-      "--precision bf16 is for GPUs, and the device is CPU:0: a CPU convolves faster in fp32, by Winograd's");
+      "--precision bf16 requires a GPU; the device is CPU:0: a CPU convolves faster in fp32, with Winograd's");
   expect_failure("mnist_train --device cpu --precision tf32", ExitCode::no_device,
-                 "--precision tf32 is for GPUs, and the device is CPU:0: a CPU has no such products");
+                 "--precision tf32 requires a GPU; the device is CPU:0: a CPU has no such arithmetic");
 }
 
 TEST_F(Startup, TellsWhoComesFromTensorFlowWhereTheirFlagsWent) {
   expect_failure("cifar10_train --num_gpus=4", ExitCode::usage,
-                 "--num-gpus: each rank drives one GPU; start as many as there are: mpirun -np N cifar10_train");
-  expect_failure("cifar10_eval --eval_data test", ExitCode::usage, "--eval-data: say --data");
-  expect_failure("cifar10_eval --run_once", ExitCode::usage, "--run-once: one checkpoint is evaluated");
-  expect_failure("mnist_eval --checkpoint_dir x", ExitCode::usage, "--checkpoint-dir: say --checkpoint");
+                 "--num-gpus: each rank uses one GPU: start one rank per GPU with mpirun -np N cifar10_train");
+  expect_failure("cifar10_eval --eval_data test", ExitCode::usage, "--eval-data: use --data");
+  expect_failure("cifar10_eval --run_once", ExitCode::usage, "--run-once: this program evaluates one checkpoint");
+  expect_failure("mnist_eval --checkpoint_dir x", ExitCode::usage, "--checkpoint-dir: use --checkpoint");
 }
 
 TEST_F(Startup, WithoutDataTellsHowToMakeThem) {
   const std::string there = "cd " + path("") + " && ";
-  const std::string hint = "name them with --data, or make them: tfrecord_convert ";
+  const std::string hint = "name them with --data, or make them with tfrecord_convert ";
   expect_one_line(run("mnist_train --device cpu", there), ExitCode::no_input,
                   "data/mnist/train-*: no file matches: " + hint + "mnist --input FOLDER --output data/mnist");
   expect_one_line(run("cifar10_eval --device cpu", there), ExitCode::no_input,

@@ -130,8 +130,8 @@ TEST_F(PictureProgramsTest, ADamagedPictureEndsItOrIsLeftOut) {
   EXPECT_FALSE(std::filesystem::exists(path("out/records.json")));
   const Outcome outcome = run(convert("--skip-damaged"));
   EXPECT_EQ(outcome.code, 0);
-  EXPECT_THAT(outcome.output, HasSubstr("left out: "));
-  EXPECT_THAT(outcome.output, HasSubstr("1 damaged pictures left out"));
+  EXPECT_THAT(outcome.output, HasSubstr("skipped: "));
+  EXPECT_THAT(outcome.output, HasSubstr("skipped 1 damaged pictures"));
   EXPECT_EQ(records("train-00000-of-00001.tfrecord").size(), 6u);
 }
 
@@ -149,7 +149,7 @@ TEST_F(PictureProgramsTest, ASplitOfItsOwnHasTheClassesOfTheFirst) {
 TEST_F(PictureProgramsTest, SplitsOfAnEarlierConversionAreNotLeftBesideOthers) {
   put_classes(10);
   EXPECT_EQ(run(convert("--validation-share 0.2")).code, 0);
-  expect_failure(convert(), ExitCode::usage, "a shard of another split is there");
+  expect_failure(convert(), ExitCode::usage, "belongs to another split");
   const std::string before = read_bytes(path("out/train-00000-of-00001.tfrecord"));
   put("in/bee/bad.jpg", "text");
   expect_failure(convert("--validation-share 0.2 --seed 7"), ExitCode::data, "in/bee/bad.jpg");
@@ -162,7 +162,7 @@ TEST_F(PictureProgramsTest, SmallClassesGiveTheirShareTogether) {
   for (std::size_t i = 0; i < 2000; ++i) pictures.push_back({.path = "", .class_index = i / 20});
   EXPECT_EQ(share_out(pictures, 100, 0.02, 1).taken.size(), 40u);
   put_classes(2);
-  expect_failure(convert("--validation-share 0.01"), ExitCode::usage, "is not one of the 4 pictures");
+  expect_failure(convert("--validation-share 0.01"), ExitCode::usage, "selects none of the 4 pictures");
 }
 
 TEST_F(PictureProgramsTest, AClassKeepsAPictureToTrainOn) {
@@ -249,7 +249,7 @@ TEST_F(PictureProgramsTest, WhatIsNoSetOfPicturesIsRefused) {
   expect_failure(convert("--quality 0"), ExitCode::usage, "--quality");
   expect_failure(convert("--split a/b"), ExitCode::usage, "--split");
   expect_failure("tfrecord_convert mnist --quality 3 --input a --output b", ExitCode::usage,
-                 "--quality is of the format");
+                 "--quality requires the format");
 }
 
 }  // namespace

@@ -134,7 +134,7 @@ TEST_F(ProgramsTest, DamagedIdxFilesAreNamed) {
 }
 
 TEST_F(ProgramsTest, ConvertRefusesBadUsage) {
-  expect_failure("tfrecord_convert", ExitCode::usage, "name a format");
+  expect_failure("tfrecord_convert", ExitCode::usage, "no format");
   expect_failure("tfrecord_convert imagenet --input a --output b", ExitCode::usage, "unknown format 'imagenet'");
   expect_failure("tfrecord_convert mnist --output b", ExitCode::usage, "--input");
   expect_failure("tfrecord_convert mnist --input a", ExitCode::usage, "--output");
@@ -176,7 +176,7 @@ TEST_F(ProgramsTest, InspectWithoutVerifyDoesNotReadDataChecksums) {
 }
 
 TEST_F(ProgramsTest, InspectRefusesBadUsage) {
-  expect_failure("tfrecord_inspect", ExitCode::usage, "name a file");
+  expect_failure("tfrecord_inspect", ExitCode::usage, "no files");
   expect_failure("tfrecord_inspect --check a", ExitCode::usage, "--check");
   expect_failure("tfrecord_inspect /no/where", ExitCode::no_input, "/no/where");
 }

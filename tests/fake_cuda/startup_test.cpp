@@ -10,12 +10,12 @@ class StartupOnGpu : public ProgramFixture {};
 
 TEST_F(StartupOnGpu, RefusesAnInstructionSet) {
   expect_failure("fake_cuda/mnist_train --device cuda --isa plain", ExitCode::usage,
-                 "--isa is of a CPU; the device is GPU:0");
+                 "--isa requires a CPU; the device is GPU:0");
 }
 
 TEST_F(StartupOnGpu, RefusesWinogradsMethod) {
   expect_failure("fake_cuda/mnist_train --device cuda --convolution winograd", ExitCode::usage,
-                 "--convolution winograd is of a CPU");
+                 "--convolution winograd requires a CPU");
 }
 
 TEST(CudnnVersionTest, AnOlderOneThanTheProgramsIsRefused) {

@@ -202,7 +202,7 @@ TEST_F(ExportCommand, RefusesWhatIsNoNetworkOfOursAndWritesNothing) {
   CheckpointState state = state_;
   state.model = "perceptron";
   write_checkpoint(path("other.h5"), state);
-  expect_failure("export --onnx out.onnx other.h5", ExitCode::data, "other.h5 is of model 'perceptron'");
+  expect_failure("export --onnx out.onnx other.h5", ExitCode::data, "other.h5 holds model 'perceptron'");
   state = state_;
   state.moving_averages.clear();
   write_checkpoint(path("empty.h5"), state);
@@ -210,10 +210,10 @@ TEST_F(ExportCommand, RefusesWhatIsNoNetworkOfOursAndWritesNothing) {
   state = state_;
   state.options_json = R"({"pixel_scale": -1})";
   write_checkpoint(path("scale.h5"), state);
-  expect_failure("export --onnx out.onnx scale.h5", ExitCode::data, "scale.h5: the pixel_scale in its options is -1");
+  expect_failure("export --onnx out.onnx scale.h5", ExitCode::data, "scale.h5: pixel_scale in its options is -1");
   expect_failure("export scale.h5", ExitCode::usage, "export: --onnx is missing");
   expect_failure("export --onnx out.onnx missing.h5", ExitCode::no_input, "missing.h5");
-  expect_failure("verify --onnx out.onnx scale.h5", ExitCode::usage, "verify takes no --onnx");
+  expect_failure("verify --onnx out.onnx scale.h5", ExitCode::usage, "--onnx does not apply to verify");
 }
 
 TEST(OnnxModels, OfTrainingsOpsAreRefused) {

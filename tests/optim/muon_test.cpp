@@ -1,5 +1,5 @@
 // Newton-Schulz against its definition, and which variables muon takes; its path against PyTorch's is
-// tests/app/optimizer_golden_test.cpp's.
+// tests/options/optimizer_golden_test.cpp's.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <omp.h>

@@ -2,9 +2,9 @@
 // score so far; the run's own options are no change.
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/checkpoint_bytes.h"
+#include "src/options/run_description.h"
 #include "src/tasks/accuracy.h"
 #include "src/train/checkpointing/best_checkpoint.h"
-#include "src/train/loop/run_description.h"
 #include "tests/support/fuzzing.h"
 
 namespace carillon {

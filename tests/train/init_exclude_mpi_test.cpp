@@ -22,15 +22,16 @@ Network network_of_data(const NetworkSettings& settings) {
 
 class InitExcludeTest : public RunTest {
  protected:
-  InitExcludeTest() { options_.make_network = network_of_data; }
+  InitExcludeTest() { options_.model.make = network_of_data; }
 
   /// Runs `options`. Returns the final variables by name.
   std::map<std::string, std::vector<float>> variables_of(TrainOptions options, const std::string& name) {
-    options.train_dir = (directory_ / name).string();
+    options.checkpoint.train_dir = (directory_ / name).string();
     EXPECT_EQ(train(options), ExitCode::done);
     mpi_.barrier();
     std::map<std::string, std::vector<float>> variables;
-    for (const NamedArray& array : read_checkpoint(checkpoint_path(options.train_dir, options.max_steps)).variables) {
+    for (const NamedArray& array :
+         read_checkpoint(checkpoint_path(options.checkpoint.train_dir, options.optimizer.max_steps)).variables) {
       variables[array.name] = array.values;
     }
     return variables;
@@ -39,14 +40,14 @@ class InitExcludeTest : public RunTest {
 
 TEST_F(InitExcludeTest, ExcludedVariablesStartAsInAFreshRunWithTheSameSeed) {
   TrainOptions options = options_;
-  options.max_steps = 2;
-  options.seed = 1;
+  options.optimizer.max_steps = 2;
+  options.model.seed = 1;
   const auto trained = variables_of(options, "trained");
-  options.max_steps = 0;
-  options.seed = 2;
+  options.optimizer.max_steps = 0;
+  options.model.seed = 2;
   const auto fresh = variables_of(options, "fresh");
-  options.init_from = (directory_ / "trained").string();
-  options.init_exclude = {"layer2/*"};
+  options.checkpoint.init_from = (directory_ / "trained").string();
+  options.checkpoint.init_exclude = {"layer2/*"};
   const auto tuned = variables_of(options, "tuned");
   int excluded = 0;
   for (const auto& [name, values] : tuned) {

@@ -35,7 +35,7 @@ class WithANan final : public WithoutSharedHostMemory {
 
 class NonfiniteReportTest : public RunTest {
  protected:
-  NonfiniteReportTest() { options_.on_nan = OnNan::report; }
+  NonfiniteReportTest() { options_.faults.on_nan = OnNan::report; }
   bool is_last() const { return mpi_.rank() == mpi_.size() - 1; }
 
   /// Only the last rank's last image has a pixel that is infinite.
@@ -47,9 +47,9 @@ class NonfiniteReportTest : public RunTest {
       write_text(directory_ / "one", records);
     }
     mpi_.barrier();
-    options_.data = {(directory_ / "one").string()};
-    options_.shuffle = false;
-    options_.pixel_scale = 1e37;
+    options_.data.files = {(directory_ / "one").string()};
+    options_.data.shuffle = false;
+    options_.data.pixel_scale = 1e37;
     const Failure failed = failure(options_);
     EXPECT_EQ(failed.code, ExitCode::failed);
     EXPECT_EQ(failed.text.empty(), !is_last());
@@ -61,7 +61,7 @@ class NonfiniteReportTest : public RunTest {
 };
 
 TEST_F(NonfiniteReportTest, IsToldWithItsOpAndRecords) {
-  options_.learning_rate = 1e25;
+  options_.optimizer.schedule.learning_rate = 1e25;
   const Failure failed = failure(options_);
   EXPECT_EQ(failed.code, ExitCode::failed);
   EXPECT_THAT(list_checkpoints(train_dir()), IsEmpty());
@@ -76,20 +76,20 @@ TEST_F(NonfiniteReportTest, IsToldByTheRankThatMetIt) { expect_the_last_sample_t
 
 /// Sample 3 of the batch is sample 1 of the second micro-batch.
 TEST_F(NonfiniteReportTest, InALaterMicroBatchIsToldWithTheSampleOfTheWholeBatch) {
-  options_.micro_batch = 2;
+  options_.data.micro_batch = 2;
   expect_the_last_sample_told();
 }
 
 /// Behind the norm all ranks have it.
 TEST_F(NonfiniteReportTest, OfOneBatchNormIsToldByTheRankThatMetItFirst) {
-  options_.make_network = network_with_a_norm;
-  options_.sync_batch_norm = true;
+  options_.model.make = network_with_a_norm;
+  options_.model.sync_batch_norm = true;
   expect_the_last_sample_told();
 }
 
 TEST_F(NonfiniteReportTest, OfOneBatchNormIsToldByTheRankWhoseVariableItIs) {
-  options_.make_network = network_with_a_norm;
-  options_.sync_batch_norm = true;
+  options_.model.make = network_with_a_norm;
+  options_.model.sync_batch_norm = true;
   StallDetector stall_detector(mpi_, {});
   WithANan communicator(device_);
   const Failure failed =
@@ -102,7 +102,7 @@ TEST_F(NonfiniteReportTest, OfOneBatchNormIsToldByTheRankWhoseVariableItIs) {
 }
 
 TEST_F(NonfiniteReportTest, OfTheL2PartIsToldWithItsVariable) {
-  options_.regularization = 1e38;
+  options_.optimizer.regularization = 1e38;
   const Failure failed = failure(options_);
   EXPECT_EQ(failed.code, ExitCode::failed);
   if (mpi_.rank() > 0) return;
@@ -112,10 +112,10 @@ TEST_F(NonfiniteReportTest, OfTheL2PartIsToldWithItsVariable) {
 TEST_F(NonfiniteReportTest, TrainsTheSameWhereItWouldBeTold) {
   train();
   TrainOptions second = options_;
-  second.train_dir = (directory_ / "second").string();
-  second.on_nan = OnNan::stop;
+  second.checkpoint.train_dir = (directory_ / "second").string();
+  second.faults.on_nan = OnNan::stop;
   train(second);
-  EXPECT_TRUE(read_checkpoint(checkpoint_path(second.train_dir, 12)).variables == saved(12).variables);
+  EXPECT_TRUE(read_checkpoint(checkpoint_path(second.checkpoint.train_dir, 12)).variables == saved(12).variables);
 }
 
 }  // namespace

@@ -85,7 +85,7 @@ TEST_F(RecordsTest, WhatTheIndexFileSaysIsFoundOutByNobodyAgain) {
   });
   EXPECT_EQ(share_index(paths_, mpi_).at(paths_[0]).offsets.size(), 9u);
   const Dataset dataset =
-      open_records(paths_, options_.record_form, RecordUse::training, {.cache = CacheMode::none}, mpi_);
+      open_records(paths_, options_.data.record_form, RecordUse::training, {.cache = CacheMode::none}, mpi_);
   EXPECT_EQ(dataset.size(), 9u + 11 + 12 + 13 + 14);
 }
 
@@ -100,7 +100,7 @@ TEST_F(RecordsTest, RanksThatSeeOtherFilesAreRefused) {
   std::vector<std::string> paths = paths_;
   if (mpi_.rank() > 0 && mpi_.rank() == mpi_.size() - 1) paths[1] = paths[2];
   const Failure failure = failure_of_run(
-      [&] { open_records(paths, options_.record_form, RecordUse::training, {.cache = CacheMode::none}, mpi_); });
+      [&] { open_records(paths, options_.data.record_form, RecordUse::training, {.cache = CacheMode::none}, mpi_); });
   EXPECT_EQ(failure.code, mpi_.size() == 1 ? ExitCode::done : ExitCode::usage);
   expect_told(failure, "ranks disagree on checksum of the data files' names");
 }
@@ -149,23 +149,23 @@ TEST_F(RecordsTest, WhatCannotBeCopiedIsSaidBeforeAnythingIs) {
 }
 
 TEST_F(RecordsTest, ARunOnCopiesEndsAsOneOnTheFiles) {
-  options_.data = {(directory_ / "set-*").string()};
-  options_.eval_data = {(directory_ / "test").string()};
-  options_.cache = CacheMode::none;
+  options_.data.files = {(directory_ / "set-*").string()};
+  options_.data.eval_files = {(directory_ / "test").string()};
+  options_.data.cache = CacheMode::none;
   train();
   const CheckpointState expected = saved(12);
-  options_.stage = (directory_ / "disk").string();
-  options_.train_dir = (directory_ / "staged").string();
+  options_.data.stage = (directory_ / "disk").string();
+  options_.checkpoint.train_dir = (directory_ / "staged").string();
   train();
   mpi_.barrier();
   EXPECT_TRUE(saved(12).variables == expected.variables);
-  for (const std::string& path : paths_) EXPECT_TRUE(std::filesystem::exists(options_.stage + path));
-  EXPECT_TRUE(std::filesystem::exists(options_.stage + options_.eval_data.front()));
+  for (const std::string& path : paths_) EXPECT_TRUE(std::filesystem::exists(options_.data.stage + path));
+  EXPECT_TRUE(std::filesystem::exists(options_.data.stage + options_.data.eval_files.front()));
 }
 
 TEST_F(RecordsTest, WhatIsReadAreTheCopies) {
   const RecordOptions options{.cache = CacheMode::none, .stage = (directory_ / "disk").string()};
-  open_records(paths_, options_.record_form, RecordUse::training, options, mpi_);
+  open_records(paths_, options_.data.record_form, RecordUse::training, options, mpi_);
   mpi_.barrier();
   on_first([&] {  // as it is, by size and time
     const std::string copy = options.stage + paths_[1];
@@ -175,7 +175,7 @@ TEST_F(RecordsTest, WhatIsReadAreTheCopies) {
     write_text(copy, bytes);
     std::filesystem::last_write_time(copy, time);
   });
-  const Dataset dataset = open_records(paths_, options_.record_form, RecordUse::training, options, mpi_);
+  const Dataset dataset = open_records(paths_, options_.data.record_form, RecordUse::training, options, mpi_);
   std::vector<std::uint8_t> image(dataset.image_bytes());
   read_class(dataset, 0, 0, image);
   EXPECT_THAT(failure_of_run([&] { read_class(dataset, 10, 10, image); }).text,
@@ -208,18 +208,18 @@ TEST_F(RecordsTest, HalfCopiesOfKilledRunsAreRemovedAndThoseOfOthersNot) {
 }
 
 TEST_F(RecordsTest, ASetReadInWindowsIsTrainedOnAsFromMemory) {
-  options_.data = {(directory_ / "set-*").string()};
+  options_.data.files = {(directory_ / "set-*").string()};
   std::vector<CheckpointState> ends;
   for (const CacheMode cache : {CacheMode::memory, CacheMode::none}) {
-    options_.cache = cache;
-    options_.shuffle_window = 32;
-    options_.train_dir = (directory_ / fmt::format("run-{}", ends.size())).string();
+    options_.data.cache = cache;
+    options_.data.shuffle_window = 32;
+    options_.checkpoint.train_dir = (directory_ / fmt::format("run-{}", ends.size())).string();
     train();
     mpi_.barrier();
     ends.push_back(saved(12));
   }
-  options_.shuffle_window = 0;
-  options_.train_dir = (directory_ / "whole").string();
+  options_.data.shuffle_window = 0;
+  options_.checkpoint.train_dir = (directory_ / "whole").string();
   train();
   mpi_.barrier();
   EXPECT_TRUE(ends[0].variables == ends[1].variables);
@@ -246,49 +246,49 @@ TEST_F(RecordsTest, WithShardingByFileEachRankTrainsOnItsOwnFiles) {
     }
     write_text(directory_ / "expected", expected);
   });
-  options_.shuffle = false;
-  options_.data = {(directory_ / "expected").string()};
+  options_.data.shuffle = false;
+  options_.data.files = {(directory_ / "expected").string()};
   train();
-  options_.data = paths_;
-  options_.sharding = Sharding::file;
-  options_.train_dir = (directory_ / "by-file").string();
+  options_.data.files = paths_;
+  options_.data.sharding = Sharding::file;
+  options_.checkpoint.train_dir = (directory_ / "by-file").string();
   train();
   mpi_.barrier();
   const CheckpointState by_file = saved(12);
-  options_.train_dir = (directory_ / "run").string();
+  options_.checkpoint.train_dir = (directory_ / "run").string();
   EXPECT_TRUE(by_file.variables == saved(12).variables);
 }
 
 /// Its stream position is then off the multiples of a global batch.
 TEST_F(RecordsTest, WithShardingByFileARunGoesOnWithAnotherBatch) {
-  options_.data = paths_;
-  options_.sharding = Sharding::file;
-  options_.shuffle_window = 8;
+  options_.data.files = paths_;
+  options_.data.sharding = Sharding::file;
+  options_.data.shuffle_window = 8;
   EXPECT_EQ(train(), ExitCode::done);
   mpi_.barrier();
-  options_.batch_size = 5;
-  options_.max_steps = 60;
+  options_.data.batch_size = 5;
+  options_.optimizer.max_steps = 60;
   EXPECT_EQ(train(), ExitCode::done);
 }
 
 TEST_F(RecordsTest, MoreRanksThanFilesCannotShareThem) {
-  options_.data = {paths_[0]};
-  options_.sharding = Sharding::file;
+  options_.data.files = {paths_[0]};
+  options_.data.sharding = Sharding::file;
   const Failure failure = this->failure(options_);
   EXPECT_EQ(failure.code, mpi_.size() == 1 ? ExitCode::done : ExitCode::usage);
   expect_told(failure, "--sharding file: 1 files cannot be shared out over");
 }
 
 TEST_F(RecordsTest, TooLittleRoomForWhatIsDecodedAheadIsRefused) {
-  options_.cache = CacheMode::none;
-  options_.prefetch_bytes = 2 * 4 * 784 - 1;
+  options_.data.cache = CacheMode::none;
+  options_.data.prefetch_bytes = 2 * 4 * 784 - 1;
   const Failure failure = this->failure(options_);
   EXPECT_EQ(failure.code, ExitCode::usage);
   expect_told(failure, "--prefetch-bytes 6271: two batches of decoded images take 6272");
   TrainOptions large = options_;
-  large.prefetch_bytes = std::int64_t{1} << 50;
+  large.data.prefetch_bytes = std::int64_t{1} << 50;
   expect_told(this->failure(large), " bytes of memory for ");
-  options_.prefetch_bytes += 1;
+  options_.data.prefetch_bytes += 1;
   EXPECT_EQ(train(), ExitCode::done);
 }
 

@@ -23,7 +23,7 @@ using ::testing::StartsWith;
 class RecorderTest : public RunTest {
  protected:
   RecorderTest() {
-    options_.train_dir = (directory_ / fmt::format("of rank {}", mpi_.rank())).string();
+    options_.checkpoint.train_dir = (directory_ / fmt::format("of rank {}", mpi_.rank())).string();
     if (first()) tower_.initialize(1);
     tower_.broadcast_from_first();
   }
@@ -169,7 +169,7 @@ TEST_F(RecorderTest, KeepsTheFirstOfTheBestEvaluationsOverAllRuns) {
   EXPECT_FALSE(!first() && std::filesystem::exists(train_dir()));
   description_.add("evaluation record checksum", std::uint64_t{7}, Scope::run);
   EXPECT_EQ(best_step_after(50, 1), first() ? 50 : 0);  // of other records, which are not compared
-  options_.keep_best = false;
+  options_.checkpoint.keep_best = false;
   EXPECT_EQ(best_step_after(60, 4), first() ? 50 : 0);
 }
 
@@ -206,8 +206,8 @@ TEST_F(RecorderTest, KeepsTheLowestOfScoresOfWhichLowerIsBetter) {
 
 TEST_F(RecorderTest, ReachesATargetFromAboveIfLowerIsBetter) {
   task_ = error_task();
-  options_.stop_at_accuracy = 0.5;
-  options_.keep_best = false;
+  options_.task.stop_at_accuracy = 0.5;
+  options_.checkpoint.keep_best = false;
   Recorder recorder(options_, task_, description_, mpi_);
   recorder.open_directory();
   recorder.open_logs(0);
@@ -241,7 +241,7 @@ TEST_F(RecorderTest, NamesTheLossAsTheTaskDoes) {
 
 TEST_F(RecorderTest, AsksForACheckpointWhenTheLastIsOld) {
   constexpr std::chrono::hours interval(100);
-  options_.checkpoint_every_seconds = std::chrono::seconds(interval).count();
+  options_.checkpoint.checkpoint_every_seconds = std::chrono::seconds(interval).count();
   recorder_.open_directory();
   recorder_.open_logs(0);
   const auto before = Recorder::Clock::now();
@@ -257,7 +257,7 @@ TEST_F(RecorderTest, AsksForACheckpointWhenTheLastIsOld) {
 }
 
 TEST_F(RecorderTest, AsksToGiveUpWhenACheckpointFailedTooOften) {
-  options_.checkpoint_failures = 0;
+  options_.checkpoint.checkpoint_failures = 0;
   recorder_.open_directory();
   recorder_.open_logs(0);
   {
@@ -304,7 +304,7 @@ TEST_F(RecorderTest, RemovesWhatAKilledWriterLeft) {
 }
 
 TEST_F(RecorderTest, OfAFreshRunKeepsTheEarlierOneUntilItsLogsAreOpened) {
-  options_.fresh = true;
+  options_.checkpoint.fresh = true;
   recorder_.open_directory();
   if (first()) {
     write_text(train_dir() / "events.out.tfevents.1.host.2", "");

@@ -138,14 +138,14 @@ class RunWithAFaultTest : public RunTest {
 };
 
 TEST_F(RunWithAFaultTest, EndsAtTheNextComparison) {
-  options_.check_replicas = 3;
-  options_.checkpoint_every = 0;
+  options_.faults.check_replicas = 3;
+  options_.checkpoint.checkpoint_every = 0;
   expect_found_after(3);
 }
 
 TEST_F(RunWithAFaultTest, EndsBeforeTheNextCheckpoint) {
-  options_.check_replicas = 1000;
-  options_.checkpoint_every = 2;
+  options_.faults.check_replicas = 1000;
+  options_.checkpoint.checkpoint_every = 2;
   expect_found_after(2);
 }
 

@@ -26,24 +26,19 @@ class RunTest : public ::testing::Test {
       write_text(own_->path() / "test", mnist_records(20));
     }
     directory_ = mpi_.all_gather(own_ ? own_->path().string() : "").front();
-    options_ = {.data = {(directory_ / "train").string()},
-                .train_dir = (directory_ / "run").string(),
-                .model = "mnist",
-                .make_network = mnist_network,
-                .record_form = {.make_decoder = [](RecordSchema schema,
-                                                   RecordUse) { return make_grey_decoder(std::move(schema)); },
-                                .schema = {.keys = {.image = "image_raw", .label = "label"},
-                                           .image_shape = {.height = 28, .width = 28, .channels = 1},
-                                           .class_count = 10}},
-                .task = ten_classes(),
-                .max_steps = 12,
-                .batch_size = 4,
-                .learning_rate = 0.01,
-                .decay_steps = 10,
-                .pixel_scale = 1.0 / 255.0,
-                .log_every = 5,
-                .summary_every = 0,
-                .checkpoint_every = 0};
+    options_ = {.data = {.files = {(directory_ / "train").string()},
+                         .record_form = {.make_decoder = [](RecordSchema schema,
+                                                            RecordUse) { return make_grey_decoder(std::move(schema)); },
+                                         .schema = {.keys = {.image = "image_raw", .label = "label"},
+                                                    .image_shape = {.height = 28, .width = 28, .channels = 1},
+                                                    .class_count = 10}},
+                         .batch_size = 4,
+                         .pixel_scale = 1.0 / 255.0},
+                .model = {.name = "mnist", .make = mnist_network},
+                .task = {.value = ten_classes()},
+                .optimizer = {.max_steps = 12, .schedule = {.learning_rate = 0.01, .decay_steps = 10}},
+                .checkpoint = {.train_dir = (directory_ / "run").string(), .checkpoint_every = 0},
+                .logging = {.log_every = 5, .summary_every = 0}};
   }
   ~RunTest() override { mpi_.barrier(); }
 
@@ -51,7 +46,7 @@ class RunTest : public ::testing::Test {
     StallDetector stall_detector(mpi_, {});
     const auto communicator = make_communicator(mpi_, device_, "auto", {.observer = &stall_detector});
     RunDescription description;
-    description.add("seed", options.seed, Scope::result);
+    description.add("seed", options.model.seed, Scope::result);
     return Trainer(options, description, mpi_, device_, *communicator, stall_detector, {}, started).run();
   }
   ExitCode train() { return train(options_); }
@@ -71,7 +66,7 @@ class RunTest : public ::testing::Test {
     return {};
   }
 
-  std::filesystem::path train_dir() const { return options_.train_dir; }
+  std::filesystem::path train_dir() const { return options_.checkpoint.train_dir; }
   CheckpointState saved(std::int64_t step) const { return read_checkpoint(checkpoint_path(train_dir(), step)); }
   /// The steps of metrics.jsonl's lines that have `name`.
   std::vector<std::int64_t> steps_with(const std::string& name) const {

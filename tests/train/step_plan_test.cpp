@@ -18,10 +18,16 @@ std::vector<std::int64_t> steps(const TrainOptions& options, bool (*holds)(const
   return found;
 }
 
-const TrainOptions every{
-    .eval_every = 4, .max_steps = 12, .log_every = 5, .summary_every = 3, .checkpoint_every = 6, .check_replicas = 9};
-const TrainOptions never{
-    .eval_every = 0, .max_steps = 20, .log_every = 0, .summary_every = 0, .checkpoint_every = 0, .check_replicas = 0};
+const TrainOptions every{.data = {.eval_every = 4},
+                         .optimizer = {.max_steps = 12},
+                         .checkpoint = {.checkpoint_every = 6},
+                         .logging = {.log_every = 5, .summary_every = 3},
+                         .faults = {.check_replicas = 9}};
+const TrainOptions never{.data = {.eval_every = 0},
+                         .optimizer = {.max_steps = 20},
+                         .checkpoint = {.checkpoint_every = 0},
+                         .logging = {.log_every = 0, .summary_every = 0},
+                         .faults = {.check_replicas = 0}};
 
 TEST(StepPlan, LogsAndSummarizesFromTheFirstStepAndSummarizesTheLast) {
   EXPECT_THAT(steps(every, [](const StepPlan& plan) { return plan.logs; }), ElementsAre(0, 5, 10));
@@ -31,7 +37,7 @@ TEST(StepPlan, LogsAndSummarizesFromTheFirstStepAndSummarizesTheLast) {
 
 TEST(StepPlan, SummarizesStepZeroNotWhereTheReferenceDoesNot) {
   TrainOptions options = every;
-  options.summarize_start = false;
+  options.logging.summarize_start = false;
   EXPECT_THAT(steps(options, [](const StepPlan& plan) { return plan.summarizes; }), ElementsAre(3, 6, 9, 11));
 }
 

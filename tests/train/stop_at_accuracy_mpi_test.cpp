@@ -19,10 +19,10 @@ class StopAtPrecision : public RunTest {
       write_text(directory_ / "test", records_of(20, 7));
     }
     mpi_.barrier();
-    options_.eval_data = {(directory_ / "test").string()};
-    options_.eval_every = 1;
-    options_.learning_rate = 0.002;
-    options_.stop_at_accuracy = 0.9;
+    options_.data.eval_files = {(directory_ / "test").string()};
+    options_.data.eval_every = 1;
+    options_.optimizer.schedule.learning_rate = 0.002;
+    options_.task.stop_at_accuracy = 0.9;
   }
   /// Runs up to a precision that only the last of its evaluations reaches.
   std::string reach() {
@@ -30,7 +30,7 @@ class StopAtPrecision : public RunTest {
     const std::vector<nlohmann::json> all = evaluations();
     last_ = static_cast<std::int64_t>(all.size());
     for (const auto& line : all) {
-      EXPECT_EQ(line.at("eval_precision") >= options_.stop_at_accuracy, line == all.back()) << line;
+      EXPECT_EQ(line.at("eval_precision") >= options_.task.stop_at_accuracy, line == all.back()) << line;
     }
     EXPECT_GT(last_, 1);
     EXPECT_LT(last_, 12);
@@ -77,9 +77,9 @@ TEST_F(StopAtPrecision, EndsTheRunWithACheckpointAsIfThatStepHadBeenAskedFor) {
     EXPECT_THAT(told, HasSubstr(fmt::format("at step {}, --stop-at-precision 0.9, after ", last_)));
   }
   const CheckpointState stopped = saved(last_);
-  options_.train_dir = (directory_ / "asked for").string();
-  options_.max_steps = last_;
-  options_.stop_at_accuracy = 0.0;
+  options_.checkpoint.train_dir = (directory_ / "asked for").string();
+  options_.optimizer.max_steps = last_;
+  options_.task.stop_at_accuracy = 0.0;
   EXPECT_THAT(output(), Not(HasSubstr("--stop-at-precision")));
   EXPECT_TRUE(saved(last_).variables == stopped.variables);
   EXPECT_EQ(saved(last_).stream_position, stopped.stream_position);
@@ -87,7 +87,7 @@ TEST_F(StopAtPrecision, EndsTheRunWithACheckpointAsIfThatStepHadBeenAskedFor) {
 
 /// No accuracy is above 1, so only an equal one can reach it.
 TEST_F(StopAtPrecision, IsReachedByAnEqualAccuracy) {
-  options_.stop_at_precision = 1.0;
+  options_.task.stop_at_accuracy = 1.0;
   const std::string told = reach();
   EXPECT_EQ(evaluations().back().at("eval_precision"), 1.0);
   if (mpi_.rank() == 0) {
@@ -103,9 +103,9 @@ TEST_F(StopAtPrecision, LeavesARunThatHasReachedItAsItIsAndSaysSo) {
   if (mpi_.rank() == 0) {
     EXPECT_THAT(told, HasSubstr(fmt::format("nothing to do: {} holds step {}, whose evaluation reached "
                                             "--stop-at-precision 0.9 (--fresh starts over)\n",
-                                            options_.train_dir, last_)));
+                                            options_.checkpoint.train_dir, last_)));
   }
-  options_.stop_at_accuracy = 0.0;
+  options_.task.stop_at_accuracy = 0.0;
   output();
   EXPECT_THAT(list_checkpoints(train_dir()), ElementsAre(12, last_));
 }
@@ -130,15 +130,15 @@ TEST_F(StopAtPrecision, TakesTheEvaluationAgainThatAKilledRunDidNotTellOf) {
 }
 
 TEST_F(StopAtPrecision, IsNotReachedByTheEvaluationOfOtherRecords) {
-  options_.keep_best = false;
+  options_.checkpoint.keep_best = false;
   reach();
-  options_.eval_data = {(directory_ / "train").string()};
+  options_.data.eval_files = {(directory_ / "train").string()};
   output();
   EXPECT_EQ(evaluations().at(static_cast<std::size_t>(last_) - 1).at("eval_total"), 60);
 }
 
 TEST_F(StopAtPrecision, IsSaidOfTheLastEvaluationToo) {
-  options_.eval_every = 0;
+  options_.data.eval_every = 0;
   const std::string told = output();
   EXPECT_THAT(steps_with("eval_precision"), ElementsAre(12));
   if (mpi_.rank() == 0) {

@@ -16,9 +16,9 @@ using ::testing::Not;
 class TrainerTest : public RunTest {};
 
 TEST_F(TrainerTest, LogsEvaluatesAndSavesWhenThatIsDue) {
-  options_.eval_data = {(directory_ / "test").string()};
-  options_.eval_every = 4;
-  options_.checkpoint_every = 6;
+  options_.data.eval_files = {(directory_ / "test").string()};
+  options_.data.eval_every = 4;
+  options_.checkpoint.checkpoint_every = 6;
   EXPECT_EQ(train(), ExitCode::done);
   EXPECT_THAT(steps_with("loss"), ElementsAre(0, 5, 10));
   EXPECT_THAT(steps_with("eval_precision"), ElementsAre(4, 8, 12));
@@ -40,12 +40,12 @@ Network network_of_data(const NetworkSettings& settings, std::int64_t max_record
 }
 
 TEST_F(TrainerTest, ValuesOfDataAreMadeOfTheFirstRecordsBeforeTheFirstStep) {
-  const Dataset records = Dataset::open(options_.data, make_grey_decoder(options_.record_form.schema));
-  options_.max_steps = 0;
+  const Dataset records = Dataset::open(options_.data.files, make_grey_decoder(options_.data.record_form.schema));
+  options_.optimizer.max_steps = 0;
   for (const bool takes_all : {false, true}) {
-    options_.make_network = takes_all ? [](const NetworkSettings& s) { return network_of_data(s, 1000); }
-                                      : [](const NetworkSettings& s) { return network_of_data(s, 7); };
-    options_.train_dir = (directory_ / (takes_all ? "all" : "some")).string();
+    options_.model.make = takes_all ? [](const NetworkSettings& s) { return network_of_data(s, 1000); }
+                                    : [](const NetworkSettings& s) { return network_of_data(s, 7); };
+    options_.checkpoint.train_dir = (directory_ / (takes_all ? "all" : "some")).string();
     EXPECT_EQ(train(), ExitCode::done);
     mpi_.barrier();
     const std::size_t count = takes_all ? 60 : 7;
@@ -59,26 +59,26 @@ TEST_F(TrainerTest, ValuesOfDataAreMadeOfTheFirstRecordsBeforeTheFirstStep) {
 }
 
 TEST_F(TrainerTest, AFinishedStartIsNotMadeOfDataAgain) {
-  options_.make_network = [](const NetworkSettings& s) { return network_of_data(s, 7); };
-  options_.max_steps = 2;
+  options_.model.make = [](const NetworkSettings& s) { return network_of_data(s, 7); };
+  options_.optimizer.max_steps = 2;
   train();
   TrainOptions other = options_;
-  other.init_from = checkpoint_path(train_dir(), 2).string();
-  other.train_dir = (directory_ / "other").string();
-  other.max_steps = 0;
+  other.checkpoint.init_from = checkpoint_path(train_dir(), 2).string();
+  other.checkpoint.train_dir = (directory_ / "other").string();
+  other.optimizer.max_steps = 0;
   train(other);
   mpi_.barrier();
-  EXPECT_TRUE(read_checkpoint(checkpoint_path(other.train_dir, 0)).variables == saved(2).variables);
+  EXPECT_TRUE(read_checkpoint(checkpoint_path(other.checkpoint.train_dir, 0)).variables == saved(2).variables);
 }
 
 TEST_F(TrainerTest, KeepsTheStateOfTheBestEvaluation) {
-  options_.eval_data = {(directory_ / "test").string()};
-  options_.eval_every = 1;
-  options_.checkpoint_every = 1;
-  options_.keep_checkpoints = 0;
-  options_.max_steps = 7;
+  options_.data.eval_files = {(directory_ / "test").string()};
+  options_.data.eval_every = 1;
+  options_.checkpoint.checkpoint_every = 1;
+  options_.checkpoint.keep_checkpoints = 0;
+  options_.optimizer.max_steps = 7;
   train();
-  options_.max_steps = 12;
+  options_.optimizer.max_steps = 12;
   train();  // knows the best of the first
   mpi_.barrier();
   std::ifstream file(train_dir() / "metrics.jsonl");
@@ -101,14 +101,14 @@ TEST_F(TrainerTest, KeepsTheStateOfTheBestEvaluation) {
 
 TEST_F(TrainerTest, GoesOnFromItsCheckpointAsIfNothingHadBeen) {
   TrainOptions once = options_;
-  once.train_dir = (directory_ / "once").string();
+  once.checkpoint.train_dir = (directory_ / "once").string();
   train(once);
-  const CheckpointState expected = read_checkpoint(checkpoint_path(once.train_dir, 12));
+  const CheckpointState expected = read_checkpoint(checkpoint_path(once.checkpoint.train_dir, 12));
 
-  options_.eval_data = {(directory_ / "test").string()};
-  options_.max_steps = 7;
+  options_.data.eval_files = {(directory_ / "test").string()};
+  options_.optimizer.max_steps = 7;
   train();
-  options_.max_steps = 12;
+  options_.optimizer.max_steps = 12;
   train();
   EXPECT_TRUE(saved(12).variables == expected.variables);
   EXPECT_TRUE(saved(12).moving_averages == expected.moving_averages);
@@ -118,17 +118,17 @@ TEST_F(TrainerTest, GoesOnFromItsCheckpointAsIfNothingHadBeen) {
 }
 
 TEST_F(TrainerTest, GoesOnFromItsCheckpointWithALookahead) {
-  options_.make_network = [](const NetworkSettings&) { return normalized_network(); };
-  options_.optimizer_settings.lookahead = {.every = 5, .decay = 0.7, .power = 3.0, .steps = 12};
+  options_.model.make = [](const NetworkSettings&) { return normalized_network(); };
+  options_.optimizer.update.lookahead = {.every = 5, .decay = 0.7, .power = 3.0, .steps = 12};
   TrainOptions once = options_;
-  once.train_dir = (directory_ / "once").string();
-  once.checkpoint_every = 7;  // where buffers are joined
+  once.checkpoint.train_dir = (directory_ / "once").string();
+  once.checkpoint.checkpoint_every = 7;  // where buffers are joined
   train(once);
-  const CheckpointState expected = read_checkpoint(checkpoint_path(once.train_dir, 12));
+  const CheckpointState expected = read_checkpoint(checkpoint_path(once.checkpoint.train_dir, 12));
 
-  options_.max_steps = 7;
+  options_.optimizer.max_steps = 7;
   train();
-  options_.max_steps = 12;
+  options_.optimizer.max_steps = 12;
   train();
   EXPECT_TRUE(saved(12).variables == expected.variables);
   EXPECT_TRUE(saved(12).moving_averages == expected.moving_averages);
@@ -147,7 +147,7 @@ TEST_F(TrainerTest, LeavesAFinishedRunAsItIs) {
 }
 
 TEST_F(TrainerTest, TakesTheLastEvaluationThatAKilledRunLeft) {
-  options_.eval_data = {(directory_ / "test").string()};
+  options_.data.eval_files = {(directory_ / "test").string()};
   train();
   mpi_.barrier();
   const std::string metrics = read_text(train_dir() / "metrics.jsonl");
@@ -173,15 +173,15 @@ TEST_F(TrainerTest, TakesTheLastEvaluationThatAKilledRunLeft) {
 }
 
 TEST_F(TrainerTest, WritesTheInitialCheckpointAlone) {
-  options_.max_steps = 0;
-  options_.eval_data = {(directory_ / "test").string()};
+  options_.optimizer.max_steps = 0;
+  options_.data.eval_files = {(directory_ / "test").string()};
   EXPECT_EQ(train(), ExitCode::done);
   EXPECT_THAT(list_checkpoints(train_dir()), ElementsAre(0));
   EXPECT_THAT(steps_with("eval_precision"), IsEmpty());
 }
 
 TEST_F(TrainerTest, TellsWhereTheTimeOfALongRunWent) {
-  options_.eval_data = {(directory_ / "test").string()};
+  options_.data.eval_files = {(directory_ / "test").string()};
   ::testing::internal::CaptureStdout();
   train(options_, Trainer::Clock::now() - std::chrono::seconds(20000));
   const std::string told = ::testing::internal::GetCapturedStdout();
@@ -193,8 +193,8 @@ TEST_F(TrainerTest, TellsWhereTheTimeOfALongRunWent) {
 }
 
 TEST_F(TrainerTest, EndsAllRanksAlikeWhenAnUnloggedLossIsNotFinite) {
-  options_.learning_rate = 1e30;
-  options_.log_every = 0;
+  options_.optimizer.schedule.learning_rate = 1e30;
+  options_.logging.log_every = 0;
   const Failure failed = failure(options_);
   EXPECT_EQ(failed.code, ExitCode::failed);
   if (mpi_.rank() == 0) {
@@ -211,7 +211,8 @@ TEST_F(TrainerTest, RefusesRecordsThatDifferBetweenRanks) {
     write_text(directory_ / "other" / "train", other);
   }
   mpi_.barrier();
-  if (mpi_.rank() > 0 && mpi_.rank() == mpi_.size() - 1) options_.data = {(directory_ / "other" / "train").string()};
+  if (mpi_.rank() > 0 && mpi_.rank() == mpi_.size() - 1)
+    options_.data.files = {(directory_ / "other" / "train").string()};
   const Failure failed = failure(options_);
   EXPECT_EQ(failed.code, mpi_.size() == 1 ? ExitCode::done : ExitCode::usage);
   if (mpi_.rank() == 0 && mpi_.size() > 1) {
@@ -220,13 +221,13 @@ TEST_F(TrainerTest, RefusesRecordsThatDifferBetweenRanks) {
 }
 
 TEST_F(TrainerTest, ResumesOnlyAsItIsTold) {
-  options_.resume = ResumeMode::require;
+  options_.checkpoint.resume = ResumeMode::require;
   EXPECT_EQ(failure(options_).code, ExitCode::no_input);
-  options_.resume = ResumeMode::never;
+  options_.checkpoint.resume = ResumeMode::never;
   EXPECT_EQ(failure(options_).code, ExitCode::done);
-  options_.max_steps = 20;
+  options_.optimizer.max_steps = 20;
   EXPECT_EQ(failure(options_).code, ExitCode::usage);
-  options_.fresh = true;
+  options_.checkpoint.fresh = true;
   EXPECT_EQ(failure(options_).code, ExitCode::done);
   EXPECT_THAT(list_checkpoints(train_dir()), ElementsAre(20));
 }
@@ -234,11 +235,11 @@ TEST_F(TrainerTest, ResumesOnlyAsItIsTold) {
 TEST_F(TrainerTest, TakesVariablesButNotAveragesFromAnotherRunsCheckpoint) {
   train();
   TrainOptions second = options_;
-  second.init_from = checkpoint_path(train_dir(), 12).string();
-  second.train_dir = (directory_ / "second").string();
-  second.max_steps = 0;
+  second.checkpoint.init_from = checkpoint_path(train_dir(), 12).string();
+  second.checkpoint.train_dir = (directory_ / "second").string();
+  second.optimizer.max_steps = 0;
   train(second);
-  const CheckpointState initial = read_checkpoint(checkpoint_path(second.train_dir, 0));
+  const CheckpointState initial = read_checkpoint(checkpoint_path(second.checkpoint.train_dir, 0));
   EXPECT_TRUE(initial.variables == saved(12).variables);
   EXPECT_TRUE(initial.moving_averages == saved(12).variables);
 }
@@ -247,7 +248,7 @@ TEST_F(TrainerTest, TakesVariablesButNotAveragesFromAnotherRunsCheckpoint) {
 float told_density = 0.0f;
 
 TEST_F(TrainerTest, TellsTheNetworkHowSparseTheRecordsAre) {
-  options_.make_network = [](const NetworkSettings& settings) {
+  options_.model.make = [](const NetworkSettings& settings) {
     told_density = settings.density;
     return mnist_network(settings);
   };
@@ -257,8 +258,8 @@ TEST_F(TrainerTest, TellsTheNetworkHowSparseTheRecordsAre) {
 
 TEST_F(TrainerTest, RefusesAnotherModelsCheckpoint) {
   train();
-  options_.model = "lenet";
-  options_.max_steps = 20;
+  options_.model.name = "lenet";
+  options_.optimizer.max_steps = 20;
   const Failure failed = failure(options_);
   EXPECT_EQ(failed.code, ExitCode::data);
   if (mpi_.rank() == 0) {

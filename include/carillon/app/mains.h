@@ -1,4 +1,4 @@
-// The mains of the training and evaluation programs: all but their names and program specs.
+// The main functions of training and evaluation programs. A program adds its name and its ProgramSpec.
 #pragma once
 
 #include <string>
@@ -7,10 +7,11 @@
 
 namespace carillon {
 
-/// Parses options and trains. Returns the program's exit code.
+/// Parses the options and trains. Returns the exit code of the program.
 int training_main(const std::string& program, const ProgramSpec& program_spec, int argc, char** argv);
 
-/// Parses options, evaluates a checkpoint and prints one line of precision. Returns the program's exit code.
+/// Parses the options, evaluates a checkpoint and prints a line with its accuracy. Returns the exit code of the
+/// program.
 int evaluation_main(const std::string& program, const ProgramSpec& program_spec, int argc, char** argv);
 
 }  // namespace carillon

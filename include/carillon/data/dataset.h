@@ -16,17 +16,11 @@
 #include <vector>
 
 #include "carillon/core/image_shape.h"
+#include "carillon/data/cache_mode.h"
 #include "carillon/data/decoder.h"
 #include "carillon/data/index_file.h"
 
 namespace carillon {
-
-enum class CacheMode {
-  automatic,  ///< memory when the decoded set takes at most half of the memory now available, else none; none where the
-              ///< decoder draws or is slow
-  memory,     ///< decode the whole set once, when it is opened
-  none,       ///< keep an index of offsets; decode on every read (plain files only: GZIP has no random access)
-};
 
 /// Files [begin, end) of a set, one tower's share of all.
 struct FileShare {

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "carillon/tasks/metric.h"
-#include "src/train/loop/run_description.h"
+#include "src/options/run_description.h"
 
 namespace carillon {
 

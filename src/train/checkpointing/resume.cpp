@@ -13,7 +13,7 @@
 namespace carillon {
 namespace {
 
-std::optional<LoadedCheckpoint> checkpoint_to_resume(const TrainOptions& options, std::uint64_t max_bytes) {
+std::optional<LoadedCheckpoint> checkpoint_to_resume(const CheckpointOptions& options, std::uint64_t max_bytes) {
   const std::filesystem::path directory = options.train_dir;
   if (options.fresh) return std::nullopt;
   if (options.resume == ResumeMode::never) {
@@ -29,10 +29,10 @@ std::optional<LoadedCheckpoint> checkpoint_to_resume(const TrainOptions& options
   return loaded;
 }
 
-void check_model(const LoadedCheckpoint& loaded, const TrainOptions& options) {
-  if (loaded.state.model == options.model) return;
+void check_model(const LoadedCheckpoint& loaded, const ModelOptions& model) {
+  if (loaded.state.model == model.name) return;
   fail(ExitCode::data, "{} is of model '{}', this run trains '{}'", loaded.path.string(), loaded.state.model,
-       options.model);
+       model.name);
 }
 
 /// The network's initial values that depend on data, from the images of `dataset`.
@@ -55,21 +55,22 @@ std::vector<GivenValues> values_of_data(const Network& network, const Dataset* d
   return given;
 }
 
-RunPosition load_or_initialize(const TrainOptions& options, const Dataset* dataset, Tower& tower, Recorder& recorder) {
+RunPosition load_or_initialize(const CheckpointOptions& options, const ModelOptions& model, const Dataset* dataset,
+                               Tower& tower, Recorder& recorder) {
   const std::uint64_t max_bytes = max_checkpoint_bytes(tower.network());
   if (const std::optional<LoadedCheckpoint> loaded = checkpoint_to_resume(options, max_bytes)) {
-    check_model(*loaded, options);
+    check_model(*loaded, model);
     tower.restore(*loaded);
     recorder.resumed(*loaded);
     return {.step = loaded->state.global_step, .stream_position = loaded->state.stream_position, .resumed = true};
   }
   if (options.init_from.empty()) {
-    tower.initialize(options.seed, values_of_data(tower.network(), dataset));
+    tower.initialize(model.seed, values_of_data(tower.network(), dataset));
   } else {
     LoadedCheckpoint initial = find_checkpoint(options.init_from, print_warning, max_bytes);
-    check_model(initial, options);
+    check_model(initial, model);
     if (!options.init_exclude.empty()) {
-      recorder.initialized_without(exclude(options.init_exclude, tower.parameters(), tower.buffers(), options.seed,
+      recorder.initialized_without(exclude(options.init_exclude, tower.parameters(), tower.buffers(), model.seed,
                                            values_of_data(tower.network(), dataset), initial.state));
     }
     try {
@@ -84,11 +85,11 @@ RunPosition load_or_initialize(const TrainOptions& options, const Dataset* datas
 
 }  // namespace
 
-RunPosition start_or_resume(const TrainOptions& options, const Dataset* dataset, Tower& tower, Recorder& recorder,
-                            const Mpi& mpi) {
+RunPosition start_or_resume(const CheckpointOptions& options, const ModelOptions& model, const Dataset* dataset,
+                            Tower& tower, Recorder& recorder, const Mpi& mpi) {
   RunPosition position;
   mpi.run_on_all([&] {
-    if (mpi.rank() == 0) position = load_or_initialize(options, dataset, tower, recorder);
+    if (mpi.rank() == 0) position = load_or_initialize(options, model, dataset, tower, recorder);
   });
   mpi.broadcast(std::as_writable_bytes(std::span(&position, 1)), 0);
   tower.broadcast_from_first();

@@ -2,7 +2,8 @@
 // values.
 #pragma once
 
-#include "carillon/train/train_options.h"
+#include "carillon/options/checkpoint_options.h"
+#include "carillon/options/model_options.h"
 #include "src/comm/mpi/mpi.h"
 #include "src/step/tower.h"
 #include "src/train/loop/recorder.h"
@@ -14,7 +15,7 @@ namespace carillon {
 /// ranks. `dataset`: training set for initial values that depend on data; null: the network has none. Collective.
 /// Errors: usage (--resume never in a directory with a checkpoint), no_input (--resume require without a checkpoint, or
 /// the file of --init-from is missing), data (damaged, or of another model), io.
-RunPosition start_or_resume(const TrainOptions& options, const Dataset* dataset, Tower& tower, Recorder& recorder,
-                            const Mpi& mpi);
+RunPosition start_or_resume(const CheckpointOptions& options, const ModelOptions& model, const Dataset* dataset,
+                            Tower& tower, Recorder& recorder, const Mpi& mpi);
 
 }  // namespace carillon

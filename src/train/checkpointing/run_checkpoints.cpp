@@ -25,23 +25,24 @@ void check_finite(const CheckpointState& state) {
 }
 
 /// The size of a checkpoint of the tower, and how many more of them the run will keep at a time.
-SpaceNeeded space_needed(const TrainOptions& options, std::int64_t first_step, const Tower& tower) {
-  const std::int64_t steps = std::max<std::int64_t>(options.max_steps - first_step, 1);
+SpaceNeeded space_needed(const CheckpointOptions& options, std::int64_t steps, bool evaluates, const Tower& tower) {
+  steps = std::max<std::int64_t>(steps, 1);
   std::int64_t count = options.checkpoint_every > 0 ? (steps - 1) / options.checkpoint_every + 1 : 1;
   if (options.keep_checkpoints > 0) {  // the newest is complete before the oldest is removed
     const auto present = static_cast<std::int64_t>(list_checkpoints(options.train_dir).size());
     const std::int64_t besides = options.keep_every > 0 ? steps / options.keep_every : 0;
     count = std::min(count, std::max<std::int64_t>(options.keep_checkpoints + 1 - present, 1) + besides);
   }
-  if (options.keep_best && !options.eval_data.empty()) count += 1;
+  if (options.keep_best && evaluates) count += 1;
   return {.checkpoint_bytes = checkpoint_bytes(tower.saved_floats()), .count = count};
 }
 
 }  // namespace
 
-RunCheckpoints::RunCheckpoints(const TrainOptions& options, const TaskScore& task_score,
+RunCheckpoints::RunCheckpoints(const CheckpointOptions& options, const ModelOptions& model, const TaskScore& task_score,
                                const RunDescription& description, std::function<void(const std::string&)> warn)
     : options_(options),
+      model_(model),
       task_score_(task_score),
       description_(description),
       warn_(std::move(warn)),
@@ -52,15 +53,15 @@ RunCheckpoints::RunCheckpoints(const TrainOptions& options, const TaskScore& tas
       of_best_(std::make_unique<CheckpointWriter>(best_checkpoint_path(options.train_dir)),
                {.max_failures = options.checkpoint_failures, .warn = warn_}) {}
 
-void RunCheckpoints::check_space(std::int64_t first_step, const Tower& tower) const {
-  const std::string line = check_free_space(options_.train_dir, space_needed(options_, first_step, tower));
+void RunCheckpoints::check_space(std::int64_t steps, bool evaluates, const Tower& tower) const {
+  const std::string line = check_free_space(options_.train_dir, space_needed(options_, steps, evaluates, tower));
   if (!line.empty()) warn_(line);
 }
 
 CheckpointState RunCheckpoints::state(const RunPosition& position, const Tower& tower, std::string options_json) const {
-  CheckpointState state{.model = options_.model,
+  CheckpointState state{.model = model_.name,
                         .global_step = position.step,
-                        .seed = options_.seed,
+                        .seed = model_.seed,
                         .stream_position = position.stream_position,
                         .options_json = std::move(options_json),
                         .variables = {},

@@ -7,12 +7,13 @@
 #include <string>
 
 #include "carillon/core/error.h"
-#include "carillon/train/train_options.h"
+#include "carillon/options/checkpoint_options.h"
+#include "carillon/options/model_options.h"
+#include "src/options/run_description.h"
 #include "src/step/tower.h"
 #include "src/train/checkpointing/checkpoint_saver.h"
 #include "src/train/control/control_flags.h"
 #include "src/train/evaluation/task_score.h"
-#include "src/train/loop/run_description.h"
 #include "src/train/loop/run_position.h"
 
 namespace carillon {
@@ -22,11 +23,12 @@ class RunCheckpoints {
   using Clock = std::chrono::steady_clock;
 
   /// `warn` is called with one line per warning. The references outlive this.
-  RunCheckpoints(const TrainOptions& options, const TaskScore& task_score, const RunDescription& description,
-                 std::function<void(const std::string&)> warn);
+  RunCheckpoints(const CheckpointOptions& options, const ModelOptions& model, const TaskScore& task_score,
+                 const RunDescription& description, std::function<void(const std::string&)> warn);
 
+  /// As Recorder's. `steps`: to be trained. `evaluates`: the run has evaluations.
+  void check_space(std::int64_t steps, bool evaluates, const Tower& tower) const;
   /// As the functions of Recorder with these names.
-  void check_space(std::int64_t first_step, const Tower& tower) const;
   void save(const RunPosition& position, const Tower& tower);
   void keep_if_best(const RunPosition& position, const Score& score, const Tower& tower);
   /// Whether keep_if_best would write nothing.
@@ -45,7 +47,8 @@ class RunCheckpoints {
   const std::optional<Error>& given_up() const;
   bool is_due(Clock::time_point now) const;
 
-  const TrainOptions& options_;
+  const CheckpointOptions& options_;
+  const ModelOptions& model_;
   const TaskScore& task_score_;
   const RunDescription& description_;
   std::function<void(const std::string&)> warn_;

@@ -8,6 +8,7 @@
 
 #include "carillon/data/dataset.h"
 #include "carillon/data/record_form.h"
+#include "carillon/options/data_options.h"
 #include "src/comm/mpi/mpi.h"
 
 namespace carillon {
@@ -20,11 +21,7 @@ struct RecordOptions {
   std::function<void()> heartbeat = [] {};  ///< called regularly while files are copied
 };
 
-/// Whether `patterns` request images of noise instead of records: `--data synthetic`.
-inline bool is_synthetic(const std::vector<std::string>& patterns) {
-  return patterns.size() == 1 && patterns.front() == "synthetic";
-}
-/// Ends each log line of a run on synthetic images.
+/// Ends each log line of a run on synthetic images (is_synthetic).
 inline constexpr const char* synthetic_note = " [synthetic data]";
 
 /// Opens the records that `patterns` match. The ranks share the work of finding the records in their files. Collective.

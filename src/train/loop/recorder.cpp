@@ -12,13 +12,13 @@
 #include "carillon/core/error.h"
 #include "src/checkpoint/directory_lock.h"
 #include "src/core/printable.h"
+#include "src/options/time_limit.h"
 #include "src/report/metrics.h"
 #include "src/report/run_log.h"
 #include "src/report/run_summary.h"
 #include "src/train/checkpointing/best_checkpoint.h"
 #include "src/train/checkpointing/run_checkpoints.h"
 #include "src/train/checkpointing/train_directory.h"
-#include "src/train/control/time_limit.h"
 #include "src/train/evaluation/task_score.h"
 #include "src/train/input/open_records.h"
 #include "src/train/loop/announcement.h"
@@ -54,7 +54,7 @@ struct Recorder::First {
   std::optional<DirectoryLock> lock{};  // destroyed after all that writes to the directory
   std::optional<RunLog> log{};
   std::optional<RunCheckpoints> checkpoints{};
-  std::optional<StepClock::Clock::time_point> stop_at = stop_time(options);
+  std::optional<StepClock::Clock::time_point> stop_at = stop_time(options.checkpoint);
   std::optional<LayerSummarizer> summarizer{};
   bool shows_captured = true;  ///< until the captured step is printed
   StepClock clock{};
@@ -63,7 +63,7 @@ struct Recorder::First {
   std::int64_t first_step = 0;
   std::optional<RunSummary::Best> best{};
 
-  std::int64_t global_batch() const { return options.batch_size * tower_count; }
+  std::int64_t global_batch() const { return options.data.batch_size * tower_count; }
   bool is_time_up(Clock::time_point now) const { return stop_at && now >= *stop_at; }
   void warn(const std::string& line) { log ? log->console().warn(line) : print_warning(line); }
   RunSummary summary(std::int64_t last_step, std::vector<double> rank_work) const {
@@ -81,8 +81,8 @@ Recorder::Recorder(const TrainOptions& options, const Task& task, const RunDescr
     : mpi_(mpi) {
   Stragglers stragglers(mpi.all_gather(mpi.host()));
   if (mpi.rank() != 0) return;
-  first_.reset(new First{options, task.loss_name, TaskScore(task, options.stop_at_accuracy), description, mpi.size(),
-                         std::move(stragglers), PhaseTimes(started)});
+  first_.reset(new First{options, task.loss_name, TaskScore(task, options.task.stop_at_accuracy), description,
+                         mpi.size(), std::move(stragglers), PhaseTimes(started)});
 }
 
 Recorder::~Recorder() = default;
@@ -91,18 +91,19 @@ void Recorder::open_directory() {
   mpi_.run_on_all([&] {
     if (!first_) return;
     const TrainOptions& options = first_->options;
-    first_->lock.emplace(options.train_dir, print_warning);
-    remove_stale_temporaries(options.train_dir);
-    first_->checkpoints.emplace(options, first_->task_score, first_->description,
+    first_->lock.emplace(options.checkpoint.train_dir, print_warning);
+    remove_stale_temporaries(options.checkpoint.train_dir);
+    first_->checkpoints.emplace(options.checkpoint, options.model, first_->task_score, first_->description,
                                 [this](const std::string& line) { first_->warn(line); });
   });
 }
 
 void Recorder::resumed(const LoadedCheckpoint& checkpoint) {
   if (!first_) return;
-  print_text(STDOUT_FILENO, fmt::format("resuming from {} at step {}{}\n", printable(checkpoint.path.string()),
-                                        checkpoint.state.global_step,
-                                        first_->options.init_from.empty() ? "" : "; --init-from is not used"));
+  print_text(
+      STDOUT_FILENO,
+      fmt::format("resuming from {} at step {}{}\n", printable(checkpoint.path.string()), checkpoint.state.global_step,
+                  first_->options.checkpoint.init_from.empty() ? "" : "; --init-from is not used"));
   for (const std::string& change : first_->description.changes_since(checkpoint.state.options_json)) {
     print_warning(change);
   }
@@ -111,9 +112,9 @@ void Recorder::resumed(const LoadedCheckpoint& checkpoint) {
 
 void Recorder::initialized_without(const std::vector<std::string>& names) {
   if (!first_) return;
-  print_text(STDOUT_FILENO,
-             fmt::format("initialized from {} without the variables of --init-exclude: {}\n",
-                         printable(first_->options.init_from), printable(fmt::format("{}", fmt::join(names, ", ")))));
+  print_text(STDOUT_FILENO, fmt::format("initialized from {} without the variables of --init-exclude: {}\n",
+                                        printable(first_->options.checkpoint.init_from),
+                                        printable(fmt::format("{}", fmt::join(names, ", ")))));
 }
 
 bool Recorder::first_finds(const std::function<bool()>& look) const {
@@ -125,14 +126,16 @@ bool Recorder::first_finds(const std::function<bool()>& look) const {
 
 bool Recorder::lacks_evaluation(std::int64_t step, const Tower& tower) {
   return first_finds([&] {
-    const std::optional<Score> logged = logged_score(first_->options.train_dir, step, first_->task_score.form());
+    const std::optional<Score> logged =
+        logged_score(first_->options.checkpoint.train_dir, step, first_->task_score.form());
     return !logged || !first_->checkpoints->has_kept(*logged, tower);
   });
 }
 
 bool Recorder::reached_before(std::int64_t step, const Tower& tower) {
   return first_finds([&] {
-    const std::optional<Score> logged = logged_score(first_->options.train_dir, step, first_->task_score.form());
+    const std::optional<Score> logged =
+        logged_score(first_->options.checkpoint.train_dir, step, first_->task_score.form());
     return first_->same_evaluation && logged && first_->task_score.reaches_target(*logged) &&
            first_->checkpoints->has_kept(*logged, tower);
   });
@@ -141,11 +144,12 @@ bool Recorder::reached_before(std::int64_t step, const Tower& tower) {
 void Recorder::finished_before(std::int64_t step) {
   if (!first_) return;
   const TrainOptions& options = first_->options;
-  const std::string why = step < options.max_steps
-                              ? fmt::format("whose evaluation reached --stop-at-precision {}", options.stop_at_accuracy)
-                              : fmt::format("and --max-steps is {}", options.max_steps);
+  const std::string why =
+      step < options.optimizer.max_steps
+          ? fmt::format("whose evaluation reached --stop-at-precision {}", options.task.stop_at_accuracy)
+          : fmt::format("and --max-steps is {}", options.optimizer.max_steps);
   print_text(STDOUT_FILENO, fmt::format("nothing to do: {} holds step {}, {} (--fresh starts over)\n",
-                                        printable(options.train_dir), step, why));
+                                        printable(options.checkpoint.train_dir), step, why));
 }
 
 void Recorder::open_logs(std::int64_t first_step) {
@@ -153,30 +157,33 @@ void Recorder::open_logs(std::int64_t first_step) {
     if (!first_) return;
     const TrainOptions& options = first_->options;
     first_->first_step = first_step;
-    if (options.fresh) remove_run_files(options.train_dir);
-    first_->log.emplace(options.train_dir, RunLogSettings{.style = options.summary_style,
-                                                          .loss_name = first_->loss_name,
-                                                          .first_step = first_step,
-                                                          .last_step = std::max(options.max_steps, first_step + 1)});
-    if (is_synthetic(options.data)) first_->log->console().set_note(synthetic_note);
+    if (options.checkpoint.fresh) remove_run_files(options.checkpoint.train_dir);
+    first_->log.emplace(options.checkpoint.train_dir,
+                        RunLogSettings{.style = options.logging.summary_style,
+                                       .loss_name = first_->loss_name,
+                                       .first_step = first_step,
+                                       .last_step = std::max(options.optimizer.max_steps, first_step + 1)});
+    if (is_synthetic(options.data.files)) first_->log->console().set_note(synthetic_note);
   });
 }
 
 void Recorder::check_space(std::int64_t first_step, const Tower& tower) {
   mpi_.run_on_all([&] {
-    if (first_) first_->checkpoints->check_space(first_step, tower);
+    if (!first_) return;
+    const TrainOptions& options = first_->options;
+    first_->checkpoints->check_space(options.optimizer.max_steps - first_step, !options.data.eval_files.empty(), tower);
   });
 }
 
 void Recorder::announce(const Parts& parts) {
   if (!first_) return;
   Console& console = first_->log->console();
-  if (first_->options.log_device_placement) print_placement(parts.tower, parts.device.name(), console);
-  console.print(description_line(parts, first_->options.model, first_->tower_count, first_->global_batch(),
-                                 first_->options.micro_batch));
+  if (first_->options.device.log_device_placement) print_placement(parts.tower, parts.device.name(), console);
+  console.print(description_line(parts, first_->options.model.name, first_->tower_count, first_->global_batch(),
+                                 first_->options.data.micro_batch));
   const TrainOptions& options = first_->options;
-  first_->log->graph(parts.tower.graph(), parts.device.name(), options.optimizer_settings.rule, first_->tower_count);
-  if (options.summary_every == 0) return;
+  first_->log->graph(parts.tower.graph(), parts.device.name(), options.optimizer.update.rule, first_->tower_count);
+  if (options.logging.summary_every == 0) return;
   std::vector<Field> settings = first_->description.fields();
   for (Field& setting : settings) setting.name = shown_name(setting.name);
   first_->log->settings(first_->first_step, settings);
@@ -205,14 +212,14 @@ void Recorder::summarize(std::int64_t step, const Batch& batch, const Tower& tow
   if (!first_) return;
   first_->log->parameters(step, tower.parameters().specs(), *histograms);
   const TrainOptions& options = first_->options;
-  if (options.summary_style != SummaryStyle::layers) return;
+  if (options.logging.summary_style != SummaryStyle::layers) return;
   if (!first_->summarizer) {
-    first_->summarizer.emplace(tower.network(),
-                               BuildSettings{options.samples_at_once(), options.precision, Purpose::summary},
-                               tower.parameters(), tower.buffers(), device);
+    first_->summarizer.emplace(
+        tower.network(), BuildSettings{options.data.samples_at_once(), options.device.precision, Purpose::summary},
+        tower.parameters(), tower.buffers(), device);
   }
   first_->log->layers(
-      step, first_->summarizer->summarize(batch.part(0, static_cast<std::size_t>(options.samples_at_once()))));
+      step, first_->summarizer->summarize(batch.part(0, static_cast<std::size_t>(options.data.samples_at_once()))));
 }
 
 void Recorder::log_step(const StepPlan& plan, const StepLoss& loss, double learning_rate,
@@ -242,7 +249,7 @@ void Recorder::log_step(const StepPlan& plan, const StepLoss& loss, double learn
 }
 
 void Recorder::show_captured(const std::vector<std::string>& nodes) {
-  if (!first_ || nodes.empty() || !first_->options.log_device_placement) return;
+  if (!first_ || nodes.empty() || !first_->options.device.log_device_placement) return;
   if (!std::exchange(first_->shows_captured, false)) return;
   print_captured_step(nodes, first_->log->console());
 }
@@ -264,8 +271,8 @@ void Recorder::log_evaluation(std::int64_t step, const Metric& metric, Clock::du
 
 void Recorder::reached(std::int64_t step, const Metric& metric) {
   if (!first_) return;
-  first_->log->console().print(
-      target_line(step, first_->task_score.of(metric), first_->options.stop_at_accuracy, first_->phases.seconds()));
+  first_->log->console().print(target_line(step, first_->task_score.of(metric), first_->options.task.stop_at_accuracy,
+                                           first_->phases.seconds()));
 }
 
 void Recorder::save(const RunPosition& position, const Tower& tower) {
@@ -293,7 +300,7 @@ void Recorder::finish(const RunPosition& position, ExitCode code, std::vector<do
   const RunSummary summary = first_->summary(position.step, std::move(rank_work));
   for (const std::string& line : summary_lines(summary)) console.print(line);
   console.print(fmt::format("wrote {}; peak memory of a rank {} MiB",
-                            checkpoint_path(first_->options.train_dir, position.step).string(), memory));
+                            checkpoint_path(first_->options.checkpoint.train_dir, position.step).string(), memory));
   if (code == ExitCode::stopped) {
     console.print(fmt::format("stopped by {} at step {}: start again to resume",
                               first_->is_time_up(Clock::now()) ? "--time-limit" : "a signal", position.step));

@@ -14,14 +14,14 @@
 #include <string_view>
 #include <vector>
 
+#include "carillon/options/train_options.h"
 #include "carillon/tasks/task.h"
-#include "carillon/train/train_options.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/comm/mpi/mpi.h"
 #include "src/comm/stall/stall_detector.h"
+#include "src/options/run_description.h"
 #include "src/step/tower.h"
 #include "src/train/control/control_flags.h"
-#include "src/train/loop/run_description.h"
 #include "src/train/loop/run_position.h"
 #include "src/train/loop/step_plan.h"
 

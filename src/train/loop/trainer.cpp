@@ -13,7 +13,7 @@
 #include "src/train/control/stop_signal.h"
 #include "src/train/diagnosis/nonfinite_report.h"
 #include "src/train/diagnosis/replicas.h"
-#include "src/train/input/open_records.h"
+#include "src/train/loop/training_setup.h"
 
 namespace carillon {
 Trainer::Trainer(const TrainOptions& options, RunDescription description, const Mpi& mpi, Device& device,
@@ -21,15 +21,15 @@ Trainer::Trainer(const TrainOptions& options, RunDescription description, const 
                  Clock::time_point started)
     : options_(options),
       description_(std::move(description)),
-      score_(options.task, options.stop_at_accuracy),
-      network_(options.network()),
-      optimizer_(options.optimizer()),
+      score_(options.task.value, options.task.stop_at_accuracy),
+      network_(network_to_train(options)),
+      optimizer_(options.optimizer.settings()),
       mpi_(mpi),
       device_(device),
       communicator_(communicator),
       stall_detector_(stall_detector),
       thread_count_(cpu.thread_count),
-      recorder_(options, options.task, description_, mpi, started) {}
+      recorder_(options, options.task.value, description_, mpi, started) {}
 
 Trainer::~Trainer() { stall_detector_.describe_data({}); }
 
@@ -37,29 +37,29 @@ ExitCode Trainer::run() {
   open_data();
   recorder_.open_directory();
   const Dataset* const dataset = dataset_ ? &*dataset_ : nullptr;
-  TowerSettings settings = options_.tower();
+  TowerSettings settings = tower_settings(options_);
   settings.dataset = dataset;
-  tower_.emplace(network_, options_.task, settings, device_, communicator_);
+  tower_.emplace(network_, options_.task.value, settings, device_, communicator_);
   if (device_.kind() == DeviceKind::cpu) {
-    description_.add("winograd convolutions", winograd_convolutions(tower_->graph(), options_.cpu.convolution),
+    description_.add("winograd convolutions", winograd_convolutions(tower_->graph(), options_.device.cpu.convolution),
                      Scope::result);
   }
-  position_ = start_or_resume(options_, dataset, *tower_, recorder_, mpi_);
+  position_ = start_or_resume(options_.checkpoint, options_.model, dataset, *tower_, recorder_, mpi_);
   if (is_finished()) {
     recorder_.finished_before(position_.step);
     return ExitCode::done;
   }
   if (position_.resumed) saved_step_ = position_.step;
-  const bool lacks_evaluation_alone = position_.resumed && position_.step >= options_.max_steps;
+  const bool lacks_evaluation_alone = position_.resumed && position_.step >= options_.optimizer.max_steps;
   recorder_.open_logs(position_.step);
   if (!lacks_evaluation_alone) recorder_.check_space(position_.step, *tower_);
   recorder_.announce({*tower_, device_, communicator_.name(), thread_count_, dataset});
-  const bool trains = options_.max_steps > 0;
+  const bool trains = options_.optimizer.max_steps > 0;
   const ExitCode code = trains && !lacks_evaluation_alone ? train() : ExitCode::done;
   if (saved_step_ != position_.step) save();
   if (trains && code == ExitCode::done && eval_dataset_ && !has_reached_) evaluate();
   enter(Phase::finish);
-  if (options_.skip_damaged) report_skipped();
+  if (options_.data.skip_damaged) report_skipped();
   recorder_.finish(position_, code, rank_times_ ? rank_times_->worked() : std::vector<double>{});
   return code;
 }
@@ -73,31 +73,34 @@ void Trainer::report_skipped() {
 
 bool Trainer::is_finished() {
   if (!position_.resumed) return false;
-  if (position_.step >= options_.max_steps) return !lacks_last_evaluation();
+  if (position_.step >= options_.optimizer.max_steps) return !lacks_last_evaluation();
   return score_.has_target() && eval_dataset_ && recorder_.reached_before(position_.step, *tower_);
 }
 
 bool Trainer::lacks_last_evaluation() {
-  const bool ends_with_one = eval_dataset_ && options_.max_steps > 0 && position_.step == options_.max_steps;
+  const bool ends_with_one =
+      eval_dataset_ && options_.optimizer.max_steps > 0 && position_.step == options_.optimizer.max_steps;
   return ends_with_one && recorder_.lacks_evaluation(position_.step, *tower_);
 }
 
 void Trainer::open_data() {
-  const RecordOptions records{.image_key = options_.image_key,
-                              .target_key = options_.label_key,
-                              .cache = options_.cache,
-                              .stage = options_.stage,
+  const RecordOptions records{.image_key = options_.data.image_key,
+                              .target_key = options_.data.label_key,
+                              .cache = options_.data.cache,
+                              .stage = options_.data.stage,
                               .heartbeat = [this] { stall_detector_.heartbeat(); }};
-  if (options_.max_steps > 0 || !network_.values_of_data.empty()) open_training_data(records);
-  if (!options_.eval_data.empty()) {
-    eval_dataset_ = open_records(options_.eval_data, options_.record_form, RecordUse::evaluation, records, mpi_);
+  if (options_.optimizer.max_steps > 0 || !network_.values_of_data.empty()) open_training_data(records);
+  if (!options_.data.eval_files.empty()) {
+    eval_dataset_ =
+        open_records(options_.data.eval_files, options_.data.record_form, RecordUse::evaluation, records, mpi_);
   }
   mpi_.run_on_all([&] {
     for (const std::optional<Dataset>* dataset : {&dataset_, &eval_dataset_}) {
-      check(!*dataset || (*dataset)->target_spec() == options_.task.target,
+      check(!*dataset || (*dataset)->target_spec() == options_.task.value.target,
             "records with other targets than the task's");
     }
-    if (dataset_) network_ = options_.network({.density = dataset_->density(), .record_count = dataset_->size()});
+    if (dataset_)
+      network_ = network_to_train(options_, {.density = dataset_->density(), .record_count = dataset_->size()});
   });
   const auto checksum = [](const Dataset& dataset) { return static_cast<std::uint64_t>(dataset.fingerprint()); };
   if (dataset_) {
@@ -117,12 +120,12 @@ ExitCode Trainer::train() {
   if (mpi_.size() > 1 && device_.kind() == DeviceKind::cpu) rank_times_.emplace(mpi_, stall_detector_, position_.step);
   // Resuming dropped all log lines from this step on, so the evaluation of this step is repeated.
   if (position_.resumed && eval_dataset_) evaluate();
-  while (position_.step < options_.max_steps && !has_reached_) {
+  while (position_.step < options_.optimizer.max_steps && !has_reached_) {
     const StepPlan plan = plan_step(position_.step, options_);
     if (plan.tells_loss()) to_log_.push_back(plan);
     take_step(plan);
     // Later steps would change the variables that the replay of a diverged step needs.
-    const bool waits = plan.needs_results() || options_.on_nan == OnNan::report;
+    const bool waits = plan.needs_results() || options_.faults.on_nan == OnNan::report;
     take_results(waits ? Results::all : Results::due);
     recorder_.show_captured(tower_->captured_nodes());
     recorder_.show_progress(latest_);
@@ -138,19 +141,19 @@ ExitCode Trainer::train() {
 }
 
 void Trainer::open_training_data(RecordOptions records) {
-  records.by_file = options_.sharding == Sharding::file;
-  if (options_.skip_damaged || records.by_file) records.cache = CacheMode::none;
-  dataset_ = open_records(options_.data, options_.record_form, RecordUse::training, records, mpi_);
+  records.by_file = options_.data.sharding == Sharding::file;
+  if (options_.data.skip_damaged || records.by_file) records.cache = CacheMode::none;
+  dataset_ = open_records(options_.data.files, options_.data.record_form, RecordUse::training, records, mpi_);
   mpi_.run_on_all([&] {
     if (records.by_file) order_.shares = dataset_->shares_of_files(mpi_.size());
     check_prefetch_bytes();
   });
-  order_.seed = options_.seed;
-  order_.shuffle = options_.shuffle;
-  order_.window = static_cast<std::uint64_t>(options_.shuffle_window);
-  order_.tower_batch = static_cast<std::uint64_t>(options_.batch_size);
+  order_.seed = options_.model.seed;
+  order_.shuffle = options_.data.shuffle;
+  order_.window = static_cast<std::uint64_t>(options_.data.shuffle_window);
+  order_.tower_batch = static_cast<std::uint64_t>(options_.data.batch_size);
   warn_of_reading();
-  if (!options_.skip_damaged || dataset_->in_memory()) return;
+  if (!options_.data.skip_damaged || dataset_->in_memory()) return;
   dataset_->skip_damaged(
       [this](const std::string& what) { print_warning(fmt::format("rank {}: left out: {}", mpi_.rank(), what)); });
 }
@@ -158,7 +161,8 @@ void Trainer::open_training_data(RecordOptions records) {
 void Trainer::warn_of_reading() const {
   if (mpi_.rank() != 0) return;
   const bool one_host = mpi_.local_size() == mpi_.size();
-  if (order_.window > 0 && order_.shares.empty() && options_.stage.empty() && !one_host && !dataset_->in_memory()) {
+  if (order_.window > 0 && order_.shares.empty() && options_.data.stage.empty() && !one_host &&
+      !dataset_->in_memory()) {
     print_warning("--shuffle-window: each host reads all files; with --sharding file or --stage it reads less");
   }
   std::vector<std::uint64_t> counts;
@@ -172,9 +176,9 @@ void Trainer::warn_of_reading() const {
 }
 
 void Trainer::check_prefetch_bytes() const {
-  if (dataset_->in_memory() || options_.prefetch_bytes == 0) return;
-  const auto asked = static_cast<std::uint64_t>(options_.prefetch_bytes), memory = total_memory_bytes();
-  const std::uint64_t two_batches = 2 * static_cast<std::uint64_t>(options_.batch_size) * dataset_->image_bytes();
+  if (dataset_->in_memory() || options_.data.prefetch_bytes == 0) return;
+  const auto asked = static_cast<std::uint64_t>(options_.data.prefetch_bytes), memory = total_memory_bytes();
+  const std::uint64_t two_batches = 2 * static_cast<std::uint64_t>(options_.data.batch_size) * dataset_->image_bytes();
   if (asked < two_batches) {
     fail(ExitCode::usage, "--prefetch-bytes {}: two batches of decoded images take {}", asked, two_batches);
   }
@@ -186,10 +190,10 @@ void Trainer::check_prefetch_bytes() const {
 
 PrefetchSettings Trainer::prefetch() const {
   PrefetchSettings settings{.thread_count = decode_threads(),
-                            .bytes = static_cast<std::size_t>(options_.prefetch_bytes),
+                            .bytes = static_cast<std::size_t>(options_.data.prefetch_bytes),
                             .heartbeat = [this] { stall_detector_.heartbeat(); }};
   // The ranks of a host take samples from the whole of each window.
-  if (options_.sharding == Sharding::record) {
+  if (options_.data.sharding == Sharding::record) {
     settings.part = {static_cast<std::size_t>(mpi_.local_rank()), static_cast<std::size_t>(mpi_.local_size())};
   }
   return settings;
@@ -200,13 +204,13 @@ BatchLoader Trainer::make_loader() {
   return BatchLoader(*dataset_, SampleOrder(dataset_->size(), order_),
                      StreamSlice{.start = position_.stream_position,
                                  .global_batch = global_batch(),
-                                 .tower_offset = static_cast<std::uint64_t>(options_.batch_size) * mpi_.rank(),
-                                 .batch_size = static_cast<std::size_t>(options_.batch_size)},
+                                 .tower_offset = static_cast<std::uint64_t>(options_.data.batch_size) * mpi_.rank(),
+                                 .batch_size = static_cast<std::size_t>(options_.data.batch_size)},
                      prefetch());
 }
 
 int Trainer::decode_threads() const {
-  if (options_.decode_threads > 0) return static_cast<int>(options_.decode_threads);
+  if (options_.data.decode_threads > 0) return static_cast<int>(options_.data.decode_threads);
   // A rank with a GPU does not need its cores for anything else.
   return device_.kind() == DeviceKind::cpu ? PrefetchSettings{}.thread_count : std::max(2, thread_count_);
 }
@@ -216,7 +220,7 @@ void Trainer::describe_data() {
   stall_detector_.describe_data([this, first = position_](int rank, std::int64_t step) {
     const std::uint64_t before = static_cast<std::uint64_t>(step - first.step) * global_batch();
     const std::uint64_t position =
-        first.stream_position + before + static_cast<std::uint64_t>(options_.batch_size) * rank;
+        first.stream_position + before + static_cast<std::uint64_t>(options_.data.batch_size) * rank;
     SampleOrder order(dataset_->size(), order_);
     return "whose batch begins with " + dataset_->name_of(order.record_at(position));
   });
@@ -279,21 +283,22 @@ void Trainer::log_step(const StepPlan& plan, const StepResult& result) {
 void Trainer::check_task_loss(const StepResult& result) const {
   if (std::isfinite(result.loss)) return;
   const std::string line = nonfinite_line(result.step, result.loss);
-  if (options_.on_nan == OnNan::stop) fail_on_all(mpi_, ExitCode::failed, line);
-  const BuildSettings settings{options_.samples_at_once(), options_.precision, Purpose::training, device_.kind()};
+  if (options_.faults.on_nan == OnNan::stop) fail_on_all(mpi_, ExitCode::failed, line);
+  const BuildSettings settings{options_.data.samples_at_once(), options_.device.precision, Purpose::training,
+                               device_.kind()};
   fail_with_cause(line, {*tower_, device_, settings, loader_->whole(), *dataset_}, mpi_);
 }
 
 void Trainer::check_total(std::int64_t step, const StepLoss& loss) const {
   if (std::isfinite(static_cast<float>(loss.total()))) return;
   const std::string line = nonfinite_line(step, loss.total());
-  if (options_.on_nan == OnNan::stop) fail_on_all(mpi_, ExitCode::failed, line);
+  if (options_.faults.on_nan == OnNan::stop) fail_on_all(mpi_, ExitCode::failed, line);
   fail_with_l2_cause(line, *tower_, device_, mpi_);
 }
 
 void Trainer::save() {
   enter(Phase::checkpoint);
-  if (options_.check_replicas > 0) check_replicas(position_.step, *tower_, device_, mpi_);
+  if (options_.faults.check_replicas > 0) check_replicas(position_.step, *tower_, device_, mpi_);
   tower_->synchronize_buffers();
   recorder_.save(position_, *tower_);
   saved_step_ = position_.step;
@@ -302,14 +307,15 @@ void Trainer::save() {
 void Trainer::evaluate() {
   const auto start = enter(Phase::evaluation);
   if (!evaluator_) {
-    const EvaluatorSettings settings{options_.evaluation_batch, options_.precision, options_.test_time_augmentation,
-                                     decode_threads(), static_cast<std::size_t>(options_.prefetch_bytes)};
+    const EvaluatorSettings settings{options_.data.evaluation_batch, options_.device.precision,
+                                     options_.data.test_time_augmentation, decode_threads(),
+                                     static_cast<std::size_t>(options_.data.prefetch_bytes)};
     evaluator_.emplace(network_, settings, device_);
   }
   tower_->synchronize_buffers();
   evaluator_->load_averages(tower_->moving_averages(), tower_->buffers());
   const std::unique_ptr<Metric> metric =
-      evaluator_->evaluate(options_.task.make_metric, *eval_dataset_, mpi_, [&] { stall_detector_.heartbeat(); });
+      evaluator_->evaluate(options_.task.value.make_metric, *eval_dataset_, mpi_, [&] { stall_detector_.heartbeat(); });
   has_reached_ = score_.reaches_target(score_.of(*metric));
   recorder_.log_evaluation(position_.step, *metric, enter(Phase::checkpoint) - start);
   if (has_reached_) recorder_.reached(position_.step, *metric);

@@ -9,18 +9,18 @@
 #include <deque>
 #include <optional>
 
-#include "carillon/train/train_options.h"
+#include "carillon/options/train_options.h"
 #include "src/comm/allreduce/communicator.h"
 #include "src/comm/mpi/cpu_share.h"
 #include "src/comm/stall/stall_detector.h"
 #include "src/data/loading/batch_loader.h"
+#include "src/options/run_description.h"
 #include "src/step/tower.h"
 #include "src/train/evaluation/evaluator.h"
 #include "src/train/evaluation/task_score.h"
 #include "src/train/input/open_records.h"
 #include "src/train/loop/rank_times.h"
 #include "src/train/loop/recorder.h"
-#include "src/train/loop/run_description.h"
 #include "src/train/loop/run_position.h"
 #include "src/train/loop/step_plan.h"
 
@@ -75,7 +75,7 @@ class Trainer {
   void evaluate();
   void save();
 
-  std::uint64_t global_batch() const { return static_cast<std::uint64_t>(options_.batch_size) * mpi_.size(); }
+  std::uint64_t global_batch() const { return static_cast<std::uint64_t>(options_.data.batch_size) * mpi_.size(); }
 
   const TrainOptions& options_;
   RunDescription description_;

@@ -24,18 +24,18 @@ void tell(const std::string& text, const Mpi& mpi) {
 
 }  // namespace
 
-void preflight(const PreflightSubject& subject, const TrainOptions& options, const CpuShare& cpu, const Mpi& mpi,
-               Device& device, Communicator& communicator) {
+void preflight(const PreflightSubject& subject, const CpuShare& cpu, const Mpi& mpi, Device& device,
+               Communicator& communicator) {
   const std::vector<RankFacts> ranks = gather_facts(subject.instructions, cpu, mpi, device);
   tell(fmt::format("{}\n{}\n{}\n", subject.version, rank_table(ranks), host_table(ranks)), mpi);
   const std::string both = shared_cpus(ranks);
   if (mpi.rank() == 0 && !both.empty()) print_warning(both);
   const std::string shared = shared_gpus(mpi, device);
   mpi.run_on_all([&] {
-    if (shared.empty() || options.share_gpus) return;
+    if (shared.empty() || subject.shares_gpus) return;
     fail(ExitCode::usage, "preflight: {}: start one rank a GPU, or say --share-gpus", shared);
   });
-  tell(check_train_directory(options.train_dir, mpi), mpi);
+  tell(check_train_directory(subject.train_dir, mpi), mpi);
   tell(try_averaging(subject, mpi, device, communicator), mpi);
   tell("preflight: ready; data and checkpoints were not looked at\n", mpi);
 }

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <string>
 
-#include "carillon/train/train_options.h"
 #include "src/comm/allreduce/communicator.h"
 #include "src/comm/mpi/cpu_share.h"
 
@@ -12,9 +11,11 @@ namespace carillon {
 
 /// The facts about a run that preflight needs.
 struct PreflightSubject {
-  std::string version;           ///< lines of program and libraries, equal on all ranks
-  std::string instructions;      ///< instruction set of this rank: "avx512"; empty: a GPU
-  std::string network;           ///< name
+  std::string version;       ///< lines of program and libraries, equal on all ranks
+  std::string instructions;  ///< instruction set of this rank: "avx512"; empty: a GPU
+  std::string network;       ///< name
+  std::string train_dir;
+  bool shares_gpus = false;      ///< --share-gpus: several ranks per GPU are intended
   std::size_t gradients = 0;     ///< float32 numbers that a step averages
   std::size_t bucket_bytes = 0;  ///< gradients averaged at a time
   std::int64_t divisor = 1;      ///< of the sums over the ranks (Averaging::divisor)
@@ -25,9 +26,9 @@ struct PreflightSubject {
 /// - a row for each host: memory, network interfaces;
 /// - the free space of the train directory, and whether its locks work on this host and across hosts;
 /// - latency and bandwidth of averaging. The means are checked.
-/// Removes everything that it writes. Collective. Errors: usage (ranks share a GPU without --share-gpus; the train
+/// Removes everything that it writes. Collective. Errors: usage (ranks share a GPU, unless shares_gpus; the train
 /// directory is in use), io (the train directory cannot be written; standard output is full), failed (wrong means).
-void preflight(const PreflightSubject& subject, const TrainOptions& options, const CpuShare& cpu, const Mpi& mpi,
-               Device& device, Communicator& communicator);
+void preflight(const PreflightSubject& subject, const CpuShare& cpu, const Mpi& mpi, Device& device,
+               Communicator& communicator);
 
 }  // namespace carillon

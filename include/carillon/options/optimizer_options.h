@@ -1,0 +1,25 @@
+// OptimizerOptions: how many updates a training applies, and by which rule and learning rates.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "carillon/optim/optimizer_settings.h"
+#include "carillon/options/schedule_options.h"
+
+namespace carillon {
+
+struct OptimizerOptions {
+  std::int64_t max_steps = 1000;    ///< global step at which the training ends
+  double regularization = 0.0001;   ///< L2 factor of the weight matrices in the loss
+  OptimizerSettings update;         ///< rule and constants; settings() sets its learning rate
+  ScheduleOptions schedule;         ///< learning rate
+  std::vector<std::string> freeze;  ///< patterns of variables that are not trained
+
+  /// `update` with the learning rate of `schedule`, and a group for each pattern of `freeze` before its own groups.
+  /// Errors: those of make_schedule.
+  OptimizerSettings settings() const;
+};
+
+}  // namespace carillon

@@ -1,0 +1,14 @@
+// TaskOptions: the task of a training, how it uses each target, and the score that ends the training.
+#pragma once
+
+#include "carillon/tasks/task.h"
+
+namespace carillon {
+
+struct TaskOptions {
+  Task value = {};                ///< set by the program from the options and the records, not an option
+  double label_smoothing = 0.0;   ///< part of each label, 0 to 1, that is spread evenly over all classes
+  double stop_at_accuracy = 0.0;  ///< accuracy at which an evaluation ends the run; 0: disabled
+};
+
+}  // namespace carillon

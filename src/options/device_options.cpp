@@ -1,0 +1,50 @@
+#include "carillon/options/device_options.h"
+
+#include "carillon/core/error.h"
+#include "src/options/device_choices.h"
+#include "src/options/option_groups.h"
+#include "src/options/option_values.h"
+
+namespace carillon {
+namespace {
+
+constexpr std::array convolution_choices{Choice{ConvolutionMethod::automatic, "auto"},
+                                         Choice{ConvolutionMethod::direct, "direct"},
+                                         Choice{ConvolutionMethod::winograd, "winograd"}};
+constexpr std::array wire_choices{Choice{Wire::fp32, "fp32"}, Choice{Wire::bf16, "bf16"}};
+
+}  // namespace
+
+void declare(OptionSet& set, DeviceOptions& o) {
+  declare_for_evaluation(set, o);
+  set.add("comm", o.comm, communicator_choices, "library that averages the gradients (GPUs); auto: nccl if possible");
+  set.add("cuda-graph", o.cuda_graph, "replay each step as one captured CUDA graph (GPUs)");
+  set.add("bucket-kib", o.bucket_kib, 0, std::int64_t{1} << 30,
+          "KiB of gradients per all-reduce (GPUs, several hosts); 0: 1024 on GPUs, else 4096");
+  set.add("log-device-placement", o.log_device_placement, "list every op with its device and memory");
+  set.add("wire", o.wire, wire_choices,
+          "number format of gradients sent between hosts (CPU ranks); bf16 halves the traffic", Scope::result);
+  set.add("preflight", o.preflight,
+          "check ranks, hosts, GPUs, train directory and all-reduce, print what was found, and exit", Scope::rank);
+  set.add("share-gpus", o.share_gpus, "accept several ranks per GPU (--preflight)", Scope::rank);
+}
+
+void check(const DeviceOptions& o) {
+  if (o.share_gpus && !o.preflight) fail(ExitCode::usage, "--share-gpus requires --preflight");
+}
+
+void declare_for_evaluation(OptionSet& set, DeviceOptions& o) {
+  set.begin_group("Devices");
+  set.add("device", o.device, device_choices, "device of each rank");
+  set.add("precision", o.precision, precision_choices,
+          "number format of matrix products (GPUs); variables stay float32", Scope::result);
+  // What these two resolve to decides the result. A run's description holds it in addition to the options.
+  set.add("convolution", o.cpu.convolution, convolution_choices,
+          "convolution algorithm (CPUs); auto: winograd where it is faster");
+  set.add("isa", o.cpu.isa, isa_choices,
+          "highest instruction set for convolutions and matrix products (CPUs); auto: the processor's");
+  set.add("threads", o.threads, 0, max_option_threads, "CPU threads per rank; 0: the rank's share of the cores",
+          Scope::rank);
+}
+
+}  // namespace carillon

@@ -1,0 +1,29 @@
+// EvalOptions: the options of an evaluation program.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "carillon/options/data_options.h"
+#include "carillon/options/device_options.h"
+#include "carillon/options/fault_options.h"
+#include "src/options/option_set.h"
+
+namespace carillon {
+
+struct EvalOptions {
+  DataOptions data{.batch_size = 500, .decode_threads = 2, .pixel_scale = 0.0};  ///< pixel_scale 0: the checkpoint's
+  std::int64_t first_label = -1;  ///< label of the first class in records of pictures; -1: as they say
+  std::string checkpoint;         ///< a file, or a train directory: its newest good checkpoint
+  bool raw_weights = false;       ///< evaluate the variables in place of their moving averages
+  std::string report;             ///< file for the results of each class; empty: none
+  DeviceOptions device;
+  FaultOptions faults;
+};
+
+/// Options that every evaluation program has.
+void declare(OptionSet& set, EvalOptions& options);
+/// Those of a program for pictures in addition.
+void declare_first_label(OptionSet& set, EvalOptions& options);
+
+}  // namespace carillon

@@ -1,0 +1,60 @@
+// Declares the groups of options on an OptionSet, and checks what it parsed. Each group is in <group>_options.cpp.
+//
+// The present values of a group are the defaults. Errors of every check: usage, naming an option that cannot work or
+// that contradicts another.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "carillon/options/train_options.h"
+#include "src/options/option_set.h"
+
+namespace carillon {
+
+/// Options that every training program has, in the order in which --help lists them.
+void declare(OptionSet& set, TrainOptions& options);
+/// Checks each group and the groups against each other, after `set` has parsed the options.
+void check_combinations(const OptionSet& set, const TrainOptions& options);
+
+void declare(OptionSet& set, DataOptions& options);
+void check(const OptionSet& set, const DataOptions& options);
+/// The subset that evaluation programs have.
+void declare_for_evaluation(OptionSet& set, DataOptions& options);
+
+// Options of programs for colour images, and of the others:
+void declare_distortion(OptionSet& set, DataOptions& options);
+void declare_pixel_scale(OptionSet& set, DataOptions& options);
+// The same of evaluation programs:
+void declare_test_time_augmentation(OptionSet& set, DataOptions& options);
+void declare_pixel_scale_for_evaluation(OptionSet& set, DataOptions& options);
+
+void declare(OptionSet& set, ModelOptions& options);
+/// --model. `names`: its values.
+void declare_network(OptionSet& set, ModelOptions& options, const std::vector<std::string>& names);
+
+void declare(OptionSet& set, TaskOptions& options);
+
+void declare(OptionSet& set, OptimizerOptions& options);
+void check(const OptionSet& set, const OptimizerOptions& options);
+void declare(OptionSet& set, ScheduleOptions& options);
+void check(const OptionSet& set, const ScheduleOptions& options, std::int64_t max_steps);
+/// Sets the end of a schedule, and of a lookahead with a power, to max_steps if it was not given. Checkpoints then
+/// store it, and a resumed run reports a change.
+void resolve_ends(OptimizerOptions& options);
+
+void declare(OptionSet& set, DeviceOptions& options);
+void check(const DeviceOptions& options);
+/// The subset that evaluation programs have.
+void declare_for_evaluation(OptionSet& set, DeviceOptions& options);
+
+void declare(OptionSet& set, CheckpointOptions& options);
+void check(const CheckpointOptions& options);
+
+void declare(OptionSet& set, LoggingOptions& options);
+
+void declare(OptionSet& set, FaultOptions& options);
+/// The subset that evaluation programs have.
+void declare_for_evaluation(OptionSet& set, FaultOptions& options);
+
+}  // namespace carillon

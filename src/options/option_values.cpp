@@ -1,0 +1,105 @@
+#include "src/options/option_values.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <tuple>
+
+namespace carillon {
+namespace {
+
+template <typename T>
+std::optional<T> whole_text_as(const std::string& text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<bool> as_bool(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (text == "true" || text == "1" || text == "yes" || text == "on") return true;
+  if (text == "false" || text == "0" || text == "no" || text == "off") return false;
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool is_bool(const std::string& text) { return as_bool(text).has_value(); }
+
+bool parse_bool(const std::string& text) {
+  const std::optional<bool> value = as_bool(text);
+  if (!value) throw ValueExpected{"true or false"};
+  return *value;
+}
+
+std::int64_t parse_integer(const std::string& text, std::int64_t lowest, std::int64_t highest) {
+  const std::optional<std::int64_t> value = whole_text_as<std::int64_t>(text);
+  if (!value || *value < lowest) throw ValueExpected{fmt::format("a whole number of at least {}", lowest)};
+  if (*value > highest) throw ValueExpected{fmt::format("a whole number of at most {}", highest)};
+  return *value;
+}
+
+std::uint64_t parse_unsigned(const std::string& text) {
+  const std::optional<std::uint64_t> value = whole_text_as<std::uint64_t>(text);
+  if (!value) throw ValueExpected{"a whole number from 0 to 2^64 - 1"};
+  return *value;
+}
+
+double parse_number(const std::string& text, OptionSet::Interval interval) {
+  const std::optional<double> value = whole_text_as<double>(text);
+  using enum OptionSet::Interval;
+  if (!value || !std::isfinite(static_cast<float>(*value))) throw ValueExpected{"a finite number"};
+  if (interval == positive && !(static_cast<float>(*value) > 0.0f)) throw ValueExpected{"a number above 0"};
+  if (interval == not_negative && !(*value >= 0.0)) throw ValueExpected{"a number of at least 0"};
+  if (interval == below_one && !(*value >= 0.0 && *value < 1.0)) throw ValueExpected{"a number from 0 to below 1"};
+  if (interval == unit && !(*value >= 0.0 && *value <= 1.0)) throw ValueExpected{"a number from 0 to 1"};
+  return *value;
+}
+
+std::string parse_text(const std::string& text) {
+  if (text.empty()) throw ValueExpected{"a text that is not empty"};
+  return text;
+}
+
+std::size_t parse_choice(const std::string& text, const std::vector<std::string>& choices) {
+  const auto found = std::find(choices.begin(), choices.end(), parse_text(text));
+  if (found == choices.end()) throw ValueExpected{fmt::format("one of {}", fmt::join(choices, ", "))};
+  return static_cast<std::size_t>(found - choices.begin());
+}
+
+namespace {
+
+/// Insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b` (optimal string alignment).
+std::size_t edits_between(std::string_view a, std::string_view b) {
+  std::vector<std::vector<std::size_t>> edits(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  for (std::size_t i = 0; i <= a.size(); ++i) {
+    for (std::size_t j = 0; j <= b.size(); ++j) {
+      std::size_t& here = edits[i][j];
+      here = i == 0 || j == 0 ? i + j : std::min(edits[i - 1][j], edits[i][j - 1]) + 1;
+      if (i == 0 || j == 0) continue;
+      here = std::min(here, edits[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1));
+      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped) here = std::min(here, edits[i - 2][j - 2] + 1);
+    }
+  }
+  return edits[a.size()][b.size()];
+}
+
+}  // namespace
+
+std::string nearest(const std::string& text, const std::vector<std::string>& names) {
+  std::size_t fewest = std::min<std::size_t>(text.size() / 3, 3) + 1;
+  std::string near;
+  for (const std::string& name : names) {
+    const std::size_t edits = edits_between(text, name);
+    if (edits < fewest) std::tie(fewest, near) = std::pair(edits, name);
+  }
+  return near;
+}
+
+}  // namespace carillon

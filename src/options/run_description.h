@@ -1,0 +1,45 @@
+// RunDescription: the options of a run, and facts such as the number of records. The ranks compare it at the start,
+// checkpoints store it as JSON, and a resumed run reports what has changed since.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/report/field.h"
+
+namespace carillon {
+
+/// What a setting affects.
+enum class Scope {
+  result,  ///< the trained variables
+  run,     ///< the course of the run; equal on all ranks
+  rank     ///< the work of one rank; may differ between ranks and is in no description
+};
+
+class RunDescription {
+ public:
+  /// `name`: an option's name with `_` for `-`, or words with spaces for a fact.
+  void add(std::string name, FieldValue value, Scope scope);
+  /// Removes a setting if there is one of this name.
+  void remove(const std::string& name);
+
+  /// All settings, in the order of the calls of `add`.
+  std::vector<Field> fields() const;
+  /// One object, names in alphabetical order.
+  std::string json() const;
+  /// A line for each setting that affects the result and has another value in `json_before`, the description of an
+  /// earlier run. Settings that only one of them has are ignored.
+  std::vector<std::string> changes_since(const std::string& json_before) const;
+
+ private:
+  struct Setting {
+    Field field;
+    Scope scope;
+  };
+  std::vector<Setting> settings_;
+};
+
+/// A setting's name as users know it: "--learning-rate" for "learning_rate". A name with a space stays as it is.
+std::string shown_name(std::string name);
+
+}  // namespace carillon

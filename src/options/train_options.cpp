@@ -1,0 +1,74 @@
+#include "carillon/options/train_options.h"
+
+#include "carillon/core/error.h"
+#include "src/options/option_groups.h"
+
+namespace carillon {
+namespace {
+
+/// Options that --help lists first under their headings. Several groups declare them.
+const std::vector<std::string> help_order{"data",
+                                          "eval-data",
+                                          "eval-every",
+                                          "stop-at-accuracy",  // Data
+                                          "train-dir",
+                                          "max-steps",
+                                          "batch-size",
+                                          "global-batch",
+                                          "micro-batch",
+                                          "sync-batch-norm",  // Training
+                                          "label-smoothing",
+                                          "rotate",
+                                          "zoom",
+                                          "shift",
+                                          "mixup",
+                                          "cutmix",
+                                          "seed",
+                                          "init-from",
+                                          "init-exclude",
+                                          "freeze",
+                                          "time-limit",
+                                          "time-margin"};
+
+void check_micro_batches(const TrainOptions& o) {
+  if (o.data.micro_batch == 0) return;
+  if (o.device.wire != Wire::fp32) {
+    fail(
+        ExitCode::usage,
+        "--wire bf16 rounds sums between hosts, and --micro-batch promises equal bits at any number of ranks: give one "
+        "of them");
+  }
+  if (o.model.sync_batch_norm) {
+    fail(ExitCode::usage, "--sync-batch-norm requires whole batches, and --micro-batch divides them: give one of them");
+  }
+}
+
+}  // namespace
+
+void declare(OptionSet& set, TrainOptions& o) {
+  for (const char* const heading : {"Data", "Training", "Optimiser", "Lookahead", "Schedule", "Devices", "Logs"}) {
+    set.begin_group(heading);
+  }
+  declare(set, o.data);
+  declare(set, o.model);
+  declare(set, o.task);
+  declare(set, o.optimizer);
+  declare(set, o.device);
+  declare(set, o.checkpoint);
+  declare(set, o.logging);
+  declare(set, o.faults);
+  set.arrange(help_order);
+}
+
+void check_combinations(const OptionSet& set, const TrainOptions& o) {
+  check(o.checkpoint);
+  check(set, o.data);
+  if (o.task.stop_at_accuracy > 0.0 && o.data.eval_files.empty()) {
+    fail(ExitCode::usage, "--stop-at-accuracy requires --eval-data");
+  }
+  check_micro_batches(o);
+  check(set, o.optimizer);
+  check(o.device);
+}
+
+}  // namespace carillon

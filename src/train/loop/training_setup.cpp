@@ -1,0 +1,33 @@
+#include "src/train/loop/training_setup.h"
+
+namespace carillon {
+
+TowerSettings tower_settings(const TrainOptions& options) {
+  return {.batch_size = options.data.batch_size,
+          .micro_batch = options.data.micro_batch,
+          .arithmetic = options.device.precision,
+          .optimizer = options.optimizer.settings(),
+          .bucket_bytes = static_cast<std::size_t>(options.device.bucket_kib) * 1024,
+          .wire = options.device.wire,
+          .capture = options.device.cuda_graph};
+}
+
+Network network_to_train(const TrainOptions& options, const FoundRecords& found) {
+  const DataOptions& data = options.data;
+  const std::uint64_t seed = options.model.seed;
+  Network made = options.model.make({.image = data.record_form.schema.image_shape,
+                                     .density = found.density,
+                                     .outputs = options.task.value.outputs,
+                                     .pixel_scale = static_cast<float>(data.pixel_scale),
+                                     .regularization = static_cast<float>(options.optimizer.regularization),
+                                     .distort = data.distort && !data.record_form.decoder_distorts,
+                                     .normalization = data.normalization,
+                                     .record_count = found.record_count,
+                                     .seed = seed});
+  made.warp = {.rotation = data.rotate, .zoom = data.zoom, .shift = data.shift, .seed = seed};
+  made.mixing = {.mixup = data.mixup, .cutmix = data.cutmix, .seed = seed};
+  made.sync_batch_norm = options.model.sync_batch_norm;
+  return made;
+}
+
+}  // namespace carillon

@@ -1,0 +1,22 @@
+// The tower and the network of a training, as its options describe them.
+#pragma once
+
+#include "carillon/options/train_options.h"
+#include "src/step/tower.h"
+
+namespace carillon {
+
+/// What a network may depend on of the training set (NetworkSettings).
+struct FoundRecords {
+  float density = 1.0f;  ///< Dataset::density
+  std::uint64_t record_count = 0;
+};
+
+/// Without the dataset. Errors: those of OptimizerOptions::settings.
+TowerSettings tower_settings(const TrainOptions& options);
+
+/// The network to train on records of options.data.record_form. `found`: facts of the records, once they are open.
+/// Errors: those of the model's MakeNetwork.
+Network network_to_train(const TrainOptions& options, const FoundRecords& found = {});
+
+}  // namespace carillon

@@ -1,0 +1,70 @@
+// Fuzzes option files (--config) with a training's options: any text either sets options that work together or throws
+// Error(usage); what it sets, written as a file again, sets the same.
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "src/options/option_groups.h"
+#include "tests/support/fuzzing.h"
+
+namespace carillon {
+namespace {
+
+/// What `set` was given, as a file.
+std::string config_of(const OptionSet& set) {
+  std::string config;
+  for (const Field& field : set.values().fields()) {
+    const std::string name = shown_name(field.name).substr(2);
+    const auto add = [&](const nlohmann::json& single) {
+      config += fmt::format("{} = {}\n", name, single.is_string() ? single.get<std::string>() : single.dump());
+    };
+    if (!set.given(name)) continue;
+    const auto value = nlohmann::json::parse(json_text(field.value));
+    if (value.is_array()) {
+      for (const auto& single : value) add(single);
+    } else if (value != "") {  // which no file can set
+      add(value);
+    }
+  }
+  return config;
+}
+
+struct Parsed {
+  std::string values;  ///< all, as JSON
+  std::string config;  ///< config_of
+};
+
+/// What `config` makes of the options; nothing where it is refused.
+std::optional<Parsed> options_of(std::string_view config) {
+  static const ScratchFile file;
+  file.assign(std::as_bytes(std::span(config)));
+  const std::string path = file.path();
+  const char* const arguments[] = {"fuzzer", "--config", path.c_str()};
+  return accepted(
+      "--",
+      [&] {
+        TrainOptions options;
+        options.checkpoint.train_dir = "runs";
+        OptionSet set;
+        declare(set, options);
+        fuzz_check(set.parse(3, arguments));
+        check_combinations(set, options);
+        return Parsed{set.values().json(), config_of(set)};
+      },
+      ExitCode::usage);
+}
+
+}  // namespace
+}  // namespace carillon
+
+extern "C" int LLVMFuzzerInitialize(int*, char***) {
+  return setenv("SLURM_JOB_END_TIME", "4000000000", 1);  // for time-limit = slurm
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view config(reinterpret_cast<const char*>(data), size);
+  const auto options = carillon::options_of(config);
+  if (!options) return 0;
+  const auto again = carillon::options_of(options->config);
+  carillon::fuzz_check(again && again->values == options->values);
+  return 0;
+}
