@@ -5,6 +5,7 @@
 
 #include "src/device/cpu_device.h"
 #include "src/device/cuda_device.h"
+#include "src/tasks/classification_metric.h"
 #include "src/train/evaluation/evaluator.h"
 #include "tests/gpu/gpu_under_test.h"
 #include "tests/gpu/towers.h"
