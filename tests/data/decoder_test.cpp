@@ -64,8 +64,8 @@ TEST_P(PixelDecoderTest, ALengthThatIsNotTheImagesIsNamed) {
 
 TEST_P(PixelDecoderTest, ALabelWithoutAClassIsNamed) {
   EXPECT_EQ(decode("abcdefghijkl", 0), 0);
-  expect_refused([&] { decode("abcdefghijkl", 3); }, "feature 'kind' is 3, not in 0..2");
-  expect_refused([&] { decode("abcdefghijkl", -1); }, "feature 'kind' is -1, not in 0..2");
+  expect_refused([&] { decode("abcdefghijkl", 3); }, "feature 'kind' is 3, outside 0..2");
+  expect_refused([&] { decode("abcdefghijkl", -1); }, "feature 'kind' is -1, outside 0..2");
   expect_refused([&] { decode("abcdefghijkl", std::int64_t{1} << 32); }, "feature 'kind' is 4294967296");
 }
 
