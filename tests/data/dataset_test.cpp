@@ -213,7 +213,7 @@ TEST_F(DatasetTest, AutomaticCachesWhatFitsThisRanksShareOfMemory) {
   const std::vector<std::string> gzip = {sample_path("tensorflow_gzip.tfrecord")};
   const Failure failure = failure_of([&] { Dataset::open(gzip, mnist_decoder, CacheMode::automatic, crowd); });
   EXPECT_EQ(failure.code, ExitCode::usage);
-  EXPECT_THAT(failure.text, HasSubstr("GZIP files cannot be read without the cache"));
+  EXPECT_THAT(failure.text, HasSubstr("GZIP files require the cache"));
 }
 
 TEST_F(DatasetTest, AutomaticJudgesBySeveralRecordsAndGivesUpACacheThatGrowsTooLarge) {
