@@ -199,7 +199,7 @@ TEST_F(ImageProgramsTest, TakeImagenetsRecordsAsTensorflowWritesThem) {
   expect_other_variables("torchvision", "tensorflow");
   expect_failure("image_train " + size + "--batch-size 4 --max-steps 3 --classes 4 --first-label 0 --train-dir " +
                      at("zero") + data,
-                 ExitCode::data, "feature 'image/class/label' is 4, not in 0..3");
+                 ExitCode::data, "feature 'image/class/label' is 4, outside 0..3");
 }
 
 TEST_F(ImageProgramsTest, SayInEachLineThatDataAreSynthetic) {

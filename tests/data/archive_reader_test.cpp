@@ -77,17 +77,16 @@ TEST_F(ArchiveReaderTest, AnArchiveMayEndWithoutItsMark) {
 TEST_F(ArchiveReaderTest, WhatIsNoArchiveIsNamed) {
   for (const std::string& bytes :
        {std::string(), std::string("CIFAR-10\n"), std::string(10240, '\0'), std::string(5000, 'x')}) {
-    EXPECT_THAT(refused(bytes).text, StartsWith(path("archive") + ": is no tar archive ("));
+    EXPECT_THAT(refused(bytes).text, StartsWith(path("archive") + ": not a tar archive ("));
   }
 }
 
 TEST_F(ArchiveReaderTest, DamageIsNamedByTheMemberBefore) {
   std::string bytes = tar_member("a", "one") + tar_member("b", "two") + end_mark;
   bytes[1024 + 3] ^= 1;
-  EXPECT_THAT(refused(bytes).text, HasSubstr("the archive is damaged or cut behind 'a' ("));
-  EXPECT_THAT(refused(bytes.substr(0, 1024 + 100)).text, HasSubstr("the archive is damaged or cut behind 'a' ("));
-  EXPECT_THAT(refused(bytes.substr(0, 512 + 2)).text,
-              HasSubstr("the archive is cut: 2 of the 3 bytes of 'a' are there"));
+  EXPECT_THAT(refused(bytes).text, HasSubstr("the archive is damaged or truncated after 'a' ("));
+  EXPECT_THAT(refused(bytes.substr(0, 1024 + 100)).text, HasSubstr("the archive is damaged or truncated after 'a' ("));
+  EXPECT_THAT(refused(bytes.substr(0, 512 + 2)).text, HasSubstr("the archive is truncated: only 2 of 3 bytes of 'a'"));
 }
 
 TEST_F(ArchiveReaderTest, DamageInACompressionIsNamedAsThat) {
@@ -102,7 +101,7 @@ TEST_F(ArchiveReaderTest, DamageInACompressionIsNamedAsThat) {
 }
 
 TEST_F(ArchiveReaderTest, SizesThatAreOnlyPromisedAreRefused) {
-  const std::string text = "'huge' goes beyond the 1 MiB that an archive may have";
+  const std::string text = "'huge' exceeds the limit of 1 MiB per archive";
   EXPECT_THAT(refused(with_size(tar_member("huge", ""), std::uint64_t{1} << 62)).text, HasSubstr(text));
   EXPECT_THAT(refused(with_size(tar_member("huge", ""), max_bytes + 1)).text, HasSubstr(text));
   const std::string half(600 << 10, 'x');
@@ -114,7 +113,7 @@ TEST_F(ArchiveReaderTest, AnArchiveThatInflatesWithoutEndIsRefused) {
   for (const char* compression : {"gzip", "xz", "bzip2", "zstd"}) {
     const std::string bomb = compressed(small + std::string(16 << 20, '\0'), compression);
     EXPECT_LT(bomb.size(), 100'000u);
-    EXPECT_THAT(refused(bomb).text, HasSubstr("it goes beyond the 1 MiB")) << compression;
+    EXPECT_THAT(refused(bomb).text, HasSubstr("it exceeds the limit of 1 MiB")) << compression;
   }
 }
 
@@ -125,7 +124,7 @@ TEST_F(ArchiveReaderTest, ASparseFilesHolesCount) {
   sparse.replace(386, 11, fmt::format("{:011o}", 1 << 30));
   sparse.replace(398, 11, fmt::format("{:011o}", 0));
   sparse.replace(483, 11, fmt::format("{:011o}", 1 << 30));
-  EXPECT_THAT(refused(with_size(sparse, 0) + end_mark).text, HasSubstr("'hole' goes beyond the 1 MiB"));
+  EXPECT_THAT(refused(with_size(sparse, 0) + end_mark).text, HasSubstr("'hole' exceeds the limit of 1 MiB"));
 }
 
 }  // namespace

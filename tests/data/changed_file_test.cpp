@@ -115,7 +115,7 @@ TEST_F(ChangedFile, ThatIsCutWhileItIsReadThroughEndsThatInOneLine) {
     std::filesystem::resize_file(path("long"), 0);
     const Failure failure = failure_of([&] { reader.next(record); });
     EXPECT_EQ(failure.code, ExitCode::data);
-    EXPECT_EQ(failure.text, path("long") + ": record 1 at byte 21: the file was cut while it was in use");
+    EXPECT_EQ(failure.text, path("long") + ": record 1 at byte 21: the file was truncated while it was in use");
   }
 }
 

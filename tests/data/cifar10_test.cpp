@@ -126,10 +126,10 @@ TEST_F(Cifar10Test, DamagedFilesAreNamed) {
   refuse_file("data_batch_3.bin", batch(2).substr(0, 5000), "5000 bytes, not a whole number of records of 3073 bytes");
   refuse_file("test_batch.bin", "", "0 bytes, not a whole number");
   refuse_file("data_batch_5.bin", batch(4).substr(0, record_bytes),
-              "3073 bytes, but data_batch_1.bin has 6146: one of them is cut");
+              "3073 bytes, but data_batch_1.bin has 6146: one of them is truncated");
   std::string bytes = batch(0);
   bytes[record_bytes] = 10;
-  refuse_file("data_batch_1.bin", bytes, "record 1 at byte 3073: label 10, not in 0..9");
+  refuse_file("data_batch_1.bin", bytes, "record 1 at byte 3073: label 10 is outside 0..9");
 }
 
 TEST_F(Cifar10Test, WhatIsMissingIsNamed) {
@@ -138,21 +138,20 @@ TEST_F(Cifar10Test, WhatIsMissingIsNamed) {
   std::filesystem::remove(path("in/data_batch_4.bin"));
   refuse(path("in"), path("in/data_batch_4.bin") + ": no such file", ExitCode::no_input);
   refuse(write("a.tar", tar_member("test_batch.bin", batch(0)) + std::string(1024, '\0')),
-         "holds no file data_batch_1.bin");
-  refuse(write("b.tar", tar_member("test_batch.bin", "", '2') + archive().substr(0, 512)), "holds no file");
+         "contains no file data_batch_1.bin");
+  refuse(write("b.tar", tar_member("test_batch.bin", "", '2') + archive().substr(0, 512)), "contains no file");
 }
 
 TEST_F(Cifar10Test, OtherArchivesAreNamed) {
-  refuse(write("a.zip", "PK\x03\x04" + std::string(600, '\0')),
-         "is compressed with zip, which is not read; unpack it first");
+  refuse(write("a.zip", "PK\x03\x04" + std::string(600, '\0')), "is a zip file; unpack it first");
   refuse(write("python.tar", tar_member("p/test_batch", "x") + std::string(1024, '\0')),
-         "holds CIFAR-10's Python version");
+         "contains CIFAR-10's Python version");
   std::filesystem::create_directories(path("python"));
   write("python/test_batch", "x");
-  refuse(path("python"), "holds CIFAR-10's Python version");
-  refuse(write("a.bin", batch(0)), "a.bin: is no tar archive");
-  refuse(write("zeros", std::string(10240, '\0')), "is no tar archive");
-  refuse(write("empty", ""), "empty: is no tar archive");
+  refuse(path("python"), "contains CIFAR-10's Python version");
+  refuse(write("a.bin", batch(0)), "a.bin: not a tar archive");
+  refuse(write("zeros", std::string(10240, '\0')), "not a tar archive");
+  refuse(write("empty", ""), "empty: not a tar archive");
 }
 
 TEST_F(Cifar10Test, DamagedArchivesAreNamed) {
@@ -160,18 +159,18 @@ TEST_F(Cifar10Test, DamagedArchivesAreNamed) {
   const std::size_t third = whole.find("a/data_batch_5.bin");
   std::string bytes = whole;
   bytes[third + 3] ^= 1;
-  refuse(write("a.tar", bytes), "a.tar: the archive is damaged or cut behind 'a/test_batch.bin' (");
+  refuse(write("a.tar", bytes), "a.tar: the archive is damaged or truncated after 'a/test_batch.bin' (");
   refuse(write("a.tar", whole.substr(0, third + 100)),
-         "a.tar: the archive is damaged or cut behind 'a/test_batch.bin' (");
+         "a.tar: the archive is damaged or truncated after 'a/test_batch.bin' (");
   refuse(write("a.tar", whole.substr(0, third + 512 + 1000)),
-         "a.tar: the archive is cut: 1000 of the 6146 bytes of 'a/data_batch_5.bin'");
+         "a.tar: the archive is truncated: only 1000 of 6146 bytes of 'a/data_batch_5.bin'");
   const std::string gzip = gzip_member(whole);
-  refuse(write("a.tar.gz", gzip.substr(0, gzip.size() / 2)), "a.tar.gz: the GZIP data is cut");
+  refuse(write("a.tar.gz", gzip.substr(0, gzip.size() / 2)), "a.tar.gz: the GZIP data is truncated");
   std::string flipped = gzip;
   flipped[flipped.size() - 6] ^= 1;  // in the checksum
   refuse(write("a.tar.gz", flipped), "a.tar.gz: the GZIP data is damaged");
   const std::string xz = compressed(whole, "xz");
-  refuse(write("a.tar.xz", xz.substr(0, xz.size() - 20)), "a.tar.xz: the xz data is damaged or cut");
+  refuse(write("a.tar.xz", xz.substr(0, xz.size() - 20)), "a.tar.xz: the xz data is damaged or truncated");
   refuse(write("a.tar", whole.substr(0, whole.size() - 1024) + tar_member("b/test_batch.bin", batch(0))),
          "holds test_batch.bin twice");
 }

@@ -193,8 +193,8 @@ TEST_F(DatasetTest, AnUnsuitableRecordIsNamedWithFileRecordAndByte) {
   };
   EXPECT_THAT(damage(with("no protobuf"), 2, good.size()), HasSubstr("not a tf.train.Example"));
   EXPECT_THAT(damage(with(mnist_example(0, 0, 700)), 2, good.size()), HasSubstr("700 bytes, not 784"));
-  EXPECT_THAT(damage(with(mnist_example(0, 10)), 2, good.size()), HasSubstr("'label' is 10, not in 0..9"));
-  EXPECT_THAT(damage(with(mnist_example(0, -1)), 2, good.size()), HasSubstr("'label' is -1, not in 0..9"));
+  EXPECT_THAT(damage(with(mnist_example(0, 10)), 2, good.size()), HasSubstr("'label' is 10, outside 0..9"));
+  EXPECT_THAT(damage(with(mnist_example(0, -1)), 2, good.size()), HasSubstr("'label' is -1, outside 0..9"));
   EXPECT_THAT(damage(with(""), 2, good.size()), HasSubstr("no feature 'image_raw'"));
 }
 
@@ -213,7 +213,7 @@ TEST_F(DatasetTest, AutomaticCachesWhatFitsThisRanksShareOfMemory) {
   const std::vector<std::string> gzip = {sample_path("tensorflow_gzip.tfrecord")};
   const Failure failure = failure_of([&] { Dataset::open(gzip, mnist_decoder, CacheMode::automatic, crowd); });
   EXPECT_EQ(failure.code, ExitCode::usage);
-  EXPECT_THAT(failure.text, HasSubstr("GZIP files cannot be read without the cache"));
+  EXPECT_THAT(failure.text, HasSubstr("GZIP files require the cache"));
 }
 
 TEST_F(DatasetTest, AutomaticJudgesBySeveralRecordsAndGivesUpACacheThatGrowsTooLarge) {

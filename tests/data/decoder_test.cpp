@@ -64,8 +64,8 @@ TEST_P(PixelDecoderTest, ALengthThatIsNotTheImagesIsNamed) {
 
 TEST_P(PixelDecoderTest, ALabelWithoutAClassIsNamed) {
   EXPECT_EQ(decode("abcdefghijkl", 0), 0);
-  expect_refused([&] { decode("abcdefghijkl", 3); }, "feature 'kind' is 3, not in 0..2");
-  expect_refused([&] { decode("abcdefghijkl", -1); }, "feature 'kind' is -1, not in 0..2");
+  expect_refused([&] { decode("abcdefghijkl", 3); }, "feature 'kind' is 3, outside 0..2");
+  expect_refused([&] { decode("abcdefghijkl", -1); }, "feature 'kind' is -1, outside 0..2");
   expect_refused([&] { decode("abcdefghijkl", std::int64_t{1} << 32); }, "feature 'kind' is 4294967296");
 }
 
@@ -128,7 +128,7 @@ TEST_F(OwnDecoderTest, ImagesThatAreDrawnAreNotCached) {
   EXPECT_FALSE(open(5, true).in_memory());
   const Failure failure = failure_of([&] { open(5, true, CacheMode::memory); });
   EXPECT_EQ(failure.code, ExitCode::usage);
-  EXPECT_THAT(failure.text, HasSubstr(path("set") + ": its images are drawn anew"));
+  EXPECT_THAT(failure.text, HasSubstr(path("set") + ": the decoder draws a new image for each read"));
 }
 
 TEST_F(OwnDecoderTest, ADrawIsOfTheStreamPosition) {

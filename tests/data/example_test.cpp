@@ -98,9 +98,9 @@ TEST(Example, SplitMessagesAreMerged) {
 }
 
 TEST(Example, AMissingKeyIsNamedBesideThoseThere) {
-  expect_refused(example(packed("l", 7) + packed("x", 1)), "no feature 'i' (features there: 'l', 'x')");
-  expect_refused(example(image("abcd") + entry("bad\nkey", "")), "no feature 'l' (features there: 'bad\\x0akey', 'i')");
-  expect_refused("", "no feature 'i' (features there: none)");
+  expect_refused(example(packed("l", 7) + packed("x", 1)), "no feature 'i' (features: 'l', 'x')");
+  expect_refused(example(image("abcd") + entry("bad\nkey", "")), "no feature 'l' (features: 'bad\\x0akey', 'i')");
+  expect_refused("", "no feature 'i' (features: none)");
 }
 
 TEST(Example, AWrongKindIsNamed) {

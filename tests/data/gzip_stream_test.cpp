@@ -55,7 +55,7 @@ TEST(GzipStream, HalfAMagicBehindAMemberIsNamedWithItsPlace) {
     stream.read(std::as_writable_bytes(std::span(out)));
     const Failure failure = failure_of([&] { stream.read(std::as_writable_bytes(std::span(out))); });
     EXPECT_EQ(failure.code, ExitCode::data);
-    EXPECT_EQ(failure.text, fmt::format("bytes that are not GZIP follow its data at compressed byte {}", meeting));
+    EXPECT_EQ(failure.text, fmt::format("trailing bytes that are not GZIP data at compressed byte {}", meeting));
   }
 }
 

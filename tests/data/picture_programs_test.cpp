@@ -238,9 +238,9 @@ TEST_F(PictureProgramsTest, RecordsAreShownOnASheet) {
 TEST_F(PictureProgramsTest, WhatIsNoSetOfPicturesIsRefused) {
   expect_failure(convert(), ExitCode::no_input, "in: no such folder");
   std::filesystem::create_directories(path("in"));
-  expect_failure(convert(), ExitCode::no_input, "holds no folder of pictures");
+  expect_failure(convert(), ExitCode::no_input, "contains no folder of pictures");
   std::filesystem::create_directories(path("in/empty"));
-  expect_failure(convert(), ExitCode::data, "in/empty: holds no picture");
+  expect_failure(convert(), ExitCode::data, "in/empty: contains no picture");
   put("in/empty/0.jpg", "");
   expect_failure(convert(), ExitCode::data, "0.jpg: is empty");
   put("in/empty/0.jpg", "text");

@@ -122,15 +122,15 @@ TEST_F(ProgramsTest, DamagedIdxFilesAreNamed) {
     EXPECT_FALSE(std::filesystem::exists(path("out")));
   };
   const std::string images = "train-images-idx3-ubyte", labels = "t10k-labels-idx1-ubyte";
-  refuse(images, idx_labels(25), "starts with 00000801, not with 00000803");
-  refuse(images, "", "0 bytes; an IDX file's header alone has 16");
-  refuse(images, idx_images(25).substr(0, 5000), "cut: 4984 bytes of data");
-  refuse(images, gzip_member(idx_images(25)).substr(0, 60), "the GZIP data is cut");
-  refuse(images, big_endian({0x803, 0xFFFFFFFF, 28, 28}), "cut: 0 bytes");
+  refuse(images, idx_labels(25), "starts with 00000801 instead of 00000803");
+  refuse(images, "", "0 bytes are less than an IDX file's header of 16 bytes");
+  refuse(images, idx_images(25).substr(0, 5000), "truncated: 4984 bytes of data");
+  refuse(images, gzip_member(idx_images(25)).substr(0, 60), "the GZIP data is truncated");
+  refuse(images, big_endian({0x803, 0xFFFFFFFF, 28, 28}), "truncated: 0 bytes");
   refuse(images, idx_images(25) + "x", "trailing bytes");
   refuse(images, big_endian({0x803, 25, 32, 28}), "dimension 1 is 32, not 28");
   refuse(images, idx_images(24), "24 images, but");
-  refuse(labels, big_endian({0x801, 4}) + std::string("\x01\x02\x03\x0A"), "label 3 is 10, not in 0..9");
+  refuse(labels, big_endian({0x801, 4}) + std::string("\x01\x02\x03\x0A"), "label 3 is 10, outside 0..9");
 }
 
 TEST_F(ProgramsTest, ConvertRefusesBadUsage) {

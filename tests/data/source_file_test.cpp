@@ -107,7 +107,7 @@ using OddFileTest = ScratchTest;
 TEST_F(OddFileTest, ZipIsRefused) {
   const Failure failure = failure_of([&] { SourceFile(write("file", "PK\x03\x04" + std::string(600, '\0'))); });
   EXPECT_EQ(failure.code, ExitCode::data);
-  EXPECT_EQ(failure.text, path("file") + ": is compressed with zip, which is not read; unpack it first");
+  EXPECT_EQ(failure.text, path("file") + ": is a zip file; unpack it first");
 }
 
 TEST_F(OddFileTest, AFileThatOnlyBeginsLikeACompressionIsDamaged) {
@@ -119,7 +119,7 @@ TEST_F(OddFileTest, AFileThatOnlyBeginsLikeACompressionIsDamaged) {
     file.take(1000);
   });
   EXPECT_EQ(failure.code, ExitCode::data);
-  EXPECT_THAT(failure.text, StartsWith(path("file") + ": the xz data is damaged or cut ("));
+  EXPECT_THAT(failure.text, StartsWith(path("file") + ": the xz data is damaged or truncated ("));
 }
 
 TEST_F(OddFileTest, AnEmptyFileHasNoBytes) { EXPECT_TRUE(SourceFile(write("file", "")).take(1).empty()); }

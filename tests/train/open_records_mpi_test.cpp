@@ -276,7 +276,7 @@ TEST_F(RecordsTest, MoreRanksThanFilesCannotShareThem) {
   options_.data.sharding = Sharding::file;
   const Failure failure = this->failure(options_);
   EXPECT_EQ(failure.code, mpi_.size() == 1 ? ExitCode::done : ExitCode::usage);
-  expect_told(failure, "--sharding file: 1 files cannot be shared out over");
+  expect_told(failure, "--sharding file: 1 files are not enough for");
 }
 
 TEST_F(RecordsTest, TooLittleRoomForWhatIsDecodedAheadIsRefused) {

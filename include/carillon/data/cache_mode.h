@@ -4,10 +4,10 @@
 namespace carillon {
 
 enum class CacheMode {
-  automatic,  ///< memory when the decoded set takes at most half of the memory now available, else none; none where the
-              ///< decoder draws or is slow
-  memory,     ///< decode the whole set once, when it is opened
-  none,       ///< keep an index of offsets; decode on every read (plain files only: GZIP has no random access)
+  automatic,  ///< memory if the decoded dataset fits in half of the available memory, otherwise none; none if the
+              ///< decoder draws random numbers or is slow
+  memory,     ///< decode the whole dataset once, when it is opened
+  none,       ///< keep an index of offsets; decode on every read (plain files only, GZIP has no random access)
 };
 
 }  // namespace carillon

@@ -1,9 +1,9 @@
-// Dataset: images of one fixed size with their targets, from the records of TFRecord files, addressed by record number.
+// Dataset: fixed-size images and their targets, stored as records in TFRecord files and addressed by record number.
 //
-// Record i of M (0 <= i < M) counts through the files in the order in which they are named (a pattern's matches
-// sorted by name), and through each file in its own order. A record is bytes, of any length, until the set's decoder
-// makes an image and a target of it. Every record's framing is checked when the set is opened; checksums and contents
-// are checked when a record is decoded: at opening with the cache, at `read` without.
+// Record numbers i (0 <= i < M) count through the files in the order in which they are named, and through each file
+// from its start. Matches of a pattern are sorted by name. A record is a sequence of bytes of any length. The dataset's
+// decoder turns it into an image and a target. Opening a dataset checks the framing of every record. Decoding a record
+// checks its checksum and contents: with the cache when the dataset is opened, without the cache in `read`.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@
 
 namespace carillon {
 
-/// Files [begin, end) of a set, one tower's share of all.
+/// Files [begin, end) of a dataset: the share of one rank.
 struct FileShare {
   std::size_t begin, end;
 };
@@ -35,21 +35,23 @@ constexpr FileShare file_share(std::size_t file_count, int tower, int tower_coun
 
 class Dataset {
  public:
-  /// Opens every file that `patterns` (paths or globs) match.
-  /// `local_rank_count`: the processes on this machine that open the same set, among which its memory is shared out.
-  /// `known`: where records are, by their files' paths, for a set that is not cached; empty: index files beside them
-  /// are asked. Errors: no_input (a pattern that matches nothing, no file), data (damage or unsuitable record: file,
-  /// record number, byte offset; no records at all; what the decoder finds at fault with the set), usage
-  /// (CacheMode::none on a GZIP file, CacheMode::memory with a decoder that draws), io.
+  /// Opens all files that match `patterns` (paths or globs).
+  /// `local_rank_count`: number of processes on this machine that open the same dataset and share the machine's memory.
+  /// `known`: positions of the records, by file path, for a dataset without cache. If empty, the index files next to
+  /// the data files are used.
+  /// Errors: no_input (a pattern without a match, no file); io. Also data, for a damaged or unsuitable record (the text
+  /// names file, record number and byte offset), for a dataset without records, and for faults found by the decoder's
+  /// find_fault. Also usage, for CacheMode::none with a GZIP file or CacheMode::memory with a decoder that draws random
+  /// numbers.
   static Dataset open(std::span<const std::string> patterns, std::shared_ptr<const RecordDecoder> decoder,
                       CacheMode cache = CacheMode::automatic, int local_rank_count = 1, FileIndex known = {});
 
-  /// Whether `open` would decode such a set into memory, by the first records. Errors: as of `open`.
+  /// Whether `open` would decode these files into memory, estimated from their first records. Errors: as `open`.
   static bool would_cache(const std::vector<std::string>& paths, const RecordDecoder& decoder, CacheMode cache,
                           int local_rank_count);
 
-  /// Images of noise, with `decoder`'s shapes and synthetic targets, in memory, for measurements without data files.
-  /// The same in each process. From 64 to 10,000 images, about 128 MiB.
+  /// Noise images in memory, with `decoder`'s shapes and synthetic targets, for benchmarks without data files. Equal in
+  /// all processes. 64 to 10,000 images, about 128 MiB.
   static Dataset synthetic(std::shared_ptr<const RecordDecoder> decoder);
 
   Dataset(Dataset&&) noexcept;
@@ -57,27 +59,28 @@ class Dataset {
   ~Dataset();
 
   std::size_t size() const;               ///< M, at least 1
-  const ImageShape& image_shape() const;  ///< of every decoded image
-  const TargetSpec& target_spec() const;  ///< of every target
+  const ImageShape& image_shape() const;  ///< shape of every decoded image
+  const TargetSpec& target_spec() const;  ///< specification of every target
   std::size_t image_bytes() const;        ///< image_shape().bytes()
   std::size_t target_bytes() const;       ///< target_spec().bytes()
   bool in_memory() const;                 ///< whether `image` and `targets` may be called
 
-  /// The share of the images' bytes that are not zero, of a sample of records spread evenly: the same wherever the same
-  /// records are opened. Decodes the sample. Errors: as `read`.
+  /// Fraction of image bytes that are not zero, in an evenly spread sample of records: equal in all processes that open
+  /// the same records. Decodes the sample. Errors: as `read`.
   float density() const;
 
-  /// CRC32C over every record's length and stored data checksum, in order: equal for equal sets however sharded.
+  /// CRC32C over the length and the stored data checksum of every record, in order. Equal datasets have equal
+  /// fingerprints, however they are divided into files.
   std::uint32_t fingerprint() const;
 
-  /// By tower, the first record of its share: files F * t / N to F * (t + 1) / N of F. Errors: usage (a tower without
-  /// a file, or without a record).
+  /// First record of each rank's share, by rank. Rank t reads files F * t / N to F * (t + 1) / N of F files. Errors:
+  /// usage (a rank without a file or without records).
   std::vector<std::uint64_t> shares_of_files(int tower_count) const;
 
-  /// "<path>: record <number in that file>": record i as errors name it.
+  /// "<path>: record <number in the file>", the name of record i in error messages.
   std::string name_of(std::size_t i) const;
 
-  /// Image of record i, `image_bytes()` long, alive as long as the dataset. Requires in_memory().
+  /// Image of record i, `image_bytes()` long, valid as long as the dataset. Requires in_memory().
   const std::uint8_t* image(std::size_t i) const;
   /// The targets of all records, [size()] of `target_bytes()` each. Requires in_memory().
   std::span<const std::byte> targets() const;
@@ -86,25 +89,24 @@ class Dataset {
     return targets().subspan(i * target_bytes(), target_bytes());
   }
 
-  /// From now on `read` takes the next record that is sound in place of a damaged or unsuitable one, whatever process
-  /// it is in; the first time, `warn` hears what is wrong with it, from any thread. Requires that the set is not in
-  /// memory.
+  /// From now on, `read` replaces a damaged or unsuitable record by the next sound one, the same one in every process.
+  /// `warn` receives the error text once per damaged record, on any thread. Not allowed if the dataset is in memory.
   void skip_damaged(std::function<void(const std::string&)> warn);
-  /// Of the records that `read` was asked for, those so passed over, each once.
+  /// Number of different records that `read` skipped.
   std::size_t skipped_count() const;
 
-  /// A hint: records will be read in random order. Where the files will not all stay in memory, the kernel then reads
-  /// each record alone; elsewhere, what lies beside one is soon wanted too. Requires that the set is not in memory.
+  /// A hint: records will be read in random order. If the files do not all fit in memory, the kernel then reads each
+  /// record without its neighbours; otherwise it also reads ahead. Not allowed if the dataset is in memory.
   void expect_random_order() const;
 
-  /// A hint: the files' bytes of these records, whose numbers ascend, will be read soon; reads them from the file
-  /// system, neighbours in one go. Passes over what cannot be read, silently, and ends where `stop` is asked for.
-  /// Requires that the set is not in memory.
+  /// A hint: these records (ascending numbers) will be read soon. Reads their bytes from the file system, adjacent
+  /// records in one piece. Ignores read errors and returns early if `stop` is requested. Not allowed if the dataset is
+  /// in memory.
   void fetch(std::span<const std::uint32_t> records, const std::stop_token& stop) const;
 
-  /// Decodes record i, the sample at stream position `position`, into `image` (image_bytes() long) and `target`
-  /// (target_bytes() long). Any mode. Safe from several threads. Errors: data (file, record number, byte offset); with
-  /// skip_damaged, if no record is sound.
+  /// Decodes record i as the sample at stream position `position` into `image` (image_bytes() long) and `target`
+  /// (target_bytes() long). Works with and without cache. Thread-safe. Errors: data (file, record number, byte offset);
+  /// with skip_damaged only if no record is sound.
   void read(std::size_t i, std::uint64_t position, std::span<std::uint8_t> image, std::span<std::byte> target) const;
 
  private:

@@ -1,6 +1,6 @@
-// RecordDecoder: makes an image, of the size that a network takes, and a target from the bytes of a record.
+// RecordDecoder: converts the bytes of a record into an image of the network's input size and a target.
 //
-// There is one decoder for each form of records. The decoders of labelled images are in data/labelled_images.h.
+// Each record format has its own decoder. The decoders of labelled images are in data/labelled_images.h.
 #pragma once
 
 #include <cstddef>
@@ -20,33 +20,34 @@ class RecordDecoder {
   RecordDecoder(const RecordDecoder&) = delete;
   RecordDecoder& operator=(const RecordDecoder&) = delete;
 
-  /// Of a decoded image: uint8, in the layout that the decoder names.
+  /// Shape of a decoded image: uint8, in the layout that the decoder documents.
   const ImageShape& image_shape() const { return image_shape_; }
   const TargetSpec& target_spec() const { return target_spec_; }
 
   /// Writes the image of `record` to `image` (image_shape().bytes() long) and its target to `target`
-  /// (target_spec().bytes() long). A random part of the result is a function of `position`, the sample's place in the
-  /// stream. Safe from several threads.
-  /// Errors: data, naming the feature and what is wrong, without file and record.
+  /// (target_spec().bytes() long). Random draws depend only on `position`, the sample's position in the stream.
+  /// Thread-safe.
+  /// Errors: data; the text names the feature and the problem, but not the file and record.
   virtual void decode(std::span<const std::uint8_t> record, std::uint64_t position, std::span<std::uint8_t> image,
                       std::span<std::byte> target) const = 0;
 
-  /// Writes the target of sample i of a synthetic set (Dataset::synthetic). By default all its bytes are 0.
+  /// Writes the target of sample i of a synthetic dataset (Dataset::synthetic). The default writes zero bytes.
   virtual void write_synthetic_target(std::size_t i, std::span<std::byte> target) const;
 
-  /// Whether images depend on the stream position; a set of such images is not cached.
+  /// Whether images depend on the stream position. A dataset with such a decoder is not cached.
   virtual bool draws() const { return false; }
 
-  /// Whether decoding a whole set takes so long that it is not cached unless asked for.
+  /// Whether decoding is slow. A dataset with such a decoder is cached only on request.
   virtual bool is_slow() const { return false; }
 
-  /// Decodes record i of a set into `image`.
+  /// Decodes record i of a dataset into `image`.
   using ReadImage = std::function<void(std::size_t i, std::span<std::uint8_t> image)>;
-  /// A fault of a set of `record_count` records that no single record shows; empty: none.
+  /// Describes a fault of the whole dataset of `record_count` records that no single record shows; empty if there is
+  /// none.
   virtual std::string find_fault(std::size_t record_count, const ReadImage& read) const;
 
  protected:
-  /// Errors: failed (an image or a target without a byte).
+  /// Errors: failed (an image or a target of 0 bytes).
   RecordDecoder(const ImageShape& image_shape, TargetSpec target_spec);
 
  private:

@@ -1,12 +1,12 @@
-// Example: an image's bytes and its label out of a serialised tf.train.Example, by a bounded parser of the usual
-// encoding; and one made of those.
+// Example: reads an image and its label from a serialised tf.train.Example, and writes such a message.
 //
 // Format (tensorflow/core/example/{example,feature}.proto, protobuf wire format):
-//   Example { Features features = 1 }   Features { map<string, Feature> feature = 1 }
-//   Feature { oneof { BytesList bytes_list = 1; FloatList float_list = 2; Int64List int64_list = 3 } }, lists: value =
-//   1
-// What any usual writer emits is parsed here without allocating; whatever else is valid protobuf (unknown fields, split
-// or merged messages, unpacked lists) goes through protobuf's generated parser. Both give the same verdict.
+//   Example { Features features = 1 }   Features { map<string, Feature> feature = 1 }.
+//   Feature { oneof { BytesList bytes_list = 1; FloatList float_list = 2; Int64List int64_list = 3 } }.
+//   Each list: repeated value = 1.
+// A bounded parser without allocations reads the encoding that common writers produce. All other valid protobuf
+// (unknown fields, split or merged messages, unpacked lists) goes through protobuf's generated parser. Both parsers
+// accept the same records and return the same values.
 #pragma once
 
 #include <cstdint>
@@ -22,16 +22,16 @@ struct ExampleKeys {
 };
 
 struct LabelledBytes {
-  std::span<const std::uint8_t> image;  ///< as stored: pixels, or a file of some format
+  std::span<const std::uint8_t> image;  ///< as stored: pixels, or an image file
   std::int64_t label = 0;
 };
 
-/// The two values in `record`, a serialised Example; the image lies in `record` or in `scratch`. Where a key occurs
-/// more than once, its last entry counts; other features are ignored. Errors: data, naming the feature and what is
-/// wrong, without file and record.
+/// Reads the two values from `record`, a serialised Example. The returned image points into `record` or `scratch`. If a
+/// key occurs more than once, the last entry is used. Other features are ignored. Errors: data; the text names the
+/// feature and the problem, but not the file and record.
 LabelledBytes parse_example(std::span<const std::uint8_t> record, const ExampleKeys& keys, std::string& scratch);
 
-/// A serialised Example of the two values, for append_record (data/record.h).
+/// Serialised Example with the two values, for append_record (data/record.h).
 std::string make_example(const ExampleKeys& keys, std::span<const std::uint8_t> image, std::int64_t label);
 
 }  // namespace carillon

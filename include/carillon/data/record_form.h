@@ -1,4 +1,4 @@
-// RecordForm: which decoder reads the records of a program, and what the records contain.
+// RecordForm: record format of a program: the schema of the records and the decoder that reads them.
 #pragma once
 
 #include <functional>
@@ -11,25 +11,25 @@ namespace carillon {
 
 enum class RecordUse { training, evaluation };
 
-/// Features of a record that replace the form's own; empty: the form's.
+/// Feature names that replace the format's defaults; empty: the default.
 struct RecordKeys {
   std::string image, target;
 };
 
-/// Makes the decoder of records.
+/// Creates the decoder of the records.
 using MakeDecoder = std::function<std::unique_ptr<RecordDecoder>(RecordSchema schema, RecordUse use)>;
 
-/// The form of a program's records.
+/// Record format of a program.
 struct RecordForm {
   MakeDecoder make_decoder;
   RecordSchema schema;
-  bool decoder_distorts = false;  ///< the decoder distorts the images of training; the network must not
+  bool decoder_distorts = false;  ///< the decoder distorts training images, so the network must not
 
-  /// The decoder of records with these features.
+  /// Creates a decoder that reads these features.
   std::unique_ptr<RecordDecoder> decoder(const RecordKeys& keys, RecordUse use) const;
 };
 
-/// Makers of decoders of grey and of planar images (data/labelled_images.h).
+/// Factories of grey and planar image decoders (data/labelled_images.h).
 std::unique_ptr<RecordDecoder> grey_records(RecordSchema schema, RecordUse use);
 std::unique_ptr<RecordDecoder> planar_records(RecordSchema schema, RecordUse use);
 

@@ -30,9 +30,9 @@ bool ArchiveReader::next(ArchiveMember& member) {
   archive_entry* entry = nullptr;
   const int result = archive_read_next_header(archive_.get(), &entry);
   if (result == ARCHIVE_EOF) {
-    if (!has_member_) fail_with("it has no members");
+    if (!has_member_) fail_with("no members");
     std::array<std::byte, 4096> rest;
-    while (read_file(rest) > 0) continue;  // to the end: a compressed file's checksum is there
+    while (read_file(rest) > 0) continue;  // a compressed file's checksum is at the end
     return false;
   }
   if (result != ARCHIVE_OK && result != ARCHIVE_WARN) fail_with(archive_error(archive_.get()));
@@ -56,14 +56,14 @@ std::vector<std::uint8_t> ArchiveReader::content() {
     if (result == ARCHIVE_EOF) break;
     if (result != ARCHIVE_OK) {
       input_.rethrow();
-      fail(ExitCode::data, "{}: the archive is cut: {} of the {} bytes of '{}' are there", path(), bytes.size(),
+      fail(ExitCode::data, "{}: the archive is truncated: only {} of {} bytes of '{}'", path(), bytes.size(),
            member_.bytes, member_.name);
     }
     const auto begin = static_cast<std::uint64_t>(offset);
     if (begin < bytes.size() || begin > member_.bytes || block_bytes > member_.bytes - begin) {
-      fail_with("data beyond its size");
+      fail_with("data beyond the member's size");
     }
-    bytes.resize(begin);  // a sparse file's hole
+    bytes.resize(begin);  // fills the hole of a sparse file with zeros
     const auto* const data = static_cast<const std::uint8_t*>(block);
     bytes.insert(bytes.end(), data, data + block_bytes);
   }
@@ -73,12 +73,12 @@ std::vector<std::uint8_t> ArchiveReader::content() {
 
 void ArchiveReader::fail_with(const std::string& cause) const {
   input_.rethrow();
-  if (!has_member_) fail(ExitCode::data, "{}: is no tar archive ({})", path(), cause);
-  fail(ExitCode::data, "{}: the archive is damaged or cut behind '{}' ({})", path(), member_.name, cause);
+  if (!has_member_) fail(ExitCode::data, "{}: not a tar archive ({})", path(), cause);
+  fail(ExitCode::data, "{}: the archive is damaged or truncated after '{}' ({})", path(), member_.name, cause);
 }
 
 void ArchiveReader::fail_too_large(const std::string& what) const {
-  fail(ExitCode::data, "{}: {} goes beyond the {} MiB that an archive may have", path(), what, max_bytes_ >> 20);
+  fail(ExitCode::data, "{}: {} exceeds the limit of {} MiB per archive", path(), what, max_bytes_ >> 20);
 }
 
 }  // namespace carillon

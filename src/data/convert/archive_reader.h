@@ -1,6 +1,6 @@
-// ArchiveReader: the members of a tar archive, plain or compressed, one after the other, read by libarchive.
+// ArchiveReader: reads the members of a tar archive in order, plain or compressed, with libarchive.
 //
-// All of tar's forms that libarchive knows (ustar, GNU, pax) with their long names; the compressions of SourceFile.
+// Supports all tar variants of libarchive (ustar, GNU, pax) with long names, and the compressions of SourceFile.
 #pragma once
 
 #include <cstdint>
@@ -14,26 +14,27 @@
 namespace carillon {
 
 struct ArchiveMember {
-  std::string name;         ///< with its folders
-  std::uint64_t bytes = 0;  ///< of its content
-  bool is_file = false;     ///< a regular file: no directory, no link
+  std::string name;         ///< including folders
+  std::uint64_t bytes = 0;  ///< content size
+  bool is_file = false;     ///< true for a regular file, false for a directory or link
 };
 
 class ArchiveReader {
  public:
-  /// An archive of more than `max_bytes`, unpacked, is refused before it takes so much memory.
-  /// Errors: those of SourceFile; data (no tar archive).
+  /// Opens the archive. Archives of more than `max_bytes` (unpacked) are refused, so that they cannot fill the memory.
+  /// Errors: as SourceFile; data (not a tar archive).
   ArchiveReader(const std::string& path, std::uint64_t max_bytes);
   ArchiveReader(const ArchiveReader&) = delete;  // libarchive holds its address
   ArchiveReader& operator=(const ArchiveReader&) = delete;
 
   const std::string& path() const { return file_.path(); }
 
-  /// The next member; false after the last, when the rest of a compressed file, its checksum too, has been read.
-  /// Errors: data, naming the file (no tar archive, a damaged or cut archive, one that is too large).
+  /// Moves to the next member; returns false after the last. It then has read the whole compressed file, including its
+  /// checksum. Errors: data, naming the file (not a tar archive, or a damaged, truncated or too large archive).
   bool next(ArchiveMember& member);
 
-  /// The content of the member that `next` gave last. Call it once. Errors: data (the archive is cut or damaged).
+  /// Content of the member that `next` returned last. Call it once per member. Errors: data (the archive is truncated
+  /// or damaged).
   std::vector<std::uint8_t> content();
 
  private:
@@ -43,12 +44,12 @@ class ArchiveReader {
 
   SourceFile file_;
   std::uint64_t max_bytes_;
-  std::uint64_t arrived_bytes_ = 0;  // of the archive, decompressed
-  std::uint64_t member_bytes_ = 0;   // of the contents of all members so far
+  std::uint64_t arrived_bytes_ = 0;  // decompressed bytes of the archive that were read
+  std::uint64_t member_bytes_ = 0;   // total content size of the members up to now
   ArchiveMember member_;
   bool has_member_ = false;
   ArchiveInput input_;
-  ArchiveHandle archive_;  // last: it reads from the others
+  ArchiveHandle archive_;  // last: it reads from the members above
 };
 
 }  // namespace carillon

@@ -16,15 +16,15 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t image_bytes = 3 * 32 * 32, record_bytes = 1 + image_bytes;
 constexpr std::uint8_t class_count = 10;
-constexpr std::uint64_t max_archive_bytes = std::uint64_t{1} << 30;  // CIFAR-10's has 176 MiB
+constexpr std::uint64_t max_archive_bytes = std::uint64_t{1} << 30;  // CIFAR-10's archive has 176 MiB
 
 constexpr const char* folder_name = "cifar-10-batches-bin";
-constexpr const char* python_version = "holds CIFAR-10's Python version; what is read is the binary version (*.bin)";
+constexpr const char* python_version = "contains CIFAR-10's Python version; download the binary version (*.bin)";
 constexpr std::array train_names = {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin",
                                     "data_batch_5.bin"};
 constexpr const char* test_name = "test_batch.bin";
 
-/// A source file's bytes, and how errors call it.
+/// Bytes of a source file, and its name in error messages.
 struct Batch {
   std::string title;
   std::vector<std::uint8_t> bytes;
@@ -57,29 +57,29 @@ Batches read_archive(const std::string& path) {
     const std::string name = fs::path(member.name).filename().string();
     python = python || is_python_version(name);
     if (!is_wanted(name) || !member.is_file) continue;
-    if (batches.contains(name)) fail(ExitCode::data, "{}: holds {} twice", path, name);
+    if (batches.contains(name)) fail(ExitCode::data, "{}: contains {} twice", path, name);
     batches[name] = {fmt::format("{}: {}", path, member.name), archive.content()};
   }
   if (batches.empty() && python) fail(ExitCode::data, "{}: {}", path, python_version);
   const auto require = [&](const std::string& name) {
-    if (!batches.contains(name)) fail(ExitCode::data, "{}: holds no file {}", path, name);
+    if (!batches.contains(name)) fail(ExitCode::data, "{}: contains no file {}", path, name);
   };
   std::ranges::for_each(train_names, require);
   require(test_name);
   return batches;
 }
 
-/// Adds the records of `batch` to `split`.
+/// Appends the records of `batch` to `split`.
 void append(const Batch& batch, ImageSplit& split) {
   const std::size_t count = batch.bytes.size() / record_bytes, excess = batch.bytes.size() % record_bytes;
   if (count == 0 || excess > 0)
     fail(ExitCode::data,
-         "{}: {} bytes, not a whole number of records of {} bytes: cut, or not CIFAR-10's binary version", batch.title,
-         batch.bytes.size(), record_bytes);
+         "{}: {} bytes, not a whole number of records of {} bytes: truncated, or not CIFAR-10's binary version",
+         batch.title, batch.bytes.size(), record_bytes);
   for (std::size_t i = 0; i < count; ++i) {
     const auto record = std::span(batch.bytes).subspan(i * record_bytes, record_bytes);
     if (record[0] >= class_count)
-      fail(ExitCode::data, "{}: record {} at byte {}: label {}, not in 0..{}", batch.title, i, i * record_bytes,
+      fail(ExitCode::data, "{}: record {} at byte {}: label {} is outside 0..{}", batch.title, i, i * record_bytes,
            record[0], class_count - 1);
     split.labels.push_back(record[0]);
     split.images.insert(split.images.end(), record.begin() + 1, record.end());
@@ -98,7 +98,7 @@ std::vector<ImageSplit> read_cifar10(const fs::path& input) {
     const Batch& batch = batches.at(name);
     append(batch, train);
     if (batch.bytes.size() != first.bytes.size())
-      fail(ExitCode::data, "{}: {} bytes, but {} has {}: one of them is cut", batch.title, batch.bytes.size(),
+      fail(ExitCode::data, "{}: {} bytes, but {} has {}: one of them is truncated", batch.title, batch.bytes.size(),
            train_names.front(), first.bytes.size());
   }
   append(batches.at(test_name), test);

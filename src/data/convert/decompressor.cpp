@@ -47,7 +47,7 @@ std::size_t Decompressor::read(std::span<std::byte> out) {
 
 void Decompressor::fail_damaged() const {
   input_.rethrow();
-  fail(ExitCode::data, "the {} data is damaged or cut ({})", name_, archive_error(archive_.get()));
+  fail(ExitCode::data, "the {} data is damaged or truncated ({})", name_, archive_error(archive_.get()));
 }
 
 }  // namespace carillon

@@ -1,6 +1,6 @@
-// Decompressor: the bytes of xz, bzip2 or zstd data, undone by libarchive.
+// Decompressor: decompresses xz, bzip2 or zstd data with libarchive.
 //
-// GZIP is GzipStream's: libarchive does not verify its checksum.
+// GzipStream decompresses GZIP data, because libarchive does not verify GZIP's checksum.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace carillon {
 
-/// The name of the compression that `data` starts like: "xz", "bzip2", "zstd", or empty for any other bytes.
+/// Compression format of `data` according to its first bytes: "xz", "bzip2" or "zstd", otherwise empty.
 std::string_view compression_name(std::span<const std::byte> data);
 
 class Decompressor {
@@ -19,8 +19,8 @@ class Decompressor {
   /// `name`: the compression_name of the data. Errors: as `read`.
   Decompressor(std::string_view name, ByteInput compressed);
 
-  /// Writes to `out` and returns the bytes written: fewer than asked for only at the end, 0 there.
-  /// Errors: data (cut or damaged), without the file's name; those of its input.
+  /// Writes decompressed bytes to `out` and returns their number: less than requested only at the end, 0 after it.
+  /// Errors: data (truncated or damaged), without the file's name; errors of the input.
   std::size_t read(std::span<std::byte> out);
 
  private:

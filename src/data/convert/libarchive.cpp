@@ -16,7 +16,7 @@ bool ArchiveInput::open(archive* reader) {
   return archive_read_open(reader, this, nullptr, read_more, nullptr) == ARCHIVE_OK;
 }
 
-/// libarchive's callback: the next bytes, 0 at the end, -1 for an error.
+/// Callback of libarchive: returns the next bytes, 0 at the end, -1 after an error.
 la_ssize_t ArchiveInput::read_more(archive* from, void* self, const void** bytes) {
   auto& input = *static_cast<ArchiveInput*>(self);
   try {
@@ -24,7 +24,7 @@ la_ssize_t ArchiveInput::read_more(archive* from, void* self, const void** bytes
     return static_cast<la_ssize_t>(input.input_(input.buffer_));
   } catch (...) {
     input.error_ = std::current_exception();
-    archive_set_error(from, EIO, "the file cannot be read");
+    archive_set_error(from, EIO, "cannot read the file");
     return -1;
   }
 }

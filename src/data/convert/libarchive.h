@@ -1,4 +1,4 @@
-// What readers by libarchive share: the handle, what it says went wrong, and where its bytes come from.
+// Common parts of libarchive readers: handle, error text and input.
 #pragma once
 
 #include <archive.h>
@@ -14,22 +14,22 @@ namespace carillon {
 
 using ArchiveHandle = Handle<archive*, archive_read_free>;
 
-/// libarchive's words about its last error.
+/// libarchive's text of its last error.
 inline std::string archive_error(archive* from) {
   const char* const text = archive_error_string(from);
-  return text != nullptr ? text : "no cause is known";
+  return text != nullptr ? text : "unknown cause";
 }
 
-/// Gives libarchive the bytes of `input`, whose errors wait until libarchive has returned.
+/// Passes the bytes of `input` to libarchive. Exceptions of `input` are stored until libarchive has returned.
 class ArchiveInput {
  public:
   explicit ArchiveInput(ByteInput input);
   ArchiveInput(const ArchiveInput&) = delete;  // libarchive holds its address
   ArchiveInput& operator=(const ArchiveInput&) = delete;
 
-  /// archive_read_open: whether `reader` takes what it is given.
+  /// Calls archive_read_open; returns whether it succeeds.
   bool open(archive* reader);
-  /// Throws what `input` has thrown, if it has.
+  /// Rethrows the exception of `input`, if there was one.
   void rethrow() const;
 
  private:

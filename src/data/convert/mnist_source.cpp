@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t side = 28, image_bytes = side * side;
 constexpr std::uint8_t class_count = 10;
 
-/// The file under its own name or with .gz.
+/// Finds the file, with or without the suffix .gz.
 std::string find_file(const fs::path& directory, const std::string& name) {
   const fs::path plain = directory / name, gzip = directory / (name + ".gz");
   if (fs::exists(plain)) return plain.string();
@@ -21,20 +21,21 @@ std::string find_file(const fs::path& directory, const std::string& name) {
   fail(ExitCode::no_input, "{}: no such file, with or without .gz", plain.string());
 }
 
-/// Reads an IDX file of unsigned bytes whose items have the extents `item_shape`, e.g. {28, 28}.
+/// Reads an IDX file of unsigned bytes. `item_shape` is the shape of one item, e.g. {28, 28}.
 std::vector<std::uint8_t> read_idx(const std::string& path, std::span<const std::size_t> item_shape) {
   SourceFile file(path);
   const std::size_t header_words = 2 + item_shape.size();
   const auto header = file.take(4 * header_words);
   if (header.size() < 4 * header_words)
-    fail(ExitCode::data, "{}: {} bytes; an IDX file's header alone has {}", path, header.size(), 4 * header_words);
+    fail(ExitCode::data, "{}: {} bytes are less than an IDX file's header of {} bytes", path, header.size(),
+         4 * header_words);
   const auto word = [&](std::size_t i) {
     const std::uint8_t* bytes = header.data() + 4 * i;
     return std::uint32_t{bytes[0]} << 24 | std::uint32_t{bytes[1]} << 16 | std::uint32_t{bytes[2]} << 8 | bytes[3];
   };
   const std::uint32_t magic = 0x00000800u | static_cast<std::uint32_t>(1 + item_shape.size());
   if (word(0) != magic)
-    fail(ExitCode::data, "{}: starts with {:08x}, not with {:08x}, so it is not the IDX file that its name says", path,
+    fail(ExitCode::data, "{}: starts with {:08x} instead of {:08x}: not the IDX file that its name indicates", path,
          word(0), magic);
   std::size_t item_bytes = 1;
   for (std::size_t i = 0; i < item_shape.size(); ++i) {
@@ -45,7 +46,7 @@ std::vector<std::uint8_t> read_idx(const std::string& path, std::span<const std:
   const std::size_t wanted_bytes = word(1) * item_bytes;
   auto items = file.take(wanted_bytes);
   if (items.size() < wanted_bytes)
-    fail(ExitCode::data, "{}: cut: {} bytes of data; the header's {} items need {}", path, items.size(), word(1),
+    fail(ExitCode::data, "{}: truncated: {} bytes of data; the header's {} items need {}", path, items.size(), word(1),
          wanted_bytes);
   if (!file.take(1).empty()) fail(ExitCode::data, "{}: trailing bytes after the {} items of its header", path, word(1));
   return items;
@@ -64,7 +65,7 @@ ImageSplit read_split(const fs::path& directory, const std::string& name, const 
          labels_path, split.count());
   const auto bad = std::ranges::find_if(split.labels, [](std::uint8_t label) { return label >= class_count; });
   if (bad != split.labels.end())
-    fail(ExitCode::data, "{}: label {} is {}, not in 0..{}", labels_path, bad - split.labels.begin(), *bad,
+    fail(ExitCode::data, "{}: label {} is {}, outside 0..{}", labels_path, bad - split.labels.begin(), *bad,
          class_count - 1);
   return split;
 }

@@ -20,20 +20,20 @@ namespace fs = std::filesystem;
 
 bool is_hidden(const fs::path& path) { return path.filename().string().starts_with("."); }
 
-/// What is in a folder, hidden things aside, in the order of the names' bytes. Errors: io.
+/// Entries of a folder without hidden ones, sorted by the bytes of their names. Errors: io.
 std::vector<fs::directory_entry> entries_of(const fs::path& folder) {
   std::error_code error;
   std::vector<fs::directory_entry> entries;
   for (fs::directory_iterator i(folder, error), end; !error && i != end; i.increment(error)) {
     if (!is_hidden(i->path())) entries.push_back(*i);
   }
-  if (error) fail(ExitCode::io, "{}: cannot be read: {}", folder.string(), error.message());
+  if (error) fail(ExitCode::io, "{}: cannot read the folder: {}", folder.string(), error.message());
   std::ranges::sort(entries, {}, [](const fs::directory_entry& entry) { return entry.path().filename().string(); });
   return entries;
 }
 
-/// The files in `folder` and the folders within it; `above`: where it lies, without links. A link to one of these is
-/// passed over.
+/// Collects the files in `folder` and its subfolders. `above`: the folder's parents, with links resolved. A link to one
+/// of them is ignored, so that the search ends.
 void collect(const fs::path& folder, std::vector<fs::path>& files, std::vector<fs::path> above = {}) {
   std::error_code unknown;
   above.push_back(fs::canonical(folder, unknown));
@@ -48,14 +48,14 @@ void collect(const fs::path& folder, std::vector<fs::path>& files, std::vector<f
   }
 }
 
-/// Gives classes their places.
+/// Assigns indices to classes.
 class Classes {
  public:
   explicit Classes(const std::vector<std::string>& known) : is_closed_(!known.empty()) {
     for (const std::string& name : known) places_.emplace(name, places_.size());
   }
 
-  /// `where` the class is named, for the message. Errors: data.
+  /// `where`: where the class is named, for the message. Errors: data.
   void require(const std::string& name, const std::string& where) const {
     if (is_closed_ && !places_.contains(name)) {
       fail(ExitCode::data, "{}: the class '{}' is not among the {} of {} in the output", where, printable(name),
@@ -68,7 +68,7 @@ class Classes {
   bool is_closed_;
 };
 
-/// The class of each picture by its name, which `named` holds beside `pictures`.
+/// Sets the class index of each picture. `named` holds the class name of each element of `pictures`.
 void number_classes(PictureList& list, const std::vector<std::string>& named, const std::vector<std::string>& known) {
   list.classes = known;
   if (known.empty()) {
@@ -77,10 +77,10 @@ void number_classes(PictureList& list, const std::vector<std::string>& named, co
     list.classes.erase(std::unique(list.classes.begin(), list.classes.end()), list.classes.end());
   }
   if (list.classes.size() > max_classes)
-    fail(ExitCode::data, "{} classes; up to {} are taken", list.classes.size(), max_classes);
+    fail(ExitCode::data, "{} classes exceed the limit of {}", list.classes.size(), max_classes);
   for (const std::string& name : list.classes) {
     if (printable(name) == name) continue;
-    fail(ExitCode::data, "the class '{}': its name is no text in UTF-8, or too long", printable(name));
+    fail(ExitCode::data, "the name of class '{}' is not valid UTF-8, or too long", printable(name));
   }
   std::map<std::string_view, std::size_t> places;
   for (std::size_t i = 0; i < list.classes.size(); ++i) places.emplace(list.classes[i], i);
@@ -111,12 +111,13 @@ PictureList list_folder(const fs::path& input, const std::vector<std::string>& k
       }
     }
     if (list.pictures.size() == before) {
-      fail(ExitCode::data, "{}: holds no picture (.jpg, .jpeg, .png), and would be a class without one",
+      fail(ExitCode::data,
+           "{}: contains no picture (.jpg, .jpeg, .png); remove the folder or add pictures of this class",
            entry.path().string());
     }
   }
   if (list.pictures.empty()) {
-    fail(ExitCode::no_input, "{}: holds no folder of pictures; there should be one for each class", input.string());
+    fail(ExitCode::no_input, "{}: contains no folder of pictures; create one folder per class", input.string());
   }
   number_classes(list, named, known);
   return list;
@@ -136,7 +137,7 @@ PictureList list_file(const fs::path& input, const std::vector<std::string>& kno
     const std::string where = fmt::format("{}: line {}", input.string(), number);
     const std::size_t cut = line.find('\t') != line.npos ? line.rfind('\t') : line.rfind(' ');
     if (cut == line.npos || cut == 0 || cut + 1 == line.size()) {
-      fail(ExitCode::data, "{}: is not a path and, behind a tab or space, its class", where);
+      fail(ExitCode::data, "{}: requires a path, a tab or space, and a class", where);
     }
     const std::string name = line.substr(cut + 1);
     classes.require(name, where);
@@ -177,7 +178,7 @@ SharedPictures share_out(const std::vector<ListedPicture>& pictures, std::size_t
   std::vector<ListedPicture> kept, taken;
   for (const std::vector<ListedPicture>& of_class : by_class) {
     if (of_class.empty()) continue;
-    // What is due of all classes so far: many small ones give their share together.
+    // The target count includes all previous classes, so that many small classes together reach the share.
     const auto seen = static_cast<double>(kept.size() + taken.size() + of_class.size());
     const auto due = static_cast<std::size_t>(std::lround(share * seen));
     const std::size_t wanted = due - std::min(due, taken.size());

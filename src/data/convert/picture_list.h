@@ -1,4 +1,4 @@
-// Picture lists: which picture files there are, and the class of each.
+// Picture lists: the image files of a dataset and their classes.
 #pragma once
 
 #include <cstdint>
@@ -10,33 +10,34 @@ namespace carillon {
 
 struct ListedPicture {
   std::filesystem::path path;
-  std::size_t class_index = 0;  ///< in PictureList::classes
+  std::size_t class_index = 0;  ///< index in PictureList::classes
 };
 
 struct PictureList {
   std::vector<std::string> classes;
   std::vector<ListedPicture> pictures;
-  std::size_t passed_over = 0;  ///< files in the folders that are not named as pictures are
+  std::size_t passed_over = 0;  ///< number of files in the folders without an image file name
 };
 
-/// Whether a file so named is taken for a picture: .jpg, .jpeg, .jpe, .png, in small or capital letters.
+/// Whether the name is an image file name: .jpg, .jpeg, .jpe or .png, in lower or upper case.
 bool is_picture_name(const std::filesystem::path& path);
 
-/// The files in a folder and those within it that are so named, in the order of their names' bytes, hidden ones aside.
-/// Errors: io.
+/// Image files in a folder and its subfolders, sorted by the bytes of their names, without hidden ones. Errors: io.
 std::vector<std::filesystem::path> pictures_in(const std::filesystem::path& folder);
 
-/// The pictures of a folder with a subfolder a class, those of deeper folders too, classes and pictures in the order of
-/// their names' bytes. Hidden files and folders are passed over, uncounted.
-/// Or of a list file: lines of a path, from the list's folder on, and behind the last tab or, without one, space, its
-/// class; empty lines and those that begin with # are passed over.
-/// `classes`: the names that there may be, in their order; none: those that are found, sorted.
-/// Errors: no_input (nothing of that name, a folder without pictures), data (a line without a class, a class that is
-/// not among `classes`, a folder of a class without pictures), io.
+/// Lists the pictures of a folder or of a list file.
+/// A folder has one subfolder per class; deeper folders are included. Classes and pictures are sorted by the bytes of
+/// their names. Hidden files and folders are ignored and not counted.
+/// A list file has one picture per line: a path relative to the list's folder, a tab or space, and the class. The last
+/// tab separates them or, if there is no tab, the last space. Empty lines and lines that start with # are ignored.
+/// `classes`: the allowed class names, in their order; empty: the names that are found, sorted.
+/// Errors: io; no_input (no such file or folder, no pictures); data (a line without a class, a class that is not in
+/// `classes`, a class folder without pictures).
 PictureList list_pictures(const std::filesystem::path& input, const std::vector<std::string>& classes = {});
 
-/// The pictures in two parts, of each class `share` in the second but for one, so that all together come near to it,
-/// and one in the first at least; which ones is drawn by `seed`. Both are in random order.
+/// Two random parts of a list of pictures, each in random order. `taken` gets the fraction `share` of each class, to
+/// within one picture, so that the total is also close to `share`. `kept` gets at least one picture of each class.
+/// `seed` determines the result.
 struct SharedPictures {
   std::vector<ListedPicture> kept, taken;
 };

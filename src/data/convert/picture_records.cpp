@@ -16,9 +16,10 @@ namespace carillon {
 namespace {
 
 constexpr std::size_t max_file_bytes = std::size_t{256} << 20;
-constexpr std::int64_t max_jpeg_side = 65500;  // libjpeg's; a picture that stays longer is kept as it is
+constexpr std::int64_t max_jpeg_side =
+    65500;  // libjpeg's limit; a picture that is longer after the reduction is not reduced
 
-/// A picture as a record has it.
+/// A picture as stored in a record.
 struct StoredPicture {
   std::string file;
   PictureInfo info;
@@ -28,7 +29,7 @@ std::span<const std::uint8_t> bytes_of(const std::string& file) {
   return {reinterpret_cast<const std::uint8_t*>(file.data()), file.size()};
 }
 
-/// The picture reduced to `shorter`, or, for 0, of its own size, as a JPEG file.
+/// Re-encodes the picture as a JPEG file, with the shorter side `shorter`, or with its own size if `shorter` is 0.
 StoredPicture written_anew(const std::string& file, const PictureInfo& info, std::int64_t shorter, int quality) {
   thread_local ViewMemory memory;
   const std::int64_t least = std::min(info.height, info.width), wanted = shorter > 0 ? shorter : least;
@@ -65,7 +66,7 @@ std::string record_of(const ListedPicture& listed, const std::vector<std::string
     picture = stored(read_plain_file(listed.path, path, max_file_bytes), conversion);
   } catch (const Error& error) {
     const std::string_view what = error.what();
-    if (what.starts_with(path)) throw;  // its reading names it
+    if (what.starts_with(path)) throw;  // the error already names the file
     fail(error.code(), "{}: {}", path, what);
   }
   const DatasetInfo keys;
@@ -92,15 +93,15 @@ std::string record_of(const ListedPicture& listed, const std::vector<std::string
   return record;
 }
 
-/// Records made some at a time on all cores, and given out in order.
+/// Encodes records in groups on all cores and returns them in order.
 class RecordsAhead {
  public:
-  /// `bytes_of`: about how large a record will be.
+  /// `bytes_of`: approximate size of a record.
   RecordsAhead(std::size_t count, std::function<std::string(std::size_t)> make,
                std::function<std::uint64_t(std::size_t)> bytes_of)
       : count_(count), make_(std::move(make)), bytes_of_(std::move(bytes_of)) {}
 
-  /// That of record i, asked for in order. Errors: those of making it.
+  /// Returns record i; call it in ascending order. Errors: as `make`.
   std::string take(std::size_t i) {
     if (i >= first_ + made_.size()) make_from(i);
     Made& made = made_[i - first_];

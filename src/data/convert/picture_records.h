@@ -1,4 +1,4 @@
-// Picture records: listed pictures as TFRecord files with the keys of ImageNet's (docs/formats.md).
+// Picture records: writes listed pictures to TFRecord files with the keys of ImageNet's records (docs/formats.md).
 #pragma once
 
 #include <functional>
@@ -9,16 +9,17 @@
 namespace carillon {
 
 struct PictureConversion {
-  std::int64_t resize_shorter = 0;  ///< pictures whose shorter side is longer are reduced to it; 0: none
-  int quality = 95;                 ///< of JPEG files that are written anew
+  std::int64_t resize_shorter = 0;  ///< larger pictures are reduced to this shorter side, in pixels; 0: disabled
+  int quality = 95;                 ///< JPEG quality of re-encoded pictures
   bool skip_damaged = false;
   std::size_t shard_count = 1;
 };
 
-/// Makes `pictures` the shards of split `name`, in their order, encoded on all of the process's cores. A picture is
-/// kept as the file that it is, but for reduced ones, and CMYK, which many programs take for RGB: those become JPEG.
-/// Every picture is decoded to its end. A damaged one ends it, or is told to `warn` and left out. `progress(done)` is
-/// called now and then. Errors: no_input, data, io, naming the file; those of make_shards.
+/// Writes `pictures`, in their order, as the shards of split `name`; encodes on all cores of the process. The image
+/// file is stored without change, except that reduced pictures and CMYK pictures are re-encoded as JPEG (many programs
+/// treat CMYK as RGB). Every picture is decoded completely. A damaged picture is an error or, with skip_damaged, is
+/// reported to `warn` and skipped. Calls `progress(done)` from time to time. Errors: no_input, data, io, naming the
+/// file; as make_shards.
 CompleteSplit make_picture_shards(const std::string& name, const std::vector<ListedPicture>& pictures,
                                   const std::vector<std::string>& classes, const PictureConversion& conversion,
                                   const std::filesystem::path& directory,

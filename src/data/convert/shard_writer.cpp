@@ -14,19 +14,19 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t max_shard_count = 100'000;    // five digits
-constexpr std::string_view temporary_prefix = ".";  // patterns like train-* do not match what it hides
+constexpr std::string_view temporary_prefix = ".";  // hides files from patterns like train-*
 
 std::string shard_name(const std::string& split, std::size_t shard, std::size_t shard_count) {
   return fmt::format("{}-{:05}-of-{:05}.tfrecord", split, shard, shard_count);
 }
 
-/// Removes what killed conversions of this split left behind.
+/// Removes temporary files of killed conversions of this split.
 void remove_abandoned(const std::string& split, const fs::path& directory) {
   const auto ours = [&](std::string_view base) {
     return base.starts_with(split + "-") && base.find("-of-") != base.npos && base.ends_with(".tfrecord");
   };
   std::vector<fs::path> stale;
-  std::error_code ignored;  // a directory or file that cannot be handled fails below, where it is written to
+  std::error_code ignored;  // a problem with the directory is reported below, at the first write
   for (const auto& entry : fs::directory_iterator(directory, ignored))
     if (is_temporary_name(entry.path().filename().string(), ours, temporary_prefix)) stale.push_back(entry.path());
   for (const fs::path& path : stale) fs::remove(path, ignored);
@@ -39,7 +39,7 @@ void check_shards(std::span<const SplitSize> splits, std::size_t shard_count, co
     fail(ExitCode::usage, "--shards {}: must be 1 to {}", shard_count, max_shard_count - 1);
   for (const SplitSize& split : splits)
     if (shard_count > split.count)
-      fail(ExitCode::usage, "--shards {}: more than the {} records of {}", shard_count, split.count, split.name);
+      fail(ExitCode::usage, "--shards {}: must be at most the {} records of {}", shard_count, split.count, split.name);
   std::error_code absent;
   const std::string suffix = fmt::format("-of-{:05}.tfrecord", shard_count);
   for (const auto& entry : fs::directory_iterator(directory, absent)) {
@@ -48,8 +48,8 @@ void check_shards(std::span<const SplitSize> splits, std::size_t shard_count, co
       if (name.starts_with(split.name + "-") && name.find("-of-") != std::string::npos && name.ends_with(".tfrecord") &&
           !name.ends_with(suffix))
         fail(ExitCode::usage,
-             "{}: a shard of a conversion with another --shards is there; remove those or choose "
-             "another directory",
+             "{}: is a shard of a conversion with another --shards; remove these shards or choose another "
+             "directory",
              entry.path().string());
   }
 }
@@ -78,7 +78,7 @@ CompleteSplit make_shards(const SplitSize& split, std::size_t shard_count, const
   constexpr std::size_t flush_bytes = std::size_t{1} << 20;
   std::error_code error;
   fs::create_directories(directory, error);
-  if (error) fail(ExitCode::io, "{}: cannot be created: {}", directory.string(), error.message());
+  if (error) fail(ExitCode::io, "{}: cannot create the directory: {}", directory.string(), error.message());
 
   remove_abandoned(split.name, directory);
 

@@ -1,4 +1,5 @@
-// Shards: a split of a labelled image set (train, test), written as TFRecord files <split>-00000-of-0000N.tfrecord.
+// Shard writer: writes a split (train, test) of a labelled image dataset as TFRecord files
+// <split>-00000-of-0000N.tfrecord.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,7 @@
 
 namespace carillon {
 
-/// Images of one size with their labels, in source order.
+/// Fixed-size images and their labels, in source order.
 struct ImageSplit {
   std::string name;                  ///< "train" or "test"
   std::size_t image_bytes = 0;       ///< per image
@@ -28,16 +29,16 @@ struct ImageSplit {
   }
 };
 
-/// Records that are still to be made.
+/// Name and record count of a split before it is written.
 struct SplitSize {
   std::string name;
   std::size_t count = 0;
 };
 
-/// Makes record `i`; false: there is none after all. Called for each once, in order.
+/// Creates record `i`; returns false if the record is skipped. Called once per record, in order.
 using RecordMaker = std::function<bool(std::size_t i, std::string& record)>;
 
-/// Fills an empty Example with image `i` of a split: what tells one source format's records from another's.
+/// Fills an empty Example with image `i` of a split. Each source format has its own encoder.
 using ExampleEncoder = std::function<void(const ImageSplit& split, std::size_t i, proto::Example& example)>;
 
 struct WrittenSplit {
@@ -46,25 +47,25 @@ struct WrittenSplit {
   std::uint64_t bytes = 0;
 };
 
-/// Refuses, before anything is written, a shard count that does not suit the splits and an output directory with
-/// shards of another count, whose records a pattern like train-* would take in twice. Errors: usage.
+/// Checks shard count and output directory before anything is written. Errors: usage (the shard count does not suit the
+/// splits, or the directory has shards of another count: a pattern like train-* would read their records too).
 void check_shards(std::span<const SplitSize> splits, std::size_t shard_count, const std::filesystem::path& directory);
 void check_shards(std::span<const ImageSplit> splits, std::size_t shard_count, const std::filesystem::path& directory);
 
-/// A split whose files are written and synced, under temporary names, which no pattern for shards matches.
+/// A split with all files written and synced under temporary names that no shard pattern matches.
 struct CompleteSplit {
   WrittenSplit written;
   std::vector<std::unique_ptr<NewFile>> files;
 };
 
-/// Writes `split` as `shard_count` files of contiguous records, equal in number but for one and those that there are
-/// not. `progress(done)` is called now and then. Errors: io; those of `make`.
+/// Writes `split` as `shard_count` files of consecutive records. The record counts differ by at most one, apart from
+/// skipped records. Calls `progress(done)` from time to time. Errors: io; as `make`.
 CompleteSplit make_shards(const SplitSize& split, std::size_t shard_count, const std::filesystem::path& directory,
                           const RecordMaker& make, const std::function<void(std::size_t)>& progress);
-/// Gives the files of all splits their names. Errors: io.
+/// Renames the files of all splits to their final names. Errors: io.
 void publish(std::span<CompleteSplit> splits, const std::filesystem::path& directory);
 
-/// Both, for one split of images.
+/// make_shards and publish for one split of images.
 WrittenSplit write_shards(const ImageSplit& split, std::size_t shard_count, const std::filesystem::path& directory,
                           const ExampleEncoder& encode, const std::function<void(std::size_t)>& progress);
 

@@ -12,7 +12,7 @@ bool is_zip(std::span<const std::byte> bytes) {
   return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()).starts_with(magic);
 }
 
-/// What `action` returns; its errors name the file.
+/// Returns the result of `action`; adds the file's name to its errors.
 template <typename Action>
 auto of_file(const std::string& path, const Action& action) {
   try {
@@ -26,7 +26,7 @@ auto of_file(const std::string& path, const Action& action) {
 
 SourceFile::SourceFile(std::string path) : path_(std::move(path)), file_(open_plain_file(path_, path_)) {
   unread_ = std::span(first_).first(of_file(path_, [&] { return read_stored(first_); }));
-  if (is_zip(unread_)) fail(ExitCode::data, "{}: is compressed with zip, which is not read; unpack it first", path_);
+  if (is_zip(unread_)) fail(ExitCode::data, "{}: is a zip file; unpack it first", path_);
   const auto stored = [this](std::span<std::byte> out) { return read_stored(out); };
   if (is_gzip(unread_)) gzip_.emplace(stored);
   if (const auto name = compression_name(unread_); !name.empty()) {
@@ -38,7 +38,7 @@ std::size_t SourceFile::read(std::span<std::byte> out) {
   return of_file(path_, [&] { return gzip_ ? gzip_->read(out) : other_ ? other_->read(out) : read_stored(out); });
 }
 
-/// The next bytes as they are in the file. Errors: io, without its name.
+/// Next bytes of the file, without decompression. Errors: io, without the file's name.
 std::size_t SourceFile::read_stored(std::span<std::byte> out) {
   const std::size_t before = std::min(unread_.size(), out.size());
   std::ranges::copy(unread_.first(before), out.begin());

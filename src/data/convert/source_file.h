@@ -1,4 +1,4 @@
-// SourceFile: the bytes of a published data set's file, plain or compressed, taken one after the other.
+// SourceFile: sequential reader of a dataset's published file, plain or compressed.
 #pragma once
 
 #include <array>
@@ -17,28 +17,28 @@ namespace carillon {
 
 class SourceFile {
  public:
-  /// GZIP, xz, bzip2 and zstd are undone. Errors: those of open_plain_file; data (damage, or a zip file); io.
+  /// Opens the file; GZIP, xz, bzip2 and zstd are decompressed. Errors: as open_plain_file; data (damage, or a zip
+  /// file); io.
   explicit SourceFile(std::string path);
-  SourceFile(const SourceFile&) = delete;  // its decompressor holds its address
+  SourceFile(const SourceFile&) = delete;  // the decompressor holds its address
   SourceFile& operator=(const SourceFile&) = delete;
 
   const std::string& path() const { return path_; }
 
-  /// Writes to `out` as many of the next bytes as there are and returns their number: fewer than asked for only at the
-  /// end. What a compression has as checksums is verified by then. Errors: data (damaged, cut), io, naming the file.
+  /// Writes the next bytes to `out` and returns their number: less than requested only at the end. The checksums of the
+  /// compression are verified by then. Errors: data (damaged, truncated), io, naming the file.
   std::size_t read(std::span<std::byte> out);
 
-  /// The next `bytes` bytes, or those that there are. Nothing is allocated for bytes that a file only promises.
-  /// Errors: as `read`.
+  /// Returns the next `bytes` bytes, or fewer at the end. Memory grows only as bytes arrive. Errors: as `read`.
   std::vector<std::uint8_t> take(std::size_t bytes);
 
  private:
   std::size_t read_stored(std::span<std::byte> out);
 
   std::string path_;
-  Descriptor file_;  // read, not mapped: one that is cut meanwhile just ends there
+  Descriptor file_;  // read, not mapped: a truncated file only ends early
   std::array<std::byte, 8> first_{};
-  std::span<const std::byte> unread_;  // of its first bytes
+  std::span<const std::byte> unread_;  // unread part of first_
   std::optional<GzipStream> gzip_;
   std::optional<Decompressor> other_;
 };

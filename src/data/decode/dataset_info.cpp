@@ -17,7 +17,7 @@ constexpr std::size_t max_file_bytes = std::size_t{64} << 20;
 
 DatasetInfo parsed(const std::string& text) {
   const nlohmann::json json = nlohmann::json::parse(text);
-  if (json.at("carillon_records").get<int>() != version) throw std::runtime_error("of another version");
+  if (json.at("carillon_records").get<int>() != version) throw std::runtime_error("unsupported version");
   DatasetInfo form{.keys = {json.at("image_key"), json.at("label_key")}, .classes = json.at("classes")};
   const nlohmann::json& first = json.at("first_label");
   constexpr std::int64_t most = std::int64_t{1} << 31;
@@ -25,7 +25,7 @@ DatasetInfo parsed(const std::string& text) {
   const std::set<std::string> distinct(form.classes.begin(), form.classes.end());
   if (!is_label || form.classes.empty() || distinct.size() != form.classes.size() ||
       form.classes.size() > max_classes) {
-    throw std::runtime_error("no such labels or classes");
+    throw std::runtime_error("invalid labels or classes");
   }
   form.first_label = first;
   return form;
@@ -45,8 +45,7 @@ std::optional<DatasetInfo> read_dataset_info(const fs::path& directory) {
   try {
     return parsed(text);
   } catch (const std::exception&) {
-    fail(ExitCode::data, "{}: does not say what form records have, as tfrecord_convert images writes it",
-         path.string());
+    fail(ExitCode::data, "{}: is not a records.json of tfrecord_convert images", path.string());
   }
 }
 

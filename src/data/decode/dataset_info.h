@@ -1,4 +1,5 @@
-// DatasetInfo: what a converter says of a set's records in a file beside them, records.json (docs/formats.md).
+// DatasetInfo: description of a dataset's records, written by a converter to the file records.json next to them
+// (docs/formats.md).
 #pragma once
 
 #include <filesystem>
@@ -11,11 +12,11 @@
 
 namespace carillon {
 
-/// Pictures in JPEG or PNG files, with labels.
+/// JPEG or PNG files with labels.
 struct DatasetInfo {
   ExampleKeys keys = {.image = "image/encoded", .label = "image/class/label"};
-  std::int64_t first_label = 1;      ///< of the first class
-  std::vector<std::string> classes;  ///< their names, in the order of their labels
+  std::int64_t first_label = 1;      ///< label of the first class
+  std::vector<std::string> classes;  ///< class names, in the order of their labels
 
   bool operator==(const DatasetInfo& other) const {
     return keys.image == other.keys.image && keys.label == other.keys.label && first_label == other.first_label &&
@@ -26,14 +27,14 @@ struct DatasetInfo {
 inline constexpr const char* dataset_info_name = "records.json";
 inline constexpr std::size_t max_classes = 100'000;
 
-/// That of the directory; nothing where it has none. Errors: data (another file of that name), io.
+/// Reads the description in `directory`; empty if there is none. Errors: data (the file has other contents), io.
 std::optional<DatasetInfo> read_dataset_info(const std::filesystem::path& directory);
 
-/// That of the files that `patterns` name; nothing where none is beside them. Errors: as Dataset::open's of patterns;
-/// as above; data (files of different forms).
+/// Description of the files that match `patterns`; empty if no directory has one. Errors: as Dataset::open for
+/// patterns; as read_dataset_info; data (the directories' descriptions differ).
 std::optional<DatasetInfo> dataset_info_of_files(std::span<const std::string> patterns);
 
-/// Writes the form, and labels.txt, a class a line. Errors: io.
+/// Writes records.json, and labels.txt with one class per line. Errors: io.
 void write_dataset_info(const std::filesystem::path& directory, const DatasetInfo& form);
 
 }  // namespace carillon

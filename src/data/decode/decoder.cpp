@@ -9,7 +9,8 @@ namespace carillon {
 
 RecordDecoder::RecordDecoder(const ImageShape& image_shape, TargetSpec target_spec)
     : image_shape_(image_shape), target_spec_(std::move(target_spec)) {
-  check(image_shape_.bytes() > 0 && target_spec_.bytes() > 0, "a decoder of images or targets without a byte");
+  check(image_shape_.bytes() > 0 && target_spec_.bytes() > 0,
+        "a decoder requires images and targets of at least one byte");
 }
 
 void RecordDecoder::write_synthetic_target(std::size_t /*i*/, std::span<std::byte> target) const {

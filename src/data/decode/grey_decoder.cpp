@@ -7,7 +7,7 @@ namespace {
 class GreyDecoder final : public LabelledImageDecoder {
  public:
   explicit GreyDecoder(RecordSchema schema) : LabelledImageDecoder(std::move(schema)) {
-    check(image_shape().channels == 1, "grey images have one channel");
+    check(image_shape().channels == 1, "grey images must have one channel");
   }
 
   void decode(std::span<const std::uint8_t> record, std::uint64_t /*position*/, std::span<std::uint8_t> image,

@@ -15,7 +15,7 @@ constexpr FileKind file_kinds[] = {{"\x89PNG", "PNG"}, {"\xFF\xD8\xFF", "JPEG"},
 
 constexpr std::size_t cifar10_source_record_bytes = 3073;
 
-/// D(offset) of the class's formula.
+/// D(offset), as defined at ChannelOrder.
 double mean_distance(std::span<const std::uint8_t> image, std::size_t offset) {
   std::uint64_t sum = 0;
   for (std::size_t i = offset; i < image.size(); ++i)
@@ -44,7 +44,8 @@ std::string describe_image_form(std::span<const std::uint8_t> image) {
 ChannelOrder::ChannelOrder(const ImageShape& shape)
     : planar_offset_(static_cast<std::size_t>(shape.width)),
       interleaved_offset_(static_cast<std::size_t>(shape.width * shape.channels)) {
-  check(shape.channels > 1 && interleaved_offset_ < shape.bytes(), "colour images of several rows");
+  check(shape.channels > 1 && interleaved_offset_ < shape.bytes(),
+        "channel order detection requires colour images of at least two rows");
 }
 
 void ChannelOrder::add(std::span<const std::uint8_t> image) {

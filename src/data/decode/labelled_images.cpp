@@ -20,7 +20,7 @@ void store(std::int64_t number, std::span<std::byte> target) {
 
 LabelledImageDecoder::LabelledImageDecoder(RecordSchema schema)
     : RecordDecoder(schema.image_shape, {.type = DType::i32, .shape = {}}), schema_(std::move(schema)) {
-  check(schema_.class_count > 0, "labelled images of no class");
+  check(schema_.class_count > 0, "labelled images require at least one class");
 }
 
 void LabelledImageDecoder::write_synthetic_target(std::size_t i, std::span<std::byte> target) const {
@@ -30,7 +30,7 @@ void LabelledImageDecoder::write_synthetic_target(std::size_t i, std::span<std::
 void LabelledImageDecoder::write_class(std::int64_t label, std::span<std::byte> target) const {
   const std::int64_t first = schema_.first_label, last = first + schema_.class_count - 1;
   if (label < first || label > last) {
-    fail(ExitCode::data, "feature '{}' is {}, not in {}..{}", schema_.keys.label, label, first, last);
+    fail(ExitCode::data, "feature '{}' is {}, outside {}..{}", schema_.keys.label, label, first, last);
   }
   store(label - first, target);
 }

@@ -8,7 +8,7 @@ class PictureDecoder final : public LabelledImageDecoder {
  public:
   PictureDecoder(RecordSchema schema, const PictureDecoding& decoding)
       : LabelledImageDecoder(std::move(schema)), decoding_(decoding) {
-    check(image_shape().channels == 3, "pictures have three channels");
+    check(image_shape().channels == 3, "decoded pictures must have three channels");
   }
 
   void decode(std::span<const std::uint8_t> record, std::uint64_t position, std::span<std::uint8_t> image,
@@ -33,7 +33,8 @@ class PictureDecoder final : public LabelledImageDecoder {
     if (!decoding_.distorts) return central_view(picture, decoding_.shorter, height, width);
     PhiloxDraws draws(decoding_.seed, RandomPurpose::cropping, position);
     PictureView view{.resized_height = height, .resized_width = width, .height = height, .width = width};
-    view.mirrored = draws.below(2) == 1 && decoding_.mirrors;  // parts are the same without
+    view.mirrored =
+        draws.below(2) == 1 && decoding_.mirrors;  // always drawn, so that the crops do not depend on `mirrors`
     view.part = random_part(picture, decoding_.crop, draws);
     return view;
   }

@@ -11,7 +11,7 @@ namespace {
 class PlanarDecoder final : public LabelledImageDecoder {
  public:
   explicit PlanarDecoder(RecordSchema schema) : LabelledImageDecoder(std::move(schema)) {
-    check(image_shape().channels > 1, "colour images have several channels");
+    check(image_shape().channels > 1, "planar images must have several channels");
   }
 
   void decode(std::span<const std::uint8_t> record, std::uint64_t /*position*/, std::span<std::uint8_t> image,
@@ -19,7 +19,7 @@ class PlanarDecoder final : public LabelledImageDecoder {
     copy_pixels(record, image, target);
   }
 
-  /// Judges the order of the channels by images from all over the set.
+  /// Detects the channel order from images spread over the dataset.
   std::string find_fault(std::size_t record_count, const ReadImage& read) const override {
     constexpr std::size_t max_sample_count = 256;
     ChannelOrder order(image_shape());

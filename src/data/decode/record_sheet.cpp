@@ -14,15 +14,15 @@
 namespace carillon {
 namespace {
 
-/// A form of records, known by the feature of its images.
+/// A record format, recognised by the name of its image feature.
 struct Form {
   ExampleKeys keys;
-  std::int64_t side = 0, channels = 0;  ///< of pixels as they are; 0: a picture's file
+  std::int64_t side = 0, channels = 0;  ///< size of raw pixels; 0: an image file
 };
 const std::array forms{Form{DatasetInfo{}.keys}, Form{{.image = "image_raw", .label = "label"}, 28, 1},
                        Form{{.image = "image", .label = "label"}, 32, 3}};
 
-/// Planes as pixels, twice as large: they are small.
+/// Converts planes to pixels and doubles the size, because the images are small.
 SheetTile tile_of_planes(std::span<const std::uint8_t> planes, const Form& form) {
   const std::int64_t side = 2 * form.side, plane = form.side * form.side;
   if (planes.size() != static_cast<std::size_t>(plane * form.channels)) {
@@ -38,7 +38,7 @@ SheetTile tile_of_planes(std::span<const std::uint8_t> planes, const Form& form)
   return tile;
 }
 
-/// A picture, reduced to fit, or as it is.
+/// Decodes an image file and reduces it to the tile size if it is larger.
 SheetTile tile_of_file(std::span<const std::uint8_t> file, ViewMemory& memory) {
   const PictureInfo info = picture_info(file);
   const std::int64_t longest = std::max({info.height, info.width, sheet_tile_side});
@@ -59,8 +59,8 @@ const Form& form_of(std::span<const std::uint8_t> record) {
   for (const Form& form : forms) {
     if (example.features().feature().contains(form.keys.image)) return form;
   }
-  fail(ExitCode::data, "has no feature '{}', '{}' or '{}' that could be shown", forms[0].keys.image,
-       forms[1].keys.image, forms[2].keys.image);
+  fail(ExitCode::data, "has no image to show: no feature '{}', '{}' or '{}'", forms[0].keys.image, forms[1].keys.image,
+       forms[2].keys.image);
 }
 
 std::string text_of(std::int64_t label, const Form& form, const std::optional<DatasetInfo>& set) {

@@ -1,4 +1,4 @@
-// Record sheets: what records hold, as a picture to look at.
+// Record sheet: one picture that shows a sample of a dataset's images.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace carillon {
 
-/// Up to `count` records from all over the files, in their order, with their labels' names where records.json has them:
-/// pictures in JPEG or PNG files, MNIST's and CIFAR-10's. Errors: those of RecordReader; data (a record that holds none
-/// of these: file, record, and what is wrong; no records).
+/// Shows up to `count` records, spread over the files, in file order, with class names if records.json has them.
+/// Supports JPEG and PNG files and the MNIST and CIFAR-10 formats. Errors: as RecordReader; data (a record of another
+/// format, with file, record and cause; no records).
 Picture record_sheet(const std::vector<std::string>& files, std::size_t count);
 
 }  // namespace carillon

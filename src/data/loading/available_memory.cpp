@@ -16,10 +16,10 @@ std::optional<std::uint64_t> read_number(const std::filesystem::path& path) {
   std::ifstream file(path);
   std::uint64_t number;
   if (file >> number) return number;
-  return std::nullopt;  // absent, or "max"
+  return std::nullopt;  // no such file, or "max"
 }
 
-/// A line of /proc/meminfo (proc(5)), in kB there; none where it is not known.
+/// Value of a line of /proc/meminfo (proc(5)), which is in kB there; empty if the line is missing.
 std::optional<std::uint64_t> machine_bytes(const std::string& line) {
   std::ifstream file("/proc/meminfo");
   std::string name, unit;
@@ -31,9 +31,9 @@ std::optional<std::uint64_t> machine_bytes(const std::string& line) {
   return std::nullopt;
 }
 
-/// Where a version of control groups has what.
+/// File names of one version of control groups.
 struct ControlGroups {
-  std::string line;  ///< what stands in a process's line of /proc/self/cgroup before the group
+  std::string line;  ///< text before the group's name in /proc/self/cgroup
   std::filesystem::path root;
   std::string limit, used;
 };
@@ -42,7 +42,7 @@ const ControlGroups versions[] = {
     {":memory:/", "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"},
 };
 
-/// The least that `left(limit, used)` gives over the control groups (each and its parents) that have a limit.
+/// Minimum of `left(limit, used)` over the process's control groups that have a limit, including their parents.
 template <typename Left>
 std::uint64_t least_of_control_groups(Left left) {
   std::ifstream file("/proc/self/cgroup");

@@ -1,14 +1,14 @@
-// How much memory there is for this process, or less where a control group limits it.
+// Available and total memory of this process. The limits of control groups are respected.
 #pragma once
 
 #include <cstdint>
 
 namespace carillon {
 
-/// What Linux calls available: what may still be taken.
+/// Memory that Linux reports as available.
 std::uint64_t available_memory_bytes();
 
-/// All memory and swap space, whoever has it now.
+/// All memory and swap space, used or not.
 std::uint64_t total_memory_bytes();
 
 }  // namespace carillon

@@ -1,8 +1,9 @@
-// BatchLoader: one tower's batches, in stream order: for training without an end, for evaluation a part of the set.
+// BatchLoader: loads the batches of one rank in stream order. Training reads an endless stream, evaluation a part of
+// the dataset.
 //
-// Global step s takes stream positions [start + s*G, start + (s+1)*G) with G = global batch; this tower's batch starts
-// at offset `tower_offset` in that range. From an in-memory dataset a batch is a list of pointers into the set and
-// costs no copy; otherwise threads decode ahead, as many as asked for, with the same batches and errors.
+// Global step s uses the stream positions [start + s*G, start + (s+1)*G) with G = global batch. The rank's batch starts
+// at offset `tower_offset` in this range. If the dataset is in memory, a batch is a list of pointers into it, without
+// copies. Otherwise threads decode batches ahead of use; the batches and errors are the same for any number of threads.
 #pragma once
 
 #include <cstddef>
@@ -17,26 +18,27 @@
 
 namespace carillon {
 
-/// Which part of the stream a tower reads.
+/// Part of the sample stream that one rank reads.
 struct StreamSlice {
-  std::uint64_t start = 0;                                        ///< stream position of the first global batch
-  std::uint64_t global_batch = 1;                                 ///< samples all towers take together per step
-  std::uint64_t tower_offset = 0;                                 ///< of this tower's first sample in the global batch
-  std::size_t batch_size = 1;                                     ///< samples this tower takes per step
-  std::uint64_t end = std::numeric_limits<std::uint64_t>::max();  ///< no position from here on is taken
+  std::uint64_t start = 0;         ///< stream position of the first global batch
+  std::uint64_t global_batch = 1;  ///< samples of all ranks per step
+  std::uint64_t tower_offset = 0;  ///< offset of this rank's first sample in the global batch
+  std::size_t batch_size = 1;      ///< samples of this rank per step
+  std::uint64_t end = std::numeric_limits<std::uint64_t>::max();  ///< first stream position that is not read
 };
 
-/// Which part of a window's records (SampleOrder) a process reads, where several of one host read it together.
+/// Part of a window's records (SampleOrder) that this process reads, if several processes of one host share the
+/// reading.
 struct ReadingPart {
   std::size_t number = 0, count = 1;
 };
 
-/// How a set that is not in memory is read and decoded ahead of its use.
+/// Settings for reading and decoding ahead, if the dataset is not in memory.
 struct PrefetchSettings {
   int thread_count = 2;
-  std::size_t bytes = 0;  ///< of decoded images, at least two batches'; 0: a batch for each thread, and three
+  std::size_t bytes = 0;  ///< buffer for decoded images, at least 2 batches; 0: thread_count + 3 batches
   ReadingPart part = {};
-  /// Called about once a second while `next` waits for records that are being read.
+  /// Called about once per second while `next` waits for records, as long as reading makes progress.
   std::function<void()> heartbeat = [] {};
 };
 
@@ -55,19 +57,19 @@ class BatchLoader {
   /// Whether the slice has another batch.
   bool has_next() const { return next_first_ < end_; }
 
-  /// The next step's batch, valid until the next call. One that would reach beyond the slice's end repeats its last
-  /// sample and says so (Batch::padding). Requires has_next().
-  /// Errors: those of Dataset::read, when the batch with the record is asked for, and at each call after.
+  /// Returns the next step's batch, valid until the next call. If the batch reaches beyond the slice's end, it repeats
+  /// the last sample and sets Batch::padding. Requires has_next(). Errors: as Dataset::read, when the batch that
+  /// contains the record is requested and at every later call.
   const Batch& next();
-  /// As `next`, but of a set in memory the batch has record numbers, and neither images nor targets.
+  /// Like `next`, but if the dataset is in memory, the batch has record numbers instead of images and targets.
   const Batch& next_by_records();
-  /// The batch given last, with images and targets.
+  /// The last returned batch, with images and targets.
   const Batch& whole();
 
  private:
   const Batch& next(BatchForm form);
 
-  std::uint64_t next_first_, end_, global_batch_;  // stream positions, and what is between them
+  std::uint64_t next_first_, end_, global_batch_;  // stream positions, and their distance per step
   std::unique_ptr<BatchSource> source_;
 };
 

@@ -1,4 +1,5 @@
-// Where a loader's batches come from: a set in memory, or threads that decode ahead.
+// BatchSource: internal interface of BatchLoader. One source reads a dataset in memory, the other decodes ahead with
+// threads.
 #pragma once
 
 #include <algorithm>
@@ -10,10 +11,10 @@
 
 namespace carillon {
 
-/// What a batch is wanted with.
+/// Contents of a batch.
 enum class BatchForm {
   whole,
-  records,  ///< their numbers, if images and targets would have to be looked up
+  records,  ///< record numbers only, if the dataset is in memory
 };
 
 class BatchSource {
@@ -23,9 +24,9 @@ class BatchSource {
   BatchSource(const BatchSource&) = delete;
   BatchSource& operator=(const BatchSource&) = delete;
 
-  /// As BatchLoader::next, or next_by_records.
+  /// Implements BatchLoader::next and next_by_records.
   virtual const Batch& next(BatchForm form) = 0;
-  /// As BatchLoader::whole.
+  /// Implements BatchLoader::whole.
   virtual const Batch& whole() = 0;
 };
 
@@ -33,7 +34,7 @@ std::unique_ptr<BatchSource> make_cached_source(const Dataset& dataset, SampleOr
 std::unique_ptr<BatchSource> make_prefetch_source(const Dataset& dataset, SampleOrder order, const StreamSlice& slice,
                                                   const PrefetchSettings& settings);
 
-/// The samples of a slice's batches, one batch after the other.
+/// Samples of a slice's batches, in order.
 class BatchPlan {
  public:
   BatchPlan(SampleOrder order, const StreamSlice& slice)
@@ -50,7 +51,7 @@ class BatchPlan {
 
   struct Samples {
     std::uint64_t first_position;
-    std::size_t valid_count;  ///< the others repeat the last one that is valid
+    std::size_t valid_count;  ///< the remaining samples repeat the last valid one
   };
   /// Fills `records` with the record numbers of the next batch's samples. Requires has_next().
   Samples next(std::span<std::uint32_t> records) {

@@ -5,7 +5,7 @@
 namespace carillon {
 namespace {
 
-/// Batches of a set in memory: pointers into it.
+/// Batches of a dataset in memory: pointers into the dataset.
 class CachedSource final : public BatchSource {
  public:
   CachedSource(const Dataset& dataset, SampleOrder order, const StreamSlice& slice)

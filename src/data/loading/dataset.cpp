@@ -34,25 +34,25 @@ struct Dataset::Storage {
   std::size_t image_bytes, target_bytes;
   struct File {
     std::string path;
-    std::size_t first;  ///< record
+    std::size_t first;  ///< number of the file's first record
   };
   std::vector<File> files;
   std::size_t size = 0;
   std::uint32_t fingerprint = 0;
   bool in_memory = false;
 
-  // In memory: all images one after the other, and their targets.
+  // If in memory: all images, consecutive, and their targets.
   PageArray images;
   std::vector<std::byte> targets;
 
-  std::optional<RecordIndex> index;              // when not in memory
-  std::function<void(const std::string&)> warn;  // of what is passed over; null: nothing is
-  mutable std::mutex skipping;                   // guards the next
+  std::optional<RecordIndex> index;              // if not in memory
+  std::function<void(const std::string&)> warn;  // receives the errors of skipped records; null: no skipping
+  mutable std::mutex skipping;                   // guards `skipped`
   mutable std::set<std::size_t> skipped;
 
   bool load(std::span<const std::string> paths, std::uint64_t limit_bytes);
   void make_index(const std::vector<std::string>& paths, FileIndex known);
-  /// Where a decoded record goes.
+  /// Destination of a decoded record.
   struct Sample {
     std::span<std::uint8_t> image;
     std::span<std::byte> target;
@@ -78,7 +78,7 @@ void Dataset::Storage::decode(const std::string& path, const Record& record, std
 }
 
 void Dataset::Storage::read(std::size_t i, std::uint64_t position, const Sample& sample) const {
-  thread_local std::vector<std::uint8_t> buffer;  // several threads read, each one record at a time
+  thread_local std::vector<std::uint8_t> buffer;  // one buffer per reading thread
   const auto [path, record] = index->read(i, buffer);
   decode(path, record, position, sample);
 }
@@ -96,8 +96,8 @@ void Dataset::Storage::count(std::uint64_t data_bytes, std::uint32_t stored_crc)
   ++size;
 }
 
-/// Decodes all records; a file's mapping lasts until its last record. False where plain files turn out to take more
-/// than `limit_bytes`.
+/// Decodes all records. A file stays mapped until its last record is decoded. Returns false if the decoded plain files
+/// exceed `limit_bytes`.
 bool Dataset::Storage::load(std::span<const std::string> paths, std::uint64_t limit_bytes) {
   in_memory = true;
   for (const std::string& path : paths) {
@@ -109,8 +109,8 @@ bool Dataset::Storage::load(std::span<const std::string> paths, std::uint64_t li
       if (images.size() <= limit_bytes) continue;
       if (!reader.gzip()) return false;
       fail(ExitCode::usage,
-           "{}: its set takes more than half of the available memory ({} MiB), and GZIP files cannot be read "
-           "without the cache; decompress them, or ask for the cache in memory",
+           "{}: the decoded dataset takes more than half of the available memory ({} MiB), and GZIP files require the "
+           "cache; decompress the files, or use --cache memory",
            path, limit_bytes >> 20);
     }
   }
@@ -127,13 +127,13 @@ void Dataset::Storage::make_index(const std::vector<std::string>& paths, FileInd
 
 namespace {
 
-/// Whether the decoded set takes at most `limit_bytes`, judged by the mean length of its first records.
+/// Whether the decoded dataset takes at most `limit_bytes`, estimated from the mean length of its first records.
 bool seems_to_fit(std::span<const std::string> paths, std::size_t decoded_bytes, std::uint64_t limit_bytes) {
   constexpr std::uint64_t max_sample_count = 64;
   std::uint64_t file_bytes = 0, sample_count = 0, sample_bytes = 0;
   for (const std::string& path : paths) {
     RecordReader reader(path, RecordCheck::framing);
-    if (reader.gzip()) return true;  // no other way to read it; load() enforces the limit
+    if (reader.gzip()) return true;  // GZIP requires the cache; load() enforces the limit
     file_bytes += reader.file_bytes();
     for (RecordPlace place; sample_count < max_sample_count && reader.next_place(place); ++sample_count) {
       sample_bytes += record_header_bytes + place.data_bytes + record_footer_bytes;
@@ -143,17 +143,17 @@ bool seems_to_fit(std::span<const std::string> paths, std::size_t decoded_bytes,
   return file_bytes / (sample_bytes / sample_count) <= limit_bytes / decoded_bytes;
 }
 
-/// Bytes of decoded records that this process may take.
+/// Maximum size of the decoded dataset in this process, in bytes.
 std::uint64_t cache_limit(CacheMode cache, int local_rank_count) {
   if (cache != CacheMode::automatic) return no_limit;
   return available_memory_bytes() / 2 / static_cast<unsigned>(local_rank_count);
 }
 
-/// Whether to decode the set at once.
+/// Whether to decode the whole dataset at opening.
 bool wants_cache(std::span<const std::string> paths, const RecordDecoder& decoder, CacheMode cache,
                  std::uint64_t limit_bytes) {
   if (decoder.draws() && cache == CacheMode::memory) {
-    fail(ExitCode::usage, "{}: its images are drawn anew whenever they are read, so they cannot be cached",
+    fail(ExitCode::usage, "{}: the decoder draws a new image for each read, so the images cannot be cached",
          paths.front());
   }
   if (decoder.draws() || cache == CacheMode::none) return false;
@@ -171,7 +171,7 @@ bool Dataset::would_cache(const std::vector<std::string>& paths, const RecordDec
 
 Dataset Dataset::open(std::span<const std::string> patterns, std::shared_ptr<const RecordDecoder> decoder,
                       CacheMode cache, int local_rank_count, FileIndex known) {
-  check(decoder != nullptr && local_rank_count > 0, "a dataset without a decoder, or for no process");
+  check(decoder != nullptr && local_rank_count > 0, "a dataset requires a decoder and at least one process");
   const std::vector<std::string> paths = expand_file_patterns(patterns);
   const std::uint64_t limit_bytes = cache_limit(cache, local_rank_count);
   auto storage = std::make_unique<Storage>(decoder);
@@ -226,7 +226,7 @@ bool Dataset::in_memory() const { return storage_->in_memory; }
 std::uint32_t Dataset::fingerprint() const { return storage_->fingerprint; }
 
 float Dataset::density() const {
-  constexpr std::size_t max_records = 256, max_bytes = std::size_t{1} << 20;  // well under a millisecond
+  constexpr std::size_t max_records = 256, max_bytes = std::size_t{1} << 20;  // takes less than a millisecond
   const std::size_t record_count = std::min(size(), std::clamp<std::size_t>(max_bytes / image_bytes(), 1, max_records));
   std::vector<std::uint8_t> image(image_bytes());
   std::vector<std::byte> target(target_bytes());
@@ -242,14 +242,15 @@ float Dataset::density() const {
 std::vector<std::uint64_t> Dataset::shares_of_files(int tower_count) const {
   const auto& files = storage_->files;
   if (files.size() < static_cast<std::size_t>(tower_count)) {
-    fail(ExitCode::usage, "--sharding file: {} files cannot be shared out over {} ranks", files.size(), tower_count);
+    fail(ExitCode::usage, "--sharding file: {} files are not enough for {} ranks; each rank requires a file",
+         files.size(), tower_count);
   }
   std::vector<std::uint64_t> shares;
   for (int tower = 0; tower < tower_count; ++tower) {
     const auto [begin, end] = file_share(files.size(), tower, tower_count);
     shares.push_back(files[begin].first);
     if (files[begin].first == (end < files.size() ? files[end].first : size())) {
-      fail(ExitCode::usage, "--sharding file: {}, and what else rank {} would read, has no records", files[begin].path,
+      fail(ExitCode::usage, "--sharding file: {} and the other files of rank {} have no records", files[begin].path,
            tower);
     }
   }
@@ -284,12 +285,12 @@ void Dataset::read(std::size_t i, std::uint64_t position, std::span<std::uint8_t
 }
 
 void Dataset::expect_random_order() const {
-  check(!in_memory(), "records that are all decoded already");
+  check(!in_memory(), "not allowed for a dataset in memory");
   storage_->index->expect_random_order();
 }
 
 void Dataset::fetch(std::span<const std::uint32_t> records, const std::stop_token& stop) const {
-  check(!in_memory(), "records that are all decoded already");
+  check(!in_memory(), "not allowed for a dataset in memory");
   while (!records.empty() && !stop.stop_requested()) {
     std::size_t count = 1;
     while (count < records.size() && records[count] == records[count - 1] + 1) ++count;
@@ -299,7 +300,7 @@ void Dataset::fetch(std::span<const std::uint32_t> records, const std::stop_toke
 }
 
 void Dataset::skip_damaged(std::function<void(const std::string&)> warn) {
-  check(!in_memory(), "records that are all decoded already");
+  check(!in_memory(), "not allowed for a dataset in memory");
   storage_->warn = std::move(warn);
 }
 

@@ -16,7 +16,7 @@
 namespace carillon {
 namespace {
 
-/// A batch being decoded, or decoded.
+/// A batch that is being decoded or is decoded.
 struct Slot {
   std::vector<std::uint8_t> pixels;  // [batch][image_bytes]
   std::vector<const std::uint8_t*> images;
@@ -24,7 +24,7 @@ struct Slot {
   std::vector<std::uint32_t> records;
   BatchPlan::Samples samples{};
   Batch batch;
-  std::exception_ptr error;  // in place of the batch
+  std::exception_ptr error;  // set if decoding failed
   bool is_ready = false;     // guarded by the source's mutex
 
   Slot(std::size_t batch_size, const Dataset& dataset)
@@ -57,9 +57,9 @@ void Slot::decode(const Dataset& dataset) {
            .padding = batch_size - samples.valid_count};
 }
 
-/// Batches decoded ahead into a ring of slots: batch n in slot n modulo their number. Threads claim batches one after
-/// the other, so that before the batch of the first error, where no more are claimed, all are decoded. The batch given
-/// out keeps its slot until the next call.
+/// Decodes batches ahead of use into a ring of slots: batch n uses slot n modulo the slot count. Threads claim batches
+/// in order and stop claiming after an error, so all batches before the first error are decoded. The batch returned
+/// last keeps its slot until the next call.
 class PrefetchSource final : public BatchSource {
  public:
   PrefetchSource(const Dataset& dataset, SampleOrder order, const StreamSlice& slice, const PrefetchSettings& settings)
@@ -92,14 +92,14 @@ class PrefetchSource final : public BatchSource {
 
  private:
   static std::size_t count_slots(const PrefetchSettings& settings, std::size_t batch_bytes) {
-    constexpr std::size_t spare_slots = 3;  // of batches that wait while each thread decodes another
+    constexpr std::size_t spare_slots = 3;  // decoded batches that wait while each thread decodes another one
     if (settings.bytes > 0) return std::max<std::size_t>(settings.bytes / batch_bytes, 2);
     return static_cast<std::size_t>(settings.thread_count) + spare_slots;
   }
 
   Slot& slot_of(std::uint64_t batch) { return slots_[batch % slots_.size()]; }
 
-  /// Tells now and then that reading goes on, as it may for long before the first batch of a window.
+  /// Calls the heartbeat while reading makes progress. The first batch of a window can take long.
   void wait_for(const Slot& slot, std::unique_lock<std::mutex>& lock) {
     std::uint64_t seen = 0;
     while (!changed_.wait_for(lock, std::chrono::seconds(1), [&] { return slot.is_ready; })) {
@@ -120,7 +120,7 @@ class PrefetchSource final : public BatchSource {
     }
   }
 
-  /// The slot of the next batch, its samples known; null when there are no more to decode.
+  /// Slot of the next batch, with its sample numbers set; null if no batch remains.
   Slot* claim() {
     const std::lock_guard claiming(claim_mutex_);
     if (!plan_.has_next()) return nullptr;
@@ -132,12 +132,12 @@ class PrefetchSource final : public BatchSource {
     Slot& slot = slot_of(claimed_++);
     attempt(slot, [&] {
       if (read_ahead_) read_ahead_->await(plan_.last_position(batch_size_), stop_.get_token());
-      slot.samples = plan_.next(slot.records);  // a new epoch's permutation takes a while
+      slot.samples = plan_.next(slot.records);  // slow if a new epoch needs a permutation
     });
     return &slot;
   }
 
-  /// Does `work` for a slot's batch, unless that has failed already.
+  /// Runs `work` for a slot's batch, unless the batch has failed already.
   template <typename Work>
   static void attempt(Slot& slot, const Work& work) {
     if (slot.error) return;
@@ -152,21 +152,22 @@ class PrefetchSource final : public BatchSource {
   std::function<void()> heartbeat_;
   std::vector<Slot> slots_;
 
-  std::mutex claim_mutex_;  // held before mutex_; guards the next four
+  std::mutex claim_mutex_;  // lock before mutex_; guards the next four members
   BatchPlan plan_;
   std::size_t batch_size_;
   std::optional<ReadAhead> read_ahead_;
-  std::uint64_t claimed_ = 0;  // batches that a thread decodes or has decoded
+  std::uint64_t claimed_ = 0;  // number of batches that threads have claimed
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the next members
   std::condition_variable_any changed_;
-  std::uint64_t given_back_ = 0;  // batches
-  bool is_given_ = false;         // whether batch number `given_back_` is with the caller
+  std::uint64_t given_back_ = 0;  // number of batches that the caller no longer uses
+  bool is_given_ = false;         // whether the caller uses batch number `given_back_`
   bool has_failed_ = false;
 
   std::stop_source stop_;
   std::vector<std::jthread> threads_;
-  // Last, so first to go, before the threads are waited for; also when one of them could not be started.
+  // Last member, so it is destroyed first: it requests the stop before the threads are joined, also if a thread could
+  // not be started.
   struct StopAtEnd {
     std::stop_source& stop;
     ~StopAtEnd() { stop.request_stop(); }

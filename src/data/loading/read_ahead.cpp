@@ -20,7 +20,7 @@ ReadAhead::ReadAhead(const Dataset& dataset, SampleOrder order, std::uint64_t po
 
 void ReadAhead::await(std::uint64_t position, const std::stop_token& stop) {
   const SampleOrder::Window window = order_.window_at(position);
-  check(window.share == share_, "a batch of another share than the loader's first");
+  check(window.share == share_, "the batch belongs to another share than the loader's first batch");
   std::unique_lock lock(mutex_);
   if (const std::uint64_t end = order_.window_after(window).end; end > wanted_end_) {
     wanted_end_ = end;
@@ -29,9 +29,9 @@ void ReadAhead::await(std::uint64_t position, const std::stop_token& stop) {
   changed_.wait(lock, stop, [&] { return read_end_ >= window.end; });
 }
 
-/// This process's part of the next window.
+/// Reads this process's part of the next window.
 void ReadAhead::fetch(const std::stop_token& stop) {
-  constexpr std::size_t piece = 1024;  // records between two signs that this goes on
+  constexpr std::size_t piece = 1024;  // records per update of the progress counter
   const std::vector<std::uint32_t> records = order_.records_in(next_);
   const std::size_t end = records.size() * (part_.number + 1) / part_.count;
   for (std::size_t begin = records.size() * part_.number / part_.count; begin < end; begin += piece) {
@@ -49,7 +49,7 @@ void ReadAhead::run(const std::stop_token& stop) {
     try {
       fetch(stop);
     } catch (const std::exception&) {
-      // Who decodes meets what is wrong, and says so.
+      // The decoding thread finds the same error and reports it.
     }
     {
       const std::lock_guard lock(mutex_);

@@ -1,8 +1,8 @@
-// ReadAhead: a thread that reads a stream's windows (SampleOrder) before they are decoded, in long runs.
+// ReadAhead: a thread that reads the windows of a stream (SampleOrder) sequentially before their records are decoded.
 //
-// It reads files from the file system into the machine's memory, no further: a parallel file system so sees large
-// sequential reads, and those who decode find most records in memory (a process's own part of the window all, what
-// others of its host read if they have come so far). Memory for two windows should be free.
+// It brings file contents into the page cache. A parallel file system then gets large sequential reads, and the
+// decoding threads find most records in memory. These are all records of the process's own part of the window, and the
+// records that other processes of the host have already read. Requires free memory for two windows.
 #pragma once
 
 #include <atomic>
@@ -19,13 +19,13 @@ namespace carillon {
 
 class ReadAhead {
  public:
-  /// Begins with the window of `position`. `dataset` must outlive it; `order` has windows.
+  /// Starts with the window of `position`. `dataset` must outlive the object; `order` must have windows.
   ReadAhead(const Dataset& dataset, SampleOrder order, std::uint64_t position, const ReadingPart& part);
 
-  /// Waits until the window of `position`, which grows from call to call, has been read; lets the next one be read.
-  /// Requires that the position is of the same share as the first.
+  /// Waits until the window of `position` is read, then allows the next window to be read. `position` must not decrease
+  /// from call to call. Requires that the position belongs to the same share as the first one.
   void await(std::uint64_t position, const std::stop_token& stop);
-  /// Grows while the thread gets on. From any thread.
+  /// Counter that increases while the thread makes progress. Thread-safe.
   std::uint64_t progress() const { return pieces_read_.load(std::memory_order_relaxed); }
 
  private:
@@ -37,12 +37,12 @@ class ReadAhead {
   ReadingPart part_;
   std::atomic<std::uint64_t> pieces_read_{0};
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the next members
   std::condition_variable_any changed_;
-  SampleOrder::Window next_;  // to read
+  SampleOrder::Window next_;  // window that is read next
   const std::uint64_t share_;
-  std::uint64_t read_end_, wanted_end_;  // samples of the share
-  std::jthread thread_;                  // last: it uses all of the above
+  std::uint64_t read_end_, wanted_end_;  // in samples of the share
+  std::jthread thread_;                  // last: it uses the members above
 };
 
 }  // namespace carillon

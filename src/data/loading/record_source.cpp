@@ -27,8 +27,8 @@ class PlainSource final : public RecordSource {
     return count;
   }
 
-  /// Gives up the pages passed, so that a large file does not count as this process's memory. (They come back when
-  /// touched.)
+  /// Releases the pages that were read, so that a large file does not count as memory of this process. The kernel reads
+  /// the pages again if they are touched.
   void pass(std::uint64_t bytes) override {
     constexpr std::size_t window_bytes = std::size_t{8} << 20;
     position_ += bytes;
@@ -52,9 +52,9 @@ class GzipSource final : public RecordSource {
 
  private:
   std::size_t read(std::span<std::byte> out) override { return stream_.read(out); }
-  void pass(std::uint64_t /*bytes*/) override {}  // what was counted is held
+  void pass(std::uint64_t /*bytes*/) override {}  // counted bytes are in the buffer
 
-  /// The file's next bytes: copied, lest zlib meet the end of one that was cut.
+  /// Next bytes of the file. They are copied, so that zlib never touches pages of a truncated file.
   std::size_t next(std::span<std::byte> out) {
     const auto from = file().bytes().subspan(position_);
     const std::size_t count = std::min(out.size(), from.size());
@@ -98,8 +98,8 @@ void RecordSource::close() {
   begin_ = end_ = 0;
 }
 
-/// Moves the unread bytes to the front; the buffer grows only once it is full of them, so it never holds much more
-/// than what really arrived, whatever length a damaged header asks for.
+/// Moves the unread bytes to the front. The buffer grows only if unread bytes fill it, so it never holds much more than
+/// the bytes that arrived, even if a damaged header asks for more.
 void RecordSource::make_room(std::size_t piece_bytes) {
   std::copy(buffer_.begin() + begin_, buffer_.begin() + end_, buffer_.begin());
   end_ -= std::exchange(begin_, 0);

@@ -15,7 +15,7 @@ namespace {
 
 using Numbers = std::vector<std::uint32_t>;
 
-/// Fisher-Yates, from the last place to the first.
+/// Fisher-Yates shuffle, from the last element to the first.
 void shuffle(std::span<std::uint32_t> numbers, PhiloxDraws& draws) {
   for (auto left = static_cast<std::uint32_t>(numbers.size()); left > 1; --left)
     std::swap(numbers[left - 1], numbers[draws.below(left)]);
@@ -27,7 +27,7 @@ Numbers first_numbers(std::uint64_t count) {
   return numbers;
 }
 
-/// Runs of neighbours in random order, each `window` of the numbers then shuffled among themselves.
+/// Runs of neighbouring numbers in random order. Each group of `window` numbers is then shuffled.
 Numbers shuffled_in_windows(std::uint64_t count, std::uint64_t window, PhiloxDraws& draws) {
   constexpr std::uint64_t runs_in_a_window = 16;
   const std::uint64_t length = std::max<std::uint64_t>(window / runs_in_a_window, 1);
@@ -44,7 +44,7 @@ Numbers shuffled_in_windows(std::uint64_t count, std::uint64_t window, PhiloxDra
   return numbers;
 }
 
-/// Of an epoch of `count` records.
+/// Permutation of an epoch of `count` records.
 Numbers permutation_of(std::uint64_t count, const OrderSettings& settings, std::uint64_t key) {
   PhiloxDraws draws(settings.seed, RandomPurpose::sample_order, key);
   if (settings.window > 0) return shuffled_in_windows(count, settings.window, draws);
@@ -58,18 +58,18 @@ Numbers permutation_of(std::uint64_t count, const OrderSettings& settings, std::
 SampleOrder::SampleOrder(std::uint64_t record_count, OrderSettings settings)
     : record_count_(record_count), settings_(std::move(settings)), epochs_{} {
   check(record_count >= 1 && record_count <= std::numeric_limits<std::uint32_t>::max(),
-        "a sample order is of 1 to 2^32 - 1 records");
+        "a sample order requires 1 to 2^32 - 1 records");
   if (settings_.shares.empty()) settings_.shares = {0};
-  check(settings_.shares.size() == 1 || settings_.tower_batch > 0, "shares are of towers that take samples");
+  check(settings_.shares.size() == 1 || settings_.tower_batch > 0, "shares require tower_batch > 0");
   for (std::uint64_t share = 0; share < settings_.shares.size(); ++share)
-    check(count_of(share) >= 1 && count_of(share) <= record_count, "a share has records");
+    check(count_of(share) >= 1 && count_of(share) <= record_count, "each share requires at least one record");
 }
 
 SampleOrder::Place SampleOrder::place_of(std::uint64_t position) const {
   const std::uint64_t towers = settings_.shares.size(), batch = settings_.tower_batch;
   if (towers == 1) return {0, position, std::numeric_limits<std::uint64_t>::max()};
   const std::uint64_t global_batch = batch * towers, first = settings_.origin % global_batch;
-  check(position >= first, "a stream position before the order's origin");
+  check(position >= first, "the stream position is before the order's origin");
   const std::uint64_t step = (position - first) / global_batch, within = (position - first) % global_batch;
   return {within / batch, step * batch + within % batch, batch - within % batch};
 }
@@ -129,7 +129,7 @@ std::uint64_t SampleOrder::key_of(std::uint64_t share, std::uint64_t number) con
   return number * settings_.shares.size() + share;
 }
 
-/// The permutation; epochs_[0] is the one used last, epochs_[1] the one before.
+/// Returns the permutation. epochs_[0] is the one used last, epochs_[1] the one before.
 const SampleOrder::Epoch& SampleOrder::epoch(std::uint64_t share, std::uint64_t number) {
   const std::uint64_t key = key_of(share, number);
   auto& [last, other] = epochs_;
@@ -143,7 +143,8 @@ const SampleOrder::Epoch& SampleOrder::epoch(std::uint64_t share, std::uint64_t 
   return last;
 }
 
-/// Of few records it is made when it is wanted, sooner than a thread begins.
+/// Starts a thread that computes the permutation. Small permutations are computed on demand, which is faster than a
+/// thread start.
 void SampleOrder::prepare(std::uint64_t share, std::uint64_t number) {
   constexpr std::uint64_t worth_a_thread = 10000;
   const std::uint64_t key = key_of(share, number), count = count_of(share);
@@ -151,7 +152,7 @@ void SampleOrder::prepare(std::uint64_t share, std::uint64_t number) {
   coming_.key = key;
   try {
     coming_.permutation = std::async(std::launch::async, permutation_of, count, settings_, key);
-  } catch (const std::system_error&) {  // no thread is to be had: it is made when it is wanted
+  } catch (const std::system_error&) {  // no thread available: computed on demand
   }
 }
 

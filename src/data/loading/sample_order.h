@@ -1,15 +1,15 @@
-// SampleOrder: which record stands at position p of the endless sample stream.
+// SampleOrder: maps a position of the endless sample stream to a record number.
 //
-// Position p of M records lies in epoch e = p / M; its record is permutation(seed, e)[p % M], or p % M unshuffled.
-// The permutation is a Fisher-Yates shuffle driven by Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy
-// as 1, 2, 3", SC'11), keyed by seed and epoch. So the stream depends on neither rank count nor history (but for
-// shares).
+// With M records, position p belongs to epoch e = p / M. Its record is permutation(seed, e)[p % M] if shuffled,
+// otherwise p % M. The permutation is a Fisher-Yates shuffle that uses Philox4x32-10 (Salmon et al., "Parallel random
+// numbers: as easy as 1, 2, 3", SC'11), keyed by seed and epoch. So the stream depends neither on the rank count
+// (except with shares) nor on the history.
 //
-// With a window of W records, the epoch is cut into runs of W / 16 records that are neighbours in the files, the runs
-// are shuffled, and then each W records in a row are shuffled among themselves: what is read at a time lies in few
-// places, each of them large.
+// With a window of W records, the epoch is first cut into runs of W / 16 neighbouring records. The runs are shuffled.
+// Then each group of W consecutive records is shuffled. So the records that are read at the same time come from few,
+// large places in the files.
 //
-// With shares, each tower has records of its own, in the same way, and goes through them at its own pace.
+// With shares, each rank has its own records, ordered in the same way, and its own epochs.
 #pragma once
 
 #include <array>
@@ -23,51 +23,51 @@ namespace carillon {
 struct OrderSettings {
   std::uint64_t seed = 1;
   bool shuffle = true;
-  std::uint64_t window = 0;  ///< records; 0: the whole epoch
-  /// By tower, the first record of its share, which goes to the next one's. Empty: all take of all records.
+  std::uint64_t window = 0;  ///< in records; 0: the whole epoch
+  /// First record of each rank's share, by rank; a share ends at the next one. Empty: all ranks share all records.
   std::vector<std::uint64_t> shares = {};
-  std::uint64_t tower_batch = 0;  ///< with shares: samples that a tower takes of each global batch
-  /// With shares: a stream position at which a global batch begins, and none before it is asked for. A run that went on
-  /// with other batches has it off their multiples.
+  std::uint64_t tower_batch = 0;  ///< with shares: samples of each rank per global batch
+  /// With shares: stream position of the start of a global batch; earlier positions are not allowed. If a run was
+  /// resumed with another batch size, the origin may not be a multiple of the global batch.
   std::uint64_t origin = 0;
 };
 
 class SampleOrder {
  public:
-  /// `record_count` >= 1 and < 2^32; shares of a record at least.
+  /// Requires 1 <= `record_count` < 2^32 and at least one record per share.
   SampleOrder(std::uint64_t record_count, OrderSettings settings);
   SampleOrder(std::uint64_t record_count, std::uint64_t seed, bool shuffle)
       : SampleOrder(record_count, OrderSettings{.seed = seed, .shuffle = shuffle}) {}
 
-  /// Record number at stream position `position`. Keeps the permutations of the two epochs used last, and has a thread
-  /// make the next one from the middle of a long one on: O(1) when positions mostly grow, else O(record_count) when an
-  /// epoch is entered. Not for use by two threads at once.
+  /// Record number at stream position `position`. Keeps the permutations of the last two epochs. In the second half of
+  /// a long epoch, a thread computes the next permutation. Cost: O(1) if positions mostly increase, otherwise
+  /// O(record_count) at each change of epoch. Not thread-safe.
   std::uint64_t record_at(std::uint64_t position);
-  /// Those at `position` and the ones behind it.
+  /// Record numbers at `position` and the following positions.
   void records_at(std::uint64_t position, std::span<std::uint32_t> records);
 
-  /// The part of a share's stream, in samples of its own, whose records are shuffled among each other.
+  /// Samples [begin, end) of a share's stream that are shuffled among themselves.
   struct Window {
     std::uint64_t share, begin, end;
   };
   bool shuffles() const { return settings_.shuffle; }
   bool has_windows() const { return settings_.window > 0; }
-  /// That of a stream position, and the one after another. Require has_windows().
+  /// Window of a stream position, and the window after another one. Both require has_windows().
   Window window_at(std::uint64_t position) const;
   Window window_after(const Window& window) const { return window_of(window.share, window.end); }
-  /// The numbers of its records, ascending.
+  /// Record numbers of the window, ascending.
   std::vector<std::uint32_t> records_in(const Window& window);
 
  private:
   struct Place {
-    std::uint64_t share, sample;  ///< of the share's own
-    std::uint64_t run;            ///< stream positions from here on whose samples follow each other
+    std::uint64_t share, sample;  ///< in samples of the share
+    std::uint64_t run;            ///< number of stream positions from here with consecutive samples
   };
   struct Epoch {
     std::uint64_t key;
     std::vector<std::uint32_t> permutation;
   };
-  /// An epoch that a thread is making, or has made.
+  /// An epoch that a thread computes or has computed.
   struct ComingEpoch {
     std::uint64_t key = 0;
     std::future<std::vector<std::uint32_t>> permutation;
@@ -75,7 +75,7 @@ class SampleOrder {
     ComingEpoch() = default;
     ComingEpoch(ComingEpoch&&) = default;
     ComingEpoch& operator=(ComingEpoch&&) = default;
-    ComingEpoch(const ComingEpoch&) {}  // an order that is copied makes its own
+    ComingEpoch(const ComingEpoch&) {}  // a copy of the order computes its own
     ComingEpoch& operator=(const ComingEpoch&) { return *this = ComingEpoch(); }
     ~ComingEpoch() = default;
   };
@@ -83,7 +83,7 @@ class SampleOrder {
   std::uint64_t count_of(std::uint64_t share) const;
   Window window_of(std::uint64_t share, std::uint64_t sample) const;
   std::uint64_t record_of(const Place& place);
-  /// Fills the first of `records`, from the place on; how many: at least one.
+  /// Fills the front of `records` from `place` on; returns how many, at least one.
   std::size_t fill_run(const Place& place, std::span<std::uint32_t> records);
   const Epoch& epoch(std::uint64_t share, std::uint64_t number);
   std::uint64_t key_of(std::uint64_t share, std::uint64_t number) const;

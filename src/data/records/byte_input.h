@@ -1,4 +1,4 @@
-// ByteInput: where a decompressor's bytes come from, in order.
+// ByteInput: sequential source of compressed bytes for a decompressor.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,8 @@
 
 namespace carillon {
 
-/// Writes the next bytes to `out` and returns their number: fewer than asked for only at the end. Errors: its own.
+/// Writes the next bytes to `out` and returns their number, which is less than requested only at the end. Errors: those
+/// of the source.
 using ByteInput = std::function<std::size_t(std::span<std::byte> out)>;
 
 }  // namespace carillon

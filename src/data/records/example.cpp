@@ -17,7 +17,7 @@ using Bytes = std::span<const std::uint8_t>;
 constexpr std::uint8_t field1_bytes = 0x0A, field2_bytes = 0x12, field3_bytes = 0x1A, field1_varint = 0x08;
 constexpr std::uint8_t varint_continues = 0x80;
 
-/// Reads `tag`, a length and that many bytes from the front of `from` into `body`.
+/// Removes `tag`, a length and that many bytes from the front of `from` and sets `body` to these bytes.
 bool take(Bytes& from, std::uint8_t tag, Bytes& body) {
   constexpr std::size_t max_length_bytes = 4;  // 2^28 - 1 bytes
   if (from.empty() || from[0] != tag) return false;
@@ -35,11 +35,11 @@ bool take(Bytes& from, std::uint8_t tag, Bytes& body) {
   return false;
 }
 
-/// Whether `body` is all there is to `from`.
+/// Like `take`, but requires that `from` holds nothing else.
 bool take_all(Bytes from, std::uint8_t tag, Bytes& body) { return take(from, tag, body) && from.empty(); }
 
-/// Whether `packed` is certainly a sequence of whole varints of at most 10 bytes, the most that protobuf accepts.
-/// A longer varint contains an aligned group of 4 bytes that all continue, so no such group will do: pixels have none.
+/// Whether `packed` is certainly a sequence of complete varints of at most 10 bytes, protobuf's limit. A longer varint
+/// contains an aligned group of 4 continuation bytes, so any such group is refused. Pixel values never have one.
 CARILLON_SIMD bool are_short_varints(const std::uint8_t* packed, std::size_t bytes) {
   if (bytes == 0) return true;
   if (packed[bytes - 1] & varint_continues) return false;
@@ -79,7 +79,7 @@ bool parse_label(Bytes feature, std::int64_t& label) {
   return take_all(list, field1_bytes, packed) && parse_varint(packed, label);
 }
 
-/// Whether `feature` is certainly valid, whatever it holds.
+/// Whether `feature` is certainly valid, for any kind of list.
 bool is_usual_feature(Bytes feature) {
   Bytes list, values;
   if (feature.empty()) return true;
@@ -99,7 +99,7 @@ bool is_ascii(std::string_view text) {
   return std::ranges::none_of(text, [](char c) { return (static_cast<unsigned char>(c) & 0x80) != 0; });
 }
 
-/// The two values of a record in the usual encoding; nothing for any other, valid or not.
+/// The two values of a record in the common encoding; empty for any other encoding, valid or not.
 std::optional<LabelledBytes> parse_usual(Bytes record, const ExampleKeys& keys) {
   Bytes features, entry, key_bytes, feature;
   if (!take_all(record, field1_bytes, features)) return std::nullopt;
@@ -116,7 +116,7 @@ std::optional<LabelledBytes> parse_usual(Bytes record, const ExampleKeys& keys) 
     } else if (key == keys.label) {
       if (!parse_label(feature, usual.label)) return std::nullopt;
       has_label = true;
-    } else if (!is_ascii(key) || !is_usual_feature(feature)) {  // protobuf refuses keys that are not UTF-8
+    } else if (!is_ascii(key) || !is_usual_feature(feature)) {  // protobuf refuses keys that are not valid UTF-8
       return std::nullopt;
     }
   }

@@ -17,10 +17,10 @@ namespace {
 const proto::Feature& find_feature(const proto::Example& example, const std::string& key) {
   const auto& features = example.features().feature();
   if (const auto found = features.find(key); found != features.end()) return found->second;
-  fail(ExitCode::data, "no feature '{}' (features there: {})", key, describe_keys(example));
+  fail(ExitCode::data, "no feature '{}' (features: {})", key, describe_keys(example));
 }
 
-/// The values of feature `key`, which must be `wanted_kind` with exactly one value.
+/// Values of feature `key`, which must have kind `wanted_kind` and exactly one value.
 template <typename List>
 const List& single_value(const proto::Feature& feature, const List& list, const std::string& key,
                          proto::Feature::KindCase wanted_kind) {
@@ -74,7 +74,8 @@ void serialise(const proto::Example& example, std::string& out) {
 void parse_generated(std::span<const std::uint8_t> record, proto::Example& example) {
   if (record.size() > static_cast<std::size_t>(std::numeric_limits<int>::max()))
     fail(ExitCode::data, "{} bytes are too many for a tf.train.Example", record.size());
-  const google::protobuf::LogSilencer silencer;  // its complaints about UTF-8; the error below is the one line
+  const google::protobuf::LogSilencer
+      silencer;  // hides protobuf's UTF-8 log lines; the error below reports the failure
   if (!example.ParseFromArray(record.data(), static_cast<int>(record.size())))
     fail(ExitCode::data, "not a tf.train.Example: protobuf cannot parse its {} bytes", record.size());
 }

@@ -1,4 +1,4 @@
-// The generated tf.train.Example and how messages speak of it; for the parser's slow path, the writers and the
+// The generated tf.train.Example and its descriptions for messages. Used by the parser's slow path, the writers and the
 // inspector.
 #pragma once
 
@@ -15,20 +15,19 @@ namespace carillon {
 /// "bytes", "float", "int64", or "empty".
 std::string_view kind_name(proto::Feature::KindCase kind);
 
-/// `key` fit for one line of a terminal: control characters escaped, long keys cut.
+/// `key`, printable on one terminal line: control characters are escaped, long keys are shortened.
 std::string printable_key(std::string_view key);
 
-/// The sorted feature names of `example`: "'label', 'pixels'", "none".
+/// Sorted feature names of `example`, e.g. "'label', 'pixels'"; "none" if it has none.
 std::string describe_keys(const proto::Example& example);
 
-/// The Example with its features in the order of their keys, so that equal input gives equal files.
+/// Writes the Example with its features sorted by key, so that equal input gives equal files.
 void serialise(const proto::Example& example, std::string& out);
 
-/// Errors: data, without file and record.
+/// Parses with the generated parser. Errors: data; the text does not name file and record.
 void parse_generated(std::span<const std::uint8_t> record, proto::Example& example);
 
-/// parse_example by the generated parser alone: its slow path, and the reference that tests and the fuzzer compare
-/// with.
+/// parse_example with the generated parser only. This is the slow path, and the reference for tests and the fuzzer.
 LabelledBytes parse_example_generated(std::span<const std::uint8_t> record, const ExampleKeys& keys,
                                       std::string& scratch);
 

@@ -1,4 +1,4 @@
-// File patterns: the files that paths and globs (glob(3): * ? [...]) name.
+// File patterns: expands paths and globs (glob(3): * ? [...]) into file names.
 #pragma once
 
 #include <span>
@@ -7,8 +7,8 @@
 
 namespace carillon {
 
-/// The files in the order in which `patterns` name them, each glob's matches sorted by bytes. A path that exists is
-/// taken as it is, whatever characters it has. Errors: no_input for a pattern without a match, or no pattern at all.
+/// Files in the order of `patterns`; the matches of each glob are sorted by bytes. A path that exists is never treated
+/// as a glob. Errors: no_input (a pattern without a match, or no pattern).
 std::vector<std::string> expand_file_patterns(std::span<const std::string> patterns);
 
 }  // namespace carillon

@@ -25,14 +25,15 @@ bool is_gzip(std::span<const std::byte> data) {
 
 struct GzipStream::State {
   explicit State(ByteInput compressed) : input(std::move(compressed)), piece(max_piece_bytes) {
-    constexpr int gzip_window_bits = 15 + 16;  // the largest window; GZIP header and trailer, not zlib's
+    constexpr int gzip_window_bits =
+        15 + 16;  // largest window; + 16 selects the GZIP header and trailer instead of zlib's
     if (inflateInit2(&stream, gzip_window_bits) != Z_OK) throw std::bad_alloc();
   }
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   ~State() { inflateEnd(&stream); }
 
-  /// The next compressed bytes: at least `bytes`, fewer only at the end.
+  /// Next compressed bytes: at least `bytes`, fewer only at the end.
   std::span<const std::byte> peek(std::size_t bytes) {
     if (piece_end - piece_begin < bytes) {
       std::copy(piece.begin() + piece_begin, piece.begin() + piece_end, piece.begin());
@@ -44,11 +45,11 @@ struct GzipStream::State {
 
   static constexpr std::size_t max_piece_bytes = std::size_t{64} << 10;
   ByteInput input;
-  std::vector<std::byte> piece;                // of the compressed bytes
-  std::size_t piece_begin = 0, piece_end = 0;  // what of it is not consumed
-  std::uint64_t consumed = 0;                  // compressed bytes
-  bool in_member = false;                      // between a member's first byte and its trailer
-  std::string damage;                          // to be thrown once all bytes before it are delivered
+  std::vector<std::byte> piece;                // compressed bytes
+  std::size_t piece_begin = 0, piece_end = 0;  // unconsumed part of `piece`
+  std::uint64_t consumed = 0;                  // number of compressed bytes
+  bool in_member = false;                      // after a member's first byte and before its trailer
+  std::string damage;                          // thrown after all bytes before the damage are returned
   z_stream stream{};
 };
 
@@ -74,13 +75,13 @@ std::size_t GzipStream::read(std::span<std::byte> out) {
     if (!state.in_member) {
       if (rest.empty()) break;
       if (!is_gzip(rest)) {
-        state.damage = fmt::format("bytes that are not GZIP follow its data at compressed byte {}", state.consumed);
+        state.damage = fmt::format("trailing bytes that are not GZIP data at compressed byte {}", state.consumed);
         break;
       }
       inflateReset(&stream);
       state.in_member = true;
     }
-    stream.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(rest.data()));  // zlib only reads it
+    stream.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(rest.data()));  // zlib does not write to it
     stream.avail_in = static_cast<uInt>(zlib_bytes(rest.size()));
     stream.next_out = reinterpret_cast<Bytef*>(out.data() + written);
     stream.avail_out = static_cast<uInt>(zlib_bytes(out.size() - written));
@@ -92,7 +93,7 @@ std::size_t GzipStream::read(std::span<std::byte> out) {
     if (result == Z_STREAM_END) {
       state.in_member = false;
     } else if (result == Z_BUF_ERROR || (result == Z_OK && offered_in == 0)) {
-      state.damage = fmt::format("the GZIP data is cut at compressed byte {}", state.consumed);
+      state.damage = fmt::format("the GZIP data is truncated at compressed byte {}", state.consumed);
     } else if (result != Z_OK) {
       state.damage = fmt::format("the GZIP data is damaged near compressed byte {} ({})", state.consumed,
                                  stream.msg ? stream.msg : zError(result));

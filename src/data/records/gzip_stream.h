@@ -1,4 +1,4 @@
-// GzipStream: the inflated bytes of GZIP data (RFC 1952), one member or several one after the other.
+// GzipStream: decompresses GZIP data (RFC 1952) of one or more consecutive members.
 #pragma once
 
 #include <cstddef>
@@ -19,9 +19,9 @@ class GzipStream {
   GzipStream& operator=(GzipStream&&) noexcept;
   ~GzipStream();
 
-  /// Inflates into `out` and returns the bytes written: fewer than asked for only at the end or before damage, 0 at the
-  /// end. What precedes damage is delivered first; the call after that throws. Errors: data, without the file's name;
-  /// those of its input.
+  /// Decompresses into `out` and returns the number of bytes written. The number is less than requested only at the end
+  /// or before damage, and 0 at the end. The bytes before damage are returned first; the next call throws. Errors:
+  /// data, without the file's name; errors of the input.
   std::size_t read(std::span<std::byte> out);
 
  private:

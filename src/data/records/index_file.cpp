@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view magic = "CARIDX01";
 constexpr std::size_t max_index_bytes = std::size_t{16} << 30;
 
-/// Appends a value's bytes, little endian as all hosts are that Carillon runs on.
+/// Appends the bytes of a value in little endian, the byte order of all supported hosts.
 template <typename T>
 void append(std::string& out, const T& value) {
   out.append(reinterpret_cast<const char*>(&value), sizeof value);
@@ -26,7 +26,7 @@ void append_all(std::string& out, const std::vector<T>& values) {
   out.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
 }
 
-/// Takes what `append` wrote. Throws std::out_of_range where there is less.
+/// Reads values written by `append`. Throws std::out_of_range if the bytes end early.
 class Taker {
  public:
   explicit Taker(std::string_view text) : left_(text) {}
@@ -59,7 +59,7 @@ class Taker {
   std::string_view left_;
 };
 
-/// Whether each record can have a header and a footer within the file.
+/// Whether every record has room for a header and a footer within the file.
 bool is_possible(const IndexedFile& file) {
   constexpr std::uint64_t least = record_header_bytes + record_footer_bytes;
   if (file.offsets.empty()) return file.bytes == 0;
@@ -73,7 +73,8 @@ bool is_possible(const IndexedFile& file) {
 IndexedFile index_of(const std::string& path) {
   RecordReader reader(path, RecordCheck::framing);
   if (reader.gzip()) {
-    fail(ExitCode::usage, "{}: a GZIP file has no random access: it has no index, and is read into the cache only",
+    fail(ExitCode::usage,
+         "{}: a GZIP file has no random access and cannot be indexed; decompress it, or train with --cache memory",
          path);
   }
   IndexedFile file{.bytes = reader.file_bytes(), .changed_nanoseconds = reader.changed_nanoseconds()};
@@ -89,10 +90,10 @@ IndexedFile index_of(const std::string& path) {
 
 FileIndex parse_index(std::string_view text) {
   Taker taker(text);
-  if (taker.bytes(magic.size()) != magic) throw std::runtime_error("another kind of file, or version");
+  if (taker.bytes(magic.size()) != magic) throw std::runtime_error("not an index file, or another version");
   const auto checksum = taker.take<std::uint32_t>();
   const std::string_view rest = text.substr(magic.size() + sizeof checksum);
-  if (crc32c(std::as_bytes(std::span(rest))) != checksum) throw std::runtime_error("its checksum is wrong");
+  if (crc32c(std::as_bytes(std::span(rest))) != checksum) throw std::runtime_error("wrong checksum");
   FileIndex index;
   for (auto count = taker.take<std::uint64_t>(); count > 0; --count) {
     const std::string name(taker.bytes(taker.take<std::uint64_t>()));
@@ -100,10 +101,10 @@ FileIndex parse_index(std::string_view text) {
     const auto records = taker.take<std::uint64_t>();
     file.offsets = taker.take_all<std::uint64_t>(records);
     file.checksums = taker.take_all<std::uint32_t>(records);
-    if (!is_possible(file)) throw std::runtime_error("records that cannot be");
+    if (!is_possible(file)) throw std::runtime_error("impossible record offsets");
     index.emplace(name, std::move(file));
   }
-  if (!taker.empty()) throw std::runtime_error("bytes behind its end");
+  if (!taker.empty()) throw std::runtime_error("trailing bytes");
   return index;
 }
 
@@ -115,7 +116,7 @@ FileIndex read_index_file(const std::filesystem::path& directory) {
   try {
     return parse_index(text);
   } catch (const std::exception& cause) {
-    fail(ExitCode::data, "{}: is damaged ({}); remove it, or make it anew with tfrecord_inspect --index", path.string(),
+    fail(ExitCode::data, "{}: is damaged ({}); remove it, or rebuild it with tfrecord_inspect --index", path.string(),
          cause.what());
   }
 }

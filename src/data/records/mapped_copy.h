@@ -1,7 +1,7 @@
-// copy_mapped: copies bytes of a mapped file, which another process may cut at any time.
+// copy_mapped: copies bytes of a mapped file that another process may truncate at any time.
 //
-// Pages of a mapping that the file no longer reaches are no memory: touching one raises SIGBUS, which ends the process.
-// Within a copy the signal is caught and becomes an Error; any other SIGBUS goes where it went before.
+// If a file is truncated, reading its mapped pages beyond the new end raises SIGBUS, which ends the process. During a
+// copy, the signal is caught and becomes an Error. Any other SIGBUS has its previous effect.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace carillon {
 
-/// Copies the mapped bytes `from` to `to`. Errors: data, without the file's name (it is shorter now).
+/// Copies the mapped bytes `from` to `to`. Errors: data, without the file's name (the file was truncated).
 void copy_mapped(std::span<const std::byte> from, std::byte* to);
 
 }  // namespace carillon

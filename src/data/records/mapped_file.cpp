@@ -18,7 +18,7 @@ namespace carillon {
 
 MappedFile::MappedFile(const std::string& path) {
   if (std::error_code ignored; std::filesystem::is_directory(path, ignored)) {
-    fail(ExitCode::data, "{}: is a directory; name the files in it, as in '{}/*'", path, path);
+    fail(ExitCode::data, "{}: is a directory; give the files in it, for example '{}/*'", path, path);
   }
   const Descriptor descriptor = open_plain_file(path, path);
   struct stat status {};
@@ -27,7 +27,7 @@ MappedFile::MappedFile(const std::string& path) {
   const auto size = static_cast<std::size_t>(status.st_size);
   if (size == 0) return;
   void* address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor.get(), 0);
-  if (address == MAP_FAILED) fail(ExitCode::io, "{}: cannot be mapped: {}", path, errno_text(errno));
+  if (address == MAP_FAILED) fail(ExitCode::io, "{}: cannot map the file: {}", path, errno_text(errno));
   bytes_ = {static_cast<const std::byte*>(address), size};
 }
 
@@ -67,7 +67,7 @@ void MappedFile::expect_reading_in_places() const {
 
 void MappedFile::announce(std::uint64_t begin, std::uint64_t end) const {
   static const auto page_bytes = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  begin -= begin % page_bytes;  // a mapping begins with a page
+  begin -= begin % page_bytes;  // madvise requires a page boundary
   ::madvise(const_cast<std::byte*>(bytes_.data()) + begin, end - begin, MADV_WILLNEED);
 }
 

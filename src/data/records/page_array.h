@@ -1,6 +1,7 @@
-// PageArray: bytes appended at the end of one anonymous mapping, on huge pages where the kernel has them.
+// PageArray: growing byte array in one anonymous mapping, on huge pages if the kernel has them.
 //
-// It grows by moving page tables, not bytes (mremap(2)), and untouched pages take no memory, so its peak is its size.
+// It grows by moving page tables instead of bytes (mremap(2)). Untouched pages use no memory, so the peak memory is the
+// array's size.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,7 @@ class PageArray {
   PageArray& operator=(const PageArray&) = delete;
   ~PageArray();
 
-  /// Appends `bytes` zero bytes and returns where they are, until the next append. Errors: failed (no memory).
+  /// Appends `bytes` zero bytes and returns their address, valid until the next append. Errors: failed (out of memory).
   std::uint8_t* append(std::size_t bytes);
   const std::uint8_t* data() const { return data_; }
   std::size_t size() const { return size_; }

@@ -13,7 +13,7 @@
 namespace carillon {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "TFRecord integers are copied as they are");
+static_assert(std::endian::native == std::endian::little, "TFRecord integers are copied without byte swap");
 
 template <typename T>
 T load(const std::byte* from) {
@@ -31,7 +31,7 @@ void append_value(std::string& out, T value) {
   throw Error(ExitCode::data, describe_record(path, record) + ": " + cause);
 }
 
-/// `whole`: the record with header and footer.
+/// `whole`: the record including header and footer.
 void set_data(Record& record, std::span<const std::byte> whole) {
   const std::size_t length = whole.size() - record_header_bytes - record_footer_bytes;
   record.data = {reinterpret_cast<const std::uint8_t*>(whole.data()) + record_header_bytes, length};
@@ -130,10 +130,10 @@ constexpr std::string_view text_hint = "; it looks like text";
 }  // namespace
 
 std::string RecordReader::State::cut(std::string_view part, std::uint64_t found, std::uint64_t wanted) const {
-  return fmt::format("{}: {} of {} bytes are there: the file is cut, or has trailing bytes", part, found, wanted);
+  return fmt::format("{}: only {} of {} bytes: the file is truncated, or has trailing bytes", part, found, wanted);
 }
 
-/// The length that `header` gives, once it is known to be undamaged and possible.
+/// Returns the length in `header` after checking its checksum and limit.
 std::uint64_t RecordReader::State::read_length(const Record& record, std::span<const std::byte> header) const {
   const bool is_text = record.offset == 0 && looks_like_text(header);
   if (header.size() < record_header_bytes)
@@ -146,11 +146,12 @@ std::uint64_t RecordReader::State::read_length(const Record& record, std::span<c
                         length, is_text ? text_hint : ""));
   const std::uint64_t max_bytes = source->is_gzip() ? max_gzip_record_bytes : max_plain_record_bytes;
   if (length > max_bytes)
-    fail_at(path, record, fmt::format("an absurd length: {} bytes, where {} is the limit", length, max_bytes));
+    fail_at(path, record,
+            fmt::format("the length {} exceeds the limit of {} bytes: the file may be damaged", length, max_bytes));
   return length;
 }
 
-/// The source's bytes; damage to the compression itself is found there, where neither file nor record is known.
+/// Next bytes of the source. Adds file and record to decompression errors, which the source cannot name.
 std::span<const std::byte> RecordReader::State::peek(const Record& record, std::size_t bytes, std::size_t piece_bytes) {
   try {
     return source->peek(bytes, piece_bytes);
@@ -159,9 +160,10 @@ std::span<const std::byte> RecordReader::State::peek(const Record& record, std::
   }
 }
 
-/// Names the next record and returns the length of its data, all of which is there; none after the last.
+/// Sets number and offset of the next record and returns its data length, after checking that all its bytes exist;
+/// empty after the last record.
 std::optional<std::uint64_t> RecordReader::State::next_length(Record& record, std::size_t piece_bytes) {
-  constexpr std::size_t max_hint_bytes = 64;  // what tells text from records
+  constexpr std::size_t max_hint_bytes = 64;  // enough to detect text files
   record = {.number = next_number, .offset = next_offset};
   const auto header = peek(record, max_hint_bytes, piece_bytes);
   if (header.empty()) {

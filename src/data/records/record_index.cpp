@@ -9,7 +9,7 @@
 namespace carillon {
 
 struct RecordIndex::File {
-  RecordReader reader;  // it keeps its mapping
+  RecordReader reader;  // keeps the file mapped
   std::size_t first_record, end_record;
 };
 
@@ -19,7 +19,8 @@ RecordIndex::~RecordIndex() = default;
 void RecordIndex::add(const std::string& path, const std::function<void(const RecordPlace&)>& visit) {
   RecordReader reader(path, RecordCheck::framing);
   if (reader.gzip()) {
-    fail(ExitCode::usage, "{}: a GZIP file has no random access, so it cannot be read without the cache", path);
+    fail(ExitCode::usage,
+         "{}: a GZIP file has no random access and needs the cache; decompress it, or train with --cache memory", path);
   }
   const std::size_t first_record = offsets_.size();
   if (const std::optional<IndexedFile> indexed = take_known(reader)) {
@@ -85,8 +86,8 @@ void RecordIndex::fetch(std::size_t first, std::size_t count, const std::stop_to
   }
 }
 
-/// Asks the file system about the file that is being read, but not so often that a thousand ranks are a load to it. A
-/// record that changed in between is known by its checksum.
+/// Checks the file that is being read, at most once per interval: a thousand ranks must not overload the file system.
+/// The checksum detects a record that changed in between.
 void RecordIndex::check_now_and_then(const File& file) const {
   constexpr std::chrono::nanoseconds interval = std::chrono::milliseconds(100);
   const std::int64_t now = std::chrono::steady_clock::now().time_since_epoch().count();

@@ -1,7 +1,7 @@
-// RecordIndex: where the records of plain files are, to be read in any order while the files stay as they were.
+// RecordIndex: record positions of plain files, for reading in any order while the files do not change.
 //
-// A record is known by its length and stored checksum from when its file was added; what no longer has them is refused,
-// so that whoever reads sees the set that was opened, or an error.
+// The length and stored checksum of each record are known from the time when its file was added. A record that differs
+// later is refused, so readers get the original dataset or an error.
 #pragma once
 
 #include <atomic>
@@ -22,41 +22,41 @@ namespace carillon {
 
 class RecordIndex {
  public:
-  /// `known`: what is known of files, by path.
+  /// `known`: index entries of files, by path.
   explicit RecordIndex(FileIndex known = {});
   RecordIndex(const RecordIndex&) = delete;
   RecordIndex& operator=(const RecordIndex&) = delete;
   ~RecordIndex();
 
-  /// Appends a file's records; `visit` sees each. They are those that are known, where the file is as it was then; else
-  /// their framing is checked. Errors: those of RecordReader; usage (a GZIP file).
+  /// Appends the records of a file and calls `visit` for each. Uses the known entry if the file is unchanged since
+  /// then, otherwise checks the framing. Errors: as RecordReader; usage (a GZIP file).
   void add(const std::string& path, const std::function<void(const RecordPlace&)>& visit);
 
-  /// Record i in `buffer`, its checksum checked, and its file. From several threads at once. Errors: data (damage; a
-  /// file that was cut or written to since it was added), naming the file.
+  /// Reads record i into `buffer`, checks its checksum, and returns it with its file. Thread-safe. Errors: data
+  /// (damage, or a file that was truncated or written to after it was added), naming the file.
   std::pair<const std::string&, Record> read(std::size_t i, std::vector<std::uint8_t>& buffer) const;
 
-  /// Dataset::expect_random_order.
+  /// Implements Dataset::expect_random_order.
   void expect_random_order() const;
 
-  /// Dataset::fetch of `count` records from `first` on.
+  /// Implements Dataset::fetch for `count` records from `first`.
   void fetch(std::size_t first, std::size_t count, const std::stop_token& stop) const;
 
  private:
   struct File;
-  /// What is known of the open file, once; nothing where that is not so now.
+  /// Removes and returns the known entry of the open file; empty if there is none or the file has changed.
   std::optional<IndexedFile> take_known(const RecordReader& reader);
   const File& file_of(std::size_t i) const;
   RecordPlace place(const File& file, std::size_t i) const;
   void check_now_and_then(const File& file) const;
 
-  FileIndex known_;  ///< what is not taken yet
+  FileIndex known_;  ///< entries of files that are not added yet
   std::vector<File> files_;
-  // By record; its length is what lies before the next one or its file's end.
+  // Indexed by record. A record's length follows from the next record's offset or the end of its file.
   std::vector<std::uint64_t> offsets_;
   std::vector<std::uint32_t> checksums_;
-  mutable std::atomic<std::int64_t> next_check_{0};  // nanoseconds of the steady clock
-  mutable std::atomic<bool> announces_{false};       // each record before it is read
+  mutable std::atomic<std::int64_t> next_check_{0};  // in nanoseconds of the steady clock
+  mutable std::atomic<bool> announces_{false};       // whether read() announces each record first
 };
 
 }  // namespace carillon
