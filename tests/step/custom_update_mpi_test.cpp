@@ -153,7 +153,7 @@ struct Replica {
     return all;
   }
 
-  CpuDevice device{2};
+  CpuDevice device{1};
   TowerSettings settings;
   std::unique_ptr<Communicator> communicator;
   Tower tower;
