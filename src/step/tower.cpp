@@ -188,11 +188,11 @@ void Tower::step(const TowerStep& step) {
   compute_gradients_for(step.step);
   buffers_are_synchronized_ = source_->averages_buffers();
   driver_->enqueue({.step = step.step,
-                 .inputs = {.batch = step.batch,
-                            .scalars = step_scalars(optimizer_settings_, step.step),
-                            .request_sync = step.request_sync,
-                            .tells_l2 = step.tells_l2},
-                 .before_update = step.before_update});
+                    .inputs = {.batch = step.batch,
+                               .scalars = step_scalars(optimizer_settings_, step.step),
+                               .request_sync = step.request_sync,
+                               .tells_l2 = step.tells_l2},
+                    .before_update = step.before_update});
 }
 
 void Tower::synchronize_buffers() {

@@ -3,8 +3,8 @@
 
 #include <gmock/gmock.h>
 
-#include "tests/train/run_test.h"
 #include "tests/support/without_shared_host_memory.h"
+#include "tests/train/run_test.h"
 
 namespace carillon::testing {
 namespace {
