@@ -18,6 +18,7 @@
 #include "src/comm/allreduce/communicators.h"
 #include "src/data/loading/batch_loader.h"
 #include "src/device/cpu_device.h"
+#include "src/graph/executable.h"
 #include "src/step/tower.h"
 #include "tests/support/mpi_world.h"
 #include "tests/support/target_records.h"
