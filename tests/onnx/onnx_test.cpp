@@ -149,7 +149,7 @@ TEST(OnnxModels, NeedEveryArrayOfTheNetwork) {
     return error_of([&] { onnx_model(other.network, other.variables, other.buffers, {}); });
   };
   const Error variable = error_without([](Filled& other) { other.variables.pop_back(); });
-  EXPECT_THAT(variable.what(), HasSubstr("there is no array 'logits/weights'"));
+  EXPECT_THAT(variable.what(), HasSubstr("the array 'logits/weights' of the network is missing"));
   EXPECT_EQ(variable.code(), ExitCode::data);
   EXPECT_THAT(error_without([](Filled& other) { other.buffers.clear(); }).what(), HasSubstr("moving_mean"));
   EXPECT_THAT(error_without([](Filled& other) { other.variables[0].shape.push_back(1); }).what(),
@@ -206,7 +206,7 @@ TEST_F(ExportCommand, RefusesWhatIsNoNetworkOfOursAndWritesNothing) {
   state = state_;
   state.moving_averages.clear();
   write_checkpoint(path("empty.h5"), state);
-  expect_failure("export --onnx out.onnx empty.h5", ExitCode::data, "empty.h5: there is no array 'layer1/weights'");
+  expect_failure("export --onnx out.onnx empty.h5", ExitCode::data, "empty.h5: the array 'layer1/weights' of the network is missing");
   state = state_;
   state.options_json = R"({"pixel_scale": -1})";
   write_checkpoint(path("scale.h5"), state);
