@@ -250,7 +250,7 @@ TEST_F(ImageProgramsTest, RefuseWhatCannotWork) {
   const std::string bare = "image_train --model resnet9 --image-size 16 --batch-size 4 --max-steps 2 --data " +
                            at("bare/train-0") + " --train-dir " + at("refused");
   expect_failure(bare, ExitCode::usage, "--classes is missing, and the folder of");
-  expect_failure(bare + " --classes 1", ExitCode::data, "feature 'image/class/label' is 2, not in 1..1");
+  expect_failure(bare + " --classes 1", ExitCode::data, "feature 'image/class/label' is 2, outside 1..1");
   EXPECT_FALSE(fs::exists(at("refused/model.ckpt-0.h5")));
   fs::create_directories(root_ / "other");
   fs::copy_file(at("set/validation-00000-of-00001.tfrecord"), at("other/validation-0"),

@@ -172,7 +172,7 @@ TEST_F(Cifar10Test, DamagedArchivesAreNamed) {
   const std::string xz = compressed(whole, "xz");
   refuse(write("a.tar.xz", xz.substr(0, xz.size() - 20)), "a.tar.xz: the xz data is damaged or truncated");
   refuse(write("a.tar", whole.substr(0, whole.size() - 1024) + tar_member("b/test_batch.bin", batch(0))),
-         "holds test_batch.bin twice");
+         "contains test_batch.bin twice");
 }
 
 TEST_F(Cifar10Test, ImagesOfAnotherSizeAreRecognised) {

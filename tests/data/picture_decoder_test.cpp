@@ -58,7 +58,7 @@ TEST_F(PictureRecords, LabelsBeginWhereTheSchemaSays) {
   EXPECT_EQ(last_label, 1);
   const Failure failure = failure_of([&] { decoded(evaluation_, picture("colour.jpg"), 0, 0); });
   EXPECT_EQ(failure.code, ExitCode::data);
-  EXPECT_THAT(failure.text, HasSubstr("feature 'image/class/label' is 0, not in 1..2"));
+  EXPECT_THAT(failure.text, HasSubstr("feature 'image/class/label' is 0, outside 1..2"));
 }
 
 TEST_F(PictureRecords, ADamagedPictureIsNamedByItsFeature) {

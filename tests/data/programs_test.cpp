@@ -142,7 +142,7 @@ TEST_F(ProgramsTest, ConvertRefusesBadUsage) {
   expect_failure("tfrecord_convert mnist --input /no/where --output b", ExitCode::no_input, "/no/where");
   write_idx();
   expect_failure(convert("--shards 0"), ExitCode::usage, "--shards 0");
-  expect_failure(convert("--shards 5"), ExitCode::usage, "--shards 5: more than the 4 records of test");
+  expect_failure(convert("--shards 5"), ExitCode::usage, "--shards 5: must be at most the 4 records of test");
   expect_failure(convert("--shards x"), ExitCode::usage, "--shards");
 }
 

@@ -108,7 +108,7 @@ TEST_F(RecordTest, ErrorsSayWhatIsWrong) {
   bad_data[third_ + 500] ^= 1;
   EXPECT_THAT(damage(bad_length, 1, second_), HasSubstr("the length's checksum is wrong"));
   EXPECT_THAT(damage(bad_data, 2, third_), HasSubstr("the data's checksum is wrong"));
-  EXPECT_THAT(damage(bytes_.substr(0, third_ + 5), 2, third_), HasSubstr("header ends early: 5 of 12 bytes"));
+  EXPECT_THAT(damage(bytes_.substr(0, third_ + 5), 2, third_), HasSubstr("header ends early: only 5 of 12 bytes"));
   EXPECT_THAT(damage(bytes_.substr(0, third_ + 20), 2, third_), HasSubstr("data ends early: only 8 of 100004 bytes"));
   EXPECT_THAT(damage(bytes_ + "more", 3, bytes_.size()), HasSubstr("or has trailing bytes"));
 }
@@ -152,7 +152,7 @@ TEST_F(RecordTest, DamagedGzipIsFoundAtItsRecord) {
   std::string flipped = whole;
   flipped[flipped.size() - 5] ^= 1;  // of the trailer's CRC32
   EXPECT_THAT(damage(flipped, 2, second_ + 16 + noise.size()), HasSubstr("GZIP data is damaged"));
-  EXPECT_THAT(damage(whole + "more", 2, second_ + 16 + noise.size()), HasSubstr("not GZIP follow"));
+  EXPECT_THAT(damage(whole + "more", 2, second_ + 16 + noise.size()), HasSubstr("trailing bytes that are not GZIP data"));
 }
 
 TEST_F(RecordTest, AMissingFileIsCode66AndADirectoryCode65) {

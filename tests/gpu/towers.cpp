@@ -10,6 +10,7 @@
 #include <fstream>
 #include <limits>
 
+#include "carillon/data/labelled_images.h"
 #include "carillon/data/record.h"
 #include "data/records/example.pb.h"
 #include "kernels/dense/dense.h"
