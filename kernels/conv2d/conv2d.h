@@ -27,7 +27,7 @@ struct Conv2dParams {
   Padding padding = Padding::same;
   Initializer weights = {};
   std::optional<Initializer> biases = Initializer{};  ///< nullopt: no biases
-  float l2_factor = 0.0f;                             ///< of the weights; biases have no L2 term
+  float l2_factor = 0.0f;                             ///< L2 factor of the weights; biases have no L2 term
   bool trains_weights = true;                         ///< false: weights keep their initial values; biases train
 };
 

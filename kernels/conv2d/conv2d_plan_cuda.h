@@ -28,7 +28,7 @@ enum class Conv2dPass { forward, forward_bias, weights_gradient, data_gradient }
 struct Conv2dTask {
   Conv2dPass pass = Conv2dPass::forward;
   Conv2dLayout layout;
-  DType type = DType::f32;  ///< of operands and result; biases are float32
+  DType type = DType::f32;  ///< type of operands and result; biases are float32
   Arithmetic arithmetic = Arithmetic::fp32;
   std::size_t workspace_bytes = 0;  ///< available workspace
 };

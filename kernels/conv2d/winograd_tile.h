@@ -12,8 +12,8 @@ CARILLON_INLINE std::int64_t smaller(std::int64_t a, std::int64_t b) { return a 
 
 /// A tile's position in an array of images.
 struct TilePlace {
-  std::int64_t row, column;  ///< of the first pixel; may be before the image
-  std::int64_t offset;       ///< of that pixel's first channel, in floats
+  std::int64_t row, column;  ///< position of the first pixel; may be before the image
+  std::int64_t offset;       ///< offset of that pixel's first channel, in floats
 
   CARILLON_INLINE TilePlace(const WinogradImages& images, std::int64_t tile, int size)
       : row(tile / images.tiles_across % images.tiles_down * size + images.first_row),
@@ -39,7 +39,7 @@ struct TilePixels {
   }
 };
 
-/// A tile's rows or columns: F(m, r) at the points of F(m_filters, r), with whose filter transforms it works.
+/// A tile's rows or columns: F(m, r) at points of F(m_filters, r), so that both use the same filter transforms.
 template <int m_, int r, int m_filters>
 struct WinogradExtent {
   static constexpr int m = m_, n = m + r - 1, n_filters = m_filters + r - 1;

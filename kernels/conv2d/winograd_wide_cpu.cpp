@@ -58,7 +58,7 @@ void rotate(const float* filters, std::int64_t r, std::int64_t c, std::int64_t o
   for (std::int64_t k = 0; k < r * r; ++k) {
     const float* const from = filters + (r * r - 1 - k) * c * o;
     float* const to = rotated + k * c * o;
-    constexpr std::int64_t together = 16;  // rows whose cache lines remain until all their filters are read
+    constexpr std::int64_t together = 16;  // rows read together: their cache lines stay until all filters are read
     for (std::int64_t first = 0; first < c; first += together) {
       const std::int64_t last = std::min(first + together, c);
       for (std::int64_t j = part.first; j < part.last; ++j) {
@@ -79,8 +79,8 @@ class WideConvolution final : public Conv2dPassCpu {
         v_columns_(whole_vectors(channels())),
         m_columns_(whole_vectors(filters())) {
     const std::int64_t frequencies = kernels_.frequencies, threads = device.thread_count();
-    // Each chunk reads the filters from the third-level cache once: it has enough tiles to hide that behind the
-    // products.
+    // Each chunk reads the filters from the third-level cache once: it has enough tiles that products take
+    // longer than these reads.
     constexpr std::int64_t least_tiles = 64;
     chunk_tiles_ = std::min(tiles_in_cache(frequencies * (v_columns_ + m_columns_), least_tiles),
                             ceil_divide(most_tiles(tilings_), threads));
@@ -108,7 +108,7 @@ class WideConvolution final : public Conv2dPassCpu {
   }
 
  private:
-  // Of this pass; with `rotated`, dz is x.
+  // Sizes in this pass; with `rotated`, dz is x.
   std::int64_t channels() const { return task_.x.shape[3]; }
   std::int64_t filters() const { return task_.y.shape[3]; }
   std::int64_t rows_before() const { return before(task_.rows_before); }
@@ -163,7 +163,7 @@ class WideFilterGradient final : public Conv2dPassCpu {
     w_.columns = ceil_divide(filters(), lanes) * lanes;
     v_.columns = row_floats(ceil_divide(channels(), lanes) * lanes);
     z_.columns = row_floats(w_.columns);
-    // Each block reads and writes the sums once: it has enough tiles to hide that behind the products.
+    // Each block reads and writes the sums once: it has enough tiles that products take longer.
     constexpr std::int64_t least_tiles = 96;
     const std::int64_t most = most_tiles(tilings_);
     block_tiles_ = std::min(tiles_in_cache(frequencies * (v_.columns + z_.columns), least_tiles), most);
@@ -221,7 +221,7 @@ class WideFilterGradient final : public Conv2dPassCpu {
   }
 
   bool has_sums(std::size_t part, int frequency) const { return has_frequency(tilings_[part].inputs, n(), frequency); }
-  /// Whether a tiling before `part` has it.
+  /// Whether a tiling before `part` has sums of this frequency.
   bool has_sums_before(std::size_t part, int frequency) const {
     for (std::size_t i = 0; i < part; ++i) {
       if (has_sums(i, frequency)) return true;

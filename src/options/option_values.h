@@ -17,7 +17,7 @@ inline constexpr std::int64_t max_option_threads = 4096;
 
 /// Thrown if a text is not a value of the option.
 struct ValueExpected {
-  std::string what;       ///< what the option takes: "a whole number of at least 1"
+  std::string what;       ///< the expected value: "a whole number of at least 1"
   std::string text = {};  ///< the wrong one of several texts; empty: the first
 };
 
@@ -31,7 +31,7 @@ std::string parse_text(const std::string& text);
 /// The index of `text` in `choices`.
 std::size_t parse_choice(const std::string& text, const std::vector<std::string>& choices);
 
-/// The one of `names` that `text` most likely misspells; empty if none is similar.
+/// The name in `names` most similar to the misspelt `text`; empty if no name is similar.
 std::string nearest(const std::string& text, const std::vector<std::string>& names);
 
 // Lists (src/options/list_values.cpp). Parsing the result of text_of or texts_of gives the same list.

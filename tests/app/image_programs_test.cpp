@@ -236,8 +236,8 @@ TEST_F(ImageProgramsTest, LeaveOutDamagedRecordsWhereAsked) {
   EXPECT_THAT(ended.output, HasSubstr("train-0: record 5 at byte"));
   const Outcome outcome = run(command("went_on", "--skip-damaged"));
   EXPECT_EQ(outcome.code, 0) << outcome.output;
-  EXPECT_THAT(outcome.output, HasSubstr("warning: rank 0: left out: " + at("damaged/train-0") + ": record 5 at byte"));
-  EXPECT_THAT(outcome.output, HasSubstr("1 damaged records were left out"));
+  EXPECT_THAT(outcome.output, HasSubstr("warning: rank 0: skipped: " + at("damaged/train-0") + ": record 5 at byte"));
+  EXPECT_THAT(outcome.output, HasSubstr("1 damaged records were skipped"));
   expect_done(command("together", "--skip-damaged"), two_ranks);
   expect_same_arrays("went_on", "together");
   expect_failure(command("cached", "--skip-damaged --cache memory"), ExitCode::usage, "--skip-damaged");

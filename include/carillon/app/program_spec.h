@@ -1,5 +1,5 @@
-// ProgramSpec: what distinguishes mnist_train and mnist_eval from cifar10_train and cifar10_eval, and from your own
-// programs (docs/your_own_model).
+// ProgramSpec: dataset, networks and default options of one pair of programs, for example mnist_train and mnist_eval.
+// Your own programs define one too (docs/your_own_model).
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct ProgramSpec {
   /// `evaluation_split`.
   TrainOptions defaults;
   std::string evaluation_split = "test-";
-  std::vector<std::string> class_names = {};  ///< by label; empty: the classes have numbers
+  std::vector<std::string> class_names = {};  ///< by label; empty: messages show the label numbers
   /// The records hold pictures of any size, and options say how they become images (src/app/picture_options.h). The
   /// program then replaces the schema and the decoder of the defaults.
   bool of_pictures = false;
@@ -39,8 +39,8 @@ struct ProgramSpec {
 
 /// The names of the networks, in their order.
 std::vector<std::string> network_names(const ProgramSpec& program_spec);
-/// A table with a line per network: name, parameters, and multiply-adds for one sample of shape `image`. `outputs`: of
-/// each network.
+/// A table with a line per network: name, parameter count, and multiply-adds for one sample of shape `image`.
+/// `outputs`: output elements per sample, as NetworkSettings::outputs.
 std::string network_list(const ProgramSpec& program_spec, const ImageShape& image, std::int64_t outputs);
 /// The network of this name. Errors: failed (there is none).
 MakeNetwork network_named(const ProgramSpec& program_spec, const std::string& name);

@@ -48,7 +48,7 @@ inline void check(bool holds, std::string_view what,
 }
 
 /// Writes `text` to a descriptor, in one call if possible, so that lines of several ranks do not mix. Errors are
-/// ignored: use it for messages that must not cause errors.
+/// ignored: use it where a failure to print must not end the program.
 void print_text(int descriptor, std::string_view text) noexcept;
 
 /// The text of the errno value `number`. Thread-safe.

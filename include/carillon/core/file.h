@@ -18,12 +18,12 @@ namespace carillon {
 
 using Descriptor = Handle<int, ::close, -1>;
 
-/// Opens a regular file for reading. Refuses others: a FIFO waits for its writer, and a device may never end.
-/// Errors start with `subject`: no_input (no such file), `unsuitable` (not a regular file), io.
+/// Opens a regular file for reading. Refuses directories, FIFOs (may wait for a writer) and devices (may never
+/// end). Errors: no_input (no such file), `unsuitable` (not a regular file), io. Their text starts with `subject`.
 Descriptor open_plain_file(const std::filesystem::path& path, const std::string& subject,
                            ExitCode unsuitable = ExitCode::data);
 
-/// The contents of a regular file. Errors: as open_plain_file; `unsuitable` (more than `max_bytes`).
+/// The contents of a regular file. Errors: as open_plain_file; also `unsuitable` if it has more than `max_bytes` bytes.
 std::string read_plain_file(const std::filesystem::path& path, const std::string& subject, std::size_t max_bytes,
                             ExitCode unsuitable = ExitCode::data);
 
@@ -33,24 +33,24 @@ int write_all(int descriptor, std::span<const std::byte> bytes);
 /// Reads until `bytes` is full or the file ends. `read_count`: bytes read. Returns 0 or errno.
 int read_all(int descriptor, std::span<std::byte> bytes, std::size_t& read_count);
 
-/// Identifies the contents of a file without reading them.
+/// Size and modification time. If they are unchanged, the contents are assumed to be unchanged.
 struct FileStamp {
   std::uint64_t bytes = 0;
-  std::int64_t changed_nanoseconds = 0;  ///< since 1970
+  std::int64_t changed_nanoseconds = 0;  ///< modification time, in nanoseconds since 1970 (UTC)
 
   bool operator==(const FileStamp&) const = default;
 };
 /// The stamp of an open file. Errors: io, starting with `subject`.
 FileStamp stamp_of(const Descriptor& file, const std::string& subject);
-/// The stamp of the file, or nothing if there is none or the system does not report it.
+/// The stamp of the file, or nullopt if the file does not exist or `stat` fails.
 std::optional<FileStamp> stamp_of(const std::filesystem::path& path);
 
 /// Syncs the names in a directory, so that a rename survives a power cut. Errors: io.
 void sync_directory(const std::filesystem::path& directory);
 
-/// A file that is written as <prefix><name>.<pid>.tmp in the directory of its final name. The destructor removes it
-/// unless it was published. A killed process leaves it; is_temporary_name recognises it. Errors of all members: io
-/// (path, cause).
+/// A file that has a temporary name, <prefix><name>.<pid>.tmp, until `publish` renames it to its final name in the same
+/// directory. The destructor removes an unpublished file. If the process is killed, the file remains; find such files
+/// with is_temporary_name. Call write, finish, publish. Errors of all members: io (path, cause).
 class NewFile {
  public:
   explicit NewFile(std::filesystem::path path, std::string_view prefix = "");

@@ -37,13 +37,13 @@ class Shape {
 };
 
 struct Tensor {
-  void* data = nullptr;  ///< null: the tensor is not needed (e.g. the gradient of an input)
+  void* data = nullptr;  ///< null: not needed, for example the gradient of the network's input
   Shape shape;
   DType type = DType::f32;
 
   explicit operator bool() const { return data != nullptr; }
   std::size_t bytes() const { return static_cast<std::size_t>(shape.element_count()) * size_of(type); }
-  /// The elements of a float32 tensor in place. The host may read them on a CPU only.
+  /// The elements of a float32 tensor, not copied. Host code may access them only if the device is a CPU.
   std::span<float> floats() const {
     return {static_cast<float*>(data), static_cast<std::size_t>(shape.element_count())};
   }

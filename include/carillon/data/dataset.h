@@ -3,7 +3,7 @@
 // Record numbers i (0 <= i < M) count through the files in the order in which they are named, and through each file
 // from its start. Matches of a pattern are sorted by name. A record is a sequence of bytes of any length. The dataset's
 // decoder turns it into an image and a target. Opening a dataset checks the framing of every record. Decoding a record
-// checks its checksum and contents: with the cache when the dataset is opened, without the cache in `read`.
+// checks its checksum and contents. With the cache, `open` decodes all records; otherwise `read` decodes each one.
 #pragma once
 
 #include <cstddef>
@@ -37,8 +37,8 @@ class Dataset {
  public:
   /// Opens all files that match `patterns` (paths or globs).
   /// `local_rank_count`: number of processes on this machine that open the same dataset and share the machine's memory.
-  /// `known`: positions of the records, by file path, for a dataset without cache. If empty, the index files next to
-  /// the data files are used.
+  /// `known`: positions of the records, by file path, if there is no cache. If `known` is empty, `open` uses index
+  /// files next to the data files.
   /// Errors: no_input (a pattern without a match, no file); io. Also data, for a damaged or unsuitable record (the text
   /// names file, record number and byte offset), for a dataset without records, and for faults found by the decoder's
   /// find_fault. Also usage, for CacheMode::none with a GZIP file or CacheMode::memory with a decoder that draws random
@@ -95,8 +95,8 @@ class Dataset {
   /// Number of different records that `read` skipped.
   std::size_t skipped_count() const;
 
-  /// A hint: records will be read in random order. If the files do not all fit in memory, the kernel then reads each
-  /// record without its neighbours; otherwise it also reads ahead. Not allowed if the dataset is in memory.
+  /// A hint: records will be read in random order. If the files exceed half of the host's memory, this turns off the
+  /// kernel's read-ahead; otherwise it does nothing. Not allowed if the dataset is in memory.
   void expect_random_order() const;
 
   /// A hint: these records (ascending numbers) will be read soon. Reads their bytes from the file system, adjacent
@@ -106,7 +106,7 @@ class Dataset {
 
   /// Decodes record i as the sample at stream position `position` into `image` (image_bytes() long) and `target`
   /// (target_bytes() long). Works with and without cache. Thread-safe. Errors: data (file, record number, byte offset);
-  /// with skip_damaged only if no record is sound.
+  /// after skip_damaged only if no record is sound.
   void read(std::size_t i, std::uint64_t position, std::span<std::uint8_t> image, std::span<std::byte> target) const;
 
  private:

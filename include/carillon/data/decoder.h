@@ -27,7 +27,7 @@ class RecordDecoder {
   /// Writes the image of `record` to `image` (image_shape().bytes() long) and its target to `target`
   /// (target_spec().bytes() long). Random draws depend only on `position`, the sample's position in the stream.
   /// Thread-safe.
-  /// Errors: data; the text names the feature and the problem, but not the file and record.
+  /// Errors: data; the text names the feature and the problem. The dataset adds file and record.
   virtual void decode(std::span<const std::uint8_t> record, std::uint64_t position, std::span<std::uint8_t> image,
                       std::span<std::byte> target) const = 0;
 
@@ -42,8 +42,8 @@ class RecordDecoder {
 
   /// Decodes record i of a dataset into `image`.
   using ReadImage = std::function<void(std::size_t i, std::span<std::uint8_t> image)>;
-  /// Describes a fault of the whole dataset of `record_count` records that no single record shows; empty if there is
-  /// none.
+  /// Checks a dataset of `record_count` records for faults that no single record shows. Returns a description of the
+  /// fault; empty: no fault.
   virtual std::string find_fault(std::size_t record_count, const ReadImage& read) const;
 
  protected:

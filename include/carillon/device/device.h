@@ -1,4 +1,4 @@
-// Device: a CPU or a GPU. Stream: an in-order queue of its work. Buffer: memory on it.
+// Device: a CPU or a GPU. Stream: an in-order queue of work for one device. Buffer: a block of memory.
 //
 // Ops only enqueue work on a stream. The stream of a CPU does the work immediately, and its `synchronize` does nothing.
 #pragma once
@@ -20,9 +20,9 @@ namespace carillon {
 
 enum class DeviceKind { cpu, cuda };
 
-/// Number formats of the computation. Variables, their gradients and averages are float32 in memory in all of them.
+/// Number formats of the computation. Variables, their gradients and moving averages are always stored in float32.
 enum class Arithmetic {
-  fp32,  ///< float32 throughout, products exact to float32
+  fp32,  ///< float32 throughout; products have full float32 precision
   tf32,  ///< float32 in memory; matrix units multiply with 10-bit mantissas
   bf16,  ///< activations in bfloat16, sums in float32
 };
@@ -76,15 +76,15 @@ class Device {
   /// Sets a function that is polled while the host waits for this device. It may throw to end the wait. Empty: none.
   virtual void check_while_waiting(std::function<void()> /*check*/) {}
 
-  /// Devices for parts of the work of this device, each used by one thread at a time. Empty: not supported.
+  /// Sub-devices that compute parts of this device's work in parallel, one thread each. Empty: not supported.
   virtual std::span<const std::unique_ptr<Device>> workers() const { return {}; }
-  /// Calls body(worker) for workers 0 to count - 1 of workers() concurrently. Rethrows an exception of one of them.
+  /// Calls body(worker) for workers 0 to count - 1 of workers() concurrently. If calls throw, rethrows one exception.
   virtual void on_workers(int count, const std::function<void(int worker)>& body);
 };
 
 inline constexpr std::size_t tensor_alignment_bytes = 64;
 
-/// `count` floats plus the padding before the next tensor of a flat array, in floats.
+/// `count` floats, rounded up so that the next tensor of a flat array is aligned to tensor_alignment_bytes.
 constexpr std::size_t aligned_float_count(std::size_t count) {
   constexpr std::size_t step = tensor_alignment_bytes / sizeof(float);
   return (count + step - 1) / step * step;
@@ -100,17 +100,17 @@ void upload_floats(Device& device, std::span<const float> values, const Tensor& 
 /// Copies floats between two arrays of equal size on `device`, through host memory.
 void copy_floats(Device& device, std::span<float> from, std::span<float> to);
 
-/// The algorithm of convolutions on CPUs. Winograd's method needs a quarter to a sixth of the products for 3x3 and 5x5
-/// filters of stride 1, with slightly larger rounding errors.
+/// The algorithm of convolutions on CPUs. Winograd's method applies to 3x3 and 5x5 filters of stride 1. It needs a
+/// quarter to a sixth of the multiplications of the direct method, with slightly larger rounding errors.
 enum class ConvolutionMethod {
-  automatic,  ///< the faster one by a rule of the shapes, never by a measurement
+  automatic,  ///< chosen by a fixed rule from the shapes, never by a measurement
   direct,
   winograd,  ///< wherever possible
 };
 
 /// Settings of a CPU device.
 struct CpuSettings {
-  std::optional<Isa> isa;  ///< instruction set of our kernels; nothing: the highest available
+  std::optional<Isa> isa;  ///< instruction set of Carillon's kernels; nullopt: the highest available
   ConvolutionMethod convolution = ConvolutionMethod::automatic;
 };
 

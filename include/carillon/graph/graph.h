@@ -1,8 +1,8 @@
 // Graph: a network as a flat list of ops in forward order, with fixed shapes, before any memory or device exists.
 //
-// A network's function builds it through the functions of the op folders, for example
-// dense(graph, "layer1", x, {.units = 500}). Passes (src/graph/passes.h) then prepare it for the device. A value may
-// have several readers, where branches begin; branches join in an op with several inputs (add).
+// Network::build_layers adds ops with functions from `kernels/`, for example
+// dense(graph, "layer1", x, {.units = 500}). Passes (src/graph/passes.h) then prepare the graph for the device. A value
+// with several readers starts branches; an op with several inputs (add) joins branches.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ class Graph {
     std::vector<int> inputs, outputs;  ///< value indices
     std::vector<int> parameters;       ///< parameter indices
     std::vector<int> buffers;          ///< buffer indices
-    OpTraits traits = {};              ///< the row of the op's type
+    OpTraits traits = {};              ///< traits of the op's type
   };
   struct NewOp {
     std::string name;
@@ -67,11 +67,11 @@ class Graph {
   /// Adds a tensor that no optimiser changes, for example running statistics, and returns its index. Errors: as
   /// add_parameter.
   int add_buffer(BufferSpec spec);
-  /// Adds the graph's input for targets, [batch, spec.shape] of spec.type. On a CPU, ops read its tensor. On a GPU its
-  /// tensor has no data, and kernels read StepTable::target. Errors: failed (there is one).
+  /// Adds the graph's input for targets, [batch, spec.shape] of spec.type. On a CPU, ops read the target's tensor. On a
+  /// GPU this tensor has no data, and kernels read StepTable::target. Errors: failed (the graph already has a target).
   Value add_target(const TargetSpec& spec);
-  /// Appends an op with one output. A parameter belongs to one op: each op lists the parameters that were added since
-  /// the op before it, in that order. Gradients become complete in the reverse order. Errors: failed (another order).
+  /// Appends an op with one output. A parameter belongs to one op: each op must list the parameters added since the
+  /// previous add_op, in that order. Backward completes gradients in reverse order. Errors: failed (another list).
   Value add_op(NewOp op, Shape output_shape);
 
   /// Bytes of one sample's target; 0: the graph has no target.
@@ -83,15 +83,15 @@ class Graph {
   const std::vector<BufferSpec>& buffers() const { return buffers_; }
 
   // For passes. Values keep their indices and are never removed.
-  /// Adds a value with the shape and type of `value`. A pass adds its producer.
+  /// Adds a value with the shape and type of `value`. The pass must also add an op that produces it.
   Value add_value_like(Value value);
   /// Changes the last extent of a value.
   void set_channels(Value value, std::int64_t channels);
   /// Replaces all nodes; `nodes` are in forward order. Errors: failed (a value is read before it is produced, or
   /// produced twice).
   void replace_nodes(std::vector<Node> nodes);
-  /// Recomputes ValueInfo::wants_gradient if only some parameters train. `trains`: by parameter index. Errors: failed
-  /// (wrong number of parameters).
+  /// Recomputes ValueInfo::wants_gradient for training only some parameters. `trains`: by parameter index. Errors:
+  /// failed (wrong number of parameters).
   void want_gradients_of(const std::vector<bool>& trains);
 
  private:

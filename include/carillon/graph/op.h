@@ -16,20 +16,20 @@ namespace carillon {
 /// The memory of an op. The op neither reads nor writes a tensor without data.
 struct OpTensors {
   std::vector<Tensor> inputs, outputs;                    ///< activations
-  std::vector<Tensor> input_gradients, output_gradients;  ///< of the loss, in the activations' shapes; empty outside
-                                                          ///< training; the loss's own gradient has no data and is 1
+  std::vector<Tensor> input_gradients, output_gradients;  ///< gradients of the loss, in the activations' shapes. Empty
+                                                          ///< outside training. d loss / d loss = 1 has no data
   std::vector<Tensor> parameters, parameter_gradients;    ///< gradients: empty outside training
-  std::vector<Tensor> parameter_compute_copies = {};      ///< by parameter, up to date; empty: the op converts
-  std::vector<Tensor> buffers;                            ///< float32, kept from step to step
+  std::vector<Tensor> parameter_compute_copies = {};  ///< by parameter, up to date; empty: the op reads `parameters`
+  std::vector<Tensor> buffers;                        ///< float32, kept from step to step
   /// [columns], float32: backward writes the column sums of input gradient 0 here, which are the bias gradient of the
   /// op before. Set only for ops with OpTraits::sums_input_gradient.
   Tensor input_gradient_sums = {};
-  /// If not empty, backward writes the step sums (src/step/gradients/step_sums.h), and forward need not compute the
-  /// loss. Set only for ops with OpTraits::writes_step_sums.
+  /// If not empty, backward writes the step sums (src/step/gradients/step_sums.h), among them the loss. Then forward
+  /// may skip the loss. Set only for ops with OpTraits::writes_step_sums.
   std::span<float> step_sums = {};
 };
 
-/// Exchanges values between the ranks in the middle of a pass.
+/// Exchanges values between the ranks during a forward or backward pass, for example for synchronised batch norm.
 class TowerLink {
  public:
   virtual ~TowerLink() = default;
@@ -70,17 +70,17 @@ class OpDefinition {
   /// Name of the op type: its folder in `kernels/` ("dense") or one op of a folder with several ("gelu").
   virtual std::string_view type() const = 0;
   virtual BackwardNeeds backward_needs() const = 0;
-  /// Creates the op for these tensors and the context's device (kernels/shared/backend.h). The op may keep what the
-  /// arguments point to, but not the arguments. Called once per executable, or once per tile of the batch, by several
-  /// threads at once (src/graph/batch_tiling.h).
+  /// Creates the op for these tensors and the context's device (kernels/shared/backend.h). The op may copy the
+  /// pointers in the arguments, but must not refer to the arguments themselves. Called once per executable, or once per
+  /// tile of the batch, by several threads at once (src/graph/batch_tiling.h).
   virtual std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const = 0;
 
   /// The input that output number `output` shares memory with. The output then equals the input, and the op never
   /// writes it.
   virtual std::optional<int> output_shares_input(int /*output*/) const { return std::nullopt; }
-  /// If backward works in place for input number `input`: the output that provides the memory. The gradient of the
-  /// input then has the memory of that output's gradient. At most one input may share an output's memory, because the
-  /// op before may use its gradient as scratch.
+  /// If backward works in place for input number `input`: the output with the gradient that shares memory with the
+  /// gradient of this input. Nullopt: the input's gradient has its own memory. Two inputs must not share with the same
+  /// output, because the op that produces an input may use that input's gradient as scratch.
   virtual std::optional<int> gradient_shares_output(int /*input*/) const { return std::nullopt; }
 };
 

@@ -1,4 +1,4 @@
-// OpTraits: a row of the trait table: how passes, executable, batch tiling and ONNX export may treat ops of one type.
+// OpTraits: what graph passes, the executable, batch tiling and ONNX export may do with ops of one type.
 //
 // The op's folder holds one constant of this struct per op type. Its graph function passes the constant to
 // Graph::add_op with the definition, and the graph keeps both in the node. Every member is optional. An op without
@@ -25,23 +25,23 @@ struct OpTraits {
   using Definition = std::shared_ptr<const OpDefinition>;
 
   // Fusion (fuse_activations, defer_biases and synchronize_batches in src/graph/passes.h). Each function returns
-  // another definition of the same C++ class, or null if this op cannot take the change.
+  // another definition of the same C++ class, or null if this op does not support the change.
   /// This op with an activation of type `activation` ("relu", "gelu") applied to its output.
   Definition (*with_activation)(const OpDefinition& op, std::string_view activation) = nullptr;
-  /// This op with a ReLU applied to its input. Null unless that costs less than a ReLU after the op before.
+  /// This op with a ReLU applied to its input. Returns null unless that costs less than a ReLU in the op before.
   Definition (*with_relu_before)(const OpDefinition& op) = nullptr;
   /// This op without its last parameter, a bias that it adds to the columns of its output in its last operation.
   Definition (*without_biases)(const OpDefinition& op) = nullptr;
-  /// This op with one more, last parameter: a bias that it adds to the columns of its input. Null unless that costs
-  /// less than the addition in the op before.
+  /// This op with one more, last parameter: a bias that it adds to the columns of its input. Returns null unless that
+  /// costs less than the addition in the op before.
   Definition (*with_biases_before)(const OpDefinition& op) = nullptr;
   /// This op with its batch statistics computed over the batches of all ranks, in training.
   Definition (*synchronized)(const OpDefinition& op) = nullptr;
 
   // Padding on a GPU (pad_channels in src/graph/passes.h).
-  /// Preferred channel count of an input 0 of this shape and type; the channels beyond the parameters' hold zeros.
+  /// Preferred (padded) channel count of input 0 with this unpadded shape and this type. Extra channels hold zeros.
   std::int64_t (*preferred_channels)(const Shape& input, DType type) = nullptr;
-  /// The op can produce an output with extra channels, which hold zeros. If it has an input, the input has as many.
+  /// The op can produce an output with extra channels, which hold zeros. Its input, if any, then has the same channels.
   bool pads_channels = false;
 
   // Layout and shared work (src/graph/executable.h, src/step/update/compute_copies.h).
@@ -61,8 +61,8 @@ struct OpTraits {
   bool samples_are_independent = false;
 
   // Export (src/onnx/onnx_export.h).
-  /// Adds the ONNX operators that compute the op in evaluation. Returns the name of its output; all outputs of an op
-  /// with several are equal.
+  /// Adds the ONNX operators that compute the op in evaluation. Returns the name of the ONNX output. It stands for all
+  /// outputs of the op, which must be equal.
   std::string (*to_onnx)(const OpDefinition& op, OperatorGraph& operators, const OpOperands& operands) = nullptr;
 };
 
@@ -75,7 +75,7 @@ struct MemberTrait<member> {
   }
 };
 
-/// A const member function of an op's definition as a trait: {.with_activation = trait<&DenseDefinition::activated>}.
+/// Makes a trait of a const member function of a definition: {.with_activation = trait<&DenseDefinition::activated>}.
 template <auto member>
 inline constexpr auto* trait = &MemberTrait<member>::call;
 

@@ -1,9 +1,9 @@
 // ParameterStore: all variables of a network in one flat array; gradients and optimiser slots have the same layout.
 //
 // The layout is the backward order (last layer first), so that gradients become complete from front to back and a
-// bucket is a span. Each tensor starts at a multiple of 64 bytes; the gaps hold zeros. After the last gradient are at
-// least `step_sum_count` floats, the step sums, which are averaged over the ranks with the gradients (for example the
-// loss).
+// bucket is a span. Each tensor starts at a multiple of 64 bytes; the gaps hold zeros. The step sums follow the
+// last gradient: at least `step_sum_count` floats, for example the loss, which are averaged over the ranks together
+// with the gradients.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +23,11 @@ struct Initializer {
   /// constant: the value. truncated_normal: the standard deviation before truncation at two standard deviations (no
   /// rescaling). uniform: b of [-b, b).
   float value = 0.0f;
-  /// If not negative, the draws depend on this number in place of the variable's name. For networks that are older than
-  /// draws by name.
+  /// If not negative, random values depend on this number instead of the variable's name. Old networks use it, so that
+  /// their initial values stay the same.
   int number = -1;
-  /// For filters [height, width, in, out] with odd height and width: filter o < min(in, out) passes input channel o on
-  /// (1 in the middle, else 0), as PyTorch's dirac_. The other filters are drawn.
+  /// For filters [height, width, in, out] with odd height and width: filter o < min(in, out) copies input channel o
+  /// (1 in the middle, else 0), as PyTorch's dirac_. The other filters are drawn as `kind` says.
   bool dirac = false;
 };
 
@@ -36,10 +36,10 @@ struct ParameterSpec {
   Shape shape;
   Initializer initializer;
   float l2_factor = 0.0f;  ///< c: adds c * sum(w^2) / 2 to the loss and c * w to the gradient
-  bool trains = true;      ///< false: it keeps its initial values; its parameter group has no influence
+  bool trains = true;      ///< false: the variable keeps its initial values, independent of its parameter group
 };
 
-/// An array of the parameters' layout that an optimiser keeps, for example momentum or a moving average.
+/// An array that an optimiser keeps, with the layout of the parameters, for example momentum or a moving average.
 struct Slot {
   std::string name;
   bool starts_as_values = false;  ///< initially equal to the variables; false: zero
@@ -67,7 +67,7 @@ inline constexpr std::size_t step_sum_count = 16;
 /// Indices in ParameterStore::step_sums.
 inline constexpr std::size_t loss_sum = 0, sync_sum = 1;
 
-/// Zeroed memory for a store. The device allocates what is empty.
+/// Zeroed memory for a store. The store allocates empty `values` and `slots` on its device.
 struct ParameterMemory {
   Buffer gradients;                              ///< gradient_bytes (Communicator::allocate); empty: no training
   Buffer values = {};                            ///< value_bytes
@@ -120,7 +120,7 @@ class ParameterStore {
 bool name_matches(const std::string& pattern, const std::string& name);
 
 /// Initial values of a variable, row-major. They depend only on (seed, name, element), or on (seed, number, element) if
-/// the initializer has a number (Philox). Errors: failed (dirac for a shape that is not such filters).
+/// the initializer has a number (Philox). Errors: failed (dirac, but the shape is not that of odd filters).
 std::vector<float> initial_values(const ParameterSpec& spec, std::uint64_t seed);
 
 }  // namespace carillon

@@ -12,12 +12,12 @@ namespace carillon {
 
 struct OptimizerOptions {
   std::int64_t max_steps = 1000;    ///< global step at which the training ends
-  double regularization = 0.0001;   ///< L2 factor of the weight matrices in the loss
+  double regularization = 0.0001;   ///< L2 factor of the regularised weights (NetworkSettings)
   OptimizerSettings update;         ///< rule and constants; settings() sets its learning rate
   ScheduleOptions schedule;         ///< learning rate
   std::vector<std::string> freeze;  ///< patterns of variables that are not trained
 
-  /// `update` with the learning rate of `schedule`, and a group for each pattern of `freeze` before its own groups.
+  /// `update`, with the learning rate of `schedule` and with one group per pattern of `freeze` before its other groups.
   /// Errors: those of make_schedule.
   OptimizerSettings settings() const;
 };

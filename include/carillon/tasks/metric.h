@@ -27,7 +27,7 @@ struct Score {
   double value = 0.0;
   std::string log_name = {};                  ///< name in log lines and metrics.jsonl; empty: `name`
   std::string tag = {};                       ///< TensorBoard tag; empty: `log_name`
-  std::optional<Ratio> ratio = std::nullopt;  ///< counts, which logs and checkpoints also state
+  std::optional<Ratio> ratio = std::nullopt;  ///< the counts behind `value`, for logs and checkpoints
 
   const std::string& logged_as() const { return log_name.empty() ? name : log_name; }
   const std::string& tagged_as() const { return tag.empty() ? logged_as() : tag; }

@@ -22,7 +22,7 @@ struct MixingParams;  // kernels/shared/mixing.h
 struct LossInputs {
   Value output;                ///< the network's output, [batch, outputs]
   Value target;                ///< [batch, TargetSpec::shape], of type TargetSpec::type
-  const MixingParams& mixing;  ///< mixing of the images; the loss mixes targets equally, or throws
+  const MixingParams& mixing;  ///< mixing of the images; the loss mixes targets in the same way, or throws
 };
 
 /// Adds the loss to the graph and returns it: a float32 scalar, the mean over the batch. Errors: usage (samples are
@@ -37,7 +37,7 @@ struct Task {
   /// Returns the target of one sample as text, for messages.
   std::function<std::string(std::span<const std::byte> target)> describe_target;
   MakeMetric make_metric;
-  std::string score;  ///< name of the Score that selects the best checkpoint and stops training early
+  std::string score;  ///< name of the Score that selects the best checkpoint and may stop training early
   bool higher_is_better = true;
 };
 

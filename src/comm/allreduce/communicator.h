@@ -38,7 +38,7 @@ class Communicator {
   virtual int size() const = 0;
 
   /// Allocates zeroed device memory for the arrays that are averaged, aligned to tensor_alignment_bytes. Collective;
-  /// call once. Freed before the communicator.
+  /// call once. The buffer must be destroyed before the communicator.
   virtual Buffer allocate(std::size_t bytes) = 0;
 
   /// Enqueues a wait until the allocated memory may be written, i.e. until all peers have read the values of the

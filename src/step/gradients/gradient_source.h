@@ -25,7 +25,7 @@ namespace carillon {
 class GradientSink {
  public:
   virtual ~GradientSink() = default;
-  /// Enqueues the wait until gradients and step sums may be written: other ranks may still read those of the last step.
+  /// Enqueues a wait until no other rank reads this rank's gradients and step sums of the previous step any more.
   virtual void acquire(Stream& stream) = 0;
   /// The work that completes `parameter`'s gradient is enqueued, and no later work of the pass reads its value. Before
   /// the first call of a step, the work that completes the step sums is enqueued.
@@ -37,20 +37,20 @@ class GradientSource {
   virtual ~GradientSource() = default;
   /// Enqueues the forward pass, the loss and the backward pass of the step in StepInputs. Calls `sink` as above.
   virtual void enqueue(GradientSink& sink) = 0;
-  /// After the step sums are averaged over the ranks. Ends the step.
+  /// Ends the step. Call it after the step sums are averaged over the ranks.
   virtual void finish() = 0;
-  /// Adapts to the graph's present Graph::want_gradients_of. Gradients that are not wanted are 0. CPU only: a captured
-  /// step cannot change.
+  /// Call it after Graph::want_gradients_of. Gradients of parameters that do not train are then 0. CPU only: a captured
+  /// CUDA graph cannot change.
   virtual void rebuild() = 0;
-  /// Whether each step leaves equal buffers (running statistics) on all ranks.
+  /// Whether buffers (running statistics) are equal on all ranks after each step.
   virtual bool averages_buffers() const = 0;
   /// Memory of activations and their gradients, of one pass.
   virtual std::size_t activation_bytes() const = 0;
 };
 
-/// Everything that a source works on. All of it outlives the source.
+/// Everything that a source works on. All referenced objects must outlive the source.
 struct GradientSourceContext {
-  const BuiltNetwork& network;  ///< for training; its batch is the source's pass
+  const BuiltNetwork& network;  ///< for training; its batch size is that of one pass
   Device& device;
   const ParameterStore& parameters;  ///< with gradients and step sums
   const BufferStore& buffers;

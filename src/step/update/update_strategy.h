@@ -10,13 +10,13 @@
 // A step, in this order:
 //
 //   begin_step
-//   acquire, gradient_complete ...   by the GradientSource (GradientSink)
-//   enqueue_means                    afterwards the step sums are averaged, up to step_end().result_scale
-//   (an observer may read gradients and old variables, if begin_step announced it)
-//   enqueue_update                   afterwards the variables are updated, if step_end() allows it
+//   acquire, gradient_complete ...   called by the GradientSource (GradientSink)
+//   enqueue_means                    then step_end().sums * step_end().result_scale are the mean step sums
+//   (an observer may read mean gradients and old variables after begin_step(MeanGradients::readable))
+//   enqueue_update                   then the variables are updated, if step_end() allows it
 //
-// A strategy may do any of this work earlier: it may update with enqueue_means, or one parameter after the other with
-// gradient_complete, unless the mean gradients must be readable.
+// A strategy may average and update earlier: it may update all variables in enqueue_means, or each variable in its
+// gradient_complete. This is not allowed if the mean gradients must be readable.
 //
 // Adding a strategy takes one file: implement this interface and a factory of the type MakeUpdateStrategy, and pass the
 // factory as TowerSettings::make_update. tests/step/custom_update_mpi_test.cpp does that with slots that are sharded
@@ -50,15 +50,15 @@ class UpdateStrategy : public GradientSink {
   // Memory.
   /// Variables, gradients and step sums of this rank. The slots are accessed through `slot`.
   virtual const ParameterStore& parameters() const = 0;
-  /// Slot number `slot` of optimizer_slots, with the layout of `parameters`, in the device's memory. For writing before
-  /// broadcast_from_first; for reading after `synchronize`, until the next step. A strategy that shards its slots may
-  /// allocate the array for these times only. Replicated slots are always readable.
+  /// Slot number `slot` of optimizer_slots, with the layout of `parameters`, in the device's memory. Write it only
+  /// before broadcast_from_first. Read it only after `synchronize`, until the next step. A strategy that shards its
+  /// slots may allocate the array for these times only. Replicated slots are always readable.
   virtual std::span<float> slot(int slot) const = 0;
   /// Whether every rank holds equal slots in its own memory. If not, only rank 0 may write slots.
   virtual bool replicates_slots() const = 0;
-  /// Copies rank 0's variables and slots to all ranks. Before the first step. Collective.
+  /// Copies rank 0's variables and slots to all ranks. Call it before the first step. Collective.
   virtual void broadcast_from_first() = 0;
-  /// Makes the slots readable on every rank. After all enqueued steps. Collective.
+  /// Makes the slots readable on every rank, as of the last enqueued step. Collective.
   virtual void synchronize() = 0;
 
   // A step.
@@ -68,7 +68,7 @@ class UpdateStrategy : public GradientSink {
   virtual void enqueue_means() = 0;
   /// The averaged step sums and their scale, after enqueue_means.
   virtual const StepEnd& step_end() const = 0;
-  /// Enqueues the update, unless it is done. On a GPU it contains the step's last kernel (StepEnd::finish_block).
+  /// Enqueues the update, if it is not yet enqueued. On a GPU it contains the step's last kernel (finish_block).
   virtual void enqueue_update() = 0;
 };
 
@@ -80,7 +80,7 @@ struct UpdateContext {
   Communicator& communicator;
   const StepInputs& inputs;  ///< with the scalars of each step
   std::size_t step_sums = step_sum_count;
-  std::size_t bucket_bytes = 0;  ///< as bucket_bytes_on
+  std::size_t bucket_bytes = 0;  ///< bytes averaged at a time; 0: default (bucket_bytes_on)
 };
 
 /// Collective. Errors: as make_optimizer.

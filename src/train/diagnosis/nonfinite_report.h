@@ -19,9 +19,9 @@ namespace carillon {
 struct DivergedStep {
   const Tower& tower;
   Device& device;
-  BuildSettings settings;  ///< of the tower
-  const Batch& batch;      ///< of this rank
-  const Dataset& dataset;  ///< of the batch's records
+  BuildSettings settings;  ///< settings of the tower's graph
+  const Batch& batch;      ///< this rank's batch
+  const Dataset& dataset;  ///< contains the batch's records
 };
 
 /// "Model diverged with loss = NaN at step 5"

@@ -18,7 +18,7 @@ namespace carillon {
 struct ImageView {
   std::int64_t shift = 0;  ///< pixel (y, x) is the image's (y + shift, x + shift): -1, 0 or 1
   bool mirrored = false;   ///< left-right, after the shift
-  float weight = 1.0f;     ///< of its outputs in the mean
+  float weight = 1.0f;     ///< weight of the view's outputs in the mean
 };
 
 inline constexpr std::array augmented_views{ImageView{0, false, 0.25f},   ImageView{0, true, 0.25f},

@@ -146,7 +146,7 @@ std::vector<std::string> stage_files(const std::vector<std::string>& paths, cons
                                      const Mpi& mpi) {
   const Clock::time_point start = Clock::now();
   std::vector<std::string> staged = paths;
-  std::vector<Copy> copies;  // of this host; the same on all its ranks
+  std::vector<Copy> copies;  // copies for this host, equal on all of its ranks
   for (const std::size_t i : files_needed(paths.size(), settings.by_file, mpi.hosts(), mpi.hosts()[mpi.rank()])) {
     const fs::path from = fs::absolute(paths[i]).lexically_normal();
     copies.push_back({paths[i], settings.directory / from.relative_path()});

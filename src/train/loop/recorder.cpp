@@ -58,7 +58,7 @@ struct Recorder::First {
   std::optional<LayerSummarizer> summarizer{};
   bool shows_captured = true;  ///< until the captured step is printed
   StepClock clock{};
-  std::optional<double> l2_loss{};  ///< of the last logged step
+  std::optional<double> l2_loss{};  ///< L2 loss of the last logged step
   bool same_evaluation{};           ///< the resumed run was evaluated on the same records
   std::int64_t first_step = 0;
   std::optional<RunSummary::Best> best{};

@@ -42,7 +42,7 @@ class Recorder {
     const Device& device;
     std::string_view communicator;
     int thread_count;
-    const Dataset* dataset;  ///< null: nothing is trained
+    const Dataset* dataset;  ///< null: no training data (--max-steps 0)
   };
 
   using Clock = std::chrono::steady_clock;

@@ -52,7 +52,7 @@ class StepClock {
   }
 
  private:
-  std::deque<double> waits_of_taken_;  ///< of launched steps that have not ended
+  std::deque<double> waits_of_taken_;  ///< seconds, one per launched step that has not ended
   std::int64_t ended_ = 0;
   double data_wait_seconds_ = 0.0, allreduce_seconds_ = 0.0;
   Clock::time_point since_, end_;

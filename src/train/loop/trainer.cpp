@@ -68,7 +68,7 @@ void Trainer::report_skipped() {
   std::array<std::int64_t, 1> count{dataset_ ? static_cast<std::int64_t>(dataset_->skipped_count()) : 0};
   mpi_.sum(count);
   if (mpi_.rank() != 0 || count[0] == 0) return;
-  print_warning(fmt::format("{} damaged records were left out, each counted by every rank that met it", count[0]));
+  print_warning(fmt::format("{} damaged records were skipped, each counted by every rank that read it", count[0]));
 }
 
 bool Trainer::is_finished() {
@@ -155,7 +155,7 @@ void Trainer::open_training_data(RecordOptions records) {
   warn_of_reading();
   if (!options_.data.skip_damaged || dataset_->in_memory()) return;
   dataset_->skip_damaged(
-      [this](const std::string& what) { print_warning(fmt::format("rank {}: left out: {}", mpi_.rank(), what)); });
+      [this](const std::string& what) { print_warning(fmt::format("rank {}: skipped: {}", mpi_.rank(), what)); });
 }
 
 void Trainer::warn_of_reading() const {

@@ -1,5 +1,5 @@
-// Trainer: a whole training run, from options to an evaluated, checkpointed model. mnist_train runs it once it has MPI
-// and a device.
+// Trainer: a whole training run, from options to an evaluated, checkpointed model. Each training program creates one
+// after it has initialised MPI and opened its device.
 //
 //   open and compare data -> start or resume -> step, log, checkpoint, evaluate -> final checkpoint
 #pragma once
@@ -30,8 +30,8 @@ class Trainer {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `description`: the options, as checkpoints hold them; the trainer adds facts about the data. `started`: start of
-  /// the program. The references outlive the trainer. Collective.
+  /// `description`: the options as stored in checkpoints; the trainer adds facts about the data. `started`: start time
+  /// of the program. All referenced objects must outlive the trainer. Collective.
   Trainer(const TrainOptions& options, RunDescription description, const Mpi& mpi, Device& device,
           Communicator& communicator, StallDetector& stall_detector, const CpuShare& cpu,
           Clock::time_point started = Clock::now());
@@ -39,8 +39,8 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  /// Trains up to --max-steps or to the score that ends the run. Returns done, or stopped after a signal. Collective.
-  /// Errors: io (checkpoints kept failing).
+  /// Trains until --max-steps or --stop-at-precision is reached. Returns done; stopped after a signal or --time-limit;
+  /// io if checkpoints kept failing. Collective.
   ExitCode run();
 
  private:
@@ -53,7 +53,7 @@ class Trainer {
   void report_skipped();
   /// Whether the checkpoint to resume from is the end of the run. Collective.
   bool is_finished();
-  /// Whether all steps were taken before, and the run was killed before their evaluation was logged. Collective.
+  /// Whether the resumed run has taken all steps but was killed before its last evaluation was logged. Collective.
   bool lacks_last_evaluation();
   ExitCode train();
   BatchLoader make_loader();
@@ -66,10 +66,10 @@ class Trainer {
   void take_results(Results wanted);
   /// The requests of this rank.
   ControlFlags own_requests();
-  /// The requests of all ranks, if one of them has requested a synchronisation. Collective.
+  /// Combines the requests of all ranks. Returns none if no rank has requested a synchronisation. Collective.
   ControlFlags exchange_control_flags();
   void log_step(const StepPlan& plan, const StepResult& result);
-  /// Throws failed on all ranks if the loss of the last step is not finite; with OnNan::report, with its cause.
+  /// If the task's loss is not finite, throws `failed` on all ranks. With OnNan::report the error names the cause.
   void check_task_loss(const StepResult& result) const;
   void check_total(std::int64_t step, const StepLoss& loss) const;
   void evaluate();
@@ -89,19 +89,19 @@ class Trainer {
   int thread_count_;
 
   std::optional<Dataset> dataset_, eval_dataset_;
-  OrderSettings order_;  ///< of the training records
+  OrderSettings order_;  ///< order of the training records
   std::optional<Tower> tower_;
   std::optional<Evaluator> evaluator_;
   Recorder recorder_;
-  std::optional<RankTimes> rank_times_;  ///< with several ranks on CPUs
+  std::optional<RankTimes> rank_times_;  ///< only with several ranks on CPUs
 
   RunPosition position_;
-  std::int64_t saved_step_ = -1;   ///< of the newest checkpoint
+  std::int64_t saved_step_ = -1;   ///< step of the newest checkpoint
   bool has_reached_ = false;       ///< an evaluation reached the score that ends the run
-  BatchLoader* loader_ = nullptr;  ///< while steps are taken
+  BatchLoader* loader_ = nullptr;  ///< not null while steps are taken
   StepResult latest_;              ///< the last result that was taken
   std::deque<StepPlan> to_log_;    ///< plans of steps that log their loss, until their results are taken
-  bool sync_requested_ = false;    ///< by some rank, in a result since the last synchronisation
+  bool sync_requested_ = false;    ///< a result since the last synchronisation reports that a rank requested one
 };
 
 }  // namespace carillon

@@ -6,13 +6,13 @@
 
 namespace carillon {
 
-/// What a network may depend on of the training set (NetworkSettings).
+/// Facts about the training set that a network may depend on (NetworkSettings).
 struct FoundRecords {
   float density = 1.0f;  ///< Dataset::density
   std::uint64_t record_count = 0;
 };
 
-/// Without the dataset. Errors: those of OptimizerOptions::settings.
+/// Settings that do not depend on the dataset. Errors: those of OptimizerOptions::settings.
 TowerSettings tower_settings(const TrainOptions& options);
 
 /// The network to train on records of options.data.record_form. `found`: facts of the records, once they are open.

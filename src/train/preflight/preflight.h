@@ -18,7 +18,7 @@ struct PreflightSubject {
   bool shares_gpus = false;      ///< --share-gpus: several ranks per GPU are intended
   std::size_t gradients = 0;     ///< float32 numbers that a step averages
   std::size_t bucket_bytes = 0;  ///< gradients averaged at a time
-  std::int64_t divisor = 1;      ///< of the sums over the ranks (Averaging::divisor)
+  std::int64_t divisor = 1;      ///< divides the sums over the ranks (Averaging::divisor)
 };
 
 /// Prints on rank 0:
