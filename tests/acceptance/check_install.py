@@ -117,6 +117,7 @@ def _all_headers(context, prefix):
     """A source that includes each of them, without the sources of Carillon."""
     (folder,) = (prefix / "include").iterdir()
     headers = sorted(path.relative_to(folder) for path in folder.rglob("*.h"))
+    public = len(list((ROOT / "include").rglob("*.h")))
     project = context.directory("headers")
     project.mkdir()
     (project / "all.cpp").write_text("".join(f"#include <{header}>\n" for header in headers) + "int main() {}\n")
@@ -127,7 +128,7 @@ def _all_headers(context, prefix):
     )
     _run("cmake", "-S", project, "-B", project / "build", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}")
     _run("cmake", "--build", project / "build")
-    return Result("installed: every header compiles by itself", len(headers) > 80, f"{len(headers)} headers")
+    return Result("installed: every header compiles by itself", len(headers) >= public, f"{len(headers)} headers")
 
 
 def _own_model(context, prefix):

@@ -152,7 +152,8 @@ TEST_F(RecordTest, DamagedGzipIsFoundAtItsRecord) {
   std::string flipped = whole;
   flipped[flipped.size() - 5] ^= 1;  // of the trailer's CRC32
   EXPECT_THAT(damage(flipped, 2, second_ + 16 + noise.size()), HasSubstr("GZIP data is damaged"));
-  EXPECT_THAT(damage(whole + "more", 2, second_ + 16 + noise.size()), HasSubstr("trailing bytes that are not GZIP data"));
+  EXPECT_THAT(damage(whole + "more", 2, second_ + 16 + noise.size()),
+              HasSubstr("trailing bytes that are not GZIP data"));
 }
 
 TEST_F(RecordTest, AMissingFileIsCode66AndADirectoryCode65) {

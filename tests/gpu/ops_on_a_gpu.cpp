@@ -51,7 +51,7 @@ OpResults results_of(const OpCase& op, Device& device, Arithmetic arithmetic = A
 
 /// Where a value of the input "x" or "z" is `bad`, or all are, what is not finite is in the output. An op of the
 /// batch's images alone has no such input.
-void expect_told(const OpCase& op, Device& device, Arithmetic arithmetic, float bad) {
+void expect_reported(const OpCase& op, Device& device, Arithmetic arithmetic, float bad) {
   OpUnderTest under_test(op, device, arithmetic);
   OpHarness& harness = under_test.harness;
   bool has_input = op.image_bytes > 1;
@@ -70,15 +70,15 @@ void expect_told(const OpCase& op, Device& device, Arithmetic arithmetic, float 
 }
 
 /// By both backends, in every arithmetic.
-void expect_bad_values_told(const OpCase& op) {
+void expect_bad_values_propagate(const OpCase& op) {
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     CpuDevice cpu(1);
-    expect_told(op, cpu, Arithmetic::fp32, bad);
+    expect_reported(op, cpu, Arithmetic::fp32, bad);
     for (const Arithmetic arithmetic : {Arithmetic::fp32, Arithmetic::tf32, Arithmetic::bf16}) {
       for (const bool fused_biases : {true, false}) {
         set_conditions({.seed = 3, .fused_biases = fused_biases});
         CudaDevice gpu(0);
-        expect_told(op, gpu, arithmetic, bad);
+        expect_reported(op, gpu, arithmetic, bad);
       }
     }
   }
@@ -111,7 +111,7 @@ void OpsOnAGpu::expect_like_cpu(const OpCase& op) {
       expect_close(expected, results_of(op, gpu, arithmetic), tolerance);
     }
   }
-  expect_bad_values_told(op);
+  expect_bad_values_propagate(op);
 }
 
 }  // namespace carillon::testing

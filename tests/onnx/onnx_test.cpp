@@ -206,7 +206,8 @@ TEST_F(ExportCommand, RefusesWhatIsNoNetworkOfOursAndWritesNothing) {
   state = state_;
   state.moving_averages.clear();
   write_checkpoint(path("empty.h5"), state);
-  expect_failure("export --onnx out.onnx empty.h5", ExitCode::data, "empty.h5: the array 'layer1/weights' of the network is missing");
+  expect_failure("export --onnx out.onnx empty.h5", ExitCode::data,
+                 "empty.h5: the array 'layer1/weights' of the network is missing");
   state = state_;
   state.options_json = R"({"pixel_scale": -1})";
   write_checkpoint(path("scale.h5"), state);

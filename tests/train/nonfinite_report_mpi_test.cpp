@@ -39,7 +39,7 @@ class NonfiniteReportTest : public RunTest {
   bool is_last() const { return mpi_.rank() == mpi_.size() - 1; }
 
   /// Only the last rank's last image has a pixel that is infinite.
-  void expect_the_last_sample_told() {
+  void expect_the_last_sample_named() {
     const int last_record = 4 * mpi_.size() - 1;
     if (mpi_.rank() == 0) {
       std::string records;
@@ -72,19 +72,19 @@ TEST_F(NonfiniteReportTest, IsToldWithItsOpAndRecords) {
                            "\\(.*/train: record [0-9]+, label [0-9]\\).*"));
 }
 
-TEST_F(NonfiniteReportTest, IsToldByTheRankThatMetIt) { expect_the_last_sample_told(); }
+TEST_F(NonfiniteReportTest, IsToldByTheRankThatMetIt) { expect_the_last_sample_named(); }
 
 /// Sample 3 of the batch is sample 1 of the second micro-batch.
 TEST_F(NonfiniteReportTest, InALaterMicroBatchIsToldWithTheSampleOfTheWholeBatch) {
   options_.data.micro_batch = 2;
-  expect_the_last_sample_told();
+  expect_the_last_sample_named();
 }
 
 /// Behind the norm all ranks have it.
 TEST_F(NonfiniteReportTest, OfOneBatchNormIsToldByTheRankThatMetItFirst) {
   options_.model.make = network_with_a_norm;
   options_.model.sync_batch_norm = true;
-  expect_the_last_sample_told();
+  expect_the_last_sample_named();
 }
 
 TEST_F(NonfiniteReportTest, OfOneBatchNormIsToldByTheRankWhoseVariableItIs) {

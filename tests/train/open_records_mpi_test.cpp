@@ -47,7 +47,7 @@ class RecordsTest : public RunTest {
     return failure_of_run([&] { stage_files(paths, {.directory = directory_ / "disk"}, mpi_); });
   }
   /// On the rank that tells it.
-  static void expect_told(const Failure& failure, const std::string& text) {
+  static void expect_reported(const Failure& failure, const std::string& text) {
     if (!failure.text.empty()) {
       EXPECT_THAT(failure.text, HasSubstr(text));
     }
@@ -93,7 +93,7 @@ TEST_F(RecordsTest, ADamagedFileEndsAllRanksWithItsName) {
   on_first([&] { write_text(paths_[3], mnist_records(13).substr(0, 1000)); });
   const Failure failure = failure_of_run([&] { share_index(paths_, mpi_); });
   EXPECT_EQ(failure.code, ExitCode::data);
-  expect_told(failure, "set-3: record 1 at byte");
+  expect_reported(failure, "set-3: record 1 at byte");
 }
 
 TEST_F(RecordsTest, RanksThatSeeOtherFilesAreRefused) {
@@ -102,7 +102,7 @@ TEST_F(RecordsTest, RanksThatSeeOtherFilesAreRefused) {
   const Failure failure = failure_of_run(
       [&] { open_records(paths, options_.data.record_form, RecordUse::training, {.cache = CacheMode::none}, mpi_); });
   EXPECT_EQ(failure.code, mpi_.size() == 1 ? ExitCode::done : ExitCode::usage);
-  expect_told(failure, "ranks disagree on checksum of the data files' names");
+  expect_reported(failure, "ranks disagree on checksum of the data files' names");
 }
 
 TEST_F(RecordsTest, FilesAreCopiedOnceAndAgainWhereTheyHaveChanged) {
@@ -135,7 +135,7 @@ TEST_F(RecordsTest, WhatCannotBeCopiedIsSaidBeforeAnythingIs) {
   paths.push_back((directory_ / "none").string());
   Failure failure = failure_to_stage(paths);
   EXPECT_EQ(failure.code, ExitCode::no_input);
-  expect_told(failure, "none: no such file");
+  expect_reported(failure, "none: no such file");
   // Larger than any disk, and no byte of it there.
   on_first([&] {
     write_text(paths.back(), "");
@@ -143,7 +143,7 @@ TEST_F(RecordsTest, WhatCannotBeCopiedIsSaidBeforeAnythingIs) {
   });
   failure = failure_to_stage(paths);
   EXPECT_EQ(failure.code, ExitCode::io);
-  expect_told(failure, " GB are to be copied, and ");
+  expect_reported(failure, " GB are to be copied, and ");
   mpi_.barrier();
   for (const std::string& path : paths_) EXPECT_FALSE(std::filesystem::exists((directory_ / "disk").string() + path));
 }
@@ -276,7 +276,7 @@ TEST_F(RecordsTest, MoreRanksThanFilesCannotShareThem) {
   options_.data.sharding = Sharding::file;
   const Failure failure = this->failure(options_);
   EXPECT_EQ(failure.code, mpi_.size() == 1 ? ExitCode::done : ExitCode::usage);
-  expect_told(failure, "--sharding file: 1 files are not enough for");
+  expect_reported(failure, "--sharding file: 1 files are not enough for");
 }
 
 TEST_F(RecordsTest, TooLittleRoomForWhatIsDecodedAheadIsRefused) {
@@ -284,10 +284,10 @@ TEST_F(RecordsTest, TooLittleRoomForWhatIsDecodedAheadIsRefused) {
   options_.data.prefetch_bytes = 2 * 4 * 784 - 1;
   const Failure failure = this->failure(options_);
   EXPECT_EQ(failure.code, ExitCode::usage);
-  expect_told(failure, "--prefetch-bytes 6271: two batches of decoded images take 6272");
+  expect_reported(failure, "--prefetch-bytes 6271: two batches of decoded images take 6272");
   TrainOptions large = options_;
   large.data.prefetch_bytes = std::int64_t{1} << 50;
-  expect_told(this->failure(large), " bytes of memory for ");
+  expect_reported(this->failure(large), " bytes of memory for ");
   options_.data.prefetch_bytes += 1;
   EXPECT_EQ(train(), ExitCode::done);
 }

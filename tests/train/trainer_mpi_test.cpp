@@ -245,15 +245,15 @@ TEST_F(TrainerTest, TakesVariablesButNotAveragesFromAnotherRunsCheckpoint) {
 }
 
 /// What the last network was told; make_network is a function without state.
-float told_density = 0.0f;
+float reported_density = 0.0f;
 
 TEST_F(TrainerTest, TellsTheNetworkHowSparseTheRecordsAre) {
   options_.model.make = [](const NetworkSettings& settings) {
-    told_density = settings.density;
+    reported_density = settings.density;
     return mnist_network(settings);
   };
   train();
-  EXPECT_FLOAT_EQ(told_density, 59.0f / 60.0f);  // one image of 60 is black
+  EXPECT_FLOAT_EQ(reported_density, 59.0f / 60.0f);  // one image of 60 is black
 }
 
 TEST_F(TrainerTest, RefusesAnotherModelsCheckpoint) {

@@ -51,7 +51,7 @@ struct OpTraits {
   std::optional<int> (*column_summed_parameter)(const OpDefinition& op) = nullptr;
   /// Whether the op can write OpTensors::input_gradient_sums for an input of this shape.
   bool (*sums_input_gradient)(DeviceKind kind, const Shape& input) = nullptr;
-  /// Whether the op, which computes the loss, can write OpTensors::step_sums.
+  /// Whether the op, which computes the loss, writes OpTensors::step_sums. Required of a loss on a GPU.
   bool (*writes_step_sums)(DeviceKind kind) = nullptr;
 
   // Batch tiling (src/graph/batch_tiling.h).

@@ -131,10 +131,10 @@ ExitCode Trainer::train() {
     recorder_.show_progress(latest_);
     if (plan.compares) check_replicas(position_.step, *tower_, device_, mpi_);
     if (plan.last) break;
-    const ControlFlags asked = exchange_control_flags();
-    if (asked.give_up) return ExitCode::io;
-    if (asked.stop) return ExitCode::stopped;
-    if (plan.saves || asked.save) save();
+    const ControlFlags requested = exchange_control_flags();
+    if (requested.give_up) return ExitCode::io;
+    if (requested.stop) return ExitCode::stopped;
+    if (plan.saves || requested.save) save();
     if (plan.evaluates) evaluate();
   }
   return ExitCode::done;
@@ -177,14 +177,14 @@ void Trainer::warn_of_reading() const {
 
 void Trainer::check_prefetch_bytes() const {
   if (dataset_->in_memory() || options_.data.prefetch_bytes == 0) return;
-  const auto asked = static_cast<std::uint64_t>(options_.data.prefetch_bytes), memory = total_memory_bytes();
+  const auto limit = static_cast<std::uint64_t>(options_.data.prefetch_bytes), memory = total_memory_bytes();
   const std::uint64_t two_batches = 2 * static_cast<std::uint64_t>(options_.data.batch_size) * dataset_->image_bytes();
-  if (asked < two_batches) {
-    fail(ExitCode::usage, "--prefetch-bytes {}: two batches of decoded images take {}", asked, two_batches);
+  if (limit < two_batches) {
+    fail(ExitCode::usage, "--prefetch-bytes {}: two batches of decoded images take {}", limit, two_batches);
   }
   const auto ranks = static_cast<std::uint64_t>(mpi_.local_size());
-  if (asked <= memory / ranks) return;
-  fail(ExitCode::usage, "--prefetch-bytes {}: {} has {} bytes of memory for {} ranks", asked, mpi_.host(), memory,
+  if (limit <= memory / ranks) return;
+  fail(ExitCode::usage, "--prefetch-bytes {}: {} has {} bytes of memory for {} ranks", limit, mpi_.host(), memory,
        ranks);
 }
 
