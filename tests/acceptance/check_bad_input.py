@@ -114,7 +114,7 @@ def _evaluation(context, ranks, data):
     content = path.read_bytes()
     old, new = b'"pixel_scale":0.00392156862745098', b'"pixel_scale":"0.003921568627450"'
     path.write_bytes(bad_input.forged_checkpoint(content, old, new))
-    names = [path.name, "pixel_scale", "not a number"]
+    names = [path.name, "pixel_scale", "expected a number"]
     yield verdict("evaluate a checkpoint whose pixel_scale is a text", ranks, evaluate(path), DATA, names)
     positions = np.random.default_rng(ranks).integers(0, len(content), 2 if context.quick else 20)
     silent = []

@@ -70,7 +70,7 @@ def _looked_at(context, hosts):
     command = context.command("mnist_train", "--preflight", "--train-dir", run, "--device", "cpu")
     done = context.finish(context.start([*hosts.launcher(4), *command]), TIMEOUT)
     expected = [r"^ +2  n2 +CPU:0", rf"^n1 +2  .+eth0 {CONTROL}.1, eth1 {MESSAGES}.1", rf"^n2 +2  .+{MESSAGES}.2"]
-    expected += ["locks hold, from n2 too$", "averaging by mpi: 4 bytes in ", rf"told to send by {MESSAGES}.0/24$"]
+    expected += ["locks hold, from n2 too$", "averaging by mpi: 4 bytes in ", rf"sends through {MESSAGES}.0/24$"]
     missing = [pattern for pattern in expected if not re.search(pattern, done.output, re.M)]
     wrong = f"{missing}: {done.output}" if missing or done.code or run.exists() else ""
     return Result("two hosts: --preflight tells of both", not wrong, wrong or "rows, interfaces, locks, averaging")
