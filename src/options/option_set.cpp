@@ -150,8 +150,9 @@ OptionSet::Source OptionSet::command_line(int argc, const char* const* argv) con
   add("argument", po::value<std::vector<std::string>>(), "");  // an argument that belongs to no option
   for (const Option& option : options_) {
     for (const std::string& name : {option.name, option.former_name}) {
-      auto* value = po::value<std::vector<std::string>>();
-      if (!name.empty()) add(name.c_str(), option.takes_many ? value->multitoken() : value, option.help.c_str());
+      if (name.empty()) continue;
+      auto* value = po::value<std::vector<std::string>>();  // `description` will own it
+      add(name.c_str(), option.takes_many ? value->multitoken() : value, option.help.c_str());
     }
   }
   namespace style = po::command_line_style;
