@@ -4,7 +4,7 @@
   jobs/plot_runs.py runs/mnist runs/lenet -o curves.svg
 
 RUN: a train directory, or a metrics.jsonl (docs/formats.md). Above: the loss of the logged steps, as it is (faint) and as
-a mean over its neighbours. Below: the precision of the evaluations. Logarithmic is the loss's axis where it falls far.
+a mean over its neighbours. Below: the accuracy of the evaluations. Logarithmic is the loss's axis where it falls far.
 Lines at the end of a file that are damaged, as of a run in hand, are left out with a note. Needs Python only.
 """
 
@@ -234,7 +234,7 @@ def outcome(run):
     parts = []
     if run.evaluations:
         step, best = max(run.evaluations, key=lambda point: (point[1], -point[0]))
-        parts.append(f"best precision {best:.4f} at step {step:,}")
+        parts.append(f"best accuracy {best:.4f} at step {step:,}")
     if run.losses:
         last = [value for _, value in run.losses[-max(1, len(run.losses) // 20) :]]
         parts.append(f"loss {sum(last) / len(last):.4g} at the end")
@@ -258,13 +258,13 @@ def loss_panel(runs, window):
     return Panel("loss", loss_range(curves.values()), {i: thinned(means) for i, (_, means) in curves.items()}, raw)
 
 
-def precision_panel(runs, lowest):
+def accuracy_panel(runs, lowest):
     values = [value for run in runs for _, value in run.evaluations]
     low, high = padded(min(values) if lowest is None else lowest, max(values))
     low, high = max(low, 0.0) if lowest is None else lowest, max(min(high, 1.0), low + 0.01)
     curves = {i: thinned(run.evaluations) for i, run in enumerate(runs) if run.evaluations}
     dotted = all(len(curve) <= MAX_DOTS for curve in curves.values())
-    return Panel("precision @ 1", (low, high, False), curves, {}, dotted)
+    return Panel("accuracy", (low, high, False), curves, {}, dotted)
 
 
 def drawing(runs, options):
@@ -272,7 +272,7 @@ def drawing(runs, options):
     if any(run.losses for run in runs):
         panels.append(loss_panel(runs, options.window))
     if any(run.evaluations for run in runs):
-        panels.append(precision_panel(runs, options.lowest_precision))
+        panels.append(accuracy_panel(runs, options.lowest_accuracy))
     first_panel = TOP + LEGEND_ROW * len(runs) + 14
     height = first_panel + len(panels) * (PANEL_HEIGHT + GAP) - GAP + BOTTOM
     steps = [step for run in runs for step, _ in run.losses + run.evaluations]
@@ -330,7 +330,7 @@ def window(value):
     return int(value)
 
 
-def precision(value):
+def accuracy(value):
     if not 0 <= float(value) < 1:
         raise ValueError
     return float(value)
@@ -341,7 +341,8 @@ def main():
     parser.add_argument("runs", metavar="RUN", type=pathlib.Path, nargs="+", help="a train directory or metrics.jsonl")
     parser.add_argument("-o", "--output", metavar="FILE.svg", type=pathlib.Path, required=True, help="file to write")
     parser.add_argument("--window", metavar="N", type=window, help="logged steps of a mean (a 40th of the run)")
-    parser.add_argument("--lowest-precision", metavar="P", type=precision, help="where the precision's axis begins")
+    former = "--lowest-precision"
+    parser.add_argument("--lowest-accuracy", former, metavar="A", type=accuracy, help="start of the accuracy axis")
     try:
         options = parser.parse_args()
         runs = [read_run(place) for place in options.runs]

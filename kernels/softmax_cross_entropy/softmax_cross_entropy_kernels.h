@@ -227,7 +227,7 @@ struct SoftmaxKernel {
     *blocks_done = 0;
     if (step_sums == nullptr) return;
     step_sums[loss_sum] = mean;
-    step_sums[sync_sum] = table.header().pause;
+    step_sums[sync_sum] = table.header().request_sync;
   }
 };
 

@@ -29,13 +29,13 @@ namespace {
 
 /// Size limit of a checkpoint: that of the largest network of the program.
 std::uint64_t max_checkpoint_bytes(const ProgramSpec& program_spec) {
-  const RecordSchema& records = program_spec.defaults.data.record_form.schema;
-  const std::int64_t class_count =
-      program_spec.of_pictures ? static_cast<std::int64_t>(max_classes) : records.class_count;
+  RecordSchema records = program_spec.defaults.data.record_form.schema;
+  if (program_spec.of_pictures) records.class_count = max_classes;
+  const std::int64_t outputs = task_of(program_spec, records).outputs;
   std::uint64_t largest = 0;
   for (const std::string& name : network_names(program_spec)) {
     try {
-      const Network network = network_named(program_spec, name)({.image = records.image_shape, .outputs = class_count});
+      const Network network = network_named(program_spec, name)({.image = records.image_shape, .outputs = outputs});
       largest = std::max(largest, max_checkpoint_bytes(network));
     } catch (const Error& error) {
       if (error.code() != ExitCode::usage) throw;  // a network for other, smaller images
@@ -97,6 +97,8 @@ std::string values_text(const EvalOptions& options) {
   return options.data.test_time_augmentation ? values + ", test-time augmentation" : values;
 }
 
+bool classifies(const ProgramSpec& program_spec) { return program_spec.make_task == nullptr; }
+
 /// Errors: usage.
 void check_report_fits(std::int64_t class_count) {
   constexpr std::int64_t most = 20'000;
@@ -104,10 +106,10 @@ void check_report_fits(std::int64_t class_count) {
   fail(ExitCode::usage, "--report: {} classes are too many for a confusion matrix, the limit is {}", class_count, most);
 }
 
-/// Counts by class only if there is a report to write: a confusion matrix is large if there are many classes.
-MakeMetric metric_for(const EvalOptions& options, std::int64_t class_count) {
-  if (options.report.empty()) return [] { return std::make_unique<AccuracyMetric>(); };
-  return [classes = static_cast<std::size_t>(class_count)] { return std::make_unique<ConfusionMetric>(classes); };
+/// A report needs the counts by class. A confusion matrix is large if there are many classes.
+MakeMetric metric_for(const EvalOptions& options, const Task& task) {
+  if (options.report.empty()) return task.make_metric;
+  return [classes = static_cast<std::size_t>(task.outputs)] { return std::make_unique<ConfusionMetric>(classes); };
 }
 
 /// Prints the result and writes the report, if there is one. `metric`: made by `metric_for`.
@@ -154,9 +156,10 @@ ExitCode evaluate_checkpoint(const EvalOptions& options, const ProgramSpec& prog
   const auto scale = known.at("pixel_scale").get<float>();
   const EvaluatedForm form = form_of(known, options, program_spec, mpi);
   const Dataset dataset = open_data(options, form.records, mpi);
+  const Task task = task_of(program_spec, form.records.schema);
   const MakeNetwork make_network = network_named(program_spec, known.at("model").get<std::string>());
   NetworkSettings settings{.image = dataset.image_shape(),
-                           .outputs = form.records.schema.class_count,
+                           .outputs = task.outputs,
                            .pixel_scale = scale,
                            .normalization = form.normalization};
   mpi.run_on_all([&] { settings.density = dataset.density(); });
@@ -178,10 +181,9 @@ ExitCode evaluate_checkpoint(const EvalOptions& options, const ProgramSpec& prog
   stall_detector.enter(Phase::evaluation, 0);
   const auto heartbeat = [&] { stall_detector.heartbeat(); };
   mpi.run_on_all([&] {
-    if (!options.report.empty()) check_report_fits(form.records.schema.class_count);
+    if (!options.report.empty()) check_report_fits(task.outputs);
   });
-  const std::unique_ptr<Metric> metric =
-      evaluator->evaluate(metric_for(options, form.records.schema.class_count), dataset, mpi, heartbeat);
+  const std::unique_ptr<Metric> metric = evaluator->evaluate(metric_for(options, task), dataset, mpi, heartbeat);
   mpi.run_on_all([&] {
     if (loaded) report_result(*loaded, options, *metric);
   });
@@ -193,7 +195,8 @@ OptionSet option_set(const std::string& program, EvalOptions& options, const Pro
   options = defaults_of(program_spec);
   OptionSet set(
       {.program = program,
-       .purpose = fmt::format("Prints the accuracy (precision @ 1) of a checkpoint on {}", program_spec.data_set),
+       .purpose = fmt::format("Prints the {} of a checkpoint on {}",
+                              classifies(program_spec) ? "accuracy (precision @ 1)" : "scores", program_spec.data_set),
        .synopses = {fmt::format("{} --data FILES --checkpoint FILE_OR_DIR", program)}});
   declare(set, options);
   introduce(set, program);
@@ -212,7 +215,9 @@ ExitCode evaluate(const std::string& program, const ProgramSpec& program_spec, i
   if (!parse_on_all_ranks(set, argc, argv, mpi)) return ExitCode::done;
   mpi.run_on_all([&] {
     check_default_data(set, options.data.files);
-    if (mpi.rank() == 0 && !options.report.empty()) check_report_place(options.report);
+    if (options.report.empty()) return;
+    if (!classifies(program_spec)) fail(ExitCode::usage, "--report requires a classification");
+    if (mpi.rank() == 0) check_report_place(options.report);
   });
 
   const CpuShare cpu = take_cpu_share(mpi, static_cast<int>(options.device.threads));

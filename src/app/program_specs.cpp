@@ -6,6 +6,7 @@
 #include "carillon/core/error.h"
 #include "carillon/models/networks.h"
 #include "src/data/decode/dataset_info.h"
+#include "src/tasks/classification.h"
 
 namespace carillon {
 namespace {
@@ -54,6 +55,12 @@ MakeNetwork network_named(const ProgramSpec& program_spec, const std::string& na
   const auto found = std::ranges::find(program_spec.networks, name, &NamedNetwork::name);
   check(found != program_spec.networks.end(), "the program has no such network");
   return found->make;
+}
+
+Task task_of(const ProgramSpec& program_spec, const RecordSchema& schema, const TaskOptions& options) {
+  if (program_spec.make_task != nullptr) return program_spec.make_task(schema, options);
+  return classification_task(
+      {.classes = schema.class_count, .label_smoothing = static_cast<float>(options.label_smoothing)});
 }
 
 ProgramSpec mnist_program() {

@@ -41,7 +41,7 @@ Network network_of(const LoadedCheckpoint& loaded, std::span<const ProgramSpec> 
       }
       const RecordSchema& records = program_spec.defaults.data.record_form.schema;
       return named.make({.image = records.image_shape,
-                         .outputs = records.class_count,
+                         .outputs = task_of(program_spec, records).outputs,
                          .pixel_scale = static_cast<float>(trained_pixel_scale(loaded))});
     }
   }

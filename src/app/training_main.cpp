@@ -10,7 +10,6 @@
 #include "src/options/device_choices.h"
 #include "src/options/option_groups.h"
 #include "src/step/gradients/reducer.h"
-#include "src/tasks/classification.h"
 #include "src/train/control/equal_on_all_ranks.h"
 #include "src/train/control/stop_signal.h"
 #include "src/train/input/batch_memory.h"
@@ -103,10 +102,10 @@ ExitCode run_preflight(const std::string& program, const TrainOptions& options, 
 
 /// --model help, on rank 0.
 void print_networks(const ProgramSpec& program_spec, const TrainOptions& options, const PictureOptions& pictures) {
-  const RecordSchema& schema = options.data.record_form.schema;
+  RecordSchema schema = options.data.record_form.schema;
   const ImageShape image = program_spec.of_pictures ? shape_of(pictures) : schema.image_shape;
-  const std::int64_t classes = pictures.classes > 0 ? pictures.classes : schema.class_count;
-  print_text(STDOUT_FILENO, network_list(program_spec, image, classes));
+  if (pictures.classes > 0) schema.class_count = pictures.classes;
+  print_text(STDOUT_FILENO, network_list(program_spec, image, task_of(program_spec, schema).outputs));
 }
 
 /// Checks the parsed options and sets those that depend on others, on the records and on the number of ranks.
@@ -119,8 +118,7 @@ void resolve(const OptionSet& set, const ProgramSpec& program_spec, TrainOptions
     check_default_data(set, options.data.files);
     resolve_pictures(pictures, options.data, options.model.seed);
   }
-  options.task.value = classification_task({.classes = options.data.record_form.schema.class_count,
-                                            .label_smoothing = static_cast<float>(options.task.label_smoothing)});
+  options.task.value = task_of(program_spec, options.data.record_form.schema, options.task);
   resolve_batch(options.data, options.optimizer.schedule, program_spec, mpi.size());
   const Network network = network_to_train(options);  // checks the image shape
   check_variables(options.optimizer.settings(),

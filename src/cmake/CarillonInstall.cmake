@@ -1,19 +1,19 @@
-# What `cmake --install` puts where, and what packages hold.
+# Installation and packages.
 #
-#   bin/                                  the programs
-#   share/man, share/bash-completion      their man pages, and completion of their options
-#   share/carillon/jobs                   the scripts that start them, and recipes
-#   share/modulefiles/carillon/VERSION    an environment module
+#   bin/                                  programs
+#   share/man, share/bash-completion      man pages, and completion of options
+#   share/carillon/jobs                   job scripts and recipes
+#   share/modulefiles/carillon/VERSION    environment module
 #   share/doc/carillon                    README and documents
-#   lib/, include/carillon-X.Y            libraries and headers, for programs of one's own: component development
-#   lib/cmake/Carillon                    find_package(Carillon), target Carillon::carillon
+#   lib/, include/carillon-X.Y            component development: libraries and headers for a user's own programs
+#   lib/cmake/Carillon                    component development: find_package(Carillon), target Carillon::carillon
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
 get_property(programs GLOBAL PROPERTY CARILLON_PROGRAMS)
 get_property(libraries GLOBAL PROPERTY CARILLON_LIBRARIES)
 
-# What one links: all of it.
+# The target that users link.
 add_library(carillon INTERFACE)
 target_link_libraries(carillon INTERFACE carillon_app)
 
@@ -21,7 +21,7 @@ install(TARGETS ${programs} RUNTIME COMPONENT programs)
 install(DIRECTORY ${PROJECT_BINARY_DIR}/share/man ${PROJECT_BINARY_DIR}/share/bash-completion
   DESTINATION ${CMAKE_INSTALL_DATADIR} COMPONENT programs)
 install(DIRECTORY jobs/ DESTINATION ${CMAKE_INSTALL_DATADIR}/carillon/jobs COMPONENT programs USE_SOURCE_PERMISSIONS
-  # Those of a source tree stay there.
+  # These scripts need the source tree.
   REGEX "/(quickstart|install_deps|make_bundle|bundle_run|gpu_check)\\.sh$|/install$" EXCLUDE)
 install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT programs)
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT programs)
@@ -31,7 +31,7 @@ install(FILES ${PROJECT_BINARY_DIR}/modulefile DESTINATION ${CMAKE_INSTALL_DATAD
 
 install(TARGETS carillon carillon_settings ${libraries} EXPORT CarillonTargets COMPONENT development)
 install(DIRECTORY include/ DESTINATION ${CARILLON_INCLUDE_DIR} COMPONENT development)
-# The ops' own headers, named as their folders are, and what those include.
+# The public headers of the ops, kernels/<op>/<op>.h, and the shared headers that they include.
 get_property(op_folders GLOBAL PROPERTY CARILLON_OP_FOLDERS)
 foreach(folder IN LISTS op_folders)
   get_filename_component(op ${folder} NAME)
@@ -39,8 +39,8 @@ foreach(folder IN LISTS op_folders)
     install(FILES ${folder}/${op}.h DESTINATION ${CARILLON_INCLUDE_DIR}/${folder} COMPONENT development)
   endif()
 endforeach()
-install(FILES kernels/shared/window.h kernels/shared/mixing.h kernels/shared/symmetric_beta.h DESTINATION ${CARILLON_INCLUDE_DIR}/kernels/shared
-  COMPONENT development)
+install(FILES kernels/shared/window.h kernels/shared/mixing.h kernels/shared/symmetric_beta.h
+  DESTINATION ${CARILLON_INCLUDE_DIR}/kernels/shared COMPONENT development)
 set(package_directory ${CMAKE_INSTALL_LIBDIR}/cmake/Carillon)
 install(EXPORT CarillonTargets NAMESPACE Carillon:: DESTINATION ${package_directory} COMPONENT development)
 configure_package_config_file(src/cmake/CarillonConfig.cmake.in ${PROJECT_BINARY_DIR}/CarillonConfig.cmake
@@ -51,7 +51,7 @@ install(FILES ${PROJECT_BINARY_DIR}/CarillonConfig.cmake ${PROJECT_BINARY_DIR}/C
   DESTINATION ${package_directory} COMPONENT development)
 
 set(CPACK_GENERATOR TGZ)
-if(NOT CARILLON_HAS_CUDA)  # whose libraries are not Debian's to depend on
+if(NOT CARILLON_HAS_CUDA)  # a Debian package cannot depend on the CUDA libraries
   list(APPEND CPACK_GENERATOR DEB)
 endif()
 set(CPACK_PACKAGE_NAME carillon)
@@ -62,7 +62,7 @@ set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_VERBATIM_VARIABLES ON)
 set(CPACK_COMPONENTS_ALL programs development)
-# Two packages of Debian's kind: the programs, and what programs of one's own are built with.
+# Two Debian packages: the programs, and the development files.
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)

@@ -118,7 +118,7 @@ struct UpdateKernel {
   struct Shared {
     double sums[threads];
     double of_part[parts];
-    bool tells_l2, last_block;
+    bool reports_l2, last_block;
   };
 
   FlatShare share{.max_blocks = max_blocks};
@@ -139,15 +139,15 @@ struct UpdateKernel {
   template <int phase>
   CARILLON_HOST_DEVICE void run(Shared& shared, int block, int thread) const {
     if constexpr (phase == update_phase) {
-      const bool tells_l2 = table.header().tells_l2 != 0;
-      if (thread == 0) shared.tells_l2 = tells_l2;  // no block may read the header after finish_block
-      if (tells_l2) shared.sums[thread] = l2_of_thread(block, thread);
+      const bool reports_l2 = table.header().reports_l2 != 0;
+      if (thread == 0) shared.reports_l2 = reports_l2;  // no block may read the header after finish_block
+      if (reports_l2) shared.sums[thread] = l2_of_thread(block, thread);
       if (end.allows_update()) update(block, thread);
     } else if constexpr (phase == block_phase) {
       if (thread == 0) shared.last_block = finish_block(shared, block);
     } else if constexpr (phase == end_phase) {
-      if (thread == 0 && shared.last_block) end.finish_step(shared.tells_l2 ? 0.5 * total(shared) : 0.0);
-    } else if (shared.tells_l2 && (phase == fold_phase || shared.last_block)) {
+      if (thread == 0 && shared.last_block) end.finish_step(shared.reports_l2 ? 0.5 * total(shared) : 0.0);
+    } else if (shared.reports_l2 && (phase == fold_phase || shared.last_block)) {
       if constexpr (phase == blocks_phase) {
         shared.sums[thread] = 0.0;
         for (int i = thread; i < share.blocks(); i += threads) shared.sums[thread] += block_sums[i];
@@ -165,7 +165,7 @@ struct UpdateKernel {
   }
 
   CARILLON_HOST_DEVICE bool finish_block(const Shared& shared, int block) const {
-    if (shared.tells_l2) block_sums[block] = total(shared);
+    if (shared.reports_l2) block_sums[block] = total(shared);
     return end.finish_block(share.blocks());
   }
 

@@ -37,9 +37,9 @@ std::string rank_wait_line(const std::vector<double>& rank_work, double seconds,
 
 std::string target_line(std::int64_t step, const Score& score, double target, const PhaseSeconds& seconds) {
   return fmt::format(
-      "reached {} {:.4f}{} at step {}, --stop-at-precision {}, after {:.2f} s: start {:.2f} s, data {:.2f} s, training "
+      "reached {} {:.4f}{} at step {}, --stop-at-accuracy {}, after {:.2f} s: start {:.2f} s, data {:.2f} s, training "
       "{:.2f} s, evaluation {:.2f} s, checkpoints {:.2f} s",
-      score.logged_as(), score.value, score.ratio ? fmt::format(" ({})", counts_text(score)) : "", step, target,
+      score.name, score.value, score.ratio ? fmt::format(" ({})", counts_text(score)) : "", step, target,
       seconds.total(), seconds.start, seconds.data, seconds.training, seconds.evaluation, seconds.checkpoints);
 }
 
@@ -57,7 +57,7 @@ std::vector<std::string> summary_lines(const RunSummary& summary, double min_sec
   }
   if (summary.best) {
     const auto& [step, score] = *summary.best;
-    lines.push_back(head_line("best " + score.logged_as(), fmt::format("{:.4f}", score.value),
+    lines.push_back(head_line("best " + score.name, fmt::format("{:.4f}", score.value),
                               fmt::format("{}at step {}", score.ratio ? counts_text(score) + " " : "", step)));
   }
   lines.push_back(fmt::format("{:<15}{:>12}{:>10}", "wall time", "", "share"));

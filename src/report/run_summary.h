@@ -20,7 +20,7 @@ struct PhaseSeconds {
   double total() const { return start + data + training + evaluation + checkpoints; }
 };
 
-/// "reached precision 0.9840 (9840/10000) at step 2400, --stop-at-precision 0.98, after 34.21 s: start 0.40 s, data
+/// "reached accuracy 0.9840 (9840/10000) at step 2400, --stop-at-accuracy 0.98, after 34.21 s: start 0.40 s, data
 /// 0.10 s, training 32.10 s, evaluation 1.21 s, checkpoints 0.40 s"
 std::string target_line(std::int64_t step, const Score& score, double target, const PhaseSeconds& seconds);
 

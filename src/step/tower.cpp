@@ -191,7 +191,7 @@ void Tower::step(const TowerStep& step) {
                     .inputs = {.batch = step.batch,
                                .scalars = step_scalars(optimizer_settings_, step.step),
                                .request_sync = step.request_sync,
-                               .tells_l2 = step.tells_l2},
+                               .reports_l2 = step.reports_l2},
                     .before_update = step.before_update});
 }
 

@@ -50,7 +50,7 @@ struct TowerStep {
   std::int64_t step = 0;
   Batch batch;                ///< its images live until the call returns; no images if keeps_records
   bool request_sync = false;  ///< all ranks learn of the request with the step's result, and then synchronize
-  bool tells_l2 = false;      ///< the step's result reports the L2 loss
+  bool reports_l2 = false;    ///< the step's result reports the L2 loss
   std::function<void()> before_update = {};  ///< as StepRequest::before_update
 };
 

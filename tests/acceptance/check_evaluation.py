@@ -21,7 +21,7 @@ def check(context):
     yield from _steps(context, data)
     yield from _pixel_scale(context, data)
     yield from _reports(context, data)
-    yield from _stop_at_precision(context, data)
+    yield from _stop_at_accuracy(context, data)
     yield from _undistorted(context)
 
 
@@ -148,31 +148,31 @@ def _reports(context, data):
     yield _result("reports leave nothing else", left, [])
 
 
-def _stop_at_precision(context, data):
+def _stop_at_accuracy(context, data):
     """A run of 2 ranks ends at the first evaluation that reaches it, and is then done."""
     run, reached = context.directory("stopped"), 0.5
 
     def train(*options, **keywords):
         return context.train(
-            *SCALED, *QUIET, "--batch-size", 50, "--max-steps", 100, "--stop-at-precision", reached, *options,
+            *SCALED, *QUIET, "--batch-size", 50, "--max-steps", 100, "--stop-at-accuracy", reached, *options,
             data=data / "train-*.tfrecord", train_dir=run, ranks=2, **keywords,
         )  # fmt: skip
 
     complaint = train(expect=None).complaint(64, ["--stop-at-accuracy requires --eval-data"])
-    yield Result("evaluation: --stop-at-precision needs records", not complaint and not run.exists(), complaint)
+    yield Result("evaluation: --stop-at-accuracy needs records", not complaint and not run.exists(), complaint)
     evaluation = ("--eval-data", data / "test-*.tfrecord", "--eval-every", 2)
     done = train(*evaluation)
     found = _evaluations(run)
     last, correct, total = found[-1]
     ends = [correct / total >= reached for _, correct, total in found] == [False] * (len(found) - 1) + [True]
     ends = ends and 0 < last < 100 and programs.checkpoints(run) == [checkpoint(run, last)]
-    yield Result("evaluation: --stop-at-precision ends the run, saved", ends, f"{found}")
-    line = rf"^reached precision \S+ \({correct}/{total}\) at step {last}, --stop-at-precision 0.5, after (\S+) s: (.*)$"
+    yield Result("evaluation: --stop-at-accuracy ends the run, saved", ends, f"{found}")
+    line = rf"^reached accuracy \S+ \({correct}/{total}\) at step {last}, --stop-at-accuracy 0.5, after (\S+) s: (.*)$"
     ((after, phases),) = re.findall(line, done.output, re.MULTILINE)
     off = abs(sum(float(part) for part in re.findall(r"(\S+) s\b", phases)) - float(after))
     yield Result("evaluation: and says how long each phase took", off < 0.03, f"after {after} s: {phases}")
     done = train(*evaluation)
-    said = f"nothing to do: {run} holds step {last}, whose evaluation reached --stop-at-precision 0.5" in done.output
+    said = f"nothing to do: {run} holds step {last}, whose evaluation reached --stop-at-accuracy 0.5" in done.output
     said = said and _evaluations(run) == found
     yield Result("evaluation: and then there is nothing to do", said, done.output.splitlines()[-1])
 

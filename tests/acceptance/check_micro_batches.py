@@ -49,7 +49,7 @@ def _train(context, program, options, ranks, steps, *more, directory=None):
     return directory
 
 
-def _told(directory):
+def _losses(directory):
     """What metrics.jsonl says of the steps, but for times."""
     names = ("step", "loss", "cross_entropy", "learning_rate")
     return [[line.get(name) for name in names] for line in metrics(directory) if "loss" in line]
@@ -68,7 +68,7 @@ def _differs(first, second, step):
     """What is not the same of two runs; empty: nothing."""
     a, b = checkpoint(first, step), checkpoint(second, step)
     differs = same_bits(a, b) or ("" if _described(a) == _described(b) else "attributes differ")
-    return differs or ("" if _told(first) == _told(second) else "metrics.jsonl tells of other losses")
+    return differs or ("" if _losses(first) == _losses(second) else "metrics.jsonl tells of other losses")
 
 
 def _one_network(context, model, program, options, steps):

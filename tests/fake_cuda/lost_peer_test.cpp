@@ -43,9 +43,9 @@ class LosingCommunicator final : public Communicator {
 
 using LostPeerTest = GpuTest;
 
-void take(Tower& tower, int step, bool tells_l2 = false) {
+void take(Tower& tower, int step, bool reports_l2 = false) {
   const NoiseBatch samples(static_cast<std::uint64_t>(step), 8, 784);
-  tower.step({.step = step, .batch = samples.batch(), .tells_l2 = tells_l2});
+  tower.step({.step = step, .batch = samples.batch(), .reports_l2 = reports_l2});
 }
 
 /// `wait` is called after four steps.

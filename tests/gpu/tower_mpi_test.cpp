@@ -64,7 +64,7 @@ TEST_F(TowersOnAGpu, AreEqualWhateverTheOrderOfWorkAndTheBuckets) {
 
 TEST_F(TowersOnAGpu, KnowOfAPauseThatOneAsksFor) {
   const bool asked = mpi_world().rank() == mpi_world().size() - 1;
-  const Trained trained = on_gpu({.batch_size = 4, .steps = 40, .pause_at = asked ? 21 : -1});
+  const Trained trained = on_gpu({.batch_size = 4, .steps = 40, .sync_at = asked ? 21 : -1});
   for (int step = 0; step < 40; ++step) EXPECT_EQ(trained.results.at(step).sync_requested, step == 21) << step;
 }
 

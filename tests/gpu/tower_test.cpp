@@ -206,7 +206,7 @@ TEST_F(TowerOnAGpu, ABadLossIsToldOfItsStepAndChangesNothing) {
 }
 
 TEST_F(TowerOnAGpu, ARequestForAPauseIsToldOfTheStepThatAsksForIt) {
-  const Trained trained = on_gpu({.steps = 60, .pause_at = 41});
+  const Trained trained = on_gpu({.steps = 60, .sync_at = 41});
   for (int step = 0; step < 60; ++step) EXPECT_EQ(trained.results.at(step).sync_requested, step == 41) << step;
 }
 

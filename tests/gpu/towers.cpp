@@ -146,8 +146,8 @@ Trained train(const Training& training, const NoiseRecords& records, Device& dev
     const PassingBatch samples(records.dataset(), position, batch_size);
     TowerStep request{.step = step,
                       .batch = tower.keeps_records() ? samples.records_alone() : samples.batch(),
-                      .request_sync = step == training.pause_at};
-    request.tells_l2 = training.l2_every > 0 && step % training.l2_every == 0;
+                      .request_sync = step == training.sync_at};
+    request.reports_l2 = training.l2_every > 0 && step % training.l2_every == 0;
     if (training.observe_every > 0 && step % training.observe_every == 0) {
       request.before_update = [&] {
         trained.observed.push_back(downloaded(tower.parameters().gradients_and_sums(), device));

@@ -40,7 +40,7 @@ struct Training {
   std::size_t bucket_bytes = std::size_t{4} << 20;
   const Dataset* resident = nullptr;  ///< the tower is told that steps take its records
   int results_every = 1;              ///< steps between calls of next_result
-  int pause_at = -1;                  ///< the step that asks for a pause
+  int sync_at = -1;                   ///< the step that requests a synchronisation
   int explode_at = -1;                ///< the step whose learning rate leaves no finite loss
   int l2_every = 0;                   ///< steps between those that tell the L2 loss; 0: none does
   int observe_every = 0;              ///< steps between those with a before_update; 0: none has one

@@ -35,7 +35,7 @@ class SoftmaxCrossEntropyKernels : public ::testing::TestWithParam<std::pair<std
     ring_.emplace(samples, 2, 1, std::vector<std::uint8_t>(row_count), labels);
     ring_->step_counter = 3;
     rows_ = scattered_rows(samples, row_count);
-    ring_->put(3, {.first_position = first_position, .pause = 0.5f}, rows_);
+    ring_->put(3, {.first_position = first_position, .request_sync = 0.5f}, rows_);
     logits_ = random_values(static_cast<std::size_t>(batch * classes), 8, -10.0f, 10.0f);
   }
 

@@ -37,11 +37,11 @@ TEST_F(UpdateKernels, EachStepFindsItsOwnEntryOfTheRing) {
   build({100, 257, 1000, 5});
   for (std::uint64_t step = 0; step < 3 * capacity + 1; ++step) {
     const Arrays expected = of_elements(arrays_, step);
-    const float loss = 3.0f / static_cast<float>(step + 1), pause = step == 4 ? 0.25f : 0.0f;
-    run_kernel(loss, pause);
+    const float loss = 3.0f / static_cast<float>(step + 1), sync = step == 4 ? 0.25f : 0.0f;
+    run_kernel(loss, sync);
     ASSERT_EQ(arrays_, expected) << step;
     EXPECT_EQ(ring_.outcome(step).loss, loss) << step;
-    EXPECT_EQ(ring_.outcome(step).pause, pause) << step;
+    EXPECT_EQ(ring_.outcome(step).sync_requests, sync) << step;
     EXPECT_EQ(ring_.step_counter, step + 1);
     put(step + capacity);  // as the host refills the entry that is over
   }

@@ -58,9 +58,9 @@ class UpdateKernels : public ::testing::Test {
     header.scalars.at[average_decay_scalar] = (1.0f + s) / (10.0f + s);
     return header;
   }
-  void put(std::uint64_t step, std::uint32_t tells_l2 = 0) {
+  void put(std::uint64_t step, std::uint32_t reports_l2 = 0) {
     StepHeader of_step = header(step);
-    of_step.tells_l2 = tells_l2;
+    of_step.reports_l2 = reports_l2;
     ring_.put(step, of_step, std::vector<std::uint32_t>{0});
   }
   /// By its definition, of the variables as they are.
@@ -74,9 +74,9 @@ class UpdateKernels : public ::testing::Test {
     return 0.5 * sum;
   }
 
-  void run_kernel(float loss, float pause = 0.0f, ThreadOrder order = ThreadOrder::ascending) {
+  void run_kernel(float loss, float sync = 0.0f, ThreadOrder order = ThreadOrder::ascending) {
     sums_[loss_sum] = loss;
-    sums_[sync_sum] = pause;
+    sums_[sync_sum] = sync;
     SgdKernel kernel{.gradients = arrays_.gradients.data(),
                      .values = arrays_.values.data(),
                      .averages = arrays_.averages.data(),

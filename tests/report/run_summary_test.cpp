@@ -17,12 +17,11 @@ using ::testing::StartsWith;
 const PhaseSeconds times{.start = 0.4, .data = 0.1, .training = 32.1, .evaluation = 1.21, .checkpoints = 0.4};
 
 TEST(TargetLine, TellsTheTimeFromTheStartByPhases) {
-  EXPECT_EQ(
-      target_line(2400, Accuracy{.correct = 9840, .total = 10000}.score(), 0.98, times),
-      "reached precision 0.9840 (9840/10000) at step 2400, --stop-at-precision 0.98, after 34.21 s: start 0.40 s, "
-      "data 0.10 s, training 32.10 s, evaluation 1.21 s, checkpoints 0.40 s");
+  EXPECT_EQ(target_line(2400, Accuracy{.correct = 9840, .total = 10000}.score(), 0.98, times),
+            "reached accuracy 0.9840 (9840/10000) at step 2400, --stop-at-accuracy 0.98, after 34.21 s: start 0.40 s, "
+            "data 0.10 s, training 32.10 s, evaluation 1.21 s, checkpoints 0.40 s");
   EXPECT_THAT(target_line(7, {.name = "error", .value = 0.25}, 0.3, times),
-              StartsWith("reached error 0.2500 at step 7, --stop-at-precision 0.3, after 34.21 s: "));
+              StartsWith("reached error 0.2500 at step 7, --stop-at-accuracy 0.3, after 34.21 s: "));
 }
 
 RunSummary summary() {
@@ -39,7 +38,7 @@ TEST(RunSummary, IsATableOfWhatTheRunDidAndWhereItsTimeWent) {
   EXPECT_THAT(summary_lines(summary()),
               ElementsAre("steps                  2000  from 1000 to 3000",                                //
                           "images/s             4000.0  in training, with data wait",                      //
-                          "best precision       0.9832  9832/10000 at step 2500",                          //
+                          "best accuracy        0.9832  9832/10000 at step 2500",                          //
                           "wall time                       share",                                         //
                           "start                1.00 s     1.2 %",                                         //
                           "data wait            4.00 s     5.0 %",                                         //
@@ -73,7 +72,7 @@ TEST(RunSummary, LeavesOutWhatARunDidNotHave) {
   run.last_step = run.first_step;
   const std::vector<std::string> lines = summary_lines(run);
   EXPECT_THAT(lines, SizeIs(8));
-  for (const char* const name : {"images/s", "best precision", "  rank wait"}) {
+  for (const char* const name : {"images/s", "best accuracy", "  rank wait"}) {
     EXPECT_THAT(lines, Each(Not(StartsWith(name))));
   }
 }

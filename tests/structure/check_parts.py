@@ -2,8 +2,8 @@
 """Draws which part uses which, from the #include lines, and holds it against the order of src/CMakeLists.txt.
 
     tests/structure/check_parts.py            prints the drawing that docs/architecture.md holds
-    tests/structure/check_parts.py --check    fails on an arrow upwards, a drawing that is not today's, or a public header
-                                              that includes what only sources may: MPI, oneDNN, CUDA, JSON, protobuf
+    tests/structure/check_parts.py --check    fails on an arrow upwards, a drawing that is not today's, or an installed
+                                              header that includes what only sources may: MPI, oneDNN, CUDA, JSON, protobuf
 """
 import argparse
 import collections
@@ -14,7 +14,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BEGIN, END = "<!-- parts: tests/structure/check_parts.py -->\n", "<!-- end of parts -->\n"
 INCLUDE = re.compile(r'^\s*#include\s+["<]([^">]+)[">]', re.M)
-PRIVATE = re.compile(r"^(mpi\.h|dnnl|cuda|cudnn|cublas|nccl|nlohmann/|hdf5|hwloc|archive|src/|kernels/)|\.pb\.h$")
+PRIVATE = re.compile(r"^(mpi\.h|dnnl|cuda|cudnn|cublas|nccl|nlohmann/|hdf5|hwloc|archive|src/)|\.pb\.h$")
 
 
 def parts_in_order():
@@ -36,6 +36,13 @@ def files():
         for path in sorted((ROOT / folder).rglob("*")):
             if path.suffix in (".h", ".cpp", ".cu", ".cuh"):
                 yield path.relative_to(ROOT).as_posix(), INCLUDE.findall(path.read_text())
+
+
+def installed_kernel_headers():
+    """kernels/<op>/<op>.h, and the shared headers that CarillonInstall.cmake names."""
+    ops = {f"kernels/{folder.name}/{folder.name}.h" for folder in (ROOT / "kernels").iterdir()}
+    named = re.findall(r"kernels/shared/\w+\.h", (ROOT / "src/cmake/CarillonInstall.cmake").read_text())
+    return {header for header in ops if (ROOT / header).exists()} | set(named)
 
 
 def arrows():
@@ -86,11 +93,12 @@ def faults(order, uses):
         for other, example in uses[part].items():
             if place.get(other, len(order)) > place[part]:
                 yield f"an arrow upwards, {part} to {other}: {example}"
+    kernels = installed_kernel_headers()
     for path, includes in files():
-        if path.startswith("include/"):
+        if path.startswith("include/") or path in kernels:
             for included in includes:
-                if PRIVATE.search(included):
-                    yield f"{path} is a public header and includes {included}"
+                if PRIVATE.search(included) or (included.startswith("kernels/") and included not in kernels):
+                    yield f"{path} is installed and includes {included}, which is not"
 
 
 def main():

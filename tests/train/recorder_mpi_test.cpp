@@ -136,7 +136,7 @@ TEST_F(RecorderTest, EndsALongRunWithATableAndAShortOneWithout) {
     if (!has_table) continue;
     EXPECT_THAT(told, StartsWith("steps                    10  from 20 to 30\n"));
     EXPECT_THAT(told, HasSubstr(fmt::format("\nimages/s{:>19.1f}  ", 10 * 4 * mpi_.size() / 50.0)));
-    EXPECT_THAT(told, HasSubstr("\nbest precision       0.7500  3/4 at step 22\n"));
+    EXPECT_THAT(told, HasSubstr("\nbest accuracy        0.7500  3/4 at step 22\n"));
     EXPECT_THAT(told, HasSubstr("\nstart               50.0"));
     EXPECT_THAT(told, HasSubstr("\ndata wait           25.0"));
     EXPECT_THAT(told, HasSubstr("\ntraining            25.0"));

@@ -1,4 +1,4 @@
-// Runs that end when an evaluation reaches --stop-at-precision.
+// Runs that end when an evaluation reaches --stop-at-accuracy.
 #include <gmock/gmock.h>
 
 #include "tests/train/run_test.h"
@@ -10,10 +10,10 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class StopAtPrecision : public RunTest {
+class StopAtAccuracy : public RunTest {
  protected:
   /// Of images of one label, which training learns after some steps.
-  StopAtPrecision() {
+  StopAtAccuracy() {
     if (mpi_.rank() == 0) {
       write_text(directory_ / "train", records_of(60, 7));
       write_text(directory_ / "test", records_of(20, 7));
@@ -69,40 +69,40 @@ class StopAtPrecision : public RunTest {
   std::int64_t last_ = 0;
 };
 
-TEST_F(StopAtPrecision, EndsTheRunWithACheckpointAsIfThatStepHadBeenAskedFor) {
+TEST_F(StopAtAccuracy, EndsTheRunWithACheckpointAsIfThatStepHadBeenAskedFor) {
   const std::string told = reach();
   EXPECT_EQ(steps_with("eval_precision"), steps_up_to(last_));  // each once
   EXPECT_THAT(list_checkpoints(train_dir()), ElementsAre(last_));
   if (mpi_.rank() == 0) {
-    EXPECT_THAT(told, HasSubstr(fmt::format("at step {}, --stop-at-precision 0.9, after ", last_)));
+    EXPECT_THAT(told, HasSubstr(fmt::format("at step {}, --stop-at-accuracy 0.9, after ", last_)));
   }
   const CheckpointState stopped = saved(last_);
   options_.checkpoint.train_dir = (directory_ / "asked for").string();
   options_.optimizer.max_steps = last_;
   options_.task.stop_at_accuracy = 0.0;
-  EXPECT_THAT(output(), Not(HasSubstr("--stop-at-precision")));
+  EXPECT_THAT(output(), Not(HasSubstr("--stop-at-accuracy")));
   EXPECT_TRUE(saved(last_).variables == stopped.variables);
   EXPECT_EQ(saved(last_).stream_position, stopped.stream_position);
 }
 
 /// No accuracy is above 1, so only an equal one can reach it.
-TEST_F(StopAtPrecision, IsReachedByAnEqualAccuracy) {
+TEST_F(StopAtAccuracy, IsReachedByAnEqualAccuracy) {
   options_.task.stop_at_accuracy = 1.0;
   const std::string told = reach();
   EXPECT_EQ(evaluations().back().at("eval_precision"), 1.0);
   if (mpi_.rank() == 0) {
-    EXPECT_THAT(told, HasSubstr(fmt::format("at step {}, --stop-at-precision 1, after ", last_)));
+    EXPECT_THAT(told, HasSubstr(fmt::format("at step {}, --stop-at-accuracy 1, after ", last_)));
   }
 }
 
-TEST_F(StopAtPrecision, LeavesARunThatHasReachedItAsItIsAndSaysSo) {
+TEST_F(StopAtAccuracy, LeavesARunThatHasReachedItAsItIsAndSaysSo) {
   reach();
   const std::size_t entries = entry_count(train_dir());
   const std::string told = output();
   EXPECT_EQ(entry_count(train_dir()), entries);
   if (mpi_.rank() == 0) {
     EXPECT_THAT(told, HasSubstr(fmt::format("nothing to do: {} holds step {}, whose evaluation reached "
-                                            "--stop-at-precision 0.9 (--fresh starts over)\n",
+                                            "--stop-at-accuracy 0.9 (--fresh starts over)\n",
                                             options_.checkpoint.train_dir, last_)));
   }
   options_.task.stop_at_accuracy = 0.0;
@@ -110,7 +110,7 @@ TEST_F(StopAtPrecision, LeavesARunThatHasReachedItAsItIsAndSaysSo) {
   EXPECT_THAT(list_checkpoints(train_dir()), ElementsAre(12, last_));
 }
 
-TEST_F(StopAtPrecision, TakesTheEvaluationAgainThatAKilledRunDidNotTellOf) {
+TEST_F(StopAtAccuracy, TakesTheEvaluationAgainThatAKilledRunDidNotTellOf) {
   reach();
   const std::size_t entries = entry_count(train_dir());
   if (mpi_.rank() == 0) {
@@ -125,11 +125,11 @@ TEST_F(StopAtPrecision, TakesTheEvaluationAgainThatAKilledRunDidNotTellOf) {
   EXPECT_TRUE(written() == before);                  // no step was taken
   EXPECT_EQ(entry_count(train_dir()), entries + 1);  // an event file
   if (mpi_.rank() == 0) {
-    EXPECT_THAT(told, HasSubstr(fmt::format("at step {}, --stop-at-precision", last_)));
+    EXPECT_THAT(told, HasSubstr(fmt::format("at step {}, --stop-at-accuracy", last_)));
   }
 }
 
-TEST_F(StopAtPrecision, IsNotReachedByTheEvaluationOfOtherRecords) {
+TEST_F(StopAtAccuracy, IsNotReachedByTheEvaluationOfOtherRecords) {
   options_.checkpoint.keep_best = false;
   reach();
   options_.data.eval_files = {(directory_ / "train").string()};
@@ -137,12 +137,12 @@ TEST_F(StopAtPrecision, IsNotReachedByTheEvaluationOfOtherRecords) {
   EXPECT_EQ(evaluations().at(static_cast<std::size_t>(last_) - 1).at("eval_total"), 60);
 }
 
-TEST_F(StopAtPrecision, IsSaidOfTheLastEvaluationToo) {
+TEST_F(StopAtAccuracy, IsSaidOfTheLastEvaluationToo) {
   options_.data.eval_every = 0;
   const std::string told = output();
   EXPECT_THAT(steps_with("eval_precision"), ElementsAre(12));
   if (mpi_.rank() == 0) {
-    EXPECT_THAT(told, HasSubstr("at step 12, --stop-at-precision"));
+    EXPECT_THAT(told, HasSubstr("at step 12, --stop-at-accuracy"));
   }
 }
 

@@ -45,6 +45,14 @@ TEST(TaskScore, ReachesATargetWithTheTargetItself) {
   EXPECT_FALSE(error.reaches_target(value(0.6)));
 }
 
+TEST(TaskScore, ReachesATargetOutsideTheRangeOfAnAccuracy) {
+  const TaskScore none_wrong(error_task(), 0.0), ratio(accuracy_task(), 3.0);
+  EXPECT_TRUE(none_wrong.reaches_target(value(0.0)));
+  EXPECT_FALSE(none_wrong.reaches_target(value(0.1)));
+  EXPECT_TRUE(ratio.reaches_target(value(3.5)));
+  EXPECT_FALSE(ratio.reaches_target(value(2.5)));
+}
+
 TEST(TaskScore, ReachesNothingWithoutATarget) {
   for (const TaskScore& score : {TaskScore(accuracy_task()), TaskScore(error_task())}) {
     EXPECT_FALSE(score.has_target());

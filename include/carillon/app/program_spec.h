@@ -1,4 +1,4 @@
-// ProgramSpec: dataset, networks and default options of one pair of programs, for example mnist_train and mnist_eval.
+// ProgramSpec: dataset, networks, task and default options of one pair of programs, such as mnist_train and mnist_eval.
 // Your own programs define one too (docs/your_own_model).
 #pragma once
 
@@ -16,6 +16,9 @@ struct NamedNetwork {
   MakeNetwork make;
 };
 
+/// Creates the task of a program from the schema of its records and the options. Evaluations use default options.
+using MakeTask = Task (*)(const RecordSchema& schema, const TaskOptions& options);
+
 inline constexpr std::int64_t decay_steps_without_rule = 1000;
 
 struct ProgramSpec {
@@ -25,6 +28,7 @@ struct ProgramSpec {
   /// `evaluation_split`.
   TrainOptions defaults;
   std::string evaluation_split = "test-";
+  MakeTask make_task = nullptr;               ///< null: classification into schema.class_count classes
   std::vector<std::string> class_names = {};  ///< by label; empty: messages show the label numbers
   /// The records hold pictures of any size, and options say how they become images (src/app/picture_options.h). The
   /// program then replaces the schema and the decoder of the defaults.
@@ -44,6 +48,9 @@ std::vector<std::string> network_names(const ProgramSpec& program_spec);
 std::string network_list(const ProgramSpec& program_spec, const ImageShape& image, std::int64_t outputs);
 /// The network of this name. Errors: failed (there is none).
 MakeNetwork network_named(const ProgramSpec& program_spec, const std::string& name);
+
+/// The task of the program.
+Task task_of(const ProgramSpec& program_spec, const RecordSchema& schema, const TaskOptions& options = {});
 
 /// mnist_train and mnist_eval.
 ProgramSpec mnist_program();

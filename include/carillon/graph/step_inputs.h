@@ -28,8 +28,8 @@ struct StepScalars {
 struct StepHeader {
   std::uint64_t first_position = 0;  ///< stream position of sample 0
   StepScalars scalars;
-  float pause = 0.0f;          ///< 1: this rank requests a synchronisation (StepInputs::request_sync)
-  std::uint32_t tells_l2 = 0;  ///< 1: the outcome includes the L2 loss
+  float request_sync = 0.0f;     ///< 1: this rank requests a synchronisation (StepInputs::request_sync)
+  std::uint32_t reports_l2 = 0;  ///< 1: the outcome includes the L2 loss
 };
 
 /// The ring of entries, as GPU ops read it. Rows and records are indexed by the sample's place in the batch.
@@ -78,9 +78,9 @@ struct StepTable {
 
 /// The result of a step for the host: the means of the step sums, and the L2 loss. Equal on all ranks.
 struct StepOutcome {
-  float loss = 0.0f;     ///< loss of the task, without L2
-  float pause = 0.0f;    ///< above 0: a rank requested a synchronisation
-  double l2_loss = 0.0;  ///< L2 loss before the update, in steps with tells_l2
+  float loss = 0.0f;           ///< loss of the task, without L2
+  float sync_requests = 0.0f;  ///< part of the ranks that requested a synchronisation
+  double l2_loss = 0.0;        ///< L2 loss before the update, in steps with reports_l2
 };
 
 /// The memory that the last kernel of a step updates: the step counter and the outcome.

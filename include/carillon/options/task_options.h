@@ -1,6 +1,8 @@
 // TaskOptions: the task of a training, how it uses each target, and the score that ends the training.
 #pragma once
 
+#include <optional>
+
 #include "carillon/tasks/task.h"
 
 namespace carillon {
@@ -9,6 +11,11 @@ struct TaskOptions {
   Task value = {};                ///< set by the program from the options and the records, not an option
   double label_smoothing = 0.0;   ///< part of each label, 0 to 1, that is spread evenly over all classes
   double stop_at_accuracy = 0.0;  ///< accuracy at which an evaluation ends the run; 0: disabled
+
+  /// The score at which an evaluation ends the run, if there is one.
+  std::optional<double> target_score() const {
+    return stop_at_accuracy > 0.0 ? std::optional(stop_at_accuracy) : std::nullopt;
+  }
 };
 
 }  // namespace carillon

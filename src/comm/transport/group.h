@@ -10,7 +10,6 @@
 #include <memory>
 #include <span>
 
-#include "src/comm/mpi/mpi.h"
 #include "src/comm/stall/wait_limit.h"
 
 namespace carillon {
@@ -54,8 +53,5 @@ class Group {
     all_gather(values);
   }
 };
-
-/// The group of all ranks: shared memory if they are on one host, else messages. Destroyed before `mpi`. Collective.
-std::unique_ptr<Group> make_group(const Mpi& mpi, WaitLimit limit = {});
 
 }  // namespace carillon

@@ -58,7 +58,7 @@ void StepQueue::complete_before(std::uint64_t index) {
     results_.push_back({.step = numbers_.front(),
                         .loss = outcome.loss,
                         .l2_loss = outcome.l2_loss,
-                        .sync_requested = outcome.pause > 0.0f,
+                        .sync_requested = outcome.sync_requests > 0.0f,
                         .finished = finished});
     numbers_.pop_front();
   }

@@ -21,7 +21,7 @@ struct StagedStep {
   Batch batch;
   StepScalars scalars;
   bool request_sync = false;  ///< this rank requests a synchronisation of all ranks after the step
-  bool tells_l2 = false;      ///< the outcome includes the L2 loss
+  bool reports_l2 = false;    ///< the outcome includes the L2 loss
 };
 
 struct InputStageSpec {

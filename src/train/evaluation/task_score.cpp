@@ -6,7 +6,7 @@
 
 namespace carillon {
 
-TaskScore::TaskScore(const Task& task, double target)
+TaskScore::TaskScore(const Task& task, std::optional<double> target)
     : name_(task.score), higher_is_better_(task.higher_is_better), target_(target), form_(of(*task.make_metric())) {}
 
 Score TaskScore::of(const Metric& metric) const {
@@ -21,7 +21,7 @@ bool TaskScore::is_better(const Score& score, const Score& than) const {
 }
 
 bool TaskScore::reaches_target(const Score& score) const {
-  return has_target() && (higher_is_better_ ? score.value >= target_ : score.value <= target_);
+  return has_target() && (higher_is_better_ ? score.value >= *target_ : score.value <= *target_);
 }
 
 }  // namespace carillon

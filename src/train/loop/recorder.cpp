@@ -81,8 +81,8 @@ Recorder::Recorder(const TrainOptions& options, const Task& task, const RunDescr
     : mpi_(mpi) {
   Stragglers stragglers(mpi.all_gather(mpi.host()));
   if (mpi.rank() != 0) return;
-  first_.reset(new First{options, task.loss_name, TaskScore(task, options.task.stop_at_accuracy), description,
-                         mpi.size(), std::move(stragglers), PhaseTimes(started)});
+  first_.reset(new First{options, task.loss_name, TaskScore(task, options.task.target_score()), description, mpi.size(),
+                         std::move(stragglers), PhaseTimes(started)});
 }
 
 Recorder::~Recorder() = default;
@@ -146,7 +146,7 @@ void Recorder::finished_before(std::int64_t step) {
   const TrainOptions& options = first_->options;
   const std::string why =
       step < options.optimizer.max_steps
-          ? fmt::format("whose evaluation reached --stop-at-precision {}", options.task.stop_at_accuracy)
+          ? fmt::format("whose evaluation reached --stop-at-accuracy {}", options.task.stop_at_accuracy)
           : fmt::format("and --max-steps is {}", options.optimizer.max_steps);
   print_text(STDOUT_FILENO, fmt::format("nothing to do: {} holds step {}, {} (--fresh starts over)\n",
                                         printable(options.checkpoint.train_dir), step, why));

@@ -21,7 +21,7 @@ Trainer::Trainer(const TrainOptions& options, RunDescription description, const 
                  Clock::time_point started)
     : options_(options),
       description_(std::move(description)),
-      score_(options.task.value, options.task.stop_at_accuracy),
+      score_(options.task.value, options.task.target_score()),
       network_(network_to_train(options)),
       optimizer_(options.optimizer.settings()),
       mpi_(mpi),
@@ -238,7 +238,7 @@ void Trainer::take_step(const StepPlan& plan) {
   const Batch& batch = tower_->keeps_records() ? loader_->next_by_records() : loader_->next();
   recorder_.count_step(std::chrono::duration<double>(enter(Phase::compute) - start).count());
   TowerStep request{
-      .step = plan.step, .batch = batch, .request_sync = own_requests().any(), .tells_l2 = plan.tells_loss()};
+      .step = plan.step, .batch = batch, .request_sync = own_requests().any(), .reports_l2 = plan.tells_loss()};
   if (plan.summarizes) {  // on all ranks: a step with before_update is launched differently
     request.before_update = [&] { recorder_.summarize(plan.step, loader_->whole(), *tower_, device_); };
   }

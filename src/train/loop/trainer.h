@@ -39,7 +39,7 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  /// Trains until --max-steps or --stop-at-precision is reached. Returns done; stopped after a signal or --time-limit;
+  /// Trains until --max-steps or --stop-at-accuracy is reached. Returns done; stopped after a signal or --time-limit;
   /// io if checkpoints kept failing. Collective.
   ExitCode run();
 

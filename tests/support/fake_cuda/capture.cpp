@@ -76,14 +76,14 @@ cudaError_t refused_in_capture(const char* what) {
 
 cudaError_t record_node(CUstream_st& stream, std::function<void()> run, const NodeLabel& label) {
   Capture& capture = *stream.capture;
-  if (capture.invalidated) return told(cudaErrorStreamCaptureInvalidated);
+  if (capture.invalidated) return remembered(cudaErrorStreamCaptureInvalidated);
   capture.nodes.push_back({std::move(run), label, stream.lane, stream.capture_after});
   stream.capture_after = {capture.nodes.size() - 1};
   return cudaSuccess;
 }
 
 cudaError_t record_in_capture(CUevent_st& event, CUstream_st& stream) {
-  if (stream.capture->invalidated) return told(cudaErrorStreamCaptureInvalidated);
+  if (stream.capture->invalidated) return remembered(cudaErrorStreamCaptureInvalidated);
   event.work.reset();
   event.capture = stream.capture;
   event.capture_after = stream.capture_after;
@@ -96,7 +96,7 @@ cudaError_t wait_in_capture(CUstream_st& stream, const CUevent_st& event) {
                       "a captured stream waits for an event from outside of the capture");
   }
   if (event.capture->ended) return refuse(cudaErrorCapturedEvent, "a wait for an event of a capture that is over");
-  if (event.capture->invalidated) return told(cudaErrorStreamCaptureInvalidated);
+  if (event.capture->invalidated) return remembered(cudaErrorStreamCaptureInvalidated);
   if (stream.capture == nullptr) join(stream, event.capture);
   if (stream.capture != event.capture) {
     event.capture->invalidated = true;
@@ -137,7 +137,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   }
   const bool joined = all_joined(capture->nodes, *stream);
   leave(capture);
-  if (capture->invalidated) return told(cudaErrorStreamCaptureInvalidated);
+  if (capture->invalidated) return remembered(cudaErrorStreamCaptureInvalidated);
   if (!joined) return refuse(cudaErrorStreamCaptureUnjoined, "a forked stream's work was not joined");
   *graph = graphs().make(std::make_shared<const Nodes>(std::move(capture->nodes)));
   return cudaSuccess;

@@ -1,5 +1,5 @@
 // Conv2dPlan for the fake: the convolutions that cuDNN is asked for, computed from the same layouts. Stands in for
-// kernels/conv2d/conv2d_plan_cuda.cpp; what cudnn-frontend is told is not tested here.
+// kernels/conv2d/conv2d_plan_cuda.cpp; the calls of cudnn-frontend are not tested here.
 #include "kernels/conv2d/conv2d_plan_cuda.h"
 
 #include <vector>

@@ -21,7 +21,7 @@ int current_device() { return current; }
 using namespace fake_cuda;
 
 cudaError_t cudaDeviceGetPCIBusId(char* address, int bytes, int device) {
-  if (device < 0 || device >= settings().devices || bytes < 13) return told(cudaErrorInvalidDevice);
+  if (device < 0 || device >= settings().devices || bytes < 13) return remembered(cudaErrorInvalidDevice);
   const std::string text = fmt::format("0000:{:02x}:00.0", device);
   text.copy(address, text.size());
   address[text.size()] = '\0';
@@ -35,11 +35,11 @@ cudaError_t cudaDriverGetVersion(int* version) {
 
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = settings().devices;
-  return told(*count == 0 ? cudaErrorNoDevice : cudaSuccess);
+  return remembered(*count == 0 ? cudaErrorNoDevice : cudaSuccess);
 }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
-  if (device < 0 || device >= settings().devices) return told(cudaErrorInvalidDevice);
+  if (device < 0 || device >= settings().devices) return remembered(cudaErrorInvalidDevice);
   *properties = {};
   const std::string name = fmt::format("Fake GPU {}", device);
   name.copy(properties->name, sizeof(properties->name) - 1);
@@ -52,7 +52,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
 }
 
 cudaError_t cudaSetDevice(int device) {
-  if (device < 0 || device >= settings().devices) return told(cudaErrorInvalidDevice);
+  if (device < 0 || device >= settings().devices) return remembered(cudaErrorInvalidDevice);
   current = device;
   return cudaSuccess;
 }
@@ -74,9 +74,10 @@ cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
   if (const cudaError_t error = refused_in_capture("cudaMalloc")) return error;
   *pointer = nullptr;
   if (bytes == 0) return cudaSuccess;
-  if (device_memory().used_bytes(current) + bytes > settings().device_bytes) return told(cudaErrorMemoryAllocation);
+  if (device_memory().used_bytes(current) + bytes > settings().device_bytes)
+    return remembered(cudaErrorMemoryAllocation);
   *pointer = device_memory().allocate(bytes, current);
-  return told(*pointer == nullptr ? cudaErrorMemoryAllocation : cudaSuccess);
+  return remembered(*pointer == nullptr ? cudaErrorMemoryAllocation : cudaSuccess);
 }
 
 cudaError_t cudaFree(void* pointer) {
@@ -92,7 +93,7 @@ cudaError_t cudaHostAlloc(void** pointer, std::size_t bytes, unsigned /*flags*/)
   const Guard guard(api_mutex());
   if (const cudaError_t error = refused_in_capture("cudaHostAlloc")) return error;
   *pointer = pinned_memory().allocate(bytes);
-  return told(*pointer == nullptr ? cudaErrorMemoryAllocation : cudaSuccess);
+  return remembered(*pointer == nullptr ? cudaErrorMemoryAllocation : cudaSuccess);
 }
 
 cudaError_t cudaFreeHost(void* pointer) {
@@ -107,15 +108,15 @@ cudaError_t cudaFreeHost(void* pointer) {
 cudaError_t cudaHostRegister(void* pointer, std::size_t bytes, unsigned /*flags*/) {
   const Guard guard(api_mutex());
   if (const cudaError_t error = refused_in_capture("cudaHostRegister")) return error;
-  if (pointer == nullptr || bytes == 0) return told(cudaErrorInvalidValue);
-  return told(pinned_memory().add(pointer, bytes) ? cudaSuccess : cudaErrorHostMemoryAlreadyRegistered);
+  if (pointer == nullptr || bytes == 0) return remembered(cudaErrorInvalidValue);
+  return remembered(pinned_memory().add(pointer, bytes) ? cudaSuccess : cudaErrorHostMemoryAlreadyRegistered);
 }
 
 cudaError_t cudaHostUnregister(void* pointer) {
   const Guard guard(api_mutex());
   if (const cudaError_t error = refused_in_capture("cudaHostUnregister")) return error;
   timeline().run_all();
-  return told(pinned_memory().remove(pointer) ? cudaSuccess : cudaErrorHostMemoryNotRegistered);
+  return remembered(pinned_memory().remove(pointer) ? cudaSuccess : cudaErrorHostMemoryNotRegistered);
 }
 
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {

@@ -70,14 +70,14 @@ void misuse(const std::string& what) {
   std::abort();
 }
 
-cudaError_t told(cudaError_t error) {
+cudaError_t remembered(cudaError_t error) {
   if (error != cudaSuccess && error != cudaErrorNotReady) last_error = error;
   return error;
 }
 
 cudaError_t refuse(cudaError_t error, const std::string& why) {
   fmt::print(stderr, "fake CUDA: {}: {}\n", cudaGetErrorName(error), why);
-  return told(error);
+  return remembered(error);
 }
 
 }  // namespace fake_cuda

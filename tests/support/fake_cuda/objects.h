@@ -101,7 +101,7 @@ Counts& mutable_counts();
 int current_device();
 
 /// `error`, which cudaGetLastError will tell.
-cudaError_t told(cudaError_t error);
+cudaError_t remembered(cudaError_t error);
 /// The same, with the reason on stderr.
 cudaError_t refuse(cudaError_t error, const std::string& why);
 
