@@ -31,11 +31,15 @@ def configure(comparison):
         ("channels_last, F.local_response_norm, 2 threads", 2, ("--lrn", "torch"), KEEP_MEMORY),
         ("contiguous, kept memory, 2 threads", 2, ("--layout", "contiguous"), KEEP_MEMORY),
         ("channels_last, compiled, 2 threads", 2, ("--lrn", "band", "--compile"), KEEP_MEMORY),
+        ("channels_last, bf16 autocast, 2 threads", 2, ("--autocast",), KEEP_MEMORY | HUGE_PAGES),
+        ("channels_last, bf16 autocast, compiled, 2 threads", 2, ("--lrn", "band", "--compile", "--autocast"), KEEP_MEMORY),
     ):
         if not (options.no_compile and "--compile" in flags):
             comparison.add_theirs(f"PyTorch {name}", threads, *FAST, *flags, environment=environment)
     name = "PyTorch channels_last, kept memory, gloo DDP, 2 ranks"
     comparison.add_theirs_distributed(name, 2, *FAST, environment=KEEP_MEMORY)
+    name = "PyTorch channels_last, bf16 autocast, gloo DDP, 2 ranks"
+    comparison.add_theirs_distributed(name, 2, *FAST, "--autocast", environment=KEEP_MEMORY)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,10 @@ import tempfile
 import time
 
 
+# Flags of a processor that decide how fast products are.
+FLAGS = {"AVX512": "avx512f", "AVX512-BF16": "avx512_bf16", "AMX-BF16": "amx_bf16"}
+
+
 def environment(more):
     """That of this process, and more."""
     return os.environ | dict(more)
@@ -89,15 +93,17 @@ def comparison(found, ours, theirs, unit):
 
 def conditions(rounds, **versions):
     """Markdown lines: machine, load and versions."""
-    processor = platform.processor() or "unknown"
-    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            processor = line.split(":", 1)[1].strip()
-            break
+    lines = (line.split(":", 1) for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines() if ":" in line)
+    facts = {key.strip(): value.strip() for key, value in lines}
+    processor = facts.get("model name", platform.processor() or "unknown")
+    if "cpu family" in facts:
+        processor += f", family {facts['cpu family']} model {facts['model']}"
+    has = set(facts.get("flags", "").split())
+    flags = ", ".join(f"{name} {'yes' if flag in has else 'no'}" for name, flag in FLAGS.items())
     release = dict(
         line.split("=", 1) for line in pathlib.Path("/etc/os-release").read_text().splitlines() if "=" in line
     )
-    yield f"- {processor}, {len(os.sched_getaffinity(0))} cores; {release['PRETTY_NAME'].strip(chr(34))}"
+    yield f"- {processor}; {flags}; {len(os.sched_getaffinity(0))} cores; {release['PRETTY_NAME'].strip(chr(34))}"
     yield f"- load average at the start {os.getloadavg()[0]:.2f}; {time.strftime('%Y-%m-%d')}"
     yield f"- {rounds} rounds, every configuration once a round; " + ", ".join(f"{k} {v}" for k, v in versions.items())
 

@@ -38,6 +38,8 @@ def configure(comparison):
         ("eager, foreach", ()),
         ("eager, fused", ("--optimizer", "fused")),
         ("compiled, fused", ("--optimizer", "fused", "--compile")),
+        ("eager, fused, bf16 autocast", ("--optimizer", "fused", "--autocast")),
+        ("compiled, fused, bf16 autocast", ("--optimizer", "fused", "--compile", "--autocast")),
     ):
         if options.no_compile and "--compile" in flags:
             continue
@@ -57,7 +59,11 @@ def configure_defaults(comparison):
             ("2 ranks, default logs and summaries", 2, ("--threads", 1)),
         ):
             comparison.add_ours(f"Carillon, {name}", records, ranks, *more, after=WARM_UP)
-    for name, flags in (("", ()), (", denormals flushed", ("--flush-denormals",))):
+    for name, flags in (
+        ("", ()),
+        (", denormals flushed", ("--flush-denormals",)),
+        (", denormals flushed, bf16 autocast", ("--flush-denormals", "--autocast")),
+    ):
         for threads in (1, 2):
             comparison.add_theirs(
                 f"PyTorch eager, fused{name}, {threads} thread{'s' if threads > 1 else ''}", threads,

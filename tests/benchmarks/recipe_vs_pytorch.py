@@ -4,7 +4,7 @@
 
 Of ours the whole process is timed (start, reading, whitening, training, the last evaluation with test-time
 augmentation), and training alone, as its own table of phases has it. PyTorch (torch_resnet_worker.py: its training step
-alone, in each of the layouts) is timed after each of ours over some steps with the whitening's biases training and some
+alone, in each of its configurations) is timed after each of ours over some steps with the whitening's biases training and some
 with them frozen, and its time is that of the recipe's images at these speeds; the ratio is of training to training.
 A round is a seed; with --speed-only ours is timed as PyTorch is, in place of runs to the end. Prints Markdown.
 Needs an idle machine and a Python with torch.
@@ -24,7 +24,13 @@ from cifar10_vs_pytorch import KEEP_MEMORY
 RECIPE = pathlib.Path(__file__).resolve().parents[2] / "jobs" / "recipes" / "cifar10_94.cfg"
 BATCH, STEPS, STEPS_WITH_BIASES = 1024, 476, 144  # the recipe's
 STAGES = {"with biases": (STEPS_WITH_BIASES, ()), "frozen": (STEPS - STEPS_WITH_BIASES, ("--frozen",))}
-LAYOUTS = ("channels_last", "contiguous")
+# Configurations of PyTorch, with the worker's flags.
+THEIRS = {
+    "channels_last": ("--layout", "channels_last"),
+    "contiguous": ("--layout", "contiguous"),
+    "channels_last, bf16 autocast": ("--layout", "channels_last", "--autocast"),
+    "contiguous, bf16 autocast": ("--layout", "contiguous", "--autocast"),
+}
 
 
 def train_ours(comparison, records, seed):
@@ -61,12 +67,12 @@ def seconds_of_ours(comparison, records):
 
 
 def seconds_of_theirs(comparison):
-    """[layout]: of the recipe's images."""
+    """[configuration]: of the recipe's images."""
     seconds = []
-    for layout in LAYOUTS:
+    for configuration in THEIRS.values():
         seconds.append(0.0)
         for steps, flags in STAGES.values():
-            options = ("--network", "airbench94", "--layout", layout, "--optimizer", "fused", *flags)
+            options = ("--network", "airbench94", *configuration, "--optimizer", "fused", *flags)
             command = comparison.worker_command("--threads", comparison.options.threads, *options)
             output, _ = measure.run(command, KEEP_MEMORY)
             seconds[-1] += steps * BATCH / json.loads(output)["examples_per_second"]
@@ -77,8 +83,8 @@ def configure(comparison):
     to_the_end = not comparison.options.speed_only
     records = comparison.convert("cifar10")
     print("\n".join(measure.conditions(comparison.options.rounds, PyTorch=importlib.metadata.version("torch"))))
-    print("\n| seed | precision | seconds | of training | " + " | ".join(f"PyTorch, {layout}, seconds" for layout in LAYOUTS) + " |")
-    print("|---" * (4 + len(LAYOUTS)) + "|")
+    print("\n| seed | precision | seconds | of training | " + " | ".join(f"PyTorch, {name}, seconds" for name in THEIRS) + " |")
+    print("|---" * (4 + len(THEIRS)) + "|")
     precisions, ours, theirs = [], [], []
     first = comparison.options.first_seed
     for seed in range(first, first + comparison.options.rounds):
@@ -96,7 +102,7 @@ def configure(comparison):
     best = min(map(statistics.median, zip(*theirs)))
     if to_the_end:
         print(f"\nPrecision: mean {statistics.mean(precisions):.4f}, lowest {min(precisions):.4f}")
-    print(f"\nTraining time of their best layout / ours, medians: **{best / statistics.median(ours):.2f}**")
+    print(f"\nTraining time of their best configuration / ours, medians: **{best / statistics.median(ours):.2f}**")
 
 
 def main():

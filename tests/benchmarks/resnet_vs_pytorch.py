@@ -2,7 +2,7 @@
 
   python tests/benchmarks/resnet_vs_pytorch.py --network resnet9 --bin build/bin --data FOLDER_OF_THE_BINARY_VERSION
 
-Both sides do the same work (torch_resnet_worker.py says what), in fp32; every configuration runs once a round in a
+Both sides do the same work (torch_resnet_worker.py says what), PyTorch in fp32 and under bf16 autocast; every configuration runs once a round in a
 process of its own; the figure is the median over rounds; the ratio is best against best. Prints Markdown. Needs an idle
 machine and a Python with torch.
 """
@@ -33,11 +33,16 @@ def configure(comparison):
         ("channels_last, kept memory, huge pages, 2 threads", 2, (), KEEP_MEMORY | HUGE_PAGES),
         ("contiguous, kept memory, 2 threads", 2, ("--layout", "contiguous"), KEEP_MEMORY),
         ("channels_last, compiled, kept memory, 2 threads", 2, ("--compile",), KEEP_MEMORY),
+        ("channels_last, bf16 autocast, 2 threads", 2, ("--autocast",), KEEP_MEMORY | HUGE_PAGES),
+        ("contiguous, bf16 autocast, 2 threads", 2, ("--layout", "contiguous", "--autocast"), KEEP_MEMORY),
+        ("channels_last, bf16 autocast, compiled, 2 threads", 2, ("--compile", "--autocast"), KEEP_MEMORY),
     ):
         if not (comparison.options.no_compile and "--compile" in flags):
             comparison.add_theirs(f"PyTorch {name}", threads, *fast, *flags, environment=environment)
     name = "PyTorch channels_last, kept memory, gloo DDP, 2 ranks"
     comparison.add_theirs_distributed(name, 2, *fast, environment=KEEP_MEMORY)
+    name = "PyTorch channels_last, bf16 autocast, gloo DDP, 2 ranks"
+    comparison.add_theirs_distributed(name, 2, *fast, "--autocast", environment=KEEP_MEMORY)
 
 
 if __name__ == "__main__":

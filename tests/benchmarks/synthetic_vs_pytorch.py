@@ -2,8 +2,8 @@
 
   python tests/benchmarks/synthetic_vs_pytorch.py --network resnet50 --size 224 --bin build/bin --data .
 
-Both sides: uint8 images in memory, normalised, forward, backward, Nesterov's momentum with L2, fp32, 1000 classes, batches
-of 16. Every configuration runs once a round in a process of its own. Prints Markdown. Needs an idle machine and a Python
+Both sides: uint8 images in memory, normalised, forward, backward, Nesterov's momentum with L2, 1000 classes, batches of
+16; PyTorch in fp32 and under bf16 autocast. Every configuration runs once a round in a process of its own. Prints Markdown. Needs an idle machine and a Python
 with torch. --data is not looked at.
 """
 
@@ -21,9 +21,11 @@ def configure(comparison):
         comparison.add_ours("Carillon, 1 rank, 2 threads", "synthetic", 1, "--threads", 2, *ours)
         comparison.add_ours("Carillon, 2 ranks", "synthetic", 2, "--threads", 1, *ours)
     for layout in ("channels_last", "contiguous"):
-        comparison.add_theirs(
-            f"PyTorch {layout}, kept memory, 2 threads", 2, *shared, "--layout", layout, environment=KEEP_MEMORY
-        )
+        for name, flags in (("", ()), (", bf16 autocast", ("--autocast",))):
+            comparison.add_theirs(
+                f"PyTorch {layout}{name}, kept memory, 2 threads", 2, *shared, "--layout", layout, *flags,
+                environment=KEEP_MEMORY,
+            )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -41,6 +41,7 @@ def arguments(description, batch, warm_up_steps):
     parser.add_argument("--warm-up", type=int, default=warm_up_steps, help="steps that are not measured")
     parser.add_argument("--optimizer", choices=("foreach", "fused"), default="foreach")
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--autocast", action="store_true", help="forward pass under torch.autocast, bfloat16")
     parser.add_argument("--flush-denormals", action="store_true", help="as ours does always")
     parser.add_argument("--rank", type=int, default=0)
     parser.add_argument("--ranks", type=int, default=1)
@@ -61,7 +62,8 @@ class Training:
             network = nn.parallel.DistributedDataParallel(network, gradient_as_bucket_view=True, static_graph=True)
 
         def loss(*tensors):
-            return task.loss(network, *tensors)
+            with torch.autocast("cpu", torch.bfloat16, enabled=options.autocast):
+                return task.loss(network, *tensors)
 
         self.loss = torch.compile(loss) if options.compile else loss
         self.order = torch.empty(0, dtype=torch.int64)

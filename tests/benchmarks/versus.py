@@ -18,7 +18,7 @@ class Versus:
 
     def __init__(self, program, worker, batch, options, work):
         self.program, self.worker, self.batch, self.options, self.work = program, worker, batch, options, work
-        self.mine, self.others = {}, {}
+        self.mine, self.former, self.others = {}, {}, {}
 
     def convert(self, data_set):
         """Writes the records that our program reads."""
@@ -30,18 +30,20 @@ class Versus:
     def add_ours(self, name, pattern, ranks, *options, after=None):
         """after: the step from which on its speed counts; by default a tenth of them."""
 
-        def run():
+        def run(folder=self.options.bin):
             with tempfile.TemporaryDirectory(dir=self.work) as train_dir:
                 launcher = measure.mpirun(ranks) if ranks > 1 else []
                 batch = () if "--global-batch" in options else ("--batch-size", self.batch)
                 command = [
-                    *launcher, self.options.bin / self.program, "--data", pattern, "--train-dir", train_dir,
+                    *launcher, folder / self.program, "--data", pattern, "--train-dir", train_dir,
                     "--device", "cpu", *batch, "--max-steps", self.options.steps, *options,
                 ]  # fmt: skip
                 _, peak = measure.run(command)
                 return measure.training_rate(train_dir, self.batch * ranks, after or self.options.steps // 10), peak
 
         self.mine[name] = run
+        if former := self.options.former_bin:
+            self.former[f"{name}, former build"] = lambda: run(former)
 
     def worker_command(self, *options):
         fixed = ["--data", self.options.data, "--batch", self.batch, "--seconds", self.options.seconds]
@@ -77,8 +79,8 @@ class Versus:
         """Markdown lines: conditions, the table, and best against best."""
         versions = {"PyTorch": importlib.metadata.version("torch"), "Python": sys.version.split()[0]}
         lines = [*measure.conditions(self.options.rounds, **versions), ""]
-        found = measure.interleaved(self.options.rounds, self.mine | self.others)
-        if self.mine:
+        found = measure.interleaved(self.options.rounds, self.mine | self.former | self.others)
+        if self.mine and self.others:
             return lines + list(measure.comparison(found, list(self.mine), list(self.others), "examples"))
         return lines + list(measure.table(found, "examples"))
 
@@ -87,6 +89,8 @@ def arguments(description, data_help, steps, seconds):
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--bin", type=pathlib.Path, help="our programs; without it PyTorch alone is measured")
     parser.add_argument("--data", type=pathlib.Path, required=True, help=data_help)
+    parser.add_argument("--former-bin", type=pathlib.Path, help="programs of another build, measured in turn with ours")
+    parser.add_argument("--only-ours", action="store_true", help="leave PyTorch out")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=steps, help="steps of a run of ours")
     parser.add_argument("--seconds", type=float, default=seconds, help="measured time of a run of theirs")
@@ -102,5 +106,7 @@ def main(parser, program, worker, batch, configure):
     with tempfile.TemporaryDirectory() as work:
         versus = Versus(program, worker, batch, options, pathlib.Path(work))
         configure(versus)
-        if versus.others:
+        if options.only_ours:
+            versus.others.clear()
+        if versus.mine or versus.others:
             print("\n".join(versus.report()))
