@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Draws which part uses which, from the #include lines, and holds it against the order of src/CMakeLists.txt.
 
-    tests/structure/check_parts.py            prints the drawing that docs/architecture.md holds
+    tests/structure/check_parts.py            prints the drawing that docs/developer-guide/architecture.md holds
     tests/structure/check_parts.py --check    fails on an arrow upwards, a drawing that is not today's, or an installed
                                               header that includes what only sources may: MPI, oneDNN, CUDA, JSON, protobuf
 """
@@ -110,9 +110,9 @@ def main():
         print(text, end="")
         return 0
     found = list(faults(order, uses))
-    page = (ROOT / "docs/architecture.md").read_text()
+    page = (ROOT / "docs/developer-guide/architecture.md").read_text()
     if BEGIN + text + END not in page:
-        found.append("docs/architecture.md does not hold today's drawing of the parts (run this without --check)")
+        found.append("docs/developer-guide/architecture.md does not hold today's drawing of the parts (run this without --check)")
     for fault in found:
         print(fault)
     print(f"{len(order)} parts, {sum(map(len, uses.values()))} arrows: {len(found)} faults")
