@@ -91,7 +91,7 @@ mkdir -p "$bundle"/{docs,tests/data}
 cp -r jobs "$bundle/"
 cp -r tests/acceptance tests/benchmarks "$bundle/tests/"
 cp -r tests/data/samples "$bundle/tests/data/"
-cp docs/gpu.md docs/gpu_status.md "$bundle/docs/"
+cp docs/user-guide/gpus.md docs/developer-guide/gpu-tower.md "$bundle/docs/"
 find "$bundle" -name __pycache__ -prune -exec rm -rf {} +
 {
   echo "commit $(git describe --always --dirty 2>/dev/null || echo unknown)"

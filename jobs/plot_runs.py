@@ -3,9 +3,10 @@
 
   jobs/plot_runs.py runs/mnist runs/lenet -o curves.svg
 
-RUN: a train directory, or a metrics.jsonl (docs/formats.md). Above: the loss of the logged steps, as it is (faint) and as
-a mean over its neighbours. Below: the accuracy of the evaluations. Logarithmic is the loss's axis where it falls far.
-Lines at the end of a file that are damaged, as of a run in hand, are left out with a note. Needs Python only.
+RUN: a train directory, or a metrics.jsonl (its fields: docs/developer-guide/file-formats.md).
+Upper plot: the loss of the logged steps (faint) and its mean over neighbouring steps; the axis is logarithmic if the
+loss falls far. Lower plot: the accuracy of the evaluations. Damaged lines at the end of a file, as of a run in
+progress, are skipped with a note. Requires Python only.
 """
 
 import argparse

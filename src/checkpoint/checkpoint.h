@@ -1,5 +1,5 @@
 // Checkpoint: a training state in one HDF5 file. It is complete or absent, and loading detects any flipped bit.
-// Format: docs/formats.md.
+// Format: docs/developer-guide/file-formats.md.
 //
 // The HDF5 image is built in memory (core driver, chunked, fletcher32, no times). A 512-byte user block with magic,
 // header version, image length and CRC32C precedes it. The file is written under a temporary name, synced and renamed,

@@ -1,4 +1,5 @@
-// The bytes of a checkpoint file: Carillon's 512-byte header, then the HDF5 image. Format: docs/formats.md.
+// The bytes of a checkpoint file: Carillon's 512-byte header, then the HDF5 image.
+// Format: docs/developer-guide/file-formats.md.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// HDF5 image: builds and parses the bytes of an HDF5 file with a training state, in memory. Layout: docs/formats.md.
+// HDF5 image: builds and parses the bytes of an HDF5 file with a training state, in memory.
+// Layout: docs/developer-guide/file-formats.md.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +29,9 @@ inline constexpr int max_options_depth = 16;  ///< nesting of the options JSON, 
 /// The image of `state`, after `front_bytes` zero bytes. Equal states give equal bytes.
 std::vector<std::byte> build_hdf5_image(const CheckpointState& state, std::size_t front_bytes);
 
-/// Parses an image. Arrays are sorted by name. Accepts only the layout of docs/formats.md: hard links to groups and
-/// arrays within the image, each linked once, with the storage that the writer uses. `subject` starts error lines.
+/// Parses an image. Arrays are sorted by name. Accepts only the layout of docs/developer-guide/file-formats.md: hard
+/// links to groups and arrays within the image, each linked once, with the storage that the writer uses. `subject`
+/// starts error lines.
 /// Errors: data, NewerFormat.
 CheckpointState parse_hdf5_image(std::span<const std::byte> image, const std::string& subject);
 

@@ -1,4 +1,5 @@
-// EvaluationReport: the evaluation of a classifier by class, as a JSON or CSV file. Fields: docs/formats.md.
+// EvaluationReport: the evaluation of a classifier by class, as a JSON or CSV file.
+// Fields: docs/developer-guide/file-formats.md.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Writes and reads `metrics.jsonl`: one JSON object per line. Fields: docs/formats.md.
+// Writes and reads `metrics.jsonl`: one JSON object per line. Fields: docs/developer-guide/file-formats.md.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""A model of a synchronous step at N towers: compute, buckets, all-reduce, overlap, stragglers. docs/scaling.md tells of it.
+"""A model of a synchronous step at N ranks: compute, buckets, all-reduce, overlap, stragglers.
+
+Results: docs/developer-guide/averaging.md.
 
     scaling_model.py            tables: published points, measured ones, 4096 ranks
 

@@ -2,7 +2,7 @@
 """Writes the inputs that the fuzz targets' corpora began with: make_seeds.py DIRECTORY
 
 They come from samples of TensorFlow and of published data sets (tests/data/samples), option files (jobs/recipes), and,
-where a few bytes do, from here. What fuzzing has found since is merged in as docs/contributing.md says.
+where a few bytes do, from here. What fuzzing has found since is merged in as docs/developer-guide/tests.md says.
 """
 import argparse
 import bz2

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Draws which part uses which, from the #include lines, and holds it against the order of src/CMakeLists.txt.
 
-    tests/structure/check_parts.py            prints the drawing that docs/architecture.md holds
+    tests/structure/check_parts.py            prints the drawing for docs/developer-guide/architecture.md
     tests/structure/check_parts.py --check    fails on an arrow upwards, a drawing that is not today's, or an installed
                                               header that includes what only sources may: MPI, oneDNN, CUDA, JSON, protobuf
 """
@@ -12,6 +12,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGE = "docs/developer-guide/architecture.md"
 BEGIN, END = "<!-- parts: tests/structure/check_parts.py -->\n", "<!-- end of parts -->\n"
 INCLUDE = re.compile(r'^\s*#include\s+["<]([^">]+)[">]', re.M)
 PRIVATE = re.compile(r"^(mpi\.h|dnnl|cuda|cudnn|cublas|nccl|nlohmann/|hdf5|hwloc|archive|src/)|\.pb\.h$")
@@ -76,7 +77,8 @@ def drawing(order, uses):
         for other in order:
             if other in uses[part] and not reaches(uses, part, other):
                 lines.append(f"  {part} --> {other}")
-    lines += ["```", "", "An arrow that two others make up is left out above; all of them, a row's part using the columns':", "", "```"]
+    note = "Transitive arrows are omitted above. This table has all arrows: a row's part uses the parts that are marked."
+    lines += ["```", "", note, "", "```text"]
     for row, part in enumerate(order):
         marks = " ".join("x" if order[column] in uses[part] else "." for column in range(row))
         lines.append(f"{part:<{width}}  {marks}{' ' if marks else ''}\\")
@@ -110,9 +112,9 @@ def main():
         print(text, end="")
         return 0
     found = list(faults(order, uses))
-    page = (ROOT / "docs/architecture.md").read_text()
+    page = (ROOT / PAGE).read_text()
     if BEGIN + text + END not in page:
-        found.append("docs/architecture.md does not hold today's drawing of the parts (run this without --check)")
+        found.append(f"{PAGE} does not hold today's drawing of the parts (run this without --check)")
     for fault in found:
         print(fault)
     print(f"{len(order)} parts, {sum(map(len, uses.values()))} arrows: {len(found)} faults")

@@ -1,5 +1,5 @@
 // IndexFile: a file in the data directory that holds the record positions of the directory's TFRecord files
-// (docs/formats.md). A dataset of thousands of files can then be opened without reading them.
+// (docs/developer-guide/file-formats.md). A dataset of thousands of files can then be opened without reading them.
 //
 // An entry is used only if its file still has the recorded size and modification time. Each record that is read is
 // still checked: its length and checksum must match the index.

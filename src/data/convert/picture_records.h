@@ -1,4 +1,5 @@
-// Picture records: writes listed pictures to TFRecord files with the keys of ImageNet's records (docs/formats.md).
+// Picture records: writes listed pictures to TFRecord files with the keys of ImageNet's records.
+// Format: docs/developer-guide/file-formats.md.
 #pragma once
 
 #include <functional>

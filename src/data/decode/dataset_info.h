@@ -1,5 +1,5 @@
 // DatasetInfo: description of a dataset's records, written by a converter to the file records.json next to them
-// (docs/formats.md).
+// (docs/developer-guide/file-formats.md).
 #pragma once
 
 #include <filesystem>
