@@ -132,8 +132,8 @@ def _all_headers(context, prefix):
 
 
 def _own_model(context, prefix):
-    """docs/your_own_model, as it is installed, against what is installed."""
-    source, build = prefix / "share/doc/carillon/docs/your_own_model", context.directory("own")
+    """docs/user-guide/your-own-model, as it is installed, against what is installed."""
+    source, build = prefix / "share/doc/carillon/docs/user-guide/your-own-model", context.directory("own")
     _run("cmake", "-S", source, "-B", build, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}")
     _run("cmake", "--build", build)
     data = build / "data"

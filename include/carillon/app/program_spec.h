@@ -1,5 +1,5 @@
 // ProgramSpec: dataset, networks, task and default options of one pair of programs, such as mnist_train and mnist_eval.
-// Your own programs define one too (docs/your_own_model).
+// Your own programs define one too (docs/user-guide/your-own-model).
 #pragma once
 
 #include <cstdint>
