@@ -77,7 +77,7 @@ std::unique_ptr<Device> open_own_device(const DeviceOptions& options, const Mpi&
     const bool bf16 = options.precision == Arithmetic::bf16;
     fail(ExitCode::no_device, "--precision {} requires a GPU; the device is {}: {}",
          text_of(precision_choices, options.precision), device->name(),
-         bf16 ? "a CPU convolves faster in fp32, with Winograd's method" : "a CPU has no such arithmetic");
+         bf16 ? "bf16 on CPUs is not implemented" : "a CPU has no such arithmetic");
   }
   return device;
 }

@@ -2,9 +2,8 @@
 //
 //   sequential   ((p0 + p1) + p2) + p3 ...
 //   tree         ((p0 + p1) + (p2 + p3)) + ((p4 + p5) + ...: a binary tree, divided at the largest power of two below
-//   the
-//                count, recursively. 2^k parts that begin at a multiple of 2^k are a whole subtree. So the tree over
-//                the sums of such blocks gives the same bits.
+//                the count, recursively. 2^k parts that begin at a multiple of 2^k are a whole subtree. Therefore the
+//                tree over the sums of such blocks has the same bits.
 #pragma once
 
 #include <cstddef>
