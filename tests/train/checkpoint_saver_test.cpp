@@ -10,6 +10,7 @@ namespace carillon::testing {
 namespace {
 
 using std::chrono::seconds;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -111,6 +112,7 @@ TEST_F(CheckpointSaverTest, ThatFinishesTriesAgainUntilItIsTooOften) {
   const Error error = error_of([&] { saver.finish(); });
   EXPECT_EQ(error.code(), ExitCode::io);
   EXPECT_EQ(warnings_.size(), 2u);
+  EXPECT_THAT(warnings_, Each(HasSubstr("tried again in 1 s ")));  // not later: the run waits for it
 }
 
 }  // namespace

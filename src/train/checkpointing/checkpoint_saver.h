@@ -39,7 +39,8 @@ class CheckpointSaver {
   void finish();
 
  private:
-  void take_result(Clock::time_point now);
+  /// `max_pause`: the longest time until a failed checkpoint is written again.
+  void take_result(Clock::time_point now, std::chrono::seconds max_pause);
   void start_again();
 
   Settings settings_;

@@ -29,7 +29,7 @@ class Carillon(CMakePackage, CudaPackage):
         depends_on("cuda@12.8:")
         depends_on("cudnn@9:")
         depends_on("cudnn-frontend")
-        depends_on("nccl@2.18:")
+        depends_on("nccl@2.27:")
 
     def cmake_args(self):
         args = [self.define("CARILLON_TESTS", False), self.define_from_variant("CARILLON_CUDA", "cuda")]
