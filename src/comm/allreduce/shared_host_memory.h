@@ -6,7 +6,8 @@
 //   write gradients -> meet -> means_of own shard, write own shard -> meet -> gather the shards of the other ranks
 //
 // Each gradient and each value moves between cores once, as in an all-reduce. Values that are read often are copied to
-// each rank's own memory, because cache lines that several cores read are slow to write (docs/benchmarks.md).
+// each rank's own memory, because cache lines that several cores read are slow to write
+// (docs/lab-notes/2026-11-21-averaging-and-sharded-update.md).
 #pragma once
 
 #include <cstddef>
