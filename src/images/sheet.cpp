@@ -1,9 +1,9 @@
 #include "src/images/sheet.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cmath>
+#include <string_view>
 
 #include "carillon/core/error.h"
 
@@ -13,7 +13,7 @@ namespace {
 /// Characters of 3 x 5 pixels: five octal digits, one per row, from the top.
 struct Glyph {
   char character;
-  std::array<char, 6> rows;
+  std::string_view rows;
 };
 constexpr Glyph glyphs[] = {
     {' ', "00000"}, {'0', "75557"}, {'1', "26227"}, {'2', "71747"}, {'3', "71717"},  {'4', "55711"}, {'5', "74717"},
@@ -23,14 +23,14 @@ constexpr Glyph glyphs[] = {
     {'R', "65655"}, {'S', "34216"}, {'T', "72222"}, {'U', "55557"}, {'V', "55552"},  {'W', "55775"}, {'X', "55255"},
     {'Y', "55222"}, {'Z', "71247"}, {'-', "00700"}, {'_', "00007"}, {'.', "00002"},  {',', "00024"}, {':', "02020"},
     {'/', "11244"}, {'(', "12221"}, {')', "42224"}, {'+', "02720"}, {'\'', "22000"}, {'&', "25253"}};
-constexpr std::array<char, 6> unknown_rows{"77777"};
+constexpr std::string_view unknown_rows = "77777";
 
 constexpr std::int64_t glyph_scale = 2, glyph_width = 4 * glyph_scale, glyph_height = 5 * glyph_scale;
 constexpr std::int64_t gap = 6, text_gap = 3, cell_width = sheet_tile_side + gap,
                        cell_height = sheet_tile_side + text_gap + glyph_height + gap;
 constexpr std::uint8_t background = 64, ink = 255;
 
-const std::array<char, 6>& rows_of(char character) {
+std::string_view rows_of(char character) {
   const char capital = static_cast<char>(std::toupper(static_cast<unsigned char>(character)));
   const auto found = std::ranges::find(glyphs, capital, &Glyph::character);
   return found == std::end(glyphs) ? unknown_rows : found->rows;
@@ -41,7 +41,7 @@ void set_pixel(Picture& sheet, std::int64_t y, std::int64_t x, std::uint8_t valu
 }
 
 void write_character(Picture& sheet, std::int64_t top, std::int64_t left, char character) {
-  const std::array<char, 6>& rows = rows_of(character);
+  const std::string_view rows = rows_of(character);
   for (std::int64_t y = 0; y < glyph_height; ++y) {
     const int bits = rows[static_cast<std::size_t>(y / glyph_scale)] - '0';
     for (std::int64_t x = 0; x < 3 * glyph_scale; ++x) {
