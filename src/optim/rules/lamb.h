@@ -17,24 +17,24 @@ struct Lamb : AdamMoments {
   static constexpr std::array<std::string_view, 2> slots{"lamb_m", "lamb_v"};
 
   CARILLON_HOST_DEVICE static float direction(const StepScalars& scalars, const UpdateFactors& factors, float gradient,
-                                              float value, float* slots) {
-    advance(scalars, std::fma(factors.l2, value, gradient), slots);
-    return present_direction(scalars, factors, value, slots);
+                                              float value, float* moments) {
+    advance(scalars, std::fma(factors.l2, value, gradient), moments);
+    return present_direction(scalars, factors, value, moments);
   }
   CARILLON_HOST_DEVICE static double ratio(const StepScalars& /*scalars*/, const UpdateFactors& /*factors*/,
                                            double value_norm, double direction_norm) {
     return value_norm / direction_norm;
   }
   CARILLON_HOST_DEVICE static void update(const StepScalars& scalars, const UpdateFactors& factors, float /*gradient*/,
-                                          float& value, float* slots) {
+                                          float& value, float* moments) {
     const float rate = scalars.at[learning_rate_scalar] * factors.rate;
-    value = std::fma(-rate, present_direction(scalars, factors, value, slots), value);
+    value = std::fma(-rate, present_direction(scalars, factors, value, moments), value);
   }
 
  private:
   CARILLON_HOST_DEVICE static float present_direction(const StepScalars& scalars, const UpdateFactors& factors,
-                                                      float value, const float* slots) {
-    return std::fma(factors.weight_decay, value, scalars.at[correction1] * quotient(scalars, slots));
+                                                      float value, const float* moments) {
+    return std::fma(factors.weight_decay, value, scalars.at[correction1] * quotient(scalars, moments));
   }
 };
 
