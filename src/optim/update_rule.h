@@ -6,8 +6,8 @@
 //   static constexpr std::array<std::string_view, n> slots;            its state, initially zero
 //   static void set_scalars(settings, StepScalars&);                   its scalars, from first_rule_scalar on
 //   CARILLON_HOST_DEVICE static void set_age(StepScalars&, updates);   scalars that depend on the number of updates
-//   CARILLON_HOST_DEVICE static void update(                           slots: [n] of this element
-//       const StepScalars&, const UpdateFactors&, float gradient, float& value, float* slots);
+//   CARILLON_HOST_DEVICE static void update(                           state: the slots of this element, [n]
+//       const StepScalars&, const UpdateFactors&, float gradient, float& value, float* state);
 //
 // `gradient` excludes L2 and weight decay: the rule adds factors.l2 * value and applies the decay as its paper does.
 // The rule owns the scalars from first_rule_scalar to StepScalars::count - 1. The padding of the flat arrays holds

@@ -31,13 +31,13 @@ struct AdamMoments {
     scalars.at[correction2] = static_cast<float>(1.0 / std::sqrt(1.0 - power(1.0 - scalars.at[rest2], updates + 1)));
   }
 
-  CARILLON_HOST_DEVICE static void advance(const StepScalars& scalars, float g, float* slots) {
-    slots[0] = std::fma(scalars.at[rest1], g - slots[0], slots[0]);
-    slots[1] = std::fma(scalars.at[rest2], std::fma(g, g, -slots[1]), slots[1]);  // never negative
+  CARILLON_HOST_DEVICE static void advance(const StepScalars& scalars, float g, float* state) {
+    state[0] = std::fma(scalars.at[rest1], g - state[0], state[0]);
+    state[1] = std::fma(scalars.at[rest2], std::fma(g, g, -state[1]), state[1]);  // never negative
   }
   /// The direction without its factor correction1.
-  CARILLON_HOST_DEVICE static float quotient(const StepScalars& scalars, const float* slots) {
-    return slots[0] / std::fma(std::sqrt(slots[1]), scalars.at[correction2], scalars.at[epsilon]);
+  CARILLON_HOST_DEVICE static float quotient(const StepScalars& scalars, const float* state) {
+    return state[0] / std::fma(std::sqrt(state[1]), scalars.at[correction2], scalars.at[epsilon]);
   }
 
  protected:

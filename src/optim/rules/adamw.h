@@ -16,11 +16,11 @@ struct AdamW : AdamMoments {
   static constexpr std::array<std::string_view, 2> slots{"adam_m", "adam_v"};
 
   CARILLON_HOST_DEVICE static void update(const StepScalars& scalars, const UpdateFactors& factors, float gradient,
-                                          float& value, float* moments) {
+                                          float& value, float* state) {
     const float rate = scalars.at[learning_rate_scalar] * factors.rate;
-    advance(scalars, std::fma(factors.l2, value, gradient), moments);
+    advance(scalars, std::fma(factors.l2, value, gradient), state);
     value = std::fma(-rate * factors.weight_decay, value, value);
-    value = std::fma(-rate * scalars.at[correction1], quotient(scalars, moments), value);
+    value = std::fma(-rate * scalars.at[correction1], quotient(scalars, state), value);
   }
 };
 

@@ -17,24 +17,24 @@ struct Lamb : AdamMoments {
   static constexpr std::array<std::string_view, 2> slots{"lamb_m", "lamb_v"};
 
   CARILLON_HOST_DEVICE static float direction(const StepScalars& scalars, const UpdateFactors& factors, float gradient,
-                                              float value, float* moments) {
-    advance(scalars, std::fma(factors.l2, value, gradient), moments);
-    return present_direction(scalars, factors, value, moments);
+                                              float value, float* state) {
+    advance(scalars, std::fma(factors.l2, value, gradient), state);
+    return present_direction(scalars, factors, value, state);
   }
   CARILLON_HOST_DEVICE static double ratio(const StepScalars& /*scalars*/, const UpdateFactors& /*factors*/,
                                            double value_norm, double direction_norm) {
     return value_norm / direction_norm;
   }
   CARILLON_HOST_DEVICE static void update(const StepScalars& scalars, const UpdateFactors& factors, float /*gradient*/,
-                                          float& value, float* moments) {
+                                          float& value, float* state) {
     const float rate = scalars.at[learning_rate_scalar] * factors.rate;
-    value = std::fma(-rate, present_direction(scalars, factors, value, moments), value);
+    value = std::fma(-rate, present_direction(scalars, factors, value, state), value);
   }
 
  private:
   CARILLON_HOST_DEVICE static float present_direction(const StepScalars& scalars, const UpdateFactors& factors,
-                                                      float value, const float* moments) {
-    return std::fma(factors.weight_decay, value, scalars.at[correction1] * quotient(scalars, moments));
+                                                      float value, const float* state) {
+    return std::fma(factors.weight_decay, value, scalars.at[correction1] * quotient(scalars, state));
   }
 };
 

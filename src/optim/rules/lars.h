@@ -37,11 +37,11 @@ struct Lars {
     return scalars.at[coefficient] * value_norm / std::fma(decay, value_norm, direction_norm);
   }
   CARILLON_HOST_DEVICE static void update(const StepScalars& scalars, const UpdateFactors& factors, float gradient,
-                                          float& value, float* slots) {
+                                          float& value, float* state) {
     const float rate = scalars.at[learning_rate_scalar] * factors.rate;
     const float decayed = std::fma(factors.l2 + factors.weight_decay, value, gradient);
-    slots[0] = std::fma(scalars.at[momentum], slots[0], rate * decayed);
-    value -= slots[0];
+    state[0] = std::fma(scalars.at[momentum], state[0], rate * decayed);
+    value -= state[0];
   }
 
  private:

@@ -30,11 +30,11 @@ struct Momentum {
   }
 
   CARILLON_HOST_DEVICE static void update(const StepScalars& scalars, const UpdateFactors& factors, float gradient,
-                                          float& value, float* slots) {
+                                          float& value, float* state) {
     const float rate = scalars.at[learning_rate_scalar] * factors.rate;
     const float decayed = std::fma(factors.l2 + factors.weight_decay, value, gradient);
-    slots[0] = std::fma(scalars.at[momentum], slots[0], scalars.at[this_gradient] * decayed);
-    value = std::fma(-rate, slots[0], value);
+    state[0] = std::fma(scalars.at[momentum], state[0], scalars.at[this_gradient] * decayed);
+    value = std::fma(-rate, state[0], value);
   }
 
  private:

@@ -34,14 +34,14 @@ struct Muon {
   }
 
   CARILLON_HOST_DEVICE static float direction(const StepScalars& scalars, const UpdateFactors& factors, float gradient,
-                                              float value, float* slots) {
+                                              float value, float* state) {
     const float own = scalars.at[of_gradient] * std::fma(factors.l2, value, gradient);
-    slots[0] = std::fma(scalars.at[momentum], slots[0], own);
-    return std::fma(scalars.at[momentum], slots[0], own);
+    state[0] = std::fma(scalars.at[momentum], state[0], own);
+    return std::fma(scalars.at[momentum], state[0], own);
   }
   CARILLON_HOST_DEVICE static void update(const StepScalars& scalars, const UpdateFactors& factors, float gradient,
-                                          float& value, float* slots) {
-    if (!factors.orthogonal) return Others::update(scalars, factors, gradient, value, slots);
+                                          float& value, float* state) {
+    if (!factors.orthogonal) return Others::update(scalars, factors, gradient, value, state);
     const float rate = scalars.at[learning_rate_scalar] * factors.rate;
     value *= factors.kept;
     value = std::fma(-rate * factors.weight_decay, value, value);

@@ -26,11 +26,11 @@ struct Nesterov {
   CARILLON_HOST_DEVICE static void set_age(StepScalars& /*scalars*/, std::int64_t /*updates*/) {}
 
   CARILLON_HOST_DEVICE static void update(const StepScalars& scalars, const UpdateFactors& factors, float gradient,
-                                          float& value, float* slots) {
+                                          float& value, float* state) {
     const float rate = scalars.at[learning_rate_scalar] * factors.rate;
     const float decayed = std::fma(factors.l2 + factors.weight_decay, value, gradient);
-    slots[0] = std::fma(scalars.at[momentum], slots[0], decayed);
-    value = std::fma(-rate, std::fma(scalars.at[momentum], slots[0], decayed), value);
+    state[0] = std::fma(scalars.at[momentum], state[0], decayed);
+    value = std::fma(-rate, std::fma(scalars.at[momentum], state[0], decayed), value);
   }
 
  private:
