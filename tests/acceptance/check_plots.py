@@ -44,7 +44,7 @@ def check(context):
     text = metrics.read_text()
     metrics.write_text(text + '{"step": 80, "lo')
     done = plot(*runs, "--window", 1)
-    noted = done.lines == [f"note: {metrics}: line {text.count(chr(10)) + 1}, at the end, is damaged and left out"]
+    noted = done.lines == [f"note: {metrics}: skipped line {text.count(chr(10)) + 1}, which is damaged, and all after it"]
     same = done.code == 0 and picture.read_bytes() == whole
     yield Result("plots: a cut last line is noted and left out", noted and same, f"{done.errors.strip()}")
 
@@ -53,8 +53,8 @@ def check(context):
     (folder / "empty/metrics.jsonl").touch()
     cases = {
         "a missing file": (66, [runs[0], folder / "none"], picture, f"{folder / 'none'}: no such file"),
-        "a damaged line within": (65, [runs[1]], picture, f"{metrics}: line 1 is no JSON object"),
-        "a run of nothing": (65, [folder / "empty"], picture, "empty/metrics.jsonl: no loss and no evaluation in it"),
+        "a damaged line within": (65, [runs[1]], picture, f"{metrics}: line 1 is not a JSON object"),
+        "a run of nothing": (65, [folder / "empty"], picture, "empty/metrics.jsonl: contains no loss and no evaluation"),
         "a place that is not there": (74, [runs[0]], folder / "none/a.svg", "none/a.svg: cannot be written: "),
         "a window of nothing": (64, [runs[0], "--window", 0], picture, "--window"),
     }
