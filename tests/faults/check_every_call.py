@@ -1,8 +1,8 @@
-"""Rank 0 killed at every call that it makes on files of its train directory, and each of these calls failing.
+"""Kills rank 0 at every call on files of its train directory, and makes each of these calls fail.
 
-A training is run with the calls recorded (tests/support/faulty_calls.cpp), then again for each call and each thing that
-can happen to it; once from the start, and once resumed from a directory that a killed run left. The quick form takes
-the calls of one checkpoint and some of the others.
+One training records the calls (tests/support/faulty_calls.cpp). Then the same training runs again for each call and each
+possible fault. There are two scenarios: a new run, and a run that resumes from the directory of a killed run. The quick
+form uses the calls of one checkpoint and some others.
 """
 
 import concurrent.futures
@@ -21,13 +21,13 @@ from processes import faulty
 from programs import Result, checkpoint
 
 STEPS, EVERY = 12, 4
-WORKERS = 3  # runs at a time: they wait for the disk
-NEVER = "the call never came"
-WITHOUT = 0.05  # part of the cases that may end so: threads meet in another order
+WORKERS = 3  # number of parallel runs: they mostly wait for the disk
+NEVER = "the call did not occur"
+WITHOUT = 0.05  # share of the cases that may end so: the order of threads can differ
 IO, KILLED, KILLED_BELOW_MPIRUN = 74, -9, 137
-FSTATS_OF_OPENING = 2  # of a log at most, before its first entry
+FSTATS_OF_OPENING = 2  # most calls on a log before its first entry
 
-# Calls that change something, or whose loss may; others only tell something, and are not killed at.
+# Calls that change something. The run is not killed at other calls, which only read something.
 CHANGES = {"mkdir", "open", "openat", "close", "write", "pwrite", "fsync", "flock", "ftruncate", "truncate", "rename"}
 CHANGES |= {"unlink", "unlinkat", "remove"}
 WRITES = {"write", "pwrite"}
