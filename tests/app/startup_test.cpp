@@ -1,4 +1,4 @@
-// What a program refuses of its device before it reads anything.
+// Device options that a program rejects before it reads any file.
 #include "src/app/startup.h"
 
 #include "carillon/core/error.h"
@@ -7,7 +7,7 @@
 namespace carillon {
 namespace {
 
-/// The message with which `asked` is refused on a processor that has `available`; empty where it is not.
+/// The message that rejects `asked` on a processor that has `available`; empty if it is accepted.
 std::string refusal(std::optional<Isa> asked, const std::vector<Isa>& available) {
   try {
     check_isa(asked, available);

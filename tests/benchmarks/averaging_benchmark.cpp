@@ -1,11 +1,11 @@
-// averaging_benchmark: microseconds of averaging gradients between ranks of one host, with and without the update,
-// beside MPI_Allreduce.
+// averaging_benchmark: time in microseconds to average gradients between the ranks of one host, with and without the
+// update, compared with MPI_Allreduce.
 //
 //   mpirun -np 2 averaging_benchmark [ITERATIONS]        200
 //
-// The gradients of the MNIST and the CIFAR-10 network, 1.59 and 4.27 MB. Before each operation every rank reads its
-// variables and writes its gradients, as backward does, and all meet; an operation is over when it is on the last rank.
-// All of them in turn, an iteration after the other. Prints the fastest and the median.
+// Uses the gradients of the MNIST and the CIFAR-10 network, 1.59 and 4.27 MB. Before each operation every rank reads
+// its variables and writes its gradients, as the backward pass does, and waits in a barrier. An operation ends when the
+// last rank has finished. Each iteration runs all operations in turn. Prints the fastest and the median time.
 #include <mpi.h>
 
 #include <algorithm>

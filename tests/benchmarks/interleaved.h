@@ -1,4 +1,4 @@
-// Interleaved measurement of collective operations: all of them in turn, a round after the other.
+// Interleaved measurement of collective operations: each round runs all of them in turn.
 #pragma once
 
 #include <mpi.h>

@@ -1,4 +1,4 @@
-// checkpoint_tool and what it is made of: arrays compared and averaged, numpy's files written and read.
+// checkpoint_tool and its parts: comparison and averaging of arrays, writing and reading of numpy files.
 #include <gmock/gmock.h>
 
 #include <cmath>

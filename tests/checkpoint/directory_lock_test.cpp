@@ -139,7 +139,7 @@ TEST_F(DirectoryLockTest, LeavesNoHeartbeat) {
 TEST(HeartbeatTest, IsSeenWhileItBeatsAndNotOnceItStands) {
   const TemporaryDirectory directory;
   const auto path = directory.path() / "beats";
-  // A beat ends the first watch, however late it comes; the second one waits in vain.
+  // A heartbeat ends the first watch, however late it comes; the second watch gets none.
   const HeartbeatTimes until_a_beat{.interval = milliseconds(20), .limit = std::chrono::hours(1)};
   const HeartbeatTimes in_vain{.interval = milliseconds(20), .limit = milliseconds(50)};
   EXPECT_EQ(Heartbeat::holder(path, until_a_beat), "");

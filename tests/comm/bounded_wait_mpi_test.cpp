@@ -46,7 +46,7 @@ TEST(BoundedWait, EndsWhenAllHaveComeEvenAtTheLimit) {
                           "a test", 1, [&] { return arrived; }, arrives_now));
 }
 
-/// As when the last of them comes between a look and the question who is missing.
+/// The last rank arrives between the last poll and the question which ranks are missing.
 TEST(BoundedWait, AsksNoWatchAboutNobody) {
   struct StallDetector final : WaitObserver {
     void look(std::string_view, std::span<const int> ranks, double) override { asked_about.push_back(ranks.size()); }

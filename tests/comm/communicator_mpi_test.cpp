@@ -19,7 +19,7 @@
 namespace carillon::testing {
 namespace {
 
-/// CudaStagingCopies' order on a fake GPU, which goes on while the host looks whether a download is done.
+/// CudaStagingCopies' order of work on a fake GPU, which makes progress while the host polls for the end of a download.
 class FakeStagingCopies final : public StagingCopies {
  public:
   explicit FakeStagingCopies(FakeGpu& gpu) : gpu_(gpu) {}
@@ -98,7 +98,7 @@ std::vector<float> expected_mean(const std::vector<int>& hosts, int step, std::s
   return sums[0];
 }
 
-/// The tree over `parts`, as core/sum_in_order.h has it.
+/// The sum of `parts` in the order of core/sum_in_order.h.
 std::vector<float> tree_sum(const std::vector<std::vector<float>>& parts) {
   std::vector<const float*> places;
   for (const std::vector<float>& part : parts) places.push_back(part.data());

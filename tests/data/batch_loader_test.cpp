@@ -9,7 +9,7 @@
 namespace carillon {
 namespace {
 
-/// Where batches come from: 0 for a set in memory, else the number of threads that decode ahead. All must behave alike.
+/// Parameter: 0 for a set in memory, else the number of threads that decode ahead. All must behave equally.
 class BatchLoaderTest : public ScratchTest, public testing::WithParamInterface<int> {
  protected:
   Dataset dataset(int count) const {

@@ -1,4 +1,5 @@
-// Files that change while they are in use: an error with the file's name, never other records and never a signal.
+// Files that change while they are in use: the reader reports an error with the file's name, never returns wrong
+// records and never causes a signal.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>

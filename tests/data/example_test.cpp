@@ -20,7 +20,7 @@ std::span<const std::uint8_t> bytes_of(const std::string& text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
 }
 
-// The wire format by hand: what a generated serialiser never emits is what has to be tried.
+// Writes the wire format by hand, because the tests need messages that a generated serialiser never writes.
 std::string varint(std::uint64_t value) {
   std::string out;
   for (; value > 127; value >>= 7) out += static_cast<char>(value | 0x80);

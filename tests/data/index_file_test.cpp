@@ -1,4 +1,4 @@
-// Index files: read as they are written, believed while files are as they were, refused where they are damaged.
+// Index files: they are read as written, used only if the data files are unchanged, and rejected if damaged.
 #include "carillon/data/index_file.h"
 
 #include <gmock/gmock.h>

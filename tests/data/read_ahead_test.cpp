@@ -1,4 +1,4 @@
-// What is read from files ahead of decoding.
+// The amount of data that is read from files ahead of decoding.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -22,7 +22,7 @@ double bytes_read() {
   EXPECT_EQ(name, "rchar:");
   return count;
 }
-/// By `work`, without what the counting reads.
+/// The bytes that `work` reads, without those that the counting itself reads.
 double bytes_read_by(const std::function<void()>& work) {
   const double before = bytes_read(), between = bytes_read();
   work();

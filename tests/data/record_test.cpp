@@ -36,7 +36,7 @@ class RecordTest : public ScratchTest {
     return bytes;
   }
 
-  /// A header that gives `length`, with a right checksum.
+  /// A record header with `length` and a correct checksum.
   static std::string header(std::uint64_t length) {
     std::string bytes(reinterpret_cast<const char*>(&length), sizeof length);
     const std::uint32_t crc = masked_crc32c(std::as_bytes(std::span(bytes)));

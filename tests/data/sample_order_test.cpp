@@ -56,7 +56,7 @@ TEST(SampleOrder, AnEpochMadeAheadIsTheOneThatIsMadeWhenAskedFor) {
     SampleOrder onward(count, settings), back(count, settings);
     std::vector<std::uint64_t> ahead, asked;
     for (std::uint64_t position = 0; position < 4 * count; position += 7) ahead.push_back(onward.record_at(position));
-    // From the last on: no epoch has been made before its own positions are asked for.
+    // Starts with the last position, so that no epoch is generated before its positions are requested.
     for (std::uint64_t i = ahead.size(); i-- > 0;) asked.push_back(back.record_at(7 * i));
     std::ranges::reverse(asked);
     EXPECT_EQ(ahead, asked);

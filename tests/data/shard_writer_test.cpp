@@ -1,4 +1,4 @@
-// Shards: what a conversion that was killed, or that failed, leaves in its directory.
+// Shards: the directory's content after a conversion was killed or failed.
 #include "src/data/convert/shard_writer.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// What a captured step of the reference programs consists of: how much the GPU is given to start.
+// The number of graph nodes in a captured step of the reference programs.
 #include <gmock/gmock.h>
 
 #include <algorithm>

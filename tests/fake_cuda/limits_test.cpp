@@ -1,4 +1,4 @@
-// What only a GPU of a given size shows.
+// Behaviour that depends on the size of a GPU.
 #include "carillon/core/error.h"
 #include "src/comm/allreduce/communicators.h"
 #include "src/device/cuda_device.h"

@@ -192,7 +192,7 @@ class FakeCapture : public GpuTest {
   void begin(const CudaStream& stream) {
     check_cuda(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal));
   }
-  /// Ends the capture, and keeps what it gave.
+  /// Ends the capture and stores its graph.
   cudaError_t end(const CudaStream& stream) {
     cudaGraph_t graph = nullptr;
     const cudaError_t status = cudaStreamEndCapture(stream.get(), &graph);

@@ -1,4 +1,4 @@
-// Decoding against Pillow, parts against the whole, and what is refused.
+// Decoding compared with Pillow, partial decoding compared with whole decoding, and rejected files.
 #include "carillon/images/decode.h"
 
 #include <gmock/gmock.h>

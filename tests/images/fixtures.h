@@ -1,4 +1,4 @@
-// What the picture tests share: the files of tests/data/pictures, and pixels compared.
+// Helpers of the picture tests: the files of tests/data/pictures, and comparison of pixels.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ inline std::span<const std::uint8_t> bytes_of(const std::string& text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
 }
 
-/// The pixels of `box`, a part of the picture that lies within the decoded one, [height][width][3].
+/// The pixels of `box`, a part of the picture within the decoded part, [height][width][3].
 inline std::vector<std::uint8_t> rgb_of(const DecodedPart& part, const PictureBox& box) {
   std::vector<std::uint8_t> pixels;
   for (std::int64_t y = 0; y < box.height; ++y) {

@@ -31,7 +31,7 @@ struct Expected {
   std::vector<float> y, dx;
 };
 
-/// The definition as loops; window offsets by TensorFlow's rule, written out anew.
+/// The definition as loops; window offsets by an independent implementation of TensorFlow's rule.
 Expected naive_max_pool(const Case& c, std::span<const float> x, std::span<const float> dy) {
   const std::int64_t window = c.params.window, stride = c.params.stride;
   const bool same = c.params.padding == Padding::same;

@@ -284,7 +284,7 @@ TEST(Models, WarpImagesBeforeTheyAreMixedOutsideOfEvaluationAndOnlyIfTold) {
   }
 }
 
-/// Logits that tell what the images were mixed of: each image has one pixel, of its label's class, which is white.
+/// Logits that show the mixed images: each image has one white pixel at the position of its class.
 Network telling_network(const MixingSettings& mixing) {
   return {.name = "telling",
           .image = {1, 1, 10},
@@ -296,7 +296,7 @@ Network telling_network(const MixingSettings& mixing) {
           .mixing = mixing};
 }
 
-/// As when image and label have one lambda: with the logits 20 p, the loss is -sum p log softmax(20 p).
+/// If image and label have the same lambda and the logits are 20 p, the loss is -sum p log softmax(20 p).
 TEST(Models, ImagesAndLabelsAreMixedAlike) {
   for (const std::uint64_t position : {0, 7, 1000}) {
     const MixingSettings mixing{.mixup = 1.0, .seed = 5};

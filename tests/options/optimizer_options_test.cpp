@@ -1,4 +1,4 @@
-// The options of optimiser and schedule: what they make, and which are refused together.
+// The options of optimiser and schedule: the resulting settings, and rejected combinations.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

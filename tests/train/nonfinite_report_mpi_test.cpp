@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::MatchesRegex;
 
-/// A batch norm behind pixels that are infinite where settings.pixel_scale says so.
+/// A batch norm after the pixels, which are infinite if settings.pixel_scale is.
 Network network_with_a_norm(const NetworkSettings& settings) {
   const auto layers = [settings](Graph& graph, Purpose /*purpose*/) {
     Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = settings.pixel_scale});
@@ -23,7 +23,7 @@ Network network_with_a_norm(const NetworkSettings& settings) {
   return {.name = "with_a_norm", .image = settings.image, .build_layers = layers};
 }
 
-/// Whose last rank receives its variables with a NaN.
+/// A communicator that sends the last rank variables with a NaN.
 class WithANan final : public WithoutSharedHostMemory {
  public:
   using WithoutSharedHostMemory::WithoutSharedHostMemory;
@@ -80,7 +80,7 @@ TEST_F(NonfiniteReportTest, InALaterMicroBatchIsToldWithTheSampleOfTheWholeBatch
   expect_the_last_sample_named();
 }
 
-/// Behind the norm all ranks have it.
+/// After the norm all ranks have the NaN.
 TEST_F(NonfiniteReportTest, OfOneBatchNormIsToldByTheRankThatMetItFirst) {
   options_.model.make = network_with_a_norm;
   options_.model.sync_batch_norm = true;

@@ -1,4 +1,4 @@
-// Opening a set on all ranks: where its records are is found out once; files are copied to each host once.
+// Opening a dataset on all ranks: the positions of its records are found once, and files are copied once per host.
 #include "src/train/input/open_records.h"
 
 #include <gmock/gmock.h>
@@ -226,7 +226,7 @@ TEST_F(RecordsTest, ASetReadInWindowsIsTrainedOnAsFromMemory) {
   EXPECT_FALSE(ends[0].variables == saved(12).variables);
 }
 
-/// A set in the order in which the towers' steps take the others' shares, unshuffled.
+/// An unshuffled dataset in the order in which the towers' steps use the other ranks' shares.
 TEST_F(RecordsTest, WithShardingByFileEachRankTrainsOnItsOwnFiles) {
   on_first([&] {
     std::vector<std::vector<std::string>> records;  // by tower

@@ -1,4 +1,4 @@
-// Preflight's averaging: its means are checked.
+// Preflight checks the means of its averaging test.
 #include "src/train/preflight/preflight_averaging.h"
 
 #include <gmock/gmock.h>

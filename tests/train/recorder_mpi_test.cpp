@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-/// Every rank records to a directory of its own, so that it shows what each of them writes.
+/// Every rank records to its own directory, to test the files of each rank.
 class RecorderTest : public RunTest {
  protected:
   RecorderTest() {

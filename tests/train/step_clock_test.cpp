@@ -32,7 +32,7 @@ TEST_F(StepClockTest, TellsMeansOfTheStepsThatAreOver) {
   EXPECT_NEAR(means.allreduce, 0.02, 1e-6);
 }
 
-/// As a GPU's, where no step is taken between two lines.
+/// Like a GPU's clock, if there is no step between two lines.
 TEST_F(StepClockTest, TellsStepsOfOneSpeedAlikeThoughTheirEndsAreHeardOfAtOnce) {
   clock_.start(start_);
   take(32, 0.05);

@@ -12,7 +12,7 @@ using ::testing::Not;
 
 class StopAtAccuracy : public RunTest {
  protected:
-  /// Of images of one label, which training learns after some steps.
+  /// A dataset with one label, which training learns after some steps.
   StopAtAccuracy() {
     if (mpi_.rank() == 0) {
       write_text(directory_ / "train", records_of(60, 7));
@@ -52,7 +52,7 @@ class StopAtAccuracy : public RunTest {
     }
     return found;
   }
-  /// What a run that ends well prints, by rank 0.
+  /// The output of rank 0 in a successful run.
   std::string output() {
     mpi_.barrier();
     ::testing::internal::CaptureStdout();
@@ -85,7 +85,7 @@ TEST_F(StopAtAccuracy, EndsTheRunWithACheckpointAsIfThatStepHadBeenAskedFor) {
   EXPECT_EQ(saved(last_).stream_position, stopped.stream_position);
 }
 
-/// No accuracy is above 1, so only an equal one can reach it.
+/// No accuracy is above 1, so only an equal accuracy can reach 1.
 TEST_F(StopAtAccuracy, IsReachedByAnEqualAccuracy) {
   options_.task.stop_at_accuracy = 1.0;
   const std::string told = reach();

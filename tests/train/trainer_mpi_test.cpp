@@ -25,7 +25,7 @@ TEST_F(TrainerTest, LogsEvaluatesAndSavesWhenThatIsDue) {
   EXPECT_THAT(list_checkpoints(train_dir()), ElementsAre(12, 6));
 }
 
-/// Biases made of how many images there are, and of the first and the last one's first pixel.
+/// Biases computed from the number of images and from the first pixels of the first and the last image.
 Network network_of_data(const NetworkSettings& settings, std::int64_t max_records) {
   Network network = mnist_network(settings);
   const auto compute = [](std::span<const std::uint8_t* const> images) {
@@ -244,7 +244,7 @@ TEST_F(TrainerTest, TakesVariablesButNotAveragesFromAnotherRunsCheckpoint) {
   EXPECT_TRUE(initial.moving_averages == saved(12).variables);
 }
 
-/// What the last network was told; make_network is a function without state.
+/// The last network's settings; make_network is a function without state.
 float reported_density = 0.0f;
 
 TEST_F(TrainerTest, TellsTheNetworkHowSparseTheRecordsAre) {
