@@ -243,7 +243,7 @@ TEST_F(ImageProgramsTest, LeaveOutDamagedRecordsWhereAsked) {
   expect_failure(command("cached", "--skip-damaged --cache memory"), ExitCode::usage, "--skip-damaged");
 }
 
-TEST_F(ImageProgramsTest, RefuseWhatCannotWork) {
+TEST_F(ImageProgramsTest, RejectInvalidOptions) {
   expect_failure(train("refused", "--classes 3"), ExitCode::usage, "--classes 3 contradicts records.json of");
   fs::create_directories(root_ / "bare");
   fs::copy_file(at("set/train-00000-of-00001.tfrecord"), at("bare/train-0"), fs::copy_options::overwrite_existing);

@@ -85,7 +85,7 @@ TEST_F(DirectoryLockTest, WritesNothingThroughALink) {
   EXPECT_EQ(read_text(precious), "kept");
 }
 
-TEST_F(DirectoryLockTest, OfWhatIsNoPlainFileIsAnIoErrorAtOnce) {
+TEST_F(DirectoryLockTest, ALockThatIsNotAPlainFileIsAnIoErrorAtOnce) {
   std::filesystem::create_directories(directory);
   ASSERT_EQ(mkfifo((directory / ".lock").c_str(), 0600), 0);
   EXPECT_EQ(error_of([&] { const DirectoryLock lock(directory); }).code(), ExitCode::io);
@@ -118,7 +118,7 @@ TEST_F(DirectoryLockTest, WithoutLocksOfDirectoriesTheFileIsLockedAndItsLossMade
   expect_in_use_by(me());
 }
 
-TEST_F(DirectoryLockTest, ALookTellsWhetherItIsHeldFreeOrNoneAtAll) {
+TEST_F(DirectoryLockTest, AQueryReturnsWhetherItIsHeldFreeOrMissing) {
   EXPECT_EQ(look_at_lock(directory), LockState::absent);
   {
     const DirectoryLock lock(directory);

@@ -23,7 +23,7 @@ std::string error_of(const std::vector<int>& missing) {
   return "";
 }
 
-TEST(BoundedWait, NamesThoseWhoDidNotComeByTheirNumbersInTheRun) {
+TEST(BoundedWait, NamesMissingRanksByTheirNumbersInTheRun) {
   EXPECT_EQ(error_of({3}), "waited 0.01 s for rank 13 in a test");
   EXPECT_EQ(error_of({5, 3}), "waited 0.01 s for ranks 13 and 15 in a test");
   EXPECT_EQ(error_of({0, 1, 2}), "waited 0.01 s for ranks 10, 11 and 12 in a test");

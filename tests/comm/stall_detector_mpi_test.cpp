@@ -67,7 +67,7 @@ class StallDetectorTest : public ::testing::Test {
   static constexpr double stall = 1.0, long_enough = 1.75;
 };
 
-TEST_F(StallDetectorTest, EveryRankSeesWhatTheOthersOfItsHostDo) {
+TEST_F(StallDetectorTest, EveryRankSeesTheOtherRanksOfItsHost) {
   StallDetector stall_detector(mpi_, {});
   stall_detector.enter(Phase::evaluation, 100 + mpi_.rank());
   mpi_.barrier();
@@ -83,7 +83,7 @@ TEST_F(StallDetectorTest, EveryRankSeesWhatTheOthersOfItsHostDo) {
   mpi_.barrier();
 }
 
-TEST_F(StallDetectorTest, ARankThatStandsStillIsNamedOnceWithWhatItDoes) {
+TEST_F(StallDetectorTest, AHangingRankIsNamedOnceWithItsPhase) {
   if (mpi_.size() == 1) return;
   StallDetector stall_detector(mpi_, {.stall_seconds = stall, .ends_own_stall = false});
   const std::string error = looks_while_last(stall_detector, [] { sleep_for(long_enough); });
@@ -96,7 +96,7 @@ TEST_F(StallDetectorTest, ARankThatStandsStillIsNamedOnceWithWhatItDoes) {
                                                     rank + " in averaging for [0-9]+ s"));
 }
 
-TEST_F(StallDetectorTest, SaysWhatARankReadsThatStandsStillInTheDataOfAStep) {
+TEST_F(StallDetectorTest, NamesTheRecordThatAHangingRankReads) {
   if (mpi_.size() == 1) return;
   StallDetector stall_detector(mpi_, {.stall_seconds = stall, .ends_own_stall = false});
   stall_detector.describe_data(
@@ -189,7 +189,7 @@ TEST_F(StallDetectorTest, WorkedTimeIsThatOfStepsWithoutWaits) {
   EXPECT_EQ(worked(), before) << "a checkpoint is no part of a step";
 }
 
-TEST_F(StallDetectorTest, IsToldOfEveryWaitOfTheRun) {
+TEST_F(StallDetectorTest, IsInformedOfEveryWaitOfTheRun) {
   if (mpi_.size() == 1) return;
   StallDetector stall_detector(mpi_, {});
   mpi_.barrier();
@@ -224,7 +224,7 @@ TEST_F(StallDetectorTest, AWaitForOtherHostsAloneEndsAfterATimeAndAHalf) {
 }
 
 /// The first rank of another host may be saving a checkpoint, which this host cannot know.
-TEST_F(StallDetectorTest, AWaitForOtherHostsMayTakeLongerBehindACheckpoint) {
+TEST_F(StallDetectorTest, AWaitForOtherHostsMayTakeLongerAfterACheckpoint) {
   StallDetector stall_detector(mpi_, {.stall_seconds = 1.0, .ends_own_stall = false});
   mpi_.barrier();
   stall_detector.enter(Phase::checkpoint, 7);
@@ -236,7 +236,7 @@ TEST_F(StallDetectorTest, AWaitForOtherHostsMayTakeLongerBehindACheckpoint) {
   mpi_.barrier();
 }
 
-TEST_F(StallDetectorTest, GivesTheLineToWhoIsToEndTheRun) {
+TEST_F(StallDetectorTest, PassesTheLineToTheFunctionThatEndsTheRun) {
   std::string line;
   StallDetector stall_detector(
       mpi_,

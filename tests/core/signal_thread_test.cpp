@@ -51,7 +51,7 @@ void send_without_handler() {
   std::_Exit(1);
 }
 
-TEST(SignalThread, TakesWhatIsSentToTheProcess) { EXPECT_EXIT(send_all(), ::testing::ExitedWithCode(75), ""); }
+TEST(SignalThread, ReceivesTheSignalsOfTheProcess) { EXPECT_EXIT(send_all(), ::testing::ExitedWithCode(75), ""); }
 
 TEST(SignalThread, LeavesSignalsTheirDefaultEffect) {
   EXPECT_EXIT(send_without_handler(), ::testing::KilledBySignal(SIGTERM), "");

@@ -74,7 +74,7 @@ TEST_F(ArchiveReaderTest, AnArchiveMayEndWithoutItsMark) {
   EXPECT_EQ(members(tar_member("a", "one")), (std::vector<std::string>{"a=one"}));
 }
 
-TEST_F(ArchiveReaderTest, WhatIsNoArchiveIsNamed) {
+TEST_F(ArchiveReaderTest, AFileThatIsNotAnArchiveIsNamed) {
   for (const std::string& bytes :
        {std::string(), std::string("CIFAR-10\n"), std::string(10240, '\0'), std::string(5000, 'x')}) {
     EXPECT_THAT(refused(bytes).text, StartsWith(path("archive") + ": not a tar archive ("));

@@ -74,7 +74,7 @@ TEST_P(BatchLoaderTest, TowersTogetherSeeWhatOneTowerSees) {
   EXPECT_EQ(together, whole);
 }
 
-TEST_P(BatchLoaderTest, ALaterStartGoesOnAtTheExactNextSample) {
+TEST_P(BatchLoaderTest, ALaterStartContinuesAtTheExactNextSample) {
   const Dataset set = dataset(30);
   const auto whole = records(set, {.start = 0, .global_batch = 7, .tower_offset = 0, .batch_size = 7}, 20, true);
   const auto rest = records(set, {.start = 7 * 12, .global_batch = 7, .tower_offset = 0, .batch_size = 7}, 8, true);

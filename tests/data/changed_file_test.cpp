@@ -69,7 +69,7 @@ TEST_F(ChangedFile, ThatWasCutBetweenTwoReadsIsRefusedByName) {
   EXPECT_THAT(refusal(dataset, 13), StartsWith(path("a") + ": changed while it was in use"));
 }
 
-TEST_F(ChangedFile, ThatWasWrittenToIsRefusedWhateverItHolds) {
+TEST_F(ChangedFile, ThatWasWrittenToIsRejectedForAnyContent) {
   const Dataset dataset = open();
   const timespec times[2] = {{.tv_sec = 0, .tv_nsec = UTIME_OMIT}, {.tv_sec = 1, .tv_nsec = 0}};
   ::utimensat(AT_FDCWD, path("a").c_str(), times, 0);
@@ -120,7 +120,7 @@ TEST_F(ChangedFile, ThatIsCutWhileItIsReadThroughEndsThatInOneLine) {
   }
 }
 
-TEST_F(ChangedFile, LeavesABusErrorElsewhereToWhoeverHadIt) {
+TEST_F(ChangedFile, PassesOtherBusErrorsToThePreviousHandler) {
   const MappedFile mapped(path("a"));
   std::byte first{};
   copy_mapped(mapped.bytes().first(1), &first);

@@ -132,7 +132,7 @@ TEST_F(Cifar10Test, DamagedFilesAreNamed) {
   refuse_file("data_batch_1.bin", bytes, "record 1 at byte 3073: label 10 is outside 0..9");
 }
 
-TEST_F(Cifar10Test, WhatIsMissingIsNamed) {
+TEST_F(Cifar10Test, MissingFilesAreNamed) {
   refuse(path("nowhere"), path("nowhere") + ": no such folder or archive", ExitCode::no_input);
   write_folder("in");
   std::filesystem::remove(path("in/data_batch_4.bin"));

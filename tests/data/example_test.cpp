@@ -115,7 +115,7 @@ TEST(Example, ImagesOfAnyLengthAndLabelsOfAnyValueAreTakenAsTheyAre) {
   expect_accepted(example(image("abcd") + unpacked("l", 1ull << 63)), "abcd", std::numeric_limits<std::int64_t>::min());
 }
 
-TEST(Example, WhatIsNoProtobufIsRefused) {
+TEST(Example, BytesThatAreNotProtobufAreRejected) {
   expect_refused("not protobuf", "not a tf.train.Example");
   const std::string whole = example(image("abcd") + packed("l", 7));
   for (std::size_t cut = 1; cut < whole.size(); ++cut) expect_refused(whole.substr(0, cut), "not a tf.train.Example");

@@ -117,7 +117,7 @@ TEST_F(IndexFileTest, WithAWrongRecordEndsInAnErrorThatNamesIt) {
   EXPECT_THAT(failure.text, HasSubstr("train-0: record 2"));
 }
 
-TEST_F(IndexFileTest, WhateverByteIsFlippedIsRefused) {
+TEST_F(IndexFileTest, AnyFlippedByteIsRejected) {
   write_index();
   const std::string good = read_bytes(path("records.index"));
   for (std::size_t i = 0; i < good.size(); ++i) {

@@ -116,7 +116,7 @@ TEST_F(PictureProgramsTest, CmykBecomesRgb) {
   EXPECT_EQ(stored.height, 33);
 }
 
-TEST_F(PictureProgramsTest, ADamagedPictureEndsItOrIsLeftOut) {
+TEST_F(PictureProgramsTest, ADamagedPictureEndsItOrIsSkipped) {
   put_classes(3);
   put("in/ant/bad.jpg", picture("colour.jpg").substr(0, 800));
   put("none/a/bad.jpg", picture("colour.jpg").substr(0, 800));
@@ -235,7 +235,7 @@ TEST_F(PictureProgramsTest, RecordsAreShownOnASheet) {
   expect_failure("tfrecord_inspect --show 5 " + records, ExitCode::usage, "--output");
 }
 
-TEST_F(PictureProgramsTest, WhatIsNoSetOfPicturesIsRefused) {
+TEST_F(PictureProgramsTest, AFolderThatIsNotAPictureSetIsRejected) {
   expect_failure(convert(), ExitCode::no_input, "in: no such folder");
   std::filesystem::create_directories(path("in"));
   expect_failure(convert(), ExitCode::no_input, "contains no folder of pictures");

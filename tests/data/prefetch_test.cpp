@@ -215,7 +215,7 @@ class SlowDecoder final : public LabelledImageDecoder {
 };
 
 /// Otherwise the stall detector would report a rank that reads a large window.
-TEST_F(ScratchTest, WhoWaitsForAWindowTellsThatItIsBeingRead) {
+TEST_F(ScratchTest, WaitingForAWindowSendsHeartbeats) {
   const std::vector<std::string> paths = {write("set", mnist_records(100))};
   const Dataset set = Dataset::open(paths, std::make_shared<SlowDecoder>(), CacheMode::none);
   for (const std::uint64_t window : {0u, 50u}) {

@@ -50,7 +50,7 @@ TEST_F(ReadingAheadTest, ReadsTheRecordsThatAreNamedAndNoOthers) {
   EXPECT_NEAR(read_of({48, 49, 50, 51}), 4 * record, some_digits);  // of both files
 }
 
-TEST_F(ReadingAheadTest, EndsWhereItIsToldToOrFilesAreGone) {
+TEST_F(ReadingAheadTest, EndsAtItsLimitOrIfFilesAreGone) {
   const Dataset set = open();
   std::stop_source stop;
   stop.request_stop();

@@ -54,7 +54,7 @@ TEST_F(ShardWriterTest, AKilledConversionLeavesNothingThatAPatternMatches) {
   EXPECT_EQ(Dataset::open(std::vector{pattern}, mnist_decoder).size(), 20u);
 }
 
-TEST_F(ShardWriterTest, AFailedConversionKeepsWhatWasThere) {
+TEST_F(ShardWriterTest, AFailedConversionKeepsExistingFiles) {
   write_shards_with(encode_mnist);
   const std::string shard = path(*shards_.begin()), before = read_bytes(shard);
   const auto failing = [](const ImageSplit&, std::size_t i, proto::Example& example) {

@@ -103,7 +103,7 @@ TEST(CpuDevice, AWorkerCanHaveItsOwnWorkerCompute) {
   EXPECT_EQ(alone, 3);
 }
 
-TEST(CpuDevice, WhatAWorkerThrowsIsThrown) {
+TEST(CpuDevice, ForwardsAWorkersException) {
   CpuDevice device(2);
   const auto fail_in_second = [](int worker) {
     if (worker == 1) fail(ExitCode::data, "the second");

@@ -174,7 +174,7 @@ TEST_F(FakeCuda, MisuseOfMemoryEndsTheProcess) {
       "8 bytes at 0 of a device block of 4");
 }
 
-TEST_F(FakeCuda, LeftOversAreTold) {
+TEST_F(FakeCuda, LeakedObjectsAreReported) {
   {
     const Int number(Int::Where::device);
     CudaStream stream;

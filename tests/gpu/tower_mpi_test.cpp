@@ -54,7 +54,7 @@ TEST_F(TowersOnAGpu, TrainAsTowersOnCpus) {
   }
 }
 
-TEST_F(TowersOnAGpu, AreEqualWhateverTheOrderOfWorkAndTheBuckets) {
+TEST_F(TowersOnAGpu, AreEqualForAnyOrderOfWorkAndAnyBuckets) {
   const Trained first = on_gpu({.batch_size = 4, .steps = 40});
   expect_equal(first, on_gpu({.batch_size = 4, .steps = 40, .bucket_bytes = 1}, 2));
   expect_equal(first, on_gpu({.batch_size = 4, .steps = 40, .resident = &records().dataset()}, 3, "mpi"));

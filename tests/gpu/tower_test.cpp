@@ -180,7 +180,7 @@ TEST_F(TowerOnAGpu, WhenResultsAreTakenChangesNothing) {
   }
 }
 
-TEST_F(TowerOnAGpu, AStepTellsTheL2LossOfTheVariablesBeforeIt) {
+TEST_F(TowerOnAGpu, AStepReportsTheL2LossOfTheVariablesBeforeIt) {
   const Training training{.steps = many_steps, .l2_every = 7};
   const Trained cpu = on_cpu(training), gpu = on_gpu(training);
   for (int step = 0; step < many_steps; ++step) {
@@ -193,7 +193,7 @@ TEST_F(TowerOnAGpu, AStepTellsTheL2LossOfTheVariablesBeforeIt) {
   EXPECT_TRUE(equal_bits(gpu.values, without.values));
 }
 
-TEST_F(TowerOnAGpu, ABadLossIsToldOfItsStepAndChangesNothing) {
+TEST_F(TowerOnAGpu, ANonFiniteLossIsReportedForItsStepAndChangesNothing) {
   for (const int explode_at : {0, 37}) {
     const Trained gpu = on_gpu({.steps = 60, .explode_at = explode_at});
     for (int step = 0; step < 60; ++step) {

@@ -193,7 +193,7 @@ TEST(RandomPart, HasTheAreasAndRatiosOfTorchvisions) {
   EXPECT_EQ(count, 3);
 }
 
-TEST(RandomPart, LiesAnywhereInThePicture) {
+TEST(RandomPart, CanBeAnywhereInThePicture) {
   double row = 0.0, column = 0.0;
   for (const PictureBox& part : draws_of({.height = 375, .width = 500}, {})) {
     row += (static_cast<double>(part.row) + 0.5 * static_cast<double>(part.height)) / 375.0 / draw_count;

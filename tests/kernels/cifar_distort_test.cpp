@@ -222,7 +222,7 @@ TEST_F(CifarDistortDraws, CropOffsetsAreUniformAndIndependent) {
   EXPECT_LT(chi_square<81>([](const CifarDistortDraw& d) { return d.offset_y * 9 + d.offset_x; }), 124.84);
 }
 
-TEST_F(CifarDistortDraws, HalfAreFlippedWhateverTheOffset) {
+TEST_F(CifarDistortDraws, HalfAreFlippedAtAnyOffset) {
   EXPECT_LT(chi_square<2>([](const CifarDistortDraw& d) { return d.flip; }), 10.83);
   EXPECT_LT(chi_square<18>([](const CifarDistortDraw& d) { return d.offset_x * 2 + d.flip; }), 40.79);
 }

@@ -174,7 +174,7 @@ TEST(MaxPool, KeepsItsOutputForTheReluOnly) {
   }
 }
 
-TEST(MaxPool, RefusesWhatItCannotPool) {
+TEST(MaxPool, RejectsUnsupportedShapes) {
   OpHarness harness(2);
   const Value x = harness.input("x", {2, 20, 20, 1});
   EXPECT_THROW(max_pool(harness.graph(), "a", x, {.window = 17, .stride = 2}), Error);

@@ -128,7 +128,7 @@ TEST_P(SparseDense, EqualsTheDefinitionAtEveryDensity) {
   }
 }
 
-TEST_P(SparseDense, GivesEqualBitsAtAnyNumberOfThreads) {
+TEST_P(SparseDense, ReturnsEqualBitsForAnyNumberOfThreads) {
   for (const Case& c : {Case{100, 784, 500, false, true}, Case{784, 100, 500, true}, Case{3, 9, 5}, Case{9, 3, 5, true},
                         Case{33, 1200, 150}, Case{50, 1200, 150, true}}) {
     Product product(c);
@@ -141,7 +141,7 @@ TEST_P(SparseDense, GivesEqualBitsAtAnyNumberOfThreads) {
 }
 
 /// Rows, steps, and blocks of them, of zeros alone.
-TEST_P(SparseDense, LeavesOutWhatIsZero) {
+TEST_P(SparseDense, SkipsZeros) {
   for (const bool transposed : {false, true}) {
     const Case c{24, 90, 70, transposed, false, 0.5};
     Product product(c);
@@ -159,7 +159,7 @@ TEST_P(SparseDense, LeavesOutWhatIsZero) {
   }
 }
 
-TEST_P(SparseDense, MultipliesWhatIsNotANumberOrInfinite) {
+TEST_P(SparseDense, MultipliesNonFiniteValues) {
   for (const bool transposed : {false, true}) {
     const Case c{12, 50, 70, transposed, true, 0.0};
     Product product(c);

@@ -160,7 +160,7 @@ std::vector<float> all_results(const Conv2dCase& c, Isa isa) {
   return results;
 }
 
-TEST_P(Winograd, GivesEqualBitsAtAnyNumberOfThreads) {
+TEST_P(Winograd, ReturnsEqualBitsForAnyNumberOfThreads) {
   for (const Conv2dCase& c : {Conv2dCase{1, 3, 3, 2, {.filters = 3, .kernel = 3}},  // fewer tiles than threads
                               Conv2dCase{70, 13, 11, 20, {.filters = 40, .kernel = 5}},
                               Conv2dCase{33, 15, 15, 64, {.filters = 70, .kernel = 3}},
@@ -228,7 +228,7 @@ TEST(WinogradMethod, IsNamedByTheGraphAsTheOpsTakeIt) {
   EXPECT_TRUE(named(2, winograd));
 }
 
-TEST(WinogradMethod, PaysByTheShapesAlone) {
+TEST(WinogradMethod, IsSelectedByShapesOnly) {
   const auto pays = [](std::int64_t kernel, std::int64_t in, std::int64_t out, std::int64_t extent) {
     return winograd_pays({kernel, kernel, in, out}, {128, extent, extent, out});
   };

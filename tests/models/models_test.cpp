@@ -242,7 +242,7 @@ TEST(Models, OnlyTrainingHasALossAndOnlyASummaryItsLayers) {
   EXPECT_EQ(build_network(network, {.purpose = Purpose::summary}).layers.size(), 5u);
 }
 
-TEST(Models, MixImagesBehindTheFirstOpOutsideOfEvaluationAndOnlyIfTold) {
+TEST(Models, MixImagesAfterTheFirstOpInTrainingAndOnlyIfRequested) {
   const auto second_op = [](const Network& network, Purpose purpose) {
     const BuiltNetwork built = build_network(network, {.batch_size = 2, .purpose = purpose});
     const Graph::Node& second = built.graph.nodes().at(1);
@@ -268,7 +268,7 @@ std::vector<std::string> first_ops(const Network& network, Purpose purpose, std:
   return types;
 }
 
-TEST(Models, WarpImagesBeforeTheyAreMixedOutsideOfEvaluationAndOnlyIfTold) {
+TEST(Models, WarpImagesBeforeMixingInTrainingAndOnlyIfRequested) {
   using Types = std::vector<std::string>;
   Network network = vgg7_network(mnist_images());
   EXPECT_EQ(first_ops(network, Purpose::training, 1), Types{"scale_input"});

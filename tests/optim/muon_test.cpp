@@ -78,7 +78,7 @@ TEST(NewtonSchulz, BringsSingularValuesToWhereItsPolynomialDoes) {
   }
 }
 
-TEST(NewtonSchulz, EqualsTheDefinitionWhateverTheSides) {
+TEST(NewtonSchulz, EqualsTheDefinitionForAnyShape) {
   for (const MatrixShape& shape :
        {MatrixShape{1, 1}, {1, 70}, {130, 1}, {3, 100}, {100, 3}, {65, 64}, {64, 65}, {90, 70}, {70, 90}}) {
     const std::vector<float> matrix = random_values(static_cast<std::size_t>(shape.rows * shape.columns), 5);
@@ -163,7 +163,7 @@ TEST_F(MuonFactors, RefuseVectorsAndANetworkWithoutHiddenMatrices) {
   expect_refused("--optimizer muon found no hidden matrix");
 }
 
-TEST(Muon, EndsAlikeAtEveryThreadCountAndLeavesFrozenMatricesAlone) {
+TEST(Muon, EndsAlikeAtEveryThreadCountAndKeepsFrozenMatrices) {
   const std::vector<ParameterSpec> specs = {{"a", {9, 70}}, {"b", {70, 150}}, {"c", {150, 80}}, {"d", {80, 10}}};
   OptimizerSettings settings{.rule = "muon-nesterov", .learning_rate = constant_rate(0.02), .muon_normalizes = true};
   settings.groups = {{.pattern = "c", .frozen_until = 2}};

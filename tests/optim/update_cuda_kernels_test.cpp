@@ -161,7 +161,7 @@ TYPED_TEST(RulesInUpdateKernels, EachVariableHasItsFactorsAndKeepsItsSlotsFromSt
   }
 }
 
-TEST_F(UpdateKernels, TellTheL2LossOfTheVariablesBeforeTheUpdate) {
+TEST_F(UpdateKernels, ComputeTheL2LossOfTheVariablesBeforeTheUpdate) {
   const std::int64_t large = SgdKernel::max_blocks * FlatShare::threads * FlatShare::pack + 1234;
   for (const std::vector<std::int64_t>& counts :
        {std::vector<std::int64_t>{}, {1}, {17, 3, 1}, {100, 257, 1000, 5}, {30000, 33, 17000}, {large, 33, 17}}) {
@@ -179,7 +179,7 @@ TEST_F(UpdateKernels, TellTheL2LossOfTheVariablesBeforeTheUpdate) {
   }
 }
 
-TEST_F(UpdateKernels, TellNoL2LossWhereItIsNotAskedFor) {
+TEST_F(UpdateKernels, ComputeNoL2LossUnlessRequested) {
   build({100, 257});
   run_kernel(1.0f);
   EXPECT_EQ(ring_.outcome(0).l2_loss, 0.0);

@@ -68,7 +68,7 @@ TEST_F(OptionsTest, CommandLineWinsOverFileWinsOverEnvironment) {
   EXPECT_EQ(options_.model.seed, 12u);
 }
 
-TEST_F(OptionsTest, EnvironmentIsUsedWhereNothingElseIsSaid) {
+TEST_F(OptionsTest, EnvironmentIsUsedIfNothingElseIsGiven) {
   setenv("CARILLON_BATCH_SIZE", "5", 1);
   parse({});
   EXPECT_EQ(options_.data.batch_size, 5);
@@ -119,7 +119,7 @@ TEST_F(OptionsTest, ASlipIsAnsweredWithTheOptionThatWasMeant) {
                  "--max-step: unknown option (in " + config_ + "); did you mean --max-steps?");
 }
 
-TEST_F(OptionsTest, WhatIsKnownOfAnotherProgramsOptionIsSaid) {
+TEST_F(OptionsTest, AnotherProgramsOptionIsExplained) {
   set_.explain("num-gpus", "start one rank for each");
   for (const std::vector<const char*>& arguments : {std::vector{"--num-gpus", "4"}, {"--num_gpus=4"}, {"--num-gpus"}}) {
     try {

@@ -153,7 +153,7 @@ TEST_F(ShardedUpdateTest, OneTowersBadLossIsSeenByAllAndChangesNothing) {
   }
 }
 
-TEST_F(ShardedUpdateTest, SlotsLieOnceForAllTowers) {
+TEST_F(ShardedUpdateTest, SlotsAreStoredOnceForAllTowers) {
   const Mpi& mpi = mpi_world();
   Tower tower(branching_network(), ten_classes(), settings_of("momentum"), device_, *communicator_);
   begin(tower);

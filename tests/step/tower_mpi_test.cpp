@@ -75,7 +75,7 @@ TEST(Tower, ManyTowersEqualOneThatTakesTheWholeBatch) {
   EXPECT_LT(distance(shared, single), 1e-4 * distance(single, start));
 }
 
-TEST(Tower, RunsAreEqualBitForBitWhateverTheBuckets) {
+TEST(Tower, RunsAreEqualBitForBitForAnyBuckets) {
   CpuDevice device(1);
   std::vector<float> first;
   for (const std::size_t bucket_bytes : {std::size_t{4} << 20, std::size_t{4} << 20, std::size_t{1}}) {

@@ -60,7 +60,7 @@ class NonfiniteReportTest : public RunTest {
   }
 };
 
-TEST_F(NonfiniteReportTest, IsToldWithItsOpAndRecords) {
+TEST_F(NonfiniteReportTest, NamesItsOpAndRecords) {
   options_.optimizer.schedule.learning_rate = 1e25;
   const Failure failed = failure(options_);
   EXPECT_EQ(failed.code, ExitCode::failed);
@@ -72,22 +72,22 @@ TEST_F(NonfiniteReportTest, IsToldWithItsOpAndRecords) {
                            "\\(.*/train: record [0-9]+, label [0-9]\\).*"));
 }
 
-TEST_F(NonfiniteReportTest, IsToldByTheRankThatMetIt) { expect_the_last_sample_named(); }
+TEST_F(NonfiniteReportTest, IsReportedByTheRankThatFoundIt) { expect_the_last_sample_named(); }
 
 /// Sample 3 of the batch is sample 1 of the second micro-batch.
-TEST_F(NonfiniteReportTest, InALaterMicroBatchIsToldWithTheSampleOfTheWholeBatch) {
+TEST_F(NonfiniteReportTest, InALaterMicroBatchNamesTheSampleOfTheWholeBatch) {
   options_.data.micro_batch = 2;
   expect_the_last_sample_named();
 }
 
 /// After the norm all ranks have the NaN.
-TEST_F(NonfiniteReportTest, OfOneBatchNormIsToldByTheRankThatMetItFirst) {
+TEST_F(NonfiniteReportTest, OfOneBatchNormIsReportedByTheRankThatFoundItFirst) {
   options_.model.make = network_with_a_norm;
   options_.model.sync_batch_norm = true;
   expect_the_last_sample_named();
 }
 
-TEST_F(NonfiniteReportTest, OfOneBatchNormIsToldByTheRankWhoseVariableItIs) {
+TEST_F(NonfiniteReportTest, OfOneBatchNormIsReportedByTheRankWithTheVariable) {
   options_.model.make = network_with_a_norm;
   options_.model.sync_batch_norm = true;
   StallDetector stall_detector(mpi_, {});
@@ -101,7 +101,7 @@ TEST_F(NonfiniteReportTest, OfOneBatchNormIsToldByTheRankWhoseVariableItIs) {
   }
 }
 
-TEST_F(NonfiniteReportTest, OfTheL2PartIsToldWithItsVariable) {
+TEST_F(NonfiniteReportTest, OfTheL2LossNamesItsVariable) {
   options_.optimizer.regularization = 1e38;
   const Failure failed = failure(options_);
   EXPECT_EQ(failed.code, ExitCode::failed);

@@ -293,7 +293,7 @@ TEST_F(RecorderTest, SaysWhichSettingsChangedAtAResume) {
   EXPECT_EQ(warnings, first() ? "warning: --seed was 1 up to the checkpoint and is 2 from here\n" : "");
 }
 
-TEST_F(RecorderTest, RemovesWhatAKilledWriterLeft) {
+TEST_F(RecorderTest, RemovesFilesOfAKilledWriter) {
   const auto stale = train_dir() / "model.ckpt-5.h5.4711.tmp";
   if (first()) {
     std::filesystem::create_directories(train_dir());

@@ -95,7 +95,7 @@ TEST_F(StopAtAccuracy, IsReachedByAnEqualAccuracy) {
   }
 }
 
-TEST_F(StopAtAccuracy, LeavesARunThatHasReachedItAsItIsAndSaysSo) {
+TEST_F(StopAtAccuracy, DoesNotChangeARunThatHasReachedItAndReportsThis) {
   reach();
   const std::size_t entries = entry_count(train_dir());
   const std::string told = output();
@@ -110,7 +110,7 @@ TEST_F(StopAtAccuracy, LeavesARunThatHasReachedItAsItIsAndSaysSo) {
   EXPECT_THAT(list_checkpoints(train_dir()), ElementsAre(12, last_));
 }
 
-TEST_F(StopAtAccuracy, TakesTheEvaluationAgainThatAKilledRunDidNotTellOf) {
+TEST_F(StopAtAccuracy, RepeatsAnEvaluationThatAKilledRunDidNotLog) {
   reach();
   const std::size_t entries = entry_count(train_dir());
   if (mpi_.rank() == 0) {
@@ -137,7 +137,7 @@ TEST_F(StopAtAccuracy, IsNotReachedByTheEvaluationOfOtherRecords) {
   EXPECT_EQ(evaluations().at(static_cast<std::size_t>(last_) - 1).at("eval_total"), 60);
 }
 
-TEST_F(StopAtAccuracy, IsSaidOfTheLastEvaluationToo) {
+TEST_F(StopAtAccuracy, IsReportedForTheLastEvaluationToo) {
   options_.data.eval_every = 0;
   const std::string told = output();
   EXPECT_THAT(steps_with("eval_precision"), ElementsAre(12));

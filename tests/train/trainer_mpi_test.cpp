@@ -99,7 +99,7 @@ TEST_F(TrainerTest, KeepsTheStateOfTheBestEvaluation) {
   EXPECT_EQ(nlohmann::json::parse(best.options_json).at("evaluation correct"), highest * 20);
 }
 
-TEST_F(TrainerTest, GoesOnFromItsCheckpointAsIfNothingHadBeen) {
+TEST_F(TrainerTest, ResumesFromItsCheckpointLikeAnUninterruptedRun) {
   TrainOptions once = options_;
   once.checkpoint.train_dir = (directory_ / "once").string();
   train(once);
@@ -117,7 +117,7 @@ TEST_F(TrainerTest, GoesOnFromItsCheckpointAsIfNothingHadBeen) {
   EXPECT_THAT(steps_with("eval_precision"), ElementsAre(7, 12));
 }
 
-TEST_F(TrainerTest, GoesOnFromItsCheckpointWithALookahead) {
+TEST_F(TrainerTest, ResumesFromItsCheckpointWithLookahead) {
   options_.model.make = [](const NetworkSettings&) { return normalized_network(); };
   options_.optimizer.update.lookahead = {.every = 5, .decay = 0.7, .power = 3.0, .steps = 12};
   TrainOptions once = options_;
@@ -180,7 +180,7 @@ TEST_F(TrainerTest, WritesTheInitialCheckpointAlone) {
   EXPECT_THAT(steps_with("eval_precision"), IsEmpty());
 }
 
-TEST_F(TrainerTest, TellsWhereTheTimeOfALongRunWent) {
+TEST_F(TrainerTest, PrintsTheTimesOfALongRun) {
   options_.data.eval_files = {(directory_ / "test").string()};
   ::testing::internal::CaptureStdout();
   train(options_, Trainer::Clock::now() - std::chrono::seconds(20000));
@@ -220,7 +220,7 @@ TEST_F(TrainerTest, RefusesRecordsThatDifferBetweenRanks) {
   }
 }
 
-TEST_F(TrainerTest, ResumesOnlyAsItIsTold) {
+TEST_F(TrainerTest, ResumesOnlyAsRequested) {
   options_.checkpoint.resume = ResumeMode::require;
   EXPECT_EQ(failure(options_).code, ExitCode::no_input);
   options_.checkpoint.resume = ResumeMode::never;
@@ -247,7 +247,7 @@ TEST_F(TrainerTest, TakesVariablesButNotAveragesFromAnotherRunsCheckpoint) {
 /// The last network's settings; make_network is a function without state.
 float reported_density = 0.0f;
 
-TEST_F(TrainerTest, TellsTheNetworkHowSparseTheRecordsAre) {
+TEST_F(TrainerTest, PassesTheRecordsDensityToTheNetwork) {
   options_.model.make = [](const NetworkSettings& settings) {
     reported_density = settings.density;
     return mnist_network(settings);
