@@ -166,8 +166,8 @@ TEST_P(CommunicatorTest, MeanIsTheSumInTheDocumentedOrderForAnyBucketsAndSteps) 
 
 float rounded(float value) { return to_float(to_bf16(value)); }
 
-/// The mean of a bucket of `count` between hosts that send bfloat16: the host that sums an element adds its own ranks'
-/// sum as it is, the others' rounded, in the hosts' order; all hold the rounded mean.
+/// The mean of a bucket of `count` between hosts that send bfloat16. The host that sums an element adds its own ranks'
+/// exact sum and the rounded sums of the other hosts, in the hosts' order. All ranks get the rounded mean.
 std::vector<float> expected_rounded_mean(const std::vector<int>& hosts, int step, std::size_t count) {
   const int host_count = *std::max_element(hosts.begin(), hosts.end()) + 1;
   if (host_count == 1) return expected_mean(hosts, step, count);

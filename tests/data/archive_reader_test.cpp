@@ -94,7 +94,7 @@ TEST_F(ArchiveReaderTest, DamageInACompressionIsNamedAsThat) {
   for (const char* compression : {"gzip", "xz", "bzip2"}) {
     const std::string whole = compressed(bytes, compression);
     std::string flipped = whole;
-    flipped[flipped.size() - 6] ^= 1;  // a checksum, behind the archive's end
+    flipped[flipped.size() - 6] ^= 1;  // a checksum after the archive's end
     EXPECT_THAT(refused(flipped).text, HasSubstr(" data is ")) << compression;
     EXPECT_THAT(refused(whole.substr(0, whole.size() / 2)).text, HasSubstr(" data is ")) << compression;
   }

@@ -72,8 +72,8 @@ TEST(SampleOrder, StreamPositionsAbove32BitsWork) {
   EXPECT_EQ(records[999], 999u);
 }
 
-// By an implementation in Python. The order is part of what a checkpoint promises: a resumed run of a later version
-// goes on with the same samples.
+// By an implementation in Python. The order must not change: a resumed run of a later version
+// continues with the same samples.
 TEST(SampleOrder, DoesNotChangeBetweenReleases) {
   SampleOrder order(10, 1, true);
   EXPECT_EQ(epoch_of(order, 0, 10), (std::vector<std::uint64_t>{0, 4, 5, 9, 6, 7, 8, 2, 3, 1}));

@@ -91,8 +91,7 @@ TEST_P(FormOfFile, AnyFlippedBitIsReportedAsDamage) {
   }
 }
 
-/// A JPEG file whose brightness is sampled `across` x `down` times as finely as its colours; nothing where there is no
-/// such form.
+/// A JPEG file with chroma subsampling `across` x `down`; empty if the format does not have it.
 std::string sampled_jpeg(const std::vector<std::uint8_t>& rgb, std::int64_t rows, std::int64_t columns, int across,
                          int down) {
   if (across * down > 8) return {};

@@ -209,7 +209,7 @@ TEST(Models, MnistSkipsZerosWhereTheRecordsAreSparse) {
     BufferStore buffers(graph.buffers(), device);
     const StepInputs step;
     const Executable executable(graph, {device, parameters, buffers, step}, true, {});
-    EXPECT_EQ(device.workspace() != nullptr, density < 1.0f);  // where the lists of what is not zero lie
+    EXPECT_EQ(device.workspace() != nullptr, density < 1.0f);  // it holds the lists of non-zero values
   }
 }
 

@@ -287,7 +287,7 @@ TEST_F(OptionsTest, ThatDecideTheResultSaySoWhereTheyAreDeclared) {
   EXPECT_EQ(
       changed,
       "--shuffle --batch-size --seed --regularization --moving-average-decay --learning-rate --learning-rate-decay "
-      "--decay-steps --precision ");  // what --convolution and --isa come to is told instead
+      "--decay-steps --precision ");  // the resolved values of --convolution and --isa are reported instead
 }
 
 TEST_F(OptionsTest, UnknownRepeatedAndStrayArgumentsAreRefusedByName) {

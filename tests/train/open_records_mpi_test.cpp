@@ -46,7 +46,7 @@ class RecordsTest : public RunTest {
   Failure failure_to_stage(const std::vector<std::string>& paths) {
     return failure_of_run([&] { stage_files(paths, {.directory = directory_ / "disk"}, mpi_); });
   }
-  /// On the rank that tells it.
+  /// Checks the text on the rank that reports it.
   static void expect_reported(const Failure& failure, const std::string& text) {
     if (!failure.text.empty()) {
       EXPECT_THAT(failure.text, HasSubstr(text));

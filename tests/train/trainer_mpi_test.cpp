@@ -153,7 +153,7 @@ TEST_F(TrainerTest, TakesTheLastEvaluationThatAKilledRunLeft) {
   const std::string metrics = read_text(train_dir() / "metrics.jsonl");
   const std::string without_evaluation = metrics.substr(0, metrics.find_last_of('\n', metrics.size() - 2) + 1);
   for (const std::string& left :
-       {without_evaluation, metrics}) {  // killed before that was told, and before it was kept
+       {without_evaluation, metrics}) {  // killed before the evaluation was logged, and before its checkpoint was kept
     mpi_.barrier();
     if (mpi_.rank() == 0) {
       write_text(train_dir() / "metrics.jsonl", left);
@@ -169,7 +169,7 @@ TEST_F(TrainerTest, TakesTheLastEvaluationThatAKilledRunLeft) {
   const std::size_t entries = entry_count(train_dir());
   mpi_.barrier();
   EXPECT_EQ(train(), ExitCode::done);
-  EXPECT_EQ(entry_count(train_dir()), entries);  // another event file tells of a run that did something
+  EXPECT_EQ(entry_count(train_dir()), entries);  // another event file shows that the run did something
 }
 
 TEST_F(TrainerTest, WritesTheInitialCheckpointAlone) {

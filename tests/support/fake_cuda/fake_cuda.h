@@ -29,8 +29,8 @@ struct Settings {
   bool nccl_windows = true;  ///< whether the ranks' GPUs reach each other
 };
 
-/// From here on; what is under way is done first. At the start: the defaults, or what the environment's
-/// CARILLON_FAKE_CUDA_SEED and CARILLON_FAKE_CUDA_DEVICES say.
+/// Finishes all pending work, then applies the settings. Initially the defaults apply, or the environment variables
+/// CARILLON_FAKE_CUDA_SEED and CARILLON_FAKE_CUDA_DEVICES.
 void configure(const Settings& settings);
 
 /// The objects that were not freed: "2 device allocations, 1 stream"; empty if there are none.
@@ -46,8 +46,8 @@ Counts counts();
 /// captured. `name`: the kernel's, mangled, in graphs.
 cudaError_t enqueue_kernel(cudaStream_t stream, std::function<void()> body, const std::string& name);
 
-/// Work at the end of `stream`, outside of captures, that is not over before `release`: what a kernel is that waits for
-/// a lost peer.
+/// Work at the end of `stream`, outside of captures, that does not end before `release`, like a kernel that waits for a
+/// lost peer.
 class Stall {
  public:
   explicit Stall(cudaStream_t stream);

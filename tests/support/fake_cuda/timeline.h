@@ -21,8 +21,7 @@ struct Work {
 };
 using WorkRef = std::shared_ptr<Work>;
 
-/// Among the pieces that may run, the one whose lane has the highest priority does; priorities change at random
-/// moments.
+/// Runs the ready piece in the lane with the highest priority. Priorities change at random moments.
 class Timeline {
  public:
   WorkRef add(std::function<void()> run, int lane, std::span<const WorkRef> after);
