@@ -50,7 +50,7 @@ class Gradients {
   }
   void average() { average(MeanGradients::readable); }
   void average_and_update() { average(MeanGradients::update_only); }
-  /// Of all parameters, on every rank, as on several hosts.
+  /// The update of all parameters on every rank, as on several hosts.
   void update() { private_optimizer_->apply({private_.step_sums().data(), {}}, device_.stream()); }
   void all_reduce() const {
     const std::span<float> values = update_.parameters().gradients_and_sums();

@@ -106,7 +106,7 @@ std::size_t stretches(const std::vector<std::uint32_t>& records) {
   return count;
 }
 
-/// Of sizes that neither windows nor runs divide, too.
+/// Includes sizes that neither windows nor runs divide.
 TEST(SampleOrder, AWindowsRecordsAreInFewPlacesOfTheFiles) {
   for (const std::uint64_t count : {1000u, 1001u, 333u, 160u}) {
     SampleOrder order(count, {.seed = 5, .window = 160});

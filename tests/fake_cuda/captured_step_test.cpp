@@ -18,7 +18,7 @@ using ::testing::StartsWith;
 
 using CapturedStepTest = GpuTest;
 
-/// Of one tower alone.
+/// A single tower.
 std::vector<std::string> nodes_of(const Network& network, Arithmetic arithmetic, int steps = 4) {
   CudaDevice device(0);
   const auto communicator = make_self_communicator(device);

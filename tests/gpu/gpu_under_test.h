@@ -11,7 +11,7 @@ namespace carillon::testing {
 
 /// Settings of the fake GPU; a real GPU ignores them.
 struct GpuConditions {
-  std::uint64_t seed = 1;    ///< of the order in which it does what may be done in any order
+  std::uint64_t seed = 1;    ///< seed of the order of independent work
   double eagerness = 0.0;    ///< probability that it does some work as soon as more is given
   bool fused_biases = true;  ///< whether its libraries have kernels that add biases
   std::size_t device_bytes = std::size_t{2} << 30;

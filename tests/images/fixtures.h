@@ -60,7 +60,7 @@ inline Difference difference(std::span<const std::uint8_t> a, std::span<const st
   return found;
 }
 
-/// Of a PNG's chunk.
+/// The CRC of a PNG chunk.
 inline std::uint32_t png_crc(std::span<const std::uint8_t> bytes) {
   return static_cast<std::uint32_t>(::crc32(0, bytes.data(), static_cast<uInt>(bytes.size())));
 }

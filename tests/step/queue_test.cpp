@@ -94,8 +94,8 @@ TEST(StepQueue, AStepThatIsObservedIsLaunchedAloneAfterThoseBeforeIt) {
   EXPECT_EQ(engine.counts, (std::vector<std::uint32_t>{2, 1}));
 }
 
-/// Whatever is asked when: every step runs once, in order, with its own inputs, and has its own result, and when
-/// results come depends on the calls alone.
+/// For any order of calls, every step runs once, in order, with its own inputs, and has its own result.
+/// Only the calls determine when results are available.
 TEST(StepQueue, EveryStepRunsOnceAndIsReportedOnceInOrder) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     PhiloxDraws draws(seed, RandomPurpose::sample_order, 0);

@@ -251,7 +251,8 @@ TEST_F(ShardedUpdateTest, OneTowerUpdatesAParameterAsSoonAsItsGradientIsComplete
   bool observed = false;
   const Network network = watched_network([&] {
     EXPECT_TRUE(equal_bits(value(first_weights), first));
-    EXPECT_EQ(equal_bits(value(second_weights), second), observed) << "where all gradients are to be seen, none is";
+    EXPECT_EQ(equal_bits(value(second_weights), second), observed)
+        << "an observed step updates no variable during backward";
   });
   Tower tower(network, task_of(network), settings_of("sgd"), device_, *alone);
   watched = &tower;

@@ -168,7 +168,7 @@ TEST_F(RecorderTest, KeepsTheFirstOfTheBestEvaluationsOverAllRuns) {
   EXPECT_EQ(best_step_after(40, 1), first() ? 20 : 0);
   EXPECT_FALSE(!first() && std::filesystem::exists(train_dir()));
   description_.add("evaluation record checksum", std::uint64_t{7}, Scope::run);
-  EXPECT_EQ(best_step_after(50, 1), first() ? 50 : 0);  // of other records, which are not compared
+  EXPECT_EQ(best_step_after(50, 1), first() ? 50 : 0);  // evaluations of other records are not compared
   options_.checkpoint.keep_best = false;
   EXPECT_EQ(best_step_after(60, 4), first() ? 50 : 0);
 }
