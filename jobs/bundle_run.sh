@@ -1,11 +1,11 @@
 #!/bin/sh
-# `run` of a bundle (make_bundle.sh), to which the names in its bin/ lead too: starts a program of the bundle, or any
-# command, in the bundle's environment.
+# The `run` script of a bundle (make_bundle.sh). It starts a program of the bundle, or any command, in the bundle's
+# environment. The names in the bundle's bin/ are links to this script.
 #
 #   bin/mnist_train ...            libexec/mnist_train
 #   run COMMAND ...                e.g. run compute-sanitizer libexec/mnist_train ...
 #
-# Needs nothing in PATH.
+# Requires no other program in PATH.
 case $0 in
   */bin/*) bundle=${0%/*}/.. ;;
   */*) bundle=${0%/*} ;;
@@ -14,15 +14,15 @@ esac
 bundle=$(CDPATH='' cd -- "$bundle" && pwd -P) || exit 66
 
 export PATH="$bundle/bin${PATH:+:$PATH}"
-# Open MPI and PMIx look for plugins, texts and settings where they were built for, unless told.
+# Without these variables Open MPI and PMIx look for plugins, texts and settings in the prefix of their build.
 export OPAL_PREFIX="$bundle" OPAL_BINDIR="$bundle/libexec" OPAL_LIBDIR="$bundle/lib"
 export OPAL_PKGLIBDIR="$bundle/lib/openmpi3" OPAL_SYSCONFDIR="$bundle/etc" OPAL_DATADIR="$bundle/share"
 export OPAL_PKGDATADIR="$bundle/share/openmpi"
 export PMIX_INSTALL_PREFIX="$bundle" PMIX_MCA_mca_base_component_path="$bundle/lib/pmix"
 export PMIX_MCA_mca_base_param_files="$bundle/etc/pmix-mca-params.conf"
-export HOME="${HOME:-/}"  # PMIx crashes for a user without one
+export HOME="${HOME:-/}"  # PMIx crashes if HOME is not set
 export HWLOC_PLUGINS_PATH="$bundle/lib/hwloc"
-# One machine: nothing is started by ssh, nothing goes over a network.
+# A bundle runs on one machine only: no ssh and no network transport.
 export OMPI_MCA_plm=isolated OMPI_MCA_btl=self,vader OMPI_MCA_pml=ob1 OMPI_MCA_oob_tcp_if_include=lo
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 

@@ -1,9 +1,10 @@
-# Sourced by the scripts here, which set `root`: which program they start.
+# Chooses the program to start. Other job scripts source this file; they set `root` first.
 #
-#   choose_program NAME DEFAULT "$@"   sets `program`, the first of the words where that is no option, else DEFAULT, and
-#                                      `options`, the other words; ends the script NAME with 66 where there is no such program.
-#                                      One without a slash is the one built in this tree, installed with these scripts, or
-#                                      on the PATH
+#   choose_program NAME DEFAULT "$@"   sets `program` and `options`
+#
+# `program` is the first word if that is not an option, else DEFAULT. `options` are the remaining words. A program
+# name without a slash is looked up in this tree's build, in the installation of these scripts, or in PATH. If there is
+# no such program, the script NAME ends with exit code 66.
 choose_program() {
   local name=$1
   program=$2
@@ -17,7 +18,7 @@ choose_program() {
   if [[ $root == */share/carillon ]]; then folder=$root/../../bin; fi
   if [[ $program != */* && -x $folder/$program ]]; then program=$folder/$program; fi
   if ! command -v "$program" >/dev/null; then
-    echo "$name: no program $program, seen from $PWD (to build those of Carillon: cmake -S . -B build -G Ninja && cmake --build build)" >&2
+    echo "$name: no program $program (directory: $PWD); to build Carillon: cmake -S . -B build -G Ninja && cmake --build build" >&2
     exit 66
   fi
 }

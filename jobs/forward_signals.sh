@@ -1,10 +1,10 @@
-# Sourced by the scripts here: runs a command that is told of stop signals in the way in which it can save.
+# Runs a command and forwards stop signals so that the command can save a checkpoint. Other job scripts source this file.
 #
-#   forward_signals COMMAND...   returns its exit code; it reads nothing
+#   forward_signals COMMAND...   returns the exit code of the command; the command's standard input is empty
 #
-# mpirun kills its ranks a few seconds after a TERM or INT, saved or not, and returns 1; a USR1 it hands on, waits, and
-# returns the program's 75. So the first TERM, INT, HUP or USR1 to the script goes to the command as USR1; a TERM or INT
-# after that goes as TERM.
+# After TERM or INT mpirun kills its ranks within seconds, even if they have not saved yet, and returns 1. After USR1
+# mpirun forwards the signal, waits, and returns the program's exit code 75. Therefore the first TERM, INT, HUP or USR1
+# to the script is sent to the command as USR1. A later TERM or INT is sent as TERM.
 forward_signals() {
   local stops=0 code
   "$@" </dev/null &
@@ -16,13 +16,13 @@ forward_signals() {
     caught=
     code=0
     wait "$command" || code=$?
-    [[ -n $caught ]] || break  # else it was the signal that ended the waiting
+    [[ -n $caught ]] || break  # if `caught` is set, a signal ended `wait`, and the command still runs
   done
   trap - USR1 HUP TERM INT
   return "$code"
 }
 
-# Of forward_signals, whose variables it uses.
+# Signal handler of forward_signals; uses its local variables.
 forward_stop() {
   local signal=$1
   caught=1

@@ -1,25 +1,31 @@
 #!/usr/bin/env bash
-# Everything that only a GPU can show, in one command on a machine with one: tests, parity with the CPU tower,
-# sanitizers, speed. Prints one table; exits 0 when all of it passed, 1 when something did not, 69 without a GPU.
+# Runs all checks that require a GPU: tests, parity with the CPU tower, sanitizers, speed. Prints one table. Exit code
+# 0: everything passed; 1: something failed; 69: this machine has no GPU.
 #
-#   jobs/gpu_check.sh                                  on build/, which is built first where it has no programs
-#   jobs/gpu_check.sh --bundle carillon-bundle.tar.gz  on a bundle (make_bundle.sh); a bundle's own copy needs no option
-#   jobs/gpu_check.sh --only tests,parity              some of the steps, in this order:
+#   jobs/gpu_check.sh                                  checks build/; builds first if build/ has no programs
+#   jobs/gpu_check.sh --bundle carillon-bundle.tar.gz  checks a bundle (make_bundle.sh)
+#   jobs/gpu_check.sh --only tests,parity              runs the named steps, in the given order
 #
-#     tests      every test labelled gpu; one that skips itself counts as failed
-#     parity     GPU against CPU tower and itself (check_gpu_parity.py); the checks against float64, on the GPU
+# The copy of this script in a bundle checks that bundle, without an option. The steps:
+#
+#     tests      all tests with the label gpu; a skipped test counts as failed
+#     parity     GPU against CPU tower and against itself (check_gpu_parity.py); the float64 checks on the GPU
 #     sanitizer  memcheck, racecheck and initcheck of compute-sanitizer on short runs
-#     bench      speed against PyTorch (gpu_vs_pytorch.py); bench-mnist and bench-cifar10 for one of the two
-#     profile    ncu: time and bytes by kernel of an eager step
-#     quick      for a short visit, under five minutes: tests, one check against float64, the captured step's nodes and
-#                one line of speed for each of the two programs; only when named
-#     accuracy   precision reached in fp32, tf32 and bf16 (check_gpu_accuracy.py); only when named: it needs both sets
+#     bench      speed against PyTorch (gpu_vs_pytorch.py); bench-mnist, bench-cifar10: one data set only
+#     profile    ncu: time and bytes per kernel of an eager step
+#     quick      at most five minutes: tests, one float64 check, node count of the captured step and one speed
+#                measurement for each of the two programs; runs only if named in --only
+#     accuracy   accuracy in fp32, tf32 and bf16 (check_gpu_accuracy.py); runs only if named in --only; requires
+#                --mnist and --cifar10
 #
-#   --mnist DIR     the IDX files; --cifar10 PATH the binary version. Without them parity and bench use random images.
-#   --out DIR       for logs and tables (default: $OUT, or else gpu-check)
-#   --seconds N     time for all of it (default 3600); what is then not done counts as failed
+#   --build DIR     build directory (default: build)
+#   --mnist DIR     folder of the IDX files; without it parity and bench use random images
+#   --cifar10 PATH  folder or archive of the binary version; without it parity and bench use random images
+#   --out DIR       directory of logs and tables (default: $OUT, else gpu-check)
+#   --seconds N     time limit for all steps (default: 3600); steps that do not finish in time count as failed
 #
-# PYTHON names the Python to use (python3): with numpy, and for bench and CIFAR-10's parity PyTorch.
+# PYTHON names the Python interpreter (default: python3). It requires numpy; bench and CIFAR-10's parity also require
+# PyTorch.
 set -euo pipefail
 die() { echo "gpu_check: $2" >&2; exit "$1"; }
 
@@ -28,7 +34,7 @@ only=tests,parity,sanitizer,bench,profile
 bundle='' build=$here/build mnist='' cifar10='' out=${OUT:-gpu-check} limit=3600
 rest=()  # all but --bundle
 while (($# > 0)); do
-  (($# > 1)) || die 64 "$1: no value, or unknown"
+  (($# > 1)) || die 64 "$1: unknown option, or its value is missing"
   if [[ $1 != --bundle ]]; then rest+=("$1" "$2"); fi
   case $1 in
     --only) only=$2 ;;
@@ -44,7 +50,7 @@ while (($# > 0)); do
 done
 for step in ${only//,/ }; do
   [[ $step =~ ^(tests|parity|sanitizer|bench|bench-mnist|bench-cifar10|profile|quick|accuracy)$ ]] ||
-    die 64 "--only: no step '$step'"
+    die 64 "--only: unknown step '$step'"
 done
 PATH=$PATH:/usr/local/nvidia/bin:/usr/local/cuda/bin
 nvidia-smi --list-gpus 2>/dev/null | grep -q '^GPU ' || die 69 "no GPU on this machine (nvidia-smi lists none)"
@@ -74,20 +80,21 @@ else
   source "$here/jobs/mpi_env.sh"
 fi
 
-# CUDA's libraries that the linker does not find may be packages of Python's.
+# The linker may not find CUDA libraries that were installed as Python packages. Search these packages, too.
 missing() { ldd "$elf/mnist_train" | awk '/not found/ {print $1}'; }
 if [[ -n $(missing) ]]; then
   mapfile -t packages < <("$python" -c 'import nvidia; print("\n".join(nvidia.__path__))' 2>/dev/null)
-  for _ in 1 2; do  # those that are found may miss others
+  for _ in 1 2; do  # a library that is found may depend on another missing one
     for library in $(missing); do
       folder=$(find "${packages[@]:-/nowhere}" -name "$library" -printf '%h\n' -quit 2>/dev/null || true)
       if [[ -n $folder ]]; then export LD_LIBRARY_PATH=$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; fi
     done
   done
 fi
-[[ -z $(missing) ]] || die 66 "not found on this machine: $(missing | paste -sd' ')"
+[[ -z $(missing) ]] || die 66 "shared libraries not found on this machine: $(missing | paste -sd' ')"
 
-# run NAME LOG COMMAND...: a line of the table. The detail is the output's last line, or how it ended.
+# run NAME LOG COMMAND...: runs the command and adds a line to the table. Its detail is the last line of output, or the
+# reason of the failure.
 lines=() failed=0
 run() {
   local name=$1 log=$2 started=$EPOCHREALTIME code=0 verdict=PASS detail
@@ -99,9 +106,9 @@ run() {
   detail=$(grep -v '^[[:space:]]*$' "$scratch/output" | tail -n 1 | cut -c1-90) || true
   if ((code != 0)); then
     detail="exit code $code: $detail"
-    if ((SECONDS >= limit)); then detail="stopped: $limit s are over"; fi
+    if ((SECONDS >= limit)); then detail="stopped after --seconds $limit"; fi
   elif grep -qE '\[  SKIPPED \]|\[  PASSED  \] 0 tests' "$scratch/output"; then
-    code=1 detail="not all tests ran"
+    code=1 detail="some tests were skipped"
   fi
   if ((code != 0)); then verdict=FAIL failed=1; fi
   lines+=("$(printf '%s  %-44s %7.1f s  %s' "$verdict" "$name" \
@@ -118,7 +125,7 @@ sets() {
   }
 }
 
-# Each without and with kernels that are launched early (src/device/cuda_device.h).
+# Each test runs without and with early launch of kernels (src/device/cuda_device.h).
 step_tests() {
   local log=$out/tests.log test ranks early found=0
   for test in "$elf"/*gpu*test; do
@@ -154,18 +161,18 @@ step_parity() {
 }
 
 step_accuracy() {
-  [[ -n $mnist && -n $cifar10 ]] || die 64 "accuracy needs --mnist and --cifar10"
+  [[ -n $mnist && -n $cifar10 ]] || die 64 "step accuracy requires --mnist and --cifar10"
   acceptance check_gpu_accuracy "$out/accuracy.log"
 }
 
-# Records of both sets, for the steps that run the programs themselves.
+# Converts both data sets to records, for the steps that run the training programs directly.
 records() {
   sets
   "$bin/tfrecord_convert" mnist --input "$mnist" --output "$scratch/mnist-records" >/dev/null
   "$bin/tfrecord_convert" cifar10 --input "$cifar10" --output "$scratch/cifar10-records" >/dev/null
 }
 
-# short MODEL OPTION...: a short run's command, in `command`.
+# short MODEL OPTION...: sets `command` to the command of a short run.
 short() {
   local set=mnist program=mnist_train
   if [[ $1 == cifar10 ]]; then set=cifar10 program=cifar10_train; fi
@@ -202,7 +209,7 @@ step_profile() {
   done
 }
 
-# bench SET OPTION...: of gpu_vs_pytorch.py.
+# bench SET OPTION...: runs gpu_vs_pytorch.py with the options.
 bench() {
   sets
   local set=$1 data=$mnist

@@ -1,30 +1,30 @@
 #!/usr/bin/env bash
-# Installs what Carillon needs to build and run on Debian 12 or Ubuntu 24.04.
+# Installs the packages that Carillon requires to build and run on Debian 12 or Ubuntu 24.04.
 #
 #   jobs/install_deps.sh            compiler, libraries, MPI, the Fashion-MNIST data set
-#   jobs/install_deps.sh --tests    and what the tests need
-#   jobs/install_deps.sh --fuzz     and the clang that builds the fuzz targets
-#   jobs/install_deps.sh --lint     and the formatter whose output CI checks
-#   jobs/install_deps.sh --cuda     and the headers of cudnn-frontend (CUDA, cuDNN and NCCL come from NVIDIA)
-#   jobs/install_deps.sh --bundle   and what make_bundle.sh needs
-#   jobs/install_deps.sh --slurm    and a Slurm to try batch scripts on (tests/slurm/cluster.sh)
-#   jobs/install_deps.sh --list     installs nothing; names the libraries
+#   jobs/install_deps.sh --tests    also the packages for the tests
+#   jobs/install_deps.sh --fuzz     also clang 16, for the fuzz targets
+#   jobs/install_deps.sh --lint     also clang-format 14, for CI's formatting check
+#   jobs/install_deps.sh --cuda     also the headers of cudnn-frontend (install CUDA, cuDNN and NCCL from NVIDIA)
+#   jobs/install_deps.sh --bundle   also the packages for make_bundle.sh
+#   jobs/install_deps.sh --slurm    also Slurm, to test batch scripts (tests/slurm/cluster.sh)
+#   jobs/install_deps.sh --list     prints the names of the libraries and installs nothing
 #
-# Works as root or with sudo. Without either it prints what is missing and exits with 1.
+# Requires root or sudo. Without both it prints the missing packages and exits with 1.
 set -euo pipefail
 
-cudnn_frontend_version=1.32.0  # with which the tests ran; its interface still changes between releases
+cudnn_frontend_version=1.32.0  # the tested version; the interface still changes between releases
 
 libraries=(
   openmpi-bin libopenmpi-dev libhwloc-dev
   libhdf5-dev libboost-program-options-dev
-  libdnnl-dev ocl-icd-opencl-dev opencl-headers  # oneDNN's CMake package asks for OpenCL
+  libdnnl-dev ocl-icd-opencl-dev opencl-headers  # oneDNN's CMake package requires OpenCL
   libprotobuf-dev protobuf-compiler
   libarchive-dev libisal-dev libfmt-dev nlohmann-json3-dev libjpeg-dev libpng-dev zlib1g-dev libeigen3-dev
 )
 packages=(build-essential g++ cmake ninja-build pkg-config file "${libraries[@]}" dataset-fashion-mnist)
 
-# Whether a compiler or CMake finds cudnn-frontend.
+# Returns whether a compiler or CMake finds cudnn-frontend.
 has_cudnn_frontend() {
   local folder
   for folder in /usr/local/include /usr/include /usr/local/cuda/include "$HOME/.local/include"; do
@@ -56,11 +56,11 @@ for argument in "$@"; do
 done
 
 if ! command -v dpkg-query >/dev/null; then
-  echo "install_deps: no dpkg here: needs Debian 12 or Ubuntu 24.04, or the equivalents of: ${packages[*]}" >&2
+  echo "install_deps: this system has no dpkg (Debian 12 or Ubuntu 24.04); install the equivalents of: ${packages[*]}" >&2
   exit 1
 fi
 
-# The packages of the list that are not installed, one a line.
+# Prints the packages of the list that are not installed, one per line.
 missing_packages() {
   local installed
   installed=$(dpkg-query --show --showformat='${db:Status-Abbrev}${Package}\n' "${packages[@]}" 2>/dev/null |
@@ -68,7 +68,7 @@ missing_packages() {
   comm -23 <(printf '%s\n' "${packages[@]}" | sort -u) <(sort -u <<<"$installed")
 }
 
-# What makes a command run as root, in as_root; false where nothing does.
+# Sets as_root to the prefix that runs a command as root. Returns false if there is no such way.
 as_root=()
 find_root() {
   if ((EUID == 0)); then return 0; fi
@@ -76,7 +76,7 @@ find_root() {
   as_root=(sudo)
 }
 
-# Its headers are in NVIDIA's Python package; Debian and Ubuntu have none.
+# Installs the headers from NVIDIA's Python package; Debian and Ubuntu have no package of them.
 install_cudnn_frontend() {
   local folder=/usr/local/include
   find_root || folder=$HOME/.local/include
@@ -97,14 +97,14 @@ if ((${#missing[@]} == 0)); then
 fi
 
 if ! find_root; then
-  echo "install_deps: missing, and neither root nor sudo to install them: ${missing[*]}" >&2
+  echo "install_deps: cannot install the missing packages without root or sudo: ${missing[*]}" >&2
   exit 1
 fi
 
 apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 "$@"; }
 
 echo "install_deps: fetching the package lists"
-apt update || echo "install_deps: could not fetch them; going on with those of last time"
+apt update || echo "install_deps: could not fetch the package lists; continuing with the lists on this machine"
 echo "install_deps: installing ${#missing[@]} of ${#packages[@]} packages: ${missing[*]}"
 apt install --yes --no-install-recommends "${missing[@]}"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Packs built programs with the libraries, Open MPI and scripts that they need into one archive, for a machine that has
-# CUDA and no packages of ours: unpacked anywhere, by anyone, it runs.
+# Packs the built programs with their libraries, Open MPI and scripts into one archive. The archive runs on a machine
+# that has CUDA but none of the packages of jobs/install_deps.sh. It runs from any folder and without root.
 #
 #   jobs/make_bundle.sh [BUILD_DIR] [OUT.tar.gz|OUT.tar.zst]        default: build carillon-bundle.tar.gz
 #
@@ -8,9 +8,10 @@
 #   carillon-bundle/bin/mpirun -np 2 carillon-bundle/bin/mnist_train ...
 #   carillon-bundle/jobs/gpu_check.sh
 #
-# Left to the other machine: glibc (that of the build machine or newer), the GPU's driver, CUDA, cuDNN and NCCL, from
-# /usr/local/cuda or the linker's paths; gpu_check.sh looks through its Python's packages too. Open MPI comes without
-# its network plugins: one machine only. Needs patchelf and h5dump (jobs/install_deps.sh --bundle).
+# The other machine provides glibc (the build machine's version or newer), the GPU driver, CUDA, cuDNN and NCCL. They
+# are searched in /usr/local/cuda and in the linker's paths; gpu_check.sh also searches Python packages. The bundle has
+# no network plugins of Open MPI, so it runs on one machine only. Requires patchelf and h5dump (jobs/install_deps.sh
+# --bundle).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=${1:-build}
@@ -20,12 +21,12 @@ programs=(mnist_train mnist_eval cifar10_train cifar10_eval image_train image_ev
   tfrecord_inspect checkpoint_tool)
 
 die() { echo "make_bundle: $2" >&2; exit "$1"; }
-[[ $out == *.tar.gz || $out == *.tar.zst ]] || die 64 "$out: expected a name in .tar.gz or .tar.zst"
+[[ $out == *.tar.gz || $out == *.tar.zst ]] || die 64 "$out: expected a name that ends in .tar.gz or .tar.zst"
 for tool in patchelf h5dump mpirun orted ompi_info; do
-  command -v "$tool" >/dev/null || die 66 "no $tool here (jobs/install_deps.sh --bundle)"
+  command -v "$tool" >/dev/null || die 66 "$tool is not installed (run jobs/install_deps.sh --bundle)"
 done
 for program in "${programs[@]}"; do
-  [[ -x $build/bin/$program ]] || die 66 "no program $build/bin/$program (cmake --build $build)"
+  [[ -x $build/bin/$program ]] || die 66 "no program $build/bin/$program (run cmake --build $build)"
 done
 
 work=$(mktemp -d)
@@ -33,11 +34,12 @@ trap 'rm -rf "$work"' EXIT
 bundle=$work/$name
 mkdir -p "$bundle"/{bin,libexec,lib/openmpi3,lib/pmix,share,etc}
 
-# Which libraries the other machine brings itself: glibc's, and CUDA's with its driver's.
+# Libraries that the other machine provides: glibc's, CUDA's and the driver's.
 glibc='^(ld-linux.*|lib(c|m|mvec|dl|pthread|rt|resolv|util|anl|nsl|nss_.*|thread_db|BrokenLocale))\.so'
 cuda='^lib(cuda|cudart|cudnn.*|cublas|cublasLt|nccl|nvrtc.*|nvJitLink|nvidia-.*|cupti|cufft|curand|cusolver|cusparse)\.so'
 
-# "soname path" of every other library that the files load, and theirs; the path is "not" for one that is missing.
+# Prints "soname path" of every other library that the files load directly or indirectly. The path of a missing library
+# is "not".
 libraries_of() {
   ldd "$@" 2>/dev/null | awk '$2 == "=>" {print $1, $3}' | sort -u |
     while read -r soname path; do
@@ -56,7 +58,7 @@ mpi_plugins=$(ompi_info --parsable --path pkglibdir | cut -d: -f3)
 mpi_share=$(ompi_info --parsable --path pkgdatadir | cut -d: -f3)
 
 libraries_of "$bundle"/libexec/* >"$work/libraries"
-# Plugins that need no library besides PMIx: the others speak to networks.
+# Keep the plugins that require no further library than PMIx. The others are for networks.
 libraries_of "$mpi_plugins"/mca_pmix_ext*.so "$pmix_plugins"/*.so >>"$work/libraries"
 for plugin in "$mpi_plugins"/*.so; do
   further=$(libraries_of "$plugin" | grep -vxFf "$work/libraries" || true)
@@ -64,7 +66,7 @@ for plugin in "$mpi_plugins"/*.so; do
 done
 cp "$pmix_plugins"/*.so "$bundle/lib/pmix/"
 while read -r soname path; do
-  [[ $path == /* ]] || die 66 "$soname is not found on this machine"
+  [[ $path == /* ]] || die 66 "$soname: no such library on this machine"
   cp -L "$path" "$bundle/lib/$soname"
 done < <(sort -u "$work/libraries")
 cp -rL "$mpi_share" "$bundle/share/openmpi"
@@ -72,7 +74,7 @@ touch "$bundle/etc/openmpi-mca-params.conf" "$bundle/etc/pmix-mca-params.conf"
 
 chmod u+w "$bundle"/lib/*.so* "$bundle"/libexec/*
 strip --strip-unneeded "$bundle"/lib/*.so* "$bundle"/lib/*/*.so
-# RPATH, not RUNPATH: it counts for the libraries' libraries too, and for plugins, unless these have a RUNPATH.
+# RPATH, not RUNPATH: RPATH also applies to indirect libraries and to plugins, unless they have a RUNPATH.
 for library in "$bundle"/lib/*.so* "$bundle"/lib/*/*.so; do
   [[ -z $(patchelf --print-rpath "$library") ]] || patchelf --remove-rpath "$library"
 done

@@ -1,25 +1,26 @@
 #!/usr/bin/env bash
-# Trains on several machines without a batch system, by mpirun and ssh.
+# Trains on several machines without a batch system, with mpirun and ssh.
 #
 #   jobs/multi_node_mpirun.sh HOSTFILE --data 'data/mnist/train-*.tfrecord' --train-dir runs/mnist
 #   RANKS=4 CORES_PER_RANK=8 jobs/multi_node_mpirun.sh HOSTFILE image_train ...
 #
-# HOSTFILE has a line for each machine, with as many slots as it is to have ranks: its GPUs, or a few for its cores:
+# HOSTFILE has one line per machine. `slots` is the number of ranks on the machine: its number of GPUs, or a few ranks
+# for its cores:
 #
 #   node1 slots=4
 #   node2 slots=4
 #
-# The machines reach each other by ssh without a password, have the same Open MPI, and see the program, the data and the
-# train directory under the same names (a shared file system; --stage copies data to each one's own disk). The first
-# word behind HOSTFILE may name a program; without one it is mnist_train. Settings:
+# All machines must accept ssh without a password and have the same Open MPI. Program, data and train directory must
+# have the same paths on all machines, for example on a shared file system (--stage copies data to local disks). The
+# first word after HOSTFILE may name a program (default: mnist_train). Settings:
 #
-#   RANKS=N              ranks, fewer than there are slots
-#   CORES_PER_RANK=N     cores that each rank is bound to; without it ranks are not bound
-#   INTERFACES=a,b       networks for messages, by interface or as 10.1.0.0/16; without it Open MPI takes all that it finds
+#   RANKS=N              number of ranks, at most the number of slots (default: all slots)
+#   CORES_PER_RANK=N     number of cores that each rank is bound to (default: ranks are not bound)
+#   INTERFACES=a,b       networks for MPI messages, as interfaces or as 10.1.0.0/16 (default: all networks)
 #
-# CARILLON_* of the environment goes to all ranks. The exit code is the program's; 75 means stopped by a signal after a
-# checkpoint: the same command goes on from there. TERM, INT (Ctrl-C), HUP and USR1 to this script stop it so; a second
-# TERM or INT ends it at once.
+# All ranks get the environment variables CARILLON_*. The exit code is the program's exit code. 75 means that a signal
+# stopped the run after a checkpoint; the same command resumes from the checkpoint. TERM, INT (Ctrl-C), HUP and USR1 to
+# this script stop the run in this way; a second TERM or INT ends the run at once.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/jobs/mpi_env.sh"
@@ -27,7 +28,7 @@ source "$root/jobs/forward_signals.sh"
 source "$root/jobs/choose_program.sh"
 
 if (($# == 0)) || [[ $1 == -* ]]; then
-  echo "multi_node_mpirun: name a host file first: jobs/multi_node_mpirun.sh HOSTFILE [PROGRAM] [OPTION...]" >&2
+  echo "multi_node_mpirun: no host file; usage: jobs/multi_node_mpirun.sh HOSTFILE [PROGRAM] [OPTION...]" >&2
   exit 64
 fi
 hosts=$1
@@ -42,7 +43,7 @@ slots=$(sed 's/#.*//' "$hosts" | awk 'NF { n = 1; for (i = 2; i <= NF; ++i) if (
 ranks=${RANKS:-$slots}
 for setting in "RANKS=$ranks" ${CORES_PER_RANK:+"CORES_PER_RANK=$CORES_PER_RANK"}; do
   if [[ ! ${setting#*=} =~ ^[1-9][0-9]*$ ]]; then
-    echo "multi_node_mpirun: ${setting%%=*} is '${setting#*=}', not a number above 0 (slots in $hosts: $slots)" >&2
+    echo "multi_node_mpirun: ${setting%%=*} is '${setting#*=}'; expected a whole number above 0 (slots in $hosts: $slots)" >&2
     exit 64
   fi
 done
@@ -65,5 +66,5 @@ while IFS= read -r name; do
 done < <(compgen -e CARILLON_ || true)
 
 echo "multi_node_mpirun: $ranks ranks on $slots slots: ${launch[*]} $program" >&2
-# In a session of its own: Ctrl-C goes to all processes of a terminal's job, and is to reach mpirun as USR1 only.
+# setsid: Ctrl-C would otherwise reach mpirun as INT, in addition to the USR1 that forward_signals sends.
 forward_signals setsid "${launch[@]}" "$program" "${options[@]}"

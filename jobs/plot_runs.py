@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Draws the learning curves of runs over one another, as an SVG that any browser shows.
+"""Draws the learning curves of one or more runs into one SVG file, which any browser can show.
 
   jobs/plot_runs.py runs/mnist runs/lenet -o curves.svg
 
 RUN: a train directory, or a metrics.jsonl (its fields: docs/developer-guide/file-formats.md).
-Upper plot: the loss of the logged steps (faint) and its mean over neighbouring steps; the axis is logarithmic if the
-loss falls far. Lower plot: the accuracy of the evaluations. Damaged lines at the end of a file, as of a run in
-progress, are skipped with a note. Requires Python only.
+Upper plot: the loss of the logged steps (faint) and its moving mean; the axis is logarithmic if the highest loss is
+more than 8 times the lowest. Lower plot: the accuracy of the evaluations. Damaged lines at the end of a file, for
+example of a run in progress, are skipped with a note. Requires no Python packages.
 """
 
 import argparse
@@ -19,20 +19,20 @@ import re
 import sys
 from xml.sax.saxutils import escape
 
-USAGE, BAD_DATA, NO_INPUT, IO_ERROR = 64, 65, 66, 74  # as of every program: README.md
+USAGE, BAD_DATA, NO_INPUT, IO_ERROR = 64, 65, 66, 74  # as in all programs: docs/user-guide/troubleshooting.md
 
 WIDTH, PANEL_HEIGHT = 900, 300
 LEFT, RIGHT, TOP, GAP, BOTTOM = 70, 20, 16, 34, 46
 LEGEND_ROW = 19
-# Okabe and Ito's colours, which most colour-blind people tell apart; then again, dashed.
+# Okabe and Ito's colours: colour-blind readers can distinguish them. Further runs repeat them with dashed lines.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#333333")
 DASHES = ("", "7 3", "2 3")
-MAX_POINTS = 900  # of a curve: about one a pixel
-MAX_DOTS = 60  # evaluations that are marked
+MAX_POINTS = 900  # points of a curve: about one per pixel
+MAX_DOTS = 60  # longer curves of evaluations have no dots
 
 
 class Refused(Exception):
-    """An error that ends the program: its exit code and one line."""
+    """An error that ends the program, with an exit code and a message of one line."""
 
     def __init__(self, code, line):
         super().__init__(line)
@@ -40,7 +40,7 @@ class Refused(Exception):
 
 
 class Run:
-    """The curves of a run: [(step, value)], by step."""
+    """The curves of a run: lists of (step, value), sorted by step."""
 
     def __init__(self, path, losses, evaluations):
         self.path, self.losses, self.evaluations = path, sorted(losses), sorted(evaluations)
@@ -48,12 +48,12 @@ class Run:
 
 
 def shown(text):
-    """What may stand in XML and in a terminal's line."""
+    """The text without characters that are not allowed in XML or would disturb a terminal."""
     return re.sub(r"[^\x20-\x7e\xa0-\ud7ff\ue000-\ufffd]", "\ufffd", str(text))
 
 
 def read_lines(path):
-    """The JSON objects of the file's lines; damaged ones at its end are left out."""
+    """The JSON objects in the lines of the file, without damaged lines at its end."""
     try:
         texts = path.read_bytes().split(b"\n")
     except (FileNotFoundError, NotADirectoryError):
@@ -66,16 +66,16 @@ def read_lines(path):
             continue
         try:
             line = json.loads(text)
-        except ValueError:  # of bytes that are no UTF-8, too
+        except ValueError:  # also raised if the bytes are not UTF-8
             line = None
         if not isinstance(line, dict):
             damaged.append(number)
         elif damaged:
-            raise Refused(BAD_DATA, f"{path}: line {damaged[0]} is no JSON object")
+            raise Refused(BAD_DATA, f"{path}: line {damaged[0]} is not a JSON object")
         else:
             lines.append(line)
     if damaged:
-        print(f"note: {shown(path)}: line {damaged[0]}, at the end, is damaged and left out", file=sys.stderr)
+        print(f"note: {shown(path)}: skipped line {damaged[0]}, which is damaged, and all after it", file=sys.stderr)
     return lines
 
 
@@ -88,12 +88,12 @@ def read_run(place):
             if number(line.get("step")) and number(line.get(field)):
                 curve.append((line["step"], line[field]))
     if not any(curves.values()):
-        raise Refused(BAD_DATA, f"{path}: no loss and no evaluation in it")
+        raise Refused(BAD_DATA, f"{path}: contains no loss and no evaluation")
     return Run(path, curves["loss"], curves["eval_precision"])
 
 
 def name_runs(runs):
-    """By their directories' names, with as much of the path before as tells them apart."""
+    """Names each run by the end of its directory's path: as many parts as make the name unique."""
     places = [(run.path.parent if run.path.name == "metrics.jsonl" else run.path).resolve().parts for run in runs]
     for run, own in zip(runs, places):
         counts = range(1, len(own) + 1)
@@ -102,8 +102,8 @@ def name_runs(runs):
 
 
 def smoothed(curve, window):
-    """Means over `window` neighbours: at the start, where losses fall fast, over as many on either side; at the end over
-    those that there are."""
+    """Moving means over `window` points. At the start, where losses fall fast, the window is smaller and symmetric. At
+    the end it contains the remaining points."""
     sums = [0.0]
     for _, value in curve:
         sums.append(sums[-1] + value)
@@ -117,7 +117,7 @@ def smoothed(curve, window):
 
 
 def thinned(curve):
-    """Of a long curve the lowest and the highest point of each part: what a pen would leave of it."""
+    """Reduces a long curve to the lowest and the highest point of each part, which keeps its drawn outline."""
     size = -(-2 * len(curve) // MAX_POINTS)
     if size <= 2:
         return curve
@@ -127,7 +127,7 @@ def thinned(curve):
 
 
 def nice_step(span, count):
-    """1, 2 or 5 times a power of ten, that divides `span` into about `count` parts."""
+    """A step of 1, 2 or 5 times a power of ten that divides `span` into about `count` parts."""
     power = 10.0 ** math.floor(math.log10(span / count))
     return next(factor * power for factor in (1, 2, 5, 10) if span / (factor * power) <= count)
 
@@ -136,13 +136,13 @@ def nice_step(span, count):
 class Panel:
     title: str
     range: tuple  # lowest and highest value, whether logarithmic
-    curves: dict  # by run
-    raw: dict  # what lies behind them
+    curves: dict  # smoothed curves, by run number
+    raw: dict  # faint curves drawn below them, by run number
     dotted: bool = False
 
 
 class Axis:
-    """From values to pixels: `low` is at `start`, `high` at `end`."""
+    """Maps values to pixels: `low` to `start`, `high` to `end`."""
 
     def __init__(self, low, high, start, end, logarithmic=False):
         self.of = math.log10 if logarithmic else float
@@ -173,7 +173,7 @@ def tick_texts(values, logarithmic):
             return [f"{value / size:.6g}{unit}" if value else "0" for value in values]
     if logarithmic or len(values) < 2:
         return [f"{value:.6g}" for value in values]
-    decimals = max(0, -math.floor(math.log10(values[1] - values[0]) + 1e-9))  # as many for each
+    decimals = max(0, -math.floor(math.log10(values[1] - values[0]) + 1e-9))  # the same number for all ticks
     return [f"{value:.{decimals}f}" for value in values]
 
 
@@ -204,7 +204,7 @@ def frame(title, x, y, top):
 
 
 def loss_range(curves):
-    """(lowest, highest, whether logarithmic): of the means, and of all but the rare highest of the values."""
+    """(lowest, highest, whether logarithmic) of the means and of the values up to their 99th percentile."""
     lows, highs = [], []
     for raw, means in curves:
         values = sorted(value for _, value in raw)
@@ -231,7 +231,7 @@ def style(number):
 
 
 def outcome(run):
-    """What the legend says of a run."""
+    """The results of a run, as shown in the legend."""
     parts = []
     if run.evaluations:
         step, best = max(run.evaluations, key=lambda point: (point[1], -point[0]))
@@ -295,7 +295,7 @@ def drawing(runs, options):
         yield f'<clipPath id="panel{number}"><rect {place}/></clipPath>'
         yield from frame(panel.title, x, y, top)
         clip = f'clip-path="url(#panel{number})"'
-        for i, curve in panel.raw.items():  # first, so that none of them covers a mean
+        for i, curve in panel.raw.items():  # drawn first, below all means
             yield f'<path class="raw" {clip} stroke="{colour(i)}" d="{path_data(curve, x, y)}"/>'
         for i, curve in panel.curves.items():
             yield f'<g class="curve" {style(i)}><title>{escape(shown(runs[i].name))}</title>'
@@ -309,7 +309,7 @@ def drawing(runs, options):
 
 
 def write(path, content):
-    """Whole or not at all."""
+    """Writes the file atomically."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         temporary.write_text(content, encoding="utf-8")
@@ -341,9 +341,10 @@ def main():
     parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
     parser.add_argument("runs", metavar="RUN", type=pathlib.Path, nargs="+", help="a train directory or metrics.jsonl")
     parser.add_argument("-o", "--output", metavar="FILE.svg", type=pathlib.Path, required=True, help="file to write")
-    parser.add_argument("--window", metavar="N", type=window, help="logged steps of a mean (a 40th of the run)")
+    window_help = "window of the moving mean, in logged steps (default: a 40th of the run)"
+    parser.add_argument("--window", metavar="N", type=window, help=window_help)
     former = "--lowest-precision"
-    parser.add_argument("--lowest-accuracy", former, metavar="A", type=accuracy, help="start of the accuracy axis")
+    parser.add_argument("--lowest-accuracy", former, metavar="A", type=accuracy, help="lowest value on the accuracy axis")
     try:
         options = parser.parse_args()
         runs = [read_run(place) for place in options.runs]

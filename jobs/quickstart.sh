@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
-# From a fresh clone to a trained and evaluated classifier, in one command, on Debian 12 or Ubuntu 24.04.
+# Builds Carillon in a fresh clone, then trains and evaluates a classifier. Runs on Debian 12 and Ubuntu 24.04.
 #
 #   jobs/quickstart.sh
 #
-# Installs what is missing, builds into build/, converts Fashion-MNIST into data/fashion-mnist, trains on two ranks into
-# runs/quickstart (starting over each time) and evaluates. About a minute of training and evaluation on two cores.
+# Installs missing packages, builds into build/, converts Fashion-MNIST into data/fashion-mnist, trains on two ranks in
+# runs/quickstart and evaluates. It deletes an earlier run in runs/quickstart. Training and evaluation take about a
+# minute on two cores.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 step=starting
 announce() { step=$1; printf '\nquickstart: %s\n' "$step"; }
-trap 'code=$?; echo "quickstart: stopped while $step (exit code $code; the cause is above)" >&2; exit $code' ERR
+trap 'code=$?; echo "quickstart: failed while $step (exit code $code; see the message above)" >&2; exit $code' ERR
 
-announce "installing packages that are missing"
+announce "installing missing packages"
 jobs/install_deps.sh
 source jobs/mpi_env.sh
 
@@ -26,7 +27,7 @@ build/bin/tfrecord_convert mnist --input /usr/share/datasets/fashion-mnist --out
 
 announce "training on 2 ranks, 6000 steps of 2 x 100 images, into runs/quickstart"
 mapfile -t launch < <(mpirun_on 2)
-# The recipe is for digits. Pictures of clothes have twice as many bright pixels, and bear a lower learning rate only.
+# The recipe is for digits. Pictures of clothes have twice as many bright pixels and require a lower learning rate.
 "${launch[@]}" build/bin/mnist_train --config jobs/recipes/mnist_fast.cfg --learning-rate 0.3 \
   --data 'data/fashion-mnist/train-*.tfrecord' --train-dir runs/quickstart --fresh --log-every 500
 
@@ -35,9 +36,10 @@ build/bin/mnist_eval --data 'data/fashion-mnist/test-*.tfrecord' --checkpoint ru
 
 cat <<'NEXT'
 
-quickstart: done. What to look at next:
-  runs/quickstart/metrics.jsonl        loss, learning rate and speed, a JSON object a line
-  runs/quickstart/model.ckpt-6000.h5   the variables: h5dump, HDFView and h5py open it
-  tensorboard --logdir runs            the same as curves, with histograms
-  README.md                            MNIST itself, resuming, several nodes, your own recipe
+quickstart: done. Results and next steps:
+  runs/quickstart/metrics.jsonl        loss, learning rate and speed, one JSON object per line
+  runs/quickstart/model.ckpt-6000.h5   checkpoint; h5dump, HDFView and h5py can open it
+  tensorboard --logdir runs            curves and histograms
+  docs/user-guide/first-training.md    training on MNIST, resuming, recipes
+  docs/user-guide/clusters.md          training on several nodes
 NEXT

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Trains on all of this machine: one rank a GPU, or one a core where there is no GPU.
+# Trains on this machine with one rank per GPU, or with one rank per core if there is no GPU.
 #
 #   jobs/single_node.sh --data 'data/mnist/train-*.tfrecord' --train-dir runs/mnist
 #   jobs/single_node.sh mnist_eval --data 'data/mnist/test-*.tfrecord' --checkpoint runs/mnist
 #
-# The first word may name a program; without one it is mnist_train. RANKS=N sets the number of ranks. The exit
-# code is the program's; 75 means stopped by a signal after a checkpoint: the same command goes on from there. TERM, INT
-# (Ctrl-C), HUP and USR1 to this script stop it so; a second TERM or INT ends it at once.
+# The first word may name a program (default: mnist_train). RANKS=N sets the number of ranks. The exit code is the
+# program's exit code. 75 means that a signal stopped the run after a checkpoint; the same command resumes from the
+# checkpoint. TERM, INT (Ctrl-C), HUP and USR1 to this script stop the run in this way; a second TERM or INT ends the
+# run at once.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/jobs/mpi_env.sh"
@@ -27,11 +28,11 @@ gpus() {
 gpu_count=$(gpus)
 ranks=${RANKS:-$((gpu_count > 0 ? gpu_count : cores))}
 if [[ ! $ranks =~ ^[1-9][0-9]*$ ]]; then
-  echo "single_node: RANKS is '$ranks', not a number above 0" >&2
+  echo "single_node: RANKS is '$ranks'; expected a whole number above 0" >&2
   exit 64
 fi
 
 mapfile -t launch < <(mpirun_on "$ranks")
 echo "single_node: $gpu_count GPUs, $cores cores: ${launch[*]} $program" >&2
-# In a session of its own: Ctrl-C goes to all processes of a terminal's job, and is to reach mpirun as USR1 only.
+# setsid: Ctrl-C would otherwise reach mpirun as INT, in addition to the USR1 that forward_signals sends.
 forward_signals setsid "${launch[@]}" "$program" "${options[@]}"

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Installs what the tests need, builds with warnings as errors, and runs the tests: all of the CPU build, then the fuzz
-# targets, then, if there is a CUDA toolkit, the tests of the build with the GPU tower whose code differs from the CPU
-# build's (not label cpu; tests/CMakeLists.txt has the rule). jobs/gpu_check.sh runs the tests that need a GPU. The tests
-# under a real Slurm take minutes and are run by hand: jobs/install_deps.sh --slurm, ctest --test-dir build -L slurm.
+# Installs the packages for the tests, builds with warnings as errors, and runs the tests: all tests of the CPU build,
+# then the fuzz targets. If there is a CUDA toolkit, it also builds with the GPU tower. In that build it runs the tests of
+# code that differs from the CPU build (not label cpu; the rule is in tests/CMakeLists.txt). jobs/gpu_check.sh runs the
+# tests that require a GPU. The tests under a real Slurm take minutes; run them by hand with
+# jobs/install_deps.sh --slurm and ctest --test-dir build -L slurm.
 #
 #   tests/run.sh [CTEST_OPTION...]           e.g. tests/run.sh -R checkpoint, tests/run.sh -L '^data$'
-#   tests/run.sh --daily [CTEST_OPTION...]   the CPU build, and its tests for daily work: three minutes on two cores
+#   tests/run.sh --daily [CTEST_OPTION...]   only the CPU build and its tests for daily work: three minutes on two cores
 #
 # Builds into build-tests/, build-tests-fuzz/ and build-tests-cuda/, or into $CARILLON_BUILD_DIR with these suffixes.
 set -euo pipefail
@@ -19,14 +20,14 @@ fi
 
 jobs/install_deps.sh --tests
 source jobs/mpi_env.sh
-# The time that the scripts give ranks to save: they give it themselves where they are tested. Elsewhere it is only waited.
+# mpi_env.sh gives ranks time to save after a signal. Scripts under test set it themselves; other tests would only wait.
 unset OMPI_MCA_odls_base_sigkill_timeout
-# The build with CUDA compiles few files that the CPU build has not compiled.
+# Most files are compiled equally in both builds, so ccache saves most of the second build.
 export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR=$PWD
 
 excluded='gpu|slurm'
 if ! /usr/bin/python3 tests/faults/hosts.py 2>/dev/null; then
-  echo "tests: NOT TESTED: faults between hosts; no namespaces can be made here (are you root?)" >&2
+  echo "tests: NOT TESTED: faults between hosts; cannot create network namespaces (requires root)" >&2
   excluded='gpu|slurm|hosts'
 fi
 
@@ -45,8 +46,8 @@ build_fuzz_targets() {
   cmake --build "$1" --target fuzzers
 }
 
-# run_tests DIRECTORY CTEST_OPTION...: MPI tests declare their ranks as PROCESSORS, so ctest never runs more ranks than cores
-# beside one another.
+# run_tests DIRECTORY CTEST_OPTION...: MPI tests declare their ranks as PROCESSORS, so ctest never runs more ranks than
+# cores at the same time.
 run_tests() {
   local directory=$1
   shift
@@ -63,19 +64,19 @@ others=()
 if jobs/install_deps.sh --fuzz; then
   others+=(fuzz)
 else
-  echo "tests: NOT TESTED: the fuzz targets; clang 16 could not be had" >&2
+  echo "tests: NOT TESTED: the fuzz targets; clang 16 could not be installed" >&2
 fi
 if ! command -v nvcc >/dev/null && [[ ! -x /usr/local/cuda/bin/nvcc ]]; then
-  echo "tests: no CUDA toolkit here: the GPU tower was not built"
+  echo "tests: no CUDA toolkit on this machine: the GPU tower is not built"
 elif jobs/install_deps.sh --cuda; then
   others+=(cuda)
 else
-  echo "tests: NOT TESTED: the build with the GPU tower; cudnn-frontend's headers could not be had" >&2
+  echo "tests: NOT TESTED: the build with the GPU tower; the headers of cudnn-frontend could not be installed" >&2
 fi
 
-# The other builds use the time in which the tests wait. At the lowest priority they take none that a test wants.
+# The other builds run while the tests of the CPU build run. They have the lowest priority, so that no test is delayed.
 log=$(mktemp)
-set -m  # a process group of its own, which can be ended as a whole
+set -m  # a separate process group, so that the trap below can end all of it
 (
   set -e
   renice -n 19 "$BASHPID" >/dev/null

@@ -1,21 +1,21 @@
-# What every target of Carillon is built with, and the one way to declare a library.
+# Compiler settings of all targets, and functions that declare libraries.
 
 add_library(carillon_settings INTERFACE)
-set(CARILLON_INCLUDE_DIR include/carillon-${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})  # of what is installed
+set(CARILLON_INCLUDE_DIR include/carillon-${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})  # in the installation
 target_include_directories(carillon_settings INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
   $<INSTALL_INTERFACE:${CARILLON_INCLUDE_DIR}>)
 target_compile_definitions(carillon_settings INTERFACE CARILLON_HAS_CUDA=$<BOOL:${CARILLON_HAS_CUDA}>
-  $<$<COMPILE_LANGUAGE:CUDA>:FMT_USE_CONSTEXPR=1>)  # fmt 9 turns it off for nvcc, and then does not compile as C++20
+  $<$<COMPILE_LANGUAGE:CUDA>:FMT_USE_CONSTEXPR=1>)  # fmt 9 disables it for nvcc, and then fails to compile as C++20
 target_compile_features(carillon_settings INTERFACE cxx_std_20)
 target_compile_options(carillon_settings INTERFACE
-  $<$<COMPILE_LANGUAGE:CXX>:-fno-math-errno>)  # square roots vectorise; nothing reads errno after one
+  $<$<COMPILE_LANGUAGE:CXX>:-fno-math-errno>)  # lets square roots vectorise; no code reads errno after them
 
-# The project's own warnings, for its own targets: nothing that links a library inherits them.
+# Warnings for the project's own targets. Users of the libraries do not inherit them.
 add_library(carillon_warnings INTERFACE)
 target_compile_options(carillon_warnings INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor
-    -Wno-missing-field-initializers>  # structs of parameters are given by name, the rest keep their defaults
+    -Wno-missing-field-initializers>  # designated initialisers omit fields that keep their defaults
   $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wshadow,-Wno-missing-field-initializers>
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${CARILLON_WARNINGS_AS_ERRORS}>>:-Werror>
   $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${CARILLON_WARNINGS_AS_ERRORS}>>:-Werror=all-warnings>)
@@ -25,9 +25,9 @@ if(CARILLON_SANITIZE)
   target_link_options(carillon_settings INTERFACE -fsanitize=${CARILLON_SANITIZE})
 endif()
 
-# carillon_sources(VARIABLE directory...): the *.cpp of directories given from the project's root, and the *.cu. Files
-# named *_cuda.cpp, cuda_* or nccl_* are for builds with CUDA only, no_cuda.cpp for those without; *_simd.cpp are not
-# among them (carillon_simd).
+# carillon_sources(VARIABLE directory...): sets VARIABLE to the *.cpp and *.cu of the directories, which are relative to
+# the project's root. Files named *_cuda.cpp, cuda_* or nccl_* are only in builds with CUDA, no_cuda.cpp only in builds
+# without CUDA. *_simd.cpp are excluded (see carillon_simd).
 function(carillon_sources variable)
   set(sources "")
   foreach(directory IN LISTS ARGN)
@@ -45,8 +45,8 @@ function(carillon_sources variable)
   set(${variable} ${sources} PARENT_SCOPE)
 endfunction()
 
-# carillon_simd(NAME directory...): objects carillon_NAME_<isa> of the directories' kernels for several instruction sets,
-# *_simd.cpp, for each by its name in carillon/device/isa.h; CARILLON_ISA is the name.
+# carillon_simd(NAME directory...): compiles the directories' *_simd.cpp once for each instruction set, as objects
+# carillon_NAME_<isa>. <isa> is the name of the instruction set in carillon/device/isa.h; the macro CARILLON_ISA holds it.
 set(CARILLON_ISAS plain)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   list(APPEND CARILLON_ISAS avx2 avx512)
@@ -55,7 +55,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
 endif()
 
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # Else GCC moves arithmetic behind the tests for an image's edges, and keeps what it needs there on the stack.
+  # Otherwise GCC moves arithmetic past the checks for an image's edges and spills its operands to the stack.
   set(CARILLON_SIMD_OPTIONS -fno-tree-sink)
 endif()
 
@@ -77,9 +77,9 @@ function(carillon_simd name)
   endforeach()
 endfunction()
 
-# carillon_library(NAME [DIRECTORIES dir...] LINK target... [CUDA_LINK target...]): the static library carillon_NAME of the
-# sources in the directories, by default src/NAME. A new file needs no line here. CUDA_LINK: what it links besides in a
-# build with CUDA.
+# carillon_library(NAME [DIRECTORIES dir...] LINK target... [CUDA_LINK target...]): adds the static library carillon_NAME
+# with all sources in the directories (default: src/NAME). New source files need no change here. CUDA_LINK: additional
+# targets in a build with CUDA.
 function(carillon_library name)
   cmake_parse_arguments(ARG "" "" "DIRECTORIES;LINK;CUDA_LINK" ${ARGN})
   if(NOT ARG_DIRECTORIES)
@@ -97,8 +97,8 @@ function(carillon_library name)
   endif()
 endfunction()
 
-# carillon_protobuf(NAME FILE): the library carillon_NAME_proto of the messages in FILE, from src: "<folder>/<stem>.pb.h",
-# for sources; no public header names them.
+# carillon_protobuf(NAME FILE): adds the library carillon_NAME_proto with the messages in FILE, a path relative to src.
+# Sources include it as "<folder>/<stem>.pb.h"; public headers must not.
 function(carillon_protobuf name file)
   add_library(carillon_${name}_proto STATIC ${file})
   protobuf_generate(TARGET carillon_${name}_proto LANGUAGE cpp IMPORT_DIRS ${CMAKE_CURRENT_SOURCE_DIR}

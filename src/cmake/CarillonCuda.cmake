@@ -1,6 +1,6 @@
-# Finds what the GPU tower needs, as CARILLON_CUDA asks, and sets CARILLON_HAS_CUDA. Targets: CarillonCudaLibraries.cmake's,
-# and carillon_cudnn_frontend, headers that only the build needs (jobs/install_deps.sh --cuda puts them in
-# /usr/local/include or ~/.local/include).
+# Finds the compiler and libraries of the GPU tower, as CARILLON_CUDA requests, and sets CARILLON_HAS_CUDA. Targets: those
+# of CarillonCudaLibraries.cmake, and carillon_cudnn_frontend. The latter's headers are required by the build only;
+# jobs/install_deps.sh --cuda installs them in /usr/local/include or ~/.local/include.
 
 set(CARILLON_HAS_CUDA FALSE)
 if(CARILLON_CUDA STREQUAL "OFF")
@@ -18,14 +18,14 @@ if(NOT missing)
   set(ENV{CUDACXX} ${CUDAToolkit_NVCC_EXECUTABLE})
   check_language(CUDA)
   if(NOT CMAKE_CUDA_COMPILER)
-    list(APPEND missing "a host compiler that ${CUDAToolkit_NVCC_EXECUTABLE} takes")
+    list(APPEND missing "a host compiler that ${CUDAToolkit_NVCC_EXECUTABLE} supports")
   endif()
 endif()
 
 if(missing)
   list(JOIN missing ", " missing)
   if(CARILLON_CUDA STREQUAL "ON")
-    message(FATAL_ERROR "CARILLON_CUDA=ON: not found: ${missing} (jobs/install_deps.sh --cuda gets cudnn-frontend)")
+    message(FATAL_ERROR "CARILLON_CUDA=ON: not found: ${missing} (jobs/install_deps.sh --cuda installs cudnn-frontend)")
   endif()
   message(STATUS "Building the CPU tower only: not found: ${missing}")
   return()
@@ -34,7 +34,7 @@ endif()
 set(CARILLON_HAS_CUDA TRUE)
 carillon_imported(carillon_cudnn_frontend ${CARILLON_CUDNN_FRONTEND_INCLUDE} carillon_cudnn)
 if(NOT CMAKE_CUDA_ARCHITECTURES)
-  # 90a: code that may use instructions of Hopper alone; 90: machine code and PTX, for GPUs to come.
+  # 90a: code that may use instructions of Hopper only; 90: machine code, and PTX for later GPUs.
   set(CMAKE_CUDA_ARCHITECTURES 80-real 90a-real 90)
 endif()
 enable_language(CUDA)

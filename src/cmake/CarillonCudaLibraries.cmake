@@ -1,6 +1,6 @@
 # Finds the libraries of the GPU tower, for Carillon's own build and for programs that use its installed libraries. Sets
-# CARILLON_CUDA_MISSING, the names of what is not found; where that is nothing, there are the targets carillon_cudnn and
-# carillon_nccl. Both are looked for beside the CUDA toolkit and in the system's places.
+# CARILLON_CUDA_MISSING to the names of missing libraries. If the list is empty, the targets carillon_cudnn and
+# carillon_nccl exist. Both libraries are searched in the CUDA toolkit's and in the system's directories.
 
 set(CARILLON_CUDA_MISSING "")
 find_package(CUDAToolkit 12.8 QUIET)
@@ -31,7 +31,7 @@ if(CARILLON_CUDA_MISSING)
   return()
 endif()
 
-# Imported, so that what is installed names them, and not their places on the machine that built it.
+# The targets are imported, so that the installed files contain their names and not paths of the build machine.
 function(carillon_imported name include library)
   if(TARGET ${name})
     return()

@@ -1,6 +1,6 @@
-# Finds the libraries that Carillon is made of, but for a GPU's: for its own build and for programs that use its
-# installed libraries. What finds a package there: `carillon_find(PACKAGE ...)`, and `carillon_find_module(PREFIX MODULE)`
-# by pkg-config.
+# Finds all libraries that Carillon depends on, except the GPU's. Used by Carillon's own build and by programs that use
+# its installed libraries. The including file defines `carillon_find(PACKAGE ...)`, and
+# `carillon_find_module(PREFIX MODULE)` for pkg-config.
 carillon_find(Boost COMPONENTS program_options)
 carillon_find(dnnl CONFIG)
 carillon_find(Eigen3 NO_MODULE)

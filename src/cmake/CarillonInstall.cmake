@@ -5,7 +5,7 @@
 #   share/carillon/jobs                   job scripts and recipes
 #   share/modulefiles/carillon/VERSION    environment module
 #   share/doc/carillon                    README and documents
-#   lib/, include/carillon-X.Y            component development: libraries and headers for a user's own programs
+#   lib/, include/carillon-X.Y            component development: libraries and headers for users' programs
 #   lib/cmake/Carillon                    component development: find_package(Carillon), target Carillon::carillon
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
@@ -21,7 +21,7 @@ install(TARGETS ${programs} RUNTIME COMPONENT programs)
 install(DIRECTORY ${PROJECT_BINARY_DIR}/share/man ${PROJECT_BINARY_DIR}/share/bash-completion
   DESTINATION ${CMAKE_INSTALL_DATADIR} COMPONENT programs)
 install(DIRECTORY jobs/ DESTINATION ${CMAKE_INSTALL_DATADIR}/carillon/jobs COMPONENT programs USE_SOURCE_PERMISSIONS
-  # These scripts need the source tree.
+  # These scripts require the source tree.
   REGEX "/(quickstart|install_deps|make_bundle|bundle_run|gpu_check)\\.sh$|/install$" EXCLUDE)
 install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT programs)
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT programs)

@@ -1,5 +1,5 @@
-# Which state of the sources is built, known again at each build: carillon_sources.h with CARILLON_SOURCES, the commit's
-# name, "-changed" behind it where files differ; empty where there is no repository. Also run by itself, with
+# Writes carillon_sources.h at each build. It defines CARILLON_SOURCES, the commit that is built. "-changed" is appended
+# if files differ from the commit; the string is empty without a repository. The build runs this file as a script, with
 # -DSOURCE= -DHEADER=.
 if(NOT CMAKE_SCRIPT_MODE_FILE)
   set(header ${PROJECT_BINARY_DIR}/src/carillon_sources.h)
@@ -12,7 +12,8 @@ endif()
 set(name "")
 find_program(git git)
 if(git)
-  # Of the sources' own repository: not one that they were unpacked in, or that somebody's hook is about.
+  # Asks the sources' own repository only: not a repository that contains the unpacked sources, and not one that a git
+  # hook has set in the environment.
   set(own_git ${CMAKE_COMMAND} -E env --unset=GIT_DIR --unset=GIT_WORK_TREE ${git} -C ${SOURCE})
   execute_process(COMMAND ${own_git} rev-parse --show-toplevel
     OUTPUT_VARIABLE top OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)

@@ -1,4 +1,4 @@
-"""What the checks of bad input share: damaged files, and the verdict on a program that met one."""
+"""Helpers of the checks of bad input: damaged files, and the verdict on a program that read one."""
 
 import struct
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from programs import TIMEOUT, Result, checkpoints
 from tfrecords import crc32c, example, frame
 
 USAGE, DATA, NO_INPUT, NO_DEVICE, FAILED, IO, STOPPED = 64, 65, 66, 69, 70, 74, 75
-BAD_RECORD = 7  # the record that each damaged file has damage in
+BAD_RECORD = 7  # index of the damaged record in each damaged file
 
 
 @dataclass(frozen=True)
 class Images:
-    """What a program's records hold."""
+    """The format of a program's records."""
 
     program: str
     key: str
@@ -24,13 +24,13 @@ CIFAR10 = Images("cifar10_train", "image", 3072)
 
 
 def with_record(records, data):
-    """A file of the records with `data` in place of the bad one."""
+    """A file of the records with `data` as the bad record."""
     framed = [frame(record) for record in records[:20]]
     return b"".join([*framed[:BAD_RECORD], frame(data), *framed[BAD_RECORD + 1 :]])
 
 
 def damaged_files(records, images):
-    """(kind, (title, content)): files of whole records, one of which is damaged."""
+    """(kind, (title, content)): files of complete records, one of which is damaged."""
     framed = [frame(data) for data in records[:20]]
     start = sum(len(data) for data in framed[:BAD_RECORD])
     image = bytes(images.size)
@@ -60,10 +60,10 @@ def damaged_files(records, images):
 
 
 def forged_checkpoint(content, old, new):
-    """A checkpoint with `new` in place of `old`, as long as it, in its image, and the checksums that suit."""
+    """A checkpoint in whose bytes `old` is replaced by `new` of the same length, with correct checksums."""
     image = content[512:].replace(old, new)
     if len(old) != len(new) or image == content[512:]:
-        raise ValueError(f"no {old} to be replaced")
+        raise ValueError(f"{old} is not in the checkpoint")
     header = content[:12] + struct.pack("<I", crc32c(image)) + content[16:508]
     return header + struct.pack("<I", crc32c(header)) + image
 
@@ -100,7 +100,7 @@ def verdict(title, ranks, done, code, names, wrong=""):
 
 
 def convert(context, name, title, code, names, source):
-    """tfrecord_convert of a source that is no `name`."""
+    """tfrecord_convert with a source that does not have the format `name`."""
     target = context.directory("converted")
     done = context.run("tfrecord_convert", name, "--input", source, "--output", target, expect=None)
     left = list(target.glob("*.tfrecord")) if target.exists() else []

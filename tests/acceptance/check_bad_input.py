@@ -1,4 +1,4 @@
-"""Bad input and bad options: the documented exit code, one line that names the thing, no checkpoint, no hang.
+"""Bad input and bad options: the documented exit code, one line that names the cause, no checkpoint, no hang.
 
 Every case runs without mpirun and at 2 ranks. The quick form runs one case of each kind at 2 ranks.
 """
@@ -47,7 +47,7 @@ def check(context):
 
 
 def _kind(case):
-    """When ranks find the error: before they meet (by exit code), or when they plan their memory."""
+    """When ranks find the error: before they synchronise (given by the exit code), or when they plan their memory."""
     title, code, *_ = case
     return "memory" if "memory" in title else code
 
@@ -115,7 +115,7 @@ def _evaluation(context, ranks, data):
     old, new = b'"pixel_scale":0.00392156862745098', b'"pixel_scale":"0.003921568627450"'
     path.write_bytes(bad_input.forged_checkpoint(content, old, new))
     names = [path.name, "pixel_scale", "expected a number"]
-    yield verdict("evaluate a checkpoint whose pixel_scale is a text", ranks, evaluate(path), DATA, names)
+    yield verdict("evaluate a checkpoint with a string as pixel_scale", ranks, evaluate(path), DATA, names)
     positions = np.random.default_rng(ranks).integers(0, len(content), 2 if context.quick else 20)
     silent = []
     for position in positions:
@@ -128,7 +128,7 @@ def _evaluation(context, ranks, data):
     yield Result(
         f"bad input: {len(positions)} single flipped bits in a checkpoint, {ranks} ranks",
         not silent,
-        "; ".join(silent) or "each refused with 65",
+        "; ".join(silent) or "each rejected with exit code 65",
     )
 
 
@@ -148,7 +148,7 @@ def _conversion(context):
     for split in ("train", "t10k"):
         for kind in ("images-idx3", "labels-idx1"):
             (source / f"{split}-{kind}-ubyte").write_bytes(b"P5 28 28 255\n" + bytes(2000))
-    yield bad_input.convert(context, "mnist", "what is no IDX file", DATA, ["idx"], source)
+    yield bad_input.convert(context, "mnist", "not an IDX file", DATA, ["idx"], source)
 
 
 if __name__ == "__main__":

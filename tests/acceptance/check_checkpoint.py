@@ -1,4 +1,4 @@
-"""A checkpoint as other programs see it: h5py and h5dump open it, names, shapes and attributes are as documented."""
+"""Checkpoints in other programs: h5py and h5dump open them; names, shapes and attributes are as documented."""
 
 import json
 import re
@@ -54,7 +54,7 @@ def _contents(path):
         if value is None or (expected is not None and value != expected):
             wrong.append(f"attribute {name} is {value!r}")
     if not any(_is_options(value) for value in attributes.values()):
-        wrong.append("no attribute holds the options as JSON")
+        wrong.append("no attribute contains the options as JSON")
     yield Result("checkpoint: names, shapes, attributes", not wrong, "; ".join(wrong) or ", ".join(sorted(attributes)))
 
 
@@ -67,7 +67,7 @@ def _is_options(value):
 
 
 def _evaluation(context, data, path):
-    """mnist_eval against numpy, at 1, 2 and 3 ranks: 103 records divide by none of them."""
+    """mnist_eval against numpy at 1, 2 and 3 ranks, with 103 records, which 2 and 3 do not divide."""
     from reference_mnist import read_set
 
     images, labels = read_set(sorted(data.glob("test-*.tfrecord")))
@@ -88,7 +88,7 @@ def _evaluation(context, data, path):
 
 
 def _by_time(context, data):
-    """Checkpoints by time, at 2 ranks, and a run from such a one."""
+    """--checkpoint-every-seconds at 2 ranks, and a run that resumes from such a checkpoint."""
     run = context.directory("time")
     fixed = (*SCALED, "--batch-size", 20, "--checkpoint-every", 0, "--summary-every", 0, "--log-every", 0)
     timed = ("--checkpoint-every-seconds", 1, "--keep-checkpoints", 0, "--max-steps", 1000000)
@@ -98,13 +98,13 @@ def _by_time(context, data):
     programs.signal_process(rank_process(process, 1), signal.SIGUSR1)
     code = context.finish(process, TIMEOUT).code
     first, *_, last = steps = sorted(int(path.stem.split("-")[1]) for path in checkpoints(run))
-    yield Result("checkpoint: one a second", code == 75 and len(steps) >= 3, f"of {steps}, exit code {code}")
+    yield Result("checkpoint: one per second", code == 75 and len(steps) >= 3, f"of {steps}, exit code {code}")
     again = context.directory("time")
     again.mkdir()
     shutil.copy(checkpoint(run, first), again)
     context.train(*fixed, "--max-steps", last, data=data / "train-*.tfrecord", train_dir=again, ranks=2)
     difference = same_bits(checkpoint(run, last), checkpoint(again, last))
-    yield Result("checkpoint: resumed from one by time", not difference, difference or "bit for bit equal")
+    yield Result("checkpoint: resumed from a checkpoint saved by time", not difference, difference or "bit for bit equal")
 
 
 def _best(context, data):
@@ -123,7 +123,7 @@ def _best(context, data):
     done = context.run("mnist_eval", "--data", data / "test-*.tfrecord", "--checkpoint", run / "best.ckpt.h5")
     with h5py.File(run / "best.ckpt.h5", "r") as file:
         good = file.attrs["global_step"] == -step and f"({right}/103)" in done.output
-    yield Result("checkpoint: the best is that of the highest precision", good, f"step {-step}, {done.output.strip()}")
+    yield Result("checkpoint: the best is that of the highest accuracy", good, f"step {-step}, {done.output.strip()}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""CIFAR-10's distortions seen from outside: they depend on seed and stream position alone.
+"""CIFAR-10's distortions depend on the seed and the position in the sample stream only.
 
-With a learning rate that moves nothing, a step's loss tells the images that the step saw, as they were distorted.
+With a learning rate too small to change any variable, a step's loss identifies the distorted images of the step.
 """
 
 import programs
@@ -8,8 +8,8 @@ from programs import Result, checkpoint
 
 STILL = ("--learning-rate", 1e-30, "--log-every", 1)
 GLOBAL_BATCH = 32
-LIMIT = 1e-5  # of losses that the rank count rounds differently
-APART = 1e-3  # by which other images change some step's loss
+LIMIT = 1e-5  # relative, for losses of different rank counts, which round differently
+APART = 1e-3  # smallest change of some step's loss if the images differ
 
 
 def check(context):

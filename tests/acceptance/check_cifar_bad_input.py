@@ -1,4 +1,4 @@
-"""Bad CIFAR-10 input: damaged records and images of another form at cifar10_train, damaged sources at tfrecord_convert.
+"""Bad CIFAR-10 input: damaged records and wrong image formats in cifar10_train, damaged sources in tfrecord_convert.
 
 Every training case runs without mpirun and at 2 ranks. The quick form runs one case of each kind at 2 ranks.
 """
@@ -29,7 +29,7 @@ def check(context):
 
 
 def _files(records):
-    """(kind, (title, content, what the line must name besides the file))"""
+    """(kind, (title, content, words that the line must contain in addition to the file name))"""
     for kind, (title, content) in bad_input.damaged_files(records, CIFAR10):
         yield kind, (f"CIFAR-10 {title}", content, [])
     for title, size, found in (
@@ -52,8 +52,8 @@ def _files(records):
 def _options():
     """(title, exit code, what the line must name, options)"""
     yield "distort perhaps", USAGE, ["distort", "perhaps"], ["--distort=perhaps"]
-    yield "a feature that is not there", DATA, ["'picture'", "'image'"], ["--image-key", "picture"]
-    yield "a label of another kind", DATA, ["'image'"], ["--label-key", "image"]
+    yield "a missing feature", DATA, ["'picture'", "'image'"], ["--image-key", "picture"]
+    yield "a label of another type", DATA, ["'image'"], ["--label-key", "image"]
 
 
 def _conversion(context):
@@ -63,9 +63,9 @@ def _conversion(context):
     yield convert("a missing folder", NO_INPUT, ["absent"], context.work / "absent")
     batches = cifar.read_batches(cifar.SAMPLE)
     damages = (
-        ("a cut file", "data_batch_2.bin", lambda content: content[:5000]),
+        ("a truncated file", "data_batch_2.bin", lambda content: content[:5000]),
         ("a label above 9", "test_batch.bin", lambda content: b"\x0a" + content[1:]),
-        ("a lost file", "data_batch_5.bin", None),
+        ("a missing file", "data_batch_5.bin", None),
     )
     for title, damaged, change in damages:
         source = context.directory("batches")
@@ -78,7 +78,7 @@ def _conversion(context):
         yield convert(title, DATA if change else NO_INPUT, [damaged], source)
     archive = cifar.SAMPLE.read_bytes()
     for title, name, content in (
-        ("a cut archive", "cut.tar.gz", archive[: len(archive) // 2]),
+        ("a truncated archive", "cut.tar.gz", archive[: len(archive) // 2]),
         ("an xz archive", "cifar.tar.xz", b"\xfd7zXZ\x00" + bytes(100)),
         ("a text file", "readme.txt", b"CIFAR-10\n" * 100),
     ):

@@ -1,7 +1,8 @@
 """cifar10_train and cifar10_eval against float64 PyTorch, from one initial checkpoint, at 1 and 2 ranks.
 
-Without distortion: the inputs are centre crops. Limits: 2e-3 of the distance travelled for each variable and moving
-average; logged losses to 1e-4 relative; of a seed whose run no rounding can turn. Both ways of convolving. Needs torch.
+Without distortion: the inputs are centre crops. Both convolution methods are checked. Limits: 2e-3 of the distance
+travelled for each variable and moving average; 1e-4 relative for logged losses. The seed is chosen so that rounding
+changes no decision of a pooling (reference_cifar10.py). Needs torch.
 """
 
 import re
@@ -22,17 +23,17 @@ MAX_SEED = 60
 
 @dataclass(frozen=True)
 class Method:
-    """A way of convolving, the steps to compare, and how clear of ties a run has to stay, relative."""
+    """A convolution method, the steps to compare, and the least relative distance of the run to a tie."""
 
     name: str
     steps: int
-    clear: float  # some 3 times the error of norm2
+    clear: float  # about 3 times the error of norm2
 
 
-# Winograd's method rounds some five times as much, and fewer long runs stay so clear: it is compared over fewer steps.
+# Winograd's rounding error is about five times larger, so fewer long runs keep the distance. Compare fewer steps.
 METHODS = (Method("direct", 12, 1e-6), Method("winograd", 6, 5e-6))
 PLAIN = ("--distort=false",)
-# Settings strong enough that a slip in decay, regularisation or averaging shows within the limit.
+# Strong settings, so that an error in decay, regularisation or averaging exceeds the limit.
 SCHEDULE = {
     "learning_rate": 0.05,
     "learning_rate_decay": 0.5,
@@ -64,7 +65,7 @@ def check(context):
 def _compare(context, reference, recipe, method, title, paths):
     seed, initial = comparable(context, reference, recipe, paths, method)
     if not seed:
-        yield Result(f"parity: {title}", False, f"no seed of {MAX_SEED} keeps clear of ties in pool2")
+        yield Result(f"parity: {title}", False, f"none of {MAX_SEED} seeds avoids ties in pool2")
         return
     for ranks in (2,) if context.quick else (1, 2):
         part = replace(recipe, batch_size=GLOBAL_BATCH // ranks)
@@ -81,7 +82,7 @@ def _initial(context, paths, seed):
 
 
 def comparable(context, reference, recipe, paths, method):
-    """The first seed whose run stays clear of ties (reference_cifar10.py says why), and its initial checkpoint."""
+    """The first seed that avoids ties (see reference_cifar10.py), and its initial checkpoint."""
     for seed in range(1, MAX_SEED + 1):
         initial = _initial(context, paths, seed)
         if reference.train(paths, initial, recipe, 1, method.steps).closest_call > method.clear:
@@ -120,7 +121,7 @@ def _initial_values(reference, arrays):
 
 
 def _evaluation(context, reference, data):
-    """Of a network that has learnt a little, on a number of records that 2 and 3 ranks do not divide."""
+    """Evaluates a network after a short training, on a number of records that 2 and 3 do not divide."""
     train_dir = context.directory("cifar-eval")
     paths = sorted(data.glob("train-*.tfrecord"))
     context.train(

@@ -1,4 +1,4 @@
-"""Evaluation during training: at the right steps, and what the evaluation programs count and report of the checkpoint."""
+"""Evaluation during training happens at the right steps and equals the evaluation programs' results and reports."""
 
 import csv
 import json
@@ -32,7 +32,7 @@ def _evaluations(train_dir):
 
 
 def _counted(context, program, records, path, *options):
-    """(correct, total) as an evaluation program prints them."""
+    """(correct, total) from the output of an evaluation program."""
     done = context.run(program, "--data", records, "--checkpoint", path, "--device", context.device, *options)
     ((correct, total),) = re.findall(r"^precision @ 1 = \S+ \((\d+)/(\d+)\)$", done.output, re.MULTILINE)
     return int(correct), int(total)
@@ -44,7 +44,7 @@ def _result(title, found, expected):
 
 
 def _steps(context, data):
-    """When evaluations are had, and of what, in a run that is resumed at 2 ranks."""
+    """Steps and weights of the evaluations, also in a run that resumes at 2 ranks."""
     records = data / "test-*.tfrecord"
     common = (*SCALED, *QUIET, "--batch-size", 50, "--eval-data", records)
 
@@ -60,9 +60,9 @@ def _steps(context, data):
     run, steps = context.directory("evaluated"), (4, 8, 10)
     first = train(run, 10, *often)
     averages = expected(*SCALED[:2])
-    yield _result("every 4 steps and at the end, of the averages", first, averages)
+    yield _result("every 4 steps and at the end, with the moving averages", first, averages)
     raw = expected(*SCALED[:2], "--raw-weights")
-    yield Result("evaluation: --raw-weights counts others", raw != averages, f"{raw}")
+    yield Result("evaluation: --raw-weights changes the result", raw != averages, f"{raw}")
     yield _result("mnist_eval, not cached", expected(*SCALED[:2], "--cache", "none"), averages)
     uncached = train(context.directory("uncached"), 10, *often, "--cache", "none")
     yield _result("in training, not cached", uncached, first)
@@ -70,11 +70,11 @@ def _steps(context, data):
 
     resumed = train(run, 14, *often, ranks=2)
     steps = (4, 8, 10, 12, 14)
-    yield _result("resumed at 2 ranks: again at the step resumed at", resumed, expected(*SCALED[:2]))
+    yield _result("resumed at 2 ranks: evaluates the resumed step again", resumed, expected(*SCALED[:2]))
 
 
 def _pixel_scale(context, data):
-    """With pixels this small biases decide alone: another scale counts something else."""
+    """Such small pixels leave the decision to the biases, so another pixel scale changes the result."""
     run = context.directory("scaled")
     records = data / "test-*.tfrecord"
     context.train(
@@ -83,20 +83,20 @@ def _pixel_scale(context, data):
     )  # fmt: skip
     ((_, *logged),) = _evaluations(run)
     stored = _counted(context, "mnist_eval", records, run)
-    yield _result("mnist_eval takes the checkpoint's pixel scale", stored, tuple(logged))
+    yield _result("mnist_eval uses the checkpoint's pixel scale", stored, tuple(logged))
     other = _counted(context, "mnist_eval", records, run, "--pixel-scale", 1)
-    yield Result("evaluation: --pixel-scale goes before it", other != stored, f"{other}, with the stored one {stored}")
+    yield Result("evaluation: --pixel-scale overrides it", other != stored, f"{other}, with the stored one {stored}")
 
 
 def _predicted(path, images):
-    """[count] int64: the class that float64 numpy takes each image for, by a checkpoint's averages."""
+    """[count] int64: the classes predicted by float64 numpy with a checkpoint's moving averages."""
     arrays = load(path)
     w1, b1, w2, b2 = (arrays[f"moving_averages/{name}"].astype(np.float64) for name in VARIABLES)
     return (np.maximum(images * float(SCALED[1]) @ w1 + b1, 0) @ w2 + b2).argmax(axis=1)
 
 
 def _reports(context, data):
-    """--report at 1, 2 and 4 ranks, in both forms, against the counts of numpy."""
+    """--report at 1, 2 and 4 ranks, as JSON and CSV, against numpy's counts."""
     run, records = context.directory("reported"), data / "test-*.tfrecord"
     context.train(*SCALED, *QUIET, "--max-steps", 40, data=data / "train-*.tfrecord", train_dir=run)
 
@@ -108,14 +108,14 @@ def _reports(context, data):
 
     done = {ranks: report(f"{ranks}.json", ranks=ranks) for ranks in (0, 2, 4)}
     files = {(run / f"{ranks}.json").read_text() for ranks in done}
-    yield Result("evaluation: reports of 1, 2 and 4 ranks are the same", len(files) == 1, f"{len(files)} different")
+    yield Result("evaluation: reports of 1, 2 and 4 ranks are equal", len(files) == 1, f"{len(files)} different")
     found = json.loads(files.pop())
 
     images, labels = reference_mnist.read_set(sorted(data.glob("test-*.tfrecord")))
     confusion = np.zeros((10, 10), np.int64)
     np.add.at(confusion, (labels, _predicted(checkpoint(run, 40), images)), 1)
     differing = int(np.abs(confusion - found["confusion"]).sum())
-    yield Result("evaluation: the report's confusion matrix is numpy's", differing == 0, f"{differing} counts differ")
+    yield Result("evaluation: the report's confusion matrix equals numpy's", differing == 0, f"{differing} counts differ")
 
     matrix = np.array(found["confusion"])
     expected = [(np.bincount(labels, minlength=10), "support"), (matrix.sum(axis=0), "predicted"),
@@ -124,11 +124,11 @@ def _reports(context, data):
     for name, of in (("precision", "predicted"), ("recall", "support")):
         if any(item[name] != (item["correct"] / item[of] if item[of] else None) for item in found["classes"]):
             wrong.append(name)
-    yield _result("what the report says of each class", wrong, [])
+    yield _result("the report's values of each class", wrong, [])
 
     line = f"precision @ 1 = {found['precision']:.3f} ({matrix.trace()}/{len(labels)})"
     same = found["precision"] == matrix.trace() / matrix.sum() and line in done[0].output.splitlines()
-    yield Result("evaluation: the report has the precision that is printed", same, line)
+    yield Result("evaluation: the report has the printed accuracy", same, line)
 
     report("2.csv", ranks=2)
     with open(run / "2.csv", newline="") as file:
@@ -137,19 +137,19 @@ def _reports(context, data):
     total = {name: str(found[name]) for name in ("total", "correct", "precision")}
     same = read[:10] == found["confusion"] and rows[10]["class"] == "total" and rows[10]["support"] == total["total"]
     same = same and all(rows[10][name] == total[name] for name in ("correct", "precision"))
-    yield Result("evaluation: the CSV form says the same", same, f"total {rows[10]['precision']}")
+    yield Result("evaluation: the CSV report has the same values", same, f"total {rows[10]['precision']}")
 
     refused = {"a.txt": 64, "missing/a.json": 74}
     for name, code in refused.items():
-        done = report(name, "--data", run / "no records", ranks=2, expect=None)  # which it does not come to
+        done = report(name, "--data", run / "no records", ranks=2, expect=None)  # never read
         complaint = done.complaint(code, [f"--report {run / name}: "])
-        yield Result(f"evaluation: --report {name} is refused at once", not complaint, complaint or done.lines[0])
+        yield Result(f"evaluation: --report {name} is rejected at once", not complaint, complaint or done.lines[0])
     left = [path.name for path in run.iterdir() if path.name.endswith(".tmp")]
-    yield _result("reports leave nothing else", left, [])
+    yield _result("reports leave no other files", left, [])
 
 
 def _stop_at_accuracy(context, data):
-    """A run of 2 ranks ends at the first evaluation that reaches it, and is then done."""
+    """A run of 2 ranks ends at the first evaluation that reaches --stop-at-accuracy, and is then finished."""
     run, reached = context.directory("stopped"), 0.5
 
     def train(*options, **keywords):
@@ -159,26 +159,26 @@ def _stop_at_accuracy(context, data):
         )  # fmt: skip
 
     complaint = train(expect=None).complaint(64, ["--stop-at-accuracy requires --eval-data"])
-    yield Result("evaluation: --stop-at-accuracy needs records", not complaint and not run.exists(), complaint)
+    yield Result("evaluation: --stop-at-accuracy requires --eval-data", not complaint and not run.exists(), complaint)
     evaluation = ("--eval-data", data / "test-*.tfrecord", "--eval-every", 2)
     done = train(*evaluation)
     found = _evaluations(run)
     last, correct, total = found[-1]
     ends = [correct / total >= reached for _, correct, total in found] == [False] * (len(found) - 1) + [True]
     ends = ends and 0 < last < 100 and programs.checkpoints(run) == [checkpoint(run, last)]
-    yield Result("evaluation: --stop-at-accuracy ends the run, saved", ends, f"{found}")
+    yield Result("evaluation: --stop-at-accuracy saves and ends the run", ends, f"{found}")
     line = rf"^reached accuracy \S+ \({correct}/{total}\) at step {last}, --stop-at-accuracy 0.5, after (\S+) s: (.*)$"
     ((after, phases),) = re.findall(line, done.output, re.MULTILINE)
     off = abs(sum(float(part) for part in re.findall(r"(\S+) s\b", phases)) - float(after))
-    yield Result("evaluation: and says how long each phase took", off < 0.03, f"after {after} s: {phases}")
+    yield Result("evaluation: it reports the time of each phase", off < 0.03, f"after {after} s: {phases}")
     done = train(*evaluation)
     said = f"nothing to do: {run} holds step {last}, whose evaluation reached --stop-at-accuracy 0.5" in done.output
     said = said and _evaluations(run) == found
-    yield Result("evaluation: and then there is nothing to do", said, done.output.splitlines()[-1])
+    yield Result("evaluation: the same command again has nothing to do", said, done.output.splitlines()[-1])
 
 
 def _halves(path, count):
-    """Records whose left (label 0) or right half (label 1) is bright: a flip turns one into the other."""
+    """Images with a bright left half (label 0) or right half (label 1). A flip turns one class into the other."""
     random = np.random.default_rng(count)
     images = random.integers(0, 60, (count, 3, 32, 32), np.uint8)
     for number, image in enumerate(images):
@@ -188,7 +188,7 @@ def _halves(path, count):
 
 
 def _undistorted(context):
-    """A network that knows halves is evaluated in a training that flips half of its images."""
+    """A training that flips half of its images evaluates a network that distinguishes the halves."""
     folder = context.directory("halves")
     folder.mkdir()
     train, test = _halves(folder / "train", 96), _halves(folder / "test", 200)
@@ -204,10 +204,10 @@ def _undistorted(context):
     )  # fmt: skip
     ((_, *before),), ((_, *logged),) = _evaluations(learnt), _evaluations(run)
     expected = _counted(context, "cifar10_eval", test, learnt)
-    yield _result("cifar10_train counts what cifar10_eval does", tuple(before), expected)
+    yield _result("cifar10_train and cifar10_eval count the same", tuple(before), expected)
     expected = _counted(context, "cifar10_eval", test, run)
-    yield _result("cifar10_train that distorts, on images as they are", tuple(logged), expected)
-    yield Result("evaluation: these images tell a flip", expected[0] >= 0.9 * expected[1], f"{expected}")
+    yield _result("cifar10_train evaluates undistorted images", tuple(logged), expected)
+    yield Result("evaluation: a flip changes the class of these images", expected[0] >= 0.9 * expected[1], f"{expected}")
 
 
 if __name__ == "__main__":

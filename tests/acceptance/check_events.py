@@ -1,7 +1,7 @@
 """TensorBoard events of real runs: tags, steps and values, against the same runs' checkpoints and numpy.
 
-An update w' = w - rate * gradient is plain, so checkpoints before and after a step tell its averaged gradient, the L2
-part included.
+Updates are w' = w - rate * gradient. So the checkpoints before and after a step give its mean gradient, including the
+gradient of the L2 loss.
 """
 
 import numpy as np
@@ -18,8 +18,8 @@ COMMON = (
 )  # fmt: skip
 LOSSES = ("loss", "cross_entropy", "learning_rate")
 CONV, DENSE = ("conv1", "conv2"), ("local3", "local4", "softmax_linear")
-FLOAT = 1e-5  # of what is stored in float32
-UPDATE = 2e-3  # of a gradient that is told by variables in float32
+FLOAT = 1e-5  # relative, of values stored in float32
+UPDATE = 2e-3  # relative, of a gradient computed from variables in float32
 
 
 def check(context):
@@ -44,7 +44,7 @@ def _relative(found, expected):
 
 
 def _tags(title, shown, expected):
-    """Whether the tags, each at its steps, are those of {tag: steps}."""
+    """Whether the tags and their steps equal {tag: steps}."""
     found = {tag: [step for step, _ in items] for tag, items in shown.items()}
     wrong = [tag for tag in sorted(found.keys() | expected) if found.get(tag) != expected.get(tag)]
     wrong = [f"{tag} at {found.get(tag)}" for tag in wrong]
@@ -52,9 +52,9 @@ def _tags(title, shown, expected):
 
 
 def _mnist(context):
-    """mnist_train at 2 ranks, in the order of the records, with log and summary periods that differ."""
+    """mnist_train at 2 ranks, without shuffling, with different periods of logs and summaries."""
     data = context.small_set(300, 100)
-    batch, last, steps = 24, 12, [5, 10, 11]  # not step 0, as the reference; the last one besides
+    batch, last, steps = 24, 12, [5, 10, 11]  # not step 0, as in the reference; also the last step
 
     def train(*options):
         run = context.directory("mnist")
@@ -71,7 +71,7 @@ def _mnist(context):
     table = shown["options"][0][1]
     rows = ("| --batch-size | `24` |", "| --learning-rate | `0.1` |", "| tower count | `2` |")
     yield _result("mnist_train: options as text", ", ".join(row for row in rows if row not in table), f"{len(table)} bytes")
-    yield _result("mnist_train: what a file begins with", _beginning(run), "version, then the graph")
+    yield _result("mnist_train: first events of a file", _beginning(run), "version, then the graph")
 
     recipe = reference_mnist.Recipe(regularization=L2)
     images, labels = reference_mnist.read_set(sorted(data.glob("train-*.tfrecord")))
@@ -90,32 +90,32 @@ def _mnist(context):
             variables |= _apart(f"{name} at {step}", shown[name][at][1], before[f"variables/{name}"])
             histogram = shown[f"gradients_on_average/{name}"][at][1]
             gradients |= _apart(f"{name} at {step}", histogram, _gradient(before, after, name, rate))
-    yield _within("mnist_train: losses as numpy's, between logged steps", errors, 1e-4)
+    yield _within("mnist_train: losses between logged steps equal numpy's", errors, 1e-4)
     yield _within("mnist_train: learning rate", rates, FLOAT)
     yield _within("mnist_train: histograms of the variables before the update", variables, FLOAT)
     yield _within("mnist_train: histograms of mean gradients with the L2 part", gradients, UPDATE)
 
     logged = [(line["step"], line["eval_precision"]) for line in programs.metrics(run) if "eval_precision" in line]
     precisions = {f"step {a[0]}": _relative(b[1], a[1]) for a, b in zip(logged, shown["precision @ 1"])}
-    yield _within("mnist_train: precision as logged", precisions, FLOAT)
+    yield _within("mnist_train: accuracy as logged", precisions, FLOAT)
 
     quiet, found, done = train("--log-every", 0, "--summary-every", 5)
     wrong = [tag for tag in (*LOSSES, "precision @ 1") if found.get(tag) != shown[tag]]
-    wrong += ["metrics.jsonl holds steps"] if programs.losses(quiet) else []
-    wrong += ["it prints steps"] if "loss =" in done.output else []
-    yield _result("--log-every 0: the same scalars, and no other line", "; ".join(wrong), "; ".join(LOSSES))
+    wrong += ["metrics.jsonl contains steps"] if programs.losses(quiet) else []
+    wrong += ["steps are printed"] if "loss =" in done.output else []
+    yield _result("--log-every 0: the same scalars and no step lines", "; ".join(wrong), "; ".join(LOSSES))
     _, found, _ = train("--summary-every", 0)
-    yield _result("--summary-every 0: evaluations alone", ", ".join(set(found) - {"precision @ 1"}), f"{set(found)}")
+    yield _result("--summary-every 0: evaluations only", ", ".join(set(found) - {"precision @ 1"}), f"{set(found)}")
 
 
 def _beginning(run):
-    """What is wrong with the first events of the only file."""
+    """The error in the first events of the only file; empty if there is none."""
     (path,) = events.files(run)
     first, second, *others = events.read_file(path)
     if (first.kind, first.content) != (events.VERSION, b"brain.Event:2"):
         return f"first is {first}"
     if second.kind != events.GRAPH or any(name.encode() not in second.content for name in VARIABLES):
-        return "no graph follows, or one without the variables"
+        return "no graph follows, or the graph lacks the variables"
     return f"others: {others[:1]}" if {event.kind for event in others} != {events.SUMMARY} else ""
 
 
@@ -125,7 +125,7 @@ def _gradient(before, after, name, rate):
 
 
 def _apart(what, histogram, array):
-    """{what: relative error} of a histogram's figures; of the sum, relative to what cancels in it."""
+    """{what: relative error} of a histogram's numbers. The sum's error is relative to the sum of absolute values."""
     values = array.astype(np.float64).ravel()
     largest, squares = abs(values).max(), (values**2).sum()
     return {
@@ -138,13 +138,13 @@ def _apart(what, histogram, array):
 
 
 def _cifar10(context):
-    """cifar10_train, distorting, by itself: what it tells of its layers."""
+    """cifar10_train with distortions, without mpirun: summaries of its layers."""
     data, run = context.small_cifar10_set(2), context.directory("layers")
     context.train(
         *COMMON, "--batch-size", 8, "--max-steps", 6, "--log-every", 3, "--summary-every", 2,
         program="cifar10_train", data=data / "train-*.tfrecord", train_dir=run,
     )  # fmt: skip
-    shown, steps = events.shown(run), [0, 2, 4, 5]  # every second, and the last one
+    shown, steps = events.shown(run), [0, 2, 4, 5]  # every second step, and the last step
     names = [f"{layer}/{kind}" for layer in (*CONV, *DENSE) for kind in ("weights", "biases")]
     tags = ["total_loss", *LOSSES[1:], "local3/weight_loss", "local4/weight_loss", *names]
     tags += [f"{name}/gradients" for name in names] + [f"images/image/{number}" for number in range(3)]
@@ -155,7 +155,7 @@ def _cifar10(context):
     losses, rates, gradients, sparsities = {}, {}, {}, {}
     for at, step in enumerate(steps):
         if step == 0:
-            continue  # the run keeps no checkpoint of what it begins with
+            continue  # the run has no checkpoint of its initial variables
         before, after = load(checkpoint(run, step)), load(checkpoint(run, step + 1))
         value = {tag: shown[tag][at][1] for tag in tags}
         rate = RATE * DECAY ** (step // DECAY_STEPS)
@@ -172,20 +172,20 @@ def _cifar10(context):
         for layer in (*CONV, *DENSE):
             histogram, sparsity = value[f"{layer}/activations"], value[f"{layer}/sparsity"]
             sparsities[f"{layer} at {step}"] = abs(sparsity - _zeros(histogram) / histogram.count)
-    yield _within("cifar10_train: weight losses, and their part in the total", losses, FLOAT)
+    yield _within("cifar10_train: weight losses and their share of the total loss", losses, FLOAT)
     yield _within("cifar10_train: learning rate", rates, FLOAT)
     yield _within("cifar10_train: histograms of gradients with the L2 part", gradients, UPDATE)
-    yield _within("cifar10_train: sparsity as its activations' histogram", sparsities, FLOAT)
+    yield _within("cifar10_train: sparsity equals the histogram of activations", sparsities, FLOAT)
     cut = [layer for layer in (*CONV, *DENSE[:2]) if any(item.min < 0 for _, item in shown[f"{layer}/activations"])]
     cut += [layer for layer in CONV if any(not 0 < item < 1 for _, item in shown[f"{layer}/sparsity"])]
-    yield _result("cifar10_train: activations are behind the ReLU", ", ".join(cut), "none below 0, some at 0")
+    yield _result("cifar10_train: activations are taken after the ReLU", ", ".join(cut), "none below 0, some at 0")
     pictures = [image for number in range(3) for _, image in shown[f"images/image/{number}"]]
     good = len(set(pictures)) == len(pictures) and all(image.startswith(b"\x89PNG") for image in pictures)
     yield Result("events: cifar10_train: images", good, f"{len(pictures)} different PNG files")
 
 
 def _zeros(histogram):
-    """How many values are in the bucket from 0 to 1e-12."""
+    """The number of values in the bucket from 0 to 1e-12."""
     return sum(count for limit, count in zip(histogram.limits, histogram.counts) if 0 < limit <= 1e-12)
 
 

@@ -1,6 +1,6 @@
-"""Training to the end on a GPU in each precision: MNIST by the fast recipe, CIFAR-10 for 5000 steps, then for 100000.
+"""Accuracy of whole trainings on a GPU in each precision: MNIST with the fast recipe, CIFAR-10 for 5000 and 100000 steps.
 
-Needs MNIST and CIFAR-10 themselves. --quick leaves out the 100000 steps.
+Needs the real MNIST and CIFAR-10. --quick omits the 100000 steps.
 
   tests/acceptance/check_gpu_accuracy.py --bin build/bin --data DIRECTORY_OF_MNIST --cifar10 FOLDER_OR_ARCHIVE
 """
@@ -14,7 +14,7 @@ from programs import Result
 
 RECIPE = pathlib.Path(__file__).resolve().parents[2] / "jobs/recipes/mnist_fast.cfg"
 LOGS = ("--log-every", 1000, "--summary-every", 0, "--checkpoint-every", 0)
-PUBLISHED = 0.86  # of the tutorial, after 100000 steps
+PUBLISHED = 0.86  # the tutorial's accuracy after 100000 steps
 
 
 def check(context):
@@ -33,7 +33,7 @@ def check(context):
 
 
 def _precisions(context, name, data, limit, title, *options):
-    """Precision @ 1 by tf32 and bf16 within `limit` of that by fp32."""
+    """The accuracy in tf32 and bf16 is within `limit` of the accuracy in fp32."""
     exact = None
     for precision in ("fp32", "tf32", "bf16"):
         found, seconds = _train(context, name, data, "--precision", precision, *options)
@@ -43,7 +43,7 @@ def _precisions(context, name, data, limit, title, *options):
 
 
 def _train(context, name, data, *options):
-    """(precision @ 1 with moving averages over 10000 test images, wall seconds)"""
+    """(accuracy of the moving averages on 10000 test images, wall seconds)"""
     run = context.directory(name)
     started = time.monotonic()
     context.train(

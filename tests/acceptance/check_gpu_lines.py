@@ -1,6 +1,6 @@
-"""The log lines of a run on a GPU, which are written some steps later: whose they are, and that none is missing.
+"""The log lines of a run on a GPU, which writes them some steps later: each has the right step, and none is missing.
 
-On the fake GPU, too: the programs of tests/support/fake_cuda.
+Also runs on the fake GPU, with the programs of tests/support/fake_cuda.
 """
 
 import signal
@@ -31,26 +31,26 @@ def _lines(context, data, device, every):
 
 
 def _as_on_the_cpu(context, data, every):
-    """Steps, losses and learning rates; and times that a step can have."""
+    """Steps, losses and learning rates are right, and times are plausible."""
     found, expected = (_lines(context, data, device, every) for device in ("cuda", "cpu"))
     steps = [line["step"] for line in found]
-    yield _result(f"every {every}: a line for each step in its turn", steps == list(range(0, 60, every)), f"{steps}")
+    yield _result(f"every {every}: one line per step, in order", steps == list(range(0, 60, every)), f"{steps}")
     for name, tolerance in (("loss", 1e-4), ("cross_entropy", 1e-4), ("learning_rate", 0.0)):
         errors = [abs(a[name] / b[name] - 1) for a, b in zip(found, expected)]
-        yield _result(f"every {every}: {name} as on the CPU", max(errors) <= tolerance, f"{max(errors):.1e} apart")
+        yield _result(f"every {every}: {name} equals the CPU's", max(errors) <= tolerance, f"{max(errors):.1e} apart")
     times = [line["time"] for line in found]
     yield _result(f"every {every}: steps end one after the other", times == sorted(times), f"{len(times)} lines")
     spans = [
         abs((after["time"] - before["time"]) / (after["step"] - before["step"]) - after["step_seconds"])
         for before, after in zip(found, found[1:])
     ]
-    yield _result(f"every {every}: a step's seconds lie between lines", max(spans) < 5e-3, f"{max(spans):.1e} s apart")
+    yield _result(f"every {every}: a step's seconds equal the time between lines", max(spans) < 5e-3, f"{max(spans):.1e} s apart")
     idle = [line["step"] for line in found if not line["data_wait_seconds"] > 0]
-    yield _result(f"every {every}: each line has its wait for data", not idle, f"not: {idle}" if idle else "all")
+    yield _result(f"every {every}: each line has the time of its wait for data", not idle, f"not: {idle}" if idle else "all")
 
 
 def _stopped(context, data):
-    """A run that is stopped has told of all its steps, and one that goes on tells of the others."""
+    """A stopped run has logged all its steps, and a resumed run logs the remaining ones."""
     run = context.directory("stopped")
 
     def command(*options):
@@ -68,11 +68,11 @@ def _stopped(context, data):
     yield _result("stopped: all steps up to the checkpoint", steps == list(range(0, last, 3)), f"{len(steps)} of {last} steps")
     context.run_command(command("--max-steps", last + MORE_STEPS), TIMEOUT)
     steps = [line["step"] for line in programs.metrics(run)]
-    yield _result("gone on: each step once", steps == list(range(0, last + MORE_STEPS, 3)), f"{len(steps)} lines")
+    yield _result("resumed: each step once", steps == list(range(0, last + MORE_STEPS, 3)), f"{len(steps)} lines")
 
 
 def _summaries(context, data):
-    """Few where nobody has asked for them."""
+    """Few summaries by default."""
     for options, expected in (((), [29]), (("--summary-every", 10), [10, 20, 29])):
         run = context.directory("summaries")
         context.train(*SMALL, "--max-steps", 30, *options, data=data, train_dir=run, device="cuda")

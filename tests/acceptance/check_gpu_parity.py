@@ -1,8 +1,9 @@
-"""The GPU tower against the CPU tower, and against itself: captured or eager, alone or sharing the GPU, moved, reduced.
+"""The GPU tower against the CPU tower, and against itself: captured and eager, alone and sharing the GPU, moved between
+devices, and in reduced precision.
 
-From one initial checkpoint: 60 steps of MNIST (scaled pixels, shuffled), 12 of CIFAR-10 without distortion, of a seed
-that keeps clear of ties (check_cifar_parity.py). Distances are of the distance that the CPU tower travelled. Needs one
-GPU, and PyTorch to choose the seed.
+From one initial checkpoint: 60 steps of MNIST (scaled pixels, shuffled) and 12 steps of CIFAR-10 without distortion, with
+a seed that avoids ties (check_cifar_parity.py). Distances are relative to the distance that the CPU tower travelled.
+Needs one GPU, and PyTorch to choose the seed.
 
   tests/acceptance/check_gpu_parity.py --bin build/bin --data DIRECTORY_OF_MNIST --cifar10 FOLDER_OR_ARCHIVE
 """
@@ -16,10 +17,10 @@ from check_cifar_augment import STILL
 from programs import SCALED, Result, checkpoint, load, relative_error, same_bits
 
 LIMIT = 1e-3
-# Another order of samples is 0.16 away. For precision at the end see check_gpu_accuracy.py.
+# Another order of samples gives a distance of 0.16. check_gpu_accuracy.py checks the final accuracy.
 REDUCED_LIMITS = {"tf32": 0.02, "bf16": 0.1}
-IMAGES_LIMIT = 1e-4  # of losses over the same images; another crop changes some by 1e-3 (check_cifar_augment.py)
-LONG = 210  # steps, over several captured blocks and lines of the log
+IMAGES_LIMIT = 1e-4  # relative, of losses of the same images; another crop changes some losses by 1e-3 (check_cifar_augment.py)
+LONG = 210  # steps: several captured blocks and log lines
 CUDA = ("--device", "cuda")
 CPU = ("--device", "cpu")
 
@@ -44,7 +45,7 @@ def check(context):
     yield from _compare(context, _mnist(context))
     case = _cifar10(context)
     if not case:
-        yield Result("gpu: CIFAR-10", False, "no PyTorch, or no seed that keeps clear of ties")
+        yield Result("gpu: CIFAR-10", False, "no PyTorch, or no seed that avoids ties")
         return
     yield from _compare(context, case)
     yield from _same_images(context, case)
@@ -81,7 +82,7 @@ def _cifar10(context):
 def _train(context, case, *options, ranks=0, steps=None, train_dir=None, log_every=None):
     """Trains on the device that the options name; returns the train directory.
 
-    Without lines and summaries on the way the GPU is given many steps at a time, as in a long run.
+    Without log lines and summaries the GPU gets many steps at a time, as in a long run.
     """
     train_dir = train_dir or context.directory("gpu")
     start = () if train_dir.exists() else ("--init-from", case.initial)
@@ -94,7 +95,7 @@ def _train(context, case, *options, ranks=0, steps=None, train_dir=None, log_eve
 
 
 def _distance(found, expected, initial):
-    """The worst variable's or average's, of the distance travelled."""
+    """The largest distance of a variable or moving average, relative to the distance travelled."""
     a, b, start = load(found), load(expected), load(initial)
     names = [name for name in b if name.startswith(("variables/", "moving_averages/"))]
     return programs.worst(
@@ -118,24 +119,24 @@ def _compare(context, case):
     gpu = end(*CUDA)
     yield near(f"{case.steps} steps, fp32, as on the CPU", gpu)
     yield same("two runs", end(*CUDA), gpu)
-    yield same("captured as eager", end(*CUDA, "--cuda-graph=false"), gpu)
-    yield same("one rank over NCCL as one alone", end(*CUDA, "--comm", "nccl", ranks=1), gpu)
+    yield same("captured equals eager", end(*CUDA, "--cuda-graph=false"), gpu)
+    yield same("one rank with NCCL equals one rank without", end(*CUDA, "--comm", "nccl", ranks=1), gpu)
     for ranks in (2, 4):
         shared = end(*CUDA, "--comm", "mpi", ranks=ranks)
         yield near(f"{ranks} towers on one GPU, over MPI", shared)
-        yield same(f"{ranks} towers, captured as eager", end(*CUDA, "--cuda-graph=false", ranks=ranks), shared)
+        yield same(f"{ranks} towers, captured equals eager", end(*CUDA, "--cuda-graph=false", ranks=ranks), shared)
     long = {"steps": LONG, "log_every": 50}
     ends = [
         checkpoint(_train(context, case, *CUDA, f"--cuda-graph={graph}", **long), LONG) for graph in ("true", "false")
     ]
-    yield same(f"{LONG} steps, captured as eager", *ends)
+    yield same(f"{LONG} steps, captured equals eager", *ends)
     yield from _moved(context, case, near)
     yield from _reduced(case, end, near, gpu)
     yield _evaluation(context, case, gpu.parent)
 
 
 def _moved(context, case, near):
-    """From GPU to CPU and back in one train directory."""
+    """A run that moves from GPU to CPU and back in one train directory."""
     train_dir = context.directory("moved")
     for part, device in enumerate((CUDA, CPU, CUDA), start=1):
         _train(context, case, *device, steps=case.steps * part // 3, train_dir=train_dir, log_every=1)
@@ -162,7 +163,8 @@ def _evaluation(context, case, train_dir):
 
 
 def _same_images(context, case):
-    """Crop, flip, brightness and contrast: with a learning rate that moves nothing a step's loss tells its images."""
+    """Crop, flip, brightness and contrast. With a learning rate too small to change any variable, a step's loss identifies
+    its images."""
     learnt = context.directory("learnt")
     batch = ("--batch-size", case.global_batch)
     context.train(

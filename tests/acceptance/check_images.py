@@ -1,9 +1,9 @@
-"""From a folder of pictures to a prediction and an ONNX model, as a new user would go: needs Pillow, onnxruntime and CIFAR-10.
+"""The steps of a new user, from a folder of pictures to predictions and an ONNX model. Needs Pillow, onnxruntime, CIFAR-10.
 
   python tests/acceptance/check_images.py --bin build/bin --cifar FOLDER_OF_THE_BINARY_VERSION [--pictures 5000] [--steps 300]
 
 Writes CIFAR-10's pictures as 10 folders of JPEG files of 64x64 pixels, converts them, trains every network of image_train
-for some steps, evaluates it, predicts 1000 pictures, and holds what carillon_predict says against onnxruntime.
+for some steps, evaluates it, predicts 1000 pictures, and compares carillon_predict with onnxruntime.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What `cmake --install` puts in place: it works by itself, from another place, and programs of one's own are built with it."""
+"""The files of `cmake --install`: they work without the sources and after a move, and users' programs build with them."""
 
 import re
 import subprocess
@@ -45,7 +45,7 @@ def _pages_are_well_formed(prefix):
     pages = sorted((prefix / "share/man/man1").iterdir())
     complaints = [_run("groff", "-man", "-ww", "-Tutf8", "-z", page).stderr for page in pages]
     said = "".join(complaints)
-    return Result("installed: groff takes the man pages without a warning", not said, said[:200] or f"{len(pages)} pages")
+    return Result("installed: groff formats the man pages without a warning", not said, said[:200] or f"{len(pages)} pages")
 
 
 def _pages_tell_all_options(prefix):
@@ -58,7 +58,7 @@ def _pages_tell_all_options(prefix):
         sections = [part for part in ("NAME", "SYNOPSIS", "OPTIONS", "EXIT STATUS") if f"\n{part}\n" not in page]
         if missing or sections or not told:
             wrong = f"{program}: {missing} {sections}"
-    return Result("installed: man pages tell of every option of --help", not wrong, wrong or f"{count} options")
+    return Result("installed: man pages describe every option of --help", not wrong, wrong or f"{count} options")
 
 
 def _completes(prefix):
@@ -71,11 +71,11 @@ def _completes(prefix):
     cases = {
         "an option's name": (("mnist_train", "--micro"), ["--micro-batch"]),
         "a choice": (("mnist_train", "--device", "c"), ["cpu", "cuda"]),
-        "a choice behind =": (("mnist_train", "--model", "=", "le"), ["lenet"]),
-        "a choice right behind =": (("image_train", "--preprocessing", "="), ["torchvision", "tensorflow"]),
+        "a choice after =": (("mnist_train", "--model", "=", "le"), ["lenet"]),
+        "a choice directly after =": (("image_train", "--preprocessing", "="), ["torchvision", "tensorflow"]),
         "a command": (("checkpoint_tool", "e"), ["export-npz", "export"]),
         "an option of a tool": (("tfrecord_convert", "images", "--resi"), ["--resize-shorter"]),
-        "nothing, where files stand": (("mnist_train", "--data", "x"), []),
+        "nothing, if files are expected": (("mnist_train", "--data", "x"), []),
     }
     for name, (words, expected) in cases.items():
         found = completed(*words)
@@ -83,7 +83,7 @@ def _completes(prefix):
 
 
 def _knows_no_build(context, prefix):
-    """The installed files are those of no machine: no path of the sources or of the build is in a text among them."""
+    """The installed text files contain no path of the sources or of the build."""
     named = []
     for path in prefix.rglob("*"):
         if not path.is_file() or path.suffix == ".a" or path.parent.name == "bin":
@@ -94,27 +94,27 @@ def _knows_no_build(context, prefix):
 
 
 def _module(prefix):
-    """The environment module, read as text: no interpreter of modules is asked for."""
+    """The environment module, read as text, without a module system."""
     module = next((prefix / "share/modulefiles/carillon").iterdir())
     first = module.read_text().split("\n", 1)[0]
     paths = re.findall(r"prepend-path (\w+) +(\S+)", module.read_text())
     absent = [value for _, value in paths if not (prefix / value.replace("$root", ".")).is_dir()]
     ok = first == "#%Module1.0" and {"PATH", "MANPATH", "CMAKE_PREFIX_PATH"} == {name for name, _ in paths} and not absent
-    return Result("installed: the environment module names what is there", ok, f"{first} {paths} {absent}")
+    return Result("installed: the environment module names existing folders", ok, f"{first} {paths} {absent}")
 
 
 def _script(context, prefix):
-    """jobs/single_node.sh beside the programs finds them."""
+    """The installed jobs/single_node.sh finds the installed programs."""
     data, run = context.small_set(200), context.directory("script")
     command = [prefix / "share/carillon/jobs/single_node.sh", "--data", data / "train-*", "--train-dir", run]
     command += ["--max-steps", 3, "--batch-size", 10, "--device", "cpu"]
     done = _run(*command, env={**context.environment(), "RANKS": "2"})
     found = f"{prefix}/share/carillon/../../bin/mnist_train" in done.stderr and (run / "model.ckpt-3.h5").exists()
-    return Result("installed: single_node.sh starts the program that is installed with it", found, done.stderr[-200:])
+    return Result("installed: single_node.sh starts the installed program", found, done.stderr[-200:])
 
 
 def _all_headers(context, prefix):
-    """A source that includes each of them, without the sources of Carillon."""
+    """Compiles a source for each installed header, without the sources of Carillon."""
     (folder,) = (prefix / "include").iterdir()
     headers = sorted(path.relative_to(folder) for path in folder.rglob("*.h"))
     public = len(list((ROOT / "include").rglob("*.h")))
@@ -128,7 +128,7 @@ def _all_headers(context, prefix):
     )
     _run("cmake", "-S", project, "-B", project / "build", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}")
     _run("cmake", "--build", project / "build")
-    return Result("installed: every header compiles by itself", len(headers) >= public, f"{len(headers)} headers")
+    return Result("installed: every header compiles alone", len(headers) >= public, f"{len(headers)} headers")
 
 
 def _own_model(context, prefix):
@@ -151,13 +151,13 @@ def _own_model(context, prefix):
     train(four, 4, "--max-steps", 150)
     train(four, 2, "--max-steps", 300)
     differs = same_bits(one / "model.ckpt-300.h5", four / "model.ckpt-300.h5")
-    yield Result("own model: 1 rank, and 4 and then 2, end alike", not differs, differs or "equal")
+    yield Result("own model: a run of 1 rank equals a run of 4, then 2 ranks", not differs, differs or "equal")
     told = _run(build / "shapes_eval", "--data", data / "test-*", "--checkpoint", one, env=context.environment()).stdout
     precision = float(re.search(r"precision @ 1 = ([0-9.]+) ", told)[1])
     yield Result("own model: it learns", precision > 0.9, told.strip().split("\n")[-1])
     wrong = subprocess.run([build / "shapes_train", "--modle", "x"], env=context.environment(), capture_output=True, text=True)
     ok = wrong.returncode == 64 and "shapes_train: rank 0 on " in wrong.stderr and "did you mean --model?" in wrong.stderr
-    yield Result("own model: it has the options and their messages", ok, wrong.stderr.strip()[-100:])
+    yield Result("own model: it has Carillon's options and messages", ok, wrong.stderr.strip()[-100:])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""metrics.jsonl and the console of real runs: whose time is counted, at 2 ranks too, and what a killed run leaves."""
+"""metrics.jsonl and the console output of real runs: times at 1 and 2 ranks, and the logs of a killed run."""
 
 import signal
 import time
@@ -33,7 +33,7 @@ def _start(context, data, run, *options, ranks=0):
 
 
 def _logged(run):
-    """How many whole lines metrics.jsonl has."""
+    """The number of complete lines in metrics.jsonl."""
     log = run / "metrics.jsonl"
     return log.read_bytes().count(b"\n") if log.exists() else 0
 
@@ -60,20 +60,20 @@ def _two_ranks(context, data):
 
     own = [line["rank_seconds"] for line in lines]
     wrong = "" if all(len(times) == 2 and min(times) > 0 for times in own[1:]) else f"{own}"
-    # Of all steps together: a line's own end is not the ranks'.
+    # Compare the sums over all steps: the ranks do not end a step when rank 0 writes the line.
     spent, passed = [sum(times) for times in zip(*own)], sum(line["step_seconds"] for line in lines)
     wrong = wrong or (f"{spent} of {passed}" if max(spent) > 1.5 * passed else "")
-    yield _result("what each rank works is a part of the steps", wrong, f"{spent} of {passed}")
+    yield _result("each rank's work takes a part of the steps' time", wrong, f"{spent} of {passed}")
 
     printed = CONSOLE.findall(done.output)
     forms = {"step": "{}", "loss": "{:.2f}", "examples_per_second": "{:.1f}", "step_seconds": "{:.3f}"}
     halved = [line | {"step_seconds": line["step_seconds"] / 2} for line in lines]  # as the reference
     expected = [tuple(form.format(line[name]) for name, form in forms.items()) for line in halved]
-    yield _result("the console says the same", "" if printed == expected else f"{printed[:2]}", f"{len(printed)} lines")
+    yield _result("the console has the same values", "" if printed == expected else f"{printed[:2]}", f"{len(printed)} lines")
 
 
 def _seconds(context, data):
-    """A step's seconds are its own: not a pause's before the line above, and not an evaluation's."""
+    """A step's seconds contain neither a pause before the previous line nor an evaluation."""
     run = context.directory("seconds")
     process = _start(
         context, data, run, *SCALED, "--batch-size", 100, "--max-steps", 300, "--log-every", 1, "--summary-every", 0,
@@ -85,7 +85,7 @@ def _seconds(context, data):
     process.send_signal(signal.SIGCONT)
     context.finish(process, TIMEOUT)
 
-    lines = programs.metrics(run)[:-1]  # the last evaluation has no step behind it
+    lines = programs.metrics(run)[:-1]  # no step follows the last evaluation
     gaps = [after["time"] - before["time"] for before, after in zip(lines, lines[1:])]
     yield Result("logs: the run was paused among its first steps", max(gaps[:99]) > 0.9 * PAUSE, f"{max(gaps):.2f} s")
     steps = [number for number in range(1, len(lines)) if "loss" in lines[number]]
@@ -95,35 +95,35 @@ def _seconds(context, data):
         for n in plain
         if lines[n]["step_seconds"] > gaps[n - 1] + 0.001
     }
-    yield _result("a step takes no longer than since the line above", f"{over}" if over else "", f"{len(plain)} steps")
+    yield _result("a step takes no longer than the time since the previous line", f"{over}" if over else "", f"{len(plain)} steps")
     usual = [n for n in plain if gaps[n - 1] < PAUSE / 2]
     share = sum(lines[n]["step_seconds"] for n in usual) / sum(gaps[n - 1] for n in usual)
     yield Result("logs: steps take most of the time between lines", share > 0.3, f"{share:.2f} of it")
-    # From the step before an evaluation to the one behind it, step_seconds has all but the evaluation.
+    # From the step before an evaluation to the step after it, step_seconds excludes only the evaluation.
     behind = [n for n in steps if n not in plain]
     found = {lines[n]["step"]: (lines[n]["step_seconds"], gaps[n - 2], gaps[n - 1]) for n in behind}
     wrong = {step: times for step, times in found.items() if times[0] > times[2] + 0.3 * times[1] + 0.001}
     good = not wrong and list(found) == [100, 200]
     detail = ", ".join(f"step {step}: {own:.4f} s after {before:.4f} s" for step, (own, before, _) in found.items())
-    yield Result("logs: an evaluation's time is no step's", good, detail)
+    yield Result("logs: no step contains the time of an evaluation", good, detail)
 
 
 def _killed(context, data):
-    """A run killed past a checkpoint is resumed there: no step is told twice."""
+    """A run that is killed after a checkpoint resumes from it, and no step is logged twice."""
     run = context.directory("killed")
     options = ("--log-every", 1, "--summary-every", 5, "--checkpoint-every", 20, "--keep-checkpoints", 0)
     process = _start(context, data, run, *SMALL, *options, "--max-steps", 1000000, ranks=2)
     rank = rank_process(process, 0)
-    wait_for(process, lambda: checkpoint(run, 20).exists() and _logged(run) > 31, "a checkpoint and steps behind it")
+    wait_for(process, lambda: checkpoint(run, 20).exists() and _logged(run) > 31, "a checkpoint and steps after it")
     programs.signal_process(rank, signal.SIGKILL)
     code = context.finish(process, TIMEOUT).code
     last = max(programs.losses(run))
     for path in checkpoints(run):
         if path != checkpoint(run, 20):
-            path.unlink()  # as if the kill had come before it: there are steps to repeat at any speed
+            path.unlink()  # as if the run was killed before it: then there are steps to repeat at any speed
     summaries = events.shown(run)["loss"]
     good = code != 0 and last > 20 and summaries[-1][0] > 20
-    yield Result("logs: the killed run told of steps behind its checkpoint", good, f"of {last}, exit code {code}")
+    yield Result("logs: the killed run logged steps after its checkpoint", good, f"of {last}, exit code {code}")
 
     end = last + 10
     context.train(*SMALL, *options, "--max-steps", end, data=data / "train-*.tfrecord", train_dir=run, ranks=2)
@@ -132,12 +132,12 @@ def _killed(context, data):
     yield _result("resumed: metrics.jsonl has every step once", wrong, f"{end} steps")
     found = events.files(run)
     starts = [[event.step for event in events.read_file(path) if events.is_start(event)] for path in found]
-    yield _result("resumed: a START at the step resumed at", "" if starts == [[], [20]] else f"{starts}", f"{starts}")
+    yield _result("resumed: a START event at the resumed step", "" if starts == [[], [20]] else f"{starts}", f"{starts}")
     expected = sorted({*range(5, end, 5), end - 1})
     shown = events.shown(run)
     starts = [step for step, _ in shown.pop("options")]
     wrong = [tag for tag, items in shown.items() if [step for step, _ in items] != expected]
-    yield _result("resumed: each start tells of its options", "" if starts == [0, 20] else f"{starts}", f"{starts}")
+    yield _result("resumed: each start logs its options", "" if starts == [0, 20] else f"{starts}", f"{starts}")
     yield _result("resumed: every summary is shown once", ", ".join(wrong), f"{len(expected)} of each tag")
 
 

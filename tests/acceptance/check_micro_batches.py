@@ -1,7 +1,7 @@
-"""A global batch in micro-batches ends with the same bits at 1, 2, 4 and 8 ranks: checkpoints, losses, resumed runs.
+"""Training with micro-batches gives equal bits at 1, 2, 4 and 8 ranks: checkpoints, losses, resumed runs.
 
-Shuffled, with batch norm, momentum and distortions where the network has them, one with mixed samples; also when a
-killed run, whose samples are mixed, goes on at another number of ranks.
+Runs are shuffled, and use batch norm, momentum and distortions if the network has them; one run uses mixup. A killed run
+with mixup resumes with another number of ranks.
 """
 
 import json
@@ -16,7 +16,7 @@ BATCHES = ("--global-batch", 96, "--micro-batch", 12, "--shuffle", "true")
 THREE = ("--global-batch", 36, *BATCHES[2:])
 MIXED = ("--mixup", 0.2, "--cutmix", 1)
 AIRBENCH = ("--model", "airbench94", "--lookahead-every", 2)
-# Training: program, its options, steps in the quick form and else.
+# Training: program, options, steps of the quick form and of the full form.
 TRAININGS = {
     "mnist": ("mnist_train", (*programs.SCALED,), 20, 100),
     "lenet": ("mnist_train", (*programs.SCALED, "--model", "lenet", "--optimizer", "adamw"), 0, 20),
@@ -50,13 +50,13 @@ def _train(context, program, options, ranks, steps, *more, directory=None):
 
 
 def _losses(directory):
-    """What metrics.jsonl says of the steps, but for times."""
+    """The steps in metrics.jsonl, without times."""
     names = ("step", "loss", "cross_entropy", "learning_rate")
     return [[line.get(name) for name in names] for line in metrics(directory) if "loss" in line]
 
 
 def _described(path):
-    """A checkpoint's attributes, but for the directory's name in them."""
+    """A checkpoint's attributes, without the directory's name."""
     with h5py.File(path) as file:
         attributes = {name: str(value) for name, value in file.attrs.items()}
     options = json.loads(attributes.pop("options"))
@@ -65,10 +65,10 @@ def _described(path):
 
 
 def _differs(first, second, step):
-    """What is not the same of two runs; empty: nothing."""
+    """The difference between two runs; empty if there is none."""
     a, b = checkpoint(first, step), checkpoint(second, step)
     differs = same_bits(a, b) or ("" if _described(a) == _described(b) else "attributes differ")
-    return differs or ("" if _losses(first) == _losses(second) else "metrics.jsonl tells of other losses")
+    return differs or ("" if _losses(first) == _losses(second) else "metrics.jsonl has other losses")
 
 
 def _one_network(context, model, program, options, steps):
@@ -80,7 +80,7 @@ def _one_network(context, model, program, options, steps):
 
 
 def _resumed(context, steps):
-    """Killed at 4 ranks, stopped and gone on at 1, then at 8."""
+    """Killed at 4 ranks, resumed and stopped at 1 rank, then resumed at 8 ranks."""
     program, options = "mnist_train", (*programs.SCALED, *MIXED)
     whole = _train(context, program, options, 2, steps)
     run, data = context.directory("micro"), context.small_set(1000)
@@ -98,12 +98,12 @@ def _resumed(context, steps):
     for ranks, until in ((1, 20), (8, steps)):
         _train(context, program, options, ranks, until, directory=run)
     differs = same_bits(checkpoint(whole, steps), checkpoint(run, steps))
-    title = "micro-batches: killed at 4 ranks, gone on at 1, then at 8"
+    title = "micro-batches: killed at 4 ranks, resumed at 1, then at 8"
     yield Result(title, not differs, differs or "equal arrays")
 
 
 def _diverged(context):
-    """The cause of a loss that is not finite is that of batches taken whole."""
+    """The reported cause of a non-finite loss is the same with and without micro-batches."""
     told = []
     for batches in (BATCHES, ("--batch-size", 48)):
         done = context.train(
@@ -112,15 +112,15 @@ def _diverged(context):
         )  # fmt: skip
         told.append(done.lines)
     wrong = "" if len(told[0]) == 1 and told[0] == told[1] and "replayed" in told[0][0] else f"{told}"
-    return Result("micro-batches: a diverged step has the cause of a whole one", not wrong, wrong or told[0][0])
+    return Result("micro-batches: a diverged step has the same cause as without", not wrong, wrong or told[0][0])
 
 
 def _refused(context):
-    """What cannot work is refused in a line, by all ranks at once."""
+    """All ranks reject invalid options with one line, at once."""
     gpu = "fake_cuda/mnist_train"
     for title, program, device, options, said in (
         ("micro-batches on a GPU", gpu, "cuda", BATCHES, "--micro-batch"),
-        ("a batch norm of a network that has none", "mnist_train", "cpu", ("--sync-batch-norm",), "--sync-batch-norm"),
+        ("batch norm in a network without any", "mnist_train", "cpu", ("--sync-batch-norm",), "--sync-batch-norm"),
         ("muon without a hidden matrix", "mnist_train", "cpu", ("--optimizer", "muon"), "found no hidden matrix"),
         ("micro-batches that ranks cannot share", "mnist_train", "cpu", THREE, "3 micro-batches"),
     ):
@@ -130,7 +130,7 @@ def _refused(context):
             expect=None,
         )  # fmt: skip
         wrong = done.complaint(USAGE, [said]) or ("a train directory is left" if run.exists() else "")
-        yield Result(f"micro-batches: refused: {title}", not wrong, wrong or done.lines[0])
+        yield Result(f"micro-batches: rejected: {title}", not wrong, wrong or done.lines[0])
 
 
 if __name__ == "__main__":

@@ -12,10 +12,10 @@ from reference_mnist import Recipe
 LIMIT = 1e-3
 SCALE = 1.0 / 255.0
 REGIMES = {
-    # With raw pixels training is chaotic: float32 leaves float64 after some ten steps whoever computes it.
+    # With raw pixels training is chaotic: every float32 computation departs from float64 after about ten steps.
     "defaults": (Recipe(batch_size=40, decay_steps=1500), 5),
     "scaled": (Recipe(batch_size=40, pixel_scale=SCALE, learning_rate=0.1), 60),
-    # Settings strong enough that a slip in decay, regularisation or averaging shows within the limit.
+    # Strong settings, so that an error in decay, regularisation or averaging exceeds the limit.
     "schedule": (
         Recipe(
             batch_size=40,

@@ -1,4 +1,4 @@
-"""jobs/plot_runs.py: curves of short runs, as a program that reads XML finds them; and what it refuses."""
+"""jobs/plot_runs.py: the curves of short runs, read with an XML parser, and rejected input."""
 
 import pathlib
 import re
@@ -34,35 +34,35 @@ def check(context):
     names = ["fast <&>", "slow"]
     panels = _panels(picture) if done.code == 0 else []
     found = [list(panel) for panel in panels]
-    yield Result("plots: a curve of each run, of loss and precision", found == [names, names], f"{found}{done.errors}")
-    for title, field, panel in zip(("loss", "precision"), ("loss", "eval_precision"), panels):
+    yield Result("plots: one curve per run, for loss and accuracy", found == [names, names], f"{found}{done.errors}")
+    for title, field, panel in zip(("loss", "accuracy"), ("loss", "eval_precision"), panels):
         distance = _distance([_points(run, field) for run in runs], list(panel.values()))
-        yield Result(f"plots: {title} lies where its axes say", distance < 0.2, f"{distance:.2f} px off")
+        yield Result(f"plots: {title} agrees with its axes", distance < 0.2, f"{distance:.2f} px off")
 
     whole = picture.read_bytes()
     metrics = runs[1] / "metrics.jsonl"
     text = metrics.read_text()
     metrics.write_text(text + '{"step": 80, "lo')
     done = plot(*runs, "--window", 1)
-    noted = done.lines == [f"note: {metrics}: line {text.count(chr(10)) + 1}, at the end, is damaged and left out"]
+    noted = done.lines == [f"note: {metrics}: skipped line {text.count(chr(10)) + 1}, which is damaged, and all after it"]
     same = done.code == 0 and picture.read_bytes() == whole
-    yield Result("plots: a cut last line is noted and left out", noted and same, f"{done.errors.strip()}")
+    yield Result("plots: a truncated last line is noted and skipped", noted and same, f"{done.errors.strip()}")
 
     metrics.write_text("half a line\n" + text)
     (folder / "empty").mkdir()
     (folder / "empty/metrics.jsonl").touch()
     cases = {
         "a missing file": (66, [runs[0], folder / "none"], picture, f"{folder / 'none'}: no such file"),
-        "a damaged line within": (65, [runs[1]], picture, f"{metrics}: line 1 is no JSON object"),
-        "a run of nothing": (65, [folder / "empty"], picture, "empty/metrics.jsonl: no loss and no evaluation in it"),
-        "a place that is not there": (74, [runs[0]], folder / "none/a.svg", "none/a.svg: cannot be written: "),
-        "a window of nothing": (64, [runs[0], "--window", 0], picture, "--window"),
+        "a damaged line within": (65, [runs[1]], picture, f"{metrics}: line 1 is not a JSON object"),
+        "an empty run": (65, [folder / "empty"], picture, "empty/metrics.jsonl: contains no loss and no evaluation"),
+        "a missing output folder": (74, [runs[0]], folder / "none/a.svg", "none/a.svg: cannot be written: "),
+        "a window of 0": (64, [runs[0], "--window", 0], picture, "--window"),
     }
     for name, (code, arguments, output, words) in cases.items():
         done = plot(*arguments, output=output)
         wrong = done.complaint(code, ["plot_runs.py: ", words])
-        yield Result(f"plots: {name} is told in a line", not wrong, wrong or done.lines[0])
-    yield Result("plots: what is refused leaves the picture", picture.read_bytes() == whole, "")
+        yield Result(f"plots: {name} is reported in one line", not wrong, wrong or done.lines[0])
+    yield Result("plots: rejected input does not change the picture", picture.read_bytes() == whole, "")
 
 
 def _points(run, field):
@@ -70,7 +70,7 @@ def _points(run, field):
 
 
 def _panels(picture):
-    """[{run: [(x, y)]}] of the picture, a dictionary for each panel; none of what is no XML."""
+    """[{run: [(x, y)]}]: a dictionary for each panel of the picture; empty if the picture is not XML."""
     try:
         groups = xml.etree.ElementTree.parse(picture).iter(f"{SVG}g")
     except xml.etree.ElementTree.ParseError:
@@ -86,8 +86,8 @@ def _panels(picture):
 
 
 def _distance(curves, drawn):
-    """How far points in a picture are at most from where one straight axis for steps and one for values, or for their
-    logarithms, would put them."""
+    """The largest distance in pixels between the drawn points and a linear fit of the steps and the values (or of the
+    values' logarithms)."""
     if [len(curve) for curve in curves] != [len(points) for points in drawn]:
         return np.inf
     steps, values = np.concatenate(curves).T

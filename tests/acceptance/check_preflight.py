@@ -1,4 +1,4 @@
-"""--preflight: the table of ranks and hosts, what it refuses, and that it leaves nothing behind. Ranks of two builds."""
+"""--preflight: the table of ranks and hosts, rejected settings, no files left. Also ranks of two builds."""
 
 import os
 import re
@@ -36,7 +36,7 @@ UNITS = {"bytes": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
 
 
 def _averaging_fault(output, ranks):
-    """What is wrong with the line on averaging. tests/train/preflight_averaging_mpi_test.cpp makes a communicator lie."""
+    """The error in the line on averaging. tests/train/preflight_averaging_mpi_test.cpp tests wrong averages."""
     lines = [line for line in output.splitlines() if line.startswith("averaging")]
     if len(lines) != 1:
         return f"{len(lines)} lines on averaging"
@@ -49,14 +49,14 @@ def _averaging_fault(output, ranks):
         return lines[0]
     milliseconds, rate = float(found[1]), float(found[2]) * UNITS[found[3]]
     gradients = 4 * 397_510  # bytes
-    rounding = 0.005  # of the printed milliseconds
+    rounding = 0.005  # rounding of the printed milliseconds
     slowest = gradients / (milliseconds + rounding) * 1e3
     fastest = gradients / (milliseconds - rounding) * 1e3 if milliseconds > rounding else float("inf")
     return "" if 0.99 * slowest <= rate <= 1.01 * fastest else f"the rate is not bytes by time: {lines[0]}"
 
 
 def _tells(context):
-    """What must stand there, at 1, 2 and 4 ranks."""
+    """The required lines, at 1, 2 and 4 ranks."""
     host = re.escape(socket.gethostname())
     for ranks in (1, 2, 4):
         run = context.directory("looked-at")
@@ -72,15 +72,15 @@ def _tells(context):
         }
         missing = [name for name, found in expected.items() if not found]
         wrong = f"{missing}: {done.output} {done.explain()}" if missing or done.code else ""
-        wrong = wrong or ("it left the train directory" if run.exists() else "")
-        yield _result(f"{ranks} ranks are told of", wrong, " ".join(expected))
+        wrong = wrong or ("it did not remove the train directory" if run.exists() else "")
+        yield _result(f"{ranks} ranks are listed", wrong, " ".join(expected))
     oversubscribed = [line for line in done.lines if "share the CPUs" in line]
     needed = len(os.sched_getaffinity(0)) < 4
-    yield _result("CPUs that ranks share are told of", "" if bool(oversubscribed) == needed else str(done.lines))
+    yield _result("shared CPUs are reported", "" if bool(oversubscribed) == needed else str(done.lines))
 
 
 def _micro_batches(context):
-    """Their sums are divided by another number than that of the towers."""
+    """Micro-batches divide sums by another number than the number of towers."""
     run = context.directory("micro")
     done = _preflight(context, run, 2, "--device", "cpu", "--global-batch", 96, "--micro-batch", 12)
     right = done.code == 0 and "the means are right" in done.output and done.output.endswith(READY)
@@ -88,7 +88,7 @@ def _micro_batches(context):
 
 
 def _leaves_directories(context):
-    """A train directory with a run's files stays as it is."""
+    """A train directory with a run's files does not change."""
     data, run = context.small_set(200), context.directory("trained")
     context.train(*SCALED, "--max-steps", 2, "--batch-size", 10, data=data / "train-*", train_dir=run)
     def files(folder):
@@ -97,7 +97,7 @@ def _leaves_directories(context):
     before = files(run)
     done = _preflight(context, run, 2, "--device", "cpu")
     wrong = done.complaint(0) or ("" if before == files(run) else f"{files(run)}"[:300])
-    yield _result("a trained directory stays as it was", wrong)
+    yield _result("a trained directory does not change", wrong)
     folder = context.directory("folder")
     folder.mkdir()
     (folder / "notes").write_text("mine")
@@ -109,7 +109,7 @@ def _leaves_directories(context):
     done = context.run_command(["sh", "-c", f"{context.binaries}/mnist_train --preflight --device cpu --train-dir {folder} >/dev/full"])
     yield _refused("a full standard output ends it", done, IO, ["standard output"])
     done = context.run("mnist_train", "--share-gpus", "--train-dir", run, expect=None)
-    yield _refused("--share-gpus without --preflight is refused", done, USAGE, ["--share-gpus"])
+    yield _refused("--share-gpus without --preflight is rejected", done, USAGE, ["--share-gpus"])
 
 
 def _held(context):
@@ -121,31 +121,31 @@ def _held(context):
         done = _preflight(context, run, 2, "--device", "cpu")
     finally:
         programs.kill(process)
-    yield _refused("a train directory that is in use is refused", done, USAGE, [str(process.pid)])
+    yield _refused("a train directory that is in use is rejected", done, USAGE, [str(process.pid)])
 
 
 def _unwritable(context):
     done = _preflight(context, "/proc/nothing", 2, "--device", "cpu")
-    yield _refused("a train directory that cannot be made is refused", done, IO, ["/proc/nothing"])
+    yield _refused("a train directory that cannot be made is rejected", done, IO, ["/proc/nothing"])
 
 
 def _gpus(context):
-    """On a machine with a stand-in for one GPU."""
+    """On a machine with one simulated GPU."""
     run = context.directory("gpus")
     done = _preflight(context, run, 1, "--device", "cuda", program=FAKE)
     wrong = done.complaint(0) or ("" if "GPU:0" in done.output else done.output)
-    yield _result("a rank on a GPU is told of", wrong)
+    yield _result("a rank on a GPU is listed", wrong)
     done = _preflight(context, run, 2, "--device", "cuda", program=FAKE)
     said = [line for line in done.lines if not line.startswith("warning: ")]
     good = done.code == USAGE and len(said) == 1 and "ranks 0 and 1 share" in said[0] and "--share-gpus" in said[0]
-    yield _result("two ranks on one GPU are refused", "" if good else done.explain(), said[0] if said else "")
+    yield _result("two ranks on one GPU are rejected", "" if good else done.explain(), said[0] if said else "")
     done = _preflight(context, run, 2, "--device", "cuda", "--share-gpus", program=FAKE)
     ready = done.code == 0 and "staged" in done.output and done.output.endswith(READY)
-    yield _result("two ranks on one GPU that are asked for are told of", "" if ready else done.explain())
+    yield _result("two ranks on one GPU are listed with --share-gpus", "" if ready else done.explain())
 
 
 def _builds(context):
-    """A copy of the program with another commit in it, on one of the ranks."""
+    """One rank runs a copy of the program that contains another commit."""
     program = context.binaries / "mnist_train"
     version = context.run("mnist_train", "--version").output
     found = re.search(r"(\d+\.\d+\.\d+)(, commit ([0-9a-f]+))?", version)
@@ -161,7 +161,7 @@ def _builds(context):
     changed.chmod(0o755)
     options = ["--train-dir", str(context.directory("run")), "--max-steps", "0", "--device", "cpu"]
     done = context.run_command(programs.one_rank_each([program, *options], [changed, *options]))
-    yield _refused("ranks of different builds are refused", done, USAGE, ["disagree on the program and its build", own.decode(), other.decode()])
+    yield _refused("ranks of different builds are rejected", done, USAGE, ["disagree on the program and its build", own.decode(), other.decode()])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How far a run is: a bar where a terminal is, behind mpirun too, with the loss of the step lines; nowhere else."""
+"""The progress bar: shown on a terminal only, also under mpirun, with the loss of the step lines."""
 
 import os
 import pty
@@ -48,7 +48,7 @@ def _ranks(ranks):
 
 
 def _on_terminal(context, command):
-    """What a terminal shows of a command that succeeds."""
+    """The output of a successful command on a terminal."""
     ours, terminal = pty.openpty()
     process = subprocess.Popen(
         command, env=context.environment(), stdin=terminal, stdout=terminal, stderr=terminal, close_fds=True
@@ -58,7 +58,7 @@ def _on_terminal(context, command):
     while True:
         try:
             part = os.read(ours, 65536)
-        except OSError:  # how Linux tells that the last program has closed the terminal
+        except OSError:  # on Linux: the last program has closed the terminal
             break
         if not part:
             break

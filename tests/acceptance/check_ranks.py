@@ -1,4 +1,4 @@
-"""The same global batch at 1, 2 and 4 ranks trains the same; two equal runs are equal bit for bit."""
+"""The same global batch at 1, 2 and 4 ranks gives the same model up to rounding; repeated runs are equal bit for bit."""
 
 import programs
 from programs import SCALED, VARIABLES, Result, checkpoint, load, relative_error, same_bits, worst

@@ -1,16 +1,16 @@
-"""Today's networks against float64 PyTorch, step by step: in cifar10_train and cifar10_eval, at 32 x 32, and resnet50 in
-image_train and image_eval, at 64 x 64.
+"""Modern networks against float64 PyTorch, step by step: cifar10_train and cifar10_eval at 32 x 32, and resnet50 in
+image_train and image_eval at 64 x 64.
 
-PyTorch takes each of a run's steps from the run's own checkpoint before it, so that no error grows. Without distortion,
-at 1 and 2 ranks: each normalising by its own batch, both by one batch (--sync-batch-norm), and in micro-batches; airbench
-with lookahead. Limits are of what the step changed, array by array. Of variables, as PyTorch makes them of the velocities
-found, of slow copies and of running statistics: 1e-3. Of velocities, in which the gradients are: 0.05, and 1e-4 in the
-best step, since a ReLU or a pooling decides by rounding where values are near a tie.
+PyTorch computes each step from the run's own checkpoint before the step, so that errors do not accumulate. Runs have no
+distortion and use 1 or 2 ranks: with batch norms per rank, with --sync-batch-norm, and with micro-batches; airbench also
+with lookahead. Errors are relative to the change of each array in the step. The limit is 1e-3 for variables (which PyTorch
+computes from the velocities found), slow copies and running statistics. The limit for velocities, which contain the
+gradients, is 0.05, and 1e-4 in the best step: near a tie, rounding decides a ReLU or a pooling.
 
-In resnet9's first step one of 65,536 values before layer3/residual1's ReLU is 2e-7, and float32 rounds them by 9e-7. With
-AVX-512 it falls on the other side, and gradients are off by 2e-3; with --isa=avx2 and in PyTorch's float32 it does not,
-and all are right to 2e-6. So it went in 6 of 12 steps of 8 images, by 1e-2 at most. Over 12 steps on end PyTorch's float32
-came to be off by 8e-4 to 2e-2, depending on how the batches were taken. Needs torch.
+Example: in resnet9's first step one of 65,536 inputs of layer3/residual1's ReLU is 2e-7, and float32 rounds them by 9e-7.
+With AVX-512 its sign changes, and gradients have an error of 2e-3. With --isa=avx2 and in PyTorch's float32 its sign does
+not change, and all gradients are right to 2e-6. This happened in 6 of 12 steps of 8 images, with errors up to 1e-2. After
+12 consecutive steps PyTorch's float32 had errors of 8e-4 to 2e-2, depending on the batches. Needs torch.
 """
 
 import json
@@ -30,7 +30,7 @@ STEPS = 12
 PARAMETERS = {
     "resnet50": 23528522, "resnet18": 11173962, "resnet9": 6573120, "airbench94": 1971640, "airbench96": 9915704,
 }  # fmt: skip
-CUT_DEVIATION = 0.87962566103423978  # of a normal distribution cut at two deviations
+CUT_DEVIATION = 0.87962566103423978  # standard deviation of a normal distribution truncated at two deviations
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Recipe:
     peak: float = 0.05
     sgd: dict = field(default_factory=lambda: {"momentum": 0.9, "nesterov": True, "weight_decay": 5e-3})
     groups: tuple = ()
-    lookahead: dict = field(default_factory=dict)  # every, decay, power; none where it is empty
+    lookahead: dict = field(default_factory=dict)  # every, decay, power; empty: no lookahead
 
     def rate(self, step):
         return float(np.interp(step, [0, 4, STEPS], [0.2 * self.peak, self.peak, 0.0]))
@@ -58,27 +58,27 @@ class Recipe:
 
 
 def _group_text(group):
-    """As --group takes it."""
+    """The value of --group."""
     settings = {"rate": "rate", "weight_decay": "decay", "frozen_after": "frozen-after"}
     return f"{group['pattern']}: " + ", ".join(f"{settings[n]}={v!r}" for n, v in group.items() if n in settings)
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A network, and who trains it on what."""
+    """A network, its training program and its data."""
 
     title: str
     model: str
     train: str
     evaluate: str
-    paths: list  # of records
+    paths: list  # number of records
     options: tuple = ()
     augments: bool = False
 
 
 @dataclass(frozen=True)
 class Towers:
-    """How a global batch is taken, and by how many towers of the reference: batches that are normalised apart."""
+    """The division of a global batch, and the reference's number of towers, which normalise their batches separately."""
 
     name: str
     ranks: int
@@ -87,12 +87,12 @@ class Towers:
 
 
 def _global_batch(model):
-    """resnet50's last images are of one pixel: a batch norm of fewer than 4 of them has nothing left but rounding."""
+    """resnet50's last images have one pixel. With fewer than 4 of them a batch norm's output is mostly rounding error."""
     return 16 if model == "resnet50" else 8
 
 
 def _ways(global_batch, quick):
-    """All that are to do as the reference does, the quick form's first."""
+    """All divisions to compare with the reference; first that of the quick form."""
     own = ("--batch-size", global_batch // 2)
     ways = (
         Towers("2 ranks", 2, own, 2),
@@ -119,11 +119,11 @@ def _recipe(model, batch_size):
 
 
 def check(context):
-    """parity of today's networks with float64 PyTorch"""
+    """parity of modern networks with float64 PyTorch"""
     try:
         import reference_resnets as reference
     except ImportError as error:
-        yield Result("parity: today's networks", False, f"this Python has no {error.name}")
+        yield Result("parity: modern networks", False, f"this Python has no {error.name}")
         return
     paths = sorted(context.small_cifar10_set(40).glob("train-*.tfrecord"))
     subjects = [Subject(model, model, "cifar10_train", "cifar10_eval", paths, (), True) for model in reference.MODELS]
@@ -155,8 +155,8 @@ def _picture_set(context):
 
 
 def _records_seen(context, reference, subject, initial):
-    """(images [count, 3, height, width] uint8, labels [count]) in the order of the records. Of pictures, the images are
-    what carillon_predict says that the network sees: how they are cut and resized others check."""
+    """(images [count, 3, height, width] uint8, labels [count]) in the order of the records. For pictures, the images are
+    the network's inputs according to carillon_predict; other tests check crop and resize."""
     if subject.train == "cifar10_train":
         return reference.read_set(subject.paths)
     keys = ("image/encoded", "image/class/label")
@@ -169,19 +169,19 @@ def _records_seen(context, reference, subject, initial):
     done = context.run("carillon_predict", "--json", "--checkpoint", initial, "--images", seen, folder)
     files = [json.loads(line)["file"] for line in done.output.splitlines() if line.startswith("{")]
     if files != sorted(files) or len(files) != len(examples):
-        raise ValueError(f"carillon_predict tells of {len(files)} pictures, not of {len(examples)} in order")
+        raise ValueError(f"carillon_predict lists {len(files)} pictures, not {len(examples)} in order")
     first = int(json.loads((subject.paths[0].parent / "records.json").read_text())["first_label"])
     labels = np.array([example["image/class/label"][0] for example in examples]) - first
     return np.load(seen)["images"].astype(np.uint8), labels
 
 
 def _without_dirac(values, wrong, name):
-    """The filters that are drawn; notes what is not as dirac filters are."""
+    """The random filters; reports those that differ from the identity in their dirac part."""
     dirac = min(values.shape[2:])
     expected = np.zeros_like(values[..., :dirac])
     expected[1, 1, range(dirac), range(dirac)] = 1
     if not np.array_equal(values[..., :dirac], expected):
-        wrong.append(f"{name} begins otherwise than the identity")
+        wrong.append(f"{name} does not begin with the identity")
     return values[..., dirac:]
 
 
@@ -201,7 +201,7 @@ def _initial_values(reference, subject, arrays, images):
         if name == "variables/whiten/weights":
             expected = reference.whitening_filters(reference.inputs_of(reference.MODELS[model], images))
             if not np.allclose(values, expected, rtol=1e-4, atol=1e-4):
-                wrong.append(f"{name}: off numpy's by {abs(values - expected).max():.1e}")
+                wrong.append(f"{name}: differs from numpy's by {abs(values - expected).max():.1e}")
             continue
         if model.startswith("airbench") and values.ndim == 4:
             values = _without_dirac(values, wrong, name)
@@ -226,7 +226,7 @@ def _faults_of_resnet50(name, values):
 
 
 def _start(reference, initial, names):
-    """A run's arrays before its first step, from a checkpoint's variables and states."""
+    """A run's arrays before its first step, computed from a checkpoint's variables and states."""
     arrays = {}
     for name in names:
         of = name.replace(reference.SLOW, "variables")
@@ -238,7 +238,8 @@ def _start(reference, initial, names):
 
 
 def _error(found, expected, before):
-    """Of what the step changed; what it leaves, such as a variable that is frozen, is to be as it was, to the bit."""
+    """The error relative to the step's change. Arrays that the step must not change, such as frozen variables, must keep
+    their bits."""
     if np.array_equal(expected, before):
         return 0.0 if np.array_equal(found, before) else np.inf
     return programs.relative_error(found, expected, before)
@@ -256,7 +257,7 @@ def _compare(context, reference, subject, records, initial, towers):
     title = f"parity: {subject.title}, {towers.name}, {STEPS} steps"
     errors, expected_losses = _errors_by_step(reference, model, recipe, towers, run, load(initial), records)
     yield from _judge(title, errors, expected_losses, [line["loss"] for line in programs.metrics(run) if "loss" in line])
-    if towers.reference != towers.ranks:  # what evaluations are has been seen
+    if towers.reference != towers.ranks:  # the other divisions check the evaluation
         return
     for options in ((), ("--test-time-augmentation",)) if subject.augments else ((),):
         right = reference.count_right(model, checkpoint(run, STEPS), *records, augmented=bool(options))
@@ -270,7 +271,8 @@ def _compare(context, reference, subject, records, initial, towers):
 
 
 def _errors_by_step(reference, model, recipe, towers, run, initial, records):
-    """{group: each step's worst error} of a run's checkpoints, which are deleted but for the last; and expected losses."""
+    """{group: each step's worst error} of a run's checkpoints, and the expected losses. Deletes all checkpoints except the
+    last."""
     of_group = {
         "velocities": lambda name: name.startswith(reference.VELOCITIES),
         "variables": lambda name: name.startswith(("variables/", reference.SLOW)),
@@ -294,7 +296,8 @@ def _errors_by_step(reference, model, recipe, towers, run, initial, records):
 
 
 def _judge(title, errors, expected_losses, losses):
-    """All steps; of velocities, in which the gradients are, a step in which nothing was decided otherwise."""
+    """Checks all steps. For velocities, which contain the gradients, also the best step, without another decision of a
+    ReLU."""
     least, worst = min(errors["velocities"][1:]), max(errors["velocities"])
     passed = least <= GRADIENT_LIMIT and worst <= OF_A_DECISION
     yield Result(f"{title}, velocities", passed, f"a step to {least:.1e}, all to {worst:.1e}")

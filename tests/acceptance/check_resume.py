@@ -1,4 +1,4 @@
-"""A run that was stopped, signalled or left with a damaged checkpoint ends bit for bit like one run."""
+"""A run that was stopped, signalled or resumed after a damaged checkpoint ends bit for bit like an uninterrupted run."""
 
 import os
 import pathlib
@@ -35,7 +35,7 @@ def check(context):
     train(run, steps // 2)
     train(run, steps)
     whole_log = [line["step"] for line in programs.metrics(run)] == list(range(0, steps, LOG_EVERY))
-    detail = "and the log has no gap" if whole_log else "but the log's steps are not those of one run"
+    detail = "and the log has no gap" if whole_log else "but the log's steps differ from those of one run"
     yield verdict(f"stopped after {steps // 2} of {steps}", run, whole_log, detail)
 
     for damage in (_flip_byte, _cut):
@@ -69,7 +69,7 @@ def _modes(context, data, train):
     again = context.directory("resume")
     train(again, 20)
     difference = same_bits(checkpoint(run, 20), checkpoint(again, 20))
-    yield Result("resume: --fresh starts over", not difference, difference or "equal to a first run")
+    yield Result("resume: --fresh starts over", not difference, difference or "equal to the first run")
 
 
 def _flip_byte(path):

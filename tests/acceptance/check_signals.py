@@ -1,5 +1,5 @@
-"""Early ends: INT once and twice, USR1 again and again, job scripts, a time limit, a loss that is not finite between
-logged steps, a disk full at the end."""
+"""Runs that end early: INT once and twice, repeated USR1, job scripts, a time limit, a non-finite loss between logged
+steps, a full disk at the end."""
 
 import os
 import pathlib
@@ -13,10 +13,10 @@ from bad_input import FAILED, IO, STOPPED, USAGE
 from processes import TIMEOUT, faulty, rank_process, wait_for
 from programs import SCALED, ProgramFailed, Result, checkpoint, checkpoints, load, same_bits
 
-TIMES = 5  # that USR1 is sent
-STACKS = 12  # that USR2 asks for: what they take on stderr is within a pipe's 64 KiB
+TIMES = 5  # number of USR1 signals
+STACKS = 12  # number of stacks requested with USR2: their text fits into a pipe's 64 KiB
 JOBS = pathlib.Path(__file__).resolve().parents[2] / "jobs"
-SLOW = 4  # seconds that a slow disk takes; mpirun's ranks have 1 after TERM
+SLOW = 4  # delay of a slow disk in seconds; mpirun kills ranks 1 s after TERM
 
 
 def check(context):
@@ -44,7 +44,7 @@ def _start(context, data, run, *options, ranks=0):
 
 
 def _stopped(run, done):
-    """What is wrong with the end of a run that was asked to stop."""
+    """The error in the end of a run that was asked to stop; empty if there is none."""
     kept = [path.name for path in checkpoints(run)]
     if done.code != STOPPED:
         return done.explain()
@@ -53,7 +53,7 @@ def _stopped(run, done):
 
 
 def _staging(context, data):
-    """USR1 while data files are copied, on a disk whose fsync takes its time"""
+    """USR1 while data files are copied, on a disk with a slow fsync"""
     shards, disk, run = (context.directory(name) for name in ("shards", "disk", "staging"))
     shards.mkdir()
     for number in range(6):
@@ -77,18 +77,18 @@ def _staging(context, data):
 
 
 def _interrupted(context, data):
-    """INT to a run by itself, and to one rank of two"""
+    """INT to a run without mpirun, and to one rank of two"""
     for ranks in (0, 2):
         run = context.directory("interrupted")
         process, pid = _start(context, data, run, *SCALED, "--batch-size", 100, "--max-steps", 1000000, ranks=ranks)
         programs.signal_process(pid, signal.SIGINT)
         done = context.finish(process, TIMEOUT)
-        title = f"INT to {'one rank of 2' if ranks else 'a run by itself'}"
+        title = f"INT to {'one rank of 2' if ranks else 'a run without mpirun'}"
         yield _result(title, _stopped(run, done), f"exit code {done.code}, a checkpoint of the last step")
 
 
 def _blocked(pid):
-    """The signals that each thread of the process does not take, the main thread first."""
+    """The signals that each thread of the process blocks, the main thread first."""
     masks = []
     for task in sorted(pathlib.Path(f"/proc/{pid}/task").iterdir(), key=lambda path: int(path.name)):
         masks.append(int(re.search(r"SigBlk:\s*(\w+)", (task / "status").read_text())[1], 16))
@@ -96,17 +96,17 @@ def _blocked(pid):
 
 
 def _stacks(errors):
-    """How many stacks were written on stderr: each begins with its handler."""
+    """The number of stacks on stderr; each begins with the signal handler."""
     frames = [line for line in errors.splitlines() if re.search(r"\[0x[0-9a-f]+\]$", line)]
     return frames.count(frames[0]) if frames else 0
 
 
 def _computation(context, data):
-    """USR2 within steps, and who takes the other signals"""
+    """USR2 within steps, and the threads that receive the other signals"""
     if context.device != "cpu":
         return
-    # oneDNN's products for AVX2 may have their stack pointer in the heap, which a handler's frame there would damage:
-    # such a run failed 6 times of 10.
+    # oneDNN's matrix products for AVX2 may point the stack pointer into the heap. A signal handler's frame would damage
+    # the heap: such a run failed 6 times of 10.
     narrow = ("--isa", "avx2") if " avx2 " in pathlib.Path("/proc/cpuinfo").read_text() else ()
     options = ("--batch-size", 100, "--threads", 2, *narrow)
     run, expected = (context.directory("computation") for _ in range(2))
@@ -128,11 +128,11 @@ def _computation(context, data):
         fixed = (*SCALED, *options, "--summary-every", 0, "--log-every", 1)
         context.train(*fixed, "--max-steps", end, data=data / "train-*", train_dir=expected)
         wrong = same_bits(checkpoint(expected, end), checkpoint(run, end))
-    yield _result(f"{STACKS} stacks written within steps (USR2)", wrong, "the model is bit for bit as without")
+    yield _result(f"{STACKS} stacks written within steps (USR2)", wrong, "the model is bit for bit equal")
 
 
 def _script(context, data, command, environment, title, stop):
-    """A job script on a slow disk: `stop` signals it; it saves and ends with 75."""
+    """A job script on a slow disk. `stop` sends a signal; the run saves and ends with 75."""
     run = context.directory("script")
     fixed = ("--data", data / "train-*", "--train-dir", run, "--device", context.device, "--summary-every", 0)
     command = [*command, context.binaries / "mnist_train", *fixed, *SCALED, "--log-every", 1, "--max-steps", 1000000]
@@ -148,15 +148,15 @@ def _script(context, data, command, environment, title, stop):
 
 
 def _scripts(context, data):
-    """job scripts told to stop, on a slow disk"""
-    # An empty CUDA_VISIBLE_DEVICES: no ranks for GPUs that are there.
+    """job scripts that get stop signals, on a slow disk"""
+    # CUDA_VISIBLE_DEVICES is empty, so that the scripts ignore the machine's GPUs.
     here = {"RANKS": "2", "CUDA_VISIBLE_DEVICES": "", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
     single = [JOBS / "single_node.sh"]
-    title = "single_node.sh, which saves on a slow disk:"
+    title = "single_node.sh on a slow disk:"
     yield from _script(context, data, single, here, f"{title} TERM", lambda pid: os.kill(pid, signal.SIGTERM))
     yield from _script(context, data, single, here, f"{title} Ctrl-C", lambda pid: os.killpg(pid, signal.SIGINT))
 
-    stubs = context.directory("slurm")  # srun for one task, and a job that is not put back into the queue
+    stubs = context.directory("slurm")  # stub of srun for one task; the job is not requeued
     stubs.mkdir()
     for name, body in (("srun", 'while [[ $1 == -* ]]; do shift; done; exec "$@"'), ("squeue", "echo COMPLETING")):
         (stubs / name).write_text(f"#!/bin/bash\n{body}\n")
@@ -169,7 +169,7 @@ def _scripts(context, data):
 
 
 def _pending(pid, number):
-    """Whether the signal waits to be taken by the process."""
+    """Whether the signal is pending for the process."""
     try:
         status = pathlib.Path(f"/proc/{pid}/status").read_text()
     except OSError:
@@ -196,7 +196,7 @@ def _signalled_again(context, data):
 
 
 def _second_signal(context, data):
-    """a second INT while a slow disk keeps the first one waiting"""
+    """a second INT while the run saves on a slow disk after the first INT"""
     run = context.directory("second")
     fixed = ("--data", data / "train-*", "--train-dir", run, "--device", context.device, "--summary-every", 0)
     options = (*SCALED, "--log-every", 1, "--checkpoint-every", 0)
@@ -220,7 +220,7 @@ def _second_signal(context, data):
     left = ", ".join(path.name for path in run.glob("*.tmp"))
     wrong = (f"left {left}" if left else "") or same_bits(checkpoint(expected, end), checkpoint(run, end))
     wrong = wrong or ("" if [line["step"] for line in programs.metrics(run)] == list(range(end)) else "steps twice")
-    yield _result("and what it leaves does no harm", wrong, "the run after it ends bit for bit like one")
+    yield _result("the run after it resumes", wrong, "it ends bit for bit like one run")
 
 
 def _time_limit(context, data):
@@ -243,7 +243,7 @@ def _time_limit(context, data):
 
 
 def _diverged(context, data):
-    """a loss that is not finite at a step that is not logged"""
+    """a non-finite loss at a step that is not logged"""
     lines = []
     for every in (1, 50, 0):
         run = context.directory("diverged")
@@ -257,7 +257,7 @@ def _diverged(context, data):
         lines += [re.findall(r"step (\d+)", line) for line in done.lines]
     at = [int(step) for line in lines for step in line]
     good = len(at) == 3 and len(set(at)) == 1 and 0 < at[0] < 40
-    yield Result("signals: a diverging run ends at the same step", good, f"at steps {at}, whatever is logged")
+    yield Result("signals: a diverging run ends at the same step", good, f"at steps {at}, for every --log-every")
 
 
 def _full_disk(context, data):
@@ -268,13 +268,13 @@ def _full_disk(context, data):
             context, data, run, *SCALED, "--batch-size", 50, "--max-steps", 600, "--checkpoint-every", 0, "--checkpoint-failures", 0,
             ranks=ranks,
         )  # fmt: skip
-        # From here on no file of rank 0 can grow beyond this: enough for the log, not for a checkpoint.
+        # From here on this limits the size of rank 0's files: enough for the log, not for a checkpoint.
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
         done = context.finish(process, TIMEOUT)
         left = [path.name for path in run.iterdir() if path.name.startswith("model.ckpt")]
         wrong = done.complaint(IO, ["model.ckpt-600.h5"]) or (f"left {left}" if left else "")
         wrong = wrong or ("" if len(programs.losses(run)) == 600 else "not all steps are logged")
-        wrong = wrong or ("it says that it wrote it" if "wrote" in done.output else "")
+        wrong = wrong or ("it reports that it wrote the checkpoint" if "wrote" in done.output else "")
         title = f"a full disk at the last checkpoint, {ranks or 1} ranks"
         yield _result(title, wrong, done.lines[0] if done.lines else "")
     run = context.directory("whole")

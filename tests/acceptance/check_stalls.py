@@ -1,7 +1,8 @@
-"""Ranks that stand still: named, and the run ended in time; ranks that are only slow or suspended: left alone.
+"""The stall detector: if a rank hangs, the others name it and the run ends in time. Slow or suspended ranks do not end
+the run.
 
-The full form takes 100 runs on a loaded machine without a false alarm, the quick one two. The quick form does not stop
-rank 0 of 2: the others name a stopped rank by the same code whatever its number is.
+The full form starts 100 runs on a loaded machine, the quick form two; none may end with a false alarm. The quick form does
+not stop rank 0 of 2, because the code that names a stopped rank is the same for every rank.
 """
 
 import os
@@ -15,7 +16,7 @@ from processes import TIMEOUT, catches, faulty, rank_process, wait_for
 from programs import SCALED, ProgramFailed, Result, checkpoint, load, programs_of_load
 
 STALL = 2  # seconds
-MPIRUN_SECONDS = 15  # what mpirun may take to end the ranks: mostly one or two, more on a loaded machine
+MPIRUN_SECONDS = 15  # seconds that mpirun may need to end the ranks: usually one or two, more on a loaded machine
 SMALL = (*SCALED, "--batch-size", 20, "--summary-every", 0, "--stall-timeout", STALL)
 FOR_EVER = ("--max-steps", 100000000)
 
@@ -38,7 +39,7 @@ def _start(context, data, run, *options, ranks=2, environment=()):
 
 
 def _steps(run):
-    """Lines of steps that the run has logged."""
+    """The number of steps that the run has logged."""
     path = run / "metrics.jsonl"
     return path.read_text().count("\n") if path.exists() else 0
 
@@ -62,7 +63,7 @@ def _stopped_rank(context, data):
             wrong = f"ended after {passed:.1f} s"
         found = sorted(run.glob("model.ckpt-*.h5"))
         wrong = wrong or ("" if found and all(load(path) for path in found) else "a checkpoint does not load")
-        title = f"stalls: rank {stopped} of {ranks} stopped for ever is named, and the run ends in time"
+        title = f"stalls: if rank {stopped} of {ranks} is stopped, it is named and the run ends in time"
         yield Result(title, not wrong, wrong or f"after {passed:.1f} s: {done.lines[0]}")
 
 
@@ -76,8 +77,8 @@ def _evaluation(context, data):
         fixed = ("--checkpoint", run, "--batch-size", 1, "--device", context.device)
         return context.command("mnist_eval", "--data", *[records] * 100, *fixed, *options, ranks=2)
 
-    # On a loaded machine everything takes longer, so the limit is measured. The start may take 12 times --stall-timeout,
-    # here as long as a whole run; one batch of the evaluation 4 times, which all batches exceed.
+    # The limit is measured, because a loaded machine is slower. The start may take 12 times --stall-timeout, here the time
+    # of a whole run. One batch of the evaluation may take 4 times --stall-timeout; all batches take longer.
     began = time.monotonic()
     done = context.run_command(command(), TIMEOUT)
     seconds = time.monotonic() - began
@@ -85,7 +86,7 @@ def _evaluation(context, data):
     if done.code == 0:
         done = context.run_command(watched, TIMEOUT)
     wrong = "" if done.code == 0 and not done.lines else done.explain()
-    yield Result("stalls: an evaluation that gets on is not ended", not wrong, wrong or "exit code 0")
+    yield Result("stalls: a long evaluation that makes progress is not ended", not wrong, wrong or "exit code 0")
     for wait in (seconds / 4, seconds / 2, seconds, 2 * seconds):
         process = context.start(watched)
         stopped = rank_process(process, 1)
@@ -102,7 +103,7 @@ def _evaluation(context, data):
 
 
 def _suspended_run(context, data):
-    """a run that is suspended as a whole"""
+    """a run with all processes suspended"""
     run = context.directory("stalls")
     process = _start(context, data, run, *FOR_EVER, "--log-every", 1)
     wait_for(process, lambda: _steps(run) > 10, "a tenth step")
@@ -113,15 +114,15 @@ def _suspended_run(context, data):
     before = _steps(run)
     for pid in ranks:
         os.kill(pid, signal.SIGCONT)
-    wait_for(process, lambda: _steps(run) > before + 100, "steps after it goes on")
+    wait_for(process, lambda: _steps(run) > before + 100, "steps after it continues")
     os.kill(ranks[0], signal.SIGTERM)
     done = context.finish(process, TIMEOUT)
     wrong = "" if done.code == 75 and not done.lines else done.explain()
-    yield Result("stalls: a run suspended for three times the limit goes on", not wrong, wrong or "exit code 75")
+    yield Result("stalls: a run suspended for three times the limit continues", not wrong, wrong or "exit code 75")
 
 
 def _alone(context, data):
-    """a rank alone whose disk hangs"""
+    """a single rank with a disk that hangs"""
     run = context.directory("stalls")
     hang = faulty(context, "fsync", "*model.ckpt*", seconds=600)
     start = time.monotonic()
@@ -131,9 +132,9 @@ def _alone(context, data):
     named = re.match(r"mnist_train: rank 0 on \S+: hangs: it has been in (checkpoint|finish) of step 20 for \d+ s", first)
     has_stack = any("mnist_train(" in line for line in done.lines[1:])
     wrong = "" if done.code == FAILED and named and has_stack else done.explain()
-    # Four times the limit in these phases, and a quarter more for others to tell first.
+    # The limit of these phases is four times --stall-timeout, and a quarter more so that other ranks can report first.
     wrong = wrong or ("" if 4 * STALL < passed < 2 * 4 * STALL + MPIRUN_SECONDS else f"ended after {passed:.1f} s")
-    yield Result("stalls: a rank alone on a disk that hangs ends, with its stack", not wrong, wrong or first)
+    yield Result("stalls: a single rank with a disk that hangs ends and prints its stack", not wrong, wrong or first)
 
 
 def _loaded(context, data):
@@ -148,7 +149,7 @@ def _loaded(context, data):
             if done.code != 0 or done.lines:
                 wrong = done.explain()
                 break
-    title = f"stalls: {runs} runs beside {load_per_core} processes a core, without a false alarm"
+    title = f"stalls: {runs} runs with {load_per_core} other processes per core, no false alarm"
     yield Result(title, not wrong, wrong or "exit code 0")
 
 

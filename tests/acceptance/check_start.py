@@ -1,4 +1,4 @@
-"""How a run begins: from another's variables, from its own checkpoint or anew, by which options, and on whose data."""
+"""The start of a run: --init-from, resume or fresh start, options from all sources, and the data of all ranks."""
 
 import json
 import shutil
@@ -55,14 +55,14 @@ def _trained(context, data, steps, *options):
 
 
 def _initial_variables(context, data):
-    """--init-from takes variables, for the averages too."""
+    """--init-from reads the variables, also as initial values of the moving averages."""
     source = load(checkpoint(_trained(context, data, 20), 20))
     apart = all(
         array.tobytes() != source[name.replace("variables", "moving_averages")].tobytes()
         for name, array in source.items()
         if name.startswith("variables")
     )
-    yield Result("start: averages of a trained checkpoint are others", apart, "than its variables")
+    yield Result("start: averages and variables of a trained checkpoint differ", apart, "a precondition of the next check")
     for ranks in (0, 2):
         run = context.directory("initial")
         origin = checkpoint(_trained(context, data, 20), 20)
@@ -71,12 +71,12 @@ def _initial_variables(context, data):
         wrong = [
             name for name in found if found[name].tobytes() != source[f"variables/{name.split('/', 1)[1]}"].tobytes()
         ]
-        title = f"--init-from: variables and averages are the variables, {ranks or 1} ranks"
+        title = f"--init-from: variables and averages equal the variables, {ranks or 1} ranks"
         yield _result(title, ", ".join(wrong), f"{len(found)} arrays")
 
 
 def _other_model(context, data):
-    """A checkpoint of another model is named as such, whoever reads it."""
+    """Every program that reads a checkpoint of another model reports this."""
     run = _trained(context, data, 2, "--model", "lenet")
     before = content(run)
     done = _train(context, data, run, "--max-steps", 4, expect=None)
@@ -93,7 +93,7 @@ def _other_model(context, data):
 
 
 def _other_data(context, data):
-    """Ranks whose files of one name and size hold other records."""
+    """Ranks with files of equal names and sizes, but different records."""
     folders = [context.directory("rank"), context.directory("rank")]
     (source,) = data.glob("train-*")
     samples = [parse_example(record, ("image_raw", "label")) for record in read_records(source)]
@@ -107,11 +107,11 @@ def _other_data(context, data):
         done = each_in(context, folders, "mnist_train", *fixed)
         left = ", ".join(path.name for path in programs.checkpoints(run))
         kind = "evaluation" if option == "--eval-data" else "training"
-        yield _refused(f"ranks with other records in {option}", done, USAGE, ["rank", kind], left)
+        yield _refused(f"ranks with different records in {option}", done, USAGE, ["rank", kind], left)
 
 
 def _changed_options(context, data):
-    """A resumed run warns of the options, records and ranks that are others, and of nothing else."""
+    """A resumed run warns of changed options, records and ranks, and of nothing else."""
     run = _trained(context, data, 4)
     done = _train(context, data, run, "--max-steps", 6, "--log-every", 3, "--keep-checkpoints", 2)
     yield _result("resuming with the same options warns of nothing", " | ".join(done.lines), "no line on stderr")
@@ -120,14 +120,14 @@ def _changed_options(context, data):
     warnings = [line for line in done.lines if line.startswith(WARNING)]
     for name, before, after in (("--batch-size", "20", "10"), ("--learning-rate", "0.1", "0.25"), ("tower", "1", "2")):
         told = [line for line in warnings if name in line and before in line.split() and after in line.split()]
-        yield _result(f"resuming warns of another {name}", "" if told else f"{done.lines}", "; ".join(told))
+        yield _result(f"resuming warns of a changed {name}", "" if told else f"{done.lines}", "; ".join(told))
     done = _train(context, context.small_set(300), run, "--max-steps", 10, common=other, ranks=2)
     told = [line for line in done.lines if line.startswith(WARNING) and "records" in line and "400" in line]
-    yield _result("resuming warns of other records", "" if told else f"{done.lines}", "; ".join(told))
+    yield _result("resuming warns of changed records", "" if told else f"{done.lines}", "; ".join(told))
 
 
 def _changed_arithmetic(context, data):
-    """A checkpoint holds what `auto` came to; a run that resumes it in another way says so, in one line."""
+    """A checkpoint records the values that `auto` selected. A run that resumes with other values warns in one line."""
     run = context.directory("arithmetic")
 
     def train(last, *options):
@@ -139,31 +139,31 @@ def _changed_arithmetic(context, data):
     found = {name: held.get(name) for name in ("isa", "instruction set", "convolution", "winograd convolutions")}
     good = found["isa"] == found["convolution"] == "auto" and found["instruction set"] in ISAS
     good = good and found["winograd convolutions"] == ["conv2"]
-    yield _result("a checkpoint holds what auto came to", "" if good else f"{found}", f"{found}")
+    yield _result("a checkpoint records the values that auto selected", "" if good else f"{found}", f"{found}")
     highest = found["instruction set"]
     lines = train(2, "--isa", highest)
-    yield _result("resuming with what auto came to warns of nothing", " | ".join(lines))
+    yield _result("resuming with the values that auto selected warns of nothing", " | ".join(lines))
     lines = train(3, "--isa", "plain")
     expected = [] if highest == "plain" else [f'{WARNING}instruction set was "{highest}"']
     good = len(lines) == len(expected) and all(map(str.startswith, lines, expected))
-    yield _result("resuming warns of another instruction set", "" if good else f"{lines}", " | ".join(lines))
+    yield _result("resuming warns of a changed instruction set", "" if good else f"{lines}", " | ".join(lines))
     lines = train(4, "--isa", "plain", "--convolution", "direct")
     good = len(lines) == 1 and lines[0].startswith(f'{WARNING}winograd convolutions was ["conv2"]')
-    yield _result("resuming warns of other convolutions", "" if good else f"{lines}", " | ".join(lines))
+    yield _result("resuming warns of changed convolutions", "" if good else f"{lines}", " | ".join(lines))
 
 
 def _unreadable_checkpoint(context, data):
-    """Reading the newest checkpoint fails: that is no damage, from which to fall back."""
+    """If reading the newest checkpoint fails, the run ends. Only damaged content makes it use an older checkpoint."""
     run = _trained(context, data, 4)
     checkpoint(run, 4).unlink()
-    checkpoint(run, 4).symlink_to("/proc/self/mem")  # opens, and its first byte cannot be read
+    checkpoint(run, 4).symlink_to("/proc/self/mem")  # can be opened, but not read
     done = _train(context, data, run, "--max-steps", 6, expect=None)
-    left = "" if not checkpoint(run, 6).exists() else "it went on"
+    left = "" if not checkpoint(run, 6).exists() else "it did not end"
     yield _refused("the newest checkpoint cannot be read", done, IO, ["model.ckpt-4.h5"], left)
 
 
 def _stale_temporaries(context, data):
-    """What a killed writer left goes, what is somebody else's stays."""
+    """A run removes temporary files of killed writers and keeps files of others."""
     run = context.directory("stale")
     run.mkdir()
     stale = ["model.ckpt-7.h5.12345.tmp", "metrics.jsonl.678.tmp"]
@@ -187,7 +187,7 @@ def _fresh(context, data):
     wrong = sorted(old & found) + sorted({"events.txt"} - found)
     yield _result("--fresh removes checkpoints and event files", ", ".join(wrong), f"{len(old)} gone")
     steps = [line["step"] for line in programs.metrics(run)]
-    yield _result("--fresh begins metrics.jsonl anew", "" if steps == [0, 1, 2] else f"{steps}", f"{steps}")
+    yield _result("--fresh starts a new metrics.jsonl", "" if steps == [0, 1, 2] else f"{steps}", f"{steps}")
 
 
 def _never(context, data):
@@ -203,7 +203,7 @@ def _never(context, data):
 
 
 def _config(context, data):
-    """CARILLON_CONFIG names a file of options: below the command line and --config, above CARILLON_<OPTION>."""
+    """CARILLON_CONFIG names an option file. The command line and --config override it; it overrides CARILLON_<OPTION>."""
     recipe, other = context.directory("recipe"), context.directory("recipe")
     recipe.write_text("max-steps = 3\nbatch-size = 30  # not 20\n")
     other.write_text("max-steps = 4\n")
@@ -219,9 +219,9 @@ def _config(context, data):
 
     for title, expected, (found, done) in (
         ("CARILLON_CONFIG is read", 3, steps(CONFIG=recipe)),
-        ("the command line goes before CARILLON_CONFIG", 2, steps("--max-steps", 2, CONFIG=recipe)),
-        ("--config goes before CARILLON_CONFIG", 4, steps("--config", other, CONFIG=recipe)),
-        ("CARILLON_CONFIG goes before CARILLON_MAX_STEPS", 3, steps(CONFIG=recipe, MAX_STEPS=5)),
+        ("the command line overrides CARILLON_CONFIG", 2, steps("--max-steps", 2, CONFIG=recipe)),
+        ("--config overrides CARILLON_CONFIG", 4, steps("--config", other, CONFIG=recipe)),
+        ("CARILLON_CONFIG overrides CARILLON_MAX_STEPS", 3, steps(CONFIG=recipe, MAX_STEPS=5)),
         ("CARILLON_MAX_STEPS is read", 5, steps(MAX_STEPS=5)),
     ):
         good = found == [f"model.ckpt-{expected}.h5"]
@@ -232,14 +232,14 @@ def _config(context, data):
 
 
 def _not_utf8(context, data):
-    """Paths whose bytes are no UTF-8: trained on, resumed at other ranks, evaluated."""
+    """Paths that are not valid UTF-8: training, resuming with another number of ranks, evaluation."""
     folder = context.directory("latin1-\udce9")  # one byte, e9
     shutil.copytree(data, folder)
     run = folder / "run"
     _train(context, folder, run, "--max-steps", 2)
     done = _train(context, folder, run, "--max-steps", 4, ranks=2)
     told = "latin1-\\xe9" in done.output
-    yield _result("paths that are not UTF-8 work and are told in ASCII", "" if told else done.output[-200:])
+    yield _result("paths that are not UTF-8 work and are printed in ASCII", "" if told else done.output[-200:])
     done = context.run("mnist_eval", "--data", folder / "test-*", "--checkpoint", run, expect=None)
     yield _result("mnist_eval of paths that are not UTF-8", done.complaint(0))
     done = context.run("mnist_eval", "--data", folder / "no-\udce9", "--checkpoint", run, expect=None)

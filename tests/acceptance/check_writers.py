@@ -1,6 +1,6 @@
-"""Records of other writers train to identical weights.
+"""Records of other writers give identical weights.
 
-They differ in the order of features, in what `pixels` holds, by unknown features, integers not packed, and GZIP.
+They differ in the order of features, the content of `pixels`, unknown features, unpacked integers and GZIP.
 """
 
 import programs

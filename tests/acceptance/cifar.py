@@ -1,4 +1,4 @@
-"""CIFAR-10's binary version: a folder of the six files, or an archive of them in any compression that Python knows."""
+"""Reads CIFAR-10's binary version: a folder with the six files, or an archive with a compression that Python supports."""
 
 import pathlib
 import tarfile
@@ -7,7 +7,7 @@ import numpy as np
 
 TRAIN = tuple(f"data_batch_{i}.bin" for i in range(1, 6))
 TEST = "test_batch.bin"
-SAMPLE = pathlib.Path(__file__).resolve().parents[1] / "data/samples/cifar10.tar.gz"  # 2 images of each file
+SAMPLE = pathlib.Path(__file__).resolve().parents[1] / "data/samples/cifar10.tar.gz"  # 2 images per file
 
 
 def read_batches(path):

@@ -1,4 +1,4 @@
-"""TensorBoard's event files, read by hand: independent of the code under test.
+"""A reader of TensorBoard's event files that is independent of the code under test.
 
 Records of Event { 2: step; 3: file_version; 4: graph_def; 5: Summary { 1: Value { 1: tag, 2: float, 4: Image { 4: PNG }
 or 5: Histogram or 8: Tensor { 8: a text } } }; 7: SessionLog { 1: status, 1 being START } }.
@@ -22,7 +22,7 @@ class Histogram:
     count: float
     sum: float
     sum_squares: float
-    limits: np.ndarray  # right ends
+    limits: np.ndarray  # upper limits
     counts: np.ndarray
 
 
@@ -30,7 +30,7 @@ class Histogram:
 class Event:
     kind: int
     step: int
-    content: object  # of a summary: [(tag, float, Histogram, text or bytes of an image)]
+    content: object  # values of a summary: [(tag, float, Histogram, text or bytes of an image)]
 
 
 def files(train_dir):
@@ -50,12 +50,12 @@ def read_file(path):
 
 
 def is_start(event):
-    """Whether it is the SessionLog of a run that begins."""
+    """Whether the event is the SessionLog START of a run."""
     return event.kind == SESSION and dict(fields(event.content)).get(1) == 1
 
 
 def shown(train_dir):
-    """{tag: [(step, value)]} as TensorBoard shows them: a START drops what earlier files hold from its step on."""
+    """{tag: [(step, value)]} as TensorBoard shows them: a START discards earlier files' values from its step on."""
     values = {}
     for path in files(train_dir):
         for event in read_file(path):

@@ -1,4 +1,4 @@
-"""Reading a checkpoint's arrays: by h5py, or by h5dump (hdf5-tools; a bundle has it) where Python has no h5py."""
+"""Reads a checkpoint's arrays with h5py, or with h5dump (hdf5-tools, also in bundles) if Python has no h5py."""
 
 import pathlib
 import re
@@ -29,7 +29,7 @@ def _by_h5py(path):
 
 
 def by_h5dump(path):
-    """Of float32 arrays of one dimension or more, which is what training writes."""
+    """Reads float32 arrays of one dimension or more; training writes only these."""
     return {name: _dump(path, name) for name in _DATASET.findall(_h5dump("-n", path))}
 
 

@@ -1,4 +1,4 @@
-"""The IDX files of MNIST and of sets in its format."""
+"""Reads IDX files: MNIST and other data sets in its format."""
 
 import gzip
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Runs an ONNX model as Carillon writes them, in numpy and float64: a second implementation of the operators.
+"""Runs an ONNX model of Carillon in numpy and float64, as a second implementation of the operators.
 
   onnx_numpy.py MODEL IMAGES.npz OUTPUTS.npz [--onnxruntime]
 
-IMAGES.npz has "image"; OUTPUTS.npz gets the model's outputs by name. With --onnxruntime (a Python that has it, and onnx)
-the model is checked by onnx's checker and run by onnxruntime.
+IMAGES.npz contains "image"; OUTPUTS.npz gets the model's outputs by name. With --onnxruntime, onnx's checker checks the
+model and onnxruntime runs it; Python must have both packages.
 """
 
 import argparse
@@ -47,7 +47,7 @@ def _text(message, number):
 
 
 def _extents(message, number):
-    """Of a repeated int64, packed or not."""
+    """The values of a repeated int64, packed or not."""
     found = []
     for value in _all(message, number):
         found += [_signed(value)] if isinstance(value, int) else _varints(value)

@@ -1,4 +1,4 @@
-"""Comparing a training program with its float64 reference: what check_parity and check_cifar_parity share."""
+"""Compares a training program with its float64 reference; shared by check_parity and check_cifar_parity."""
 
 import re
 
@@ -14,18 +14,18 @@ CONSOLE = re.compile(
     r"\((\S+) examples/sec; (\S+) sec/batch\)$",
     re.MULTILINE,
 )
-# A normal distribution cut at two deviations keeps this part of its deviation.
+# Standard deviation of a standard normal distribution that is truncated at two deviations.
 CUT_DEVIATION = 0.8796
 
 
 def is_truncated_normal(values, stddev):
-    """Whether all values are within two deviations, and their deviation is right within 6 of its own errors."""
-    error = 0.55 / np.sqrt(values.size)  # relative, of the deviation of a cut normal
+    """Whether all values are within two deviations, and the sample's deviation is right within 6 standard errors."""
+    error = 0.55 / np.sqrt(values.size)  # relative, of a truncated normal's standard deviation
     return abs(values).max() <= 2 * stddev * (1 + 1e-6) and abs(values.std() / (CUT_DEVIATION * stddev) - 1) < 6 * error
 
 
 def compare(context, title, program, reference, recipe, steps, ranks, paths, initial, limit, options=()):
-    """Trains by the program and by the reference's `train`; yields Results on variables, averages, logs and console."""
+    """Trains with the program and with the reference's `train`; yields Results of variables, averages, logs and console."""
     run = context.directory("parity")
     done = context.train(
         "--init-from", initial, "--shuffle=false", "--log-every=1", f"--max-steps={steps}", *options,
@@ -42,7 +42,7 @@ def compare(context, title, program, reference, recipe, steps, ranks, paths, ini
         yield Result(f"{title}, {group}", programs.worst(errors.values()) <= limit, detail)
 
     lines = programs.metrics(run)
-    # One line a step, in order.
+    # One line per step, in order.
     loss_error = _worst([line["loss"] for line in lines], expected.losses)
     rate_error = _worst([line["learning_rate"] for line in lines], expected.learning_rates)
     passed = loss_error <= LOSS_LIMIT and rate_error <= 1e-6

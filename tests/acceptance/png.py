@@ -1,4 +1,4 @@
-"""PNG files without a library for them."""
+"""Writes PNG files without a library."""
 
 import struct
 import zlib

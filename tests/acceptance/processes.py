@@ -1,4 +1,4 @@
-"""Running training programs as processes to be watched, signalled and paired: what several checks share."""
+"""Helpers to watch, signal and pair processes of training programs; shared by several checks."""
 
 import os
 import pathlib
@@ -11,18 +11,19 @@ from programs import TIMEOUT
 
 
 def wait_for(process, condition, what):
-    """What `condition` returns once that is true; kills the process when it ends before, or takes too long."""
+    """Waits until `condition` returns a true value, and returns it. If the process ends first or the wait takes too long,
+    kills the process and fails."""
     deadline = time.monotonic() + TIMEOUT
     while not (found := condition()):
         if process.poll() is not None or time.monotonic() > deadline:
             programs.kill(process)
-            raise programs.ProgramFailed(f"{what}: not so before the program ended ({process.poll()})")
+            raise programs.ProgramFailed(f"{what}: this did not happen before the program ended ({process.poll()})")
         time.sleep(0.002)
     return found
 
 
 def rank_processes(process):
-    """{rank: process id} of the ranks under mpirun that run a training program now."""
+    """{rank: process id} of mpirun's ranks that currently run a training program."""
     found = {}
     for pid in programs.descendants(process.pid):
         try:
@@ -35,7 +36,7 @@ def rank_processes(process):
 
 
 def rank_process(process, rank):
-    """The process id of a rank under mpirun, once it runs one of the programs."""
+    """Waits until mpirun's rank runs one of the programs; returns its process id."""
     return wait_for(process, lambda: rank_processes(process).get(rank), f"rank {rank} runs")
 
 
@@ -49,10 +50,10 @@ def catches(pid, number):
 
 
 def replace_in_memory(pid, old, new):
-    """Puts `new` wherever a running process has `old`, as long as it, in memory of its own; in how many places.
+    """Replaces `old` by `new`, of equal length, everywhere in a running process's private memory; returns the number of
+    places.
 
-    The process, which hangs meanwhile, may itself have no access to the memory just then, as to that of a fake
-    GPU.
+    The process is stopped meanwhile. It need not have access to the memory itself, as for the memory of a fake GPU.
     """
     os.kill(pid, signal.SIGSTOP)
     try:
@@ -82,23 +83,23 @@ def _replace_in_memory(pid, old, new):
 
 
 def faulty(context, call, path, **settings):
-    """Environment with which a program's `call` on files whose path matches the pattern `path` is slow, fails or worse:
-    nth, times, seconds, errno, action, log (tests/support/faulty_calls.cpp)."""
+    """Environment that makes a program's `call` on files that match the pattern `path` slow or faulty. The parameters nth,
+    times, seconds, errno, action and log are those of tests/support/faulty_calls.cpp."""
     places = [folder / "libfaulty_calls.so" for folder in (context.binaries, context.binaries.parent)]
     library = next(filter(pathlib.Path.exists, places), None)
     if library is None:
-        raise programs.ProgramFailed(f"there is no {places[0]}: the tests are not built")
+        raise programs.ProgramFailed(f"{places[0]} does not exist: build the tests first")
     given = {"call": call, "path": path, **settings}
     return {"LD_PRELOAD": str(library)} | {f"FAULT_{name.upper()}": str(value) for name, value in given.items()}
 
 
 def two(context, first, second):
-    """One rank of each command under one mpirun."""
+    """One mpirun with one rank per command."""
     return context.run_command(programs.one_rank_each(first, second), TIMEOUT)
 
 
 def each_in(context, folders, program, *options):
-    """One rank of the same command in each of two folders."""
+    """One mpirun with two ranks of the same command, each in its folder."""
     command = (context.binaries / program, *options)
     return two(context, *(["bash", "-c", f'cd {folder} && exec "$0" "$@"', *command] for folder in folders))
 
@@ -109,6 +110,6 @@ def content(directory):
 
 
 def changes(directory, before):
-    """The names of what is not as `content` found it before; empty when all is."""
+    """The names of files that differ from an earlier `content`; empty if none does."""
     after = content(directory)
     return ", ".join(name for name in sorted(before.keys() | after.keys()) if before.get(name) != after.get(name))

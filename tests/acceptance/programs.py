@@ -1,4 +1,4 @@
-"""Running Carillon's programs and judging what they did: what every check shares."""
+"""Runs Carillon's programs and checks their results; shared by all checks."""
 
 import argparse
 import contextlib
@@ -21,33 +21,33 @@ import cifar
 from hdf5 import load
 from idx import read_idx
 
-TIMEOUT = 600  # seconds; only a hang takes longer, on a loaded machine too
+TIMEOUT = 600  # seconds; only a hang takes longer, even on a loaded machine
 VARIABLES = ("layer1/weights", "layer1/biases", "layer2/weights", "layer2/biases")
 SCALED = ("--pixel-scale", "0.00392156862745098", "--learning-rate", "0.1", "--decay-steps", "600")
 
-# What Open MPI itself prints on stderr when a rank aborts or exits with a code.
+# Open MPI's own lines on stderr when a rank aborts or exits with a code.
 _BANNER = re.compile(
     r"^-{20,}$|^[\s\0]*$|^MPI_ABORT was invoked|^with errorcode|^NOTE: invoking MPI_ABORT|^You may or may not see output"
     r"|^exactly when Open MPI kills|^mpirun (detected|has exited|noticed)|^Primary job\s+terminated|^a non-zero exit code"
     r"|^the job to be terminated|^\s+Process name:|^\s+Exit code:|^\[[^]]+:\d+\] (\d+ more process|Set MCA parameter)"
     r"|^mpirun: Forwarding signal"
-    r"|^\[[^]]+:\d+\] plm:rsh: Warning: setpgid"  # which the child has done itself, and begun another program
+    r"|^\[[^]]+:\d+\] plm:rsh: Warning: setpgid"  # harmless: the child has called setpgid itself
     r"|^\s*(Proc|Errorcode|Command|Hostname|Node):|aborting the job|^This may have caused other processes"
     r"|ORTE_ERROR_LOG: .*show_help"  # when two ranks abort at once
-    # Open MPI 5: its launcher is called prterun; a warning of ranks that have no TCP between them, nor need it.
+    # Open MPI 5: its launcher is prterun. It warns if ranks have no TCP connection, which they do not need.
     r'|^prterun (detected|has exited|noticed)|^"abort"\. This may have caused|^terminated by signals sent by prterun'
-    r"|^thus causing the job to be terminated|^\[[^]]+:\d+\] PMIX ERROR: PMIX_ERR_UNREACH"  # a rank that is gone already
+    r"|^thus causing the job to be terminated|^\[[^]]+:\d+\] PMIX ERROR: PMIX_ERR_UNREACH"  # the rank has already ended
     r"|^\[[^]]+\]\[\[\d+,\d+\],\d+\].*btl_tcp_proc|^Unable to find reachable pairing between"
 )
 
 
-# Progress, of a run that takes its time; what a machine with fewer GPUs than ranks is told; a rank that some other program
-# slows down.
+# Progress of a long run; the warning on a machine with fewer GPUs than ranks; the warning if another program slows a rank
+# down.
 _ASIDE = re.compile(
     r"^step \d+/\d+, .* left$|^warning: ranks [\d, and]+ share GPU |^warning: rank \d+ on \S+ holds the others up"
 )
 
-# What a crash says besides its reason.
+# Further lines of a crash, after its reason.
 _STACK = re.compile(r"\[0x[0-9a-f]+\]$|^\[[^]]+:\d+\] (\*\*\* |Signal code:)")
 
 
@@ -60,7 +60,7 @@ class Result:
 
 @dataclass
 class Finished:
-    """A program that ended: its code, its output, and its own lines on stderr, but for asides."""
+    """A program that ended: exit code, output, and its own lines on stderr without the lines above."""
 
     command: list
     code: int
@@ -72,14 +72,14 @@ class Finished:
         return [line for line in self.errors.splitlines() if not (_BANNER.search(line) or _ASIDE.search(line))]
 
     def complaint(self, code, names=()):
-        """What is wrong, unless it ended with `code` and, after a failure, one line that has all the names in it."""
+        """The error, unless the program ended with `code` and, after a failure, one line that contains all names."""
         lines = self.lines
         if self.code != code:
             return f"expected exit code {code}; {self.explain()}"
         if len(lines) != (code != 0):
             return f"{len(lines)} lines on stderr: {' | '.join(lines[:4])}"
         missing = [name for name in names if name not in lines[0]]
-        return f"the line names no {missing}: {lines[0]}" if missing else ""
+        return f"the line does not name {missing}: {lines[0]}" if missing else ""
 
     def explain(self):
         said = [line for line in self.lines if not _STACK.search(line)]
@@ -91,8 +91,8 @@ class ProgramFailed(Exception):
 
 
 def one_rank_each(*commands):
-    """The command that starts them as the ranks of one run, a rank of each: by a shell that chooses, since mpirun's own way
-    (`:` between them) ends Open MPI 5.0.7's with a segmentation fault."""
+    """The command that starts the commands as ranks of one run, one rank each. A shell selects the command by rank:
+    mpirun's own syntax (`:` between commands) makes Open MPI 5.0.7 crash."""
     choices = " ".join(f"{rank}) exec {shlex.join(map(str, command))} ;;" for rank, command in enumerate(commands))
     launcher = ["mpirun", "-np", str(len(commands)), "--oversubscribe", "--bind-to", "none"]
     return [*launcher, "sh", "-c", f"case $OMPI_COMM_WORLD_RANK in {choices} esac"]
@@ -100,7 +100,7 @@ def one_rank_each(*commands):
 
 @contextlib.contextmanager
 def programs_of_load(count):
-    """So many processes beside that do nothing but compute."""
+    """Runs `count` processes that only compute, during the `with` block."""
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
     try:
         yield
@@ -111,7 +111,7 @@ def programs_of_load(count):
 
 
 class Context:
-    """Where the programs, the data and the working files are."""
+    """The locations of programs, data and working files."""
 
     def __init__(self, binaries, images, cifar10, work, quick, device="cpu", options=None):
         self.binaries, self.images, self.cifar10, self.work, self.quick = binaries, images, cifar10, work, quick
@@ -119,12 +119,12 @@ class Context:
         self._count = 0
 
     def directory(self, label="run"):
-        """A new name in the working directory; nothing is there yet."""
+        """A new path in the working directory; it does not exist yet."""
         self._count += 1
         return self.work / f"{label}-{self._count:03}"
 
     def command(self, program, *options, ranks=0):
-        """ranks = 0: the program by itself, without mpirun."""
+        """The command line of a program, with mpirun unless ranks is 0."""
         launcher = ["mpirun", "-np", str(ranks), "--oversubscribe", "--bind-to", "none"] if ranks else []
         return [*launcher, str(self.binaries / program), *map(str, options)]
 
@@ -135,14 +135,14 @@ class Context:
         return environment
 
     def start(self, command, environment=()):
-        """The command as a running process, with further variables in its environment; `finish` ends it."""
+        """Starts the command with additional environment variables; `finish` waits for its end."""
         variables = self.environment() | dict(environment)
         return subprocess.Popen(
             command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
         )
 
     def finish(self, process, timeout=TIMEOUT):
-        """Waits for a process of `start`. One that hangs is killed with all its ranks."""
+        """Waits for a process of `start`. If it hangs, kills it with all its ranks."""
         try:
             output, errors = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired as hang:
@@ -154,20 +154,20 @@ class Context:
         return self.finish(self.start(command), timeout)
 
     def run(self, program, *options, ranks=0, expect=0, timeout=TIMEOUT):
-        """expect = None takes any exit code."""
+        """Runs a program; raises ProgramFailed if its exit code is not `expect`. None: any exit code."""
         done = self.run_command(self.command(program, *options, ranks=ranks), timeout)
         if expect is not None and done.code != expect:
             raise ProgramFailed(f"{' '.join(done.command)}: {done.explain()}")
         return done
 
     def train(self, *options, data, train_dir, program="mnist_train", ranks=0, device=None, **keywords):
-        """data: a pattern or a path, or a list of them."""
+        """data: a pattern, a path, or a list of them."""
         patterns = data if isinstance(data, list) else [data]
         fixed = ["--data", *patterns, "--train-dir", train_dir, "--device", device or self.device]
         return self.run(program, *fixed, *options, ranks=ranks, **keywords)
 
     def small_set(self, train_count, test_count=100):
-        """Directory with TFRecords, by tfrecord_convert, of the first records of the data set."""
+        """A directory with TFRecords of the data set's first records, written by tfrecord_convert."""
         target = self.work / f"set-{train_count}-{test_count}"
         if not target.exists():
             source = self.work / f"idx-{train_count}-{test_count}"
@@ -182,7 +182,7 @@ class Context:
         return target
 
     def small_cifar10_set(self, count):
-        """Directory with TFRecords, by tfrecord_convert, of the first `count` images (or all) of each source file."""
+        """A directory with TFRecords of the first `count` images (or all) of each source file, written by tfrecord_convert."""
         target = self.work / f"cifar10-{count}"
         if not target.exists():
             source = self.work / f"cifar10-source-{count}"
@@ -230,7 +230,7 @@ def metrics(train_dir):
 
 
 def losses(train_dir):
-    """{step: loss} of the training steps that metrics.jsonl holds."""
+    """{step: loss} of the training steps in metrics.jsonl."""
     return {line["step"]: line["loss"] for line in metrics(train_dir) if "loss" in line}
 
 
@@ -241,13 +241,13 @@ def relative_error(found, expected, initial):
 
 
 def worst(errors):
-    """The largest of the errors; infinite when one is not finite, as max() passes over a NaN that is not the first."""
+    """The largest error; infinity if one is not finite, because max() ignores a NaN that is not the first value."""
     values = np.array(list(errors), np.float64)
     return float(values.max()) if np.isfinite(values).all() else float("inf")
 
 
 def same_bits(first, second):
-    """What differs between two checkpoints' arrays; an empty string when nothing does."""
+    """The difference between two checkpoints' arrays; empty if there is none."""
     a, b = load(first), load(second)
     if a.keys() != b.keys():
         return f"arrays differ: {sorted(a.keys() ^ b.keys())}"
@@ -255,8 +255,8 @@ def same_bits(first, second):
 
 
 def main(*checks, declare=lambda parser: None):
-    """Runs each check, a function from Context to Results; prints a table; exits 1 when one failed. `declare` adds a
-    check's own options to the parser; Context.options has them."""
+    """Runs the checks, functions from Context to Results, and prints a table. Exits with 1 if a check failed. `declare`
+    adds a check's own options to the parser; Context.options contains their values."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", type=pathlib.Path, required=True, help="directory of the programs")
     parser.add_argument(
@@ -271,16 +271,16 @@ def main(*checks, declare=lambda parser: None):
         default=cifar.SAMPLE,
         help="CIFAR-10's binary version, a folder or an archive (default: the tests' sample of 12 images)",
     )
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="what the training runs on")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="device of the training")
     parser.add_argument("--quick", action="store_true", help="smaller sizes, for ctest")
-    parser.add_argument("--keep", type=pathlib.Path, help="work in this directory and leave it")
-    parser.add_argument("--only", default="", help="run the checks whose name contains this")
+    parser.add_argument("--keep", type=pathlib.Path, help="work in this directory and keep its files")
+    parser.add_argument("--only", default="", help="run the checks with this text in their names")
     declare(parser)
     options = parser.parse_args()
     if not options.data.is_dir():
         parser.error(f"--data: no directory {options.data}")
     if not options.cifar10.exists():
-        parser.error(f"--cifar10: there is no {options.cifar10}")
+        parser.error(f"--cifar10: {options.cifar10} does not exist")
     work = (options.keep or pathlib.Path(tempfile.mkdtemp(prefix="carillon-"))).resolve()
     work.mkdir(parents=True, exist_ok=True)
     paths = (options.bin.resolve(), options.data.resolve(), options.cifar10.resolve(), work)

@@ -4,9 +4,10 @@ Variables have TensorFlow's layouts: conv [height, width, in, out], dense [in, o
 cross-entropy over its batch + regularization/2 * sum w^2 of local3's and local4's weights.
 lr = lr0 * decay^floor(s / decay_steps). The loop is that of reference_training.py.
 
-Where the two largest values of a pooling window are within rounding, float32 may hand the gradient to the other, and
-the runs part: by some 1e-3 at that step, 1e-2 some steps later. PyTorch in float32 does the same. pool2 decides, where
-few values carry all of the gradient. So a run tells its closest call there, and is comparable when that is wide enough.
+If the two largest values of a pooling window differ by less than the rounding error, float32 may pass the gradient to the
+other value. Then the runs differ by about 1e-3 after that step and by 1e-2 some steps later. PyTorch in float32 does the
+same. This matters in pool2, where few values carry the whole gradient. Therefore a run returns its closest tie in pool2;
+runs are comparable if the tie is wide enough.
 """
 
 from dataclasses import dataclass, replace
@@ -52,7 +53,7 @@ def read_set(paths):
 
 
 def undistorted(images):
-    """[count, 3, 24, 24] float64: the centre of each image, standardised."""
+    """[count, 3, 24, 24] float64: the standardised centre of each image."""
     centre = images[:, :, 4:28, 4:28].astype(np.float64)
     axes = {"axis": (1, 2, 3), "keepdims": True}
     return (centre - centre.mean(**axes)) / np.maximum(centre.std(**axes), 1 / np.sqrt(centre[0].size))
@@ -65,7 +66,7 @@ def conv(x, layer, variables):
 
 
 def pool(x):
-    """3 x 3 at stride 2, SAME: an even side is padded by one after, none before."""
+    """3 x 3 at stride 2, SAME: an even side is padded by one element at its end."""
     return F.max_pool2d(F.pad(x, (0, 1, 0, 1), value=-torch.inf), kernel_size=3, stride=2)
 
 
@@ -96,7 +97,7 @@ def logits(variables, norm2):
 
 
 def smallest_gap(x):
-    """Of all windows of pool(x) with distinct positive values: the least (largest - second) / largest."""
+    """The least (largest - second) / largest over all windows of pool(x) with distinct positive values."""
     windows = F.pad(x, (0, 1, 0, 1), value=-torch.inf).unfold(2, 3, 2).unfold(3, 3, 2).flatten(4)
     first, second = windows.topk(2, dim=-1).values.unbind(-1)
     gaps = ((first - second) / first)[(first > 0) & (first > second)]
@@ -107,7 +108,7 @@ class Tower:
     """Computes (loss, {variable: gradient}) of one tower's batch: inputs [batch, 3, 24, 24], labels [batch]."""
 
     def __init__(self):
-        self.closest_call = float("inf")  # of pool2, over all batches
+        self.closest_call = float("inf")  # the closest tie in pool2, over all batches
 
     def __call__(self, variables, inputs, labels, recipe):
         leaves = {name: torch.from_numpy(value).requires_grad_() for name, value in variables.items()}
@@ -120,7 +121,7 @@ class Tower:
 
 
 def train(paths, initial_checkpoint, recipe, towers, steps):
-    """Trains from the variables of a checkpoint of step 0."""
+    """Trains, starting from the variables of a checkpoint of step 0."""
     images, labels = read_set(paths)
     initial = reference_training.read_variables(initial_checkpoint, VARIABLES)
     tower = Tower()
@@ -129,7 +130,7 @@ def train(paths, initial_checkpoint, recipe, towers, steps):
 
 
 def count_right(variables, images, labels):
-    """How many of the images [count, 3, 32, 32] uint8 the network names rightly."""
+    """The number of images [count, 3, 32, 32] uint8 that the network classifies correctly."""
     tensors = {name: torch.from_numpy(value) for name, value in variables.items()}
     with torch.no_grad():
         found = logits(tensors, second_norm(tensors, torch.from_numpy(undistorted(images)))).argmax(dim=1).numpy()

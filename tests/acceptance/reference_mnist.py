@@ -59,7 +59,7 @@ def tower(variables, images, labels, recipe):
 
 
 def train(paths, initial_checkpoint, recipe, towers, steps):
-    """Trains from the variables of a checkpoint of step 0."""
+    """Trains, starting from the variables of a checkpoint of step 0."""
     images, labels = read_set(paths)
     initial = reference_training.read_variables(initial_checkpoint, VARIABLES)
     return reference_training.train(tower, images * recipe.pixel_scale, labels, initial, recipe, towers, steps)

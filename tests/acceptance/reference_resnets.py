@@ -1,7 +1,7 @@
-"""The networks of cifar10_train --model in float64 PyTorch: what they compute without distortion.
+"""The networks of cifar10_train --model in float64 PyTorch, without distortion.
 
 Arrays have the program's names and layouts: convolutions [height, width, in, out], dense [in, out]. Each tower normalises
-by its own batch and keeps its own running statistics; the checkpoint has their mean.
+by its own batch and keeps its own running statistics; the checkpoint contains the mean over the towers.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ def _parts(arrays, group):
 
 
 class _Layers:
-    """One pass over a batch: `states` change where it trains."""
+    """One forward pass over a batch; it changes `states` in training."""
 
     def __init__(self, variables, states, training):
         self.variables, self.states, self.training = variables, states, training
@@ -138,17 +138,17 @@ def inputs_of(model, images):
 
 
 def whitening_filters(images):
-    """[row, column, channel, filter] of 2x2 patches of such inputs [n, 3, height, width], as airbench has them."""
+    """airbench's whitening filters [row, column, channel, filter] for 2x2 patches of the inputs [n, 3, height, width]."""
     patches = images.unfold(2, 2, 1).unfold(3, 2, 1).permute(0, 2, 3, 4, 5, 1).reshape(-1, 12)
     eigenvalues, vectors = np.linalg.eigh((patches.T @ patches / len(patches)).numpy())
     filters = (vectors / np.sqrt(eigenvalues + 5e-4))[:, ::-1]
-    for column in filters.T:  # the first component of at least half the largest's size is positive
+    for column in filters.T:  # the first component with at least half of the largest magnitude is positive
         column *= np.sign(column[np.abs(column) >= np.abs(column).max() / 2][0])
     return np.concatenate([filters, -filters], axis=1).reshape(2, 2, 3, 24)
 
 
 def _optimizer(variables, recipe):
-    """torch.optim.SGD with a group of parameters for each of the recipe's, and one for the rest; each has its `rate`."""
+    """torch.optim.SGD with a parameter group for each group of the recipe, and one for the rest. Each has its `rate`."""
     groups = [dict(group, params=[]) for group in (*recipe.groups, {"pattern": "*"})]
     for name, variable in variables.items():
         if variable.requires_grad:
@@ -157,7 +157,7 @@ def _optimizer(variables, recipe):
 
 
 def _begin_step(optimizer, recipe, step):
-    """Rates, and whose gradients are wanted; what is frozen has none, and SGD passes over it."""
+    """Sets rates and requires_grad. Frozen parameters have no gradient, so SGD skips them."""
     for group in optimizer.param_groups:
         group["lr"] = recipe.rate(step) * group.get("rate", 1.0)
         for variable in group["params"]:
@@ -166,8 +166,8 @@ def _begin_step(optimizer, recipe, step):
 
 
 def _look_ahead(values, slow, done, steps, settings):
-    """What becomes of values and their slow copies when `done` steps have been taken (airbench94.py's LookaheadState).
-    settings: every, decay, power."""
+    """The values and their slow copies after lookahead at `done` steps (airbench94.py's LookaheadState). settings: every,
+    decay, power."""
     if done % settings["every"] == 0:
         kept = settings["decay"] * (done / steps) ** settings["power"]
         slow = {name: slow[name].lerp(value, 1.0 - kept) for name, value in values.items()}
@@ -178,7 +178,7 @@ def _look_ahead(values, slow, done, steps, settings):
 
 @torch.no_grad()
 def _follow(optimizer, variables, velocities, found):
-    """Variables after SGD's step as the velocities found make them: w - rate (u + momentum v), u = v - momentum v0."""
+    """Variables after SGD's step, computed from the velocities found: w - rate (u + momentum v), u = v - momentum v0."""
     names = {variable: name for name, variable in variables.items()}
     for group in optimizer.param_groups:
         for variable in group["params"]:
@@ -187,12 +187,12 @@ def _follow(optimizer, variables, velocities, found):
 
 
 def step_from(name, before, found, records, recipe, towers, step, steps):
-    """The arrays that step number `step` of `steps` makes of those `before` it, as a checkpoint has them; and its loss.
-    The variables are what the velocities that the program `found` make of them.
+    """The checkpoint's arrays after step `step` of `steps`, computed from the arrays `before` the step, and the loss. The
+    variables are computed from the velocities that the program `found`.
 
-    recipe: batch_size, label_smoothing, rate(step), the arguments of torch.optim.SGD in `sgd`, and `groups`, each with its
-    pattern, and with rate, weight_decay and frozen_after where they differ from the others'; `lookahead`, where there is
-    one: _look_ahead's settings. records: images and labels."""
+    recipe: batch_size, label_smoothing, rate(step), the arguments of torch.optim.SGD in `sgd`, and `groups`. Each group has
+    a pattern, and its rate, weight_decay and frozen_after if they differ from the default. `lookahead` (optional):
+    _look_ahead's settings. records: images and labels."""
     model, (images, labels) = MODELS[name], records
     variables = {n: v.requires_grad_(n not in model.frozen) for n, v in _parts(before, "variables").items()}
     states = [_parts(before, "state") for _ in range(towers)]
@@ -222,8 +222,8 @@ def step_from(name, before, found, records, recipe, towers, step, steps):
 
 
 def count_right(name, checkpoint, images, labels, augmented=False):
-    """How many images the network of a checkpoint's variables and states names rightly; `augmented`: from the mean of its
-    logits over mirrored and shifted views, as airbench's level 2 has them."""
+    """The number of images that a checkpoint's network classifies correctly. augmented: uses the mean of the logits over
+    mirrored and shifted views, as airbench's level 2."""
     arrays = load(checkpoint)
     layers = _Layers(_parts(arrays, "variables"), _parts(arrays, "state"), False)
     model = MODELS[name]

@@ -1,4 +1,4 @@
-"""The training loop of the float64 references, whatever the network.
+"""The training loop of the float64 references, for any network.
 
 Each tower computes the gradients of its own batch; their mean updates the variables: w -= lr * gradient, with the
 learning rate of step s = updates applied before; then shadow -= (1 - d) * (shadow - w) with
@@ -20,7 +20,7 @@ class Trained:
     averages: dict
     losses: list  # [steps], mean over towers
     learning_rates: list  # [steps]
-    closest_call: float = float("inf")  # how far the run stayed from a decision that rounding can turn, where told
+    closest_call: float = float("inf")  # the run's least distance to a tie that rounding could change, if computed
 
 
 def as_options(recipe):
@@ -35,7 +35,7 @@ def read_variables(checkpoint, names, group="variables"):
 
 
 def train(tower, inputs, labels, initial, recipe, towers, steps):
-    """tower: function of (variables, inputs, labels, recipe) to (loss, {variable: gradient}) of one tower's batch."""
+    """tower: function from (variables, inputs, labels, recipe) to (loss, {variable: gradient}) of one tower's batch."""
     variables = {name: value.copy() for name, value in initial.items()}
     averages = {name: value.copy() for name, value in initial.items()}
     batch, global_batch = recipe.batch_size, recipe.batch_size * towers

@@ -3,9 +3,10 @@
   tests/acceptance/run_all.py --bin build/bin --data DIRECTORY_OF_MNIST --cifar10 FOLDER_OR_ARCHIVE
   tests/acceptance/run_all.py --bin build/bin --quick --only check_parity
 
-The checks are the files check_*.py of tests/acceptance, tests/faults and tests/slurm. A check that cannot run here is named, with the
-reason, before the table. All need numpy and h5py. --data: the four IDX files, of MNIST or in its format; check_accuracy
-runs on MNIST itself only. --cifar10: the binary version, or else a sample of it.
+The checks are the files check_*.py in tests/acceptance, tests/faults and tests/slurm. Before the table the program lists
+the checks that cannot run on this machine, with the reason. All checks need numpy and h5py. --data: folder of the four IDX
+files of MNIST or of another data set in this format; check_accuracy requires MNIST. --cifar10: the binary version
+(default: a small sample).
 """
 
 import importlib
@@ -30,12 +31,12 @@ MODULES = {"check_cifar_parity": "torch", "check_resnet_parity": "torch"}
 
 
 def reason_to_omit(name, words):
-    """Why the check cannot run here with these words of the command line; empty if it can."""
+    """The reason why the check cannot run here with these options; empty if it can."""
     if name in MODULES and not importlib.util.find_spec(MODULES[name]):
         return f"Python has no {MODULES[name]}"
     if name == "check_hosts":
         made = subprocess.run([sys.executable, TESTS / "faults" / "hosts.py"], capture_output=True, check=False)
-        return "no network namespaces can be made here; root makes them" if made.returncode else ""
+        return "cannot create network namespaces; requires root" if made.returncode else ""
     if name in NOT_QUICK and "--quick" in words:
         return NOT_QUICK[name]
     if name in ONLY_CUDA and "cuda" not in words:

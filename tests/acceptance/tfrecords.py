@@ -1,4 +1,4 @@
-"""TFRecord files of tf.train.Example, read and written by hand: independent of the code under test.
+"""A reader and writer of TFRecord files of tf.train.Example that is independent of the code under test.
 
 Framing: uint64 length | uint32 masked CRC32C(length) | data | uint32 masked CRC32C(data), little-endian.
 Example: field 1 Features { field 1 map entry { 1: key, 2: Feature { 1: bytes_list | 2: float_list | 3: int64_list } } };
@@ -44,7 +44,7 @@ def write_records(path, records, compress=False):
 
 
 def read_records(path):
-    """The data of each record; checksums are not looked at, and a last record that is cut is left out."""
+    """The data of each record. Ignores checksums and a truncated last record."""
     content = path.read_bytes()
     if content[:2] == b"\x1f\x8b":
         content = gzip.decompress(content)
@@ -84,7 +84,7 @@ def feature(value, packed=True):
 
 
 def example(features, packed=True):
-    """An Example with the features of a dict, in its order."""
+    """An Example with the features of a dict, in the dict's order."""
     entries = (
         _length_delimited(1, key.encode()) + _length_delimited(2, feature(value, packed))
         for key, value in features.items()

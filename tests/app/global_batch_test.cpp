@@ -90,7 +90,7 @@ TEST_F(GlobalBatch, OfACommandCountsBeforeARecipesBatchSize) {
   expect_refused({"--batch-size", "12", "--config", path.c_str()}, 2, "give one of them");
 }
 
-TEST_F(GlobalBatch, OrWhatElseMadeItSoLargeIsNamedForItsMemory) {
+TEST_F(GlobalBatch, OrAnotherCauseOfItsSizeIsNamedForItsMemory) {
   const CpuDevice device(2);
   const auto in_memory = [&](const std::vector<const char*>& arguments) {
     return batch_in_memory(settled(arguments, 2).data, device);

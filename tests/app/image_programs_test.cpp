@@ -1,4 +1,4 @@
-// image_train, image_eval and carillon_predict as a user runs them, from a folder of pictures on.
+// Runs image_train, image_eval and carillon_predict like a user, starting with a folder of pictures.
 #include <gmock/gmock.h>
 
 #include <cstdlib>
@@ -18,7 +18,7 @@ using testing::HasSubstr;
 using testing::Not;
 namespace fs = std::filesystem;
 
-/// Two classes, red and blue, that a few steps tell apart; converted once.
+/// Two classes, red and blue, that a network learns in a few steps. The fixture converts them once.
 class ImageProgramsTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -32,7 +32,7 @@ class ImageProgramsTest : public testing::Test {
 
   static std::string at(const std::string& name) { return (root_ / name).string(); }
 
-  /// A picture of stripes, with a size of its own.
+  /// A picture of stripes with a unique size.
   static void put(const std::string& name, int i) {
     Picture picture{.height = 20 + i % 7, .width = 30 - i % 5, .channels = 3, .pixels = {}};
     for (std::int64_t p = 0; p < picture.height * picture.width; ++p) {
@@ -243,7 +243,7 @@ TEST_F(ImageProgramsTest, LeaveOutDamagedRecordsWhereAsked) {
   expect_failure(command("cached", "--skip-damaged --cache memory"), ExitCode::usage, "--skip-damaged");
 }
 
-TEST_F(ImageProgramsTest, RefuseWhatCannotWork) {
+TEST_F(ImageProgramsTest, RejectInvalidOptions) {
   expect_failure(train("refused", "--classes 3"), ExitCode::usage, "--classes 3 contradicts records.json of");
   fs::create_directories(root_ / "bare");
   fs::copy_file(at("set/train-00000-of-00001.tfrecord"), at("bare/train-0"), fs::copy_options::overwrite_existing);

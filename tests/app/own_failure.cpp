@@ -1,4 +1,5 @@
-// An MPI program whose last rank meets an error alone while the others wait for it: own_failure alone|together.
+// An MPI program in which only the last rank fails while the others wait for it, or all ranks fail: own_failure
+// alone|together.
 #include <string_view>
 
 #include "src/app/mpi_main.h"

@@ -1,5 +1,5 @@
-// A pair of programs with a task of its own, a regression: own_task train|eval [OPTION...]. It knows no option but the
-// usual ones. Records: 16 grey pixels, then a float32.
+// A training and an evaluation program with a user-defined task, a regression: own_task train|eval [OPTION...]. It has
+// the usual options only. Records: 16 grey pixels, then a float32.
 #include <string_view>
 
 #include "carillon/app/mains.h"

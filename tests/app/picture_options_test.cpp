@@ -1,4 +1,4 @@
-// The two preprocessings of image_train: torchvision's and TensorFlow's ImageNet constants, pinned.
+// The two preprocessings of image_train have the ImageNet constants of torchvision and TensorFlow.
 #include "src/app/picture_options.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// The recipes of jobs/recipes: the programs that they name take all that they say.
+// The recipes of jobs/recipes: the programs that they name accept all their options.
 #include <gmock/gmock.h>
 
 #include <regex>

@@ -25,7 +25,7 @@ class StartupTest : public ::testing::Test {
   OptionSet set_;
 };
 
-TEST_F(StartupTest, RanksMayDifferInWhatIsTheirOwn) {
+TEST_F(StartupTest, RanksMayDifferInRankSpecificOptions) {
   EXPECT_TRUE(parse("--threads", std::to_string(1 + mpi_.rank())));
   EXPECT_EQ(options_.device.threads, 1 + mpi_.rank());
 }

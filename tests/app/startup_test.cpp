@@ -1,4 +1,4 @@
-// What a program refuses of its device before it reads anything.
+// Device options that a program rejects before it reads any file.
 #include "src/app/startup.h"
 
 #include "carillon/core/error.h"
@@ -7,7 +7,7 @@
 namespace carillon {
 namespace {
 
-/// The message with which `asked` is refused on a processor that has `available`; empty where it is not.
+/// The message that rejects `asked` on a processor that has `available`; empty if it is accepted.
 std::string refusal(std::optional<Isa> asked, const std::vector<Isa>& available) {
   try {
     check_isa(asked, available);
@@ -18,7 +18,7 @@ std::string refusal(std::optional<Isa> asked, const std::vector<Isa>& available)
   return {};
 }
 
-TEST(CheckIsa, RefusesWhatTheProcessorLacksAndNamesWhatItHas) {
+TEST(CheckIsa, RejectsAMissingInstructionSetAndNamesTheAvailableOnes) {
   EXPECT_EQ(refusal(Isa::avx512, {Isa::plain, Isa::avx2}), "--isa avx512: this processor supports avx2 at most");
   EXPECT_EQ(refusal(Isa::avx2, {Isa::plain}), "--isa avx2: this processor supports plain at most");
 }
@@ -48,7 +48,7 @@ TEST_F(Startup, RefusesPrecisionsOfGpusOnACpuWithTheReason) {
                  "--precision tf32 requires a GPU; the device is CPU:0: a CPU has no such arithmetic");
 }
 
-TEST_F(Startup, TellsWhoComesFromTensorFlowWhereTheirFlagsWent) {
+TEST_F(Startup, NamesTheOptionsThatReplaceTensorFlowsFlags) {
   expect_failure("cifar10_train --num_gpus=4", ExitCode::usage,
                  "--num-gpus: each rank uses one GPU: start one rank per GPU with mpirun -np N cifar10_train");
   expect_failure("cifar10_eval --eval_data test", ExitCode::usage, "--eval-data: use --data");
@@ -56,7 +56,7 @@ TEST_F(Startup, TellsWhoComesFromTensorFlowWhereTheirFlagsWent) {
   expect_failure("mnist_eval --checkpoint_dir x", ExitCode::usage, "--checkpoint-dir: use --checkpoint");
 }
 
-TEST_F(Startup, WithoutDataTellsHowToMakeThem) {
+TEST_F(Startup, WithoutDataDescribesHowToMakeThem) {
   const std::string there = "cd " + path("") + " && ";
   const std::string hint = "name them with --data, or make them with tfrecord_convert ";
   expect_one_line(run("mnist_train --device cpu", there), ExitCode::no_input,
@@ -70,7 +70,7 @@ TEST_F(Startup, WithoutDataTellsHowToMakeThem) {
   EXPECT_THAT(named.output, testing::Not(testing::HasSubstr("tfrecord_convert")));
 }
 
-TEST_F(Startup, TellsWhatItIsAndWhatItWasBuiltFrom) {
+TEST_F(Startup, PrintsItsVersionAndSources) {
   for (const char* program : {"mnist_train", "cifar10_eval", "image_train", "carillon_predict"}) {
     const Outcome outcome = run(std::string(program) + " --version");
     EXPECT_EQ(outcome.code, 0) << outcome.output;

@@ -1,11 +1,11 @@
-// averaging_benchmark: microseconds of averaging gradients between ranks of one host, with and without the update,
-// beside MPI_Allreduce.
+// averaging_benchmark: time in microseconds to average gradients between the ranks of one host, with and without the
+// update, compared with MPI_Allreduce.
 //
 //   mpirun -np 2 averaging_benchmark [ITERATIONS]        200
 //
-// The gradients of the MNIST and the CIFAR-10 network, 1.59 and 4.27 MB. Before each operation every rank reads its
-// variables and writes its gradients, as backward does, and all meet; an operation is over when it is on the last rank.
-// All of them in turn, an iteration after the other. Prints the fastest and the median.
+// Uses the gradients of the MNIST and the CIFAR-10 network, 1.59 and 4.27 MB. Before each operation every rank reads
+// its variables and writes its gradients, as the backward pass does, and waits in a barrier. An operation ends when the
+// last rank has finished. Each iteration runs all operations in turn. Prints the fastest and the median time.
 #include <mpi.h>
 
 #include <algorithm>
@@ -50,7 +50,7 @@ class Gradients {
   }
   void average() { average(MeanGradients::readable); }
   void average_and_update() { average(MeanGradients::update_only); }
-  /// Of all parameters, on every rank, as on several hosts.
+  /// The update of all parameters on every rank, as on several hosts.
   void update() { private_optimizer_->apply({private_.step_sums().data(), {}}, device_.stream()); }
   void all_reduce() const {
     const std::span<float> values = update_.parameters().gradients_and_sums();

@@ -1,10 +1,10 @@
-"""Averaging gradients between two hosts of two ranks over a link of a given rate: two levels, flat, Open MPI, gloo.
+"""Averages gradients between two hosts with two ranks each, over a link of a given rate: two levels, flat, Open MPI, gloo.
 
     sudo averaging_between_hosts.py --bin build/bin [--rates 1gbit 10gbit] [--rounds 3]
 
-The hosts are namespaces (tests/faults/hosts.py), their link a veth pair that a token bucket (tc-tbf) slows down in both
-directions; this machine's kernel delays nothing besides. Needs root, and for gloo this Python's torch. Prints a table of
-medians over the rounds, of each of which the programs take the median, and the ratio to two levels.
+The hosts are network namespaces (tests/faults/hosts.py). Their link is a veth pair; a token bucket (tc-tbf) limits its rate
+in both directions and there is no other delay. Needs root; gloo also needs torch. Prints a table of medians over the
+rounds, where each round's value is a median, too, and the ratio to two levels.
 """
 
 import argparse
@@ -24,7 +24,7 @@ ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
 def measured(command, environment):
-    """(size, operation, milliseconds) of each line that a program prints."""
+    """(size, operation, milliseconds) for each line of a program's output."""
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
     if done.returncode:
         sys.exit(f"{' '.join(command)}: {done.returncode}\n{done.stderr}")

@@ -1,10 +1,10 @@
-"""Averaging between ranks of one host, with and without the update, against MPI_Allreduce and torch.distributed's gloo.
+"""Compares averaging between ranks of one host with MPI_Allreduce and torch.distributed's gloo, with and without the update.
 
   python tests/benchmarks/averaging_vs_mpi.py --bin build/bin
 
-The gradients of the MNIST and the CIFAR-10 network, 1.59 and 4.27 MB. averaging_benchmark takes its operations in turn;
-rounds of it and of gloo alternate. A round's figure is its median, the table's the median over rounds. Prints Markdown.
-Needs an idle machine with a core a rank; gloo is left out where this Python has no torch.
+Uses the gradients of the MNIST and the CIFAR-10 network, 1.59 and 4.27 MB. averaging_benchmark runs its operations in turn;
+its rounds and gloo's rounds alternate. The table has medians over rounds of each round's median. Prints Markdown. Needs an
+idle machine with one core per rank. Without torch, gloo is omitted.
 """
 
 import argparse
@@ -24,7 +24,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 LINE = re.compile(r"^(\S.*?)\s+([\d.]+) MB\s+([\d.]+) us\s+\(median ([\d.]+)\)", re.MULTILINE)
 COUNTS = (397510, 1068298)  # floats
 GLOO = "gloo all_reduce (PyTorch)"
-PAIRS = (  # like with like
+PAIRS = (  # pairs of operations that do the same work
     ("MPI_Allreduce", "averaging"),
     (GLOO, "averaging"),
     ("MPI_Allreduce, then update", "averaging and update"),
@@ -36,7 +36,7 @@ def ours(program, ranks, iterations):
     """{(operation, "1.59"): microseconds}"""
     output, _ = measure.run([*measure.mpirun(ranks), program, iterations])
     found = {(name, size): float(median) for name, size, _, median in LINE.findall(output)}
-    return found or sys.exit(f"{program} prints no times, only:\n{output}")
+    return found or sys.exit(f"{program}: no times in its output:\n{output}")
 
 
 def theirs(ranks, iterations):
@@ -80,7 +80,7 @@ def main():
     parser.add_argument("--bin", type=pathlib.Path, required=True)
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--iterations", type=int, default=300, help="of each operation in a round")
+    parser.add_argument("--iterations", type=int, default=300, help="iterations of each operation in a round")
     options = parser.parse_args()
     versions = {"Python": sys.version.split()[0]}
     versions["Open MPI"] = re.search(r"[\d.]+\d", measure.run(["mpirun", "--version"])[0])[0]

@@ -1,18 +1,18 @@
-"""Training speed on CIFAR-10, batch 128 a rank, whole training loop: cifar10_train against PyTorch on the same CPU.
+"""Compares the training speed of cifar10_train and PyTorch on one CPU: CIFAR-10, batch 128 per rank, whole training loop.
 
   python tests/benchmarks/cifar10_vs_pytorch.py --bin build/bin --data FOLDER_OF_THE_BINARY_VERSION
 
-Both sides do the same work, distortions, LRN, weight decay and moving averages included (torch_cifar_worker.py says
-what); ours without summaries. Every configuration runs once a round in a process of its own; the figure is the median
-over rounds; the ratio is best against best. Prints Markdown. Needs an idle machine and a Python with torch.
+Both sides do the same work, including distortions, LRN, weight decay and moving averages (see torch_cifar_worker.py).
+Ours writes no summaries. Each round runs every configuration once, in a separate process. The result is the median over
+rounds; the ratio compares the best configurations. Prints Markdown. Needs an idle machine and a Python with torch.
 """
 
 import versus
 
 PLAIN = ("--summary-every", 0, "--log-every", 10)
-# glibc keeps freed activations instead of giving their pages back to the system every step.
+# glibc keeps freed activations instead of returning their pages to the system in every step.
 KEEP_MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(1 << 32), "MALLOC_MMAP_THRESHOLD_": str(1 << 32)}
-HUGE_PAGES = {"THP_MEM_ALLOC_ENABLE": "1"}  # as ours asks for
+HUGE_PAGES = {"THP_MEM_ALLOC_ENABLE": "1"}  # as our program does
 FAST = ("--optimizer", "fused")
 
 

@@ -1,9 +1,10 @@
-"""The first epochs of jobs/recipes/cifar10_resnet18.cfg: precision after each, of ours and of PyTorch's training.
+"""Compares the accuracy after each of the first epochs of jobs/recipes/cifar10_resnet18.cfg with PyTorch's training.
 
   python tests/benchmarks/curve_vs_pytorch.py --bin build/bin --data FOLDER_OF_THE_BINARY_VERSION --epochs 5 --seeds 1 2
 
-Both train the same network on batches of 128 with the same rates, distortions and initial distributions, each with
-draws of its own: the curves are to be equal up to what differs from seed to seed. Runs alternate. Prints Markdown.
+Both train the same network on batches of 128 with the same rates, distortions and initial distributions, but with
+different random numbers. The curves should differ only as much as those of different seeds. Runs alternate. Prints
+Markdown.
 """
 
 import argparse
@@ -18,11 +19,11 @@ from cifar10_vs_pytorch import KEEP_MEMORY
 
 HERE = pathlib.Path(__file__).resolve().parent
 RECIPE = HERE.parents[1] / "jobs" / "recipes" / "cifar10_resnet18.cfg"
-EPOCH = 391  # steps, the recipe's
+EPOCH = 391  # steps of the recipe
 
 
 def ours(options, records, seed, train_dir):
-    """(precision after each epoch, seconds of training)."""
+    """(accuracy after each epoch, seconds of training)."""
     command = [
         options.bin / "cifar10_train", "--config", RECIPE, "--batch-size", 128, "--device", "cpu", "--seed", seed,
         "--max-steps", EPOCH * options.epochs, "--schedule-steps", 78125, "--checkpoint-every", 0,

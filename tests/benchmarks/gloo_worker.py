@@ -1,4 +1,4 @@
-"""Milliseconds of torch.distributed's all-reduce by gloo; a process of mpirun's, for averaging_between_hosts.py."""
+"""Measures torch.distributed's all-reduce with gloo, in milliseconds; averaging_between_hosts.py starts it with mpirun."""
 
 import os
 import statistics

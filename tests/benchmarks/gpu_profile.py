@@ -1,9 +1,9 @@
-"""Time and bytes by kernel of one training step, from the CSV that ncu writes (jobs/gpu_check.sh --only profile).
+"""Prints time and bytes per kernel of one training step, from ncu's CSV output (jobs/gpu_check.sh --only profile).
 
   python tests/benchmarks/gpu_profile.py LOG.csv --steps 20
 
-Kernels that ran once or more a step are listed, start-up's others are not; times are of each kernel alone, as ncu
-serialises them. Prints Markdown.
+Lists the kernels that ran at least once per step and omits those of the start-up. ncu serialises kernels, so the times are
+those of each kernel alone. Prints Markdown.
 """
 
 import argparse
@@ -29,8 +29,8 @@ def read(path):
 
 
 def table(kernels, steps):
-    """Markdown lines, the kernel that takes most first."""
-    yield "| kernel | launches a step | us a step | MB read | MB written | GB/s |"
+    """Markdown lines, the slowest kernel first."""
+    yield "| kernel | launches per step | us per step | MB read | MB written | GB/s |"
     yield "|---|---|---|---|---|---|"
     rows = []
     for name, metrics in kernels.items():
@@ -52,5 +52,5 @@ if __name__ == "__main__":
     options = parser.parse_args()
     kernels = read(options.log)
     if not kernels:
-        sys.exit(f"{options.log}: no kernel in it")
+        sys.exit(f"{options.log}: contains no kernel")
     print("\n".join(table(kernels, options.steps)))

@@ -1,4 +1,4 @@
-"""Random images in the form of MNIST or of CIFAR-10's binary version, full size: for timing where the sets are not.
+"""Writes random images in the format and size of MNIST or of CIFAR-10's binary version, for timing without these data sets.
 
 python tests/benchmarks/gpu_random_sets.py mnist|cifar10 DIRECTORY
 """

@@ -1,12 +1,12 @@
-"""Training speed on one GPU, whole training loop: our programs against PyTorch on the same GPU.
+"""Compares the training speed of our programs and PyTorch on one GPU, for the whole training loop.
 
   python tests/benchmarks/gpu_vs_pytorch.py mnist --bin build/bin --data DIRECTORY_OF_IDX_FILES
   python tests/benchmarks/gpu_vs_pytorch.py cifar10 --bin build/bin --data FOLDER_OF_THE_BINARY_VERSION --batches 128
 
-Both sides do the same work on data that lies on the GPU (torch_gpu_loop.py says what and in which forms); ours without
-summaries. For each batch size every configuration runs once a round, ours in a process of its own, PyTorch's in one
-that keeps what it has compiled. The figure is the median over rounds; the ratio is best against best, and best against
-best of the same precision. Prints Markdown, and writes it to --out after each batch size. Needs a Python with torch.
+Both sides do the same work on data in GPU memory (see torch_gpu_loop.py for PyTorch's forms). Ours writes no summaries. For
+each batch size, each round runs every configuration once: ours in a separate process, PyTorch's in one process that keeps
+its compiled code. The result is the median over rounds. The ratios compare the best configurations, overall and of the same
+precision. Prints Markdown, and writes it to --out after each batch size. Needs a Python with torch.
 """
 
 import argparse
@@ -26,7 +26,7 @@ BATCHES = {"mnist": (100, 1000, 8192), "cifar10": (128, 1024)}
 WORKERS = {"mnist": "torch_gpu_mnist_worker.py", "cifar10": "torch_gpu_cifar_worker.py"}
 SAME_WORK = {"mnist": ("--pixel-scale", 1 / 255, "--learning-rate", 0.1), "cifar10": ()}
 PRECISIONS = ("fp32", "tf32", "bf16")
-FORMS = (  # form, steps captured as one, precisions; what compiles comes last, as it takes long
+FORMS = (  # form, captured steps, precisions; compiled forms are last, because compiling takes long
     ("eager", 1, PRECISIONS),
     ("graph", 1, PRECISIONS),
     ("graph", 10, PRECISIONS),
@@ -57,7 +57,7 @@ class Ours:
         try:
             if not self.steps:
                 rate, _ = self._train(self.options.calibration_steps)
-                # Start-up is not measured, nor the first tenth.
+                # Excludes the start-up and the first tenth of the steps.
                 self.steps = max(20, int(rate / self.batch * self.options.seconds / 0.8))
             return self._train(self.steps)
         except SystemExit as failure:
@@ -128,11 +128,11 @@ def main():
     parser.add_argument("--batches", type=lambda text: [int(word) for word in text.split(",")])
     parser.add_argument("--precisions", type=lambda text: text.split(","), default=PRECISIONS, help="of ours")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=1.5, help="measured time of a run")
+    parser.add_argument("--seconds", type=float, default=1.5, help="seconds of measurement per run")
     parser.add_argument("--calibration-steps", type=int, default=CALIBRATION_STEPS)
-    parser.add_argument("--until", type=float, default=float("inf"), help="start nothing after this time.time()")
+    parser.add_argument("--until", type=float, default=float("inf"), help="time.time() after which no run is started")
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
-    parser.add_argument("--device", default="cuda", help="cpu is for trying this script out")
+    parser.add_argument("--device", default="cuda", help="device; cpu: only to test this script")
     parser.add_argument("--out", type=pathlib.Path, help="file for the Markdown")
     options = parser.parse_args()
     batches = options.batches or BATCHES[options.set]

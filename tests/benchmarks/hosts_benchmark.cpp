@@ -1,11 +1,11 @@
-// hosts_benchmark: milliseconds of averaging gradients between the ranks of several hosts: in two levels, as runs do
-// it, with float32 and with bfloat16 between the hosts; by messages of all ranks, as if each had a host of its own; by
-// Open MPI's all-reduce.
+// hosts_benchmark: time in milliseconds to average gradients between the ranks of several hosts. Compares averaging in
+// two levels (as trainings do, with float32 or bfloat16 between hosts), messages between all ranks, and Open MPI's
+// all-reduce.
 //
 //   mpirun -np 4 --host n1:2,n2:2 hosts_benchmark [ITERATIONS]        15
 //
-// The gradients of the MNIST, the CIFAR-10 and the ResNet-18 network, in buckets of 4 MiB. One after the other in each
-// iteration; an operation is over when it is on the last rank. Prints medians.
+// Uses the gradients of the MNIST, the CIFAR-10 and the ResNet-18 network, in buckets of 4 MiB. Each iteration runs all
+// operations in turn. An operation ends when the last rank has finished. Prints medians.
 #include <mpi.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Interleaved measurement of collective operations: all of them in turn, a round after the other.
+// Interleaved measurement of collective operations: each round runs all of them in turn.
 #pragma once
 
 #include <mpi.h>
@@ -14,7 +14,7 @@ namespace carillon {
 struct Operation {
   std::string name;
   std::function<void()> run;
-  std::vector<double> seconds = {};  ///< of each round, until the last rank was through
+  std::vector<double> seconds = {};  ///< time of each round until the last rank has finished
 
   double fastest() const { return seconds.front(); }
   double median() const { return seconds[seconds.size() / 2]; }

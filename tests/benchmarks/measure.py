@@ -1,4 +1,4 @@
-"""What the comparisons share: runs interleaved in rounds, medians, and the conditions they were measured under."""
+"""Helpers of the comparisons: interleaved runs, medians, and the description of the machine."""
 
 import json
 import os
@@ -11,19 +11,19 @@ import tempfile
 import time
 
 
-# Flags of a processor that decide how fast products are.
+# Processor flags that determine the speed of matrix products.
 FLAGS = {"AVX512": "avx512f", "AVX512-BF16": "avx512_bf16", "AMX-BF16": "amx_bf16"}
 
 
 def environment(more):
-    """That of this process, and more."""
+    """The environment of this process, with additional variables."""
     return os.environ | dict(more)
 
 
 def run(command, more_environment=(), timeout=600):
     """(standard output, peak resident bytes of the largest process in the tree).
 
-    Linux counts what a process was before exec, so the caller must be small itself: it imports no framework.
+    Linux includes the memory of the process before exec, so the caller must be small: it imports no framework.
     """
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
@@ -54,10 +54,10 @@ def mpirun(ranks):
 
 
 def interleaved(rounds, configurations, until=float("inf")):
-    """{name: [(rate, peak bytes) a round]}; each round runs every configuration once, so drift hits all alike.
+    """{name: [(rate, peak bytes) per round]}. Each round runs every configuration once, so drift affects all equally.
 
-    configurations: {name: function returning (rate, peak bytes), or None where it cannot run}
-    until: time.time() after which nothing is started; configurations without a result are then left out.
+    configurations: {name: function that returns (rate, peak bytes), or None if it cannot run}
+    until: time.time() after which no run is started. Configurations without a result are omitted.
     """
     found = {name: [] for name in configurations}
     for index in range(rounds):
@@ -73,7 +73,7 @@ def median(results):
 
 
 def table(found, unit):
-    """Markdown lines, one a configuration."""
+    """Markdown lines, one per configuration."""
     yield f"| configuration | {unit}/s (median) | lowest to highest | peak memory of a process |"
     yield "|---|---|---|---|"
     for name, results in found.items():
@@ -83,7 +83,7 @@ def table(found, unit):
 
 
 def comparison(found, ours, theirs, unit):
-    """Markdown: the table, then best against best."""
+    """Markdown: the table, then the ratio of the best configurations."""
     yield from table(found, unit)
     best = {side: max(names, key=lambda name: median(found[name])) for side, names in (("a", ours), ("b", theirs))}
     ratio = median(found[best["a"]]) / median(found[best["b"]])
@@ -105,13 +105,13 @@ def conditions(rounds, **versions):
     )
     yield f"- {processor}; {flags}; {len(os.sched_getaffinity(0))} cores; {release['PRETTY_NAME'].strip(chr(34))}"
     yield f"- load average at the start {os.getloadavg()[0]:.2f}; {time.strftime('%Y-%m-%d')}"
-    yield f"- {rounds} rounds, every configuration once a round; " + ", ".join(f"{k} {v}" for k, v in versions.items())
+    yield f"- {rounds} rounds, every configuration once per round; " + ", ".join(f"{k} {v}" for k, v in versions.items())
 
 
 def training_rate(train_dir, global_batch, skip_steps):
-    """Examples a second of the whole training loop: wall time between two lines of metrics.jsonl.
+    """Examples per second of the whole training loop, from the wall time between two lines of metrics.jsonl.
 
-    From the first line at or after skip_steps (what is before is start-up) to the last.
+    The lines are the first one at or after skip_steps (earlier steps are start-up) and the last one.
     """
     lines = [json.loads(line) for line in (pathlib.Path(train_dir) / "metrics.jsonl").read_text().splitlines()]
     lines = [line for line in lines if "loss" in line and line["step"] >= skip_steps]

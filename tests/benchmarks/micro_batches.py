@@ -1,10 +1,10 @@
-"""What micro-batches cost, or gain: the speed of one global batch taken whole and in parts, at 1 rank and at one a core.
+"""Compares the speed with and without micro-batches for one global batch, with 1 rank and with one rank per core.
 
   python tests/benchmarks/micro_batches.py --program build/bin/cifar10_train --data 'data/cifar10/train-*'
 
-Configurations: each rank's part whole, and in micro-batches of the sizes asked for; 1 rank with all cores' threads, and
-a rank a core. A round runs each once, alone, so drift hits all alike; figures are medians over rounds. Prints Markdown.
-Needs an idle machine.
+Configurations: each rank's batch as a whole, and in micro-batches of the given sizes; 1 rank with a thread per core, and one
+rank per core. Each round runs every configuration once, so drift affects all equally. Results are medians over rounds.
+Prints Markdown. Needs an idle machine.
 """
 
 import argparse
@@ -38,11 +38,11 @@ def main():
     parser.add_argument("--program", type=pathlib.Path, required=True)
     parser.add_argument("--data", required=True, help="training records")
     parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--batch", type=int, default=128, help="samples of a step, over all ranks")
+    parser.add_argument("--batch", type=int, default=128, help="samples per step, over all ranks")
     parser.add_argument("--micro-batches", type=int, nargs="+", default=[64, 32, 16])
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--options", default="", help="more of the program's, in one word")
+    parser.add_argument("--options", default="", help="additional options of the program, quoted as one argument")
     options = parser.parse_args()
     configurations = {}
     for ranks in (1, options.cores):

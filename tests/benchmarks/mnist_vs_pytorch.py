@@ -1,14 +1,13 @@
-"""Training speed on MNIST, batch 100 a rank, whole training loop: mnist_train against PyTorch on the same CPU.
+"""Compares the training speed of mnist_train and PyTorch on one CPU: MNIST, batch 100 per rank, whole training loop.
 
   python tests/benchmarks/mnist_vs_pytorch.py --bin build/bin --data DIRECTORY_OF_IDX_FILES
 
-Both sides do the same work (torch_worker.py says what). With its defaults for logs ours writes more than PyTorch does,
-so they are switched off, save in one configuration. Every configuration runs once a round in a process of its own; the
-figure is the median over rounds; the ratio is best against best. Prints Markdown. Needs an idle machine and a Python
-with torch.
+Both sides do the same work (see torch_worker.py). By default ours writes more logs than PyTorch, so logs are off except in
+one configuration. Each round runs every configuration once, in a separate process. The result is the median over rounds;
+the ratio compares the best configurations. Prints Markdown. Needs an idle machine and a Python with torch.
 
---regime defaults: both with the program's defaults, raw pixels and a small learning rate, after 1000 steps, when
-gradients and averages reach denormals; PyTorch with and without flushing them.
+--regime defaults: both use the program's defaults, raw pixels and a small learning rate. Measures after 1000 steps, when
+gradients and averages become denormal; PyTorch with and without flushing of denormals.
 """
 
 import versus

@@ -1,10 +1,10 @@
-// op_benchmark: milliseconds of each op's forward and backward at the shapes of our networks, on the CPU.
+// op_benchmark: time in milliseconds of each op's forward and backward pass on the CPU, at the shapes of our networks.
 //
 //   op_benchmark [THREADS [BATCH [TEXT [METHOD [ISA]]]]]
-//     1 thread, batch 128, all ops (TEXT: those whose name contains it); METHOD of convolutions: auto, direct,
-//     winograd; ISA: plain, avx2, avx512, by default the best there is
+//     THREADS: default 1; BATCH: default 128; TEXT: only ops with this text in their names; METHOD of convolutions:
+//     auto, direct, winograd; ISA: plain, avx2, avx512 (default: the best that the processor has)
 //
-// Prints the fastest and the median of 31 runs. An op to time is one line in `cases`.
+// Prints the fastest and the median of 31 runs. To time another op, add a line to `cases`.
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>

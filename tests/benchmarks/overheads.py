@@ -1,11 +1,11 @@
-"""What checkpoints, summaries and comparisons of replicas cost a training.
+"""Measures the cost of checkpoints, summaries and comparisons of replicas in a training.
 
   python tests/benchmarks/overheads.py --program build/bin/cifar10_train --data 'data/cifar10/train-*' --ranks 2
 
-Each is made to come much more often than usual, and the processor time of the whole run (all ranks and threads; a rank that
-waits counts, too) compared with that of a run without, in turn: the difference over the number of times is what one costs.
-Wall time would not do: a shared host's own is uncertain by more than there is to see. Shares are of the time of the steps
-between two at the usual distance, medians of the rounds' own. Prints Markdown.
+Each of them is made much more frequent than usual. The processor time of the whole run (all ranks and threads, including
+waiting ranks) is compared with that of a run without it. The cost of one is the difference divided by their number. Wall
+time on a shared host is too noisy for this. Shares are relative to the time of the steps between two at the usual period,
+as medians over rounds. Prints Markdown.
 """
 
 import argparse
@@ -18,7 +18,7 @@ import tempfile
 import measure
 
 PLAIN = {"--checkpoint-every": 0, "--summary-every": 0, "--check-replicas": 0}
-USUAL = 100  # steps between two
+USUAL = 100  # usual period in steps
 KINDS = {
     "nothing": None,
     "a checkpoint": "--checkpoint-every",
@@ -44,11 +44,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--program", type=pathlib.Path, required=True)
     parser.add_argument("--data", required=True, help="training records")
-    parser.add_argument("--work", type=pathlib.Path, help="where the train directories are (default: the temporary one)")
+    parser.add_argument("--work", type=pathlib.Path, help="folder for train directories (default: the temporary directory)")
     parser.add_argument("--ranks", type=int, default=1)
     parser.add_argument("--batch", type=int, default=128, help="samples a rank")
     parser.add_argument("--steps", type=int, default=60)
-    parser.add_argument("--every", type=int, default=5, help="steps from one to the next")
+    parser.add_argument("--every", type=int, default=5, help="period in steps")
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     times = options.steps // options.every

@@ -1,9 +1,8 @@
-// picture_benchmark: how many pictures a second become training images, decoded, cut out at random, resized and
-// mirrored.
+// picture_benchmark: pictures per second that are turned into training images (decoding, random crop, resize, flip).
 //
-//   picture_benchmark THREADS SECONDS SIZE WINDOW RECORDS_FILE...        of tfrecord_convert images
+//   picture_benchmark THREADS SECONDS SIZE WINDOW RECORDS_FILE...        files of `tfrecord_convert images`
 //
-// Images are SIZE x SIZE, in batches of 64, as image_train takes them, shuffled WINDOW at a time; 0: all of them.
+// Images are SIZE x SIZE, in batches of 64, as in image_train. WINDOW: size of the shuffle window; 0: all records.
 // Prints one line: "<n> images/s, <n> images".
 #include <chrono>
 #include <cstdlib>

@@ -1,11 +1,11 @@
-"""Pictures of 500x375 pixels made into training images of 224x224, uint8: Carillon, torchvision and tf.data on one core.
+"""Compares Carillon, torchvision and tf.data on one core: turn pictures of 500x375 into training images of 224x224, uint8.
 
   python tests/benchmarks/pictures_vs_others.py --bin build/bin --data FOLDER_OF_CIFAR10S_BINARY_VERSION
 
-Each: JPEG decoded, a part cut out at random (area 0.08 to 1, ratio 3/4 to 4/3), resized bilinearly, mirrored at random,
-batches of 64. Pictures are mosaics of CIFAR-10's with noise, about 100 kB each, as ImageNet's are. Every configuration
-runs once a round; the figure is the median over rounds. Prints Markdown. Needs an idle machine and Pythons with Pillow,
-torch and torchvision, and with tensorflow (--tensorflow-python).
+All do the same work: JPEG decoding, random crop (area 0.08 to 1, ratio 3/4 to 4/3), bilinear resize, random flip, batches of
+64. The pictures are mosaics of CIFAR-10's images with noise, about 100 kB each, like ImageNet's. Each round runs every
+configuration once; the result is the median over rounds. Prints Markdown. Needs an idle machine, a Python with Pillow, torch
+and torchvision, and one with tensorflow (--tensorflow-python).
 """
 
 import argparse
@@ -55,11 +55,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--bin", type=pathlib.Path, required=True)
     parser.add_argument("--data", type=pathlib.Path, required=True, help="folder of CIFAR-10's six .bin files")
-    parser.add_argument("--tensorflow-python", help="one with tensorflow; without it, tf.data is not measured")
+    parser.add_argument("--tensorflow-python", help="Python with tensorflow; without it tf.data is omitted")
     parser.add_argument("--pictures", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=8.0)
-    parser.add_argument("--core", type=int, default=0, help="the one that all run on")
+    parser.add_argument("--core", type=int, default=0, help="number of the core that all programs use")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as work:
         folder, records = pathlib.Path(work) / "pictures", pathlib.Path(work) / "records"

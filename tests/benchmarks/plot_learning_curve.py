@@ -1,9 +1,9 @@
-"""The learning curves of runs with --eval-every: a plot (PNG) and a Markdown table, from their metrics.jsonl.
+"""Plots the learning curves of runs with --eval-every (PNG) and prints a Markdown table, from their metrics.jsonl.
 
   python tests/benchmarks/plot_learning_curve.py runs/cifar10/metrics.jsonl --png curve.png --title "CIFAR-10"
 
-Above: precision of each evaluation. Below: loss and cross-entropy of the logged steps, as means over --bins parts of
-the run. Several runs lie over one another, each named by its directory. The table is printed. Needs matplotlib.
+Upper plot: accuracy of each evaluation. Lower plot: loss and cross-entropy of the logged steps, as means over --bins parts
+of the run. Several runs share one plot, each with its directory's name. Needs matplotlib.
 """
 
 import argparse
@@ -19,7 +19,7 @@ def read(path):
         try:
             line = json.loads(text)
         except ValueError:
-            sys.exit(f"{path}: line {number} is no JSON")
+            sys.exit(f"{path}: line {number} is not JSON")
         if "eval_precision" in line:
             evaluations.append(line)
         elif "loss" in line:
@@ -30,7 +30,7 @@ def read(path):
 
 
 def binned(lines, field, bins):
-    """([step], [mean of the field]) over equal parts of the lines; values that are null are left out."""
+    """([step], [mean of the field]) over equal parts of the lines, without null values."""
     values = [(line["step"], line[field]) for line in lines if line.get(field) is not None]
     size = max(1, -(-len(values) // bins))
     parts = [values[start : start + size] for start in range(0, len(values), size)]
@@ -41,7 +41,7 @@ def binned(lines, field, bins):
 
 
 def table(training, evaluations):
-    """Markdown: each evaluation, with the mean cross-entropy of the steps since the one before."""
+    """Markdown: each evaluation, with the mean cross-entropy of the steps since the previous one."""
     yield "| step | precision @ 1 | right | cross-entropy | hours |"
     yield "|---|---|---|---|---|"
     started = min(line["time"] for line in training + evaluations)
@@ -57,7 +57,7 @@ def table(training, evaluations):
 
 
 def table_of_several(runs):
-    """Markdown: the precision of each run at each step that one was evaluated at."""
+    """Markdown: the accuracy of each run at each step with an evaluation."""
     found = {name: {line["step"]: line for line in evaluations} for name, (_, evaluations) in runs.items()}
     yield "| step | " + " | ".join(f"{name}, precision @ 1" for name in found) + " |"
     yield "|---" * (len(found) + 1) + "|"
@@ -113,12 +113,12 @@ def main():
     parser.add_argument("metrics", type=pathlib.Path, nargs="+", help="a metrics.jsonl")
     parser.add_argument("--png", type=pathlib.Path, required=True, help="file to write the plot to")
     parser.add_argument("--title", default="learning curve")
-    parser.add_argument("--level", type=float, action="append", default=[], help="draw a line at this precision")
-    parser.add_argument("--bins", type=int, default=300, help="points of the loss curves")
+    parser.add_argument("--level", type=float, action="append", default=[], help="draw a line at this accuracy")
+    parser.add_argument("--bins", type=int, default=300, help="number of points of the loss curves")
     options = parser.parse_args()
     for path in options.metrics:
         if not path.is_file():
-            parser.error(f"there is no file {path}")
+            parser.error(f"no such file: {path}")
     if options.bins < 1:
         parser.error("--bins: must be 1 or more")
     runs = {path.resolve().parent.name: read(path) for path in options.metrics}

@@ -1,11 +1,10 @@
-"""Speed of several ranks of one thread on one host, as a share of so many times one rank's, at the same batch a rank.
+"""Weak scaling on one host: the speed of n ranks with one thread each, as a share of n times the speed of one rank.
 
   python tests/benchmarks/rank_scaling.py --program build/bin/cifar10_train --data 'data/cifar10/train-*'
 
-Beside it as many runs of one rank that have nothing to do with each other, at the same time: what the processor itself
-gives (clock, level 3 cache, memory, neighbours). Ranks lose the rest by waiting and by averaging. A round is one run of
-each, alone, so drift hits all alike; shares are medians of the rounds' own. Prints Markdown. Needs an idle machine with a
-core a rank.
+Also measures n independent runs of one rank at the same time, which shows the limit of the processor (clock, level 3 cache,
+memory, other guests). The remaining loss of the ranks is waiting and averaging. Each round runs every configuration once,
+so drift affects all equally; shares are medians over rounds. Prints Markdown. Needs an idle machine with one core per rank.
 """
 
 import argparse
@@ -61,7 +60,7 @@ def main():
     parser.add_argument("--batch", type=int, default=64, help="samples a rank")
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--options", default="", help="more of the program's, in one word")
+    parser.add_argument("--options", default="", help="additional options of the program, quoted as one argument")
     options = parser.parse_args()
     ranks = options.ranks
     rounds = []

@@ -1,10 +1,10 @@
-// read_benchmark: how fast one thread reads records from the page cache, by each way that Carillon has.
+// read_benchmark: rate at which one thread reads records from the page cache, for each of Carillon's readers.
 //
 //   tfrecord_convert mnist --input DIR --output data && read_benchmark data/train-00000-of-00001.tfrecord
-//   read_benchmark                              records of its own making in a temporary directory: 600000 like MNIST's
+//   read_benchmark                              makes its own records in a temporary directory: 600000 like MNIST's
 //                                               (1.8 kB), plain and GZIP, and 50000 like CIFAR-10's (3.1 kB)
-// "decoded" is what training pays once: both checksums of every record, the Example parsed, the image copied out.
-// "start-up" is from opening the set, cached, to the first shuffled batch.
+// "decoded" is the work that training does once per record: check both checksums, parse the Example, copy the image.
+// "start-up" is the time from opening the cached set to the first shuffled batch.
 #include <sys/resource.h>
 #include <unistd.h>
 #include <zlib.h>

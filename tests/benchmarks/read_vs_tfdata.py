@@ -1,10 +1,10 @@
-"""Reading speed on MNIST records from the page cache, both CRCs checked, images decoded: read_benchmark against tf.data.
+"""Compares read_benchmark and tf.data: reading MNIST records from the page cache, with both CRCs checked and images decoded.
 
   python tests/benchmarks/read_vs_tfdata.py --bin build/bin --data DIRECTORY_OF_IDX_FILES
 
-One core for each side; tf.data also on two, as it may spread over cores. The figure is the median over rounds; the
-ratio is ours on one core against their best on one. Prints Markdown. Needs an idle machine and a Python with
-tensorflow.
+Each side uses one core; tf.data is also measured on two cores, because it can use several. The result is the median over
+rounds. The ratio compares ours on one core with tf.data's best on one core. Prints Markdown. Needs an idle machine and a
+Python with tensorflow.
 """
 
 import argparse
@@ -27,7 +27,7 @@ def ours(program, records, what):
     output, peak = measure.run([program, records / "train-00000-of-00001.tfrecord"])
     rates = {name: float(median) for name, _, median in RATE.findall(output)}
     if what not in rates:
-        sys.exit(f"{program} prints no '{what}', only {sorted(rates)}")
+        sys.exit(f"{program}: no '{what}' in its output, only {sorted(rates)}")
     return rates[what], peak
 
 
@@ -43,7 +43,7 @@ def main():
     parser.add_argument("--read-benchmark", type=pathlib.Path, help="default: read_benchmark in --bin")
     parser.add_argument("--data", type=pathlib.Path, required=True, help="directory of the IDX files")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=4.0, help="measured time of a run of theirs")
+    parser.add_argument("--seconds", type=float, default=4.0, help="seconds of measurement per run of tf.data")
     options = parser.parse_args()
     program = options.read_benchmark or options.bin / "read_benchmark"
     with tempfile.TemporaryDirectory() as work:

@@ -1,13 +1,13 @@
-"""jobs/recipes/cifar10_94.cfg to its end, seed by seed: precision and time, against PyTorch training the same network.
+"""Runs jobs/recipes/cifar10_94.cfg to the end for several seeds, and compares accuracy and time with PyTorch.
 
   python tests/benchmarks/recipe_vs_pytorch.py --bin build/bin --data FOLDER_OF_THE_BINARY_VERSION --rounds 5
 
-Of ours the whole process is timed (start, reading, whitening, training, the last evaluation with test-time
-augmentation), and training alone, as its own table of phases has it. PyTorch (torch_resnet_worker.py: its training step
-alone, in each of its configurations) is timed after each of ours over some steps with the whitening's biases training and some
-with them frozen, and its time is that of the recipe's images at these speeds; the ratio is of training to training.
-A round is a seed; with --speed-only ours is timed as PyTorch is, in place of runs to the end. Prints Markdown.
-Needs an idle machine and a Python with torch.
+For ours two times are measured: the whole process (start, reading, whitening, training, the last evaluation with test-time
+augmentation), and training alone, from the program's table of phases. For PyTorch (torch_resnet_worker.py, in each of its
+configurations) the speed of the training step is measured after each of our runs, over some steps with trainable and some
+with frozen whitening biases. PyTorch's time is computed from these speeds and the recipe's number of images. The ratio
+compares training times. A round is a seed. With --speed-only ours is measured like PyTorch, without runs to the end.
+Prints Markdown. Needs an idle machine and a Python with torch.
 """
 
 import importlib.metadata
@@ -34,7 +34,7 @@ THEIRS = {
 
 
 def train_ours(comparison, records, seed):
-    """(precision, seconds of all, seconds of training)."""
+    """(accuracy, seconds of the process, seconds of training)."""
     train_dir = comparison.work / f"seed{seed}"
     command = [
         comparison.options.bin / "cifar10_train", "--config", RECIPE, "--seed", seed, "--device", "cpu",
@@ -49,7 +49,7 @@ def train_ours(comparison, records, seed):
 
 
 def seconds_of_ours(comparison, records):
-    """Of the recipe's images, from the speed of a few steps of each stage."""
+    """Seconds for the recipe's images, computed from the speed of a few steps of each stage."""
     seconds = 0.0
     for steps, flags in STAGES.values():
         stage = comparison.work / "stage.cfg"
@@ -67,7 +67,7 @@ def seconds_of_ours(comparison, records):
 
 
 def seconds_of_theirs(comparison):
-    """[configuration]: of the recipe's images."""
+    """[configuration]: seconds for the recipe's images."""
     seconds = []
     for configuration in THEIRS.values():
         seconds.append(0.0)
@@ -83,7 +83,7 @@ def configure(comparison):
     to_the_end = not comparison.options.speed_only
     records = comparison.convert("cifar10")
     print("\n".join(measure.conditions(comparison.options.rounds, PyTorch=importlib.metadata.version("torch"))))
-    print("\n| seed | precision | seconds | of training | " + " | ".join(f"PyTorch, {name}, seconds" for name in THEIRS) + " |")
+    print("\n| seed | accuracy | seconds | of training | " + " | ".join(f"PyTorch, {name}, seconds" for name in THEIRS) + " |")
     print("|---" * (4 + len(THEIRS)) + "|")
     precisions, ours, theirs = [], [], []
     first = comparison.options.first_seed
@@ -101,7 +101,7 @@ def configure(comparison):
         print("| " + " | ".join(map(str, cells)) + " |", flush=True)
     best = min(map(statistics.median, zip(*theirs)))
     if to_the_end:
-        print(f"\nPrecision: mean {statistics.mean(precisions):.4f}, lowest {min(precisions):.4f}")
+        print(f"\nAccuracy: mean {statistics.mean(precisions):.4f}, lowest {min(precisions):.4f}")
     print(f"\nTraining time of their best configuration / ours, medians: **{best / statistics.median(ours):.2f}**")
 
 
@@ -109,7 +109,7 @@ def main():
     parser = versus.arguments(
         __doc__.splitlines()[0], "folder of CIFAR-10's six .bin files, or their .tar.gz", steps=7, seconds=20.0
     )
-    parser.add_argument("--speed-only", action="store_true", help="--steps steps of each stage, no training to the end")
+    parser.add_argument("--speed-only", action="store_true", help="run only --steps steps of each stage")
     parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=2, help="of PyTorch")
     versus.main(parser, "cifar10_train", "torch_resnet_worker.py", BATCH, configure)

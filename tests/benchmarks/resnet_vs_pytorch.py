@@ -1,10 +1,10 @@
-"""Training speed of a modern network on CIFAR-10, whole loop: cifar10_train against PyTorch.
+"""Compares the training speed of cifar10_train and PyTorch for a modern network on CIFAR-10, whole training loop.
 
   python tests/benchmarks/resnet_vs_pytorch.py --network resnet9 --bin build/bin --data FOLDER_OF_THE_BINARY_VERSION
 
-Both sides do the same work (torch_resnet_worker.py says what), PyTorch in fp32 and under bf16 autocast; every configuration runs once a round in a
-process of its own; the figure is the median over rounds; the ratio is best against best. Prints Markdown. Needs an idle
-machine and a Python with torch.
+Both sides do the same work (see torch_resnet_worker.py); PyTorch in fp32 and with bf16 autocast. Each round runs every
+configuration once, in a separate process. The result is the median over rounds; the ratio compares the best
+configurations. Prints Markdown. Needs an idle machine and a Python with torch.
 """
 
 import versus

@@ -5,7 +5,7 @@ Results: docs/developer-guide/averaging.md.
 
     scaling_model.py            tables: published points, measured ones, 4096 ranks
 
-Units: seconds, bytes, bytes per second. A model: it computes what would follow from its assumptions, and measures nothing.
+Units: seconds, bytes, bytes per second. The model computes results from its assumptions; it measures nothing.
 """
 
 import math
@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 
 GBIT = 1e9 / 8
 MB = 1e6
-SERVED = 0.35  # of a link's rate, by parameter servers over gRPC
+SERVED = 0.35  # share of a link's rate that parameter servers over gRPC reach
 
 
 @dataclass(frozen=True)
 class Network:
-    """What backward gives, from its start on: (part of its time, bytes of gradients that are then complete)."""
+    """The stages of backward, in order: (share of its time, bytes of gradients that are complete after the stage)."""
 
     name: str
     stages: tuple
@@ -60,7 +60,7 @@ class Cluster:
 
 
 def buckets(network, size):
-    """(part of backward's time, bytes) when each bucket is complete: gradients come evenly within a stage."""
+    """(share of backward's time, bytes) at the completion of each bucket, if gradients complete evenly within a stage."""
     done, time, filled = [], 0.0, 0.0
     for share, amount in network.stages:
         left, begin = amount, time
@@ -80,7 +80,7 @@ def all_reduce(size, cluster):
     n, hosts, towers = cluster.count, cluster.hosts, cluster.towers
     if n == 1:
         return 0.0
-    if cluster.way == "ring" and hosts > 1:  # each link takes every byte twice; 2 (n - 1) messages, one after the other
+    if cluster.way == "ring" and hosts > 1:  # each link transfers every byte twice; 2 (n - 1) consecutive messages
         return 2 * (n - 1) * cluster.latency + 2 * (n - 1) / n * size / cluster.wire
     within = 2 * (towers - 1) / towers * size / cluster.inner
     if hosts == 1:
@@ -90,7 +90,7 @@ def all_reduce(size, cluster):
 
 
 def spread(count):
-    """How many standard deviations the slowest of so many towers lies above their mean."""
+    """The expected distance of the slowest tower from the mean, in standard deviations."""
     return math.sqrt(2 * math.log(count))
 
 
@@ -109,7 +109,7 @@ def step_time(network, cluster):
 
 
 def efficiency(network, cluster, base=1):
-    """Of N towers against `base`."""
+    """The efficiency of N towers relative to `base`."""
     time, _ = step_time(network, cluster)
     if base == 1:
         return cluster.step / time
@@ -181,7 +181,7 @@ def main():
         for hosts in (1, 8, 64, 512):
             for name, wire in (("100 Gbit/s", 100 * GBIT), ("400 Gbit/s", 400 * GBIT)):
                 base = Cluster(hosts=hosts, towers=8, step=step, wire=0.8 * wire, inner=200e9, latency=10e-6)
-                ring = replace(base, way="ring", bucket=64 * 2**20)  # fewer messages, or they take longer than the bytes
+                ring = replace(base, way="ring", bucket=64 * 2**20)  # fewer messages, because they would take longer than the bytes
                 found = [efficiency(network, one) for one in (base, ring)]
                 rows.append((network.name, 8 * hosts, name, *(f"{100 * one:.0f} %" for one in found)))
     table(("network", "towers", "link of a host of 8", "two levels", "ring of all"), rows)

@@ -1,10 +1,10 @@
-"""Training speed and memory of a network at any image size, on noise: image_train --data synthetic against PyTorch.
+"""Compares speed and memory of image_train --data synthetic and PyTorch, for a network at any image size, on noise.
 
   python tests/benchmarks/synthetic_vs_pytorch.py --network resnet50 --size 224 --bin build/bin --data .
 
 Both sides: uint8 images in memory, normalised, forward, backward, Nesterov's momentum with L2, 1000 classes, batches of
-16; PyTorch in fp32 and under bf16 autocast. Every configuration runs once a round in a process of its own. Prints Markdown. Needs an idle machine and a Python
-with torch. --data is not looked at.
+16; PyTorch in fp32 and with bf16 autocast. Each round runs every configuration once, in a separate process. Prints Markdown.
+Needs an idle machine and a Python with torch. --data is ignored.
 """
 
 import versus

@@ -1,4 +1,4 @@
-"""One tf.data process of pictures_vs_others.py. Prints images a second."""
+"""One tf.data process of pictures_vs_others.py. Prints images per second."""
 
 import argparse
 import time

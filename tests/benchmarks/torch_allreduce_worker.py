@@ -1,6 +1,6 @@
-"""One rank of torch.distributed's all_reduce with gloo, on the CPU; started by averaging_vs_mpi.py.
+"""One rank of torch.distributed's all_reduce with gloo on the CPU; averaging_vs_mpi.py starts it.
 
-Before each all_reduce every rank writes its values and all meet; one is over when it is on the last rank. Rank 0 prints
+Before each all_reduce every rank writes its values and waits in a barrier. The operation ends on the last rank. Rank 0 prints
 {"<bytes>": median microseconds}.
 """
 

@@ -1,11 +1,11 @@
-"""One PyTorch CPU process of cifar10_vs_pytorch.py: cifar10_train's training, as fast as PyTorch's own means allow.
+"""One PyTorch CPU process of cifar10_vs_pytorch.py: cifar10_train's training, optimised with PyTorch's own functions.
 
 The tutorial's network on 24x24 crops, mean cross-entropy, L2 0.004 on the weights of local3 and local4, SGD, moving
-average 0.9999 of every parameter. Images lie as uint8 in memory; a batch is gathered, cropped and flipped by one
-indexing, and the other distortions are done for the whole batch at once. The loop is torch_loop.py's.
+average 0.9999 of every parameter. Images are uint8 in memory. One indexing operation gathers, crops and flips a batch; the
+other distortions process the whole batch at once. The loop is torch_loop.py's.
 
-Fast forms of the same function: pooling by ceil_mode pads after only, without a copy; conv1's ReLU comes after pool1;
-LRN (--lrn) sums its window by a banded 1x1 convolution, and its backward pass is written by hand.
+Optimisations: pooling with ceil_mode pads only at the end, without a copy; conv1's ReLU follows pool1; LRN (--lrn) sums its
+window with a banded 1x1 convolution and has a hand-written backward pass.
 """
 
 import torch
@@ -55,7 +55,7 @@ def lrn_by_torch(x, _):
 
 
 def lrn_by_slices(x, _):
-    """For a compiler that makes one pass of it."""
+    """A form that a compiler can fuse into one pass."""
     squares = F.pad(x * x, (0, 0, 0, 0, RADIUS, RADIUS))
     s = 1.0 + ALPHA * sum(squares[:, i : i + x.shape[1]] for i in range(2 * RADIUS + 1))
     root = s.rsqrt()

@@ -1,6 +1,6 @@
-"""One PyTorch CPU process of curve_vs_pytorch.py: epochs of jobs/recipes/cifar10_resnet18.cfg, precision after each.
+"""One PyTorch CPU process of curve_vs_pytorch.py: epochs of jobs/recipes/cifar10_resnet18.cfg, with accuracy after each.
 
-Prints a JSON object: the precision on the test set after each epoch, and the seconds that training took.
+Prints a JSON object: the accuracy on the test set after each epoch, and the seconds of training.
 """
 
 import json

@@ -1,7 +1,7 @@
 """PyTorch's GPU process of gpu_vs_pytorch.py for CIFAR-10: the training of torch_cifar_worker.py, by torch_gpu_loop.py.
 
-The distortions are done on the GPU, in the step. Layout channels_last. LRN: by a banded 1x1 convolution with a backward
-pass of its own, or where the step is compiled by nine slices, which become one kernel.
+The step distorts the images on the GPU. The layout is channels_last. LRN is a banded 1x1 convolution with a hand-written
+backward pass; in compiled steps it uses nine slices, which the compiler fuses into one kernel.
 """
 
 import torch_cifar_worker

@@ -1,13 +1,13 @@
-"""What PyTorch's GPU processes of gpu_vs_pytorch.py share: the step, its forms, and a process that measures on demand.
+"""Shared by PyTorch's GPU processes of gpu_vs_pytorch.py: the step, its forms, and a process that measures on request.
 
 A step: gather a shuffled batch on the GPU, loss, backward, fused SGD with weight decay (the gradient of the L2 terms)
-and a learning rate that decays every step, moving averages of all parameters. The data set lies on the GPU as uint8.
+and a learning rate that decays every step, moving averages of all parameters. The data set is in GPU memory as uint8.
 
-Forms: "eager"; "compiled" (torch.compile, max-autotune: forward and backward as CUDA graphs of its own); "graph" (the
-whole step captured in a CUDA graph); "compiled graph" (the same of a compiled step). A graph holds `steps` steps.
+Forms: "eager"; "compiled" (torch.compile, max-autotune: forward and backward as separate CUDA graphs); "graph" (the whole
+step captured in a CUDA graph); "compiled graph" (a compiled step captured in a CUDA graph). A graph contains `steps` steps.
 
-The process reads requests from standard input, a JSON object a line (form, steps, precision, seconds), and answers each
-by a line: examples_per_second and peak_bytes, or error. A training is made at the first request for it, and kept.
+The process reads requests from standard input, one JSON object per line (form, steps, precision, seconds). It answers each
+with one line: examples_per_second and peak_bytes, or error. It creates a training at its first request and keeps it.
 """
 
 import argparse
@@ -28,12 +28,12 @@ def arguments(description):
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--data", type=pathlib.Path, required=True)
     parser.add_argument("--batch", type=int, required=True)
-    parser.add_argument("--device", default="cuda", help="cpu is for trying the eager and compiled forms out")
+    parser.add_argument("--device", default="cuda", help="device; cpu: only to test the eager and compiled forms")
     return parser
 
 
 class Training:
-    """task: a torch_loop.Task whose tensors are on the device."""
+    """task: a torch_loop.Task with tensors on the device."""
 
     def __init__(self, task, device, batch, form, steps, precision):
         self.task, self.device, self.batch_size, self.steps, self.precision = task, device, batch, steps, precision
@@ -52,7 +52,7 @@ class Training:
             self._capture()
 
     def set_precision(self):
-        """Of this training, for the whole process: a captured or compiled step keeps it, an eager one looks again."""
+        """Sets this training's precision for the process. Captured and compiled steps keep it; eager steps read it again."""
         torch.set_float32_matmul_precision("highest" if self.precision == "fp32" else "high")
         torch.backends.cudnn.allow_tf32 = self.precision != "fp32"
         torch.backends.cudnn.benchmark = True
@@ -114,7 +114,7 @@ class Training:
         return rate
 
     def _time(self, count):
-        """Seconds of `count` advances."""
+        """The seconds of `count` calls of advance."""
         self._synchronize()
         started = time.perf_counter()
         for _ in range(count):
@@ -146,6 +146,6 @@ def serve(make_task, options):
             rate = trainings[key].examples_per_second(seconds)
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
             answer = {"examples_per_second": rate, "peak_bytes": peak}
-        except Exception as error:  # whatever a form fails by, the others go on
+        except Exception as error:  # after any failure of a form the other forms continue
             answer = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(answer), file=answers, flush=True)

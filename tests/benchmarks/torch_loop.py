@@ -1,7 +1,7 @@
-"""What PyTorch's CPU processes of the comparisons share: the stream of batches, the step, data parallelism, the timing.
+"""Shared by PyTorch's CPU processes of the comparisons: the stream of batches, the step, data parallelism, the timing.
 
 A step: gather a shuffled batch, loss, backward, SGD with weight decay (the gradient of the L2 terms), moving averages
-of all parameters. A process prints one JSON object: examples a second of all ranks, over the steps after the warm-up.
+of all parameters. A process prints one JSON object: examples per second of all ranks, over the steps after the warm-up.
 """
 
 import argparse
@@ -25,7 +25,7 @@ class Task:
 
     count: int  # samples
     network: nn.Module
-    batch: Callable  # [batch] indices -> the tensors that `loss` takes
+    batch: Callable  # [batch] indices -> the arguments of `loss`
     loss: Callable  # (network, *tensors) -> loss
     groups: list  # of the optimizer
     learning_rate: float
@@ -42,10 +42,10 @@ def arguments(description, batch, warm_up_steps):
     parser.add_argument("--optimizer", choices=("foreach", "fused"), default="foreach")
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--autocast", action="store_true", help="forward pass under torch.autocast, bfloat16")
-    parser.add_argument("--flush-denormals", action="store_true", help="as ours does always")
+    parser.add_argument("--flush-denormals", action="store_true", help="flush denormals, as ours always does")
     parser.add_argument("--rank", type=int, default=0)
     parser.add_argument("--ranks", type=int, default=1)
-    parser.add_argument("--rendezvous", type=pathlib.Path, help="file for the ranks to meet at")
+    parser.add_argument("--rendezvous", type=pathlib.Path, help="file for the rendezvous of the ranks")
     return parser
 
 
@@ -92,7 +92,7 @@ def measure(make_task, options):
     torch.manual_seed(0)
     torch.set_num_threads(options.threads)
     if options.flush_denormals:
-        torch.set_flush_denormal(True)  # before there are threads: they inherit it
+        torch.set_flush_denormal(True)  # before threads are created, which inherit it
     if options.ranks > 1:
         dist.init_process_group(
             "gloo", init_method=options.rendezvous.as_uri(), rank=options.rank, world_size=options.ranks
@@ -100,7 +100,7 @@ def measure(make_task, options):
     training = Training(make_task(options), options)
     for _ in range(options.warm_up):
         training.step()
-    # All ranks do the same number of steps; its length comes from the first steps' speed.
+    # All ranks run the same number of steps, computed from the speed of the first steps.
     started = time.perf_counter()
     for _ in range(options.warm_up):
         training.step()

@@ -1,6 +1,6 @@
-"""The networks of cifar10_train --model in PyTorch, in float32 and for speed, and what their inputs undergo.
+"""The networks of cifar10_train --model in PyTorch, in float32 and optimised for speed, and their input distortions.
 
-tests/acceptance/reference_resnets.py has them for parity.
+The versions for parity are in tests/acceptance/reference_resnets.py.
 """
 
 from dataclasses import dataclass

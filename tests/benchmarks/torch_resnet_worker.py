@@ -1,7 +1,7 @@
-"""One PyTorch CPU process of resnet_vs_pytorch.py: cifar10_train --model, as fast as PyTorch can.
+"""One PyTorch CPU process of resnet_vs_pytorch.py: the training of cifar10_train --model, optimised for speed.
 
-Mean cross-entropy, SGD with Nesterov's momentum and weight decay on everything, no moving averages. Images lie padded as
-uint8 in memory; a batch is gathered, cropped and mirrored by one indexing and normalised. The loop is torch_loop.py's.
+Mean cross-entropy, SGD with Nesterov momentum and weight decay on all parameters, no moving averages. Images are padded
+uint8 in memory. One indexing operation gathers, crops and flips a batch. The loop is torch_loop.py's.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ MEAN, DEVIATION = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 
 
 def normalised(images):
-    """uint8 [..., 3] as the networks take them."""
+    """Normalised inputs of the networks from uint8 [..., 3]."""
     scale = 1.0 / (255.0 * torch.tensor(DEVIATION))
     return torch.addcmul(-torch.tensor(MEAN) / torch.tensor(DEVIATION), images.float(), scale)
 
@@ -63,7 +63,7 @@ def arguments():
     parser = torch_loop.arguments(__doc__, batch=128, warm_up_steps=2)
     parser.add_argument("--layout", choices=("channels_last", "contiguous"), default="channels_last")
     parser.add_argument("--network", choices=sorted(NETWORKS), required=True)
-    parser.add_argument("--frozen", action="store_true", help="the airbench networks' whitening biases do not train")
+    parser.add_argument("--frozen", action="store_true", help="freeze the whitening biases of airbench networks")
     return parser
 
 

@@ -1,4 +1,4 @@
-"""One PyTorch CPU process of mnist_vs_pytorch.py: the training of mnist_train, as fast as PyTorch's own means allow.
+"""One PyTorch CPU process of mnist_vs_pytorch.py: the training of mnist_train, optimised with PyTorch's own functions.
 
 784-500-10, ReLU, mean cross-entropy, L2 1e-4 on the weights, SGD, moving average 0.99 of every parameter, batches
 gathered by shuffled index from uint8 images in memory and scaled. The loop is torch_loop.py's.

@@ -1,4 +1,4 @@
-"""One torchvision process of pictures_vs_others.py. Prints images a second."""
+"""One torchvision process of pictures_vs_others.py. Prints images per second."""
 
 import argparse
 import time

@@ -1,4 +1,4 @@
-"""What the comparisons with PyTorch share: a run of ours, a run of theirs alone or distributed, and the report."""
+"""Shared by the comparisons with PyTorch: runs of our program, runs of PyTorch (one or several ranks), and the report."""
 
 import argparse
 import importlib.metadata
@@ -14,7 +14,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 class Versus:
-    """program: ours; worker: theirs; batch: samples a rank; options: the command line's; work: a scratch directory."""
+    """program: ours; worker: PyTorch's; batch: samples per rank; options: of the command line; work: a scratch directory."""
 
     def __init__(self, program, worker, batch, options, work):
         self.program, self.worker, self.batch, self.options, self.work = program, worker, batch, options, work
@@ -28,7 +28,7 @@ class Versus:
         return records / "train-*.tfrecord"
 
     def add_ours(self, name, pattern, ranks, *options, after=None):
-        """after: the step from which on its speed counts; by default a tenth of them."""
+        """after: the first step of the measurement; default: a tenth of all steps."""
 
         def run(folder=self.options.bin):
             with tempfile.TemporaryDirectory(dir=self.work) as train_dir:
@@ -57,7 +57,7 @@ class Versus:
         self.others[name] = run
 
     def add_theirs_distributed(self, name, ranks, *options, environment=()):
-        """gloo DistributedDataParallel, one thread a rank."""
+        """gloo DistributedDataParallel, one thread per rank."""
 
         def run():
             with tempfile.TemporaryDirectory(dir=self.work) as folder:
@@ -76,7 +76,7 @@ class Versus:
         self.others[name] = run
 
     def report(self):
-        """Markdown lines: conditions, the table, and best against best."""
+        """Markdown lines: conditions, the table, and the ratio of the best configurations."""
         versions = {"PyTorch": importlib.metadata.version("torch"), "Python": sys.version.split()[0]}
         lines = [*measure.conditions(self.options.rounds, **versions), ""]
         found = measure.interleaved(self.options.rounds, self.mine | self.former | self.others)
@@ -87,13 +87,13 @@ class Versus:
 
 def arguments(description, data_help, steps, seconds):
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--bin", type=pathlib.Path, help="our programs; without it PyTorch alone is measured")
+    parser.add_argument("--bin", type=pathlib.Path, help="directory of our programs; without it only PyTorch is measured")
     parser.add_argument("--data", type=pathlib.Path, required=True, help=data_help)
-    parser.add_argument("--former-bin", type=pathlib.Path, help="programs of another build, measured in turn with ours")
+    parser.add_argument("--former-bin", type=pathlib.Path, help="programs of another build to compare")
     parser.add_argument("--only-ours", action="store_true", help="leave PyTorch out")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=steps, help="steps of a run of ours")
-    parser.add_argument("--seconds", type=float, default=seconds, help="measured time of a run of theirs")
+    parser.add_argument("--steps", type=int, default=steps, help="steps per run of our program")
+    parser.add_argument("--seconds", type=float, default=seconds, help="seconds of measurement per run of PyTorch")
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
     return parser
 
@@ -102,7 +102,7 @@ def main(parser, program, worker, batch, configure):
     """configure: a function that adds the configurations to a Versus."""
     options = parser.parse_args()
     if not options.data.exists():
-        parser.error(f"--data: there is no {options.data}")
+        parser.error(f"--data: {options.data} does not exist")
     with tempfile.TemporaryDirectory() as work:
         versus = Versus(program, worker, batch, options, pathlib.Path(work))
         configure(versus)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What a disk is asked for by a set that is shuffled whole, and by one that is shuffled some records at a time.
+"""Counts disk reads of a dataset that is shuffled as a whole, and of one with a shuffle window.
 
     sudo window_reads.py --bin build/bin --disk vda --data 'data/set/train-*'
 
-Linux; each run begins with an empty page cache, so it must be allowed to empty that (root). Counts are the disk's own
-(/sys/block/DISK/stat), without those of a run that only opens the set: nothing else should read from it. The set must be
-larger than the memory there is, or than a control group's in which this runs: else all of it is soon in memory.
+Linux only. Each run starts with an empty page cache, so the program needs root to empty it. The counts come from
+/sys/block/DISK/stat, minus those of a run that only opens the dataset; no other program should read from the disk. The
+dataset must be larger than the memory of the machine or control group. Otherwise all of it is soon in memory.
 """
 
 import argparse
@@ -20,7 +20,7 @@ SECTOR = 512
 
 
 def disk_reads(disk):
-    """(requests, bytes) that were read from it so far."""
+    """(requests, bytes) read from the disk so far."""
     requests, _, sectors, *_ = map(int, pathlib.Path(f"/sys/block/{disk}/stat").read_text().split())
     return requests, sectors * SECTOR
 
@@ -47,8 +47,8 @@ def reading(options, window, files):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", type=pathlib.Path, required=True)
-    parser.add_argument("--disk", required=True, help="as /sys/block names it")
-    parser.add_argument("--data", required=True, help="pattern of the records' files, of tfrecord_convert images")
+    parser.add_argument("--disk", required=True, help="disk's name in /sys/block")
+    parser.add_argument("--data", required=True, help="pattern of the record files, made by `tfrecord_convert images`")
     parser.add_argument("--windows", type=int, nargs="+", default=[0, 10000, 100000], help="records; 0: all")
     parser.add_argument("--size", type=int, default=32, help="of the images: small ones cost little time beside reading")
     parser.add_argument("--threads", type=int, default=2)

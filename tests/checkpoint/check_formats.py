@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Opens Carillon's files with the tools they are made for: h5py, h5dump, json and, where it is installed, TensorBoard.
+"""Opens Carillon's files with the tools that users have: h5py, h5dump, json and, if it is installed, TensorBoard.
 
     check_formats.py WRITE_FORMAT_SAMPLES      the program write_format_samples of the build
 """
@@ -44,7 +44,7 @@ def check_events(directory):
     try:
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
     except ImportError:
-        print("check_formats: no TensorBoard here; event files are checked by event_writer_test only")
+        print("check_formats: TensorBoard is not installed; only event_writer_test checks event files")
         return
     events = EventAccumulator(str(directory)).Reload()
     assert [(e.step, e.value) for e in events.Scalars("loss")] == [
@@ -55,7 +55,7 @@ def check_events(directory):
     assert sum(histogram.bucket) == 5, histogram
     nodes = {node.name: list(node.input) for node in events.Graph().node}
     assert nodes == {"images": [], "layer1": ["images"]}, nodes
-    print("check_formats: TensorBoard reads scalars, histograms, graph and drops what a dead run logged")
+    print("check_formats: TensorBoard reads scalars, histograms, graph and discards the later steps of a killed run")
 
 
 def main():

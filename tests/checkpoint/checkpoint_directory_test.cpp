@@ -75,7 +75,7 @@ TEST_F(CheckpointDirectory, WhereNoneLoadsIsBadData) {
   EXPECT_THAT(error.what(), HasSubstr(path().string()));
 }
 
-TEST_F(CheckpointDirectory, WhoseNewestIsOfANewerFormatIsRefusedInsteadOfFallingBack) {
+TEST_F(CheckpointDirectory, RejectsANewestCheckpointOfANewerFormatInsteadOfFallingBack) {
   put(1);
   put(2);
   auto text = read_text(checkpoint_path(path(), 2));
@@ -138,7 +138,7 @@ TEST_F(CheckpointDirectory, NeverLosesTheNewOneToLaterDamagedOnes) {
   EXPECT_THAT(list_checkpoints(path()), ElementsAre(21, 20, 6));
 }
 
-TEST_F(CheckpointDirectory, TellsAFailedWriteAtTheNextCallOnce) {
+TEST_F(CheckpointDirectory, ReportsAFailedWriteOnceAtTheNextCall) {
   const auto missing = path() / "nowhere";
   CheckpointWriter writer(missing, {.newest = 2});
   writer.start(small_state(1));

@@ -1,8 +1,9 @@
-// libFuzzer target: no bytes make the checkpoint loader crash, hang or accept what was not written as it is.
+// libFuzzer target: for no input the checkpoint loader crashes, hangs or accepts a file that differs from the one that
+// was written.
 //
-// Inputs start from a valid checkpoint. Half of the mutations get a right header checksum, so that the header's fields
-// are fuzzed too. An image under a forged CRC32C is left out: what HDF5 itself does with it is not ours (reliability:
-// a checkpoint is refused before HDF5 sees a byte).
+// Inputs start from a valid checkpoint. Half of the mutations get a correct header checksum, so that the header's
+// fields are fuzzed, too. Images with a forged CRC32C are omitted, because they would test HDF5: the loader rejects a
+// damaged checkpoint before HDF5 reads a byte.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>

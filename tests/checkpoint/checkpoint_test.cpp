@@ -77,7 +77,7 @@ TEST(Checkpoint, StatesComeBackInFormatTwo) {
   EXPECT_EQ(loaded.buffers[1].values, state.buffers[1].values);
 }
 
-/// A reader of version 1 must refuse what it would load without its statistics.
+/// A reader of version 1 must reject a file that it would load without its statistics.
 TEST(Checkpoint, OnlyStatesRaiseTheFormatVersion) {
   const TemporaryDirectory directory;
   for (const bool with_states : {false, true}) {
@@ -117,7 +117,7 @@ TEST(Checkpoint, KeepsShapesThatChunksDoNotDivide) {
   expect_equal(read_checkpoint(path), state);
 }
 
-/// HDF5 stores the members of a group in other ways as they become more: up to 8, one node, one level more, two.
+/// HDF5's storage of a group's members depends on their number: up to 8, one node, one more level, two more levels.
 TEST(Checkpoint, KeepsAnyNumberOfArraysInOneGroup) {
   for (const int count : {8, 9, 45, 46, 400, 1500}) {
     auto state = small_state();

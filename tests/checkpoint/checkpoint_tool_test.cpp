@@ -1,4 +1,4 @@
-// checkpoint_tool and what it is made of: arrays compared and averaged, numpy's files written and read.
+// checkpoint_tool and its parts: comparison and averaging of arrays, writing and reading of numpy files.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -277,7 +277,7 @@ TEST_F(CheckpointTool, InspectShowsStateOptionsAndArrays) {
   }
 }
 
-TEST_F(CheckpointTool, VerifyTellsWhatIsDamagedOrNotFinite) {
+TEST_F(CheckpointTool, VerifyReportsDamagedAndNonFiniteArrays) {
   write_checkpoint(path("a.h5"), small_state());
   EXPECT_THAT(tool("verify a.h5").output, HasSubstr("a.h5: sound; model mnist, step 7, 4 arrays, all values finite"));
   CheckpointState bad = small_state();
@@ -332,7 +332,7 @@ TEST_F(CheckpointTool, ArraysGoToPythonAndBack) {
   EXPECT_TRUE(found.buffers == expected.buffers);
 }
 
-TEST_F(CheckpointTool, ImportRefusesWhatDoesNotFitAndWritesNothing) {
+TEST_F(CheckpointTool, ImportRejectsArraysThatDoNotFitAndWritesNothing) {
   write_checkpoint(path("a.h5"), small_state());
   const auto save = [&](const std::string& arrays) {
     python("np.savez(\"" + path("n.npz").string() + "\", " + arrays + ")");
@@ -346,7 +346,7 @@ TEST_F(CheckpointTool, ImportRefusesWhatDoesNotFitAndWritesNothing) {
   EXPECT_FALSE(std::filesystem::exists(path("b.h5")));
 }
 
-TEST_F(CheckpointTool, IsToldWhatItIsToDo) {
+TEST_F(CheckpointTool, RequiresACommandAndItsFiles) {
   EXPECT_THAT(tool("--help").output, HasSubstr("exit codes:"));
   EXPECT_EQ(tool("inspect --help").code, 0);
   expect_failure("", ExitCode::usage, "no command");

@@ -85,7 +85,7 @@ TEST_F(DirectoryLockTest, WritesNothingThroughALink) {
   EXPECT_EQ(read_text(precious), "kept");
 }
 
-TEST_F(DirectoryLockTest, OfWhatIsNoPlainFileIsAnIoErrorAtOnce) {
+TEST_F(DirectoryLockTest, ALockThatIsNotAPlainFileIsAnIoErrorAtOnce) {
   std::filesystem::create_directories(directory);
   ASSERT_EQ(mkfifo((directory / ".lock").c_str(), 0600), 0);
   EXPECT_EQ(error_of([&] { const DirectoryLock lock(directory); }).code(), ExitCode::io);
@@ -118,7 +118,7 @@ TEST_F(DirectoryLockTest, WithoutLocksOfDirectoriesTheFileIsLockedAndItsLossMade
   expect_in_use_by(me());
 }
 
-TEST_F(DirectoryLockTest, ALookTellsWhetherItIsHeldFreeOrNoneAtAll) {
+TEST_F(DirectoryLockTest, AQueryReturnsWhetherItIsHeldFreeOrMissing) {
   EXPECT_EQ(look_at_lock(directory), LockState::absent);
   {
     const DirectoryLock lock(directory);
@@ -139,7 +139,7 @@ TEST_F(DirectoryLockTest, LeavesNoHeartbeat) {
 TEST(HeartbeatTest, IsSeenWhileItBeatsAndNotOnceItStands) {
   const TemporaryDirectory directory;
   const auto path = directory.path() / "beats";
-  // A beat ends the first watch, however late it comes; the second one waits in vain.
+  // A heartbeat ends the first watch, however late it comes; the second watch gets none.
   const HeartbeatTimes until_a_beat{.interval = milliseconds(20), .limit = std::chrono::hours(1)};
   const HeartbeatTimes in_vain{.interval = milliseconds(20), .limit = milliseconds(50)};
   EXPECT_EQ(Heartbeat::holder(path, until_a_beat), "");

@@ -1,5 +1,5 @@
-// Fuzzes .lock and .heartbeat as a second run reads them: whatever they hold, it is refused with one line that can be
-// shown, of at most a lock's 512 bytes.
+// Fuzzes .lock and .heartbeat as a second run reads them. For any content the run is rejected with one printable line,
+// which contains at most 512 bytes of the lock.
 #include <sys/file.h>
 
 #include <thread>
@@ -16,7 +16,7 @@ bool is_one_line(std::string_view shown) {
   return std::ranges::none_of(shown, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
 }
 
-/// Who holds a directory whose .lock, locked, has these bytes.
+/// The reported holder of a directory if the locked file .lock contains these bytes.
 std::string holder_by_lock(const ScratchDirectory& directory, std::span<const std::byte> bytes) {
   const std::string path = directory.write(".lock", bytes);
   const Descriptor held(::open(path.c_str(), O_RDONLY | O_CLOEXEC));

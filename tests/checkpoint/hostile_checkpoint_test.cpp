@@ -1,5 +1,4 @@
-// Checkpoints that somebody made to harm who loads them, with right checksums: refused with a line, and no byte read
-// from another file.
+// Malicious checkpoints with correct checksums: the loader rejects them with one line and reads no other file.
 #include <gmock/gmock.h>
 #include <hdf5.h>
 
@@ -20,7 +19,7 @@ using testing::write_text;
 
 class HostileCheckpoint : public ::testing::Test {
  protected:
-  /// Lets `change` work on a checkpoint of the small state and gives it the header that suits.
+  /// Applies `change` to a checkpoint of the small state and writes a matching header.
   template <typename Change>
   std::filesystem::path forged(Change change) const {
     const auto path = directory_.path() / "c.h5";

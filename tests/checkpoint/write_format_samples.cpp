@@ -1,5 +1,5 @@
-// Writes one file of each of Carillon's output formats for other readers to open: write_format_samples DIRECTORY.
-// What they must find in them is in check_formats.py.
+// Writes one file of each of Carillon's output formats: write_format_samples DIRECTORY. check_formats.py opens them
+// with other readers and checks their contents.
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <numeric>

@@ -23,7 +23,7 @@ std::string error_of(const std::vector<int>& missing) {
   return "";
 }
 
-TEST(BoundedWait, NamesThoseWhoDidNotComeByTheirNumbersInTheRun) {
+TEST(BoundedWait, NamesMissingRanksByTheirNumbersInTheRun) {
   EXPECT_EQ(error_of({3}), "waited 0.01 s for rank 13 in a test");
   EXPECT_EQ(error_of({5, 3}), "waited 0.01 s for ranks 13 and 15 in a test");
   EXPECT_EQ(error_of({0, 1, 2}), "waited 0.01 s for ranks 10, 11 and 12 in a test");
@@ -46,7 +46,7 @@ TEST(BoundedWait, EndsWhenAllHaveComeEvenAtTheLimit) {
                           "a test", 1, [&] { return arrived; }, arrives_now));
 }
 
-/// As when the last of them comes between a look and the question who is missing.
+/// The last rank arrives between the last poll and the question which ranks are missing.
 TEST(BoundedWait, AsksNoWatchAboutNobody) {
   struct StallDetector final : WaitObserver {
     void look(std::string_view, std::span<const int> ranks, double) override { asked_about.push_back(ranks.size()); }

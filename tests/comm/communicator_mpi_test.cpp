@@ -19,7 +19,7 @@
 namespace carillon::testing {
 namespace {
 
-/// CudaStagingCopies' order on a fake GPU, which goes on while the host looks whether a download is done.
+/// CudaStagingCopies' order of work on a fake GPU, which makes progress while the host polls for the end of a download.
 class FakeStagingCopies final : public StagingCopies {
  public:
   explicit FakeStagingCopies(FakeGpu& gpu) : gpu_(gpu) {}
@@ -98,7 +98,7 @@ std::vector<float> expected_mean(const std::vector<int>& hosts, int step, std::s
   return sums[0];
 }
 
-/// The tree over `parts`, as core/sum_in_order.h has it.
+/// The sum of `parts` in the order of core/sum_in_order.h.
 std::vector<float> tree_sum(const std::vector<std::vector<float>>& parts) {
   std::vector<const float*> places;
   for (const std::vector<float>& part : parts) places.push_back(part.data());
@@ -166,8 +166,8 @@ TEST_P(CommunicatorTest, MeanIsTheSumInTheDocumentedOrderForAnyBucketsAndSteps) 
 
 float rounded(float value) { return to_float(to_bf16(value)); }
 
-/// The mean of a bucket of `count` between hosts that send bfloat16: the host that sums an element adds its own ranks'
-/// sum as it is, the others' rounded, in the hosts' order; all hold the rounded mean.
+/// The mean of a bucket of `count` between hosts that send bfloat16. The host that sums an element adds its own ranks'
+/// exact sum and the rounded sums of the other hosts, in the hosts' order. All ranks get the rounded mean.
 std::vector<float> expected_rounded_mean(const std::vector<int>& hosts, int step, std::size_t count) {
   const int host_count = *std::max_element(hosts.begin(), hosts.end()) + 1;
   if (host_count == 1) return expected_mean(hosts, step, count);

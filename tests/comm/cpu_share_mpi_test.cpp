@@ -11,7 +11,7 @@
 namespace carillon::testing {
 namespace {
 
-/// Ranks that nobody has bound. What a test changes is undone at its end.
+/// Ranks without a CPU binding. The fixture restores the affinity after each test.
 class CpuShareTest : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -42,7 +42,7 @@ TEST(CpuTopology, ACoreOfWhichAContainerAllowsOneHardwareThreadCounts) {
   EXPECT_EQ(topology.core_count({1, 3, 5}), 3);
 }
 
-/// The CPUs on which the calling thread may run, as the kernel tells.
+/// The CPUs on which the calling thread may run, according to the kernel.
 std::vector<int> affinity() {
   cpu_set_t set;
   CPU_ZERO(&set);

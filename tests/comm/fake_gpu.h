@@ -1,5 +1,5 @@
-// FakeGpu: a device whose streams the host runs piece by piece, in an order drawn from a seed, so that whatever events
-// leave open does happen. Its memory is the host's, but changes only when a stream gets to it.
+// FakeGpu: a device with streams that the host runs piece by piece. A seed determines the order, so that every order
+// that the events allow can happen. Its memory is host memory that changes only when a stream reaches the operation.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -72,7 +72,7 @@ class FakeGpu : public Device {
     compute.synchronize();
   }
 
-  /// Runs a piece of a stream that can go on. False when there is none.
+  /// Runs one piece of a stream that is not blocked. Returns false if all streams are blocked or empty.
   bool go_on() {
     std::vector<FakeStream*> ready;
     for (FakeStream* stream : {&compute, &side}) {
@@ -85,7 +85,7 @@ class FakeGpu : public Device {
     piece.work();
     return true;
   }
-  /// Runs some pieces, or none: time passes for the device while the host does something else.
+  /// Runs zero or more pieces: the device makes progress while the host does something else.
   void go_on_a_little() {
     for (unsigned pieces = random_() % 4; pieces > 0 && go_on();) --pieces;
   }

@@ -113,7 +113,7 @@ TEST_P(GroupTest, SplitMakesGroupsOfEqualColorOrderedByKey) {
   EXPECT_EQ(values, sum_of(ranks, 1003));
 }
 
-/// Expects that `call` waits for the last rank, which makes no such call, and names it in time.
+/// Expects that `call` waits for the last rank, which does not call it, and names that rank in time.
 template <typename Call>
 void expect_to_miss_the_last_rank(const std::string& operation, const Call& call) {
   const int last = mpi_world().size() - 1;

@@ -21,20 +21,20 @@ class HeartbeatTableTest : public ::testing::Test {
   HeartbeatTable table_{mpi_.ranks().local};
 };
 
-TEST_F(HeartbeatTableTest, NobodyHoldsUpWhoIsAsFarAsTheOthers) {
+TEST_F(HeartbeatTableTest, ARankAtTheOthersStepDelaysNoRank) {
   be_at(7, Phase::compute);
   EXPECT_EQ(table_.slowest_member(), std::nullopt);
   mpi_.barrier();
 }
 
-TEST_F(HeartbeatTableTest, WhoIsAStepBehindHoldsTheOthersUp) {
+TEST_F(HeartbeatTableTest, ARankOneStepBehindDelaysTheOthers) {
   const int last = mpi_.size() - 1;
   be_at(mpi_.rank() == last ? 6 : 7, mpi_.rank() == last ? Phase::compute : Phase::data);
   EXPECT_EQ(table_.slowest_member(), mpi_.rank() == last ? std::nullopt : std::optional(last));
   mpi_.barrier();
 }
 
-TEST_F(HeartbeatTableTest, WhoIsStillAtTheDataOfAStepHoldsUpThoseWhoCompute) {
+TEST_F(HeartbeatTableTest, ARankThatReadsDataDelaysRanksThatCompute) {
   const int last = mpi_.size() - 1;
   be_at(7, mpi_.rank() == last ? Phase::data : Phase::compute);
   EXPECT_EQ(table_.slowest_member(), mpi_.rank() == last ? std::nullopt : std::optional(last));
@@ -42,7 +42,7 @@ TEST_F(HeartbeatTableTest, WhoIsStillAtTheDataOfAStepHoldsUpThoseWhoCompute) {
 }
 
 /// They bear the number of the step that comes after them.
-TEST_F(HeartbeatTableTest, WhoSavesOrEvaluatesBeforeAStepHoldsUpThoseWhoTakeIt) {
+TEST_F(HeartbeatTableTest, ARankThatSavesOrEvaluatesDelaysRanksInTheNextStep) {
   const int last = mpi_.size() - 1;
   for (const Phase before : {Phase::checkpoint, Phase::evaluation}) {
     be_at(7, mpi_.rank() == last ? before : Phase::data);
@@ -51,7 +51,7 @@ TEST_F(HeartbeatTableTest, WhoSavesOrEvaluatesBeforeAStepHoldsUpThoseWhoTakeIt) 
   }
 }
 
-TEST_F(HeartbeatTableTest, SaysWhoStandsStillAndWhere) {
+TEST_F(HeartbeatTableTest, NamesTheHangingRankAndItsPhase) {
   be_at(7, Phase::data);
   const int last = mpi_.size() - 1;
   EXPECT_THAT(table_.stall_text(last), ::testing::MatchesRegex("rank " + std::to_string(last) +

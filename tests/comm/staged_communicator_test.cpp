@@ -36,7 +36,7 @@ class RecordingHost final : public Communicator {
   float* base_ = nullptr;
 };
 
-/// Every download takes two looks.
+/// Every download is done at the second poll.
 class RecordingCopies final : public StagingCopies {
  public:
   explicit RecordingCopies(Calls& calls) : calls_(calls) {}

@@ -34,7 +34,7 @@ class StallDetectorTest : public ::testing::Test {
   int last() const { return mpi_.size() - 1; }
   bool is_last() const { return mpi_.rank() == last(); }
 
-  /// What this rank's looks end in while the last one does `work`; nothing, when they come to no end.
+  /// The error of this rank's checks while the last rank does `work`; empty if there is no error.
   template <typename Work>
   std::string looks_while_last(StallDetector& stall_detector, const Work& work, double seconds = long_enough) {
     stall_detector.enter(Phase::compute, 7);
@@ -44,7 +44,7 @@ class StallDetectorTest : public ::testing::Test {
     return "";
   }
 
-  /// What this rank's looks end in; nothing, when they come to no end.
+  /// The error of this rank's checks; empty if there is no error.
   std::string error_of_looks(StallDetector& stall_detector, std::span<const int> ranks,
                              double longest = long_enough) const {
     try {
@@ -67,7 +67,7 @@ class StallDetectorTest : public ::testing::Test {
   static constexpr double stall = 1.0, long_enough = 1.75;
 };
 
-TEST_F(StallDetectorTest, EveryRankSeesWhatTheOthersOfItsHostDo) {
+TEST_F(StallDetectorTest, EveryRankSeesTheOtherRanksOfItsHost) {
   StallDetector stall_detector(mpi_, {});
   stall_detector.enter(Phase::evaluation, 100 + mpi_.rank());
   mpi_.barrier();
@@ -83,7 +83,7 @@ TEST_F(StallDetectorTest, EveryRankSeesWhatTheOthersOfItsHostDo) {
   mpi_.barrier();
 }
 
-TEST_F(StallDetectorTest, ARankThatStandsStillIsNamedOnceWithWhatItDoes) {
+TEST_F(StallDetectorTest, AHangingRankIsNamedOnceWithItsPhase) {
   if (mpi_.size() == 1) return;
   StallDetector stall_detector(mpi_, {.stall_seconds = stall, .ends_own_stall = false});
   const std::string error = looks_while_last(stall_detector, [] { sleep_for(long_enough); });
@@ -96,7 +96,7 @@ TEST_F(StallDetectorTest, ARankThatStandsStillIsNamedOnceWithWhatItDoes) {
                                                     rank + " in averaging for [0-9]+ s"));
 }
 
-TEST_F(StallDetectorTest, SaysWhatARankReadsThatStandsStillInTheDataOfAStep) {
+TEST_F(StallDetectorTest, NamesTheRecordThatAHangingRankReads) {
   if (mpi_.size() == 1) return;
   StallDetector stall_detector(mpi_, {.stall_seconds = stall, .ends_own_stall = false});
   stall_detector.describe_data(
@@ -120,7 +120,7 @@ TEST_F(StallDetectorTest, OfTwoRanksThatStandStillOneIsNamed) {
     sleep_for(2.0 * long_enough);
   } else {
     error = error_of_looks(stall_detector, ranks_);
-    error += error_of_looks(stall_detector, ranks_);  // whoever ended the run, it is not ended again
+    error += error_of_looks(stall_detector, ranks_);  // the run is not ended a second time
   }
   EXPECT_EQ(errors_of_all(error).size(), 1u);
 }
@@ -155,7 +155,7 @@ TEST_F(StallDetectorTest, PhasesThatAreNoPartOfAStepMayTakeFourTimesAsLong) {
   mpi_.barrier();
 }
 
-/// As in a job that was suspended: all clocks went on, and nobody ran.
+/// Like a suspended job: all clocks have advanced, but no rank has run.
 TEST_F(StallDetectorTest, TimeInWhichTheLookingProcessDidNotRunDoesNotCount) {
   if (mpi_.size() == 1) return;
   StallDetector stall_detector(mpi_, {.stall_seconds = 1.5, .ends_own_stall = false});
@@ -189,7 +189,7 @@ TEST_F(StallDetectorTest, WorkedTimeIsThatOfStepsWithoutWaits) {
   EXPECT_EQ(worked(), before) << "a checkpoint is no part of a step";
 }
 
-TEST_F(StallDetectorTest, IsToldOfEveryWaitOfTheRun) {
+TEST_F(StallDetectorTest, IsInformedOfEveryWaitOfTheRun) {
   if (mpi_.size() == 1) return;
   StallDetector stall_detector(mpi_, {});
   mpi_.barrier();
@@ -223,8 +223,8 @@ TEST_F(StallDetectorTest, AWaitForOtherHostsAloneEndsAfterATimeAndAHalf) {
   EXPECT_THAT(told.front(), ::testing::HasSubstr(" on other hosts in averaging without a response"));
 }
 
-/// The first rank of another host may save a checkpoint; nobody here knows.
-TEST_F(StallDetectorTest, AWaitForOtherHostsMayTakeLongerBehindACheckpoint) {
+/// The first rank of another host may be saving a checkpoint, which this host cannot know.
+TEST_F(StallDetectorTest, AWaitForOtherHostsMayTakeLongerAfterACheckpoint) {
   StallDetector stall_detector(mpi_, {.stall_seconds = 1.0, .ends_own_stall = false});
   mpi_.barrier();
   stall_detector.enter(Phase::checkpoint, 7);
@@ -236,7 +236,7 @@ TEST_F(StallDetectorTest, AWaitForOtherHostsMayTakeLongerBehindACheckpoint) {
   mpi_.barrier();
 }
 
-TEST_F(StallDetectorTest, GivesTheLineToWhoIsToEndTheRun) {
+TEST_F(StallDetectorTest, PassesTheLineToTheFunctionThatEndsTheRun) {
   std::string line;
   StallDetector stall_detector(
       mpi_,
@@ -249,7 +249,7 @@ TEST_F(StallDetectorTest, GivesTheLineToWhoIsToEndTheRun) {
   EXPECT_EQ(errors_of_all(line).size(), 1u);
 }
 
-/// Longer than its own limit: what ends a rank that stands still is not to end one that waits.
+/// Waits longer than a rank's own limit: the limit for a rank that hangs must not end a rank that waits.
 TEST_F(StallDetectorTest, ARankThatWaitsLongIsNotEnded) {
   if (mpi_.size() == 1) return;
   StallDetector stall_detector(mpi_, {.stall_seconds = 0.8});

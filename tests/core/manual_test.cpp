@@ -57,7 +57,7 @@ TEST(ManualTest, TheManPageHoldsTextAsItIs) {
   EXPECT_THAT(page, Not(HasSubstr("empty")));
 }
 
-TEST(ManualTest, TheCompletionQuotesWhatBashWouldTakeApart) {
+TEST(ManualTest, TheCompletionQuotesWordsThatBashWouldSplit) {
   const std::string completion = bash_completion(sample());
   EXPECT_THAT(completion, HasSubstr("--tone) words='low it'\\''s' ;;"));
   EXPECT_THAT(completion, HasSubstr("words='--times --tone --help'"));

@@ -26,7 +26,8 @@ bool blocks_all() {
   return true;
 }
 
-/// In a process of its own: ends with 75 if a thread that is neither this one nor one that it started takes them all.
+/// Runs in a separate process, which ends with 75 if the signal thread receives all signals, and not this thread or a
+/// thread that it started.
 void send_all() {
   for (const int signal : kept) std::signal(signal, note_taker);
   keep_signals_from_computation();
@@ -50,7 +51,7 @@ void send_without_handler() {
   std::_Exit(1);
 }
 
-TEST(SignalThread, TakesWhatIsSentToTheProcess) { EXPECT_EXIT(send_all(), ::testing::ExitedWithCode(75), ""); }
+TEST(SignalThread, ReceivesTheSignalsOfTheProcess) { EXPECT_EXIT(send_all(), ::testing::ExitedWithCode(75), ""); }
 
 TEST(SignalThread, LeavesSignalsTheirDefaultEffect) {
   EXPECT_EXIT(send_without_handler(), ::testing::KilledBySignal(SIGTERM), "");

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes the inputs that the fuzz targets' corpora began with: make_seeds.py DIRECTORY
+"""Writes the initial inputs of the fuzz targets' corpora: make_seeds.py DIRECTORY
 
-They come from samples of TensorFlow and of published data sets (tests/data/samples), option files (jobs/recipes), and,
-where a few bytes do, from here. What fuzzing has found since is merged in as docs/developer-guide/tests.md says.
+The inputs are samples of TensorFlow and of published data sets (tests/data/samples), option files (jobs/recipes), and short
+texts in this file. docs/developer-guide/tests.md describes how inputs found by fuzzing are merged.
 """
 import argparse
 import bz2

@@ -1,7 +1,7 @@
-// Fuzzes the archives that tfrecord_convert reads, tar, plain or compressed: refused with a line that names the file,
-// or members with as many bytes as they say, within the bound that they were given.
+// Fuzzes the archives that tfrecord_convert reads (tar, plain or compressed). An input is either rejected with a line
+// that names the file, or its members have their declared sizes, within the given bound.
 //
-// Mutations of plain archives get right header checksums.
+// Mutations of plain archives get correct header checksums.
 #include "src/data/convert/archive_reader.h"
 
 #include "tests/support/fuzzing.h"

@@ -74,7 +74,7 @@ TEST_F(ArchiveReaderTest, AnArchiveMayEndWithoutItsMark) {
   EXPECT_EQ(members(tar_member("a", "one")), (std::vector<std::string>{"a=one"}));
 }
 
-TEST_F(ArchiveReaderTest, WhatIsNoArchiveIsNamed) {
+TEST_F(ArchiveReaderTest, AFileThatIsNotAnArchiveIsNamed) {
   for (const std::string& bytes :
        {std::string(), std::string("CIFAR-10\n"), std::string(10240, '\0'), std::string(5000, 'x')}) {
     EXPECT_THAT(refused(bytes).text, StartsWith(path("archive") + ": not a tar archive ("));
@@ -94,7 +94,7 @@ TEST_F(ArchiveReaderTest, DamageInACompressionIsNamedAsThat) {
   for (const char* compression : {"gzip", "xz", "bzip2"}) {
     const std::string whole = compressed(bytes, compression);
     std::string flipped = whole;
-    flipped[flipped.size() - 6] ^= 1;  // a checksum, behind the archive's end
+    flipped[flipped.size() - 6] ^= 1;  // a checksum after the archive's end
     EXPECT_THAT(refused(flipped).text, HasSubstr(" data is ")) << compression;
     EXPECT_THAT(refused(whole.substr(0, whole.size() / 2)).text, HasSubstr(" data is ")) << compression;
   }

@@ -1,4 +1,4 @@
-// Archives and compressed data, made by hand or by libarchive.
+// Makes archives and compressed data, by hand or with libarchive.
 #pragma once
 
 #include <archive.h>
@@ -34,7 +34,7 @@ inline std::string tar_member(const std::string& name, const std::string& conten
   return header + content + std::string((512 - content.size() % 512) % 512, '\0');
 }
 
-/// `member` with `bytes`, in base 256, for its size; its content stays as it is.
+/// `member` with the size field `bytes`, in base 256, and unchanged content.
 inline std::string with_size(std::string member, std::uint64_t bytes) {
   for (std::size_t i = 11; i > 0; --i, bytes >>= 8) member[124 + i] = static_cast<char>(bytes & 0xFF);
   member[124] = '\x80';

@@ -9,7 +9,7 @@
 namespace carillon {
 namespace {
 
-/// Where batches come from: 0 for a set in memory, else the number of threads that decode ahead. All must behave alike.
+/// Parameter: 0 for a set in memory, else the number of threads that decode ahead. All must behave equally.
 class BatchLoaderTest : public ScratchTest, public testing::WithParamInterface<int> {
  protected:
   Dataset dataset(int count) const {
@@ -74,7 +74,7 @@ TEST_P(BatchLoaderTest, TowersTogetherSeeWhatOneTowerSees) {
   EXPECT_EQ(together, whole);
 }
 
-TEST_P(BatchLoaderTest, ALaterStartGoesOnAtTheExactNextSample) {
+TEST_P(BatchLoaderTest, ALaterStartContinuesAtTheExactNextSample) {
   const Dataset set = dataset(30);
   const auto whole = records(set, {.start = 0, .global_batch = 7, .tower_offset = 0, .batch_size = 7}, 20, true);
   const auto rest = records(set, {.start = 7 * 12, .global_batch = 7, .tower_offset = 0, .batch_size = 7}, 8, true);

@@ -1,4 +1,5 @@
-// Files that change while they are in use: an error with the file's name, never other records and never a signal.
+// Files that change while they are in use: the reader reports an error with the file's name, never returns wrong
+// records and never causes a signal.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
@@ -68,7 +69,7 @@ TEST_F(ChangedFile, ThatWasCutBetweenTwoReadsIsRefusedByName) {
   EXPECT_THAT(refusal(dataset, 13), StartsWith(path("a") + ": changed while it was in use"));
 }
 
-TEST_F(ChangedFile, ThatWasWrittenToIsRefusedWhateverItHolds) {
+TEST_F(ChangedFile, ThatWasWrittenToIsRejectedForAnyContent) {
   const Dataset dataset = open();
   const timespec times[2] = {{.tv_sec = 0, .tv_nsec = UTIME_OMIT}, {.tv_sec = 1, .tv_nsec = 0}};
   ::utimensat(AT_FDCWD, path("a").c_str(), times, 0);
@@ -119,7 +120,7 @@ TEST_F(ChangedFile, ThatIsCutWhileItIsReadThroughEndsThatInOneLine) {
   }
 }
 
-TEST_F(ChangedFile, LeavesABusErrorElsewhereToWhoeverHadIt) {
+TEST_F(ChangedFile, PassesOtherBusErrorsToThePreviousHandler) {
   const MappedFile mapped(path("a"));
   std::byte first{};
   copy_mapped(mapped.bytes().first(1), &first);

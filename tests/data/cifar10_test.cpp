@@ -1,4 +1,4 @@
-// CIFAR-10: what tfrecord_convert makes of folders and archives, and which records of other forms are refused.
+// CIFAR-10: tfrecord_convert of folders and archives, and rejected records of other formats.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ class Cifar10Test : public ProgramFixture {
     for (int i = 0; i < 6; ++i) write(name + "/" + batch_names[i], batch(i));
     return path(name);
   }
-  /// The archive's members, `changed` in place of the one of the same name.
+  /// The archive's members, with `changed` instead of the member of the same name.
   static std::string archive(const std::string& changed = "", const std::string& content = "") {
     std::string bytes = tar_member("./", "", '5') + tar_member("././@LongLink", "a/test_batch.bin", 'L');
     for (int i = 5; i >= 0; --i) {
@@ -132,7 +132,7 @@ TEST_F(Cifar10Test, DamagedFilesAreNamed) {
   refuse_file("data_batch_1.bin", bytes, "record 1 at byte 3073: label 10 is outside 0..9");
 }
 
-TEST_F(Cifar10Test, WhatIsMissingIsNamed) {
+TEST_F(Cifar10Test, MissingFilesAreNamed) {
   refuse(path("nowhere"), path("nowhere") + ": no such folder or archive", ExitCode::no_input);
   write_folder("in");
   std::filesystem::remove(path("in/data_batch_4.bin"));

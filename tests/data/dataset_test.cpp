@@ -138,7 +138,7 @@ TEST_F(DatasetTest, AnyPathThatExistsIsTakenAsItIs) {
   EXPECT_EQ(open({path("link")}).size(), 2u);
 }
 
-TEST_F(DatasetTest, WhatIsNotThereIsCode66AndNamed) {
+TEST_F(DatasetTest, MissingFilesAreNamedWithCode66) {
   for (const std::string& missing : {path("nowhere.tfrecord"), path("nowhere-*"), path("no/such/folder")}) {
     const Failure failure = failure_of([&] { open({missing}); });
     EXPECT_EQ(failure.code, ExitCode::no_input);

@@ -1,4 +1,4 @@
-// Decoders: what each form of record must be, and that a set and a loader take any other decoder.
+// Decoders: the required format of records; datasets and loaders accept user-defined decoders.
 #include "carillon/data/labelled_images.h"
 
 #include <gmock/gmock.h>
@@ -80,7 +80,7 @@ TEST(Decoder, AnImageOfTheOtherKindsChannelsIsNoneOfTheFirst) {
   EXPECT_THROW(make_grey_decoder(schema_of({})), Error);
 }
 
-/// A decoder of records of any length, as one of encoded images would be: it draws, and looks at the whole set.
+/// A decoder of records of any length, like encoded images. It uses random numbers and inspects the whole set.
 class AnyLengthDecoder final : public RecordDecoder {
  public:
   explicit AnyLengthDecoder(bool draws) : RecordDecoder({1, 2, 1}, {.type = DType::u8, .shape = {3}}), draws_(draws) {}

@@ -1,4 +1,4 @@
-// Fuzzes parse_example against protobuf's generated parser: the same verdict, text, label and image on any bytes.
+// Fuzzes parse_example against protobuf's generated parser: for any bytes both return the same error, label and image.
 #include "src/data/records/example_generated.h"
 #include "tests/data/example_verdict.h"
 #include "tests/support/fuzzing.h"

@@ -20,7 +20,7 @@ std::span<const std::uint8_t> bytes_of(const std::string& text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
 }
 
-// The wire format by hand: what a generated serialiser never emits is what has to be tried.
+// Writes the wire format by hand, because the tests need messages that a generated serialiser never writes.
 std::string varint(std::uint64_t value) {
   std::string out;
   for (; value > 127; value >>= 7) out += static_cast<char>(value | 0x80);
@@ -115,7 +115,7 @@ TEST(Example, ImagesOfAnyLengthAndLabelsOfAnyValueAreTakenAsTheyAre) {
   expect_accepted(example(image("abcd") + unpacked("l", 1ull << 63)), "abcd", std::numeric_limits<std::int64_t>::min());
 }
 
-TEST(Example, WhatIsNoProtobufIsRefused) {
+TEST(Example, BytesThatAreNotProtobufAreRejected) {
   expect_refused("not protobuf", "not a tf.train.Example");
   const std::string whole = example(image("abcd") + packed("l", 7));
   for (std::size_t cut = 1; cut < whole.size(); ++cut) expect_refused(whole.substr(0, cut), "not a tf.train.Example");

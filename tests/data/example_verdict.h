@@ -1,4 +1,4 @@
-// What a parser of Examples says about a record: for comparing two of them.
+// The result of parsing an Example, to compare two parsers.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What the data tests share: a scratch directory, the golden samples, hand-made Examples, and errors as values.
+// Helpers of the data tests: a scratch directory, the golden samples, hand-made Examples, and errors as values.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ inline std::int32_t read_class(const Dataset& dataset, std::size_t i, std::uint6
   return number;
 }
 
-/// A test with an empty directory of its own.
+/// A test with its own empty directory.
 class ScratchTest : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -27,7 +27,7 @@ std::string inflated(const std::string& compressed) {
   return all;
 }
 
-/// A member of so many compressed bytes and what it holds.
+/// A member with the given number of compressed bytes, and its content.
 std::pair<std::string, std::string> member_of(std::size_t compressed_bytes) {
   std::string noise;
   std::uint32_t state = 1;

@@ -1,4 +1,4 @@
-// Index files: read as they are written, believed while files are as they were, refused where they are damaged.
+// Index files: they are read as written, used only if the data files are unchanged, and rejected if damaged.
 #include "carillon/data/index_file.h"
 
 #include <gmock/gmock.h>
@@ -117,7 +117,7 @@ TEST_F(IndexFileTest, WithAWrongRecordEndsInAnErrorThatNamesIt) {
   EXPECT_THAT(failure.text, HasSubstr("train-0: record 2"));
 }
 
-TEST_F(IndexFileTest, WhateverByteIsFlippedIsRefused) {
+TEST_F(IndexFileTest, AnyFlippedByteIsRejected) {
   write_index();
   const std::string good = read_bytes(path("records.index"));
   for (std::size_t i = 0; i < good.size(); ++i) {

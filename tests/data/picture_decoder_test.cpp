@@ -1,4 +1,4 @@
-// Records of pictures: what becomes of one by stream position, and what is refused.
+// Records of pictures: the decoded image at a stream position, and rejected records.
 #include <gmock/gmock.h>
 
 #include <fstream>

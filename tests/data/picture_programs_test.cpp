@@ -1,4 +1,4 @@
-// tfrecord_convert images as a user runs it.
+// Runs `tfrecord_convert images` like a user.
 #include <gmock/gmock.h>
 
 #include <map>
@@ -116,7 +116,7 @@ TEST_F(PictureProgramsTest, CmykBecomesRgb) {
   EXPECT_EQ(stored.height, 33);
 }
 
-TEST_F(PictureProgramsTest, ADamagedPictureEndsItOrIsLeftOut) {
+TEST_F(PictureProgramsTest, ADamagedPictureEndsItOrIsSkipped) {
   put_classes(3);
   put("in/ant/bad.jpg", picture("colour.jpg").substr(0, 800));
   put("none/a/bad.jpg", picture("colour.jpg").substr(0, 800));
@@ -156,7 +156,7 @@ TEST_F(PictureProgramsTest, SplitsOfAnEarlierConversionAreNotLeftBesideOthers) {
   EXPECT_EQ(read_bytes(path("out/train-00000-of-00001.tfrecord")), before);
 }
 
-/// 1000 classes of 20 pictures give a fiftieth as well as one class of 20,000.
+/// A validation share of 1/50 is reached for many small classes, too, not only for one large class.
 TEST_F(PictureProgramsTest, SmallClassesGiveTheirShareTogether) {
   std::vector<ListedPicture> pictures;
   for (std::size_t i = 0; i < 2000; ++i) pictures.push_back({.path = "", .class_index = i / 20});
@@ -173,7 +173,7 @@ TEST_F(PictureProgramsTest, AClassKeepsAPictureToTrainOn) {
   const SharedPictures shared = share_out(pictures, 4, 0.5, 1);
   std::map<std::size_t, int> kept;
   for (const ListedPicture& picture : shared.kept) ++kept[picture.class_index];
-  // The last class also gives the share of the three that have one picture each.
+  // The last class also provides the share of the three classes with one picture each.
   EXPECT_EQ(kept, (std::map<std::size_t, int>{{0, 1}, {1, 1}, {2, 1}, {3, 2}}));
   EXPECT_EQ(shared.taken.size(), 6u);
 }
@@ -221,7 +221,7 @@ TEST_F(PictureProgramsTest, RecordsAreShownOnASheet) {
   decode_whole({reinterpret_cast<const std::uint8_t*>(png.data()), png.size()}, whole);
   EXPECT_EQ(whole.width, 2 * 102 + 6);
   EXPECT_EQ(whole.height, 2 * 115 + 6);
-  // In the middle of the first place lies the first record's picture, 45 x 33 pixels.
+  // The first record's picture, 45 x 33 pixels, is in the middle of the first cell.
   DecodedPart picture;
   const std::string file = this->records("train-00000-of-00001.tfrecord").at(0).file;
   decode_whole({reinterpret_cast<const std::uint8_t*>(file.data()), file.size()}, picture);
@@ -235,7 +235,7 @@ TEST_F(PictureProgramsTest, RecordsAreShownOnASheet) {
   expect_failure("tfrecord_inspect --show 5 " + records, ExitCode::usage, "--output");
 }
 
-TEST_F(PictureProgramsTest, WhatIsNoSetOfPicturesIsRefused) {
+TEST_F(PictureProgramsTest, AFolderThatIsNotAPictureSetIsRejected) {
   expect_failure(convert(), ExitCode::no_input, "in: no such folder");
   std::filesystem::create_directories(path("in"));
   expect_failure(convert(), ExitCode::no_input, "contains no folder of pictures");

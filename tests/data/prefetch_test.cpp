@@ -42,7 +42,7 @@ TEST_P(PrefetchTest, ADamagedRecordIsReportedAtItsBatchAndAfter) {
   }
 }
 
-/// Refuses all samples, that at position 0 after that at position 1 where another thread can have it.
+/// Rejects all samples. If there are several threads, rejects position 0 after position 1.
 class LateFirstError final : public LabelledImageDecoder {
  public:
   explicit LateFirstError(int thread_count)
@@ -204,7 +204,7 @@ TEST_P(PrefetchTest, NoThreadDecodesAfterTheDestructionOfALoaderWithoutABatch) {
   }
 }
 
-/// Of a set whose records take a while to come.
+/// Uses a dataset with slow records.
 class SlowDecoder final : public LabelledImageDecoder {
  public:
   SlowDecoder() : LabelledImageDecoder(mnist_schema) {}
@@ -214,8 +214,8 @@ class SlowDecoder final : public LabelledImageDecoder {
   }
 };
 
-/// Else a rank that reads a large window would be taken for one that stands still.
-TEST_F(ScratchTest, WhoWaitsForAWindowTellsThatItIsBeingRead) {
+/// Otherwise the stall detector would report a rank that reads a large window.
+TEST_F(ScratchTest, WaitingForAWindowSendsHeartbeats) {
   const std::vector<std::string> paths = {write("set", mnist_records(100))};
   const Dataset set = Dataset::open(paths, std::make_shared<SlowDecoder>(), CacheMode::none);
   for (const std::uint64_t window : {0u, 50u}) {
@@ -223,7 +223,7 @@ TEST_F(ScratchTest, WhoWaitsForAWindowTellsThatItIsBeingRead) {
     BatchLoader loader(set, SampleOrder(100, {.seed = 3, .window = window}), {.end = 1},
                        {.thread_count = 1, .heartbeat = [&] { ++signs; }});
     loader.next();
-    // What is decoded says nothing. The next window is read, too, which a look after another second may find.
+    // Decoding reports no progress. The next window is read, too; a later check may see this.
     EXPECT_GE(signs, window > 0 ? 1 : 0);
     EXPECT_LE(signs, window > 0 ? 2 : 0);
   }

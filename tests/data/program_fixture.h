@@ -1,4 +1,4 @@
-// Running the built programs as a user does.
+// Runs the built programs like a user.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -12,7 +12,7 @@ namespace carillon {
 
 class ProgramFixture : public ScratchTest {
  protected:
-  /// `launcher`: what starts it, such as "mpirun -np 2 ".
+  /// `launcher`: prefix of the command, such as "mpirun -np 2 ".
   static Outcome run(const std::string& command, const std::string& launcher = "") {
     return run_program(command, launcher);
   }

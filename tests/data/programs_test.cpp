@@ -1,4 +1,4 @@
-// The two programs as a user runs them: what they write, what they print, their exit codes.
+// Runs tfrecord_convert and tfrecord_inspect like a user: their files, output and exit codes.
 #include <gmock/gmock.h>
 
 #include "src/data/convert/mnist_source.h"

@@ -1,4 +1,4 @@
-// What is read from files ahead of decoding.
+// The amount of data that is read from files ahead of decoding.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -22,7 +22,7 @@ double bytes_read() {
   EXPECT_EQ(name, "rchar:");
   return count;
 }
-/// By `work`, without what the counting reads.
+/// The bytes that `work` reads, without those that the counting itself reads.
 double bytes_read_by(const std::function<void()>& work) {
   const double before = bytes_read(), between = bytes_read();
   work();
@@ -50,7 +50,7 @@ TEST_F(ReadingAheadTest, ReadsTheRecordsThatAreNamedAndNoOthers) {
   EXPECT_NEAR(read_of({48, 49, 50, 51}), 4 * record, some_digits);  // of both files
 }
 
-TEST_F(ReadingAheadTest, EndsWhereItIsToldToOrFilesAreGone) {
+TEST_F(ReadingAheadTest, EndsAtItsLimitOrIfFilesAreGone) {
   const Dataset set = open();
   std::stop_source stop;
   stop.request_stop();

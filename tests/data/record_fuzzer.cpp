@@ -1,7 +1,7 @@
-// Fuzzes record framing, plain and GZIP: any bytes either read as records or throw Error(data), within bounded memory,
-// and records that were read, framed again, are the bytes that they were read from.
+// Fuzzes record framing, plain and GZIP. Any bytes are read as records or throw Error(data), with bounded memory.
+// Records that were read give the same bytes when they are framed again.
 //
-// Mutations of plain files get right checksums, so that they reach what is behind those.
+// Mutations of plain files get correct checksums, so that they reach the code after the checks.
 #include <cstring>
 #include <vector>
 
@@ -12,7 +12,7 @@
 namespace carillon {
 namespace {
 
-/// The records of the file, framed, or nothing where it is refused.
+/// The framed records of the file; empty if it is rejected.
 std::optional<std::string> framed_records(const std::string& path, RecordCheck check) {
   return accepted(path + ": record ", [&] {
     RecordReader reader(path, check);
@@ -44,7 +44,7 @@ void check_places(const std::string& path) {
   });
 }
 
-/// Gives the records that `file` seems to have the checksums that suit.
+/// Corrects the checksums of all apparent records in `file`.
 void put_checksums(std::span<std::byte> file) {
   constexpr std::size_t length_bytes = 8;
   while (file.size() >= record_header_bytes + record_footer_bytes) {

@@ -36,7 +36,7 @@ class RecordTest : public ScratchTest {
     return bytes;
   }
 
-  /// A header that gives `length`, with a right checksum.
+  /// A record header with `length` and a correct checksum.
   static std::string header(std::uint64_t length) {
     std::string bytes(reinterpret_cast<const char*>(&length), sizeof length);
     const std::uint32_t crc = masked_crc32c(std::as_bytes(std::span(bytes)));
@@ -48,9 +48,9 @@ class RecordTest : public ScratchTest {
   static constexpr std::size_t second_ = 12 + 5 + 4, third_ = second_ + 16;  // offsets of the records
 };
 
-TEST_F(RecordTest, WhatIsWrittenIsReadBack) { EXPECT_EQ(read_all(write("a", bytes_)), three_); }
+TEST_F(RecordTest, WrittenRecordsAreReadBack) { EXPECT_EQ(read_all(write("a", bytes_)), three_); }
 
-TEST_F(RecordTest, WhatTensorFlowWroteIsWrittenTheSameByteForByte) {
+TEST_F(RecordTest, TensorFlowsRecordsAreWrittenEquallyByteForByte) {
   const auto records = read_all(sample_path("tensorflow.tfrecord"));
   EXPECT_EQ(records.size(), 20u);
   EXPECT_EQ(framed(records), read_bytes(sample_path("tensorflow.tfrecord")));
@@ -102,7 +102,7 @@ TEST_F(RecordTest, EveryCutIsFoundAtItsRecord) {
   }
 }
 
-TEST_F(RecordTest, ErrorsSayWhatIsWrong) {
+TEST_F(RecordTest, ErrorsDescribeTheDamage) {
   std::string bad_length = bytes_, bad_data = bytes_;
   bad_length[second_ + 9] ^= 1;
   bad_data[third_ + 500] ^= 1;
@@ -120,7 +120,7 @@ TEST_F(RecordTest, WithoutDataChecksOnlyFramingIsChecked) {
   EXPECT_THAT(damage(bytes_.substr(0, third_ + 20), 2, third_, RecordCheck::framing), HasSubstr("data ends early"));
 }
 
-TEST_F(RecordTest, AnAbsurdLengthIsRefusedWhateverItsChecksum) {
+TEST_F(RecordTest, AnAbsurdLengthIsRejectedForAnyChecksum) {
   const std::uint64_t absurd = std::uint64_t{1} << 62;
   std::string wrong = header(absurd);
   wrong[8] ^= 1;

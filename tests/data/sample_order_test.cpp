@@ -56,7 +56,7 @@ TEST(SampleOrder, AnEpochMadeAheadIsTheOneThatIsMadeWhenAskedFor) {
     SampleOrder onward(count, settings), back(count, settings);
     std::vector<std::uint64_t> ahead, asked;
     for (std::uint64_t position = 0; position < 4 * count; position += 7) ahead.push_back(onward.record_at(position));
-    // From the last on: no epoch has been made before its own positions are asked for.
+    // Starts with the last position, so that no epoch is generated before its positions are requested.
     for (std::uint64_t i = ahead.size(); i-- > 0;) asked.push_back(back.record_at(7 * i));
     std::ranges::reverse(asked);
     EXPECT_EQ(ahead, asked);
@@ -72,14 +72,14 @@ TEST(SampleOrder, StreamPositionsAbove32BitsWork) {
   EXPECT_EQ(records[999], 999u);
 }
 
-// By an implementation in Python. The order is part of what a checkpoint promises: a resumed run of a later version
-// goes on with the same samples.
-TEST(SampleOrder, StaysWhatItWas) {
+// By an implementation in Python. The order must not change: a resumed run of a later version
+// continues with the same samples.
+TEST(SampleOrder, DoesNotChangeBetweenReleases) {
   SampleOrder order(10, 1, true);
   EXPECT_EQ(epoch_of(order, 0, 10), (std::vector<std::uint64_t>{0, 4, 5, 9, 6, 7, 8, 2, 3, 1}));
 }
 
-TEST(SampleOrder, OfWindowsStaysWhatItWas) {
+TEST(SampleOrder, OfWindowsDoesNotChangeBetweenReleases) {
   SampleOrder order(50, {.seed = 1, .window = 32});
   EXPECT_EQ(epoch_of(order, 0, 50),
             (std::vector<std::uint64_t>{32, 2,  10, 24, 44, 22, 6,  7,  19, 23, 4,  37, 40, 35, 1,  34, 5,
@@ -91,7 +91,7 @@ TEST(SampleOrder, OfWindowsStaysWhatItWas) {
                                         42, 25, 12, 8,  9,  6,  24, 47, 35, 13, 46, 48, 7,  43, 32, 49}));
 }
 
-TEST(SampleOrder, OfSharesStaysWhatItWas) {
+TEST(SampleOrder, OfSharesDoesNotChangeBetweenReleases) {
   SampleOrder order(10, {.seed = 1, .shares = {0, 4}, .tower_batch = 2});
   std::vector<std::uint64_t> records;
   for (std::uint64_t position = 0; position < 24; ++position) records.push_back(order.record_at(position));
@@ -106,8 +106,8 @@ std::size_t stretches(const std::vector<std::uint32_t>& records) {
   return count;
 }
 
-/// Of sizes that neither windows nor runs divide, too.
-TEST(SampleOrder, AWindowsRecordsLieInFewPlacesOfTheFiles) {
+/// Includes sizes that neither windows nor runs divide.
+TEST(SampleOrder, AWindowsRecordsAreInFewPlacesOfTheFiles) {
   for (const std::uint64_t count : {1000u, 1001u, 333u, 160u}) {
     SampleOrder order(count, {.seed = 5, .window = 160});
     for (SampleOrder::Window window = order.window_at(0); window.begin < 3 * count;

@@ -1,4 +1,4 @@
-// Shards: what a conversion that was killed, or that failed, leaves in its directory.
+// Shards: the directory's content after a conversion was killed or failed.
 #include "src/data/convert/shard_writer.h"
 
 #include <gmock/gmock.h>
@@ -54,7 +54,7 @@ TEST_F(ShardWriterTest, AKilledConversionLeavesNothingThatAPatternMatches) {
   EXPECT_EQ(Dataset::open(std::vector{pattern}, mnist_decoder).size(), 20u);
 }
 
-TEST_F(ShardWriterTest, AFailedConversionKeepsWhatWasThere) {
+TEST_F(ShardWriterTest, AFailedConversionKeepsExistingFiles) {
   write_shards_with(encode_mnist);
   const std::string shard = path(*shards_.begin()), before = read_bytes(shard);
   const auto failing = [](const ImageSplit&, std::size_t i, proto::Example& example) {

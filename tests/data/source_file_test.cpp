@@ -74,7 +74,7 @@ TEST_P(SourceFileTest, AFileThatIsCutWhileItIsReadEndsThere) {
   }
 }
 
-/// The compressions whose bytes tell of damage.
+/// The compressions that detect damage.
 class CompressedFileTest : public SourceFileTest {};
 INSTANTIATE_TEST_SUITE_P(Compressions, CompressedFileTest, testing::Values("gzip", "xz", "bzip2", "zstd"),
                          [](const auto& test) { return test.param; });
@@ -88,7 +88,7 @@ TEST_P(CompressedFileTest, ACutFileIsNamed) {
   }
 }
 
-/// Of those with a checksum, which libarchive's writer gives zstd none.
+/// The compressions with a checksum; libarchive writes none for zstd.
 class ChecksummedFileTest : public CompressedFileTest {};
 INSTANTIATE_TEST_SUITE_P(Compressions, ChecksummedFileTest, testing::Values("gzip", "xz", "bzip2"),
                          [](const auto& test) { return test.param; });

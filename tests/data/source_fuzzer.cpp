@@ -1,7 +1,7 @@
-// Fuzzes what tfrecord_convert reads as single files, IDX and CIFAR-10's batches, plain or compressed: refused with a
-// line that names the file, or images that, written again, are the file.
+// Fuzzes the single files that tfrecord_convert reads: IDX and CIFAR-10's batches, plain or compressed. A file is
+// either rejected with a line that names it, or its images give the same file when they are written again.
 //
-// An input's first byte says which file of a sound data set its rest takes the place of.
+// The first byte of an input selects the file of a valid data set that the remaining bytes replace.
 #include <array>
 #include <string>
 
@@ -19,7 +19,7 @@ constexpr std::array cifar10_names = {"data_batch_1.bin", "data_batch_2.bin", "d
 
 std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
 
-/// An IDX file of so many items, each with the bytes of `item`.
+/// An IDX file with the given number of items, each with the bytes of `item`.
 std::string idx(std::string_view shape, std::uint8_t count, std::string_view item) {
   std::string file("\0\0\x08", 3);
   file += static_cast<char>(1 + shape.size());

@@ -16,7 +16,7 @@
 namespace carillon::testing {
 namespace {
 
-/// Whether the calling thread rounds a product below the normal numbers to zero, and takes such an operand for zero.
+/// Whether the calling thread flushes subnormal results to zero and treats subnormal operands as zero.
 bool flushes() {
   volatile float smallest = std::numeric_limits<float>::min(), half = 0.5f;
   volatile float denormal = std::numeric_limits<float>::denorm_min(), large = 1e30f;
@@ -103,7 +103,7 @@ TEST(CpuDevice, AWorkerCanHaveItsOwnWorkerCompute) {
   EXPECT_EQ(alone, 3);
 }
 
-TEST(CpuDevice, WhatAWorkerThrowsIsThrown) {
+TEST(CpuDevice, ForwardsAWorkersException) {
   CpuDevice device(2);
   const auto fail_in_second = [](int worker) {
     if (worker == 1) fail(ExitCode::data, "the second");
@@ -112,7 +112,7 @@ TEST(CpuDevice, WhatAWorkerThrowsIsThrown) {
   EXPECT_NO_THROW(device.on_workers(1, fail_in_second));
 }
 
-/// oneDNN's limit is for a whole process and once: each test needs a process of its own.
+/// oneDNN's limit can be set once per process, so each test needs its own process.
 class OnednnLimit : public ::testing::Test {
  protected:
   void SetUp() override { ::testing::GTEST_FLAG(death_test_style) = "threadsafe"; }

@@ -1,4 +1,4 @@
-// What a captured step of the reference programs consists of: how much the GPU is given to start.
+// The number of graph nodes in a captured step of the reference programs.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ using ::testing::StartsWith;
 
 using CapturedStepTest = GpuTest;
 
-/// Of one tower alone.
+/// A single tower.
 std::vector<std::string> nodes_of(const Network& network, Arithmetic arithmetic, int steps = 4) {
   CudaDevice device(0);
   const auto communicator = make_self_communicator(device);

@@ -1,4 +1,4 @@
-// What a GPU's input stage brings to its memory, where a fake one lets the host look.
+// The contents of a GPU's memory after its input stage; the fake GPU lets the host read them.
 #include "src/step/input/input_stage.h"
 
 #include "carillon/core/error.h"

@@ -1,4 +1,4 @@
-// A communicator that leaves sums over the towers, as NCCL's does: the update makes means of them on its way.
+// A communicator that returns sums over the towers, as NCCL's does. The update scales them to means.
 #include "src/device/cuda_device.h"
 #include "tests/gpu/gpu_under_test.h"
 #include "tests/gpu/towers.h"
@@ -47,7 +47,7 @@ TEST_F(LeftSumsTest, AreMeansWhereTheyAreObservedAndInTheResults) {
   EXPECT_EQ(third.results.at(0).loss, static_cast<float>(whole.results.at(0).loss) * factor);
 }
 
-/// Whoever makes the means: the same bits, for every rule that has a pass of its own over the gradients.
+/// The bits do not depend on who computes the means. Tested for every rule with a separate pass over the gradients.
 TEST_F(LeftSumsTest, GiveTheSameUpdateWhetherObservedOrNot) {
   for (const std::string_view rule : {"sgd", "momentum", "adamw", "lars", "lamb", "muon"}) {
     SCOPED_TRACE(rule);

@@ -1,4 +1,4 @@
-// What only a GPU of a given size shows.
+// Behaviour that depends on the size of a GPU.
 #include "carillon/core/error.h"
 #include "src/comm/allreduce/communicators.h"
 #include "src/device/cuda_device.h"
@@ -11,7 +11,7 @@ namespace {
 
 class SmallGpu : public GpuTest {};
 
-TEST_F(SmallGpu, ThatIsFullIsAnErrorThatLeavesNothingBehind) {
+TEST_F(SmallGpu, OutOfMemoryIsAnErrorWithoutLeaks) {
   CudaDevice device(0);
   set_conditions({.device_bytes = (std::size_t{256} << 20) + (std::size_t{1} << 18)});
   const auto communicator = make_self_communicator(device);

@@ -12,7 +12,8 @@
 namespace carillon::testing {
 namespace {
 
-/// Of two towers, whose other one is lost in the third step: its means never come, and it is told.
+/// A communicator of two towers. The other tower is lost in the third step: its means never arrive, and the loss is
+/// reported.
 class LosingCommunicator final : public Communicator {
  public:
   explicit LosingCommunicator(CudaDevice& device) : device_(device) {}
@@ -64,10 +65,10 @@ void expect_failure_of(const std::function<void(Tower&)>& wait) {
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(), "a peer is lost");
   }
-  communicator.release();  // the run would end here; the test goes on
+  communicator.release();  // a run would end here; the test continues
 }
 
-/// The host goes on, with a line a step, until it is a ring of steps ahead.
+/// The host continues, with one line per step, until the ring of steps is full.
 TEST_F(LostPeerTest, EndsStepsThatAreLogged) {
   expect_failure_of([](Tower& tower) {
     for (int step = 4; step < 100; ++step) {

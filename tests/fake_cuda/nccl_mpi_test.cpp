@@ -1,4 +1,4 @@
-// NCCL's communicator, on a fake of it whose ranks all hold the same.
+// NCCL's communicator on a fake of NCCL, in which all ranks have equal values.
 #include <array>
 
 #include "src/comm/allreduce/communicators.h"

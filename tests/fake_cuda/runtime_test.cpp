@@ -174,7 +174,7 @@ TEST_F(FakeCuda, MisuseOfMemoryEndsTheProcess) {
       "8 bytes at 0 of a device block of 4");
 }
 
-TEST_F(FakeCuda, LeftOversAreTold) {
+TEST_F(FakeCuda, LeakedObjectsAreReported) {
   {
     const Int number(Int::Where::device);
     CudaStream stream;
@@ -192,7 +192,7 @@ class FakeCapture : public GpuTest {
   void begin(const CudaStream& stream) {
     check_cuda(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal));
   }
-  /// Ends the capture, and keeps what it gave.
+  /// Ends the capture and stores its graph.
   cudaError_t end(const CudaStream& stream) {
     cudaGraph_t graph = nullptr;
     const cudaError_t status = cudaStreamEndCapture(stream.get(), &graph);

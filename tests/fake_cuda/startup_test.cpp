@@ -1,4 +1,4 @@
-// What a program on a GPU refuses: options of a CPU, an older cuDNN.
+// A program on a GPU rejects CPU options and an old cuDNN.
 #include "carillon/core/error.h"
 #include "src/device/cuda_device.h"
 #include "tests/data/program_fixture.h"

@@ -1,6 +1,6 @@
-"""What the checks of single faults share: short trainings at 2 ranks, and the verdict on how a program ended.
+"""Helpers of the checks of single faults: short trainings at 2 ranks, and the verdict on the end of a program.
 
-Every case must end without help in time, with the documented exit code, and must leave the train directory as it should.
+Every case must end by itself in time, with the documented exit code and a correct train directory.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""State that is wrong: a damaged record, updates that are not finite, a variable that memory changed."""
+"""Corrupt state: a damaged record, non-finite updates, a variable with a memory error."""
 
 import re
 
@@ -22,7 +22,7 @@ def fake_gpus(context):
     """The program on a fake GPU."""
     program = "fake_cuda/mnist_train"
     if not (context.binaries / program).exists():
-        raise ProgramFailed(f"there is no {context.binaries / program}: the tests are not built")
+        raise ProgramFailed(f"{context.binaries / program} does not exist: build the tests first")
     return program
 
 
@@ -39,7 +39,7 @@ def _damage_met_in_training(context, data):
 
 
 def _diverged_update(context, data):
-    """an update that is not finite"""
+    """a non-finite update"""
     run = context.directory("faults")
     done = train(context, data / "train-*", run, "--learning-rate", "1e38", "--max-steps", 1, common=BATCH)
     left = [path.name for path in checkpoints(run)]
@@ -47,7 +47,7 @@ def _diverged_update(context, data):
 
 
 def _diverged_ahead(context, data):
-    """a diverged step on a GPU that is steps ahead"""
+    """a diverged step on a GPU whose host is steps ahead"""
     causes = []
     for program, device in (("mnist_train", "cpu"), (fake_gpus(context), "cuda")):
         done = context.train(
@@ -57,21 +57,21 @@ def _diverged_ahead(context, data):
         )  # fmt: skip
         causes.append(re.search(r"at step \d+; .* of op \w+.*?: record \d+|$", done.errors)[0])
     wrong = "" if causes[0] and causes[0] == causes[1] else f"CPU: {causes[0]}; GPU: {causes[1]}"
-    yield judge("a diverged step on a GPU has the cause it has on a CPU", done, FAILED, wrong=wrong)
+    yield judge("a diverged step has the same cause on a GPU and on a CPU", done, FAILED, wrong=wrong)
 
 
 def _changed_variable(context, data):
-    """a rank's variable that memory has changed"""
-    # CPUs of one host take each other's variables with every step; ranks on a fake GPU keep theirs.
+    """a memory error in a variable of one rank"""
+    # CPU ranks of one host exchange variables in every step; ranks on a fake GPU keep their own.
     program = fake_gpus(context)
-    # Weights from a pixel that is black in all images keep their first values, by which memory is searched for them.
+    # Weights of a pixel that is black in all images keep their initial values. Search the memory for these values.
     images, _ = read_idx(context.images, "train")
     pixel = int(np.flatnonzero(images[:1000].max(axis=0) == 0)[0])
     options = (*SMALL, "--regularization", 0, "--device", "cuda", "--comm", "mpi", "--data", data / "train-*")
     initial = context.directory("faults")
     context.run(program, *options, "--train-dir", initial, "--max-steps", 0)
     weights = load(checkpoint(initial, 0))["variables/layer1/weights"][pixel]
-    run, save_every, check_every = context.directory("faults"), 20, 1000000  # before each checkpoint, too
+    run, save_every, check_every = context.directory("faults"), 20, 1000000  # also runs before each checkpoint
     command = context.command(
         program, *options, "--train-dir", run, "--max-steps", 10000,
         "--checkpoint-every", save_every, "--check-replicas", check_every, ranks=3,
@@ -80,7 +80,7 @@ def _changed_variable(context, data):
     wait_for(process, lambda: checkpoint(run, save_every).exists(), "a first checkpoint")
     places = replace_in_memory(rank_process(process, 1), weights.tobytes(), (weights + 1).tobytes())
     done = context.finish(process, TIMEOUT)
-    # An update under way may write over what was changed, of either.
+    # A running update may overwrite the change of the variable or of its average.
     expected = r"(?:variable|moving_average of) layer1/weights after step (\d+): rank 1 on \S+ differs from the other 2$"
     found = re.search(expected, done.errors, re.MULTILINE)
     step = int(found[1]) if found else 0

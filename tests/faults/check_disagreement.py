@@ -1,4 +1,4 @@
-"""Ranks that disagree on their program, their options, their evaluation records or their checkpoint."""
+"""Ranks with different programs, options, evaluation records or checkpoints."""
 
 import re
 import shutil
@@ -51,14 +51,14 @@ def _evaluations_differ(context, data):
         shutil.copy(checkpoint(run, steps), folder / "model.h5")
         (folder / "data").write_bytes(b"".join(kept))
     done = each_in(context, folders, "mnist_eval", "--data", "data", "--checkpoint", folders[0] / "model.h5")
-    yield judge("mnist_eval of other records on each rank", done, USAGE, ["rank"])
+    yield judge("mnist_eval with different records on each rank", done, USAGE, ["rank"])
     done = each_in(context, folders, "mnist_eval", "--data", records, "--checkpoint", "model.h5")
     expected = [
         _precision(context.run("mnist_eval", "--data", records, "--checkpoint", folder / "model.h5"))
         for folder in folders
     ]
     wrong = "" if _precision(done) == expected[0] != expected[1] else f"{_precision(done)}, not {expected[0]}"
-    yield judge("mnist_eval of other checkpoints: all ranks take rank 0's", done, 0, wrong=wrong)
+    yield judge("mnist_eval with different checkpoints: all ranks use rank 0's", done, 0, wrong=wrong)
 
 
 if __name__ == "__main__":

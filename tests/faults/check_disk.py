@@ -27,7 +27,7 @@ def _full_disk(context, data):
         "--checkpoint-failures", 0,
     )  # fmt: skip
     wait_for(process, lambda: checkpoint(run, 200).exists(), "a first checkpoint")
-    # From here on no file of rank 0 can grow beyond a part of a checkpoint.
+    # From here on rank 0's files are limited to a part of a checkpoint's size.
     limit = checkpoint(run, 200).stat().st_size // 2
     resource.prlimit(rank_process(process, 0), resource.RLIMIT_FSIZE, (limit, limit))
     done = context.finish(process, TIMEOUT)
@@ -54,13 +54,13 @@ def _failed_once(context, data):
             told = [line for line in done.lines if line.startswith("warning: ") and "Input/output error" in line]
             wrong = "" if done.code == 0 and len(told) == len(done.lines) == 1 else done.explain()
             wrong = wrong or same_bits(expected, checkpoint(run, steps))
-            yield Result("faults: a checkpoint that fails once costs nothing", not wrong, wrong or told[0])
+            yield Result("faults: training continues after one failed checkpoint", not wrong, wrong or told[0])
             continue
         wrong = "" if len(kept) == 1 and every < kept[0] < 2 * every else f"checkpoints of {kept}"
         names = [f"model.ckpt-{every}.h5", "Input/output error", "--checkpoint-failures 0"]
-        yield judge("--checkpoint-failures 0 ends at the first, with a checkpoint", done, IO, names, wrong)
+        yield judge("--checkpoint-failures 0 ends at the first failure, with a checkpoint", done, IO, names, wrong)
         done = train(context, data / "train-*", run, "--max-steps", steps)
-        yield judge("and goes on from there", done, 0, wrong=same_bits(expected, checkpoint(run, steps)))
+        yield judge("and resumes from it", done, 0, wrong=same_bits(expected, checkpoint(run, steps)))
 
 
 def _no_space(context, data):
@@ -87,7 +87,7 @@ def _closed_output(context, data):
         wrong = f"exit code {done.code}" if done.code else same_bits(expected, checkpoint(run, 20))
         found = [] if wrong else list(programs.losses(run))
         wrong = wrong or ("" if found == [0, 5, 10, 15] else f"logged steps {found}")
-        yield Result(f"faults: training goes on with {name} closed", not wrong, wrong or "the same checkpoint and log")
+        yield Result(f"faults: training continues with {name} closed", not wrong, wrong or "the same checkpoint and log")
     with open("/dev/full", "w") as full:
         command = context.command("mnist_eval", "--data", data / "test-*", "--checkpoint", expected)
         done = subprocess.run(
@@ -105,7 +105,7 @@ def _read_only_directory(context, data):
         command = context.command(
             "mnist_train", "--data", data / "train-*", "--train-dir", run, "--device", "cpu", "--max-steps", 5
         )
-        if os.geteuid() == 0:  # who may write everywhere, except without these capabilities
+        if os.geteuid() == 0:  # root may write everywhere, except without these capabilities
             command = ["setpriv", "--inh-caps=-all", "--bounding-set=-dac_override,-dac_read_search", *command]
         before = content(run)
         done = context.run_command(command, TIMEOUT)

@@ -1,8 +1,8 @@
-"""Rank 0 killed at every call that it makes on files of its train directory, and each of these calls failing.
+"""Kills rank 0 at every call on files of its train directory, and makes each of these calls fail.
 
-A training is run with the calls recorded (tests/support/faulty_calls.cpp), then again for each call and each thing that
-can happen to it; once from the start, and once resumed from a directory that a killed run left. The quick form takes
-the calls of one checkpoint and some of the others.
+One training records the calls (tests/support/faulty_calls.cpp). Then the same training runs again for each call and each
+possible fault. There are two scenarios: a new run, and a run that resumes from the directory of a killed run. The quick
+form uses the calls of one checkpoint and some others.
 """
 
 import concurrent.futures
@@ -21,13 +21,13 @@ from processes import faulty
 from programs import Result, checkpoint
 
 STEPS, EVERY = 12, 4
-WORKERS = 3  # runs at a time: they wait for the disk
-NEVER = "the call never came"
-WITHOUT = 0.05  # part of the cases that may end so: threads meet in another order
+WORKERS = 3  # number of parallel runs: they mostly wait for the disk
+NEVER = "the call did not occur"
+WITHOUT = 0.05  # share of the cases that may end so: the order of threads can differ
 IO, KILLED, KILLED_BELOW_MPIRUN = 74, -9, 137
-FSTATS_OF_OPENING = 2  # of a log at most, before its first entry
+FSTATS_OF_OPENING = 2  # most calls on a log before its first entry
 
-# Calls that change something, or whose loss may; others only tell something, and are not killed at.
+# Calls that change something. The run is not killed at other calls, which only read something.
 CHANGES = {"mkdir", "open", "openat", "close", "write", "pwrite", "fsync", "flock", "ftruncate", "truncate", "rename"}
 CHANGES |= {"unlink", "unlinkat", "remove"}
 WRITES = {"write", "pwrite"}
@@ -40,7 +40,7 @@ FAULTS = KILLS | ERRORS | SHORT | FULL
 
 @dataclass(frozen=True)
 class Call:
-    """The n-th call of its kind on a file, whose name is a pattern here: it has times and process numbers in it."""
+    """The n-th call of its kind on a file. `file` is a pattern, because file names contain times and process ids."""
 
     name: str
     file: str
@@ -48,7 +48,7 @@ class Call:
 
     @property
     def is_of_writing(self):
-        """A checkpoint, rather than of reading one."""
+        """Whether the call belongs to writing a checkpoint, not to reading one."""
         return self.file.endswith(".tmp")
 
     def __str__(self):
@@ -83,7 +83,7 @@ def _scenarios(context, data, ranks):
         "--checkpoint-failures", 2, ranks=ranks,
     )  # fmt: skip
     label = f"{ranks} ranks" if ranks else "a run"
-    killed = context.directory("killed")  # leaves a temporary, and logs beyond its checkpoint
+    killed = context.directory("killed")  # leaves a temporary file, and logs of steps after its checkpoint
     at = faulty(context, "fsync", f"{killed}/model.ckpt-{2 * EVERY}.*", action="kill-before")
     context.finish(context.start(undisturbed.command(killed), at), TIMEOUT)
     if training.saved_steps(killed) != [EVERY]:
@@ -98,14 +98,14 @@ def _scenarios(context, data, ranks):
 
 
 def _faults_of(call):
-    """What can happen to a call."""
+    """The possible faults of a call."""
     names = list(KILLS if call.name in WRITES else {"kill-before", "kill-after"}) if call.name in CHANGES else []
     names += ["EIO", "ENOSPC", "short"] if call.name in WRITES else ["EIO"]
     return names + (["full from then on"] if call.name == "write" and call.number == 1 else [])
 
 
 def _chosen(cases, quick, ranks):
-    """At several ranks, which take longer, every fifth of them."""
+    """At several ranks, which take longer, only every fifth case."""
     if not quick:
         return sorted(cases[:: 5 if ranks else 1], key=lambda case: case.group)
     if ranks:
@@ -119,12 +119,12 @@ def _chosen(cases, quick, ranks):
 
 
 def _opens_logs(case):
-    """Failing calls of a run that finds a stopped one's logs: those of opening them, and of their first entries."""
+    """Failing calls of a resumed run on the logs: those that open the logs and write the first entries."""
     return case.fault == "EIO" and case.call.number < 3 and case.call.file.startswith(("metrics", "events"))
 
 
 def _of_second_checkpoint(case):
-    """Its own calls, the directory's, and that which removes the first of those that are no longer kept."""
+    """The calls on the checkpoint itself and on the directory, and the call that removes the first old checkpoint."""
     call = case.call
     syncs_directory = not call.file and call.name == "fsync" and call.number == 2
     return f"model.ckpt-{2 * EVERY}" in call.file or call.name == "remove" or syncs_directory
@@ -136,7 +136,7 @@ def _prepared(run, template):
 
 
 def _recorded(context, undisturbed, template):
-    """The calls of a run that nothing happens to."""
+    """The calls of an undisturbed run."""
     run = context.directory("recorded")
     log = context.directory("calls")
     _prepared(run, template)
@@ -154,7 +154,7 @@ def _recorded(context, undisturbed, template):
 
 
 def _run(context, undisturbed, template, cases):
-    """A Result for the cases of a group together, and one for each of them that failed."""
+    """One Result for all cases of a group, and one for each failed case."""
     runs = [context.directory("case") for _ in cases]
     never = 0
     with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
@@ -167,12 +167,12 @@ def _run(context, undisturbed, template, cases):
             never += sum(wrong == NEVER for wrong in verdicts.values())
             met = sum(wrong == "" for wrong in verdicts.values())
             yield Result(f"every call: {': '.join(group)}", not failed, f"{met} of {len(verdicts)} calls")
-    title = f"every call: {cases[0].scenario}, calls that never came"
+    title = f"every call: {cases[0].scenario}, calls that did not occur"
     yield Result(title, never <= len(cases) * WITHOUT, f"{never} of {len(cases)}")
 
 
 def _judged(context, undisturbed, template, case, run):
-    """What is wrong after the fault and after the same command again; NEVER when the call did not come."""
+    """The error after the fault and after a repetition of the command; NEVER if the call did not occur."""
     try:
         wrong = _wrong(context, undisturbed, template, case, run)
     except (programs.ProgramFailed, OSError, KeyError, ValueError) as error:
@@ -213,7 +213,7 @@ def _wrong_kill(undisturbed, template, case, run, done):
     was_killed = done.code == (KILLED_BELOW_MPIRUN if undisturbed.ranks else KILLED)
     if not was_killed:
         return f"not killed: {done.explain()}"
-    # Each call on a checkpoint comes after all those of the one before.
+    # All calls on a checkpoint follow the calls on the previous checkpoint.
     step = re.match(r"model\.ckpt-(\d+)\.", case.call.file)
     is_published = case.call.name == "rename" and case.fault == "kill-after"
     least = int(step[1]) - (0 if is_published else EVERY) if step else 0
@@ -223,7 +223,7 @@ def _wrong_kill(undisturbed, template, case, run, done):
 
 
 def _wrong_failure(case, done):
-    """A run that met a failing or a short call ends with 0, and tells what it lost, or with 74."""
+    """A run with a failing or short call ends with 0 and reports what it lost, or ends with 74."""
     lines = done.lines
     warnings = [line for line in lines if line.startswith("warning: ")]
     if case.fault == "short":
@@ -233,11 +233,11 @@ def _wrong_failure(case, done):
     if done.code != 0 or warnings != lines:
         return done.explain()
     is_told = case.call.is_of_writing and case.call.name in ("open", "write", "fsync", "rename", "close")
-    return "it says nothing" if is_told and not lines else ""
+    return "it reports nothing" if is_told and not lines else ""
 
 
 def _lost_entries(case, done):
-    """How many entries each log may lack: of a call that failed once, its own; all, where a log could not be opened."""
+    """The number of entries that each log may lack: one if a call failed once, all if the log could not be opened."""
     if not any("continuing without it" in line for line in done.lines):
         return 0
     appends = case.call.name == "write" or (case.call.name == "fstat" and case.call.number > FSTATS_OF_OPENING)

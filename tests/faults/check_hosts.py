@@ -1,4 +1,4 @@
-"""Two hosts (namespaces, see hosts.py): what starts on both; a link that is cut, a rank that is stopped on the other."""
+"""Two hosts (network namespaces, see hosts.py): training on both, a link that is cut, a rank that is stopped."""
 
 import os
 import re
@@ -15,7 +15,8 @@ from processes import TIMEOUT, rank_process, wait_for
 from programs import SCALED, ProgramFailed, Result, checkpoint, load, same_bits
 
 STALL = 2  # seconds
-# The stall detector's time for other hosts, four times as long behind a checkpoint, and mpirun's to end the ranks.
+# The stall detector's limit for other hosts, which is four times longer after a checkpoint, and the time that mpirun
+# needs to end the ranks.
 IN_TIME = 1.5 * 4 * STALL + 20
 OPTIONS = (*SCALED, "--batch-size", 20, "--summary-every", 0, "--device", "cpu", "--stall-timeout", STALL)
 
@@ -46,7 +47,7 @@ def _start(context, data, hosts, ranks, run, *options):
 
 
 def _started(context, data, hosts, ranks):
-    """(train directory, process) of a run without end that has saved a checkpoint."""
+    """(train directory, process) of an endless run that has saved a checkpoint."""
     run = context.directory("hosts")
     process = _start(context, data, hosts, ranks, run, "--max-steps", 100000000, "--checkpoint-every", 50)
     wait_for(process, lambda: checkpoint(run, 50).exists(), "a first checkpoint")
@@ -54,7 +55,7 @@ def _started(context, data, hosts, ranks):
 
 
 def _goes_on(context, data, hosts):
-    """The two hosts work: a run there ends like one on one host with as many messages, and resumes."""
+    """A run on both hosts ends like a run on one host that averages by messages, and it resumes."""
     run, whole = context.directory("hosts"), context.directory("hosts")
     for directory, steps in ((run, 30), (run, 60), (whole, 60)):
         done = context.finish(_start(context, data, hosts, 4, directory, "--max-steps", steps), TIMEOUT)
@@ -65,7 +66,7 @@ def _goes_on(context, data, hosts):
 
 
 def _looked_at(context, hosts):
-    """--preflight over both: their rows, the second's view of the first's lock, messages between them."""
+    """--preflight on both hosts: their rows, the lock as the second host sees it, messages between them."""
     run = context.directory("preflight")
     command = context.command("mnist_train", "--preflight", "--train-dir", run, "--device", "cpu")
     done = context.finish(context.start([*hosts.launcher(4), *command]), TIMEOUT)
@@ -73,11 +74,12 @@ def _looked_at(context, hosts):
     expected += ["locks hold, from n2 too$", "averaging by mpi: 4 bytes in ", rf"sends through {MESSAGES}.0/24$"]
     missing = [pattern for pattern in expected if not re.search(pattern, done.output, re.M)]
     wrong = f"{missing}: {done.output}" if missing or done.code or run.exists() else ""
-    return Result("two hosts: --preflight tells of both", not wrong, wrong or "rows, interfaces, locks, averaging")
+    return Result("two hosts: --preflight lists both", not wrong, wrong or "rows, interfaces, locks, averaging")
 
 
 def _rounded(context, data, hosts):
-    """--wire bf16: replicas agree at each checkpoint, another end than float32's, the same one when it is resumed."""
+    """--wire bf16: replicas are equal at each checkpoint; the result differs from float32's; a resumed run has the same
+    result."""
     ends = {}
     for name, wire, steps in (("whole", "bf16", (40,)), ("resumed", "bf16", (20, 40)), ("exact", "fp32", (40,))):
         run = context.directory("wire")
@@ -88,11 +90,11 @@ def _rounded(context, data, hosts):
                 raise ProgramFailed(done.explain())
         ends[name] = checkpoint(run, 40)
     wrong = same_bits(ends["whole"], ends["resumed"]) or ("" if same_bits(ends["whole"], ends["exact"]) else "not rounded")
-    return Result("two hosts: with --wire bf16 replicas agree, and a resumed run ends like another", not wrong, wrong or "equal")
+    return Result("two hosts: --wire bf16 replicas are equal, also in a resumed run", not wrong, wrong or "equal")
 
 
 def _staged(context, hosts):
-    """Each host has a /dev/shm of its own, to which files are copied: all of them, or its ranks' part."""
+    """Files are copied to each host's own /dev/shm: all files, or those of its ranks."""
     data = context.small_set(1000)
     shards = context.directory("shards")
     shards.mkdir()
@@ -110,11 +112,11 @@ def _staged(context, hosts):
             ends[staged] = checkpoint(run, 20)
         found = re.search(r"staged in /dev/shm/copies: (\d+) files copied", done.output)
         wrong = same_bits(ends[False], ends[True]) or ("" if found and int(found[1]) == copied else done.output)
-        yield Result(f"two hosts: by {sharding}, {copied} copies, and the run ends as without", not wrong, wrong or "equal")
+        yield Result(f"two hosts: --sharding {sharding}, {copied} copies, the same end", not wrong, wrong or "equal")
 
 
 def _by_script(context, data, hosts):
-    """jobs/multi_node_mpirun.sh, stopped by a signal and begun again, ends like an undisturbed run."""
+    """A run by jobs/multi_node_mpirun.sh that is stopped and resumed ends like an undisturbed run."""
     script = Path(__file__).resolve().parents[2] / "jobs" / "multi_node_mpirun.sh"
     run, whole = context.directory("script"), context.directory("script")
     command = [*hosts.naming, script, hosts.host_file(2), *context.command("mnist_train", "--data", data / "train-*", *OPTIONS)]
@@ -133,17 +135,17 @@ def _by_script(context, data, hosts):
     codes = [stopped.code, *(done.code for done in ended)]
     differs = "" if codes == [STOPPED, 0, 0] else f"codes {codes}: {stopped.explain()}"
     differs = differs or same_bits(checkpoint(run, last + 20), checkpoint(whole, last + 20))
-    title = "two hosts: jobs/multi_node_mpirun.sh, told to stop and begun again, ends like an undisturbed run"
+    title = "two hosts: jobs/multi_node_mpirun.sh, stopped and resumed, ends like an undisturbed run"
     return Result(title, not differs, differs or f"equal after {last} and 20 steps")
 
 
 def _own_lines(done):
-    """What the ranks said when they ended: neither warnings of slow ranks nor what Open MPI says of lost ones."""
+    """The ranks' last messages, without warnings of slow ranks and without Open MPI's messages."""
     return [line for line in done.lines if line.startswith("mnist_train: ")]
 
 
 def _left(run):
-    """What is wrong with the checkpoints that a run has left."""
+    """The error in the checkpoints of a run; empty if there is none."""
     found = sorted(run.glob("model.ckpt-*.h5"))
     return "" if found and all(load(path) for path in found) else "a checkpoint does not load"
 
@@ -154,14 +156,14 @@ def _cut_messages(context, data, hosts, ranks):
     start = time.monotonic()
     done = context.finish(process, TIMEOUT)
     passed = time.monotonic() - start
-    # Each host may tell of the other.
+    # Each host may report the other.
     expected = r"rank \d on n[12]: waited \d+ s for ranks? [\d and]+ on n[12] in .+ without a response$"
     wrong = "" if done.code == FAILED else done.explain()
     lines = _own_lines(done)
     if not wrong and not (1 <= len(lines) <= 2 and all(re.search(expected, line) for line in lines)):
         wrong = " | ".join(done.lines)
     wrong = wrong or ("" if STALL < passed < IN_TIME else f"ended after {passed:.1f} s") or _left(run)
-    title = f"two hosts: {ranks} ranks whose link is cut are named, and the run ends in time"
+    title = f"two hosts: if the link of {ranks} ranks is cut, they are named and the run ends in time"
     return Result(title, not wrong, wrong or f"after {passed:.1f} s: {lines[0]}")
 
 
@@ -177,7 +179,7 @@ def _is_dead(pid):
 
 
 def _cut_off(context, data, hosts):
-    """mpirun waits for the host that it cannot reach; the ranks of both hosts do not."""
+    """mpirun waits for the unreachable host, but the ranks of both hosts end."""
     run, process = _started(context, data, hosts, 4)
     ranks = [rank_process(process, rank) for rank in range(4)]
     hosts.cut(CONTROL, MESSAGES)
@@ -187,7 +189,7 @@ def _cut_off(context, data, hosts):
     programs.kill(process)
     wrong = "" if STALL < passed < IN_TIME else f"ended after {passed:.1f} s"
     wrong = wrong or _left(run)
-    title = "two hosts: 4 ranks of which 2 are cut off as a whole end in time"
+    title = "two hosts: if a host is cut off completely, all 4 ranks end in time"
     return Result(title, not wrong, wrong or f"after {passed:.1f} s")
 
 
@@ -201,7 +203,7 @@ def _stopped(context, data, hosts):
     expected = r"mnist_train: rank 0 on n1: waited \d+ s for rank 1 on n2 in .+ without a response$"
     wrong = "" if done.code == FAILED and len(lines) == 1 and re.match(expected, lines[0]) else done.explain()
     wrong = wrong or ("" if STALL < passed < IN_TIME else f"ended after {passed:.1f} s") or _left(run)
-    title = "two hosts: a rank alone on its host that is stopped is named"
+    title = "two hosts: a stopped rank that is alone on its host is named"
     return Result(title, not wrong, wrong or f"after {passed:.1f} s: {lines[0]}")
 
 

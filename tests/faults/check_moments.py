@@ -1,4 +1,4 @@
-"""Signals at moments that are easy to miss: while the program starts, and at its last steps."""
+"""Signals while the program starts, and at its last steps."""
 
 import signal
 import time
@@ -35,14 +35,14 @@ def _signals_at_start(context, data):
             caught, early = catches(pid, kind), True
         programs.signal_process(pid, kind)
         done = context.finish(process, TIMEOUT)
-        wrong = "" if early else "the handler comes after the train directory"
+        wrong = "" if early else "the handler is installed after the train directory is made"
         if done.code == 128 + kind:
-            wrong = "died of a signal that it had a handler for" if caught else ""
+            wrong = "a signal killed it although it had a handler" if caught else ""
         elif done.code != STOPPED:
             wrong = done.explain()
         elif not [path for path in checkpoints(run) if load(path)]:
             wrong = "no checkpoint"
-        when = "with its first handler" if delay is first else f"after {delay} s"
+        when = "once it has a handler" if delay is first else f"after {delay} s"
         yield Result(f"faults: {kind.name} to a rank {when}", not wrong, wrong or f"exit code {done.code}")
 
 

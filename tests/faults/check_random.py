@@ -1,11 +1,11 @@
-"""Signals at random moments to ranks, to mpirun and to all at once; the same command again until it ends with 0.
+"""Signals at random moments to ranks, to mpirun and to all at once. The same command is repeated until it ends with 0.
 
-Each case is one train directory, one fault or more, and starts of the same command; it ends bit for bit like a run that
-nothing disturbed. --seed draws the same faults again, at the same steps; what they meet within a step differs.
+Each case has one train directory, one or more faults, and repeated starts of the same command. It must end bit for bit
+like an undisturbed run. --seed repeats the same faults at the same steps; their moments within a step differ.
 
-What plain mpirun makes of a signal to itself: TERM and INT it hands on, and kills its ranks a second or two later; USR1
-it hands on, or loses while it starts them; killed, it takes its ranks along within seconds. Open MPI 4.1's can hang in
-its own end, when no rank is left (PMIx_server_finalize): such a one is ended, and counted.
+mpirun's reactions to signals: it forwards TERM and INT and kills its ranks a second or two later. It forwards USR1, but
+may lose it while it starts the ranks. If mpirun is killed, its ranks end within seconds. Open MPI 4.1's mpirun can hang
+at its own end when no rank is left (PMIx_server_finalize). The check ends such an mpirun and counts it.
 """
 
 import concurrent.futures
@@ -25,18 +25,18 @@ from processes import rank_processes
 from programs import Result
 
 STEPS, EVERY = 240, 30
-STARTED = 0.2  # part of the faults that come in the first START_SECONDS, before the first step
+STARTED = 0.2  # share of the faults in the first START_SECONDS, before the first step
 START_SECONDS = 1.2
 END_SECONDS = 0.5  # after the last step
-WAIT_SECONDS = 60  # until a fault's moment; it is left out where that does not come
-ALONE_SECONDS = 20  # that mpirun may be without ranks, before them and behind them
+WAIT_SECONDS = 60  # timeout of the wait for a fault's moment; the fault is omitted after it
+ALONE_SECONDS = 20  # seconds that mpirun may run without ranks, before their start and after their end
 STOPPED = 75
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1, signal.SIGINT, signal.SIGSTOP)
 ENDING = {signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1, signal.SIGINT}
 STOPPING = ENDING - {signal.SIGKILL}
-GONE_SECONDS = 30  # that ranks may outlive mpirun: mostly two
-WORKERS = 2  # cases at a time: most of it is waiting for mpirun
-MARK = "FAULTS_CASE"  # in the environment of all processes of a case
+GONE_SECONDS = 30  # seconds that ranks may outlive mpirun; usually two
+WORKERS = 2  # number of parallel cases: they mostly wait for mpirun
+MARK = "FAULTS_CASE"  # environment variable of all processes of a case
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Fault:
     number: signal.Signals
     target: object  # a rank, "mpirun" or "all ranks"
     moment: float  # 0: the start; STARTED: the first step; 0.9: the last; 1: some time after it
-    pause: float  # seconds until a stopped process goes on
+    pause: float  # seconds until a stopped process continues
 
     def __str__(self):
         target = f"rank {self.target}" if isinstance(self.target, int) else self.target
@@ -56,7 +56,7 @@ class Fault:
 class Case:
     number: int
     ranks: int
-    starts: tuple  # of tuples of Faults: those of the first start, of the second
+    starts: tuple  # tuples of Faults: of the first start, of the second start, ...
 
     @property
     def faults(self):
@@ -68,9 +68,9 @@ class Case:
 
 
 def declare(parser):
-    parser.add_argument("--seed", type=int, default=1, help="of the faults (default: %(default)s)")
-    parser.add_argument("--faults", type=int, help="how many (default: 200; with --quick 6)")
-    parser.add_argument("--case", type=int, help="this one alone")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the faults (default: %(default)s)")
+    parser.add_argument("--faults", type=int, help="number of cases (default: 200; with --quick 6)")
+    parser.add_argument("--case", type=int, help="run this case only")
 
 
 def check(context):
@@ -91,12 +91,12 @@ def check(context):
         yield from pool.map(Disturbed.result, disturbed)
     drawn, met = sum(case.faults for case in cases), sum(one.met for one in disturbed)
     hung = sum(one.hung for one in disturbed)
-    yield Result("random: faults that met a process", met >= drawn // 2, f"{met} of {drawn}")
-    yield Result("random: an mpirun that hung, with no rank left", hung <= 1 + drawn // 50, f"{hung}")
+    yield Result("random: faults that reached a process", met >= drawn // 2, f"{met} of {drawn}")
+    yield Result("random: mpirun hung after the end of all ranks", hung <= 1 + drawn // 50, f"{hung}")
 
 
 def _drawn(seed, count):
-    """Cases of `count` faults together. Few of them have each signal too."""
+    """Cases with `count` faults in total; even a few cases contain every signal."""
     cases, left = [], count
     for number in itertools.count():
         if left <= 0:
@@ -119,12 +119,12 @@ def _fault(chance, ranks, number=None):
 
 
 class Disturbed:
-    """The starts of a case, and what they show."""
+    """The starts of a case and their results."""
 
     def __init__(self, undisturbed, case, run):
         self._undisturbed, self._context, self._case, self._run = undisturbed, undisturbed.context, case, run
         self._codes, self._resumed = [], []
-        self.met = self.hung = 0  # faults that met a process; mpiruns that hung
+        self.met = self.hung = 0  # faults that reached a process; mpiruns that hung
 
     def result(self):
         try:
@@ -143,11 +143,11 @@ class Disturbed:
             done, sent = self._start(faults)
             self._codes.append(done.code)
             self._resumed.append(training.resumed_at(done))
-            wrong = self._orphans()  # they would go on writing
+            wrong = self._orphans()  # they would continue to write
             expected = before[-1] if before else None
-            # A run that ended before it looked says nothing.
+            # A run that ended before it read the directory reports no step.
             if self._resumed[-1] != expected and (self._resumed[-1] or "step 0," in done.output or not sent):
-                wrong = wrong or f"it went on from {self._resumed[-1]}, where {before} were saved"
+                wrong = wrong or f"it resumed from {self._resumed[-1]}, but {before} were saved"
             wrong = wrong or self._undisturbed.damage(self._run) or self._wrong_end(done, sent)
             if wrong:
                 return wrong
@@ -156,8 +156,8 @@ class Disturbed:
         return "it did not end with 0"
 
     def _start(self, faults):
-        """The run that the faults met, and the signals that were sent."""
-        # Open MPI's shared memory, which a killed mpirun leaves, goes with the working directory.
+        """The run with faults, and the signals that were sent."""
+        # A killed mpirun leaves shared memory files. They are removed with the working directory.
         memory = {"OMPI_MCA_btl_vader_backing_directory": str(self._context.work)}
         process = self._context.start(self._undisturbed.command(self._run), {MARK: self._run.name} | memory)
         began, sent = time.monotonic(), set()
@@ -188,19 +188,19 @@ class Disturbed:
         if moment < STARTED:
             time.sleep(max(0.0, began + moment / STARTED * START_SECONDS - time.monotonic()))
             return
-        # The last tenth comes after the last step.
+        # The last tenth of the moments is after the last step.
         step = (moment - STARTED) / (0.9 - STARTED) * STEPS
         while process.poll() is None and self._logged() < min(step, STEPS) and time.monotonic() < began + WAIT_SECONDS:
             time.sleep(0.005)
         time.sleep(max(0.0, moment - 0.9) / 0.1 * END_SECONDS)
 
     def _logged(self):
-        """Steps of this run and those before."""
+        """The logged steps of this run and of the previous runs."""
         log = self._run / "metrics.jsonl"
         return log.read_bytes().count(b'"loss"') if log.exists() else 0
 
     def _reached(self, process, target):
-        """The processes that a fault meets; a rank that mpirun has not started yet is waited for."""
+        """The processes that get a fault's signal. Waits for a rank that mpirun has not started yet."""
         deadline = time.monotonic() + WAIT_SECONDS
         while process.poll() is None and time.monotonic() < deadline:
             found = rank_processes(process)
@@ -219,7 +219,7 @@ class Disturbed:
             programs.signal_process(pid, number)
 
     def _wrong_end(self, done, sent):
-        """What is wrong with how a run ended, and with what it saved."""
+        """The error in the end of a run and in its checkpoints; empty if there is none."""
         saved = training.saved_steps(self._run)
         logged = self._logged()
         if done.code == 0:
@@ -228,15 +228,15 @@ class Disturbed:
             return done.explain()
         said = re.search(r"^stopped by a signal at step (\d+)", done.output, re.MULTILINE)
         if done.code == STOPPED and not said:
-            return f"exit code {done.code}, and it does not say where it stopped"
+            return f"exit code {done.code}, but it does not report the step at which it stopped"
         if said and (not saved or saved[-1] != int(said[1]) or logged != saved[-1]):
             return f"stopped at step {said[1]}: checkpoints of {saved}, {logged} steps logged"
-        # One checkpoint may be on its way to the disk; the next waits for it.
+        # At most one checkpoint is being written; the next one waits for it.
         due = (logged - 1) // EVERY * EVERY - EVERY
-        return f"{logged} steps were taken, and {saved} saved" if due > 0 and (not saved or saved[-1] < due) else ""
+        return f"{logged} steps were logged, but {saved} saved" if due > 0 and (not saved or saved[-1] < due) else ""
 
     def _orphans(self):
-        """Processes of the case that are still there; they are ended."""
+        """Ends the processes of the case that are still running, and reports them."""
         deadline = time.monotonic() + GONE_SECONDS
         while left := _marked(self._run.name):
             if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""Train directories that hold something already: --fresh, a finished run, nothing left to train."""
+"""Train directories that are not empty: --fresh, a finished run, nothing left to train."""
 
 from cases import judge, results, train, trained
 
@@ -36,8 +36,8 @@ def _finished_run(context, data):
     run = trained(context, data, 100, *evaluating)
     before = content(run)
     done = train(context, data / "train-*", run, "--max-steps", 100, "--checkpoint-every", 50, *evaluating)
-    wrong = changes(run, before) or ("" if "nothing to do" in done.output else f"it says: {done.output[-200:]}")
-    yield judge("a finished command again changes nothing and says so", done, 0, wrong=wrong)
+    wrong = changes(run, before) or ("" if "nothing to do" in done.output else f"its output: {done.output[-200:]}")
+    yield judge("a repeated finished command changes nothing and reports this", done, 0, wrong=wrong)
 
 
 def _nothing_to_train(context, data):

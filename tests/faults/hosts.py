@@ -1,9 +1,9 @@
-"""Two hosts on one machine, for what happens between hosts: namespaces with names, memory and two links of their own.
+"""Two hosts on one machine, to test faults between hosts. Each host is a set of namespaces with its own name, memory and
+two links.
 
-Needs root, `ip`, `nsenter` and `unshare`; run by itself, the module tells by its exit code whether there can be hosts.
-mpirun runs outside, reaches both by the first link, and starts ranks that
-send each other messages by the second. Every process finds the names of both in a file: where a name server does not
-answer, mpirun would wait for minutes.
+Needs root, `ip`, `nsenter` and `unshare`. Run as a program, the module exits with 0 if it can create hosts. mpirun runs
+outside of both hosts, reaches them by the first link, and starts ranks that communicate over the second link. A file
+gives both names to every process: without a name server's response mpirun would wait for minutes.
 """
 
 import os
@@ -24,13 +24,13 @@ class TwoHosts:
         names = folder / "hosts"
         known = f"127.0.0.1 localhost {socket.gethostname()}\n"
         names.write_text(known + "".join(f"{CONTROL}.{host} n{host}\n" for host in (1, 2)))
-        # A command's start, outside both hosts, which lets it know their names.
+        # Prefix of a command outside both hosts that needs their names.
         self.naming = ["unshare", "--mount", "--propagation", "private", "sh", "-c",
                        'mount --bind "$0" /etc/hosts; exec "$@"', str(names)]  # fmt: skip
         self._agent = folder / "agent"
         self._agent.write_text(
             "#!/bin/sh\n"
-            "# agent HOST COMMAND...: what mpirun starts its daemons with\n"
+            "# agent HOST COMMAND...: mpirun starts its daemons with this script\n"
             "host=$1; shift\n"
             f'exec nsenter --net=/run/netns/car{self._number}-"${{host#n}}" unshare --uts --mount --propagation private '
             'sh -c "hostname $host; mount -t tmpfs -o mode=1777 shm /dev/shm; '
@@ -58,13 +58,13 @@ class TwoHosts:
         self._directory.cleanup()
 
     def host_file(self, slots):
-        """A file with both hosts, of so many slots each."""
+        """A host file with both hosts and the given number of slots each."""
         path = Path(self._directory.name) / "hostfile"
         path.write_text(f"# two hosts\nn1 slots={slots}\nn2 slots={slots}\n")
         return path
 
     def environment(self):
-        """What mpirun is to know of them, where others write its command (which `naming` starts)."""
+        """Environment of mpirun for both hosts, if another program writes its command line (start it with `naming`)."""
         return {
             "OMPI_MCA_plm_rsh_agent": str(self._agent),
             "OMPI_MCA_oob_tcp_if_include": f"{CONTROL}.0/24",
@@ -72,23 +72,23 @@ class TwoHosts:
         }
 
     def launcher(self, ranks):
-        """The start of a command: an equal number of ranks on each host."""
+        """Prefix of a command: mpirun with an equal number of ranks on each host."""
         return [
             *self.naming, "mpirun", "-np", str(ranks), "--host", f"n1:{ranks // 2},n2:{ranks // 2}", "--bind-to", "none",
             "--mca", "plm_rsh_agent", str(self._agent), "--mca", "oob_tcp_if_include", f"{CONTROL}.0/24",
             "--mca", "btl_tcp_if_include", f"{MESSAGES}.0/24",
-            # mpirun wakes a stopped rank before it kills it: not for so long that it tells of the rank that ended the run.
+            # mpirun wakes a stopped rank before it kills it. In a short time this rank cannot report the one that ended the run.
             "--mca", "odls_base_sigkill_timeout", "0",
         ]  # fmt: skip
 
     def cut(self, *networks):
-        """Takes the second host off these links."""
+        """Disconnects the second host from these links."""
         for link, network in enumerate((CONTROL, MESSAGES)):
             if network in networks:
                 _ip("link", "set", self._end(link, 2), "down")
 
     def slow_down(self, rate):
-        """The second link carries so much in each direction: tc's "1gbit"."""
+        """Limits the second link's rate in each direction; a value of tc, such as "1gbit"."""
         for host in (1, 2):
             bucket = ["tbf", "rate", rate, "burst", "128kb", "latency", "100ms"]
             _ip("netns", "exec", self._space(host), "tc", "qdisc", "add", "dev", "eth1", "root", *bucket)

@@ -1,4 +1,4 @@
-"""A short training that faults are let loose on, and what must hold of its train directory at once and at the end."""
+"""A short training for fault injection, and the conditions on its train directory during and after the run."""
 
 import json
 import math
@@ -16,15 +16,15 @@ import events
 import programs
 from programs import SCALED, checkpoint, load
 
-TIMEOUT = 120  # of a run; a hang is longer, and a loaded machine not that slow
+TIMEOUT = 120  # seconds; longer than a run on a loaded machine
 BEST = "best.ckpt.h5"
 PRECISION = "precision @ 1"
 
 
 class Training:
-    """mnist_train with checkpoints, evaluations and summaries, and what it leaves when nothing disturbs it.
+    """mnist_train with checkpoints, evaluations and summaries, and the files of an undisturbed run.
 
-    Every step is logged, and evaluations come with checkpoints: so a run that is killed and resumed tells the same.
+    Every step is logged, and evaluations happen at checkpoints. So a killed and resumed run logs the same.
     """
 
     def __init__(self, context, data, steps, every, *options, keep=2, ranks=0):
@@ -49,7 +49,7 @@ class Training:
         return self.context.command("mnist_train", *self._options, *own, ranks=self.ranks)
 
     def damage(self, run):
-        """What is wrong with the files that bear a checkpoint's name, whenever one looks: each is whole."""
+        """The error in the files with a checkpoint's name, at any time: each must be complete."""
         for path in whole_names(run):
             try:
                 arrays, step = _bytes(path), _attributes(path)["global_step"]
@@ -60,14 +60,14 @@ class Training:
         return ""
 
     def difference(self, run, resumed_at=(), lost=0):
-        """What is wrong with the directory of a run that has ended: how it differs from the undisturbed run's.
+        """The difference between the directory of a run that has ended and that of the undisturbed run.
 
-        At a step that was resumed at, an evaluation may be more. Each log may lack so many entries as writing them was
-        to fail."""
+        A resumed step may have an additional evaluation. Each log may lack as many entries as writes were made to
+        fail."""
         last = checkpoint(run, self.steps)
         left = [path.name for path in run.iterdir() if path.name.endswith(".tmp") or path.name == ".heartbeat"]
         if left or not last.exists():
-            return f"left {', '.join(left)}" if left else f"there is no {last.name}"
+            return f"left {', '.join(left)}" if left else f"{last.name} does not exist"
         if _bytes(last) != self._states[self.steps]:
             return f"{last.name} differs: {programs.same_bits(checkpoint(self.directory, self.steps), last)}"
         wrong = self.damage(run) or self._wrong_metrics(run, resumed_at, lost)
@@ -79,7 +79,7 @@ class Training:
             lines = programs.metrics(run)
         except (OSError, ValueError) as error:
             return f"metrics.jsonl: {error}" if math.isfinite(lost) else ""
-        order = [(line["step"], "loss" in line) for line in lines]  # an evaluation comes before the step of its number
+        order = [(line["step"], "loss" in line) for line in lines]  # an evaluation precedes the step with its number
         if order != sorted(set(order)):
             return f"metrics.jsonl has lines twice or out of order: {order}"
         losses, found = programs.losses(run), _evaluations(run)
@@ -110,7 +110,7 @@ class Training:
 
 
 def whole_names(run):
-    """The files with names that only whole checkpoints bear."""
+    """The files with names that are reserved for complete checkpoints."""
     return [path for path in run.glob("*.h5")] if run.exists() else []
 
 
@@ -119,12 +119,12 @@ def remove(run):
 
 
 def saved_steps(run):
-    """Of the checkpoints that a run can be resumed from."""
+    """The steps of the checkpoints that a run can resume from."""
     return sorted(int(path.name.split("-")[1].split(".")[0]) for path in run.glob("model.ckpt-*.h5"))
 
 
 def resumed_at(done):
-    """The step that a run says it goes on from, and None of one that starts at 0."""
+    """The step at which a run reports that it resumes; None if it starts at 0."""
     found = re.search(r"^resuming from \S+ at step (\d+)", done.output, re.MULTILINE)
     return int(found[1]) if found else None
 
@@ -143,8 +143,8 @@ def _evaluations(run):
 
 
 def _shown(run):
-    """{tag: [(step, value)]} as TensorBoard shows them, without what histograms hold, and what no two runs share: speed,
-    and the options of each start."""
+    """{tag: [(step, value)]} as TensorBoard shows them, without the contents of histograms, and without values that differ
+    between runs: speed, and the options of each start."""
 
     def plain(tag, value):
         return value if isinstance(value, float) and tag != "examples_per_second" else None
@@ -155,7 +155,7 @@ def _shown(run):
 
 
 def _wrong_best(run):
-    """The best checkpoint is that of the first of the highest precisions."""
+    """The best checkpoint is that of the first evaluation with the highest accuracy."""
     found = _evaluations(run)
     highest = max(found.values())
     attributes = _attributes(run / BEST)

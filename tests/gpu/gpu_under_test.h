@@ -1,4 +1,4 @@
-// The GPU that tests/gpu runs on: a real one, or the fake (tests/support/fake_cuda), of which more can be asked.
+// The GPU that tests/gpu runs on: a real GPU, or the fake one (tests/support/fake_cuda), which has more functions.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,21 +9,21 @@
 
 namespace carillon::testing {
 
-/// What a fake GPU is told; a real one is as it is.
+/// Settings of the fake GPU; a real GPU ignores them.
 struct GpuConditions {
-  std::uint64_t seed = 1;    ///< of the order in which it does what may be done in any order
+  std::uint64_t seed = 1;    ///< seed of the order of independent work
   double eagerness = 0.0;    ///< probability that it does some work as soon as more is given
   bool fused_biases = true;  ///< whether its libraries have kernels that add biases
   std::size_t device_bytes = std::size_t{2} << 30;
 };
 void set_conditions(const GpuConditions& conditions);
 
-/// What tests have not freed, where that is known: "1 stream"; else empty.
+/// The objects that tests have not freed, such as "1 stream"; empty on a real GPU.
 std::string left_on_gpu();
-/// Launches of captured graphs so far; nothing where that is not known.
+/// The number of launches of captured graphs; empty on a real GPU.
 std::optional<std::uint64_t> graph_launches();
 
-/// A test that has the GPU to itself, and leaves nothing on it.
+/// A test that uses the GPU exclusively and frees all its objects.
 class GpuTest : public ::testing::Test {
  protected:
   void SetUp() override { set_conditions({}); }

@@ -1,4 +1,4 @@
-// An op's CUDA form beside its CPU form, in every arithmetic.
+// Compares an op's CUDA implementation with its CPU implementation, in every precision.
 #pragma once
 
 #include <functional>
@@ -27,12 +27,12 @@ using OpResults = std::map<std::string, std::vector<float>>;
 
 inline std::vector<float> copy(std::span<const float> values) { return {values.begin(), values.end()}; }
 
-/// To `tolerance` of each one's largest value.
+/// Compares to `tolerance`, relative to the largest value of each tensor.
 void expect_close(const OpResults& expected, const OpResults& got, float tolerance);
 
 class OpsOnAGpu : public GpuTest {
  protected:
-  /// Output and gradients are the CPU's; what is not finite in an input "x" or "z" is in the output, on both.
+  /// Output and gradients equal the CPU's. On both devices, non-finite values of an input "x" or "z" reach the output.
   static void expect_like_cpu(const OpCase& op);
 };
 

@@ -1,4 +1,4 @@
-// Every op's CUDA form beside its CPU form.
+// Compares every op's CUDA implementation with its CPU implementation.
 #include <cmath>
 #include <memory>
 
@@ -89,7 +89,7 @@ TEST_F(OpsOnAGpu, MaxPool) {
   }
 }
 
-/// The pooling takes the convolution's biases.
+/// The pooling applies the convolution's biases (fused).
 TEST_F(OpsOnAGpu, Conv2dBeforeMaxPool) {
   for (const bool relu : {false, true}) {
     for (const std::int64_t filters : {5, 16}) {
@@ -103,7 +103,7 @@ TEST_F(OpsOnAGpu, Conv2dBeforeMaxPool) {
   }
 }
 
-/// Images whose pixels get more channels, and filters that do.
+/// Images and filters with padded channels.
 TEST_F(OpsOnAGpu, Conv2dOfImages) {
   expect_like_cpu({.batch = 3, .image_bytes = 7 * 6 * 3, .integers = true, .build = [](OpHarness& harness) {
                      Graph& graph = harness.graph();

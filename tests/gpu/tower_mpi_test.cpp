@@ -1,4 +1,4 @@
-// Ranks with a GPU tower each, all on the same GPU, as ranks beyond the number of GPUs are.
+// Several ranks with a GPU tower each on one GPU, as in runs with more ranks than GPUs.
 #include "src/step/tower.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ class TowersOnAGpu : public GpuTest {
     const auto communicator = make_communicator(mpi_world(), device);
     return train(training, records(), device, *communicator);
   }
-  /// Every rank's GPU works in an order of its own.
+  /// Every rank's fake GPU runs its work in a different order.
   static Trained on_gpu(const Training& training, std::uint64_t seed = 1, std::string_view choice = "auto") {
     set_conditions({.seed = 10 * seed + static_cast<std::uint64_t>(mpi_world().rank())});
     CudaDevice device(0);
@@ -54,7 +54,7 @@ TEST_F(TowersOnAGpu, TrainAsTowersOnCpus) {
   }
 }
 
-TEST_F(TowersOnAGpu, AreEqualWhateverTheOrderOfWorkAndTheBuckets) {
+TEST_F(TowersOnAGpu, AreEqualForAnyOrderOfWorkAndAnyBuckets) {
   const Trained first = on_gpu({.batch_size = 4, .steps = 40});
   expect_equal(first, on_gpu({.batch_size = 4, .steps = 40, .bucket_bytes = 1}, 2));
   expect_equal(first, on_gpu({.batch_size = 4, .steps = 40, .resident = &records().dataset()}, 3, "mpi"));

@@ -1,4 +1,4 @@
-// The GPU's tower: equal to the CPU's to rounding, and to itself to the bit, whatever the order of work.
+// The GPU tower equals the CPU tower up to rounding. Its bits do not depend on the order of work on the GPU.
 #include "src/step/tower.h"
 
 #include <cmath>
@@ -55,7 +55,7 @@ TEST_F(TowerOnAGpu, TrainsAsOnTheCpu) {
   expect_near(training, on_cpu(training), on_gpu(training), 1e-4);
 }
 
-/// More than the loss takes in so few blocks that it sums the last layer's bias gradient.
+/// A batch that is too large for the few blocks with which the loss also sums the last layer's bias gradient.
 TEST_F(TowerOnAGpu, TrainsLargeBatchesAsOnTheCpu) {
   const Training training{.batch_size = 600, .steps = 5};
   expect_near(training, on_cpu(training), on_gpu(training), 1e-4);
@@ -180,7 +180,7 @@ TEST_F(TowerOnAGpu, WhenResultsAreTakenChangesNothing) {
   }
 }
 
-TEST_F(TowerOnAGpu, AStepTellsTheL2LossOfTheVariablesBeforeIt) {
+TEST_F(TowerOnAGpu, AStepReportsTheL2LossOfTheVariablesBeforeIt) {
   const Training training{.steps = many_steps, .l2_every = 7};
   const Trained cpu = on_cpu(training), gpu = on_gpu(training);
   for (int step = 0; step < many_steps; ++step) {
@@ -193,7 +193,7 @@ TEST_F(TowerOnAGpu, AStepTellsTheL2LossOfTheVariablesBeforeIt) {
   EXPECT_TRUE(equal_bits(gpu.values, without.values));
 }
 
-TEST_F(TowerOnAGpu, ABadLossIsToldOfItsStepAndChangesNothing) {
+TEST_F(TowerOnAGpu, ANonFiniteLossIsReportedForItsStepAndChangesNothing) {
   for (const int explode_at : {0, 37}) {
     const Trained gpu = on_gpu({.steps = 60, .explode_at = explode_at});
     for (int step = 0; step < 60; ++step) {

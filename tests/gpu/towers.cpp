@@ -27,7 +27,7 @@ std::vector<float> downloaded(std::span<const float> values, Device& device) {
   return copy;
 }
 
-/// The samples of one tower's step, in memory that is overwritten when it goes.
+/// The samples of one tower's step, in memory that the destructor overwrites.
 class PassingBatch {
  public:
   PassingBatch(const Dataset& dataset, std::uint64_t first, std::size_t count) : first_(first) {
@@ -89,7 +89,7 @@ NoiseRecords::NoiseRecords(std::size_t count, std::size_t image_bytes) {
 
 namespace {
 
-/// To the bit, what a conversion of the variables is.
+/// Bit for bit equal to a conversion of the variables.
 void expect_compute_copies_hold(const ParameterStore& parameters, Device& device) {
   for (std::size_t i = 0; i < parameters.compute_copies().size(); ++i) {
     const ComputeCopy& compute_copy = parameters.compute_copies()[i];

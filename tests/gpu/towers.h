@@ -38,12 +38,12 @@ struct Training {
   LookaheadSettings lookahead = {};
   bool muon_normalizes = false;
   std::size_t bucket_bytes = std::size_t{4} << 20;
-  const Dataset* resident = nullptr;  ///< the tower is told that steps take its records
+  const Dataset* resident = nullptr;  ///< the tower is informed that steps use its records
   int results_every = 1;              ///< steps between calls of next_result
   int sync_at = -1;                   ///< the step that requests a synchronisation
-  int explode_at = -1;                ///< the step whose learning rate leaves no finite loss
-  int l2_every = 0;                   ///< steps between those that tell the L2 loss; 0: none does
-  int observe_every = 0;              ///< steps between those with a before_update; 0: none has one
+  int explode_at = -1;                ///< the step with a learning rate that makes the loss non-finite
+  int l2_every = 0;                   ///< period of steps that report the L2 loss; 0: never
+  int observe_every = 0;              ///< period of steps with a before_update; 0: never
 };
 
 struct Trained {
@@ -53,8 +53,8 @@ struct Trained {
   std::vector<std::string> captured_nodes;
 };
 
-/// Steps take records of `records` in a scattered order; the images they are given are gone after the call. Rank r of n
-/// takes its part of n * batch_size samples.
+/// Steps use `records` in a scattered order. The images passed to a step are overwritten after the call. Rank r of n
+/// uses its part of n * batch_size samples.
 Trained train(const Training& training, const NoiseRecords& records, Device& device, Communicator& communicator);
 
 /// To the bit, results too.

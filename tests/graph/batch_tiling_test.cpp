@@ -57,7 +57,7 @@ TEST(BatchTiling, OfABatchThatFitsACacheTakeItWhole) {
   EXPECT_NE(text_of(cifar10(9), 2), text_of(cifar10(9), 0));
 }
 
-TEST(BatchTiling, LeaveOutOpsWithManyParametersAndOpsAlone) {
+TEST(BatchTiling, ExcludesOpsWithManyParametersAndSingleOps) {
   Graph graph(256);
   Value x = scale_input(graph, "input", {.sample = {8, 8, 256}});
   x = conv2d(graph, "many", x, {.filters = 256, .kernel = 3});  // 2.4 MB

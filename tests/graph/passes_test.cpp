@@ -57,7 +57,7 @@ TEST_F(Passes, AReluThatIsReadFromOutsideStaysAValue) {
   EXPECT_EQ(graph_.values()[y.index].producer, 1);
 }
 
-TEST_F(Passes, AReluBehindAValueThatOthersReadStaysAnOp) {
+TEST_F(Passes, AReluAfterAValueWithSeveralReadersStaysAnOp) {
   const Value z = convolution("conv", images());
   fuse_activations(graph_, std::vector{add(graph_, "sum", relu(graph_, "relu", z), z)});
   EXPECT_EQ(described(graph_).at(2), "relu relu(conv)");
@@ -93,7 +93,7 @@ TEST_F(Passes, BiasesStayWhereTheirSumIsRead) {
   EXPECT_TRUE(stays({y}));
 }
 
-TEST_F(Passes, BiasesStayBehindAReluThatTheConvolutionTook) {
+TEST_F(Passes, BiasesStayAfterAReluFusedIntoTheConvolution) {
   const Value z = relu(graph_, "conv/relu", convolution("conv", images()));
   const Value y = max_pool(graph_, "pool", z, {.window = 2, .stride = 2});
   fuse_activations(graph_, std::vector{y, z});

@@ -1,4 +1,4 @@
-// Decoding against Pillow, parts against the whole, and what is refused.
+// Decoding compared with Pillow, partial decoding compared with whole decoding, and rejected files.
 #include "carillon/images/decode.h"
 
 #include <gmock/gmock.h>
@@ -44,7 +44,7 @@ TEST_P(FormOfFile, IsDecodedAsByPillow) {
   EXPECT_LE(found.largest, 2);
 }
 
-TEST_P(FormOfFile, TellsItsSizeWithoutDecoding) {
+TEST_P(FormOfFile, ReturnsItsSizeWithoutDecoding) {
   const PictureInfo info = picture_info(file_);
   EXPECT_EQ(info.width, width);
   EXPECT_EQ(info.height, height);
@@ -52,7 +52,7 @@ TEST_P(FormOfFile, TellsItsSizeWithoutDecoding) {
   EXPECT_EQ(info.channels, name == "cmyk.jpg" ? 4 : name.starts_with("grey") || name.starts_with("bits") ? 1 : 3);
 }
 
-TEST_P(FormOfFile, APartIsWhatTheWholeHasThere) {
+TEST_P(FormOfFile, APartEqualsThatPartOfTheWhole) {
   DecodedPart whole, part;
   decode_whole(file_, whole);
   for (const PictureBox& box :
@@ -78,7 +78,7 @@ TEST_P(FormOfFile, ACutFileIsDamaged) {
   }
 }
 
-TEST_P(FormOfFile, WhateverBitIsFlippedNothingButDamageIsTold) {
+TEST_P(FormOfFile, AnyFlippedBitIsReportedAsDamage) {
   DecodedPart whole;
   for (std::size_t i = 0; i < file_.size(); i += 3) {
     std::vector<std::uint8_t> flipped = file_;
@@ -91,8 +91,7 @@ TEST_P(FormOfFile, WhateverBitIsFlippedNothingButDamageIsTold) {
   }
 }
 
-/// A JPEG file whose brightness is sampled `across` x `down` times as finely as its colours; nothing where there is no
-/// such form.
+/// A JPEG file with chroma subsampling `across` x `down`; empty if the format does not have it.
 std::string sampled_jpeg(const std::vector<std::uint8_t>& rgb, std::int64_t rows, std::int64_t columns, int across,
                          int down) {
   if (across * down > 8) return {};
@@ -228,7 +227,7 @@ TEST(Decode, APictureWithoutPixelsIsRefused) {
   EXPECT_EQ(failure_of([] { picture_info(bytes_of(png_of(0))); }).code, ExitCode::data);
 }
 
-TEST(Encode, WhatIsWrittenIsReadAgain) {
+TEST(Encode, WrittenDataIsReadBack) {
   const std::vector<std::uint8_t> file = picture_file("colour.png");
   DecodedPart whole, again;
   decode_whole(file, whole);

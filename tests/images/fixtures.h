@@ -1,4 +1,4 @@
-// What the picture tests share: the files of tests/data/pictures, and pixels compared.
+// Helpers of the picture tests: the files of tests/data/pictures, and comparison of pixels.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ inline std::span<const std::uint8_t> bytes_of(const std::string& text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
 }
 
-/// The pixels of `box`, a part of the picture that lies within the decoded one, [height][width][3].
+/// The pixels of `box`, a part of the picture within the decoded part, [height][width][3].
 inline std::vector<std::uint8_t> rgb_of(const DecodedPart& part, const PictureBox& box) {
   std::vector<std::uint8_t> pixels;
   for (std::int64_t y = 0; y < box.height; ++y) {
@@ -60,7 +60,7 @@ inline Difference difference(std::span<const std::uint8_t> a, std::span<const st
   return found;
 }
 
-/// Of a PNG's chunk.
+/// The CRC of a PNG chunk.
 inline std::uint32_t png_crc(std::span<const std::uint8_t> bytes) {
   return static_cast<std::uint32_t>(::crc32(0, bytes.data(), static_cast<uInt>(bytes.size())));
 }

@@ -1,4 +1,4 @@
-// Any bytes as a picture: decoded whole and in part, or refused, and nothing else.
+// Fuzzes pictures: any bytes are either decoded, completely and in part, or rejected.
 #include <algorithm>
 
 #include "carillon/core/error.h"

@@ -1,4 +1,4 @@
-// Views: resizing against Pillow and TensorFlow, and the rules for parts against torchvision's draws.
+// Views: resizing compared with Pillow and TensorFlow, and random crops compared with torchvision's.
 #include "carillon/images/view.h"
 
 #include <gmock/gmock.h>
@@ -91,7 +91,7 @@ TEST(View, PlanesHoldTheSamePixelsMirroredWhereAsked) {
   }
 }
 
-/// A picture that is decoded at half its size on the way looks like one that is not.
+/// A picture that is decoded at half its size looks like one decoded at full size.
 TEST(View, OfAPictureThatComesSmallerIsNearlyTheSame) {
   Picture picture{.height = 480, .width = 640, .channels = 3, .pixels = {}};
   for (std::int64_t y = 0; y < picture.height; ++y) {
@@ -193,7 +193,7 @@ TEST(RandomPart, HasTheAreasAndRatiosOfTorchvisions) {
   EXPECT_EQ(count, 3);
 }
 
-TEST(RandomPart, LiesAnywhereInThePicture) {
+TEST(RandomPart, CanBeAnywhereInThePicture) {
   double row = 0.0, column = 0.0;
   for (const PictureBox& part : draws_of({.height = 375, .width = 500}, {})) {
     row += (static_cast<double>(part.row) + 0.5 * static_cast<double>(part.height)) / 375.0 / draw_count;

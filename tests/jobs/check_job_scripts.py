@@ -1,4 +1,4 @@
-"""The scripts in jobs/, run with stub programs instead of Slurm's and Carillon's."""
+"""Tests of the scripts in jobs/, with stubs of Slurm's and Carillon's programs."""
 
 import os
 import pathlib
@@ -15,7 +15,7 @@ sys.path.insert(0, str(ROOT / "tests/acceptance"))
 
 from processes import TIMEOUT, catches
 
-# Logs the signals that it gets; ends at a TERM.
+# Logs its signals; ends at a TERM.
 SIGNAL_LOGGER = """#!/usr/bin/env bash
 trap 'echo USR1 >>"$LOG"' USR1
 trap 'echo TERM >>"$LOG"; exit 75' TERM
@@ -67,7 +67,7 @@ class ForwardSignalsTest(ScriptTest):
     """jobs/forward_signals.sh"""
 
     def start(self):
-        """A shell that runs the logger by forward_signals, once both handle signals."""
+        """A shell that runs the logger with forward_signals. Returns when both handle signals."""
         logger = self.stub("logger", SIGNAL_LOGGER)
         script = f'source "{JOBS}/forward_signals.sh"; forward_signals "{logger}"'
         shell = subprocess.Popen(
@@ -88,7 +88,7 @@ class ForwardSignalsTest(ScriptTest):
 
     def forwarded(self, *sent):
         """The signals that the logger gets, and the shell's exit code; None if the shell still runs. Each signal is sent
-        once the one before has arrived."""
+        after the previous one has arrived."""
         shell = self.start()
         for count, number in enumerate(sent, start=1):
             shell.send_signal(number)
@@ -120,7 +120,7 @@ class SlurmTrainTest(ScriptTest):
     KILLED_BY_USR1 = 128 + signal.SIGUSR1
 
     def run_script(self, code, program="mnist_train", state="RUNNING", seconds=0, **variables):
-        """(exit code, the jobs put back into the queue) if srun ends with `code`, the script `seconds` old."""
+        """(exit code, requeued jobs) if srun ends with `code` after the script has run for `seconds`."""
         self.log.write_text("")
         for name, text in (("srun", SRUN), ("squeue", SQUEUE), ("scontrol", SCONTROL), (program, SRUN)):
             self.stub(name, text)
@@ -132,22 +132,22 @@ class SlurmTrainTest(ScriptTest):
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=TIMEOUT)
         return done.returncode, self.logged()
 
-    def test_stopped_training_goes_back_into_the_queue(self):
+    def test_stopped_training_is_requeued(self):
         self.assertEqual(self.run_script(75), (75, ["17"]))
 
-    def test_array_task_goes_back_by_its_array_number(self):
+    def test_array_task_is_requeued_by_its_array_number(self):
         self.assertEqual(self.run_script(75, SLURM_ARRAY_JOB_ID="20", SLURM_ARRAY_TASK_ID="3"), (75, ["20_3"]))
 
-    def test_cancelled_job_does_not_go_back(self):
+    def test_cancelled_job_is_not_requeued(self):
         self.assertEqual(self.run_script(75, state="COMPLETING"), (75, []))
 
-    def test_training_that_usr1_kills_at_its_start_goes_back(self):
+    def test_training_killed_by_usr1_at_its_start_is_requeued(self):
         self.assertEqual(self.run_script(self.KILLED_BY_USR1), (75, ["17"]))
 
-    def test_training_that_usr1_kills_after_a_minute_does_not_go_back(self):
+    def test_training_killed_by_usr1_after_a_minute_is_not_requeued(self):
         self.assertEqual(self.run_script(self.KILLED_BY_USR1, seconds=60), (self.KILLED_BY_USR1, []))
 
-    def test_other_program_that_usr1_kills_does_not_go_back(self):
+    def test_other_program_killed_by_usr1_is_not_requeued(self):
         self.assertEqual(self.run_script(self.KILLED_BY_USR1, program="mnist_eval"), (self.KILLED_BY_USR1, []))
 
     def test_other_exit_codes_are_returned(self):

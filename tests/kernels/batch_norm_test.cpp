@@ -203,7 +203,7 @@ TEST(BatchNorm, NotANumberStaysInItsChannelAndPassesTheRelu) {
   for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::isnan(y[i]), i % 3 == 1) << i;
 }
 
-TEST(BatchNorm, TakesTheActivationBehindItOver) {
+TEST(BatchNorm, FusesTheFollowingActivation) {
   for (const ActivationKind kind :
        {ActivationKind::none, ActivationKind::relu, ActivationKind::gelu, ActivationKind::silu}) {
     OpHarness harness(4);

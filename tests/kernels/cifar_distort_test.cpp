@@ -222,7 +222,7 @@ TEST_F(CifarDistortDraws, CropOffsetsAreUniformAndIndependent) {
   EXPECT_LT(chi_square<81>([](const CifarDistortDraw& d) { return d.offset_y * 9 + d.offset_x; }), 124.84);
 }
 
-TEST_F(CifarDistortDraws, HalfAreFlippedWhateverTheOffset) {
+TEST_F(CifarDistortDraws, HalfAreFlippedAtAnyOffset) {
   EXPECT_LT(chi_square<2>([](const CifarDistortDraw& d) { return d.flip; }), 10.83);
   EXPECT_LT(chi_square<18>([](const CifarDistortDraw& d) { return d.offset_x * 2 + d.flip; }), 40.79);
 }
@@ -251,7 +251,7 @@ TEST_F(CifarDistortDraws, TheExtremeWordsStayInTheRanges) {
   EXPECT_LT(uniform_between(~0u, 0.2f, 1.8f), 1.8);
 }
 
-// From a second implementation in Python: another release, or a GPU, must go on with the same draws.
+// Values of a second implementation in Python. Later releases and GPUs must use the same random numbers.
 TEST_F(CifarDistortDraws, EqualKnownAnswers) {
   const auto expect = [](std::uint64_t position, const CifarDistortDraw& known) {
     const CifarDistortDraw found = draw_cifar_distortion(1, position, {9, 9});

@@ -1,4 +1,4 @@
-// Plans for GPUs that need not be there: cuDNN chooses by a description of one.
+// cuDNN plans without a GPU: cuDNN chooses them from a description of the GPU.
 #include <gtest/gtest.h>
 
 #include "kernels/conv2d/conv2d_plan_cuda.h"

@@ -188,7 +188,7 @@ TEST(Conv2d, KeepsItsOutputForTheReluOnly) {
   }
 }
 
-TEST(Conv2d, RefusesWhatItCannotConvolve) {
+TEST(Conv2d, RejectsUnsupportedShapes) {
   Graph graph(4);
   const Value small =
       graph.add_op({.name = "small", .definition = std::make_shared<ConstantImages>(), .inputs = {}}, {4, 3, 9, 1});

@@ -8,7 +8,7 @@
 namespace carillon::testing {
 namespace {
 
-/// Element (r, c) of the matrix that a product takes, from the memory that `matrix` describes.
+/// Element (r, c) of a product's operand, read from the memory that `matrix` describes.
 float column_major_element(const ColumnMajorMatrix& matrix, std::span<const float> memory, std::int64_t r,
                            std::int64_t c) {
   if (matrix.transposed) std::swap(r, c);
@@ -20,7 +20,7 @@ float column_major_element(const ColumnMajorMatrix& matrix, std::span<const floa
 std::int64_t result_rows(const ColumnMajorMatrix& m) { return m.transposed ? m.columns : m.rows; }
 std::int64_t result_columns(const ColumnMajorMatrix& m) { return m.transposed ? m.rows : m.columns; }
 
-/// What a column-major library writes for D = A B.
+/// The memory that a column-major library writes for D = A B.
 std::vector<float> column_major_product(const ColumnMajorMatrix& a, std::span<const float> a_memory,
                                         const ColumnMajorMatrix& b, std::span<const float> b_memory,
                                         const ColumnMajorMatrix& d) {

@@ -59,7 +59,7 @@ TEST(Dropout, GradientsMatchFiniteDifferences) {
 }
 
 /// However the stream is cut into batches, and over however many threads.
-TEST(Dropout, ASampleIsDrawnForItsPositionAlone) {
+TEST(Dropout, ASamplesMaskDependsOnItsPositionOnly) {
   const DropoutParams params{.rate = 0.5f, .seed = 3};
   const std::uint64_t far = (std::uint64_t{1} << 32) - 2;
   const std::vector<float> whole = factors({6, 33, 31}, params, far, 3);

@@ -31,7 +31,7 @@ struct Expected {
   std::vector<float> y, dx;
 };
 
-/// The definition as loops; window offsets by TensorFlow's rule, written out anew.
+/// The definition as loops; window offsets by an independent implementation of TensorFlow's rule.
 Expected naive_max_pool(const Case& c, std::span<const float> x, std::span<const float> dy) {
   const std::int64_t window = c.params.window, stride = c.params.stride;
   const bool same = c.params.padding == Padding::same;
@@ -174,7 +174,7 @@ TEST(MaxPool, KeepsItsOutputForTheReluOnly) {
   }
 }
 
-TEST(MaxPool, RefusesWhatItCannotPool) {
+TEST(MaxPool, RejectsUnsupportedShapes) {
   OpHarness harness(2);
   const Value x = harness.input("x", {2, 20, 20, 1});
   EXPECT_THROW(max_pool(harness.graph(), "a", x, {.window = 17, .stride = 2}), Error);

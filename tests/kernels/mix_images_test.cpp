@@ -91,7 +91,7 @@ INSTANTIATE_TEST_SUITE_P(Forms, MixImages,
                                                2, {.mixup = 1.0, .cutmix = 1.0, .height = 8, .width = 8, .seed = 5}, 4},
                                            MixCase{1, {.mixup = 1.0, .height = 3, .width = 3, .seed = 3}, 1}));
 
-TEST(MixImages, RefusesWhatIsNoImage) {
+TEST(MixImages, RejectsInputsThatAreNotImages) {
   OpHarness harness(2);
   Graph& graph = harness.graph();
   const Value x = scale_input(graph, "input", {.sample = {4, 5, 3}});

@@ -1,5 +1,6 @@
-// dense on sparse input: the products that skip zeros, at every instruction set that the processor has, against
-// float64, remainders included; equal bits at any number of threads; what takes them.
+// dense with sparse input. Products that skip zeros are compared with float64, for every instruction set of the
+// processor and including remainders. Bits are equal for any number of threads. Also tests when these products are
+// used.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -47,7 +48,7 @@ class Product {
     return b_[static_cast<std::size_t>(step * case_.columns + column)];
   }
 
-  /// The kernels' c, in the midst of memory that they must leave as it is.
+  /// The kernels' output c, inside of memory that they must not change.
   std::vector<float> run(Isa isa, int threads = 1) {
     constexpr std::size_t guard = 64;
     const auto count = static_cast<std::size_t>(case_.rows * case_.columns);
@@ -127,7 +128,7 @@ TEST_P(SparseDense, EqualsTheDefinitionAtEveryDensity) {
   }
 }
 
-TEST_P(SparseDense, GivesEqualBitsAtAnyNumberOfThreads) {
+TEST_P(SparseDense, ReturnsEqualBitsForAnyNumberOfThreads) {
   for (const Case& c : {Case{100, 784, 500, false, true}, Case{784, 100, 500, true}, Case{3, 9, 5}, Case{9, 3, 5, true},
                         Case{33, 1200, 150}, Case{50, 1200, 150, true}}) {
     Product product(c);
@@ -140,7 +141,7 @@ TEST_P(SparseDense, GivesEqualBitsAtAnyNumberOfThreads) {
 }
 
 /// Rows, steps, and blocks of them, of zeros alone.
-TEST_P(SparseDense, LeavesOutWhatIsZero) {
+TEST_P(SparseDense, SkipsZeros) {
   for (const bool transposed : {false, true}) {
     const Case c{24, 90, 70, transposed, false, 0.5};
     Product product(c);
@@ -158,7 +159,7 @@ TEST_P(SparseDense, LeavesOutWhatIsZero) {
   }
 }
 
-TEST_P(SparseDense, MultipliesWhatIsNotANumberOrInfinite) {
+TEST_P(SparseDense, MultipliesNonFiniteValues) {
   for (const bool transposed : {false, true}) {
     const Case c{12, 50, 70, transposed, true, 0.0};
     Product product(c);
@@ -182,7 +183,7 @@ TEST_P(SparseDense, PaysWhereZerosAreManyAndOutputsFillARegister) {
   EXPECT_FALSE(sparse_product_pays(GetParam(), 0.19f, 10));
 }
 
-/// The op on a device of its own.
+/// The op on its own device.
 class DenseOfSparse {
  public:
   DenseOfSparse(Isa isa, float density, bool relu) : device_(2, {.isa = isa}), harness_(6, device_) {

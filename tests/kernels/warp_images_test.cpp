@@ -122,7 +122,7 @@ std::vector<float> warped_dot(const WarpParams& params, std::uint64_t at, std::s
   return {y.begin(), y.end()};
 }
 
-TEST(WarpImagesDraws, LeaveTheImageAloneWithoutRanges) {
+TEST(WarpImagesDraws, DoNotChangeTheImageWithoutRanges) {
   std::vector<float> expected(25);
   expected[7] = 200.0f;
   EXPECT_EQ(warped_dot({.seed = 3}, 40, 7), expected);
@@ -163,7 +163,7 @@ TEST(WarpImagesDraws, DifferFromSampleToSampleAndSeedToSeed) {
   EXPECT_NE(warped_dot(other, 40, 7), y);
 }
 
-TEST(WarpImagesDraws, RefuseWhatIsNoImage) {
+TEST(WarpImagesDraws, RejectInputsThatAreNotImages) {
   OpHarness harness(2);
   Graph& graph = harness.graph();
   const Value x = scale_input(graph, "input", {.sample = {4, 5, 3}});

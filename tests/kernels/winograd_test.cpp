@@ -1,5 +1,5 @@
-// conv2d by Winograd's method, at every instruction set that the processor has: against float64, edges and remainders
-// included, and equal bits at any number of threads.
+// conv2d with Winograd's method, for every instruction set of the processor. Compared with float64, including edges and
+// remainders. Bits are equal for any number of threads.
 #include "kernels/conv2d/winograd.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 namespace carillon::testing {
 namespace {
 
-/// conv2d on a device of its own.
+/// conv2d on its own device.
 class Convolution {
  public:
   Convolution(const Conv2dCase& c, Isa isa)
@@ -147,7 +147,7 @@ TEST(WinogradConvolution, StaysWithinItsErrorForWideLayers) {
   }
 }
 
-/// y, dx and dW, one behind the other.
+/// y, dx and dW, concatenated.
 std::vector<float> all_results(const Conv2dCase& c, Isa isa) {
   Convolution convolution(c, isa);
   const auto y = convolution->forward();
@@ -160,7 +160,7 @@ std::vector<float> all_results(const Conv2dCase& c, Isa isa) {
   return results;
 }
 
-TEST_P(Winograd, GivesEqualBitsAtAnyNumberOfThreads) {
+TEST_P(Winograd, ReturnsEqualBitsForAnyNumberOfThreads) {
   for (const Conv2dCase& c : {Conv2dCase{1, 3, 3, 2, {.filters = 3, .kernel = 3}},  // fewer tiles than threads
                               Conv2dCase{70, 13, 11, 20, {.filters = 40, .kernel = 5}},
                               Conv2dCase{33, 15, 15, 64, {.filters = 70, .kernel = 3}},
@@ -228,7 +228,7 @@ TEST(WinogradMethod, IsNamedByTheGraphAsTheOpsTakeIt) {
   EXPECT_TRUE(named(2, winograd));
 }
 
-TEST(WinogradMethod, PaysByTheShapesAlone) {
+TEST(WinogradMethod, IsSelectedByShapesOnly) {
   const auto pays = [](std::int64_t kernel, std::int64_t in, std::int64_t out, std::int64_t extent) {
     return winograd_pays({kernel, kernel, in, out}, {128, extent, extent, out});
   };

@@ -209,7 +209,7 @@ TEST(Models, MnistSkipsZerosWhereTheRecordsAreSparse) {
     BufferStore buffers(graph.buffers(), device);
     const StepInputs step;
     const Executable executable(graph, {device, parameters, buffers, step}, true, {});
-    EXPECT_EQ(device.workspace() != nullptr, density < 1.0f);  // where the lists of what is not zero lie
+    EXPECT_EQ(device.workspace() != nullptr, density < 1.0f);  // it holds the lists of non-zero values
   }
 }
 
@@ -242,7 +242,7 @@ TEST(Models, OnlyTrainingHasALossAndOnlyASummaryItsLayers) {
   EXPECT_EQ(build_network(network, {.purpose = Purpose::summary}).layers.size(), 5u);
 }
 
-TEST(Models, MixImagesBehindTheFirstOpOutsideOfEvaluationAndOnlyIfTold) {
+TEST(Models, MixImagesAfterTheFirstOpInTrainingAndOnlyIfRequested) {
   const auto second_op = [](const Network& network, Purpose purpose) {
     const BuiltNetwork built = build_network(network, {.batch_size = 2, .purpose = purpose});
     const Graph::Node& second = built.graph.nodes().at(1);
@@ -268,7 +268,7 @@ std::vector<std::string> first_ops(const Network& network, Purpose purpose, std:
   return types;
 }
 
-TEST(Models, WarpImagesBeforeTheyAreMixedOutsideOfEvaluationAndOnlyIfTold) {
+TEST(Models, WarpImagesBeforeMixingInTrainingAndOnlyIfRequested) {
   using Types = std::vector<std::string>;
   Network network = vgg7_network(mnist_images());
   EXPECT_EQ(first_ops(network, Purpose::training, 1), Types{"scale_input"});
@@ -284,7 +284,7 @@ TEST(Models, WarpImagesBeforeTheyAreMixedOutsideOfEvaluationAndOnlyIfTold) {
   }
 }
 
-/// Logits that tell what the images were mixed of: each image has one pixel, of its label's class, which is white.
+/// Logits that show the mixed images: each image has one white pixel at the position of its class.
 Network telling_network(const MixingSettings& mixing) {
   return {.name = "telling",
           .image = {1, 1, 10},
@@ -296,7 +296,7 @@ Network telling_network(const MixingSettings& mixing) {
           .mixing = mixing};
 }
 
-/// As when image and label have one lambda: with the logits 20 p, the loss is -sum p log softmax(20 p).
+/// If image and label have the same lambda and the logits are 20 p, the loss is -sum p log softmax(20 p).
 TEST(Models, ImagesAndLabelsAreMixedAlike) {
   for (const std::uint64_t position : {0, 7, 1000}) {
     const MixingSettings mixing{.mixup = 1.0, .seed = 5};

@@ -1,5 +1,5 @@
-// Networks as ONNX models, run by a second implementation: tests/acceptance/onnx_numpy.py, or, where the environment
-// variable CARILLON_ONNXRUNTIME names a Python that has it, onnxruntime.
+// Networks exported to ONNX, run by a second implementation: tests/acceptance/onnx_numpy.py, or onnxruntime if the
+// environment variable CARILLON_ONNXRUNTIME names a Python interpreter that has it.
 #include "src/onnx/onnx_export.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ using ::testing::HasSubstr;
 
 constexpr std::int64_t batch_size = 3;
 
-/// A network with values for all of its arrays, none of which is what it is at first.
+/// A network with values for all of its arrays that differ from the initial ones.
 struct Filled {
   Network network;
   std::vector<NamedArray> variables, buffers;
@@ -74,7 +74,7 @@ std::vector<float> logits_of(const Filled& filled, const NoiseBatch& samples) {
   return {logits.begin(), logits.end()};
 }
 
-/// The model's outputs for the same samples, whose channels lie one behind the other.
+/// The model's outputs for the same samples in channels-first layout.
 std::vector<NamedArray> run(const std::string& model, const ImageShape& image, const NoiseBatch& samples) {
   const TemporaryDirectory directory;
   const auto path = [&](const std::string& name) { return (directory.path() / name).string(); };

@@ -1,5 +1,5 @@
-// Newton-Schulz against its definition, and which variables muon takes; its path against PyTorch's is
-// tests/options/optimizer_golden_test.cpp's.
+// Newton-Schulz compared with its definition, and the variables that muon updates. The comparison with PyTorch is in
+// tests/options/optimizer_golden_test.cpp.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <omp.h>
@@ -44,7 +44,7 @@ std::vector<double> transposed(const std::vector<double>& x, std::size_t columns
   return y;
 }
 
-/// The iteration on the matrix itself, whatever its sides.
+/// The iteration on the matrix itself, without transposition.
 std::vector<double> by_definition(const std::vector<float>& matrix, const MatrixShape& shape, int steps) {
   std::vector<double> x(matrix.begin(), matrix.end());
   const auto columns = static_cast<std::size_t>(shape.columns), rows = static_cast<std::size_t>(shape.rows);
@@ -59,7 +59,7 @@ std::vector<double> by_definition(const std::vector<float>& matrix, const Matrix
   return x;
 }
 
-/// In units of the matrix's norm, and what the steps make of them: worked out from the polynomial.
+/// Singular values in units of the matrix's norm, and their values after each step according to the polynomial.
 TEST(NewtonSchulz, BringsSingularValuesToWhereItsPolynomialDoes) {
   const std::vector<std::vector<float>> found = {{0.01f, 0.03444f, 0.11843f, 0.40006f},
                                                  {0.1f, 0.33970f, 0.99210f, 0.70708f}};
@@ -78,7 +78,7 @@ TEST(NewtonSchulz, BringsSingularValuesToWhereItsPolynomialDoes) {
   }
 }
 
-TEST(NewtonSchulz, EqualsTheDefinitionWhateverTheSides) {
+TEST(NewtonSchulz, EqualsTheDefinitionForAnyShape) {
   for (const MatrixShape& shape :
        {MatrixShape{1, 1}, {1, 70}, {130, 1}, {3, 100}, {100, 3}, {65, 64}, {64, 65}, {90, 70}, {70, 90}}) {
     const std::vector<float> matrix = random_values(static_cast<std::size_t>(shape.rows * shape.columns), 5);
@@ -163,7 +163,7 @@ TEST_F(MuonFactors, RefuseVectorsAndANetworkWithoutHiddenMatrices) {
   expect_refused("--optimizer muon found no hidden matrix");
 }
 
-TEST(Muon, EndsAlikeAtEveryThreadCountAndLeavesFrozenMatricesAlone) {
+TEST(Muon, EndsAlikeAtEveryThreadCountAndKeepsFrozenMatrices) {
   const std::vector<ParameterSpec> specs = {{"a", {9, 70}}, {"b", {70, 150}}, {"c", {150, 80}}, {"d", {80, 10}}};
   OptimizerSettings settings{.rule = "muon-nesterov", .learning_rate = constant_rate(0.02), .muon_normalizes = true};
   settings.groups = {{.pattern = "c", .frozen_until = 2}};

@@ -6,7 +6,7 @@ namespace {
 
 using NormKernels = UpdateKernels;
 
-TEST_F(NormKernels, RatiosAreOfEachVariablesNormsWhateverTheOrder) {
+TEST_F(NormKernels, RatiosUseEachVariablesNormsInAnyOrder) {
   build({100, 2 * static_cast<std::int64_t>(NormChunk::max_count) + 1234, 1, 16, 33});
   for (const std::size_t i : {0u, 1u, 3u, 4u}) factors_[i].has_ratio = true;
   factors_[3].first_step = 5;

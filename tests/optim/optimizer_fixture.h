@@ -1,4 +1,4 @@
-// OptimizerTest: an optimiser of a CPU and what it works on.
+// OptimizerTest: a CPU optimiser with its variables and gradients.
 #pragma once
 
 #include <gmock/gmock.h>

@@ -37,7 +37,7 @@ TEST_F(ParameterGroups, TheFirstGroupThatMatchesSetsRateAndDecay) {
   }
 }
 
-TEST_F(ParameterGroups, AFrozenVariableKeepsValueAndSlotsWhileItsAverageGoesOn) {
+TEST_F(ParameterGroups, AFrozenVariableKeepsValueAndSlotsWhileItsAverageContinues) {
   for (const std::string_view rule : {"sgd", "momentum", "adamw"}) {
     settings_ = {.rule = std::string(rule), .learning_rate = constant_rate(0.1), .moving_average_decay = 0.2};
     settings_.groups = {{.pattern = "plain", .frozen_until = 2, .frozen_after = 4}};

@@ -47,7 +47,7 @@ TEST_F(UpdateKernels, EachStepFindsItsOwnEntryOfTheRing) {
   }
 }
 
-/// A parameter of 3 rows of 7 columns behind another of 16 elements, whose gap is written with it.
+/// A parameter of 3 rows and 7 columns after another of 16 elements; the gap between them is written, too.
 TEST(ComputeCopyIndexTest, HoldsAParameterInItsForm) {
   constexpr std::size_t offset = 16, rows = 3, columns = 7, count = rows * columns;
   const auto write = [&](void* data, std::uint32_t compute_copy_columns, DType type, ChannelPadding padding = {}) {
@@ -95,7 +95,7 @@ TEST_F(UpdateKernels, ALossThatIsNotFiniteEndsTheStepAndChangesNothing) {
   }
 }
 
-/// What a rule makes of a variable whose factors and age differ from the rest's.
+/// The update of a variable with different factors and age.
 template <typename Rule>
 class RulesInUpdateKernels : public UpdateKernels {
  protected:
@@ -161,7 +161,7 @@ TYPED_TEST(RulesInUpdateKernels, EachVariableHasItsFactorsAndKeepsItsSlotsFromSt
   }
 }
 
-TEST_F(UpdateKernels, TellTheL2LossOfTheVariablesBeforeTheUpdate) {
+TEST_F(UpdateKernels, ComputeTheL2LossOfTheVariablesBeforeTheUpdate) {
   const std::int64_t large = SgdKernel::max_blocks * FlatShare::threads * FlatShare::pack + 1234;
   for (const std::vector<std::int64_t>& counts :
        {std::vector<std::int64_t>{}, {1}, {17, 3, 1}, {100, 257, 1000, 5}, {30000, 33, 17000}, {large, 33, 17}}) {
@@ -179,7 +179,7 @@ TEST_F(UpdateKernels, TellTheL2LossOfTheVariablesBeforeTheUpdate) {
   }
 }
 
-TEST_F(UpdateKernels, TellNoL2LossWhereItIsNotAskedFor) {
+TEST_F(UpdateKernels, ComputeNoL2LossUnlessRequested) {
   build({100, 257});
   run_kernel(1.0f);
   EXPECT_EQ(ring_.outcome(0).l2_loss, 0.0);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes tests/data/samples/optimizers.txt: what PyTorch's optimisers and schedules, in float64, make of a small problem; LARS and LAMB,
-which PyTorch lacks, by their papers; lookahead and Muon as their authors have them.
+"""Writes tests/data/samples/optimizers.txt: results of PyTorch's optimisers and schedules for a small problem, in float64.
+LARS and LAMB, which PyTorch lacks, follow their papers. Lookahead and Muon follow their authors' code.
 
     tests/options/make_optimizer_golden.py > tests/data/samples/optimizers.txt
 

@@ -1,5 +1,5 @@
-// Optimisers and schedules, as the options make them, against PyTorch's in float64: make_optimizer_golden.py says on
-// what problem, and wrote the file.
+// Optimisers and schedules, created from options, compared with PyTorch's in float64. make_optimizer_golden.py
+// describes the problem and writes the file.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The options of optimiser and schedule: what they make, and which are refused together.
+// The options of optimiser and schedule: the resulting settings, and rejected combinations.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -132,7 +132,7 @@ TEST_F(OptimizerOptions, OfARecipeAreLeftOutWhereTheCommandLineChoosesOtherwise)
   expect_refused({"--config", recipe.c_str(), "--optimizer", "adamw", "--momentum", "0.5"}, "--momentum requires");
 }
 
-TEST_F(OptimizerOptions, TheEndOfAScheduleIsAGlobalStepWhateverTheWarmUp) {
+TEST_F(OptimizerOptions, TheEndOfAScheduleIsAGlobalStepWithAnyWarmUp) {
   for (const char* const kind : {"cosine", "polynomial"}) {
     const Schedule schedule = parsed({"--schedule", kind, "--learning-rate", "0.5", "--schedule-steps", "100",
                                       "--warmup-steps", "20", "--final-learning-rate", "0.1"})
@@ -150,7 +150,7 @@ TEST_F(OptimizerOptions, TheEndOfAScheduleIsAGlobalStepWhateverTheWarmUp) {
   }
 }
 
-TEST_F(OptimizerOptions, MilestonesAndKnotsAreGlobalStepsWhateverTheWarmUp) {
+TEST_F(OptimizerOptions, MilestonesAndKnotsAreGlobalStepsWithAnyWarmUp) {
   const Schedule steps = parsed({"--schedule", "step", "--learning-rate", "0.8", "--milestones", "30, 60",
                                  "--milestone-factor", "0.5", "--warmup-steps", "10", "--warmup-from", "0.4"})
                              .optimizer.settings()

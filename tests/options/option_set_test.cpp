@@ -68,7 +68,7 @@ TEST_F(OptionsTest, CommandLineWinsOverFileWinsOverEnvironment) {
   EXPECT_EQ(options_.model.seed, 12u);
 }
 
-TEST_F(OptionsTest, EnvironmentIsUsedWhereNothingElseIsSaid) {
+TEST_F(OptionsTest, EnvironmentIsUsedIfNothingElseIsGiven) {
   setenv("CARILLON_BATCH_SIZE", "5", 1);
   parse({});
   EXPECT_EQ(options_.data.batch_size, 5);
@@ -119,7 +119,7 @@ TEST_F(OptionsTest, ASlipIsAnsweredWithTheOptionThatWasMeant) {
                  "--max-step: unknown option (in " + config_ + "); did you mean --max-steps?");
 }
 
-TEST_F(OptionsTest, WhatIsKnownOfAnotherProgramsOptionIsSaid) {
+TEST_F(OptionsTest, AnotherProgramsOptionIsExplained) {
   set_.explain("num-gpus", "start one rank for each");
   for (const std::vector<const char*>& arguments : {std::vector{"--num-gpus", "4"}, {"--num_gpus=4"}, {"--num-gpus"}}) {
     try {
@@ -287,7 +287,7 @@ TEST_F(OptionsTest, ThatDecideTheResultSaySoWhereTheyAreDeclared) {
   EXPECT_EQ(
       changed,
       "--shuffle --batch-size --seed --regularization --moving-average-decay --learning-rate --learning-rate-decay "
-      "--decay-steps --precision ");  // what --convolution and --isa come to is told instead
+      "--decay-steps --precision ");  // the resolved values of --convolution and --isa are reported instead
 }
 
 TEST_F(OptionsTest, UnknownRepeatedAndStrayArgumentsAreRefusedByName) {

@@ -1,5 +1,5 @@
-// Fuzzes option files (--config) with a training's options: any text either sets options that work together or throws
-// Error(usage); what it sets, written as a file again, sets the same.
+// Fuzzes option files (--config) with the options of a training. Any text either sets a valid combination of options or
+// throws Error(usage). The resulting options, written to a file again, give the same options.
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
@@ -33,7 +33,7 @@ struct Parsed {
   std::string config;  ///< config_of
 };
 
-/// What `config` makes of the options; nothing where it is refused.
+/// The options set by `config`; empty if it is rejected.
 std::optional<Parsed> options_of(std::string_view config) {
   static const ScratchFile file;
   file.assign(std::as_bytes(std::span(config)));

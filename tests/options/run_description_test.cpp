@@ -28,7 +28,7 @@ TEST_F(RunDescriptionTest, IsOneJsonObjectInAlphabeticalOrder) {
   EXPECT_EQ(description_.json(), R"({"data":["größe/*"],"fresh":false,"seed":18446744073709551615,"tower count":2})");
 }
 
-TEST_F(RunDescriptionTest, TellsTheChangesThatDecideTheResult) {
+TEST_F(RunDescriptionTest, ReportsTheChangesThatAffectTheResult) {
   EXPECT_THAT(description_.changes_since(R"({"data":[],"fresh":true,"learning_rate":0.2,"seed":3,"tower count":1})"),
               ElementsAre("--seed was 3 up to the checkpoint and is 18446744073709551615 from here",
                           "--learning-rate was 0.2 up to the checkpoint and is 0.1 from here",
@@ -36,7 +36,7 @@ TEST_F(RunDescriptionTest, TellsTheChangesThatDecideTheResult) {
                           "without --global-batch a step takes another number of samples)"));
 }
 
-TEST_F(RunDescriptionTest, TellsThatBitsAreEqualOnOneInstructionSetOnly) {
+TEST_F(RunDescriptionTest, ReportsThatBitsAreEqualOnOneInstructionSetOnly) {
   RunDescription description;
   description.add("isa", std::string("auto"), Scope::run);
   description.add("instruction set", std::string("avx2"), Scope::result);

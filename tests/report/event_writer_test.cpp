@@ -132,7 +132,7 @@ TEST_F(EventFile, HasEverythingOnDiskAfterAFlush) {
   EXPECT_EQ(only_file().size(), 2u);
 }
 
-TEST_F(EventFile, OfALaterWriterSortsLaterWhateverTheClockSays) {
+TEST_F(EventFile, OfALaterWriterSortsLaterForAnyClock) {
   write_text(directory_.path() / "events.out.tfevents.4000000000.other.1", "");
   { const EventWriter writer(directory_.path(), 3, warn()); }
   { const EventWriter writer(directory_.path(), 1, warn()); }

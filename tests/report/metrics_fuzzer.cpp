@@ -1,7 +1,7 @@
-// Fuzzes metrics.jsonl as a resumed run finds it: what stays are whole lines of the file, in their order, each a JSON
-// object of no step that is repeated; a second resume changes nothing.
+// Fuzzes metrics.jsonl at the start of a resumed run. The run keeps complete lines of the file, in order; each is a
+// JSON object of a step that will not be repeated. A second resume changes nothing.
 //
-// An input's first byte is the step to go on from.
+// The first byte of an input is the step to resume from.
 #include "src/report/metrics.h"
 
 #include <nlohmann/json.hpp>
@@ -27,7 +27,7 @@ bool stays(std::string_view line, double first_step) {
   return step == record.end() || !step->is_number() || step->get<double>() < first_step;
 }
 
-/// What a run that goes on from there leaves of the file.
+/// The lines of the file that a run which resumes from this step keeps.
 std::string resumed(const ScratchDirectory& directory, std::int64_t first_step) {
   const MetricsWriter writer(directory.path(""), first_step, [](const std::string&) { std::abort(); });
   return read_plain_file(directory.path("metrics.jsonl"), "metrics", std::size_t{1} << 30);

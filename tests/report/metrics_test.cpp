@@ -56,7 +56,7 @@ TEST_F(Metrics, OfAResumedRunLoseLaterStepsAndACutLine) {
   EXPECT_EQ(entry_count(directory_.path()), 1u);
 }
 
-TEST_F(Metrics, AreNotToldTwiceWhereLaterLinesCannotBeDropped) {
+TEST_F(Metrics, AreNotWrittenTwiceIfLaterLinesCannotBeDropped) {
   const std::string text = "{\"step\":500}\n{\"step\":10}\n";
   write_text(file(), text);
   std::filesystem::create_directory(directory_.path() / fmt::format("metrics.jsonl.{}.tmp", ::getpid()));
@@ -114,14 +114,14 @@ TEST_F(Metrics, LoseLinesThatAreNotJsonOnResume) {
   EXPECT_EQ(read_text(file()), "{\"step\":1}\n");
 }
 
-TEST_F(Metrics, ThatCannotBeWrittenWarnOnceAndGoOn) {
+TEST_F(Metrics, ThatCannotBeWrittenWarnOnceAndContinue) {
   MetricsWriter metrics(directory_.path() / "nowhere", 0, [this](const std::string& s) { warnings_.push_back(s); });
   metrics.write({{"step", 1}});
   metrics.write({{"step", 2}});
   EXPECT_THAT(warnings_, ElementsAre(HasSubstr("nowhere/metrics.jsonl: No such file or directory")));
 }
 
-TEST_F(Metrics, InWhatIsNoPlainFileWarnOnceAndGoOn) {
+TEST_F(Metrics, WarnOnceAndContinueIfTheFileIsNotPlain) {
   ASSERT_EQ(::mkfifo(file().c_str(), 0600), 0);
   auto metrics = writer(5);
   metrics.write({{"step", 5}});

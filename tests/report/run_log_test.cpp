@@ -44,7 +44,7 @@ class RunLogTest : public ::testing::Test {
   TemporaryDirectory directory_;
 };
 
-TEST_F(RunLogTest, TellsAStepOnTheConsoleAndInTheMetrics) {
+TEST_F(RunLogTest, LogsAStepOnTheConsoleAndInTheMetrics) {
   const StepRecord record{
       .step = 20, .loss = 2.5, .task_loss = 2.0, .learning_rate = 0.1, .step_seconds = 0.5, .global_batch = 64};
   EXPECT_THAT(printed(0, [&](RunLog& log) { log.step(record); }),
@@ -55,7 +55,7 @@ TEST_F(RunLogTest, TellsAStepOnTheConsoleAndInTheMetrics) {
   EXPECT_EQ(line.at("examples_per_second"), 128.0);
 }
 
-TEST_F(RunLogTest, TellsAnEvaluationOnTheConsoleAndInTheMetrics) {
+TEST_F(RunLogTest, LogsAnEvaluationOnTheConsoleAndInTheMetrics) {
   EXPECT_EQ(printed(0, [](RunLog& log) { log.evaluation(30, accuracy_of(9840, 10000)); }),
             "step 30: precision @ 1 = 0.984 (9840/10000)\n");
   const auto line = nlohmann::json::parse(metrics());

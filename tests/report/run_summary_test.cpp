@@ -16,7 +16,7 @@ using ::testing::StartsWith;
 
 const PhaseSeconds times{.start = 0.4, .data = 0.1, .training = 32.1, .evaluation = 1.21, .checkpoints = 0.4};
 
-TEST(TargetLine, TellsTheTimeFromTheStartByPhases) {
+TEST(TargetLine, ReportsTheTimeSinceTheStartByPhases) {
   EXPECT_EQ(target_line(2400, Accuracy{.correct = 9840, .total = 10000}.score(), 0.98, times),
             "reached accuracy 0.9840 (9840/10000) at step 2400, --stop-at-accuracy 0.98, after 34.21 s: start 0.40 s, "
             "data 0.10 s, training 32.10 s, evaluation 1.21 s, checkpoints 0.40 s");
@@ -33,7 +33,7 @@ RunSummary summary() {
           .rank_work = {64.0, 44.0, 60.0, 70.0}};
 }
 
-TEST(RunSummary, IsATableOfWhatTheRunDidAndWhereItsTimeWent) {
+TEST(RunSummary, IsATableOfTheRunsWorkAndItsTimes) {
   // Ranks waited for 0, 20, 4 and 0 s; more work than the first rank had time is a matter of rounding.
   EXPECT_THAT(summary_lines(summary()),
               ElementsAre("steps                  2000  from 1000 to 3000",                                //
@@ -65,7 +65,7 @@ TEST(RunSummary, SaysNothingOfAShortRun) {
   EXPECT_THAT(summary_lines(run), SizeIs(11));
 }
 
-TEST(RunSummary, LeavesOutWhatARunDidNotHave) {
+TEST(RunSummary, OmitsRowsThatDoNotApply) {
   RunSummary run = summary();
   run.best.reset();
   run.rank_work.clear();

@@ -1,9 +1,9 @@
-"""The job scripts under a real Slurm of two nodes on this machine (cluster.sh): needs root and its packages.
+"""The job scripts under a real Slurm with two nodes on this machine (cluster.sh). Needs root and Slurm's packages.
 
   jobs/install_deps.sh --slurm
   python3 tests/slurm/check_slurm.py --bin build/bin
 
-Whichever way a job is told to stop, it is put back into the queue, and ends bit for bit like one that nobody disturbed.
+A job that is stopped in any way is requeued and ends bit for bit like an undisturbed job.
 """
 
 import os
@@ -25,11 +25,11 @@ from png import png
 from programs import SCALED, ProgramFailed, Result, checkpoint, same_bits
 
 ENDS = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY")
-TIMEOUT = 600  # of a job, with what it waits in the queue
+TIMEOUT = 600  # of a job, including its time in the queue
 STEPS = 6000
 OPTIONS = (
     *SCALED, "--device", "cpu", "--batch-size", 20, "--summary-every", 0, "--log-every", 0, "--checkpoint-every", 500,
-    "--check-replicas", 1,  # so that it takes longer than Slurm takes to signal it
+    "--check-replicas", 1,  # the job must run longer than Slurm needs to signal it
 )  # fmt: skip
 
 
@@ -53,7 +53,7 @@ def _slurm(*command):
 
 
 class Job:
-    """One that was submitted, from the project's root."""
+    """A job that was submitted from the project's root."""
 
     def __init__(self, output, script, *arguments, sbatch=()):
         self.output = output
@@ -68,11 +68,11 @@ class Job:
         end = time.monotonic() + TIMEOUT
         while not condition():
             if time.monotonic() > end:
-                raise ProgramFailed(f"{what}: not in {TIMEOUT} s; job {self.number} is {self.state()}\n{self.text()}")
+                raise ProgramFailed(f"{what}: did not happen within {TIMEOUT} s; job {self.number} is {self.state()}\n{self.text()}")
             time.sleep(0.1)
 
     def finish(self):
-        """The job's exit code, when it has come to its end."""
+        """Waits for the job's end; returns its exit code."""
         self.wait_for(lambda: self.state() in ENDS, "its end")
         shown = _slurm("scontrol", "show", "job", self.number)
         return int(re.search(r"ExitCode=(\d+):", shown)[1])
@@ -81,7 +81,7 @@ class Job:
         return self.output.read_text() if self.output.exists() else ""
 
     def requeues(self):
-        """How often it was put back, by its script or, where another job took its place, by Slurm."""
+        """The number of requeues, by the job script or, after preemption, by Slurm."""
         return int(re.search(r"Restarts=(\d+)", _slurm("scontrol", "show", "job", self.number))[1])
 
 
@@ -99,7 +99,7 @@ def check(context):
             ("scancel --signal=USR1 --batch", _cancel_with("--signal=USR1", "--batch"), ()),
             ("scancel --signal=USR1 --full", _cancel_with("--signal=USR1", "--full"), ()),
             ("a job of higher priority", _preempt, ("--nodes=2", "--exclusive")),
-            # Slurm's clock is coarse: a job of a minute that is signalled 50 s before its end, once.
+            # Slurm's clock is coarse: a job with a limit of one minute gets its signal 50 s before the limit, once.
             ("its time limit, --signal=USR1@50", _wait_for_limit, ("--time=1", "--signal=USR1@50")),
             ("its time limit, --signal=B:USR1@50", _wait_for_limit, ("--time=1", "--signal=B:USR1@50")),
         ):
@@ -143,14 +143,14 @@ def _disturbed(context, data, whole, title, stop, sbatch):
     stop(job, context)
     code = job.finish()
     wrong = "" if code == 0 else f"code {code}: {job.text()}"
-    wrong = wrong or ("" if job.requeues() else f"it ended before it was put back: {job.text()}")
+    wrong = wrong or ("" if job.requeues() else f"it ended without a requeue: {job.text()}")
     wrong = wrong or same_bits(checkpoint(run, STEPS), checkpoint(whole, STEPS))
-    return Result(f"slurm: {title}: put back, and ends like one undisturbed", not wrong, wrong or "equal")
+    return Result(f"slurm: {title}: requeued, and ends like an undisturbed job", not wrong, wrong or "equal")
 
 
 def _cut_off(context, data, whole):
-    """The second node's only link: its ranks and Slurm itself lose it. Slurm puts the job back when the node is gone, or the
-    ranks end it before; the same command then goes on."""
+    """Cuts the second node's only link, for its ranks and for Slurm. Slurm requeues the job when the node is lost, or the
+    ranks end it earlier; then the same command resumes."""
     run, stall = context.directory("cut"), 2
     job = _train(context, data, run, options=("--stall-timeout", stall))
     job.wait_for(lambda: checkpoint(run, 500).exists() or job.state() in ENDS, "a first checkpoint")
@@ -158,9 +158,9 @@ def _cut_off(context, data, whole):
     try:
         _slurm("ip", "link", "set", "vst2", "down")
         told = lambda: "without a response" in job.text() or job.requeues() or job.state() in ENDS
-        job.wait_for(told, "word of the node that is cut off")
+        job.wait_for(told, "a report that names the disconnected node")
         passed = time.monotonic() - start
-        job.wait_for(lambda: job.state() != "RUNNING", "its end, or the queue")
+        job.wait_for(lambda: job.state() != "RUNNING", "its end or a requeue")
     finally:
         _slurm("ip", "link", "set", "vst2", "up")
     names = "on n2 in" in job.text() or "on n1 in" in job.text()
@@ -169,8 +169,8 @@ def _cut_off(context, data, whole):
         codes.append(_train(context, data, run).finish())
     wrong = "" if names and codes in ([0], [FAILED, 0]) else f"codes {codes}: {job.text()}"
     wrong = wrong or same_bits(checkpoint(run, STEPS), checkpoint(whole, STEPS))
-    title = "slurm: a node whose link is cut is named, and the job ends like one undisturbed"
-    return Result(title, not wrong, wrong or f"named after {passed:.0f} s; {job.requeues()} times put back, codes {codes}")
+    title = "slurm: a disconnected node is named, and the job ends like an undisturbed one"
+    return Result(title, not wrong, wrong or f"named after {passed:.0f} s; {job.requeues()} requeues, codes {codes}")
 
 
 def _array(context, data):
@@ -183,12 +183,12 @@ def _array(context, data):
         "--max-steps", 10, "--device", "cpu",
     ).strip()  # fmt: skip
     wrong = "" if all(checkpoint(runs / str(task), 10).exists() for task in (1, 2)) else f"job {number} left too little"
-    wrong = wrong or ("" if same_bits(checkpoint(runs / "1", 10), checkpoint(runs / "2", 10)) else "both did the same")
+    wrong = wrong or ("" if same_bits(checkpoint(runs / "1", 10), checkpoint(runs / "2", 10)) else "both runs are equal")
     return Result("slurm: an array trains once for each line of a file", not wrong, wrong or "2 tasks")
 
 
 def _pictures(context):
-    """jobs/images.sbatch, from copies on each node's own disk: here its own /dev/shm."""
+    """jobs/images.sbatch with copies on each node's local disk; here that is its own /dev/shm."""
     folder, records, run = (context.directory(name) for name in ("pictures", "records", "pictures-run"))
     for number in range(16):
         path = folder / f"class{number % 2}" / f"{number}.png"
@@ -204,7 +204,7 @@ def _pictures(context):
     code = job.finish()
     wrong = "" if code == 0 and checkpoint(run, 3).exists() else f"code {code}: {job.text()}"
     wrong = wrong or ("" if "staged in /dev/shm/copies: 4 files copied" in job.text() else job.text())
-    return Result("slurm: pictures on 2 nodes, from copies of each one's part", not wrong, wrong or "4 files copied")
+    return Result("slurm: pictures on 2 nodes, each with copies of its part", not wrong, wrong or "4 files copied")
 
 
 def _short_limit(context, data):
@@ -213,7 +213,7 @@ def _short_limit(context, data):
     job.wait_for(lambda: "slurm_train: warning" in job.text() or job.state() in ENDS, "the warning")
     said = "limit of 60 s leaves no time before the signal" in job.text()
     _slurm("scancel", job.number)
-    return Result("slurm: a limit shorter than the signal's lead is said", said, job.text().splitlines()[0])
+    return Result("slurm: warns of a limit that is shorter than the signal's lead", said, job.text().splitlines()[0])
 
 
 if __name__ == "__main__":

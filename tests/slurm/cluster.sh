@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A Slurm cluster of two nodes on this machine, so that batch scripts can be run for real. As root.
+# Starts a Slurm cluster with two nodes on this machine, to test batch scripts under a real Slurm. Requires root.
 #
 #   jobs/install_deps.sh --slurm
 #   eval "$(tests/slurm/cluster.sh start)"      # sets SLURM_CONF
@@ -7,7 +7,7 @@
 #   tests/slurm/cluster.sh stop
 #
 # Each node (n1, n2: 4 CPUs and 2 stand-in GPUs each) has its own network, hostname and /dev/shm; files are shared. The
-# state lies in /tmp/carillon-slurm. A partition `high` preempts jobs of the default one, `debug`.
+# state is in /tmp/carillon-slurm. The partition `high` preempts jobs of the default partition `debug`.
 set -euo pipefail
 
 state=/tmp/carillon-slurm
@@ -30,10 +30,10 @@ SlurmdPort=36818
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-# A requeued job waits cred_expire + 1 seconds before it may start: 121 by default.
+# A requeued job starts after cred_expire + 1 seconds; the default is 121.
 AuthInfo=socket=$state/munge-run/sock,cred_expire=5
 StateSaveLocation=$state/state
-# PMIx needs %n in TmpFS.
+# PMIx requires %n in TmpFS.
 SlurmdSpoolDir=$state/spool/%n
 TmpFS=$state/tmpfs/%n
 SlurmctldPidFile=$state/slurmctld.pid
@@ -90,7 +90,7 @@ make_network() {
 
 start_nodes() {
   slurmctld -c -f $SLURM_CONF
-  # nsenter, not ip netns exec: that hides /sys/fs/cgroup, without which slurmd dies.
+  # nsenter, not ip netns exec: the latter hides /sys/fs/cgroup, and slurmd ends without it.
   for i in 1 2; do
     nsenter --net=/run/netns/stn$i unshare --uts --mount --propagation private sh -c "
       hostname n$i; mount -t tmpfs -o mode=1777 shm /dev/shm; mount --bind $state/etc/hosts /etc/hosts
@@ -112,7 +112,7 @@ start() {
     command -v $program >/dev/null || die "no $program: run jobs/install_deps.sh --slurm"
   done
   [[ ! -e $state ]] || die "$state exists: a cluster runs already, or run: ${BASH_SOURCE[0]} stop"
-  trap 'stop >&2' EXIT # if it does not come up
+  trap 'stop >&2' EXIT # if the start fails
   mkdir -p $state/{etc,state,log,munge,munge-run} $state/{spool,tmpfs}/n{1,2}
   chmod 755 $state
   chmod 1777 $state/tmpfs/n*
@@ -135,7 +135,7 @@ stop() {
   local jobs pid_file
   jobs=$(timeout 5 squeue -h -o %A 2>/dev/null || true)
   if [[ -n $jobs ]]; then
-    # shellcheck disable=SC2086  # one word a job
+    # shellcheck disable=SC2086  # one word per job
     timeout 5 scancel $jobs || true
     sleep 1
   fi

@@ -1,4 +1,4 @@
-// A tower trains with an update strategy that a test defines: slots sharded over ranks that share no memory.
+// A tower trains with a user-defined update strategy: slots sharded over ranks that share no memory.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -20,7 +20,7 @@
 namespace carillon::testing {
 namespace {
 
-/// Address space for whole slots. Pages that nobody touches take no memory.
+/// Address space for complete slots. Untouched pages use no memory.
 Buffer reserve(std::size_t bytes) {
   void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   check(data != MAP_FAILED, "no address space for the slots");

@@ -1,4 +1,4 @@
-// What a tower leaves out when variables are frozen, by the groups of its optimiser.
+// Work that a tower skips if the optimiser's groups freeze variables.
 #include <gtest/gtest.h>
 
 #include "src/comm/allreduce/communicators.h"
@@ -15,7 +15,7 @@ namespace {
 constexpr std::int64_t own_batch = 4;
 constexpr int first_frozen_step = 2;
 
-/// Takes steps of normalized_network, whose "stem" has a branch behind it. `micro_batch`: 0 for none.
+/// Trains normalized_network, in which a branch follows "stem". `micro_batch`: 0 for none.
 class FrozenVariables : public ::testing::TestWithParam<std::int64_t> {
  protected:
   TowerSettings settings_with(ParameterGroup group) const {

@@ -1,4 +1,4 @@
-// That gradients are averaged in the right order beside the backward pass, for every model and bucket size.
+// Gradients are averaged in the right order during the backward pass, for every model and bucket size.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -59,13 +59,13 @@ class OrderChecker final : public Communicator {
  private:
   enum class State { used, complete, reduced };
 
-  /// A device of its own kind of work, that takes what is enqueued directly, such as the step sums, as a CPU does.
+  /// A device with its own kind of work. It runs directly enqueued work, such as the step sums, like a CPU.
   struct Gpu final : FakeGpu {
     using FakeGpu::FakeGpu;
     DeviceKind kind() const override { return DeviceKind::cpu; }
   };
 
-  /// An op whose backward completes the gradients of its parameters; the loss, in forward, the step sums.
+  /// An op with a backward that completes the gradients of its parameters; the loss completes the step sums in forward.
   struct Tracked final : OpDefinition {
     Tracked(OrderChecker& of, std::vector<int> completes) : checker(of), parameters(std::move(completes)) {}
     std::string_view type() const override { return "tracked"; }

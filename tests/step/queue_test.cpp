@@ -94,9 +94,9 @@ TEST(StepQueue, AStepThatIsObservedIsLaunchedAloneAfterThoseBeforeIt) {
   EXPECT_EQ(engine.counts, (std::vector<std::uint32_t>{2, 1}));
 }
 
-/// Whatever is asked when: every step runs once, in order, with its own inputs, and has its own result, and when
-/// results come depends on the calls alone.
-TEST(StepQueue, EveryStepRunsOnceAndIsToldOnceInOrder) {
+/// For any order of calls, every step runs once, in order, with its own inputs, and has its own result.
+/// Only the calls determine when results are available.
+TEST(StepQueue, EveryStepRunsOnceAndIsReportedOnceInOrder) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     PhiloxDraws draws(seed, RandomPurpose::sample_order, 0);
     const StepRingForm form{1 + draws.below(5), 2 + draws.below(3)};
@@ -148,7 +148,7 @@ TEST(StepQueue, StepsAfterAnIdleTimeBeginWhenTheyAreLaunched) {
   while (const auto result = queue.next_result(Results::all)) EXPECT_GE(result->finished, launched) << result->step;
 }
 
-TEST(StepQueue, ARequestForAPauseIsToldWithItsStep) {
+TEST(StepQueue, ARequestForASyncIsReportedWithItsStep) {
   LazyEngine engine({2, 2});
   engine.pause_at = 1;
   StepQueue queue(engine, {2, 2});

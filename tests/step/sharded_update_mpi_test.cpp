@@ -25,7 +25,7 @@ constexpr std::size_t batch_size = 6;
 
 std::vector<float> copy_of(std::span<const float> values) { return {values.begin(), values.end()}; }
 
-/// Variables and all slots, one after the other.
+/// Variables and all slots, concatenated.
 std::vector<float> trained_values(const Tower& tower) {
   std::vector<float> all = copy_of(tower.parameters().values());
   for (std::size_t slot = 0; slot < tower.parameters().slots().size(); ++slot) {
@@ -67,7 +67,7 @@ struct Training {
   int threads;
 };
 
-/// What a training leaves, and the losses on its way; every `observe_every`th step is looked at.
+/// The results and losses of a training; every `observe_every`th step is observed.
 std::vector<float> train(const Training& training, Communicator& communicator, int observe_every) {
   CpuDevice device(training.threads);
   Tower tower(training.network, task_of(training.network), settings_of(training.rule), device, communicator);
@@ -153,7 +153,7 @@ TEST_F(ShardedUpdateTest, OneTowersBadLossIsSeenByAllAndChangesNothing) {
   }
 }
 
-TEST_F(ShardedUpdateTest, SlotsLieOnceForAllTowers) {
+TEST_F(ShardedUpdateTest, SlotsAreStoredOnceForAllTowers) {
   const Mpi& mpi = mpi_world();
   Tower tower(branching_network(), ten_classes(), settings_of("momentum"), device_, *communicator_);
   begin(tower);
@@ -166,11 +166,11 @@ TEST_F(ShardedUpdateTest, SlotsLieOnceForAllTowers) {
   EXPECT_EQ(tower.parameters().slot(1)[5], 19.0f);
 }
 
-/// Passes its input on; calls `in_backward` when the gradients of what is behind it are complete, and those of what is
-/// before it not yet begun.
-struct StallDetector final : OpDefinition {
-  explicit StallDetector(std::function<void()> call) : in_backward(std::move(call)) {}
-  std::string_view type() const override { return "stall detector"; }
+/// Passes its input through. Calls `in_backward` when the gradients of all later ops are complete and those of earlier
+/// ops have not started.
+struct BackwardProbe final : OpDefinition {
+  explicit BackwardProbe(std::function<void()> call) : in_backward(std::move(call)) {}
+  std::string_view type() const override { return "backward probe"; }
   BackwardNeeds backward_needs() const override { return {}; }
   std::optional<int> output_shares_input(int /*output*/) const override { return 0; }
   std::optional<int> gradient_shares_output(int /*input*/) const override { return 0; }
@@ -192,7 +192,7 @@ Network watched_network(const std::function<void()>& in_backward) {
             Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
             x = dense(graph, "first", x, {.units = 12, .weights = weights});
             x = graph.add_op(
-                {.name = "stall detector", .definition = std::make_shared<StallDetector>(in_backward), .inputs = {x}},
+                {.name = "backward probe", .definition = std::make_shared<BackwardProbe>(in_backward), .inputs = {x}},
                 graph.shape(x));
             return dense(graph, "second", x, {.units = 10, .weights = weights});
           }};
@@ -251,7 +251,8 @@ TEST_F(ShardedUpdateTest, OneTowerUpdatesAParameterAsSoonAsItsGradientIsComplete
   bool observed = false;
   const Network network = watched_network([&] {
     EXPECT_TRUE(equal_bits(value(first_weights), first));
-    EXPECT_EQ(equal_bits(value(second_weights), second), observed) << "where all gradients are to be seen, none is";
+    EXPECT_EQ(equal_bits(value(second_weights), second), observed)
+        << "an observed step updates no variable during backward";
   });
   Tower tower(network, task_of(network), settings_of("sgd"), device_, *alone);
   watched = &tower;

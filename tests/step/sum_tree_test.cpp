@@ -37,7 +37,7 @@ std::vector<float> finished(SumTree& tree) {
   return sum;
 }
 
-TEST(SumTree, IsTheSameInWhateverOrderItsLeavesCome) {
+TEST(SumTree, IsTheSameForAnyOrderOfItsLeaves) {
   CpuDevice device(1);
   std::mt19937 random(5);
   for (int leaves = 1; leaves <= 13; ++leaves) {

@@ -18,7 +18,7 @@ struct Trained {
   std::vector<float> variables, buffers;
 };
 
-/// `steps` steps of a network with batch norms, whose towers share the global batch.
+/// `steps` steps of a network with batch norms; the towers share the global batch.
 Trained train(Communicator& communicator, bool synchronized, int step_count = steps) {
   CpuDevice device(1);
   Network network = normalized_network();
@@ -42,7 +42,7 @@ Trained train(Communicator& communicator, bool synchronized, int step_count = st
 
 class SyncBatchNorm : public ::testing::TestWithParam<const char*> {
  protected:
-  /// One host, or each rank on one of its own.
+  /// One host for all ranks, or one host per rank.
   std::unique_ptr<Communicator> communicator() const {
     std::vector<int> hosts;
     for (int rank = 0; rank < mpi_world().size(); ++rank) hosts.push_back(GetParam() == std::string("one") ? 0 : rank);

@@ -75,7 +75,7 @@ TEST(Tower, ManyTowersEqualOneThatTakesTheWholeBatch) {
   EXPECT_LT(distance(shared, single), 1e-4 * distance(single, start));
 }
 
-TEST(Tower, RunsAreEqualBitForBitWhateverTheBuckets) {
+TEST(Tower, RunsAreEqualBitForBitForAnyBuckets) {
   CpuDevice device(1);
   std::vector<float> first;
   for (const std::size_t bucket_bytes : {std::size_t{4} << 20, std::size_t{4} << 20, std::size_t{1}}) {
@@ -94,7 +94,7 @@ TEST(Tower, RunsAreEqualBitForBitWhateverTheBuckets) {
   }
 }
 
-/// Counts in a state of its own the batches that it has seen in training: what is not trained, and differs by rank.
+/// Counts the training batches in a buffer, which is not trained and differs between ranks.
 class CountBatches final : public OpDefinition {
  public:
   std::string_view type() const override { return "count_batches"; }
@@ -156,7 +156,7 @@ TEST(Tower, StatesAreOfTheirRankUntilTheyAreJoinedAndAreSavedAndRestored) {
   EXPECT_EQ(state(other, 1), state(tower, 1));
 }
 
-/// A tower that is restored goes on as the one that was saved, and one of another optimiser is refused.
+/// A restored tower continues like the saved one. A tower with another optimiser is rejected.
 TEST(Tower, SlotsAreSavedAndRestored) {
   CpuDevice device(1);
   TowerSettings settings = settings_of(2, 0.01);

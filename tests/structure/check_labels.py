@@ -1,4 +1,4 @@
-"""Every test has one kind and at least one part as its labels, and no label is a part of another one.
+"""Checks that every test has one kind and at least one part as labels, and that no label is a part of another one.
 
   tests/structure/check_labels.py CTEST BUILD_DIRECTORY
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Draws which part uses which, from the #include lines, and holds it against the order of src/CMakeLists.txt.
+"""Draws the dependencies of the parts from the #include lines, and compares them with the order in src/CMakeLists.txt.
 
     tests/structure/check_parts.py            prints the drawing for docs/developer-guide/architecture.md
-    tests/structure/check_parts.py --check    fails on an arrow upwards, a drawing that is not today's, or an installed
-                                              header that includes what only sources may: MPI, oneDNN, CUDA, JSON, protobuf
+    tests/structure/check_parts.py --check    fails if a part uses a higher one, if the drawing in the page is outdated, or
+                                              if an installed header includes MPI, oneDNN, CUDA, JSON or protobuf
 """
 import argparse
 import collections
@@ -25,7 +25,7 @@ def parts_in_order():
 
 
 def part_of(path):
-    """Of a file or an included name; None for what is no part's."""
+    """The part of a file or of an included name; None if it belongs to no part."""
     if path.startswith("kernels/"):
         return "kernels"
     found = re.match(r"(?:include/carillon|carillon|src)/(\w+)/", path)
@@ -47,7 +47,7 @@ def installed_kernel_headers():
 
 
 def arrows():
-    """part -> the parts it includes, each with one inclusion to show."""
+    """part -> the parts that it includes, each with one example."""
     found = collections.defaultdict(dict)
     for path, includes in files():
         part = part_of(path)
@@ -59,7 +59,7 @@ def arrows():
 
 
 def reaches(uses, start, goal):
-    """Whether `goal` can be reached from `start` by two arrows or more."""
+    """Whether `goal` is reachable from `start` by two or more arrows."""
     seen, waiting = set(), [p for p in uses[start] if p != goal]
     while waiting:
         part = waiting.pop()
@@ -94,13 +94,13 @@ def faults(order, uses):
             continue
         for other, example in uses[part].items():
             if place.get(other, len(order)) > place[part]:
-                yield f"an arrow upwards, {part} to {other}: {example}"
+                yield f"part {part} uses the higher part {other}: {example}"
     kernels = installed_kernel_headers()
     for path, includes in files():
         if path.startswith("include/") or path in kernels:
             for included in includes:
                 if PRIVATE.search(included) or (included.startswith("kernels/") and included not in kernels):
-                    yield f"{path} is installed and includes {included}, which is not"
+                    yield f"{path} is installed, but includes {included}, which is not installed"
 
 
 def main():
@@ -114,7 +114,7 @@ def main():
     found = list(faults(order, uses))
     page = (ROOT / PAGE).read_text()
     if BEGIN + text + END not in page:
-        found.append(f"{PAGE} does not hold today's drawing of the parts (run this without --check)")
+        found.append(f"{PAGE} has an outdated drawing of the parts (run this program without --check and paste its output)")
     for fault in found:
         print(fault)
     print(f"{len(order)} parts, {sum(map(len, uses.values()))} arrows: {len(found)} faults")

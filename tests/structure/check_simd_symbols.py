@@ -1,9 +1,9 @@
-"""Fails where an object that is compiled for one instruction set defines a symbol that others may share.
+"""Fails if an object that is compiled for one instruction set defines a symbol that other objects may use.
 
   check_simd_symbols.py ISA OBJECT...
 
 The linker keeps one definition of an inline function for the whole program: one that was compiled for AVX-512 would
-end the program on other processors. So whatever such an object offers to others lies in its own namespace
+crash the program on other processors. So all symbols that such an object exports are in its own namespace
 (kernels/shared/simd.h).
 """
 
@@ -20,7 +20,7 @@ def strangers(isa, path):
 def main():
     isa, paths = sys.argv[1], sys.argv[2:]
     found = [f"{path}: {symbol}" for path in paths for symbol in strangers(isa, path)]
-    print("\n".join(found) or f"{len(paths)} objects for {isa}: all symbols are their own")
+    print("\n".join(found) or f"{len(paths)} objects for {isa}: all symbols are in their own namespace")
     return 1 if found or not paths else 0
 
 

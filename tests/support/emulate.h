@@ -1,5 +1,5 @@
-// emulate: runs a BlockKernel on the CPU, as a GPU would: blocks in any order, all threads of a block through a phase
-// before the next.
+// emulate: runs a BlockKernel on the CPU like a GPU: blocks in any order; all threads of a block finish a phase before
+// the next phase starts.
 #pragma once
 
 #include <cstring>

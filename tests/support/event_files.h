@@ -1,4 +1,4 @@
-// TensorBoard's event files, read back.
+// Reads TensorBoard's event files.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -8,7 +8,7 @@
 
 namespace carillon {
 
-/// Code and text of the Error that `action` throws; code `done` when it throws none.
+/// Code and text of the Error that `action` throws; code `done` if it throws none.
 struct Failure {
   ExitCode code = ExitCode::done;
   std::string text;

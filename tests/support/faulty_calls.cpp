@@ -1,19 +1,20 @@
-// Faulty calls: preloaded into a program (LD_PRELOAD), makes its calls on chosen files slow, short, fail or its last.
+// A library for LD_PRELOAD that injects faults: it makes a program's calls on selected files slow, short or failing, or
+// kills the program at a call.
 //
-//   FAULT_PATH     of files whose path matches this pattern, in which * stands for / too
-//   FAULT_CALL     which calls, by their names below: write or open,close or all
-//   FAULT_NTH      from the n-th of them on (default: 1)
-//   FAULT_TIMES    so many (default: all)
-//   FAULT_SECONDS  they take so much longer
-//   FAULT_ERRNO    they fail with this; close closes all the same
-//   FAULT_ACTION   kill-before, kill-after: SIGKILL to the process just before or after the call; short: a write takes
-//                  half of its bytes; cut: that, and SIGKILL; full: statvfs tells of no free space
-//   FAULT_LOG      a file that gets a line for each of the chosen calls: name and path (of a rename: the old one)
+//   FAULT_PATH     pattern of the files' paths; * also matches /
+//   FAULT_CALL     names of the calls (see below), such as write or open,close or all
+//   FAULT_NTH      number of the first selected call that gets the fault (default: 1)
+//   FAULT_TIMES    number of calls that get the fault (default: all)
+//   FAULT_SECONDS  delay of the calls
+//   FAULT_ERRNO    error of the calls; close closes the file nevertheless
+//   FAULT_ACTION   kill-before, kill-after: SIGKILL to the process just before or after the call; short: a write writes
+//                  half of its bytes; cut: short, then SIGKILL; full: statvfs reports no free space
+//   FAULT_LOG      a file that gets a line for each selected call: name and path (of a rename: the old path)
 //
-// It sees what goes through the PLT. That is all that Carillon does to files of its train directory, itself or by
-// libstdc++'s filesystem library, but for what fdopendir and closedir ask of the descriptor: held against strace. HDF5
-// builds its images in memory. It would miss what is written by stdio or streams, whose calls stay inside libc and
-// libstdc++.
+// The library sees calls through the PLT. According to strace these are all calls that Carillon and libstdc++'s
+// filesystem library make on files of the train directory, except calls of fdopendir and closedir on the descriptor.
+// HDF5 builds its images in memory. The library would miss writes by stdio or streams, because these calls stay inside
+// libc and libstdc++.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -72,7 +73,7 @@ std::string path_of(int descriptor) {
   return {path.data(), static_cast<std::size_t>(length > 0 ? length : 0)};
 }
 
-/// A name that a call takes relative to the directory of a descriptor.
+/// A name relative to the directory of a descriptor.
 std::string path_of(int directory, const char* name) {
   return directory == AT_FDCWD || name[0] == '/' ? name : path_of(directory) + "/" + name;
 }
@@ -116,7 +117,7 @@ Fault fault_of(const std::string& call, const std::string& path) {
   return {chosen.error, chosen.action};
 }
 
-/// Calls real(fault); a call that is to fail gives `failure` instead.
+/// Calls real(fault); a call that must fail returns `failure` instead.
 template <typename Result, typename Real>
 Result faulty(const std::string& call, const std::string& path, Result failure, Real real) {
   const int before = errno;

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs a libFuzzer target for some time on its corpus: fuzz.sh PROGRAM CORPUS.tar.gz SECONDS
+# Runs a libFuzzer target on its corpus for a given time: fuzz.sh PROGRAM CORPUS.tar.gz SECONDS
 #
-# CARILLON_FUZZ_SECONDS in the environment takes the place of SECONDS. An input that is a finding is shown in base64, and
-# stays in the folder that is named; CARILLON_FUZZ_CORPUS names a folder that keeps the corpus and what is found for it.
+# The environment variable CARILLON_FUZZ_SECONDS overrides SECONDS. The script prints findings in base64 and names the
+# folder in which it keeps them. CARILLON_FUZZ_CORPUS names a folder that keeps the grown corpus.
 set -euo pipefail
 program=$1 corpus=$2 seconds=${CARILLON_FUZZ_SECONDS:-$3}
 
@@ -13,7 +13,7 @@ grown=${grown:-$work/corpus}
 mkdir -p "$grown"
 tar -xzf "$corpus" -C "$grown"
 
-# The allocator returns null for what no machine has, as the system's does.
+# The allocator returns null for huge sizes, as the system's allocator does.
 status=0
 ASAN_OPTIONS=allocator_may_return_null=1:quarantine_size_mb=10${ASAN_OPTIONS:+:$ASAN_OPTIONS} nice -n 5 "$program" "$grown" \
   -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -print_final_stats=1 -verbosity=0 \

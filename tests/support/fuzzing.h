@@ -1,5 +1,5 @@
-// What libFuzzer targets share (https://llvm.org/docs/LibFuzzer.html): a file and a directory for their inputs, and
-// what must hold of an Error.
+// Helpers of the libFuzzer targets (https://llvm.org/docs/LibFuzzer.html): a file and a directory for their inputs, and
+// the required properties of an Error.
 #pragma once
 
 #include <fcntl.h>
@@ -23,7 +23,7 @@ extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, st
 
 namespace carillon {
 
-/// Ends the program with its stack where `holds` is false: that is a finding.
+/// Ends the program with its stack if `holds` is false; libFuzzer reports this as a finding.
 inline void fuzz_check(bool holds) {
   if (!holds) std::abort();
 }
@@ -42,7 +42,7 @@ auto accepted(std::string_view prefix, const Action& action, ExitCode code = Exi
   }
 }
 
-/// A file in memory that every input is written to anew.
+/// A file in memory that each input overwrites.
 class ScratchFile {
  public:
   ScratchFile() : descriptor_(::memfd_create("fuzzing", MFD_CLOEXEC)) {}

@@ -1,4 +1,4 @@
-// Fixtures of the io tests: a directory that goes with the test, small buffers, whole files.
+// Fixtures of the I/O tests: a directory that is removed with the test, small buffers, whole files.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -76,7 +76,7 @@ Error error_of(Action action) {
   return {ExitCode::done, ""};
 }
 
-/// As on a full disk, but for root too: no file may grow beyond `bytes` until the end of scope.
+/// Simulates a full disk, also for root: until the end of scope no file may grow beyond `bytes`.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : old_handler_(std::signal(SIGXFSZ, SIG_IGN)) {

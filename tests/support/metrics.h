@@ -1,4 +1,4 @@
-// Metrics and tasks for tests of what evaluates, logs and compares scores.
+// Metrics and tasks for tests that evaluate, log and compare scores.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// The networks that the programs train, made for their data sets, and one that branches.
+// The programs' networks for their data sets, and a network with branches.
 #pragma once
 
 #include <vector>
@@ -25,7 +25,7 @@ inline NetworkSettings cifar10_images(NetworkSettings settings = {}) {
   return settings;
 }
 
-/// A residual block: one value with two readers, and an op that joins them.
+/// A residual block: two ops read one value, and another op joins their outputs.
 inline Network branching_network() {
   return {.name = "branching", .image = {28, 28, 1}, .build_layers = [](Graph& graph, Purpose /*purpose*/) {
             const Initializer weights{Initializer::Kind::truncated_normal, 0.1f};
@@ -39,7 +39,7 @@ inline Network branching_network() {
           }};
 }
 
-/// Batch norm behind convolutions without biases, in a residual block.
+/// Batch norms after convolutions without biases, in a residual block.
 inline Network normalized_network() {
   return {.name = "normalized", .image = {28, 28, 1}, .build_layers = [](Graph& graph, Purpose purpose) {
             NormalizeImagesParams input{.source = {1, 28, 28}, .mean = {0.5f}, .padding = 2, .seed = 3};

@@ -1,4 +1,4 @@
-// Batches of noise, functions of the sample's number alone.
+// Batches of noise that depend only on the sample's number.
 #pragma once
 
 #include <cstdint>

@@ -41,7 +41,7 @@ class VariableInput final : public OpDefinition {
   }
 };
 
-/// sum of c_i * y_i, told to `result` in double precision.
+/// sum of c_i * y_i, written to `result` in double precision.
 class WeightedSum final : public OpDefinition {
  public:
   WeightedSum(std::vector<float> weights, std::shared_ptr<double> result)

@@ -1,7 +1,7 @@
 // OpHarness: runs one op (or a few) from inputs that a test sets, and checks its gradients.
 //
-// On the CPU, values and gradients are the memory that ops work on; of another device they are copies, good until they
-// are asked for again.
+// On the CPU, values and gradients are the ops' own memory. On other devices they are copies, valid until the next
+// request.
 //
 // Inputs are variables, so that finite differences reach them too. The objective is sum over i of c_i * y_i with fixed
 // random c (for a scalar output: the output itself), summed in double precision.
@@ -25,7 +25,7 @@ std::vector<float> random_values(std::size_t count, std::uint64_t seed, float lo
 
 /// A ReLU on `x`, or `x`.
 Value relu_if(bool wanted, Graph& graph, Value x);
-/// x with that activation behind it, an op of its own until a pass has it taken over.
+/// x followed by the activation, as a separate op until a pass fuses it.
 Value activated(ActivationKind kind, Graph& graph, Value x);
 
 class OpHarness {
@@ -35,7 +35,7 @@ class OpHarness {
   OpHarness(std::int64_t batch_size, Device& device, Arithmetic arithmetic = Arithmetic::fp32);
 
   Graph& graph() { return graph_; }
-  /// What ops find of the step, on a CPU, where `finish` was not told of others.
+  /// The ops' step inputs on a CPU, if `finish` gets no others.
   StepInputs& step() { return step_; }
   /// A differentiable input [batch, sample...].
   Value input(const std::string& name, const Shape& shape);
@@ -52,7 +52,7 @@ class OpHarness {
 
   std::span<const float> forward();
   void backward();
-  /// The output of an evaluation, with variables and buffers as they are.
+  /// The output of an evaluation with the current variables and buffers.
   std::span<const float> evaluate();
   std::span<float> state(const std::string& name);
   /// The gradient that `backward` starts from, for an output of `count` elements: the objective's c.
@@ -65,7 +65,7 @@ class OpHarness {
   double objective();
   int index_of(const std::string& variable) const;
 
-  /// What the host reads of `tensor`.
+  /// The content of `tensor`, copied to the host.
   std::span<float> on_host(const Tensor& tensor, const std::string& name);
 
   std::unique_ptr<Device> own_device_;  ///< or none

@@ -1,4 +1,4 @@
-// Images whose pixels have more channels than they are made of, as a GPU's convolutions may want them.
+// Images with padded channels, as a GPU's convolutions may prefer them.
 #pragma once
 
 #include <cstddef>

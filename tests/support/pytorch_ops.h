@@ -1,4 +1,4 @@
-// What PyTorch makes of some ops (tests/data/samples/make_pytorch_ops.py).
+// PyTorch's results of some ops (written by tests/data/samples/make_pytorch_ops.py).
 #pragma once
 
 #include <fstream>

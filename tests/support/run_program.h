@@ -1,4 +1,4 @@
-// Running the built programs as a user does.
+// Runs the built programs like a user.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -17,7 +17,8 @@ struct Outcome {
   std::string output;  ///< stdout and stderr
 };
 
-/// `command`: the program's name and its arguments, for a shell. `launcher`: what starts it, such as "mpirun -np 2 ".
+/// `command`: the program's name and arguments, for a shell. `launcher`: prefix of the command, such as "mpirun -np 2
+/// ".
 inline Outcome run_program(const std::string& command, const std::string& launcher = "") {
   FILE* pipe = ::popen((launcher + CARILLON_PROGRAMS + "/" + command + " 2>&1").c_str(), "r");
   std::string output;

@@ -1,4 +1,4 @@
-// StepRing: a StepTable in the host's memory, so that kernels which read it can be emulated.
+// StepRing: a StepTable in host memory, for emulated kernels that read it.
 #pragma once
 
 #include <cstring>

@@ -26,7 +26,7 @@ class PixelsAndTargetDecoder final : public RecordDecoder {
   }
 };
 
-/// A dataset in memory. `images` and `targets`: one behind the other.
+/// A dataset in memory. `images` and `targets` are concatenated.
 inline Dataset dataset_with_targets(const ImageShape& image, const TargetSpec& spec,
                                     std::span<const std::uint8_t> images, std::span<const std::byte> targets) {
   std::string bytes;

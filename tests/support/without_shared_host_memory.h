@@ -1,4 +1,4 @@
-// The ranks' communicator without its common memory: averages, and every tower then updates variables of its own.
+// The ranks' communicator without shared host memory: it averages gradients, and every tower updates its own variables.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// Several yes-no answers for each sample: target uint8 [n], loss binary cross-entropy, scores exact match and share of
-// right answers. The engine knows none of these.
+// A multi-label task: target uint8 [n], loss binary cross-entropy, scores exact match and share of correct labels. All
+// of these are defined by the test, not by the engine.
 #include <cmath>
 
 #include "tests/tasks/task_training.h"

@@ -1,4 +1,5 @@
-// A regression: target float32 [k], loss mean squared error, score mean absolute error. The engine knows none of these.
+// A regression task: target float32 [k], loss mean squared error, score mean absolute error. All of these are defined
+// by the test, not by the engine.
 #pragma once
 
 #include <fmt/format.h>

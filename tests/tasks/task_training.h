@@ -1,4 +1,4 @@
-// Trains a small network for a task of a test's own, from records to scores, and compares with float64 numpy
+// Trains a small network for a test's task, from records to scores, and compares with float64 numpy
 // (tests/data/samples/make_task_results.py).
 #pragma once
 

@@ -51,7 +51,7 @@ TEST_F(CheckpointSaverTest, WritesAFailedCheckpointAgainAfterASecond) {
   EXPECT_EQ(warnings_.size(), 1u);
 }
 
-TEST_F(CheckpointSaverTest, GivesUpAtTheFailureThatIsOneTooMany) {
+TEST_F(CheckpointSaverTest, GivesUpAfterTooManyFailures) {
   CheckpointSaver saver = saver_of(2);
   const FileSizeLimit limit(100);
   saver.start(small_state(600));

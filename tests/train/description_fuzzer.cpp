@@ -1,5 +1,5 @@
-// Fuzzes the options in a checkpoint as a resumed run reads them. Any text is reported as changes and read as the best
-// score so far; the run's own options are no change.
+// Fuzzes the options in a checkpoint as a resumed run reads them. Any text can be compared with the run's options and
+// read as the best score so far. The run's own options give no change.
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/checkpoint_bytes.h"
 #include "src/options/run_description.h"

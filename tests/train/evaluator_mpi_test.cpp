@@ -30,7 +30,7 @@ using ::testing::HasSubstr;
 // overlap.
 constexpr int record_count = 31, batch_size = 4, predicted = 9;
 
-/// The MNIST network with all weights 0 and one bias 1: it takes every image for a `predicted`.
+/// The MNIST network with all weights 0 and one bias 1: it classifies every image as `predicted`.
 LoadedCheckpoint constant_network() {
   const auto array = [](const char* name, std::vector<std::int64_t> shape) {
     std::int64_t count = 1;

@@ -11,7 +11,7 @@ using ::testing::HasSubstr;
 
 const std::filesystem::path directory = std::filesystem::temp_directory_path();
 
-TEST(FreeSpace, ForAllCheckpointsGivesNoWarning) {
+TEST(FreeSpace, ForAllCheckpointsCausesNoWarning) {
   EXPECT_EQ(check_free_space(directory, {.checkpoint_bytes = 1, .count = 5}), "");
   EXPECT_EQ(check_free_space(directory / "not there", {.checkpoint_bytes = UINT64_MAX, .count = 5}), "");
 }

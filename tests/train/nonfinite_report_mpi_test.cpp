@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::MatchesRegex;
 
-/// A batch norm behind pixels that are infinite where settings.pixel_scale says so.
+/// A batch norm after the pixels, which are infinite if settings.pixel_scale is.
 Network network_with_a_norm(const NetworkSettings& settings) {
   const auto layers = [settings](Graph& graph, Purpose /*purpose*/) {
     Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = settings.pixel_scale});
@@ -23,7 +23,7 @@ Network network_with_a_norm(const NetworkSettings& settings) {
   return {.name = "with_a_norm", .image = settings.image, .build_layers = layers};
 }
 
-/// Whose last rank receives its variables with a NaN.
+/// A communicator that sends the last rank variables with a NaN.
 class WithANan final : public WithoutSharedHostMemory {
  public:
   using WithoutSharedHostMemory::WithoutSharedHostMemory;
@@ -60,7 +60,7 @@ class NonfiniteReportTest : public RunTest {
   }
 };
 
-TEST_F(NonfiniteReportTest, IsToldWithItsOpAndRecords) {
+TEST_F(NonfiniteReportTest, NamesItsOpAndRecords) {
   options_.optimizer.schedule.learning_rate = 1e25;
   const Failure failed = failure(options_);
   EXPECT_EQ(failed.code, ExitCode::failed);
@@ -72,22 +72,22 @@ TEST_F(NonfiniteReportTest, IsToldWithItsOpAndRecords) {
                            "\\(.*/train: record [0-9]+, label [0-9]\\).*"));
 }
 
-TEST_F(NonfiniteReportTest, IsToldByTheRankThatMetIt) { expect_the_last_sample_named(); }
+TEST_F(NonfiniteReportTest, IsReportedByTheRankThatFoundIt) { expect_the_last_sample_named(); }
 
 /// Sample 3 of the batch is sample 1 of the second micro-batch.
-TEST_F(NonfiniteReportTest, InALaterMicroBatchIsToldWithTheSampleOfTheWholeBatch) {
+TEST_F(NonfiniteReportTest, InALaterMicroBatchNamesTheSampleOfTheWholeBatch) {
   options_.data.micro_batch = 2;
   expect_the_last_sample_named();
 }
 
-/// Behind the norm all ranks have it.
-TEST_F(NonfiniteReportTest, OfOneBatchNormIsToldByTheRankThatMetItFirst) {
+/// After the norm all ranks have the NaN.
+TEST_F(NonfiniteReportTest, OfOneBatchNormIsReportedByTheRankThatFoundItFirst) {
   options_.model.make = network_with_a_norm;
   options_.model.sync_batch_norm = true;
   expect_the_last_sample_named();
 }
 
-TEST_F(NonfiniteReportTest, OfOneBatchNormIsToldByTheRankWhoseVariableItIs) {
+TEST_F(NonfiniteReportTest, OfOneBatchNormIsReportedByTheRankWithTheVariable) {
   options_.model.make = network_with_a_norm;
   options_.model.sync_batch_norm = true;
   StallDetector stall_detector(mpi_, {});
@@ -101,7 +101,7 @@ TEST_F(NonfiniteReportTest, OfOneBatchNormIsToldByTheRankWhoseVariableItIs) {
   }
 }
 
-TEST_F(NonfiniteReportTest, OfTheL2PartIsToldWithItsVariable) {
+TEST_F(NonfiniteReportTest, OfTheL2LossNamesItsVariable) {
   options_.optimizer.regularization = 1e38;
   const Failure failed = failure(options_);
   EXPECT_EQ(failed.code, ExitCode::failed);

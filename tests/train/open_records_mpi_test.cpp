@@ -1,4 +1,4 @@
-// Opening a set on all ranks: where its records are is found out once; files are copied to each host once.
+// Opening a dataset on all ranks: the positions of its records are found once, and files are copied once per host.
 #include "src/train/input/open_records.h"
 
 #include <gmock/gmock.h>
@@ -46,7 +46,7 @@ class RecordsTest : public RunTest {
   Failure failure_to_stage(const std::vector<std::string>& paths) {
     return failure_of_run([&] { stage_files(paths, {.directory = directory_ / "disk"}, mpi_); });
   }
-  /// On the rank that tells it.
+  /// Checks the text on the rank that reports it.
   static void expect_reported(const Failure& failure, const std::string& text) {
     if (!failure.text.empty()) {
       EXPECT_THAT(failure.text, HasSubstr(text));
@@ -61,7 +61,7 @@ class RecordsTest : public RunTest {
   std::vector<std::string> paths_;
 };
 
-TEST_F(RecordsTest, TheIndexIsThatOfAllFilesWhateverIndexFilesKnow) {
+TEST_F(RecordsTest, TheIndexCoversAllFilesForAnyIndexFiles) {
   expect_index_of(paths_, share_index(paths_, mpi_));
   mpi_.barrier();
   // An index file that knows some, one of which has changed since.
@@ -130,7 +130,7 @@ TEST_F(RecordsTest, FilesAreCopiedOnceAndAgainWhereTheyHaveChanged) {
   }
 }
 
-TEST_F(RecordsTest, WhatCannotBeCopiedIsSaidBeforeAnythingIs) {
+TEST_F(RecordsTest, FilesThatCannotBeCopiedAreReportedBeforeAnyCopy) {
   std::vector<std::string> paths = paths_;
   paths.push_back((directory_ / "none").string());
   Failure failure = failure_to_stage(paths);
@@ -163,7 +163,7 @@ TEST_F(RecordsTest, ARunOnCopiesEndsAsOneOnTheFiles) {
   EXPECT_TRUE(std::filesystem::exists(options_.data.stage + options_.data.eval_files.front()));
 }
 
-TEST_F(RecordsTest, WhatIsReadAreTheCopies) {
+TEST_F(RecordsTest, TheCopiesAreRead) {
   const RecordOptions options{.cache = CacheMode::none, .stage = (directory_ / "disk").string()};
   open_records(paths_, options_.data.record_form, RecordUse::training, options, mpi_);
   mpi_.barrier();
@@ -226,7 +226,7 @@ TEST_F(RecordsTest, ASetReadInWindowsIsTrainedOnAsFromMemory) {
   EXPECT_FALSE(ends[0].variables == saved(12).variables);
 }
 
-/// A set in the order in which the towers' steps take the others' shares, unshuffled.
+/// An unshuffled dataset in the order in which the towers' steps use the other ranks' shares.
 TEST_F(RecordsTest, WithShardingByFileEachRankTrainsOnItsOwnFiles) {
   on_first([&] {
     std::vector<std::vector<std::string>> records;  // by tower
@@ -260,7 +260,7 @@ TEST_F(RecordsTest, WithShardingByFileEachRankTrainsOnItsOwnFiles) {
 }
 
 /// Its stream position is then off the multiples of a global batch.
-TEST_F(RecordsTest, WithShardingByFileARunGoesOnWithAnotherBatch) {
+TEST_F(RecordsTest, WithShardingByFileARunResumesWithAnotherBatch) {
   options_.data.files = paths_;
   options_.data.sharding = Sharding::file;
   options_.data.shuffle_window = 8;
@@ -279,7 +279,7 @@ TEST_F(RecordsTest, MoreRanksThanFilesCannotShareThem) {
   expect_reported(failure, "--sharding file: 1 files are not enough for");
 }
 
-TEST_F(RecordsTest, TooLittleRoomForWhatIsDecodedAheadIsRefused) {
+TEST_F(RecordsTest, TooLittleMemoryForDecodingAheadIsRejected) {
   options_.data.cache = CacheMode::none;
   options_.data.prefetch_bytes = 2 * 4 * 784 - 1;
   const Failure failure = this->failure(options_);

@@ -45,7 +45,7 @@ TEST_F(PhaseTimesTest, AddUpWhatIsSpentInAPhaseEachTime) {
   EXPECT_DOUBLE_EQ(seconds().total(), 39.75);
 }
 
-TEST_F(PhaseTimesTest, CountThePhaseInHandAndGoOnInIt) {
+TEST_F(PhaseTimesTest, CountTheCurrentPhaseAndContinueInIt) {
   spend_in(Phase::compute, 1.0);
   EXPECT_DOUBLE_EQ(seconds().training, 1.0);
   spend(1.0);

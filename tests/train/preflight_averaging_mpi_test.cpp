@@ -1,4 +1,4 @@
-// Preflight's averaging: its means are checked.
+// Preflight checks the means of its averaging test.
 #include "src/train/preflight/preflight_averaging.h"
 
 #include <gmock/gmock.h>
@@ -42,7 +42,7 @@ class PreflightAveragingTest : public RunTest {
   }
 };
 
-TEST_F(PreflightAveragingTest, TellsThatTheMeansAreRight) {
+TEST_F(PreflightAveragingTest, ReportsThatTheMeansAreRight) {
   WithoutSharedHostMemory communicator(device_);
   EXPECT_THAT(text_with(communicator),
               HasSubstr(mpi_.size() > 1 ? "; the means are right\n" : "one rank has nothing to average"));

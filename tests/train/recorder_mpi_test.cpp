@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-/// Every rank records to a directory of its own, so that it shows what each of them writes.
+/// Every rank records to its own directory, to test the files of each rank.
 class RecorderTest : public RunTest {
  protected:
   RecorderTest() {
@@ -168,7 +168,7 @@ TEST_F(RecorderTest, KeepsTheFirstOfTheBestEvaluationsOverAllRuns) {
   EXPECT_EQ(best_step_after(40, 1), first() ? 20 : 0);
   EXPECT_FALSE(!first() && std::filesystem::exists(train_dir()));
   description_.add("evaluation record checksum", std::uint64_t{7}, Scope::run);
-  EXPECT_EQ(best_step_after(50, 1), first() ? 50 : 0);  // of other records, which are not compared
+  EXPECT_EQ(best_step_after(50, 1), first() ? 50 : 0);  // evaluations of other records are not compared
   options_.checkpoint.keep_best = false;
   EXPECT_EQ(best_step_after(60, 4), first() ? 50 : 0);
 }
@@ -293,7 +293,7 @@ TEST_F(RecorderTest, SaysWhichSettingsChangedAtAResume) {
   EXPECT_EQ(warnings, first() ? "warning: --seed was 1 up to the checkpoint and is 2 from here\n" : "");
 }
 
-TEST_F(RecorderTest, RemovesWhatAKilledWriterLeft) {
+TEST_F(RecorderTest, RemovesFilesOfAKilledWriter) {
   const auto stale = train_dir() / "model.ckpt-5.h5.4711.tmp";
   if (first()) {
     std::filesystem::create_directories(train_dir());

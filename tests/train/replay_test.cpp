@@ -92,7 +92,7 @@ class ReplayOfOneTest : public ReplayTest {
   ReplayOfOneTest() : ReplayTest(1) {}
 };
 
-/// Unit 7 gives 0, so that only the gradient by it meets its weights: -huge to the label, huge to all others.
+/// Unit 7 outputs 0, so its weights (-huge for the label, huge for all others) affect only its gradient.
 TEST_F(ReplayOfOneTest, FindsAGradient) {
   const std::span<float> weights = variable("layer2/weights").subspan(7 * 10, 10);
   for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = i == 3 ? -huge : huge;
@@ -109,7 +109,7 @@ class ReplayOfTilesTest : public ReplayTest {
   ReplayOfTilesTest() : ReplayTest(cifar10_network(cifar10_images({.distort = true, .seed = 3})), 24) {}
 };
 
-/// conv1 and what follows it are one section in training, so that nobody could look at conv2's output there.
+/// conv1 and the ops after it form one section in training, so conv2's output cannot be observed there.
 TEST_F(ReplayOfTilesTest, FindsAnOpThatIsTiledInTraining) {
   ASSERT_GT(plan_tiling(trained_.graph, 2)[1].tiles, 1);
   variable("conv1/biases")[0] = 1.0f;

@@ -57,7 +57,7 @@ class ReplicasTest : public ::testing::Test {
     return only;
   }
   bool is_last() const { return mpi_.rank() == mpi_.size() - 1; }
-  /// The line on rank 0; elsewhere that there is one.
+  /// The error message on rank 0; "a peer failed" on other ranks; empty if all replicas are equal.
   std::string line() const {
     try {
       check_replicas(300, tower_, device(), mpi_);
@@ -107,7 +107,7 @@ TEST_F(ReplicasWithOwnSlotsTest, CountAverages) {
   EXPECT_EQ(line(), expected("moving_average of layer1/biases"));
 }
 
-/// Whose last rank receives its first variables wrong.
+/// A communicator that sends the last rank wrong initial variables.
 class WithAFault final : public WithoutSharedHostMemory {
  public:
   using WithoutSharedHostMemory::WithoutSharedHostMemory;
@@ -119,7 +119,7 @@ class WithAFault final : public WithoutSharedHostMemory {
 
 class RunWithAFaultTest : public RunTest {
  protected:
-  /// The run ends at `step`, where variables are compared first, and leaves no checkpoint.
+  /// The run ends at `step`, the first comparison of variables, and writes no checkpoint.
   void expect_found_after(std::int64_t step) {
     StallDetector stall_detector(mpi_, {});
     WithAFault communicator(device_);

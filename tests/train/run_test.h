@@ -1,4 +1,4 @@
-// What the tests of a run share: a train directory of all ranks, and a small training in it.
+// Helpers of the tests of runs: a train directory for all ranks, and a small training in it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ class RunTest : public ::testing::Test {
   }
   ExitCode train() { return train(options_); }
 
-  /// The failure that training ends in: on the rank that tells it its code and text, elsewhere its code.
+  /// The failure that ends the training: code and text on the reporting rank, only the code on other ranks.
   Failure failure(const TrainOptions& options) {
     return failure_of_run([&] { train(options); });
   }

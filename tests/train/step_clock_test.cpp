@@ -21,7 +21,7 @@ class StepClockTest : public ::testing::Test {
   StepClock clock_;
 };
 
-TEST_F(StepClockTest, TellsMeansOfTheStepsThatAreOver) {
+TEST_F(StepClockTest, ReportsMeansOfFinishedSteps) {
   clock_.start(start_);
   take(20, 0.05);
   end(10, 100ms);
@@ -32,7 +32,7 @@ TEST_F(StepClockTest, TellsMeansOfTheStepsThatAreOver) {
   EXPECT_NEAR(means.allreduce, 0.02, 1e-6);
 }
 
-/// As a GPU's, where no step is taken between two lines.
+/// Like a GPU's clock, if there is no step between two lines.
 TEST_F(StepClockTest, TellsStepsOfOneSpeedAlikeThoughTheirEndsAreHeardOfAtOnce) {
   clock_.start(start_);
   take(32, 0.05);
@@ -44,7 +44,7 @@ TEST_F(StepClockTest, TellsStepsOfOneSpeedAlikeThoughTheirEndsAreHeardOfAtOnce) 
   }
 }
 
-TEST_F(StepClockTest, LeavesOutWhatIsNoStep) {
+TEST_F(StepClockTest, ExcludesTimeOutsideOfSteps) {
   clock_.start(start_);
   clock_.exclude(600ms);
   take(4, 0.0);
@@ -52,7 +52,7 @@ TEST_F(StepClockTest, LeavesOutWhatIsNoStep) {
   EXPECT_NEAR(clock_.means().step, 0.1, 1e-6);
 }
 
-TEST_F(StepClockTest, NeverTellsAStepOfNoTime) {
+TEST_F(StepClockTest, NeverReportsAStepOfZeroTime) {
   clock_.start(start_);
   take(1, 0.0);
   clock_.end_step(0.0, start_);

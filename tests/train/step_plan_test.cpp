@@ -9,7 +9,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-/// The steps of 0..12 of whose plan `holds` is true.
+/// The steps in 0..12 with a plan for which `holds` is true.
 std::vector<std::int64_t> steps(const TrainOptions& options, bool (*holds)(const StepPlan&)) {
   std::vector<std::int64_t> found;
   for (std::int64_t step = 0; step < 12; ++step) {

@@ -12,7 +12,7 @@ using ::testing::Not;
 
 class StopAtAccuracy : public RunTest {
  protected:
-  /// Of images of one label, which training learns after some steps.
+  /// A dataset with one label, which training learns after some steps.
   StopAtAccuracy() {
     if (mpi_.rank() == 0) {
       write_text(directory_ / "train", records_of(60, 7));
@@ -52,7 +52,7 @@ class StopAtAccuracy : public RunTest {
     }
     return found;
   }
-  /// What a run that ends well prints, by rank 0.
+  /// The output of rank 0 in a successful run.
   std::string output() {
     mpi_.barrier();
     ::testing::internal::CaptureStdout();
@@ -85,7 +85,7 @@ TEST_F(StopAtAccuracy, EndsTheRunWithACheckpointAsIfThatStepHadBeenAskedFor) {
   EXPECT_EQ(saved(last_).stream_position, stopped.stream_position);
 }
 
-/// No accuracy is above 1, so only an equal one can reach it.
+/// No accuracy is above 1, so only an equal accuracy can reach 1.
 TEST_F(StopAtAccuracy, IsReachedByAnEqualAccuracy) {
   options_.task.stop_at_accuracy = 1.0;
   const std::string told = reach();
@@ -95,7 +95,7 @@ TEST_F(StopAtAccuracy, IsReachedByAnEqualAccuracy) {
   }
 }
 
-TEST_F(StopAtAccuracy, LeavesARunThatHasReachedItAsItIsAndSaysSo) {
+TEST_F(StopAtAccuracy, DoesNotChangeARunThatHasReachedItAndReportsThis) {
   reach();
   const std::size_t entries = entry_count(train_dir());
   const std::string told = output();
@@ -110,7 +110,7 @@ TEST_F(StopAtAccuracy, LeavesARunThatHasReachedItAsItIsAndSaysSo) {
   EXPECT_THAT(list_checkpoints(train_dir()), ElementsAre(12, last_));
 }
 
-TEST_F(StopAtAccuracy, TakesTheEvaluationAgainThatAKilledRunDidNotTellOf) {
+TEST_F(StopAtAccuracy, RepeatsAnEvaluationThatAKilledRunDidNotLog) {
   reach();
   const std::size_t entries = entry_count(train_dir());
   if (mpi_.rank() == 0) {
@@ -137,7 +137,7 @@ TEST_F(StopAtAccuracy, IsNotReachedByTheEvaluationOfOtherRecords) {
   EXPECT_EQ(evaluations().at(static_cast<std::size_t>(last_) - 1).at("eval_total"), 60);
 }
 
-TEST_F(StopAtAccuracy, IsSaidOfTheLastEvaluationToo) {
+TEST_F(StopAtAccuracy, IsReportedForTheLastEvaluationToo) {
   options_.data.eval_every = 0;
   const std::string told = output();
   EXPECT_THAT(steps_with("eval_precision"), ElementsAre(12));

@@ -9,7 +9,7 @@
 namespace carillon::testing {
 namespace {
 
-/// In a process of its own: sends itself `first`, then, so much later, `second`; ends with 75 if it still can.
+/// Runs in a separate process: sends `first` to itself, and `second` after the delay; ends with 75 if it still can.
 void send_two(int first, int second, unsigned microseconds) {
   catch_stop_signals();
   std::raise(first);

@@ -7,7 +7,7 @@ namespace {
 
 using Seconds = std::vector<double>;
 
-/// What is said of each of `looks`, which are `seconds` apart.
+/// The messages for each of `looks`, which are `seconds` apart.
 std::vector<std::string> said(const std::vector<Seconds>& looks, double seconds = 60.0) {
   Stragglers stragglers({"n1", "n1", "n2"});
   std::vector<std::string> lines;

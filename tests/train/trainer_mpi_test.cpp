@@ -25,7 +25,7 @@ TEST_F(TrainerTest, LogsEvaluatesAndSavesWhenThatIsDue) {
   EXPECT_THAT(list_checkpoints(train_dir()), ElementsAre(12, 6));
 }
 
-/// Biases made of how many images there are, and of the first and the last one's first pixel.
+/// Biases computed from the number of images and from the first pixels of the first and the last image.
 Network network_of_data(const NetworkSettings& settings, std::int64_t max_records) {
   Network network = mnist_network(settings);
   const auto compute = [](std::span<const std::uint8_t* const> images) {
@@ -99,7 +99,7 @@ TEST_F(TrainerTest, KeepsTheStateOfTheBestEvaluation) {
   EXPECT_EQ(nlohmann::json::parse(best.options_json).at("evaluation correct"), highest * 20);
 }
 
-TEST_F(TrainerTest, GoesOnFromItsCheckpointAsIfNothingHadBeen) {
+TEST_F(TrainerTest, ResumesFromItsCheckpointLikeAnUninterruptedRun) {
   TrainOptions once = options_;
   once.checkpoint.train_dir = (directory_ / "once").string();
   train(once);
@@ -117,7 +117,7 @@ TEST_F(TrainerTest, GoesOnFromItsCheckpointAsIfNothingHadBeen) {
   EXPECT_THAT(steps_with("eval_precision"), ElementsAre(7, 12));
 }
 
-TEST_F(TrainerTest, GoesOnFromItsCheckpointWithALookahead) {
+TEST_F(TrainerTest, ResumesFromItsCheckpointWithLookahead) {
   options_.model.make = [](const NetworkSettings&) { return normalized_network(); };
   options_.optimizer.update.lookahead = {.every = 5, .decay = 0.7, .power = 3.0, .steps = 12};
   TrainOptions once = options_;
@@ -153,7 +153,7 @@ TEST_F(TrainerTest, TakesTheLastEvaluationThatAKilledRunLeft) {
   const std::string metrics = read_text(train_dir() / "metrics.jsonl");
   const std::string without_evaluation = metrics.substr(0, metrics.find_last_of('\n', metrics.size() - 2) + 1);
   for (const std::string& left :
-       {without_evaluation, metrics}) {  // killed before that was told, and before it was kept
+       {without_evaluation, metrics}) {  // killed before the evaluation was logged, and before its checkpoint was kept
     mpi_.barrier();
     if (mpi_.rank() == 0) {
       write_text(train_dir() / "metrics.jsonl", left);
@@ -169,7 +169,7 @@ TEST_F(TrainerTest, TakesTheLastEvaluationThatAKilledRunLeft) {
   const std::size_t entries = entry_count(train_dir());
   mpi_.barrier();
   EXPECT_EQ(train(), ExitCode::done);
-  EXPECT_EQ(entry_count(train_dir()), entries);  // another event file tells of a run that did something
+  EXPECT_EQ(entry_count(train_dir()), entries);  // another event file shows that the run did something
 }
 
 TEST_F(TrainerTest, WritesTheInitialCheckpointAlone) {
@@ -180,7 +180,7 @@ TEST_F(TrainerTest, WritesTheInitialCheckpointAlone) {
   EXPECT_THAT(steps_with("eval_precision"), IsEmpty());
 }
 
-TEST_F(TrainerTest, TellsWhereTheTimeOfALongRunWent) {
+TEST_F(TrainerTest, PrintsTheTimesOfALongRun) {
   options_.data.eval_files = {(directory_ / "test").string()};
   ::testing::internal::CaptureStdout();
   train(options_, Trainer::Clock::now() - std::chrono::seconds(20000));
@@ -220,7 +220,7 @@ TEST_F(TrainerTest, RefusesRecordsThatDifferBetweenRanks) {
   }
 }
 
-TEST_F(TrainerTest, ResumesOnlyAsItIsTold) {
+TEST_F(TrainerTest, ResumesOnlyAsRequested) {
   options_.checkpoint.resume = ResumeMode::require;
   EXPECT_EQ(failure(options_).code, ExitCode::no_input);
   options_.checkpoint.resume = ResumeMode::never;
@@ -244,10 +244,10 @@ TEST_F(TrainerTest, TakesVariablesButNotAveragesFromAnotherRunsCheckpoint) {
   EXPECT_TRUE(initial.moving_averages == saved(12).variables);
 }
 
-/// What the last network was told; make_network is a function without state.
+/// The last network's settings; make_network is a function without state.
 float reported_density = 0.0f;
 
-TEST_F(TrainerTest, TellsTheNetworkHowSparseTheRecordsAre) {
+TEST_F(TrainerTest, PassesTheRecordsDensityToTheNetwork) {
   options_.model.make = [](const NetworkSettings& settings) {
     reported_density = settings.density;
     return mnist_network(settings);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the picture files of this folder, and what Pillow, torchvision and a formula of TensorFlow's make of them.
+"""Makes the picture files of this folder, and the results of Pillow, torchvision and a TensorFlow formula for them.
 
     python3 make_pictures.py        (made with Pillow 13.0, torchvision 0.29.2, numpy 2)
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes imagenet.tfrecord with TensorFlow: records as its ImageNet scripts write them, with that set's known oddities.
+"""Makes imagenet.tfrecord with TensorFlow: records like those of its ImageNet scripts, with the data set's known anomalies.
 
     python3 make_imagenet_sample.py        (made with TensorFlow 2.21)
 
-Eight pictures of tests/data/pictures, labels 1 to 4 of 1000 (1-based), all called JPEG and RGB: one is CMYK, one a PNG. The keys and kinds are
-those of tensorflow/models' build_imagenet_data.py.
+Eight pictures of tests/data/pictures, with labels 1 to 4 of 1000 (1-based). All are labelled JPEG and RGB, but one is CMYK
+and one is a PNG. The keys and types are those of tensorflow/models' build_imagenet_data.py.
 """
 import pathlib
 

@@ -1,8 +1,8 @@
-"""Writes tests/data/samples/pytorch_ops.txt: what PyTorch, in float64, makes of some ops.
+"""Writes tests/data/samples/pytorch_ops.txt: PyTorch's results of some ops in float64.
 
   make_pytorch_ops.py OUTPUT
 
-A line an array: its name, then its values; tensors are NHWC, row-major. Inputs are float32 values.
+Each line is an array: its name, then its values. Tensors are NHWC, row-major. Inputs are float32 values.
 """
 
 import sys

@@ -71,7 +71,7 @@ def main():
     i, j = np.ogrid[:RECORDS, :4]
     answers = ((5 * i + 3 * j + i * j) % 3 == 0).astype(float)
     losses, variables, output = train(answers, binary_cross_entropy)
-    assert np.abs(output).min() > 1e-4  # so that rounding turns no answer over
+    assert np.abs(output).min() > 1e-4  # so that rounding cannot change an answer
     write("multilabel_task.txt", losses, variables, {"exact_match": ((output > 0) == answers).all(1).mean(),
                                                      "right_answers": ((output > 0) == answers).mean()})
 

@@ -1,5 +1,5 @@
-// Conv2dPlan for the fake: the convolutions that cuDNN is asked for, computed from the same layouts. Stands in for
-// kernels/conv2d/conv2d_plan_cuda.cpp; the calls of cudnn-frontend are not tested here.
+// Conv2dPlan for the fake: computes the convolutions that cuDNN would compute, with the same layouts. Replaces
+// kernels/conv2d/conv2d_plan_cuda.cpp, so these tests do not cover the calls of cudnn-frontend.
 #include "kernels/conv2d/conv2d_plan_cuda.h"
 
 #include <vector>

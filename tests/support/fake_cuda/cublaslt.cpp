@@ -97,7 +97,7 @@ bool is_supported(const Product& product) {
   return types && bias;
 }
 
-/// What an algorithm is for; a product of another form must not be given to it.
+/// The product that an algorithm is for. Calling it with another product is misuse.
 std::uint64_t form_of(const Product& product) {
   std::uint64_t hash = product.relu + 2u * (product.bias != nullptr) + 4u * product.tf32;
   for (const Matrix& one : {product.a, product.b, product.d}) {

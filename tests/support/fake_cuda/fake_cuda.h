@@ -1,14 +1,14 @@
-// fake_cuda: CUDA's runtime on the CPU, as lazy and as strict as CUDA may be. For tests alone.
+// fake_cuda: an emulation of CUDA's runtime on the CPU, for tests. It is as lazy and as strict as CUDA may be.
 //
-// Device memory is the process's own, filled with 0xff when it is allocated; the host dies if it touches it outside of
-// a kernel or copy, and so does a kernel that runs 256 bytes past its end. Work on a stream runs when somebody waits
-// for it, and streams run against each other in an order drawn from a seed, as far as events allow: a missing wait
-// shows as wrong results. Copies read page-locked memory when they run, other memory when they are called. Captures
-// follow CUDA's rules and errors. Misuse that CUDA would not report ends the process with a message.
+// Device memory is host memory that is filled with 0xff when it is allocated. The process ends if the host accesses it
+// outside of a kernel or copy, or if a kernel accesses up to 256 bytes after its end. Work on a stream runs when the
+// host waits for it. A seed determines the order between streams, as far as events allow it, so a missing wait gives
+// wrong results. Copies read page-locked memory when they run, other memory when they are called. Captures follow
+// CUDA's rules and errors. Misuse that CUDA would not report ends the process with a message.
 //
-// Not faked: the default stream, relaxed captures' extra rights, timing, several processes on one device, threads of a
-// block at one time (tests/support/emulate.h), cuDNN's convolutions (conv2d_plan.cpp computes
-// in their place), NCCL between ranks that hold different values.
+// Not emulated: the default stream, the additional rights of relaxed captures, timing, several processes on one device,
+// concurrent threads of a block (see tests/support/emulate.h), cuDNN's convolutions (conv2d_plan.cpp replaces them),
+// NCCL between ranks with different values.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -29,11 +29,11 @@ struct Settings {
   bool nccl_windows = true;  ///< whether the ranks' GPUs reach each other
 };
 
-/// From here on; what is under way is done first. At the start: the defaults, or what the environment's
-/// CARILLON_FAKE_CUDA_SEED and CARILLON_FAKE_CUDA_DEVICES say.
+/// Finishes all pending work, then applies the settings. Initially the defaults apply, or the environment variables
+/// CARILLON_FAKE_CUDA_SEED and CARILLON_FAKE_CUDA_DEVICES.
 void configure(const Settings& settings);
 
-/// What was not freed: "2 device allocations, 1 stream"; empty when nothing is left.
+/// The objects that were not freed: "2 device allocations, 1 stream"; empty if there are none.
 std::string left_over();
 
 struct Counts {
@@ -46,8 +46,8 @@ Counts counts();
 /// captured. `name`: the kernel's, mangled, in graphs.
 cudaError_t enqueue_kernel(cudaStream_t stream, std::function<void()> body, const std::string& name);
 
-/// Work at the end of `stream`, outside of captures, that is not over before `release`: what a kernel is that waits for
-/// a lost peer.
+/// Work at the end of `stream`, outside of captures, that does not end before `release`, like a kernel that waits for a
+/// lost peer.
 class Stall {
  public:
   explicit Stall(cudaStream_t stream);

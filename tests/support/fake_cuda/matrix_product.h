@@ -11,7 +11,7 @@ namespace fake_cuda {
 struct Matrix {
   const void* data = nullptr;
   cudaDataType_t type = CUDA_R_32F;
-  std::int64_t rows = 0, columns = 0, leading_dimension = 0;  ///< as it lies in memory
+  std::int64_t rows = 0, columns = 0, leading_dimension = 0;  ///< the layout in memory
   bool transposed = false;
 
   std::int64_t product_rows() const { return transposed ? columns : rows; }

@@ -22,7 +22,7 @@ constexpr int garbage = 0xff;
 
 std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
 
-/// Says what a bad access was; the handler's return repeats it without a handler.
+/// Reports a bad access; after the handler's return the access repeats without a handler.
 void explain_fault(int /*signal*/, siginfo_t* info, void* /*context*/) {
   constexpr char text[] =
       "fake CUDA: device memory was touched by the host outside of kernels and copies, or a kernel left its block\n";

@@ -10,7 +10,7 @@ enum class Place { device, pinned, pageable };
 
 class DeviceMemory {
  public:
-  /// Kernels and copies may touch device memory while one lives.
+  /// While an object of this class exists, kernels and copies may access device memory.
   class Access {
    public:
     Access();
@@ -23,9 +23,10 @@ class DeviceMemory {
   void* allocate(std::size_t bytes, int device);
   void release(void* pointer);
 
-  /// Whether `pointer` lies in device memory; then [pointer, pointer + bytes) lies in one block, or it is misuse.
+  /// Whether `pointer` is in device memory. If so, [pointer, pointer + bytes) must be in one block; otherwise it is
+  /// misuse.
   bool holds(const void* pointer, std::size_t bytes) const;
-  /// Whether `address` is of a block or its guard pages.
+  /// Whether `address` belongs to a block or its guard pages.
   bool is_near(const void* address) const;
   std::size_t used_bytes(int device) const;
   std::size_t block_count() const { return blocks_.size(); }
@@ -51,7 +52,7 @@ class PinnedMemory {
   void release(void* pointer);
   bool add(const void* pointer, std::size_t bytes);
   bool remove(const void* pointer);
-  /// Whether `pointer` lies in it; then the whole range lies in one block, or it is misuse.
+  /// Whether `pointer` is in it. If so, the whole range must be in one block; otherwise it is misuse.
   bool holds(const void* pointer, std::size_t bytes) const;
   std::size_t block_count() const { return blocks_.size(); }
 
@@ -62,7 +63,7 @@ class PinnedMemory {
 DeviceMemory& device_memory();
 PinnedMemory& pinned_memory();
 
-/// Where [pointer, pointer + bytes) lies.
+/// The location of [pointer, pointer + bytes).
 Place place_of(const void* pointer, std::size_t bytes);
 
 /// memset in device memory; zeros of large ranges cost nothing.

@@ -1,5 +1,5 @@
-// NCCL of ranks that all hold the same: a sum multiplies, means and broadcasts change nothing, but while one is under
-// way its memory holds garbage.
+// NCCL for ranks with equal values: a sum multiplies by the number of ranks, means and broadcasts do not change values.
+// During an operation its memory contains garbage.
 #include <nccl.h>
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// The fake's streams, events, captures and graphs, and what the files of its API share.
+// The fake's streams, events, captures and graphs, and helpers of its API's files.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,7 +16,7 @@
 
 namespace fake_cuda {
 
-/// What a piece of work is called in a graph.
+/// The name of a piece of work in a graph.
 struct NodeLabel {
   cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
   std::string name = {};  ///< mangled, of a kernel
@@ -43,7 +43,7 @@ struct Capture {
 
 struct CUstream_st {
   int lane = 0, device = 0;
-  std::vector<fake_cuda::WorkRef> after;        ///< what the next work waits for
+  std::vector<fake_cuda::WorkRef> after;        ///< work that the next piece waits for
   std::shared_ptr<fake_cuda::Capture> capture;  ///< that it is in
   std::set<std::size_t> capture_after;          ///< nodes that the next node waits for
 };
@@ -69,7 +69,7 @@ namespace fake_cuda {
 /// What every call of the API holds.
 using Guard = std::lock_guard<std::recursive_mutex>;
 
-/// What exists, to find foreign handles and what is left over.
+/// All existing objects, to detect foreign handles and leaks.
 template <typename Object>
 struct Registry {
   std::set<Object*> all;
@@ -100,7 +100,7 @@ const Settings& settings();
 Counts& mutable_counts();
 int current_device();
 
-/// `error`, which cudaGetLastError will tell.
+/// Returns `error` and stores it for cudaGetLastError.
 cudaError_t remembered(cudaError_t error);
 /// The same, with the reason on stderr.
 cudaError_t refuse(cudaError_t error, const std::string& why);
@@ -108,7 +108,8 @@ cudaError_t refuse(cudaError_t error, const std::string& why);
 /// Enqueues work, or records it when the stream is in a capture.
 cudaError_t enqueue(cudaStream_t stream, std::function<void()> run, const NodeLabel& label = {});
 
-/// What a call returns that waits, allocates or asks while this thread captures, which ends the capture; else success.
+/// The result of a call that waits, allocates or queries: an error during this thread's capture (which ends it), else
+/// success.
 cudaError_t refused_in_capture(const char* what);
 cudaError_t record_node(CUstream_st& stream, std::function<void()> run, const NodeLabel& label);
 cudaError_t record_in_capture(CUevent_st& event, CUstream_st& stream);

@@ -1,4 +1,4 @@
-// The fake devices' work: what is enqueued, what it waits for, and the order in which it runs.
+// The work of the fake devices: the enqueued pieces, their dependencies, and the order in which they run.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +21,14 @@ struct Work {
 };
 using WorkRef = std::shared_ptr<Work>;
 
-/// Among the pieces that may run, the one whose lane has the highest priority does; priorities change at random
-/// moments.
+/// Runs the ready piece in the lane with the highest priority. Priorities change at random moments.
 class Timeline {
  public:
   WorkRef add(std::function<void()> run, int lane, std::span<const WorkRef> after);
   /// Work that is not over before it is released.
   WorkRef add_stalled();
   void release(const WorkRef& stalled);
-  /// Nothing more than what comes before it in the order drawn.
+  /// Runs only the work that precedes it in the random order.
   void run_until_done(const WorkRef& work);
   void run_some(std::uint64_t pieces);
   void run_all();

@@ -1,5 +1,5 @@
 // The part of CUDA's runtime API that Carillon calls, for the fake of tests/support/fake_cuda. Names and values as in
-// CUDA's header of this name, which it compute copies by the order of include directories.
+// CUDA's header of this name, which this file hides by the order of include directories.
 #pragma once
 
 #define CUDART_VERSION 13000

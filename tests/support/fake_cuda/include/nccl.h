@@ -1,4 +1,4 @@
-// The part of NCCL that Carillon calls, for the fake of tests/support/fake_cuda: communicators of ranks that are alike.
+// The part of NCCL that Carillon calls, for the fake of tests/support/fake_cuda. All ranks must have equal values.
 #pragma once
 
 #define NCCL_MAJOR 2

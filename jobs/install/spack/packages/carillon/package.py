@@ -1,4 +1,4 @@
-# From the root of the sources: spack repo add jobs/install/spack && spack dev-build carillon@0.1.0
+# Run in the root of the sources: spack repo add jobs/install/spack && spack dev-build carillon@0.1.0
 from spack.package import *
 
 
