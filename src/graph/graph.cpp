@@ -54,6 +54,10 @@ Value Graph::add_op(NewOp op, Shape output_shape) {
       fail(ExitCode::failed, "op '{}' lists its variables in another order than they were added", op.name);
     }
   }
+  if (static_cast<std::size_t>(next_parameter_) < parameters_.size()) {
+    fail(ExitCode::failed, "op '{}' does not list the variable '{}', which was added before it", op.name,
+         parameters_[next_parameter_].name);
+  }
   Node node{.name = std::move(op.name),
             .definition = std::move(op.definition),
             .inputs = {},

@@ -18,6 +18,32 @@ TEST(Graph, RefusesTwoVariablesOfOneName) {
   EXPECT_THROW(graph.add_parameter({"s", {2}, {}, 0.0f}), Error);
 }
 
+std::string error_of_op(Graph& graph, std::vector<int> parameters) {
+  try {
+    graph.add_op({.name = "a", .definition = nullptr, .inputs = {}, .parameters = std::move(parameters)}, {1});
+    return "no error";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+TEST(Graph, RefusesAnOpThatListsOtherVariablesThanWereAddedForIt) {
+  for (const std::vector<int>& parameters : {std::vector<int>{}, std::vector<int>{0}}) {
+    Graph graph(1);
+    graph.add_parameter({"w", {1}, {}, 0.0f});
+    graph.add_parameter({"b", {1}, {}, 0.0f});
+    const std::string variable = parameters.empty() ? "w" : "b";
+    EXPECT_EQ(error_of_op(graph, parameters),
+              "op 'a' does not list the variable '" + variable + "', which was added before it");
+  }
+  for (const std::vector<int>& parameters : {std::vector<int>{1, 0}, std::vector<int>{1}}) {
+    Graph graph(1);
+    graph.add_parameter({"w", {1}, {}, 0.0f});
+    graph.add_parameter({"b", {1}, {}, 0.0f});
+    EXPECT_EQ(error_of_op(graph, parameters), "op 'a' lists its variables in another order than they were added");
+  }
+}
+
 TEST(Graph, KnowsEveryReaderOfAValue) {
   Graph graph(1);
   const Value x = scale_input(graph, "input", {.sample = {4}});

@@ -16,28 +16,30 @@ struct NamedNetwork {
   MakeNetwork make;
 };
 
-/// Creates the task of a program from the schema of its records and the options. Evaluations use default options.
+/// Creates the task of a program from the schema of its records and the options. Evaluation programs pass
+/// TaskOptions{}, so target and outputs must not depend on the options.
 using MakeTask = Task (*)(const RecordSchema& schema, const TaskOptions& options);
 
+/// The default of --decay-steps of a program without ProgramSpec::decay_steps.
 inline constexpr std::int64_t decay_steps_without_rule = 1000;
 
 struct ProgramSpec {
   std::string data_set;                ///< for --help: "MNIST"
   std::vector<NamedNetwork> networks;  ///< the values of --model; the first is the default
-  /// Defaults of the options. Each of `defaults.data.files` contains "train-". Evaluations replace "train-" by
-  /// `evaluation_split`.
+  /// Defaults of the training program's options. Each of `defaults.data.files` must contain "train-". The evaluation
+  /// program's default of --data is the same, with the first "train-" of each replaced by `evaluation_split`.
   TrainOptions defaults;
   std::string evaluation_split = "test-";
   MakeTask make_task = nullptr;               ///< null: classification into schema.class_count classes
   std::vector<std::string> class_names = {};  ///< by label; empty: messages show the label numbers
-  /// The records hold pictures of any size, and options say how they become images (src/app/picture_options.h). The
-  /// program then replaces the schema and the decoder of the defaults.
+  /// The records hold pictures of any size, and options such as --image-size state how they become images. The schema
+  /// and the decoder then come from records.json and the options, and replace those of the defaults.
   bool of_pictures = false;
-  /// The images are colour photographs: the program has --distort and --test-time-augmentation. Its networks normalise
-  /// the pixels, so it has no --pixel-scale.
+  /// The images are colour photographs: the training program has --distort, and both programs have
+  /// --test-time-augmentation. The networks normalise the pixels, so there is no --pixel-scale.
   bool distorts = false;
-  /// The default of --decay-steps, from the batch size per rank and the number of ranks. Null:
-  /// decay_steps_without_rule.
+  /// The default of --decay-steps. Called with (batch size per rank, number of ranks) or, with --global-batch, with
+  /// (global batch, 1). Null: decay_steps_without_rule.
   std::int64_t (*decay_steps)(std::int64_t batch_size, int rank_count) = nullptr;
 };
 
@@ -46,7 +48,7 @@ std::vector<std::string> network_names(const ProgramSpec& program_spec);
 /// A table with a line per network: name, parameter count, and multiply-adds for one sample of shape `image`.
 /// `outputs`: output elements per sample, as NetworkSettings::outputs.
 std::string network_list(const ProgramSpec& program_spec, const ImageShape& image, std::int64_t outputs);
-/// The network of this name. Errors: failed (there is none).
+/// The function that makes the network of this name. Errors: failed (there is none).
 MakeNetwork network_named(const ProgramSpec& program_spec, const std::string& name);
 
 /// The task of the program.

@@ -2,8 +2,9 @@
 //
 // Record numbers i (0 <= i < M) count through the files in the order in which they are named, and through each file
 // from its start. Matches of a pattern are sorted by name. A record is a sequence of bytes of any length. The dataset's
-// decoder turns it into an image and a target. Opening a dataset checks the framing of every record. Decoding a record
-// checks its checksum and contents. With the cache, `open` decodes all records; otherwise `read` decodes each one.
+// decoder turns it into an image and a target. Opening a dataset checks the framing of every record, except in files
+// with a valid index entry (data/index_file.h). Decoding a record checks its checksum and contents. With the cache,
+// `open` decodes all records; otherwise `read` decodes each one.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +23,8 @@
 
 namespace carillon {
 
-/// Files [begin, end) of a dataset: the share of one rank.
+/// Files [begin, end) of a dataset: the share of one rank. Of F files, rank t of N has the files from F * t / N to
+/// F * (t + 1) / N - 1, with divisions rounded down.
 struct FileShare {
   std::size_t begin, end;
 };
@@ -37,21 +39,23 @@ class Dataset {
  public:
   /// Opens all files that match `patterns` (paths or globs).
   /// `local_rank_count`: number of processes on this machine that open the same dataset and share the machine's memory.
-  /// `known`: positions of the records, by file path, if there is no cache. If `known` is empty, `open` uses index
-  /// files next to the data files.
+  /// `known`: index entries of the files, by path, used only without the cache. `open` ignores the entry of a file that
+  /// has changed since. If `known` is empty, `open` uses the index files in the directories of the data files.
   /// Errors: no_input (a pattern without a match, no file); io. Also data, for a damaged or unsuitable record (the text
   /// names file, record number and byte offset), for a dataset without records, and for faults found by the decoder's
-  /// find_fault. Also usage, for CacheMode::none with a GZIP file or CacheMode::memory with a decoder that draws random
-  /// numbers.
+  /// find_fault. Also usage, for CacheMode::memory with a decoder that draws random numbers, and for a GZIP file that
+  /// is not cached. With CacheMode::automatic, that is the case if the decoder draws or is slow, or if the decoded
+  /// dataset exceeds the process's share of half of the available memory.
   static Dataset open(std::span<const std::string> patterns, std::shared_ptr<const RecordDecoder> decoder,
                       CacheMode cache = CacheMode::automatic, int local_rank_count = 1, FileIndex known = {});
 
-  /// Whether `open` would decode these files into memory, estimated from their first records. Errors: as `open`.
+  /// Whether `open` would decode these files into memory. With CacheMode::automatic this is an estimate from their
+  /// first records and the memory that is available now; `open` may decide differently. Errors: as `open`.
   static bool would_cache(const std::vector<std::string>& paths, const RecordDecoder& decoder, CacheMode cache,
                           int local_rank_count);
 
   /// Noise images in memory, with `decoder`'s shapes and synthetic targets, for benchmarks without data files. Equal in
-  /// all processes. 64 to 10,000 images, about 128 MiB.
+  /// all processes. As many images as fit in 128 MiB, but at least 64 and at most 10,000.
   static Dataset synthetic(std::shared_ptr<const RecordDecoder> decoder);
 
   Dataset(Dataset&&) noexcept;
@@ -69,12 +73,12 @@ class Dataset {
   /// the same records. Decodes the sample. Errors: as `read`.
   float density() const;
 
-  /// CRC32C over the length and the stored data checksum of every record, in order. Equal datasets have equal
-  /// fingerprints, however they are divided into files.
+  /// CRC32C over the length and the stored data checksum of every record, in order. Datasets with the same records in
+  /// the same order have equal fingerprints, however they are divided into files.
   std::uint32_t fingerprint() const;
 
-  /// First record of each rank's share, by rank. Rank t reads files F * t / N to F * (t + 1) / N of F files. Errors:
-  /// usage (a rank without a file or without records).
+  /// First record of each rank's share of the files (file_share), by rank. Errors: usage (a rank without a file or
+  /// without records).
   std::vector<std::uint64_t> shares_of_files(int tower_count) const;
 
   /// "<path>: record <number in the file>", the name of record i in error messages.
@@ -89,8 +93,10 @@ class Dataset {
     return targets().subspan(i * target_bytes(), target_bytes());
   }
 
-  /// From now on, `read` replaces a damaged or unsuitable record by the next sound one, the same one in every process.
-  /// `warn` receives the error text once per damaged record, on any thread. Not allowed if the dataset is in memory.
+  /// From now on, `read` replaces a damaged or unsuitable record i (ExitCode::data) by the next sound one in the order
+  /// i + 1, i + 2, ..., the same one in every process. Record 0 follows the last record. `warn` receives the error text
+  /// once per damaged record, on any thread, one call at a time. Must be called before threads call `read`. Not allowed
+  /// if the dataset is in memory.
   void skip_damaged(std::function<void(const std::string&)> warn);
   /// Number of different records that `read` skipped.
   std::size_t skipped_count() const;
@@ -104,9 +110,9 @@ class Dataset {
   /// in memory.
   void fetch(std::span<const std::uint32_t> records, const std::stop_token& stop) const;
 
-  /// Decodes record i as the sample at stream position `position` into `image` (image_bytes() long) and `target`
-  /// (target_bytes() long). Works with and without cache. Thread-safe. Errors: data (file, record number, byte offset);
-  /// after skip_damaged only if no record is sound.
+  /// Decodes record i as the sample with the sample position `position` (core/batch.h) into `image` (image_bytes()
+  /// long) and `target` (target_bytes() long). With the cache, copies them and ignores `position`. Thread-safe. Errors:
+  /// data (file, record number, byte offset); after skip_damaged only if no record is sound.
   void read(std::size_t i, std::uint64_t position, std::span<std::uint8_t> image, std::span<std::byte> target) const;
 
  private:

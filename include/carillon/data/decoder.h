@@ -25,25 +25,26 @@ class RecordDecoder {
   const TargetSpec& target_spec() const { return target_spec_; }
 
   /// Writes the image of `record` to `image` (image_shape().bytes() long) and its target to `target`
-  /// (target_spec().bytes() long). Random draws depend only on `position`, the sample's position in the stream.
-  /// Thread-safe.
-  /// Errors: data; the text names the feature and the problem. The dataset adds file and record.
+  /// (target_spec().bytes() long). Random draws depend only on the decoder's settings and `position`, the sample
+  /// position (core/batch.h). Thread-safe.
+  /// Errors: data; the text names the feature and the problem. The dataset adds file and record. Dataset::skip_damaged
+  /// skips only records with this error; `read` passes on any other error.
   virtual void decode(std::span<const std::uint8_t> record, std::uint64_t position, std::span<std::uint8_t> image,
                       std::span<std::byte> target) const = 0;
 
   /// Writes the target of sample i of a synthetic dataset (Dataset::synthetic). The default writes zero bytes.
   virtual void write_synthetic_target(std::size_t i, std::span<std::byte> target) const;
 
-  /// Whether images depend on the stream position. A dataset with such a decoder is not cached.
+  /// Whether `decode` draws random numbers. Such a dataset is never cached.
   virtual bool draws() const { return false; }
 
-  /// Whether decoding is slow. A dataset with such a decoder is cached only on request.
+  /// Whether decoding is slow. Such a dataset is cached only with CacheMode::memory.
   virtual bool is_slow() const { return false; }
 
   /// Decodes record i of a dataset into `image`.
   using ReadImage = std::function<void(std::size_t i, std::span<std::uint8_t> image)>;
-  /// Checks a dataset of `record_count` records for faults that no single record shows. Returns a description of the
-  /// fault; empty: no fault.
+  /// Called once by Dataset::open. Looks for faults that only several of the `record_count` records together show.
+  /// Returns a description of the fault; empty: no fault, which is the default.
   virtual std::string find_fault(std::size_t record_count, const ReadImage& read) const;
 
  protected:

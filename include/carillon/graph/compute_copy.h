@@ -1,5 +1,5 @@
 // ComputeCopy: a copy of a parameter in the type and order that matrix products read. The update writes the parameter
-// and the copy, so that no step converts parameters (src/step/update/compute_copies.h).
+// and the copy, so that no step converts parameters. Only GPUs have compute copies.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,9 @@
 // Graph: a network as a flat list of ops in forward order, with fixed shapes, before any memory or device exists.
 //
 // Network::build_layers adds ops with functions from `kernels/`, for example
-// dense(graph, "layer1", x, {.units = 500}). Passes (src/graph/passes.h) then prepare the graph for the device. A value
-// with several readers starts branches; an op with several inputs (add) joins branches.
+// dense(graph, "layer1", x, {.units = 500}). build_network (models/network.h) then runs passes, which prepare the graph
+// for the device, for example by fusing ops. A value that several ops read starts branches; an op with several
+// inputs, such as add, joins them.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,7 @@ namespace carillon {
 
 /// A tensor in a graph.
 struct Value {
-  int index = -1;
+  int index = -1;  ///< index in Graph::values(); -1: no value
   bool operator==(const Value&) const = default;
 };
 
@@ -34,7 +35,7 @@ class Graph {
     DType type = DType::f32;
     int producer = -1;            ///< op index; -1: a pass removed the producer, or the value is an input
     std::vector<int> readers;     ///< ascending op indices; an op that reads the value twice is listed twice
-    bool wants_gradient = false;  ///< it depends on a parameter that trains
+    bool wants_gradient = false;  ///< it depends on a parameter; after want_gradients_of: on one that trains
     bool is_input = false;        ///< no op produces it: it is part of the step's inputs (StepInputs)
   };
   struct Node {
@@ -54,24 +55,27 @@ class Graph {
     OpTraits traits = {};
   };
 
-  /// The first extent of every value is `batch_size` (samples per rank and step), except for scalars. Scalars are
-  /// float32; `arithmetic` determines the type of the other values.
+  /// `batch_size`: samples that the graph processes at once; the first extent of every value, except for scalars.
+  /// Scalars are float32, a target has the type of its TargetSpec, and all other values have the activation type of
+  /// `arithmetic`. Errors: failed (batch_size is not above 0).
   explicit Graph(std::int64_t batch_size, Arithmetic arithmetic = Arithmetic::fp32);
 
   std::int64_t batch_size() const { return batch_size_; }
   Arithmetic arithmetic() const { return arithmetic_; }
 
-  /// Adds a trainable variable and returns its index. Names follow TensorFlow: "layer1/weights". Errors: failed (the
-  /// name is taken by a parameter or a buffer).
+  /// Adds a parameter (in messages and checkpoints: a variable) and returns its index. Names follow TensorFlow:
+  /// "layer1/weights". Errors: failed (the name is taken by a parameter or a buffer).
   int add_parameter(ParameterSpec spec);
   /// Adds a tensor that no optimiser changes, for example running statistics, and returns its index. Errors: as
   /// add_parameter.
   int add_buffer(BufferSpec spec);
-  /// Adds the graph's input for targets, [batch, spec.shape] of spec.type. On a CPU, ops read the target's tensor. On a
-  /// GPU this tensor has no data, and kernels read StepTable::target. Errors: failed (the graph already has a target).
+  /// Adds the value "target", [batch, extents of spec.shape] of spec.type, which no op produces. CPU ops read it as an
+  /// input tensor. On a GPU the tensor has no data; kernels call StepTable::target. Errors: failed (the graph already
+  /// has a target).
   Value add_target(const TargetSpec& spec);
-  /// Appends an op with one output. A parameter belongs to one op: each op must list the parameters added since the
-  /// previous add_op, in that order. Backward completes gradients in reverse order. Errors: failed (another list).
+  /// Appends an op with one output. A parameter belongs to one op: an op must list all parameters added since the
+  /// previous add_op, in that order. The order matters because ParameterLayout lays gradients out in the order in which
+  /// backward completes them: the last parameter first. Errors: failed (another list).
   Value add_op(NewOp op, Shape output_shape);
 
   /// Bytes of one sample's target; 0: the graph has no target.
@@ -87,8 +91,9 @@ class Graph {
   Value add_value_like(Value value);
   /// Changes the last extent of a value.
   void set_channels(Value value, std::int64_t channels);
-  /// Replaces all nodes; `nodes` are in forward order. Errors: failed (a value is read before it is produced, or
-  /// produced twice).
+  /// Replaces all nodes; `nodes` are in forward order. Recomputes the producer and the readers of every value, and
+  /// names a value after the op that produces it. Shapes, types and wants_gradient stay. Errors: failed (a value is
+  /// read before it is produced, or produced twice).
   void replace_nodes(std::vector<Node> nodes);
   /// Recomputes ValueInfo::wants_gradient for training only some parameters. `trains`: by parameter index. Errors:
   /// failed (wrong number of parameters).

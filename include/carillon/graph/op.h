@@ -1,4 +1,5 @@
-// Op: one node of a network, with memory on one device. OpDefinition: the same node before the device is known.
+// OpDefinition: one node of a network and its settings, without a device. Op: the node with memory on one device, made
+// by OpDefinition::instantiate.
 #pragma once
 
 #include <memory>
@@ -15,36 +16,41 @@ namespace carillon {
 
 /// The memory of an op. The op neither reads nor writes a tensor without data.
 struct OpTensors {
-  std::vector<Tensor> inputs, outputs;                    ///< activations
-  std::vector<Tensor> input_gradients, output_gradients;  ///< gradients of the loss, in the activations' shapes. Empty
-                                                          ///< outside training. d loss / d loss = 1 has no data
-  std::vector<Tensor> parameters, parameter_gradients;    ///< gradients: empty outside training
-  std::vector<Tensor> parameter_compute_copies = {};  ///< by parameter, up to date; empty: the op reads `parameters`
-  std::vector<Tensor> buffers;                        ///< float32, kept from step to step
-  /// [columns], float32: backward writes the column sums of input gradient 0 here, which are the bias gradient of the
-  /// op before. Set only for ops with OpTraits::sums_input_gradient.
+  std::vector<Tensor> inputs, outputs;  ///< activations
+  /// Gradients of the loss, in the activations' shapes. Empty outside training. A gradient that no op needs has no
+  /// data. The output gradient of the loss is 1 by definition and has no data.
+  std::vector<Tensor> input_gradients, output_gradients;
+  std::vector<Tensor> parameters, parameter_gradients;  ///< gradients: empty outside training
+  /// By parameter, in the format of OpTraits::compute_copy_format; the update keeps them current. Empty, or an element
+  /// without data: the op reads `parameters`.
+  std::vector<Tensor> parameter_compute_copies = {};
+  std::vector<Tensor> buffers;  ///< float32, kept from step to step
+  /// [columns], float32: backward writes the column sums of input gradient 0 here. They are the gradient of the biases
+  /// of the op that produces input 0. Set only for ops with OpTraits::sums_input_gradient.
   Tensor input_gradient_sums = {};
-  /// If not empty, backward writes the step sums (src/step/gradients/step_sums.h), among them the loss. Then forward
-  /// may skip the loss. Set only for ops with OpTraits::writes_step_sums.
+  /// If not empty, backward computes the loss and the other step sums and writes them here; forward need not write the
+  /// loss. step_sums[loss_sum] is the loss; step_sums[sync_sum] is StepHeader::request_sync of the step. Set only for
+  /// ops with OpTraits::writes_step_sums.
   std::span<float> step_sums = {};
 };
 
-/// Exchanges values between the ranks during a forward or backward pass, for example for synchronised batch norm.
+/// Exchanges values between the towers during a forward or backward pass, for example for synchronised batch norm. A
+/// tower is one rank's replica of the network with its device.
 class TowerLink {
  public:
   virtual ~TowerLink() = default;
-  virtual int size() const = 0;
+  virtual int size() const = 0;  ///< number of towers, which is the number of ranks
   /// Concatenates every rank's `own` in rank order. Collective: all ranks make the same calls in the same order, with
   /// equal lengths.
   virtual std::vector<double> gather(std::span<const double> own) = 0;
 };
 
 struct OpContext {
-  Device* device = nullptr;
+  Device* device = nullptr;  ///< never null in OpDefinition::instantiate; outlives the op
   Arithmetic arithmetic = Arithmetic::fp32;
   bool training = false;             ///< if false, backward never runs, and the op only reads its buffers
   const StepInputs* step = nullptr;  ///< outlives the op
-  TowerLink* towers = nullptr;       ///< outlives the op; null: one rank alone
+  TowerLink* towers = nullptr;       ///< outlives the op; null: the op computes as if its rank were alone
 };
 
 class Op {
@@ -70,17 +76,18 @@ class OpDefinition {
   /// Name of the op type: its folder in `kernels/` ("dense") or one op of a folder with several ("gelu").
   virtual std::string_view type() const = 0;
   virtual BackwardNeeds backward_needs() const = 0;
-  /// Creates the op for these tensors and the context's device (kernels/shared/backend.h). The op may copy the
-  /// pointers in the arguments, but must not refer to the arguments themselves. Called once per executable, or once per
-  /// tile of the batch, by several threads at once (src/graph/batch_tiling.h).
+  /// Creates the op for these tensors and the context's device. Must be thread-safe: several threads may call it at
+  /// once. An executable, which is a graph with memory, calls it once or, if the batch is tiled, once per tile. Both
+  /// arguments are valid only during the call; the memory they point to outlives the op. Errors: failed or usage (the
+  /// op does not support the device).
   virtual std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const = 0;
 
-  /// The input that output number `output` shares memory with. The output then equals the input, and the op never
-  /// writes it.
+  /// The number of the input that shares memory with output number `output`. The output then equals the input, and the
+  /// op never writes it. Nullopt: the output has its own memory.
   virtual std::optional<int> output_shares_input(int /*output*/) const { return std::nullopt; }
-  /// If backward works in place for input number `input`: the output with the gradient that shares memory with the
-  /// gradient of this input. Nullopt: the input's gradient has its own memory. Two inputs must not share with the same
-  /// output, because the op that produces an input may use that input's gradient as scratch.
+  /// The number of the output whose gradient shares memory with the gradient of input number `input`: backward then
+  /// works in place. Nullopt: this gradient has its own memory. Two inputs must not share with the same output, because
+  /// the op that produces an input may use that input's gradient as scratch.
   virtual std::optional<int> gradient_shares_output(int /*input*/) const { return std::nullopt; }
 };
 

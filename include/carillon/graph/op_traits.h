@@ -1,8 +1,11 @@
 // OpTraits: what graph passes, the executable, batch tiling and ONNX export may do with ops of one type.
 //
+// The passes, tiling and export read these traits, so that a new op needs no change in them.
+//
 // The op's folder holds one constant of this struct per op type. Its graph function passes the constant to
-// Graph::add_op with the definition, and the graph keeps both in the node. Every member is optional. An op without
-// traits runs, but it is never fused, padded or tiled, and it cannot be exported.
+// Graph::add_op with the definition, and the graph keeps both in the node. Every member is optional, except
+// writes_step_sums for a loss that runs on a GPU. An op without traits runs, but it is never fused, padded or tiled,
+// and it cannot be exported.
 #pragma once
 
 #include <cstdint>
@@ -24,45 +27,55 @@ class OpDefinition;
 struct OpTraits {
   using Definition = std::shared_ptr<const OpDefinition>;
 
-  // Fusion (fuse_activations, defer_biases and synchronize_batches in src/graph/passes.h). Each function returns
-  // another definition of the same C++ class, or null if this op does not support the change.
-  /// This op with an activation of type `activation` ("relu", "gelu") applied to its output.
+  // Fusion: passes merge an activation or a bias into a neighbouring op. Each function returns another definition of
+  // the same C++ class, because the node keeps its traits. It returns null if this op does not support the change.
+  /// The definition of this op with an activation of type `activation` ("relu", "gelu") applied to its output.
   Definition (*with_activation)(const OpDefinition& op, std::string_view activation) = nullptr;
-  /// This op with a ReLU applied to its input. Returns null unless that costs less than a ReLU in the op before.
+  /// The definition of this op with a ReLU applied to its input, or null if that is not cheaper than a ReLU in the op
+  /// that produces the input.
   Definition (*with_relu_before)(const OpDefinition& op) = nullptr;
-  /// This op without its last parameter, a bias that it adds to the columns of its output in its last operation.
+  /// The definition of this op without its last parameter: biases, [columns], that it adds to its output in its last
+  /// operation. The columns of a tensor are its last extent, for example channels.
   Definition (*without_biases)(const OpDefinition& op) = nullptr;
-  /// This op with one more, last parameter: a bias that it adds to the columns of its input. Returns null unless that
-  /// costs less than the addition in the op before.
+  /// The definition of this op with one more, last parameter: biases, [columns], that it adds to its input. Returns
+  /// null if that is not cheaper than the addition in the op that produces the input.
   Definition (*with_biases_before)(const OpDefinition& op) = nullptr;
-  /// This op with its batch statistics computed over the batches of all ranks, in training.
+  /// The definition of this op with its batch statistics computed over the batches of all ranks, in training.
   Definition (*synchronized)(const OpDefinition& op) = nullptr;
 
-  // Padding on a GPU (pad_channels in src/graph/passes.h).
-  /// Preferred (padded) channel count of input 0 with this unpadded shape and this type. Extra channels hold zeros.
+  // Padding on a GPU: the images at the start of a network get extra channels, which hold zeros.
+  /// The channel count, at least that of `input`, with which input 0 of unpadded shape `input` and type `type` is
+  /// processed fastest.
   std::int64_t (*preferred_channels)(const Shape& input, DType type) = nullptr;
-  /// The op can produce an output with extra channels, which hold zeros. Its input, if any, then has the same channels.
+  /// The op can produce an output with extra channels. Its input, if any, then has the same number of channels.
   bool pads_channels = false;
 
-  // Layout and shared work (src/graph/executable.h, src/step/update/compute_copies.h).
+  // Layout, and work that an op does for another op.
   /// Format of the compute copy that the op reads on a GPU in place of parameter number `parameter`.
   ComputeCopyFormat (*compute_copy_format)(int parameter) = nullptr;
-  /// Number of the parameter whose gradient is the column sums of output gradient 0: a bias that is added last.
+  /// Position, in the op's list of parameters, of the biases that it adds last; their gradient is the column sums of
+  /// output gradient 0. Nullopt: none. If the op that reads output 0 computes the sums (sums_input_gradient), this
+  /// parameter's gradient has no data.
   std::optional<int> (*column_summed_parameter)(const OpDefinition& op) = nullptr;
-  /// Whether the op can write OpTensors::input_gradient_sums for an input of this shape.
+  /// Whether the op can write OpTensors::input_gradient_sums for an input 0 of this shape.
   bool (*sums_input_gradient)(DeviceKind kind, const Shape& input) = nullptr;
   /// Whether the op, which computes the loss, writes OpTensors::step_sums. Required of a loss on a GPU.
   bool (*writes_step_sums)(DeviceKind kind) = nullptr;
 
-  // Batch tiling (src/graph/batch_tiling.h).
-  /// The op may process a part of the batch. The outputs and input gradients of a sample do not depend on the other
-  /// samples, bit for bit, and the parameter gradients are sums over the samples. Such an op shares no memory, has no
-  /// buffers, and accepts activations that are not aligned to tensor_alignment_bytes.
+  // Batch tiling on a CPU: neighbouring ops process a few samples before they continue with the next samples.
+  /// The op may process a part of the batch. Requirements:
+  /// - The outputs and input gradients of a sample do not depend on the other samples, bit for bit.
+  /// - The parameter gradients are sums over the samples.
+  /// - The first extent of all inputs and outputs is the number of samples.
+  /// - The op shares no memory (OpDefinition::output_shares_input, gradient_shares_output) and has no buffers.
+  /// - It does not read StepInputs, because it does not know the numbers of its samples in the batch.
+  /// - It accepts activations that are not aligned to tensor_alignment_bytes.
   bool samples_are_independent = false;
 
-  // Export (src/onnx/onnx_export.h).
-  /// Adds the ONNX operators that compute the op in evaluation. Returns the name of the ONNX output. It stands for all
-  /// outputs of the op, which must be equal.
+  // Export to ONNX.
+  /// Adds the ONNX operators that compute the op in evaluation. Returns the name of the ONNX output. If the op has
+  /// several outputs, they must be equal, and this one replaces them all. Null: a network with this op in its
+  /// evaluation cannot be exported.
   std::string (*to_onnx)(const OpDefinition& op, OperatorGraph& operators, const OpOperands& operands) = nullptr;
 };
 

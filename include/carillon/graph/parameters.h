@@ -1,9 +1,11 @@
 // ParameterStore: all variables of a network in one flat array; gradients and optimiser slots have the same layout.
 //
-// The layout is the backward order (last layer first), so that gradients become complete from front to back and a
-// bucket is a span. Each tensor starts at a multiple of 64 bytes; the gaps hold zeros. The step sums follow the
-// last gradient: at least `step_sum_count` floats, for example the loss, which are averaged over the ranks together
-// with the gradients.
+// The layout is the backward order (last layer first), so that gradients become complete from front to back. A bucket,
+// the part of the gradients that the ranks average in one message, is therefore a span. Each tensor starts at a
+// multiple of 64 bytes; the gaps hold zeros.
+//
+// After the last gradient come the step sums: step_sum_count or more floats, such as this rank's loss. The all-reduce
+// of the gradients includes them, so that every rank gets their means over the ranks.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +22,15 @@ namespace carillon {
 
 struct Initializer {
   enum class Kind { constant, truncated_normal, uniform } kind = Kind::constant;
-  /// constant: the value. truncated_normal: the standard deviation before truncation at two standard deviations (no
-  /// rescaling). uniform: b of [-b, b).
+  /// constant: the value. truncated_normal: the standard deviation before truncation. Draws beyond two standard
+  /// deviations are repeated, and the result is not rescaled. uniform: b of [-b, b).
   float value = 0.0f;
   /// If not negative, random values depend on this number instead of the variable's name. Old networks use it, so that
   /// their initial values stay the same.
   int number = -1;
   /// For filters [height, width, in, out] with odd height and width: filter o < min(in, out) copies input channel o
-  /// (1 in the middle, else 0), as PyTorch's dirac_. The other filters are drawn as `kind` says.
+  /// (1 in the middle, else 0), as PyTorch's dirac_. The other filters are drawn as `kind` says. Ignored for
+  /// Kind::constant.
   bool dirac = false;
 };
 
@@ -35,8 +38,10 @@ struct ParameterSpec {
   std::string name;
   Shape shape;
   Initializer initializer;
-  float l2_factor = 0.0f;  ///< c: adds c * sum(w^2) / 2 to the loss and c * w to the gradient
-  bool trains = true;      ///< false: the variable keeps its initial values, independent of its parameter group
+  /// c: the update adds c * w to the gradient. The L2 loss c * sum(w^2) / 2 is reported separately from the task's
+  /// loss.
+  float l2_factor = 0.0f;
+  bool trains = true;  ///< false: the variable keeps its initial values, independent of its parameter group
 };
 
 /// An array that an optimiser keeps, with the layout of the parameters, for example momentum or a moving average.
@@ -64,12 +69,14 @@ class ParameterLayout {
 };
 
 inline constexpr std::size_t step_sum_count = 16;
-/// Indices in ParameterStore::step_sums.
+/// Indices in ParameterStore::step_sums. loss_sum: the loss of the task. sync_sum: 1 if the rank asks for an exchange
+/// of control requests (StepHeader::request_sync), else 0.
 inline constexpr std::size_t loss_sum = 0, sync_sum = 1;
 
-/// Zeroed memory for a store. The store allocates empty `values` and `slots` on its device.
+/// The memory of a store, which owns the buffers. The store does not clear them. If `values` or `slots` is empty, the
+/// store allocates zeroed memory on its device.
 struct ParameterMemory {
-  Buffer gradients;                              ///< gradient_bytes (Communicator::allocate); empty: no training
+  Buffer gradients;                              ///< gradient_bytes; empty: no training
   Buffer values = {};                            ///< value_bytes
   Buffer slots = {};                             ///< value_bytes for each slot, consecutively
   std::vector<ComputeCopy> compute_copies = {};  ///< by parameter, or none
@@ -80,7 +87,8 @@ std::size_t value_bytes(const ParameterLayout& layout);
 
 class ParameterStore {
  public:
-  /// All values are zero. `sum_count`: number of step sums, at least step_sum_count.
+  /// Values and slots are those in `memory`; memory that the store allocates is zero. `sum_count`: number of step sums,
+  /// at least step_sum_count. Errors: failed (a buffer is too small).
   ParameterStore(std::vector<ParameterSpec> specs, Device& device, ParameterMemory memory, std::vector<Slot> slots = {},
                  std::size_t sum_count = step_sum_count);
 
@@ -99,8 +107,10 @@ class ParameterStore {
 
   /// [layout().total()] on the device.
   std::span<float> values() const { return array(memory_.values, 0); }
+  /// As values(). Errors: failed (no slot has this number).
   std::span<float> slot(int slot) const;
-  /// [layout().total() + sum_count]: gradients, then the step sums.
+  /// [layout().total() + sum_count]: gradients, then the step sums. Errors: failed (a store without gradients). So does
+  /// step_sums().
   std::span<float> gradients_and_sums() const;
   std::span<float> step_sums() const { return gradients_and_sums().subspan(layout_.total()); }
 
@@ -120,7 +130,8 @@ class ParameterStore {
 bool name_matches(const std::string& pattern, const std::string& name);
 
 /// Initial values of a variable, row-major. They depend only on (seed, name, element), or on (seed, number, element) if
-/// the initializer has a number (Philox). Errors: failed (dirac, but the shape is not that of odd filters).
+/// the initializer has a number (Philox). Errors: failed (dirac with drawn values, but the shape is not that of filters
+/// with odd height and width).
 std::vector<float> initial_values(const ParameterSpec& spec, std::uint64_t seed);
 
 }  // namespace carillon

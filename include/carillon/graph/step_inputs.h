@@ -1,12 +1,15 @@
-// StepInputs: the inputs of ops and optimisers that change from step to step. The input stage owns them
-// (src/step/input/input_stage.h).
+// StepInputs: the inputs of ops and optimisers that change from step to step.
 //
 // CPU ops read `batch`, `targets`, `scalars` and `request_sync` of the current step.
 //
-// GPU ops read a ring of entries in GPU memory, one entry per step. An entry has a header, the row of each sample in
-// `images` and `targets`, and the samples' record numbers. The current entry is `*step_counter % capacity`. The last
-// kernel of a step adds 1 to the counter (graph/step_end.h). So a captured step reads new inputs each time it is
-// replayed, and the host fills entries ahead of it.
+// GPU ops read a ring of entries in GPU memory, one entry per step. An entry has:
+// - a header;
+// - for each sample, its row number in `images` and `targets`; a row is a record number if the GPU keeps the whole
+//   dataset, else a place in the ring;
+// - for each sample, its record number in the dataset.
+//
+// The current entry is `*step_counter % capacity`. The last kernel of a step adds 1 to the counter. A step captured in
+// a CUDA graph therefore reads new inputs at each replay, while the host fills the entries of later steps.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +20,9 @@
 
 namespace carillon {
 
-/// Numbers that change from step to step, for example the learning rate. The optimiser assigns the indices
-/// (src/optim/optimizer.h).
+/// The optimiser's numbers that change from step to step, for example the learning rate. They are inputs of the step,
+/// because a captured step cannot receive arguments: it reads everything that changes from its entry. The optimiser
+/// assigns the indices.
 struct StepScalars {
   static constexpr std::size_t count = 12;
   float at[count] = {};
@@ -26,13 +30,14 @@ struct StepScalars {
 };
 
 struct StepHeader {
-  std::uint64_t first_position = 0;  ///< stream position of sample 0
+  std::uint64_t first_position = 0;  ///< sample position of sample 0 (core/batch.h)
   StepScalars scalars;
-  float request_sync = 0.0f;     ///< 1: this rank requests a synchronisation (StepInputs::request_sync)
-  std::uint32_t reports_l2 = 0;  ///< 1: the outcome includes the L2 loss
+  /// 1: this rank asks all ranks to exchange their control requests (save, stop) after this step; else 0.
+  float request_sync = 0.0f;
+  std::uint32_t reports_l2 = 0;  ///< 1: the step computes StepOutcome::l2_loss; else 0
 };
 
-/// The ring of entries, as GPU ops read it. Rows and records are indexed by the sample's place in the batch.
+/// The ring of entries, as GPU ops read it. Rows and records are indexed by the sample's number in the batch.
 struct StepTable {
   const std::byte* entries = nullptr;  ///< [capacity] of entry_bytes each
   std::uint32_t entry_bytes = 0;
@@ -79,14 +84,14 @@ struct StepTable {
 /// The result of a step for the host: the means of the step sums, and the L2 loss. Equal on all ranks.
 struct StepOutcome {
   float loss = 0.0f;           ///< loss of the task, without L2
-  float sync_requests = 0.0f;  ///< part of the ranks that requested a synchronisation
-  double l2_loss = 0.0;        ///< L2 loss before the update, in steps with reports_l2
+  float sync_requests = 0.0f;  ///< fraction of the ranks, 0 to 1, with StepHeader::request_sync 1
+  double l2_loss = 0.0;        ///< L2 loss before the update, if StepHeader::reports_l2 is 1; otherwise 0
 };
 
 /// The memory that the last kernel of a step updates: the step counter and the outcome.
 struct StepProgress {
   std::uint64_t* step_counter = nullptr;  ///< as in StepTable
-  std::uint32_t* blocks_done = nullptr;   ///< 0 between launches
+  std::uint32_t* blocks_done = nullptr;   ///< finished blocks of the step's last kernel; 0 between launches
   StepOutcome* outcomes = nullptr;        ///< [capacity] in host memory, by entry
   std::uint32_t capacity = 1;             ///< a power of two
 };
@@ -97,7 +102,7 @@ struct StepInputs {
   /// [batch] Memory of the graph's target, at a fixed address. Null on a GPU: its ops read targets through `table`.
   std::byte* targets = nullptr;
   StepScalars scalars;
-  bool request_sync = false;
+  bool request_sync = false;  ///< as StepHeader::request_sync
   // For a GPU. Its ops copy these structs when they are created.
   StepTable table;
   StepProgress progress;

@@ -25,16 +25,16 @@ struct PixelNormalization {
 
 /// The settings that a network is made from. They come from the data, the task and the options.
 ///
-/// An evaluation sets only image, density, outputs, pixel_scale and normalization. The other settings must not change
-/// the names or shapes of variables.
+/// An evaluation sets only image, density, outputs, pixel_scale and normalization. The names and shapes of the
+/// variables must depend only on image and outputs.
 struct NetworkSettings {
   ImageShape image;             ///< shape of the records
-  float density = 1.0f;         ///< share of nonzero bytes in the records; affects speed only; 1: unknown
+  float density = 1.0f;         ///< fraction, 0 to 1, of image bytes that are not 0; a hint for speed; 1: unknown
   std::int64_t outputs = 0;     ///< output elements per sample (Task::outputs)
-  float pixel_scale = 1.0f;     ///< factor of the uint8 pixels
+  float pixel_scale = 1.0f;     ///< factor of the uint8 pixels; networks that normalise pixels ignore it
   float regularization = 0.0f;  ///< L2 factor of the regularised weights
   bool distort = false;         ///< distort training images at random, if the network supports it
-  std::optional<PixelNormalization> normalization = std::nullopt;  ///< replaces the network's own; colour images only
+  std::optional<PixelNormalization> normalization = std::nullopt;  ///< replaces the network's own; 3 channels only
   std::uint64_t record_count = 0;  ///< training set size; required before training starts
   std::uint64_t seed = 0;          ///< seed of the distortion and of all other draws
 };
@@ -46,11 +46,13 @@ enum class Purpose {
   summary,     ///< as training, without the loss; also returns the outputs of all layers
 };
 
-/// Initial values of one variable, computed from the training set instead of drawn.
+/// Initial values of one variable, computed from the training set instead of drawn. Used when a training starts, not
+/// when it resumes.
 struct ValuesOfData {
   std::string variable;
   std::int64_t max_records = 0;  ///< the first records are used, at most this many
-  /// Returns the values, row-major. `images`: the images of these records, with the shape Network::image.
+  /// Returns the values, row-major. `images`: a pointer to the decoded image of each of these records, uint8 of the
+  /// shape Network::image.
   std::function<std::vector<float>(std::span<const std::uint8_t* const> images)> compute;
 };
 
@@ -62,7 +64,8 @@ struct WarpSettings {
   std::uint64_t seed = 0;  ///< seed of the draws
 };
 
-/// Mixing of pairs of training samples of a batch (kernels/shared/mixing.h). 0: disabled.
+/// Mixing of pairs of training samples of a batch (kernels/shared/mixing.h). There is one draw for all samples that are
+/// processed at once: the rank's batch or a micro-batch. 0: disabled.
 struct MixingSettings {
   double mixup = 0.0, cutmix = 0.0;  ///< alpha; lambda is drawn from Beta(alpha, alpha)
   std::uint64_t seed = 0;
@@ -85,7 +88,7 @@ using MakeNetwork = Network (*)(const NetworkSettings& settings);
 
 /// A network's graph, ready to run.
 struct BuiltNetwork {
-  /// A layer that has variables. If a ReLU follows, `output` is the output of the ReLU.
+  /// A layer that has variables. If the only op that reads the layer's output is a ReLU, `output` is the ReLU's output.
   struct Layer {
     std::string name;
     Value output;
@@ -105,19 +108,20 @@ struct BuildSettings {
   DeviceKind device = DeviceKind::cpu;  ///< the graph runs on this kind of device
 };
 
-/// Builds the graph of a network: the ops that warp and mix images, the layers, and the graph passes
-/// (src/graph/passes.h). A graph for training also has the target and the loss of `task`. On GPUs the passes may change
+/// Builds the graph of a network: the ops that warp and mix images, and the layers. Graph passes then fuse ops and
+/// insert forks. A graph for training also has the target and the loss of `task`. On GPUs the passes may change
 /// intermediate values (deferred biases, padded channels), except in a graph for a summary.
 ///
 /// Errors: failed (no op reads a value; warping or mixing without an image-shaped input; output size differs from
-/// Task::outputs), usage (sync_batch_norm without a batch norm; the loss cannot mix targets).
+/// Task::outputs; the loss is not a scalar), usage (sync_batch_norm without a batch norm; the loss cannot mix targets).
 BuiltNetwork build_network(const Network& network, const Task& task, const BuildSettings& settings);
 /// As above, but without a target and a loss.
 BuiltNetwork build_network(const Network& network, const BuildSettings& settings);
 
 /// Elements of all variables.
 std::int64_t parameter_count(const Graph& graph);
-/// Multiply-add operations of weights and activations in the forward pass of one sample.
+/// Multiply-add operations in the forward pass of one sample, of parameters with at least 2 extents, such as weights
+/// and filters. Biases, batch norm and ops without parameters are not counted.
 std::int64_t multiply_adds(const Graph& graph);
 
 }  // namespace carillon

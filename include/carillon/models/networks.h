@@ -1,7 +1,7 @@
-// The networks that Carillon includes. src/models has one file for each.
+// The networks that Carillon includes.
 //
-// Parameter counts are for ten classes, unless stated. Each file states the layers, the source and the limits on image
-// sizes. Errors: usage (the network does not support the image shape).
+// Parameter counts are for ten classes, unless stated. Errors: usage (the network does not support the image shape; the
+// message states what it requires).
 #pragma once
 
 #include "carillon/models/network.h"

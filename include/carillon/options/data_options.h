@@ -1,4 +1,6 @@
 // DataOptions: which records a training or an evaluation reads, in which order and batches, and how it augments images.
+//
+// "Not an option" marks a member without a command-line option; the program sets it.
 #pragma once
 
 #include <cstdint>
@@ -21,29 +23,37 @@ enum class Sharding {
 struct DataOptions {
   std::vector<std::string> files;       ///< paths and patterns of TFRecord files, or only "synthetic"
   std::vector<std::string> eval_files;  ///< files for evaluations during training; empty: no evaluations
-  RecordForm record_form;               ///< set by the program, not an option
+  RecordForm record_form;               ///< not an option
   std::string image_key, label_key;     ///< features of a record; empty: those of record_form
-  std::int64_t eval_every = 0;          ///< steps between evaluations; 0: at the end only
+  /// Steps between evaluations on eval_files; 0: at the end only. A completed training always ends with one.
+  std::int64_t eval_every = 0;
   std::int64_t evaluation_batch = 200;  ///< records per batch in these evaluations; not an option
-  bool test_time_augmentation = false;  ///< in evaluations: several views per image; requires colour images
+  bool test_time_augmentation = false;  ///< in evaluations: mean over six views of each image
 
-  std::int64_t batch_size = 100;  ///< samples per rank and step, or the rank's part of a global batch
+  /// Samples per rank and step. With global_batch, the program sets it to global_batch / number of ranks.
+  std::int64_t batch_size = 100;
   std::int64_t global_batch = 0;  ///< samples per step over all ranks; 0: batch_size for each rank
-  std::int64_t micro_batch = 0;   ///< samples per forward and backward pass; 0: batch_size
+  /// Samples per forward and backward pass; 0: batch_size. CPUs only. Requires global_batch, a multiple of it.
+  std::int64_t micro_batch = 0;
 
-  bool shuffle = true;              ///< in a new order each epoch
-  std::int64_t shuffle_window = 0;  ///< records per separately shuffled part (SampleOrder); 0: all records
+  bool shuffle = true;  ///< in a new order each epoch
+  /// Records that are shuffled at a time and read ahead in long runs, at least the samples of a step; 0: all records.
+  std::int64_t shuffle_window = 0;
   Sharding sharding = Sharding::record;
   std::string stage;  ///< local directory on each host to copy the files to; empty: no copies
   CacheMode cache = CacheMode::automatic;
-  bool skip_damaged = false;        ///< replace each damaged training record by the next one
-  std::int64_t decode_threads = 0;  ///< per rank, for records that are not in memory; 0: depends on the device
-  std::int64_t prefetch_bytes = 0;  ///< buffer for decoded images, per rank; 0: see PrefetchSettings
+  bool skip_damaged = false;  ///< replace each damaged training record by the next one
+  /// Threads per rank that decode records that are not in memory; 0: 2 (CPUs) or the rank's cores (GPUs).
+  std::int64_t decode_threads = 0;
+  /// Buffer for decoded images per rank, in bytes; 0: one batch per decoding thread plus three.
+  std::int64_t prefetch_bytes = 0;
 
-  double pixel_scale = 1.0;                      ///< factor for pixels 0..255
-  bool distort = true;                           ///< random distortion; requires colour images
-  double rotate = 0.0, zoom = 0.0, shift = 0.0;  ///< random changes of training images (WarpSettings)
-  double mixup = 0.0, cutmix = 0.0;              ///< mixing of pairs of training samples (MixingSettings)
+  double pixel_scale = 1.0;  ///< factor for pixels 0..255
+  bool distort = true;       ///< random distortion of training images, by networks or decoders that support it
+  /// Largest random changes of training images (WarpSettings): rotation in degrees, zoom as a fraction (factors from
+  /// 1 - zoom to 1 + zoom), shift as a fraction of height and width. 0: disabled.
+  double rotate = 0.0, zoom = 0.0, shift = 0.0;
+  double mixup = 0.0, cutmix = 0.0;  ///< mixing of pairs of training samples (MixingSettings)
   std::optional<PixelNormalization> normalization = std::nullopt;  ///< replaces the network's own; not an option
 
   /// Samples of a rank that pass through the network at once.

@@ -8,7 +8,7 @@
 namespace carillon {
 
 struct TaskOptions {
-  Task value = {};                ///< set by the program from the options and the records, not an option
+  Task value = {};                ///< not an option: the program sets it from the options and the records
   double label_smoothing = 0.0;   ///< part of each label, 0 to 1, that is spread evenly over all classes
   double stop_at_accuracy = 0.0;  ///< accuracy at which an evaluation ends the run; 0: disabled
 

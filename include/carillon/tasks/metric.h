@@ -18,6 +18,7 @@ struct Ratio {
   std::string part_name, whole_name;  ///< "correct", "total"
   std::int64_t part = 0, whole = 0;
 
+  /// NaN if both counts are 0.
   double value() const { return static_cast<double>(part) / static_cast<double>(whole); }
 };
 
@@ -33,18 +34,20 @@ struct Score {
   const std::string& tagged_as() const { return tag.empty() ? logged_as() : tag; }
 };
 
-/// Each rank has its own metric. After an evaluation the contents are merged in rank order.
+/// Each rank has its own metric. After an evaluation every rank makes a new metric and merges the contents of all
+/// ranks' metrics into it, in rank order.
 class Metric {
  public:
   virtual ~Metric() = default;
-  /// Adds samples. `outputs`: float32 [samples, output elements], row-major, finite. `targets`: [samples], each of
-  /// TargetSpec::bytes() bytes.
+  /// Adds samples. Called once per batch; samples that only pad the last batch are left out. `outputs`: [samples,
+  /// output elements], row-major, finite. `targets`: [samples], each of TargetSpec::bytes() bytes.
   virtual void add(std::span<const float> outputs, std::span<const std::byte> targets) = 0;
-  /// Returns what this metric has accumulated as bytes, for merge() on another rank.
+  /// Returns what this metric has accumulated as bytes, for merge() on every rank.
   virtual std::string contents() const = 0;
-  /// Adds the contents() of another rank's metric. Errors: failed (the bytes are invalid or from a different metric).
+  /// Adds the contents() of a metric of any rank. Errors: failed (the bytes are invalid or from a different metric).
   virtual void merge(std::string_view contents) = 0;
-  /// Returns all scores, including Task::score. The names do not depend on the added samples.
+  /// Returns all scores. Must include a score named Task::score. Also called without samples, for the names: must not
+  /// fail; values may then be NaN. The names do not depend on the added samples.
   virtual std::vector<Score> scores() const = 0;
   /// One line for the log: "precision @ 1 = 0.984 (9840/10000)".
   virtual std::string text() const = 0;

@@ -1,7 +1,7 @@
-// Task: defines the training objective: the target of each sample, the loss, and the metric of an evaluation.
+// Task: the target of a sample, the loss, and the metric of an evaluation.
 //
-// Tasks and networks are independent of each other. The engine handles targets as bytes with the type and shape that
-// the task states. It compares evaluations by the task's score.
+// Tasks and networks are independent of each other. The library passes targets on as bytes, whose type and shape the
+// task states, and compares evaluations by the score that the task names.
 #pragma once
 
 #include <cstddef>
@@ -20,13 +20,15 @@ struct MixingParams;  // kernels/shared/mixing.h
 
 /// The inputs of a loss.
 struct LossInputs {
-  Value output;                ///< the network's output, [batch, outputs]
-  Value target;                ///< [batch, TargetSpec::shape], of type TargetSpec::type
-  const MixingParams& mixing;  ///< mixing of the images; the loss mixes targets in the same way, or throws
+  Value output;  ///< the network's output, [batch, outputs]
+  Value target;  ///< [batch, TargetSpec::shape], of type TargetSpec::type
+  /// How the images of the batch are mixed with each other. If mixing.mixes(), the loss mixes the targets in the same
+  /// way, or throws Error(usage).
+  const MixingParams& mixing;
 };
 
-/// Adds the loss to the graph and returns it: a float32 scalar, the mean over the batch. Errors: usage (samples are
-/// mixed and the loss cannot mix targets).
+/// Adds the loss to the graph and returns it: a scalar, Shape{}, the mean over the batch. On a GPU, its op needs
+/// OpTraits::writes_step_sums. Errors: usage (samples are mixed and the loss cannot mix targets).
 using LossFunction = std::function<Value(Graph& graph, const LossInputs& inputs)>;
 
 struct Task {
@@ -37,7 +39,8 @@ struct Task {
   /// Returns the target of one sample as text, for messages.
   std::function<std::string(std::span<const std::byte> target)> describe_target;
   MakeMetric make_metric;
-  std::string score;  ///< name of the Score that selects the best checkpoint and may stop training early
+  /// Score::name of one of the metric's scores: it selects the best checkpoint and is compared with --stop-at-accuracy.
+  std::string score;
   bool higher_is_better = true;
 };
 
