@@ -1,6 +1,6 @@
 // TrainOptions: the options of a training, one struct per consumer; a program's defaults are such a value.
 //
-// Each group is declared on the command line, validated and documented for --help in src/options/<group>_options.cpp.
+// Each group is declared on the command line, validated and documented for --help in `src/options/<group>_options.cpp`.
 #pragma once
 
 #include "carillon/options/checkpoint_options.h"
