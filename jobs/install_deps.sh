@@ -36,7 +36,9 @@ has_cudnn_frontend() {
 wants_cudnn_frontend=false
 for argument in "$@"; do
   case $argument in
-    --tests) packages+=(ccache libgtest-dev libgmock-dev python3-numpy python3-h5py hdf5-tools iproute2 groff-base) ;;
+    --tests)
+      packages+=(ccache libgtest-dev libgmock-dev python3-numpy python3-h5py hdf5-tools iproute2 groff-base doxygen)
+      ;;
     --fuzz) packages+=(clang-16 libclang-rt-16-dev libomp-16-dev) ;;
     --lint) packages+=(git clang-format-14) ;;
     --cuda)

@@ -32,15 +32,18 @@ install(FILES ${PROJECT_BINARY_DIR}/modulefile DESTINATION ${CMAKE_INSTALL_DATAD
 install(TARGETS carillon carillon_settings ${libraries} EXPORT CarillonTargets COMPONENT development)
 install(DIRECTORY include/ DESTINATION ${CARILLON_INCLUDE_DIR} COMPONENT development)
 # The public headers of the ops, kernels/<op>/<op>.h, and the shared headers that they include.
+set(kernel_headers kernels/shared/window.h kernels/shared/mixing.h kernels/shared/symmetric_beta.h)
 get_property(op_folders GLOBAL PROPERTY CARILLON_OP_FOLDERS)
 foreach(folder IN LISTS op_folders)
   get_filename_component(op ${folder} NAME)
   if(EXISTS ${PROJECT_SOURCE_DIR}/${folder}/${op}.h)
-    install(FILES ${folder}/${op}.h DESTINATION ${CARILLON_INCLUDE_DIR}/${folder} COMPONENT development)
+    list(APPEND kernel_headers ${folder}/${op}.h)
   endif()
 endforeach()
-install(FILES kernels/shared/window.h kernels/shared/mixing.h kernels/shared/symmetric_beta.h
-  DESTINATION ${CARILLON_INCLUDE_DIR}/kernels/shared COMPONENT development)
+foreach(header IN LISTS kernel_headers)
+  get_filename_component(folder ${header} DIRECTORY)
+  install(FILES ${header} DESTINATION ${CARILLON_INCLUDE_DIR}/${folder} COMPONENT development)
+endforeach()
 set(package_directory ${CMAKE_INSTALL_LIBDIR}/cmake/Carillon)
 install(EXPORT CarillonTargets NAMESPACE Carillon:: DESTINATION ${package_directory} COMPONENT development)
 configure_package_config_file(src/cmake/CarillonConfig.cmake.in ${PROJECT_BINARY_DIR}/CarillonConfig.cmake

@@ -39,6 +39,11 @@ std::string lower_first(std::string text) {
   return text;
 }
 
+std::string upper_first(std::string text) {
+  if (!text.empty()) text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+  return text;
+}
+
 std::string man_option(const ManualOption& option) {
   std::string entry = fmt::format(".TP\n\\fB\\-\\-{}\\fR", plain(option.name));
   if (option.name == "help") entry += ", \\fB\\-h\\fR";
@@ -57,6 +62,33 @@ std::string quoted(const std::string& text) {
 }
 
 std::string words_of(const std::vector<std::string>& words) { return quoted(fmt::format("{}", fmt::join(words, " "))); }
+
+/// `text` for a cell of a table in Markdown. Code between backticks stays.
+std::string cell(std::string_view text) {
+  std::string escaped;
+  bool is_code = false;
+  for (const char c : text) {
+    if (c == '`') is_code = !is_code;
+    if (c == '|' || (c == '*' && !is_code)) escaped += '\\';
+    if (c == '<' && !is_code) {
+      escaped += "&lt;";
+    } else {
+      escaped += c == '\n' ? ' ' : c;
+    }
+  }
+  return escaped;
+}
+
+std::string code_cell(const std::string& text) { return text.empty() ? "" : cell("`" + text + "`"); }
+
+std::string markdown_option(const ManualOption& option) {
+  const std::string name = head(option).substr(2);  // without its indent
+  std::string text = cell(option.text);
+  for (std::size_t i = 0; i < option.choices.size(); ++i) {
+    text += (i == 0 ? ". Values: " : ", ") + code_cell(option.choices[i]);
+  }
+  return fmt::format("| {} | {} | {} |\n", code_cell(name), code_cell(option.default_value), text);
+}
 
 /// Width of the longest option head.
 std::size_t head_width(std::span<const ManualGroup> groups) {
@@ -180,11 +212,33 @@ complete -o default -F _carillon_{0} {0}
                      manual.program, choices, words_of(names), words_of(manual.words));
 }
 
+std::string markdown_page(const Manual& manual) {
+  std::string page = fmt::format("# {}\n\n{}.\n\n```text\n", manual.program, manual.purpose);
+  for (const std::string& synopsis : manual.synopses) page += synopsis + "\n";
+  page += "```\n";
+  if (!manual.description.empty()) page += fmt::format("\n```text\n{}\n```\n", manual.description);
+  for (const ManualGroup& group : manual.groups) {
+    if (group.options.empty()) continue;
+    page += fmt::format("\n## {}\n\n| Option | Default | Description |\n|---|---|---|\n",
+                        group.heading.empty() ? "Options" : upper_first(group.heading));
+    for (const ManualOption& option : group.options) page += markdown_option(option);
+  }
+  page += "\n## Exit codes\n\n| Code | Meaning |\n|---|---|\n";
+  for (const ExitStatus& status : manual.exit_statuses) {
+    page += fmt::format("| {} | {} |\n", status.code, cell(status.meaning));
+  }
+  return page;
+}
+
 bool print_document(int argc, const char* const* argv, const std::function<Manual()>& manual) {
   if (argc != 3 || argv[1] != std::string_view("--document")) return false;
   const std::string_view kind = argv[2];
-  if (kind != "man" && kind != "bash") return false;
-  std::fputs((kind == "man" ? man_page(manual()) : bash_completion(manual())).c_str(), stdout);
+  const auto document = kind == "man"        ? man_page
+                        : kind == "bash"     ? bash_completion
+                        : kind == "markdown" ? markdown_page
+                                             : nullptr;
+  if (document == nullptr) return false;
+  std::fputs(document(manual()).c_str(), stdout);
   return true;
 }
 

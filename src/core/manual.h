@@ -1,4 +1,5 @@
-// Manual: the description of a program as data. --help, the man page and the bash completion are made from it.
+// Manual: the description of a program as data. --help, the man page, the bash completion and the option reference are
+// made from it.
 #pragma once
 
 #include <functional>
@@ -42,8 +43,11 @@ std::string man_page(const Manual& manual);
 /// A bash completion of option names, of the values of options with choices, and otherwise of file names.
 std::string bash_completion(const Manual& manual);
 
-/// If the command line is `PROGRAM --document man` or `--document bash`, prints that document to stdout and returns
-/// true. The installation uses it.
+/// Markdown: purpose, usage and description, a table of the options of each group, and a table of the exit codes.
+std::string markdown_page(const Manual& manual);
+
+/// If the command line is `PROGRAM --document man`, `--document bash` or `--document markdown`, prints that document to
+/// stdout and returns true. The installation and tests/structure/check_option_reference.py use it.
 bool print_document(int argc, const char* const* argv, const std::function<Manual()>& manual);
 
 }  // namespace carillon

@@ -1,4 +1,7 @@
 // --help and the man page of an OptionSet.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <variant>
 
 #include "src/options/option_set.h"
@@ -21,9 +24,9 @@ const std::vector<ExitStatus>& exit_statuses() {
 }
 
 std::string shown(const FieldValue& value) {
-  const std::string* const plain = std::get_if<std::string>(&value);
-  std::string text = plain != nullptr ? *plain : json_text(value);
-  return text == "[]" ? std::string() : text;
+  if (const auto* plain = std::get_if<std::string>(&value)) return *plain;
+  if (const auto* many = std::get_if<std::vector<std::string>>(&value)) return fmt::format("{}", fmt::join(*many, " "));
+  return json_text(value);
 }
 
 }  // namespace

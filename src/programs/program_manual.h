@@ -19,7 +19,10 @@ inline ManualGroup manual_group(const std::string& heading,
       default_value = value.substr(at + 3, value.size() - at - 4);
       value.erase(at);
     }
-    if (option->semantic()->min_tokens() == 0) value.clear();
+    if (option->semantic()->min_tokens() == 0) {  // a flag
+      value.clear();
+      default_value.clear();
+    }
     group.options.push_back(
         {.name = option->long_name(), .value = value, .text = option->description(), .default_value = default_value});
   }

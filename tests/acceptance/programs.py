@@ -58,6 +58,11 @@ class Result:
     detail: str
 
 
+def own_lines(text):
+    """The program's own lines of its output, without those of Open MPI and without asides."""
+    return [line for line in text.splitlines() if not (_BANNER.search(line) or _ASIDE.search(line))]
+
+
 @dataclass
 class Finished:
     """A program that ended: exit code, output, and its own lines on stderr without the lines above."""
@@ -69,7 +74,7 @@ class Finished:
 
     @property
     def lines(self):
-        return [line for line in self.errors.splitlines() if not (_BANNER.search(line) or _ASIDE.search(line))]
+        return own_lines(self.errors)
 
     def complaint(self, code, names=()):
         """The error, unless the program ended with `code` and, after a failure, one line that contains all names."""

@@ -65,16 +65,61 @@ TEST(ManualTest, TheCompletionQuotesWordsThatBashWouldSplit) {
   EXPECT_THAT(completion, HasSubstr("complete -o default -F _carillon_bell bell\n"));
 }
 
+TEST(ManualTest, MarkdownHasATablePerGroup) {
+  Manual manual = sample();
+  manual.groups[0].options[0].text = "`a|b*` in <x>, 'c/*'";
+  manual.groups[2].heading = "more";
+  EXPECT_EQ(markdown_page(manual), R"(# bell
+
+Rings a bell.
+
+```text
+bell [--times N]
+bell --stop
+```
+
+```text
+.hidden
+back\slash
+```
+
+## Options
+
+| Option | Default | Description |
+|---|---|---|
+| `--times N` | `3` | `a\|b*` in &lt;x>, 'c/\*' |
+| `--tone VALUE` | `low` | which. Values: `low`, `it's` |
+
+## More
+
+| Option | Default | Description |
+|---|---|---|
+| `--help, -h` |  | print this text |
+
+## Exit codes
+
+| Code | Meaning |
+|---|---|
+| 0 | done |
+| 64 | wrong usage |
+)");
+}
+
 TEST(ManualTest, DocumentsArePrintedOnlyWhenAskedFor) {
   const auto none = []() -> Manual { throw std::logic_error("nobody asked"); };
   const char* const others[] = {"bell", "--document", "html"};
   EXPECT_FALSE(print_document(1, others, none));
   EXPECT_FALSE(print_document(2, others, none));
   EXPECT_FALSE(print_document(3, others, none));
-  const char* const asking[] = {"bell", "--document", "man"};
-  ::testing::internal::CaptureStdout();
-  EXPECT_TRUE(print_document(3, asking, sample));
-  EXPECT_EQ(::testing::internal::GetCapturedStdout(), man_page(sample()));
+  const auto printed = [](const char* kind) {
+    const char* const asking[] = {"bell", "--document", kind};
+    ::testing::internal::CaptureStdout();
+    EXPECT_TRUE(print_document(3, asking, sample));
+    return ::testing::internal::GetCapturedStdout();
+  };
+  EXPECT_EQ(printed("man"), man_page(sample()));
+  EXPECT_EQ(printed("bash"), bash_completion(sample()));
+  EXPECT_EQ(printed("markdown"), markdown_page(sample()));
 }
 
 }  // namespace

@@ -48,9 +48,10 @@ std::optional<FileStamp> stamp_of(const std::filesystem::path& path);
 /// Syncs the names in a directory, so that a rename survives a power cut. Errors: io.
 void sync_directory(const std::filesystem::path& directory);
 
-/// A file that has a temporary name, <prefix><name>.<pid>.tmp, until `publish` renames it to its final name in the same
-/// directory. The destructor removes an unpublished file. If the process is killed, the file remains; find such files
-/// with is_temporary_name. Call write, finish, publish. Errors of all members: io (path, cause).
+/// A file that has a temporary name until `publish` renames it to its final name in the same directory. The temporary
+/// name is prefix, name, ".", process ID, ".tmp". The destructor removes an unpublished file. If the process is
+/// killed, the file remains; find such files with is_temporary_name. Call write, finish, publish. Errors of all members:
+/// io (path, cause).
 class NewFile {
  public:
   explicit NewFile(std::filesystem::path path, std::string_view prefix = "");
