@@ -50,8 +50,8 @@ void sync_directory(const std::filesystem::path& directory);
 
 /// A file that has a temporary name until `publish` renames it to its final name in the same directory. The temporary
 /// name is prefix, name, ".", process ID, ".tmp". The destructor removes an unpublished file. If the process is
-/// killed, the file remains; find such files with is_temporary_name. Call write, finish, publish. Errors of all members:
-/// io (path, cause).
+/// killed, the file remains; find such files with is_temporary_name. Call write, finish, publish. Errors of all
+/// members: io (path, cause).
 class NewFile {
  public:
   explicit NewFile(std::filesystem::path path, std::string_view prefix = "");
