@@ -132,7 +132,7 @@ def gradient_buckets():
             drawing.rect(begin + 3, top, stop - begin - 6, 40, RANKS[0] if number % 2 == 0 else RANKS[2])
             drawing.text((begin + stop) / 2, top + 25, f"bucket {number}: {kib(elements)}")
             drawing.text((begin + stop) / 2, top + 57, f"all-reduce starts after {names[-1]}", 12, fill=MUTED)
-    note = "Widths are not to scale. A bucket ends at the first layer at which it reaches its size."
+    note = "Widths are not to scale. A bucket ends at the first variable at which it reaches its size."
     drawing.text(left, 372, note, 12, "start", MUTED)
     drawing.write("gradient_buckets.svg")
 
