@@ -10,7 +10,7 @@ from processes import wait_for
 from programs import SCALED, ProgramFailed, Result, checkpoint
 
 FAKE = "fake_cuda/mnist_train"
-READY = "preflight: ready; data and checkpoints were not looked at\n"
+READY = "preflight: ready; data and checkpoints were not checked\n"
 
 
 def check(context):

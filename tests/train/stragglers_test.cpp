@@ -18,7 +18,7 @@ std::vector<std::string> said(const std::vector<Seconds>& looks, double seconds 
 const Seconds slow_third{0.100, 0.110, 0.200}, slow_first{0.200, 0.110, 0.100}, equal{0.100, 0.110, 0.120};
 
 TEST(Stragglers, ARankThatIsSlowThreeTimesInARowIsNamedOnce) {
-  const std::string line = "rank 2 on n2 holds the others up: it works 0.200 s for a step, they 0.110 s";
+  const std::string line = "rank 2 on n2 delays the other ranks: it works 0.200 s per step, they work 0.110 s";
   EXPECT_EQ(said({slow_third, slow_third, slow_third, slow_third, slow_third}),
             (std::vector<std::string>{"", "", line, "", ""}));
 }

@@ -62,7 +62,7 @@ std::optional<std::string> Stragglers::add(std::span<const double> rank_seconds,
   slow_for_ += seconds;
   if (has_warned_ || times_ < times_to_warn || slow_for_ < seconds_to_warn) return std::nullopt;
   has_warned_ = true;
-  return fmt::format("rank {} on {} holds the others up: it works {:.3f} s for a step, they {:.3f} s", rank,
+  return fmt::format("rank {} on {} delays the other ranks: it works {:.3f} s per step, they work {:.3f} s", rank,
                      hosts_.at(rank), *slowest, usual);
 }
 

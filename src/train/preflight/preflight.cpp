@@ -33,11 +33,11 @@ void preflight(const PreflightSubject& subject, const CpuShare& cpu, const Mpi& 
   const std::string shared = shared_gpus(mpi, device);
   mpi.run_on_all([&] {
     if (shared.empty() || subject.shares_gpus) return;
-    fail(ExitCode::usage, "preflight: {}: start one rank a GPU, or say --share-gpus", shared);
+    fail(ExitCode::usage, "preflight: {}: start one rank per GPU, or add --share-gpus", shared);
   });
   tell(check_train_directory(subject.train_dir, mpi), mpi);
   tell(try_averaging(subject, mpi, device, communicator), mpi);
-  tell("preflight: ready; data and checkpoints were not looked at\n", mpi);
+  tell("preflight: ready; data and checkpoints were not checked\n", mpi);
 }
 
 }  // namespace carillon
