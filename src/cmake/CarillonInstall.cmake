@@ -13,9 +13,10 @@ include(GNUInstallDirs)
 get_property(programs GLOBAL PROPERTY CARILLON_PROGRAMS)
 get_property(libraries GLOBAL PROPERTY CARILLON_LIBRARIES)
 
-# The target that users link.
-add_library(carillon INTERFACE)
-target_link_libraries(carillon INTERFACE carillon_app)
+# The target that users link, as Carillon::carillon. The target `carillon` is the program.
+add_library(carillon_api INTERFACE)
+target_link_libraries(carillon_api INTERFACE carillon_app)
+set_target_properties(carillon_api PROPERTIES EXPORT_NAME carillon)
 
 install(TARGETS ${programs} RUNTIME COMPONENT programs)
 install(DIRECTORY ${PROJECT_BINARY_DIR}/share/man ${PROJECT_BINARY_DIR}/share/bash-completion
@@ -29,7 +30,7 @@ configure_file(jobs/install/modulefile.in modulefile @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/modulefile DESTINATION ${CMAKE_INSTALL_DATADIR}/modulefiles/carillon
   RENAME ${PROJECT_VERSION} COMPONENT programs)
 
-install(TARGETS carillon carillon_settings ${libraries} EXPORT CarillonTargets COMPONENT development)
+install(TARGETS carillon_api carillon_settings ${libraries} EXPORT CarillonTargets COMPONENT development)
 install(DIRECTORY include/ DESTINATION ${CARILLON_INCLUDE_DIR} COMPONENT development)
 # The public headers of the ops, kernels/<op>/<op>.h, and the shared headers that they include.
 set(kernel_headers kernels/shared/window.h kernels/shared/mixing.h kernels/shared/symmetric_beta.h)

@@ -1,0 +1,169 @@
+#include "src/launch/child_process.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <ctime>
+
+#include "carillon/core/error.h"
+#include "carillon/core/file.h"
+
+namespace carillon {
+namespace {
+
+sigset_t set_of(std::initializer_list<int> signals) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : signals) sigaddset(&set, signal);
+  return set;
+}
+
+sigset_t stop_signals() { return set_of({SIGINT, SIGTERM, SIGHUP, SIGUSR1}); }
+
+/// What the child needs to start. All memory is allocated before fork, because only async-signal-safe calls may follow.
+struct Start {
+  std::vector<char*> arguments, environment;
+  const ChildSettings& settings;
+  pid_t parent;
+  int output;   ///< descriptor for stdout and stderr; -1: inherited
+  int failure;  ///< descriptor that receives errno if the program cannot start
+};
+
+/// In the child. Does not return.
+[[noreturn]] void become(const Start& start) {
+  setsid();
+  prctl(PR_SET_PDEATHSIG, start.settings.death_signal);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD, SIGPIPE}) std::signal(signal, SIG_DFL);
+  const sigset_t none = set_of({});
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  const int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  bool ready = getppid() == start.parent && input >= 0 && dup2(input, STDIN_FILENO) >= 0;
+  if (start.output >= 0) {
+    ready = ready && dup2(start.output, STDOUT_FILENO) >= 0 && dup2(start.output, STDERR_FILENO) >= 0;
+  }
+  if (ready) execvpe(start.arguments.front(), start.arguments.data(), start.environment.data());
+  const int error = errno;
+  if (write(start.failure, &error, sizeof error) < 0) _exit(1);
+  _exit(1);
+}
+
+std::vector<char*> pointers(const std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+/// This process's environment and `more`. Later entries replace earlier ones of the same name.
+std::vector<std::string> environment_with(const std::vector<std::string>& more) {
+  std::vector<std::string> entries;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    const std::string name = text.substr(0, text.find('=') + 1);
+    if (std::ranges::none_of(more, [&](const std::string& other) { return other.starts_with(name); })) {
+      entries.push_back(text);
+    }
+  }
+  entries.insert(entries.end(), more.begin(), more.end());
+  return entries;
+}
+
+/// Starts the child. Returns its process number.
+pid_t start_child(const std::vector<std::string>& command, const ChildSettings& settings) {
+  Descriptor output;
+  if (!settings.output.empty()) {
+    output = Descriptor(open(settings.output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+    if (output.get() < 0) fail(ExitCode::io, "{}: cannot write: {}", settings.output.string(), errno_text(errno));
+  }
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) fail(ExitCode::failed, "cannot create a pipe: {}", errno_text(errno));
+  const Descriptor failure_read(ends[0]);
+  Descriptor failure_write(ends[1]);
+  const std::vector<std::string> environment = environment_with(settings.environment);
+  const Start start{
+      pointers(command),  pointers(environment), settings, getpid(), settings.output.empty() ? -1 : output.get(),
+      failure_write.get()};
+  const pid_t child = fork();
+  if (child < 0) fail(ExitCode::failed, "cannot start {}: {}", command.front(), errno_text(errno));
+  if (child == 0) become(start);
+  failure_write = Descriptor();
+  int error = 0;
+  std::size_t count = 0;
+  if (read_all(failure_read.get(), std::as_writable_bytes(std::span(&error, 1)), count) == 0 && count == sizeof error) {
+    waitpid(child, nullptr, 0);
+    fail(error == ENOENT ? ExitCode::no_input : ExitCode::failed, "cannot start {}: {}", command.front(),
+         errno_text(error));
+  }
+  return child;
+}
+
+/// Reports the child's exit code if it has ended.
+bool has_ended(pid_t child, int& exit_code) {
+  int status = 0;
+  if (waitpid(child, &status, WNOHANG) != child) return false;
+  exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return true;
+}
+
+bool needs_quotes(const std::string& word) {
+  const auto is_plain = [](unsigned char c) {
+    return std::isalnum(c) != 0 || std::string_view("_-./:=,+@%").find(static_cast<char>(c)) != std::string_view::npos;
+  };
+  return word.empty() || !std::ranges::all_of(word, is_plain);
+}
+
+}  // namespace
+
+void hold_stop_signals() {
+  const sigset_t held = stop_signals();
+  pthread_sigmask(SIG_BLOCK, &held, nullptr);
+}
+
+bool stop_requested() {
+  const sigset_t stops = stop_signals();
+  const timespec at_once{};
+  return sigtimedwait(&stops, nullptr, &at_once) > 0;
+}
+
+ChildResult run_child(const std::vector<std::string>& command, const ChildSettings& settings) {
+  // CHLD must be held before the child can end. A held signal is ignored by default only if nobody waits for it.
+  const sigset_t ends = set_of({SIGCHLD});
+  pthread_sigmask(SIG_BLOCK, &ends, nullptr);
+  sigset_t awaited = stop_signals();
+  sigaddset(&awaited, SIGCHLD);
+  ChildResult result;
+  const pid_t child = start_child(command, settings);
+  for (int stops = 0; !has_ended(child, result.exit_code);) {
+    const int signal = sigwaitinfo(&awaited, nullptr);
+    if (signal <= 0 || signal == SIGCHLD) continue;
+    result.stopped = true;
+    if (stops++ == 0) {
+      kill(child, settings.stop_signal);
+    } else if (signal == SIGTERM || signal == SIGINT) {
+      kill(child, SIGTERM);
+    }
+  }
+  return result;
+}
+
+std::string shell_line(const std::vector<std::string>& command) {
+  std::string line;
+  for (const std::string& word : command) {
+    if (!line.empty()) line += ' ';
+    if (!needs_quotes(word)) {
+      line += word;
+      continue;
+    }
+    line += '\'';
+    for (const char c : word) line += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    line += '\'';
+  }
+  return line;
+}
+
+}  // namespace carillon

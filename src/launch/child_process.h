@@ -1,0 +1,40 @@
+// Child processes: starts other programs, passes stop signals on to them, and waits for them.
+//
+// The stop signals are INT, TERM, HUP and USR1. A program that calls hold_stop_signals first receives them only inside
+// run_child and stop_requested, so that it can end in an orderly way between its steps.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace carillon {
+
+/// Blocks the stop signals in the calling thread and in the threads that it starts later.
+void hold_stop_signals();
+
+/// Whether a stop signal arrived since the last call of run_child or stop_requested, which takes the signal.
+bool stop_requested();
+
+struct ChildSettings {
+  /// The signal that the child receives for the first stop signal. Further INT and TERM signals reach it as TERM.
+  int stop_signal;
+  /// The signal that the child receives if this process dies, for example by KILL.
+  int death_signal;
+  std::filesystem::path output = {};          ///< file for stdout and stderr; empty: those of this process
+  std::vector<std::string> environment = {};  ///< "NAME=value", in addition to this process's
+};
+
+struct ChildResult {
+  int exit_code = 0;     ///< 128 + signal if a signal ended the child
+  bool stopped = false;  ///< a stop signal arrived while the child ran
+};
+
+/// Runs `command` in its own session, with an empty standard input, and waits for its end. Terminal signals such as
+/// Ctrl-C therefore reach only this process. Errors: failed (no process could be made), no_input (no such program).
+ChildResult run_child(const std::vector<std::string>& command, const ChildSettings& settings);
+
+/// `command` as a line for a shell, with quotes where they are needed.
+std::string shell_line(const std::vector<std::string>& command);
+
+}  // namespace carillon

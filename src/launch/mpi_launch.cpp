@@ -1,0 +1,56 @@
+#include "src/launch/mpi_launch.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <sstream>
+
+#include "src/comm/mpi/cpu_topology.h"
+
+namespace carillon {
+
+namespace fs = std::filesystem;
+
+fs::path programs_folder() { return fs::read_symlink("/proc/self/exe").parent_path(); }
+
+int usable_cores() {
+  const CpuTopology topology;
+  return std::max(1, topology.core_count(topology.allowed_cpus()));
+}
+
+fs::path find_in_path(const std::string& name) {
+  const char* const path = std::getenv("PATH");
+  std::istringstream folders(path == nullptr ? "" : path);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    fs::path file = fs::path(folder.empty() ? "." : folder) / name;
+    std::error_code error;
+    if (fs::is_regular_file(file, error) && access(file.c_str(), X_OK) == 0) return file;
+  }
+  return {};
+}
+
+std::vector<std::string> Launch::command(const std::string& program, const std::vector<std::string>& options) const {
+  std::vector<std::string> words;
+  if (ranks > 1) {
+    words = {"mpirun", "-np", std::to_string(ranks)};
+    if (ranks > cores) {
+      words.insert(words.end(), {"--oversubscribe", "--bind-to", "none"});
+    } else {
+      words.insert(words.end(), {"--map-by", fmt::format("slot:PE={}", cores / ranks), "--bind-to", "core"});
+    }
+  }
+  words.push_back((programs_folder() / program).string());
+  words.insert(words.end(), options.begin(), options.end());
+  return words;
+}
+
+ChildSettings Launch::settings() const {
+  ChildSettings settings{.stop_signal = SIGUSR1, .death_signal = SIGUSR1};
+  // Open MPI starts as root, for example in a container, only if both are set.
+  if (geteuid() == 0) settings.environment = {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"};
+  return settings;
+}
+
+}  // namespace carillon

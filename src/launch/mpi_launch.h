@@ -1,0 +1,32 @@
+// MPI launch: the command that starts a program with several ranks on this machine.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "src/launch/child_process.h"
+
+namespace carillon {
+
+/// The folder of the running program; the other programs are beside it.
+std::filesystem::path programs_folder();
+
+/// The number of physical cores that this process may use.
+int usable_cores();
+
+/// The first file `name` in the folders of PATH that is executable; empty if there is none.
+std::filesystem::path find_in_path(const std::string& name);
+
+/// How a training or an evaluation starts.
+struct Launch {
+  int ranks = 1;  ///< 1: without mpirun
+  int cores = 1;  ///< of this machine; the ranks divide them
+
+  /// `program` with `options` under mpirun, each rank bound to its share of the cores.
+  std::vector<std::string> command(const std::string& program, const std::vector<std::string>& options) const;
+  /// USR1 as stop signal: mpirun forwards it and waits, so that the ranks can save.
+  ChildSettings settings() const;
+};
+
+}  // namespace carillon

@@ -1,0 +1,29 @@
+// Passed options: the words of a command line that `carillon` does not use itself and passes on to another program.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace carillon {
+
+/// A command line in two parts. `own` begins with a program name, as argv does.
+struct SplitWords {
+  std::vector<std::string> own;
+  std::vector<std::string> passed;
+};
+
+/// Divides `words`. Options whose names are in `own_names`, with the value after each, and words before the first
+/// option are own; every other option is passed on, with all words up to the next option. `flags`: the own options that
+/// take no value. In names, `-` and `_` are equal.
+SplitWords split_words(const std::vector<std::string>& words, const std::vector<std::string>& own_names,
+                       const std::vector<std::string>& flags);
+
+/// The value of the option in `words`: of `--name VALUE` and `--name=VALUE`; nothing if it is not among them.
+std::optional<std::string> value_of(const std::vector<std::string>& words, std::string_view name);
+
+/// `words` without the options of these names and their values.
+std::vector<std::string> without(const std::vector<std::string>& words, const std::vector<std::string>& names);
+
+}  // namespace carillon

@@ -1,0 +1,137 @@
+#include "src/launch/picture_cache.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "carillon/core/error.h"
+#include "carillon/core/file.h"
+#include "carillon/data/record.h"
+#include "src/core/crc32c.h"
+#include "src/data/convert/picture_list.h"
+#include "src/launch/mpi_launch.h"
+
+namespace carillon {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* stamp_name = "pictures.json";  ///< names the conversion whose records a folder holds
+constexpr std::size_t max_stamp_bytes = std::size_t{1} << 20;
+
+std::string stamp(const PictureFolder& pictures, const Conversion& conversion) {
+  const nlohmann::json json{
+      {"pictures", pictures.path}, {"fingerprint", pictures.fingerprint}, {"options", conversion.options}};
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+void write_stamp(const fs::path& data, const std::string& text) {
+  write_file_atomically(data / stamp_name, std::as_bytes(std::span(text)));
+}
+
+bool is_record_file(const fs::path& path) { return path.extension() == ".tfrecord"; }
+
+/// Requires that the folder holds only records that an earlier `carillon train` made. Errors: usage.
+void check_may_write(const fs::path& data) {
+  std::error_code absent;
+  if (fs::exists(data / stamp_name, absent)) return;
+  for (const auto& entry : fs::directory_iterator(data, absent)) {
+    if (!is_record_file(entry.path())) continue;
+    fail(ExitCode::usage, "{}: holds records that carillon train did not make: name another folder with --data-dir",
+         data.string());
+  }
+}
+
+/// Removes the records of an earlier conversion. Errors: io.
+void clear(const fs::path& data) {
+  std::error_code error;
+  std::vector<fs::path> ours{data / "records.json", data / "labels.txt", data / "records.index"};
+  for (const auto& entry : fs::directory_iterator(data, error)) {
+    if (is_record_file(entry.path())) ours.push_back(entry.path());
+  }
+  for (const fs::path& path : ours) {
+    if (!error) fs::remove(path, error);
+  }
+  if (error) fail(ExitCode::io, "{}: cannot remove old records: {}", data.string(), error.message());
+}
+
+std::int64_t count_split(const fs::path& data, const std::string& split) {
+  std::int64_t count = 0;
+  for (const auto& entry : fs::directory_iterator(data)) {
+    if (!is_record_file(entry.path()) || !entry.path().filename().string().starts_with(split + "-")) continue;
+    RecordReader reader(entry.path().string(), RecordCheck::framing);
+    for (RecordPlace place; reader.next_place(place);) ++count;
+  }
+  return count;
+}
+
+}  // namespace
+
+PictureFolder look_through(const fs::path& folder) {
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) fail(ExitCode::no_input, "{}: no such folder of pictures", folder.string());
+  const fs::path path = fs::canonical(folder);
+  PictureFolder found{.path = path.string()};
+  std::uint32_t checksum = 0;
+  std::uint64_t bytes = 0;
+  for (const fs::path& file : pictures_in(path)) {
+    const FileStamp of_file = stamp_of(file).value_or(FileStamp{});
+    const std::string line =
+        fmt::format("{} {} {}\n", file.lexically_relative(path).string(), of_file.bytes, of_file.changed_nanoseconds);
+    checksum = crc32c(std::as_bytes(std::span(line)), checksum);
+    bytes += of_file.bytes;
+    ++found.count;
+  }
+  if (found.count == 0) {
+    fail(ExitCode::no_input, "{}: contains no pictures; create one folder of pictures per class", folder.string());
+  }
+  found.fingerprint = fmt::format("{} files, {} bytes, {:08x}", found.count, bytes, checksum);
+  return found;
+}
+
+std::vector<std::string> conversion_command(const PictureFolder& pictures, const Conversion& conversion) {
+  std::vector<std::string> command{(programs_folder() / "tfrecord_convert").string(),
+                                   "images",
+                                   "--input",
+                                   pictures.path,
+                                   "--output",
+                                   conversion.data.string()};
+  command.insert(command.end(), conversion.options.begin(), conversion.options.end());
+  return command;
+}
+
+bool convert_if_changed(const PictureFolder& pictures, const Conversion& conversion) {
+  const std::string wanted = stamp(pictures, conversion);
+  std::error_code absent;
+  if (fs::exists(conversion.data / stamp_name, absent) &&
+      read_plain_file(conversion.data / stamp_name, (conversion.data / stamp_name).string(), max_stamp_bytes) ==
+          wanted) {
+    return true;
+  }
+  check_may_write(conversion.data);
+  std::error_code error;
+  fs::create_directories(conversion.data, error);
+  if (error) fail(ExitCode::io, "{}: cannot create the folder: {}", conversion.data.string(), error.message());
+  // The stamp comes first: if the conversion is interrupted, the next one may remove its records.
+  write_stamp(conversion.data, "incomplete\n");
+  clear(conversion.data);
+  const ChildResult result =
+      run_child(conversion_command(pictures, conversion), {.stop_signal = SIGTERM, .death_signal = SIGKILL});
+  if (result.stopped) return false;
+  if (result.exit_code != 0) {
+    throw Error(static_cast<ExitCode>(result.exit_code), "the conversion failed; see the message above");
+  }
+  write_stamp(conversion.data, wanted);
+  return true;
+}
+
+CachedRecords count_records(const fs::path& data) {
+  return {.training = count_split(data, "train"),
+          .validation = count_split(data, "validation"),
+          .test = count_split(data, "test")};
+}
+
+}  // namespace carillon

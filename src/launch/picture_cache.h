@@ -1,0 +1,51 @@
+// Picture cache: the records that `carillon train` makes from a folder of pictures. They are made again only if the
+// pictures or the conversion changed.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "src/launch/child_process.h"
+
+namespace carillon {
+
+/// What `carillon train` finds in a folder of pictures.
+struct PictureFolder {
+  std::string path;         ///< absolute
+  std::int64_t count = 0;   ///< pictures, those of all splits
+  bool has_splits = false;  ///< it contains train/ and test/ or val/
+  std::string fingerprint;  ///< of the paths, sizes and modification times of all pictures
+};
+
+/// Errors: no_input (no such folder, no pictures), io.
+PictureFolder look_through(const std::filesystem::path& folder);
+
+/// The records of a folder of pictures.
+struct CachedRecords {
+  std::int64_t training = 0, validation = 0, test = 0;  ///< pictures in each split
+
+  /// Pictures in the split of this name; 0 if there is no such split.
+  std::int64_t of(const std::string& split) const {
+    return split == "train" ? training : split == "validation" ? validation : split == "test" ? test : 0;
+  }
+};
+
+struct Conversion {
+  std::filesystem::path data;             ///< folder for the records
+  std::vector<std::string> options = {};  ///< of tfrecord_convert images
+};
+
+/// The command that converts the pictures.
+std::vector<std::string> conversion_command(const PictureFolder& pictures, const Conversion& conversion);
+
+/// Converts the pictures unless `conversion.data` holds the records of the same conversion of unchanged pictures.
+/// Returns false if a stop signal arrived. Errors: those of tfrecord_convert, which has printed its message; usage (the
+/// folder holds records of something else).
+bool convert_if_changed(const PictureFolder& pictures, const Conversion& conversion);
+
+/// Counts the records. Errors: data, io.
+CachedRecords count_records(const std::filesystem::path& data);
+
+}  // namespace carillon

@@ -1,0 +1,201 @@
+#include "src/launch/picture_training.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <span>
+
+#include "carillon/core/error.h"
+#include "carillon/core/file.h"
+#include "src/app/step_time.h"
+#include "src/checkpoint/checkpoint.h"
+#include "src/core/printable.h"
+#include "src/launch/passed_options.h"
+#include "src/launch/trial.h"
+
+namespace carillon {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double trial_seconds = 5.0;
+constexpr std::int64_t evaluations = 10;  ///< during a training
+/// The cost of an evaluation per picture, as a share of that of a training step.
+constexpr double forward_share = 0.4;
+/// The views of a picture in the last evaluation (--test-time-augmentation).
+constexpr double views = 6.0;
+
+/// Options that a trial sets itself.
+const std::vector<std::string> options_of_length{"max-steps", "epochs",           "train-dir",     "data",
+                                                 "eval-data", "eval-every",       "log-every",     "checkpoint-every",
+                                                 "resume",    "stop-at-accuracy", "summary-every", "patience"};
+
+void say(const std::string& line) {
+  fmt::print("carillon: {}\n", line);
+  std::fflush(stdout);
+}
+
+std::optional<std::int64_t> number_in(const std::vector<std::string>& words, std::string_view name) {
+  const std::optional<std::string> text = value_of(words, name);
+  if (!text) return std::nullopt;
+  char* end = nullptr;
+  const std::int64_t number = std::strtoll(text->c_str(), &end, 10);
+  if (end == text->c_str() || *end != '\0' || number < 1) {
+    fail(ExitCode::usage, "--{}: '{}' is not a whole number of 1 or more", name, *text);
+  }
+  return number;
+}
+
+void append(std::vector<std::string>& words, const std::vector<std::string>& more) {
+  words.insert(words.end(), more.begin(), more.end());
+}
+
+fs::path or_default(const std::string& given, const fs::path& other) { return given.empty() ? other : fs::path(given); }
+
+}  // namespace
+
+PictureTraining::PictureTraining(const fs::path& folder, TrainingRequest request, Clock::time_point started)
+    : request_(std::move(request)), pictures_(look_through(folder)), cores_(usable_cores()), started_(started) {
+  const fs::path name = fs::path(pictures_.path).filename();
+  train_dir_ = or_default(request_.train_dir, fs::path("runs") / name);
+  data_dir_ = fs::absolute(or_default(request_.data_dir, fs::path("data") / name));
+}
+
+std::optional<TrainingPlan> PictureTraining::earlier_plan() const {
+  if (request_.fresh) return std::nullopt;
+  std::optional<TrainingPlan> plan = read_plan(train_dir_);
+  if (!plan) return std::nullopt;
+  const bool is_same = plan->pictures == pictures_.path && plan->fingerprint == pictures_.fingerprint;
+  if (!is_same && !list_checkpoints(train_dir_).empty()) {
+    fail(ExitCode::usage,
+         "{}: holds a training on {} before its pictures changed: train again with --fresh, or name another folder "
+         "with --train-dir",
+         train_dir_.string(), plan->pictures);
+  }
+  if (!is_same) return std::nullopt;
+  if (request_.minutes > 0.0 && request_.minutes != plan->minutes) {
+    say(fmt::format("continues the plan of {:.3g} minutes in {}; --fresh makes a new one", plan->minutes,
+                    train_dir_.string()));
+  }
+  return plan;
+}
+
+double PictureTraining::seconds_per_picture(const Candidate& candidate) {
+  const auto known = measured_.find({candidate.network, candidate.image_size});
+  if (known != measured_.end()) return known->second;
+  const ProgramSpec program_spec = image_program();
+  const NamedNetwork network{candidate.network, network_named(program_spec, candidate.network)};
+  constexpr double seconds = 1.5;
+  const double measured = training_seconds_per_image(
+      network, {.image_size = candidate.image_size, .batch_size = 32, .threads = cores_, .seconds = seconds});
+  measured_[{candidate.network, candidate.image_size}] = measured;
+  return measured;
+}
+
+TrainingChoice PictureTraining::choose() {
+  const double share = pictures_.has_splits ? 0.0 : request_.validation_share;
+  const auto pictures = static_cast<std::int64_t>(std::ceil(static_cast<double>(pictures_.count) * (1.0 - share)));
+  return choose_training({.pictures = pictures,
+                          .seconds = request_.minutes > 0.0 ? std::optional(60.0 * request_.minutes) : std::nullopt,
+                          .seconds_per_picture = [this](const Candidate& c) { return seconds_per_picture(c); },
+                          .fixed = {.network = value_of(request_.passed, "model"),
+                                    .image_size = number_in(request_.passed, "image-size"),
+                                    .batch_size = number_in(request_.passed, "global-batch")}});
+}
+
+Conversion PictureTraining::conversion(const Candidate& candidate) const {
+  // A training image is a random part of a picture. Twice the image size keeps the detail of small parts.
+  const std::string shorter = std::to_string(2 * candidate.image_size);
+  Conversion conversion{data_dir_, {"--resize-shorter", shorter, "--skip-damaged"}};
+  if (!pictures_.has_splits)
+    append(conversion.options, {"--validation-share", fmt::format("{}", request_.validation_share)});
+  if (!request_.background.empty()) append(conversion.options, {"--background", request_.background});
+  return conversion;
+}
+
+std::string PictureTraining::data_pattern(const TrainingPlan& plan, const std::string& split) const {
+  return (fs::path(plan.data) / (split + "-*")).string();
+}
+
+std::optional<std::int64_t> PictureTraining::find_steps(const TrainingChoice& choice, const CachedRecords& records,
+                                                        const TrainingPlan& plan) {
+  if (const std::optional<std::int64_t> given = number_in(request_.passed, "max-steps")) return given;
+  const double guess = static_cast<double>(choice.batch_size) * seconds_per_picture(choice.candidate);
+  const auto steps = static_cast<std::int64_t>(std::clamp(trial_seconds / guess, 6.0, 200.0));
+  const std::optional<TrialSpeed> speed =
+      try_training(launch(plan), {.settings = training_settings(choice, steps),
+                                  .data = data_pattern(plan, "train"),
+                                  .options = without(request_.passed, options_of_length),
+                                  .steps = steps,
+                                  .directory = train_dir_ / "trial"});
+  if (!speed) return std::nullopt;
+  const auto watched = static_cast<double>(records.of(plan.watched)),
+             evaluated = static_cast<double>(records.of(plan.evaluated));
+  const double evaluation = forward_share * speed->step_seconds / static_cast<double>(choice.batch_size) *
+                            (static_cast<double>(evaluations) * watched + views * evaluated);
+  const double remaining = choice.seconds - elapsed() - 2.0 * speed->start_seconds - evaluation;
+  return steps_in(remaining, speed->step_seconds, records.training, choice.batch_size);
+}
+
+std::optional<TrainingPlan> PictureTraining::make_plan() {
+  say(fmt::format("{} pictures in {}; measuring the speed of this machine ({} cores)", pictures_.count,
+                  printable(pictures_.path), cores_));
+  const TrainingChoice choice = choose();
+  if (stop_requested() || !convert_if_changed(pictures_, conversion(choice.candidate))) return std::nullopt;
+  const CachedRecords records = count_records(data_dir_);
+  const std::string held_out = records.validation > 0 ? "validation" : "", test = records.test > 0 ? "test" : "";
+  TrainingPlan plan{.pictures = pictures_.path,
+                    .fingerprint = pictures_.fingerprint,
+                    .data = data_dir_.string(),
+                    .watched = held_out.empty() ? test : held_out,
+                    .evaluated = test.empty() ? held_out : test,
+                    .ranks = request_.ranks > 0 ? request_.ranks : ranks_for(choice.batch_size, cores_),
+                    .minutes = choice.seconds / 60.0};
+  const std::optional<std::int64_t> steps = find_steps(choice, records, plan);
+  if (!steps) return std::nullopt;
+  std::string settings = training_settings(choice, *steps);
+  if (!plan.watched.empty())
+    settings += fmt::format("eval-every = {}\n", std::max<std::int64_t>(1, *steps / evaluations));
+  // The test pictures must not select the network.
+  if (plan.watched == "test") settings += "keep-best = false\n";
+  write_plan(train_dir_, plan, settings);
+  const Candidate& candidate = choice.candidate;
+  say(fmt::format("{} at {}x{} pixels, {} steps of {} pictures: each picture {:.3g} times", candidate.network,
+                  candidate.image_size, candidate.image_size, *steps, choice.batch_size,
+                  static_cast<double>(*steps * choice.batch_size) / static_cast<double>(records.training)));
+  return plan;
+}
+
+std::vector<std::string> PictureTraining::training_command(const TrainingPlan& plan) const {
+  std::vector<std::string> words{"--config",    settings_path(train_dir_).string(),
+                                 "--data",      data_pattern(plan, "train"),
+                                 "--train-dir", train_dir_.string()};
+  if (!plan.watched.empty()) append(words, {"--eval-data", data_pattern(plan, plan.watched)});
+  if (request_.fresh) words.push_back("--fresh");
+  append(words, request_.passed);
+  return launch(plan).command("image_train", words);
+}
+
+std::vector<std::string> PictureTraining::evaluation_command(const TrainingPlan& plan) const {
+  return launch(plan).command("image_eval", {"--data", data_pattern(plan, plan.evaluated), "--checkpoint",
+                                             trained_network(train_dir_).string(), "--test-time-augmentation"});
+}
+
+std::string PictureTraining::command_lines(const TrainingPlan& plan) const {
+  const std::string stamp_note = "the records are in " + plan.data;
+  std::string lines = fmt::format("  {}\n", shell_line(training_command(plan)));
+  if (!plan.evaluated.empty()) lines += fmt::format("  {}\n", shell_line(evaluation_command(plan)));
+  return lines;
+}
+
+fs::path trained_network(const fs::path& train_dir) {
+  const fs::path best = best_checkpoint_path(train_dir);
+  std::error_code absent;
+  return fs::exists(best, absent) ? best : train_dir;
+}
+
+}  // namespace carillon

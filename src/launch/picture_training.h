@@ -1,0 +1,78 @@
+// Picture training: plans a training on a folder of pictures, and makes the commands that carry it out.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/launch/mpi_launch.h"
+#include "src/launch/picture_cache.h"
+#include "src/launch/training_choice.h"
+#include "src/launch/training_plan.h"
+
+namespace carillon {
+
+/// What the user states. Empty text and 0: the default.
+struct TrainingRequest {
+  double minutes = 0.0;             ///< for everything, from the conversion to the last evaluation
+  std::string data_dir, train_dir;  ///< default: data/NAME and runs/NAME, with the name of the folder of pictures
+  std::int64_t ranks = 0;
+  double validation_share = 0.1;
+  std::string background;           ///< colour behind transparent pixels
+  std::vector<std::string> passed;  ///< options for image_train
+  bool fresh = false;
+};
+
+class PictureTraining {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// `started`: when the program started; the budget counts from there. Errors: those of look_through.
+  PictureTraining(const std::filesystem::path& folder, TrainingRequest request, Clock::time_point started);
+
+  const std::filesystem::path& train_dir() const { return train_dir_; }
+  const PictureFolder& pictures() const { return pictures_; }
+
+  /// The plan of the train directory, if it fits the pictures. Errors: usage (the directory holds a training on other
+  /// pictures); those of read_plan.
+  std::optional<TrainingPlan> earlier_plan() const;
+
+  /// Measures the machine, chooses, converts the pictures and measures the training. Returns nothing if a stop signal
+  /// arrived. Errors: those of the parts.
+  std::optional<TrainingPlan> make_plan();
+
+  std::vector<std::string> training_command(const TrainingPlan& plan) const;
+  /// The evaluation of the trained network; only if plan.evaluated is not empty.
+  std::vector<std::string> evaluation_command(const TrainingPlan& plan) const;
+  /// The commands of the whole training as lines for a shell.
+  std::string command_lines(const TrainingPlan& plan) const;
+  Launch launch(const TrainingPlan& plan) const { return {static_cast<int>(plan.ranks), cores_}; }
+
+ private:
+  double elapsed() const { return std::chrono::duration<double>(Clock::now() - started_).count(); }
+  double seconds_per_picture(const Candidate& candidate);
+  TrainingChoice choose();
+  Conversion conversion(const Candidate& candidate) const;
+  /// Nothing if a stop signal arrived.
+  std::optional<std::int64_t> find_steps(const TrainingChoice& choice, const CachedRecords& records,
+                                         const TrainingPlan& plan);
+  std::string data_pattern(const TrainingPlan& plan, const std::string& split) const;
+
+  TrainingRequest request_;
+  PictureFolder pictures_;
+  std::filesystem::path train_dir_, data_dir_;
+  int cores_;
+  std::map<std::pair<std::string, std::int64_t>, double> measured_;  ///< seconds per picture, by network and size
+  Clock::time_point started_;
+};
+
+/// The checkpoint to evaluate and to predict with: the best one of the train directory if there is one, else the
+/// directory, which stands for its newest.
+std::filesystem::path trained_network(const std::filesystem::path& train_dir);
+
+}  // namespace carillon

@@ -1,0 +1,104 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "carillon/core/error.h"
+#include "carillon/core/file.h"
+#include "src/core/printable.h"
+#include "src/data/decode/dataset_info.h"
+#include "src/launch/commands.h"
+#include "src/launch/picture_training.h"
+#include "src/launch/run_place.h"
+
+namespace carillon {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr std::size_t max_report_bytes = std::size_t{1} << 30;
+
+std::string number_text(const Json& json, const char* name) {
+  return json.contains(name) && json[name].is_number() ? fmt::format("{:.4f}", json[name].get<double>()) : "-";
+}
+
+/// A line per evaluation in metrics.jsonl.
+void print_evaluations(const fs::path& metrics) {
+  std::ifstream lines(metrics);
+  bool is_first = true;
+  for (std::string line; std::getline(lines, line);) {
+    const Json json = Json::parse(line, nullptr, false);
+    if (!json.is_object() || !json.contains("eval_precision")) continue;
+    if (is_first) fmt::print("{:>8}  {:>8}  {:>8}\n", "step", "accuracy", "loss");
+    is_first = false;
+    fmt::print("{:>8}  {:>8}  {:>8}\n", json.value("step", std::int64_t{0}), number_text(json, "eval_precision"),
+               number_text(json, "eval_loss"));
+  }
+}
+
+/// The name of a class; its number if the names are unknown.
+std::string class_name(const std::optional<DatasetInfo>& info, std::size_t label) {
+  return info && label < info->classes.size() ? printable(info->classes[label]) : std::to_string(label);
+}
+
+/// A line per class: how many of its pictures are recognised.
+void print_classes(const Json& report, const std::optional<DatasetInfo>& info) {
+  fmt::print("\n{:>8}  {:>8}  {:>8}  class\n", "pictures", "correct", "recall");
+  for (std::size_t label = 0; label < report.at("classes").size(); ++label) {
+    const Json& one = report.at("classes")[label];
+    fmt::print("{:>8}  {:>8}  {:>8}  {}\n", one.at("support").get<std::int64_t>(),
+               one.at("correct").get<std::int64_t>(), number_text(one, "recall"), class_name(info, label));
+  }
+}
+
+/// The pairs of classes that are confused most often.
+void print_confusions(const Json& report, const std::optional<DatasetInfo>& info) {
+  struct Confusion {
+    std::int64_t count;
+    std::size_t truth, predicted;
+  };
+  std::vector<Confusion> confusions;
+  const Json& matrix = report.at("confusion");
+  for (std::size_t truth = 0; truth < matrix.size(); ++truth) {
+    for (std::size_t predicted = 0; predicted < matrix[truth].size(); ++predicted) {
+      const auto count = matrix[truth][predicted].get<std::int64_t>();
+      if (truth != predicted && count > 0) confusions.push_back({count, truth, predicted});
+    }
+  }
+  constexpr std::size_t most = 10;
+  const auto end = confusions.begin() + static_cast<std::ptrdiff_t>(std::min(most, confusions.size()));
+  std::ranges::partial_sort(confusions, end, [](const Confusion& a, const Confusion& b) {
+    return std::tuple(-a.count, a.truth, a.predicted) < std::tuple(-b.count, b.truth, b.predicted);
+  });
+  if (!confusions.empty()) fmt::print("\n{:>8}  is        predicted as\n", "pictures");
+  for (auto one = confusions.begin(); one != end; ++one) {
+    fmt::print("{:>8}  {} -> {}\n", one->count, class_name(info, one->truth), class_name(info, one->predicted));
+  }
+}
+
+}  // namespace
+
+int report_command(const std::vector<std::string>& words) {
+  const Place run = place_in(words, "report", "RUN");
+  const fs::path folder = folder_of(run.path), file = folder / "report.json";
+  print_evaluations(folder / "metrics.jsonl");
+  std::fflush(stdout);
+  const int code = evaluate_command(joined({run.path.string(), "--report", file.string()}, run.others));
+  if (code != 0) return code;
+  const std::optional<TrainingPlan> plan = read_plan(folder);
+  const std::optional<DatasetInfo> info = plan ? read_dataset_info(plan->data) : std::nullopt;
+  try {
+    const Json report = Json::parse(read_plain_file(file, file.string(), max_report_bytes));
+    print_classes(report, info);
+    print_confusions(report, info);
+  } catch (const Json::exception& error) {
+    fail(ExitCode::data, "{}: is not a report of image_eval: {}", file.string(), error.what());
+  }
+  fmt::print("\nwrote {}\n", printable(file.string()));
+  return 0;
+}
+
+}  // namespace carillon

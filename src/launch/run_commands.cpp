@@ -1,0 +1,103 @@
+// The commands that work on a run: evaluate, predict, inspect and export. Also doctor.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+
+#include "carillon/core/error.h"
+#include "carillon/core/file.h"
+#include "src/app/version_text.h"
+#include "src/core/printable.h"
+#include "src/launch/commands.h"
+#include "src/launch/passed_options.h"
+#include "src/launch/picture_training.h"
+#include "src/launch/run_place.h"
+
+namespace carillon {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> command(const std::string& program, std::vector<std::string> words) {
+  words.insert(words.begin(), (programs_folder() / program).string());
+  return words;
+}
+
+int run_program(const std::string& program, const std::vector<std::string>& words) {
+  return run_child(command(program, words), {.stop_signal = SIGTERM, .death_signal = SIGTERM}).exit_code;
+}
+
+/// The checkpoint that `place` stands for: itself, or the trained network of a train directory.
+fs::path checkpoint_of(const fs::path& place) {
+  std::error_code error;
+  return fs::is_directory(place, error) ? trained_network(place) : place;
+}
+
+/// --data for an evaluation of the run. Errors: usage (carillon train did not make the run, so its records are
+/// unknown).
+std::vector<std::string> evaluation_records(const fs::path& run, const std::vector<std::string>& given) {
+  if (value_of(given, "data")) return {};
+  const std::optional<TrainingPlan> plan = read_plan(folder_of(run));
+  if (!plan || plan->evaluated.empty()) {
+    fail(ExitCode::usage, "{}: carillon train did not make this run, or held out no pictures: name records with --data",
+         run.string());
+  }
+  return {"--data", (fs::path(plan->data) / (plan->evaluated + "-*")).string()};
+}
+
+bool is_record_file(const fs::path& path) { return path.extension() == ".tfrecord"; }
+
+std::vector<std::string> record_files(const fs::path& folder) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (is_record_file(entry.path())) files.push_back(entry.path().string());
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+}  // namespace
+
+int evaluate_command(const std::vector<std::string>& words) {
+  const Place run = place_in(words, "evaluate", "RUN");
+  std::vector<std::string> options =
+      joined(evaluation_records(run.path, run.others), {"--checkpoint", checkpoint_of(run.path).string()});
+  if (!value_of(run.others, "test-time-augmentation")) options.emplace_back("--test-time-augmentation");
+  return run_program("image_eval", joined(std::move(options), run.others));
+}
+
+int predict_command(const std::vector<std::string>& words) {
+  const Place run = place_in(words, "predict", "RUN");
+  return run_program("carillon_predict", joined({"--checkpoint", checkpoint_of(run.path).string()}, run.others));
+}
+
+int inspect_command(const std::vector<std::string>& words) {
+  const Place place = place_in(words, "inspect", "RUN_OR_RECORDS");
+  if (is_record_file(place.path)) return run_program("tfrecord_inspect", words);
+  if (const std::vector<std::string> files = record_files(place.path); !files.empty()) {
+    return run_program("tfrecord_inspect", joined(files, place.others));
+  }
+  return run_program("checkpoint_tool", joined({"inspect", checkpoint_of(place.path).string()}, place.others));
+}
+
+int export_command(const std::vector<std::string>& words) {
+  const Place run = place_in(words, "export", "RUN");
+  return run_program("checkpoint_tool", joined(joined({"export"}, run.others), {checkpoint_of(run.path).string()}));
+}
+
+int doctor_command(const std::vector<std::string>& words) {
+  fmt::print("{}programs: {}\n", version_text("carillon"), printable(programs_folder().string()));
+  const fs::path mpirun = find_in_path("mpirun");
+  if (mpirun.empty()) {
+    fmt::print("mpirun: not in PATH: install Open MPI (package openmpi-bin)\n");
+    return static_cast<int>(ExitCode::no_input);
+  }
+  fmt::print("mpirun: {}\ncores: {}\n", printable(mpirun.string()), usable_cores());
+  std::fflush(stdout);
+  const Launch launch{usable_cores(), usable_cores()};
+  return run_child(launch.command("image_train", joined({"--preflight"}, words)), launch.settings()).exit_code;
+}
+
+}  // namespace carillon

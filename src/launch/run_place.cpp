@@ -1,0 +1,31 @@
+#include "src/launch/run_place.h"
+
+#include "carillon/core/error.h"
+
+namespace carillon {
+
+namespace fs = std::filesystem;
+
+Place place_in(const std::vector<std::string>& words, const std::string& command, const std::string& what) {
+  if (words.empty() || words.front().starts_with("-")) {
+    fail(ExitCode::usage, "{0}: the first word must be {1}: carillon {0} {1} (see carillon --help)", command, what);
+  }
+  Place place{words.front(), {words.begin() + 1, words.end()}};
+  std::error_code absent;
+  if (!fs::exists(place.path, absent)) fail(ExitCode::no_input, "{}: no such file or folder", place.path.string());
+  return place;
+}
+
+fs::path folder_of(const fs::path& run) {
+  std::error_code error;
+  if (fs::is_directory(run, error)) return run;
+  const fs::path parent = run.parent_path();
+  return parent.empty() ? fs::path(".") : parent;
+}
+
+std::vector<std::string> joined(std::vector<std::string> words, const std::vector<std::string>& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+}  // namespace carillon

@@ -1,0 +1,26 @@
+// Run place: the run, checkpoint or file that the first argument of a command names.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace carillon {
+
+/// The first word of a command, and the others.
+struct Place {
+  std::filesystem::path path;
+  std::vector<std::string> others;
+};
+
+/// `what`: the name of the first word in messages. Errors: usage (it is missing, or an option), no_input (there is
+/// nothing of this name).
+Place place_in(const std::vector<std::string>& words, const std::string& command, const std::string& what);
+
+/// The train directory of a run that is named by itself or by a checkpoint in it.
+std::filesystem::path folder_of(const std::filesystem::path& run);
+
+/// `words`, then `more`.
+std::vector<std::string> joined(std::vector<std::string> words, const std::vector<std::string>& more);
+
+}  // namespace carillon

@@ -1,0 +1,160 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+
+#include <chrono>
+#include <cstdio>
+#include <thread>
+
+#include "carillon/core/error.h"
+#include "carillon/core/file.h"
+#include "src/launch/commands.h"
+#include "src/launch/passed_options.h"
+#include "src/launch/picture_training.h"
+#include "src/options/option_set.h"
+
+namespace carillon {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::vector<std::string> flags{"dry-run", "fresh", "help", "version"};
+const std::vector<std::string> own_options{"minutes", "data-dir",         "train-dir",
+                                           "ranks",   "validation-share", "background"};
+
+OptionSet option_set(TrainingRequest& request, bool& dry_run) {
+  constexpr std::int64_t max_ranks = 4096;
+  OptionSet set({.program = "carillon train",
+                 .purpose = "Trains a network on a folder of pictures, and evaluates it",
+                 .synopses = {"carillon train FOLDER [OPTION...]"},
+                 .description = "FOLDER has one folder of pictures per class, or train/ and test/ or val/ with such\n"
+                                "folders. Options of image_train are passed on, and override what is chosen."});
+  set.add("minutes", request.minutes, OptionSet::Interval::not_negative,
+          "time for everything, from the conversion to the last evaluation; 0: chosen from the number of pictures");
+  set.add("data-dir", request.data_dir, "folder for the converted pictures; default: data/NAME, with FOLDER's name");
+  set.add("train-dir", request.train_dir, "folder for checkpoints and logs; default: runs/NAME");
+  set.add("ranks", request.ranks, 0, max_ranks, "number of ranks; 0: one per core, if the batch is large enough");
+  set.add("validation-share", request.validation_share, OptionSet::Interval::below_one,
+          "fraction of each class that is held out for evaluations, if FOLDER has no test/ or val/");
+  set.add("background", request.background, "colour behind transparent pixels: white, black or '#rrggbb'");
+  set.add("dry-run", dry_run, "choose and convert, print the commands, and do not train");
+  set.add("fresh", request.fresh, "choose again, and remove the checkpoints and logs of the train directory first");
+  return set;
+}
+
+void say(const std::string& line) {
+  fmt::print("carillon: {}\n", line);
+  std::fflush(stdout);
+}
+
+/// Excludes other runs of `carillon train` in a train directory. Programs that this process starts inherit the lock.
+/// So it lasts until a killed `carillon`'s training has saved its state.
+class RunLock {
+ public:
+  /// Waits up to a minute for an earlier run. Errors: usage (it is still running), io.
+  explicit RunLock(const fs::path& train_dir) {
+    std::error_code error;
+    fs::create_directories(train_dir, error);
+    const fs::path path = train_dir / ".plan.lock";
+    file_ = Descriptor(open(path.c_str(), O_RDWR | O_CREAT, 0644));
+    if (file_.get() < 0) fail(ExitCode::io, "{}: cannot write: {}", path.string(), errno_text(errno));
+    constexpr int most_tries = 300;
+    constexpr std::chrono::milliseconds pause(200);
+    for (int tries = 0; flock(file_.get(), LOCK_EX | LOCK_NB) != 0; ++tries) {
+      if (errno != EWOULDBLOCK) return;  // a file system without locks: image_train has its own lock
+      if (tries == 0) say("an earlier run in this train directory is still ending; waiting for it");
+      if (tries == most_tries) fail(ExitCode::usage, "{}: another carillon train runs there", train_dir.string());
+      std::this_thread::sleep_for(pause);
+    }
+  }
+
+ private:
+  Descriptor file_;
+};
+
+int stopped_early() {
+  say("stopped before the training began: the same command starts again");
+  return static_cast<int>(ExitCode::stopped);
+}
+
+void print_next_steps(const fs::path& train_dir) {
+  const std::string run = shell_line({train_dir.string()});
+  say("done. Next:");
+  fmt::print(
+      "  carillon predict {0} PICTURE_OR_FOLDER...   classes of other pictures\n"
+      "  carillon report {0}                         accuracy by class, and confused classes\n"
+      "  carillon export {0} --onnx FILE.onnx        the network for other programs\n"
+      "  tensorboard --logdir {0}                    curves\n"
+      "  carillon train FOLDER --fresh --minutes N   a longer training\n",
+      run);
+}
+
+int train(const fs::path& folder, const TrainingRequest& request, bool dry_run) {
+  const auto started = PictureTraining::Clock::now();
+  PictureTraining training(folder, request, started);
+  const RunLock lock(training.train_dir());
+  std::optional<TrainingPlan> plan = training.earlier_plan();
+  if (plan) {
+    say(fmt::format("continues the training in {}", training.train_dir().string()));
+  } else {
+    plan = training.make_plan();
+    if (!plan) return stopped_early();
+    say(fmt::format("about {:.2g} minutes; --minutes N sets another budget. The commands:", plan->minutes));
+  }
+  fmt::print("{}", training.command_lines(*plan));
+  std::fflush(stdout);
+  if (dry_run) return 0;
+  if (stop_requested()) return stopped_early();
+  const Launch launch = training.launch(*plan);
+  const ChildResult trained = run_child(training.training_command(*plan), launch.settings());
+  if (trained.exit_code != 0) {
+    if (trained.stopped) say("stopped: the same command continues the training");
+    return trained.exit_code;
+  }
+  if (!plan->evaluated.empty()) {
+    const ChildResult evaluated = run_child(training.evaluation_command(*plan), launch.settings());
+    if (evaluated.stopped) say("stopped during the last evaluation: the same command repeats it");
+    if (evaluated.exit_code != 0 || evaluated.stopped) {
+      return evaluated.stopped ? static_cast<int>(ExitCode::stopped) : evaluated.exit_code;
+    }
+  }
+  print_next_steps(training.train_dir());
+  return 0;
+}
+
+}  // namespace
+
+ManualGroup train_options() {
+  TrainingRequest request;
+  bool dry_run = false;
+  ManualGroup group = option_set(request, dry_run).manual().groups.front();
+  group.heading = "options of carillon train";
+  std::erase_if(group.options, [](const ManualOption& option) {
+    return option.name == "help" || option.name == "version" || option.name == "config";
+  });
+  return group;
+}
+
+int train_command(const std::vector<std::string>& words) {
+  TrainingRequest request;
+  bool dry_run = false;
+  OptionSet set = option_set(request, dry_run);
+  std::vector<std::string> folders;
+  set.take_rest(folders);
+  SplitWords parts = split_words(words, own_options, flags);
+  std::vector<const char*> arguments;
+  for (const std::string& word : parts.own) arguments.push_back(word.c_str());
+  if (!set.parse(static_cast<int>(arguments.size()), arguments.data())) {
+    fmt::print("{}", set.answer());
+    return 0;
+  }
+  if (folders.empty())
+    fail(ExitCode::usage, "train: name the folder of pictures first: carillon train FOLDER (see --help)");
+  if (folders.size() > 1) {
+    fail(ExitCode::usage, "train: '{}' belongs to no option; one folder of pictures can be named", folders[1]);
+  }
+  request.passed = std::move(parts.passed);
+  return train(folders.front(), request, dry_run);
+}
+
+}  // namespace carillon

@@ -1,0 +1,112 @@
+#include "src/launch/training_choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace carillon {
+namespace {
+
+/// A training should see each picture this often: fewer epochs would waste a larger network.
+constexpr double wanted_epochs = 40.0;
+/// More epochs gain little.
+constexpr double most_epochs = 200.0;
+/// Without --minutes: this many epochs of the first candidate, within these limits.
+constexpr double usual_epochs = 100.0, least_seconds = 180.0, most_seconds = 1800.0;
+
+bool is_airbench(const std::string& network) { return network.starts_with("airbench"); }
+
+std::vector<Candidate> permitted(const FixedChoices& fixed) {
+  std::vector<Candidate> candidates = training_candidates();
+  if (fixed.network) {
+    const auto has_name = [&](const Candidate& candidate) { return candidate.network == *fixed.network; };
+    std::vector<Candidate> sizes;
+    std::ranges::copy_if(candidates, std::back_inserter(sizes), has_name);
+    if (sizes.empty()) sizes = {{*fixed.network, 64}};
+    candidates = sizes;
+  }
+  if (!fixed.image_size) return candidates;
+  const auto has_size = [&](const Candidate& candidate) { return candidate.image_size == *fixed.image_size; };
+  std::vector<Candidate> of_size;
+  std::ranges::copy_if(candidates, std::back_inserter(of_size), has_size);
+  if (of_size.empty()) of_size = {{candidates.front().network, *fixed.image_size}};
+  return of_size;
+}
+
+/// Steps of at least 16 pictures, and at least 16 of them in an epoch.
+std::int64_t batch_of(std::int64_t pictures) {
+  std::int64_t batch = 128;
+  while (batch > 16 && pictures / batch < 16) batch /= 2;
+  return batch;
+}
+
+}  // namespace
+
+std::vector<Candidate> training_candidates() {
+  return {{"airbench94", 32}, {"airbench94", 64}, {"resnet18", 128}, {"resnet50", 224}};
+}
+
+TrainingChoice choose_training(const ChoiceInput& input) {
+  const std::vector<Candidate> candidates = permitted(input.fixed);
+  const auto epoch_of = [&](const Candidate& candidate) {
+    return static_cast<double>(input.pictures) * input.seconds_per_picture(candidate);
+  };
+  TrainingChoice choice{.candidate = candidates.front(),
+                        .batch_size = input.fixed.batch_size.value_or(batch_of(input.pictures)),
+                        .seconds = input.seconds.value_or(0.0)};
+  if (!input.seconds) {
+    choice.seconds = std::clamp(usual_epochs * epoch_of(candidates.front()), least_seconds, most_seconds);
+  }
+  for (std::size_t i = 1; i < candidates.size(); ++i) {
+    if (choice.seconds < wanted_epochs * epoch_of(candidates[i])) break;
+    choice.candidate = candidates[i];
+  }
+  return choice;
+}
+
+std::int64_t steps_in(double seconds, double seconds_per_step, std::int64_t pictures, std::int64_t batch_size) {
+  const double epoch = std::max(1.0, std::ceil(static_cast<double>(pictures) / static_cast<double>(batch_size)));
+  const double steps = std::clamp(seconds / seconds_per_step, epoch, most_epochs * epoch);
+  return static_cast<std::int64_t>(steps);
+}
+
+std::int64_t ranks_for(std::int64_t batch_size, int cores) {
+  std::int64_t ranks = std::max(1, cores);
+  while (ranks > 1 && (batch_size % ranks != 0 || batch_size / ranks < 16)) --ranks;
+  return ranks;
+}
+
+std::string training_settings(const TrainingChoice& choice, std::int64_t steps) {
+  std::string lines;
+  const auto set = [&lines](std::string_view name, const auto& value) {
+    fmt::format_to(std::back_inserter(lines), "{} = {}\n", name, value);
+  };
+  const auto batch = static_cast<double>(choice.batch_size);
+  set("model", choice.candidate.network);
+  set("image-size", choice.candidate.image_size);
+  set("global-batch", choice.batch_size);
+  set("max-steps", steps);
+  set("optimizer", "nesterov");
+  set("schedule", "cosine");
+  set("warmup-steps", steps / 10);
+  set("label-smoothing", 0.1);
+  set("cutmix", 1.0);
+  set("min-crop-area", 0.35);
+  if (is_airbench(choice.candidate.network)) {
+    // jobs/recipes/cifar10_94.cfg has the source of these values. The rate is for 1024 pictures.
+    const double rate = 1.5 * batch / 1024.0;
+    set("learning-rate", rate);
+    set("momentum", 0.85);
+    set("weight-decay", 0.00133);
+    set("regularization", 0);
+    set("group", "*/beta: rate=64, decay=0.0000208");
+  } else {
+    set("learning-rate", 0.1 * batch / 256.0);
+    set("momentum", 0.9);
+    set("regularization", 0.0005);
+  }
+  return lines;
+}
+
+}  // namespace carillon

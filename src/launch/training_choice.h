@@ -1,0 +1,59 @@
+// Training choice: network, image size, batch, learning rate and length that `carillon train` chooses for a set of
+// pictures and a machine. The rule is documented in docs/user-guide/carillon.md.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace carillon {
+
+/// A network at an image size.
+struct Candidate {
+  std::string network;
+  std::int64_t image_size = 0;
+
+  bool operator==(const Candidate&) const = default;
+};
+
+/// The candidates of the rule, in ascending order of their work per picture.
+std::vector<Candidate> training_candidates();
+
+/// What the user fixed on the command line.
+struct FixedChoices {
+  std::optional<std::string> network;
+  std::optional<std::int64_t> image_size, batch_size, steps;
+};
+
+struct ChoiceInput {
+  std::int64_t pictures = 0;      ///< for training
+  std::optional<double> seconds;  ///< for the training; none: the rule's own budget
+  /// Seconds per picture of a training of the candidate on this machine, with all cores.
+  std::function<double(const Candidate&)> seconds_per_picture;
+  FixedChoices fixed;
+};
+
+struct TrainingChoice {
+  Candidate candidate;
+  std::int64_t batch_size = 0;  ///< pictures per step, over all ranks
+  double seconds = 0.0;         ///< the time for the training
+};
+
+/// Chooses the last candidate of which the training can see each picture often enough in the given time; the first one
+/// if there is none. Without a given time, the time is that of the first candidate for many epochs, within limits.
+TrainingChoice choose_training(const ChoiceInput& input);
+
+/// The steps that fit in `seconds`: at least one epoch, and not more than are useful.
+std::int64_t steps_in(double seconds, double seconds_per_step, std::int64_t pictures, std::int64_t batch_size);
+
+/// The ranks for a machine with `cores` cores: one per core, but each with at least 16 pictures of a step.
+std::int64_t ranks_for(std::int64_t batch_size, int cores);
+
+/// The optimiser, its schedule over `steps` steps, and the augmentation, as lines `name = value` for --config of
+/// image_train.
+std::string training_settings(const TrainingChoice& choice, std::int64_t steps);
+
+}  // namespace carillon

@@ -1,0 +1,59 @@
+#include "src/launch/training_plan.h"
+
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "carillon/core/error.h"
+#include "carillon/core/file.h"
+
+namespace carillon {
+namespace {
+
+constexpr std::int64_t format_version = 1;
+constexpr std::size_t max_bytes = std::size_t{1} << 20;
+
+std::filesystem::path plan_path(const std::filesystem::path& train_dir) { return train_dir / "plan.json"; }
+
+void write_text(const std::filesystem::path& path, const std::string& text) {
+  write_file_atomically(path, std::as_bytes(std::span(text)));
+}
+
+}  // namespace
+
+std::filesystem::path settings_path(const std::filesystem::path& train_dir) { return train_dir / "plan.cfg"; }
+
+void write_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan, const std::string& settings) {
+  write_text(settings_path(train_dir), settings);
+  const nlohmann::json json{{"format_version", format_version},
+                            {"pictures", plan.pictures},
+                            {"fingerprint", plan.fingerprint},
+                            {"data", plan.data},
+                            {"watched", plan.watched},
+                            {"evaluated", plan.evaluated},
+                            {"ranks", plan.ranks},
+                            {"minutes", plan.minutes}};
+  write_text(plan_path(train_dir), json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
+std::optional<TrainingPlan> read_plan(const std::filesystem::path& train_dir) {
+  const std::filesystem::path path = plan_path(train_dir);
+  std::error_code absent;
+  if (!std::filesystem::exists(path, absent)) return std::nullopt;
+  try {
+    const nlohmann::json json = nlohmann::json::parse(read_plain_file(path, path.string(), max_bytes));
+    if (json.at("format_version") != format_version) {
+      fail(ExitCode::data, "{}: written by a newer version of carillon", path.string());
+    }
+    return TrainingPlan{.pictures = json.at("pictures"),
+                        .fingerprint = json.at("fingerprint"),
+                        .data = json.at("data"),
+                        .watched = json.at("watched"),
+                        .evaluated = json.at("evaluated"),
+                        .ranks = json.at("ranks"),
+                        .minutes = json.at("minutes")};
+  } catch (const nlohmann::json::exception& error) {
+    fail(ExitCode::data, "{}: is not a plan of carillon train: {}", path.string(), error.what());
+  }
+}
+
+}  // namespace carillon

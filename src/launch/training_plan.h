@@ -1,0 +1,31 @@
+// Training plan: what `carillon train` decided for a train directory. The same command continues it, and the other
+// commands find the records in it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace carillon {
+
+struct TrainingPlan {
+  std::string pictures;     ///< the folder, as an absolute path
+  std::string fingerprint;  ///< PictureFolder::fingerprint of the folder when the plan was made
+  std::string data;         ///< folder of the records, as an absolute path
+  std::string watched;      ///< the split that the training evaluates on: "validation", "test", or "" for none
+  std::string evaluated;    ///< the split of the last evaluation, in the same way
+  std::int64_t ranks = 1;
+  double minutes = 0.0;  ///< --minutes, or the budget that was chosen
+};
+
+/// `train_dir/plan.cfg`: the settings that image_train reads with --config.
+std::filesystem::path settings_path(const std::filesystem::path& train_dir);
+
+/// Writes `train_dir/plan.cfg`, then `train_dir/plan.json`, which makes the plan valid. Errors: io.
+void write_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan, const std::string& settings);
+
+/// The plan of the directory, or nothing if it has none. Errors: data (the file has other contents), io.
+std::optional<TrainingPlan> read_plan(const std::filesystem::path& train_dir);
+
+}  // namespace carillon

@@ -1,0 +1,85 @@
+#include "src/launch/trial.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "carillon/core/error.h"
+#include "carillon/core/file.h"
+
+namespace carillon {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Removes the folder of a trial at the end, whatever happens.
+class TrialFolder {
+ public:
+  explicit TrialFolder(fs::path path) : path_(std::move(path)) {
+    std::error_code error;
+    fs::remove_all(path_, error);
+    if (!error) fs::create_directories(path_, error);
+    if (error) fail(ExitCode::io, "{}: cannot create the folder: {}", path_.string(), error.message());
+  }
+  ~TrialFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  TrialFolder(const TrialFolder&) = delete;
+  TrialFolder& operator=(const TrialFolder&) = delete;
+
+ private:
+  fs::path path_;
+};
+
+/// The field `step_seconds` of each line of metrics.jsonl.
+std::vector<double> step_times(const fs::path& metrics) {
+  std::vector<double> seconds;
+  std::ifstream lines(metrics);
+  for (std::string line; std::getline(lines, line);) {
+    const nlohmann::json json = nlohmann::json::parse(line, nullptr, false);
+    if (json.is_object() && json.contains("step_seconds")) seconds.push_back(json["step_seconds"].get<double>());
+  }
+  return seconds;
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+}  // namespace
+
+std::optional<TrialSpeed> try_training(const Launch& launch, const Trial& trial) {
+  const fs::path &directory = trial.directory, settings_file = directory / "trial.cfg",
+                 output = directory / "output.txt";
+  const TrialFolder folder(directory);
+  write_file_atomically(settings_file, std::as_bytes(std::span(trial.settings)));
+  std::vector<std::string> words{
+      "--config",    settings_file.string(),      "--data",      trial.data, "--train-dir",        directory.string(),
+      "--max-steps", std::to_string(trial.steps), "--log-every", "1",        "--checkpoint-every", "0"};
+  words.insert(words.end(), trial.options.begin(), trial.options.end());
+  ChildSettings settings = launch.settings();
+  settings.output = output;
+  const auto started = std::chrono::steady_clock::now();
+  const ChildResult result = run_child(launch.command("image_train", words), settings);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+  if (result.stopped) return std::nullopt;
+  if (result.exit_code != 0) {
+    print_text(STDERR_FILENO, read_plain_file(output, output.string(), std::size_t{1} << 20));
+    throw Error(static_cast<ExitCode>(result.exit_code), "a trial of the training failed; see the message above");
+  }
+  std::vector<double> times = step_times(directory / "metrics.jsonl");
+  if (times.empty()) fail(ExitCode::failed, "{}: the trial logged no step", directory.string());
+  double of_steps = 0.0;
+  for (const double time : times) of_steps += time;
+  if (times.size() > 4) times.erase(times.begin(), times.begin() + 2);  // the first steps are slower
+  return TrialSpeed{.start_seconds = std::max(0.0, seconds - of_steps), .step_seconds = median(times)};
+}
+
+}  // namespace carillon

@@ -1,0 +1,194 @@
+"""The program carillon: one command from a folder of pictures to an evaluated network, its other commands, and signals at
+moments of a training."""
+
+import json
+import re
+import signal
+import time
+
+import numpy as np
+
+import programs
+from bad_input import STOPPED, USAGE
+from png import png
+from processes import wait_for
+from programs import ProgramFailed, Result, checkpoints
+
+STEPS = 60
+QUICK = ("--model", "airbench94", "--image-size", 16, "--log-every", 1, "--max-steps", STEPS)
+PICTURES = 40  # of each class
+SETTLE = 30  # seconds for a killed program's ranks to save
+
+
+def check(context):
+    """carillon"""
+    for case in (_whole, _commands, _options, _changes, _stops, _kill):
+        try:
+            yield from case(context)
+        except ProgramFailed as error:
+            yield Result(f"carillon: {case.__doc__}", False, str(error))
+
+
+def _result(title, wrong, detail=""):
+    return Result(f"carillon: {title}", not wrong, str(wrong or detail))
+
+
+def _pictures(context):
+    """A folder of two classes that a network can tell apart: dark and bright noise."""
+    folder = context.work / "carillon-pictures"
+    if folder.exists():
+        return folder
+    random = np.random.default_rng(1)
+    for name, low in (("dark", 0), ("bright", 128)):
+        (folder / name).mkdir(parents=True)
+        for i in range(PICTURES):
+            (folder / name / f"{i}.png").write_bytes(png(random.integers(low, low + 128, (16, 16, 3), dtype=np.uint8)))
+    return folder
+
+
+def _places(context):
+    return context.directory("carillon-run"), context.directory("carillon-data")
+
+
+def _command(context, run, data, *options, pictures=None):
+    places = ("--train-dir", run, "--data-dir", data)
+    return context.command("carillon", "train", pictures or _pictures(context), *places, *options)
+
+
+def _accuracy(output):
+    found = re.findall(r"^precision @ 1 = ([\d.]+) \(\d+/(\d+)\)$", output, re.M)
+    return (float(found[-1][0]), int(found[-1][1])) if found else (0.0, 0)
+
+
+def _whole(context):
+    """a training with a budget"""
+    run, data = _places(context)
+    done = context.run_command(_command(context, run, data, "--minutes", 0.2, "--image-size", 16))
+    accuracy, count = _accuracy(done.output)
+    wrong = done.complaint(0) or (accuracy < 0.95 and f"accuracy {accuracy}") or (count != 8 and f"{count} evaluated")
+    yield _result("a folder of pictures becomes an evaluated network", wrong, f"accuracy {accuracy} of {count} pictures")
+    yield _result("it prints the long commands", "" if "image_train --config" in done.output else done.output)
+    again = context.run_command(_command(context, run, data, "--minutes", 0.2, "--image-size", 16))
+    wrong = again.complaint(0) or ("nothing to do" not in again.output and again.output)
+    yield _result("a finished training is not repeated", wrong)
+
+
+def _trained(context):
+    run, data = context.work / "carillon-trained", context.work / "carillon-trained-data"
+    if not run.exists():
+        done = context.run_command(_command(context, run, data, *QUICK))
+        if done.code != 0:
+            raise ProgramFailed(done.explain())
+    return run, data
+
+
+def _commands(context):
+    """the other commands"""
+    run, data = _trained(context)
+    onnx = context.directory("network").with_suffix(".onnx")
+    for words, expected in (
+        (("evaluate", run), r"^precision @ 1 = "),
+        (("predict", run, _pictures(context) / "dark"), r"^.*/dark/0\.png  dark "),
+        (("inspect", run), r"conv1/weights"),
+        (("inspect", data), r"image/encoded"),
+        (("export", run, "--onnx", onnx), r"^wrote "),
+        (("report", run), r"^ +\d+ +\d+ +[\d.]+  dark$"),
+        (("doctor", "--train-dir", run), r"^mpirun: "),
+        (("--help",), r"^  carillon train FOLDER"),
+    ):
+        done = context.run_command(context.command("carillon", *words))
+        wrong = done.complaint(0) or (not re.search(expected, done.output, re.M) and done.output[-500:])
+        yield _result(f"{words[0]} prints its result", wrong)
+
+
+def _options(context):
+    """options of image_train"""
+    run, data = _places(context)
+    done = context.run_command(_command(context, run, data, *QUICK[2:], "--model", "resnet9", "--dry-run"))
+    settings = (run / "plan.cfg").read_text() if done.code == 0 else ""
+    yield _result("--model overrides the choice", "" if "model = resnet9\n" in settings else done.explain() + settings)
+    for words, names in (
+        (("--no-such-option", "1", *QUICK), ("--no-such-option",)),
+        (("--minutes", "soon"), ("--minutes", "soon")),
+    ):
+        run, data = _places(context)
+        done = context.run_command(_command(context, run, data, *words))
+        wrong = f"expected exit code {USAGE}; {done.explain()}" if done.code != USAGE else ""
+        wrong = wrong or ("" if all(name in done.errors for name in names) else done.errors)
+        yield _result(f"{words[0]} {words[1]} is refused", wrong)
+
+
+def _changes(context):
+    """pictures that change"""
+    pictures = context.directory("changing")
+    for name in ("dark", "bright"):
+        (pictures / name).mkdir(parents=True)
+        for source in (_pictures(context) / name).iterdir():
+            (pictures / name / source.name).write_bytes(source.read_bytes())
+    run, data = _places(context)
+    options = (*QUICK[:-1], 2)
+    context.run_command(_command(context, run, data, *options, pictures=pictures))
+    (pictures / "dark" / "0.png").unlink()
+    done = context.run_command(_command(context, run, data, *options, pictures=pictures))
+    yield _result("a trained network is kept if the pictures change", done.complaint(USAGE, ("--fresh",)))
+    done = context.run_command(_command(context, run, data, *options, "--fresh", pictures=pictures))
+    yield _result("--fresh trains on the changed pictures", done.complaint(0))
+
+
+def _logged(run):
+    """Steps in metrics.jsonl; it may be written at the moment."""
+    try:
+        return len(programs.losses(run))
+    except (OSError, json.JSONDecodeError):
+        return 0
+
+
+def _start(context, run, data, steps):
+    process = context.start(_command(context, run, data, *QUICK))
+    wait_for(process, lambda: _logged(run) > steps, f"{steps} steps are logged")
+    return process
+
+
+def _newest(run):
+    return max((int(path.name.split("-")[1].split(".")[0]) for path in checkpoints(run)), default=0)
+
+
+def _continued(context, run, data, before):
+    """The error of the same command after a stop; `before`: the step that it must continue from."""
+    done = context.run_command(_command(context, run, data, *QUICK))
+    if done.code != 0:
+        return done.explain()
+    if f"at step {before}" not in done.output:
+        return f"did not resume at step {before}: {done.output[-800:]}"
+    return "" if _newest(run) == STEPS else f"ended at step {_newest(run)}"
+
+
+def _stops(context):
+    """INT, TERM and HUP"""
+    for steps, name in ((1, "INT"), (10, "TERM"), (25, "HUP")):
+        run, data = _places(context)
+        process = _start(context, run, data, steps)
+        process.send_signal(getattr(signal, f"SIG{name}"))
+        done = context.finish(process)
+        saved, logged = _newest(run), _logged(run)
+        wrong = "" if done.code == STOPPED else done.explain()
+        wrong = wrong or ("" if saved == logged else f"saved step {saved} after {logged} logged steps")
+        yield _result(f"after {name} nothing is lost", wrong or _continued(context, run, data, saved))
+
+
+def _kill(context):
+    """KILL"""
+    run, data = _places(context)
+    process = _start(context, run, data, 5)
+    process.kill()
+    context.finish(process)
+    end = time.monotonic() + SETTLE
+    while not _newest(run) and time.monotonic() < end:
+        time.sleep(0.1)
+    saved = _newest(run)
+    wrong = "" if saved >= 5 else f"the ranks saved step {saved}"
+    yield _result("if carillon is killed, its ranks save and end", wrong or _continued(context, run, data, saved))
+
+
+if __name__ == "__main__":
+    programs.main(check)

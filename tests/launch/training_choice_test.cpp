@@ -1,0 +1,82 @@
+#include "src/launch/training_choice.h"
+
+#include <gmock/gmock.h>
+
+namespace carillon {
+namespace {
+
+using testing::HasSubstr;
+
+/// A machine on which a picture of 32 x 32 pixels takes `unit` seconds with airbench94, and more in larger sizes.
+std::function<double(const Candidate&)> machine(double unit) {
+  return [unit](const Candidate& candidate) {
+    const double pixels = static_cast<double>(candidate.image_size * candidate.image_size) / (32.0 * 32.0);
+    return unit * pixels * (candidate.network == "airbench94" ? 1.0 : 0.5);
+  };
+}
+
+TEST(ChooseTraining, ASmallSetGetsALargerNetworkThanALargeSetInTheSameTime) {
+  const ChoiceInput small{.pictures = 500, .seconds = 300.0, .seconds_per_picture = machine(0.001), .fixed = {}};
+  ChoiceInput large = small;
+  large.pictures = 50'000;
+  EXPECT_GT(choose_training(small).candidate.image_size, choose_training(large).candidate.image_size);
+  EXPECT_EQ(choose_training(large).candidate, training_candidates().front());
+}
+
+TEST(ChooseTraining, AFasterMachineNeverGetsASmallerImage) {
+  std::int64_t before = 0;
+  for (const double unit : {0.01, 0.001, 0.0001, 0.00001}) {
+    const auto choice =
+        choose_training({.pictures = 5000, .seconds = 300.0, .seconds_per_picture = machine(unit), .fixed = {}});
+    EXPECT_GE(choice.candidate.image_size, before);
+    before = choice.candidate.image_size;
+  }
+  EXPECT_EQ(before, training_candidates().back().image_size);
+}
+
+TEST(ChooseTraining, WithoutATimeTheBudgetGrowsWithTheSetWithinItsLimits) {
+  const auto seconds = [](std::int64_t pictures) {
+    return choose_training({.pictures = pictures, .seconds = {}, .seconds_per_picture = machine(0.001), .fixed = {}})
+        .seconds;
+  };
+  EXPECT_EQ(seconds(100), 180.0);
+  EXPECT_GT(seconds(5000), 180.0);
+  EXPECT_LT(seconds(5000), seconds(10'000));
+  EXPECT_EQ(seconds(1'000'000), 1800.0);
+}
+
+TEST(ChooseTraining, TakesWhatTheUserFixed) {
+  const auto choice = choose_training({.pictures = 5000,
+                                       .seconds = 300.0,
+                                       .seconds_per_picture = machine(0.001),
+                                       .fixed = {.network = "resnet9", .image_size = 48, .batch_size = 96}});
+  EXPECT_EQ(choice.candidate, (Candidate{"resnet9", 48}));
+  EXPECT_EQ(choice.batch_size, 96);
+}
+
+TEST(StepsIn, IsAtLeastOneEpoch) {
+  EXPECT_EQ(steps_in(300.0, 0.1, 5000, 100), 3000);
+  EXPECT_EQ(steps_in(1.0, 10.0, 5000, 100), 50);
+  EXPECT_EQ(steps_in(-5.0, 0.1, 5000, 100), 50);
+}
+
+TEST(StepsIn, StopsWhereMoreEpochsGainNothing) { EXPECT_LT(steps_in(1e9, 0.001, 100, 10), 10'000); }
+
+TEST(RanksFor, GivesEachRankEnoughPicturesOfAStep) {
+  EXPECT_EQ(ranks_for(128, 2), 2);
+  EXPECT_EQ(ranks_for(128, 64), 8);
+  EXPECT_EQ(ranks_for(16, 4), 1);
+  EXPECT_EQ(ranks_for(128, 3), 2);  // 128 is no multiple of 3
+}
+
+TEST(TrainingSettings, NameNetworkSizeBatchAndLength) {
+  const std::string lines =
+      training_settings({.candidate = {"airbench94", 32}, .batch_size = 64, .seconds = 60.0}, 100);
+  for (const char* const line :
+       {"model = airbench94\n", "image-size = 32\n", "global-batch = 64\n", "max-steps = 100\n"}) {
+    EXPECT_THAT(lines, HasSubstr(line));
+  }
+}
+
+}  // namespace
+}  // namespace carillon
