@@ -14,6 +14,7 @@ namespace carillon {
 struct NamedNetwork {
   std::string name;
   MakeNetwork make;
+  std::string former_name = {};  ///< --model accepts it in place of `name`, without listing it; empty: none
 };
 
 /// Creates the task of a program from the schema of its records and the options. Evaluation programs pass
@@ -45,9 +46,6 @@ struct ProgramSpec {
 
 /// The names of the networks, in their order.
 std::vector<std::string> network_names(const ProgramSpec& program_spec);
-/// A table with a line per network: name, parameter count, and multiply-adds for one sample of shape `image`.
-/// `outputs`: output elements per sample, as NetworkSettings::outputs.
-std::string network_list(const ProgramSpec& program_spec, const ImageShape& image, std::int64_t outputs);
 /// The function that makes the network of this name. Errors: failed (there is none).
 MakeNetwork network_named(const ProgramSpec& program_spec, const std::string& name);
 
