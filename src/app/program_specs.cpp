@@ -86,6 +86,7 @@ ProgramSpec cifar10_program() {
                        .logging = {.summary_every = 100, .summary_style = SummaryStyle::layers}},
           .class_names = {"airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"},
           .distorts = true,
+          .fast_network = "airbench94",
           .decay_steps = cifar10_decay_steps};
 }
 
@@ -112,6 +113,8 @@ ProgramSpec image_program() {
           .evaluation_split = "validation-",
           .of_pictures = true,
           .distorts = true,
+          .fast_network = "airbench94",
+          .fast_image_size = 32,
           .decay_steps = imagenet_decay_steps};
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "carillon/app/mains.h"
+#include "src/app/faster_choice.h"
 #include "src/app/global_batch.h"
 #include "src/app/mpi_main.h"
 #include "src/app/network_list.h"
@@ -70,6 +71,7 @@ RunDescription describe(const OptionSet& set, const ProgramSpec& program_spec, c
   if (program_spec.of_pictures) describe_pictures(pictures, data.record_form.schema, description);
   // Checkpoints of programs with a single network have never stored it as an option. All store the model's name.
   if (program_spec.networks.size() == 1) description.remove("model");
+  description.remove("epochs");                                 // max_steps says it
   if (data.global_batch > 0) description.remove("batch_size");  // it depends on the number of ranks
   if (!has_bits_of_any_rank_count(data, mpi)) description.add("tower count", mpi.size(), Scope::result);
   if (!isas.empty()) description.add("instruction set", isas, Scope::result);
@@ -144,6 +146,7 @@ void print_networks(const ProgramSpec& program_spec, const TrainOptions& options
 void resolve(const OptionSet& set, const ProgramSpec& program_spec, TrainOptions& options, PictureOptions& pictures,
              const Mpi& mpi) {
   options.model.make = network_named(program_spec, options.model.name);
+  choose_length(set, options.optimizer);
   check_combinations(set, options);
   check_augmentation(set, options.data);
   if (program_spec.of_pictures) {
@@ -155,7 +158,8 @@ void resolve(const OptionSet& set, const ProgramSpec& program_spec, TrainOptions
   const Network network = network_to_train(options);  // checks the image shape
   check_variables(options.optimizer.settings(),
                   build_network(network, {1, Arithmetic::fp32, Purpose::training}).graph.parameters());
-  resolve_ends(options.optimizer);
+  if (options.optimizer.epochs == 0.0) resolve_ends(options.optimizer);
+  options.logging.faster_choice = faster_choice(program_spec, options);
 }
 
 std::unique_ptr<Device> open_training_device(const TrainOptions& options, const Mpi& mpi, const CpuShare& cpu) {
@@ -193,7 +197,7 @@ ExitCode train(const std::string& program, const ProgramSpec& program_spec, int 
   mpi.run_on_all([&] { check_same_products(options.optimizer.update, isas); });
   if (options.device.preflight) return run_preflight(program, options, cpu, mpi, *device, *communicator);
   mpi.run_on_all([&] {
-    if (!program_spec.of_pictures && options.optimizer.max_steps > 0) check_default_data(set, options.data.files);
+    if (!program_spec.of_pictures && options.optimizer.trains()) check_default_data(set, options.data.files);
   });
   RunDescription description = describe(set, program_spec, options.data, pictures, mpi, isas);
   Trainer trainer(options, std::move(description), mpi, *device, *communicator, stall_detector, cpu, started);

@@ -99,6 +99,8 @@ class OptionSet {
   /// `answer`. Errors: usage (names the option and its source), no_input (the --config file is missing).
   bool parse(int argc, const char* const* argv);
 
+  /// Whether an option of this name is declared.
+  bool has(std::string_view name) const { return find(name) != nullptr; }
   /// Where `parse` found the value of the option. Errors: failed (there is no such option).
   GivenBy given_by(std::string_view name) const;
   bool given(std::string_view name) const { return given_by(name) != GivenBy::nobody; }

@@ -39,6 +39,10 @@ struct ProgramSpec {
   /// The images are colour photographs: the training program has --distort, and both programs have
   /// --test-time-augmentation. The networks normalise the pixels, so there is no --pixel-scale.
   bool distorts = false;
+  /// A network, and a size of square pictures, that a training of more than an hour names as a faster choice. Empty: it
+  /// does not say that it will take long.
+  std::string fast_network = {};
+  std::int64_t fast_image_size = 0;  ///< 0: images have one size
   /// The default of --decay-steps. Called with (batch size per rank, number of ranks) or, with --global-batch, with
   /// (global batch, 1). Null: decay_steps_without_rule.
   std::int64_t (*decay_steps)(std::int64_t batch_size, int rank_count) = nullptr;
