@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "carillon/app/program_spec.h"
@@ -33,22 +31,6 @@ std::vector<std::string> network_names(const ProgramSpec& program_spec) {
   std::vector<std::string> names;
   for (const NamedNetwork& network : program_spec.networks) names.push_back(network.name);
   return names;
-}
-
-std::string network_list(const ProgramSpec& program_spec, const ImageShape& image, std::int64_t outputs) {
-  std::string lines = fmt::format("{:<10} {:>12} {:>26}\n", "network", "parameters", "multiply-adds an image");
-  for (const NamedNetwork& named : program_spec.networks) {
-    try {
-      const Network network = named.make({.image = image, .outputs = outputs});
-      const BuiltNetwork built = build_network(network, {.batch_size = 1, .purpose = Purpose::evaluation});
-      lines +=
-          fmt::format("{:<10} {:>12} {:>26}\n", named.name, parameter_count(built.graph), multiply_adds(built.graph));
-    } catch (const Error& error) {
-      if (error.code() != ExitCode::usage) throw;
-      lines += fmt::format("{:<10} {}\n", named.name, error.what());
-    }
-  }
-  return lines;
 }
 
 MakeNetwork network_named(const ProgramSpec& program_spec, const std::string& name) {
@@ -86,7 +68,7 @@ ProgramSpec cifar10_program() {
   return {.data_set = "CIFAR-10",
           .networks = {{"cifar10", cifar10_network},
                        {"resnet9", resnet9_network},
-                       {"resnet18", resnet18_network},
+                       {"resnet18_cifar", resnet18_cifar_network, "resnet18"},
                        {"resnet50", resnet50_network},
                        {"airbench94", airbench94_network},
                        {"airbench96", airbench96_network}},
@@ -104,6 +86,7 @@ ProgramSpec cifar10_program() {
                        .logging = {.summary_every = 100, .summary_style = SummaryStyle::layers}},
           .class_names = {"airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"},
           .distorts = true,
+          .fast_network = "airbench94",
           .decay_steps = cifar10_decay_steps};
 }
 
@@ -111,6 +94,7 @@ ProgramSpec image_program() {
   return {.data_set = "pictures",
           .networks = {{"resnet50", resnet50_network},
                        {"resnet18", resnet18_network},
+                       {"resnet18_cifar", resnet18_cifar_network},
                        {"resnet9", resnet9_network},
                        {"airbench94", airbench94_network},
                        {"airbench96", airbench96_network}},
@@ -129,6 +113,8 @@ ProgramSpec image_program() {
           .evaluation_split = "validation-",
           .of_pictures = true,
           .distorts = true,
+          .fast_network = "airbench94",
+          .fast_image_size = 32,
           .decay_steps = imagenet_decay_steps};
 }
 

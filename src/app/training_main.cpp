@@ -1,8 +1,10 @@
 #include <algorithm>
 
 #include "carillon/app/mains.h"
+#include "src/app/faster_choice.h"
 #include "src/app/global_batch.h"
 #include "src/app/mpi_main.h"
+#include "src/app/network_list.h"
 #include "src/app/picture_options.h"
 #include "src/app/startup.h"
 #include "src/app/version_text.h"
@@ -35,6 +37,9 @@ OptionSet option_set(const std::string& program, TrainOptions& options, PictureO
   std::vector<std::string> names = network_names(program_spec);
   names.emplace_back(list_networks);
   declare_network(set, options.model, names);
+  for (const NamedNetwork& network : program_spec.networks) {
+    if (!network.former_name.empty()) set.add_former_value("model", network.former_name, network.name);
+  }
   if (program_spec.of_pictures) declare(set, pictures);
   if (program_spec.distorts) {
     declare_distortion(set, options.data);
@@ -66,6 +71,7 @@ RunDescription describe(const OptionSet& set, const ProgramSpec& program_spec, c
   if (program_spec.of_pictures) describe_pictures(pictures, data.record_form.schema, description);
   // Checkpoints of programs with a single network have never stored it as an option. All store the model's name.
   if (program_spec.networks.size() == 1) description.remove("model");
+  description.remove("epochs");                                 // max_steps says it
   if (data.global_batch > 0) description.remove("batch_size");  // it depends on the number of ranks
   if (!has_bits_of_any_rank_count(data, mpi)) description.add("tower count", mpi.size(), Scope::result);
   if (!isas.empty()) description.add("instruction set", isas, Scope::result);
@@ -100,18 +106,47 @@ ExitCode run_preflight(const std::string& program, const TrainOptions& options, 
   });
 }
 
-/// --model help, on rank 0.
-void print_networks(const ProgramSpec& program_spec, const TrainOptions& options, const PictureOptions& pictures) {
+/// --model help. All ranks measure at the same time, because they share caches and memory. Rank 0 prints. Collective.
+void print_networks(const ProgramSpec& program_spec, const TrainOptions& options, const PictureOptions& pictures,
+                    const Mpi& mpi) {
+  constexpr double seconds = 15.0;  // for all networks
+  const CpuShare cpu = take_cpu_share(mpi, static_cast<int>(options.device.threads));
+  std::unique_ptr<Device> device;
+  mpi.run_on_all([&] { device = open_own_device(options.device, mpi, cpu); });
   RecordSchema schema = options.data.record_form.schema;
-  const ImageShape image = program_spec.of_pictures ? shape_of(pictures) : schema.image_shape;
+  if (program_spec.of_pictures) schema.image_shape = shape_of(pictures);
   if (pictures.classes > 0) schema.class_count = pictures.classes;
-  print_text(STDOUT_FILENO, network_list(program_spec, image, task_of(program_spec, schema).outputs));
+  const DataOptions& data = options.data;
+  const Task task = task_of(program_spec, schema, options.task);
+  const StepTimeSettings settings{
+      .network = {.image = schema.image_shape,
+                  .outputs = task.outputs,
+                  .regularization = static_cast<float>(options.optimizer.regularization),
+                  .distort = data.distort && program_spec.distorts && !program_spec.of_pictures,
+                  .record_count = 1},
+      .task = task,
+      .optimizer = options.optimizer.update,
+      .batch_size = std::max<std::int64_t>(1, data.global_batch > 0 ? data.global_batch / mpi.size() : data.batch_size),
+      .seconds = seconds / static_cast<double>(program_spec.networks.size()),
+      .processes = mpi.local_size()};
+  std::string list;
+  mpi.run_on_all([&] {
+    list = network_list(program_spec, schema.image_shape, task.outputs,
+                        [&](const NamedNetwork& network) { return measure_step(network.make, settings, *device); });
+  });
+  if (mpi.rank() != 0) return;
+  print_text(STDOUT_FILENO,
+             fmt::format("{}A training step of one rank, measured on noise on {} ({} thread{}), {} rank{} at the same "
+                         "time, without reading records\n",
+                         list, device->name(), cpu.thread_count, cpu.thread_count == 1 ? "" : "s", mpi.size(),
+                         mpi.size() == 1 ? "" : "s"));
 }
 
 /// Checks the parsed options and sets those that depend on others, on the records and on the number of ranks.
 void resolve(const OptionSet& set, const ProgramSpec& program_spec, TrainOptions& options, PictureOptions& pictures,
              const Mpi& mpi) {
   options.model.make = network_named(program_spec, options.model.name);
+  choose_length(set, options.optimizer);
   check_combinations(set, options);
   check_augmentation(set, options.data);
   if (program_spec.of_pictures) {
@@ -123,7 +158,8 @@ void resolve(const OptionSet& set, const ProgramSpec& program_spec, TrainOptions
   const Network network = network_to_train(options);  // checks the image shape
   check_variables(options.optimizer.settings(),
                   build_network(network, {1, Arithmetic::fp32, Purpose::training}).graph.parameters());
-  resolve_ends(options.optimizer);
+  if (options.optimizer.epochs == 0.0) resolve_ends(options.optimizer);
+  options.logging.faster_choice = faster_choice(program_spec, options);
 }
 
 std::unique_ptr<Device> open_training_device(const TrainOptions& options, const Mpi& mpi, const CpuShare& cpu) {
@@ -142,7 +178,7 @@ ExitCode train(const std::string& program, const ProgramSpec& program_spec, int 
   OptionSet set = option_set(program, options, pictures, program_spec);
   if (!parse_on_all_ranks(set, argc, argv, mpi)) return ExitCode::done;
   if (options.model.name == list_networks) {
-    if (mpi.rank() == 0) print_networks(program_spec, options, pictures);
+    print_networks(program_spec, options, pictures, mpi);
     return ExitCode::done;
   }
   require_equal_on_all_ranks(mpi, {{"preflight", options.device.preflight}});
@@ -161,7 +197,7 @@ ExitCode train(const std::string& program, const ProgramSpec& program_spec, int 
   mpi.run_on_all([&] { check_same_products(options.optimizer.update, isas); });
   if (options.device.preflight) return run_preflight(program, options, cpu, mpi, *device, *communicator);
   mpi.run_on_all([&] {
-    if (!program_spec.of_pictures && options.optimizer.max_steps > 0) check_default_data(set, options.data.files);
+    if (!program_spec.of_pictures && options.optimizer.trains()) check_default_data(set, options.data.files);
   });
   RunDescription description = describe(set, program_spec, options.data, pictures, mpi, isas);
   Trainer trainer(options, std::move(description), mpi, *device, *communicator, stall_detector, cpu, started);

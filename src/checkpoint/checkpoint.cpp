@@ -8,6 +8,7 @@
 #include "carillon/core/file.h"
 #include "src/checkpoint/checkpoint_bytes.h"
 #include "src/checkpoint/hdf5_image.h"
+#include "src/checkpoint/renamed_models.h"
 
 namespace carillon {
 namespace {
@@ -54,7 +55,9 @@ void write_checkpoint(const std::filesystem::path& path, const CheckpointState& 
 CheckpointState read_checkpoint(const std::filesystem::path& path, std::uint64_t max_bytes) {
   const auto subject = "checkpoint " + path.string();
   const auto file = read_file(path, subject, max_bytes);
-  return parse_hdf5_image(verified_image(file, subject), subject);
+  CheckpointState state = parse_hdf5_image(verified_image(file, subject), subject);
+  state.model = present_model_name(state);
+  return state;
 }
 
 }  // namespace carillon

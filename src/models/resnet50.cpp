@@ -13,38 +13,15 @@
 //   logits       classes               with biases
 //
 // A batch norm follows each convolution. A ReLU follows the first two convolutions of a block and the sum with the
-// block's input. In the first block of each stage, a 1x1 convolution and a batch norm project the input.
-//
-// Initial values are truncated normal, cut at two standard deviations. Convolutions have variance
-// 2 / (kernel^2 * filters), logits have deviation 0.01. The last gamma of a block is 0, so the block starts as the
-// identity. Source: Goyal and others, "Accurate, large minibatch SGD", 2017, section 5.1.
-#include <cmath>
-
-#include "carillon/core/error.h"
+// block's input. In the first block of each stage, a 1x1 convolution and a batch norm project the input. Initial
+// values: src/models/imagenet_resnet.h.
 #include "carillon/models/networks.h"
-#include "kernels/avg_pool/avg_pool.h"
-#include "kernels/max_pool/max_pool.h"
-#include "src/models/layers.h"
+#include "src/models/imagenet_resnet.h"
 
 namespace carillon {
 namespace {
 
-constexpr std::int64_t least_side = 32;
 constexpr std::int64_t expansion = 4;  ///< factor of the filters in a block's last convolution
-
-const NormalizeImagesParams input_form{
-    .mean = {0.485f, 0.456f, 0.406f}, .deviation = {0.229f, 0.224f, 0.225f, 1.0f}, .padding = 4};
-
-/// A truncated normal distribution. `deviation`: standard deviation after the truncation.
-Initializer normal(double deviation) {
-  constexpr double kept = 0.87962566103423978;  // share of the deviation that remains after a cut at 2
-  return {Initializer::Kind::truncated_normal, static_cast<float>(deviation / kept)};
-}
-
-ConvNormParams conv_of(std::int64_t filters, std::int64_t kernel, std::int64_t stride, float l2_factor) {
-  const double deviation = std::sqrt(2.0 / static_cast<double>(kernel * kernel * filters));
-  return {.filters = filters, .kernel = kernel, .stride = stride, .l2_factor = l2_factor, .weights = normal(deviation)};
-}
 
 struct Bottleneck {
   std::int64_t filters = 0, stride = 1;
@@ -54,13 +31,13 @@ struct Bottleneck {
 
 Value bottleneck(Graph& graph, const std::string& name, Value x, const Bottleneck& block) {
   const std::int64_t wide = expansion * block.filters;
-  ConvNormParams last = conv_of(wide, 1, 1, block.l2_factor);
+  ConvNormParams last = imagenet_conv(wide, 1, 1, block.l2_factor);
   last.initial_scale = 0.0f;
-  Value y = conv_norm_relu(graph, name + "/conv1", x, conv_of(block.filters, 1, 1, block.l2_factor));
-  y = conv_norm_relu(graph, name + "/conv2", y, conv_of(block.filters, 3, block.stride, block.l2_factor));
+  Value y = conv_norm_relu(graph, name + "/conv1", x, imagenet_conv(block.filters, 1, 1, block.l2_factor));
+  y = conv_norm_relu(graph, name + "/conv2", y, imagenet_conv(block.filters, 3, block.stride, block.l2_factor));
   y = conv_norm(graph, name + "/conv3", y, last);
   std::optional<ConvNormParams> projection;
-  if (block.projects) projection = conv_of(wide, 1, block.stride, block.l2_factor);
+  if (block.projects) projection = imagenet_conv(wide, 1, block.stride, block.l2_factor);
   return end_of_residual_block(graph, name, x, y, projection);
 }
 
@@ -68,27 +45,19 @@ Value bottleneck(Graph& graph, const std::string& name, Value x, const Bottlenec
 
 Network resnet50_network(const NetworkSettings& settings) {
   const auto layers = [settings](Graph& graph, Purpose purpose) {
-    const float decay = settings.regularization;
-    Value x = normalized_input(graph, input_form, settings, purpose);
-    x = conv_norm_relu(graph, "stem", x, conv_of(64, 7, 2, decay));
-    x = max_pool(graph, "pool", x, {.window = 3, .stride = 2, .padding = Padding::symmetric(1)});
+    Value x = imagenet_stem(graph, settings, purpose);
     for (const auto& [stage, blocks] : {std::pair{1, 3}, {2, 4}, {3, 6}, {4, 3}}) {
       for (int block = 1; block <= blocks; ++block) {
         x = bottleneck(graph, "stage" + std::to_string(stage) + "/block" + std::to_string(block), x,
                        {.filters = std::int64_t{32} << stage,
                         .stride = stage > 1 && block == 1 ? 2 : 1,
                         .projects = block == 1,
-                        .l2_factor = decay});
+                        .l2_factor = settings.regularization});
       }
     }
-    x = global_avg_pool(graph, "average", x);
-    return dense(graph, "logits", x, {.units = settings.outputs, .weights = normal(0.01), .l2_factor = decay});
+    return imagenet_logits(graph, x, settings);
   };
-  check_has_colours("resnet50", settings);
-  if (settings.image.height < least_side || settings.image.width < least_side) {
-    fail(ExitCode::usage, "the network resnet50 requires images of at least {} x {}; these images are {} x {}",
-         least_side, least_side, settings.image.height, settings.image.width);
-  }
+  check_imagenet_images("resnet50", settings);
   return {.name = "resnet50", .image = settings.image, .build_layers = layers};
 }
 

@@ -2,7 +2,8 @@
 // rule.
 //
 //   static constexpr std::string_view name;                            as in OptimizerSettings::rule
-//   static constexpr std::array<std::string_view, n> options;          the options that set its constants
+//   static constexpr std::array<std::string_view, n> options;          the options that set its constants, as on the
+//                                                                      command line: "adam-beta1"
 //   static constexpr std::array<std::string_view, n> slots;            its state, initially zero
 //   static void set_scalars(settings, StepScalars&);                   its scalars, from first_rule_scalar on
 //   CARILLON_HOST_DEVICE static void set_age(StepScalars&, updates);   scalars that depend on the number of updates

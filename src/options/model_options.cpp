@@ -13,7 +13,8 @@ void declare(OptionSet& set, ModelOptions& o) {
 
 void declare_network(OptionSet& set, ModelOptions& o, const std::vector<std::string>& names) {
   set.begin_group("Training");
-  set.add("model", o.name, names, "network to train; help: list the networks with their sizes");
+  set.add("model", o.name, names,
+          "network to train; help: list the networks with their sizes and speeds on this machine");
 }
 
 }  // namespace carillon

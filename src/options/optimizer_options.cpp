@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "carillon/core/error.h"
 #include "src/options/option_groups.h"
@@ -75,6 +76,8 @@ void declare_length(OptionSet& set, OptimizerOptions& o) {
   set.begin_group("Training");
   set.add("max-steps", o.max_steps, 0, max_option_steps,
           "global step at which the training ends; 0: only write the initial checkpoint");
+  set.add("epochs", o.epochs, Interval::not_negative,
+          "passes over the training records, also fractions such as 0.5; sets --max-steps; 0: not used");
   set.add("freeze", o.freeze, "patterns of variables that are not trained, e.g. 'stem/*'", Scope::result);
 }
 
@@ -105,12 +108,15 @@ void check_groups_of_rule(const OptimizerSettings& update) {
   }
 }
 
-void check_lookahead(const OptionSet& set, const LookaheadSettings& lookahead, std::int64_t max_steps) {
+void check_lookahead(const OptionSet& set, const LookaheadSettings& lookahead) {
   for (const char* const option : {"lookahead-decay", "lookahead-power", "lookahead-steps"}) {
     if (lookahead.every == 0 && set.given_with(option, "lookahead-every")) {
       fail(ExitCode::usage, "--{} requires --lookahead-every", option);
     }
   }
+}
+
+void check_end(const LookaheadSettings& lookahead, std::int64_t max_steps) {
   const std::int64_t end = lookahead.steps > 0 ? lookahead.steps : max_steps;
   if (end > 0 && lookahead.every > end) {
     fail(ExitCode::usage, "--lookahead-every {} exceeds --{} {}", lookahead.every,
@@ -125,19 +131,56 @@ void declare(OptionSet& set, OptimizerOptions& o) {
   declare_update(set, o);
   declare_lookahead(set, o.update.lookahead);
   declare(set, o.schedule);
+  check_rule_options(set, update_rules());
+}
+
+void check_rule_options(const OptionSet& set, const std::vector<RuleName>& rules) {
+  for (const RuleName& rule : rules) {
+    for (const std::string_view option : rule.options) {
+      if (!set.has(option)) {
+        fail(ExitCode::failed, "the update rule {} (src/optim/rules) names the option '{}', which no program has",
+             rule.name, option);
+      }
+    }
+  }
 }
 
 void check(const OptionSet& set, const OptimizerOptions& o) {
   check_rule(set, o);
   check_groups_of_rule(o.update);
-  check(set, o.schedule, o.max_steps);
-  check_lookahead(set, o.update.lookahead, o.max_steps);
+  check(set, o.schedule);
+  check_lookahead(set, o.update.lookahead);
+}
+
+void choose_length(const OptionSet& set, OptimizerOptions& o) {
+  if (o.epochs == 0.0) return;
+  const OptionSet::GivenBy steps = set.given_by("max-steps"), epochs = set.given_by("epochs");
+  if (steps == epochs && steps != OptionSet::GivenBy::nobody) {
+    fail(ExitCode::usage, "--epochs {} and --max-steps {} contradict each other: give one of them", o.epochs,
+         o.max_steps);
+  }
+  if (steps > epochs) o.epochs = 0.0;
 }
 
 void resolve_ends(OptimizerOptions& o) {
+  check_end(o.schedule, o.max_steps);
+  check_end(o.update.lookahead, o.max_steps);
   if (has_end(o.schedule.kind) && o.schedule.steps == 0) o.schedule.steps = o.max_steps;
   LookaheadSettings& lookahead = o.update.lookahead;
   if (lookahead.every > 0 && lookahead.power > 0.0 && lookahead.steps == 0) lookahead.steps = o.max_steps;
+}
+
+void resolve_epochs(OptimizerOptions& o, std::uint64_t record_count, std::uint64_t global_batch,
+                    RunDescription& description) {
+  const double exact = o.epochs * static_cast<double>(record_count) / static_cast<double>(global_batch);
+  constexpr double rounding = 1e-9;  // 1.1 * 1000 is above 1100
+  const double steps = std::max(1.0, std::ceil(exact * (1.0 - rounding)));
+  if (!(steps <= static_cast<double>(max_option_steps))) fail(ExitCode::usage, "--epochs {}: too many steps", o.epochs);
+  o.max_steps = static_cast<std::int64_t>(steps);
+  resolve_ends(o);
+  description.replace("max_steps", o.max_steps);
+  description.replace("schedule_steps", o.schedule.steps);
+  description.replace("lookahead_steps", o.update.lookahead.steps);
 }
 
 OptimizerSettings OptimizerOptions::settings() const {

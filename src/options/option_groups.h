@@ -36,12 +36,24 @@ void declare_network(OptionSet& set, ModelOptions& options, const std::vector<st
 void declare(OptionSet& set, TaskOptions& options);
 
 void declare(OptionSet& set, OptimizerOptions& options);
+/// Every program calls it when it declares the options. Errors: failed (a rule names an option that is not declared:
+/// --optimizer would then refuse the right one).
+void check_rule_options(const OptionSet& set, const std::vector<RuleName>& rules);
 void check(const OptionSet& set, const OptimizerOptions& options);
 void declare(OptionSet& set, ScheduleOptions& options);
-void check(const OptionSet& set, const ScheduleOptions& options, std::int64_t max_steps);
+void check(const OptionSet& set, const ScheduleOptions& options);
+/// Errors: usage (the schedule ends within its warm-up).
+void check_end(const ScheduleOptions& options, std::int64_t max_steps);
+/// Sets `epochs` to 0 if --max-steps overrides --epochs. Errors: usage (one source, such as the command line, gives
+/// both).
+void choose_length(const OptionSet& set, OptimizerOptions& options);
 /// Sets the end of a schedule, and of a lookahead with a power, to max_steps if it was not given. Checkpoints then
-/// store it, and a resumed run reports a change.
+/// store it, and a resumed run reports a change. Errors: usage (an end that is too early).
 void resolve_ends(OptimizerOptions& options);
+/// With `epochs`, sets max_steps to the steps of that many passes over the records, rounded up, then the ends that
+/// depend on it; and all of these in `description`. Errors: usage (too many steps, or an end that is too early).
+void resolve_epochs(OptimizerOptions& options, std::uint64_t record_count, std::uint64_t global_batch,
+                    RunDescription& description);
 
 void declare(OptionSet& set, DeviceOptions& options);
 void check(const DeviceOptions& options);

@@ -35,10 +35,18 @@ void OptionSet::arrange(const std::vector<std::string>& names) {
   });
 }
 
-void OptionSet::add_former_name(const std::string& name, const std::string& former) {
+OptionSet::Option& OptionSet::declared(const std::string& name) {
   const auto found = std::ranges::find(options_, name, &Option::name);
-  check(found != options_.end(), "an option that is not declared has a former name");
-  found->former_name = former;
+  check(found != options_.end(), "an option that is not declared has a former name or value");
+  return *found;
+}
+
+void OptionSet::add_former_name(const std::string& name, const std::string& former) {
+  declared(name).former_name = former;
+}
+
+void OptionSet::add_former_value(const std::string& name, const std::string& former, const std::string& present) {
+  declared(name).former_values[former] = present;
 }
 
 void OptionSet::add_option(Option option) {
@@ -245,7 +253,11 @@ void OptionSet::apply(const Source& source) {
   for (Option& option : options_) {
     const auto found = source.values.find(option.name);
     if (option.given_by != GivenBy::nobody || found == source.values.end()) continue;
-    const std::vector<std::string>& texts = found->second;
+    std::vector<std::string> texts = found->second;
+    for (std::string& text : texts) {
+      const auto former = option.former_values.find(text);
+      if (former != option.former_values.end()) text = former->second;
+    }
     if (texts.size() != 1 && !option.takes_many) {
       fail(ExitCode::usage, "--{}{}: given {} times, takes one value", option.name, source.where, texts.size());
     }

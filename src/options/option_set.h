@@ -84,6 +84,9 @@ class OptionSet {
   /// former name, so that checkpoints from before and after the renaming stay comparable.
   void add_former_name(const std::string& name, const std::string& former);
 
+  /// Accepts `former` as a value of the option `name` in place of `present`. --help does not list it.
+  void add_former_value(const std::string& name, const std::string& former, const std::string& present);
+
   /// Appends arguments that belong to no option to `target`. Without this call they are refused.
   void take_rest(std::vector<std::string>& target) { rest_ = &target; }
 
@@ -96,6 +99,8 @@ class OptionSet {
   /// `answer`. Errors: usage (names the option and its source), no_input (the --config file is missing).
   bool parse(int argc, const char* const* argv);
 
+  /// Whether an option of this name is declared.
+  bool has(std::string_view name) const { return find(name) != nullptr; }
   /// Where `parse` found the value of the option. Errors: failed (there is no such option).
   GivenBy given_by(std::string_view name) const;
   bool given(std::string_view name) const { return given_by(name) != GivenBy::nobody; }
@@ -122,12 +127,15 @@ class OptionSet {
     GivenBy given_by = GivenBy::nobody;
     std::size_t group = 0;  ///< index in group_headings_
     std::string former_name = {};
+    std::map<std::string, std::string> former_values = {};  ///< former text -> present text
   };
   struct Source;
   void add_choice(const std::string& name, const std::vector<std::string>& choices,
                   const std::function<void(std::size_t)>& set, std::function<std::string()> get,
                   const std::string& help, Scope scope);
   void add_option(Option option);
+  /// The option of this name. Errors: failed (there is none).
+  Option& declared(const std::string& name);
   void apply(const Source& source);
   std::vector<std::string> normalised_arguments(int argc, const char* const* argv) const;
   Source command_line(int argc, const char* const* argv) const;

@@ -25,6 +25,12 @@ void RunDescription::add(std::string name, FieldValue value, Scope scope) {
   settings_.push_back({{std::move(name), std::move(value)}, scope});
 }
 
+void RunDescription::replace(const std::string& name, const FieldValue& value) {
+  for (Setting& setting : settings_) {
+    if (setting.field.name == name) setting.field.value = value;
+  }
+}
+
 void RunDescription::remove(const std::string& name) {
   std::erase_if(settings_, [&](const Setting& setting) { return setting.field.name == name; });
 }

@@ -20,6 +20,8 @@ class RunDescription {
  public:
   /// `name`: an option's name with `_` for `-`, or words with spaces for a fact.
   void add(std::string name, FieldValue value, Scope scope);
+  /// Changes the value of a setting if there is one of this name.
+  void replace(const std::string& name, const FieldValue& value);
   /// Removes a setting if there is one of this name.
   void remove(const std::string& name);
 

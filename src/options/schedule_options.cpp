@@ -103,7 +103,7 @@ void declare(OptionSet& set, ScheduleOptions& o) {
           "global steps and learning rates N:X,N:X,..., which --schedule triangular joins by lines", Scope::result);
 }
 
-void check(const OptionSet& set, const ScheduleOptions& o, std::int64_t max_steps) {
+void check(const OptionSet& set, const ScheduleOptions& o) {
   for (const auto& [option, used_by] : options_of_schedules()) {
     if (!set.given_with(option, "schedule") || std::ranges::find(used_by, o.kind) != used_by.end()) continue;
     std::vector<std::string> kinds;
@@ -118,6 +118,9 @@ void check(const OptionSet& set, const ScheduleOptions& o, std::int64_t max_step
   if (set.given("warmup-from") && o.warm_up_steps == 0) {
     fail(ExitCode::usage, "--warmup-from requires --warmup-steps");
   }
+}
+
+void check_end(const ScheduleOptions& o, std::int64_t max_steps) {
   const std::int64_t end = o.steps > 0 ? o.steps : max_steps;
   if (has_end(o.kind) && end > 0 && end <= o.warm_up_steps) {
     fail(ExitCode::usage, "--{} {}: the schedule ends within the {} steps of --warmup-steps",

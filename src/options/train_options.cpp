@@ -13,6 +13,7 @@ const std::vector<std::string> help_order{"data",
                                           "stop-at-accuracy",  // Data
                                           "train-dir",
                                           "max-steps",
+                                          "epochs",
                                           "batch-size",
                                           "global-batch",
                                           "micro-batch",

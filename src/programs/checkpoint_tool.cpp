@@ -25,7 +25,8 @@ namespace {
 
 constexpr const char* usage = R"(inspect FILE...                      prints step, options, and a table of the arrays
 verify FILE...                       reads whole files; non-finite values count as damage
-diff FIRST SECOND                    prints the differences; exits with 1 if there are any
+diff [--arrays] FIRST SECOND         prints the differences; exits with 1 if there are any. --arrays: compares arrays
+                                     only, and ignores step, seed and options such as train_dir
 average --output OUT FILE FILE...    averages variables, moving averages and buffers, for evaluations or --init-from.
                                      Drops the optimizer's state. Networks with batch norm lose some accuracy, because
                                      the mean of the running variances is not the variance of the mean network
@@ -45,6 +46,7 @@ Manual manual() {
                         .value = "OUT",
                         .text = "file to write (average, import-npz); replaces an existing file"},
                        {.name = "onnx", .value = "OUT", .text = "file to write (export); replaces an existing file"},
+                       {.name = "arrays", .text = "compare arrays only (diff)"},
                        {.name = "raw-weights", .text = "export the variables in place of the moving averages (export)"},
                        {.name = "help", .text = "print this help and exit"},
                        {.name = "version", .text = "print the version and exit"}}}},
@@ -62,7 +64,7 @@ constexpr int differs = 1;
 struct Arguments {
   std::vector<std::string> files;
   std::string output, onnx;
-  bool raw_weights = false;
+  bool raw_weights = false, arrays_only = false;
 };
 
 LoadedCheckpoint load(const std::string& place) { return find_checkpoint(place, print_warning); }
@@ -181,9 +183,8 @@ void print_changed_options(const std::string& first, const std::string& second) 
   print_others(theirs, ours, '>');
 }
 
-int diff(const Arguments& given) {
-  const LoadedCheckpoint first = load(given.files.at(0)), second = load(given.files.at(1));
-  const CheckpointState &ours = first.state, &theirs = second.state;
+/// Prints the differences except those of arrays. Returns whether there are none.
+bool has_equal_facts(const CheckpointState& ours, const CheckpointState& theirs) {
   bool is_equal = true;
   const auto compare = [&](std::string_view name, const auto& a, const auto& b) {
     if (a == b) return;
@@ -199,6 +200,13 @@ int diff(const Arguments& given) {
     fmt::print("options:\n");
     print_changed_options(ours.options_json, theirs.options_json);
   }
+  return is_equal;
+}
+
+int diff(const Arguments& given) {
+  const LoadedCheckpoint first = load(given.files.at(0)), second = load(given.files.at(1));
+  const CheckpointState &ours = first.state, &theirs = second.state;
+  bool is_equal = given.arrays_only || has_equal_facts(ours, theirs);
   for (const ArrayDifference& difference : differences(ours, theirs)) {
     is_equal = false;
     fmt::print("{}: {}\n", printable(difference.name), difference.text);
@@ -276,6 +284,8 @@ Arguments parse(std::span<char* const> words) {
       only_files = true;
     } else if (word == "--raw-weights") {
       given.raw_weights = true;
+    } else if (word == "--arrays") {
+      given.arrays_only = true;
     } else if ((word == "--output" || word == "--onnx") && i + 1 < words.size()) {
       (word == "--onnx" ? given.onnx : given.output) = words[++i];
     } else if (word.starts_with("--output=") || word.starts_with("--onnx=")) {
@@ -313,6 +323,7 @@ int tool_main(std::span<char* const> words) {
   const bool exports = of.run == export_network;
   if (!exports && !given.onnx.empty()) fail(ExitCode::usage, "--onnx does not apply to {} (see --help)", name);
   if (!exports && given.raw_weights) fail(ExitCode::usage, "--raw-weights does not apply to {} (see --help)", name);
+  if (of.run != diff && given.arrays_only) fail(ExitCode::usage, "--arrays does not apply to {} (see --help)", name);
   return of.run(given);
 }
 

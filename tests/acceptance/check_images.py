@@ -18,7 +18,7 @@ import onnxruntime
 from PIL import Image
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
-NETWORKS = ("resnet18", "resnet9", "airbench94", "airbench96", "resnet50")
+NETWORKS = ("resnet18", "resnet18_cifar", "resnet9", "airbench94", "airbench96", "resnet50")
 SIZE = 64
 
 

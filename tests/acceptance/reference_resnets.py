@@ -1,4 +1,4 @@
-"""The networks of cifar10_train --model in float64 PyTorch, without distortion.
+"""The networks of cifar10_train --model, and resnet18 of image_train, in float64 PyTorch, without distortion.
 
 Arrays have the program's names and layouts: convolutions [height, width, in, out], dense [in, out]. Each tower normalises
 by its own batch and keeps its own running statistics; the checkpoint contains the mean over the towers.
@@ -54,8 +54,7 @@ class _Layers:
         )  # fmt: skip
 
 
-def resnet18(layers, x):
-    x = layers.conv_norm_relu("stem", x)
+def _basic_blocks(layers, x):
     for stage in (1, 2, 3, 4):
         for block in (1, 2):
             name, stride = f"stage{stage}/block{block}", 2 if stage > 1 and block == 1 else 1
@@ -65,6 +64,14 @@ def resnet18(layers, x):
                 x = layers.conv_norm(f"{name}/projection", x, stride)
             x = F.relu(y + x)
     return x.mean(dim=(2, 3)) @ layers.variables["logits/weights"] + layers.variables["logits/biases"]
+
+
+def resnet18_cifar(layers, x):
+    return _basic_blocks(layers, layers.conv_norm_relu("stem", x))
+
+
+def resnet18(layers, x):
+    return _basic_blocks(layers, F.max_pool2d(layers.conv_norm_relu("stem", x, 2), 3, 2, padding=1))
 
 
 def resnet50(layers, x):
@@ -125,7 +132,8 @@ class Model:
 
 MODELS = {
     "resnet50": Model(resnet50, (0.229, 0.224, 0.225), (0.485, 0.456, 0.406)),
-    "resnet18": Model(resnet18, (0.2023, 0.1994, 0.2010)),
+    "resnet18": Model(resnet18, (0.229, 0.224, 0.225), (0.485, 0.456, 0.406)),
+    "resnet18_cifar": Model(resnet18_cifar, (0.2023, 0.1994, 0.2010)),
     "resnet9": Model(resnet9, (0.2470, 0.2435, 0.2616)),
     "airbench94": Model(airbench94, (0.2470, 0.2435, 0.2616), frozen=("whiten/weights",)),
     "airbench96": Model(airbench96, (0.2470, 0.2435, 0.2616), frozen=("whiten/weights",)),

@@ -38,7 +38,7 @@ def ours(options, records, seed, train_dir):
 
 def theirs(options, seed):
     command = [
-        sys.executable, HERE / "torch_curve_worker.py", "--data", options.data, "--network", "resnet18",
+        sys.executable, HERE / "torch_curve_worker.py", "--data", options.data, "--network", "resnet18_cifar",
         "--optimizer", "fused", "--threads", options.threads, "--epochs", options.epochs, "--seed", seed,
     ]  # fmt: skip
     output, _ = measure.run(command, KEEP_MEMORY, timeout=36000)

@@ -10,7 +10,7 @@ configurations. Prints Markdown. Needs an idle machine and a Python with torch.
 import versus
 from cifar10_vs_pytorch import HUGE_PAGES, KEEP_MEMORY
 
-NETWORKS = ("resnet9", "resnet18", "resnet50", "airbench94", "airbench96")
+NETWORKS = ("resnet9", "resnet18_cifar", "resnet50", "airbench94", "airbench96")
 BATCH = 128  # samples a rank
 OPTIONS = (
     "--summary-every", 0, "--log-every", 1, "--optimizer", "nesterov", "--momentum", 0.9, "--weight-decay", 5e-4,

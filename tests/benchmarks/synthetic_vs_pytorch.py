@@ -30,6 +30,6 @@ def configure(comparison):
 
 if __name__ == "__main__":
     parser = versus.arguments(__doc__.splitlines()[0], "ignored", steps=8, seconds=10.0)
-    parser.add_argument("--network", choices=("resnet18", "resnet50"), required=True)
+    parser.add_argument("--network", choices=("resnet18_cifar", "resnet50"), required=True)
     parser.add_argument("--size", type=int, default=224)
     versus.main(parser, "image_train", "torch_synthetic_worker.py", BATCH, configure)

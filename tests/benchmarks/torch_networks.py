@@ -54,7 +54,7 @@ def resnet9():
     )  # fmt: skip
 
 
-def resnet18():
+def resnet18_cifar():
     blocks = []
     for filters_in, filters in ((64, 64), (64, 128), (128, 256), (256, 512)):
         blocks += [BasicBlock(filters_in, filters, filters // filters_in), BasicBlock(filters, filters, 1)]
@@ -149,7 +149,7 @@ class Network:
 
 NETWORKS = {
     "resnet9": Network(resnet9, cutout=8),
-    "resnet18": Network(resnet18, padding_mode="constant"),
+    "resnet18_cifar": Network(resnet18_cifar, padding_mode="constant"),
     "resnet50": Network(resnet50, padding_mode="constant"),
     "airbench94": Network(airbench94, padding=2, label_smoothing=0.2),
     "airbench96": Network(airbench96, cutout=12, label_smoothing=0.2),

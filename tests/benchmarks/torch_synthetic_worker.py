@@ -36,7 +36,7 @@ def task(options):
 def main():
     parser = torch_loop.arguments(__doc__, batch=16, warm_up_steps=2)
     parser.add_argument("--layout", choices=("channels_last", "contiguous"), default="channels_last")
-    parser.add_argument("--network", choices=("resnet18", "resnet50"), required=True)
+    parser.add_argument("--network", choices=("resnet18_cifar", "resnet50"), required=True)
     parser.add_argument("--size", type=int, required=True)
     torch_loop.measure(task, parser.parse_args())
 

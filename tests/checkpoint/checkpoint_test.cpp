@@ -52,6 +52,23 @@ std::vector<std::byte> with_new_header(std::vector<std::byte> file) {
   return file;
 }
 
+/// Earlier versions called resnet18_cifar resnet18.
+TEST(Checkpoint, NamesTheResnet18OfEarlierVersionsByItsStem) {
+  const TemporaryDirectory directory;
+  const auto name_of = [&](const std::string& model, const std::vector<std::int64_t>& stem) {
+    CheckpointState state = small_state();
+    state.model = model;
+    state.variables = {ramp("stem/weights", stem)};
+    state.moving_averages = state.variables;
+    state.optimizer.clear();
+    write_checkpoint(directory.path() / "a.h5", state);
+    return read_checkpoint(directory.path() / "a.h5").model;
+  };
+  EXPECT_EQ(name_of("resnet18", {3, 3, 3, 64}), "resnet18_cifar");
+  EXPECT_EQ(name_of("resnet18", {7, 7, 3, 64}), "resnet18");
+  EXPECT_EQ(name_of("resnet9", {3, 3, 3, 64}), "resnet9");
+}
+
 /// Lets `change` work on the HDF5 image of the small state, as a user's tool could, and loads the result.
 template <typename Change>
 Error error_after(Change change) {

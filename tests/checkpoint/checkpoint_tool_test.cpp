@@ -307,6 +307,22 @@ TEST_F(CheckpointTool, DiffEndsWithOneWhereAnythingDiffers) {
             "variables/layer1/biases: 1 of 2 values, by 0.5 at most, 0.224 of its norm\n");
 }
 
+TEST_F(CheckpointTool, DiffOfArraysIgnoresStepSeedAndOptions) {
+  CheckpointState other = small_state(8);
+  other.seed = 3;
+  other.options_json = "{}";
+  write_checkpoint(path("a.h5"), small_state());
+  write_checkpoint(path("b.h5"), other);
+  const Outcome equal = tool("diff --arrays a.h5 b.h5");
+  EXPECT_EQ(equal.code, 0);
+  EXPECT_EQ(equal.output, "");
+  other.variables[0].values[0] = 1.5f;
+  write_checkpoint(path("b.h5"), other);
+  const Outcome differing = tool("diff a.h5 b.h5 --arrays");
+  EXPECT_EQ(differing.code, 1);
+  EXPECT_EQ(differing.output, "variables/layer1/biases: 1 of 2 values, by 0.5 at most, 0.224 of its norm\n");
+}
+
 TEST_F(CheckpointTool, AverageWritesTheMean) {
   CheckpointState other = small_state(8);
   other.variables[0].values = {3, 5};
@@ -355,6 +371,7 @@ TEST_F(CheckpointTool, RequiresACommandAndItsFiles) {
   expect_failure("verify", ExitCode::usage, "verify takes 1 or more files, not 0");
   expect_failure("average a.h5 b.h5", ExitCode::usage, "--output is missing");
   expect_failure("verify a.h5 --output b.h5", ExitCode::usage, "--output does not apply to verify");
+  expect_failure("verify --arrays a.h5", ExitCode::usage, "--arrays does not apply to verify");
   expect_failure("verify --all a.h5", ExitCode::usage, "'--all'");
   expect_failure("inspect .", ExitCode::no_input, "contains no checkpoint");
 }

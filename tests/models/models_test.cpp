@@ -78,7 +78,8 @@ TEST(Models, Vgg7HasTheCountItsHeaderStates) {
 
 TEST(Models, ResidualNetworksHaveTheCountsTheirHeadersState) {
   EXPECT_EQ(element_count(variables(resnet9_network(cifar10_images()))), 6573120);
-  EXPECT_EQ(element_count(variables(resnet18_network(cifar10_images()))), 11173962);
+  EXPECT_EQ(element_count(variables(resnet18_cifar_network(cifar10_images()))), 11173962);
+  EXPECT_EQ(element_count(variables(resnet18_network(imagenet_images))), 11689512);
   EXPECT_EQ(element_count(variables(resnet50_network(imagenet_images))), 25557032);
 }
 
@@ -94,6 +95,33 @@ TEST(Models, Resnet50HasTheShapesOfItsHeader) {
   EXPECT_EQ(shapes["stage2/block1/conv2"], (Shape{2, 28, 28, 128}));
   EXPECT_EQ(shapes["stage4/block3/sum"], (Shape{2, 7, 7, 2048}));
   EXPECT_EQ(built.graph.shape(built.output), (Shape{2, 1000}));
+}
+
+TEST(Models, Resnet18HasTheShapesOfItsHeader) {
+  const BuiltNetwork built = build_network(resnet18_network(imagenet_images), {.batch_size = 2});
+  std::map<std::string, Shape> shapes;
+  for (const Graph::Node& node : built.graph.nodes()) shapes[node.name] = built.graph.shape({node.outputs.front()});
+  EXPECT_EQ(shapes["stem"], (Shape{2, 112, 112, 64}));
+  EXPECT_EQ(shapes["pool"], (Shape{2, 56, 56, 64}));
+  EXPECT_EQ(shapes["stage1/block2/sum"], (Shape{2, 56, 56, 64}));
+  EXPECT_FALSE(shapes.contains("stage1/block1/projection"));
+  EXPECT_EQ(shapes["stage2/block1/projection"], (Shape{2, 28, 28, 128}));
+  EXPECT_EQ(shapes["stage4/block2/sum"], (Shape{2, 7, 7, 512}));
+  EXPECT_EQ(built.graph.shape(built.output), (Shape{2, 1000}));
+}
+
+TEST(Models, Resnet18BeginsWithBlocksThatAreTheIdentityAndResnet18CifarDoesNot) {
+  const auto zeros = [](const Network& network) {
+    std::vector<std::string> names;
+    for (const auto& [name, spec] : variables(network)) {
+      if (name.ends_with("/gamma") && spec.initializer.value == 0.0f) names.push_back(name);
+    }
+    return names;
+  };
+  const std::vector<std::string> found = zeros(resnet18_network(imagenet_images));
+  EXPECT_EQ(found.size(), 8u);
+  for (const std::string& name : found) EXPECT_TRUE(name.ends_with("/conv2/norm/gamma")) << name;
+  EXPECT_TRUE(zeros(resnet18_cifar_network(cifar10_images())).empty());
 }
 
 TEST(Models, Resnet50BeginsWithBlocksThatAreTheIdentity) {
@@ -138,7 +166,8 @@ TEST(Models, MultiplicationsAreCountedFromTheGraph) {
   EXPECT_EQ(count(vgg7_network(mnist_images())),
             9 * (28 * 28 * (32 + 32 * 32) + 14 * 14 * (32 * 64 + 64 * 64) + 7 * 7 * (64 * 128 + 128 * 128)) + 128 * 10);
   EXPECT_NEAR(static_cast<double>(count(resnet9_network(cifar10_images()))), 379e6, 1e6);
-  EXPECT_NEAR(static_cast<double>(count(resnet18_network(cifar10_images()))), 555e6, 2e6);
+  EXPECT_NEAR(static_cast<double>(count(resnet18_cifar_network(cifar10_images()))), 555e6, 2e6);
+  EXPECT_NEAR(static_cast<double>(count(resnet18_network(imagenet_images))), 1.814e9, 1e6);
   EXPECT_NEAR(static_cast<double>(count(resnet50_network(imagenet_images))), 4.089e9, 1e6);
   EXPECT_EQ(count(airbench94_network(cifar10_images())), 118147360);
   EXPECT_NEAR(static_cast<double>(count(airbench96_network(cifar10_images()))), 452e6, 1e6);
@@ -149,6 +178,8 @@ TEST(Models, ResidualNetworksRefuseImagesThatTheyCannotTake) {
   settings.image.channels = 1;
   EXPECT_THROW(resnet9_network(settings), Error);
   EXPECT_THROW(resnet18_network(settings), Error);
+  EXPECT_THROW(resnet18_cifar_network(settings), Error);
+  EXPECT_THROW(resnet18_network({.image = {.height = 64, .width = 31, .channels = 3}, .outputs = 10}), Error);
   EXPECT_THROW(resnet50_network(settings), Error);
   EXPECT_THROW(resnet50_network({.image = {.height = 31, .width = 64, .channels = 3}, .outputs = 10}), Error);
   EXPECT_THROW(airbench94_network(settings), Error);

@@ -24,6 +24,7 @@ class OptimizerOptions : public ::testing::Test {
     declare(set, options);
     arguments.insert(arguments.begin(), "program");
     set.parse(static_cast<int>(arguments.size()), arguments.data());
+    choose_length(set, options.optimizer);
     check_combinations(set, options);
     resolve_ends(options.optimizer);
     return options;
@@ -200,6 +201,63 @@ TEST_F(OptimizerOptions, StepsThatDoNotGrowAreNoListOfThem) {
   }
   for (const char* const text : {"5:1,5:2", "5:1,4:1", "5", "5:1:1", "5:-1", "5:nan", ":1", "1:1,"}) {
     expect_refused({"--schedule-knots", text}, "is not a list of ascending steps with learning rates");
+  }
+}
+
+TEST_F(OptimizerOptions, EpochsSetTheStepsAndTheEndsThatDependOnThem) {
+  carillon::OptimizerOptions o =
+      parsed({"--epochs", "2.5", "--schedule", "cosine", "--lookahead-every", "5", "--lookahead-power", "1"}).optimizer;
+  o.schedule.steps = o.update.lookahead.steps = 0;
+  RunDescription description;
+  for (const char* const name : {"max_steps", "schedule_steps", "lookahead_steps"})
+    description.add(name, 0, Scope::run);
+  resolve_epochs(o, 1000, 32, description);
+  EXPECT_EQ(o.max_steps, 79) << "2500 / 32 = 78.1";
+  EXPECT_EQ(o.schedule.steps, 79);
+  EXPECT_EQ(o.update.lookahead.steps, 79);
+  EXPECT_EQ(description.json(), R"({"lookahead_steps":79,"max_steps":79,"schedule_steps":79})");
+}
+
+TEST_F(OptimizerOptions, EpochsAreRoundedUpToWholeSteps) {
+  const auto steps = [](double epochs, std::uint64_t records, std::uint64_t global_batch) {
+    carillon::OptimizerOptions o{.epochs = epochs};
+    o.schedule.decay_steps = 1;
+    RunDescription description;
+    resolve_epochs(o, records, global_batch, description);
+    return o.max_steps;
+  };
+  EXPECT_EQ(steps(1.0, 1000, 100), 10);
+  EXPECT_EQ(steps(1.0, 1001, 100), 11);
+  EXPECT_EQ(steps(1.1, 1000, 100), 11) << "1.1 is not exact";
+  EXPECT_EQ(steps(0.5, 60'000, 128), 235);
+  EXPECT_EQ(steps(1e-6, 1000, 100), 1);
+  EXPECT_THROW(steps(1e30, 1000, 100), Error);
+}
+
+TEST_F(OptimizerOptions, TheStrongerSourceChoosesBetweenEpochsAndSteps) {
+  const std::string recipe = ::testing::TempDir() + "epochs_test.cfg";
+  std::ofstream(recipe) << "epochs = 3\n";
+  EXPECT_EQ(parsed({"--config", recipe.c_str()}).optimizer.epochs, 3.0);
+  const carillon::OptimizerOptions steps = parsed({"--config", recipe.c_str(), "--max-steps", "7"}).optimizer;
+  EXPECT_EQ(steps.epochs, 0.0);
+  EXPECT_EQ(steps.max_steps, 7);
+  std::ofstream(recipe) << "max-steps = 7\n";
+  EXPECT_EQ(parsed({"--config", recipe.c_str(), "--epochs", "0.5"}).optimizer.epochs, 0.5);
+  expect_refused({"--epochs", "2", "--max-steps", "7"}, "--epochs 2 and --max-steps 7 contradict each other");
+  expect_refused({"--epochs", "-1"}, "--epochs");
+  expect_refused({"--epochs", "nan"}, "--epochs");
+}
+
+TEST_F(OptimizerOptions, OfEveryUpdateRuleAreThoseOfThePrograms) {
+  OptionSet set;
+  TrainOptions options;
+  EXPECT_NO_THROW(declare(set, options)) << "it checks all rules";
+  try {
+    check_rule_options(set, {{.name = "adamax", .options = {"adam-beta2", "adam_beta1"}}});
+    ADD_FAILURE() << "adam_beta1 was accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::failed);
+    EXPECT_THAT(error.what(), HasSubstr("the update rule adamax (src/optim/rules) names the option 'adam_beta1'"));
   }
 }
 

@@ -57,6 +57,23 @@ TEST_F(OptionsTest, DashAndUnderscoreAreTheSame) {
   EXPECT_EQ(options_.optimizer.max_steps, 7);
 }
 
+TEST_F(OptionsTest, AFormerValueIsAcceptedAndNotListed) {
+  const auto network_of = [&](const char* text) {
+    OptionSet set({.program = "program"});
+    std::string network = "mnist";
+    set.add("network", network, {"mnist", "large_lenet"}, "network to train");
+    set.add_former_value("network", "lenet", "large_lenet");
+    EXPECT_THAT(set.help(), HasSubstr("mnist"));
+    EXPECT_THAT(set.help(), Not(ContainsRegex("[^_]lenet")));
+    const std::array arguments{"program", "--network", text};
+    set.parse(static_cast<int>(arguments.size()), arguments.data());
+    return network;
+  };
+  EXPECT_EQ(network_of("lenet"), "large_lenet");
+  EXPECT_EQ(network_of("mnist"), "mnist");
+  EXPECT_THROW(network_of("lenets"), Error);
+}
+
 TEST_F(OptionsTest, CommandLineWinsOverFileWinsOverEnvironment) {
   setenv("CARILLON_BATCH_SIZE", "1", 1);
   setenv("CARILLON_SEED", "11", 1);

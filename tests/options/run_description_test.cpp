@@ -28,6 +28,14 @@ TEST_F(RunDescriptionTest, IsOneJsonObjectInAlphabeticalOrder) {
   EXPECT_EQ(description_.json(), R"({"data":["größe/*"],"fresh":false,"seed":18446744073709551615,"tower count":2})");
 }
 
+TEST_F(RunDescriptionTest, ReplacesAValueAndKeepsWhatItAffects) {
+  description_.replace("learning_rate", 0.5);
+  description_.replace("no such setting", 1);
+  EXPECT_THAT(description_.changes_since(R"({"learning_rate":0.2})"),
+              ElementsAre("--learning-rate was 0.2 up to the checkpoint and is 0.5 from here"));
+  EXPECT_EQ(description_.fields().size(), 5u);
+}
+
 TEST_F(RunDescriptionTest, ReportsTheChangesThatAffectTheResult) {
   EXPECT_THAT(description_.changes_since(R"({"data":[],"fresh":true,"learning_rate":0.2,"seed":3,"tower count":1})"),
               ElementsAre("--seed was 3 up to the checkpoint and is 18446744073709551615 from here",

@@ -259,6 +259,16 @@ TEST_F(RecordsTest, WithShardingByFileEachRankTrainsOnItsOwnFiles) {
   EXPECT_TRUE(by_file.variables == saved(12).variables);
 }
 
+TEST_F(RecordsTest, WithShardingByFileEpochsCountTheRecordsOfAllFiles) {
+  options_.data.files = paths_;
+  const auto records =
+      static_cast<std::int64_t>(Dataset::open(paths_, make_grey_decoder(options_.data.record_form.schema)).size());
+  options_.data.sharding = Sharding::file;
+  options_.optimizer.epochs = 1.0;
+  EXPECT_EQ(train(), ExitCode::done);
+  EXPECT_EQ(list_checkpoints(train_dir()).front(), (records + 4 * mpi_.size() - 1) / (4 * mpi_.size()));
+}
+
 /// Its stream position is then off the multiples of a global batch.
 TEST_F(RecordsTest, WithShardingByFileARunResumesWithAnotherBatch) {
   options_.data.files = paths_;

@@ -25,6 +25,24 @@ TEST_F(TrainerTest, LogsEvaluatesAndSavesWhenThatIsDue) {
   EXPECT_THAT(list_checkpoints(train_dir()), ElementsAre(12, 6));
 }
 
+TEST_F(TrainerTest, EpochsCountTheRecordsOfAllRanks) {
+  options_.optimizer.epochs = 1.5;
+  options_.optimizer.schedule.kind = ScheduleKind::cosine;
+  const std::int64_t steps = (90 + 4 * mpi_.size() - 1) / (4 * mpi_.size());
+  EXPECT_EQ(train(), ExitCode::done);
+  EXPECT_THAT(list_checkpoints(train_dir()), ElementsAre(steps));
+  TrainOptions same = options_;
+  same.optimizer.epochs = 0.0;
+  same.optimizer.max_steps = same.optimizer.schedule.steps = steps;
+  same.checkpoint.train_dir = (directory_ / "same").string();
+  EXPECT_EQ(train(same), ExitCode::done);
+  mpi_.barrier();
+  EXPECT_TRUE(saved(steps).variables == read_checkpoint(checkpoint_path(directory_ / "same", steps)).variables);
+  options_.optimizer.epochs = 3.0;
+  EXPECT_EQ(train(), ExitCode::done);
+  EXPECT_THAT(list_checkpoints(train_dir()), ::testing::Contains((180 + 4 * mpi_.size() - 1) / (4 * mpi_.size())));
+}
+
 /// Biases computed from the number of images and from the first pixels of the first and the last image.
 Network network_of_data(const NetworkSettings& settings, std::int64_t max_records) {
   Network network = mnist_network(settings);

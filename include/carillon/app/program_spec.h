@@ -14,6 +14,7 @@ namespace carillon {
 struct NamedNetwork {
   std::string name;
   MakeNetwork make;
+  std::string former_name = {};  ///< --model accepts it in place of `name`, without listing it; empty: none
 };
 
 /// Creates the task of a program from the schema of its records and the options. Evaluation programs pass
@@ -38,6 +39,10 @@ struct ProgramSpec {
   /// The images are colour photographs: the training program has --distort, and both programs have
   /// --test-time-augmentation. The networks normalise the pixels, so there is no --pixel-scale.
   bool distorts = false;
+  /// A network, and a size of square pictures, that a training of more than an hour names as a faster choice. Empty: it
+  /// does not say that it will take long.
+  std::string fast_network = {};
+  std::int64_t fast_image_size = 0;  ///< 0: images have one size
   /// The default of --decay-steps. Called with (batch size per rank, number of ranks) or, with --global-batch, with
   /// (global batch, 1). Null: decay_steps_without_rule.
   std::int64_t (*decay_steps)(std::int64_t batch_size, int rank_count) = nullptr;
@@ -45,9 +50,6 @@ struct ProgramSpec {
 
 /// The names of the networks, in their order.
 std::vector<std::string> network_names(const ProgramSpec& program_spec);
-/// A table with a line per network: name, parameter count, and multiply-adds for one sample of shape `image`.
-/// `outputs`: output elements per sample, as NetworkSettings::outputs.
-std::string network_list(const ProgramSpec& program_spec, const ImageShape& image, std::int64_t outputs);
 /// The function that makes the network of this name. Errors: failed (there is none).
 MakeNetwork network_named(const ProgramSpec& program_spec, const std::string& name);
 

@@ -8,14 +8,18 @@
 
 namespace carillon {
 
-void check_batch_fits(const BuiltNetwork& built, const Device& device, const Mpi& mpi, const BatchInMemory& batch) {
-  if (device.kind() != DeviceKind::cpu) return;
+std::size_t activation_bytes(const BuiltNetwork& built, const Device& device, std::int64_t at_once) {
   const bool trains = built.loss.index >= 0;
   const Value results[] = {trains ? built.loss : built.output};
   const std::vector<TiledSection> sections =
-      plan_tiling(built.graph, batch.at_once > 0 ? 1 : static_cast<int>(device.workers().size()));
-  const std::size_t bytes = plan_memory(tensor_lifetimes(built.graph, sections, trains, results)).peak_bytes *
-                            static_cast<std::size_t>(std::max<std::int64_t>(batch.at_once, 1));
+      plan_tiling(built.graph, at_once > 0 ? 1 : static_cast<int>(device.workers().size()));
+  return plan_memory(tensor_lifetimes(built.graph, sections, trains, results)).peak_bytes *
+         static_cast<std::size_t>(std::max<std::int64_t>(at_once, 1));
+}
+
+void check_batch_fits(const BuiltNetwork& built, const Device& device, const Mpi& mpi, const BatchInMemory& batch) {
+  if (device.kind() != DeviceKind::cpu) return;
+  const std::size_t bytes = activation_bytes(built, device, batch.at_once);
   constexpr double bytes_per_gib = 1 << 30;
   const double wanted = static_cast<double>(bytes) / bytes_per_gib;
   const double there = static_cast<double>(total_memory_bytes()) / bytes_per_gib;

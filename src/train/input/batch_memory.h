@@ -16,6 +16,9 @@ struct BatchInMemory {
   std::int64_t at_once = 0;  ///< micro-batches, one per thread; 0: one batch
 };
 
+/// Bytes of the activations and, in training, their gradients on a CPU. `at_once`: as BatchInMemory::at_once.
+std::size_t activation_bytes(const BuiltNetwork& built, const Device& device, std::int64_t at_once = 0);
+
 /// `built`: with a loss for training, else for evaluation. Errors: usage, naming the option, if the activations of this
 /// host's ranks, on a CPU, take more than all its memory.
 void check_batch_fits(const BuiltNetwork& built, const Device& device, const Mpi& mpi, const BatchInMemory& batch);

@@ -17,17 +17,18 @@ void print_captured_step(const std::vector<std::string>& nodes, Console& console
   for (std::size_t i = 0; i < nodes.size(); ++i) console.print(fmt::format("{:>4}  {}", i + 1, nodes[i]));
 }
 
-std::string description_line(const Recorder::Parts& parts, const std::string& model, int towers,
-                             std::int64_t global_batch, std::int64_t micro_batch) {
+std::string description_line(const Recorder::Parts& parts, const TrainOptions& options, int towers) {
   std::int64_t parameters = 0;
   for (const ParameterSpec& spec : parts.tower.graph().parameters()) parameters += spec.shape.element_count();
-  std::string line = fmt::format("{}: {} parameters; {} tower{} on {}, {} thread{} each, communicator {}", model,
-                                 parameters, towers, towers == 1 ? "" : "s", parts.device.name(), parts.thread_count,
-                                 parts.thread_count == 1 ? "" : "s", parts.communicator);
+  std::string line = fmt::format("{}: {} parameters; {} tower{} on {}, {} thread{} each, communicator {}",
+                                 options.model.name, parameters, towers, towers == 1 ? "" : "s", parts.device.name(),
+                                 parts.thread_count, parts.thread_count == 1 ? "" : "s", parts.communicator);
   if (parts.dataset != nullptr) {
     line += fmt::format("; {} records {}, global batch {}", parts.dataset->size(),
-                        parts.dataset->in_memory() ? "in memory" : "read ahead", global_batch);
-    if (micro_batch > 0) line += fmt::format(" in micro-batches of {}", micro_batch);
+                        parts.dataset->in_memory() ? "in memory" : "read ahead", options.data.batch_size * towers);
+    if (options.data.micro_batch > 0) line += fmt::format(" in micro-batches of {}", options.data.micro_batch);
+    const OptimizerOptions& length = options.optimizer;
+    if (length.epochs > 0.0) line += fmt::format("; --epochs {}: {} steps", length.epochs, length.max_steps);
   }
   return line;
 }

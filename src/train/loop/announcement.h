@@ -15,9 +15,7 @@ void print_placement(const Tower& tower, const std::string& device, Console& con
 /// Prints the nodes of a captured step, one line each.
 void print_captured_step(const std::vector<std::string>& nodes, Console& console);
 
-/// "mnist: 397510 parameters; 2 towers on CPU:0, 1 thread each, communicator mpi shared memory; ..." `micro_batch`: 0:
-/// none.
-std::string description_line(const Recorder::Parts& parts, const std::string& model, int towers,
-                             std::int64_t global_batch, std::int64_t micro_batch);
+/// "mnist: 397510 parameters; 2 towers on CPU:0, 1 thread each, communicator mpi shared memory; ..."
+std::string description_line(const Recorder::Parts& parts, const TrainOptions& options, int towers);
 
 }  // namespace carillon

@@ -22,6 +22,7 @@
 #include "src/train/evaluation/task_score.h"
 #include "src/train/input/open_records.h"
 #include "src/train/loop/announcement.h"
+#include "src/train/loop/duration_notice.h"
 #include "src/train/loop/phase_times.h"
 #include "src/train/loop/rank_times.h"
 #include "src/train/loop/shared_histograms.h"
@@ -58,6 +59,7 @@ struct Recorder::First {
   std::optional<LayerSummarizer> summarizer{};
   bool shows_captured = true;  ///< until the captured step is printed
   StepClock clock{};
+  DurationNotice duration_notice{options.logging.faster_choice};
   std::optional<double> l2_loss{};  ///< L2 loss of the last logged step
   bool same_evaluation{};           ///< the resumed run was evaluated on the same records
   std::int64_t first_step = 0;
@@ -179,9 +181,8 @@ void Recorder::announce(const Parts& parts) {
   if (!first_) return;
   Console& console = first_->log->console();
   if (first_->options.device.log_device_placement) print_placement(parts.tower, parts.device.name(), console);
-  console.print(description_line(parts, first_->options.model.name, first_->tower_count, first_->global_batch(),
-                                 first_->options.data.micro_batch));
   const TrainOptions& options = first_->options;
+  console.print(description_line(parts, options, first_->tower_count));
   first_->log->graph(parts.tower.graph(), parts.device.name(), options.optimizer.update.rule, first_->tower_count);
   if (options.logging.summary_every == 0) return;
   std::vector<Field> settings = first_->description.fields();
@@ -204,7 +205,11 @@ void Recorder::count_step(double data_wait_seconds) {
 }
 
 void Recorder::count_result(const StepResult& result) {
-  if (first_) first_->clock.end_step(result.reduce_seconds, result.finished);
+  if (!first_) return;
+  first_->clock.end_step(result.reduce_seconds, result.finished);
+  const std::int64_t left = first_->options.optimizer.max_steps - result.step - 1;
+  const std::optional<std::string> notice = first_->duration_notice.end_step(result.finished, left);
+  if (notice) first_->log->console().print(*notice);
 }
 
 void Recorder::summarize(std::int64_t step, const Batch& batch, const Tower& tower, Device& device) {
@@ -267,6 +272,7 @@ void Recorder::log_evaluation(std::int64_t step, const Metric& metric, Clock::du
   const Score score = first_->task_score.of(metric);
   if (!first_->best || first_->task_score.is_better(score, first_->best->score)) first_->best = {step, score};
   first_->clock.exclude(spent);
+  first_->duration_notice.exclude(spent);
 }
 
 void Recorder::reached(std::int64_t step, const Metric& metric) {

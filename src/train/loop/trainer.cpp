@@ -7,6 +7,7 @@
 #include "carillon/core/error.h"
 #include "kernels/conv2d/conv2d.h"
 #include "src/data/loading/available_memory.h"
+#include "src/options/option_groups.h"
 #include "src/report/console.h"
 #include "src/train/checkpointing/resume.h"
 #include "src/train/control/equal_on_all_ranks.h"
@@ -21,15 +22,15 @@ Trainer::Trainer(const TrainOptions& options, RunDescription description, const 
                  Clock::time_point started)
     : options_(options),
       description_(std::move(description)),
-      score_(options.task.value, options.task.target_score()),
-      network_(network_to_train(options)),
-      optimizer_(options.optimizer.settings()),
+      score_(options_.task.value, options_.task.target_score()),
+      network_(network_to_train(options_)),
+      optimizer_(options_.optimizer.settings()),
       mpi_(mpi),
       device_(device),
       communicator_(communicator),
       stall_detector_(stall_detector),
       thread_count_(cpu.thread_count),
-      recorder_(options, options.task.value, description_, mpi, started) {}
+      recorder_(options_, options_.task.value, description_, mpi, started) {}
 
 Trainer::~Trainer() { stall_detector_.describe_data({}); }
 
@@ -89,7 +90,7 @@ void Trainer::open_data() {
                               .cache = options_.data.cache,
                               .stage = options_.data.stage,
                               .heartbeat = [this] { stall_detector_.heartbeat(); }};
-  if (options_.optimizer.max_steps > 0 || !network_.values_of_data.empty()) open_training_data(records);
+  if (options_.optimizer.trains() || !network_.values_of_data.empty()) open_training_data(records);
   if (!options_.data.eval_files.empty()) {
     eval_dataset_ =
         open_records(options_.data.eval_files, options_.data.record_form, RecordUse::evaluation, records, mpi_);
@@ -99,6 +100,7 @@ void Trainer::open_data() {
       check(!*dataset || (*dataset)->target_spec() == options_.task.value.target,
             "records with other targets than the task's");
     }
+    count_epochs();
     if (dataset_)
       network_ = network_to_train(options_, {.density = dataset_->density(), .record_count = dataset_->size()});
   });
@@ -109,6 +111,12 @@ void Trainer::open_data() {
   }
   if (eval_dataset_) description_.add("evaluation record checksum", checksum(*eval_dataset_), Scope::run);
   require_equal_on_all_ranks(mpi_, description_.fields());
+}
+
+void Trainer::count_epochs() {
+  if (options_.optimizer.epochs == 0.0) return;
+  resolve_epochs(options_.optimizer, dataset_->size(), global_batch(), description_);
+  optimizer_ = options_.optimizer.settings();
 }
 
 ExitCode Trainer::train() {

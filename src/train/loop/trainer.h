@@ -46,6 +46,8 @@ class Trainer {
  private:
   void open_data();
   void open_training_data(RecordOptions records);
+  /// Sets the number of steps from --epochs.
+  void count_epochs();
   void check_prefetch_bytes() const;
   void warn_of_reading() const;
   PrefetchSettings prefetch() const;
@@ -77,7 +79,7 @@ class Trainer {
 
   std::uint64_t global_batch() const { return static_cast<std::uint64_t>(options_.data.batch_size) * mpi_.size(); }
 
-  const TrainOptions& options_;
+  TrainOptions options_;  ///< with the max_steps of --epochs once the data are open
   RunDescription description_;
   TaskScore score_;
   Network network_;

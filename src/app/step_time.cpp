@@ -1,0 +1,136 @@
+#include "src/app/step_time.h"
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+#include "carillon/core/error.h"
+#include "carillon/core/philox.h"
+#include "src/comm/allreduce/communicators.h"
+#include "src/data/loading/available_memory.h"
+#include "src/device/cpu_device.h"
+#include "src/step/tower.h"
+#include "src/tasks/classification.h"
+#include "src/train/input/batch_memory.h"
+
+namespace carillon {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+/// Samples of noise, all with the target 0.
+class NoiseBatch {
+ public:
+  NoiseBatch(const ImageShape& shape, const TargetSpec& target, std::int64_t batch_size)
+      : pixels_(static_cast<std::size_t>(batch_size * shape.height * shape.width * shape.channels)),
+        targets_(static_cast<std::size_t>(batch_size) * target.bytes()) {
+    for (std::size_t i = 0; i < pixels_.size(); ++i) {
+      const Philox4x32 random = philox4x32(1, philox_counter(RandomPurpose::synthetic, i / 4, 0));
+      pixels_[i] = static_cast<std::uint8_t>(random.word[i % 4] >> 24);
+    }
+    const std::size_t bytes = pixels_.size() / static_cast<std::size_t>(batch_size);
+    for (std::size_t i = 0; i < pixels_.size(); i += bytes) images_.push_back(pixels_.data() + i);
+  }
+  Batch batch() const { return {.images = images_, .targets = targets_}; }
+
+ private:
+  std::vector<std::uint8_t> pixels_;
+  std::vector<std::byte> targets_;
+  std::vector<const std::uint8_t*> images_;
+};
+
+/// A network in training on one noise batch.
+class Training {
+ public:
+  Training(const Network& network, const StepTimeSettings& settings, std::int64_t batch_size, Device& device)
+      : noise_(network.image, settings.task.target, batch_size),
+        communicator_(make_self_communicator(device)),
+        tower_(network, settings.task, {.batch_size = batch_size, .optimizer = settings.optimizer}, device,
+               *communicator_) {
+    tower_.initialize(1);
+    timed_step();  // allocates memory and prepares the ops
+  }
+  /// Takes a step and returns its seconds.
+  double timed_step() {
+    const auto start = Clock::now();
+    tower_.step({.step = step_++, .batch = noise_.batch()});
+    tower_.next_result(Results::all);
+    return seconds_since(start);
+  }
+
+ private:
+  NoiseBatch noise_;
+  std::unique_ptr<Communicator> communicator_;
+  Tower tower_;
+  std::int64_t step_ = 0;
+};
+
+/// Whether half of the free memory suffices for the activations of a batch.
+bool fits(const Network& network, const StepTimeSettings& settings, std::int64_t batch_size, const Device& device) {
+  if (device.kind() != DeviceKind::cpu) return true;
+  const BuiltNetwork built = build_network(network, settings.task, {.batch_size = batch_size});
+  const auto processes = static_cast<std::uint64_t>(settings.processes);
+  return activation_bytes(built, device) <= available_memory_bytes() / 2 / processes;
+}
+
+/// settings.batch_size, halved until it is at most `limit` and fits the memory.
+std::int64_t batch_within(double limit, const Network& network, const StepTimeSettings& settings,
+                          const Device& device) {
+  std::int64_t batch = settings.batch_size;
+  while (batch > 1 && (static_cast<double>(batch) > limit || !fits(network, settings, batch, device))) batch /= 2;
+  return batch;
+}
+
+/// The median of at least 2 steps; more until `seconds` have passed, at most 30.
+double median_step(Training& training, double seconds) {
+  std::vector<double> times;
+  const auto start = Clock::now();
+  while (times.size() < 2 || (times.size() < 30 && seconds_since(start) < seconds)) {
+    times.push_back(training.timed_step());
+  }
+  std::ranges::nth_element(times, times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2));
+  return times[times.size() / 2];
+}
+
+}  // namespace
+
+StepTime measure_step(MakeNetwork make, const StepTimeSettings& settings, Device& device) {
+  constexpr double steps = 4.0;  // of the measured batch, with the first one
+  const auto start = Clock::now();
+  const Network network = make(settings.network);
+  const auto threads = static_cast<double>(std::max<std::size_t>(1, device.workers().size()));
+  const std::int64_t least = batch_within(threads, network, settings, device);
+  if (!fits(network, settings, least, device)) {
+    fail(ExitCode::usage, "the network {} needs more memory than half of what is free", network.name);
+  }
+  StepTime time{.batch_size = least};
+  {
+    Training training(network, settings, least, device);
+    time.seconds = training.timed_step();
+    const double left = settings.seconds - seconds_since(start);
+    const std::int64_t batch = batch_within(left / (steps * time.seconds_per_image()), network, settings, device);
+    if (batch <= least) return {.batch_size = least, .seconds = median_step(training, left)};
+    time.batch_size = batch;
+  }
+  Training training(network, settings, time.batch_size, device);
+  time.seconds = median_step(training, settings.seconds - seconds_since(start));
+  return time;
+}
+
+double training_seconds_per_image(const NamedNetwork& network, const PictureStep& step) {
+  CpuDevice device(step.threads);
+  const StepTimeSettings settings{
+      .network = {.image = {.height = step.image_size, .width = step.image_size, .channels = 3},
+                  .outputs = step.classes,
+                  .regularization = 0.0001f,
+                  .record_count = 1},
+      .task = classification_task({.classes = step.classes}),
+      .optimizer = image_program().defaults.optimizer.update,
+      .batch_size = step.batch_size,
+      .seconds = step.seconds};
+  return measure_step(network.make, settings, device).seconds_per_image();
+}
+
+}  // namespace carillon

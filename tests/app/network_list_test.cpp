@@ -1,0 +1,86 @@
+#include "src/app/network_list.h"
+
+#include <gmock/gmock.h>
+
+#include "carillon/core/error.h"
+#include "src/device/cpu_device.h"
+#include "src/tasks/classification.h"
+
+namespace carillon::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(NetworkList, HasSizeWorkAndSpeedOfEachNetwork) {
+  std::vector<std::string> measured;
+  const std::string list = network_list(mnist_program(), {28, 28, 1}, 10, [&](const NamedNetwork& network) {
+    measured.push_back(network.name);
+    return StepTime{.batch_size = 50, .seconds = 0.25};
+  });
+  EXPECT_EQ(measured, (std::vector<std::string>{"mnist", "lenet", "vgg7"}));
+  EXPECT_THAT(list, HasSubstr("mnist         397510                 397000       50        0.25       200\n"));
+}
+
+TEST(NetworkList, StatesWhyANetworkIsNotMeasured) {
+  const auto measure = [](const NamedNetwork& network) -> StepTime {
+    EXPECT_NE(network.name, "resnet18_cifar") << "36 billion multiply-adds an image";
+    return {.batch_size = 1, .seconds = 1.0};
+  };
+  const std::string list = network_list(image_program(), {.height = 256, .width = 256, .channels = 3}, 10, measure);
+  EXPECT_THAT(list, HasSubstr("  not measured: more than 30 billion multiply-adds\n"));
+  EXPECT_THAT(list, HasSubstr("airbench94     the network airbench94 requires square images of 12 x 12 to 128 x 128"));
+}
+
+StepTimeSettings small_step(std::int64_t batch_size, double seconds) {
+  return {.network = {.image = {28, 28, 1}, .outputs = 10},
+          .task = classification_task({.classes = 10}),
+          .batch_size = batch_size,
+          .seconds = seconds};
+}
+
+TEST(StepTime, IsThatOfTheRequestedBatchIfTimeSuffices) {
+  CpuDevice device(1);
+  const StepTime time = measure_step(network_named(mnist_program(), "mnist"), small_step(32, 1.0), device);
+  EXPECT_EQ(time.batch_size, 32);
+  EXPECT_GT(time.seconds, 0.0);
+  EXPECT_LT(time.seconds, 0.5);
+}
+
+TEST(StepTime, IsThatOfASmallerBatchIfTimeIsShort) {
+  CpuDevice device(1);
+  const StepTime time = measure_step(network_named(mnist_program(), "lenet"), small_step(1 << 16, 0.2), device);
+  EXPECT_GE(time.batch_size, 1);
+  EXPECT_LT(time.batch_size, 1 << 16);
+}
+
+TEST(StepTime, IsThatOfASmallerBatchIfMemoryIsShort) {
+  CpuDevice device(1);
+  StepTimeSettings settings = small_step(1 << 10, 1000.0);
+  settings.processes = 1 << 20;
+  EXPECT_LT(measure_step(network_named(mnist_program(), "lenet"), settings, device).batch_size, 1 << 10);
+}
+
+TEST(StepTime, RefusesAnImageThatTheMemoryCannotHold) {
+  CpuDevice device(1);
+  StepTimeSettings settings = small_step(4, 1.0);
+  settings.processes = std::numeric_limits<int>::max();
+  try {
+    measure_step(network_named(mnist_program(), "vgg7"), settings, device);
+    FAIL() << "it was measured";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::usage);
+    EXPECT_THAT(error.what(), HasSubstr("the network vgg7 needs more memory"));
+  }
+}
+
+TEST(StepTime, OfPicturesIsLongerForMoreWork) {
+  const ProgramSpec program = image_program();
+  const auto seconds = [&](const std::string& name, std::int64_t image_size) {
+    const auto found = std::ranges::find(program.networks, name, &NamedNetwork::name);
+    return training_seconds_per_image(*found, {.image_size = image_size, .batch_size = 8, .seconds = 0.5});
+  };
+  EXPECT_GT(seconds("resnet18", 128), 2.0 * seconds("resnet18", 32));
+}
+
+}  // namespace
+}  // namespace carillon::testing
