@@ -21,6 +21,7 @@ libraries=(
   libdnnl-dev ocl-icd-opencl-dev opencl-headers  # oneDNN's CMake package requires OpenCL
   libprotobuf-dev protobuf-compiler
   libarchive-dev libisal-dev libfmt-dev nlohmann-json3-dev libjpeg-dev libpng-dev zlib1g-dev libeigen3-dev
+  libtiff-dev libwebp-dev libgif-dev  # optional: other picture formats (CARILLON_PICTURE_FORMATS)
 )
 packages=(build-essential g++ cmake ninja-build pkg-config file "${libraries[@]}" dataset-fashion-mnist)
 

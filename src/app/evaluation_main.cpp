@@ -113,7 +113,8 @@ MakeMetric metric_for(const EvalOptions& options, const Task& task) {
 }
 
 /// Prints the result and writes the report, if there is one. `metric`: made by `metric_for`.
-void report_result(const LoadedCheckpoint& loaded, const EvalOptions& options, const Metric& metric) {
+void report_result(const LoadedCheckpoint& loaded, const EvalOptions& options, const ProgramSpec& program_spec,
+                   const Metric& metric) {
   const std::string note = is_synthetic(options.data.files) ? synthetic_note : "", values = values_text(options);
   fmt::print("{}: {} at step {}{}\n{}{}\n", printable(loaded.path.string()), values, loaded.state.global_step, note,
              metric.text(), note);
@@ -123,7 +124,8 @@ void report_result(const LoadedCheckpoint& loaded, const EvalOptions& options, c
                                 .model = loaded.state.model,
                                 .values = values,
                                 .step = loaded.state.global_step,
-                                .counts = dynamic_cast<const ConfusionMetric&>(metric).matrix()});
+                                .counts = dynamic_cast<const ConfusionMetric&>(metric).matrix(),
+                                .class_names = trained_class_names(loaded, program_spec)});
 }
 
 EvalOptions defaults_of(const ProgramSpec& program_spec) {
@@ -185,7 +187,7 @@ ExitCode evaluate_checkpoint(const EvalOptions& options, const ProgramSpec& prog
   });
   const std::unique_ptr<Metric> metric = evaluator->evaluate(metric_for(options, task), dataset, mpi, heartbeat);
   mpi.run_on_all([&] {
-    if (loaded) report_result(*loaded, options, *metric);
+    if (loaded) report_result(*loaded, options, program_spec, *metric);
   });
   return ExitCode::done;
 }

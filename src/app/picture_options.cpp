@@ -4,6 +4,7 @@
 
 #include "carillon/core/error.h"
 #include "src/core/printable.h"
+#include "src/images/colour.h"
 
 namespace carillon {
 namespace {
@@ -76,7 +77,8 @@ PictureDecoding evaluation_decoding(const PictureOptions& pictures) {
   const bool is_tensorflow = pictures.preprocessing == Preprocessing::tensorflow;
   return {.crop = crop_rule(pictures),
           .shorter = shorter_side(pictures.image_size),
-          .resampling = is_tensorflow ? Resampling::corner_aligned : Resampling::antialiased};
+          .resampling = is_tensorflow ? Resampling::corner_aligned : Resampling::antialiased,
+          .background = pictures.background};
 }
 
 PixelNormalization normalization_of(Preprocessing preprocessing) {
@@ -99,6 +101,7 @@ void resolve_pictures(PictureOptions& pictures, DataOptions& data, std::uint64_t
     }
     pictures.classes = count;
     pictures.class_names = form->classes;
+    pictures.background = form->background;
   }
   if (pictures.classes == 0) {
     fail(ExitCode::usage, "--classes is missing, and the folder of {} has no {} (tfrecord_convert images writes it)",
@@ -109,9 +112,9 @@ void resolve_pictures(PictureOptions& pictures, DataOptions& data, std::uint64_t
     if (other) {
       check_same(*other, pictures, place_of(data.eval_files));
       if (form && (other->first_label != form->first_label || other->keys.image != form->keys.image ||
-                   other->keys.label != form->keys.label)) {
-        fail(ExitCode::data, "{}: the keys or the first label differ from {}", place_of(data.eval_files),
-             place_of(data.files));
+                   other->keys.label != form->keys.label || other->background != form->background)) {
+        fail(ExitCode::data, "{}: the keys, the first label or the background differ from {}",
+             place_of(data.eval_files), place_of(data.files));
       }
     }
   }
@@ -134,6 +137,9 @@ void describe_pictures(const PictureOptions& pictures, const RecordSchema& schem
   description.add("class count", schema.class_count, Scope::result);
   description.add("first class label", schema.first_label, Scope::result);
   if (!pictures.class_names.empty()) description.add("class names", pictures.class_names, Scope::result);
+  if (pictures.background != Colour{}) {
+    description.add("background", colour_text(pictures.background), Scope::result);
+  }
 }
 
 std::optional<PictureOptions> described_pictures(const std::string& options_json) {
@@ -149,9 +155,11 @@ std::optional<PictureOptions> described_pictures(const std::string& options_json
     const bool is_known = found != preprocessing_choices.end();
     if (is_known) pictures.preprocessing = found->value;
     if (json.contains("class names")) pictures.class_names = json["class names"].get<std::vector<std::string>>();
+    const std::optional<Colour> background = parse_colour(json.value("background", "white"));
+    pictures.background = background.value_or(Colour{});
     const bool is_sound =
-        is_known && pictures.image_size >= 8 && pictures.image_size <= max_image_size && pictures.classes >= 1 &&
-        pictures.classes <= static_cast<std::int64_t>(max_classes) &&
+        background.has_value() && is_known && pictures.image_size >= 8 && pictures.image_size <= max_image_size &&
+        pictures.classes >= 1 && pictures.classes <= static_cast<std::int64_t>(max_classes) &&
         (pictures.class_names.empty() || static_cast<std::int64_t>(pictures.class_names.size()) == pictures.classes);
     if (is_sound) return pictures;
   } catch (const nlohmann::json::exception&) {

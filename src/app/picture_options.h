@@ -31,6 +31,7 @@ struct PictureOptions {
   // Not options:
   std::int64_t trained_first_label = 1;
   std::vector<std::string> class_names = {};  ///< empty: unknown
+  Colour background = {};                     ///< behind transparent pixels, as records.json says
 };
 
 void declare(OptionSet& set, PictureOptions& options);

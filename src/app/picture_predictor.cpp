@@ -20,7 +20,7 @@ const ProgramSpec& program_spec_of(const LoadedCheckpoint& loaded, std::span<con
 
 std::vector<std::string> class_names_of(const LoadedCheckpoint& loaded, const ProgramSpec& program_spec) {
   const std::optional<PictureOptions> pictures = trained_pictures(loaded);
-  std::vector<std::string> names = pictures ? pictures->class_names : program_spec.class_names;
+  std::vector<std::string> names = trained_class_names(loaded, program_spec);
   const std::int64_t count = pictures ? pictures->classes : program_spec.defaults.data.record_form.schema.class_count;
   for (auto i = static_cast<std::int64_t>(names.size()); i < count; ++i) names.push_back(std::to_string(i));
   return names;
@@ -59,7 +59,8 @@ void PicturePredictor::read_image(std::span<const std::uint8_t> file, std::span<
   thread_local ViewMemory memory;
   thread_local std::vector<std::uint8_t> planes;
   const ImageShape& shape = network_.image;
-  const PictureView view = central_view(picture_info(file), decoding_.shorter, shape.height, shape.width);
+  PictureView view = central_view(picture_info(file), decoding_.shorter, shape.height, shape.width);
+  view.background = decoding_.background;
   if (shape.channels == 3) return render_view(file, view, decoding_.resampling, memory, image);
   const std::size_t size = static_cast<std::size_t>(shape.height * shape.width);
   planes.resize(3 * size);

@@ -31,6 +31,8 @@ class PicturePredictor {
   /// The number of the class if it has no name.
   const std::string& class_name(std::size_t i) const { return class_names_[i]; }
   std::size_t batch_size() const { return settings_.batch_size; }
+  /// The colour behind transparent pixels, as in the training.
+  const Colour& background() const { return decoding_.background; }
 
   /// Decodes a JPEG or PNG file and writes the network's input to `image`, image_shape().bytes() long: the centre of
   /// the picture, as in evaluations, in grey if the network's images have one channel. Thread-safe. Errors: those of

@@ -28,6 +28,11 @@ std::optional<PictureOptions> trained_pictures(const LoadedCheckpoint& loaded) {
   }
 }
 
+std::vector<std::string> trained_class_names(const LoadedCheckpoint& loaded, const ProgramSpec& program_spec) {
+  const std::optional<PictureOptions> pictures = trained_pictures(loaded);
+  return pictures ? pictures->class_names : program_spec.class_names;
+}
+
 Network network_of(const LoadedCheckpoint& loaded, std::span<const ProgramSpec> program_specs) {
   const std::optional<PictureOptions> pictures = trained_pictures(loaded);
   for (const ProgramSpec& program_spec : program_specs) {

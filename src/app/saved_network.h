@@ -13,6 +13,9 @@ double trained_pixel_scale(const LoadedCheckpoint& loaded);
 /// The picture options of its training; nothing if image_train did not train it. Errors: data.
 std::optional<PictureOptions> trained_pictures(const LoadedCheckpoint& loaded);
 
+/// The class names of its training, by label; empty if they are unknown. Errors: data.
+std::vector<std::string> trained_class_names(const LoadedCheckpoint& loaded, const ProgramSpec& program_spec);
+
 /// The network of the checkpoint's model, which is one of the program specs'. Its image shape and classes are those of
 /// the program spec, or of the picture options in the checkpoint. Errors: data (none of them has the model).
 Network network_of(const LoadedCheckpoint& loaded, std::span<const ProgramSpec> program_specs);

@@ -4,6 +4,7 @@
 
 #include "carillon/core/error.h"
 #include "src/images/formats.h"
+#include "src/images/orientation.h"
 
 namespace carillon {
 namespace {
@@ -12,13 +13,9 @@ struct FileKind {
   std::string_view magic, name;
 };
 using namespace std::string_view_literals;
-constexpr FileKind other_kinds[] = {{"GIF8"sv, "GIF"},
-                                    {"BM"sv, "BMP"},
-                                    {"RIFF"sv, "WebP"},
-                                    {"II*\0"sv, "TIFF"},
-                                    {"MM\0*"sv, "TIFF"},
-                                    {"\0\0\0\fJXL "sv, "JPEG XL"},
-                                    {"\0\0\0\fjP  "sv, "JPEG 2000"}};
+constexpr FileKind other_kinds[] = {
+    {"GIF8"sv, "GIF"},   {"BM"sv, "BMP"},     {"II*\0"sv, "TIFF"},           {"MM\0*"sv, "TIFF"},
+    {"II+\0"sv, "TIFF"}, {"MM\0+"sv, "TIFF"}, {"\0\0\0\fJXL "sv, "JPEG XL"}, {"\0\0\0\fjP  "sv, "JPEG 2000"}};
 
 bool starts_with(std::span<const std::uint8_t> file, std::string_view magic) {
   return std::string_view(reinterpret_cast<const char*>(file.data()), file.size()).starts_with(magic);
@@ -29,23 +26,39 @@ PictureFormat format_of(std::span<const std::uint8_t> file) {
   if (file.empty()) fail(ExitCode::data, "is empty");
   if (starts_with(file, "\xFF\xD8"sv)) return PictureFormat::jpeg;
   if (starts_with(file, "\x89PNG\r\n\x1A\n"sv)) return PictureFormat::png;
-  for (const FileKind& kind : other_kinds) {
-    if (starts_with(file, kind.magic)) {
-      fail(ExitCode::data, "looks like a {} file; supported formats are JPEG and PNG", kind.name);
-    }
-  }
-  if (file.size() > 12 && starts_with(file.subspan(4), "ftyp"sv)) {
-    fail(ExitCode::data, "looks like a HEIF or AVIF file; supported formats are JPEG and PNG");
+  if (const std::string_view kind = other_picture_kind(file); !kind.empty()) {
+    fail(ExitCode::data, "looks like a {} file; supported formats are JPEG and PNG", kind);
   }
   fail(ExitCode::data, "is neither a JPEG nor a PNG file");
 }
 
 }  // namespace
 
+std::string_view other_picture_kind(std::span<const std::uint8_t> file) {
+  for (const FileKind& kind : other_kinds) {
+    if (starts_with(file, kind.magic)) return kind.name;
+  }
+  if (starts_with(file, "RIFF"sv) && file.size() >= 12 && starts_with(file.subspan(8), "WEBP"sv)) return "WebP";
+  if (file.size() < 12 || !starts_with(file.subspan(4), "ftyp"sv)) return "";
+  const std::span<const std::uint8_t> brand = file.subspan(8);
+  return starts_with(brand, "avif"sv) || starts_with(brand, "avis"sv) ? "AVIF" : "HEIF";
+}
+
 void check_pixels(const Picture& picture) {
   check(picture.channels == 1 || picture.channels == 3, "a picture must have 1 or 3 channels");
   check(picture.pixels.size() == static_cast<std::size_t>(picture.height * picture.width * picture.channels),
         "a picture has height x width x channels pixels");
+}
+
+void composite(std::uint8_t* pixels, std::int64_t count, const Colour& background) {
+  const int behind[] = {background.red, background.green, background.blue};
+  for (std::int64_t i = 0; i < count; ++i, pixels += 4) {
+    const int alpha = pixels[3];
+    for (int c = 0; c < 3; ++c) {
+      const int sum = alpha * pixels[c] + (255 - alpha) * behind[c] + 128;
+      pixels[c] = static_cast<std::uint8_t>((sum + (sum >> 8)) >> 8);  // sum / 255, rounded
+    }
+  }
 }
 
 void place_part(DecodedPart& part, const PictureBox& box, std::int64_t reduction) {
@@ -54,17 +67,25 @@ void place_part(DecodedPart& part, const PictureBox& box, std::int64_t reduction
   part.height = box.height;
   part.width = box.width;
   part.reduction = reduction;
+  part.row_padding = part.column_padding = 0;
   const std::size_t bytes = static_cast<std::size_t>(box.height * box.width) * 4;
   if (part.pixels.size() < bytes) part.pixels.resize(bytes);
 }
 
-PictureInfo picture_info(std::span<const std::uint8_t> file) {
-  const PictureInfo info = format_of(file) == PictureFormat::jpeg ? jpeg_info(file) : png_info(file);
-  if (info.height < 1 || info.width < 1) fail(ExitCode::data, "has no pixels");
-  if (std::max(info.height, info.width) > max_picture_side || info.width > max_picture_pixels / info.height) {
-    fail(ExitCode::data, "has {} x {} pixels; up to {} million are read, and {} a side", info.width, info.height,
+void check_size(std::int64_t height, std::int64_t width) {
+  if (height < 1 || width < 1) fail(ExitCode::data, "has no pixels");
+  if (std::max(height, width) > max_picture_side || width > max_picture_pixels / height) {
+    fail(ExitCode::data, "has {} x {} pixels; up to {} million are read, and {} a side", width, height,
          max_picture_pixels / 1'000'000, max_picture_side);
   }
+}
+
+PictureInfo picture_info(std::span<const std::uint8_t> file) {
+  const bool is_jpeg = format_of(file) == PictureFormat::jpeg;
+  PictureInfo info = is_jpeg ? jpeg_info(file) : png_info(file);
+  check_size(info.height, info.width);
+  if (is_jpeg) info.orientation = exif_orientation(file);
+  if (swaps_sides(info.orientation)) std::swap(info.height, info.width);
   return info;
 }
 
@@ -76,7 +97,16 @@ void decode_part(std::span<const std::uint8_t> file, const PartRequest& request,
         "the decoded rectangle must be within the picture");
   part.picture_height = info.height;
   part.picture_width = info.width;
-  (info.format == PictureFormat::jpeg ? decode_jpeg : decode_png)(file, request, part);
+  if (info.format == PictureFormat::png) return decode_png(file, request, part);
+  PartRequest stored = request;
+  stored.needed = stored_box(box, info);
+  std::int64_t height = info.height, width = info.width;
+  if (swaps_sides(info.orientation)) {
+    std::swap(stored.vertical_scale, stored.horizontal_scale);
+    std::swap(height, width);
+  }
+  decode_jpeg(file, stored, part);
+  orient(part, info.orientation, height, width);
 }
 
 void decode_whole(std::span<const std::uint8_t> file, DecodedPart& whole) {

@@ -42,7 +42,7 @@ class PngReader {
   PictureInfo info() const {
     const bool has_colours = (png_get_color_type(png_, info_) & PNG_COLOR_MASK_COLOR) != 0;
     return {PictureFormat::png, png_get_image_height(png_, info_), png_get_image_width(png_, info_),
-            has_colours ? 3 : 1};
+            has_colours ? 3 : 1, has_alpha()};
   }
 
   void decode(const PartRequest& request, DecodedPart& part);
@@ -67,13 +67,18 @@ class PngReader {
     work();
   }
 
-  void ask_for_rgbx() {
+  bool has_alpha() const {
+    return (png_get_color_type(png_, info_) & PNG_COLOR_MASK_ALPHA) != 0 ||
+           png_get_valid(png_, info_, PNG_INFO_tRNS) != 0;
+  }
+
+  /// The fourth byte is alpha, or unused if the file has none.
+  void ask_for_four_bytes() {
     const png_byte type = png_get_color_type(png_, info_);
-    png_set_expand(png_);  // expands palettes and grey below 8 bits
+    png_set_expand(png_);  // expands palettes, grey below 8 bits, and transparent colours to an alpha channel
     png_set_strip_16(png_);
     if ((type & PNG_COLOR_MASK_COLOR) == 0) png_set_gray_to_rgb(png_);
-    png_set_strip_alpha(png_);
-    png_set_filler(png_, 0xff, PNG_FILLER_AFTER);
+    if (!has_alpha()) png_set_filler(png_, 0xff, PNG_FILLER_AFTER);
   }
 
   std::span<const std::uint8_t> unread_;
@@ -94,7 +99,7 @@ void PngReader::decode(const PartRequest& request, DecodedPart& part) {
       1);
   std::vector<std::uint8_t> passed_over(interlaced ? 0 : static_cast<std::size_t>(whole.width) * 4);
   guarded([&] {
-    ask_for_rgbx();
+    ask_for_four_bytes();
     const int passes = png_set_interlace_handling(png_);
     png_read_update_info(png_, info_);
     for (int pass = 0; pass < passes; ++pass) {
@@ -106,6 +111,7 @@ void PngReader::decode(const PartRequest& request, DecodedPart& part) {
     }
     if (interlaced || end_row == whole.height) png_read_end(png_, nullptr);
   });
+  if (whole.has_transparency) composite(part.pixels.data(), part.height * part.width, request.background);
 }
 
 }  // namespace

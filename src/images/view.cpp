@@ -88,14 +88,14 @@ AxisRequest side(std::int64_t begin, std::int64_t length, std::int64_t resized, 
           .count = count};
 }
 
-/// The axis in pixels of a picture that was reduced by `reduction` to `size` pixels.
-AxisRequest reduced(AxisRequest r, std::int64_t reduction, std::int64_t size) {
+/// The axis in pixels of a picture that was reduced by `reduction` to `size` pixels (DecodedPart).
+AxisRequest reduced(AxisRequest r, std::int64_t reduction, std::int64_t padding, std::int64_t size) {
   if (reduction == 1) return r;
   const auto factor = static_cast<double>(reduction);
-  r.begin /= factor;
+  r.begin = (r.begin + static_cast<double>(padding)) / factor;
   r.length /= factor;
-  r.lowest /= reduction;
-  r.limit = std::min((r.limit + reduction - 1) / reduction, size);
+  r.lowest = (r.lowest + padding) / reduction;
+  r.limit = std::min((r.limit + padding + reduction - 1) / reduction, size);
   return r;
 }
 
@@ -105,7 +105,8 @@ void render(std::span<const std::uint8_t> file, const PictureView& view, Resampl
   AxisRequest horizontal = side(view.part.column, view.part.width, view.resized_width, view.column, view.width);
   ResizeAxis rows = make_axis(vertical, resampling), columns = make_axis(horizontal, resampling);
   PartRequest request{
-      .needed = {rows.begin(), columns.begin(), rows.end() - rows.begin(), columns.end() - columns.begin()}};
+      .needed = {rows.begin(), columns.begin(), rows.end() - rows.begin(), columns.end() - columns.begin()},
+      .background = view.background};
   if (resampling == Resampling::antialiased) {  // the other resampling skips pixels and uses full-size ones
     request.vertical_scale = static_cast<double>(view.resized_height) / static_cast<double>(view.part.height);
     request.horizontal_scale = static_cast<double>(view.resized_width) / static_cast<double>(view.part.width);
@@ -113,9 +114,9 @@ void render(std::span<const std::uint8_t> file, const PictureView& view, Resampl
   DecodedPart& part = memory.part;
   decode_part(file, request, part);
   if (part.reduction > 1) {
-    vertical = reduced(vertical, part.reduction, part.row + part.height);
+    vertical = reduced(vertical, part.reduction, part.row_padding, part.row + part.height);
     vertical.lowest = std::max(vertical.lowest, part.row);
-    horizontal = reduced(horizontal, part.reduction, part.column + part.width);
+    horizontal = reduced(horizontal, part.reduction, part.column_padding, part.column + part.width);
     horizontal.lowest = std::max(horizontal.lowest, part.column);
     rows = make_axis(vertical, resampling);
     columns = make_axis(horizontal, resampling);

@@ -16,6 +16,7 @@
 #include "src/app/version_text.h"
 #include "src/checkpoint/npz.h"
 #include "src/core/printable.h"
+#include "src/data/convert/picture_file.h"
 #include "src/data/convert/picture_list.h"
 #include "src/options/option_set.h"
 #include "src/report/console.h"
@@ -55,7 +56,7 @@ std::vector<fs::path> find_pictures(const std::vector<std::string>& places) {
       continue;
     }
     const std::vector<fs::path> in_folder = pictures_in(place);
-    if (in_folder.empty()) fail(ExitCode::no_input, "{}: the folder contains no picture (.jpg, .jpeg, .png)", place);
+    if (in_folder.empty()) fail(ExitCode::no_input, "{}: the folder contains no picture ({})", place, picture_endings);
     found.insert(found.end(), in_folder.begin(), in_folder.end());
   }
   return found;
@@ -82,8 +83,10 @@ struct ReadImages {
  private:
   /// Errors: no_input, data, io, naming the file.
   static void read(const PicturePredictor& predictor, const fs::path& path, std::span<std::uint8_t> image) {
-    const std::string name = path.string(), file = read_plain_file(path, name, max_file_bytes);
+    const std::string name = path.string();
+    std::string file = read_plain_file(path, name, max_file_bytes);
     try {
+      file = as_jpeg_or_png(std::move(file), path, predictor.background());
       predictor.read_image({reinterpret_cast<const std::uint8_t*>(file.data()), file.size()}, image);
     } catch (const Error& error) {
       fail(error.code(), "{}: {}", name, error.what());

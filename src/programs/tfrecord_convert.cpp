@@ -1,9 +1,7 @@
 // tfrecord_convert: converts pictures, or a published data set, to the TFRecord files that the training programs read.
 #include <unistd.h>
 
-#include <algorithm>
 #include <boost/program_options.hpp>
-#include <cctype>
 #include <iostream>
 
 #include "carillon/core/error.h"
@@ -12,9 +10,9 @@
 #include "src/core/manual.h"
 #include "src/core/printable.h"
 #include "src/data/convert/cifar10_source.h"
+#include "src/data/convert/convert_pictures.h"
 #include "src/data/convert/mnist_source.h"
-#include "src/data/convert/picture_records.h"
-#include "src/data/decode/dataset_info.h"
+#include "src/images/colour.h"
 #include "src/programs/program_manual.h"
 
 namespace carillon {
@@ -48,8 +46,11 @@ constexpr const char* synopsis = "tfrecord_convert FORMAT --input PATH --output 
 constexpr const char* usage = R"(Writes DIR/train-00000-of-0000N.tfrecord ... and the files of a second split.
 
 formats:
-  images   a folder with one folder of JPEG and PNG files per class, or a list file with a line per picture: its path, a
-           tab or space, its class. Writes the splits train and, with --validation-share, validation, in random order.
+  images   a folder with one folder of pictures per class, or a list file with a line per picture: its path, a tab or
+           space, its class. Writes the splits train and, with --validation-share, validation, in random order.
+           If the folder contains train and val (valid, validation) or test, each with one folder per class, writes
+           these splits. JPEG and PNG files are stored as they are. TIFF, WebP, BMP and GIF (the first frame) are stored
+           as PNG.
            The features are ImageNet's: image/encoded (bytes: the file), image/class/label (int64, 1 for the first
            class), image/class/text, image/height, image/width and others. records.json and labels.txt in the output
            folder name the classes; image_train reads records.json
@@ -85,108 +86,24 @@ void convert(const SourceFormat& format, const std::string& input, const std::st
   }
 }
 
-struct ConversionOptions {
-  PictureConversion conversion;
-  std::string split = "train";
-  double validation_share = 0.0;
-  std::uint64_t seed = 1;
-  bool names_split = false;  ///< --split was given
-};
-
-constexpr const char* validation_split = "validation";
-
-void check_options(const ConversionOptions& o) {
-  if (!(o.validation_share >= 0.0 && o.validation_share < 1.0)) {
-    fail(ExitCode::usage, "--validation-share {}: must be 0 or more and less than 1", o.validation_share);
-  }
-  if (o.validation_share > 0.0 && o.split != "train") {
-    fail(ExitCode::usage, "--validation-share requires --split train, this is --split {}", o.split);
-  }
-  const auto is_plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
-  if (o.split.empty() || !std::ranges::all_of(o.split, is_plain)) {
-    fail(ExitCode::usage, "--split '{}': must be a name of letters, digits and _", printable(o.split));
-  }
-  if (o.conversion.resize_shorter < 0) {
-    fail(ExitCode::usage, "--resize-shorter {}: must be 0 or more", o.conversion.resize_shorter);
-  }
-  if (o.conversion.quality < 1 || o.conversion.quality > 100) {
-    fail(ExitCode::usage, "--quality {}: must be 1 to 100", o.conversion.quality);
-  }
+/// Prints what the conversion of pictures reports.
+ConversionReports picture_reports() {
+  return {.note = [](const std::string& text) { fmt::print("{}\n", printable(text)); },
+          .warn = [](const std::string& text) { fmt::print(stderr, "tfrecord_convert: {}\n", printable(text)); },
+          .progress = progress_line};
 }
 
-/// Requires that `output` has no files of other splits: they may hold the same pictures from an earlier conversion.
-/// Errors: usage.
-void check_no_other_split(const std::vector<SplitSize>& written, const std::string& output) {
-  std::error_code absent;
-  for (const auto& entry : std::filesystem::directory_iterator(output, absent)) {
-    const std::string name = entry.path().filename().string();
-    const bool is_shard = name.find("-of-") != name.npos && name.ends_with(".tfrecord") && !name.starts_with('.');
-    const auto is_of = [&](const SplitSize& split) { return name.starts_with(split.name + "-"); };
-    if (!is_shard || std::ranges::any_of(written, is_of)) continue;
-    fail(ExitCode::usage,
-         "{}: belongs to another split and may hold the same pictures: remove it, or name the split to write with "
-         "--split",
-         printable(entry.path().string()));
-  }
-}
-
-void convert_pictures(const ConversionOptions& options, const std::string& input, const std::string& output) {
-  check_options(options);
-  const std::optional<DatasetInfo> there = read_dataset_info(output);
-  DatasetInfo usual;
-  if (there) usual.classes = there->classes;
-  if (there && *there != usual) {
-    fail(ExitCode::usage, "{}: its {} describes records with other keys or labels: choose another directory",
-         printable(output), dataset_info_name);
-  }
-  const PictureList list = list_pictures(input, there ? there->classes : std::vector<std::string>{});
-  if (list.passed_over > 0) {
-    fmt::print(stderr,
-               "tfrecord_convert: ignored {} files in {} that are not .jpg, .jpeg or .png files in the folder of a "
-               "class\n",
-               list.passed_over, printable(input));
-  }
-  const SharedPictures parts = share_out(list.pictures, list.classes.size(), options.validation_share, options.seed);
-  struct Split {
-    std::string name;
-    const std::vector<ListedPicture>& pictures;
-  };
-  std::vector<Split> splits{{options.split, parts.kept}};
-  if (!parts.taken.empty()) splits.push_back({validation_split, parts.taken});
-  if (options.validation_share > 0.0 && parts.taken.empty()) {
-    fail(ExitCode::usage, "--validation-share {}: selects none of the {} pictures: increase it",
-         options.validation_share, list.pictures.size());
-  }
-  std::vector<SplitSize> sizes;
-  for (const Split& split : splits) sizes.push_back({split.name, split.pictures.size()});
-  check_shards(sizes, options.conversion.shard_count, output);
-  if (!options.names_split) check_no_other_split(sizes, output);
-  std::size_t skipped = 0;
-  const auto warn = [&skipped](const std::string& text) {
-    ++skipped;
-    fmt::print(stderr, "tfrecord_convert: skipped: {}\n", printable(text));
-  };
-  std::vector<CompleteSplit> complete;
-  for (const Split& split : splits) {
-    complete.push_back(make_picture_shards(split.name, split.pictures, list.classes, options.conversion, output, warn,
-                                           progress_line(split.name, split.pictures.size())));
-    if (complete.back().written.record_count > 0) continue;
-    fail(ExitCode::data, "{}: all {} pictures of the split {} are damaged", printable(input), split.pictures.size(),
-         split.name);
-  }
-  DatasetInfo form;
-  form.classes = list.classes;
-  write_dataset_info(output, form);
-  publish(complete, output);
-  for (std::size_t i = 0; i < splits.size(); ++i) print_written(splits[i].name, complete[i].written);
-  fmt::print("{} classes{}\n", list.classes.size(),
-             skipped > 0 ? fmt::format("; skipped {} damaged pictures", skipped) : "");
+void print_converted(const ConvertedPictures& converted) {
+  for (const auto& [name, written] : converted.splits) print_written(name, written);
+  fmt::print("{} classes{}\n", converted.class_count,
+             converted.skipped > 0 ? fmt::format("; skipped {} damaged pictures", converted.skipped) : "");
 }
 
 int convert_main(int argc, char** argv) {
   std::string format, input, output;
   std::int64_t shards = 1;
-  ConversionOptions pictures;
+  PictureConversionOptions pictures;
+  std::string background;
   po::options_description options;
   options.add_options()("help,h", "print this help and exit")("version", "print the version and exit")  //
       ("input", po::value(&input)->value_name("PATH"),
@@ -199,8 +116,13 @@ int convert_main(int argc, char** argv) {
        "fraction of each class, 0 to 1, that becomes the split validation, selected by --seed")(
           "split", po::value(&pictures.split)->value_name("NAME")->default_value("train"),
           "name of the split to write, e.g. validation for a separate folder; the classes are those in DIR, if it has "
-          "some")("resize-shorter", po::value(&pictures.conversion.resize_shorter)->value_name("N")->default_value(0),
-                  "pixels of the shorter side to which larger pictures are reduced; 0: keep all sizes")(
+          "some")("overwrite", po::bool_switch(&pictures.overwrites),
+                  "replace the split that --split names, if it exists")(
+          "background", po::value(&background)->value_name("COLOUR"),
+          "colour behind transparent pixels: white, black or #rrggbb; default: white, or that of the records in DIR; "
+          "records.json and checkpoints store it")(
+          "resize-shorter", po::value(&pictures.conversion.resize_shorter)->value_name("N")->default_value(0),
+          "pixels of the shorter side to which larger pictures are reduced; 0: keep all sizes")(
           "quality", po::value(&pictures.conversion.quality)->value_name("N")->default_value(95),
           "JPEG quality of reduced pictures, 1 to 100")("seed",
                                                         po::value(&pictures.seed)->value_name("N")->default_value(1),
@@ -247,10 +169,18 @@ int convert_main(int argc, char** argv) {
   if (source == nullptr) {
     pictures.conversion.shard_count = static_cast<std::size_t>(shards);
     pictures.names_split = !given["split"].defaulted();
-    convert_pictures(pictures, input, output);
+    if (!background.empty()) {
+      pictures.background = parse_colour(background);
+      if (!pictures.background) {
+        fail(ExitCode::usage, "--background '{}': must be white, black or #rrggbb", printable(background));
+      }
+    }
+    print_converted(convert_pictures(pictures, input, output, picture_reports()));
   } else {
-    for (const char* name : {"validation-share", "split", "resize-shorter", "quality", "seed", "skip-damaged"}) {
-      if (!given[name].defaulted()) fail(ExitCode::usage, "--{} requires the format {}", name, pictures_format);
+    for (const char* name : {"validation-share", "split", "overwrite", "background", "resize-shorter", "quality",
+                             "seed", "skip-damaged"}) {
+      if (given.count(name) > 0 && !given[name].defaulted())
+        fail(ExitCode::usage, "--{} requires the format {}", name, pictures_format);
     }
     convert(*source, input, output, static_cast<std::size_t>(shards));
   }

@@ -127,18 +127,40 @@ void print_features(const FileSummary& summary) {
                feature.kind == "bytes" ? range(feature.min_bytes, feature.max_bytes) : "");
 }
 
-void print_labels(const FileSummary& summary) {
+/// The width of a text in a terminal, if each of its UTF-8 characters is one column wide.
+std::size_t column_count(const std::string& text) {
+  return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+/// Prints the histogram of the labels, with class names if `info` has them.
+void print_labels(const FileSummary& summary, const std::optional<DatasetInfo>& info) {
   constexpr std::size_t max_rows = 100, bar_width = 40;
-  std::size_t most = 0, row = 0;
-  for (const auto& [label, count] : summary.labels) most = std::max(most, count);
-  fmt::print("  {:>10} {:>10}\n", "label", "records");
+  std::vector<std::string> names;
+  std::size_t most = 0, width = 10;
   for (const auto& [label, count] : summary.labels) {
-    if (row++ == max_rows) {
-      fmt::print("  and {} more labels\n", summary.labels.size() - max_rows);
+    most = std::max(most, count);
+    if (names.size() == max_rows) continue;
+    names.push_back(printable(class_text(label, info)));
+    width = std::max(width, column_count(names.back()));
+  }
+  fmt::print("  {:>{}} {:>10}\n", info ? "class" : "label", width, "records");
+  auto name = names.begin();
+  for (const auto& [label, count] : summary.labels) {
+    if (name == names.end()) {
+      fmt::print("  and {} more {}\n", summary.labels.size() - max_rows, info ? "classes" : "labels");
       break;
     }
-    fmt::print("  {:>10} {:>10}  {}\n", label, count, std::string((count * bar_width + most - 1) / most, '#'));
+    const std::string padding(width - column_count(*name), ' ');
+    fmt::print("  {}{} {:>10}  {}\n", padding, *name, count, std::string((count * bar_width + most - 1) / most, '#'));
+    ++name;
   }
+}
+
+/// The description of the records in a file; empty if there is none, or if it describes other records.
+std::optional<DatasetInfo> info_for(const std::string& path, const FileSummary& summary) {
+  std::optional<DatasetInfo> info = read_dataset_info(std::filesystem::path(path).parent_path());
+  if (info && !summary.features.contains(info->keys.label)) info.reset();
+  return info;
 }
 
 void inspect(const std::string& path, bool verify) {
@@ -148,7 +170,7 @@ void inspect(const std::string& path, bool verify) {
              summary.data_bytes, reader.file_bytes(), reader.gzip() ? " (GZIP)" : "",
              verify ? "all checksums right" : "checksums of lengths right, of data not checked");
   if (!summary.features.empty()) print_features(summary);
-  if (!summary.labels.empty()) print_labels(summary);
+  if (!summary.labels.empty()) print_labels(summary, info_for(path, summary));
 }
 
 void write_indices(const std::vector<std::string>& files) {

@@ -17,14 +17,16 @@ using Json = nlohmann::ordered_json;
 
 Json json_of(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
 
-Json json_of(const ConfusionMatrix& counts, std::size_t label) {
-  const ConfusionMatrix::OfClass one = counts.of_class(label);
-  return {{"class", label},
-          {"support", one.support},
-          {"predicted", one.predicted},
-          {"correct", one.correct},
-          {"precision", json_of(one.precision())},
-          {"recall", json_of(one.recall())}};
+Json json_of(const EvaluationReport& report, std::size_t label) {
+  const ConfusionMatrix::OfClass one = report.counts.of_class(label);
+  Json json = {{"class", label}};
+  if (label < report.class_names.size()) json["name"] = report.class_names[label];
+  json["support"] = one.support;
+  json["predicted"] = one.predicted;
+  json["correct"] = one.correct;
+  json["precision"] = json_of(one.precision());
+  json["recall"] = json_of(one.recall());
+  return json;
 }
 
 /// On one line. U+FFFD replaces bytes of a path that are not UTF-8.
@@ -32,10 +34,22 @@ std::string line_of(const Json& json) { return json.dump(-1, ' ', false, Json::e
 
 std::string cell(const std::optional<double>& value) { return value ? fmt::format("{}", *value) : ""; }
 
+/// A field of a CSV line (RFC 4180): in quotes if its text requires them.
+std::string quoted(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == text.npos) return text;
+  std::string field;
+  for (const char c : text) field.append(c == '"' ? "\"\"" : std::string_view(&c, 1));
+  return fmt::format("\"{}\"", field);
+}
+
+std::string name_of(std::size_t label, std::span<const std::string> class_names) {
+  return label < class_names.size() ? class_names[label] : fmt::format("{}", label);
+}
+
 /// `name`: of a class, or "total".
 std::string csv_line(const std::string& name, const ConfusionMatrix::OfClass& one,
                      std::span<const std::int64_t> predicted) {
-  std::string line = fmt::format("{},{},{},{},{},{}", name, one.support, one.predicted, one.correct,
+  std::string line = fmt::format("{},{},{},{},{},{}", quoted(name), one.support, one.predicted, one.correct,
                                  cell(one.precision()), cell(one.recall()));
   for (const std::int64_t count : predicted) line += fmt::format(",{}", count);
   return line + "\r\n";
@@ -55,7 +69,7 @@ std::string json_text(const EvaluationReport& report) {
                {"values", report.values},         {"correct", all.correct},   {"total", all.total},
                {"precision", all.value()},        {"classes", Json::array()}, {"confusion", Json::array()}};
   for (std::size_t label = 0; label < report.counts.class_count(); ++label) {
-    json["classes"].push_back(json_of(report.counts, label));
+    json["classes"].push_back(json_of(report, label));
     const std::span<const std::int64_t> row = report.counts.row(label);
     json["confusion"].push_back(std::vector<std::int64_t>(row.begin(), row.end()));
   }
@@ -76,14 +90,16 @@ std::string json_text(const EvaluationReport& report) {
   return text + "\n}\n";
 }
 
-std::string csv_text(const ConfusionMatrix& counts) {
+std::string csv_text(const ConfusionMatrix& counts, std::span<const std::string> class_names) {
   std::string text = "class,support,predicted,correct,precision,recall";
-  for (std::size_t label = 0; label < counts.class_count(); ++label) text += fmt::format(",predicted_{}", label);
+  for (std::size_t label = 0; label < counts.class_count(); ++label) {
+    text += fmt::format(",{}", quoted(fmt::format("predicted_{}", name_of(label, class_names))));
+  }
   text += "\r\n";
   std::vector<std::int64_t> predicted;
   for (std::size_t label = 0; label < counts.class_count(); ++label) {
     const ConfusionMatrix::OfClass one = counts.of_class(label);
-    text += csv_line(fmt::format("{}", label), one, counts.row(label));
+    text += csv_line(name_of(label, class_names), one, counts.row(label));
     predicted.push_back(one.predicted);
   }
   const Accuracy all = counts.accuracy();
@@ -102,7 +118,8 @@ void check_report_place(const std::filesystem::path& path) {
 }
 
 void write_report(const std::filesystem::path& path, const EvaluationReport& report) {
-  const std::string text = report_form(path) == ReportForm::json ? json_text(report) : csv_text(report.counts);
+  const std::string text =
+      report_form(path) == ReportForm::json ? json_text(report) : csv_text(report.counts, report.class_names);
   write_file_atomically(path, std::as_bytes(std::span(text)));
 }
 

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "src/tasks/confusion_matrix.h"
 
@@ -16,6 +18,7 @@ struct EvaluationReport {
   std::string values;  ///< which values of the checkpoint: "moving averages"
   std::int64_t step = 0;
   ConfusionMatrix counts;
+  std::vector<std::string> class_names;  ///< by class; empty: reports show the numbers of the classes
 };
 
 enum class ReportForm { json, csv };
@@ -25,8 +28,8 @@ ReportForm report_form(const std::filesystem::path& path);
 
 /// One JSON object with one line per name; a list has one line per element.
 std::string json_text(const EvaluationReport& report);
-/// RFC 4180: one line per class, and one line for all classes.
-std::string csv_text(const ConfusionMatrix& counts);
+/// RFC 4180: one line per class, and one line for all classes. `class_names`: as in EvaluationReport.
+std::string csv_text(const ConfusionMatrix& counts, std::span<const std::string> class_names = {});
 
 /// Checks that a report can be written to `path`; changes nothing. Errors: usage (as report_form), io.
 void check_report_place(const std::filesystem::path& path);

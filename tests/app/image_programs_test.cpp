@@ -150,6 +150,49 @@ TEST_F(ImageProgramsTest, LoadCheckpointsOfEarlierVersionsByTheirStem) {
   expect_done(cifar + " --model resnet18_cifar --max-steps 2");
 }
 
+TEST_F(ImageProgramsTest, ReportsNameTheClasses) {
+  expect_done(train("named", "--max-steps 0"));
+  for (const char* report : {"report.csv", "report.json"}) {
+    expect_done("image_eval --data '" + at("set/validation-*") + "' --checkpoint " + at("named") + " --report " +
+                at(report));
+  }
+  const std::string csv = read_bytes(at("report.csv"));
+  EXPECT_THAT(csv, HasSubstr(",predicted_blue,predicted_red\r\nblue,4,"));
+  EXPECT_EQ(nlohmann::json::parse(read_bytes(at("report.json"))).at("classes")[1].at("name"), "red");
+}
+
+/// The checkpoint holds the background of the conversion. Pictures of all formats are predicted as they are shown.
+TEST_F(ImageProgramsTest, PredictionsSeePicturesAsTheConversionDoes) {
+  const auto sample = [](const std::string& name) { return sample_path("../pictures/" + name); };
+  for (const char* name : {"a", "b"}) {
+    fs::create_directories(root_ / "clear" / name);
+    fs::copy(sample("transparent.png"), root_ / "clear" / name);
+  }
+  expect_done("tfrecord_convert images --input " + at("clear") + " --output " + at("on blue") +
+              " --background '#0000ff'");
+  expect_done("image_train --model resnet9 --image-size 16 --max-steps 0 --data '" + at("on blue/train-*") +
+              "' --train-dir " + at("blue"));
+  fs::create_directories(root_ / "shown");
+  fs::copy(sample("colour.bmp"), root_ / "shown/2.bmp");
+  fs::copy(sample("oriented_6.jpg"), root_ / "shown/3.jpg");
+  fs::copy(sample("oriented_1.jpg"), root_ / "shown/4.jpg");
+  fs::copy(sample("transparent.png"), root_ / "shown/1.jpg");  // a wrong ending
+  expect_done("carillon_predict --checkpoint " + at("blue") + " --images " + at("shown.npz") + " " + at("shown"));
+  const NamedArray seen = read_npz(at("shown.npz"), 1 << 20).at(0);
+  ASSERT_EQ(seen.shape, (std::vector<std::int64_t>{4, 3, 16, 16}));
+  const auto value = [&](std::size_t picture, std::size_t channel, std::size_t row, std::size_t column) {
+    return seen.values[((picture * 3 + channel) * 16 + row) * 16 + column];
+  };
+  EXPECT_LT(value(0, 0, 0, 0), 60);  // nearly transparent: blue
+  EXPECT_GT(value(0, 2, 0, 0), 200);
+  for (const std::size_t i : {std::size_t{0}, std::size_t{7}, std::size_t{15}}) {
+    EXPECT_NEAR(value(1, 0, 7, i), value(3, 0, 7, i), 12);  // the same picture as BMP and as JPEG
+    EXPECT_NEAR(value(2, 0, i, 9), value(3, 0, 7, i), 12);  // turned to the right
+  }
+  expect_failure("carillon_predict --checkpoint " + at("blue") + " " + at("report.json"), ExitCode::data,
+                 "neither a JPEG nor a PNG");
+}
+
 /// The 3 steps are one and a half epochs.
 TEST_F(ImageProgramsTest, GiveTheSameBitsAtAnyNumberOfRanksAndThreadsAndWhenResumed) {
   const auto command = [&](const std::string& directory, const std::string& more) {

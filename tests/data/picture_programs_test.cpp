@@ -110,6 +110,7 @@ TEST_F(PictureProgramsTest, PicturesAreReducedWhereAsked) {
 
 TEST_F(PictureProgramsTest, CmykBecomesRgb) {
   put("in/a/0.jpg", picture("cmyk.jpg"));
+  put("in/b/0.jpg", picture("cmyk.jpg"));
   EXPECT_EQ(run(convert()).code, 0);
   const Stored stored = records("train-00000-of-00001.tfrecord").at(0);
   EXPECT_NE(stored.file, picture("cmyk.jpg"));
@@ -120,10 +121,11 @@ TEST_F(PictureProgramsTest, ADamagedPictureEndsItOrIsSkipped) {
   put_classes(3);
   put("in/ant/bad.jpg", picture("colour.jpg").substr(0, 800));
   put("none/a/bad.jpg", picture("colour.jpg").substr(0, 800));
+  put("none/b/bad.jpg", picture("colour.jpg").substr(0, 800));
   const Outcome none =
       run("tfrecord_convert images --skip-damaged --input " + path("none") + " --output " + path("empty"));
   EXPECT_EQ(none.code, static_cast<int>(ExitCode::data));
-  EXPECT_THAT(none.output, HasSubstr("all 1 pictures of the split train are damaged"));
+  EXPECT_THAT(none.output, HasSubstr("all 2 pictures of the split train are damaged"));
   EXPECT_FALSE(std::filesystem::exists(path("empty/records.json")));
   expect_failure(convert(), ExitCode::data, "in/ant/bad.jpg: is damaged");
   EXPECT_FALSE(std::filesystem::exists(path("out/train-00000-of-00001.tfrecord")));
@@ -143,7 +145,170 @@ TEST_F(PictureProgramsTest, ASplitOfItsOwnHasTheClassesOfTheFirst) {
   EXPECT_EQ(records("validation-00000-of-00001.tfrecord").at(0).label, 2);
   EXPECT_EQ(read_dataset_info(path("out"))->classes.size(), 2u);
   put("in/cat/0.jpg", picture("colour.jpg"));
-  expect_failure(convert("--split validation"), ExitCode::data, "the class 'cat' is not among the 2 of records.json");
+  expect_failure(convert("--split validation --overwrite"), ExitCode::data,
+                 "the class 'cat' is not among the 2 of records.json");
+}
+
+TEST_F(PictureProgramsTest, ANamedSplitThatExistsIsReplacedOnlyOnRequest) {
+  put_classes(10);
+  EXPECT_EQ(run(convert("--validation-share 0.2")).code, 0);
+  const std::string file = path("out/validation-00000-of-00001.tfrecord"), before = read_bytes(file);
+  expect_failure(convert("--split validation"), ExitCode::usage, "the split validation exists");
+  expect_failure(convert("--split validation"), ExitCode::usage, "--overwrite");
+  EXPECT_EQ(read_bytes(file), before);
+  EXPECT_EQ(run(convert("--split validation --overwrite")).code, 0);
+  EXPECT_EQ(records("validation-00000-of-00001.tfrecord").size(), 20u);
+  EXPECT_EQ(run(convert("--split extra")).code, 0);
+}
+
+TEST_F(PictureProgramsTest, ClassesWithFewPicturesAreNamed) {
+  put_classes(9);
+  for (int i = 0; i < 10; ++i) put(fmt::format("in/cow/{}.jpg", i), picture("colour.jpg"));
+  EXPECT_THAT(run(convert()).output,
+              HasSubstr("tfrecord_convert: few pictures to train on, fewer than 10 per class: ant (9), bee (9)\n"));
+  for (int i = 0; i < 7; ++i) put(fmt::format("many/{}/0.jpg", i), picture("colour.jpg"));
+  EXPECT_THAT(run("tfrecord_convert images --input " + path("many") + " --output " + path("seven")).output,
+              HasSubstr("0 (1), 1 (1), 2 (1), 3 (1), 4 (1) and 2 more\n"));
+}
+
+/// One picture of each of the classes ant and bee, in folders of the given names.
+class SplitFoldersTest : public PictureProgramsTest {
+ protected:
+  void put_split(const std::string& folder, int count) const {
+    for (int i = 0; i < count; ++i) {
+      for (const char* name : {"ant", "bee"})
+        put(fmt::format("in/{}/{}/{}.jpg", folder, name, i), picture("colour.jpg"));
+    }
+  }
+  std::size_t record_count(const std::string& split) const {
+    const std::string name = split + "-00000-of-00001.tfrecord";
+    return std::filesystem::exists(path("out/" + name)) ? records(name).size() : 0;
+  }
+};
+
+TEST_F(SplitFoldersTest, BecomeTheSplits) {
+  put_split("Train", 4);
+  put_split("valid", 2);
+  put_split("test", 3);
+  const Outcome outcome = run(convert());
+  EXPECT_EQ(outcome.code, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("recognised the splits train (" + path("in/Train") + "), validation (" +
+                                        path("in/valid") + "), test (" + path("in/test") + ")\n"));
+  EXPECT_EQ(record_count("train"), 8u);
+  EXPECT_EQ(record_count("validation"), 4u);
+  EXPECT_EQ(record_count("test"), 6u);
+  EXPECT_EQ(read_dataset_info(path("out"))->classes, (std::vector<std::string>{"ant", "bee"}));
+  expect_failure(convert("--validation-share 0.5"), ExitCode::usage, "already holds the split validation");
+  expect_failure(convert("--split train"), ExitCode::usage, "already divided into splits");
+}
+
+TEST_F(SplitFoldersTest, ShareTheTrainingPicturesIfThereIsNoValidationFolder) {
+  put_split("train", 4);
+  put_split("test", 1);
+  EXPECT_EQ(run(convert("--validation-share 0.25")).code, 0);
+  EXPECT_EQ(record_count("train"), 6u);
+  EXPECT_EQ(record_count("validation"), 2u);
+  EXPECT_EQ(record_count("test"), 2u);
+}
+
+TEST_F(SplitFoldersTest, MayHoldOnlyTheClassesOfTheTraining) {
+  put_split("train", 2);
+  put_split("val", 1);
+  std::filesystem::remove_all(path("in/val/ant"));
+  EXPECT_EQ(run(convert()).code, 0);
+  EXPECT_EQ(records("validation-00000-of-00001.tfrecord").at(0).label, 2);
+  put("in/val/cat/0.jpg", picture("colour.jpg"));
+  std::filesystem::remove_all(path("out"));
+  expect_failure(convert(), ExitCode::data, "the class 'cat' is not among the 2 of " + path("in/train"));
+}
+
+TEST_F(SplitFoldersTest, WithoutClassesAreIgnoredWithAWarning) {
+  put_split("train", 2);
+  put("in/test/0.jpg", picture("colour.jpg"));
+  const Outcome outcome = run(convert());
+  EXPECT_EQ(outcome.code, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("ignored " + path("in/test") + ": it has no folders of classes"));
+  EXPECT_EQ(record_count("train"), 4u);
+  EXPECT_EQ(record_count("test"), 0u);
+}
+
+TEST_F(SplitFoldersTest, AreClassesIfTheyHoldPicturesDirectly) {
+  put("in/train/0.jpg", picture("colour.jpg"));
+  put("in/train/steam/0.jpg", picture("colour.jpg"));
+  put("in/test/0.jpg", picture("colour.jpg"));
+  EXPECT_EQ(run(convert()).code, 0);
+  EXPECT_EQ(read_dataset_info(path("out"))->classes, (std::vector<std::string>{"test", "train"}));
+  EXPECT_EQ(record_count("train"), 3u);
+}
+
+TEST_F(SplitFoldersTest, ThatAreAmbiguousAreRefused) {
+  put_split("train", 1);
+  expect_failure(convert(), ExitCode::data, "if its folders are the classes, use --input " + path("in/train"));
+  put_split("val", 1);
+  put_split("validation", 1);
+  expect_failure(convert(), ExitCode::data, "both hold the split validation");
+  std::filesystem::remove_all(path("in/validation"));
+  put("in/notes/about.txt", "text");
+  EXPECT_EQ(run(convert()).code, 0);
+  put("in/notes/0.jpg", picture("colour.jpg"));
+  expect_failure(convert(), ExitCode::data, "in/notes: holds pictures");
+}
+
+TEST_F(PictureProgramsTest, OrientedPicturesAreStoredUnchangedWithTheSizeThatIsShown) {
+  put("in/a/0.jpg", picture("oriented_6.jpg"));
+  put("in/b/0.jpg", picture("oriented_6.jpg"));
+  EXPECT_EQ(run(convert()).code, 0);
+  const Stored stored = records("train-00000-of-00001.tfrecord").at(0);
+  EXPECT_EQ(stored.file, picture("oriented_6.jpg"));
+  EXPECT_EQ(stored.height, 21);
+  EXPECT_EQ(stored.width, 13);
+}
+
+TEST_F(PictureProgramsTest, PicturesInOtherFormatsAreStoredAsPng) {
+  put("in/a/0.bmp", picture("colour.bmp"));
+  put("in/b/0.jpg", picture("palette.bmp"));  // a wrong ending
+  EXPECT_EQ(run(convert()).code, 0);
+  for (const Stored& stored : records("train-00000-of-00001.tfrecord")) {
+    EXPECT_EQ(stored.format, "PNG");
+    EXPECT_TRUE(stored.file.starts_with("\x89PNG"));
+    EXPECT_EQ(stored.height, 13);
+  }
+  put("in/b/1.heic", std::string(4, '\0') + "ftypheic....");
+  expect_failure(convert(), ExitCode::data, "in/b/1.heic: is a HEIF file: this format is not supported; convert it");
+}
+
+TEST_F(PictureProgramsTest, ABackgroundIsStoredInRecordsAndInTheirDescription) {
+  put("in/a/0.png", picture("transparent.png"));
+  put("in/b/0.png", picture("colour.png"));
+  EXPECT_EQ(run(convert("--background black")).code, 0);
+  for (const Stored& stored : records("train-00000-of-00001.tfrecord")) {
+    if (stored.text == "b") {
+      EXPECT_EQ(stored.file, picture("colour.png"));
+      continue;
+    }
+    const std::span file(reinterpret_cast<const std::uint8_t*>(stored.file.data()), stored.file.size());
+    EXPECT_EQ(stored.format, "PNG");
+    EXPECT_FALSE(picture_info(file).has_transparency);
+    DecodedPart whole;
+    decode_whole(file, whole);
+    EXPECT_EQ(whole.pixels[0], 0);  // transparent in the file
+  }
+  EXPECT_EQ(read_dataset_info(path("out"))->background, (Colour{0, 0, 0}));
+  EXPECT_EQ(run(convert("--split validation")).code, 0);  // has the background of the records in the output
+  EXPECT_EQ(read_dataset_info(path("out"))->background, (Colour{0, 0, 0}));
+  expect_failure(convert("--split test --background '#ffffff'"), ExitCode::usage, "have the background #000000");
+  expect_failure(convert("--background blue"), ExitCode::usage, "--background 'blue': must be white, black or #rrggbb");
+}
+
+TEST_F(PictureProgramsTest, TheHistogramHasClassNames) {
+  put_classes(3);
+  EXPECT_EQ(run(convert()).code, 0);
+  const std::string file = path("out/train-00000-of-00001.tfrecord");
+  const std::string bar(40, '#');
+  EXPECT_THAT(run("tfrecord_inspect " + file).output, HasSubstr("       class    records\n         ant          3  " +
+                                                                bar + "\n         bee          3  " + bar + "\n"));
+  std::filesystem::remove(path("out/records.json"));
+  EXPECT_THAT(run("tfrecord_inspect " + file).output, HasSubstr("       label    records\n           1          3"));
 }
 
 TEST_F(PictureProgramsTest, SplitsOfAnEarlierConversionAreNotLeftBesideOthers) {
@@ -242,6 +407,8 @@ TEST_F(PictureProgramsTest, AFolderThatIsNotAPictureSetIsRejected) {
   std::filesystem::create_directories(path("in/empty"));
   expect_failure(convert(), ExitCode::data, "in/empty: contains no picture");
   put("in/empty/0.jpg", "");
+  expect_failure(convert(), ExitCode::data, "contains only the class 'empty', and a classifier requires at least two");
+  put("in/full/0.jpg", picture("colour.jpg"));
   expect_failure(convert(), ExitCode::data, "0.jpg: is empty");
   put("in/empty/0.jpg", "text");
   expect_failure(convert(), ExitCode::data, "neither a JPEG nor a PNG");

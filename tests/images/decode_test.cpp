@@ -17,9 +17,11 @@ namespace {
 using testing::HasSubstr;
 
 constexpr std::int64_t width = 45, height = 33;
-constexpr std::array names{"colour.jpg", "full_chroma.jpg", "grey.jpg",        "progressive.jpg",
-                           "cmyk.jpg",   "colour.png",      "transparent.png", "palette.png",
-                           "grey.png",   "bits.png",        "deep.png",        "interlaced.png"};
+constexpr std::array names{
+    "colour.jpg",     "full_chroma.jpg",     "grey.jpg",       "progressive.jpg",   "cmyk.jpg",
+    "colour.png",     "transparent.png",     "palette.png",    "grey.png",          "bits.png",
+    "deep.png",       "interlaced.png",      "grey_alpha.png", "palette_alpha.png", "grey_key.png",
+    "deep_alpha.png", "interlaced_alpha.png"};
 
 class FormOfFile : public testing::TestWithParam<int> {
  protected:
@@ -65,6 +67,26 @@ TEST_P(FormOfFile, APartEqualsThatPartOfTheWhole) {
     const Difference found = difference(rgb_of(part, box), rgb_of(whole, box));
     EXPECT_EQ(found.largest, 0) << box.row << " " << box.column;
   }
+}
+
+/// 16 bits per channel are truncated before they are composited, as Pillow does.
+TEST(Decode, TransparentPixelsAreCompositedAsByPillow) {
+  const Colour background{.red = 200, .green = 30, .blue = 90};
+  const std::vector<std::uint8_t> all = picture_file("composited.u8");
+  std::span<const std::uint8_t> expected = all;
+  for (const char* name : {"transparent.png", "grey_alpha.png", "palette_alpha.png", "grey_key.png", "deep_alpha.png",
+                           "interlaced_alpha.png"}) {
+    const std::vector<std::uint8_t> file = picture_file(name);
+    EXPECT_TRUE(picture_info(file).has_transparency) << name;
+    DecodedPart part;
+    const PictureBox whole{0, 0, height, width};
+    decode_part(file, {.needed = whole, .background = background}, part);
+    const std::size_t bytes = static_cast<std::size_t>(width * height * 3);
+    EXPECT_LE(difference(rgb_of(part, whole), expected.first(bytes)).largest, 1) << name;
+    expected = expected.subspan(bytes);
+  }
+  EXPECT_TRUE(expected.empty());
+  EXPECT_FALSE(picture_info(picture_file("palette.png")).has_transparency);
 }
 
 TEST_P(FormOfFile, ACutFileIsDamaged) {
@@ -181,6 +203,70 @@ TEST(Decode, MoreScansThanAreReadAreRefused) {
   const Failure failure = failure_of([&] { decode_whole(bytes_of(file + end), whole); });
   EXPECT_EQ(failure.code, ExitCode::data);
   EXPECT_THAT(failure.text, HasSubstr("too many scans"));
+}
+
+class OrientedFile : public testing::TestWithParam<int> {
+ protected:
+  std::vector<std::uint8_t> file_ = picture_file(fmt::format("oriented_{}.jpg", GetParam()));
+  const bool is_turned_ = GetParam() >= 5;
+  const std::int64_t height_ = is_turned_ ? 21 : 13, width_ = is_turned_ ? 13 : 21;
+};
+INSTANTIATE_TEST_SUITE_P(Exif, OrientedFile, testing::Range(1, 9));
+
+TEST_P(OrientedFile, IsDecodedAsPillowShowsIt) {
+  const std::vector<std::uint8_t> all = picture_file("oriented.u8");
+  const std::size_t bytes = 21 * 13 * 3;
+  const PictureInfo info = picture_info(file_);
+  EXPECT_EQ(info.orientation, GetParam());
+  EXPECT_EQ(info.height, height_);
+  EXPECT_EQ(info.width, width_);
+  DecodedPart whole;
+  decode_whole(file_, whole);
+  ASSERT_EQ(whole.height, height_);
+  ASSERT_EQ(whole.width, width_);
+  const auto expected = std::span(all).subspan(static_cast<std::size_t>(GetParam() - 1) * bytes, bytes);
+  const Difference found = difference(rgb_of(whole), expected);
+  EXPECT_LE(found.mean, 0.1);
+  EXPECT_LE(found.largest, 2);
+}
+
+TEST_P(OrientedFile, APartIsInTheCoordinatesOfThePictureAsItIsShown) {
+  DecodedPart whole, part;
+  decode_whole(file_, whole);
+  for (const PictureBox& box : {PictureBox{0, 0, 1, 1}, {3, 2, 4, 9}, {12, 12, 1, 1}, {5, 0, 8, 13}}) {
+    decode_part(file_, {.needed = box}, part);
+    ASSERT_LE(part.row, box.row);
+    ASSERT_LE(part.column, box.column);
+    ASSERT_GE(part.row + part.height, box.row + box.height);
+    ASSERT_GE(part.column + part.width, box.column + box.width);
+    EXPECT_EQ(difference(rgb_of(part, box), rgb_of(whole, box)).largest, 0) << box.row << " " << box.column;
+  }
+}
+
+/// A malformed EXIF block does not make a file unreadable: its orientation is ignored.
+TEST(Orientation, OfAMalformedExifBlockIsIgnored) {
+  const std::vector<std::uint8_t> file = picture_file("oriented_6.jpg");
+  const std::string text(file.begin(), file.end());
+  const std::size_t exif = text.find("Exif"), header = exif + 6, entry = header + 8 + 2 + 12;
+  ASSERT_NE(exif, text.npos);
+  ASSERT_EQ(text[entry], '\x12');
+  const auto changed = [&](std::size_t at, const std::string& bytes) {
+    std::string copy = text;
+    copy.replace(at, bytes.size(), bytes);
+    return copy;
+  };
+  using namespace std::string_literals;
+  for (const std::string& bad :
+       {changed(header, "XX"), changed(header + 4, "\xff\xff\xff\xff"s), changed(header + 4, "\xff\0\0\0"s),
+        changed(header + 8, "\0\0"s), changed(entry + 2, "\2\0"s), changed(entry + 4, "\2\0\0\0"s),
+        changed(entry + 8, "\0\0"s), changed(entry + 8, "\x09\0"s)}) {
+    EXPECT_EQ(picture_info(bytes_of(bad)).orientation, 1);
+    DecodedPart whole;
+    decode_whole(bytes_of(bad), whole);
+    EXPECT_EQ(whole.height, 13);
+  }
+  // More entries than the block holds: those that it holds are read.
+  EXPECT_EQ(picture_info(bytes_of(changed(header + 8, "\xff\xff"s))).orientation, 6);
 }
 
 struct Refused {

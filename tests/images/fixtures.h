@@ -43,6 +43,18 @@ inline std::vector<std::uint8_t> rgb_of(const DecodedPart& whole) {
   return rgb_of(whole, {whole.row, whole.column, whole.height, whole.width});
 }
 
+/// `jpeg` with an EXIF block that states the orientation.
+inline std::vector<std::uint8_t> with_orientation(const std::string& jpeg, int orientation) {
+  using namespace std::string_literals;
+  const std::string entry = "\x01\x12\0\3\0\0\0\1\0"s + static_cast<char>(orientation) + "\0\0"s;
+  const std::string exif =
+      "\xFF\xE1\0\x22"
+      "Exif\0\0MM\0*\0\0\0\x08\0\1"s +
+      entry + "\0\0\0\0"s;
+  const std::string file = jpeg.substr(0, 2) + exif + jpeg.substr(2);
+  return {file.begin(), file.end()};
+}
+
 struct Difference {
   double mean = 0.0;
   int largest = 0;

@@ -115,6 +115,60 @@ TEST(View, OfAPictureThatComesSmallerIsNearlyTheSame) {
   }
 }
 
+/// `decoded` as a PNG file.
+std::vector<std::uint8_t> png_of(const DecodedPart& decoded) {
+  const std::string png =
+      encode_png({.height = decoded.height, .width = decoded.width, .channels = 3, .pixels = rgb_of(decoded)});
+  return {png.begin(), png.end()};
+}
+
+TEST(View, OfAnOrientedPictureIsThatOfThePictureAsItIsShown) {
+  for (int orientation = 1; orientation <= 8; ++orientation) {
+    const auto jpeg = picture_file(fmt::format("oriented_{}.jpg", orientation));
+    DecodedPart shown;
+    decode_whole(jpeg, shown);
+    const std::vector<std::uint8_t> png = png_of(shown);
+    PictureView view = view_of({{2, 1, 10, 11}, 9, 8});
+    for (const Resampling resampling : {Resampling::antialiased, Resampling::corner_aligned}) {
+      for (const bool mirrored : {false, true}) {
+        view.mirrored = mirrored;
+        EXPECT_EQ(rendered(jpeg, view, resampling), rendered(png, view, resampling)) << orientation;
+      }
+    }
+  }
+}
+
+/// Sides that are no multiple of the reduction: a reversed side begins with an incomplete pixel.
+TEST(View, OfAnOrientedPictureThatComesSmallerIsNearlyTheSame) {
+  Picture picture{.height = 237, .width = 317, .channels = 3, .pixels = {}};
+  for (std::int64_t y = 0; y < picture.height; ++y) {
+    for (std::int64_t x = 0; x < picture.width; ++x) {
+      for (const std::int64_t value : {x * 255 / 317, y * 255 / 237, (x + y) * 255 / 554}) {
+        picture.pixels.push_back(static_cast<std::uint8_t>(value));
+      }
+    }
+  }
+  const std::string jpeg = encode_jpeg(picture, 98);
+  for (int orientation = 1; orientation <= 8; ++orientation) {
+    const std::vector<std::uint8_t> oriented = with_orientation(jpeg, orientation);
+    DecodedPart shown;
+    decode_whole(oriented, shown);
+    const std::vector<std::uint8_t> png = png_of(shown);
+    for (const PictureView& view :
+         {view_of({{0, 0, shown.height, shown.width}, 24, 25}), view_of({{5, 11, 200, 203}, 20, 21})}) {
+      const auto small = rendered(oriented, view, Resampling::antialiased);
+      EXPECT_LE(difference(small, rendered(png, view, Resampling::antialiased)).mean, 0.6) << orientation;
+    }
+  }
+}
+
+TEST(View, TransparentPixelsShowTheBackground) {
+  PictureView view = view_of({{0, 0, 4, 4}, 4, 4});  // transparent in the file
+  EXPECT_THAT(rendered(picture_file("transparent.png"), view, Resampling::antialiased), testing::Each(255));
+  view.background = {.red = 7, .green = 7, .blue = 7};
+  EXPECT_THAT(rendered(picture_file("transparent.png"), view, Resampling::antialiased), testing::Each(7));
+}
+
 TEST(View, InTheMiddleKeepsThePicturesProportions) {
   const PictureView view = central_view({.height = 375, .width = 500}, 256, 224, 224);
   EXPECT_EQ(view.resized_height, 256);

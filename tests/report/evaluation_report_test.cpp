@@ -61,6 +61,24 @@ TEST(EvaluationReport, IsACsvTableWithALineForEachClassAndOneForAll) {
             "total,9,9,5,0.5555555555555556,0.5555555555555556,7,0,2\r\n");
 }
 
+TEST(EvaluationReport, NamesTheClassesIfTheNamesAreKnown) {
+  EvaluationReport named = report();
+  named.class_names = {"ant", "a \"bee\"", "cat, dog"};
+  const auto json = nlohmann::json::parse(json_text(named));
+  EXPECT_EQ(json.at("classes")[0].at("class"), 0);
+  EXPECT_EQ(json.at("classes")[1].at("name"), "a \"bee\"");
+  EXPECT_EQ(csv_text(counts(), named.class_names),
+            "class,support,predicted,correct,precision,recall,predicted_ant,\"predicted_a \"\"bee\"\"\","
+            "\"predicted_cat, dog\"\r\n"
+            "ant,6,7,5,0.7142857142857143,0.8333333333333334,5,0,1\r\n"
+            "\"a \"\"bee\"\"\",3,0,0,,0,2,0,1\r\n"
+            "\"cat, dog\",0,2,0,0,,0,0,0\r\n"
+            "total,9,9,5,0.5555555555555556,0.5555555555555556,7,0,2\r\n");
+  const TemporaryDirectory directory;
+  write_report(directory.path() / "a.csv", named);
+  EXPECT_EQ(read_text(directory.path() / "a.csv"), csv_text(counts(), named.class_names));
+}
+
 TEST(EvaluationReport, TakesItsFormFromTheExtension) {
   const TemporaryDirectory directory;
   write_report(directory.path() / "a.json", report());

@@ -51,6 +51,7 @@ struct PictureDecoding {
   std::uint64_t seed = 0;    ///< seed of the random draws
   std::int64_t shorter = 0;  ///< shorter side in pixels after resizing, before the centre crop
   Resampling resampling = Resampling::antialiased;
+  Colour background = {};  ///< behind transparent pixels
 };
 
 /// JPEG or PNG files, as in ImageNet's TFRecords, resized to planes [3][height][width].

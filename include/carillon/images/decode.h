@@ -1,10 +1,12 @@
 // Decode: JPEG (ITU-T T.81) and PNG (ISO/IEC 15948) files in memory, or parts of them, to RGB.
 //
-// Grey becomes three equal channels. CMYK and YCCK count as Adobe's inverted form, as in Pillow and TensorFlow: R = C K
-// / 255. Transparency is ignored. 16-bit channels are truncated to the upper 8 bits. Orientation tags and colour
-// profiles are ignored. These files are refused: truncated or damaged data (libjpeg alone would fill it with grey),
-// more pixels than `max_picture_pixels`, sides longer than `max_picture_side`, progressive JPEGs with more than
-// `max_jpeg_scans` scans or `max_jpeg_scan_pixels` pixels in all scans.
+// A JPEG with an EXIF orientation is decoded as it is shown: rotated and mirrored. Transparent pixels of a PNG are
+// composited on a background colour, white by default: alpha c + (1 - alpha) background, rounded. Grey becomes three
+// equal channels. CMYK and YCCK count as Adobe's inverted form, as in Pillow and TensorFlow: R = C K / 255. 16-bit
+// channels are truncated to the upper 8 bits. Colour profiles are ignored. These files are refused: truncated or
+// damaged data (libjpeg alone would fill it with grey), more pixels than `max_picture_pixels`, sides longer than
+// `max_picture_side`, progressive JPEGs with more than `max_jpeg_scans` scans or `max_jpeg_scan_pixels` pixels in all
+// scans.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +25,16 @@ enum class PictureFormat { jpeg, png };
 
 struct PictureInfo {
   PictureFormat format = PictureFormat::jpeg;
-  std::int64_t height = 0, width = 0;
-  int channels = 0;  ///< as stored: 1 grey, 3 colour (also a PNG palette), 4 CMYK
+  std::int64_t height = 0, width = 0;  ///< as shown, that is with the orientation applied
+  int channels = 0;                    ///< as stored: 1 grey, 3 colour (also a PNG palette), 4 CMYK
+  bool has_transparency = false;       ///< a PNG with an alpha channel or transparent colours
+  int orientation = 1;                 ///< of a JPEG, by EXIF: 1 (as stored) to 8; 1 if EXIF is absent or malformed
+};
+
+struct Colour {
+  std::uint8_t red = 255, green = 255, blue = 255;
+
+  bool operator==(const Colour&) const = default;
 };
 
 /// Reads format and size from the header. Errors: data (unknown format, too many pixels); the message lacks the file
@@ -38,18 +48,22 @@ struct PictureBox {
 
 /// The part of a picture that is decoded, and the scale of the resize that follows.
 struct PartRequest {
-  PictureBox needed;  ///< minimal rectangle to decode, within the picture
+  PictureBox needed;  ///< minimal rectangle to decode, within the picture as it is shown
   /// Output pixels per source pixel of the resize that follows. If both are at most 1/2, 1/4 or 1/8, the picture may be
   /// decoded at that fraction of its size. 1 or more: full size.
   double vertical_scale = 1.0, horizontal_scale = 1.0;
+  Colour background = {};  ///< behind transparent pixels
 };
 
 /// Decoded pixels, four bytes each (red, green, blue, unused), row by row.
 struct DecodedPart {
-  std::vector<std::uint8_t> pixels;                    ///< [height][width][4]; never shrinks
-  std::int64_t height = 0, width = 0;                  ///< of the decoded rectangle
-  std::int64_t row = 0, column = 0;                    ///< position of the first pixel in the reduced picture
-  std::int64_t reduction = 1;                          ///< factor by which the picture was reduced: 1, 2, 4 or 8
+  std::vector<std::uint8_t> pixels;    ///< [height][width][4]; never shrinks
+  std::int64_t height = 0, width = 0;  ///< of the decoded rectangle
+  std::int64_t row = 0, column = 0;    ///< position of the first pixel in the reduced picture
+  std::int64_t reduction = 1;          ///< factor by which the picture was reduced: 1, 2, 4 or 8
+  /// Reduced pixel i covers the pixels from i * reduction - padding. The padding is 0, or less than `reduction` after a
+  /// side was reversed whose length is no multiple of `reduction`.
+  std::int64_t row_padding = 0, column_padding = 0;
   std::int64_t picture_height = 0, picture_width = 0;  ///< of the whole picture before reduction
 
   const std::uint8_t* row_at(std::int64_t y) const { return pixels.data() + y * width * 4; }

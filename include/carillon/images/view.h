@@ -20,6 +20,7 @@ struct PictureView {
   std::int64_t row = 0, column = 0;                    ///< position of the image in the resized part
   std::int64_t height = 0, width = 0;                  ///< of the image
   bool mirrored = false;                               ///< left-right, as the last step
+  Colour background = {};                              ///< behind transparent pixels
 };
 
 enum class Resampling {

@@ -5,6 +5,7 @@
 #include <cctype>
 #include <cmath>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include "carillon/core/error.h"
@@ -19,18 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 
 bool is_hidden(const fs::path& path) { return path.filename().string().starts_with("."); }
-
-/// Entries of a folder without hidden ones, sorted by the bytes of their names. Errors: io.
-std::vector<fs::directory_entry> entries_of(const fs::path& folder) {
-  std::error_code error;
-  std::vector<fs::directory_entry> entries;
-  for (fs::directory_iterator i(folder, error), end; !error && i != end; i.increment(error)) {
-    if (!is_hidden(i->path())) entries.push_back(*i);
-  }
-  if (error) fail(ExitCode::io, "{}: cannot read the folder: {}", folder.string(), error.message());
-  std::ranges::sort(entries, {}, [](const fs::directory_entry& entry) { return entry.path().filename().string(); });
-  return entries;
-}
 
 /// Collects the files in `folder` and its subfolders. `above`: the folder's parents, with links resolved. A link to one
 /// of them is ignored, so that the search ends.
@@ -48,30 +37,28 @@ void collect(const fs::path& folder, std::vector<fs::path>& files, std::vector<f
   }
 }
 
-/// Assigns indices to classes.
-class Classes {
+/// Checks class names against the known ones.
+class ClassCheck {
  public:
-  explicit Classes(const std::vector<std::string>& known) : is_closed_(!known.empty()) {
-    for (const std::string& name : known) places_.emplace(name, places_.size());
-  }
+  explicit ClassCheck(const KnownClasses& known)
+      : names_(known.names.begin(), known.names.end()), source_(known.source) {}
 
   /// `where`: where the class is named, for the message. Errors: data.
   void require(const std::string& name, const std::string& where) const {
-    if (is_closed_ && !places_.contains(name)) {
-      fail(ExitCode::data, "{}: the class '{}' is not among the {} of {} in the output", where, printable(name),
-           places_.size(), dataset_info_name);
-    }
+    if (names_.empty() || names_.contains(name)) return;
+    fail(ExitCode::data, "{}: the class '{}' is not among the {} of {}", where, printable(name), names_.size(),
+         source_);
   }
 
  private:
-  std::map<std::string, std::size_t> places_;
-  bool is_closed_;
+  std::set<std::string> names_;
+  std::string source_;
 };
 
 /// Sets the class index of each picture. `named` holds the class name of each element of `pictures`.
-void number_classes(PictureList& list, const std::vector<std::string>& named, const std::vector<std::string>& known) {
-  list.classes = known;
-  if (known.empty()) {
+void number_classes(PictureList& list, const std::vector<std::string>& named, const KnownClasses& known) {
+  list.classes = known.names;
+  if (known.names.empty()) {
     list.classes = named;
     std::ranges::sort(list.classes);
     list.classes.erase(std::unique(list.classes.begin(), list.classes.end()), list.classes.end());
@@ -87,8 +74,8 @@ void number_classes(PictureList& list, const std::vector<std::string>& named, co
   for (std::size_t i = 0; i < named.size(); ++i) list.pictures[i].class_index = places.at(named[i]);
 }
 
-PictureList list_folder(const fs::path& input, const std::vector<std::string>& known) {
-  const Classes classes(known);
+PictureList list_folder(const fs::path& input, const KnownClasses& known) {
+  const ClassCheck classes(known);
   PictureList list;
   std::vector<std::string> named;
   for (const fs::directory_entry& entry : entries_of(input)) {
@@ -111,9 +98,8 @@ PictureList list_folder(const fs::path& input, const std::vector<std::string>& k
       }
     }
     if (list.pictures.size() == before) {
-      fail(ExitCode::data,
-           "{}: contains no picture (.jpg, .jpeg, .png); remove the folder or add pictures of this class",
-           entry.path().string());
+      fail(ExitCode::data, "{}: contains no picture ({}); remove the folder or add pictures of this class",
+           entry.path().string(), picture_endings);
     }
   }
   if (list.pictures.empty()) {
@@ -123,9 +109,9 @@ PictureList list_folder(const fs::path& input, const std::vector<std::string>& k
   return list;
 }
 
-PictureList list_file(const fs::path& input, const std::vector<std::string>& known) {
+PictureList list_file(const fs::path& input, const KnownClasses& known) {
   constexpr std::size_t max_bytes = std::size_t{1} << 30;
-  const Classes classes(known);
+  const ClassCheck classes(known);
   PictureList list;
   std::vector<std::string> named;
   std::istringstream lines(read_plain_file(input, input.string(), max_bytes));
@@ -151,8 +137,20 @@ PictureList list_file(const fs::path& input, const std::vector<std::string>& kno
 
 }  // namespace
 
+std::vector<fs::directory_entry> entries_of(const fs::path& folder) {
+  std::error_code error;
+  std::vector<fs::directory_entry> entries;
+  for (fs::directory_iterator i(folder, error), end; !error && i != end; i.increment(error)) {
+    if (!is_hidden(i->path())) entries.push_back(*i);
+  }
+  if (error) fail(ExitCode::io, "{}: cannot read the folder: {}", folder.string(), error.message());
+  std::ranges::sort(entries, {}, [](const fs::directory_entry& entry) { return entry.path().filename().string(); });
+  return entries;
+}
+
 bool is_picture_name(const fs::path& path) {
-  constexpr std::array<std::string_view, 4> endings{".jpg", ".jpeg", ".jpe", ".png"};
+  constexpr std::array<std::string_view, 12> endings{".jpg",  ".jpeg", ".jpe", ".png",  ".tif",  ".tiff",
+                                                     ".webp", ".bmp",  ".gif", ".heic", ".heif", ".avif"};
   std::string ending = path.extension().string();
   std::ranges::transform(ending, ending.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return std::ranges::find(endings, ending) != endings.end();
@@ -165,10 +163,10 @@ std::vector<fs::path> pictures_in(const fs::path& folder) {
   return files;
 }
 
-PictureList list_pictures(const fs::path& input, const std::vector<std::string>& classes) {
+PictureList list_pictures(const fs::path& input, const KnownClasses& known) {
   std::error_code error;
   if (!fs::exists(input, error)) fail(ExitCode::no_input, "{}: no such folder or list of pictures", input.string());
-  return fs::is_directory(input, error) ? list_folder(input, classes) : list_file(input, classes);
+  return fs::is_directory(input, error) ? list_folder(input, known) : list_file(input, known);
 }
 
 SharedPictures share_out(const std::vector<ListedPicture>& pictures, std::size_t class_count, double share,

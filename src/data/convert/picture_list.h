@@ -19,21 +19,33 @@ struct PictureList {
   std::size_t passed_over = 0;  ///< number of files in the folders without an image file name
 };
 
-/// Whether the name is an image file name: .jpg, .jpeg, .jpe or .png, in lower or upper case.
+/// Whether the name is an image file name, in lower or upper case: .jpg, .jpeg, .jpe, .png, .tif, .tiff, .webp, .bmp,
+/// .gif, and the unsupported .heic, .heif, .avif, so that such pictures are reported instead of ignored.
 bool is_picture_name(const std::filesystem::path& path);
+
+/// The usual endings, for messages.
+inline constexpr const char* picture_endings = ".jpg, .png, .tif, .webp, .bmp, .gif";
+
+/// Entries of a folder without hidden ones, sorted by the bytes of their names. Errors: io.
+std::vector<std::filesystem::directory_entry> entries_of(const std::filesystem::path& folder);
 
 /// Image files in a folder and its subfolders, sorted by the bytes of their names, without hidden ones. Errors: io.
 std::vector<std::filesystem::path> pictures_in(const std::filesystem::path& folder);
+
+/// The classes that a list may have, in their order. Empty: the names that are found, sorted.
+struct KnownClasses {
+  std::vector<std::string> names;
+  std::string source;  ///< for messages: "records.json in the output"
+};
 
 /// Lists the pictures of a folder or of a list file.
 /// A folder has one subfolder per class; deeper folders are included. Classes and pictures are sorted by the bytes of
 /// their names. Hidden files and folders are ignored and not counted.
 /// A list file has one picture per line: a path relative to the list's folder, a tab or space, and the class. The last
 /// tab separates them or, if there is no tab, the last space. Empty lines and lines that start with # are ignored.
-/// `classes`: the allowed class names, in their order; empty: the names that are found, sorted.
 /// Errors: io; no_input (no such file or folder, no pictures); data (a line without a class, a class that is not in
-/// `classes`, a class folder without pictures).
-PictureList list_pictures(const std::filesystem::path& input, const std::vector<std::string>& classes = {});
+/// `known`, a class folder without pictures).
+PictureList list_pictures(const std::filesystem::path& input, const KnownClasses& known = {});
 
 /// Two random parts of a list of pictures, each in random order. `taken` gets the fraction `share` of each class, to
 /// within one picture, so that the total is also close to `share`. `kept` gets at least one picture of each class.

@@ -8,6 +8,7 @@
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
 #include "carillon/images/view.h"
+#include "src/data/convert/picture_file.h"
 #include "src/data/decode/dataset_info.h"
 #include "src/data/records/example_generated.h"
 #include "src/images/picture.h"
@@ -29,8 +30,9 @@ std::span<const std::uint8_t> bytes_of(const std::string& file) {
   return {reinterpret_cast<const std::uint8_t*>(file.data()), file.size()};
 }
 
-/// Re-encodes the picture as a JPEG file, with the shorter side `shorter`, or with its own size if `shorter` is 0.
-StoredPicture written_anew(const std::string& file, const PictureInfo& info, std::int64_t shorter, int quality) {
+/// Re-encodes the picture, with the shorter side `shorter`, or with its own size if `shorter` is 0.
+StoredPicture encoded_again(const std::string& file, const PictureInfo& info, std::int64_t shorter,
+                            PictureFormat format, const PictureConversion& conversion) {
   thread_local ViewMemory memory;
   const std::int64_t least = std::min(info.height, info.width), wanted = shorter > 0 ? shorter : least;
   PictureView view{.part = {0, 0, info.height, info.width},
@@ -38,10 +40,12 @@ StoredPicture written_anew(const std::string& file, const PictureInfo& info, std
                    .resized_width = std::max<std::int64_t>(1, info.width * wanted / least)};
   view.height = view.resized_height;
   view.width = view.resized_width;
+  view.background = conversion.background;
   Picture picture{.height = view.height, .width = view.width, .channels = 3, .pixels = {}};
   picture.pixels.resize(static_cast<std::size_t>(picture.height * picture.width * 3));
   render_pixels(bytes_of(file), view, Resampling::antialiased, memory, picture.pixels);
-  return {encode_jpeg(picture, quality), {PictureFormat::jpeg, picture.height, picture.width, 3}};
+  if (format == PictureFormat::png) return {encode_png(picture), {format, picture.height, picture.width, 3}};
+  return {encode_jpeg(picture, conversion.quality), {format, picture.height, picture.width, 3}};
 }
 
 StoredPicture stored(std::string file, const PictureConversion& conversion) {
@@ -51,7 +55,10 @@ StoredPicture stored(std::string file, const PictureConversion& conversion) {
   const bool is_reduced = conversion.resize_shorter > 0 && least > conversion.resize_shorter &&
                           longest * conversion.resize_shorter / least <= max_jpeg_side;
   if (is_reduced || info.channels == 4) {
-    return written_anew(file, info, is_reduced ? conversion.resize_shorter : 0, conversion.quality);
+    return encoded_again(file, info, is_reduced ? conversion.resize_shorter : 0, PictureFormat::jpeg, conversion);
+  }
+  if (info.has_transparency && conversion.background != Colour{}) {
+    return encoded_again(file, info, 0, PictureFormat::png, conversion);
   }
   thread_local DecodedPart whole;
   decode_whole(bytes_of(file), whole);
@@ -63,7 +70,8 @@ std::string record_of(const ListedPicture& listed, const std::vector<std::string
   const std::string path = listed.path.string();
   StoredPicture picture;
   try {
-    picture = stored(read_plain_file(listed.path, path, max_file_bytes), conversion);
+    std::string file = read_plain_file(listed.path, path, max_file_bytes);
+    picture = stored(as_jpeg_or_png(std::move(file), listed.path, conversion.background), conversion);
   } catch (const Error& error) {
     const std::string_view what = error.what();
     if (what.starts_with(path)) throw;  // the error already names the file

@@ -6,6 +6,7 @@
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
 #include "src/data/records/file_pattern.h"
+#include "src/images/colour.h"
 
 namespace carillon {
 namespace {
@@ -28,6 +29,7 @@ DatasetInfo parsed(const std::string& text) {
     throw std::runtime_error("invalid labels or classes");
   }
   form.first_label = first;
+  if (json.contains("background")) form.background = parse_colour(json.at("background").get<std::string>()).value();
   return form;
 }
 
@@ -65,12 +67,19 @@ std::optional<DatasetInfo> dataset_info_of_files(std::span<const std::string> pa
   return first;
 }
 
+std::string class_text(std::int64_t label, const std::optional<DatasetInfo>& info) {
+  const std::int64_t i = info ? label - info->first_label : -1;
+  if (i < 0 || i >= std::ssize(info->classes)) return std::to_string(label);
+  return info->classes[static_cast<std::size_t>(i)];
+}
+
 void write_dataset_info(const fs::path& directory, const DatasetInfo& form) {
-  const nlohmann::ordered_json json{{"carillon_records", version},
-                                    {"image_key", form.keys.image},
-                                    {"label_key", form.keys.label},
-                                    {"first_label", form.first_label},
-                                    {"classes", form.classes}};
+  nlohmann::ordered_json json{{"carillon_records", version},
+                              {"image_key", form.keys.image},
+                              {"label_key", form.keys.label},
+                              {"first_label", form.first_label},
+                              {"classes", form.classes}};
+  if (form.background != Colour{}) json["background"] = colour_text(form.background);
   std::string labels;
   for (const std::string& name : form.classes) labels += name + "\n";
   write_text(directory / "labels.txt", labels);

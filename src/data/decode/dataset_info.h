@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "carillon/data/example.h"
+#include "carillon/images/decode.h"
 
 namespace carillon {
 
@@ -17,12 +18,16 @@ struct DatasetInfo {
   ExampleKeys keys = {.image = "image/encoded", .label = "image/class/label"};
   std::int64_t first_label = 1;      ///< label of the first class
   std::vector<std::string> classes;  ///< class names, in the order of their labels
+  Colour background = {};            ///< behind pixels that were transparent before the conversion
 
   bool operator==(const DatasetInfo& other) const {
     return keys.image == other.keys.image && keys.label == other.keys.label && first_label == other.first_label &&
-           classes == other.classes;
+           classes == other.classes && background == other.background;
   }
 };
+
+/// The name of the class with this label; the number if `info` is empty or names no such class.
+std::string class_text(std::int64_t label, const std::optional<DatasetInfo>& info);
 
 inline constexpr const char* dataset_info_name = "records.json";
 inline constexpr std::size_t max_classes = 100'000;

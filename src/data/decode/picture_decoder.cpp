@@ -18,7 +18,9 @@ class PictureDecoder final : public LabelledImageDecoder {
     write_class(found.label, target);
     thread_local ViewMemory memory;
     try {
-      render_view(found.image, view_of(picture_info(found.image), position), decoding_.resampling, memory, image);
+      PictureView view = view_of(picture_info(found.image), position);
+      view.background = decoding_.background;
+      render_view(found.image, view, decoding_.resampling, memory, image);
     } catch (const Error& error) {
       fail(error.code(), "feature '{}' {}", schema().keys.image, error.what());
     }

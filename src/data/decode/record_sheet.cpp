@@ -63,20 +63,12 @@ const Form& form_of(std::span<const std::uint8_t> record) {
        forms[2].keys.image);
 }
 
-std::string text_of(std::int64_t label, const Form& form, const std::optional<DatasetInfo>& set) {
-  if (set && form.side == 0) {
-    const std::int64_t i = label - set->first_label;
-    if (i >= 0 && i < std::ssize(set->classes)) return set->classes[static_cast<std::size_t>(i)];
-  }
-  return std::to_string(label);
-}
-
 SheetTile tile_of(std::span<const std::uint8_t> record, const std::optional<DatasetInfo>& set, ViewMemory& memory) {
   const Form& form = form_of(record);
   std::string scratch;
   const LabelledBytes found = parse_example(record, form.keys, scratch);
   SheetTile tile = form.side > 0 ? tile_of_planes(found.image, form) : tile_of_file(found.image, memory);
-  tile.text = text_of(found.label, form, set);
+  tile.text = class_text(found.label, form.side == 0 ? set : std::nullopt);
   return tile;
 }
 

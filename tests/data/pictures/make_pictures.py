@@ -4,10 +4,13 @@
     python3 make_pictures.py        (made with Pillow 13.0, torchvision 0.29.2, numpy 2)
 
 *.jpg, *.png     one picture of 45 x 33 pixels in the forms that files have
-decoded.u8       for each file of NAMES, its RGB pixels as Pillow decodes them, one after the other
+decoded.u8       for each file of NAMES, its RGB pixels as Pillow decodes them, one after the other; transparent pixels on white
+composited.u8    for each file of TRANSPARENT, its RGB pixels on BACKGROUND, by Pillow's alpha_composite
+oriented.u8      for each orientation 1 to 8, the RGB pixels of oriented_<N>.jpg (21 x 13 as stored) after Pillow's exif_transpose
 resized.u8       for each of RESIZES, those of colour.png, resized by Pillow's BILINEAR
 corner.u8        the same of CORNERS, by the formula of TensorFlow 1's resize_bilinear without align_corners, in float64; one value
                  in 663 is a level off what TensorFlow 2.21's op gives, by its rounding
+converted.u8     for each file of OTHERS, its RGB pixels by Pillow: first frame, EXIF orientation applied, on white
 crops.txt        of 200,000 parts each that torchvision's RandomResizedCrop draws of pictures of several sizes: nine quantiles
                  of area and of the logarithm of the ratio
 """
@@ -17,12 +20,19 @@ import struct
 import zlib
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageOps
 
 HERE = pathlib.Path(__file__).parent
 WIDTH, HEIGHT = 45, 33
 NAMES = ("colour.jpg", "full_chroma.jpg", "grey.jpg", "progressive.jpg", "cmyk.jpg", "colour.png", "transparent.png",
-         "palette.png", "grey.png", "bits.png", "deep.png", "interlaced.png")
+         "palette.png", "grey.png", "bits.png", "deep.png", "interlaced.png", "grey_alpha.png", "palette_alpha.png",
+         "grey_key.png", "deep_alpha.png", "interlaced_alpha.png")
+TRANSPARENT = ("transparent.png", "grey_alpha.png", "palette_alpha.png", "grey_key.png", "deep_alpha.png",
+               "interlaced_alpha.png")
+BACKGROUND = (200, 30, 90)
+OTHERS = ("colour.tif", "alpha.tif", "deep_grey.tif", "oriented_6.tif", "oriented_7.tif", "lossless.webp", "lossy.webp",
+          "oriented_8.webp", "colour.bmp", "palette.bmp", "bits.bmp", "alpha.bmp", "top_down_555.bmp", "palette.gif",
+          "transparent.gif", "animated.gif")
 # part (row, column, height, width) -> height, width
 RESIZES = (((0, 0, 33, 45), (16, 16)), ((3, 5, 20, 31), (24, 24)), ((7, 0, 26, 17), (60, 41)), ((10, 40, 1, 1), (5, 5)),
            ((0, 0, 33, 45), (33, 45)), ((1, 2, 32, 40), (3, 4)))
@@ -44,7 +54,7 @@ def chunk(kind, body):
 
 
 def png(pixels, depth, colour, interlaced):
-    """An RGB or grey PNG by hand: Pillow writes neither 16-bit colours nor Adam7."""
+    """An RGB, RGBA or grey PNG by hand: Pillow writes neither 16-bit colours nor Adam7."""
     height, width = pixels.shape[:2]
     values = pixels.astype(">u2") if depth == 16 else pixels
     passes = ((0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1))
@@ -66,15 +76,74 @@ def write_files():
     image.save(HERE / "progressive.jpg", quality=90, progressive=True)
     image.convert("CMYK").save(HERE / "cmyk.jpg", quality=90)
     image.save(HERE / "colour.png")
-    alpha = Image.fromarray(np.full((HEIGHT, WIDTH), 100, np.uint8))
-    transparent = image.copy()
-    transparent.putalpha(alpha)
-    transparent.save(HERE / "transparent.png")
+    y, x = np.mgrid[0:HEIGHT, 0:WIDTH]
+    alpha = np.clip(8 * x - 60 + y, 0, 255).astype(np.uint8)
+    hidden = np.where(alpha[..., None] == 0, 0, pixels)  # as many programs write it: transparent black
+    transparent = np.dstack([hidden, alpha])
+    Image.fromarray(transparent).save(HERE / "transparent.png")
+    Image.fromarray(np.dstack([np.asarray(image.convert("L")), alpha])).save(HERE / "grey_alpha.png")
+    image.quantize(32).save(HERE / "palette_alpha.png", transparency=bytes(range(0, 256, 8)))
+    image.convert("L").save(HERE / "grey_key.png", transparency=int(np.asarray(image.convert("L"))[10, 20]))
+    (HERE / "deep_alpha.png").write_bytes(png(transparent.astype(np.uint16) * 257, 16, 6, False))
+    (HERE / "interlaced_alpha.png").write_bytes(png(transparent, 8, 6, True))
     image.quantize(32).save(HERE / "palette.png")
     image.convert("L").save(HERE / "grey.png")
     image.convert("1").save(HERE / "bits.png")
     (HERE / "deep.png").write_bytes(png(pixels.astype(np.uint16) * 257, 16, 2, False))
     (HERE / "interlaced.png").write_bytes(png(pixels, 8, 2, True))
+    for orientation in range(1, 9):
+        image.crop((3, 5, 24, 18)).save(HERE / f"oriented_{orientation}.jpg", quality=90, exif=exif(orientation))
+
+
+def write_others():
+    """The files of OTHERS: 21 x 13 pixels in formats that are converted to PNG."""
+    image = Image.fromarray(picture()).crop((3, 5, 24, 18))
+    alpha = Image.fromarray(np.tile(np.arange(0, 252, 12, dtype=np.uint8), (13, 1)))
+    transparent = image.copy()
+    transparent.putalpha(alpha)
+    grey = image.convert("L")
+    image.save(HERE / "colour.tif", compression="tiff_lzw")
+    transparent.save(HERE / "alpha.tif")
+    Image.fromarray(np.asarray(grey).astype(np.uint16) * 257).save(HERE / "deep_grey.tif")
+    for orientation in (6, 7):
+        image.save(HERE / f"oriented_{orientation}.tif", tiffinfo={0x0112: orientation}, compression="tiff_adobe_deflate")
+    transparent.save(HERE / "lossless.webp", lossless=True, exact=True)
+    image.save(HERE / "lossy.webp", quality=90)
+    image.save(HERE / "oriented_8.webp", lossless=True, exif=exif(8))
+    image.save(HERE / "colour.bmp")
+    image.quantize(32).save(HERE / "palette.bmp")
+    image.convert("1").save(HERE / "bits.bmp")
+    transparent.save(HERE / "alpha.bmp")
+    pixels = np.asarray(image).astype(np.uint16) >> 3
+    rows = np.zeros((13, 22), "<u2")  # rows of a multiple of four bytes
+    rows[:, :21] = pixels[..., 0] << 10 | pixels[..., 1] << 5 | pixels[..., 2]
+    header = struct.pack("<IiiHHIIiiII", 40, 21, -13, 1, 16, 0, rows.nbytes, 0, 0, 0, 0)
+    body = header + rows.tobytes()
+    (HERE / "top_down_555.bmp").write_bytes(b"BM" + struct.pack("<IHHI", 14 + len(body), 0, 0, 54) + body)
+    image.quantize(32).save(HERE / "palette.gif", interlace=0)
+    image.quantize(32).save(HERE / "transparent.gif", transparency=3, interlace=1)
+    image.quantize(32).save(HERE / "animated.gif", save_all=True, append_images=[grey.quantize(8)], duration=100)
+
+
+def exif(orientation):
+    """An EXIF block with a tag before and after the orientation; big-endian if the orientation is odd."""
+    order = ">" if orientation % 2 else "<"
+    tags = ((0x0100, 3, 21), (0x0112, 3, orientation), (0x0128, 3, 2))
+    block = b"MM\0*" if order == ">" else b"II*\0"
+    block += struct.pack(order + "IH", 8, len(tags))
+    for tag, kind, value in tags:
+        block += struct.pack(order + "HHIHH", tag, kind, 1, value, 0)
+    return b"Exif\0\0" + block + struct.pack(order + "I", 0)
+
+
+def on_background(image, colour):
+    """RGB pixels; Pillow's alpha_composite if the image has transparency."""
+    if image.mode == "I;16":  # Pillow would cut the values off at 255
+        image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    if not image.has_transparency_data:
+        return image.convert("RGB")
+    behind = Image.new("RGBA", image.size, colour + (255,))
+    return Image.alpha_composite(behind, image.convert("RGBA")).convert("RGB")
 
 
 def corner_aligned(pixels, size):
@@ -107,8 +176,15 @@ def crop_lines():
 
 def main():
     write_files()
-    decoded = b"".join(np.asarray(Image.open(HERE / name).convert("RGB")).tobytes() for name in NAMES)
-    (HERE / "decoded.u8").write_bytes(decoded)
+    white = (255, 255, 255)
+    for file, colour, names in (("decoded.u8", white, NAMES), ("composited.u8", BACKGROUND, TRANSPARENT)):
+        pixels = [np.asarray(on_background(Image.open(HERE / name), colour)).tobytes() for name in names]
+        (HERE / file).write_bytes(b"".join(pixels))
+    write_others()
+    others = [on_background(ImageOps.exif_transpose(Image.open(HERE / name)), white) for name in OTHERS]
+    (HERE / "converted.u8").write_bytes(b"".join(np.asarray(image).tobytes() for image in others))
+    shown = [ImageOps.exif_transpose(Image.open(HERE / f"oriented_{orientation}.jpg")) for orientation in range(1, 9)]
+    (HERE / "oriented.u8").write_bytes(b"".join(np.asarray(image.convert("RGB")).tobytes() for image in shown))
     source = Image.open(HERE / "colour.png").convert("RGB")
     resized, corner = b"", b""
     for (row, column, height, width), size in RESIZES:

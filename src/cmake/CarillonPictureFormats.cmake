@@ -1,0 +1,22 @@
+# Finds libtiff, libwebp and giflib, as CARILLON_PICTURE_FORMATS requests, and sets CARILLON_HAS_PICTURE_FORMATS. Only
+# tfrecord_convert and carillon_predict use them.
+set(CARILLON_HAS_PICTURE_FORMATS FALSE)
+if(CARILLON_PICTURE_FORMATS STREQUAL "OFF")
+  return()
+endif()
+find_package(TIFF 4.5 QUIET)  # since 4.5, each open file has its own error handlers
+find_package(GIF 5 QUIET)
+pkg_check_modules(WEBP QUIET IMPORTED_TARGET libwebp)
+set(missing "")
+foreach(library TIFF GIF WEBP)
+  if(NOT ${library}_FOUND)
+    list(APPEND missing ${library})
+  endif()
+endforeach()
+if(NOT missing)
+  set(CARILLON_HAS_PICTURE_FORMATS TRUE)
+elseif(CARILLON_PICTURE_FORMATS STREQUAL "ON")
+  message(FATAL_ERROR "CARILLON_PICTURE_FORMATS=ON: not found: ${missing} (packages libtiff-dev, libgif-dev, libwebp-dev)")
+else()
+  message(STATUS "TIFF, WebP and GIF pictures are not converted; not found: ${missing}")
+endif()

@@ -1,0 +1,246 @@
+#include "src/data/convert/convert_pictures.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "carillon/core/error.h"
+#include "src/core/printable.h"
+#include "src/data/convert/split_folders.h"
+#include "src/data/decode/dataset_info.h"
+#include "src/images/colour.h"
+
+namespace carillon {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* train_split = "train";
+constexpr const char* validation_split = "validation";
+
+std::string text_of(const fs::path& path) { return printable(path.string()); }
+
+void check_options(const PictureConversionOptions& o) {
+  if (!(o.validation_share >= 0.0 && o.validation_share < 1.0)) {
+    fail(ExitCode::usage, "--validation-share {}: must be 0 or more and less than 1", o.validation_share);
+  }
+  if (o.validation_share > 0.0 && o.split != train_split) {
+    fail(ExitCode::usage, "--validation-share requires --split train, this is --split {}", o.split);
+  }
+  const auto is_plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
+  if (o.split.empty() || !std::ranges::all_of(o.split, is_plain)) {
+    fail(ExitCode::usage, "--split '{}': must be a name of letters, digits and _", printable(o.split));
+  }
+  if (o.conversion.resize_shorter < 0) {
+    fail(ExitCode::usage, "--resize-shorter {}: must be 0 or more", o.conversion.resize_shorter);
+  }
+  if (o.conversion.quality < 1 || o.conversion.quality > 100) {
+    fail(ExitCode::usage, "--quality {}: must be 1 to 100", o.conversion.quality);
+  }
+}
+
+/// The description of the records in `output`, if there are some. Errors: usage (they have other keys).
+std::optional<DatasetInfo> earlier_records(const fs::path& output) {
+  std::optional<DatasetInfo> earlier = read_dataset_info(output);
+  DatasetInfo usual;
+  if (earlier) {
+    usual.classes = earlier->classes;
+    usual.background = earlier->background;
+  }
+  if (earlier && *earlier != usual) {
+    fail(ExitCode::usage, "{}: its {} describes records with other keys or labels: choose another directory",
+         text_of(output), dataset_info_name);
+  }
+  return earlier;
+}
+
+/// Errors: usage (the records in `output` have another background).
+Colour background_for(const PictureConversionOptions& options, const std::optional<DatasetInfo>& earlier,
+                      const fs::path& output) {
+  if (!earlier) return options.background.value_or(Colour{});
+  if (options.background && *options.background != earlier->background) {
+    fail(ExitCode::usage, "--background {}: the records in {} have the background {}: choose another directory",
+         colour_text(*options.background), text_of(output), colour_text(earlier->background));
+  }
+  return earlier->background;
+}
+
+/// `name`: of a shard, e.g. train-00000-of-00001.tfrecord.
+bool is_shard_of(const std::string& name, const std::string& split) { return name.starts_with(split + "-"); }
+
+/// Calls `visit` with the path and the name of each shard in `output`.
+void for_each_shard(const fs::path& output, const std::function<void(const fs::path&, const std::string&)>& visit) {
+  std::error_code absent;
+  for (const auto& entry : fs::directory_iterator(output, absent)) {
+    const std::string name = entry.path().filename().string();
+    const bool is_shard = name.find("-of-") != name.npos && name.ends_with(".tfrecord") && !name.starts_with('.');
+    if (is_shard) visit(entry.path(), name);
+  }
+}
+
+/// Requires that `output` has no files of other splits: they may hold the same pictures from an earlier conversion.
+/// Errors: usage.
+void check_no_other_split(const std::vector<SplitSize>& written, const fs::path& output) {
+  for_each_shard(output, [&](const fs::path& path, const std::string& name) {
+    if (std::ranges::any_of(written, [&](const SplitSize& split) { return is_shard_of(name, split.name); })) return;
+    fail(ExitCode::usage,
+         "{}: belongs to another split and may hold the same pictures: remove it, or name the split to write with "
+         "--split",
+         text_of(path));
+  });
+}
+
+/// Errors: usage (the split exists).
+void check_split_is_new(const std::string& split, const fs::path& output) {
+  for_each_shard(output, [&](const fs::path& path, const std::string& name) {
+    if (!is_shard_of(name, split)) return;
+    fail(ExitCode::usage,
+         "{}: the split {} exists: choose another --split or directory, or replace it with --overwrite", text_of(path),
+         split);
+  });
+}
+
+struct NamedSplit {
+  std::string name;
+  std::vector<ListedPicture> pictures;
+};
+
+struct PictureSplits {
+  std::vector<std::string> classes;
+  std::vector<NamedSplit> splits;
+  std::string small_classes;
+};
+
+void note_ignored(const PictureList& list, const fs::path& folder, const ConversionReports& reports) {
+  if (list.passed_over == 0) return;
+  reports.warn(fmt::format("ignored {} files in {} that are not pictures ({}) in the folder of a class",
+                           list.passed_over, text_of(folder), picture_endings));
+}
+
+/// Errors: data (fewer than two classes).
+void check_classes(const PictureList& list, const fs::path& input) {
+  if (list.classes.size() >= 2) return;
+  const fs::path folder = input / list.classes.front();
+  std::error_code error;
+  const bool has_folders = fs::is_directory(folder, error) && has_class_folders(folder);
+  fail(ExitCode::data, "{}: contains only the class '{}', and a classifier requires at least two{}", text_of(input),
+       list.classes.front(),
+       has_folders ? fmt::format("; if its folders are the classes, use --input {}", text_of(folder)) : "");
+}
+
+/// Empty if there are none.
+std::string text_of_small_classes(const PictureList& list) {
+  constexpr std::size_t most_names = 5;
+  std::vector<std::size_t> counts(list.classes.size());
+  for (const ListedPicture& picture : list.pictures) ++counts[picture.class_index];
+  std::string names;
+  std::size_t small = 0;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] >= few_pictures || small++ >= most_names) continue;
+    names += fmt::format("{}{} ({})", names.empty() ? "" : ", ", list.classes[i], counts[i]);
+  }
+  if (small > most_names) names += fmt::format(" and {} more", small - most_names);
+  return names;
+}
+
+PictureSplits list_split_folders(const PictureConversionOptions& options, const SplitFolders& folders,
+                                 const fs::path& input, const KnownClasses& known, const ConversionReports& reports) {
+  if (options.names_split) {
+    fail(ExitCode::usage, "--split {}: {} is already divided into splits; give one of its folders as --input",
+         options.split, text_of(input));
+  }
+  std::string recognised;
+  PictureSplits all;
+  for (const SplitFolder& folder : folders.splits) {
+    recognised += fmt::format("{}{} ({})", recognised.empty() ? "" : ", ", folder.split, text_of(folder.folder));
+    const bool is_first = all.splits.empty();
+    if (options.validation_share > 0.0 && folder.split == validation_split) {
+      fail(ExitCode::usage, "--validation-share: {} already holds the split validation", text_of(folder.folder));
+    }
+    PictureList list = list_pictures(
+        folder.folder, is_first ? known : KnownClasses{all.classes, text_of(folders.splits.front().folder)});
+    note_ignored(list, folder.folder, reports);
+    if (is_first) {
+      check_classes(list, folder.folder);
+      all.small_classes = text_of_small_classes(list);
+      all.classes = std::move(list.classes);
+    }
+    all.splits.push_back({folder.split, std::move(list.pictures)});
+  }
+  reports.note("recognised the splits " + recognised);
+  for (const fs::path& folder : folders.unlabelled) {
+    reports.warn(fmt::format("ignored {}: it has no folders of classes", text_of(folder)));
+  }
+  return all;
+}
+
+/// Lists the pictures of each split, in the order of the input.
+PictureSplits list_splits(const PictureConversionOptions& options, const fs::path& input, const KnownClasses& known,
+                          const ConversionReports& reports) {
+  if (const std::optional<SplitFolders> folders = find_split_folders(input)) {
+    return list_split_folders(options, *folders, input, known, reports);
+  }
+  PictureList list = list_pictures(input, known);
+  note_ignored(list, input, reports);
+  check_classes(list, input);
+  std::string small_classes = options.split == train_split ? text_of_small_classes(list) : "";
+  return {std::move(list.classes), {{options.split, std::move(list.pictures)}}, std::move(small_classes)};
+}
+
+/// Puts each split in random order, and moves the validation share out of the first one.
+void shuffle_and_share(PictureSplits& all, const PictureConversionOptions& options) {
+  const std::size_t count = all.splits.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    std::vector<ListedPicture>& pictures = all.splits[i].pictures;
+    const double share = i == 0 ? options.validation_share : 0.0;
+    SharedPictures parts = share_out(pictures, all.classes.size(), share, options.seed);
+    if (share > 0.0 && parts.taken.empty()) {
+      fail(ExitCode::usage, "--validation-share {}: selects none of the {} pictures: increase it", share,
+           pictures.size());
+    }
+    pictures = std::move(parts.kept);
+    if (share > 0.0) all.splits.push_back({validation_split, std::move(parts.taken)});
+  }
+}
+
+}  // namespace
+
+ConvertedPictures convert_pictures(const PictureConversionOptions& options, const fs::path& input,
+                                   const fs::path& output, const ConversionReports& reports) {
+  check_options(options);
+  const std::optional<DatasetInfo> earlier = earlier_records(output);
+  PictureConversion conversion = options.conversion;
+  conversion.background = background_for(options, earlier, output);
+  KnownClasses known;
+  if (earlier) known = {earlier->classes, fmt::format("{} in the output", dataset_info_name)};
+  PictureSplits all = list_splits(options, input, known, reports);
+  shuffle_and_share(all, options);
+  std::vector<SplitSize> sizes;
+  for (const NamedSplit& split : all.splits) sizes.push_back({split.name, split.pictures.size()});
+  if (options.names_split && !options.overwrites) check_split_is_new(options.split, output);
+  check_shards(sizes, conversion.shard_count, output);
+  if (!options.names_split) check_no_other_split(sizes, output);
+  ConvertedPictures converted{.class_count = all.classes.size()};
+  const auto warn = [&](const std::string& text) {
+    ++converted.skipped;
+    reports.warn("skipped: " + text);
+  };
+  std::vector<CompleteSplit> complete;
+  for (const NamedSplit& split : all.splits) {
+    complete.push_back(make_picture_shards(split.name, split.pictures, all.classes, conversion, output, warn,
+                                           reports.progress(split.name, split.pictures.size())));
+    if (complete.back().written.record_count > 0) continue;
+    fail(ExitCode::data, "{}: all {} pictures of the split {} are damaged", text_of(input), split.pictures.size(),
+         split.name);
+  }
+  write_dataset_info(output, {.classes = all.classes, .background = conversion.background});
+  publish(complete, output);
+  if (!all.small_classes.empty()) {
+    reports.warn(fmt::format("few pictures to train on, fewer than {} per class: {}", few_pictures, all.small_classes));
+  }
+  for (std::size_t i = 0; i < all.splits.size(); ++i) {
+    converted.splits.push_back({all.splits[i].name, std::move(complete[i].written)});
+  }
+  return converted;
+}
+
+}  // namespace carillon

@@ -1,0 +1,19 @@
+// TIFF, WebP and GIF in a build without their libraries.
+#include "src/data/convert/picture_formats.h"
+
+namespace carillon {
+namespace {
+
+[[noreturn]] int refuse() { throw UnsupportedPicture{"this build has no library for it"}; }
+
+}  // namespace
+
+int read_tiff(std::span<const std::uint8_t> /*file*/, const Colour& /*background*/, DecodedPart& /*whole*/) {
+  refuse();
+}
+int read_webp(std::span<const std::uint8_t> /*file*/, const Colour& /*background*/, DecodedPart& /*whole*/) {
+  refuse();
+}
+int read_gif(std::span<const std::uint8_t> /*file*/, const Colour& /*background*/, DecodedPart& /*whole*/) { refuse(); }
+
+}  // namespace carillon

@@ -1,0 +1,75 @@
+#include "src/data/convert/picture_file.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "carillon/core/error.h"
+#include "src/data/convert/picture_formats.h"
+#include "src/images/formats.h"
+#include "src/images/orientation.h"
+
+namespace carillon {
+namespace {
+
+using ReadPicture = int (*)(std::span<const std::uint8_t> file, const Colour& background, DecodedPart& whole);
+
+/// A kind of picture file: its decoder, and the command that converts a file to PNG.
+struct Kind {
+  std::string_view name;
+  ReadPicture read;  ///< null: never read
+  std::string_view command;
+  bool names_output;  ///< the command expects the name of the PNG file
+};
+constexpr Kind kinds[] = {{"TIFF", read_tiff, "mogrify -format png", false},
+                          {"WebP", read_webp, "mogrify -format png", false},
+                          {"BMP", read_bmp, "mogrify -format png", false},
+                          {"GIF", read_gif, "mogrify -format png", false},
+                          {"HEIF", nullptr, "heif-convert", true},
+                          {"AVIF", nullptr, "heif-convert", true},
+                          {"JPEG XL", nullptr, "djxl", true},
+                          {"JPEG 2000", nullptr, "mogrify -format png", false}};
+
+/// The path as a word of a shell.
+std::string quoted(const std::string& path) {
+  const auto is_plain = [](unsigned char c) {
+    return std::isalnum(c) != 0 || std::string_view("/._-+,:@%").find(static_cast<char>(c)) != std::string_view::npos;
+  };
+  if (!path.empty() && std::ranges::all_of(path, is_plain)) return path;
+  std::string word;
+  for (const char c : path) word.append(c == '\'' ? "'\\''" : std::string_view(&c, 1));
+  return fmt::format("'{}'", word);
+}
+
+[[noreturn]] void refuse(const Kind& kind, const std::filesystem::path& path, const std::string& reason) {
+  const std::string output = quoted(std::filesystem::path(path).replace_extension(".png").string());
+  fail(ExitCode::data, "is a {} file: {}; convert it first: {} {}{}", kind.name, reason, kind.command,
+       quoted(path.string()), kind.names_output ? fmt::format(" {}", output) : "");
+}
+
+/// The opaque pixels of `whole` as PNG.
+std::string png_of(const DecodedPart& whole) {
+  Picture picture{.height = whole.height, .width = whole.width, .channels = 3, .pixels = {}};
+  const auto count = static_cast<std::size_t>(whole.height * whole.width);
+  picture.pixels.resize(count * 3);
+  for (std::size_t i = 0; i < count; ++i) std::copy_n(whole.pixels.data() + i * 4, 3, picture.pixels.data() + i * 3);
+  return encode_png(picture);
+}
+
+}  // namespace
+
+std::string as_jpeg_or_png(std::string file, const std::filesystem::path& path, const Colour& background) {
+  const std::span<const std::uint8_t> bytes(reinterpret_cast<const std::uint8_t*>(file.data()), file.size());
+  const auto kind = std::ranges::find(kinds, other_picture_kind(bytes), &Kind::name);
+  if (kind == std::end(kinds)) return file;
+  if (kind->read == nullptr) refuse(*kind, path, "this format is not supported");
+  DecodedPart whole;
+  try {
+    const int orientation = kind->read(bytes, background, whole);
+    orient(whole, orientation, whole.height, whole.width);
+  } catch (const UnsupportedPicture& unsupported) {
+    refuse(*kind, path, unsupported.reason);
+  }
+  return png_of(whole);
+}
+
+}  // namespace carillon
