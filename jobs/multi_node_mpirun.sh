@@ -63,7 +63,8 @@ if [[ -n ${INTERFACES-} ]]; then
 fi
 while IFS= read -r name; do
   launch+=(-x "$name")
-done < <(compgen -e CARILLON_ || true)
+done < <(compgen -e CARILLON_ | grep -vx CARILLON_ERROR_FILE || true)
+launch+=(-x CARILLON_ERROR_FILE)  # forward_signals sets it
 
 echo "multi_node_mpirun: $ranks ranks on $slots slots: ${launch[*]} $program" >&2
 # setsid: Ctrl-C would otherwise reach mpirun as INT, in addition to the USR1 that forward_signals sends.

@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <new>
 #include <optional>
 
@@ -17,11 +18,22 @@
 namespace carillon {
 namespace {
 
+/// Appends the line to the file that the environment variable CARILLON_ERROR_FILE names, if there is one. The job
+/// scripts print it again after mpirun's own messages.
+void keep_for_job_script(std::string_view line) {
+  const char* const path = std::getenv("CARILLON_ERROR_FILE");
+  const int file = path != nullptr ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
+  if (file < 0) return;  // also on other hosts, which do not have the script's file
+  static_cast<void>(!write(file, line.data(), line.size()));
+  close(file);
+}
+
 void print_error(std::string_view program, const Mpi* mpi, std::string_view message) {
   const std::string shown = printable(message);
   const std::string line = mpi ? fmt::format("{}: rank {} on {}: {}\n", program, mpi->rank(), mpi->host(), shown)
                                : fmt::format("{}: {}\n", program, shown);
   print_text(STDERR_FILENO, line);
+  keep_for_job_script(line);
 }
 
 /// Opens /dev/null for each of stdin, stdout and stderr that is closed. Otherwise MPI's pipes would get their numbers.

@@ -110,6 +110,9 @@ class CheckpointWriter {
   bool is_done() const;
   /// Returns when the checkpoint is on disk. Throws the error of the write.
   void wait();
+  /// Step of the newest checkpoint that this writer has completed; -1: none. Any thread and any signal handler may call
+  /// this.
+  std::int64_t newest_complete() const;
 
  private:
   struct Worker;

@@ -1,4 +1,5 @@
 // CheckpointWriter: one background write at a time, then retention.
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <future>
@@ -14,13 +15,15 @@ namespace carillon {
 struct CheckpointWriter::Worker {
   std::function<void(const CheckpointState&)> write_state;
   std::optional<CheckpointState> state{};  ///< state of the last write, until it succeeds
-  std::future<void> write{};               ///< its destructor waits
+  std::atomic<std::int64_t> newest_complete{-1};
+  std::future<void> write{};  ///< its destructor waits
 
   void start() {
     write = std::async(std::launch::async, [this] { run(); });
   }
   void run() {
     write_state(*state);
+    newest_complete = state->global_step;
     state.reset();
   }
 };
@@ -55,5 +58,7 @@ bool CheckpointWriter::is_done() const {
 void CheckpointWriter::wait() {
   if (worker_->write.valid()) worker_->write.get();
 }
+
+std::int64_t CheckpointWriter::newest_complete() const { return worker_->newest_complete; }
 
 }  // namespace carillon

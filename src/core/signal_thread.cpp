@@ -13,7 +13,7 @@ void keep_signals_from_computation() {
   }).detach();
   sigset_t kept;
   sigemptyset(&kept);
-  for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2}) sigaddset(&kept, signal);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGXCPU, SIGCONT, SIGUSR1, SIGUSR2}) sigaddset(&kept, signal);
   pthread_sigmask(SIG_BLOCK, &kept, nullptr);
 }
 

@@ -210,6 +210,20 @@ void Tower::synchronize_buffers() {
   synchronize(buffer_lookahead_.slow());
 }
 
+Tower::RankBuffers Tower::rank_buffers() {
+  driver_->flush();
+  if (buffers_are_synchronized_ || communicator_.size() == 1) return {.are_synchronized = true};
+  return {.values = download(buffers_of(buffers_), device_),
+          .slow = download(buffers_of(buffer_lookahead_.slow()), device_)};
+}
+
+void Tower::restore(const RankBuffers& own) {
+  if (own.are_synchronized) return;
+  upload(own.values, buffers_of(buffers_), device_, {});
+  upload(own.slow, buffers_of(buffer_lookahead_.slow()), device_, {});
+  buffers_are_synchronized_ = false;
+}
+
 void Tower::save(CheckpointState& state) const {
   driver_->flush();
   state.variables = download(variables_of(parameters()), device_);

@@ -96,6 +96,15 @@ class Tower {
   /// Launches all enqueued steps. Afterwards each buffer is equal on all ranks (BufferSpec::across_ranks) and the slots
   /// are readable. Required before save() and evaluations. Collective.
   void synchronize_buffers();
+  /// The buffers of this rank and their slow copies, before synchronize_buffers() replaces them by their means.
+  struct RankBuffers {
+    std::vector<NamedArray> values, slow;
+    bool are_synchronized = false;
+  };
+  /// Launches all enqueued steps. Empty if synchronize_buffers() would not change any buffer.
+  RankBuffers rank_buffers();
+  /// Undoes synchronize_buffers(). No step must have been taken since rank_buffers().
+  void restore(const RankBuffers& own);
   /// Adds variables, slots and buffers to `state`. Requires synchronize_buffers(). One rank alone may call it.
   void save(CheckpointState& state) const;
 

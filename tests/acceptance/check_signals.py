@@ -1,4 +1,4 @@
-"""Runs that end early: INT once and twice, repeated USR1, job scripts, a time limit, a non-finite loss between logged
+"""Runs that end early: INT once and twice, HUP, XCPU, signals to mpirun, repeated USR1, job scripts, a time limit, a non-finite loss between logged
 steps, a full disk at the end."""
 
 import os
@@ -22,7 +22,7 @@ SLOW = 4  # delay of a slow disk in seconds; mpirun kills ranks 1 s after TERM
 def check(context):
     """signals and failures"""
     data = context.small_set(1000)
-    for case in (_interrupted, _computation, _scripts, _staging, _signalled_again, _second_signal, _time_limit, _diverged, _full_disk):
+    for case in (_interrupted, _mpirun, _mpirun_kills, _computation, _scripts, _staging, _signalled_again, _second_signal, _time_limit, _diverged, _full_disk):
         try:
             yield from case(context, data)
         except ProgramFailed as error:
@@ -77,14 +77,59 @@ def _staging(context, data):
 
 
 def _interrupted(context, data):
-    """INT to a run without mpirun, and to one rank of two"""
-    for ranks in (0, 2):
+    """signals to a run without mpirun, and to the ranks of two"""
+    for number, ranks in ((signal.SIGINT, 0), (signal.SIGHUP, 0), (signal.SIGXCPU, 0), (signal.SIGINT, 2)):
         run = context.directory("interrupted")
         process, pid = _start(context, data, run, *SCALED, "--batch-size", 100, "--max-steps", 1000000, ranks=ranks)
-        programs.signal_process(pid, signal.SIGINT)
+        programs.signal_process(pid, number)
         done = context.finish(process, TIMEOUT)
-        title = f"INT to {'one rank of 2' if ranks else 'a run without mpirun'}"
-        yield _result(title, _stopped(run, done), f"exit code {done.code}, a checkpoint of the last step")
+        title = f"{number.name} to {'one rank of 2' if ranks else 'a run without mpirun'}"
+        wrong = _stopped(run, done)
+        said = len(done.lines) == 1 and done.lines[0].startswith(f"caught {number.name[3:]} in step ")
+        wrong = wrong or ("" if said else f"stderr: {done.lines}")
+        yield _result(title, wrong, f"exit code {done.code}, a checkpoint of the last step")
+
+
+def _first_line(process):
+    """The first line on stderr, as soon as it is there."""
+    text = b""
+    while not text.endswith(b"\n") and (more := os.read(process.stderr.fileno(), 1 << 16)):
+        text += more
+    return text.decode()
+
+
+def _mpirun(context, data):
+    """INT and HUP to mpirun"""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        run = context.directory("mpirun")
+        process, _ = _start(context, data, run, *SCALED, "--batch-size", 100, "--max-steps", 1000000, ranks=2)
+        process.send_signal(number)
+        line = _first_line(process)
+        at_once = process.poll() is None
+        done = context.finish(process, TIMEOUT)
+        kept, steps = [path.name for path in checkpoints(run)], len(programs.losses(run))
+        wrong = "" if kept == [f"model.ckpt-{steps}.h5"] and load(run / kept[0]) else f"{kept} after {steps} steps"
+        wrong = wrong or ("" if f"stopped by a signal at step {steps}" in done.output else done.explain())
+        said = line.startswith("caught mpirun's stop signal in step ") and "kills the run in 2 s" in line
+        wrong = wrong or ("" if at_once and said and line.count("\n") == 1 and not done.lines else f"stderr: {line}{done.lines}")
+        yield _result(f"{number.name} to mpirun", wrong, "a checkpoint of the last step; the line comes at once")
+
+
+def _mpirun_kills(context, data):
+    """INT to mpirun on a slow disk"""
+    run = context.directory("kills")
+    context.train(*SCALED, "--summary-every", 0, "--max-steps", 5, data=data / "train-*", train_dir=run, ranks=2)
+    fixed = ("--data", data / "train-*", "--train-dir", run, "--device", context.device, "--summary-every", 0)
+    command = context.command("mnist_train", *fixed, *SCALED, "--log-every", 1, "--max-steps", 1000000, ranks=2)
+    process = context.start(command, faulty(context, "fsync", "*model.ckpt*", seconds=SLOW))
+    wait_for(process, lambda: len(programs.losses(run)) > 7, "steps are logged")
+    process.send_signal(signal.SIGINT)
+    line = _first_line(process)
+    context.finish(process, TIMEOUT)
+    wrong = "" if "; the newest complete checkpoint is of step 5. mpirun kills the run in 2 s, " in line else f"stderr: {line}"
+    done = context.train(*SCALED, "--max-steps", 6, data=data / "train-*", train_dir=run, ranks=2)
+    wrong = wrong or ("" if "resuming from" in done.output and "at step 5\n" in done.output else done.explain())
+    yield _result("INT to mpirun on a slow disk", wrong, "the line names the checkpoint that the next run resumes")
 
 
 def _blocked(pid):
@@ -118,7 +163,7 @@ def _computation(context, data):
             time.sleep(0.05)
     programs.signal_process(pid, signal.SIGUSR1)
     done = context.finish(process, TIMEOUT)
-    kept = {signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2}
+    kept = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2}
     computing = sum(kept <= mask for mask in blocked)
     wrong = _stopped(run, done)
     wrong = wrong or ("" if kept <= blocked[0] and computing >= 2 else f"threads block {blocked}")

@@ -1,6 +1,10 @@
 #include "src/comm/stall/heartbeat_table.h"
 
 #include <gmock/gmock.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
 
 #include "src/comm/mpi/members.h"
 #include "tests/support/mpi_world.h"
@@ -49,6 +53,26 @@ TEST_F(HeartbeatTableTest, ARankThatSavesOrEvaluatesDelaysRanksInTheNextStep) {
     EXPECT_EQ(table_.slowest_member(), mpi_.rank() == last ? std::nullopt : std::optional(last));
     mpi_.barrier();
   }
+}
+
+TEST_F(HeartbeatTableTest, KnowsARankThatHasFailed) {
+  EXPECT_FALSE(table_.has_failed_member());
+  mpi_.barrier();
+  if (mpi_.rank() == mpi_.size() - 1) table_.own().has_failed = true;
+  mpi_.barrier();
+  EXPECT_TRUE(table_.has_failed_member());
+  mpi_.barrier();
+}
+
+TEST_F(HeartbeatTableTest, KnowsARankWhoseProcessHasEnded) {
+  const pid_t ended = ::fork();
+  if (ended == 0) std::_Exit(0);
+  ::waitpid(ended, nullptr, 0);
+  mpi_.barrier();
+  if (mpi_.rank() == mpi_.size() - 1) table_.own().process = ended;
+  mpi_.barrier();
+  EXPECT_TRUE(table_.has_failed_member());
+  mpi_.barrier();
 }
 
 TEST_F(HeartbeatTableTest, NamesTheHangingRankAndItsPhase) {

@@ -11,7 +11,7 @@
 namespace carillon::testing {
 namespace {
 
-constexpr int kept[] = {SIGTERM, SIGINT, SIGUSR1, SIGUSR2};
+constexpr int kept[] = {SIGTERM, SIGINT, SIGHUP, SIGXCPU, SIGCONT, SIGUSR1, SIGUSR2};
 constexpr unsigned long_enough = 10'000'000;  // microseconds
 
 std::atomic<int> taken_by;

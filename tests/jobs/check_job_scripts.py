@@ -114,6 +114,32 @@ class ForwardSignalsTest(ScriptTest):
         self.assertEqual(self.forwarded(*signals), (["USR1", "USR1", "USR1", "TERM"], 75))
 
 
+class RepeatErrorTest(ScriptTest):
+    """What jobs/forward_signals.sh prints after the end of mpirun."""
+
+    def errors(self, code, line):
+        """The lines on stderr if the program reports `line` and ends with `code`, and mpirun prints its own lines then."""
+        keep = f'echo "{line}" | tee -a "$CARILLON_ERROR_FILE" >&2\n' if line else ""
+        self.stub("mpirun", f"#!/usr/bin/env bash\n{keep}echo 'Primary job terminated normally' >&2\nexit {code}\n")
+        script = f'source "{JOBS}/forward_signals.sh"; forward_signals mpirun'
+        environment = os.environ | {"PATH": f"{self.work}:{os.environ['PATH']}", "TMPDIR": str(self.work)}
+        done = subprocess.run(["bash", "-c", script], env=environment, capture_output=True, text=True, timeout=TIMEOUT)
+        self.assertEqual(done.returncode, code)
+        self.assertEqual(list(self.work.glob("tmp.*")), [], "the temporary file is removed")
+        return done.stderr.splitlines()
+
+    def test_error_line_comes_last(self):
+        line = "mnist_train: rank 0 on vm: --data: no file"
+        self.assertEqual(self.errors(66, line), [line, "Primary job terminated normally", line])
+
+    def test_failure_without_an_error_line_adds_nothing(self):
+        self.assertEqual(self.errors(137, ""), ["Primary job terminated normally"])
+
+    def test_stopped_run_says_how_to_resume(self):
+        last = "stopped after a checkpoint: repeat the command to resume"
+        self.assertEqual(self.errors(75, ""), ["Primary job terminated normally", last])
+
+
 class SlurmTrainTest(ScriptTest):
     """jobs/slurm_train.sh"""
 

@@ -156,6 +156,27 @@ TEST(Tower, StatesAreOfTheirRankUntilTheyAreJoinedAndAreSavedAndRestored) {
   EXPECT_EQ(state(other, 1), state(tower, 1));
 }
 
+TEST(Tower, StatesOfARankReturnAfterASaveAtAnArbitraryTime) {
+  const Mpi& mpi = mpi_world();
+  CpuDevice device(1);
+  const auto communicator = make_communicator(mpi, device);
+  Tower tower(counting_network(), ten_classes(), settings_of(2, 0.01), device, *communicator);
+  begin(tower);
+  take_step(tower, NoiseBatch(0, 2, 784));
+  const auto values = [&] {
+    const std::span<const float> all = tower.buffers().values();
+    return std::vector<float>(all.begin(), all.end());
+  };
+  const std::vector<float> before = values();
+  const Tower::RankBuffers own = tower.rank_buffers();
+  tower.synchronize_buffers();
+  EXPECT_EQ(equal_bits(before, values()), mpi.size() == 1);
+  tower.restore(own);
+  EXPECT_TRUE(equal_bits(before, values()));
+  tower.synchronize_buffers();  // again, because they differ again
+  EXPECT_EQ(equal_bits(before, values()), mpi.size() == 1);
+}
+
 /// A restored tower continues like the saved one. A tower with another optimiser is rejected.
 TEST(Tower, SlotsAreSavedAndRestored) {
   CpuDevice device(1);

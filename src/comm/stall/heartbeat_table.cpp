@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <utility>
 
 #include "src/comm/stall/main_thread.h"
@@ -57,6 +59,15 @@ bool HeartbeatTable::is_here(int rank) const { return std::ranges::count(host_.b
 
 int HeartbeatTable::process(int member) const {
   return entry(member).process_space == own().process_space ? entry(member).process.load() : 0;
+}
+
+bool HeartbeatTable::has_failed_member() const {
+  if (run_ends()) return true;
+  for (int member = 0; member < size(); ++member) {
+    const int id = process(member);
+    if (entry(member).has_failed || (id > 0 && kill(id, 0) != 0 && errno == ESRCH)) return true;
+  }
+  return false;
 }
 
 std::string HeartbeatTable::activity_text(int member) const {

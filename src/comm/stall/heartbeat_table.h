@@ -42,6 +42,7 @@ class HeartbeatTable {
     std::atomic<int> process{0};                  ///< process ID
     std::atomic<std::uint64_t> process_space{0};  ///< PID namespace of `process`
     std::atomic<bool> run_ends{false};            ///< a rank has printed the reason
+    std::atomic<bool> has_failed{false};          ///< an error ends this rank, and with it the run
   };
   static_assert(std::atomic<double>::is_always_lock_free, "entries are shared between processes");
 
@@ -65,6 +66,9 @@ class HeartbeatTable {
   /// True for the first caller on this host: that rank must print the reason and end the run.
   bool is_first_to_end() const { return !entry(0).run_ends.exchange(true); }
   bool run_ends() const { return entry(0).run_ends; }
+
+  /// Whether a member has failed, or its process has ended. Only system calls that signal handlers may make.
+  bool has_failed_member() const;
 
   /// "in data of step 812 for 61 s", "in compute of step 812 for 61 s, waiting for rank 2"
   std::string activity_text(int member) const;

@@ -150,6 +150,10 @@ void StallDetector::enter(Phase phase, std::int64_t step) {
 
 void StallDetector::heartbeat() { table_->beat(); }
 
+void StallDetector::mark_failure() { table_->own().has_failed = true; }
+
+bool StallDetector::has_failed_rank() const { return table_->has_failed_member(); }
+
 void StallDetector::describe_data(DescribeData describe) {
   const std::lock_guard lock(describe_mutex_);
   describe_data_ = std::move(describe);

@@ -69,6 +69,10 @@ class StallDetector final : public WaitObserver {
   void enter(Phase phase, std::int64_t step);
   /// A heartbeat within a long phase. Main thread only.
   void heartbeat();
+  /// An error ends this rank, and with it the run.
+  void mark_failure();
+  /// Whether a rank of this host has failed, or its process has ended. A signal handler may call this.
+  bool has_failed_rank() const;
   /// Text about the data of a step for the error line of a rank that hangs there: describe(rank, step) returns "whose
   /// batch begins with a.tfrecord: record 12", or an empty text. Called in `look` or in the detector's own thread.
   using DescribeData = std::function<std::string(int rank, std::int64_t step)>;

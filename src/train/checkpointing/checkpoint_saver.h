@@ -32,6 +32,8 @@ class CheckpointSaver {
   void poll(Clock::time_point now = Clock::now());
   /// Whether there is a write without a result yet.
   bool is_writing() const { return is_writing_; }
+  /// As CheckpointWriter::newest_complete.
+  std::int64_t newest_complete() const { return writer_->newest_complete(); }
   /// The error after which the saver gave up; none: it did not.
   const std::optional<Error>& given_up() const { return given_up_; }
   /// Waits until the last state is on disk, and retries a failed write after a second. Throws the error after which it

@@ -35,6 +35,8 @@ class RunCheckpoints {
   bool has_kept(const Score& score, const Tower& tower);
   /// Polls the writes. Returns the requests of these and of the time since the last checkpoint, at `now`.
   ControlFlags poll(Clock::time_point now);
+  /// As CheckpointWriter::newest_complete, without the best evaluation's.
+  std::int64_t newest_complete() const { return of_steps_.newest_complete(); }
   /// Starts the time since the last checkpoint.
   void start_clock() { saved_at_ = Clock::now(); }
   /// Waits until all checkpoints are on disk. With ExitCode::io, throws the error of the checkpoints that kept failing.

@@ -1,19 +1,77 @@
 #include "src/train/control/stop_signal.h"
 
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
 #include <atomic>
+#include <cerrno>
+#include <charconv>
 #include <csignal>
-#include <cstdint>
+#include <cstdlib>
 #include <ctime>
+#include <fstream>
 #include <initializer_list>
+#include <string>
+#include <string_view>
+#include <thread>
 
 namespace carillon {
 namespace {
 
-// Written by the handler: time of the first signal in nanoseconds of the monotonic clock; 0: none.
-std::atomic<std::int64_t> caught_at = 0;
-static_assert(std::atomic<std::int64_t>::is_always_lock_free);
-
 constexpr std::int64_t nanoseconds = 1'000'000'000;
+constexpr std::int64_t enough_seconds = 20;  ///< for most steps and checkpoints: the line suggests no more time
+
+/// The mpirun, or its daemon on this host, that started this process.
+struct Launcher {
+  pid_t process = 0;                    ///< 0: another launcher, or none
+  bool is_daemon = false;               ///< stderr of a daemon is not that of mpirun
+  bool forwards_cont = false;           ///< its CONT may only mean that a stopped job continues
+  std::int64_t kill_pause = 1;          ///< seconds from CONT to TERM, and from TERM to KILL
+  std::array<char, 32> error_stream{};  ///< path of its stderr, ends with 0
+};
+
+std::int64_t integer_in_environment(const char* name, std::int64_t fallback) {
+  const char* const text = std::getenv(name);
+  if (text == nullptr) return fallback;
+  const std::string_view all = text;
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(all.begin(), all.end(), value);
+  return error == std::errc() && end == all.end() && value >= 0 ? value : fallback;
+}
+
+Launcher find_launcher() {
+  const pid_t parent = getppid();
+  std::string name;
+  std::getline(std::ifstream(fmt::format("/proc/{}/comm", parent)), name);
+  constexpr std::array<std::string_view, 4> commands{"mpirun", "mpiexec", "orterun", "prterun"};
+  constexpr std::array<std::string_view, 2> daemons{"orted", "prted"};
+  const bool is_daemon = std::ranges::count(daemons, name) > 0;
+  if (!is_daemon && std::ranges::count(commands, name) == 0) return {};
+  const std::int64_t pause = integer_in_environment("OMPI_MCA_odls_base_sigkill_timeout", 1);
+  Launcher found{.process = parent,
+                 .is_daemon = is_daemon,
+                 .forwards_cont = integer_in_environment("OMPI_MCA_orte_forward_job_control", 0) != 0,
+                 .kill_pause = integer_in_environment("PRTE_MCA_odls_base_sigkill_timeout", pause)};
+  fmt::format_to_n(found.error_stream.begin(), found.error_stream.size() - 1, "/proc/{}/fd/2", parent);
+  return found;
+}
+
+/// The first signal, and who sent it.
+struct Caught {
+  int signal = 0;  ///< 0: none
+  bool from_launcher = false;
+};
+
+Launcher launcher;  // set before the handlers are installed; needs no destructor, so a late signal may read it
+
+// Written by the handler. `caught_at`: time of the first signal in nanoseconds of the monotonic clock; 0: none.
+std::atomic<std::int64_t> caught_at = 0;
+std::atomic<Caught> caught;
+static_assert(std::atomic<std::int64_t>::is_always_lock_free && std::atomic<Caught>::is_always_lock_free);
 
 std::int64_t now() {
   timespec time{};
@@ -21,20 +79,146 @@ std::int64_t now() {
   return time.tv_sec * nanoseconds + time.tv_nsec;
 }
 
-void note_signal(int signal) {
+std::string_view name_of(int signal) {
+  switch (signal) {
+    case SIGTERM:
+      return "TERM";
+    case SIGINT:
+      return "INT";
+    case SIGHUP:
+      return "HUP";
+    case SIGXCPU:
+      return "XCPU";
+    default:
+      return "USR1";
+  }
+}
+
+/// A line of limited length, built without memory allocation.
+class Line {
+ public:
+  Line& operator<<(std::string_view text) {
+    const std::size_t size = std::min(text.size(), text_.size() - size_);
+    std::copy_n(text.begin(), size, text_.begin() + static_cast<std::ptrdiff_t>(size_));
+    size_ += size;
+    return *this;
+  }
+  Line& operator<<(std::int64_t number) {
+    std::array<char, 20> digits{};
+    const auto [end, error] = std::to_chars(digits.begin(), digits.end(), number);
+    return *this << std::string_view(digits.begin(), end);
+  }
+  std::string_view text() const { return {text_.data(), size_}; }
+
+ private:
+  std::array<char, 600> text_{};
+  std::size_t size_ = 0;
+};
+
+/// The stderr of mpirun if that is a terminal or a pipe, else -1. Not a file: its next line would overwrite ours.
+int open_launcher_stderr() {
+  if (launcher.is_daemon) return -1;
+  const int file = open(launcher.error_stream.data(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  struct stat status {};
+  if (file >= 0 && fstat(file, &status) == 0 && (S_ISCHR(status.st_mode) || S_ISFIFO(status.st_mode))) return file;
+  if (file >= 0) close(file);
+  return -1;
+}
+
+bool write_all(int file, std::string_view text) {
+  return write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+}
+
+// State of the StopNotice. The handler reads the functions only between an increment and a decrement of `readers`.
+struct NoticeState {
+  std::function<std::int64_t()> saved_step;
+  std::function<bool()> run_fails;
+};
+NoticeState notice_state;
+std::atomic<bool> notice_exists = false, notice_written = false;
+std::atomic<std::int64_t> notice_step = 0;
+std::atomic<int> readers = 0;
+
+void write_line(const Caught& of) {
+  Line line;
+  line << "caught " << (of.signal == SIGCONT ? "mpirun's stop signal" : name_of(of.signal)) << " in step "
+       << notice_step.load() << ": the run saves a checkpoint after this step and ends; ";
+  const std::int64_t saved = notice_state.saved_step();
+  if (saved >= 0) {
+    line << "the newest complete checkpoint is of step " << saved;
+  } else {
+    line << "no checkpoint is complete yet";
+  }
+  const bool is_killed = of.from_launcher && of.signal != SIGUSR1;
+  const std::int64_t seconds = launcher.kill_pause * (of.signal == SIGCONT ? 2 : 1);
+  if (is_killed && seconds < enough_seconds) {
+    line << ". mpirun kills the run in " << seconds
+         << " s, saved or not. For more time: mpirun --mca odls_base_sigkill_timeout 15, jobs/single_node.sh, "
+            "carillon train, or kill -USR1 (process number of mpirun)";
+  }
+  line << "\n";
+  // mpirun relays no output before it has killed the ranks.
+  const int direct = is_killed ? open_launcher_stderr() : -1;
+  const bool done = direct >= 0 && write_all(direct, line.text());
+  if (direct >= 0) close(direct);
+  if (!done) static_cast<void>(write_all(STDERR_FILENO, line.text()));
+}
+
+/// Writes the line once, if there is a notice and a signal.
+void write_notice() {
+  readers.fetch_add(1);
+  const Caught of = caught.load();
+  if (notice_exists && of.signal != 0 && !notice_state.run_fails() && !notice_written.exchange(true)) write_line(of);
+  readers.fetch_sub(1);
+}
+
+void note_signal(int signal, siginfo_t* info, void* /*context*/) {
+  const int own_errno = errno;
+  const bool from_launcher = info->si_code == SI_USER && launcher.process != 0 && info->si_pid == launcher.process;
+  if (signal == SIGCONT && (!from_launcher || launcher.forwards_cont)) return;
   std::int64_t first = 0;
-  if (caught_at.compare_exchange_strong(first, now()) || signal == SIGUSR1) return;
-  if (now() - first < nanoseconds) return;  // the same stop: the launcher and the job's end both send it
-  std::signal(signal, SIG_DFL);
-  std::raise(signal);  // delivered when the handler returns
+  if (caught_at.compare_exchange_strong(first, now())) {
+    caught.store({signal, from_launcher});
+    write_notice();
+  } else if ((signal == SIGTERM || signal == SIGINT) && !from_launcher && now() - first >= nanoseconds) {
+    // Within a second it is the same stop: the launcher and the job's end both send it.
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);  // delivered when the handler returns
+  }
+  errno = own_errno;
 }
 
 }  // namespace
 
 void catch_stop_signals() {
-  for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) std::signal(signal, note_signal);
+  launcher = find_launcher();
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGHUP, SIGXCPU, SIGCONT}) {
+    struct sigaction before {
+    }, action{};
+    sigaction(signal, nullptr, &before);
+    if (signal == SIGHUP && before.sa_handler == SIG_IGN) continue;
+    action.sa_sigaction = note_signal;
+    action.sa_flags = SA_SIGINFO | SA_RESTART;
+    sigemptyset(&action.sa_mask);
+    sigaddset(&action.sa_mask, SIGTTOU);  // a terminal may stop background processes that write to it
+    sigaction(signal, &action, nullptr);
+  }
 }
 
 bool stop_signal_caught() { return caught_at.load(std::memory_order_relaxed) != 0; }
+
+StopNotice::StopNotice(std::int64_t step, std::function<std::int64_t()> saved_step, std::function<bool()> run_fails) {
+  notice_state = {std::move(saved_step), std::move(run_fails)};
+  notice_step = step;
+  notice_exists = true;
+  write_notice();  // the signal may have come before
+}
+
+StopNotice::~StopNotice() {
+  notice_exists = false;
+  while (readers != 0) std::this_thread::yield();
+}
+
+void StopNotice::enter_step(std::int64_t step) { notice_step.store(step, std::memory_order_relaxed); }
 
 }  // namespace carillon

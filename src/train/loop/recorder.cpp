@@ -285,6 +285,8 @@ void Recorder::save(const RunPosition& position, const Tower& tower) {
   if (first_) first_->checkpoints->save(position, tower);
 }
 
+std::int64_t Recorder::newest_complete_checkpoint() const { return first_->checkpoints->newest_complete(); }
+
 void Recorder::keep_if_best(const RunPosition& position, const Metric& metric, const Tower& tower) {
   if (first_) first_->checkpoints->keep_if_best(position, first_->task_score.of(metric), tower);
 }

@@ -104,6 +104,8 @@ class Recorder {
 
   /// Starts to write a checkpoint. Errors: failed (a variable is not finite).
   void save(const RunPosition& position, const Tower& tower);
+  /// On rank 0, after open_directory: as CheckpointWriter::newest_complete.
+  std::int64_t newest_complete_checkpoint() const;
   /// Starts to write best.ckpt.h5 if the evaluation of this step is better than all before. Errors: as save.
   void keep_if_best(const RunPosition& position, const Metric& metric, const Tower& tower);
   /// The requests of this rank after a step. Rank 0 checks at `now` whether a checkpoint is due, whether time is up,

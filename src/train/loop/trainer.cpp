@@ -11,7 +11,6 @@
 #include "src/report/console.h"
 #include "src/train/checkpointing/resume.h"
 #include "src/train/control/equal_on_all_ranks.h"
-#include "src/train/control/stop_signal.h"
 #include "src/train/diagnosis/nonfinite_report.h"
 #include "src/train/diagnosis/replicas.h"
 #include "src/train/loop/training_setup.h"
@@ -50,11 +49,26 @@ ExitCode Trainer::run() {
     recorder_.finished_before(position_.step);
     return ExitCode::done;
   }
-  if (position_.resumed) saved_step_ = position_.step;
+  if (position_.resumed) resumed_step_ = saved_step_ = position_.step;
+  try {
+    return run_from_position();
+  } catch (...) {
+    stall_detector_.mark_failure();  // before the error line: no other rank may write a StopNotice after it
+    stop_notice_.reset();
+    throw;
+  }
+}
+
+ExitCode Trainer::run_from_position() {
+  const Dataset* const dataset = dataset_ ? &*dataset_ : nullptr;
   const bool lacks_evaluation_alone = position_.resumed && position_.step >= options_.optimizer.max_steps;
   recorder_.open_logs(position_.step);
   if (!lacks_evaluation_alone) recorder_.check_space(position_.step, *tower_);
   recorder_.announce({*tower_, device_, communicator_.name(), thread_count_, dataset});
+  if (mpi_.rank() == 0) {
+    stop_notice_.emplace(
+        position_.step, [this] { return safe_step(); }, [this] { return stall_detector_.has_failed_rank(); });
+  }
   const bool trains = options_.optimizer.max_steps > 0;
   const ExitCode code = trains && !lacks_evaluation_alone ? train() : ExitCode::done;
   if (saved_step_ != position_.step) save();
@@ -62,6 +76,7 @@ ExitCode Trainer::run() {
   enter(Phase::finish);
   if (options_.data.skip_damaged) report_skipped();
   recorder_.finish(position_, code, rank_times_ ? rank_times_->worked() : std::vector<double>{});
+  stop_notice_.reset();
   return code;
 }
 
@@ -142,7 +157,11 @@ ExitCode Trainer::train() {
     const ControlFlags requested = exchange_control_flags();
     if (requested.give_up) return ExitCode::io;
     if (requested.stop) return ExitCode::stopped;
-    if (plan.saves || requested.save) save();
+    if (plan.saves) {
+      save();
+    } else if (requested.save) {
+      save_by_time();
+    }
     if (plan.evaluates) evaluate();
   }
   return ExitCode::done;
@@ -242,6 +261,7 @@ Trainer::Clock::time_point Trainer::enter(Phase phase) {
 }
 
 void Trainer::take_step(const StepPlan& plan) {
+  if (stop_notice_) stop_notice_->enter_step(plan.step);
   const auto start = enter(Phase::data);
   const Batch& batch = tower_->keeps_records() ? loader_->next_by_records() : loader_->next();
   recorder_.count_step(std::chrono::duration<double>(enter(Phase::compute) - start).count());
@@ -266,6 +286,8 @@ void Trainer::take_results(Results wanted) {
     to_log_.pop_front();
   }
 }
+
+std::int64_t Trainer::safe_step() const { return std::max(resumed_step_, recorder_.newest_complete_checkpoint()); }
 
 ControlFlags Trainer::own_requests() {
   ControlFlags own = recorder_.requests();
@@ -310,6 +332,12 @@ void Trainer::save() {
   tower_->synchronize_buffers();
   recorder_.save(position_, *tower_);
   saved_step_ = position_.step;
+}
+
+void Trainer::save_by_time() {
+  const Tower::RankBuffers own = tower_->rank_buffers();
+  save();
+  tower_->restore(own);
 }
 
 void Trainer::evaluate() {

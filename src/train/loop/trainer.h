@@ -16,6 +16,7 @@
 #include "src/data/loading/batch_loader.h"
 #include "src/options/run_description.h"
 #include "src/step/tower.h"
+#include "src/train/control/stop_signal.h"
 #include "src/train/evaluation/evaluator.h"
 #include "src/train/evaluation/task_score.h"
 #include "src/train/input/open_records.h"
@@ -57,6 +58,8 @@ class Trainer {
   bool is_finished();
   /// Whether the resumed run has taken all steps but was killed before its last evaluation was logged. Collective.
   bool lacks_last_evaluation();
+  /// Trains from `position_`, saves and evaluates at the end.
+  ExitCode run_from_position();
   ExitCode train();
   BatchLoader make_loader();
   int decode_threads() const;
@@ -66,6 +69,8 @@ class Trainer {
   Clock::time_point enter(Phase phase);
   void take_step(const StepPlan& plan);
   void take_results(Results wanted);
+  /// Step of the newest checkpoint that is complete; -1: none. On rank 0; a signal handler may call this.
+  std::int64_t safe_step() const;
   /// The requests of this rank.
   ControlFlags own_requests();
   /// Combines the requests of all ranks. Returns none if no rank has requested a synchronisation. Collective.
@@ -76,6 +81,8 @@ class Trainer {
   void check_total(std::int64_t step, const StepLoss& loss) const;
   void evaluate();
   void save();
+  /// Saves at a time that differs between equal runs, so it must not change later steps by a bit.
+  void save_by_time();
 
   std::uint64_t global_batch() const { return static_cast<std::uint64_t>(options_.data.batch_size) * mpi_.size(); }
 
@@ -95,15 +102,17 @@ class Trainer {
   std::optional<Tower> tower_;
   std::optional<Evaluator> evaluator_;
   Recorder recorder_;
-  std::optional<RankTimes> rank_times_;  ///< only with several ranks on CPUs
+  std::optional<StopNotice> stop_notice_;  ///< on rank 0, from the first step on
+  std::optional<RankTimes> rank_times_;    ///< only with several ranks on CPUs
 
   RunPosition position_;
-  std::int64_t saved_step_ = -1;   ///< step of the newest checkpoint
-  bool has_reached_ = false;       ///< an evaluation reached the score that ends the run
-  BatchLoader* loader_ = nullptr;  ///< not null while steps are taken
-  StepResult latest_;              ///< the last result that was taken
-  std::deque<StepPlan> to_log_;    ///< plans of steps that log their loss, until their results are taken
-  bool sync_requested_ = false;    ///< a result since the last synchronisation reports that a rank requested one
+  std::int64_t resumed_step_ = -1;  ///< step of the checkpoint that the run resumed from
+  std::int64_t saved_step_ = -1;    ///< step of the newest checkpoint, which may not be complete
+  bool has_reached_ = false;        ///< an evaluation reached the score that ends the run
+  BatchLoader* loader_ = nullptr;   ///< not null while steps are taken
+  StepResult latest_;               ///< the last result that was taken
+  std::deque<StepPlan> to_log_;     ///< plans of steps that log their loss, until their results are taken
+  bool sync_requested_ = false;     ///< a result since the last synchronisation reports that a rank requested one
 };
 
 }  // namespace carillon
