@@ -12,6 +12,7 @@
 #include "carillon/data/record.h"
 #include "src/core/crc32c.h"
 #include "src/data/convert/picture_list.h"
+#include "src/data/convert/split_folders.h"
 #include "src/launch/mpi_launch.h"
 
 namespace carillon {
@@ -85,6 +86,9 @@ PictureFolder look_through(const fs::path& folder) {
     bytes += of_file.bytes;
     ++found.count;
   }
+  const std::optional<SplitFolders> splits = find_split_folders(path);
+  found.has_splits = splits.has_value();
+  found.training = splits ? static_cast<std::int64_t>(pictures_in(splits->splits.front().folder).size()) : found.count;
   if (found.count == 0) {
     fail(ExitCode::no_input, "{}: contains no pictures; create one folder of pictures per class", folder.string());
   }

@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double trial_seconds = 5.0;
-constexpr std::int64_t evaluations = 10;  ///< during a training
+constexpr std::int64_t evaluations = 5;  ///< during a training
 /// The cost of an evaluation per picture, as a share of that of a training step.
 constexpr double forward_share = 0.4;
 /// The views of a picture in the last evaluation (--test-time-augmentation).
@@ -98,7 +98,7 @@ double PictureTraining::seconds_per_picture(const Candidate& candidate) {
 
 TrainingChoice PictureTraining::choose() {
   const double share = pictures_.has_splits ? 0.0 : request_.validation_share;
-  const auto pictures = static_cast<std::int64_t>(std::ceil(static_cast<double>(pictures_.count) * (1.0 - share)));
+  const auto pictures = static_cast<std::int64_t>(std::ceil(static_cast<double>(pictures_.training) * (1.0 - share)));
   return choose_training({.pictures = pictures,
                           .seconds = request_.minutes > 0.0 ? std::optional(60.0 * request_.minutes) : std::nullopt,
                           .seconds_per_picture = [this](const Candidate& c) { return seconds_per_picture(c); },

@@ -8,7 +8,6 @@
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
 #include "src/core/printable.h"
-#include "src/data/decode/dataset_info.h"
 #include "src/launch/commands.h"
 #include "src/launch/picture_training.h"
 #include "src/launch/run_place.h"
@@ -39,23 +38,24 @@ void print_evaluations(const fs::path& metrics) {
   }
 }
 
-/// The name of a class; its number if the names are unknown.
-std::string class_name(const std::optional<DatasetInfo>& info, std::size_t label) {
-  return info && label < info->classes.size() ? printable(info->classes[label]) : std::to_string(label);
+/// The name of a class; its number if the report has no names.
+std::string class_name(const Json& report, std::size_t label) {
+  const Json& one = report.at("classes").at(label);
+  return one.contains("name") ? printable(one["name"].get<std::string>()) : std::to_string(label);
 }
 
 /// A line per class: how many of its pictures are recognised.
-void print_classes(const Json& report, const std::optional<DatasetInfo>& info) {
+void print_classes(const Json& report) {
   fmt::print("\n{:>8}  {:>8}  {:>8}  class\n", "pictures", "correct", "recall");
   for (std::size_t label = 0; label < report.at("classes").size(); ++label) {
     const Json& one = report.at("classes")[label];
     fmt::print("{:>8}  {:>8}  {:>8}  {}\n", one.at("support").get<std::int64_t>(),
-               one.at("correct").get<std::int64_t>(), number_text(one, "recall"), class_name(info, label));
+               one.at("correct").get<std::int64_t>(), number_text(one, "recall"), class_name(report, label));
   }
 }
 
 /// The pairs of classes that are confused most often.
-void print_confusions(const Json& report, const std::optional<DatasetInfo>& info) {
+void print_confusions(const Json& report) {
   struct Confusion {
     std::int64_t count;
     std::size_t truth, predicted;
@@ -75,7 +75,7 @@ void print_confusions(const Json& report, const std::optional<DatasetInfo>& info
   });
   if (!confusions.empty()) fmt::print("\n{:>8}  is        predicted as\n", "pictures");
   for (auto one = confusions.begin(); one != end; ++one) {
-    fmt::print("{:>8}  {} -> {}\n", one->count, class_name(info, one->truth), class_name(info, one->predicted));
+    fmt::print("{:>8}  {} -> {}\n", one->count, class_name(report, one->truth), class_name(report, one->predicted));
   }
 }
 
@@ -88,12 +88,10 @@ int report_command(const std::vector<std::string>& words) {
   std::fflush(stdout);
   const int code = evaluate_command(joined({run.path.string(), "--report", file.string()}, run.others));
   if (code != 0) return code;
-  const std::optional<TrainingPlan> plan = read_plan(folder);
-  const std::optional<DatasetInfo> info = plan ? read_dataset_info(plan->data) : std::nullopt;
   try {
     const Json report = Json::parse(read_plain_file(file, file.string(), max_report_bytes));
-    print_classes(report, info);
-    print_confusions(report, info);
+    print_classes(report);
+    print_confusions(report);
   } catch (const Json::exception& error) {
     fail(ExitCode::data, "{}: is not a report of image_eval: {}", file.string(), error.what());
   }

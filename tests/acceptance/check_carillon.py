@@ -94,7 +94,7 @@ def _commands(context):
         (("export", run, "--onnx", onnx), r"^wrote "),
         (("report", run), r"^ +\d+ +\d+ +[\d.]+  dark$"),
         (("doctor", "--train-dir", run), r"^mpirun: "),
-        (("--help",), r"^  carillon train FOLDER"),
+        (("--help",), r"carillon train FOLDER"),
     ):
         done = context.run_command(context.command("carillon", *words))
         wrong = done.complaint(0) or (not re.search(expected, done.output, re.M) and done.output[-500:])
