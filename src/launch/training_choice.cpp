@@ -91,7 +91,6 @@ std::string training_settings(const TrainingChoice& choice, std::int64_t steps) 
   set("schedule", "cosine");
   set("warmup-steps", steps / 10);
   set("label-smoothing", 0.1);
-  set("cutmix", 1.0);
   set("min-crop-area", 0.35);
   if (is_airbench(choice.candidate.network)) {
     // jobs/recipes/cifar10_94.cfg has the source of these values. The rate is for 1024 pictures.

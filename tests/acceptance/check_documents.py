@@ -244,7 +244,7 @@ class _Page:
                 (folder / "build" / path.name).symlink_to(path)
         for program in self.context.binaries.iterdir():
             start = folder / "build/bin" / program.name
-            if program.name.endswith("_train"):
+            if program.name.endswith("_train") or program.name == "carillon":
                 words = [sys.executable, short_training.__file__, program]
                 start.write_text(f'#!/bin/sh\nexec {shlex.join(map(str, words))} "$@"\n')
                 start.chmod(0o755)
