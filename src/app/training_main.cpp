@@ -9,6 +9,7 @@
 #include "src/app/startup.h"
 #include "src/app/version_text.h"
 #include "src/comm/stall/stall_detector.h"
+#include "src/data/decode/dataset_info.h"
 #include "src/options/device_choices.h"
 #include "src/options/option_groups.h"
 #include "src/step/gradients/reducer.h"
@@ -106,16 +107,32 @@ ExitCode run_preflight(const std::string& program, const TrainOptions& options, 
   });
 }
 
+/// The records that --model help assumes: the classes are those of --data, if it is given.
+RecordSchema schema_for_list(const OptionSet& set, const ProgramSpec& program_spec, const TrainOptions& options,
+                             const PictureOptions& pictures) {
+  RecordSchema schema = options.data.record_form.schema;
+  if (!program_spec.of_pictures) return schema;
+  schema.image_shape = shape_of(pictures);
+  if (pictures.classes > 0) {
+    schema.class_count = pictures.classes;
+  } else if (set.given("data") && !is_synthetic(options.data.files)) {
+    const std::optional<DatasetInfo> info = dataset_info_of_files(options.data.files);
+    if (info) schema.class_count = static_cast<std::int64_t>(info->classes.size());
+  }
+  return schema;
+}
+
 /// --model help. All ranks measure at the same time, because they share caches and memory. Rank 0 prints. Collective.
-void print_networks(const ProgramSpec& program_spec, const TrainOptions& options, const PictureOptions& pictures,
-                    const Mpi& mpi) {
+void print_networks(const OptionSet& set, const ProgramSpec& program_spec, const TrainOptions& options,
+                    const PictureOptions& pictures, const Mpi& mpi) {
   constexpr double seconds = 15.0;  // for all networks
   const CpuShare cpu = take_cpu_share(mpi, static_cast<int>(options.device.threads));
   std::unique_ptr<Device> device;
-  mpi.run_on_all([&] { device = open_own_device(options.device, mpi, cpu); });
-  RecordSchema schema = options.data.record_form.schema;
-  if (program_spec.of_pictures) schema.image_shape = shape_of(pictures);
-  if (pictures.classes > 0) schema.class_count = pictures.classes;
+  RecordSchema schema;
+  mpi.run_on_all([&] {
+    device = open_own_device(options.device, mpi, cpu);
+    schema = schema_for_list(set, program_spec, options, pictures);
+  });
   const DataOptions& data = options.data;
   const Task task = task_of(program_spec, schema, options.task);
   const StepTimeSettings settings{
@@ -178,7 +195,7 @@ ExitCode train(const std::string& program, const ProgramSpec& program_spec, int 
   OptionSet set = option_set(program, options, pictures, program_spec);
   if (!parse_on_all_ranks(set, argc, argv, mpi)) return ExitCode::done;
   if (options.model.name == list_networks) {
-    print_networks(program_spec, options, pictures, mpi);
+    print_networks(set, program_spec, options, pictures, mpi);
     return ExitCode::done;
   }
   require_equal_on_all_ranks(mpi, {{"preflight", options.device.preflight}});

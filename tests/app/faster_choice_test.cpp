@@ -20,9 +20,9 @@ std::string choice_for(const ProgramSpec& program_spec, const std::string& netwo
 TEST(FasterChoice, IsASmallNetworkOnSmallPictures) {
   EXPECT_EQ(
       choice_for(image_program(), "resnet50", 224),
-      "--model airbench94 --image-size 32 (34 times less work per image), or fewer steps (--epochs, --max-steps)");
+      "--model airbench94 --image-size 32 (35 times less work per image), or fewer steps (--epochs, --max-steps)");
   EXPECT_EQ(choice_for(image_program(), "airbench94", 64),
-            "--image-size 32 (5 times less work per image), or fewer steps (--epochs, --max-steps)");
+            "--image-size 32 (4 times less work per image), or fewer steps (--epochs, --max-steps)");
   EXPECT_EQ(choice_for(cifar10_program(), "resnet18_cifar", 32),
             "--model airbench94 (5 times less work per image), or fewer steps (--epochs, --max-steps)");
 }

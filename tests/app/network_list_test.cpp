@@ -55,9 +55,9 @@ TEST(StepTime, IsThatOfASmallerBatchIfTimeIsShort) {
 
 TEST(StepTime, IsThatOfASmallerBatchIfMemoryIsShort) {
   CpuDevice device(1);
-  StepTimeSettings settings = small_step(1 << 10, 1000.0);
-  settings.processes = 1 << 20;
-  EXPECT_LT(measure_step(network_named(mnist_program(), "lenet"), settings, device).batch_size, 1 << 10);
+  StepTimeSettings settings = small_step(1 << 14, 1000.0);
+  settings.processes = 1 << 12;
+  EXPECT_LT(measure_step(network_named(mnist_program(), "lenet"), settings, device).batch_size, 1 << 14);
 }
 
 TEST(StepTime, RefusesAnImageThatTheMemoryCannotHold) {
