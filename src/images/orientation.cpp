@@ -132,7 +132,7 @@ void orient(DecodedPart& part, int orientation, std::int64_t stored_height, std:
     std::swap(part.height, part.width);
     std::swap(part.row_padding, part.column_padding);
   }
-  std::vector<std::uint8_t> shown(part.pixels.size());
+  std::vector<std::uint8_t> shown(static_cast<std::size_t>(height * width) * 4);
   constexpr std::int64_t rows_at_once = 16;  // a column of so many pixels fills whole cache lines of the stored rows
   for (std::int64_t top = 0; top < part.height; top += rows_at_once) {
     const std::int64_t bottom = std::min(top + rows_at_once, part.height);

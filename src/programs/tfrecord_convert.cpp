@@ -43,7 +43,7 @@ const SourceFormat& find_format(const std::string& name) {
 
 constexpr const char* purpose = "Converts pictures, or a published data set, to TFRecord files of tf.train.Example";
 constexpr const char* synopsis = "tfrecord_convert FORMAT --input PATH --output DIR [--shards N]";
-constexpr const char* usage = R"(Writes DIR/train-00000-of-0000N.tfrecord ... and the files of a second split.
+constexpr const char* usage = R"(Writes DIR/train-00000-of-0000N.tfrecord ... and the files of other splits.
 
 formats:
   images   a folder with one folder of pictures per class, or a list file with a line per picture: its path, a tab or

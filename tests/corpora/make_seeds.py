@@ -59,9 +59,16 @@ def example_seeds():
             "negative": field(1, image + feature(b"l", 3, field(1, varint(2**64 - 1))))}
 
 
+def pictures(*suffixes):
+    return {path.name: path.read_bytes() for path in sorted((TESTS / "data/pictures").iterdir()) if path.suffix in suffixes}
+
+
 def picture_seeds():
-    return {path.name: path.read_bytes() for path in sorted((TESTS / "data/pictures").iterdir())
-            if path.suffix in (".jpg", ".png")}
+    return pictures(".jpg", ".png")
+
+
+def bmp_seeds():
+    return pictures(".bmp")
 
 
 def tar(form):

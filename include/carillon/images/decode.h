@@ -57,7 +57,7 @@ struct PartRequest {
 
 /// Decoded pixels, four bytes each (red, green, blue, unused), row by row.
 struct DecodedPart {
-  std::vector<std::uint8_t> pixels;    ///< [height][width][4]; never shrinks
+  std::vector<std::uint8_t> pixels;    ///< [height][width][4], or longer
   std::int64_t height = 0, width = 0;  ///< of the decoded rectangle
   std::int64_t row = 0, column = 0;    ///< position of the first pixel in the reduced picture
   std::int64_t reduction = 1;          ///< factor by which the picture was reduced: 1, 2, 4 or 8

@@ -47,11 +47,12 @@ std::string quoted(const std::string& path) {
 }
 
 /// The opaque pixels of `whole` as PNG.
-std::string png_of(const DecodedPart& whole) {
+std::string png_of(DecodedPart whole) {
   Picture picture{.height = whole.height, .width = whole.width, .channels = 3, .pixels = {}};
   const auto count = static_cast<std::size_t>(whole.height * whole.width);
   picture.pixels.resize(count * 3);
   for (std::size_t i = 0; i < count; ++i) std::copy_n(whole.pixels.data() + i * 4, 3, picture.pixels.data() + i * 3);
+  whole.pixels = {};  // frees memory for the encoder
   return encode_png(picture);
 }
 
@@ -69,7 +70,7 @@ std::string as_jpeg_or_png(std::string file, const std::filesystem::path& path, 
   } catch (const UnsupportedPicture& unsupported) {
     refuse(*kind, path, unsupported.reason);
   }
-  return png_of(whole);
+  return png_of(std::move(whole));
 }
 
 }  // namespace carillon
