@@ -7,6 +7,7 @@
 #include "src/app/network_list.h"
 #include "src/app/picture_options.h"
 #include "src/app/startup.h"
+#include "src/app/training_options.h"
 #include "src/app/version_text.h"
 #include "src/comm/stall/stall_detector.h"
 #include "src/data/decode/dataset_info.h"
@@ -250,6 +251,16 @@ ExitCode train(const std::string& program, const ProgramSpec& program_spec, int 
 }
 
 }  // namespace
+
+void check_training_options(const std::string& program, const ProgramSpec& program_spec,
+                            const std::vector<std::string>& words) {
+  TrainOptions options;
+  PictureOptions pictures;
+  OptionSet set = option_set(program, options, pictures, program_spec);
+  std::vector<const char*> arguments{program.c_str()};
+  for (const std::string& word : words) arguments.push_back(word.c_str());
+  set.parse(static_cast<int>(arguments.size()), arguments.data());
+}
 
 int training_main(const std::string& program, const ProgramSpec& program_spec, int argc, char** argv) {
   const auto started = Trainer::Clock::now();

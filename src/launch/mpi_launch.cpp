@@ -5,8 +5,11 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
 #include <sstream>
 
+#include "carillon/core/error.h"
+#include "carillon/core/file.h"
 #include "src/comm/mpi/cpu_topology.h"
 
 namespace carillon {
@@ -51,6 +54,22 @@ ChildSettings Launch::settings() const {
   // Open MPI starts as root, for example in a container, only if both are set.
   if (geteuid() == 0) settings.environment = {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"};
   return settings;
+}
+
+ChildResult Launch::run(const std::vector<std::string>& words) const {
+  ChildSettings with_error = settings();
+  std::string path = (fs::temp_directory_path() / "carillon-error-XXXXXX").string();
+  const Descriptor file(mkstemp(path.data()));
+  if (file.get() < 0) return run_child(words, with_error);  // without the repetition
+  with_error.environment.push_back("CARILLON_ERROR_FILE=" + path);
+  const ChildResult result = run_child(words, with_error);
+  std::string line;
+  for (std::ifstream lines(path); std::getline(lines, line);) {
+  }
+  std::error_code ignored;
+  fs::remove(path, ignored);
+  if (ranks > 1 && result.exit_code != 0 && !line.empty()) print_text(STDERR_FILENO, line + "\n");
+  return result;
 }
 
 }  // namespace carillon

@@ -27,6 +27,9 @@ struct Launch {
   std::vector<std::string> command(const std::string& program, const std::vector<std::string>& options) const;
   /// USR1 as stop signal: mpirun forwards it and waits, so that the ranks can save.
   ChildSettings settings() const;
+  /// Runs a command that `command` made. After a failure, mpirun prints about ten lines; this function then repeats the
+  /// program's own error line. Errors: those of run_child.
+  ChildResult run(const std::vector<std::string>& words) const;
 };
 
 }  // namespace carillon

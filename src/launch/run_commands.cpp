@@ -97,7 +97,7 @@ int doctor_command(const std::vector<std::string>& words) {
   fmt::print("mpirun: {}\ncores: {}\n", printable(mpirun.string()), usable_cores());
   std::fflush(stdout);
   const Launch launch{usable_cores(), usable_cores()};
-  return run_child(launch.command("image_train", joined({"--preflight"}, words)), launch.settings()).exit_code;
+  return launch.run(launch.command("image_train", joined({"--preflight"}, words))).exit_code;
 }
 
 }  // namespace carillon

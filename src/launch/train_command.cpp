@@ -8,6 +8,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
+#include "src/app/training_options.h"
 #include "src/launch/commands.h"
 #include "src/launch/passed_options.h"
 #include "src/launch/picture_training.h"
@@ -106,13 +107,13 @@ int train(const fs::path& folder, const TrainingRequest& request, bool dry_run) 
   if (dry_run) return 0;
   if (stop_requested()) return stopped_early();
   const Launch launch = training.launch(*plan);
-  const ChildResult trained = run_child(training.training_command(*plan), launch.settings());
+  const ChildResult trained = launch.run(training.training_command(*plan));
   if (trained.exit_code != 0) {
     if (trained.stopped) say("stopped: the same command continues the training");
     return trained.exit_code;
   }
   if (!plan->evaluated.empty()) {
-    const ChildResult evaluated = run_child(training.evaluation_command(*plan), launch.settings());
+    const ChildResult evaluated = launch.run(training.evaluation_command(*plan));
     if (evaluated.stopped) say("stopped during the last evaluation: the same command repeats it");
     if (evaluated.exit_code != 0 || evaluated.stopped) {
       return evaluated.stopped ? static_cast<int>(ExitCode::stopped) : evaluated.exit_code;
@@ -120,6 +121,15 @@ int train(const fs::path& folder, const TrainingRequest& request, bool dry_run) 
   }
   print_next_steps(training.train_dir());
   return 0;
+}
+
+/// Before anything is converted. Errors: usage.
+void check_passed(const std::vector<std::string>& passed) {
+  for (const char* const name : {"data", "eval-data"}) {
+    if (!value_of(passed, name)) continue;
+    fail(ExitCode::usage, "--{}: carillon train names the records itself; for other records, use image_train", name);
+  }
+  check_training_options("image_train", image_program(), passed);
 }
 
 }  // namespace
@@ -154,6 +164,7 @@ int train_command(const std::vector<std::string>& words) {
     fail(ExitCode::usage, "train: '{}' belongs to no option; one folder of pictures can be named", folders[1]);
   }
   request.passed = std::move(parts.passed);
+  check_passed(request.passed);
   return train(folders.front(), request, dry_run);
 }
 

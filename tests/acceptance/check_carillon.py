@@ -22,7 +22,7 @@ SETTLE = 30  # seconds for a killed program's ranks to save
 
 def check(context):
     """carillon"""
-    for case in (_whole, _commands, _options, _changes, _stops, _kill):
+    for case in (_whole, _commands, _options, _failure, _changes, _stops, _kill):
         try:
             yield from case(context)
         except ProgramFailed as error:
@@ -108,14 +108,24 @@ def _options(context):
     settings = (run / "plan.cfg").read_text() if done.code == 0 else ""
     yield _result("--model overrides the choice", "" if "model = resnet9\n" in settings else done.explain() + settings)
     for words, names in (
-        (("--no-such-option", "1", *QUICK), ("--no-such-option",)),
+        (("--no-such-option", 1), ("--no-such-option",)),
         (("--minutes", "soon"), ("--minutes", "soon")),
+        (("--image-size", 1), ("--image-size",)),
+        (("--data", "data/x"), ("--data",)),
     ):
         run, data = _places(context)
         done = context.run_command(_command(context, run, data, *words))
-        wrong = f"expected exit code {USAGE}; {done.explain()}" if done.code != USAGE else ""
-        wrong = wrong or ("" if all(name in done.errors for name in names) else done.errors)
+        wrong = done.complaint(USAGE, names) or ("records exist" if data.exists() else "")
         yield _result(f"{words[0]} {words[1]} is refused", wrong)
+
+
+def _failure(context):
+    """a training that fails"""
+    run, data = _places(context)
+    done = context.run_command(_command(context, run, data, *QUICK, "--learning-rate", 1e30, "--ranks", 2))
+    last = done.errors.strip().splitlines()[-1:]
+    wrong = f"expected exit code 70; {done.explain()}" if done.code != 70 else ""
+    yield _result("the error line is the last one, after mpirun's", wrong or ("" if last and "diverged" in last[0] else last))
 
 
 def _changes(context):
