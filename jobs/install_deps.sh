@@ -33,11 +33,29 @@ has_cudnn_frontend() {
   return 1
 }
 
+# Environment Modules and Lmod, which a test loads the module file with. Debian's packages of them conflict, and an
+# installed one changes every login shell. So both are unpacked into their own folder.
+module_systems=(environment-modules lmod)
+module_folder=/usr/local/share/carillon-tests
+
+has_module_systems() {
+  local name folder
+  for name in "${module_systems[@]}"; do
+    for folder in "$module_folder" "$HOME/.local/share/carillon-tests"; do
+      if [[ -d $folder/$name ]]; then continue 2; fi
+    done
+    return 1
+  done
+}
+
 wants_cudnn_frontend=false
+wants_module_systems=false
 for argument in "$@"; do
   case $argument in
     --tests)
-      packages+=(ccache libgtest-dev libgmock-dev python3-numpy python3-h5py hdf5-tools iproute2 groff-base doxygen)
+      packages+=(ccache libgtest-dev libgmock-dev python3-numpy python3-h5py hdf5-tools iproute2 groff-base man-db doxygen)
+      packages+=(tcl8.6 lua5.3 lua-filesystem lua-json lua-posix lua-term)  # of Environment Modules and Lmod
+      if ! has_module_systems; then wants_module_systems=true; fi
       ;;
     --fuzz) packages+=(clang-16 libclang-rt-16-dev libomp-16-dev) ;;
     --lint) packages+=(git clang-format-14) ;;
@@ -91,9 +109,35 @@ install_cudnn_frontend() {
   "${as_root[@]}" cp -r "$wheel"/contents/include/. "$folder"
 }
 
+apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 "$@"; }
+
+# Unpacks the packages of the module systems. A folder gets its name when it is complete.
+unpack_module_systems() (
+  folder=$module_folder
+  find_root || folder=$HOME/.local/share/carillon-tests
+  echo "install_deps: unpacking ${module_systems[*]} into $folder"
+  unpacked=$(mktemp -d)
+  trap 'rm -rf "$unpacked"' EXIT
+  cd "$unpacked"
+  download=(apt-get -qq -o APT::Sandbox::User=root download "${module_systems[@]}")
+  "${download[@]}" 2>/dev/null || { apt update && "${download[@]}"; }
+  "${as_root[@]}" mkdir -p "$folder"
+  for name in "${module_systems[@]}"; do
+    "${as_root[@]}" rm -rf "$folder/.$name" "$folder/$name"
+    "${as_root[@]}" dpkg-deb --extract "$name"_*.deb "$folder/.$name"
+    "${as_root[@]}" mv "$folder/.$name" "$folder/$name"
+  done
+)
+
+# Installs what is not a package of the list.
+install_others() {
+  if $wants_cudnn_frontend; then install_cudnn_frontend; fi
+  if $wants_module_systems; then unpack_module_systems; fi
+}
+
 mapfile -t missing < <(missing_packages)
 if ((${#missing[@]} == 0)); then
-  if $wants_cudnn_frontend; then install_cudnn_frontend; fi
+  install_others
   echo "install_deps: all ${#packages[@]} packages are installed"
   exit 0
 fi
@@ -102,8 +146,6 @@ if ! find_root; then
   echo "install_deps: cannot install the missing packages without root or sudo: ${missing[*]}" >&2
   exit 1
 fi
-
-apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 "$@"; }
 
 echo "install_deps: fetching the package lists"
 apt update || echo "install_deps: could not fetch the package lists; continuing with the lists on this machine"
@@ -115,5 +157,5 @@ if ((${#missing[@]} != 0)); then
   echo "install_deps: still missing after apt-get: ${missing[*]}" >&2
   exit 1
 fi
-if $wants_cudnn_frontend; then install_cudnn_frontend; fi
+install_others
 echo "install_deps: done"

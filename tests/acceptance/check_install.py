@@ -10,6 +10,12 @@ from programs import ProgramFailed, Result, same_bits
 ROOT = Path(__file__).resolve().parents[2]
 MAN_LIST = ("mnist_train", "cifar10_eval", "image_train", "carillon_predict", "checkpoint_tool", "tfrecord_convert")
 
+MODULE_SYSTEMS = {
+    "Environment Modules": ("environment-modules", "usr/lib/*/modulecmd.tcl"),
+    "Lmod": ("lmod", "usr/share/lmod/lmod/libexec/lmod"),
+}
+MODULE_FOLDERS = (Path("/usr/local/share/carillon-tests"), Path("~/.local/share/carillon-tests"))
+
 
 def check(context):
     """an installation"""
@@ -21,7 +27,7 @@ def check(context):
     yield _pages_tell_all_options(prefix)
     yield from _completes(prefix)
     yield _knows_no_build(context, prefix)
-    yield _module(prefix)
+    yield from _modules(context, prefix)
     yield _script(context, prefix)
     yield _all_headers(context, prefix)
     yield from _own_model(context, prefix)
@@ -93,14 +99,59 @@ def _knows_no_build(context, prefix):
     return Result("installed: no text names the sources or the build", not named, " ".join(named[:3]) or "none")
 
 
-def _module(prefix):
-    """The environment module, read as text, without a module system."""
-    module = next((prefix / "share/modulefiles/carillon").iterdir())
-    first = module.read_text().split("\n", 1)[0]
-    paths = re.findall(r"prepend-path (\w+) +(\S+)", module.read_text())
-    absent = [value for _, value in paths if not (prefix / value.replace("$root", ".")).is_dir()]
-    ok = first == "#%Module1.0" and {"PATH", "MANPATH", "CMAKE_PREFIX_PATH"} == {name for name, _ in paths} and not absent
-    return Result("installed: the environment module names existing folders", ok, f"{first} {paths} {absent}")
+def _modules(context, prefix):
+    """The environment module under both module systems. jobs/install_deps.sh --tests unpacks them."""
+    local = context.directory("local")  # a manual that man finds because of PATH, as it finds the system's manuals
+    (local / "bin").mkdir(parents=True)
+    (local / "share/man/man1").mkdir(parents=True)
+    (local / "share/man/man1/of_the_system.1").write_text(".TH of_the_system 1\n")
+    for name, (folder, program) in MODULE_SYSTEMS.items():
+        found = [path for place in MODULE_FOLDERS for path in place.expanduser().glob(f"{folder}/{program}")]
+        if not found:
+            yield Result(f"module: {name}", False, "is not unpacked: run jobs/install_deps.sh --tests")
+            continue
+        command = f"{'tclsh8.6 ' if found[0].suffix == '.tcl' else ''}{found[0]}"
+        for manpath in (None, "/opt/other/man:", "/opt/other/man"):
+            yield _module(context, prefix, local, name, command, manpath)
+
+
+def _module(context, prefix, local, name, command, manpath):
+    script = f"""
+        module() {{ eval "$({command} bash "$@")"; }}
+        report() {{
+          printf '%s\n' "PATH $PATH" "MANPATH ${{MANPATH-unset}}" "CMAKE_PREFIX_PATH ${{CMAKE_PREFIX_PATH-unset}}" \
+            "CARILLON_ROOT ${{CARILLON_ROOT-unset}}" "program $(command -v carillon_predict)" \
+            "manual $(man -w carillon_predict 2>/dev/null)" "title $(man carillon_predict 2>/dev/null | sed -n 1p)" \
+            "other $(man -w of_the_system 2>/dev/null)" ""
+        }}
+        module use {prefix}/share/modulefiles && report && module load carillon && report && module unload carillon && report
+    """
+    environment = {"PATH": f"{local}/bin:/usr/local/bin:/usr/bin:/bin", "HOME": str(context.work), "MANPAGER": "cat"}
+    if manpath is not None:
+        environment["MANPATH"] = manpath
+    case = "without MANPATH" if manpath is None else f"with MANPATH={manpath}"
+    title = f"module: {name} loads and unloads {case}"
+    done = subprocess.run(["bash", "-c", script], env=environment, capture_output=True, text=True, timeout=60)
+    if done.returncode or done.stderr:
+        return Result(title, False, done.stderr[-300:])
+    before, loaded, after = (
+        dict(line.split(" ", 1) for line in report.splitlines()) for report in done.stdout.removesuffix("\n\n").split("\n\n")
+    )
+    expected = {
+        "CMAKE_PREFIX_PATH": str(prefix),
+        "CARILLON_ROOT": str(prefix),
+        "program": str(prefix / "bin/carillon_predict"),
+        "manual": str(prefix / "share/man/man1/carillon_predict.1"),
+        "other": before["other"],  # the system's manuals stay visible
+    }
+    wrong = [f"{key} {loaded[key]}" for key in expected if loaded[key] != expected[key]]
+    wrong += [] if loaded["title"].lower().startswith("carillon_predict(1)") else [f"title {loaded['title']}"]
+    if manpath != "/opt/other/man" and before["other"] != str(local / "share/man/man1/of_the_system.1"):
+        wrong.append(f"the system's manual is not visible before: {before}")
+    for report in (before, after):
+        report["MANPATH"] = re.sub("::$", ":", report["MANPATH"])  # Lmod ends it with two colons: the same meaning
+    wrong += [f"{key} {after[key]} after unload" for key in before if before[key] != after[key]]
+    return Result(title, not wrong, "; ".join(wrong) or loaded["MANPATH"])
 
 
 def _script(context, prefix):
