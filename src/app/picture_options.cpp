@@ -8,7 +8,7 @@
 namespace carillon {
 namespace {
 
-constexpr std::int64_t max_image_size = 4096, imagenet_classes = 1000;
+constexpr std::int64_t max_image_size = 4096;
 
 /// The length to which evaluations resize the shorter side of a picture before they crop its centre: 256 for 224.
 std::int64_t shorter_side(std::int64_t image_size) { return (image_size * 8 + 3) / 7; }

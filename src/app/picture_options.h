@@ -21,6 +21,9 @@ enum class Preprocessing {
 inline constexpr std::array preprocessing_choices{Choice{Preprocessing::torchvision, "torchvision"},
                                                   Choice{Preprocessing::tensorflow, "tensorflow"}};
 
+/// Number of classes of synthetic data.
+inline constexpr std::int64_t imagenet_classes = 1000;
+
 struct PictureOptions {
   std::int64_t image_size = 224;  ///< height and width of the images
   Preprocessing preprocessing = Preprocessing::torchvision;

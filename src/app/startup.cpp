@@ -7,6 +7,8 @@
 #include <filesystem>
 
 #include "carillon/core/error.h"
+#include "carillon/core/file.h"
+#include "carillon/options/data_options.h"
 #include "src/app/mpi_main.h"
 #include "src/app/version_text.h"
 #include "src/data/records/file_pattern.h"
@@ -53,6 +55,13 @@ void check_default_data(const OptionSet& set, const std::vector<std::string>& pa
     fail(ExitCode::no_input,
          "{}: name them with --data, or make them with tfrecord_convert {} --input FOLDER --output {}", error.what(),
          directory.filename().string(), directory.string());
+  }
+}
+
+void check_files_exist(const std::vector<std::string>& patterns) {
+  if (is_synthetic(patterns)) return;
+  for (const std::string& path : expand_file_patterns(patterns)) {
+    if (!stamp_of(std::filesystem::path(path))) fail(ExitCode::no_input, "{}: no such file", path);
   }
 }
 

@@ -26,6 +26,9 @@ bool parse_on_all_ranks(OptionSet& set, int argc, char** argv, const Mpi& mpi);
 /// makes the files.
 void check_default_data(const OptionSet& set, const std::vector<std::string>& patterns);
 
+/// Checks that the files of `patterns` exist, and opens none. Accepts "synthetic". Errors: no_input.
+void check_files_exist(const std::vector<std::string>& patterns);
+
 /// `available`: the processor's instruction sets, lowest first. Errors: usage (the requested one is not among them).
 void check_isa(std::optional<Isa> requested, const std::vector<Isa>& available);
 

@@ -79,6 +79,23 @@ void resolve_summaries(const OptionSet& set, const Device& device, LoggingOption
   logging.summary_every = std::max(logging.summary_every, on_gpus);
 }
 
+/// Whether a preflight finds the training data: it needs none. Named files must exist; default files may be missing on
+/// all hosts. Collective. Errors: no_input; usage (ranks that disagree).
+bool preflight_finds_data(const OptionSet& set, const DataOptions& data, const Mpi& mpi) {
+  bool found = true;
+  mpi.run_on_all([&] {
+    if (!data.eval_files.empty()) check_files_exist(data.eval_files);
+    try {
+      check_files_exist(data.files);
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::no_input || set.given("data")) throw;
+      found = false;
+    }
+  });
+  require_equal_on_all_ranks(mpi, {{"whether the default data files exist", found}});
+  return found;
+}
+
 /// --preflight.
 ExitCode run_preflight(const std::string& program, const TrainOptions& options, const CpuShare& cpu, const Mpi& mpi,
                        Device& device, Communicator& communicator) {
@@ -108,13 +125,23 @@ void print_networks(const ProgramSpec& program_spec, const TrainOptions& options
   print_text(STDOUT_FILENO, network_list(program_spec, image, task_of(program_spec, schema).outputs));
 }
 
+/// Without data, a preflight of pictures has as many classes as noise images have, unless --classes sets the number.
+void resolve_missing_pictures(const PictureOptions& pictures, DataOptions& data, const Mpi& mpi) {
+  if (pictures.classes == 0 && mpi.rank() == 0) {
+    print_text(STDOUT_FILENO,
+               fmt::format("{}: no file matches; --classes {} is assumed\n", data.files.front(), imagenet_classes));
+  }
+  data.files = {"synthetic"};
+}
+
 /// Checks the parsed options and sets those that depend on others, on the records and on the number of ranks.
-void resolve(const OptionSet& set, const ProgramSpec& program_spec, TrainOptions& options, PictureOptions& pictures,
-             const Mpi& mpi) {
+void resolve(const OptionSet& set, const ProgramSpec& program_spec, bool finds_data, TrainOptions& options,
+             PictureOptions& pictures, const Mpi& mpi) {
   options.model.make = network_named(program_spec, options.model.name);
   check_combinations(set, options);
   check_augmentation(set, options.data);
   if (program_spec.of_pictures) {
+    if (!finds_data) resolve_missing_pictures(pictures, options.data, mpi);
     check_default_data(set, options.data.files);
     resolve_pictures(pictures, options.data, options.model.seed);
   }
@@ -146,7 +173,8 @@ ExitCode train(const std::string& program, const ProgramSpec& program_spec, int 
     return ExitCode::done;
   }
   require_equal_on_all_ranks(mpi, {{"preflight", options.device.preflight}});
-  mpi.run_on_all([&] { resolve(set, program_spec, options, pictures, mpi); });
+  const bool finds_data = !options.device.preflight || preflight_finds_data(set, options.data, mpi);
+  mpi.run_on_all([&] { resolve(set, program_spec, finds_data, options, pictures, mpi); });
 
   const CpuShare cpu = take_cpu_share(mpi, static_cast<int>(options.device.threads));
   std::unique_ptr<Device> device;

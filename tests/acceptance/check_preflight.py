@@ -2,10 +2,11 @@
 
 import os
 import re
+import shlex
 import socket
 
 import programs
-from bad_input import IO, USAGE
+from bad_input import IO, NO_INPUT, USAGE
 from processes import wait_for
 from programs import SCALED, ProgramFailed, Result, checkpoint
 
@@ -15,7 +16,7 @@ READY = "preflight: ready; data and checkpoints were not checked\n"
 
 def check(context):
     """preflight"""
-    for case in (_tells, _micro_batches, _leaves_directories, _held, _unwritable, _gpus, _builds):
+    for case in (_tells, _micro_batches, _leaves_directories, _held, _unwritable, _no_data, _gpus, _builds):
         yield from case(context)
 
 
@@ -127,6 +128,42 @@ def _held(context):
 def _unwritable(context):
     done = _preflight(context, "/proc/nothing", 2, "--device", "cpu")
     yield _refused("a train directory that cannot be made is rejected", done, IO, ["/proc/nothing"])
+
+
+def _no_data(context):
+    """Records are not needed: only files that an option names must exist."""
+    empty = context.directory("empty")
+    empty.mkdir()
+
+    def preflight_in(folder, program, *options, ranks=2):
+        command = context.command(program, "--preflight", "--device", "cpu", "--train-dir", "run", *options, ranks=ranks)
+        return context.run_command(["sh", "-c", f"cd {folder} && exec {shlex.join(command)}"])
+
+    small = ("--model", "resnet9", "--image-size", 32)
+    assumed = "data/images/train-*: no file matches; --classes 1000 is assumed\n"
+    cases = {  # program, options, start of the output, size of the gradients
+        "mnist_train": ("mnist_train", (), "mnist_train (", "1.59 MB of mnist's"),
+        "cifar10_train": ("cifar10_train", (), "cifar10_train (", "of cifar10's"),
+        "image_train": ("image_train", small, assumed, "28.3 MB of resnet9's"),
+        "image_train --classes": ("image_train", (*small, "--classes", 10), "image_train (", "26.3 MB of resnet9's"),
+    }
+    for name, (program, options, start, gradients) in cases.items():
+        done = preflight_in(empty, program, *options)
+        right = done.output.startswith(start) and gradients in done.output and done.output.endswith(READY)
+        wrong = done.complaint(0) or ("" if right and not list(empty.iterdir()) else done.output)
+        yield _result(f"{name} needs no data", wrong)
+    for program in ("mnist_train", "image_train"):
+        for option in ("--data", "--eval-data"):
+            for pattern, cause in (("none-*", "no file matches"), ("none", "no such file")):
+                done = preflight_in(empty, program, option, pattern, ranks=1)
+                yield _refused(f"{program} {option} {pattern} is rejected", done, NO_INPUT, [f"{pattern}: {cause}"])
+
+    filled = context.directory("filled")
+    (filled / "data/mnist").mkdir(parents=True)
+    (filled / "data/mnist/train-0").touch()
+    command = f"{context.binaries}/mnist_train --preflight --device cpu --train-dir run"
+    done = context.run_command(programs.one_rank_each(*(["sh", "-c", f"cd {place} && exec {command}"] for place in (filled, empty))))
+    yield _refused("data on one host only are rejected", done, USAGE, ["disagree on whether the default data files exist"])
 
 
 def _gpus(context):
