@@ -53,19 +53,28 @@ install(FILES ${PROJECT_BINARY_DIR}/CarillonConfig.cmake ${PROJECT_BINARY_DIR}/C
   src/cmake/CarillonDependencies.cmake src/cmake/CarillonCudaLibraries.cmake
   DESTINATION ${package_directory} COMPONENT development)
 
+# The target uninstall. The install rule must be the last one.
+configure_file(src/cmake/RecordInstallation.cmake.in RecordInstallation.cmake @ONLY)
+install(SCRIPT ${PROJECT_BINARY_DIR}/RecordInstallation.cmake ALL_COMPONENTS)
+add_custom_target(uninstall VERBATIM USES_TERMINAL
+  COMMAND ${CMAKE_COMMAND} -DRECORD=${PROJECT_BINARY_DIR}/installed_files.txt -P ${PROJECT_SOURCE_DIR}/src/cmake/Uninstall.cmake)
+
 set(CPACK_GENERATOR TGZ)
 if(NOT CARILLON_HAS_CUDA)  # a Debian package cannot depend on the CUDA libraries
   list(APPEND CPACK_GENERATOR DEB)
 endif()
 set(CPACK_PACKAGE_NAME carillon)
 set(CPACK_PACKAGE_VENDOR Carillon)
-set(CPACK_PACKAGE_CONTACT "The developers of Carillon <carillon@localhost>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Trains image classifiers with synchronous data parallelism under MPI")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_VERBATIM_VARIABLES ON)
 set(CPACK_COMPONENTS_ALL programs development)
-# Two Debian packages: the programs, and the development files.
+# Two Debian packages: the programs, and the development files. DebianPackage.cmake completes them.
+set(CARILLON_MAINTAINER "" CACHE STRING "Maintainer of Debian packages, NAME <ADDRESS>; empty: author of the last commit")
+set(CPACK_CARILLON_MAINTAINER "${CARILLON_MAINTAINER}")
+set(CPACK_CARILLON_SOURCE ${PROJECT_SOURCE_DIR})
+set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/src/cmake/DebianPackage.cmake)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
