@@ -1,5 +1,6 @@
 """The files of `cmake --install`: they work without the sources and after a move, and users' programs build with them."""
 
+import contextlib
 import re
 import subprocess
 from pathlib import Path
@@ -20,17 +21,64 @@ MODULE_FOLDERS = (Path("/usr/local/share/carillon-tests"), Path("~/.local/share/
 def check(context):
     """an installation"""
     prefix = context.directory("prefix")
-    _run("cmake", "--install", context.binaries.parent, "--prefix", prefix)
-    built = sorted(path.name for path in (prefix / "bin").iterdir())
-    yield _all_have_documents(prefix, built)
-    yield _pages_are_well_formed(prefix)
-    yield _pages_tell_all_options(prefix)
-    yield from _completes(prefix)
-    yield _knows_no_build(context, prefix)
-    yield from _modules(context, prefix)
-    yield _script(context, prefix)
-    yield _all_headers(context, prefix)
-    yield from _own_model(context, prefix)
+    build = context.binaries.parent
+    with _own_record(build):
+        _run("cmake", "--install", build, "--prefix", prefix)
+        built = sorted(path.name for path in (prefix / "bin").iterdir())
+        yield _all_have_documents(prefix, built)
+        yield _pages_are_well_formed(prefix)
+        yield _pages_tell_all_options(prefix)
+        yield from _completes(prefix)
+        yield _knows_no_build(context, prefix)
+        yield from _modules(context, prefix)
+        yield _script(context, prefix)
+        yield _all_headers(context, prefix)
+        yield from _own_model(context, prefix)
+        yield from _uninstall(build, prefix)
+
+
+@contextlib.contextmanager
+def _own_record(build):
+    """Hides the list of what the user has installed from this build folder, so that the target uninstall keeps it."""
+    record, hidden = build / "installed_files.txt", build / "installed_files.hidden"
+    if record.exists() and not hidden.exists():
+        record.rename(hidden)
+    try:
+        yield
+    finally:
+        record.unlink(missing_ok=True)
+        if hidden.exists():
+            hidden.rename(record)
+
+
+def _uninstall(build, prefix):
+    command = ["cmake", "--build", build, "--target", "uninstall"]
+    installed = [path for path in prefix.rglob("*") if path.is_file()]
+    own = [prefix / "bin/other", prefix / "share/carillon/jobs/recipes/own.cfg"]
+    for path in own:
+        path.touch()
+    said = _run(*command)
+    left = [path for path in prefix.rglob("*") if path.is_file()]
+    folders = sorted(str(path.relative_to(prefix)) for path in prefix.rglob("*") if path.is_dir())
+    expected = ["bin", "include", "lib", "lib/cmake", "share", "share/bash-completion", "share/bash-completion/completions"]
+    expected += ["share/carillon", "share/carillon/jobs", "share/carillon/jobs/recipes"]
+    expected += ["share/doc", "share/man", "share/man/man1", "share/modulefiles"]
+    reported = f"uninstall: removed {len(installed)} files from {prefix}\n" in said.stdout + said.stderr
+    wrong = "" if sorted(left) == sorted(own) else f"{len(left)} files: {left[:3]}"
+    wrong = wrong or ("" if folders == expected else f"{folders}") or ("" if reported else said.stdout + said.stderr)
+    yield Result("uninstall: removes the installed files only", not wrong, wrong or f"{len(installed)} files")
+
+    again = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=60)
+    text = " ".join((again.stdout + again.stderr).split())
+    refused = again.returncode != 0 and "uninstall: nothing is installed from this build folder" in text
+    yield Result("uninstall: without an installation it fails", refused, text[:200])
+
+    for path in own:
+        path.unlink()
+    for component in ("programs", "development"):
+        _run("cmake", "--install", build, "--prefix", prefix, "--component", component)
+    _run(*command)
+    yield Result("uninstall: removes a prefix that nobody else uses", not prefix.exists(), f"{prefix}")
 
 
 def _run(*command, **options):
