@@ -78,9 +78,14 @@ set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/src/cmake/DebianPackage.cmake)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_COMPONENT_PROGRAMS_DESCRIPTION
+  "Programs that train, evaluate and export image classifiers on CPUs,\nwith one or more MPI ranks. Job scripts for Slurm and ssh.")
+set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION
+  "Headers and static libraries for training programs with your own\nnetwork, records, loss and metric.")
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_NAME carillon)
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_DEPENDS openmpi-bin)
+set(CPACK_DEBIAN_PROGRAMS_PACKAGE_RECOMMENDS python3)  # jobs/plot_runs.py
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_SUGGESTS dataset-fashion-mnist)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME carillon-dev)
 execute_process(COMMAND ${PROJECT_SOURCE_DIR}/jobs/install_deps.sh --list OUTPUT_VARIABLE build_packages

@@ -1,5 +1,5 @@
 # Runs in cpack, between the collection of the files and the packages. Adds what Debian's policy requires of a package:
-# the maintainer, changelog, copyright, and compressed man pages. For other generators than DEB it does nothing.
+# the maintainer, changelog, copyright, compressed man pages, and no run path. For other generators than DEB it does nothing.
 if(NOT CPACK_GENERATOR STREQUAL "DEB")
   return()
 endif()
@@ -42,7 +42,12 @@ foreach(component IN LISTS CPACK_COMPONENTS_ALL)
   set(documents "${root}/share/doc/${package}")
   file(COPY "${CPACK_CARILLON_SOURCE}/jobs/install/copyright" DESTINATION "${documents}")
   file(WRITE "${documents}/changelog" "${package} (${CPACK_PACKAGE_VERSION}) unstable; urgency=medium\n\n"
-    "  * ${version}. The package carillon contains docs/CHANGELOG.md.\n\n -- ${maintainer}  ${date}\n")
+    "  * ${version}.\n    docs/CHANGELOG.md of the package carillon lists the changes.\n\n -- ${maintainer}  ${date}\n")
+  # The directories of Debian's own libraries are known to the loader.
+  file(GLOB programs "${root}/bin/*")
+  foreach(program IN LISTS programs)
+    file(RPATH_REMOVE FILE "${program}")
+  endforeach()
   file(GLOB compressed "${root}/share/man/man*/*" "${documents}/changelog")
   execute_process(COMMAND gzip -9n ${compressed} COMMAND_ERROR_IS_FATAL ANY)
 endforeach()
