@@ -57,7 +57,8 @@ install(FILES ${PROJECT_BINARY_DIR}/CarillonConfig.cmake ${PROJECT_BINARY_DIR}/C
 configure_file(src/cmake/RecordInstallation.cmake.in RecordInstallation.cmake @ONLY)
 install(SCRIPT ${PROJECT_BINARY_DIR}/RecordInstallation.cmake ALL_COMPONENTS)
 add_custom_target(uninstall VERBATIM USES_TERMINAL
-  COMMAND ${CMAKE_COMMAND} -DRECORD=${PROJECT_BINARY_DIR}/installed_files.txt -P ${PROJECT_SOURCE_DIR}/src/cmake/Uninstall.cmake)
+  COMMAND ${CMAKE_COMMAND} -DRECORD=${PROJECT_BINARY_DIR}/installed_files.txt
+    -P ${PROJECT_SOURCE_DIR}/src/cmake/Uninstall.cmake)
 
 set(CPACK_GENERATOR TGZ)
 if(NOT CARILLON_HAS_CUDA)  # a Debian package cannot depend on the CUDA libraries
@@ -71,7 +72,8 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_VERBATIM_VARIABLES ON)
 set(CPACK_COMPONENTS_ALL programs development)
 # Two Debian packages: the programs, and the development files. DebianPackage.cmake completes them.
-set(CARILLON_MAINTAINER "" CACHE STRING "Maintainer of Debian packages, NAME <ADDRESS>; empty: author of the last commit")
+set(CARILLON_MAINTAINER "" CACHE STRING
+  "Maintainer of Debian packages, NAME <ADDRESS>; empty: author of the last commit")
 set(CPACK_CARILLON_MAINTAINER "${CARILLON_MAINTAINER}")
 set(CPACK_CARILLON_SOURCE ${PROJECT_SOURCE_DIR})
 set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/src/cmake/DebianPackage.cmake)
@@ -79,7 +81,7 @@ set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_COMPONENT_PROGRAMS_DESCRIPTION
-  "Programs that train, evaluate and export image classifiers on CPUs,\nwith one or more MPI ranks. Job scripts for Slurm and ssh.")
+  "Programs that train, evaluate and export image classifiers on CPUs,\nwith one or more MPI ranks, and job scripts.")
 set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION
   "Headers and static libraries for training programs with your own\nnetwork, records, loss and metric.")
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_NAME carillon)

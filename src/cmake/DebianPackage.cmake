@@ -1,5 +1,6 @@
 # Runs in cpack, between the collection of the files and the packages. Adds what Debian's policy requires of a package:
-# the maintainer, changelog, copyright, compressed man pages, and no run path. For other generators than DEB it does nothing.
+# the maintainer, changelog, copyright, compressed man pages, and no run path. For other generators than DEB it does
+# nothing.
 if(NOT CPACK_GENERATOR STREQUAL "DEB")
   return()
 endif()
@@ -8,7 +9,8 @@ endif()
 function(git_log variable format)
   set(git ${CMAKE_COMMAND} -E env --unset=GIT_DIR --unset=GIT_WORK_TREE git -C "${CPACK_CARILLON_SOURCE}")
   set(text "")
-  execute_process(COMMAND ${git} rev-parse --show-toplevel OUTPUT_VARIABLE top OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  execute_process(COMMAND ${git} rev-parse --show-toplevel
+    OUTPUT_VARIABLE top OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
   file(REAL_PATH "${CPACK_CARILLON_SOURCE}" source)
   if(top STREQUAL source)
     execute_process(COMMAND ${git} log -1 --format=${format} OUTPUT_VARIABLE text OUTPUT_STRIP_TRAILING_WHITESPACE)
