@@ -58,7 +58,8 @@ install(FILES ${PROJECT_BINARY_DIR}/CarillonConfig.cmake ${PROJECT_BINARY_DIR}/C
 configure_file(src/cmake/RecordInstallation.cmake.in RecordInstallation.cmake @ONLY)
 install(SCRIPT ${PROJECT_BINARY_DIR}/RecordInstallation.cmake ALL_COMPONENTS)
 add_custom_target(uninstall VERBATIM USES_TERMINAL
-  COMMAND ${CMAKE_COMMAND} -DRECORD=${PROJECT_BINARY_DIR}/installed_files.txt -P ${PROJECT_SOURCE_DIR}/src/cmake/Uninstall.cmake)
+  COMMAND ${CMAKE_COMMAND} -DRECORD=${PROJECT_BINARY_DIR}/installed_files.txt
+    -P ${PROJECT_SOURCE_DIR}/src/cmake/Uninstall.cmake)
 
 set(CPACK_GENERATOR TGZ)
 if(NOT CARILLON_HAS_CUDA)  # a Debian package cannot depend on the CUDA libraries
@@ -72,16 +73,22 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_VERBATIM_VARIABLES ON)
 set(CPACK_COMPONENTS_ALL programs development)
 # Two Debian packages: the programs, and the development files. DebianPackage.cmake completes them.
-set(CARILLON_MAINTAINER "" CACHE STRING "Maintainer of Debian packages, NAME <ADDRESS>; empty: author of the last commit")
+set(CARILLON_MAINTAINER "" CACHE STRING
+  "Maintainer of Debian packages, NAME <ADDRESS>; empty: author of the last commit")
 set(CPACK_CARILLON_MAINTAINER "${CARILLON_MAINTAINER}")
 set(CPACK_CARILLON_SOURCE ${PROJECT_SOURCE_DIR})
 set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/src/cmake/DebianPackage.cmake)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_COMPONENT_PROGRAMS_DESCRIPTION
+  "Programs that train, evaluate and export image classifiers on CPUs,\nwith one or more MPI ranks, and job scripts.")
+set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION
+  "Headers and static libraries for training programs with your own\nnetwork, records, loss and metric.")
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_NAME carillon)
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_DEPENDS openmpi-bin)
+set(CPACK_DEBIAN_PROGRAMS_PACKAGE_RECOMMENDS python3)  # jobs/plot_runs.py
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_SUGGESTS dataset-fashion-mnist)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME carillon-dev)
 execute_process(COMMAND ${PROJECT_SOURCE_DIR}/jobs/install_deps.sh --list OUTPUT_VARIABLE build_packages

@@ -1,5 +1,6 @@
 # Runs in cpack, between the collection of the files and the packages. Adds what Debian's policy requires of a package:
-# the maintainer, changelog, copyright, and compressed man pages. For other generators than DEB it does nothing.
+# the maintainer, changelog, copyright, compressed man pages, and no run path. For other generators than DEB it does
+# nothing.
 if(NOT CPACK_GENERATOR STREQUAL "DEB")
   return()
 endif()
@@ -8,7 +9,8 @@ endif()
 function(git_log variable format)
   set(git ${CMAKE_COMMAND} -E env --unset=GIT_DIR --unset=GIT_WORK_TREE git -C "${CPACK_CARILLON_SOURCE}")
   set(text "")
-  execute_process(COMMAND ${git} rev-parse --show-toplevel OUTPUT_VARIABLE top OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  execute_process(COMMAND ${git} rev-parse --show-toplevel
+    OUTPUT_VARIABLE top OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
   file(REAL_PATH "${CPACK_CARILLON_SOURCE}" source)
   if(top STREQUAL source)
     execute_process(COMMAND ${git} log -1 --format=${format} OUTPUT_VARIABLE text OUTPUT_STRIP_TRAILING_WHITESPACE)
@@ -42,7 +44,12 @@ foreach(component IN LISTS CPACK_COMPONENTS_ALL)
   set(documents "${root}/share/doc/${package}")
   file(COPY "${CPACK_CARILLON_SOURCE}/jobs/install/copyright" DESTINATION "${documents}")
   file(WRITE "${documents}/changelog" "${package} (${CPACK_PACKAGE_VERSION}) unstable; urgency=medium\n\n"
-    "  * ${version}. The package carillon contains docs/CHANGELOG.md.\n\n -- ${maintainer}  ${date}\n")
+    "  * ${version}.\n    docs/CHANGELOG.md of the package carillon lists the changes.\n\n -- ${maintainer}  ${date}\n")
+  # The directories of Debian's own libraries are known to the loader.
+  file(GLOB programs "${root}/bin/*")
+  foreach(program IN LISTS programs)
+    file(RPATH_REMOVE FILE "${program}")
+  endforeach()
   file(GLOB compressed "${root}/share/man/man*/*" "${documents}/changelog")
   execute_process(COMMAND gzip -9n ${compressed} COMMAND_ERROR_IS_FATAL ANY)
 endforeach()
