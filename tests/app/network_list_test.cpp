@@ -18,7 +18,7 @@ TEST(NetworkList, HasSizeWorkAndSpeedOfEachNetwork) {
     return StepTime{.batch_size = 50, .seconds = 0.25};
   });
   EXPECT_EQ(measured, (std::vector<std::string>{"mnist", "lenet", "vgg7"}));
-  EXPECT_THAT(list, HasSubstr("mnist         397510                 397000       50        0.25       200\n"));
+  EXPECT_THAT(list, HasSubstr("mnist       397510                 397000       50        0.25       200\n"));
 }
 
 TEST(NetworkList, StatesWhyANetworkIsNotMeasured) {
