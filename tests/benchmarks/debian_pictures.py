@@ -1,0 +1,220 @@
+"""Sorts pictures of Debian packages (icons, clip art, wallpapers, portraits) into class folders.
+
+  python tests/benchmarks/debian_pictures.py --output FOLDER --hold-out 20
+
+Fetches the packages with `apt-get download` and unpacks them with `dpkg-deb -x` into a temporary folder. It installs
+nothing. The files keep their bytes: transparency, palettes and grey pictures stay. Writes
+FOLDER/CLASS/NAME--PACKAGE.png, or with --hold-out FOLDER/train/CLASS and FOLDER/test/CLASS. Prints classes, pictures,
+packages and their versions.
+
+A random split must not have a picture on both sides:
+- The largest file of a name and package is kept. Symbolic links are skipped.
+- Equal bytes and near-duplicates (average hash of 16 x 16 grey pixels on white) are skipped. The first class of RULES
+  keeps the picture.
+- --hold-out moves pictures with equal names (of several themes, or with another number) to the same side.
+
+The result depends only on the packages' versions. Requires Debian 12 and a Python with Pillow and NumPy.
+"""
+
+import argparse
+import hashlib
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+from PIL import Image
+
+HASH_SIDE = 16  # pixels: an average hash has 256 bits
+LEAST_DISTANCE = 13  # bits: a picture with fewer bits different from an earlier one is a near-duplicate
+LARGEST_CLASS = 600  # pictures: the largest class is several times the smallest, not a hundred times
+LEAST_SIDE = 22  # pixels
+Image.MAX_IMAGE_PIXELS = None  # some wallpapers are larger than Pillow's limit
+
+# Icon themes: folder of the one variant to read.
+THEMES = {
+    "oxygen-icon-theme": "usr/share/icons/oxygen/base",
+    "gnome-icon-theme": "usr/share/icons/gnome",
+    "mate-icon-theme": "usr/share/icons/mate",
+    "tango-icon-theme": "usr/share/icons/Tango",
+    "lxde-icon-theme": "usr/share/icons/nuoveXT2",
+    "elementary-xfce-icon-theme": "usr/share/icons/elementary-xfce",
+    "obsidian-icon-theme": "usr/share/icons/Obsidian",
+}
+CLIP_ART = "usr/share/openclipart/png"
+STAMPS = "usr/share/tuxpaint/stamps"
+
+
+def themed(context):
+    """Rules for one context (a folder's name, as a pattern) of all icon themes."""
+    return [(package, f"{folder}/(.*/)?{context}/.*") for package, folder in THEMES.items()]
+
+
+def clip_art(openclipart, tuxpaint=None):
+    rules = [("openclipart-png", f"{CLIP_ART}/({openclipart})/.*")]
+    return rules + ([("tuxpaint-stamps-default", f"{STAMPS}/({tuxpaint})/.*")] if tuxpaint else [])
+
+
+# Class: (package, pattern of the whole path) each. Classes earlier in the list keep pictures that later ones have too.
+RULES = {
+    "wallpapers": [
+        ("lomiri-wallpapers-16.04", "usr/share/backgrounds/.*"),
+        ("lomiri-wallpapers-20.04", "usr/share/backgrounds/.*"),
+        ("mate-backgrounds", "usr/share/backgrounds/.*"),
+        ("plasma-workspace-wallpapers", "usr/share/wallpapers/.*/images.*"),
+        ("ukui-wallpapers", "usr/share/backgrounds/.*"),
+    ],
+    "portraits": [("wesnoth-1.16-data", "usr/share/games/wesnoth/.*/portraits/.*")],
+    "terrain": [("wesnoth-1.16-data", "usr/share/games/wesnoth/.*/core/images/terrain/.*")],
+    "flags": [("iso-flags-png-320x240", ".*"), *clip_art("signs_and_symbols/flags")],
+    "animals": clip_art("animals", "animals"),
+    "food": clip_art("food", "food"),
+    "plants": clip_art("plants", "plants"),
+    "vehicles": clip_art("transportation/(?!roadsigns).*", "vehicles|military/vehicles"),
+    "buildings": clip_art("buildings/(?!furniture).*", "town/(?!flags|roadsigns).*"),
+    "people": clip_art("people/(?!smilies|stickmen).*", "people"),
+    "smileys": [*themed("emotes"), *clip_art("people/smilies", "symbols/faces")],
+    "devices": themed("devices"),
+    "places": themed("places"),
+    "documents": themed("(mimetypes|mimes)"),
+    "applications": themed("apps"),
+    "actions": themed("actions"),
+}
+
+
+def fetch(packages, folder):
+    """Downloads packages that the folder lacks. Returns {package: path of its archive}."""
+    folder.mkdir(parents=True, exist_ok=True)
+    archives = {}
+    for package in packages:
+        if not list(folder.glob(f"{package}_*.deb")):
+            done = subprocess.run(["apt-get", "download", package], cwd=folder, capture_output=True, text=True)
+            if done.returncode:
+                reason = done.stderr.strip()
+                sys.exit(f"debian_pictures: apt-get download {package} failed (run apt-get update): {reason}")
+        archives[package] = max(folder.glob(f"{package}_*.deb"))
+    return archives
+
+
+def grey_on_white(path):
+    """(pixels of the file, [HASH_SIDE, HASH_SIDE] float grey values), or None if Pillow cannot read the file."""
+    try:
+        with Image.open(path) as image:
+            pixels = image.width * image.height
+            if min(image.size) < LEAST_SIDE:
+                return None
+            image.draft("RGB", (4 * HASH_SIDE, 4 * HASH_SIDE))
+            image = image.convert("RGBA")
+    except (OSError, SyntaxError, Image.DecompressionBombError):
+        return None
+    white = Image.new("RGBA", image.size, "white")
+    white.alpha_composite(image)
+    grey = white.convert("L").resize((HASH_SIDE, HASH_SIDE), Image.Resampling.BOX)
+    return pixels, np.asarray(grey, np.float32)
+
+
+def name_of(path, folder):
+    """A file's name without its suffix, or its folder's for names that are only a size (1920x1080.png)."""
+    if re.fullmatch(r"\d+x\d+", path.stem):
+        path = path.relative_to(folder).parents[2]
+    return re.sub(r"[^\w.+-]", "_", path.stem.lower())
+
+
+def family(name):
+    """The name without its trailing number: pictures of a family are held out together."""
+    return re.sub(r"[-_ .]?\d+(px|x\d+)?$", "", name)
+
+
+def candidates(folders):
+    """Yields (class, name, package, path, grey values), sorted: the largest file per class, package and name."""
+    for label, rules in RULES.items():
+        found = {}
+        for package, pattern in rules:
+            folder = folders[package]
+            for path in sorted(folder.rglob("*")):
+                if path.is_symlink() or not path.is_file() or path.suffix.lower() not in (".png", ".jpg", ".jpeg"):
+                    continue
+                if not re.fullmatch(pattern, str(path.relative_to(folder))):
+                    continue
+                if read := grey_on_white(path):
+                    key = name_of(path, folder), package
+                    if key not in found or found[key][0] < read[0]:
+                        found[key] = (read[0], path, read[1])
+        for (name, package), (_, path, grey) in sorted(found.items()):
+            yield label, name, package, path, grey
+
+
+def select(pictures):
+    """The pictures that are neither blank, nor equal or close to an earlier one: [(class, name, package, path)]."""
+    selected, digests, skipped = [], set(), {"blank": 0, "equal": 0, "near-duplicate": 0}
+    hashes = np.zeros((0, HASH_SIDE * HASH_SIDE), bool)
+    for label, name, package, path, grey in pictures:
+        digest = hashlib.sha256(path.read_bytes()).digest()
+        bits = (grey > grey.mean()).ravel()
+        if np.ptp(grey) < 16:
+            skipped["blank"] += 1
+        elif digest in digests:
+            skipped["equal"] += 1
+        elif len(hashes) and (hashes != bits).sum(axis=1).min() < LEAST_DISTANCE:
+            skipped["near-duplicate"] += 1
+        else:
+            selected.append((label, name, package, path))
+            hashes = np.vstack([hashes, bits])
+            digests.add(digest)
+    return selected, skipped
+
+
+def order(name):
+    return hashlib.sha256(family(name).encode()).hexdigest()
+
+
+def split(pictures, percent):
+    """(train, test): whole families, in the order of their names' hash, until `percent` of the class is held out."""
+    pictures = sorted(pictures, key=lambda picture: (order(picture[1]), picture))
+    count = round(len(pictures) * percent / 100)
+    while 0 < count < len(pictures) and family(pictures[count - 1][1]) == family(pictures[count][1]):
+        count += 1
+    return pictures[count:], pictures[:count]
+
+
+def write(pictures, folder):
+    for label, name, package, path in pictures:
+        target = folder / label / f"{name}--{package}{path.suffix.lower()}"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=pathlib.Path, required=True, help="new folder for the pictures")
+    parser.add_argument("--hold-out", type=float, default=0, help="percent of each class in test/; 0: no train/, test/")
+    parser.add_argument("--packages", type=pathlib.Path, help="folder that keeps the packages (default: none)")
+    options = parser.parse_args()
+    if options.output.exists():
+        parser.error(f"--output: {options.output} exists already")
+    with tempfile.TemporaryDirectory() as work:
+        work = pathlib.Path(work)
+        names = sorted({package for rules in RULES.values() for package, _ in rules})
+        archives = fetch(names, options.packages or work / "packages")
+        (work / "unpacked").mkdir()
+        for package, archive in archives.items():
+            subprocess.run(["dpkg-deb", "-x", archive, work / "unpacked" / package], check=True)
+        selected, skipped = select(candidates({package: work / "unpacked" / package for package in names}))
+        print("| class | pictures | of them held out | packages (pictures) |\n|---|---|---|---|")
+        for label in RULES:
+            pictures = sorted((p for p in selected if p[0] == label), key=lambda p: (order(p[1]), p))[:LARGEST_CLASS]
+            train, test = split(pictures, options.hold_out)
+            write(train, options.output / "train" if options.hold_out else options.output)
+            write(test, options.output / "test")
+            used = {package: sum(p[2] == package for p in pictures) for package in sorted({p[2] for p in pictures})}
+            cells = ", ".join(f"{package} ({count})" for package, count in used.items())
+            print(f"| {label} | {len(pictures)} | {len(test)} | {cells} |")
+        print("\nSkipped: " + ", ".join(f"{count} {reason}" for reason, count in skipped.items()))
+        print("Packages: " + ", ".join(archive.stem for archive in archives.values()))
+
+
+if __name__ == "__main__":
+    main()
