@@ -186,15 +186,6 @@ void resolve_missing_pictures(const PictureOptions& pictures, DataOptions& data,
   data.files = {"synthetic"};
 }
 
-/// Without data, a preflight of pictures has as many classes as noise images have, unless --classes sets the number.
-void resolve_missing_pictures(const PictureOptions& pictures, DataOptions& data, const Mpi& mpi) {
-  if (pictures.classes == 0 && mpi.rank() == 0) {
-    print_text(STDOUT_FILENO,
-               fmt::format("{}: no file matches; --classes {} is assumed\n", data.files.front(), imagenet_classes));
-  }
-  data.files = {"synthetic"};
-}
-
 /// Checks the parsed options and sets those that depend on others, on the records and on the number of ranks.
 void resolve(const OptionSet& set, const ProgramSpec& program_spec, bool finds_data, TrainOptions& options,
              PictureOptions& pictures, const Mpi& mpi) {

@@ -63,12 +63,12 @@ ChildResult Launch::run(const std::vector<std::string>& words) const {
   if (file.get() < 0) return run_child(words, with_error);  // without the repetition
   with_error.environment.push_back("CARILLON_ERROR_FILE=" + path);
   const ChildResult result = run_child(words, with_error);
-  std::string line;
-  for (std::ifstream lines(path); std::getline(lines, line);) {
-  }
+  std::string last;
+  std::ifstream lines(path);
+  for (std::string line; std::getline(lines, line);) last = line;
   std::error_code ignored;
   fs::remove(path, ignored);
-  if (ranks > 1 && result.exit_code != 0 && !line.empty()) print_text(STDERR_FILENO, line + "\n");
+  if (ranks > 1 && result.exit_code != 0 && !last.empty()) print_text(STDERR_FILENO, last + "\n");
   return result;
 }
 

@@ -124,6 +124,11 @@ std::string PictureTraining::data_pattern(const TrainingPlan& plan, const std::s
 std::optional<std::int64_t> PictureTraining::find_steps(const TrainingChoice& choice, const CachedRecords& records,
                                                         const TrainingPlan& plan) {
   if (const std::optional<std::int64_t> given = number_in(request_.passed, "max-steps")) return given;
+  if (const std::optional<std::string> epochs = value_of(request_.passed, "epochs")) {
+    const double steps = std::strtod(epochs->c_str(), nullptr) * static_cast<double>(records.training) /
+                         static_cast<double>(choice.batch_size);
+    return std::max<std::int64_t>(1, std::llround(std::ceil(steps)));
+  }
   const double guess = static_cast<double>(choice.batch_size) * seconds_per_picture(choice.candidate);
   const auto steps = static_cast<std::int64_t>(std::clamp(trial_seconds / guess, 6.0, 200.0));
   const std::optional<TrialSpeed> speed =

