@@ -54,6 +54,11 @@ void append(std::vector<std::string>& words, const std::vector<std::string>& mor
   words.insert(words.end(), more.begin(), more.end());
 }
 
+/// Whether the user chose the number of steps.
+bool has_length(const std::vector<std::string>& passed) {
+  return value_of(passed, "max-steps").has_value() || value_of(passed, "epochs").has_value();
+}
+
 fs::path or_default(const std::string& given, const fs::path& other) { return given.empty() ? other : fs::path(given); }
 
 }  // namespace
@@ -99,8 +104,11 @@ double PictureTraining::seconds_per_picture(const Candidate& candidate) {
 TrainingChoice PictureTraining::choose() {
   const double share = pictures_.has_splits ? 0.0 : request_.validation_share;
   const auto pictures = static_cast<std::int64_t>(std::ceil(static_cast<double>(pictures_.training) * (1.0 - share)));
+  std::optional<double> seconds;
+  if (request_.minutes > 0.0) seconds = 60.0 * request_.minutes;
+  if (!seconds && has_length(request_.passed)) seconds = shortest_training_seconds;  // the time does not set the length
   return choose_training({.pictures = pictures,
-                          .seconds = request_.minutes > 0.0 ? std::optional(60.0 * request_.minutes) : std::nullopt,
+                          .seconds = seconds,
                           .seconds_per_picture = [this](const Candidate& c) { return seconds_per_picture(c); },
                           .fixed = {.network = value_of(request_.passed, "model"),
                                     .image_size = number_in(request_.passed, "image-size"),
@@ -159,7 +167,7 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
                     .watched = held_out.empty() ? test : held_out,
                     .evaluated = test.empty() ? held_out : test,
                     .ranks = request_.ranks > 0 ? request_.ranks : ranks_for(choice.batch_size, cores_),
-                    .minutes = choice.seconds / 60.0};
+                    .minutes = has_length(request_.passed) ? 0.0 : choice.seconds / 60.0};
   const std::optional<std::int64_t> steps = find_steps(choice, records, plan);
   if (!steps) return std::nullopt;
   std::string settings = training_settings(choice, *steps);

@@ -100,10 +100,9 @@ int train(const fs::path& folder, const TrainingRequest& request, bool dry_run) 
   } else {
     plan = training.make_plan();
     if (!plan) return stopped_early();
-    const bool has_length = value_of(request.passed, "max-steps") || value_of(request.passed, "epochs");
-    say(has_length
-            ? "the commands:"
-            : fmt::format("about {:.2g} minutes; --minutes N sets another budget. The commands:", plan->minutes));
+    say(plan->minutes > 0.0
+            ? fmt::format("about {:.2g} minutes; --minutes N sets another budget. The commands:", plan->minutes)
+            : "the commands:");
   }
   fmt::print("{}", training.command_lines(*plan));
   std::fflush(stdout);

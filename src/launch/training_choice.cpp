@@ -13,7 +13,7 @@ constexpr double wanted_epochs = 40.0;
 /// More epochs gain little.
 constexpr double most_epochs = 200.0;
 /// Without --minutes: this many epochs of the first candidate, within these limits.
-constexpr double usual_epochs = 100.0, least_seconds = 180.0, most_seconds = 1800.0;
+constexpr double usual_epochs = 100.0, most_seconds = 1800.0;
 
 bool is_airbench(const std::string& network) { return network.starts_with("airbench"); }
 
@@ -56,7 +56,7 @@ TrainingChoice choose_training(const ChoiceInput& input) {
                         .batch_size = input.fixed.batch_size.value_or(batch_of(input.pictures)),
                         .seconds = input.seconds.value_or(0.0)};
   if (!input.seconds) {
-    choice.seconds = std::clamp(usual_epochs * epoch_of(candidates.front()), least_seconds, most_seconds);
+    choice.seconds = std::clamp(usual_epochs * epoch_of(candidates.front()), shortest_training_seconds, most_seconds);
   }
   for (std::size_t i = 1; i < candidates.size(); ++i) {
     if (choice.seconds < wanted_epochs * epoch_of(candidates[i])) break;

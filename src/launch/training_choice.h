@@ -11,6 +11,9 @@
 
 namespace carillon {
 
+/// The least time that the rule gives a training if the user does not say.
+inline constexpr double shortest_training_seconds = 180.0;
+
 /// A network at an image size.
 struct Candidate {
   std::string network;

@@ -16,7 +16,7 @@ struct TrainingPlan {
   std::string watched;      ///< the split that the training evaluates on: "validation", "test", or "" for none
   std::string evaluated;    ///< the split of the last evaluation, in the same way
   std::int64_t ranks = 1;
-  double minutes = 0.0;  ///< --minutes, or the budget that was chosen
+  double minutes = 0.0;  ///< --minutes, or the budget that was chosen; 0: the user chose the number of steps
 };
 
 /// `train_dir/plan.cfg`: the settings that image_train reads with --config.
