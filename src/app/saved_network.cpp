@@ -1,5 +1,6 @@
 #include "src/app/saved_network.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -26,6 +27,15 @@ std::optional<PictureOptions> trained_pictures(const LoadedCheckpoint& loaded) {
   } catch (const Error& error) {
     fail(error.code(), "{}: {}", loaded.path.string(), error.what());
   }
+}
+
+bool has_moving_averages(const LoadedCheckpoint& loaded) {
+  const nlohmann::json trained = nlohmann::json::parse(loaded.state.options_json, nullptr, false);
+  const bool are_off = trained.is_object() && trained.value("moving_average_decay", nlohmann::json()) == 0.0;
+  const auto is_equal = [](const NamedArray& a, const NamedArray& b) {
+    return a.name == b.name && a.values == b.values;
+  };
+  return !are_off || !std::ranges::equal(loaded.state.moving_averages, loaded.state.variables, is_equal);
 }
 
 Network network_of(const LoadedCheckpoint& loaded, std::span<const ProgramSpec> program_specs) {

@@ -13,6 +13,10 @@ double trained_pixel_scale(const LoadedCheckpoint& loaded);
 /// The picture options of its training; nothing if image_train did not train it. Errors: data.
 std::optional<PictureOptions> trained_pictures(const LoadedCheckpoint& loaded);
 
+/// Whether its training kept moving averages. If not (--moving-average-decay 0), they are stored and equal the
+/// variables.
+bool has_moving_averages(const LoadedCheckpoint& loaded);
+
 /// The network of the checkpoint's model, which is one of the program specs'. Its image shape and classes are those of
 /// the program spec, or of the picture options in the checkpoint. Errors: data (none of them has the model).
 Network network_of(const LoadedCheckpoint& loaded, std::span<const ProgramSpec> program_specs);

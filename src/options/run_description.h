@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/report/field.h"
@@ -22,6 +23,10 @@ class RunDescription {
   void add(std::string name, FieldValue value, Scope scope);
   /// Removes a setting if there is one of this name.
   void remove(const std::string& name);
+
+  /// The option has no effect on this run, so it cannot change the result. `option`: with `-`. Does nothing if it is
+  /// not in the description.
+  void mark_without_effect(std::string_view option);
 
   /// All settings, in the order of the calls of `add`.
   std::vector<Field> fields() const;

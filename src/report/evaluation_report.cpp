@@ -32,13 +32,13 @@ std::string line_of(const Json& json) { return json.dump(-1, ' ', false, Json::e
 
 std::string cell(const std::optional<double>& value) { return value ? fmt::format("{}", *value) : ""; }
 
-/// `name`: of a class, or "total".
+/// `name`: of a class, or "total". `last`: the last cell, with its comma.
 std::string csv_line(const std::string& name, const ConfusionMatrix::OfClass& one,
-                     std::span<const std::int64_t> predicted) {
+                     std::span<const std::int64_t> predicted, const std::string& last) {
   std::string line = fmt::format("{},{},{},{},{},{}", name, one.support, one.predicted, one.correct,
                                  cell(one.precision()), cell(one.recall()));
   for (const std::int64_t count : predicted) line += fmt::format(",{}", count);
-  return line + "\r\n";
+  return line + last + "\r\n";
 }
 
 }  // namespace
@@ -51,9 +51,12 @@ ReportForm report_form(const std::filesystem::path& path) {
 
 std::string json_text(const EvaluationReport& report) {
   const Accuracy all = report.counts.accuracy();
-  Json json = {{"checkpoint", report.checkpoint}, {"model", report.model},    {"global_step", report.step},
-               {"values", report.values},         {"correct", all.correct},   {"total", all.total},
-               {"precision", all.value()},        {"classes", Json::array()}, {"confusion", Json::array()}};
+  Json json = {{"checkpoint", report.checkpoint}, {"model", report.model},  {"global_step", report.step},
+               {"values", report.values},         {"correct", all.correct}, {"total", all.total},
+               {"precision", all.value()}};
+  if (report.loss) json["loss"] = *report.loss;
+  json["classes"] = Json::array();
+  json["confusion"] = Json::array();
   for (std::size_t label = 0; label < report.counts.class_count(); ++label) {
     json["classes"].push_back(json_of(report.counts, label));
     const std::span<const std::int64_t> row = report.counts.row(label);
@@ -76,18 +79,19 @@ std::string json_text(const EvaluationReport& report) {
   return text + "\n}\n";
 }
 
-std::string csv_text(const ConfusionMatrix& counts) {
+std::string csv_text(const ConfusionMatrix& counts, std::optional<double> loss) {
   std::string text = "class,support,predicted,correct,precision,recall";
   for (std::size_t label = 0; label < counts.class_count(); ++label) text += fmt::format(",predicted_{}", label);
-  text += "\r\n";
+  text += loss ? ",loss\r\n" : "\r\n";
   std::vector<std::int64_t> predicted;
   for (std::size_t label = 0; label < counts.class_count(); ++label) {
     const ConfusionMatrix::OfClass one = counts.of_class(label);
-    text += csv_line(fmt::format("{}", label), one, counts.row(label));
+    text += csv_line(fmt::format("{}", label), one, counts.row(label), loss ? "," : "");
     predicted.push_back(one.predicted);
   }
   const Accuracy all = counts.accuracy();
-  return text + csv_line("total", {.support = all.total, .predicted = all.total, .correct = all.correct}, predicted);
+  return text + csv_line("total", {.support = all.total, .predicted = all.total, .correct = all.correct}, predicted,
+                         loss ? "," + cell(loss) : "");
 }
 
 void check_report_place(const std::filesystem::path& path) {
@@ -102,7 +106,8 @@ void check_report_place(const std::filesystem::path& path) {
 }
 
 void write_report(const std::filesystem::path& path, const EvaluationReport& report) {
-  const std::string text = report_form(path) == ReportForm::json ? json_text(report) : csv_text(report.counts);
+  const std::string text =
+      report_form(path) == ReportForm::json ? json_text(report) : csv_text(report.counts, report.loss);
   write_file_atomically(path, std::as_bytes(std::span(text)));
 }
 

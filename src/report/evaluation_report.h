@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "src/tasks/confusion_matrix.h"
@@ -16,6 +17,7 @@ struct EvaluationReport {
   std::string values;  ///< which values of the checkpoint: "moving averages"
   std::int64_t step = 0;
   ConfusionMatrix counts;
+  std::optional<double> loss = std::nullopt;  ///< mean cross-entropy; none: the report has no loss
 };
 
 enum class ReportForm { json, csv };
@@ -26,7 +28,8 @@ ReportForm report_form(const std::filesystem::path& path);
 /// One JSON object with one line per name; a list has one line per element.
 std::string json_text(const EvaluationReport& report);
 /// RFC 4180: one line per class, and one line for all classes.
-std::string csv_text(const ConfusionMatrix& counts);
+/// With a `loss`, the last column has it in the last line.
+std::string csv_text(const ConfusionMatrix& counts, std::optional<double> loss = std::nullopt);
 
 /// Checks that a report can be written to `path`; changes nothing. Errors: usage (as report_form), io.
 void check_report_place(const std::filesystem::path& path);
