@@ -98,7 +98,7 @@ void save() {
 
 TEST(StopSignal, OfMpirunBeginsWithContAndEndsNothingItself) {
   EXPECT_EXIT(
-      run_under_mpirun(save<later>, {SIGCONT, SIGTERM}, later), ::testing::ExitedWithCode(stopped),
+      run_under_mpirun(save<later + 600'000>, {SIGCONT, SIGTERM}, later), ::testing::ExitedWithCode(stopped),
       "^caught mpirun's stop signal in step 52: the run saves a checkpoint after this step and ends; the newest "
       "complete checkpoint is of step 40. mpirun kills the run in 2 s, saved or not. For more time: mpirun "
       "--mca odls_base_sigkill_timeout 15, [^\n]*\n$");
