@@ -18,6 +18,7 @@
 #include "src/report/console.h"
 #include "src/report/evaluation_report.h"
 #include "src/tasks/classification_metric.h"
+#include "src/tasks/cross_entropy_metric.h"
 #include "src/train/checkpointing/checkpoint_size.h"
 #include "src/train/control/equal_on_all_ranks.h"
 #include "src/train/evaluation/evaluator.h"
@@ -91,9 +92,15 @@ Dataset open_data(const EvalOptions& options, const RecordForm& form, const Mpi&
   return dataset;
 }
 
+TrainedValues evaluated_values(const LoadedCheckpoint& loaded, const EvalOptions& options) {
+  const bool averages = !options.raw_weights && has_moving_averages(loaded);
+  return averages ? TrainedValues::moving_averages : TrainedValues::variables;
+}
+
 /// Names the evaluated values of the checkpoint, and the method.
-std::string values_text(const EvalOptions& options) {
-  const std::string values = options.raw_weights ? "variables" : "moving averages";
+std::string values_text(const LoadedCheckpoint& loaded, const EvalOptions& options) {
+  const bool averages = evaluated_values(loaded, options) == TrainedValues::moving_averages;
+  const std::string values = averages ? "moving averages" : "variables";
   return options.data.test_time_augmentation ? values + ", test-time augmentation" : values;
 }
 
@@ -109,23 +116,29 @@ void check_report_fits(std::int64_t class_count) {
 /// A report needs the counts by class. A confusion matrix is large if there are many classes.
 MakeMetric metric_for(const EvalOptions& options, const Task& task) {
   if (options.report.empty()) return task.make_metric;
-  return [classes = static_cast<std::size_t>(task.outputs)] { return std::make_unique<ConfusionMetric>(classes); };
+  return [classes = static_cast<std::size_t>(task.outputs)] {
+    return std::make_unique<CrossEntropyMetric>(std::make_unique<ConfusionMetric>(classes));
+  };
 }
 
 /// Prints the result and writes the report, if there is one. `metric`: made by `metric_for`.
 void report_result(const LoadedCheckpoint& loaded, const EvalOptions& options, const ProgramSpec& program_spec,
                    const Metric& metric) {
-  const std::string note = is_synthetic(options.data.files) ? synthetic_note : "", values = values_text(options);
-  fmt::print("{}: {} at step {}{}\n{}{}\n", printable(loaded.path.string()), values, loaded.state.global_step, note,
-             metric.text(), note);
+  const std::string note = is_synthetic(options.data.files) ? synthetic_note : "",
+                    values = values_text(loaded, options);
+  fmt::print("{}: {} at step {}{}\n", printable(loaded.path.string()), values, loaded.state.global_step, note);
+  for (const std::string& text : metric.other_texts()) fmt::print("{}{}\n", text, note);
+  fmt::print("{}{}\n", metric.text(), note);
   if (std::fflush(stdout) != 0) fail(ExitCode::io, "cannot write to standard output: {}", errno_text(errno));
   if (options.report.empty()) return;
+  const auto& result = dynamic_cast<const CrossEntropyMetric&>(metric);
   write_report(options.report, {.checkpoint = loaded.path.string(),
                                 .model = loaded.state.model,
                                 .values = values,
                                 .step = loaded.state.global_step,
-                                .counts = dynamic_cast<const ConfusionMetric&>(metric).matrix(),
-                                .class_names = trained_class_names(loaded, program_spec)});
+                                .counts = dynamic_cast<const ConfusionMetric&>(result.counts()).matrix(),
+                                .class_names = trained_class_names(loaded, program_spec),
+                                .loss = result.loss()});
 }
 
 EvalOptions defaults_of(const ProgramSpec& program_spec) {
@@ -176,8 +189,7 @@ ExitCode evaluate_checkpoint(const EvalOptions& options, const ProgramSpec& prog
         EvaluatorSettings{options.data.batch_size, options.device.precision, options.data.test_time_augmentation,
                           static_cast<int>(options.data.decode_threads)},
         device);
-    const TrainedValues values = options.raw_weights ? TrainedValues::variables : TrainedValues::moving_averages;
-    if (loaded) evaluator->load(*loaded, values);
+    if (loaded) evaluator->load(*loaded, evaluated_values(*loaded, options));
   });
   evaluator->broadcast_from_first(mpi);
   stall_detector.enter(Phase::evaluation, 0);

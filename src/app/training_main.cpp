@@ -67,8 +67,9 @@ void check_same_products(const OptimizerSettings& update, const std::string& isa
        update.rule, isas);
 }
 
-RunDescription describe(const OptionSet& set, const ProgramSpec& program_spec, const DataOptions& data,
+RunDescription describe(const OptionSet& set, const ProgramSpec& program_spec, const TrainOptions& options,
                         const PictureOptions& pictures, const Mpi& mpi, const std::string& isas) {
+  const DataOptions& data = options.data;
   RunDescription description = set.values();
   if (program_spec.of_pictures) describe_pictures(pictures, data.record_form.schema, description);
   // Checkpoints of programs with a single network have never stored it as an option. All store the model's name.
@@ -77,6 +78,7 @@ RunDescription describe(const OptionSet& set, const ProgramSpec& program_spec, c
   if (data.global_batch > 0) description.remove("batch_size");  // it depends on the number of ranks
   if (!has_bits_of_any_rank_count(data, mpi)) description.add("tower count", mpi.size(), Scope::result);
   if (!isas.empty()) description.add("instruction set", isas, Scope::result);
+  for (const std::string_view option : options_without_effect(options)) description.mark_without_effect(option);
   return description;
 }
 
@@ -245,7 +247,7 @@ ExitCode train(const std::string& program, const ProgramSpec& program_spec, int 
   mpi.run_on_all([&] {
     if (!program_spec.of_pictures && options.optimizer.trains()) check_default_data(set, options.data.files);
   });
-  RunDescription description = describe(set, program_spec, options.data, pictures, mpi, isas);
+  RunDescription description = describe(set, program_spec, options, pictures, mpi, isas);
   Trainer trainer(options, std::move(description), mpi, *device, *communicator, stall_detector, cpu, started);
   return abort_on_own_error(mpi, program, [&] { return trainer.run(); });
 }

@@ -25,7 +25,8 @@ sigset_t set_of(std::initializer_list<int> signals) {
 
 sigset_t stop_signals() { return set_of({SIGINT, SIGTERM, SIGHUP, SIGUSR1}); }
 
-/// What the child needs to start. All memory is allocated before fork, because only async-signal-safe calls may follow.
+/// The child's command line, environment and descriptors. All memory is allocated before fork, because only
+/// async-signal-safe calls may follow.
 struct Start {
   std::vector<char*> arguments, environment;
   const ChildSettings& settings;

@@ -9,7 +9,7 @@
 
 namespace carillon {
 
-/// The folder of the running program; the other programs are beside it.
+/// The folder of the running program; it also holds the other programs.
 std::filesystem::path programs_folder();
 
 /// The number of physical cores that this process may use.
@@ -21,7 +21,7 @@ std::filesystem::path find_in_path(const std::string& name);
 /// How a training or an evaluation starts.
 struct Launch {
   int ranks = 1;  ///< 1: without mpirun
-  int cores = 1;  ///< of this machine; the ranks divide them
+  int cores = 1;  ///< number of cores of this machine; the ranks divide them
 
   /// `program` with `options` under mpirun, each rank bound to its share of the cores.
   std::vector<std::string> command(const std::string& program, const std::vector<std::string>& options) const;

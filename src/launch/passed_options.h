@@ -14,9 +14,9 @@ struct SplitWords {
   std::vector<std::string> passed;
 };
 
-/// Divides `words`. Options whose names are in `own_names`, with the value after each, and words before the first
-/// option are own; every other option is passed on, with all words up to the next option. `flags`: the own options that
-/// take no value. In names, `-` and `_` are equal.
+/// Divides `words`. Words before the first option are own. An option with a name in `own_names` is own, together with
+/// the value after it, and so is an option of `flags`, which takes no value. Every other option is passed on, with all
+/// words up to the next option. In names, `-` and `_` are equal.
 SplitWords split_words(const std::vector<std::string>& words, const std::vector<std::string>& own_names,
                        const std::vector<std::string>& flags);
 

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* stamp_name = "pictures.json";  ///< names the conversion whose records a folder holds
+constexpr const char* stamp_name = "pictures.json";  ///< describes the conversion that made the records of a folder
 constexpr std::size_t max_stamp_bytes = std::size_t{1} << 20;
 
 std::string stamp(const PictureFolder& pictures, const Conversion& conversion) {

@@ -17,7 +17,7 @@ struct PictureFolder {
   std::int64_t count = 0;     ///< pictures of all splits
   std::int64_t training = 0;  ///< pictures to train on, before a validation share is held out
   bool has_splits = false;    ///< it contains train/ and test/ or val/
-  std::string fingerprint;    ///< of the paths, sizes and modification times of all pictures
+  std::string fingerprint;    ///< checksum over the paths, sizes and modification times of all pictures
 };
 
 /// Errors: no_input (no such folder, no pictures), io.

@@ -17,7 +17,7 @@
 
 namespace carillon {
 
-/// What the user states. Empty text and 0: the default.
+/// Choices of the user. Empty text and 0: the default.
 struct TrainingRequest {
   double minutes = 0.0;             ///< for everything, from the conversion to the last evaluation
   std::string data_dir, train_dir;  ///< default: data/NAME and runs/NAME, with the name of the folder of pictures

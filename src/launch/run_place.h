@@ -17,7 +17,7 @@ struct Place {
 /// nothing of this name).
 Place place_in(const std::vector<std::string>& words, const std::string& command, const std::string& what);
 
-/// The train directory of a run that is named by itself or by a checkpoint in it.
+/// The train directory, if `run` is a train directory or a checkpoint in one.
 std::filesystem::path folder_of(const std::filesystem::path& run);
 
 /// `words`, then `more`.

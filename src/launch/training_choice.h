@@ -25,7 +25,7 @@ struct Candidate {
 /// The candidates of the rule, in ascending order of their work per picture.
 std::vector<Candidate> training_candidates();
 
-/// What the user fixed on the command line.
+/// Choices that the user made on the command line.
 struct FixedChoices {
   std::optional<std::string> network;
   std::optional<std::int64_t> image_size, batch_size, steps;

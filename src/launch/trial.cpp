@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Removes the folder of a trial at the end, whatever happens.
+/// Removes the folder of a trial at the end, also after an error.
 class TrialFolder {
  public:
   explicit TrialFolder(fs::path path) : path_(std::move(path)) {

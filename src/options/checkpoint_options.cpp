@@ -37,7 +37,8 @@ void declare(OptionSet& set, CheckpointOptions& o) {
           "continue from the train directory's newest checkpoint; never: refuse if there is one; require: refuse if "
           "there is none");
   set.add("fresh", o.fresh, "remove the train directory's checkpoints and logs first");
-  set.add("checkpoint-every", o.checkpoint_every, 0, max_option_steps, "steps between checkpoints, in addition to --checkpoint-every-seconds; 0: disabled");
+  set.add("checkpoint-every", o.checkpoint_every, 0, max_option_steps,
+          "steps between checkpoints, in addition to --checkpoint-every-seconds; 0: disabled");
   set.add("checkpoint-every-seconds", o.checkpoint_every_seconds, 0, max_seconds,
           "seconds after a checkpoint at which the next one is due; 0: by steps only");
   set.add("keep-checkpoints", o.keep_checkpoints, 0, max_count, "newest checkpoints to keep; 0: all");

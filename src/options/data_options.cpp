@@ -117,6 +117,17 @@ void check(const OptionSet& set, const DataOptions& o) {
   check_batches(set, o);
 }
 
+std::vector<std::string_view> options_without_effect(const DataOptions& o) {
+  std::vector<std::string_view> names;
+  if (!o.shuffle) names.emplace_back("shuffle-window");
+  if (o.global_batch > 0) names.emplace_back("batch-size");
+  if (!o.distort) {  // of pictures
+    names.emplace_back("min-crop-area");
+    names.emplace_back("mirror");
+  }
+  return names;
+}
+
 void declare_for_evaluation(OptionSet& set, DataOptions& o) {
   set.begin_group("Data");
   set.add("data", o.files, "records to evaluate on: paths or patterns of TFRecord files");

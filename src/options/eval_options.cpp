@@ -7,7 +7,8 @@ namespace carillon {
 void declare(OptionSet& set, EvalOptions& o) {
   declare_for_evaluation(set, o.data);
   set.add("checkpoint", o.checkpoint, "checkpoint, or train directory: its newest good checkpoint");
-  set.add("raw-weights", o.raw_weights, "evaluate the variables in place of their moving averages");
+  set.add("raw-weights", o.raw_weights,
+          "evaluate the variables in place of their moving averages (if --moving-average-decay was above 0)");
   set.add("report", o.report,
           "file for the confusion matrix and the precision and recall of each class: NAME.json or NAME.csv");
   set.arrange({"data", "image-key", "label-key", "checkpoint", "raw-weights", "report"});

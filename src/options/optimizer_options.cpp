@@ -3,7 +3,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <iterator>
 
 #include "carillon/core/error.h"
 #include "src/options/option_groups.h"
@@ -81,10 +83,11 @@ void declare_length(OptionSet& set, OptimizerOptions& o) {
   set.add("freeze", o.freeze, "patterns of variables that are not trained, e.g. 'stem/*'", Scope::result);
 }
 
+bool uses(const RuleName& rule, std::string_view option) {
+  return std::ranges::find(rule.options, option) != rule.options.end();
+}
+
 void check_rule(const OptionSet& set, const OptimizerOptions& o) {
-  const auto uses = [](const RuleName& rule, std::string_view option) {
-    return std::ranges::find(rule.options, option) != rule.options.end();
-  };
   const std::vector<RuleName> rules = update_rules();
   const auto& own = *std::ranges::find(rules, o.update.rule, &RuleName::name);
   for (const RuleName& rule : rules) {
@@ -108,8 +111,10 @@ void check_groups_of_rule(const OptimizerSettings& update) {
   }
 }
 
+constexpr std::array lookahead_options{"lookahead-decay", "lookahead-power", "lookahead-steps"};
+
 void check_lookahead(const OptionSet& set, const LookaheadSettings& lookahead) {
-  for (const char* const option : {"lookahead-decay", "lookahead-power", "lookahead-steps"}) {
+  for (const char* const option : lookahead_options) {
     if (lookahead.every == 0 && set.given_with(option, "lookahead-every")) {
       fail(ExitCode::usage, "--{} requires --lookahead-every", option);
     }
@@ -160,6 +165,18 @@ void choose_length(const OptionSet& set, OptimizerOptions& o) {
          o.max_steps);
   }
   if (steps > epochs) o.epochs = 0.0;
+}
+
+std::vector<std::string_view> options_without_effect(const OptimizerOptions& o) {
+  std::vector<std::string_view> names = options_without_effect(o.schedule);
+  const std::vector<RuleName> rules = update_rules();
+  const auto& own = *std::ranges::find(rules, o.update.rule, &RuleName::name);
+  for (const RuleName& rule : rules) {
+    std::ranges::copy_if(rule.options, std::back_inserter(names),
+                         [&](std::string_view option) { return !uses(own, option); });
+  }
+  if (o.update.lookahead.every == 0) names.insert(names.end(), lookahead_options.begin(), lookahead_options.end());
+  return names;
 }
 
 void resolve_ends(OptimizerOptions& o) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "carillon/options/train_options.h"
@@ -16,6 +17,13 @@ namespace carillon {
 void declare(OptionSet& set, TrainOptions& options);
 /// Checks each group and the groups against each other, after `set` has parsed the options.
 void check_combinations(const OptionSet& set, const TrainOptions& options);
+
+/// The options without an effect on a run with these options: those of another schedule or update rule, and those of
+/// features that are off. Their values may differ between a run and its resumption.
+std::vector<std::string_view> options_without_effect(const TrainOptions& options);
+std::vector<std::string_view> options_without_effect(const DataOptions& options);
+std::vector<std::string_view> options_without_effect(const OptimizerOptions& options);
+std::vector<std::string_view> options_without_effect(const ScheduleOptions& options);
 
 void declare(OptionSet& set, DataOptions& options);
 void check(const OptionSet& set, const DataOptions& options);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <string_view>
 
 namespace carillon {
 namespace {
@@ -33,6 +32,12 @@ void RunDescription::replace(const std::string& name, const FieldValue& value) {
 
 void RunDescription::remove(const std::string& name) {
   std::erase_if(settings_, [&](const Setting& setting) { return setting.field.name == name; });
+}
+
+void RunDescription::mark_without_effect(std::string_view option) {
+  for (Setting& setting : settings_) {
+    if (shown_name(setting.field.name).substr(2) == option) setting.scope = Scope::run;
+  }
 }
 
 std::vector<Field> RunDescription::fields() const {

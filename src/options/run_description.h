@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/report/field.h"
@@ -24,6 +25,10 @@ class RunDescription {
   void replace(const std::string& name, const FieldValue& value);
   /// Removes a setting if there is one of this name.
   void remove(const std::string& name);
+
+  /// The option has no effect on this run, so it cannot change the result. `option`: with `-`. Does nothing if it is
+  /// not in the description.
+  void mark_without_effect(std::string_view option);
 
   /// All settings, in the order of the calls of `add`.
   std::vector<Field> fields() const;

@@ -103,6 +103,15 @@ void declare(OptionSet& set, ScheduleOptions& o) {
           "global steps and learning rates N:X,N:X,..., which --schedule triangular joins by lines", Scope::result);
 }
 
+std::vector<std::string_view> options_without_effect(const ScheduleOptions& o) {
+  std::vector<std::string_view> names;
+  for (const auto& [option, used_by] : options_of_schedules()) {
+    if (std::ranges::find(used_by, o.kind) == used_by.end()) names.push_back(option);
+  }
+  if (o.warm_up_steps == 0) names.emplace_back("warmup-from");
+  return names;
+}
+
 void check(const OptionSet& set, const ScheduleOptions& o) {
   for (const auto& [option, used_by] : options_of_schedules()) {
     if (!set.given_with(option, "schedule") || std::ranges::find(used_by, o.kind) != used_by.end()) continue;

@@ -72,4 +72,10 @@ void check_combinations(const OptionSet& set, const TrainOptions& o) {
   check(o.device);
 }
 
+std::vector<std::string_view> options_without_effect(const TrainOptions& o) {
+  std::vector<std::string_view> names = options_without_effect(o.data);
+  for (const std::string_view name : options_without_effect(o.optimizer)) names.push_back(name);
+  return names;
+}
+
 }  // namespace carillon

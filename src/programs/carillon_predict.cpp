@@ -13,6 +13,7 @@
 #include "carillon/core/file.h"
 #include "carillon/core/single_process_main.h"
 #include "src/app/picture_predictor.h"
+#include "src/app/saved_network.h"
 #include "src/app/version_text.h"
 #include "src/checkpoint/npz.h"
 #include "src/core/printable.h"
@@ -38,7 +39,8 @@ void declare(OptionSet& set, PredictOptions& o) {
   set.add("checkpoint", o.checkpoint, "checkpoint, or train directory: its newest good checkpoint");
   set.add("top", o.top, 1, 1'000'000, "classes to print, in descending order of probability");
   set.add("json", o.json, "print a JSON object per picture, on one line");
-  set.add("raw-weights", o.raw_weights, "predict with the variables in place of their moving averages");
+  set.add("raw-weights", o.raw_weights,
+          "predict with the variables in place of their moving averages (if --moving-average-decay was above 0)");
   set.add("test-time-augmentation", o.test_time_augmentation,
           "predict from the mean over six views of each image, mirrored and shifted");
   set.add("images", o.images, "file for the network's input images, NAME.npz: [n, channels, height, width], 0 to 255");
@@ -137,10 +139,11 @@ int predict(const PredictOptions& options, const std::vector<std::string>& place
   omp_set_num_threads(threads);
   const std::unique_ptr<Device> device = open_device({.choice = "cpu", .thread_count = threads});
   const std::array program_specs{mnist_program(), cifar10_program(), image_program()};
-  const PredictorSettings settings{
-      .batch_size = std::min(static_cast<std::size_t>(options.batch_size), files.size()),
-      .values = options.raw_weights ? TrainedValues::variables : TrainedValues::moving_averages,
-      .test_time_augmentation = options.test_time_augmentation};
+  const PredictorSettings settings{.batch_size = std::min(static_cast<std::size_t>(options.batch_size), files.size()),
+                                   .values = options.raw_weights || !has_moving_averages(loaded)
+                                                 ? TrainedValues::variables
+                                                 : TrainedValues::moving_averages,
+                                   .test_time_augmentation = options.test_time_augmentation};
   PicturePredictor predictor(loaded, program_specs, settings, *device);
   const std::size_t bytes = predictor.image_shape().bytes();
   std::vector<std::uint8_t> kept;

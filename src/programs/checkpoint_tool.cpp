@@ -31,7 +31,7 @@ average --output OUT FILE FILE...    averages variables, moving averages and buf
                                      Drops the optimizer's state. Networks with batch norm lose some accuracy, because
                                      the mean of the running variances is not the variance of the mean network
 export-npz FILE OUT.npz              writes all arrays for Python: numpy.load(OUT)["variables/layer1/weights"]
-export --onnx OUT FILE               writes the trained network, with the moving averages, as an ONNX model
+export --onnx OUT FILE               writes the trained network, with the moving averages if there are any, as an ONNX model
 import-npz --output OUT FILE IN.npz  writes FILE with the arrays of IN in place of its own
 
 FILE is a checkpoint, or a train directory: its newest checkpoint that loads.)";
@@ -47,7 +47,8 @@ Manual manual() {
                         .text = "file to write (average, import-npz); replaces an existing file"},
                        {.name = "onnx", .value = "OUT", .text = "file to write (export); replaces an existing file"},
                        {.name = "arrays", .text = "compare arrays only (diff)"},
-                       {.name = "raw-weights", .text = "export the variables in place of the moving averages (export)"},
+                       {.name = "raw-weights",
+                        .text = "export the variables in place of the moving averages, if there are any (export)"},
                        {.name = "help", .text = "print this help and exit"},
                        {.name = "version", .text = "print the version and exit"}}}},
           .words = {"inspect", "verify", "diff", "average", "export-npz", "export", "import-npz"},
@@ -70,7 +71,7 @@ struct Arguments {
 LoadedCheckpoint load(const std::string& place) { return find_checkpoint(place, print_warning); }
 
 /// Metadata for programs that run the model.
-std::map<std::string, std::string> metadata_of(const CheckpointState& state, const Network& network, bool raw_weights) {
+std::map<std::string, std::string> metadata_of(const CheckpointState& state, const Network& network, bool averages) {
   const ImageShape& image = network.image;
   const nlohmann::json input{{"layout", "NCHW"},
                              {"type", "float32"},
@@ -81,7 +82,7 @@ std::map<std::string, std::string> metadata_of(const CheckpointState& state, con
                              {"colours", image.channels == 3 ? "RGB" : "grey"}};
   return {{"model", state.model},
           {"global_step", std::to_string(state.global_step)},
-          {"values", raw_weights ? "variables" : "moving averages"},
+          {"values", averages ? "moving averages" : "variables"},
           {"preprocessing", input.dump()}};
 }
 
@@ -91,10 +92,11 @@ int export_network(const Arguments& given) {
   const CheckpointState& state = loaded.state;
   const std::array program_specs{mnist_program(), cifar10_program(), image_program()};
   const Network network = network_of(loaded, program_specs);
-  const std::vector<NamedArray>& values = given.raw_weights ? state.variables : state.moving_averages;
+  const bool averages = !given.raw_weights && has_moving_averages(loaded);
+  const std::vector<NamedArray>& values = averages ? state.moving_averages : state.variables;
   std::string model;
   try {
-    model = onnx_model(network, values, state.buffers, metadata_of(state, network, given.raw_weights));
+    model = onnx_model(network, values, state.buffers, metadata_of(state, network, averages));
   } catch (const Error& error) {
     fail(error.code(), "{}: {}", loaded.path.string(), error.what());
   }
@@ -143,7 +145,11 @@ int inspect(const Arguments& given) {
     fmt::print("{}\n  model {}, step {}, seed {}, next sample {}; {} parameters\n  options\n{}",
                printable(loaded.path.string()), printable(state.model), state.global_step, state.seed,
                state.stream_position, value_count(state.variables), options_text(state.options_json));
-    print_arrays(list_arrays(state));
+    std::vector<ListedArray> arrays = list_arrays(state);
+    if (!has_moving_averages(loaded)) {
+      std::erase_if(arrays, [](const ListedArray& listed) { return listed.name.starts_with("moving_averages/"); });
+    }
+    print_arrays(arrays);
   }
   return 0;
 }

@@ -46,13 +46,13 @@ std::string name_of(std::size_t label, std::span<const std::string> class_names)
   return label < class_names.size() ? class_names[label] : fmt::format("{}", label);
 }
 
-/// `name`: of a class, or "total".
+/// `name`: of a class, or "total". `last`: the last cell, with its comma.
 std::string csv_line(const std::string& name, const ConfusionMatrix::OfClass& one,
-                     std::span<const std::int64_t> predicted) {
+                     std::span<const std::int64_t> predicted, const std::string& last) {
   std::string line = fmt::format("{},{},{},{},{},{}", quoted(name), one.support, one.predicted, one.correct,
                                  cell(one.precision()), cell(one.recall()));
   for (const std::int64_t count : predicted) line += fmt::format(",{}", count);
-  return line + "\r\n";
+  return line + last + "\r\n";
 }
 
 }  // namespace
@@ -65,9 +65,12 @@ ReportForm report_form(const std::filesystem::path& path) {
 
 std::string json_text(const EvaluationReport& report) {
   const Accuracy all = report.counts.accuracy();
-  Json json = {{"checkpoint", report.checkpoint}, {"model", report.model},    {"global_step", report.step},
-               {"values", report.values},         {"correct", all.correct},   {"total", all.total},
-               {"precision", all.value()},        {"classes", Json::array()}, {"confusion", Json::array()}};
+  Json json = {{"checkpoint", report.checkpoint}, {"model", report.model},  {"global_step", report.step},
+               {"values", report.values},         {"correct", all.correct}, {"total", all.total},
+               {"precision", all.value()}};
+  if (report.loss) json["loss"] = *report.loss;
+  json["classes"] = Json::array();
+  json["confusion"] = Json::array();
   for (std::size_t label = 0; label < report.counts.class_count(); ++label) {
     json["classes"].push_back(json_of(report, label));
     const std::span<const std::int64_t> row = report.counts.row(label);
@@ -90,20 +93,22 @@ std::string json_text(const EvaluationReport& report) {
   return text + "\n}\n";
 }
 
-std::string csv_text(const ConfusionMatrix& counts, std::span<const std::string> class_names) {
+std::string csv_text(const ConfusionMatrix& counts, std::span<const std::string> class_names,
+                     std::optional<double> loss) {
   std::string text = "class,support,predicted,correct,precision,recall";
   for (std::size_t label = 0; label < counts.class_count(); ++label) {
     text += fmt::format(",{}", quoted(fmt::format("predicted_{}", name_of(label, class_names))));
   }
-  text += "\r\n";
+  text += loss ? ",loss\r\n" : "\r\n";
   std::vector<std::int64_t> predicted;
   for (std::size_t label = 0; label < counts.class_count(); ++label) {
     const ConfusionMatrix::OfClass one = counts.of_class(label);
-    text += csv_line(name_of(label, class_names), one, counts.row(label));
+    text += csv_line(name_of(label, class_names), one, counts.row(label), loss ? "," : "");
     predicted.push_back(one.predicted);
   }
   const Accuracy all = counts.accuracy();
-  return text + csv_line("total", {.support = all.total, .predicted = all.total, .correct = all.correct}, predicted);
+  return text + csv_line("total", {.support = all.total, .predicted = all.total, .correct = all.correct}, predicted,
+                         loss ? fmt::format(",{}", cell(loss)) : "");
 }
 
 void check_report_place(const std::filesystem::path& path) {
@@ -118,8 +123,9 @@ void check_report_place(const std::filesystem::path& path) {
 }
 
 void write_report(const std::filesystem::path& path, const EvaluationReport& report) {
-  const std::string text =
-      report_form(path) == ReportForm::json ? json_text(report) : csv_text(report.counts, report.class_names);
+  const std::string text = report_form(path) == ReportForm::json
+                               ? json_text(report)
+                               : csv_text(report.counts, report.class_names, report.loss);
   write_file_atomically(path, std::as_bytes(std::span(text)));
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,7 +19,8 @@ struct EvaluationReport {
   std::string values;  ///< which values of the checkpoint: "moving averages"
   std::int64_t step = 0;
   ConfusionMatrix counts;
-  std::vector<std::string> class_names;  ///< by class; empty: reports show the numbers of the classes
+  std::vector<std::string> class_names;       ///< by class; empty: reports show the numbers of the classes
+  std::optional<double> loss = std::nullopt;  ///< mean cross-entropy; none: the report has no loss
 };
 
 enum class ReportForm { json, csv };
@@ -28,8 +30,10 @@ ReportForm report_form(const std::filesystem::path& path);
 
 /// One JSON object with one line per name; a list has one line per element.
 std::string json_text(const EvaluationReport& report);
-/// RFC 4180: one line per class, and one line for all classes. `class_names`: as in EvaluationReport.
-std::string csv_text(const ConfusionMatrix& counts, std::span<const std::string> class_names = {});
+/// RFC 4180: one line per class, and one line for all classes. `class_names`: as in EvaluationReport. With a `loss`,
+/// the last column has it in the last line.
+std::string csv_text(const ConfusionMatrix& counts, std::span<const std::string> class_names = {},
+                     std::optional<double> loss = std::nullopt);
 
 /// Checks that a report can be written to `path`; changes nothing. Errors: usage (as report_form), io.
 void check_report_place(const std::filesystem::path& path);

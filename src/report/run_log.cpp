@@ -88,6 +88,7 @@ void RunLog::scalars(const StepRecord& record) {
 }
 
 void RunLog::evaluation(std::int64_t step, const Metric& metric) {
+  for (const std::string& text : metric.other_texts()) console_.print(fmt::format("step {}: {}", step, text));
   console_.print(fmt::format("step {}: {}", step, metric.text()));
   std::vector<Field> fields{{"step", step}, {"time", unix_seconds(std::chrono::system_clock::now())}};
   for (const Score& score : metric.scores()) {

@@ -7,6 +7,7 @@
 #include "carillon/core/error.h"
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
 #include "src/tasks/classification_metric.h"
+#include "src/tasks/cross_entropy_metric.h"
 
 namespace carillon {
 
@@ -27,7 +28,7 @@ Task classification_task(const ClassificationSettings& settings) {
                 std::memcpy(&label, target.data(), sizeof label);
                 return fmt::format("label {}", label);
               },
-          .make_metric = [] { return std::make_unique<AccuracyMetric>(); },
+          .make_metric = [] { return std::make_unique<CrossEntropyMetric>(std::make_unique<AccuracyMetric>()); },
           .score = "accuracy"};
 }
 

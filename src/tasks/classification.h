@@ -2,7 +2,7 @@
 //
 //   target   int32 [], 0 .. n - 1
 //   output   n logits
-//   metric   accuracy (src/tasks/classification_metric.h)
+//   metric   accuracy (src/tasks/classification_metric.h) and mean cross-entropy (src/tasks/cross_entropy_metric.h)
 //   loss     softmax cross-entropy (kernels/softmax_cross_entropy), named "cross_entropy"
 #pragma once
 

@@ -21,6 +21,7 @@ def check(context):
     yield from _steps(context, data)
     yield from _pixel_scale(context, data)
     yield from _reports(context, data)
+    yield from _without_averages(context, data)
     yield from _stop_at_accuracy(context, data)
     yield from _undistorted(context)
 
@@ -88,17 +89,38 @@ def _pixel_scale(context, data):
     yield Result("evaluation: --pixel-scale overrides it", other != stored, f"{other}, with the stored one {stored}")
 
 
-def _predicted(path, images):
-    """[count] int64: the classes predicted by float64 numpy with a checkpoint's moving averages."""
+def _without_averages(context, data):
+    """The outputs of a run with --moving-average-decay 0."""
+    run, records = context.directory("averages"), data / "test-*.tfrecord"
+    context.train(*SCALED, *QUIET, "--moving-average-decay", 0, "--max-steps", 3, data=data / "train-*.tfrecord", train_dir=run)
+    evaluated = context.run("mnist_eval", "--data", records, "--checkpoint", run, "--report", run / "report.json")
+    inspected = context.run("checkpoint_tool", "inspect", run)
+    texts = (evaluated.output, (run / "report.json").read_text(), re.sub("moving_average_decay", "", inspected.output))
+    said = [text for text in texts if "moving" in text]
+    right = not said and "model.ckpt-3.h5: variables at step 3\n" in evaluated.output
+    yield Result("evaluation: no moving averages, so no output names them", right, " | ".join(said))
+
+
+def _logits(path, images):
+    """[count, 10] float64: the outputs of numpy with a checkpoint's moving averages."""
     arrays = load(path)
     w1, b1, w2, b2 = (arrays[f"moving_averages/{name}"].astype(np.float64) for name in VARIABLES)
-    return (np.maximum(images * float(SCALED[1]) @ w1 + b1, 0) @ w2 + b2).argmax(axis=1)
+    return np.maximum(images * float(SCALED[1]) @ w1 + b1, 0) @ w2 + b2
+
+
+def _cross_entropy(logits, labels):
+    """The mean cross-entropy of the samples."""
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    return float(np.mean(np.log(np.exp(shifted).sum(axis=1)) - shifted[np.arange(len(labels)), labels]))
 
 
 def _reports(context, data):
     """--report at 1, 2 and 4 ranks, as JSON and CSV, against numpy's counts."""
     run, records = context.directory("reported"), data / "test-*.tfrecord"
-    context.train(*SCALED, *QUIET, "--max-steps", 40, data=data / "train-*.tfrecord", train_dir=run)
+    context.train(
+        *SCALED, *QUIET, "--max-steps", 40, "--label-smoothing", 0.3, "--eval-data", records,
+        data=data / "train-*.tfrecord", train_dir=run,
+    )  # fmt: skip
 
     def report(name, *options, ranks=0, **keywords):
         return context.run(
@@ -112,10 +134,17 @@ def _reports(context, data):
     found = json.loads(files.pop())
 
     images, labels = reference_mnist.read_set(sorted(data.glob("test-*.tfrecord")))
+    logits = _logits(checkpoint(run, 40), images)
     confusion = np.zeros((10, 10), np.int64)
-    np.add.at(confusion, (labels, _predicted(checkpoint(run, 40), images)), 1)
+    np.add.at(confusion, (labels, logits.argmax(axis=1)), 1)
     differing = int(np.abs(confusion - found["confusion"]).sum())
     yield Result("evaluation: the report's confusion matrix equals numpy's", differing == 0, f"{differing} counts differ")
+
+    loss = _cross_entropy(logits, labels)
+    losses = [found["loss"], *(line["eval_loss"] for line in programs.metrics(run) if "eval_loss" in line)]
+    near = len(losses) == 2 and all(abs(value - loss) < 1e-5 * loss for value in losses)
+    near = near and f"cross-entropy = {loss:.4f}" in done[2].output.splitlines()
+    yield Result("evaluation: the loss in reports, logs and output equals numpy's", near, f"{losses}, numpy: {loss}")
 
     matrix = np.array(found["confusion"])
     expected = [(np.bincount(labels, minlength=10), "support"), (matrix.sum(axis=0), "predicted"),
@@ -137,6 +166,7 @@ def _reports(context, data):
     total = {name: str(found[name]) for name in ("total", "correct", "precision")}
     same = read[:10] == found["confusion"] and rows[10]["class"] == "total" and rows[10]["support"] == total["total"]
     same = same and all(rows[10][name] == total[name] for name in ("correct", "precision"))
+    same = same and float(rows[10]["loss"]) == found["loss"] and rows[0]["loss"] == ""
     yield Result("evaluation: the CSV report has the same values", same, f"total {rows[10]['precision']}")
 
     refused = {"a.txt": 64, "missing/a.json": 74}

@@ -277,6 +277,16 @@ TEST_F(CheckpointTool, InspectShowsStateOptionsAndArrays) {
   }
 }
 
+TEST_F(CheckpointTool, InspectShowsMovingAveragesOnlyIfThereAreAny) {
+  CheckpointState state = small_state();
+  state.moving_averages = state.variables;
+  for (const auto& [decay, are_shown] : {std::pair("0.0", false), std::pair("0.9", true)}) {
+    state.options_json = fmt::format(R"({{"moving_average_decay":{}}})", decay);
+    write_checkpoint(path("model.ckpt-7.h5"), state);
+    EXPECT_EQ(tool("inspect .").output.find("moving_averages/") != std::string::npos, are_shown) << decay;
+  }
+}
+
 TEST_F(CheckpointTool, VerifyReportsDamagedAndNonFiniteArrays) {
   write_checkpoint(path("a.h5"), small_state());
   EXPECT_THAT(tool("verify a.h5").output, HasSubstr("a.h5: sound; model mnist, step 7, 4 arrays, all values finite"));

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <fstream>
+#include <set>
+#include <string_view>
 
 #include "carillon/core/error.h"
 #include "src/options/option_groups.h"
@@ -326,6 +328,32 @@ TEST_F(OptimizerOptions, AllDecideTheResult) {
     expected.emplace_back(argument.substr(0, argument.find('=')));
   }
   EXPECT_THAT(changed, ::testing::UnorderedElementsAreArray(expected));
+}
+
+TEST_F(OptimizerOptions, OfOtherSchedulesAndRulesHaveNoEffect) {
+  const auto without_effect = [](const std::vector<const char*>& arguments) {
+    const std::vector<std::string_view> names = options_without_effect(parsed(arguments));
+    return std::set<std::string_view>(names.begin(), names.end());
+  };
+  const std::set<std::string_view> cosine = without_effect({"--schedule", "cosine", "--optimizer", "adamw"});
+  for (const char* const option :
+       {"decay-steps", "learning-rate-decay", "schedule-power", "milestones", "milestone-factor", "schedule-knots",
+        "warmup-from", "momentum", "dampening", "lars-coefficient", "muon-momentum", "lookahead-decay"}) {
+    EXPECT_TRUE(cosine.contains(option)) << option;
+  }
+  for (const char* const option : {"learning-rate", "final-learning-rate", "schedule-steps", "adam-beta1",
+                                   "weight-decay", "batch-size", "shuffle-window"}) {
+    EXPECT_FALSE(cosine.contains(option)) << option;
+  }
+  const std::set<std::string_view> others =
+      without_effect({"--schedule", "triangular", "--schedule-knots", "0:0.1,9:0.2", "--warmup-steps", "5",
+                      "--lookahead-every", "5", "--optimizer", "momentum", "--global-batch", "8", "--shuffle=false"});
+  for (const char* const option : {"learning-rate", "adam-beta1", "batch-size", "shuffle-window"}) {
+    EXPECT_TRUE(others.contains(option)) << option;
+  }
+  for (const char* const option : {"schedule-knots", "warmup-from", "momentum", "dampening", "lookahead-decay"}) {
+    EXPECT_FALSE(others.contains(option)) << option;
+  }
 }
 
 }  // namespace

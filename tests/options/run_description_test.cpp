@@ -44,6 +44,13 @@ TEST_F(RunDescriptionTest, ReportsTheChangesThatAffectTheResult) {
                           "without --global-batch a step takes another number of samples)"));
 }
 
+TEST_F(RunDescriptionTest, ReportsNoChangeOfAnOptionWithoutEffect) {
+  description_.mark_without_effect("learning-rate");
+  description_.mark_without_effect("no-such-option");
+  EXPECT_THAT(description_.changes_since(R"({"learning_rate":0.2,"tower count":2})"), IsEmpty());
+  EXPECT_THAT(description_.json(), ::testing::HasSubstr(R"("learning_rate":0.1)"));
+}
+
 TEST_F(RunDescriptionTest, ReportsThatBitsAreEqualOnOneInstructionSetOnly) {
   RunDescription description;
   description.add("isa", std::string("auto"), Scope::run);

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/user-guide/option-reference.md"
 FAMILIES = (
+    ("carillon", ("carillon",)),
     ("Training programs", ("mnist_train", "cifar10_train", "image_train")),
     ("Evaluation programs", ("mnist_eval", "cifar10_eval", "image_eval")),
     ("carillon_predict", ("carillon_predict",)),

@@ -86,18 +86,19 @@ void run_under_mpirun(const std::function<void()>& child, std::initializer_list<
   std::_Exit(WEXITSTATUS(status));
 }
 
-/// Ends two seconds after the first signal.
-void save_slowly() {
+/// Ends so long after the first signal.
+template <unsigned microseconds>
+void save() {
   const StopNotice notice(
       52, [] { return 40; }, [] { return false; });
   while (!stop_signal_caught()) ::usleep(1000);
-  for (int i = 0; i < 2000; ++i) ::usleep(1000);
+  for (unsigned waited = 0; waited < microseconds; waited += 1000) ::usleep(1000);  // a signal ends usleep
   end();
 }
 
 TEST(StopSignal, OfMpirunBeginsWithContAndEndsNothingItself) {
   EXPECT_EXIT(
-      run_under_mpirun(save_slowly, {SIGCONT, SIGTERM}, later), ::testing::ExitedWithCode(stopped),
+      run_under_mpirun(save<later + 600'000>, {SIGCONT, SIGTERM}, later), ::testing::ExitedWithCode(stopped),
       "^caught mpirun's stop signal in step 52: the run saves a checkpoint after this step and ends; the newest "
       "complete checkpoint is of step 40. mpirun kills the run in 2 s, saved or not. For more time: mpirun "
       "--mca odls_base_sigkill_timeout 15, [^\n]*\n$");
@@ -105,20 +106,20 @@ TEST(StopSignal, OfMpirunBeginsWithContAndEndsNothingItself) {
 
 TEST(StopSignal, OfMpirunThatWaitsLongNamesNoWayToMoreTime) {
   ::setenv("OMPI_MCA_odls_base_sigkill_timeout", "15", 1);
-  EXPECT_EXIT(run_under_mpirun(save_slowly, {SIGCONT}, at_once), ::testing::ExitedWithCode(stopped),
+  EXPECT_EXIT(run_under_mpirun(save<at_once>, {SIGCONT}, at_once), ::testing::ExitedWithCode(stopped),
               "^caught mpirun's stop signal in step 52: [^\n]* is of step 40\n$");
   ::unsetenv("OMPI_MCA_odls_base_sigkill_timeout");
 }
 
 TEST(StopSignal, IsNoContOfAnMpirunThatForwardsIt) {
   ::setenv("OMPI_MCA_orte_forward_job_control", "1", 1);
-  EXPECT_EXIT(run_under_mpirun(save_slowly, {SIGCONT, SIGTERM}, at_once), ::testing::ExitedWithCode(stopped),
+  EXPECT_EXIT(run_under_mpirun(save<at_once>, {SIGCONT, SIGTERM}, at_once), ::testing::ExitedWithCode(stopped),
               "^caught TERM in step 52: [^\n]* mpirun kills the run in 1 s, [^\n]*\n$");
   ::unsetenv("OMPI_MCA_orte_forward_job_control");
 }
 
 TEST(StopSignal, OfMpirunThatRanksSurviveIsUsr1) {
-  EXPECT_EXIT(run_under_mpirun(save_slowly, {SIGUSR1}, at_once), ::testing::ExitedWithCode(stopped),
+  EXPECT_EXIT(run_under_mpirun(save<at_once>, {SIGUSR1}, at_once), ::testing::ExitedWithCode(stopped),
               "^caught USR1 in step 52: [^\n]* is of step 40\n$");
 }
 

@@ -51,6 +51,8 @@ class Metric {
   virtual std::vector<Score> scores() const = 0;
   /// One line for the log: "precision @ 1 = 0.984 (9840/10000)".
   virtual std::string text() const = 0;
+  /// Other lines for the log, which precede text(): "cross-entropy = 0.0514".
+  virtual std::vector<std::string> other_texts() const { return {}; }
 };
 
 using MakeMetric = std::function<std::unique_ptr<Metric>()>;

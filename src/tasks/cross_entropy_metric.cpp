@@ -1,0 +1,95 @@
+#include "src/tasks/cross_entropy_metric.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "carillon/core/error.h"
+
+namespace carillon {
+namespace {
+
+constexpr std::int64_t one = std::int64_t{1} << 40;  ///< 1 as a fraction
+
+double cross_entropy(std::span<const float> logits, std::size_t label) {
+  const double largest = *std::ranges::max_element(logits);
+  double sum = 0.0;
+  for (const float logit : logits) sum += std::exp(logit - largest);
+  return std::log(sum) - (logits[label] - largest);
+}
+
+}  // namespace
+
+void FixedPointMean::carry() {
+  whole_ += fraction_ / one;
+  fraction_ %= one;
+}
+
+void FixedPointMean::add(double number) {
+  number = std::clamp(number, 0.0, static_cast<double>(one));
+  const double whole = std::floor(number);
+  whole_ += static_cast<std::int64_t>(whole);
+  fraction_ += std::llround((number - whole) * static_cast<double>(one));
+  count_ += 1;
+  carry();
+}
+
+void FixedPointMean::add(const FixedPointMean& other) {
+  whole_ += other.whole_;
+  fraction_ += other.fraction_;
+  count_ += other.count_;
+  carry();
+}
+
+double FixedPointMean::value() const {
+  const double sum = static_cast<double>(whole_) + static_cast<double>(fraction_) / static_cast<double>(one);
+  return sum / static_cast<double>(count_);
+}
+
+void CrossEntropyMetric::add(std::span<const float> outputs, std::span<const std::byte> targets) {
+  counts_->add(outputs, targets);
+  const std::size_t samples = targets.size() / sizeof(std::int32_t);
+  for (std::size_t i = 0; i < samples; ++i) {
+    std::int32_t label = 0;
+    std::memcpy(&label, targets.data() + i * sizeof label, sizeof label);
+    const std::size_t classes = outputs.size() / samples;
+    mean_.add(cross_entropy(outputs.subspan(i * classes, classes), static_cast<std::size_t>(label)));
+  }
+}
+
+// Format: whole, fraction and count of the mean, then the contents of the other metric.
+std::string CrossEntropyMetric::contents() const {
+  const std::array values{mean_.whole_, mean_.fraction_, mean_.count_};
+  return std::string(reinterpret_cast<const char*>(values.data()), sizeof values) + counts_->contents();
+}
+
+void CrossEntropyMetric::merge(std::string_view contents) {
+  std::array<std::int64_t, 3> values{};
+  const bool is_long_enough = contents.size() >= sizeof values;
+  if (is_long_enough) std::memcpy(values.data(), contents.data(), sizeof values);
+  const auto [whole, fraction, count] = values;
+  if (!is_long_enough || whole < 0 || fraction < 0 || fraction >= one || count < 0) {
+    fail(ExitCode::failed, "these bytes are not the contents of a cross-entropy metric");
+  }
+  counts_->merge(contents.substr(sizeof values));
+  FixedPointMean other;
+  other.whole_ = whole;
+  other.fraction_ = fraction;
+  other.count_ = count;
+  mean_.add(other);
+}
+
+std::vector<Score> CrossEntropyMetric::scores() const {
+  std::vector<Score> scores = counts_->scores();
+  scores.push_back({.name = "cross_entropy", .value = mean_.value(), .log_name = "loss", .tag = "eval_loss"});
+  return scores;
+}
+
+std::vector<std::string> CrossEntropyMetric::other_texts() const {
+  return {fmt::format("cross-entropy = {:.4f}", mean_.value())};
+}
+
+}  // namespace carillon
