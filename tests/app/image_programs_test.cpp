@@ -157,7 +157,7 @@ TEST_F(ImageProgramsTest, ReportsNameTheClasses) {
                 at(report));
   }
   const std::string csv = read_bytes(at("report.csv"));
-  EXPECT_THAT(csv, HasSubstr(",predicted_blue,predicted_red\r\nblue,4,"));
+  EXPECT_THAT(csv, HasSubstr(",predicted_blue,predicted_red,loss\r\nblue,4,"));
   EXPECT_EQ(nlohmann::json::parse(read_bytes(at("report.json"))).at("classes")[1].at("name"), "red");
 }
 
@@ -168,9 +168,9 @@ TEST_F(ImageProgramsTest, PredictionsSeePicturesAsTheConversionDoes) {
     fs::create_directories(root_ / "clear" / name);
     fs::copy(sample("transparent.png"), root_ / "clear" / name);
   }
-  expect_done("tfrecord_convert images --input " + at("clear") + " --output " + at("on blue") +
+  expect_done("tfrecord_convert images --input " + at("clear") + " --output " + at("on_blue") +
               " --background '#0000ff'");
-  expect_done("image_train --model resnet9 --image-size 16 --max-steps 0 --data '" + at("on blue/train-*") +
+  expect_done("image_train --model resnet9 --image-size 16 --max-steps 0 --data '" + at("on_blue/train-*") +
               "' --train-dir " + at("blue"));
   fs::create_directories(root_ / "shown");
   fs::copy(sample("colour.bmp"), root_ / "shown/2.bmp");
@@ -351,7 +351,7 @@ TEST_F(ImageProgramsTest, RejectInvalidOptions) {
       << R"({"carillon_records": 1, "image_key": "image/encoded", "label_key": "image/class/label", "first_label": 0,
              "classes": ["blue", "red"]})";
   expect_failure(train("refused", "--eval-data " + at("other/validation-0")), ExitCode::data,
-                 "the keys or the first label differ from");
+                 "the keys, the first label or the background differ from");
   expect_failure(
       "image_train --model airbench94 --image-size 130 --data '" + at("set/train-*") + "' --train-dir " + at("refused"),
       ExitCode::usage, "square images of 12 x 12 to 128 x 128");

@@ -23,7 +23,7 @@ std::string contents(const fs::path& path) {
 }
 
 fs::path scratch(const std::string& name) {
-  const fs::path folder = fs::path(testing::TempDir()) / ("launch_" + name);
+  const fs::path folder = fs::path(testing::TempDir()) / ("launch_" + name + "_" + std::to_string(getpid()));
   fs::remove_all(folder);
   fs::create_directories(folder);
   return folder;

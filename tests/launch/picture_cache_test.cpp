@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <chrono>
 #include <fstream>
 
@@ -40,7 +43,7 @@ class PictureCache : public testing::Test {
     return fs::last_write_time(records()) < fs::file_time_type::clock::now() - std::chrono::hours(4);
   }
 
-  fs::path root_ = fs::path(testing::TempDir()) / "picture_cache";
+  fs::path root_ = fs::path(testing::TempDir()) / fmt::format("picture_cache_{}", getpid());  // tests run in parallel
 };
 
 TEST_F(PictureCache, ConvertsAndCounts) {

@@ -1,6 +1,7 @@
 #include "src/launch/training_plan.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -12,7 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 
 fs::path scratch() {
-  const fs::path folder = fs::path(testing::TempDir()) / "training_plan";
+  const fs::path folder = fs::path(testing::TempDir()) / ("training_plan_" + std::to_string(getpid()));
   fs::remove_all(folder);
   fs::create_directories(folder);
   return folder;
