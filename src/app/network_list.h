@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "carillon/app/program_spec.h"
@@ -9,8 +10,8 @@
 
 namespace carillon {
 
-/// Measures a training step of a network. Errors: as measure_step.
-using MeasureNetwork = std::function<StepTime(const NamedNetwork& network)>;
+/// Measures a training step of a network; nullopt: there is no time for it. Errors: as measure_step.
+using MeasureNetwork = std::function<std::optional<StepTime>(const NamedNetwork& network)>;
 
 /// A table with a line per network: name, parameters, multiply-adds of one sample's forward pass, and the training step
 /// that `measure` measures: samples, seconds, samples per second. A network that refuses `image` has a line that states

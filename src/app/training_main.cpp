@@ -145,7 +145,7 @@ RecordSchema schema_for_list(const OptionSet& set, const ProgramSpec& program_sp
 /// --model help. All ranks measure at the same time, because they share caches and memory. Rank 0 prints. Collective.
 void print_networks(const OptionSet& set, const ProgramSpec& program_spec, const TrainOptions& options,
                     const PictureOptions& pictures, const Mpi& mpi) {
-  constexpr double seconds = 15.0;  // for all networks
+  constexpr double seconds = 15.0, most_seconds = 20.0;  // for all networks; a busy machine takes longer than planned
   const CpuShare cpu = take_cpu_share(mpi, static_cast<int>(options.device.threads));
   std::unique_ptr<Device> device;
   RecordSchema schema;
@@ -166,11 +166,13 @@ void print_networks(const OptionSet& set, const ProgramSpec& program_spec, const
       .batch_size = std::max<std::int64_t>(1, data.global_batch > 0 ? data.global_batch / mpi.size() : data.batch_size),
       .seconds = seconds / static_cast<double>(program_spec.networks.size()),
       .processes = mpi.local_size()};
+  const auto start = Trainer::Clock::now();
+  const auto measure = [&](const NamedNetwork& network) -> std::optional<StepTime> {
+    if (std::chrono::duration<double>(Trainer::Clock::now() - start).count() > most_seconds) return std::nullopt;
+    return measure_step(network.make, settings, *device);
+  };
   std::string list;
-  mpi.run_on_all([&] {
-    list = network_list(program_spec, schema.image_shape, task.outputs,
-                        [&](const NamedNetwork& network) { return measure_step(network.make, settings, *device); });
-  });
+  mpi.run_on_all([&] { list = network_list(program_spec, schema.image_shape, task.outputs, measure); });
   if (mpi.rank() != 0) return;
   print_text(STDOUT_FILENO,
              fmt::format("{}A training step of one rank, measured on noise on {} ({} thread{}), {} rank{} at the same "
