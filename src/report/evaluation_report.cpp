@@ -91,7 +91,7 @@ std::string csv_text(const ConfusionMatrix& counts, std::optional<double> loss) 
   }
   const Accuracy all = counts.accuracy();
   return text + csv_line("total", {.support = all.total, .predicted = all.total, .correct = all.correct}, predicted,
-                         loss ? "," + cell(loss) : "");
+                         loss ? fmt::format(",{}", *loss) : "");
 }
 
 void check_report_place(const std::filesystem::path& path) {
