@@ -13,8 +13,8 @@ double trained_pixel_scale(const LoadedCheckpoint& loaded);
 /// The picture options of its training; nothing if image_train did not train it. Errors: data.
 std::optional<PictureOptions> trained_pictures(const LoadedCheckpoint& loaded);
 
-/// Whether its training kept moving averages. If not (--moving-average-decay 0), they are stored and equal the
-/// variables.
+/// Whether its training kept moving averages. If not (--moving-average-decay 0), the arrays of this name equal the
+/// variables up to rounding.
 bool has_moving_averages(const LoadedCheckpoint& loaded);
 
 /// The network of the checkpoint's model, which is one of the program specs'. Its image shape and classes are those of
