@@ -92,14 +92,9 @@ Dataset open_data(const EvalOptions& options, const RecordForm& form, const Mpi&
   return dataset;
 }
 
-TrainedValues evaluated_values(const LoadedCheckpoint& loaded, const EvalOptions& options) {
-  const bool averages = !options.raw_weights && has_moving_averages(loaded);
-  return averages ? TrainedValues::moving_averages : TrainedValues::variables;
-}
-
 /// Names the evaluated values of the checkpoint, and the method.
 std::string values_text(const LoadedCheckpoint& loaded, const EvalOptions& options) {
-  const bool averages = evaluated_values(loaded, options) == TrainedValues::moving_averages;
+  const bool averages = !options.raw_weights && has_moving_averages(loaded);
   const std::string values = averages ? "moving averages" : "variables";
   return options.data.test_time_augmentation ? values + ", test-time augmentation" : values;
 }
@@ -189,7 +184,8 @@ ExitCode evaluate_checkpoint(const EvalOptions& options, const ProgramSpec& prog
         EvaluatorSettings{options.data.batch_size, options.device.precision, options.data.test_time_augmentation,
                           static_cast<int>(options.data.decode_threads)},
         device);
-    if (loaded) evaluator->load(*loaded, evaluated_values(*loaded, options));
+    const TrainedValues values = options.raw_weights ? TrainedValues::variables : TrainedValues::moving_averages;
+    if (loaded) evaluator->load(*loaded, values);
   });
   evaluator->broadcast_from_first(mpi);
   stall_detector.enter(Phase::evaluation, 0);

@@ -1,6 +1,5 @@
 #include "src/app/saved_network.h"
 
-#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -36,11 +35,7 @@ std::vector<std::string> trained_class_names(const LoadedCheckpoint& loaded, con
 
 bool has_moving_averages(const LoadedCheckpoint& loaded) {
   const nlohmann::json trained = nlohmann::json::parse(loaded.state.options_json, nullptr, false);
-  const bool are_off = trained.is_object() && trained.value("moving_average_decay", nlohmann::json()) == 0.0;
-  const auto is_equal = [](const NamedArray& a, const NamedArray& b) {
-    return a.name == b.name && a.values == b.values;
-  };
-  return !are_off || !std::ranges::equal(loaded.state.moving_averages, loaded.state.variables, is_equal);
+  return !trained.is_object() || trained.value("moving_average_decay", nlohmann::json()) != 0.0;
 }
 
 Network network_of(const LoadedCheckpoint& loaded, std::span<const ProgramSpec> program_specs) {

@@ -15,8 +15,8 @@ std::optional<PictureOptions> trained_pictures(const LoadedCheckpoint& loaded);
 
 /// The class names of its training, by label; empty if they are unknown. Errors: data.
 std::vector<std::string> trained_class_names(const LoadedCheckpoint& loaded, const ProgramSpec& program_spec);
-/// Whether its training kept moving averages. If not (--moving-average-decay 0), they are stored and equal the
-/// variables.
+/// Whether its training kept moving averages. If not (--moving-average-decay 0), the arrays of this name equal the
+/// variables up to rounding.
 bool has_moving_averages(const LoadedCheckpoint& loaded);
 
 /// The network of the checkpoint's model, which is one of the program specs'. Its image shape and classes are those of

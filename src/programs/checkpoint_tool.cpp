@@ -92,11 +92,11 @@ int export_network(const Arguments& given) {
   const CheckpointState& state = loaded.state;
   const std::array program_specs{mnist_program(), cifar10_program(), image_program()};
   const Network network = network_of(loaded, program_specs);
-  const bool averages = !given.raw_weights && has_moving_averages(loaded);
-  const std::vector<NamedArray>& values = averages ? state.moving_averages : state.variables;
+  const std::vector<NamedArray>& values = given.raw_weights ? state.variables : state.moving_averages;
   std::string model;
   try {
-    model = onnx_model(network, values, state.buffers, metadata_of(state, network, averages));
+    model = onnx_model(network, values, state.buffers,
+                       metadata_of(state, network, !given.raw_weights && has_moving_averages(loaded)));
   } catch (const Error& error) {
     fail(error.code(), "{}: {}", loaded.path.string(), error.what());
   }

@@ -108,7 +108,7 @@ std::string csv_text(const ConfusionMatrix& counts, std::span<const std::string>
   }
   const Accuracy all = counts.accuracy();
   return text + csv_line("total", {.support = all.total, .predicted = all.total, .correct = all.correct}, predicted,
-                         loss ? fmt::format(",{}", cell(loss)) : "");
+                         loss ? fmt::format(",{}", *loss) : "");
 }
 
 void check_report_place(const std::filesystem::path& path) {
