@@ -13,6 +13,7 @@
 #include "carillon/core/file.h"
 #include "carillon/core/single_process_main.h"
 #include "src/app/picture_predictor.h"
+#include "src/app/saved_network.h"
 #include "src/app/version_text.h"
 #include "src/checkpoint/npz.h"
 #include "src/core/printable.h"
