@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 #include <vector>
 
 #include "carillon/core/error.h"
@@ -32,13 +33,16 @@ class NoiseBatch {
     }
     const std::size_t bytes = pixels_.size() / static_cast<std::size_t>(batch_size);
     for (std::size_t i = 0; i < pixels_.size(); i += bytes) images_.push_back(pixels_.data() + i);
+    records_.resize(images_.size());
+    std::iota(records_.begin(), records_.end(), 0u);
   }
-  Batch batch() const { return {.images = images_, .targets = targets_}; }
+  Batch batch() const { return {.images = images_, .targets = targets_, .records = records_}; }
 
  private:
   std::vector<std::uint8_t> pixels_;
   std::vector<std::byte> targets_;
   std::vector<const std::uint8_t*> images_;
+  std::vector<std::uint32_t> records_;
 };
 
 /// A network in training on one noise batch.
@@ -99,7 +103,9 @@ double median_step(Training& training, double seconds) {
 StepTime measure_step(MakeNetwork make, const StepTimeSettings& settings, Device& device) {
   constexpr double steps = 4.0;  // of the measured batch, with the first one
   const auto start = Clock::now();
-  const Network network = make(settings.network);
+  NetworkSettings network_settings = settings.network;
+  network_settings.record_count = static_cast<std::uint64_t>(settings.batch_size);
+  const Network network = make(network_settings);
   const auto threads = static_cast<double>(std::max<std::size_t>(1, device.workers().size()));
   const std::int64_t least = batch_within(threads, network, settings, device);
   if (!fits(network, settings, least, device)) {
@@ -124,8 +130,7 @@ double training_seconds_per_image(const NamedNetwork& network, const PictureStep
   const StepTimeSettings settings{
       .network = {.image = {.height = step.image_size, .width = step.image_size, .channels = 3},
                   .outputs = step.classes,
-                  .regularization = 0.0001f,
-                  .record_count = 1},
+                  .regularization = 0.0001f},
       .task = classification_task({.classes = step.classes}),
       .optimizer = image_program().defaults.optimizer.update,
       .batch_size = step.batch_size,

@@ -11,7 +11,7 @@
 namespace carillon {
 
 struct StepTimeSettings {
-  NetworkSettings network;           ///< `image` and `outputs` at least
+  NetworkSettings network;           ///< `image` and `outputs` at least; not `record_count`
   Task task;                         ///< with `network.outputs` outputs
   OptimizerSettings optimizer = {};  ///< the learning rate does not matter
   std::int64_t batch_size = 32;      ///< largest batch to measure

@@ -75,6 +75,14 @@ TEST(StepTime, RefusesAnImageThatTheMemoryCannotHold) {
   }
 }
 
+/// airbench94 mirrors images by their record numbers.
+TEST(StepTime, IncludesTheDistortionOfImages) {
+  CpuDevice device(1);
+  StepTimeSettings settings = small_step(8, 0.5);
+  settings.network = {.image = {32, 32, 3}, .outputs = 10, .distort = true};
+  EXPECT_GT(measure_step(network_named(cifar10_program(), "airbench94"), settings, device).seconds, 0.0);
+}
+
 TEST(StepTime, OfPicturesIsLongerForMoreWork) {
   const ProgramSpec program = image_program();
   const auto seconds = [&](const std::string& name, std::int64_t image_size) {
