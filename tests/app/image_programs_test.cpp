@@ -189,7 +189,7 @@ TEST_F(ImageProgramsTest, PredictionsSeePicturesAsTheConversionDoes) {
     EXPECT_NEAR(value(1, 0, 7, i), value(3, 0, 7, i), 12);  // the same picture as BMP and as JPEG
     EXPECT_NEAR(value(2, 0, i, 8), value(3, 0, 7, i), 2);   // turned to the right
   }
-  expect_failure("carillon_predict --checkpoint " + at("blue") + " " + at("report.json"), ExitCode::data,
+  expect_failure("carillon_predict --checkpoint " + at("blue") + " " + at("shown.npz"), ExitCode::data,
                  "neither a JPEG nor a PNG");
 }
 
