@@ -18,7 +18,7 @@ from programs import SCALED, checkpoint, load
 
 TIMEOUT = 120  # seconds; longer than a run on a loaded machine
 BEST = "best.ckpt.h5"
-PRECISION = "precision @ 1"
+EVALUATION = ("precision @ 1", "eval_loss")  # tags of an evaluation
 
 
 class Training:
@@ -101,7 +101,7 @@ class Training:
             if steps != sorted(set(steps)):
                 return f"TensorBoard shows {tag} twice or out of order: {steps}"
             more = [item for item in found if item not in expected]
-            if tag == PRECISION:
+            if tag in EVALUATION:
                 more = [item for item in more if item[0] not in resumed_at]
             missing = [item for item in expected if item not in found]
             if more or len(missing) > lost:
