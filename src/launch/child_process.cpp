@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <ctime>
 
@@ -23,7 +24,15 @@ sigset_t set_of(std::initializer_list<int> signals) {
   return set;
 }
 
-sigset_t stop_signals() { return set_of({SIGINT, SIGTERM, SIGHUP, SIGUSR1}); }
+/// The stop signals that this process does not ignore: under nohup, HUP stays ignored.
+sigset_t stop_signals() {
+  sigset_t set = set_of({});
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
+    struct sigaction action {};
+    if (sigaction(signal, nullptr, &action) == 0 && action.sa_handler != SIG_IGN) sigaddset(&set, signal);
+  }
+  return set;
+}
 
 /// The child's command line, environment and descriptors. All memory is allocated before fork, because only
 /// async-signal-safe calls may follow.
@@ -39,7 +48,7 @@ struct Start {
 [[noreturn]] void become(const Start& start) {
   setsid();
   prctl(PR_SET_PDEATHSIG, start.settings.death_signal);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD, SIGPIPE}) std::signal(signal, SIG_DFL);
+  for (const int signal : {SIGUSR1, SIGCHLD, SIGPIPE}) std::signal(signal, SIG_DFL);
   const sigset_t none = set_of({});
   sigprocmask(SIG_SETMASK, &none, nullptr);
   const int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -103,10 +112,12 @@ pid_t start_child(const std::vector<std::string>& command, const ChildSettings& 
   return child;
 }
 
-/// Reports the child's exit code if it has ended.
+/// Reports the child's exit code if it has ended. Errors: failed.
 bool has_ended(pid_t child, int& exit_code) {
   int status = 0;
-  if (waitpid(child, &status, WNOHANG) != child) return false;
+  const pid_t ended = waitpid(child, &status, WNOHANG);
+  if (ended < 0 && errno != EINTR) fail(ExitCode::failed, "cannot wait for a process: {}", errno_text(errno));
+  if (ended != child) return false;
   exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return true;
 }
@@ -133,21 +144,32 @@ bool stop_requested() {
 
 ChildResult run_child(const std::vector<std::string>& command, const ChildSettings& settings) {
   // CHLD must be held before the child can end. A held signal is ignored by default only if nobody waits for it.
+  std::signal(SIGCHLD, SIG_DFL);  // an ignored CHLD would never arrive
   const sigset_t ends = set_of({SIGCHLD});
   pthread_sigmask(SIG_BLOCK, &ends, nullptr);
   sigset_t awaited = stop_signals();
   sigaddset(&awaited, SIGCHLD);
   ChildResult result;
   const pid_t child = start_child(command, settings);
-  for (int stops = 0; !has_ended(child, result.exit_code);) {
-    const int signal = sigwaitinfo(&awaited, nullptr);
-    if (signal <= 0 || signal == SIGCHLD) continue;
-    result.stopped = true;
-    if (stops++ == 0) {
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point first_stop;
+  constexpr timespec second{1, 0};
+  while (!has_ended(child, result.exit_code)) {
+    const int signal = sigtimedwait(&awaited, nullptr, &second);
+    const bool is_stop = signal > 0 && signal != SIGCHLD;
+    if (is_stop && !result.stopped) {
+      result.stopped = true;
+      first_stop = Clock::now();
       kill(child, settings.stop_signal);
-    } else if (signal == SIGTERM || signal == SIGINT) {
-      kill(child, SIGTERM);
+    } else if ((signal == SIGTERM || signal == SIGINT) && Clock::now() - first_stop >= std::chrono::seconds(1)) {
+      kill(child, SIGTERM);  // within a second it is the same stop: a process group may get it twice
+    } else if (result.stopped && signal < 0 && errno == EAGAIN) {
+      kill(child, settings.stop_signal);  // mpirun drops what it receives before its ranks exist
     }
+  }
+  // The child may die of the signal before it can handle it.
+  if (result.stopped && result.exit_code == 128 + settings.stop_signal) {
+    result.exit_code = static_cast<int>(ExitCode::stopped);
   }
   return result;
 }

@@ -1,7 +1,8 @@
 // Child processes: starts other programs, passes stop signals on to them, and waits for them.
 //
-// The stop signals are INT, TERM, HUP and USR1. A program that calls hold_stop_signals first receives them only inside
-// run_child and stop_requested, so that it can end in an orderly way between its steps.
+// The stop signals are INT, TERM, HUP and USR1, except those that are ignored at the start (nohup). A program that
+// calls hold_stop_signals first receives them only inside run_child and stop_requested, so that it can end in an
+// orderly way between its steps.
 #pragma once
 
 #include <filesystem>
@@ -17,7 +18,8 @@ void hold_stop_signals();
 bool stop_requested();
 
 struct ChildSettings {
-  /// The signal that the child receives for the first stop signal. Further INT and TERM signals reach it as TERM.
+  /// The signal that the child receives for the first stop signal, again every second until it ends. INT and TERM
+  /// signals that arrive a second or more later reach it as TERM.
   int stop_signal;
   /// The signal that the child receives if this process dies, for example by KILL.
   int death_signal;
@@ -26,7 +28,7 @@ struct ChildSettings {
 };
 
 struct ChildResult {
-  int exit_code = 0;     ///< 128 + signal if a signal ended the child
+  int exit_code = 0;     ///< 75 if the stop signal ended the child; 128 + signal if another signal did
   bool stopped = false;  ///< a stop signal arrived while the child ran
 };
 

@@ -1,5 +1,6 @@
 #include "src/launch/mpi_launch.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -58,8 +59,9 @@ ChildSettings Launch::settings() const {
 
 ChildResult Launch::run(const std::vector<std::string>& words) const {
   ChildSettings with_error = settings();
-  std::string path = (fs::temp_directory_path() / "carillon-error-XXXXXX").string();
-  const Descriptor file(mkstemp(path.data()));
+  std::error_code unknown;
+  std::string path = (fs::temp_directory_path(unknown) / "carillon-error-XXXXXX").string();
+  const Descriptor file(mkostemp(path.data(), O_CLOEXEC));
   if (file.get() < 0) return run_child(words, with_error);  // without the repetition
   with_error.environment.push_back("CARILLON_ERROR_FILE=" + path);
   const ChildResult result = run_child(words, with_error);

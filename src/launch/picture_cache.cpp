@@ -33,23 +33,34 @@ void write_stamp(const fs::path& data, const std::string& text) {
   write_file_atomically(data / stamp_name, std::as_bytes(std::span(text)));
 }
 
-bool is_record_file(const fs::path& path) { return path.extension() == ".tfrecord"; }
+/// Whether the file has a name that the conversion gives to record files.
+bool is_record_file(const fs::path& path) {
+  const std::string name = path.filename().string();
+  const auto is_of = [&](std::string_view split) { return name.starts_with(split); };
+  return path.extension() == ".tfrecord" && name.find("-of-") != std::string::npos &&
+         (is_of("train-") || is_of("validation-") || is_of("test-"));
+}
+
+/// The other files of a conversion.
+constexpr const char* descriptions[] = {"records.json", "labels.txt", "records.index"};
 
 /// Requires that the folder holds only records that an earlier `carillon train` made. Errors: usage.
 void check_may_write(const fs::path& data) {
   std::error_code absent;
   if (fs::exists(data / stamp_name, absent)) return;
   for (const auto& entry : fs::directory_iterator(data, absent)) {
-    if (!is_record_file(entry.path())) continue;
-    fail(ExitCode::usage, "{}: holds records that carillon train did not make: name another folder with --data-dir",
-         data.string());
+    const bool is_description = std::ranges::find(descriptions, entry.path().filename()) != std::end(descriptions);
+    if (entry.path().extension() != ".tfrecord" && !is_description) continue;
+    fail(ExitCode::usage, "{}: was not made by carillon train: name another folder with --data-dir",
+         entry.path().string());
   }
 }
 
 /// Removes the records of an earlier conversion. Errors: io.
 void clear(const fs::path& data) {
   std::error_code error;
-  std::vector<fs::path> ours{data / "records.json", data / "labels.txt", data / "records.index"};
+  std::vector<fs::path> ours;
+  for (const char* const name : descriptions) ours.push_back(data / name);
   for (const auto& entry : fs::directory_iterator(data, error)) {
     if (is_record_file(entry.path())) ours.push_back(entry.path());
   }
@@ -107,14 +118,16 @@ std::vector<std::string> conversion_command(const PictureFolder& pictures, const
   return command;
 }
 
+bool holds_conversion(const PictureFolder& pictures, const Conversion& conversion) {
+  const fs::path path = conversion.data / stamp_name;
+  std::error_code absent;
+  return fs::exists(path, absent) &&
+         read_plain_file(path, path.string(), max_stamp_bytes) == stamp(pictures, conversion);
+}
+
 bool convert_if_changed(const PictureFolder& pictures, const Conversion& conversion) {
   const std::string wanted = stamp(pictures, conversion);
-  std::error_code absent;
-  if (fs::exists(conversion.data / stamp_name, absent) &&
-      read_plain_file(conversion.data / stamp_name, (conversion.data / stamp_name).string(), max_stamp_bytes) ==
-          wanted) {
-    return true;
-  }
+  if (holds_conversion(pictures, conversion)) return true;
   check_may_write(conversion.data);
   std::error_code error;
   fs::create_directories(conversion.data, error);

@@ -41,6 +41,9 @@ struct Conversion {
 /// The command that converts the pictures.
 std::vector<std::string> conversion_command(const PictureFolder& pictures, const Conversion& conversion);
 
+/// Whether `conversion.data` holds the records of this conversion of these pictures. Errors: io.
+bool holds_conversion(const PictureFolder& pictures, const Conversion& conversion);
+
 /// Converts the pictures unless `conversion.data` holds the records of the same conversion of unchanged pictures.
 /// Returns false if a stop signal arrived. Errors: those of tfrecord_convert, which has printed its message; usage (the
 /// folder holds records of something else).

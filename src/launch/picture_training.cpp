@@ -67,21 +67,32 @@ PictureTraining::PictureTraining(const fs::path& folder, TrainingRequest request
     : request_(std::move(request)), pictures_(look_through(folder)), cores_(usable_cores()), started_(started) {
   const fs::path name = fs::path(pictures_.path).filename();
   train_dir_ = or_default(request_.train_dir, fs::path("runs") / name);
-  data_dir_ = fs::absolute(or_default(request_.data_dir, fs::path("data") / name));
+  data_dir_ = fs::weakly_canonical(or_default(request_.data_dir, fs::path("data") / name));
+  const auto contains = [](const fs::path& outer, const fs::path& inner) {
+    const fs::path relative = inner.lexically_relative(outer);
+    return !relative.empty() && *relative.begin() != "..";
+  };
+  if (!contains(pictures_.path, data_dir_) && !contains(data_dir_, pictures_.path)) return;
+  if (!request_.data_dir.empty()) {
+    fail(ExitCode::usage, "--data-dir {}: must not contain, or be in, the folder of pictures", request_.data_dir);
+  }
+  data_dir_ += "-records";
+  if (contains(pictures_.path, data_dir_)) {
+    fail(ExitCode::usage, "{}: is in the folder of pictures: name another folder with --data-dir", data_dir_.string());
+  }
 }
 
 std::optional<TrainingPlan> PictureTraining::earlier_plan() const {
   if (request_.fresh) return std::nullopt;
   std::optional<TrainingPlan> plan = read_plan(train_dir_);
-  if (!plan) return std::nullopt;
+  if (!plan || list_checkpoints(train_dir_).empty()) return std::nullopt;  // no training would be lost
   const bool is_same = plan->pictures == pictures_.path && plan->fingerprint == pictures_.fingerprint;
-  if (!is_same && !list_checkpoints(train_dir_).empty()) {
+  if (!is_same) {
     fail(ExitCode::usage,
          "{}: holds a training on {} before its pictures changed: train again with --fresh, or name another folder "
          "with --train-dir",
          train_dir_.string(), plan->pictures);
   }
-  if (!is_same) return std::nullopt;
   if (request_.minutes > 0.0 && request_.minutes != plan->minutes) {
     say(fmt::format("continues the plan of {:.3g} minutes in {}; --fresh makes a new one", plan->minutes,
                     train_dir_.string()));
@@ -126,7 +137,7 @@ Conversion PictureTraining::conversion(const Candidate& candidate) const {
 }
 
 std::string PictureTraining::data_pattern(const TrainingPlan& plan, const std::string& split) const {
-  return (fs::path(plan.data) / (split + "-*")).string();
+  return records_pattern(plan.data, split);
 }
 
 std::optional<std::int64_t> PictureTraining::find_steps(const TrainingChoice& choice, const CachedRecords& records,
@@ -144,7 +155,7 @@ std::optional<std::int64_t> PictureTraining::find_steps(const TrainingChoice& ch
                                   .data = data_pattern(plan, "train"),
                                   .options = without(request_.passed, options_of_length),
                                   .steps = steps,
-                                  .directory = train_dir_ / "trial"});
+                                  .directory = train_dir_ / ".trial"});
   if (!speed) return std::nullopt;
   const auto watched = static_cast<double>(records.of(plan.watched)),
              evaluated = static_cast<double>(records.of(plan.evaluated));
@@ -158,12 +169,14 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
   say(fmt::format("{} pictures in {}; measuring the speed of this machine ({} cores)", pictures_.count,
                   printable(pictures_.path), cores_));
   const TrainingChoice choice = choose();
-  if (stop_requested() || !convert_if_changed(pictures_, conversion(choice.candidate))) return std::nullopt;
+  const Conversion wanted = conversion(choice.candidate);
+  if (stop_requested() || !convert_if_changed(pictures_, wanted)) return std::nullopt;
   const CachedRecords records = count_records(data_dir_);
   const std::string held_out = records.validation > 0 ? "validation" : "", test = records.test > 0 ? "test" : "";
   TrainingPlan plan{.pictures = pictures_.path,
                     .fingerprint = pictures_.fingerprint,
                     .data = data_dir_.string(),
+                    .conversion = wanted.options,
                     .watched = held_out.empty() ? test : held_out,
                     .evaluated = test.empty() ? held_out : test,
                     .ranks = request_.ranks > 0 ? request_.ranks : ranks_for(choice.batch_size, cores_),
@@ -181,6 +194,10 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
                   candidate.image_size, candidate.image_size, *steps, choice.batch_size,
                   static_cast<double>(*steps * choice.batch_size) / static_cast<double>(records.training)));
   return plan;
+}
+
+bool PictureTraining::restore_records(const TrainingPlan& plan) const {
+  return convert_if_changed(pictures_, {plan.data, plan.conversion});
 }
 
 std::vector<std::string> PictureTraining::training_command(const TrainingPlan& plan) const {
@@ -203,6 +220,18 @@ std::string PictureTraining::command_lines(const TrainingPlan& plan) const {
   std::string lines = fmt::format("  {}\n", shell_line(training_command(plan)));
   if (!plan.evaluated.empty()) lines += fmt::format("  {}\n", shell_line(evaluation_command(plan)));
   return lines;
+}
+
+std::string records_pattern(const fs::path& data, const std::string& split) {
+  std::string pattern;
+  for (const char c : data.string()) {
+    if (c == '*' || c == '?' || c == '[') {
+      pattern += {'[', c, ']'};
+    } else {
+      pattern += c;
+    }
+  }
+  return pattern + "/" + split + "-*";
 }
 
 fs::path trained_network(const fs::path& train_dir) {

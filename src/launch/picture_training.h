@@ -38,13 +38,17 @@ class PictureTraining {
   const std::filesystem::path& train_dir() const { return train_dir_; }
   const PictureFolder& pictures() const { return pictures_; }
 
-  /// The plan of the train directory, if it fits the pictures. Errors: usage (the directory holds a training on other
+  /// The plan of the train directory, if it has checkpoints. Errors: usage (the directory holds a training on other
   /// pictures); those of read_plan.
   std::optional<TrainingPlan> earlier_plan() const;
 
   /// Measures the machine, chooses, converts the pictures and measures the training. Returns nothing if a stop signal
   /// arrived. Errors: those of the parts.
   std::optional<TrainingPlan> make_plan();
+
+  /// Converts the pictures again if another training replaced the records of the plan. Returns false if a stop signal
+  /// arrived. Errors: those of convert_if_changed.
+  bool restore_records(const TrainingPlan& plan) const;
 
   std::vector<std::string> training_command(const TrainingPlan& plan) const;
   /// The evaluation of the trained network; only if plan.evaluated is not empty.
@@ -70,6 +74,9 @@ class PictureTraining {
   std::map<std::pair<std::string, std::int64_t>, double> measured_;  ///< seconds per picture, by network and size
   Clock::time_point started_;
 };
+
+/// A pattern of the record files of a split in `data`.
+std::string records_pattern(const std::filesystem::path& data, const std::string& split);
 
 /// The checkpoint to evaluate and to predict with: the best one of the train directory if there is one, else the
 /// directory, which stands for its newest.

@@ -43,7 +43,13 @@ std::vector<std::string> evaluation_records(const fs::path& run, const std::vect
     fail(ExitCode::usage, "{}: carillon train did not make this run, or held out no pictures: name records with --data",
          run.string());
   }
-  return {"--data", (fs::path(plan->data) / (plan->evaluated + "-*")).string()};
+  if (!holds_conversion({.path = plan->pictures, .fingerprint = plan->fingerprint}, {plan->data, plan->conversion})) {
+    fail(ExitCode::usage,
+         "{}: the records in {} are no longer those of this run: repeat its carillon train, or name "
+         "records with --data",
+         run.string(), plan->data);
+  }
+  return {"--data", records_pattern(plan->data, plan->evaluated)};
 }
 
 bool is_record_file(const fs::path& path) { return path.extension() == ".tfrecord"; }

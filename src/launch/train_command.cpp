@@ -9,6 +9,7 @@
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
 #include "src/app/training_options.h"
+#include "src/checkpoint/checkpoint.h"
 #include "src/launch/commands.h"
 #include "src/launch/passed_options.h"
 #include "src/launch/picture_training.h"
@@ -63,8 +64,9 @@ class RunLock {
     constexpr std::chrono::milliseconds pause(200);
     for (int tries = 0; flock(file_.get(), LOCK_EX | LOCK_NB) != 0; ++tries) {
       if (errno != EWOULDBLOCK) return;  // a file system without locks: image_train has its own lock
-      if (tries == 0) say("an earlier run in this train directory is still ending; waiting for it");
-      if (tries == most_tries) fail(ExitCode::usage, "{}: another carillon train runs there", train_dir.string());
+      if (tries == 0) say("another carillon train uses this train directory; waiting up to a minute for its end");
+      if (tries == most_tries || stop_requested())
+        fail(ExitCode::usage, "{}: another carillon train runs there", train_dir.string());
       std::this_thread::sleep_for(pause);
     }
   }
@@ -94,9 +96,14 @@ int train(const fs::path& folder, const TrainingRequest& request, bool dry_run) 
   const auto started = PictureTraining::Clock::now();
   PictureTraining training(folder, request, started);
   const RunLock lock(training.train_dir());
+  if (dry_run && request.fresh && !list_checkpoints(training.train_dir()).empty()) {
+    fail(ExitCode::usage, "--dry-run --fresh: {} holds a training; name another folder with --train-dir",
+         training.train_dir().string());
+  }
   std::optional<TrainingPlan> plan = training.earlier_plan();
   if (plan) {
     say(fmt::format("continues the training in {}", training.train_dir().string()));
+    if (!training.restore_records(*plan)) return stopped_early();
   } else {
     plan = training.make_plan();
     if (!plan) return stopped_early();
@@ -110,10 +117,12 @@ int train(const fs::path& folder, const TrainingRequest& request, bool dry_run) 
   if (stop_requested()) return stopped_early();
   const Launch launch = training.launch(*plan);
   const ChildResult trained = launch.run(training.training_command(*plan));
-  if (trained.exit_code != 0) {
-    if (trained.stopped) say("stopped: the same command continues the training");
-    return trained.exit_code;
+  constexpr int stopped = static_cast<int>(ExitCode::stopped);
+  if (trained.exit_code == stopped || (trained.stopped && trained.exit_code == 0)) {
+    say(request.fresh ? "stopped: the same command without --fresh continues" : "stopped: the same command continues");
+    return stopped;
   }
+  if (trained.exit_code != 0) return trained.exit_code;
   if (!plan->evaluated.empty()) {
     const ChildResult evaluated = launch.run(training.evaluation_command(*plan));
     if (evaluated.stopped) say("stopped during the last evaluation: the same command repeats it");
@@ -127,10 +136,12 @@ int train(const fs::path& folder, const TrainingRequest& request, bool dry_run) 
 
 /// Before anything is converted. Errors: usage.
 void check_passed(const std::vector<std::string>& passed) {
-  for (const char* const name : {"data", "eval-data"}) {
-    if (!value_of(passed, name)) continue;
-    fail(ExitCode::usage, "--{}: carillon train names the records itself; for other records, use image_train", name);
+  for (const char* const name : {"data", "eval-data", "batch-size", "config", "preflight"}) {
+    if (without(passed, {name}) == passed) continue;
+    fail(ExitCode::usage, "--{}: carillon train sets the records, --global-batch and --config itself; use image_train",
+         name);
   }
+  if (value_of(passed, "model") == "help") fail(ExitCode::usage, "--model help: use image_train --model help");
   check_training_options("image_train", image_program(), passed);
 }
 

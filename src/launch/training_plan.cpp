@@ -23,6 +23,8 @@ void write_text(const std::filesystem::path& path, const std::string& text) {
 std::filesystem::path settings_path(const std::filesystem::path& train_dir) { return train_dir / "plan.cfg"; }
 
 void write_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan, const std::string& settings) {
+  std::error_code error;
+  std::filesystem::remove(plan_path(train_dir), error);  // an old plan with new settings would be another one
   write_text(settings_path(train_dir), settings);
   const nlohmann::json json{{"format_version", format_version},
                             {"pictures", plan.pictures},
@@ -31,7 +33,8 @@ void write_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan
                             {"watched", plan.watched},
                             {"evaluated", plan.evaluated},
                             {"ranks", plan.ranks},
-                            {"minutes", plan.minutes}};
+                            {"minutes", plan.minutes},
+                            {"conversion", plan.conversion}};
   write_text(plan_path(train_dir), json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
@@ -47,6 +50,7 @@ std::optional<TrainingPlan> read_plan(const std::filesystem::path& train_dir) {
     return TrainingPlan{.pictures = json.at("pictures"),
                         .fingerprint = json.at("fingerprint"),
                         .data = json.at("data"),
+                        .conversion = json.at("conversion").get<std::vector<std::string>>(),
                         .watched = json.at("watched"),
                         .evaluated = json.at("evaluated"),
                         .ranks = json.at("ranks"),

@@ -6,15 +6,17 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace carillon {
 
 struct TrainingPlan {
-  std::string pictures;     ///< the folder, as an absolute path
-  std::string fingerprint;  ///< PictureFolder::fingerprint of the folder when the plan was made
-  std::string data;         ///< folder of the records, as an absolute path
-  std::string watched;      ///< the split that the training evaluates on: "validation", "test", or "" for none
-  std::string evaluated;    ///< the split of the last evaluation, in the same way
+  std::string pictures;                 ///< the folder, as an absolute path
+  std::string fingerprint;              ///< PictureFolder::fingerprint of the folder when the plan was made
+  std::string data;                     ///< folder of the records, as an absolute path
+  std::vector<std::string> conversion;  ///< options of tfrecord_convert for these records
+  std::string watched;    ///< the split that the training evaluates on: "validation", "test", or "" for none
+  std::string evaluated;  ///< the split of the last evaluation, in the same way
   std::int64_t ranks = 1;
   double minutes = 0.0;  ///< --minutes, or the budget that was chosen; 0: the user chose the number of steps
 };

@@ -25,6 +25,7 @@ TEST(TrainingPlan, IsReadAsItWasWritten) {
   const TrainingPlan plan{.pictures = "/home/Zoë/pictures",
                           .fingerprint = "3 files",
                           .data = "/data",
+                          .conversion = {"--skip-damaged"},
                           .watched = "validation",
                           .evaluated = "test",
                           .ranks = 2,
@@ -35,6 +36,7 @@ TEST(TrainingPlan, IsReadAsItWasWritten) {
   EXPECT_EQ(read->pictures, plan.pictures);
   EXPECT_EQ(read->fingerprint, plan.fingerprint);
   EXPECT_EQ(read->data, plan.data);
+  EXPECT_EQ(read->conversion, plan.conversion);
   EXPECT_EQ(read->watched, plan.watched);
   EXPECT_EQ(read->evaluated, plan.evaluated);
   EXPECT_EQ(read->ranks, plan.ranks);
