@@ -175,6 +175,14 @@ def _continued(context, run, data, before):
 
 def _stops(context):
     """INT, TERM and HUP"""
+    run, data = _places(context)
+    process = context.start(_command(context, run, data, *QUICK))
+    while "image_eval" not in (line := process.stdout.readline()) and line:
+        pass
+    process.terminate()  # before mpirun has started the ranks
+    done = context.finish(process)
+    wrong = "" if done.code == STOPPED else done.explain()
+    yield _result("TERM before the first rank exists stops the training", wrong)
     for steps, name in ((1, "INT"), (10, "TERM"), (25, "HUP")):
         run, data = _places(context)
         process = _start(context, run, data, steps)

@@ -115,6 +115,26 @@ TEST_F(PictureCache, RecordsOfSomethingElseAreKept) {
   EXPECT_EQ(fs::file_size(records()), 4u);
 }
 
+TEST_F(PictureCache, ADescriptionOfSomethingElseIsKept) {
+  fs::create_directories(data());
+  std::ofstream(data() / "labels.txt") << "mine";
+  EXPECT_THROW(convert(), Error);
+  EXPECT_EQ(fs::file_size(data() / "labels.txt"), 4u);
+}
+
+TEST_F(PictureCache, OnlyTheFilesOfAConversionAreRemoved) {
+  ASSERT_TRUE(convert());
+  std::ofstream(data() / "mine.tfrecord") << "mine";
+  ASSERT_TRUE(convert({"--validation-share", "0.5"}));
+  EXPECT_EQ(fs::file_size(data() / "mine.tfrecord"), 4u);
+}
+
+TEST_F(PictureCache, KnowsTheConversionThatItHolds) {
+  ASSERT_TRUE(convert({"--validation-share", "0.5"}));
+  EXPECT_TRUE(holds_conversion(look(), {data(), {"--validation-share", "0.5"}}));
+  EXPECT_FALSE(holds_conversion(look(), {data(), {"--validation-share", "0.25"}}));
+}
+
 TEST_F(PictureCache, AFailedConversionKeepsItsExitCode) {
   fs::remove_all(root_ / "pictures/dog");
   fs::create_directories(root_ / "pictures/dog/empty");
