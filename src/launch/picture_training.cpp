@@ -67,7 +67,7 @@ PictureTraining::PictureTraining(const fs::path& folder, TrainingRequest request
     : request_(std::move(request)), pictures_(look_through(folder)), cores_(usable_cores()), started_(started) {
   const fs::path name = fs::path(pictures_.path).filename();
   train_dir_ = or_default(request_.train_dir, fs::path("runs") / name);
-  data_dir_ = fs::weakly_canonical(or_default(request_.data_dir, fs::path("data") / name));
+  data_dir_ = fs::weakly_canonical(fs::absolute(or_default(request_.data_dir, fs::path("data") / name)));
   const auto contains = [](const fs::path& outer, const fs::path& inner) {
     const fs::path relative = inner.lexically_relative(outer);
     return !relative.empty() && *relative.begin() != "..";

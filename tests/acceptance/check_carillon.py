@@ -22,7 +22,7 @@ SETTLE = 30  # seconds for a killed program's ranks to save
 
 def check(context):
     """carillon"""
-    for case in (_whole, _commands, _options, _failure, _changes, _stops, _kill):
+    for case in (_whole, _commands, _options, _failure, _own_folder, _changes, _stops, _kill):
         try:
             yield from case(context)
         except ProgramFailed as error:
@@ -126,6 +126,24 @@ def _failure(context):
     last = done.errors.strip().splitlines()[-1:]
     wrong = f"expected exit code 70; {done.explain()}" if done.code != 70 else ""
     yield _result("the error line is the last one, after mpirun's", wrong or ("" if last and "diverged" in last[0] else last))
+
+
+def _own_folder(context):
+    """a folder of pictures in the place of the records"""
+    work = context.directory("own")
+    pictures = work / "data" / "pictures"
+    for name in ("dark", "bright"):
+        (pictures / name).mkdir(parents=True)
+        for source in (_pictures(context) / name).iterdir():
+            (pictures / name / source.name).write_bytes(source.read_bytes())
+    (pictures / "labels.txt").write_text("mine")
+    command = ["sh", "-c", f"cd {work} && exec " + " ".join(context.command("carillon", "train", "data/pictures", *QUICK[:-1], 2))]
+    done = context.run_command(command)
+    wrong = ("" if done.code == 0 else done.explain()) or ("labels.txt changed" if (pictures / "labels.txt").read_text() != "mine" else "")
+    wrong = wrong or ("" if (work / "data/pictures-records/records.json").exists() else "no data/pictures-records")
+    yield _result("records are not written into the folder of pictures", wrong)
+    done = context.run_command(["sh", "-c", f"cd / && exec {context.binaries}/carillon evaluate {work}/runs/pictures"])
+    yield _result("a run is evaluated from any folder", done.complaint(0))
 
 
 def _changes(context):
