@@ -20,8 +20,9 @@ import cifar  # noqa: E402
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
 
-def write(images, labels, count, folder):
-    """images: [N, 3, 32, 32] uint8. Writes the first count / 10 of each class; exits if there are fewer."""
+def write(records, count, folder):
+    """records: [N, 3073] uint8. Writes the first count / 10 of each class; exits if there are fewer."""
+    labels, images = records[:, 0], records[:, 1:].reshape(-1, 3, 32, 32)
     each = count // len(CLASSES)
     for index, name in enumerate(CLASSES):
         positions = np.flatnonzero(labels == index)[:each]
@@ -45,9 +46,10 @@ def main():
     if options.output.exists():
         parser.error(f"--output: {options.output} exists already")
     train = options.output / "train" if options.test else options.output
-    write(*cifar.read_cifar10(options.input, "train"), options.count, train)
+    batches = cifar.read_batches(options.input)
+    write(np.concatenate([batches[name] for name in cifar.TRAIN]), options.count, train)
     if options.test:
-        write(*cifar.read_cifar10(options.input, "test"), options.test, options.output / "test")
+        write(batches[cifar.TEST], options.test, options.output / "test")
 
 
 if __name__ == "__main__":

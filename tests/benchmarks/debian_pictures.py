@@ -32,7 +32,8 @@ HASH_SIDE = 16  # pixels: an average hash has 256 bits
 LEAST_DISTANCE = 13  # bits: a picture with fewer bits different from an earlier one is a near-duplicate
 LARGEST_CLASS = 600  # pictures: the largest class is several times the smallest, not a hundred times
 LEAST_SIDE = 22  # pixels
-Image.MAX_IMAGE_PIXELS = None  # some wallpapers are larger than Pillow's limit
+MOST_PIXELS = 50_000_000  # Carillon and Pillow have limits near 100 million; no side may skip a held-out picture
+Image.MAX_IMAGE_PIXELS = None  # no warning: MOST_PIXELS is the limit
 
 # Icon themes: folder of the one variant to read.
 THEMES = {
@@ -100,11 +101,11 @@ def fetch(packages, folder):
 
 
 def grey_on_white(path):
-    """(pixels of the file, [HASH_SIDE, HASH_SIDE] float grey values), or None if Pillow cannot read the file."""
+    """(pixels, [HASH_SIDE, HASH_SIDE] float grey values), or None if the file is unreadable, too small or too large."""
     try:
         with Image.open(path) as image:
             pixels = image.width * image.height
-            if min(image.size) < LEAST_SIDE:
+            if min(image.size) < LEAST_SIDE or pixels > MOST_PIXELS:
                 return None
             image.draft("RGB", (4 * HASH_SIDE, 4 * HASH_SIDE))
             image = image.convert("RGBA")

@@ -34,6 +34,8 @@ PEERS = {
     "ResNet-9, 32 px": ("--network", "resnet9", "--size", 32),
     "ResNet-9 of half width, 32 px": ("--network", "resnet9_half", "--size", 32),
     "ResNet-9 of half width, 64 px": ("--network", "resnet9_half", "--size", 64),
+    "airbench94, 32 px": ("--network", "airbench94", "--size", 32, "--learning-rate", 0.2),
+    "airbench94, 64 px": ("--network", "airbench94", "--size", 64, "--learning-rate", 0.2),
     "plain, 32 px": ("--network", "plain", "--size", 32),
     "plain, 64 px": ("--network", "plain", "--size", 64),
 }
@@ -164,8 +166,8 @@ def main():
     print("|---|---|---|---|---|---|---|")
     for name, results in found.items():
         print("\n".join(rows(name, results)))
-    for name, results in found.items():
-        print("\n" + "\n\n".join(verdict(name, results)))
+    for line in (line for name, results in found.items() for line in verdict(name, results)):
+        print(f"\n{line}")
     if any(not runs for results in found.values() for runs in results.values()):
         sys.exit(1)
 

@@ -18,6 +18,7 @@ import torch.nn.functional as F
 import torchvision
 from PIL import Image
 from torch import nn
+import torch_networks
 from torch_networks import conv_norm_relu, Residual, Scale
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
@@ -44,7 +45,27 @@ def plain(classes):
     return nn.Sequential(*layers, *head)
 
 
+def airbench94(classes):
+    """airbench94 for any image size. whiten() sets its first layer."""
+    network = torch_networks.airbench94()
+    channels = network[-2].in_features
+    return nn.Sequential(
+        *network[:-4], nn.AdaptiveMaxPool2d(1), nn.Flatten(), nn.Linear(channels, classes, bias=False), Scale(1 / 9)
+    )
+
+
+def whiten(layer, images):
+    """Sets airbench94's first filters: they whiten the 2x2 patches of normalized images. The second half is negated."""
+    patches = F.unfold(images, 2).transpose(1, 2).reshape(-1, 12)
+    values, vectors = torch.linalg.eigh(patches.T @ patches / len(patches))
+    filters = (vectors / (values + 5e-4).sqrt()).T.flip(0).reshape(12, 3, 2, 2)
+    with torch.no_grad():
+        layer.weight.copy_(torch.cat([filters, -filters]))
+        layer.bias.zero_()
+
+
 NETWORKS = {
+    "airbench94": airbench94,
     "resnet18": lambda classes: torchvision.models.resnet18(num_classes=classes),
     "mobilenet_v3_small": lambda classes: torchvision.models.mobilenet_v3_small(num_classes=classes),
     "resnet9": resnet9,
@@ -118,8 +139,9 @@ def rate_factor(progress):
 
 def train(network, images, labels, options, started):
     """Returns the number of steps. The schedule follows the processor time, so it ends with the budget."""
-    decayed = [p for p in network.parameters() if p.ndim > 1]
-    others = [p for p in network.parameters() if p.ndim <= 1]
+    trained = [p for p in network.parameters() if p.requires_grad]
+    decayed = [p for p in trained if p.ndim > 1]
+    others = [p for p in trained if p.ndim <= 1]
     groups = [{"params": decayed, "weight_decay": options.weight_decay}, {"params": others, "weight_decay": 0.0}]
     optimizer = torch.optim.SGD(groups, lr=options.learning_rate, momentum=0.9, nesterov=True, fused=True)
     steps, order, begin = 0, torch.empty(0, dtype=torch.int64), time.process_time()
@@ -183,6 +205,8 @@ def main():
     images, labels = read(options.data / "train", classes, side, options.threads)
     decoded = time.process_time() - started
     network = NETWORKS[options.network](len(classes)).to(memory_format=torch.channels_last)
+    if options.network == "airbench94":
+        whiten(network[0], normalize(images[torch.randperm(len(images))[:2000]]))
     steps = train(network, images, labels, options, started)
     found = {"cpu_seconds": time.process_time() - started, "wall_seconds": time.monotonic() - wall}
     right = accuracy(network, *read(options.data / "test", classes, options.size, options.threads), options)
