@@ -29,7 +29,8 @@ void FixedPointMean::carry() {
 }
 
 void FixedPointMean::add(double number) {
-  number = std::clamp(number, 0.0, static_cast<double>(one));
+  if (!(number < static_cast<double>(one))) number = static_cast<double>(one);  // also NaN
+  number = std::max(number, 0.0);
   const double whole = std::floor(number);
   whole_ += static_cast<std::int64_t>(whole);
   fraction_ += std::llround((number - whole) * static_cast<double>(one));

@@ -13,7 +13,7 @@
 
 namespace carillon {
 
-/// Mean of numbers that are not negative. Exact to 2^-40; numbers above 2^40 count as 2^40.
+/// Mean of numbers that are not negative. Exact to 2^-40; numbers above 2^40, and NaN, count as 2^40.
 class FixedPointMean {
  public:
   void add(double number);

@@ -65,6 +65,12 @@ TEST(CrossEntropyMetric, IsFiniteForAllFiniteLogits) {
   EXPECT_EQ(found.loss(), std::exp2(40.0));
 }
 
+TEST(CrossEntropyMetric, CountsNanAsTheLargestLoss) {
+  CrossEntropyMetric found = metric();
+  add(found, {std::numeric_limits<float>::quiet_NaN(), 0}, {1});
+  EXPECT_EQ(found.loss(), std::exp2(40.0));
+}
+
 TEST(CrossEntropyMetric, RefusesOtherContents) {
   CrossEntropyMetric found = metric();
   EXPECT_EQ(failure_of([&] { found.merge("short"); }).code, ExitCode::failed);
