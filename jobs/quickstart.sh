@@ -40,6 +40,7 @@ quickstart: done. Results and next steps:
   runs/quickstart/metrics.jsonl        loss, learning rate and speed, one JSON object per line
   runs/quickstart/model.ckpt-6000.h5   checkpoint; h5dump, HDFView and h5py can open it
   tensorboard --logdir runs            curves and histograms
+  build/bin/carillon train FOLDER      training on your own pictures (docs/user-guide/carillon.md)
   docs/user-guide/first-training.md    training on MNIST, resuming, recipes
   docs/user-guide/clusters.md          training on several nodes
 NEXT

@@ -9,6 +9,8 @@
 #include <span>
 #include <string_view>
 
+#include "src/core/shell_word.h"
+
 namespace carillon {
 namespace {
 
@@ -54,14 +56,9 @@ std::string man_option(const ManualOption& option) {
   return entry + "\n";
 }
 
-/// `text` quoted as one word of bash.
-std::string quoted(const std::string& text) {
-  std::string result = "'";
-  for (const char c : text) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return result + "'";
+std::string words_of(const std::vector<std::string>& words) {
+  return shell_quoted(fmt::format("{}", fmt::join(words, " ")));
 }
-
-std::string words_of(const std::vector<std::string>& words) { return quoted(fmt::format("{}", fmt::join(words, " "))); }
 
 /// `text` for a cell of a table in Markdown. Code between backticks stays.
 std::string cell(std::string_view text) {

@@ -13,6 +13,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
+#include "src/core/shell_word.h"
 
 namespace carillon {
 namespace {
@@ -122,13 +123,6 @@ bool has_ended(pid_t child, int& exit_code) {
   return true;
 }
 
-bool needs_quotes(const std::string& word) {
-  const auto is_plain = [](unsigned char c) {
-    return std::isalnum(c) != 0 || std::string_view("_-./:=,+@%").find(static_cast<char>(c)) != std::string_view::npos;
-  };
-  return word.empty() || !std::ranges::all_of(word, is_plain);
-}
-
 }  // namespace
 
 void hold_stop_signals() {
@@ -143,8 +137,8 @@ bool stop_requested() {
 }
 
 ChildResult run_child(const std::vector<std::string>& command, const ChildSettings& settings) {
-  // CHLD must be held before the child can end. A held signal is ignored by default only if nobody waits for it.
   std::signal(SIGCHLD, SIG_DFL);  // an ignored CHLD would never arrive
+  // CHLD must be held before the child can end.
   const sigset_t ends = set_of({SIGCHLD});
   pthread_sigmask(SIG_BLOCK, &ends, nullptr);
   sigset_t awaited = stop_signals();
@@ -178,13 +172,7 @@ std::string shell_line(const std::vector<std::string>& command) {
   std::string line;
   for (const std::string& word : command) {
     if (!line.empty()) line += ' ';
-    if (!needs_quotes(word)) {
-      line += word;
-      continue;
-    }
-    line += '\'';
-    for (const char c : word) line += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    line += '\'';
+    line += shell_word(word);
   }
   return line;
 }

@@ -60,9 +60,10 @@ ChildSettings Launch::settings() const {
 ChildResult Launch::run(const std::vector<std::string>& words) const {
   ChildSettings with_error = settings();
   std::error_code unknown;
-  std::string path = (fs::temp_directory_path(unknown) / "carillon-error-XXXXXX").string();
-  const Descriptor file(mkostemp(path.data(), O_CLOEXEC));
-  if (file.get() < 0) return run_child(words, with_error);  // without the repetition
+  const fs::path folder = fs::temp_directory_path(unknown);
+  std::string path = (folder / "carillon-error-XXXXXX").string();
+  const Descriptor file(unknown ? -1 : mkostemp(path.data(), O_CLOEXEC));
+  if (!file) return run_child(words, with_error);  // without the repetition
   with_error.environment.push_back("CARILLON_ERROR_FILE=" + path);
   const ChildResult result = run_child(words, with_error);
   std::string last;

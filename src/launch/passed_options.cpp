@@ -55,6 +55,15 @@ std::optional<std::string> value_of(const std::vector<std::string>& words, std::
   return std::nullopt;
 }
 
+bool has_option(const std::vector<std::string>& words, std::string_view name) {
+  return std::ranges::any_of(words, [&](const std::string& word) { return name_in(word) == name; });
+}
+
+std::vector<std::string> joined(std::vector<std::string> words, const std::vector<std::string>& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
 std::vector<std::string> without(const std::vector<std::string>& words, const std::vector<std::string>& names) {
   std::vector<std::string> rest;
   for (std::size_t i = 0; i < words.size();) {

@@ -23,7 +23,13 @@ SplitWords split_words(const std::vector<std::string>& words, const std::vector<
 /// The value of the option in `words`: of `--name VALUE` and `--name=VALUE`; nothing if it is not among them.
 std::optional<std::string> value_of(const std::vector<std::string>& words, std::string_view name);
 
+/// Whether the option is among `words`, with or without a value.
+bool has_option(const std::vector<std::string>& words, std::string_view name);
+
 /// `words` without the options of these names and their values.
 std::vector<std::string> without(const std::vector<std::string>& words, const std::vector<std::string>& names);
+
+/// `words`, then `more`.
+std::vector<std::string> joined(std::vector<std::string> words, const std::vector<std::string>& more);
 
 }  // namespace carillon

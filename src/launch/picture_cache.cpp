@@ -11,7 +11,9 @@
 #include "carillon/core/file.h"
 #include "carillon/data/record.h"
 #include "src/core/crc32c.h"
+#include "src/core/printable.h"
 #include "src/data/convert/picture_list.h"
+#include "src/data/convert/shard_writer.h"
 #include "src/data/convert/split_folders.h"
 #include "src/launch/mpi_launch.h"
 
@@ -36,9 +38,7 @@ void write_stamp(const fs::path& data, const std::string& text) {
 /// Whether the file has a name that the conversion gives to record files.
 bool is_record_file(const fs::path& path) {
   const std::string name = path.filename().string();
-  const auto is_of = [&](std::string_view split) { return name.starts_with(split); };
-  return path.extension() == ".tfrecord" && name.find("-of-") != std::string::npos &&
-         (is_of("train-") || is_of("validation-") || is_of("test-"));
+  return is_shard_of(name, "train") || is_shard_of(name, "validation") || is_shard_of(name, "test");
 }
 
 /// The other files of a conversion.
@@ -73,7 +73,7 @@ void clear(const fs::path& data) {
 std::int64_t count_split(const fs::path& data, const std::string& split) {
   std::int64_t count = 0;
   for (const auto& entry : fs::directory_iterator(data)) {
-    if (!is_record_file(entry.path()) || !entry.path().filename().string().starts_with(split + "-")) continue;
+    if (!is_shard_of(entry.path().filename().string(), split)) continue;
     RecordReader reader(entry.path().string(), RecordCheck::framing);
     for (RecordPlace place; reader.next_place(place);) ++count;
   }
@@ -87,6 +87,11 @@ PictureFolder look_through(const fs::path& folder) {
   if (!fs::is_directory(folder, error)) fail(ExitCode::no_input, "{}: no such folder of pictures", folder.string());
   const fs::path path = fs::canonical(folder);
   PictureFolder found{.path = path.string()};
+  if (printable(found.path) != found.path) {
+    fail(ExitCode::usage,
+         "{}: rename the folder: its path must be UTF-8 of at most {} bytes, without control characters", found.path,
+         max_line_bytes);
+  }
   std::uint32_t checksum = 0;
   std::uint64_t bytes = 0;
   for (const fs::path& file : pictures_in(path)) {
@@ -125,13 +130,17 @@ bool holds_conversion(const PictureFolder& pictures, const Conversion& conversio
          read_plain_file(path, path.string(), max_stamp_bytes) == stamp(pictures, conversion);
 }
 
-bool convert_if_changed(const PictureFolder& pictures, const Conversion& conversion) {
+bool convert_if_changed(const PictureFolder& pictures, const Conversion& conversion, const FolderLock& lock) {
+  const auto take = [&](FolderLock::Kind kind) {
+    if (lock.try_lock(kind)) return;
+    fail(ExitCode::usage, "{}: another carillon train uses these records: name another folder with --data-dir",
+         conversion.data.string());
+  };
   const std::string wanted = stamp(pictures, conversion);
+  take(FolderLock::Kind::shared);
   if (holds_conversion(pictures, conversion)) return true;
+  take(FolderLock::Kind::exclusive);
   check_may_write(conversion.data);
-  std::error_code error;
-  fs::create_directories(conversion.data, error);
-  if (error) fail(ExitCode::io, "{}: cannot create the folder: {}", conversion.data.string(), error.message());
   // The stamp comes first: if the conversion is interrupted, the next one may remove its records.
   write_stamp(conversion.data, "incomplete\n");
   clear(conversion.data);
@@ -142,6 +151,7 @@ bool convert_if_changed(const PictureFolder& pictures, const Conversion& convers
     throw Error(static_cast<ExitCode>(result.exit_code), "the conversion failed; see the message above");
   }
   write_stamp(conversion.data, wanted);
+  take(FolderLock::Kind::shared);
   return true;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/launch/child_process.h"
+#include "src/launch/folder_lock.h"
 
 namespace carillon {
 
@@ -20,7 +21,7 @@ struct PictureFolder {
   std::string fingerprint;    ///< checksum over the paths, sizes and modification times of all pictures
 };
 
-/// Errors: no_input (no such folder, no pictures), io.
+/// Errors: no_input (no such folder, no pictures), usage (a path that is not UTF-8), io.
 PictureFolder look_through(const std::filesystem::path& folder);
 
 /// The records of a folder of pictures.
@@ -45,9 +46,10 @@ std::vector<std::string> conversion_command(const PictureFolder& pictures, const
 bool holds_conversion(const PictureFolder& pictures, const Conversion& conversion);
 
 /// Converts the pictures unless `conversion.data` holds the records of the same conversion of unchanged pictures.
-/// Returns false if a stop signal arrived. Errors: those of tfrecord_convert, which has printed its message; usage (the
-/// folder holds records of something else).
-bool convert_if_changed(const PictureFolder& pictures, const Conversion& conversion);
+/// `lock`: of that folder; it is shared afterwards, so that no other run replaces the records. Returns false if a stop
+/// signal arrived. Errors: those of tfrecord_convert, which has printed its message; usage (the folder holds records of
+/// something else, or another run uses them).
+bool convert_if_changed(const PictureFolder& pictures, const Conversion& conversion, const FolderLock& lock);
 
 /// Counts the records. Errors: data, io.
 CachedRecords count_records(const std::filesystem::path& data);

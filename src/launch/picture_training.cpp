@@ -1,21 +1,20 @@
 #include "src/launch/picture_training.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
-#include <span>
 
 #include "carillon/core/error.h"
-#include "carillon/core/file.h"
 #include "src/app/step_time.h"
 #include "src/checkpoint/checkpoint.h"
+#include "src/checkpoint/directory_lock.h"
 #include "src/core/printable.h"
 #include "src/launch/passed_options.h"
+#include "src/launch/say.h"
 #include "src/launch/trial.h"
+#include "src/train/checkpointing/train_directory.h"
 
 namespace carillon {
 namespace {
@@ -29,15 +28,34 @@ constexpr double forward_share = 0.4;
 /// The views of a picture in the last evaluation (--test-time-augmentation).
 constexpr double views = 6.0;
 
-/// Options that a trial sets itself.
-const std::vector<std::string> options_of_length{"max-steps", "epochs",           "train-dir",     "data",
-                                                 "eval-data", "eval-every",       "log-every",     "checkpoint-every",
-                                                 "resume",    "stop-at-accuracy", "summary-every", "patience"};
-
-void say(const std::string& line) {
-  fmt::print("carillon: {}\n", line);
-  std::fflush(stdout);
-}
+/// Options that do not suit a trial: its length, files and evaluations, and whatever counts steps.
+const std::vector<std::string> not_for_trials{"max-steps",
+                                              "epochs",
+                                              "train-dir",
+                                              "data",
+                                              "eval-data",
+                                              "eval-every",
+                                              "log-every",
+                                              "checkpoint-every",
+                                              "resume",
+                                              "time-limit",
+                                              "summary-every",
+                                              "stop-at-accuracy",
+                                              "schedule",
+                                              "warmup-steps",
+                                              "warmup-from",
+                                              "schedule-steps",
+                                              "schedule-power",
+                                              "milestones",
+                                              "schedule-knots",
+                                              "milestone-factor",
+                                              "decay-steps",
+                                              "lookahead-every",
+                                              "lookahead-power",
+                                              "lookahead-steps",
+                                              "lookahead-decay",
+                                              "final-learning-rate",
+                                              "learning-rate-decay"};
 
 std::optional<std::int64_t> number_in(const std::vector<std::string>& words, std::string_view name) {
   const std::optional<std::string> text = value_of(words, name);
@@ -48,10 +66,6 @@ std::optional<std::int64_t> number_in(const std::vector<std::string>& words, std
     fail(ExitCode::usage, "--{}: '{}' is not a whole number of 1 or more", name, *text);
   }
   return number;
-}
-
-void append(std::vector<std::string>& words, const std::vector<std::string>& more) {
-  words.insert(words.end(), more.begin(), more.end());
 }
 
 /// Whether the user chose the number of steps.
@@ -93,6 +107,14 @@ std::optional<TrainingPlan> PictureTraining::earlier_plan() const {
          "with --train-dir",
          train_dir_.string(), plan->pictures);
   }
+  const std::string shorter = plan->conversion.size() > 1 ? plan->conversion[1] : "";
+  if (plan->data != data_dir_.string() || plan->conversion != conversion(shorter).options) {
+    fail(ExitCode::usage,
+         "{}: the training began with another --data-dir, --validation-share or --background: repeat them, train again "
+         "with --fresh, or name another folder with --train-dir",
+         train_dir_.string());
+  }
+  if (request_.ranks > 0) plan->ranks = request_.ranks;
   if (request_.minutes > 0.0 && request_.minutes != plan->minutes) {
     say(fmt::format("continues the plan of {:.3g} minutes in {}; --fresh makes a new one", plan->minutes,
                     train_dir_.string()));
@@ -126,18 +148,14 @@ TrainingChoice PictureTraining::choose() {
                                     .batch_size = number_in(request_.passed, "global-batch")}});
 }
 
-Conversion PictureTraining::conversion(const Candidate& candidate) const {
-  // A training image is a random part of a picture. Twice the image size keeps the detail of small parts.
-  const std::string shorter = std::to_string(2 * candidate.image_size);
+Conversion PictureTraining::conversion(const std::string& shorter) const {
   Conversion conversion{data_dir_, {"--resize-shorter", shorter, "--skip-damaged"}};
-  if (!pictures_.has_splits)
-    append(conversion.options, {"--validation-share", fmt::format("{}", request_.validation_share)});
-  if (!request_.background.empty()) append(conversion.options, {"--background", request_.background});
+  const auto add = [&](const std::string& name, const std::string& value) {
+    conversion.options.insert(conversion.options.end(), {name, value});
+  };
+  if (!pictures_.has_splits) add("--validation-share", fmt::format("{}", request_.validation_share));
+  if (!request_.background.empty()) add("--background", request_.background);
   return conversion;
-}
-
-std::string PictureTraining::data_pattern(const TrainingPlan& plan, const std::string& split) const {
-  return records_pattern(plan.data, split);
 }
 
 std::optional<std::int64_t> PictureTraining::find_steps(const TrainingChoice& choice, const CachedRecords& records,
@@ -152,8 +170,8 @@ std::optional<std::int64_t> PictureTraining::find_steps(const TrainingChoice& ch
   const auto steps = static_cast<std::int64_t>(std::clamp(trial_seconds / guess, 6.0, 200.0));
   const std::optional<TrialSpeed> speed =
       try_training(launch(plan), {.settings = training_settings(choice, steps),
-                                  .data = data_pattern(plan, "train"),
-                                  .options = without(request_.passed, options_of_length),
+                                  .data = records_pattern(plan.data, "train"),
+                                  .options = without(request_.passed, not_for_trials),
                                   .steps = steps,
                                   .directory = train_dir_ / ".trial"});
   if (!speed) return std::nullopt;
@@ -165,12 +183,22 @@ std::optional<std::int64_t> PictureTraining::find_steps(const TrainingChoice& ch
   return steps_in(remaining, speed->step_seconds, records.training, choice.batch_size);
 }
 
+std::int64_t PictureTraining::ranks_of(const TrainingChoice& choice) const {
+  if (request_.ranks > 0) return request_.ranks;
+  return find_in_path("mpirun").empty() ? 1 : ranks_for(choice.batch_size, cores_);
+}
+
 std::optional<TrainingPlan> PictureTraining::make_plan() {
+  if (request_.ranks > 1 && find_in_path("mpirun").empty()) {
+    fail(ExitCode::no_input, "--ranks {}: mpirun is not in PATH: install Open MPI (package openmpi-bin)",
+         request_.ranks);
+  }
   say(fmt::format("{} pictures in {}; measuring the speed of this machine ({} cores)", pictures_.count,
                   printable(pictures_.path), cores_));
   const TrainingChoice choice = choose();
-  const Conversion wanted = conversion(choice.candidate);
-  if (stop_requested() || !convert_if_changed(pictures_, wanted)) return std::nullopt;
+  // A training image is a random part of a picture. Twice the image size keeps the detail of small parts.
+  const Conversion wanted = conversion(std::to_string(2 * choice.candidate.image_size));
+  if (stop_requested() || !convert_if_changed(pictures_, wanted, lock_data())) return std::nullopt;
   const CachedRecords records = count_records(data_dir_);
   const std::string held_out = records.validation > 0 ? "validation" : "", test = records.test > 0 ? "test" : "";
   TrainingPlan plan{.pictures = pictures_.path,
@@ -179,15 +207,16 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
                     .conversion = wanted.options,
                     .watched = held_out.empty() ? test : held_out,
                     .evaluated = test.empty() ? held_out : test,
-                    .ranks = request_.ranks > 0 ? request_.ranks : ranks_for(choice.batch_size, cores_),
+                    .ranks = ranks_of(choice),
                     .minutes = has_length(request_.passed) ? 0.0 : choice.seconds / 60.0};
   const std::optional<std::int64_t> steps = find_steps(choice, records, plan);
   if (!steps) return std::nullopt;
   std::string settings = training_settings(choice, *steps);
-  if (!plan.watched.empty())
-    settings += fmt::format("eval-every = {}\n", std::max<std::int64_t>(1, *steps / evaluations));
+  const std::int64_t eval_every = std::max<std::int64_t>(1, *steps / evaluations);
+  if (!plan.watched.empty()) settings += fmt::format("eval-every = {}\n", eval_every);
   // The test pictures must not select the network.
   if (plan.watched == "test") settings += "keep-best = false\n";
+  if (request_.fresh) clear_train_dir();
   write_plan(train_dir_, plan, settings);
   const Candidate& candidate = choice.candidate;
   say(fmt::format("{} at {}x{} pixels, {} steps of {} pictures: each picture {:.3g} times", candidate.network,
@@ -196,28 +225,40 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
   return plan;
 }
 
-bool PictureTraining::restore_records(const TrainingPlan& plan) const {
-  return convert_if_changed(pictures_, {plan.data, plan.conversion});
+bool PictureTraining::restore_records(const TrainingPlan& plan) {
+  return convert_if_changed(pictures_, {plan.data, plan.conversion}, lock_data());
+}
+
+const FolderLock& PictureTraining::lock_data() {
+  if (!data_lock_) data_lock_.emplace(data_dir_);
+  return *data_lock_;
+}
+
+void PictureTraining::clear_train_dir() const {
+  if (look_at_lock(train_dir_) == LockState::held) {
+    fail(ExitCode::usage, "--fresh: {} is in use by another training", train_dir_.string());
+  }
+  remove_plan(train_dir_);  // first: it must not apply to other checkpoints
+  remove_run_files(train_dir_);
 }
 
 std::vector<std::string> PictureTraining::training_command(const TrainingPlan& plan) const {
   std::vector<std::string> words{"--config",    settings_path(train_dir_).string(),
-                                 "--data",      data_pattern(plan, "train"),
+                                 "--data",      records_pattern(plan.data, "train"),
                                  "--train-dir", train_dir_.string()};
-  if (!plan.watched.empty()) append(words, {"--eval-data", data_pattern(plan, plan.watched)});
-  if (request_.fresh) words.push_back("--fresh");
-  append(words, request_.passed);
-  return launch(plan).command("image_train", words);
+  if (!plan.watched.empty()) words = joined(words, {"--eval-data", records_pattern(plan.data, plan.watched)});
+  return launch(plan).command("image_train", joined(words, request_.passed));
 }
 
 std::vector<std::string> PictureTraining::evaluation_command(const TrainingPlan& plan) const {
-  return launch(plan).command("image_eval", {"--data", data_pattern(plan, plan.evaluated), "--checkpoint",
+  return launch(plan).command("image_eval", {"--data", records_pattern(plan.data, plan.evaluated), "--checkpoint",
                                              trained_network(train_dir_).string(), "--test-time-augmentation"});
 }
 
 std::string PictureTraining::command_lines(const TrainingPlan& plan) const {
-  const std::string stamp_note = "the records are in " + plan.data;
-  std::string lines = fmt::format("  {}\n", shell_line(training_command(plan)));
+  std::string lines =
+      fmt::format("  {}\n  {}\n", shell_line(conversion_command(pictures_, {plan.data, plan.conversion})),
+                  shell_line(training_command(plan)));
   if (!plan.evaluated.empty()) lines += fmt::format("  {}\n", shell_line(evaluation_command(plan)));
   return lines;
 }

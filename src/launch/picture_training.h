@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/launch/folder_lock.h"
 #include "src/launch/mpi_launch.h"
 #include "src/launch/picture_cache.h"
 #include "src/launch/training_choice.h"
@@ -36,19 +37,18 @@ class PictureTraining {
   PictureTraining(const std::filesystem::path& folder, TrainingRequest request, Clock::time_point started);
 
   const std::filesystem::path& train_dir() const { return train_dir_; }
-  const PictureFolder& pictures() const { return pictures_; }
 
   /// The plan of the train directory, if it has checkpoints. Errors: usage (the directory holds a training on other
-  /// pictures); those of read_plan.
+  /// pictures, or with other options of the conversion); those of read_plan.
   std::optional<TrainingPlan> earlier_plan() const;
 
-  /// Measures the machine, chooses, converts the pictures and measures the training. Returns nothing if a stop signal
-  /// arrived. Errors: those of the parts.
+  /// Measures the machine, chooses, converts the pictures and measures the training. With `fresh`, then removes an
+  /// earlier training. Returns nothing if a stop signal arrived. Errors: those of the parts.
   std::optional<TrainingPlan> make_plan();
 
   /// Converts the pictures again if another training replaced the records of the plan. Returns false if a stop signal
   /// arrived. Errors: those of convert_if_changed.
-  bool restore_records(const TrainingPlan& plan) const;
+  bool restore_records(const TrainingPlan& plan);
 
   std::vector<std::string> training_command(const TrainingPlan& plan) const;
   /// The evaluation of the trained network; only if plan.evaluated is not empty.
@@ -61,15 +61,20 @@ class PictureTraining {
   double elapsed() const { return std::chrono::duration<double>(Clock::now() - started_).count(); }
   double seconds_per_picture(const Candidate& candidate);
   TrainingChoice choose();
-  Conversion conversion(const Candidate& candidate) const;
+  /// `shorter`: --resize-shorter of tfrecord_convert.
+  Conversion conversion(const std::string& shorter) const;
+  const FolderLock& lock_data();
+  /// Removes the plan, checkpoints and logs of an earlier training. Errors: usage (it still runs), io.
+  void clear_train_dir() const;
+  std::int64_t ranks_of(const TrainingChoice& choice) const;
   /// Nothing if a stop signal arrived.
   std::optional<std::int64_t> find_steps(const TrainingChoice& choice, const CachedRecords& records,
                                          const TrainingPlan& plan);
-  std::string data_pattern(const TrainingPlan& plan, const std::string& split) const;
 
   TrainingRequest request_;
   PictureFolder pictures_;
   std::filesystem::path train_dir_, data_dir_;
+  std::optional<FolderLock> data_lock_;
   int cores_;
   std::map<std::pair<std::string, std::int64_t>, double> measured_;  ///< seconds per picture, by network and size
   Clock::time_point started_;

@@ -9,6 +9,7 @@
 #include "carillon/core/file.h"
 #include "src/core/printable.h"
 #include "src/launch/commands.h"
+#include "src/launch/passed_options.h"
 #include "src/launch/picture_training.h"
 #include "src/launch/run_place.h"
 

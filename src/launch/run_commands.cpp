@@ -6,8 +6,6 @@
 #include <cstdio>
 
 #include "carillon/core/error.h"
-#include "carillon/core/file.h"
-#include "src/app/version_text.h"
 #include "src/core/printable.h"
 #include "src/launch/commands.h"
 #include "src/launch/passed_options.h"
@@ -37,7 +35,7 @@ fs::path checkpoint_of(const fs::path& place) {
 /// --data for an evaluation of the run. Errors: usage (carillon train did not make the run, so its records are
 /// unknown).
 std::vector<std::string> evaluation_records(const fs::path& run, const std::vector<std::string>& given) {
-  if (value_of(given, "data")) return {};
+  if (has_option(given, "data")) return {};
   const std::optional<TrainingPlan> plan = read_plan(folder_of(run));
   if (!plan || plan->evaluated.empty()) {
     fail(ExitCode::usage, "{}: carillon train did not make this run, or held out no pictures: name records with --data",
@@ -50,6 +48,12 @@ std::vector<std::string> evaluation_records(const fs::path& run, const std::vect
          run.string(), plan->data);
   }
   return {"--data", records_pattern(plan->data, plan->evaluated)};
+}
+
+/// Predictions and accuracy are of the same views of a picture, unless `given` says otherwise.
+std::vector<std::string> views(const std::vector<std::string>& given) {
+  constexpr const char* option = "test-time-augmentation";
+  return has_option(given, option) ? std::vector<std::string>{} : std::vector<std::string>{std::string("--") + option};
 }
 
 bool is_record_file(const fs::path& path) { return path.extension() == ".tfrecord"; }
@@ -70,13 +74,14 @@ int evaluate_command(const std::vector<std::string>& words) {
   const Place run = place_in(words, "evaluate", "RUN");
   std::vector<std::string> options =
       joined(evaluation_records(run.path, run.others), {"--checkpoint", checkpoint_of(run.path).string()});
-  if (!value_of(run.others, "test-time-augmentation")) options.emplace_back("--test-time-augmentation");
-  return run_program("image_eval", joined(std::move(options), run.others));
+  return run_program("image_eval", joined(joined(std::move(options), views(run.others)), run.others));
 }
 
 int predict_command(const std::vector<std::string>& words) {
   const Place run = place_in(words, "predict", "RUN");
-  return run_program("carillon_predict", joined({"--checkpoint", checkpoint_of(run.path).string()}, run.others));
+  const std::vector<std::string> options =
+      joined({"--checkpoint", checkpoint_of(run.path).string()}, views(run.others));
+  return run_program("carillon_predict", joined(options, run.others));
 }
 
 int inspect_command(const std::vector<std::string>& words) {
@@ -94,7 +99,7 @@ int export_command(const std::vector<std::string>& words) {
 }
 
 int doctor_command(const std::vector<std::string>& words) {
-  fmt::print("{}programs: {}\n", version_text("carillon"), printable(programs_folder().string()));
+  fmt::print("programs: {}\n", printable(programs_folder().string()));
   const fs::path mpirun = find_in_path("mpirun");
   if (mpirun.empty()) {
     fmt::print("mpirun: not in PATH: install Open MPI (package openmpi-bin)\n");

@@ -23,9 +23,4 @@ fs::path folder_of(const fs::path& run) {
   return parent.empty() ? fs::path(".") : parent;
 }
 
-std::vector<std::string> joined(std::vector<std::string> words, const std::vector<std::string>& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
 }  // namespace carillon

@@ -20,7 +20,4 @@ Place place_in(const std::vector<std::string>& words, const std::string& command
 /// The train directory, if `run` is a train directory or a checkpoint in one.
 std::filesystem::path folder_of(const std::filesystem::path& run);
 
-/// `words`, then `more`.
-std::vector<std::string> joined(std::vector<std::string> words, const std::vector<std::string>& more);
-
 }  // namespace carillon

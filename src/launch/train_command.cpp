@@ -1,18 +1,16 @@
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 
 #include <chrono>
 #include <cstdio>
 #include <thread>
 
 #include "carillon/core/error.h"
-#include "carillon/core/file.h"
 #include "src/app/training_options.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/launch/commands.h"
 #include "src/launch/passed_options.h"
 #include "src/launch/picture_training.h"
+#include "src/launch/say.h"
 #include "src/options/option_set.h"
 
 namespace carillon {
@@ -44,36 +42,19 @@ OptionSet option_set(TrainingRequest& request, bool& dry_run) {
   return set;
 }
 
-void say(const std::string& line) {
-  fmt::print("carillon: {}\n", line);
-  std::fflush(stdout);
-}
-
-/// Excludes other runs of `carillon train` in a train directory. Programs that this process starts inherit the lock.
-/// So it lasts until a killed `carillon`'s training has saved its state.
-class RunLock {
- public:
-  /// Waits up to a minute for an earlier run. Errors: usage (it is still running), io.
-  explicit RunLock(const fs::path& train_dir) {
-    std::error_code error;
-    fs::create_directories(train_dir, error);
-    const fs::path path = train_dir / ".plan.lock";
-    file_ = Descriptor(open(path.c_str(), O_RDWR | O_CREAT, 0644));
-    if (file_.get() < 0) fail(ExitCode::io, "{}: cannot write: {}", path.string(), errno_text(errno));
-    constexpr int most_tries = 300;
-    constexpr std::chrono::milliseconds pause(200);
-    for (int tries = 0; flock(file_.get(), LOCK_EX | LOCK_NB) != 0; ++tries) {
-      if (errno != EWOULDBLOCK) return;  // a file system without locks: image_train has its own lock
-      if (tries == 0) say("another carillon train uses this train directory; waiting up to a minute for its end");
-      if (tries == most_tries || stop_requested())
-        fail(ExitCode::usage, "{}: another carillon train runs there", train_dir.string());
-      std::this_thread::sleep_for(pause);
-    }
+/// Waits up to a minute for an earlier run in the train directory. Returns false if a stop signal arrived. Errors:
+/// usage (the earlier run still works), io.
+bool lock_train_dir(const FolderLock& lock, const fs::path& train_dir) {
+  constexpr int most_tries = 300;
+  constexpr std::chrono::milliseconds pause(200);
+  for (int tries = 0; !lock.try_lock(FolderLock::Kind::exclusive); ++tries) {
+    if (tries == 0) say("another carillon train uses this train directory; waiting up to a minute for its end");
+    if (stop_requested()) return false;
+    if (tries == most_tries) fail(ExitCode::usage, "{}: another carillon train runs there", train_dir.string());
+    std::this_thread::sleep_for(pause);
   }
-
- private:
-  Descriptor file_;
-};
+  return true;
+}
 
 int stopped_early() {
   say("stopped before the training began: the same command starts again");
@@ -95,7 +76,8 @@ void print_next_steps(const fs::path& train_dir) {
 int train(const fs::path& folder, const TrainingRequest& request, bool dry_run) {
   const auto started = PictureTraining::Clock::now();
   PictureTraining training(folder, request, started);
-  const RunLock lock(training.train_dir());
+  const FolderLock lock(training.train_dir());
+  if (!lock_train_dir(lock, training.train_dir())) return stopped_early();
   if (dry_run && request.fresh && !list_checkpoints(training.train_dir()).empty()) {
     fail(ExitCode::usage, "--dry-run --fresh: {} holds a training; name another folder with --train-dir",
          training.train_dir().string());
@@ -137,7 +119,7 @@ int train(const fs::path& folder, const TrainingRequest& request, bool dry_run) 
 /// Before anything is converted. Errors: usage.
 void check_passed(const std::vector<std::string>& passed) {
   for (const char* const name : {"data", "eval-data", "batch-size", "config", "preflight"}) {
-    if (without(passed, {name}) == passed) continue;
+    if (!has_option(passed, name)) continue;
     fail(ExitCode::usage, "--{}: carillon train sets the records, --global-batch and --config itself; use image_train",
          name);
   }
@@ -171,8 +153,9 @@ int train_command(const std::vector<std::string>& words) {
     fmt::print("{}", set.answer());
     return 0;
   }
-  if (folders.empty())
+  if (folders.empty()) {
     fail(ExitCode::usage, "train: name the folder of pictures first: carillon train FOLDER (see --help)");
+  }
   if (folders.size() > 1) {
     fail(ExitCode::usage, "train: '{}' belongs to no option; one folder of pictures can be named", folders[1]);
   }

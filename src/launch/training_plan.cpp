@@ -22,9 +22,14 @@ void write_text(const std::filesystem::path& path, const std::string& text) {
 
 std::filesystem::path settings_path(const std::filesystem::path& train_dir) { return train_dir / "plan.cfg"; }
 
-void write_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan, const std::string& settings) {
+void remove_plan(const std::filesystem::path& train_dir) {
   std::error_code error;
-  std::filesystem::remove(plan_path(train_dir), error);  // an old plan with new settings would be another one
+  std::filesystem::remove(plan_path(train_dir), error);
+  if (error) fail(ExitCode::io, "{}: cannot remove: {}", plan_path(train_dir).string(), error.message());
+}
+
+void write_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan, const std::string& settings) {
+  remove_plan(train_dir);  // with the new settings it would be another plan
   write_text(settings_path(train_dir), settings);
   const nlohmann::json json{{"format_version", format_version},
                             {"pictures", plan.pictures},

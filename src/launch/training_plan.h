@@ -24,8 +24,12 @@ struct TrainingPlan {
 /// `train_dir/plan.cfg`: the settings that image_train reads with --config.
 std::filesystem::path settings_path(const std::filesystem::path& train_dir);
 
-/// Writes `train_dir/plan.cfg`, then `train_dir/plan.json`, which makes the plan valid. Errors: io.
+/// Removes an earlier plan, and writes `train_dir/plan.cfg`, then `train_dir/plan.json`, which makes the plan valid.
+/// Errors: io.
 void write_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan, const std::string& settings);
+
+/// Makes the plan of the directory invalid. Errors: io.
+void remove_plan(const std::filesystem::path& train_dir);
 
 /// The plan of the directory, or nothing if it has none. Errors: data (the file has other contents), io.
 std::optional<TrainingPlan> read_plan(const std::filesystem::path& train_dir);

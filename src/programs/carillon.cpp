@@ -84,6 +84,11 @@ int carillon_main(int argc, char** argv) {
          "'{}' is not a command: train, evaluate, predict, inspect, export, report or doctor (see --help)",
          printable(words.front()));
   }
+  const bool asks_help = words.size() > 1 && (words[1] == "--help" || words[1] == "-h");
+  if (asks_help && found->run != train_command) {
+    fmt::print("{}", help_text(manual()));
+    return 0;
+  }
   hold_stop_signals();
   return found->run({words.begin() + 1, words.end()});
 }

@@ -43,6 +43,14 @@ TEST(ValueOf, FindsBothForms) {
   EXPECT_EQ(value_of(words, "batch-size"), std::nullopt);
 }
 
+TEST(HasOption, FindsAnOptionWithOrWithoutAValue) {
+  const Words words{"--model", "resnet9", "--image_size=64", "--distort"};
+  EXPECT_TRUE(has_option(words, "model"));
+  EXPECT_TRUE(has_option(words, "image-size"));
+  EXPECT_TRUE(has_option(words, "distort"));
+  EXPECT_FALSE(has_option(words, "resnet9"));
+}
+
 TEST(Without, RemovesAnOptionAndItsValues) {
   const Words words{"--model", "resnet9", "--freeze", "a", "b", "--max-steps=5", "--seed", "2"};
   EXPECT_THAT(without(words, {"freeze", "max-steps"}), ElementsAre("--model", "resnet9", "--seed", "2"));

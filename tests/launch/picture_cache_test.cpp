@@ -33,7 +33,7 @@ class PictureCache : public testing::Test {
   }
   PictureFolder look() const { return look_through(root_ / "pictures"); }
   bool convert(std::vector<std::string> options = {"--validation-share", "0.25"}) const {
-    return convert_if_changed(look(), {data(), std::move(options)});
+    return convert_if_changed(look(), {data(), std::move(options)}, FolderLock(data()));
   }
   fs::path data() const { return root_ / "data"; }
   fs::path records() const { return data() / "train-00000-of-00001.tfrecord"; }
@@ -133,6 +133,27 @@ TEST_F(PictureCache, KnowsTheConversionThatItHolds) {
   ASSERT_TRUE(convert({"--validation-share", "0.5"}));
   EXPECT_TRUE(holds_conversion(look(), {data(), {"--validation-share", "0.5"}}));
   EXPECT_FALSE(holds_conversion(look(), {data(), {"--validation-share", "0.25"}}));
+}
+
+TEST_F(PictureCache, RecordsInUseAreNotReplaced) {
+  ASSERT_TRUE(convert());
+  mark();
+  const FolderLock other(data());
+  ASSERT_TRUE(other.try_lock(FolderLock::Kind::shared));
+  EXPECT_TRUE(convert());  // the same records may be used together
+  EXPECT_THROW(convert({"--validation-share", "0.5"}), Error);
+  EXPECT_TRUE(is_marked());
+}
+
+TEST_F(PictureCache, APathThatIsNotUtf8IsRefused) {
+  const fs::path folder = root_ / "caf\xe9";
+  fs::create_directories(folder);
+  try {
+    look_through(folder);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::usage);
+  }
 }
 
 TEST_F(PictureCache, AFailedConversionKeepsItsExitCode) {

@@ -1,0 +1,25 @@
+#include "src/launch/folder_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <cerrno>
+
+#include "carillon/core/error.h"
+
+namespace carillon {
+
+FolderLock::FolderLock(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);  // a failure is reported below
+  const std::filesystem::path path = folder / ".carillon.lock";
+  file_ = Descriptor(open(path.c_str(), O_RDWR | O_CREAT, 0644));  // without O_CLOEXEC: children inherit the lock
+  if (file_.get() < 0) fail(ExitCode::io, "{}: cannot write: {}", path.string(), errno_text(errno));
+}
+
+bool FolderLock::try_lock(Kind kind) const {
+  const int operation = kind == Kind::exclusive ? LOCK_EX : LOCK_SH;
+  return flock(file_.get(), operation | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+}
+
+}  // namespace carillon
