@@ -49,8 +49,8 @@ formats:
   images   a folder with one folder of pictures per class, or a list file with a line per picture: its path, a tab or
            space, its class. Writes the splits train and, with --validation-share, validation, in random order.
            If the folder contains train and val (valid, validation) or test, each with one folder per class, writes
-           these splits. JPEG and PNG files are stored as they are. TIFF, WebP, BMP and GIF (the first frame) are stored
-           as PNG.
+           these splits. JPEG and PNG files are stored without change. TIFF, WebP and GIF (the first frame) are stored as
+           PNG.
            The features are ImageNet's: image/encoded (bytes: the file), image/class/label (int64, 1 for the first
            class), image/class/text, image/height, image/width and others. records.json and labels.txt in the output
            folder name the classes; image_train reads records.json

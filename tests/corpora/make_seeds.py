@@ -67,10 +67,6 @@ def picture_seeds():
     return pictures(".jpg", ".png")
 
 
-def bmp_seeds():
-    return pictures(".bmp")
-
-
 def tar(form):
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=form) as archive:

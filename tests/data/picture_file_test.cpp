@@ -27,24 +27,19 @@ DecodedPart decoded(const std::string& file) {
 struct Converted {
   std::string name;
   int largest = 0;  ///< accepted difference of a value
-
-  /// Whether this build reads the file.
-  bool is_read() const { return CARILLON_HAS_PICTURE_FORMATS != 0 || name.ends_with(".bmp"); }
 };
 
 /// In the order of converted.u8.
-const std::vector<Converted> files{
-    {"colour.tif"},          {"alpha.tif", 1},     {"deep_grey.tif"},   {"oriented_6.tif"},
-    {"oriented_7.tif"},      {"lossless.webp", 1}, {"lossy.webp", 2},   {"oriented_8.webp"},
-    {"colour.bmp"},          {"palette.bmp"},      {"bits.bmp"},        {"alpha.bmp"},
-    {"top_down_555.bmp", 1}, {"palette.gif"},      {"transparent.gif"}, {"animated.gif"}};
+const std::vector<Converted> files{{"colour.tif"},     {"alpha.tif", 1},     {"deep_grey.tif"}, {"oriented_6.tif"},
+                                   {"oriented_7.tif"}, {"lossless.webp", 1}, {"lossy.webp", 2}, {"oriented_8.webp"},
+                                   {"palette.gif"},    {"transparent.gif"},  {"animated.gif"}};
 
 TEST(PictureFile, OfAnotherFormatBecomesThePngThatPillowShows) {
+  if (CARILLON_HAS_PICTURE_FORMATS == 0) return;  // these formats are refused: below
   const std::string all = picture("converted.u8");
   ASSERT_EQ(all.size(), files.size() * golden_bytes);
   for (std::size_t i = 0; i < files.size(); ++i) {
     const auto& [name, largest] = files[i];
-    if (!files[i].is_read()) continue;  // refused: below
     const std::string png = as_jpeg_or_png(picture(name), name, {});
     ASSERT_TRUE(png.starts_with("\x89PNG")) << name;
     const DecodedPart whole = decoded(png);
@@ -88,12 +83,10 @@ TEST(PictureFile, ThatIsNotReadIsRefusedWithTheCommandThatConvertsIt) {
             "'a/it'\\''s one.png'");
   EXPECT_THAT(refusal(box + "ftypavif....", "b.avif"), HasSubstr("AVIF file: this format is not supported; convert it "
                                                                  "first: heif-convert b.avif b.png"));
-  std::string compressed = picture("palette.bmp");
-  compressed[30] = 1;  // RLE8
-  EXPECT_EQ(refusal(compressed, "c.bmp"),
-            "is a BMP file: compressed bitmaps are not supported; convert it first: mogrify -format png c.bmp");
+  EXPECT_EQ(refusal("BM....", "c.bmp"),
+            "is a BMP file: this format is not supported; convert it first: mogrify -format png c.bmp");
+  if (CARILLON_HAS_PICTURE_FORMATS != 0) return;
   for (const Converted& converted : files) {
-    if (converted.is_read()) continue;
     EXPECT_THAT(refusal(picture(converted.name), converted.name),
                 HasSubstr("convert it first: mogrify -format png " + converted.name));
   }
@@ -119,9 +112,7 @@ TEST(PictureFile, ThatIsCutOrChangedIsRefusedOrDecoded) {
 
 /// The size is checked before memory is allocated.
 TEST(PictureFile, WithTooManyPixelsIsRefused) {
-  std::string bmp = picture("colour.bmp");
-  bmp.replace(18, 8, std::string("\x60\xEA\0\0\x60\xEA\0\0", 8));  // 60000 x 60000
-  EXPECT_THAT(failure_of([&] { as_jpeg_or_png(bmp, "a.bmp", {}); }).text, HasSubstr("has 60000 x 60000 pixels"));
+  if (CARILLON_HAS_PICTURE_FORMATS == 0) return;
   std::string gif = picture("palette.gif");
   gif.replace(6, 4, "\x60\xEA\x60\xEA");
   EXPECT_THAT(failure_of([&] { as_jpeg_or_png(gif, "a.gif", {}); }).text, HasSubstr("has 60000 x 60000 pixels"));

@@ -3,10 +3,11 @@
 // A JPEG with an EXIF orientation is decoded as it is shown: rotated and mirrored. Transparent pixels of a PNG are
 // composited on a background colour, white by default: alpha c + (1 - alpha) background, rounded. Grey becomes three
 // equal channels. CMYK and YCCK count as Adobe's inverted form, as in Pillow and TensorFlow: R = C K / 255. 16-bit
-// channels are truncated to the upper 8 bits. Colour profiles are ignored. These files are refused: truncated or
-// damaged data (libjpeg alone would fill it with grey), more pixels than `max_picture_pixels`, sides longer than
-// `max_picture_side`, progressive JPEGs with more than `max_jpeg_scans` scans or `max_jpeg_scan_pixels` pixels in all
-// scans.
+// channels are truncated to the upper 8 bits. Colour profiles are ignored.
+//
+// Refused files: truncated or damaged data (libjpeg alone would fill it with grey); more pixels than
+// `max_picture_pixels`; sides longer than `max_picture_side`; progressive JPEGs with more than `max_jpeg_scans` scans
+// or more than `max_jpeg_scan_pixels` pixels in all scans.
 #pragma once
 
 #include <cstdint>

@@ -64,16 +64,12 @@ Colour background_for(const PictureConversionOptions& options, const std::option
   return earlier->background;
 }
 
-/// `name`: of a shard, e.g. train-00000-of-00001.tfrecord.
-bool is_shard_of(const std::string& name, const std::string& split) { return name.starts_with(split + "-"); }
-
 /// Calls `visit` with the path and the name of each shard in `output`.
 void for_each_shard(const fs::path& output, const std::function<void(const fs::path&, const std::string&)>& visit) {
   std::error_code absent;
   for (const auto& entry : fs::directory_iterator(output, absent)) {
     const std::string name = entry.path().filename().string();
-    const bool is_shard = name.find("-of-") != name.npos && name.ends_with(".tfrecord") && !name.starts_with('.');
-    if (is_shard) visit(entry.path(), name);
+    if (is_shard(name)) visit(entry.path(), name);
   }
 }
 

@@ -1,9 +1,9 @@
 #include "src/data/convert/picture_file.h"
 
 #include <algorithm>
-#include <cctype>
 
 #include "carillon/core/error.h"
+#include "src/core/shell_word.h"
 #include "src/data/convert/picture_formats.h"
 #include "src/images/formats.h"
 #include "src/images/orientation.h"
@@ -22,28 +22,17 @@ struct Kind {
 };
 constexpr Kind kinds[] = {{"TIFF", read_tiff, "mogrify -format png", false},
                           {"WebP", read_webp, "mogrify -format png", false},
-                          {"BMP", read_bmp, "mogrify -format png", false},
+                          {"BMP", nullptr, "mogrify -format png", false},
                           {"GIF", read_gif, "mogrify -format png", false},
                           {"HEIF", nullptr, "heif-convert", true},
                           {"AVIF", nullptr, "heif-convert", true},
                           {"JPEG XL", nullptr, "djxl", true},
                           {"JPEG 2000", nullptr, "mogrify -format png", false}};
 
-/// The path as a word of a shell.
-std::string quoted(const std::string& path) {
-  const auto is_plain = [](unsigned char c) {
-    return std::isalnum(c) != 0 || std::string_view("/._-+,:@%").find(static_cast<char>(c)) != std::string_view::npos;
-  };
-  if (!path.empty() && std::ranges::all_of(path, is_plain)) return path;
-  std::string word;
-  for (const char c : path) word.append(c == '\'' ? "'\\''" : std::string_view(&c, 1));
-  return fmt::format("'{}'", word);
-}
-
 [[noreturn]] void refuse(const Kind& kind, const std::filesystem::path& path, const std::string& reason) {
-  const std::string output = quoted(std::filesystem::path(path).replace_extension(".png").string());
+  const std::string output = shell_word(std::filesystem::path(path).replace_extension(".png").string());
   fail(ExitCode::data, "is a {} file: {}; convert it first: {} {}{}", kind.name, reason, kind.command,
-       quoted(path.string()), kind.names_output ? fmt::format(" {}", output) : "");
+       shell_word(path.string()), kind.names_output ? fmt::format(" {}", output) : "");
 }
 
 /// The opaque pixels of `whole` as PNG.

@@ -1,4 +1,4 @@
-// Decoders of TIFF, WebP, GIF and BMP, for as_jpeg_or_png.
+// Decoders of TIFF, WebP and GIF, for as_jpeg_or_png.
 //
 // `formats/` calls libtiff, libwebp and giflib. A build without these libraries has `no_formats/`, which refuses.
 #pragma once
@@ -20,8 +20,5 @@ struct UnsupportedPicture {
 int read_tiff(std::span<const std::uint8_t> file, const Colour& background, DecodedPart& whole);
 int read_webp(std::span<const std::uint8_t> file, const Colour& background, DecodedPart& whole);
 int read_gif(std::span<const std::uint8_t> file, const Colour& background, DecodedPart& whole);
-
-/// Uncompressed BMP. Needs no library.
-int read_bmp(std::span<const std::uint8_t> file, const Colour& background, DecodedPart& whole);
 
 }  // namespace carillon

@@ -19,12 +19,12 @@ struct PictureList {
   std::size_t passed_over = 0;  ///< number of files in the folders without an image file name
 };
 
-/// Whether the name is an image file name, in lower or upper case: .jpg, .jpeg, .jpe, .png, .tif, .tiff, .webp, .bmp,
-/// .gif, and the unsupported .heic, .heif, .avif, so that such pictures are reported instead of ignored.
+/// Whether the name is an image file name, in lower or upper case: .jpg, .jpeg, .jpe, .png, .tif, .tiff, .webp,
+/// .gif, and the unsupported .bmp, .heic, .heif, .avif, so that such pictures are reported instead of ignored.
 bool is_picture_name(const std::filesystem::path& path);
 
 /// The usual endings, for messages.
-inline constexpr const char* picture_endings = ".jpg, .png, .tif, .webp, .bmp, .gif";
+inline constexpr const char* picture_endings = ".jpg, .png, .tif, .webp, .gif";
 
 /// Entries of a folder without hidden ones, sorted by the bytes of their names. Errors: io.
 std::vector<std::filesystem::directory_entry> entries_of(const std::filesystem::path& folder);

@@ -22,9 +22,7 @@ std::string shard_name(const std::string& split, std::size_t shard, std::size_t 
 
 /// Removes temporary files of killed conversions of this split.
 void remove_abandoned(const std::string& split, const fs::path& directory) {
-  const auto ours = [&](std::string_view base) {
-    return base.starts_with(split + "-") && base.find("-of-") != base.npos && base.ends_with(".tfrecord");
-  };
+  const auto ours = [&](std::string_view base) { return is_shard_of(base, split); };
   std::vector<fs::path> stale;
   std::error_code ignored;  // a problem with the directory is reported below, at the first write
   for (const auto& entry : fs::directory_iterator(directory, ignored))
@@ -33,6 +31,14 @@ void remove_abandoned(const std::string& split, const fs::path& directory) {
 }
 
 }  // namespace
+
+bool is_shard(std::string_view name) {
+  return name.find("-of-") != name.npos && name.ends_with(".tfrecord") && !name.starts_with(temporary_prefix);
+}
+
+bool is_shard_of(std::string_view name, std::string_view split) {
+  return is_shard(name) && name.starts_with(std::string(split) + "-");
+}
 
 void check_shards(std::span<const SplitSize> splits, std::size_t shard_count, const fs::path& directory) {
   if (shard_count < 1 || shard_count >= max_shard_count)
@@ -45,8 +51,7 @@ void check_shards(std::span<const SplitSize> splits, std::size_t shard_count, co
   for (const auto& entry : fs::directory_iterator(directory, absent)) {
     const std::string name = entry.path().filename().string();
     for (const SplitSize& split : splits)
-      if (name.starts_with(split.name + "-") && name.find("-of-") != std::string::npos && name.ends_with(".tfrecord") &&
-          !name.ends_with(suffix))
+      if (is_shard_of(name, split.name) && !name.ends_with(suffix))
         fail(ExitCode::usage,
              "{}: is a shard of a conversion with another --shards; remove these shards or choose another "
              "directory",

@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "carillon/core/file.h"
@@ -51,6 +52,11 @@ struct WrittenSplit {
 /// splits, or the directory has shards of another count: a pattern like train-* would read their records too).
 void check_shards(std::span<const SplitSize> splits, std::size_t shard_count, const std::filesystem::path& directory);
 void check_shards(std::span<const ImageSplit> splits, std::size_t shard_count, const std::filesystem::path& directory);
+
+/// Whether a file of this name is a shard of the split: train-00000-of-00001.tfrecord.
+bool is_shard_of(std::string_view name, std::string_view split);
+/// Whether a file of this name is a shard of any split.
+bool is_shard(std::string_view name);
 
 /// A split with all files written and synced under temporary names that no shard pattern matches.
 struct CompleteSplit {

@@ -31,8 +31,7 @@ TRANSPARENT = ("transparent.png", "grey_alpha.png", "palette_alpha.png", "grey_k
                "interlaced_alpha.png")
 BACKGROUND = (200, 30, 90)
 OTHERS = ("colour.tif", "alpha.tif", "deep_grey.tif", "oriented_6.tif", "oriented_7.tif", "lossless.webp", "lossy.webp",
-          "oriented_8.webp", "colour.bmp", "palette.bmp", "bits.bmp", "alpha.bmp", "top_down_555.bmp", "palette.gif",
-          "transparent.gif", "animated.gif")
+          "oriented_8.webp", "palette.gif", "transparent.gif", "animated.gif")
 # part (row, column, height, width) -> height, width
 RESIZES = (((0, 0, 33, 45), (16, 16)), ((3, 5, 20, 31), (24, 24)), ((7, 0, 26, 17), (60, 41)), ((10, 40, 1, 1), (5, 5)),
            ((0, 0, 33, 45), (33, 45)), ((1, 2, 32, 40), (3, 4)))
@@ -110,16 +109,6 @@ def write_others():
     transparent.save(HERE / "lossless.webp", lossless=True, exact=True)
     image.save(HERE / "lossy.webp", quality=90)
     image.save(HERE / "oriented_8.webp", lossless=True, exif=exif(8))
-    image.save(HERE / "colour.bmp")
-    image.quantize(32).save(HERE / "palette.bmp")
-    image.convert("1").save(HERE / "bits.bmp")
-    transparent.save(HERE / "alpha.bmp")
-    pixels = np.asarray(image).astype(np.uint16) >> 3
-    rows = np.zeros((13, 22), "<u2")  # rows of a multiple of four bytes
-    rows[:, :21] = pixels[..., 0] << 10 | pixels[..., 1] << 5 | pixels[..., 2]
-    header = struct.pack("<IiiHHIIiiII", 40, 21, -13, 1, 16, 0, rows.nbytes, 0, 0, 0, 0)
-    body = header + rows.tobytes()
-    (HERE / "top_down_555.bmp").write_bytes(b"BM" + struct.pack("<IHHI", 14 + len(body), 0, 0, 54) + body)
     image.quantize(32).save(HERE / "palette.gif", interlace=0)
     image.quantize(32).save(HERE / "transparent.gif", transparency=3, interlace=1)
     image.quantize(32).save(HERE / "animated.gif", save_all=True, append_images=[grey.quantize(8)], duration=100)
