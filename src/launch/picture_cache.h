@@ -18,6 +18,7 @@ struct PictureFolder {
   std::int64_t count = 0;     ///< pictures of all splits
   std::int64_t training = 0;  ///< pictures to train on, before a validation share is held out
   bool has_splits = false;    ///< it contains train/ and test/ or val/
+  std::int64_t side = 0;      ///< usual length of the shorter side in pixels, from some training pictures; 0: unknown
   std::string fingerprint;    ///< checksum over the paths, sizes and modification times of all pictures
 };
 

@@ -141,6 +141,7 @@ TrainingChoice PictureTraining::choose() {
   if (request_.minutes > 0.0) seconds = 60.0 * request_.minutes;
   if (!seconds && has_length(request_.passed)) seconds = shortest_training_seconds;  // the time does not set the length
   return choose_training({.pictures = pictures,
+                          .side = pictures_.side,
                           .seconds = seconds,
                           .seconds_per_picture = [this](const Candidate& c) { return seconds_per_picture(c); },
                           .fixed = {.network = value_of(request_.passed, "model"),

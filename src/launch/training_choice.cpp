@@ -9,7 +9,7 @@ namespace carillon {
 namespace {
 
 /// A training should see each picture this often: fewer epochs would waste a larger network.
-constexpr double wanted_epochs = 40.0;
+constexpr double wanted_epochs = 15.0;
 /// More epochs gain little.
 constexpr double most_epochs = 200.0;
 /// Without --minutes: this many epochs of the first candidate, within these limits.
@@ -44,7 +44,7 @@ std::int64_t batch_of(std::int64_t pictures) {
 }  // namespace
 
 std::vector<Candidate> training_candidates() {
-  return {{"airbench94", 32}, {"airbench94", 64}, {"resnet18", 128}, {"resnet50", 224}};
+  return {{"airbench94", 32}, {"airbench94", 48}, {"airbench94", 64}, {"resnet18", 128}, {"resnet50", 224}};
 }
 
 TrainingChoice choose_training(const ChoiceInput& input) {
@@ -59,7 +59,8 @@ TrainingChoice choose_training(const ChoiceInput& input) {
     choice.seconds = std::clamp(usual_epochs * epoch_of(candidates.front()), shortest_training_seconds, most_seconds);
   }
   for (std::size_t i = 1; i < candidates.size(); ++i) {
-    if (choice.seconds < wanted_epochs * epoch_of(candidates[i])) break;
+    const bool would_enlarge = input.side > 0 && candidates[i].image_size > input.side;
+    if (would_enlarge || choice.seconds < wanted_epochs * epoch_of(candidates[i])) break;
     choice.candidate = candidates[i];
   }
   return choice;

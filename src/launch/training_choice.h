@@ -33,6 +33,7 @@ struct FixedChoices {
 
 struct ChoiceInput {
   std::int64_t pictures = 0;      ///< for training
+  std::int64_t side = 0;          ///< usual length of their shorter side in pixels; 0: unknown
   std::optional<double> seconds;  ///< for the training; none: the rule's own budget
   /// Seconds per picture of a training of the candidate on this machine, with all cores.
   std::function<double(const Candidate&)> seconds_per_picture;
@@ -46,7 +47,8 @@ struct TrainingChoice {
 };
 
 /// Chooses the last candidate of which the training can see each picture often enough in the given time; the first one
-/// if there is none. Without a given time, the time is that of the first candidate for many epochs, within limits.
+/// if there is none. Candidates with larger images than the pictures are left out. Without a given time, the time is
+/// that of the first candidate for many epochs, within limits.
 TrainingChoice choose_training(const ChoiceInput& input);
 
 /// The steps that fit in `seconds`: at least one epoch, and not more than are useful.

@@ -55,6 +55,12 @@ TEST_F(PictureCache, ConvertsAndCounts) {
   EXPECT_EQ(records.of(""), 0);
 }
 
+TEST_F(PictureCache, LooksAtTheUsualSizeOfThePictures) {
+  EXPECT_EQ(look().side, 33);
+  std::ofstream(root_ / "pictures/cat/0.png") << "damaged";
+  EXPECT_EQ(look().side, 33);
+}
+
 TEST_F(PictureCache, UnchangedPicturesAreNotConvertedAgain) {
   ASSERT_TRUE(convert());
   mark();

@@ -34,6 +34,15 @@ TEST(ChooseTraining, AFasterMachineNeverGetsASmallerImage) {
   EXPECT_EQ(before, training_candidates().back().image_size);
 }
 
+TEST(ChooseTraining, SmallPicturesAreNotEnlarged) {
+  ChoiceInput input{.pictures = 500, .side = 32, .seconds = 3000.0, .seconds_per_picture = machine(0.001), .fixed = {}};
+  EXPECT_EQ(choose_training(input).candidate.image_size, 32);
+  input.side = 60;
+  EXPECT_EQ(choose_training(input).candidate.image_size, 48);
+  input.fixed.image_size = 64;
+  EXPECT_EQ(choose_training(input).candidate.image_size, 64);
+}
+
 TEST(ChooseTraining, WithoutATimeTheBudgetGrowsWithTheSetWithinItsLimits) {
   const auto seconds = [](std::int64_t pictures) {
     return choose_training({.pictures = pictures, .seconds = {}, .seconds_per_picture = machine(0.001), .fixed = {}})
