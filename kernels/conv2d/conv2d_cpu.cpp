@@ -1,6 +1,7 @@
 // conv2d on a CPU: runs the passes; backward first computes dz and the bias gradient.
 #include <optional>
 
+#include "kernels/conv2d/bf16_conv2d.h"
 #include "kernels/conv2d/conv2d_passes_cpu.h"
 #include "kernels/conv2d/winograd.h"
 #include "kernels/shared/bias_relu_backward.h"
@@ -31,17 +32,30 @@ class Conv2dCpu final : public Op {
 
 }  // namespace
 
-bool takes_winograd(const Conv2dGeometry& geometry, ConvolutionMethod method, const Shape& filters, const Shape& y) {
-  if (method == ConvolutionMethod::direct || !winograd_can(geometry)) return false;
-  return method == ConvolutionMethod::winograd || winograd_pays(filters, y);
+CpuConvolution cpu_convolution(const Conv2dGeometry& geometry, const CpuSettings& settings, const Shape& filters,
+                               const Shape& y) {
+  if (settings.bf16_products && bf16_pays(filters)) return CpuConvolution::bf16;
+  const ConvolutionMethod method = settings.convolution;
+  if (method == ConvolutionMethod::direct || !winograd_can(geometry)) return CpuConvolution::direct;
+  const bool takes = method == ConvolutionMethod::winograd || winograd_pays(filters, y);
+  return takes ? CpuConvolution::winograd : CpuConvolution::direct;
 }
 
 std::unique_ptr<Op> make_conv2d_cpu(const Conv2dGeometry& geometry, const OpContext& context,
                                     const OpTensors& tensors) {
   CpuDevice& device = as_cpu(*context.device);
   const Shape &filters = tensors.parameters.at(0).shape, &y = tensors.outputs.at(0).shape;
-  const bool winograd = takes_winograd(geometry, device.convolution(), filters, y);
-  const auto make = winograd ? make_winograd_conv2d : make_direct_conv2d;
+  const auto make = [&] {
+    switch (cpu_convolution(geometry, device.settings(), filters, y)) {
+      case CpuConvolution::bf16:
+        return make_bf16_conv2d;
+      case CpuConvolution::winograd:
+        return make_winograd_conv2d;
+      case CpuConvolution::direct:
+        break;
+    }
+    return make_direct_conv2d;
+  }();
   return std::make_unique<Conv2dCpu>(make(geometry, device, tensors), geometry.relu, tensors);
 }
 

@@ -27,7 +27,7 @@ inline constexpr bool has_wide_isas = false;
 template <typename Plain, typename Avx2, typename Avx512>
 auto for_isa(Isa isa, const Plain& plain, const Avx2& avx2, const Avx512& avx512) {
   if constexpr (has_wide_isas) {
-    if (isa == Isa::avx512) return avx512();
+    if (isa >= Isa::avx512) return avx512();
     if (isa == Isa::avx2) return avx2();
   }
   return plain();

@@ -145,6 +145,7 @@ EvalOptions defaults_of(const ProgramSpec& program_spec) {
     pattern.replace(at, 6, program_spec.evaluation_split);
   }
   options.checkpoint = program_spec.defaults.checkpoint.train_dir;
+  options.device.precision = program_spec.defaults.device.precision;  // as the evaluations of a training
   if (program_spec.of_pictures) {
     options.data.batch_size = program_spec.defaults.data.evaluation_batch;  // larger ones may exceed the memory
   }
@@ -174,14 +175,14 @@ ExitCode evaluate_checkpoint(const EvalOptions& options, const ProgramSpec& prog
                            .normalization = form.normalization};
   mpi.run_on_all([&] { settings.density = dataset.density(); });
   const Network network = make_network(settings);
-  const BuildSettings build{options.data.batch_size, options.device.precision, Purpose::evaluation};
+  const BuildSettings build{options.data.batch_size, options.device.arithmetic, Purpose::evaluation};
   std::optional<Evaluator> evaluator;
   mpi.run_on_all([&] {
     check_batch_fits(build_network(network, build), device, mpi,
                      {.option = fmt::format("--batch-size {}", options.data.batch_size)});
     evaluator.emplace(
         network,
-        EvaluatorSettings{options.data.batch_size, options.device.precision, options.data.test_time_augmentation,
+        EvaluatorSettings{options.data.batch_size, options.device.arithmetic, options.data.test_time_augmentation,
                           static_cast<int>(options.data.decode_threads)},
         device);
     const TrainedValues values = options.raw_weights ? TrainedValues::variables : TrainedValues::moving_averages;
@@ -232,7 +233,8 @@ ExitCode evaluate(const std::string& program, const ProgramSpec& program_spec, i
 
   const CpuShare cpu = take_cpu_share(mpi, static_cast<int>(options.device.threads));
   std::unique_ptr<Device> device;
-  mpi.run_on_all([&] { device = open_own_device(options.device, mpi, cpu); });
+  const std::vector<Isa> isas = possible_isas(options.device, mpi);
+  mpi.run_on_all([&] { device = open_own_device(options.device, isas, mpi, cpu); });
   StallDetector stall_detector(mpi, stall_detector_settings(options.faults.stall_timeout, *device, mpi, program));
   return abort_on_own_error(mpi, program,
                             [&] { return evaluate_checkpoint(options, program_spec, *device, stall_detector, mpi); });

@@ -108,6 +108,7 @@ ProgramSpec image_program() {
                                      .regularization = 0.0001,
                                      .update = {.rule = "nesterov", .moving_average_decay = 0.0, .momentum = 0.9},
                                      .schedule = {.kind = ScheduleKind::cosine, .learning_rate = 0.0125}},
+                       .device = {.precision = std::nullopt},
                        .checkpoint = {.train_dir = "runs/images"},
                        .logging = {.summary_every = 0}},
           .evaluation_split = "validation-",

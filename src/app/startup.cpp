@@ -15,6 +15,7 @@
 #include "src/device/available_isas.h"
 #include "src/device/cpu_device.h"
 #include "src/options/device_choices.h"
+#include "src/report/console.h"
 #include "src/train/control/equal_on_all_ranks.h"
 
 namespace carillon {
@@ -26,7 +27,7 @@ void introduce(OptionSet& set, const std::string& program) {
   set.explain("num-workers", "use --decode-threads");
   set.explain("data-dir", "name TFRecord files with --data; tfrecord_convert makes them from other formats");
   set.explain("checkpoint-dir", program.ends_with("_eval") ? "use --checkpoint" : "use --train-dir");
-  set.explain("use-fp16", "use --precision bf16 (GPUs)");
+  set.explain("use-fp16", "use --precision bf16");
   if (!program.ends_with("_eval")) return;
   set.explain("eval-data", "use --data");
   set.explain("eval-dir", "results go to stdout, and with --report to a file");
@@ -71,8 +72,24 @@ void check_isa(std::optional<Isa> requested, const std::vector<Isa>& available) 
        text_of(isa_choices, std::optional(available.back())));
 }
 
-std::unique_ptr<Device> open_own_device(const DeviceOptions& options, const Mpi& mpi, const CpuShare& share) {
+bool rounds_products(std::optional<Arithmetic> precision, const std::vector<Isa>& isas) {
+  if (precision) return *precision == Arithmetic::bf16;
+  return std::ranges::count(isas, Isa::amx) == static_cast<std::ptrdiff_t>(isas.size());
+}
+
+std::vector<Isa> possible_isas(const DeviceOptions& options, const Mpi& mpi) {
+  const Isa own = std::min(options.cpu.isa.value_or(Isa::amx), available_isas().back());
+  std::vector<Isa> isas;
+  for (const std::string& text : mpi.all_gather(std::to_string(static_cast<int>(own)))) {
+    isas.push_back(static_cast<Isa>(std::stoi(text)));
+  }
+  return isas;
+}
+
+std::unique_ptr<Device> open_own_device(DeviceOptions& options, const std::vector<Isa>& isas, const Mpi& mpi,
+                                        const CpuShare& share) {
   check_isa(options.cpu.isa, available_isas());
+  options.cpu.bf16_products = rounds_products(options.precision, isas);
   std::unique_ptr<Device> device = open_device({.choice = text_of(device_choices, options.device),
                                                 .local_rank = mpi.local_rank(),
                                                 .thread_count = share.thread_count,
@@ -82,11 +99,19 @@ std::unique_ptr<Device> open_own_device(const DeviceOptions& options, const Mpi&
     fail(ExitCode::usage, "--convolution winograd requires a CPU; the device is {}", device->name());
   }
   if (!is_cpu && options.cpu.isa) fail(ExitCode::usage, "--isa requires a CPU; the device is {}", device->name());
-  if (!device->computes_in(options.precision)) {
-    const bool bf16 = options.precision == Arithmetic::bf16;
-    fail(ExitCode::no_device, "--precision {} requires a GPU; the device is {}: {}",
-         text_of(precision_choices, options.precision), device->name(),
-         bf16 ? "bf16 on CPUs is not implemented" : "a CPU has no such arithmetic");
+  if (!is_cpu) options.cpu.bf16_products = false;
+  if (!options.precision) options.precision = options.cpu.bf16_products ? Arithmetic::bf16 : Arithmetic::fp32;
+  if (is_cpu && options.precision == Arithmetic::tf32) {
+    fail(ExitCode::no_device, "--precision tf32 requires a GPU; the device is {}: use --precision fp32",
+         device->name());
+  }
+  options.arithmetic = is_cpu ? Arithmetic::fp32 : *options.precision;
+  const auto without_amx = isas.size() - static_cast<std::size_t>(std::ranges::count(isas, Isa::amx));
+  if (options.cpu.bf16_products && without_amx > 0 && mpi.rank() == 0) {
+    print_warning(
+        fmt::format("--precision bf16: {} of {} ranks do not use AMX; they emulate its products, many times "
+                    "slower than fp32",
+                    without_amx, isas.size()));
   }
   return device;
 }
@@ -105,7 +130,7 @@ StallDetectorSettings stall_detector_settings(double stall_timeout, const Device
 
 std::string isa_text(Device& device) {
   if (device.kind() != DeviceKind::cpu) return {};
-  return text_of(isa_choices, std::optional(as_cpu(device).isa()));
+  return text_of(isa_choices, std::optional(std::min(as_cpu(device).isa(), Isa::avx512)));
 }
 
 std::string isas_of_all(Device& device, const Mpi& mpi) {

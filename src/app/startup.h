@@ -32,16 +32,26 @@ void check_files_exist(const std::vector<std::string>& patterns);
 /// `available`: the processor's instruction sets, lowest first. Errors: usage (the requested one is not among them).
 void check_isa(std::optional<Isa> requested, const std::vector<Isa>& available);
 
-/// This rank's device. Errors: those of open_device; no_device (the device does not support --precision); usage (this
-/// processor lacks the instruction set of --isa; --isa or --convolution winograd on a GPU).
-std::unique_ptr<Device> open_own_device(const DeviceOptions& options, const Mpi& mpi, const CpuShare& share);
+/// This rank's device. Resolves --precision: sets options.precision, arithmetic and cpu.bf16_products. `isas`: the
+/// result of possible_isas. Errors: those of open_device; no_device (tf32 on a CPU); usage (this processor lacks the
+/// instruction set of --isa; --isa or --convolution winograd on a GPU).
+std::unique_ptr<Device> open_own_device(DeviceOptions& options, const std::vector<Isa>& isas, const Mpi& mpi,
+                                        const CpuShare& share);
+
+/// Whether CPUs round the operands of convolutions to bf16: with --precision bf16, and with auto if all ranks
+/// have Isa::amx.
+bool rounds_products(std::optional<Arithmetic> precision, const std::vector<Isa>& isas);
+
+/// The highest instruction set of each rank's processor that --isa permits. Collective.
+std::vector<Isa> possible_isas(const DeviceOptions& options, const Mpi& mpi);
 
 /// `stall_timeout`: seconds; 0: unlimited. `program`: in the message that ends the run. `mpi` must outlive the
 /// detector.
 StallDetectorSettings stall_detector_settings(double stall_timeout, const Device& device, const Mpi& mpi,
                                               const std::string& program);
 
-/// The instruction set of this rank's CPU kernels: "avx512"; empty on a GPU.
+/// The instruction set that decides how this rank's CPU rounds: "avx512", also for AMX, because both give equal bits.
+/// Empty on a GPU.
 std::string isa_text(Device& device);
 /// The instruction sets of all ranks' CPU kernels, each once, in the order of the ranks: "avx512, avx2"; empty on GPUs.
 /// Collective.

@@ -7,8 +7,10 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/philox.h"
+#include "src/app/startup.h"
 #include "src/comm/allreduce/communicators.h"
 #include "src/data/loading/available_memory.h"
+#include "src/device/available_isas.h"
 #include "src/device/cpu_device.h"
 #include "src/step/tower.h"
 #include "src/tasks/classification.h"
@@ -107,7 +109,8 @@ StepTime measure_step(MakeNetwork make, const StepTimeSettings& settings, Device
   network_settings.record_count = static_cast<std::uint64_t>(settings.batch_size);
   const Network network = make(network_settings);
   const auto threads = static_cast<double>(std::max<std::size_t>(1, device.workers().size()));
-  const std::int64_t least = batch_within(threads, network, settings, device);
+  const double fewest = threads * static_cast<double>(device.least_samples());
+  const std::int64_t least = batch_within(fewest, network, settings, device);
   if (!fits(network, settings, least, device)) {
     fail(ExitCode::usage, "the network {} needs more memory than half of what is free", network.name);
   }
@@ -126,7 +129,8 @@ StepTime measure_step(MakeNetwork make, const StepTimeSettings& settings, Device
 }
 
 double training_seconds_per_image(const NamedNetwork& network, const PictureStep& step) {
-  CpuDevice device(step.threads);
+  const std::vector<Isa> own{available_isas().back()};
+  CpuDevice device(step.threads, {.bf16_products = rounds_products(image_program().defaults.device.precision, own)});
   const StepTimeSettings settings{
       .network = {.image = {.height = step.image_size, .width = step.image_size, .channels = 3},
                   .outputs = step.classes,

@@ -26,8 +26,8 @@ struct StepTime {
 };
 
 /// Measures a step with the largest batch, up to settings.batch_size, that memory and settings.seconds permit. Takes at
-/// least 4 steps of one image per thread, whatever they take. Errors: usage (the network refuses the images, or a
-/// single image needs too much memory).
+/// least 4 steps of Device::least_samples images per thread, whatever they take. Errors: usage (the network refuses the
+/// images, or a single image needs too much memory).
 StepTime measure_step(MakeNetwork make, const StepTimeSettings& settings, Device& device);
 
 /// A classification of square colour pictures, as image_train trains it, in one process.

@@ -143,14 +143,15 @@ RecordSchema schema_for_list(const OptionSet& set, const ProgramSpec& program_sp
 }
 
 /// --model help. All ranks measure at the same time, because they share caches and memory. Rank 0 prints. Collective.
-void print_networks(const OptionSet& set, const ProgramSpec& program_spec, const TrainOptions& options,
+void print_networks(const OptionSet& set, const ProgramSpec& program_spec, TrainOptions& options,
                     const PictureOptions& pictures, const Mpi& mpi) {
   constexpr double seconds = 15.0, most_seconds = 20.0;  // for all networks; a busy machine takes longer than planned
   const CpuShare cpu = take_cpu_share(mpi, static_cast<int>(options.device.threads));
+  const std::vector<Isa> isas = possible_isas(options.device, mpi);
   std::unique_ptr<Device> device;
   RecordSchema schema;
   mpi.run_on_all([&] {
-    device = open_own_device(options.device, mpi, cpu);
+    device = open_own_device(options.device, isas, mpi, cpu);
     schema = schema_for_list(set, program_spec, options, pictures);
   });
   const DataOptions& data = options.data;
@@ -210,10 +211,11 @@ void resolve(const OptionSet& set, const ProgramSpec& program_spec, bool finds_d
   options.logging.faster_choice = faster_choice(program_spec, options);
 }
 
-std::unique_ptr<Device> open_training_device(const TrainOptions& options, const Mpi& mpi, const CpuShare& cpu) {
-  std::unique_ptr<Device> device = open_own_device(options.device, mpi, cpu);
+std::unique_ptr<Device> open_training_device(TrainOptions& options, const std::vector<Isa>& isas, const Mpi& mpi,
+                                             const CpuShare& cpu) {
+  std::unique_ptr<Device> device = open_own_device(options.device, isas, mpi, cpu);
   check_cpu_only_options(options, *device);
-  const BuildSettings build{options.data.samples_at_once(), options.device.precision, Purpose::training};
+  const BuildSettings build{options.data.samples_at_once(), options.device.arithmetic, Purpose::training};
   check_batch_fits(build_network(network_to_train(options), options.task.value, build), *device, mpi,
                    batch_in_memory(options.data, *device));
   return device;
@@ -235,7 +237,8 @@ ExitCode train(const std::string& program, const ProgramSpec& program_spec, int 
 
   const CpuShare cpu = take_cpu_share(mpi, static_cast<int>(options.device.threads));
   std::unique_ptr<Device> device;
-  mpi.run_on_all([&] { device = open_training_device(options, mpi, cpu); });
+  const std::vector<Isa> possible = possible_isas(options.device, mpi);
+  mpi.run_on_all([&] { device = open_training_device(options, possible, mpi, cpu); });
   resolve_summaries(set, *device, options.logging);
   warn_of_micro_batches(options.data, mpi, cpu.thread_count);
   StallDetector stall_detector(mpi, stall_detector_settings(options.faults.stall_timeout, *device, mpi, program));

@@ -14,11 +14,9 @@
 
 namespace carillon {
 
-CpuDevice::CpuDevice(int thread_count, const CpuSettings& settings)
-    : thread_count_(thread_count),
-      isa_(settings.isa.value_or(available_isas().back())),
-      convolution_(settings.convolution) {
-  check(std::ranges::count(available_isas(), isa_) == 1, "this processor does not support the instruction set");
+CpuDevice::CpuDevice(int thread_count, const CpuSettings& settings) : thread_count_(thread_count), settings_(settings) {
+  settings_.isa = settings.isa.value_or(available_isas().back());
+  check(std::ranges::count(available_isas(), isa()) == 1, "this processor does not support the instruction set");
   omp_set_num_threads(thread_count);
   flush_denormals();
 #pragma omp parallel num_threads(thread_count)
@@ -27,7 +25,7 @@ CpuDevice::CpuDevice(int thread_count, const CpuSettings& settings)
 }
 
 CpuDevice::CpuDevice(const CpuDevice& whole, int levels)
-    : thread_count_(1), isa_(whole.isa_), convolution_(whole.convolution_), engine_(whole.engine_) {
+    : thread_count_(1), settings_(whole.settings_), engine_(whole.engine_) {
   if (levels > 0) workers_.push_back(std::unique_ptr<Device>(new CpuDevice(whole, levels - 1)));
 }
 
@@ -77,7 +75,7 @@ void CpuDevice::download(const void* memory, void* host, std::size_t bytes) {
 }
 
 void limit_onednn(Isa isa) {
-  if (isa == Isa::avx512) return;
+  if (isa >= Isa::avx512) return;
   const dnnl::status status = dnnl::set_max_cpu_isa(isa == Isa::avx2 ? dnnl::cpu_isa::avx2 : dnnl::cpu_isa::sse41);
   if (status != dnnl::status::success) fail(ExitCode::failed, "too late to limit the instruction set of oneDNN");
 }

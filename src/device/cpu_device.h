@@ -17,19 +17,21 @@ class CpuDevice final : public Device {
   std::string name() const override { return "CPU:0"; }
   Buffer allocate(std::size_t bytes) override;
   Stream& stream() override { return stream_; }
-  bool computes_in(Arithmetic arithmetic) const override { return arithmetic == Arithmetic::fp32; }
   void upload(const void* host, void* memory, std::size_t bytes) override;
   void download(const void* memory, void* host, std::size_t bytes) override;
   /// One device per thread, each with one thread and its own workspace. Each has one worker itself, so it can run a
   /// whole network.
   std::span<const std::unique_ptr<Device>> workers() const override { return workers_; }
+  /// A left tile of bf16 products (kernels/shared/bf16_tiles.h) has one row for each of 16 samples.
+  std::int64_t least_samples() const override { return settings_.bf16_products ? 16 : 1; }
   void on_workers(int count, const std::function<void(int worker)>& body) override;
 
   const dnnl::engine& engine() const { return engine_; }
   const dnnl::stream& dnnl_stream() const { return dnnl_stream_; }
   /// The instruction set of our kernels.
-  Isa isa() const { return isa_; }
-  ConvolutionMethod convolution() const { return convolution_; }
+  Isa isa() const { return *settings_.isa; }
+  /// How ops compute on this device; `isa` has a value.
+  const CpuSettings& settings() const { return settings_; }
   int thread_count() const { return thread_count_; }
 
   /// Grows the workspace to at least `bytes`. Ops call it when they are constructed.
@@ -46,8 +48,7 @@ class CpuDevice final : public Device {
   };
 
   int thread_count_;
-  Isa isa_;
-  ConvolutionMethod convolution_;
+  CpuSettings settings_;
   dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
   dnnl::stream dnnl_stream_{engine_};
   ImmediateStream stream_;

@@ -65,7 +65,6 @@ class CudaDevice final : public Device {
   std::string name() const override;
   Buffer allocate(std::size_t bytes) override;
   Stream& stream() override { return compute_; }
-  bool computes_in(Arithmetic /*arithmetic*/) const override { return true; }
   void upload(const void* host, void* memory, std::size_t bytes) override;
   void download(const void* memory, void* host, std::size_t bytes) override;
   void check_while_waiting(std::function<void()> check) override { check_ = std::move(check); }

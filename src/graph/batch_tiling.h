@@ -7,9 +7,11 @@
 //
 //   forward   for each tile: op 0, op 1, ...      backward   for each tile: ..., op 1, op 0;  dw = dw_0 + dw_1 + ...
 //
-// Tiles depend only on the shapes, so equal networks give equal bits on any number of threads.
+// Tiles depend only on the shapes and on Device::least_samples, so equal networks give equal bits on any number of
+// threads.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -23,15 +25,18 @@ struct TiledSection {
   int tiles = 1;            ///< 1 if not tiled
   int workers = 0;          ///< threads that process tiles; 0: not tiled
   std::int64_t batch = 0;   ///< samples
+  std::int64_t unit = 1;    ///< tiles begin at multiples of so many samples
 
   bool is_tiled() const { return workers > 0; }
   /// The first sample of a tile; begin_of(tiles) is the batch size.
-  std::int64_t begin_of(int tile) const { return batch * tile / tiles; }
+  std::int64_t begin_of(int tile) const { return std::min(units() * tile / tiles * unit, batch); }
   std::int64_t samples_of(int tile) const { return begin_of(tile + 1) - begin_of(tile); }
-  std::int64_t max_samples() const { return (batch + tiles - 1) / tiles; }
+  std::int64_t max_samples() const { return std::min((units() + tiles - 1) / tiles * unit, batch); }
+  std::int64_t units() const { return (batch + unit - 1) / unit; }
 };
 
 /// Divides all ops of the graph, in order, into sections. `workers`: threads that may process tiles; 0: tiles nothing.
-std::vector<TiledSection> plan_tiling(const Graph& graph, int workers);
+/// `least_samples`: tiles are multiples of it (Device::least_samples), except the last one.
+std::vector<TiledSection> plan_tiling(const Graph& graph, int workers, std::int64_t least_samples = 1);
 
 }  // namespace carillon

@@ -50,7 +50,7 @@ std::vector<std::string> evaluation_records(const fs::path& run, const std::vect
   return {"--data", records_pattern(plan->data, plan->evaluated)};
 }
 
-/// Predictions and accuracy are of the same views of a picture, unless `given` says otherwise.
+/// Predictions use the same views as evaluations of a picture, unless `given` says otherwise.
 std::vector<std::string> views(const std::vector<std::string>& given) {
   constexpr const char* option = "test-time-augmentation";
   return has_option(given, option) ? std::vector<std::string>{} : std::vector<std::string>{std::string("--") + option};

@@ -1,4 +1,4 @@
-// Lines of `carillon` itself, among those of the programs that it starts.
+// Messages of `carillon` itself, among those of the programs that it starts.
 #pragma once
 
 #include <string>

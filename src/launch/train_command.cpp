@@ -48,9 +48,11 @@ bool lock_train_dir(const FolderLock& lock, const fs::path& train_dir) {
   constexpr int most_tries = 300;
   constexpr std::chrono::milliseconds pause(200);
   for (int tries = 0; !lock.try_lock(FolderLock::Kind::exclusive); ++tries) {
-    if (tries == 0) say("another carillon train uses this train directory; waiting up to a minute for its end");
+    if (tries == 0) say("another carillon train uses this train directory; waiting up to a minute until it exits");
     if (stop_requested()) return false;
-    if (tries == most_tries) fail(ExitCode::usage, "{}: another carillon train runs there", train_dir.string());
+    if (tries == most_tries)
+      fail(ExitCode::usage, "{}: another carillon train uses it: wait, or name another folder with --train-dir",
+           train_dir.string());
     std::this_thread::sleep_for(pause);
   }
   return true;

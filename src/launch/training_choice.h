@@ -46,8 +46,9 @@ struct TrainingChoice {
   double seconds = 0.0;         ///< the time for the training
 };
 
-/// Chooses the last candidate of which the training can see each picture often enough in the given time; the first one
-/// if there is none. Candidates with larger images than the pictures are left out. Without a given time, the time is
+/// Chooses the last candidate before the first unsuitable one; the first candidate is always suitable. A candidate is
+/// unsuitable if it cannot process each picture often enough in the given time, or if its images are larger than the
+/// pictures' usual side. Without a given time, the time is
 /// that of the first candidate for many epochs, within limits.
 TrainingChoice choose_training(const ChoiceInput& input);
 

@@ -21,6 +21,7 @@ TRAININGS = {
     "mnist": ("mnist_train", (*programs.SCALED,), 20, 100),
     "lenet": ("mnist_train", (*programs.SCALED, "--model", "lenet", "--optimizer", "adamw"), 0, 20),
     "cifar10": ("cifar10_train", (), 0, 12),
+    "cifar10 in bf16": ("cifar10_train", ("--precision", "bf16"), 2, 4),
     "resnet9": ("cifar10_train", ("--model", "resnet9", "--optimizer", "nesterov", "--momentum", 0.9, *MIXED), 2, 6),
     "airbench94": ("cifar10_train", (*AIRBENCH, "--optimizer", "nesterov", "--momentum", 0.85), 0, 6),
     "airbench94, muon": ("cifar10_train", (*AIRBENCH, "--optimizer", "muon"), 0, 4),

@@ -50,9 +50,16 @@ TEST_F(StartupTest, ABadValueOnOneRankEndsAll) {
   }
 }
 
+TEST_F(StartupTest, KnowsTheInstructionSetsOfAllRanksAsTheOptionLimitsThem) {
+  DeviceOptions options;
+  EXPECT_EQ(possible_isas(options, mpi_), std::vector(static_cast<std::size_t>(mpi_.size()), available_isas().back()));
+  if (mpi_.rank() == mpi_.size() - 1) options.cpu.isa = Isa::plain;
+  EXPECT_EQ(possible_isas(options, mpi_).back(), Isa::plain);
+}
+
 TEST_F(StartupTest, NamesTheInstructionSetsOfAllRanksOnceEach) {
   const Isa highest = available_isas().back();
-  const std::string name = text_of(isa_choices, std::optional(highest));
+  const std::string name = text_of(isa_choices, std::optional(std::min(highest, Isa::avx512)));
   CpuDevice alike(1);
   EXPECT_EQ(isas_of_all(alike, mpi_), name);
   const bool last = mpi_.rank() == mpi_.size() - 1;

@@ -1,11 +1,15 @@
 // Device options that a program rejects before it reads any file.
 #include "src/app/startup.h"
 
+#include <gmock/gmock.h>
+
 #include "carillon/core/error.h"
 #include "tests/data/program_fixture.h"
 
 namespace carillon {
 namespace {
+
+using testing::HasSubstr;
 
 /// The message that rejects `asked` on a processor that has `available`; empty if it is accepted.
 std::string refusal(std::optional<Isa> asked, const std::vector<Isa>& available) {
@@ -24,7 +28,7 @@ TEST(CheckIsa, RejectsAMissingInstructionSetAndNamesTheAvailableOnes) {
 }
 
 TEST(CheckIsa, TakesEachOneThatTheProcessorHas) {
-  const std::vector<Isa> all{Isa::plain, Isa::avx2, Isa::avx512};
+  const std::vector<Isa> all{Isa::plain, Isa::avx2, Isa::avx512, Isa::amx};
   for (const Isa isa : all) EXPECT_EQ(refusal(isa, all), "");
   EXPECT_EQ(refusal(std::nullopt, {Isa::plain}), "");
 }
@@ -33,7 +37,7 @@ class Startup : public ProgramFixture {};
 
 TEST_F(Startup, RefusesAnInstructionSetThatThereIsNot) {
   expect_failure("mnist_train --device cpu --isa avx1024", ExitCode::usage,
-                 "--isa: 'avx1024' is not one of auto, plain, avx2, avx512");
+                 "--isa: 'avx1024' is not one of auto, plain, avx2, avx512, amx");
 }
 
 TEST_F(Startup, RefusesAGroupOfNoVariableBeforeItReadsAnything) {
@@ -41,11 +45,41 @@ TEST_F(Startup, RefusesAGroupOfNoVariableBeforeItReadsAnything) {
                  "--group: 'bias*' matches no variable; there are: layer1/weights, layer1/biases, layer2/weights");
 }
 
+TEST(RoundsProducts, AutomaticallyIfAllRanksHaveTiles) {
+  EXPECT_TRUE(rounds_products(std::nullopt, {Isa::amx, Isa::amx}));
+  EXPECT_FALSE(rounds_products(std::nullopt, {Isa::amx, Isa::avx512}));
+  EXPECT_TRUE(rounds_products(Arithmetic::bf16, {Isa::plain}));
+  EXPECT_FALSE(rounds_products(Arithmetic::fp32, {Isa::amx}));
+}
+
+/// The options that a checkpoint of a training with `options` stores.
+class Precision : public ProgramFixture {
+ protected:
+  Outcome train(const std::string& options) const {
+    return run("cifar10_train --data synthetic --device cpu --batch-size 2 --max-steps 1 --fresh --train-dir " +
+               path("run") + " " + options);
+  }
+  std::string stored() const { return run("checkpoint_tool inspect " + path("run")).output; }
+};
+
+TEST_F(Precision, OfAutoIsFloat32WithoutTilesAndIsStored) {
+  const Outcome outcome = train("--precision auto --isa plain");
+  ASSERT_EQ(outcome.code, 0) << outcome.output;
+  EXPECT_THAT(stored(), HasSubstr("    precision = fp32\n"));
+}
+
+TEST_F(Precision, Bf16WithoutTilesWarnsAndNamesItsConvolutions) {
+  const Outcome outcome = train("--precision bf16 --isa plain");
+  ASSERT_EQ(outcome.code, 0) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("1 of 1 ranks do not use AMX"));
+  EXPECT_THAT(outcome.output, HasSubstr(", precision bf16"));
+  EXPECT_THAT(stored(), HasSubstr("    precision = bf16\n"));
+  EXPECT_THAT(stored(), HasSubstr("    bf16 convolutions = [\"conv2\"]\n"));
+}
+
 TEST_F(Startup, RefusesPrecisionsOfGpusOnACpuWithTheReason) {
-  expect_failure("mnist_train --device cpu --precision bf16", ExitCode::no_device,
-                 "--precision bf16 requires a GPU; the device is CPU:0: bf16 on CPUs is not implemented");
   expect_failure("mnist_train --device cpu --precision tf32", ExitCode::no_device,
-                 "--precision tf32 requires a GPU; the device is CPU:0: a CPU has no such arithmetic");
+                 "--precision tf32 requires a GPU; the device is CPU:0: use --precision fp32");
 }
 
 TEST_F(Startup, NamesTheOptionsThatReplaceTensorFlowsFlags) {

@@ -215,7 +215,8 @@ Milliseconds measure(const Prepare& prepare, const Run& run) {
 const std::map<std::string_view, ConvolutionMethod> convolution_methods{{"auto", ConvolutionMethod::automatic},
                                                                         {"direct", ConvolutionMethod::direct},
                                                                         {"winograd", ConvolutionMethod::winograd}};
-const std::map<std::string_view, Isa> isas{{"plain", Isa::plain}, {"avx2", Isa::avx2}, {"avx512", Isa::avx512}};
+const std::map<std::string_view, Isa> isas{
+    {"plain", Isa::plain}, {"avx2", Isa::avx2}, {"avx512", Isa::avx512}, {"amx", Isa::amx}};
 
 template <typename Value>
 Value named(std::string_view name, const std::map<std::string_view, Value>& values) {
@@ -230,7 +231,8 @@ int benchmark(std::span<char* const> arguments) {
   const std::string_view text = arguments.size() > 2 ? arguments[2] : "";
   check(threads > 0 && batch_size > 0, "usage: op_benchmark [THREADS [BATCH [TEXT [METHOD [ISA]]]]]");
   CpuSettings settings;
-  if (arguments.size() > 3) settings.convolution = named(arguments[3], convolution_methods);
+  settings.bf16_products = arguments.size() > 3 && std::string_view(arguments[3]) == "bf16";
+  if (arguments.size() > 3 && !settings.bf16_products) settings.convolution = named(arguments[3], convolution_methods);
   if (arguments.size() > 4) settings.isa = named(arguments[4], isas);
   CpuDevice device(threads, settings);
   fmt::print("{} threads, batch {}: milliseconds, fastest (median)\n", threads, batch_size);

@@ -62,7 +62,6 @@ class FakeGpu : public Device {
   std::string name() const override { return "GPU:fake"; }
   Buffer allocate(std::size_t bytes) override { return memory_.allocate(bytes); }
   Stream& stream() override { return compute; }
-  bool computes_in(Arithmetic /*arithmetic*/) const override { return true; }
   void upload(const void* host, void* memory, std::size_t bytes) override {
     compute.give([=] { std::memcpy(memory, host, bytes); });
     compute.synchronize();

@@ -84,6 +84,16 @@ TEST(BatchTiling, CutTheBatchIntoEqualTilesSoManyThatTwoAndFourThreadsShareThem)
 TEST(BatchTiling, OfLargeBatchesAreInLargerTilesInsteadOfMore) {
   EXPECT_EQ(plan_tiling(cifar10(512), 2)[1].tiles, 64);
   EXPECT_EQ(plan_tiling(cifar10(4096), 2)[1].tiles, 64);
+  EXPECT_EQ(plan_tiling(cifar10(128), 2, 16)[1].tiles, 8);
+  EXPECT_EQ(plan_tiling(cifar10(16), 2, 16)[1].tiles, 1);
+  const TiledSection section = plan_tiling(cifar10(100), 2, 16)[1];
+  ASSERT_GT(section.tiles, 1);
+  for (int tile = 0; tile < section.tiles; ++tile) {
+    EXPECT_EQ(section.begin_of(tile) % 16, 0);
+    EXPECT_GT(section.samples_of(tile), 0);
+    EXPECT_LE(section.samples_of(tile), section.max_samples());
+  }
+  EXPECT_EQ(section.begin_of(section.tiles), 100);
 }
 
 TEST(BatchTiling, HaveNoMoreWorkersThanTiles) {

@@ -10,6 +10,7 @@
 #include "kernels/dense/sparse_product.h"
 #include "src/device/available_isas.h"
 #include "tests/support/float_arrays.h"
+#include "tests/support/isa_name.h"
 #include "tests/support/op_harness.h"
 
 namespace carillon::testing {
@@ -96,9 +97,8 @@ void expect_definition(const Case& c, Isa isa) {
 }
 
 class SparseDense : public ::testing::TestWithParam<Isa> {};
-constexpr const char* names[] = {"plain", "avx2", "avx512"};
 INSTANTIATE_TEST_SUITE_P(Isas, SparseDense, ::testing::ValuesIn(available_isas()),
-                         [](const auto& isa) { return names[static_cast<int>(isa.param)]; });
+                         [](const auto& isa) { return isa_name(isa.param); });
 
 TEST_P(SparseDense, EqualsTheDefinitionAtEveryBatchSize) {
   for (std::int64_t batch = 1; batch <= 130; ++batch) {

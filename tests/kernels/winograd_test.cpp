@@ -9,6 +9,7 @@
 
 #include "src/device/available_isas.h"
 #include "tests/support/float_arrays.h"
+#include "tests/support/isa_name.h"
 #include "tests/support/naive_conv2d.h"
 #include "tests/support/op_harness.h"
 
@@ -71,12 +72,10 @@ class Expected {
   Conv2dGradients gradients_;
 };
 
-constexpr const char* names[] = {"plain", "avx2", "avx512"};
-
 void expect_definition(const Conv2dCase& c) {
   Expected expected(c);
   for (const Isa isa : available_isas()) {
-    SCOPED_TRACE(::testing::PrintToString(c) + " " + names[static_cast<int>(isa)]);
+    SCOPED_TRACE(::testing::PrintToString(c) + " " + isa_name(isa));
     Convolution convolution(c, isa);
     const auto y = convolution->forward();
     EXPECT_LT(relative_error(y, expected.y(convolution)), forward_bound) << "y";
@@ -89,7 +88,7 @@ void expect_definition(const Conv2dCase& c) {
 
 class Winograd : public ::testing::TestWithParam<Isa> {};
 INSTANTIATE_TEST_SUITE_P(Isas, Winograd, ::testing::ValuesIn(available_isas()),
-                         [](const auto& isa) { return names[static_cast<int>(isa.param)]; });
+                         [](const auto& isa) { return isa_name(isa.param); });
 
 TEST(WinogradConvolution, EqualsTheDefinitionAtEveryExtent) {
   for (const std::int64_t kernel : {3, 5}) {
@@ -219,7 +218,8 @@ TEST(WinogradMethod, IsNamedByTheGraphAsTheOpsTakeIt) {
     OpHarness harness(2, device);
     harness.finish(conv2d(harness.graph(), "conv", harness.input("x", {2, extent, extent, 16}),
                           {.filters = 16, .kernel = 5, .padding = Padding::same}));
-    return winograd_convolutions(harness.graph(), method) == std::vector<std::string>{"conv"};
+    return convolutions_by(CpuConvolution::winograd, harness.graph(), {.convolution = method}) ==
+           std::vector<std::string>{"conv"};
   };
   using enum ConvolutionMethod;
   EXPECT_TRUE(named(12, automatic));

@@ -11,6 +11,7 @@ enum class Isa {
   plain,   ///< baseline of the architecture: 4 floats per instruction
   avx2,    ///< x86-64-v3: 8 floats, fused multiply-add
   avx512,  ///< x86-64-v4: 16 floats, twice the registers
+  amx,     ///< the kernels of avx512, and products of bf16 tiles (AMX-BF16) with the bits of their emulation
 };
 
 }  // namespace carillon

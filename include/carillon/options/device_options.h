@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "carillon/comm/wire.h"
 #include "carillon/device/device.h"
@@ -14,7 +15,7 @@ enum class CommunicatorChoice { automatic, nccl, mpi };
 
 struct DeviceOptions {
   DeviceChoice device = DeviceChoice::automatic;
-  Arithmetic precision = Arithmetic::fp32;
+  std::optional<Arithmetic> precision = Arithmetic::fp32;  ///< nullopt: auto; open_own_device resolves it
   CpuSettings cpu = {};
   std::int64_t threads = 0;  ///< per rank; 0: the rank's share of the cores
   // Only for training:
@@ -25,6 +26,8 @@ struct DeviceOptions {
   bool log_device_placement = false;  ///< list every op with its device and memory
   bool preflight = false;             ///< check hosts, train directory and averaging; do not train
   bool share_gpus = false;            ///< a preflight accepts several ranks per GPU
+  // Not an option:
+  Arithmetic arithmetic = Arithmetic::fp32;  ///< of the graphs' activations; fp32 on CPUs, also with bf16 products
 };
 
 }  // namespace carillon

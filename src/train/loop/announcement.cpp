@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "src/options/device_choices.h"
+
 namespace carillon {
 
 void print_placement(const Tower& tower, const std::string& device, Console& console) {
@@ -23,6 +25,8 @@ std::string description_line(const Recorder::Parts& parts, const TrainOptions& o
   std::string line = fmt::format("{}: {} parameters; {} tower{} on {}, {} thread{} each, communicator {}",
                                  options.model.name, parameters, towers, towers == 1 ? "" : "s", parts.device.name(),
                                  parts.thread_count, parts.thread_count == 1 ? "" : "s", parts.communicator);
+  const std::optional<Arithmetic> precision = options.device.precision;
+  if (precision != Arithmetic::fp32) line += fmt::format(", precision {}", text_of(precision_choices, precision));
   if (parts.dataset != nullptr) {
     line += fmt::format("; {} records {}, global batch {}", parts.dataset->size(),
                         parts.dataset->in_memory() ? "in memory" : "read ahead", options.data.batch_size * towers);

@@ -220,7 +220,7 @@ void Recorder::summarize(std::int64_t step, const Batch& batch, const Tower& tow
   if (options.logging.summary_style != SummaryStyle::layers) return;
   if (!first_->summarizer) {
     first_->summarizer.emplace(
-        tower.network(), BuildSettings{options.data.samples_at_once(), options.device.precision, Purpose::summary},
+        tower.network(), BuildSettings{options.data.samples_at_once(), options.device.arithmetic, Purpose::summary},
         tower.parameters(), tower.buffers(), device);
   }
   first_->log->layers(

@@ -41,8 +41,11 @@ ExitCode Trainer::run() {
   settings.dataset = dataset;
   tower_.emplace(network_, options_.task.value, settings, device_, communicator_);
   if (device_.kind() == DeviceKind::cpu) {
-    description_.add("winograd convolutions", winograd_convolutions(tower_->graph(), options_.device.cpu.convolution),
-                     Scope::result);
+    const auto by = [&](CpuConvolution kind) { return convolutions_by(kind, tower_->graph(), options_.device.cpu); };
+    description_.add("winograd convolutions", by(CpuConvolution::winograd), Scope::result);
+    if (options_.device.cpu.bf16_products) {
+      description_.add("bf16 convolutions", by(CpuConvolution::bf16), Scope::result);
+    }
   }
   position_ = start_or_resume(options_.checkpoint, options_.model, dataset, *tower_, recorder_, mpi_);
   if (is_finished()) {
@@ -314,7 +317,7 @@ void Trainer::check_task_loss(const StepResult& result) const {
   if (std::isfinite(result.loss)) return;
   const std::string line = nonfinite_line(result.step, result.loss);
   if (options_.faults.on_nan == OnNan::stop) fail_on_all(mpi_, ExitCode::failed, line);
-  const BuildSettings settings{options_.data.samples_at_once(), options_.device.precision, Purpose::training,
+  const BuildSettings settings{options_.data.samples_at_once(), options_.device.arithmetic, Purpose::training,
                                device_.kind()};
   fail_with_cause(line, {*tower_, device_, settings, loader_->whole(), *dataset_}, mpi_);
 }
@@ -343,7 +346,7 @@ void Trainer::save_by_time() {
 void Trainer::evaluate() {
   const auto start = enter(Phase::evaluation);
   if (!evaluator_) {
-    const EvaluatorSettings settings{options_.data.evaluation_batch, options_.device.precision,
+    const EvaluatorSettings settings{options_.data.evaluation_batch, options_.device.arithmetic,
                                      options_.data.test_time_augmentation, decode_threads(),
                                      static_cast<std::size_t>(options_.data.prefetch_bytes)};
     evaluator_.emplace(network_, settings, device_);

@@ -5,7 +5,7 @@ namespace carillon {
 TowerSettings tower_settings(const TrainOptions& options) {
   return {.batch_size = options.data.batch_size,
           .micro_batch = options.data.micro_batch,
-          .arithmetic = options.device.precision,
+          .arithmetic = options.device.arithmetic,
           .optimizer = options.optimizer.settings(),
           .bucket_bytes = static_cast<std::size_t>(options.device.bucket_kib) * 1024,
           .wire = options.device.wire,

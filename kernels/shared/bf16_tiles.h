@@ -1,0 +1,72 @@
+// Bf16TileKernels: products of tiles of bf16 with float32 sums, as AMX's instruction TDPBF16PS computes them, and the
+// packing of their operands.
+//
+// A left tile has 16 rows of 32 elements. A right tile has 32 rows of 16 elements, stored in pairs of rows:
+// [16 pairs][16 columns][2]. A product adds 16 x 16 sums:
+//   sums[r][n] = sums[r][n] + (sum over even k of left[r][k] * right[k][n]  +  the same over odd k)
+// Both inner sums are chains of fused multiply-adds in ascending k; then one rounding for their sum and one for the
+// addition. Denormals count as zero, as operands and as results. The emulation computes the same bits on every
+// processor, in threads that flush denormals (src/core/denormals.h), as those of a CpuDevice do. Infinities follow IEEE
+// rules; a NaN stays a NaN.
+//
+// Source: Intel, "Architecture Instruction Set Extensions Programming Reference", TDPBF16PS.
+#pragma once
+
+#include <cstdint>
+
+#include "carillon/device/isa.h"
+#include "src/core/bf16.h"
+
+namespace carillon {
+
+inline constexpr std::int64_t tile_rows = 16, tile_depth = 32;  ///< rows of a left tile, elements of a row
+inline constexpr std::int64_t tile_elements = tile_rows * tile_depth, tile_sums = tile_rows * tile_rows;
+
+/// Products of up to `most_left` left tiles with one right tile, in each of `steps` steps.
+struct TileProduct {
+  static constexpr int most_left = 6;
+
+  int count = 0;  ///< left tiles in a step
+  std::int64_t steps = 0;
+  const Bf16* const* left = nullptr;            ///< [steps][count]
+  std::int64_t left_stride = tile_depth;        ///< elements from row to row of a left tile
+  const Bf16* right = nullptr;                  ///< contiguous tiles
+  const std::int64_t* right_offsets = nullptr;  ///< [steps], in elements from `right`
+  float* sums = nullptr;                        ///< [count][16][16]
+  bool add = false;                             ///< true: add to `sums`; false: overwrite them
+};
+
+/// Up to 16 rows, `stride` floats apart. Missing rows count as zeros.
+struct TileSource {
+  const float* rows = nullptr;
+  std::int64_t stride = 0, count = 0;
+};
+
+/// Destination of 16 x 16 sums: `columns` of each of `count` rows, `stride` floats apart.
+struct TileTarget {
+  float* rows = nullptr;
+  std::int64_t stride = 0, count = 0, columns = 0;
+};
+
+struct Bf16TileKernels {
+  /// Each thread calls begin() before its first multiply() and end() after its last.
+  void (*begin)();
+  void (*end)();
+  void (*multiply)(const TileProduct& product);
+
+  /// Left tiles of `columns` columns, rounded up to blocks of 32: tile b has columns 32 b to 32 b + 31 and is at
+  /// to + b * tile_stride. Rounds to nearest, ties to even.
+  void (*pack_left)(const TileSource& source, std::int64_t columns, Bf16* to, std::int64_t tile_stride);
+  /// The transposed source: to[c * stride + r] for `columns` columns c and 16 rows r.
+  void (*pack_transposed)(const TileSource& source, std::int64_t columns, Bf16* to, std::int64_t stride);
+  /// Halves of right tiles, with the 16 rows as 8 pairs: for each block b of 16 columns, [8][16][2] at
+  /// to + b * tile_stride.
+  void (*pack_right)(const TileSource& source, std::int64_t columns, Bf16* to, std::int64_t tile_stride);
+  /// target = sums + bias, then with `relu` max(., 0); NaN stays NaN. `bias`: of the target's columns, or null.
+  void (*write_sums)(const float* sums, const float* bias, bool relu, const TileTarget& target);
+};
+
+/// With the tile instructions for Isa::amx, else emulated: slower than float32 products.
+const Bf16TileKernels& bf16_tile_kernels(Isa isa);
+
+}  // namespace carillon

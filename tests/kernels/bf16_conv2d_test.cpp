@@ -1,0 +1,167 @@
+// conv2d with operands in bf16, for every instruction set of the processor: compared with float64 on rounded operands.
+// Bits are equal for all instruction sets and any number of threads.
+#include "kernels/conv2d/bf16_conv2d.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "src/core/bf16.h"
+#include "src/device/available_isas.h"
+#include "tests/support/float_arrays.h"
+#include "tests/support/isa_name.h"
+#include "tests/support/naive_conv2d.h"
+#include "tests/support/op_harness.h"
+
+namespace carillon::testing {
+namespace {
+
+constexpr double bound = 1e-6;  ///< of the relative error: float32 sums
+
+/// conv2d in bf16 on its own device.
+class Convolution {
+ public:
+  Convolution(const Conv2dCase& c, Isa isa)
+      : device_(c.threads, {.isa = isa, .bf16_products = true}), harness_(c.batch, device_) {
+    const Value x = harness_.input("x", {c.batch, c.height, c.width, c.in});
+    harness_.finish(relu_if(c.relu, harness_.graph(), conv2d(harness_.graph(), "conv", x, c.params)));
+  }
+  OpHarness* operator->() { return &harness_; }
+
+ private:
+  CpuDevice device_;
+  OpHarness harness_;
+};
+
+template <typename Number>
+std::vector<Number> rounded(std::span<const Number> values) {
+  std::vector<Number> result;
+  for (const Number value : values) result.push_back(to_float(to_bf16(static_cast<float>(value))));
+  return result;
+}
+
+struct Results {
+  std::vector<float> y, dx, dw;
+  bool operator==(const Results&) const = default;
+};
+
+Results results_of(Convolution& convolution) {
+  const auto y = convolution->forward();
+  Results results{.y = {y.begin(), y.end()}, .dx = {}, .dw = {}};
+  convolution->backward();
+  const auto dx = convolution->gradient("x"), dw = convolution->gradient("conv/weights");
+  results.dx = {dx.begin(), dx.end()};
+  results.dw = {dw.begin(), dw.end()};
+  return results;
+}
+
+void expect_definition(const Conv2dCase& c) {
+  SCOPED_TRACE(::testing::PrintToString(c));
+  Convolution convolution(c, available_isas().back());
+  const Results results = results_of(convolution);
+  const NaiveConv2d naive(c);
+  const auto x = rounded<float>(convolution->values("x")),
+             weights = rounded<float>(convolution->values("conv/weights"));
+  const std::span<const float> biases = c.params.biases ? convolution->values("conv/biases") : std::span<float>{};
+  std::vector<double> y = naive.forward(x, weights, biases);
+  if (c.relu) std::ranges::transform(y, y.begin(), [](double value) { return std::max(value, 0.0); });
+  EXPECT_LT(relative_error(results.y, y), bound) << "y";
+  const std::vector<float> dy = OpHarness::output_gradient(y.size());
+  std::vector<double> dz(dy.begin(), dy.end());
+  for (std::size_t i = 0; i < dz.size() && c.relu; ++i) {
+    if (!(results.y[i] > 0.0f)) dz[i] = 0.0;
+  }
+  const Conv2dGradients gradients = naive.backward(x, weights, rounded<double>(dz));
+  EXPECT_LT(relative_error(results.dx, gradients.x), bound) << "dx";
+  EXPECT_LT(relative_error(results.dw, gradients.weights), bound) << "dW";
+}
+
+TEST(Bf16Convolution, EqualsTheDefinitionAtEveryExtentKernelAndStride) {
+  for (const std::int64_t kernel : {1, 2, 3, 5, 7}) {
+    for (const std::int64_t stride : {1, 2, 3}) {
+      for (const Padding padding : {Padding::same, Padding::valid}) {
+        for (const std::int64_t extent : {1, 2, 4, 7, 9}) {
+          if (!padding.is_same() && extent < kernel) continue;
+          const auto biases = extent % 2 == 0 ? std::nullopt : std::optional(Initializer{});
+          expect_definition(
+              {3,
+               extent,
+               12 - extent + kernel,
+               16,
+               {.filters = 17, .kernel = kernel, .stride = stride, .padding = padding, .biases = biases}});
+        }
+      }
+    }
+  }
+}
+
+TEST(Bf16Convolution, EqualsTheDefinitionAtManyChannelCounts) {
+  for (const std::int64_t channels : {16, 17, 31, 32, 33, 48, 100, 130}) {
+    expect_definition({2, 5, 6, channels, {.filters = 150 - channels, .kernel = 3}, 2, true});
+  }
+  expect_definition({2, 3, 3, 256, {.filters = 256, .kernel = 3}});  // weights larger than the cache
+}
+
+/// Small images: groups of 16 share the weights. Large images: strips of rows.
+TEST(Bf16Convolution, EqualsTheDefinitionAtManyBatchSizesAndLargeImages) {
+  for (const std::int64_t batch : {1, 15, 16, 17, 48, 113}) {
+    for (const std::int64_t extent : {1, 3, 6})
+      expect_definition({batch, extent, extent, 16, {.filters = 16, .kernel = 3}, 3});
+  }
+  expect_definition({17, 33, 40, 64, {.filters = 16, .kernel = 3}, 2});
+  expect_definition({17, 33, 40, 64, {.filters = 16, .kernel = 3, .stride = 2, .padding = Padding::symmetric(1)}, 2});
+}
+
+TEST(Bf16Convolution, HasEqualBitsOnEveryInstructionSet) {
+  for (const Conv2dCase& c : {Conv2dCase{17, 7, 9, 40, {.filters = 24, .kernel = 3}, 1, true},
+                              Conv2dCase{17, 4, 3, 33, {.filters = 17, .kernel = 5, .stride = 2}}}) {
+    Convolution convolution(c, Isa::plain);
+    const Results expected = results_of(convolution);
+    for (const Isa isa : available_isas()) {
+      Convolution other(c, isa);
+      EXPECT_EQ(results_of(other), expected) << isa_name(isa);
+    }
+  }
+}
+
+TEST(Bf16Convolution, HasEqualBitsAtAnyNumberOfThreads) {
+  for (Conv2dCase c :
+       {Conv2dCase{37, 11, 9, 40, {.filters = 56, .kernel = 3}}, Conv2dCase{50, 4, 3, 40, {.filters = 24, .kernel = 3}},
+        Conv2dCase{20, 30, 31, 64, {.filters = 16, .kernel = 3, .stride = 2}}}) {
+    Convolution one(c, available_isas().back());
+    const Results expected = results_of(one);
+    for (const int threads : {2, 3, 7}) {
+      c.threads = threads;
+      Convolution other(c, available_isas().back());
+      EXPECT_EQ(results_of(other), expected) << ::testing::PrintToString(c);
+    }
+  }
+}
+
+TEST(Bf16Convolution, PassesOnNanAndInfinity) {
+  const Conv2dCase c{2, 5, 5, 16, {.filters = 16, .kernel = 3, .biases = std::nullopt}, 1, false};
+  for (const float special : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    Convolution convolution(c, available_isas().back());
+    convolution->values("x")[0] = special;
+    const auto y = convolution->forward();
+    EXPECT_FALSE(std::isfinite(y[0]));
+    EXPECT_TRUE(std::isfinite(y[4 * 16])) << "out of reach of the special value";
+    convolution->backward();
+    EXPECT_FALSE(std::isfinite(convolution->gradient("conv/weights")[4 * 256]));
+  }
+}
+
+/// With fewer channels, tiles would hold more padding than data.
+TEST(Bf16Convolution, LeavesNarrowLayersInFloat32) {
+  const Conv2dCase c{2, 8, 8, 3, {.filters = 16, .kernel = 3}};
+  Convolution convolution(c, available_isas().back());
+  const NaiveConv2d naive(c);
+  const auto y = convolution->forward();
+  EXPECT_LT(relative_error(y, naive.forward(convolution->values("x"), convolution->values("conv/weights"),
+                                            convolution->values("conv/biases"))),
+            1e-5);
+}
+
+}  // namespace
+}  // namespace carillon::testing

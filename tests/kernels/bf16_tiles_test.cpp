@@ -1,0 +1,231 @@
+// Bf16TileKernels of every instruction set of this processor give the bits of the definition in the header.
+#include "kernels/shared/bf16_tiles.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "src/device/available_isas.h"
+#include "tests/support/isa_name.h"
+#include "tests/support/op_harness.h"
+
+namespace carillon::testing {
+namespace {
+
+float flushed(float x) { return std::fabs(x) < std::numeric_limits<float>::min() ? std::copysign(0.0f, x) : x; }
+float widened(Bf16 x) { return flushed(to_float(x)); }
+
+/// One step's addition to a sum.
+float defined_sum(float sum, const Bf16* left, const Bf16* right, std::int64_t column) {
+  float even = 0.0f, odd = 0.0f;
+  for (std::int64_t pair = 0; pair < 16; ++pair) {
+    even = flushed(std::fma(widened(left[2 * pair]), widened(right[pair * 32 + 2 * column]), even));
+    odd = flushed(std::fma(widened(left[2 * pair + 1]), widened(right[pair * 32 + 2 * column + 1]), odd));
+  }
+  return flushed(flushed(sum) + flushed(even + odd));
+}
+
+/// A product with random operands whose exponents are spread over `range` powers of two.
+struct Operands {
+  std::vector<Bf16> left, right;
+  std::vector<const Bf16*> left_tiles;
+  std::vector<std::int64_t> right_offsets;
+  std::vector<float> sums;
+  TileProduct product;
+
+  Operands(int count, std::int64_t steps, float range, std::uint64_t seed, std::int64_t stride = tile_depth)
+      : left(static_cast<std::size_t>(count * steps * tile_rows * stride)),
+        right(static_cast<std::size_t>(steps * tile_elements)),
+        sums(random_values(static_cast<std::size_t>(count * tile_sums), seed + 2)) {
+    fill(left, range, seed);
+    fill(right, range, seed + 1);
+    for (std::int64_t i = 0; i < count * steps; ++i) left_tiles.push_back(left.data() + i * tile_rows * stride);
+    for (std::int64_t step = steps; step-- > 0;) right_offsets.push_back(step * tile_elements);
+    product = {.count = count,
+               .steps = steps,
+               .left = left_tiles.data(),
+               .left_stride = stride,
+               .right = right.data(),
+               .right_offsets = right_offsets.data(),
+               .sums = sums.data()};
+  }
+
+  static void fill(std::vector<Bf16>& values, float range, std::uint64_t seed) {
+    const std::vector<float> mantissas = random_values(values.size(), seed);
+    const std::vector<float> exponents = random_values(values.size(), seed + 100, -range, range);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      values[i] = to_bf16(std::ldexp(mantissas[i], static_cast<int>(exponents[i])));
+    }
+  }
+
+  std::vector<float> expected() const {
+    std::vector<float> all = sums;
+    if (!product.add) std::ranges::fill(all, 0.0f);
+    for (std::int64_t step = 0; step < product.steps; ++step) {
+      for (std::int64_t i = 0; i < static_cast<std::int64_t>(all.size()); ++i) {
+        const Bf16* const tile = left_tiles[static_cast<std::size_t>(step * product.count + i / tile_sums)];
+        float& sum = all[static_cast<std::size_t>(i)];
+        sum = defined_sum(sum, tile + i % tile_sums / 16 * product.left_stride,
+                          right.data() + right_offsets[static_cast<std::size_t>(step)], i % 16);
+      }
+    }
+    return all;
+  }
+};
+
+void expect_equal_bits(const std::vector<float>& found, const std::vector<float>& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (std::isnan(expected[i])) {
+      EXPECT_TRUE(std::isnan(found[i])) << i;
+    } else {
+      EXPECT_EQ(std::bit_cast<std::uint32_t>(found[i]), std::bit_cast<std::uint32_t>(expected[i])) << i;
+    }
+  }
+}
+
+class Bf16Tiles : public ::testing::TestWithParam<Isa> {
+ protected:
+  const Bf16TileKernels& kernels() const { return bf16_tile_kernels(GetParam()); }
+  void multiply(const TileProduct& product) const {
+    kernels().begin();
+    kernels().multiply(product);
+    kernels().end();
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Isas, Bf16Tiles, ::testing::ValuesIn(available_isas()),
+                         [](const auto& isa) { return isa_name(isa.param); });
+
+TEST_P(Bf16Tiles, SumInTheDefinedOrder) {
+  for (int count = 1; count <= TileProduct::most_left; ++count) {
+    for (const float range : {2.0f, 20.0f, 70.0f}) {
+      Operands operands(count, 5, range, static_cast<std::uint64_t>(count));
+      const std::vector<float> expected = operands.expected();
+      multiply(operands.product);
+      expect_equal_bits(operands.sums, expected);
+    }
+  }
+}
+
+TEST_P(Bf16Tiles, AddToSumsWithRowsApart) {
+  Operands operands(4, 3, 3.0f, 9, 48);
+  operands.product.add = true;
+  const std::vector<float> expected = operands.expected();
+  multiply(operands.product);
+  expect_equal_bits(operands.sums, expected);
+}
+
+/// The sum of one step whose operands are zeros, except pairs (left, right) at the first elements of a row and a
+/// column.
+float sum_of(const Bf16TileKernels& kernels, const std::vector<std::pair<float, float>>& products, float before) {
+  Operands operands(1, 1, 0.0f, 1);
+  std::ranges::fill(operands.left, Bf16{0});
+  std::ranges::fill(operands.right, Bf16{0});
+  for (std::size_t k = 0; k < products.size(); ++k) {
+    operands.left[k] = to_bf16(products[k].first);
+    operands.right[k / 2 * 32 + k % 2] = to_bf16(products[k].second);
+  }
+  operands.sums[0] = before;
+  operands.product.add = true;
+  kernels.begin();
+  kernels.multiply(operands.product);
+  kernels.end();
+  return operands.sums[0];
+}
+
+TEST_P(Bf16Tiles, CountDenormalsAsZero) {
+  constexpr float least = std::numeric_limits<float>::min(), denormal = 0x1p-127f;
+  EXPECT_EQ(sum_of(kernels(), {{denormal, 0x1p100f}}, 0.0f), 0.0f) << "left operand";
+  EXPECT_EQ(sum_of(kernels(), {{0x1p100f, denormal}}, 0.0f), 0.0f) << "right operand";
+  EXPECT_EQ(sum_of(kernels(), {{0x1p-70f, 0x1p-70f}}, 0.0f), 0.0f) << "product";
+  EXPECT_EQ(sum_of(kernels(), {{1.5f, least}, {-1.0f, least}}, 0.0f), 0.0f) << "sum of both chains";
+  EXPECT_EQ(sum_of(kernels(), {{1.0f, 0.0f}}, denormal), 0.0f) << "sum before";
+  EXPECT_EQ(sum_of(kernels(), {{-1.0f, least}}, 1.5f * least), 0.0f) << "result";
+  EXPECT_EQ(sum_of(kernels(), {{1.0f, least}}, least), 2.0f * least) << "no denormal";
+}
+
+TEST_P(Bf16Tiles, PassOnNanAndInfinity) {
+  Operands operands(3, 2, 1.0f, 5);
+  operands.left[7] = to_bf16(std::numeric_limits<float>::quiet_NaN());
+  operands.left[100] = to_bf16(std::numeric_limits<float>::infinity());
+  operands.right[33] = to_bf16(-std::numeric_limits<float>::infinity());
+  const std::vector<float> expected = operands.expected();
+  multiply(operands.product);
+  expect_equal_bits(operands.sums, expected);
+  EXPECT_TRUE(std::isnan(operands.sums[0]));
+}
+
+/// Rows that end with the array, so that a read behind the last column is outside of it.
+struct Source {
+  std::vector<float> values;
+  TileSource source;
+  std::int64_t columns;
+
+  Source(std::int64_t rows, std::int64_t width) : columns(width) {
+    values = random_values(static_cast<std::size_t>(std::max<std::int64_t>(rows, 1) * columns), 11);
+    if (values.size() > 2) values[2] = std::numeric_limits<float>::quiet_NaN();
+    source = {values.data(), columns, rows};
+  }
+  Bf16 at(std::int64_t row, std::int64_t column) const {
+    if (row >= source.count || column >= columns) return {0};
+    return to_bf16(values[static_cast<std::size_t>(row * columns + column)]);
+  }
+};
+
+TEST_P(Bf16Tiles, PackEveryCountOfRowsAndColumns) {
+  for (std::int64_t rows = 0; rows <= 16; ++rows) {
+    for (const std::int64_t columns : {1, 15, 16, 17, 31, 32, 33, 64, 70}) {
+      SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(columns));
+      const Source source(rows, columns);
+      const Bf16 other{0x1234};
+      const std::int64_t left_tiles = (columns + 31) / 32, halves = (columns + 15) / 16;
+
+      std::vector<Bf16> left(static_cast<std::size_t>(left_tiles * 600), other);
+      kernels().pack_left(source.source, columns, left.data(), 600);
+      for (std::int64_t i = 0; i < left_tiles * tile_elements; ++i) {
+        const std::int64_t tile = i / tile_elements, row = i % tile_elements / 32, column = tile * 32 + i % 32;
+        ASSERT_EQ(left[static_cast<std::size_t>(tile * 600 + i % tile_elements)].bits, source.at(row, column).bits)
+            << i;
+      }
+
+      std::vector<Bf16> transposed(static_cast<std::size_t>(columns * 20), other);
+      kernels().pack_transposed(source.source, columns, transposed.data(), 20);
+      for (std::int64_t i = 0; i < columns * 20; ++i) {
+        const Bf16 expected = i % 20 < 16 ? source.at(i % 20, i / 20) : other;
+        ASSERT_EQ(transposed[static_cast<std::size_t>(i)].bits, expected.bits) << i;
+      }
+
+      std::vector<Bf16> right(static_cast<std::size_t>(halves * 300), other);
+      kernels().pack_right(source.source, columns, right.data(), 300);
+      for (std::int64_t i = 0; i < halves * 256; ++i) {
+        const std::int64_t block = i / 256, pair = i % 256 / 32, column = i % 32 / 2, row = 2 * pair + i % 2;
+        ASSERT_EQ(right[static_cast<std::size_t>(block * 300 + i % 256)].bits, source.at(row, block * 16 + column).bits)
+            << i;
+      }
+    }
+  }
+}
+
+TEST_P(Bf16Tiles, WriteSumsWithBiasAndRelu) {
+  const std::vector<float> sums = random_values(tile_sums, 1), bias = random_values(16, 2);
+  for (const bool relu : {false, true}) {
+    for (const std::int64_t columns : {1, 7, 16}) {
+      std::vector<float> target(16 * 40, 9.0f);
+      kernels().write_sums(sums.data(), relu ? bias.data() : nullptr, relu, {target.data(), 40, 5, columns});
+      for (std::int64_t i = 0; i < 16 * 40; ++i) {
+        const std::int64_t row = i / 40, column = i % 40;
+        const float sum = column < 16 ? sums[static_cast<std::size_t>(row * 16 + column)] : 0.0f;
+        const float value = relu ? std::max(sum + bias[static_cast<std::size_t>(column % 16)], 0.0f) : sum;
+        ASSERT_EQ(target[static_cast<std::size_t>(i)], row < 5 && column < columns ? value : 9.0f) << i;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace carillon::testing

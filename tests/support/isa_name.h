@@ -1,0 +1,22 @@
+// The names of the instruction sets in test names.
+#pragma once
+
+#include "carillon/device/isa.h"
+
+namespace carillon::testing {
+
+inline const char* isa_name(Isa isa) {
+  switch (isa) {
+    case Isa::plain:
+      return "plain";
+    case Isa::avx2:
+      return "avx2";
+    case Isa::avx512:
+      return "avx512";
+    case Isa::amx:
+      return "amx";
+  }
+  return "unknown";
+}
+
+}  // namespace carillon::testing
