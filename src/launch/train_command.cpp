@@ -1,8 +1,11 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <string_view>
 #include <thread>
+#include <utility>
 
 #include "carillon/core/error.h"
 #include "src/app/training_options.h"
@@ -63,16 +66,21 @@ int stopped_early() {
   return static_cast<int>(ExitCode::stopped);
 }
 
-void print_next_steps(const fs::path& train_dir) {
+void print_next_steps(const fs::path& folder, const TrainingRequest& request, const fs::path& train_dir) {
   const std::string run = shell_line({train_dir.string()});
+  std::vector<std::string> again{"carillon", "train", folder.string()};
+  if (!request.train_dir.empty()) again.insert(again.end(), {"--train-dir", request.train_dir});
+  if (!request.data_dir.empty()) again.insert(again.end(), {"--data-dir", request.data_dir});
+  const std::pair<std::string, std::string_view> steps[] = {
+      {"carillon predict " + run + " PICTURE_OR_FOLDER...", "classes of other pictures"},
+      {"carillon report " + run, "accuracy by class, and confused classes"},
+      {"carillon export " + run + " --onnx FILE.onnx", "the network for other programs"},
+      {"tensorboard --logdir " + run, "curves"},
+      {shell_line(again) + " --fresh --minutes N", "a longer training"}};
+  std::size_t width = 0;
+  for (const auto& [command, purpose] : steps) width = std::max(width, command.size());
   say("done. Next:");
-  fmt::print(
-      "  carillon predict {0} PICTURE_OR_FOLDER...   classes of other pictures\n"
-      "  carillon report {0}                         accuracy by class, and confused classes\n"
-      "  carillon export {0} --onnx FILE.onnx        the network for other programs\n"
-      "  tensorboard --logdir {0}                    curves\n"
-      "  carillon train FOLDER --fresh --minutes N   a longer training\n",
-      run);
+  for (const auto& [command, purpose] : steps) fmt::print("  {:<{}}   {}\n", command, width, purpose);
 }
 
 int train(const fs::path& folder, const TrainingRequest& request, bool dry_run) {
@@ -114,7 +122,7 @@ int train(const fs::path& folder, const TrainingRequest& request, bool dry_run) 
       return evaluated.stopped ? static_cast<int>(ExitCode::stopped) : evaluated.exit_code;
     }
   }
-  print_next_steps(training.train_dir());
+  print_next_steps(folder, request, training.train_dir());
   return 0;
 }
 
