@@ -7,6 +7,7 @@
 #include "kernels/conv2d/winograd.h"
 #include "kernels/conv2d/winograd_narrow_kernels.h"
 #include "kernels/conv2d/winograd_tiling.h"
+#include "kernels/conv2d/workspace_layout.h"
 #include "kernels/shared/for_isa.h"
 
 namespace carillon {

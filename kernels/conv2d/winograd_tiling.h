@@ -1,4 +1,4 @@
-// How Winograd's convolutions divide images into tiles and the workspace into pieces.
+// How Winograd's convolutions divide images into tiles.
 #pragma once
 
 #include <cstddef>
@@ -65,21 +65,6 @@ struct WinogradTiling {
     }
     return parts;
   }
-};
-
-/// Divides memory into aligned pieces; sizes in floats.
-class WorkspaceLayout {
- public:
-  /// Returns the offset of the piece.
-  std::size_t add(std::int64_t floats) {
-    const std::size_t at = total_;
-    total_ += aligned_float_count(static_cast<std::size_t>(floats));
-    return at;
-  }
-  std::size_t bytes() const { return total_ * sizeof(float); }
-
- private:
-  std::size_t total_ = 0;
 };
 
 }  // namespace carillon

@@ -4,8 +4,8 @@
 // A left tile has 16 rows of 32 elements. A right tile has 32 rows of 16 elements, stored in pairs of rows:
 // [16 pairs][16 columns][2]. A product adds 16 x 16 sums:
 //   sums[r][n] = sums[r][n] + (sum over even k of left[r][k] * right[k][n]  +  the same over odd k)
-// Both inner sums are chains of fused multiply-adds in ascending k; then one rounding for their sum and one for the
-// addition. Denormals count as zero, as operands and as results. The emulation computes the same bits on every
+// Each inner sum is a chain of fused multiply-adds in ascending k. Their sum is rounded, then the addition to the old
+// sum. Denormals count as zero, as operands and as results. The emulation computes the same bits on every
 // processor, in threads that flush denormals (src/core/denormals.h), as those of a CpuDevice do. Infinities follow IEEE
 // rules; a NaN stays a NaN.
 //

@@ -1,0 +1,211 @@
+// A convolution, or its data gradient, with operands in bf16.
+#include <omp.h>
+
+#include <algorithm>
+
+#include "kernels/conv2d/bf16_passes_cpu.h"
+#include "kernels/conv2d/workspace_layout.h"
+
+namespace carillon {
+namespace {
+
+alignas(64) constexpr Bf16 zero_tile[tile_elements] = {};
+
+/// A left tile's rows as the columns of a right tile: pairs of elements are transposed.
+void transpose_pairs(const Bf16* left, Bf16* right) {
+  for (std::int64_t pair = 0; pair < tile_depth / 2; ++pair) {
+    for (std::int64_t row = 0; row < tile_rows; ++row) {
+      std::copy_n(left + row * tile_depth + 2 * pair, 2, right + pair * 2 * tile_rows + 2 * row);
+    }
+  }
+}
+
+/// A panel is the right tiles of 16 outputs: of all taps and channels.
+class Convolution final : public Conv2dPassCpu {
+ public:
+  Convolution(CpuDevice& device, const Bf16Convolution& task)
+      : device_(device), task_(task), kernels_(bf16_tile_kernels(device.isa())) {
+    const std::int64_t threads = device.thread_count();
+    const std::int64_t in_phase = ceil_divide(task.columns.target, task.columns.period());
+    // Up to six left tiles share a right tile: neighbouring pixels, or groups of images at the same pixel.
+    groups_per_product_ = in_phase <= 4 ? even_part(groups(), TileProduct::most_left) : 1;
+    pixels_per_product_ = groups_per_product_ > 1 ? 1 : even_part(in_phase, TileProduct::most_left);
+    const std::int64_t row_bytes = groups_per_product_ * depth_blocks() * task.columns.source * tile_elements * 2;
+    strip_rows_ = task.rows.target;
+    const std::int64_t least =
+        ceil_divide(task.rows.window, task.rows.stride);  // fewer rows would pack most rows twice
+    while (strip_rows_ > least && task.rows.most_sources(strip_rows_) * row_bytes > packed_cache_bytes) --strip_rows_;
+    const std::int64_t for_each_thread = ceil_divide(threads, ceil_divide(groups(), groups_per_product_));
+    strip_rows_ = even_part(task.rows.target, std::min(strip_rows_, ceil_divide(task.rows.target, for_each_thread)));
+    plane_ = task.rows.most_sources(strip_rows_) * task.columns.source * tile_elements;
+    panel_ = depth_blocks() * taps() * tile_elements;
+    panels_in_cache_ = std::clamp<std::int64_t>(packed_cache_bytes / (2 * panel_), 1, panels());
+    cell_floats_ = static_cast<std::int64_t>(
+        aligned_float_count(static_cast<std::size_t>(floats_of(groups_per_product_ * depth_blocks() * plane_))));
+    WorkspaceLayout layout;
+    weights_ = layout.add(floats_of(panels() * panel_));
+    cells_ = layout.add(threads * cell_floats_);
+    device.reserve_workspace(layout.bytes());
+  }
+
+  void run() override {
+    float* const workspace = static_cast<float*>(device_.workspace());
+#pragma omp parallel num_threads(device_.thread_count())
+    {
+      const int thread = omp_get_thread_num(), threads = omp_get_num_threads();
+      Bf16* const weights = reinterpret_cast<Bf16*>(workspace + weights_);
+      const ThreadShare blocks(taps() * depth_blocks(), thread, threads);
+      for (std::int64_t i = blocks.first; i < blocks.last; ++i)
+        pack_weights(i / depth_blocks(), i % depth_blocks(), weights);
+#pragma omp barrier
+      Bf16* const cells = reinterpret_cast<Bf16*>(workspace + cells_ + static_cast<std::size_t>(thread * cell_floats_));
+      kernels_.begin();
+      const std::int64_t strips = ceil_divide(task_.rows.target, strip_rows_);
+      const ThreadShare mine(ceil_divide(groups(), groups_per_product_) * strips, thread, threads);
+      for (std::int64_t i = mine.first; i < mine.last; ++i) {
+        convolve(weights, cells, i / strips * groups_per_product_, i % strips * strip_rows_);
+      }
+      kernels_.end();
+    }
+  }
+
+ private:
+  std::int64_t images() const { return task_.source.shape[0]; }
+  std::int64_t groups() const { return ceil_divide(images(), tile_rows); }
+  std::int64_t depth() const { return task_.source.shape[3]; }
+  std::int64_t outputs() const { return task_.target.shape[3]; }
+  std::int64_t depth_blocks() const { return ceil_divide(depth(), tile_depth); }
+  std::int64_t panels() const { return ceil_divide(outputs(), tile_rows); }
+  std::int64_t taps() const { return task_.rows.window * task_.columns.window; }
+
+  /// The right tiles of all panels for one tap and 32 of the source's channels: [panel][block][tap].
+  void pack_weights(std::int64_t tap, std::int64_t block, Bf16* weights) const {
+    Bf16* const to = weights + (block * taps() + tap) * tile_elements;
+    const float* const filters = task_.filters.floats().data() + tap * depth() * outputs();
+    const std::int64_t first = block * tile_depth, last = std::min(first + tile_depth, depth());
+    if (!task_.rows.backward) {  // filters [tap][depth][outputs]
+      for (std::int64_t half = 0; half < 2; ++half) {
+        const std::int64_t row = std::min(first + half * tile_rows, last);
+        const TileSource source{filters + row * outputs(), outputs(), std::min(tile_rows, last - row)};
+        kernels_.pack_right(source, outputs(), to + half * half_tile, panel_);
+      }
+      return;
+    }
+    for (std::int64_t panel = 0; panel < panels(); ++panel) {  // filters [tap][outputs][depth]
+      const std::int64_t row = panel * tile_rows;
+      const TileSource source{filters + row * depth() + first, depth(), std::min(tile_rows, outputs() - row)};
+      alignas(64) Bf16 rows[tile_elements];
+      kernels_.pack_left(source, last - first, rows, tile_elements);
+      transpose_pairs(rows, to + panel * panel_);
+    }
+  }
+
+  /// Source rows [rows.first, rows.last) of the groups from `first_group`, as cells [group][block][row][column].
+  void pack_cells(std::int64_t first_group, std::int64_t group_count, const GatherAxis::Range& rows,
+                  Bf16* cells) const {
+    const std::int64_t height = task_.rows.source, width = task_.columns.source;
+    for (std::int64_t g = 0; g < group_count; ++g) {
+      const float* const group =
+          task_.source.floats().data() + (first_group + g) * tile_rows * height * width * depth();
+      for (std::int64_t pixel = 0; pixel < rows.length() * width; ++pixel) {
+        const TileSource source{group + (rows.first * width + pixel) * depth(), height * width * depth(),
+                                images_of_group(first_group + g, images())};
+        kernels_.pack_left(source, depth(), cells + g * depth_blocks() * plane_ + pixel * tile_elements, plane_);
+      }
+    }
+  }
+
+  /// Lists the products of `count` pixels of a row (`column`, `column` + period, ...), or of one pixel in each of
+  /// `group_count` groups. `cells` starts at source row `first_row`.
+  void list_tiles(std::int64_t row, std::int64_t column, std::int64_t count, std::int64_t group_count,
+                  std::int64_t first_row, const Bf16* cells, TileList& list) const {
+    const GatherAxis &rows = task_.rows, &columns = task_.columns;
+    list.clear();
+    for (std::int64_t block = 0; block < depth_blocks(); ++block) {
+      for (std::int64_t i = 0; i < rows.window; ++i) {
+        const std::int64_t source_row = rows.source_of(row, i);
+        if (source_row < 0) continue;
+        const Bf16* const cell_row = cells + block * plane_ + (source_row - first_row) * columns.source * tile_elements;
+        for (std::int64_t j = 0; j < columns.window; ++j) {
+          const std::size_t before = list.left.size();
+          bool any = false;
+          for (std::int64_t m = 0; m < count; ++m) {
+            const std::int64_t at = columns.source_of(column + m * columns.period(), j);
+            any = any || at >= 0;
+            for (std::int64_t g = 0; g < group_count; ++g) {
+              list.left.push_back(at < 0 ? zero_tile : cell_row + g * depth_blocks() * plane_ + at * tile_elements);
+            }
+          }
+          if (any) {
+            list.right.push_back((block * taps() + i * columns.window + j) * tile_elements);
+          } else {
+            list.left.resize(before);
+          }
+        }
+      }
+    }
+  }
+
+  void write(const float* sums, std::int64_t group, std::int64_t row, std::int64_t column, std::int64_t panel) const {
+    const std::int64_t height = task_.rows.target, width = task_.columns.target, first = panel * tile_rows;
+    float* const to =
+        task_.target.floats().data() + ((group * tile_rows * height + row) * width + column) * outputs() + first;
+    const float* const bias = task_.bias ? task_.bias.floats().data() + first : nullptr;
+    kernels_.write_sums(
+        sums, bias, task_.relu,
+        {to, height * width * outputs(), images_of_group(group, images()), std::min(tile_rows, outputs() - first)});
+  }
+
+  /// A strip of target rows of up to `groups_per_product_` groups.
+  void convolve(const Bf16* weights, Bf16* cells, std::int64_t group, std::int64_t first_row) const {
+    const std::int64_t last_row = std::min(first_row + strip_rows_, task_.rows.target);
+    const std::int64_t group_count = std::min(groups_per_product_, groups() - group);
+    const GatherAxis::Range sources = task_.rows.sources_of(first_row, last_row);
+    pack_cells(group, group_count, sources, cells);
+    thread_local TileList list;
+    alignas(64) float sums[TileProduct::most_left * tile_sums];
+    const std::int64_t period = task_.columns.period(), width = task_.columns.target;
+    for (std::int64_t first_panel = 0; first_panel < panels(); first_panel += panels_in_cache_) {
+      const std::int64_t last_panel = std::min(first_panel + panels_in_cache_, panels());
+      for (std::int64_t row = first_row; row < last_row; ++row) {
+        for (std::int64_t phase = 0; phase < std::min(period, width); ++phase) {
+          for (std::int64_t column = phase; column < width; column += pixels_per_product_ * period) {
+            const std::int64_t count = std::min(pixels_per_product_, ceil_divide(width - column, period));
+            list_tiles(row, column, count, group_count, sources.first, cells, list);
+            TileProduct product = list.product(static_cast<int>(count * group_count));
+            product.sums = sums;
+            for (std::int64_t panel = first_panel; panel < last_panel; ++panel) {
+              product.right = weights + panel * panel_;
+              kernels_.multiply(product);
+              for (std::int64_t m = 0; m < count; ++m) {
+                for (std::int64_t g = 0; g < group_count; ++g) {
+                  write(sums + (m * group_count + g) * tile_sums, group + g, row, column + m * period, panel);
+                }
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+
+  CpuDevice& device_;
+  Bf16Convolution task_;
+  const Bf16TileKernels& kernels_;
+  std::int64_t groups_per_product_;  ///< groups of 16 images that share right tiles
+  std::int64_t pixels_per_product_;  ///< pixels of a row that share right tiles
+  std::int64_t strip_rows_;          ///< target rows between two packings
+  std::int64_t plane_;               ///< elements of the cells of a strip, for 32 channels
+  std::int64_t panel_;               ///< elements of the right tiles for 16 outputs
+  std::int64_t panels_in_cache_;     ///< panels that stay in the cache
+  std::int64_t cell_floats_;
+  std::size_t weights_, cells_;  ///< offsets in the workspace, in floats; cells for each thread
+};
+
+}  // namespace
+
+std::unique_ptr<Conv2dPassCpu> make_bf16_pass(CpuDevice& device, const Bf16Convolution& task) {
+  return std::make_unique<Convolution>(device, task);
+}
+
+}  // namespace carillon
