@@ -138,7 +138,7 @@ bool stop_requested() {
 
 ChildResult run_child(const std::vector<std::string>& command, const ChildSettings& settings) {
   std::signal(SIGCHLD, SIG_DFL);  // an ignored CHLD would never arrive
-  // CHLD must be held before the child can end.
+  // SIGCHLD must be blocked before the child can end.
   const sigset_t ends = set_of({SIGCHLD});
   pthread_sigmask(SIG_BLOCK, &ends, nullptr);
   sigset_t awaited = stop_signals();

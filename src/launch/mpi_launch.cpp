@@ -63,7 +63,7 @@ ChildResult Launch::run(const std::vector<std::string>& words) const {
   const fs::path folder = fs::temp_directory_path(unknown);
   std::string path = (folder / "carillon-error-XXXXXX").string();
   const Descriptor file(unknown ? -1 : mkostemp(path.data(), O_CLOEXEC));
-  if (!file) return run_child(words, with_error);  // without the repetition
+  if (!file) return run_child(words, with_error);  // without repeating the error at the end
   with_error.environment.push_back("CARILLON_ERROR_FILE=" + path);
   const ChildResult result = run_child(words, with_error);
   std::string last;

@@ -24,6 +24,18 @@ std::size_t end_of_option(const std::vector<std::string>& words, std::size_t beg
   return end;
 }
 
+/// The options in `words` with names that `is_wanted` accepts, and their values.
+template <typename Predicate>
+std::vector<std::string> selected(const std::vector<std::string>& words, const Predicate& is_wanted) {
+  std::vector<std::string> rest;
+  for (std::size_t i = 0; i < words.size();) {
+    const std::size_t end = end_of_option(words, i);
+    if (is_wanted(name_in(words[i]))) rest.insert(rest.end(), words.begin() + i, words.begin() + end);
+    i = end;
+  }
+  return rest;
+}
+
 }  // namespace
 
 SplitWords split_words(const std::vector<std::string>& words, const std::vector<std::string>& own_names,
@@ -65,13 +77,11 @@ std::vector<std::string> joined(std::vector<std::string> words, const std::vecto
 }
 
 std::vector<std::string> without(const std::vector<std::string>& words, const std::vector<std::string>& names) {
-  std::vector<std::string> rest;
-  for (std::size_t i = 0; i < words.size();) {
-    const std::size_t end = end_of_option(words, i);
-    if (!contains(names, name_in(words[i]))) rest.insert(rest.end(), words.begin() + i, words.begin() + end);
-    i = end;
-  }
-  return rest;
+  return selected(words, [&](const std::string& name) { return !contains(names, name); });
+}
+
+std::vector<std::string> only(const std::vector<std::string>& words, const std::vector<std::string>& names) {
+  return selected(words, [&](const std::string& name) { return contains(names, name); });
 }
 
 }  // namespace carillon

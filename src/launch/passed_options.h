@@ -29,6 +29,9 @@ bool has_option(const std::vector<std::string>& words, std::string_view name);
 /// `words` without the options of these names and their values.
 std::vector<std::string> without(const std::vector<std::string>& words, const std::vector<std::string>& names);
 
+/// The options of these names in `words`, and their values.
+std::vector<std::string> only(const std::vector<std::string>& words, const std::vector<std::string>& names);
+
 /// `words`, then `more`.
 std::vector<std::string> joined(std::vector<std::string> words, const std::vector<std::string>& more);
 

@@ -28,6 +28,9 @@ constexpr double forward_share = 0.4;
 /// The views of a picture in the last evaluation (--test-time-augmentation).
 constexpr double views = 6.0;
 
+/// Options of image_train and image_eval that say how to compute.
+const std::vector<std::string> device_options{"device", "precision", "convolution", "isa", "threads"};
+
 /// Options that do not suit a trial: its length, files and evaluations, and whatever counts steps.
 const std::vector<std::string> not_for_trials{"max-steps",
                                               "epochs",
@@ -252,8 +255,10 @@ std::vector<std::string> PictureTraining::training_command(const TrainingPlan& p
 }
 
 std::vector<std::string> PictureTraining::evaluation_command(const TrainingPlan& plan) const {
-  return launch(plan).command("image_eval", {"--data", records_pattern(plan.data, plan.evaluated), "--checkpoint",
-                                             trained_network(train_dir_).string(), "--test-time-augmentation"});
+  const std::vector<std::string> words{"--data", records_pattern(plan.data, plan.evaluated), "--checkpoint",
+                                       trained_network(train_dir_).string(), "--test-time-augmentation"};
+  // The evaluation runs on the devices of the training.
+  return launch(plan).command("image_eval", joined(words, only(request_.passed, device_options)));
 }
 
 std::string PictureTraining::command_lines(const TrainingPlan& plan) const {

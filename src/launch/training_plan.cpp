@@ -29,7 +29,7 @@ void remove_plan(const std::filesystem::path& train_dir) {
 }
 
 void write_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan, const std::string& settings) {
-  remove_plan(train_dir);  // with the new settings it would be another plan
+  remove_plan(train_dir);  // the old plan must not be read with the new settings
   write_text(settings_path(train_dir), settings);
   const nlohmann::json json{{"format_version", format_version},
                             {"pictures", plan.pictures},

@@ -104,9 +104,11 @@ def _commands(context):
 def _options(context):
     """options of image_train"""
     run, data = _places(context)
-    done = context.run_command(_command(context, run, data, *QUICK[2:], "--model", "resnet9", "--dry-run"))
+    done = context.run_command(_command(context, run, data, *QUICK[2:], "--model", "resnet9", "--isa", "plain", "--dry-run"))
     settings = (run / "plan.cfg").read_text() if done.code == 0 else ""
     yield _result("--model overrides the choice", "" if "model = resnet9\n" in settings else done.explain() + settings)
+    evaluation = [line for line in done.output.splitlines() if "image_eval" in line and "--isa plain" in line]
+    yield _result("--isa reaches the evaluation, too", "" if evaluation else done.explain())
     for words, names in (
         (("--no-such-option", 1), ("--no-such-option",)),
         (("--minutes", "soon"), ("--minutes", "soon")),

@@ -51,6 +51,11 @@ TEST(HasOption, FindsAnOptionWithOrWithoutAValue) {
   EXPECT_FALSE(has_option(words, "resnet9"));
 }
 
+TEST(Only, KeepsOptionsAndTheirValues) {
+  const std::vector<std::string> words{"--model", "resnet9", "--device=cpu", "--freeze", "a", "b", "--threads", "2"};
+  EXPECT_THAT(only(words, {"device", "freeze", "isa"}), ElementsAre("--device=cpu", "--freeze", "a", "b"));
+}
+
 TEST(Without, RemovesAnOptionAndItsValues) {
   const Words words{"--model", "resnet9", "--freeze", "a", "b", "--max-steps=5", "--seed", "2"};
   EXPECT_THAT(without(words, {"freeze", "max-steps"}), ElementsAre("--model", "resnet9", "--seed", "2"));
