@@ -64,7 +64,7 @@ class BatchNormCpu final : public Op {
     set_norm();
     for_slices_backwards([&](std::size_t slice) {
       normalise(x() + slices_.at(slice), norm(), form_.activation, slices_.rows_of(slice), slices_.width,
-                tensors_.outputs[0].floats().data() + slices_.at(slice));
+                ElementPointer(tensors_.outputs[0]) + slices_.at(slice));
     });
   }
 
@@ -81,8 +81,8 @@ class BatchNormCpu final : public Op {
   }
 
  private:
-  const float* x() const { return tensors_.inputs[0].floats().data(); }
-  float* dy() const { return tensors_.output_gradients[0].floats().data(); }
+  ElementPointer x() const { return tensors_.inputs[0]; }
+  ElementPointer dy() const { return tensors_.output_gradients[0]; }
   bool has_gamma() const { return form_.params.trains_scale; }
   float gamma(std::size_t c) const { return has_gamma() ? tensors_.parameters[0].floats()[c] : 1.0f; }
   NormRows norm() const { return {norm_.data(), norm_.data() + slices_.width, norm_.data() + 2 * slices_.width}; }
@@ -123,7 +123,7 @@ class BatchNormCpu final : public Op {
     const BlockSums block = block_sums(slice);
     std::fill_n(sums(slice, 0), 2 * slices_.width, 0.0);
     for_blocks(slice, [&](std::size_t row, std::size_t rows) {
-      const float* const first = x() + slices_.at(slice) + row * slices_.width;
+      const ElementPointer first = x() + (slices_.at(slice) + row * slices_.width);
       sum_distances(first, rows, slices_.width, block);
       merge_moments(first, block, row, rows, slices_.width, sums(slice, 0), sums(slice, 1));
     });

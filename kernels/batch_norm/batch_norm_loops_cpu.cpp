@@ -33,13 +33,13 @@ template <typename AddRows>
   for (; row < rows; ++row) add_rows(std::integral_constant<std::size_t, 1>{}, row);
 }
 
-template <std::size_t count>
-[[gnu::always_inline]] inline void add_distances(const float* __restrict x, const float* __restrict from,
-                                                 std::size_t width, float* __restrict first, float* __restrict second) {
+template <std::size_t count, typename T>
+[[gnu::always_inline]] inline void add_distances(const T* __restrict x, const T* __restrict from, std::size_t width,
+                                                 float* __restrict first, float* __restrict second) {
   for (std::size_t c = 0; c < width; ++c) {
     float distance[count], square[count];
     for (std::size_t k = 0; k < count; ++k) {
-      distance[k] = x[k * width + c] - from[c];
+      distance[k] = to_float(x[k * width + c]) - to_float(from[c]);
       square[k] = distance[k] * distance[k];
     }
     first[c] += sum_of(distance);
@@ -48,16 +48,16 @@ template <std::size_t count>
 }
 
 /// Loads before any condition, because a conditional load is not vectorised.
-template <std::size_t count, typename Activation>
-[[gnu::always_inline]] inline void add_gradients(const float* __restrict x, const float* __restrict dy,
+template <std::size_t count, typename Activation, typename T>
+[[gnu::always_inline]] inline void add_gradients(const T* __restrict x, const T* __restrict dy,
                                                  const float* __restrict centre, const float* __restrict scale,
                                                  const float* __restrict offset, std::size_t width,
                                                  float* __restrict first, float* __restrict second) {
   for (std::size_t c = 0; c < width; ++c) {
     float given[count], dz[count], product[count];
-    for (std::size_t k = 0; k < count; ++k) given[k] = dy[k * width + c];
+    for (std::size_t k = 0; k < count; ++k) given[k] = to_float(dy[k * width + c]);
     for (std::size_t k = 0; k < count; ++k) {
-      const float distance = x[k * width + c] - centre[c];
+      const float distance = to_float(x[k * width + c]) - centre[c];
       dz[k] = Activation::gradient(norm_at(distance, scale[c], offset[c]), given[k]);
       product[k] = dz[k] * distance;
     }
@@ -66,9 +66,9 @@ template <std::size_t count, typename Activation>
   }
 }
 
-template <typename Activation>
-[[gnu::always_inline]] inline void sum_gradients_as(const float* x, const float* dy, const NormRows& norm,
-                                                    std::size_t rows, std::size_t width, const BlockSums& sums) {
+template <typename Activation, typename T>
+[[gnu::always_inline]] inline void sum_gradients_as(const T* x, const T* dy, const NormRows& norm, std::size_t rows,
+                                                    std::size_t width, const BlockSums& sums) {
   add_all_rows(rows, width, sums, [&]<std::size_t count>(std::integral_constant<std::size_t, count>, std::size_t row) {
     add_gradients<count, Activation>(x + row * width, dy + row * width, norm.centre, norm.scale, norm.offset, width,
                                      sums.first, sums.second);
@@ -76,75 +76,103 @@ template <typename Activation>
 }
 
 /// Writes dz to dy.
-template <typename Activation>
-[[gnu::always_inline]] inline void pass_activation(const float* __restrict x, float* __restrict dy,
-                                                   const NormRows& norm, std::size_t rows, std::size_t width) {
+template <typename Activation, typename T>
+[[gnu::always_inline]] inline void pass_activation(const T* __restrict x, T* __restrict dy, const NormRows& norm,
+                                                   std::size_t rows, std::size_t width) {
   const float* __restrict centre = norm.centre, * __restrict scale = norm.scale, * __restrict offset = norm.offset;
   for (std::size_t row = 0; row < rows; ++row, x += width, dy += width) {
     for (std::size_t c = 0; c < width; ++c) {
-      dy[c] = Activation::gradient(norm_at(x[c] - centre[c], scale[c], offset[c]), dy[c]);
+      const float given = to_float(dy[c]);
+      dy[c] = stored_as<T>(Activation::gradient(norm_at(to_float(x[c]) - centre[c], scale[c], offset[c]), given));
     }
   }
 }
 
-template <typename Activation>
-[[gnu::always_inline]] inline void normalise_as(const float* __restrict x, const NormRows& norm, std::size_t rows,
-                                                std::size_t width, float* __restrict y) {
+template <typename Activation, typename T>
+[[gnu::always_inline]] inline void normalise_as(const T* __restrict x, const NormRows& norm, std::size_t rows,
+                                                std::size_t width, T* __restrict y) {
   const float* __restrict centre = norm.centre, * __restrict scale = norm.scale, * __restrict offset = norm.offset;
   for (std::size_t row = 0; row < rows; ++row, x += width, y += width) {
     for (std::size_t c = 0; c < width; ++c) {
-      y[c] = Activation::value(norm_at(x[c] - centre[c], scale[c], offset[c]));
+      y[c] = stored_as<T>(Activation::value(norm_at(to_float(x[c]) - centre[c], scale[c], offset[c])));
     }
   }
 }
 
-template <typename Activation>
-[[gnu::always_inline]] inline void find_gradients_as(const float* __restrict x, const NormRows& norm,
+template <typename Activation, typename T>
+[[gnu::always_inline]] inline void find_gradients_as(const T* __restrict x, const NormRows& norm,
                                                      const GradientRows& gradient, std::size_t rows, std::size_t width,
-                                                     float* __restrict dy) {
+                                                     T* __restrict dy) {
   const float* __restrict centre = norm.centre, * __restrict scale = norm.scale, * __restrict offset = norm.offset;
   const float *__restrict direct = gradient.direct, *__restrict slope = gradient.slope,
                          *__restrict constant = gradient.constant;
   for (std::size_t row = 0; row < rows; ++row, x += width, dy += width) {
     for (std::size_t c = 0; c < width; ++c) {
-      const float distance = x[c] - centre[c], given = dy[c];
+      const float distance = to_float(x[c]) - centre[c], given = to_float(dy[c]);
       const float dz = Activation::gradient(norm_at(distance, scale[c], offset[c]), given);
-      dy[c] = direct[c] * dz + (slope[c] * distance + constant[c]);
+      dy[c] = stored_as<T>(direct[c] * dz + (slope[c] * distance + constant[c]));
     }
   }
 }
 
-}  // namespace
+/// Calls body(type_identity of T, activation) for the types that a call is made with.
+template <typename Body>
+[[gnu::always_inline]] inline void with_types(DType type, ActivationKind activation, const Body& body) {
+  with_float_type(
+      type, [&]<typename T>(std::type_identity<T> element) __attribute__((always_inline)) {
+        with_activation(
+            activation, [&]<typename A>(A kind) __attribute__((always_inline)) { body(element, kind); });
+      });
+}
 
-CARILLON_SIMD void sum_distances(const float* x, std::size_t rows, std::size_t width, const BlockSums& sums) {
+template <typename T>
+[[gnu::always_inline]] inline void sum_distances_of(const T* x, std::size_t rows, std::size_t width,
+                                                    const BlockSums& sums) {
   add_all_rows(rows, width, sums, [&]<std::size_t count>(std::integral_constant<std::size_t, count>, std::size_t row) {
     add_distances<count>(x + row * width, x, width, sums.first, sums.second);
   });
 }
 
-CARILLON_SIMD void merge_moments(const float* __restrict first_row, const BlockSums& sums, std::size_t rows_before,
-                                 std::size_t rows, std::size_t width, double* __restrict mean,
-                                 double* __restrict squares) {
+template <typename T>
+[[gnu::always_inline]] inline void merge_moments_about(const T* __restrict first_row, const BlockSums& sums,
+                                                       std::size_t rows_before, std::size_t rows, std::size_t width,
+                                                       double* __restrict mean, double* __restrict squares) {
   const float* __restrict first = sums.first, * __restrict second = sums.second;
   const double before = static_cast<double>(rows_before), count = static_cast<double>(rows), one = 1.0 / count;
   const double share = count / (before + count), weight = before * share;
   for (std::size_t c = 0; c < width; ++c) {
     const double sum = first[c], own = second[c] - sum * sum * one;
-    const double distance = first_row[c] + sum * one - mean[c];
+    const double distance = to_float(first_row[c]) + sum * one - mean[c];
     mean[c] += distance * share;
     squares[c] += (own < 0.0 ? 0.0 : own) + distance * distance * weight;
   }
 }
 
-CARILLON_SIMD void sum_gradients(const float* x, float* dy, const NormRows& norm, ActivationKind activation,
+}  // namespace
+
+CARILLON_SIMD void sum_distances(ElementPointer x, std::size_t rows, std::size_t width, const BlockSums& sums) {
+  with_float_type(
+      x.type(), [&]<typename T>(std::type_identity<T>)
+                    __attribute__((always_inline)) { sum_distances_of(x.as<T>(), rows, width, sums); });
+}
+
+CARILLON_SIMD void merge_moments(ElementPointer first_row, const BlockSums& sums, std::size_t rows_before,
+                                 std::size_t rows, std::size_t width, double* mean, double* squares) {
+  with_float_type(
+      first_row.type(), [&]<typename T>(std::type_identity<T>) __attribute__((always_inline)) {
+        merge_moments_about(first_row.as<T>(), sums, rows_before, rows, width, mean, squares);
+      });
+}
+
+CARILLON_SIMD void sum_gradients(ElementPointer x, ElementPointer dy, const NormRows& norm, ActivationKind activation,
                                  std::size_t rows, std::size_t width, const BlockSums& sums) {
-  with_activation(
-      activation, [&]<typename A>(A) __attribute__((always_inline)) {
+  with_types(
+      x.type(), activation, [&]<typename T, typename A>(std::type_identity<T>, A) __attribute__((always_inline)) {
         if constexpr (A::is_expensive) {
-          pass_activation<A>(x, dy, norm, rows, width);  // the sums then read the rows from the first-level cache
-          sum_gradients_as<Identity>(x, dy, norm, rows, width, sums);
+          pass_activation<A>(x.as<T>(), dy.as<T>(), norm, rows, width);
+          sum_gradients_as<Identity>(x.as<T>(), dy.as<T>(), norm, rows, width, sums);  // from the first-level cache
         } else {
-          sum_gradients_as<A>(x, dy, norm, rows, width, sums);
+          sum_gradients_as<A>(x.as<T>(), dy.as<T>(), norm, rows, width, sums);
         }
       });
 }
@@ -156,16 +184,24 @@ CARILLON_SIMD void add_sums(const BlockSums& sums, std::size_t width, double* __
   for (std::size_t c = 0; c < width; ++c) second[c] += b[c];
 }
 
-CARILLON_SIMD void normalise(const float* x, const NormRows& norm, ActivationKind activation, std::size_t rows,
-                             std::size_t width, float* y) {
-  with_activation(
-      activation, [&]<typename A>(A) __attribute__((always_inline)) { normalise_as<A>(x, norm, rows, width, y); });
+CARILLON_SIMD void normalise(ElementPointer x, const NormRows& norm, ActivationKind activation, std::size_t rows,
+                             std::size_t width, ElementPointer y) {
+  with_types(
+      x.type(), activation, [&]<typename T, typename A>(std::type_identity<T>, A) __attribute__((always_inline)) {
+        normalise_as<A>(x.as<T>(), norm, rows, width, y.as<T>());
+      });
 }
 
-CARILLON_SIMD void find_gradients(const float* x, const NormRows& norm, const GradientRows& gradient,
-                                  ActivationKind activation, std::size_t rows, std::size_t width, float* dy) {
-  if (activation == ActivationKind::relu) return find_gradients_as<Relu>(x, norm, gradient, rows, width, dy);
-  find_gradients_as<Identity>(x, norm, gradient, rows, width, dy);  // dy already holds dz
+CARILLON_SIMD void find_gradients(ElementPointer x, const NormRows& norm, const GradientRows& gradient,
+                                  ActivationKind activation, std::size_t rows, std::size_t width, ElementPointer dy) {
+  with_float_type(
+      x.type(), [&]<typename T>(std::type_identity<T>) __attribute__((always_inline)) {
+        if (activation == ActivationKind::relu) {
+          find_gradients_as<Relu>(x.as<T>(), norm, gradient, rows, width, dy.as<T>());
+        } else {  // dy holds dz, unless there is no activation
+          find_gradients_as<Identity>(x.as<T>(), norm, gradient, rows, width, dy.as<T>());
+        }
+      });
 }
 
 }  // namespace carillon::batch_norm_loops

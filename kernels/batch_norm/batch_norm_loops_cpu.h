@@ -1,9 +1,11 @@
-// The loops of batch_norm on a CPU over some rows [rows, width], vectorised along a row.
+// The loops of batch_norm on a CPU over some rows [rows, width], vectorised along a row. x, y and dy have one type,
+// float32 or bf16.
 #pragma once
 
 #include <cstddef>
 
 #include "kernels/elementwise/elementwise.h"
+#include "kernels/shared/element_pointer.h"
 
 namespace carillon::batch_norm_loops {
 
@@ -24,26 +26,26 @@ struct GradientRows {
 };
 
 /// first = sum of x - x[0], second = sum of (x - x[0])^2, x[0] being the first row.
-void sum_distances(const float* x, std::size_t rows, std::size_t width, const BlockSums& sums);
+void sum_distances(ElementPointer x, std::size_t rows, std::size_t width, const BlockSums& sums);
 
 /// Merges the moments of `rows` rows, from sum_distances, into those of `rows_before` others. Source: Chan, Golub,
 /// LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
-void merge_moments(const float* first_row, const BlockSums& sums, std::size_t rows_before, std::size_t rows,
+void merge_moments(ElementPointer first_row, const BlockSums& sums, std::size_t rows_before, std::size_t rows,
                    std::size_t width, double* mean, double* squares);
 
 /// first = sum of dz, second = sum of dz (x - centre). With an expensive activation, writes dz to dy.
-void sum_gradients(const float* x, float* dy, const NormRows& norm, ActivationKind activation, std::size_t rows,
-                   std::size_t width, const BlockSums& sums);
+void sum_gradients(ElementPointer x, ElementPointer dy, const NormRows& norm, ActivationKind activation,
+                   std::size_t rows, std::size_t width, const BlockSums& sums);
 
 /// Adds both sums to float64 sums.
 void add_sums(const BlockSums& sums, std::size_t width, double* first, double* second);
 
 /// y = f(z).
-void normalise(const float* x, const NormRows& norm, ActivationKind activation, std::size_t rows, std::size_t width,
-               float* y);
+void normalise(ElementPointer x, const NormRows& norm, ActivationKind activation, std::size_t rows, std::size_t width,
+               ElementPointer y);
 
 /// Writes dx to dy, which holds what sum_gradients left there.
-void find_gradients(const float* x, const NormRows& norm, const GradientRows& gradient, ActivationKind activation,
-                    std::size_t rows, std::size_t width, float* dy);
+void find_gradients(ElementPointer x, const NormRows& norm, const GradientRows& gradient, ActivationKind activation,
+                    std::size_t rows, std::size_t width, ElementPointer dy);
 
 }  // namespace carillon::batch_norm_loops

@@ -7,6 +7,7 @@
 #include "carillon/core/parallel.h"
 #include "kernels/cifar_distort/cifar_distort.h"
 #include "kernels/cifar_distort/cifar_distort_math.h"
+#include "kernels/shared/element_pointer.h"
 #include "kernels/shared/thread_scratch.h"
 
 namespace carillon {
@@ -50,17 +51,18 @@ CARILLON_SIMD ChannelSums sums_of(const std::uint8_t* values, std::size_t count)
 }
 
 /// out[pixel, c] = map of planes[c, pixel].
-template <int channels>
+template <int channels, typename T>
 [[gnu::always_inline]] inline void map_pixels(const ImageMap& given, const std::uint8_t* __restrict planes,
-                                              std::size_t pixels, float* __restrict out) {
+                                              std::size_t pixels, T* __restrict out) {
   const ImageMap map = given;
   for (std::size_t i = 0; i < pixels; ++i) {
-    for (int c = 0; c < channels; ++c) out[i * channels + c] = map_value(map, c, planes[c * pixels + i]);
+    for (int c = 0; c < channels; ++c) out[i * channels + c] = stored_as<T>(map_value(map, c, planes[c * pixels + i]));
   }
 }
 
-CARILLON_SIMD void map_image(const ImageMap& map, const std::uint8_t* planes, std::size_t channels, std::size_t pixels,
-                             float* out) {
+template <typename T>
+[[gnu::always_inline]] inline void map_image_of(const ImageMap& map, const std::uint8_t* planes, std::size_t channels,
+                                                std::size_t pixels, T* out) {
   switch (channels) {
     case 1:
       return map_pixels<1>(map, planes, pixels, out);
@@ -71,6 +73,13 @@ CARILLON_SIMD void map_image(const ImageMap& map, const std::uint8_t* planes, st
     default:
       return map_pixels<max_image_channels>(map, planes, pixels, out);
   }
+}
+
+CARILLON_SIMD void map_image(const ImageMap& map, const std::uint8_t* planes, std::size_t channels, std::size_t pixels,
+                             ElementPointer out) {
+  with_float_type(
+      out.type(), [&]<typename T>(std::type_identity<T>)
+                      __attribute__((always_inline)) { map_image_of(map, planes, channels, pixels, out.as<T>()); });
 }
 
 class CifarDistortCpu final : public Op {
@@ -90,7 +99,7 @@ class CifarDistortCpu final : public Op {
   void forward(Stream& /*stream*/) override {
     const std::size_t row = channels_ * crop_.pixels();
     const std::size_t batch = step_.batch.images.size();
-    float* out = output_.floats().data();
+    const ElementPointer out(output_);
     parallel_items(batch, row, scratch_.grain(batch * row, elementwise_grain),
                    [&](std::size_t first, std::size_t last) {
                      for (std::size_t b = first; b < last; ++b) cifar_distort_image(b, out + b * row);
@@ -100,7 +109,7 @@ class CifarDistortCpu final : public Op {
   void backward(Stream& /*stream*/) override {}
 
  private:
-  void cifar_distort_image(std::size_t b, float* out) const {
+  void cifar_distort_image(std::size_t b, ElementPointer out) const {
     const CifarDistortDraw draw =
         distort_ ? draw_cifar_distortion(seed_, step_.batch.first_position + b, places_) : centre_crop(places_);
     std::uint8_t* planes = scratch_.mine<std::uint8_t>();

@@ -1,9 +1,10 @@
-// Convolutions with operands in bf16 and sums in float32, by products of tiles (kernels/shared/bf16_tiles.h).
+// Convolutions of bf16 tensors with sums in float32, by products of tiles (kernels/shared/bf16_tiles.h).
 //
-// x, y, the weights and their gradients are float32 in memory. They are rounded to bf16 as they are packed:
+// Weights and their gradients are float32 in memory; weights are rounded to bf16 as they are packed:
 //   forward and data gradient: a left tile ("cell") is one pixel of 16 images by 32 channels. A product is omitted if
 //     all its pixels are padding or between strides; otherwise tiles of zeros replace the pixels that are outside;
-//   weights gradient: a left tile is 16 channels by 16 images of two neighbouring output columns.
+//   weights gradient: a left tile is 16 channels by 16 images of two neighbouring output columns;
+//   fewer than 16 channels: the columns that a row of the filter reads become channels (expanded_columns.h).
 // Because zeros are multiplied, an infinity next to padding can make NaN where float32 would omit it.
 // The order of additions does not depend on the number of threads, so the bits do not either.
 #pragma once
@@ -12,9 +13,7 @@
 
 namespace carillon {
 
-/// Whether the filters [r, r, c, o] have at least 16 channels and 16 filters. Others would mostly multiply padding.
-bool bf16_pays(const Shape& filters);
-
+/// x, y and their gradients are bf16.
 Conv2dPassesCpu make_bf16_conv2d(const Conv2dGeometry& geometry, CpuDevice& device, const OpTensors& tensors);
 
 }  // namespace carillon

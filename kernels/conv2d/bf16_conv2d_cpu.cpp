@@ -1,28 +1,56 @@
 #include "kernels/conv2d/bf16_conv2d.h"
 
 #include "kernels/conv2d/bf16_passes_cpu.h"
+#include "kernels/conv2d/expanded_columns.h"
 
 namespace carillon {
+namespace {
 
-bool bf16_pays(const Shape& filters) {
-  constexpr std::int64_t least = 16;
-  return filters[2] >= least && filters[3] >= least;
-}
+/// A forward pass on expanded columns. It stays until the weights gradient has run, which reads them.
+class ForwardOfExpanded final : public Conv2dPassCpu {
+ public:
+  ForwardOfExpanded(std::unique_ptr<ExpandedColumns> expanded, std::unique_ptr<Conv2dPassCpu> pass)
+      : expanded_(std::move(expanded)), pass_(std::move(pass)) {}
+  void run() override {
+    expanded_->fill();
+    pass_->run();
+  }
+
+ private:
+  std::unique_ptr<ExpandedColumns> expanded_;
+  std::unique_ptr<Conv2dPassCpu> pass_;
+};
+
+Tensor reshaped(const Tensor& tensor, const Shape& shape) { return {tensor.data, shape, tensor.type}; }
+
+}  // namespace
 
 Conv2dPassesCpu make_bf16_conv2d(const Conv2dGeometry& geometry, CpuDevice& device, const OpTensors& tensors) {
-  const Tensor &x = tensors.inputs.at(0), &y = tensors.outputs.at(0), &weights = tensors.parameters.at(0);
+  const Tensor &y = tensors.outputs.at(0), &weights = tensors.parameters.at(0);
+  constexpr std::int64_t few_channels = 16;
+  std::unique_ptr<ExpandedColumns> expanded;
+  Tensor x = tensors.inputs.at(0);
+  Shape filters = weights.shape;
+  SlidingWindow columns = geometry.horizontal;
+  if (filters[2] < few_channels && filters[1] > 1) {
+    expanded = std::make_unique<ExpandedColumns>(device, x, columns);
+    x = expanded->tensor();
+    filters = {filters[0], 1, filters[1] * filters[2], filters[3]};
+    columns = expanded->columns();
+  }
   Conv2dPassesCpu passes;
   passes.forward = make_bf16_pass(device, Bf16Convolution{.source = x,
-                                                          .filters = weights,
+                                                          .filters = reshaped(weights, filters),
                                                           .bias = biases_of(tensors),
                                                           .target = y,
                                                           .rows = GatherAxis::forward_of(geometry.vertical),
-                                                          .columns = GatherAxis::forward_of(geometry.horizontal),
+                                                          .columns = GatherAxis::forward_of(columns),
                                                           .relu = geometry.relu});
+  if (expanded) passes.forward = std::make_unique<ForwardOfExpanded>(std::move(expanded), std::move(passes.forward));
   if (tensors.parameter_gradients.empty()) return passes;
   const Tensor &dx = tensors.input_gradients.at(0), &dz = tensors.output_gradients.at(0);
-  passes.weights_gradient = make_bf16_pass(
-      device, Bf16WeightsGradient{x, dz, tensors.parameter_gradients.at(0), geometry.vertical, geometry.horizontal});
+  const Tensor dw = reshaped(tensors.parameter_gradients.at(0), filters);
+  passes.weights_gradient = make_bf16_pass(device, Bf16WeightsGradient{x, dz, dw, geometry.vertical, columns});
   if (!dx) return passes;
   passes.data_gradient =
       make_bf16_pass(device, Bf16Convolution{.source = dz,

@@ -1,4 +1,4 @@
-// A convolution, or its data gradient, with operands in bf16.
+// A convolution, or its data gradient, in bf16.
 #include <omp.h>
 
 #include <algorithm>
@@ -86,16 +86,16 @@ class Convolution final : public Conv2dPassCpu {
     if (!task_.rows.backward) {  // filters [tap][depth][outputs]
       for (std::int64_t half = 0; half < 2; ++half) {
         const std::int64_t row = std::min(first + half * tile_rows, last);
-        const TileSource source{filters + row * outputs(), outputs(), std::min(tile_rows, last - row)};
-        kernels_.pack_right(source, outputs(), to + half * half_tile, panel_);
+        const TileSource<float> source{filters + row * outputs(), outputs(), std::min(tile_rows, last - row)};
+        kernels_.pack_right_floats(source, outputs(), to + half * half_tile, panel_);
       }
       return;
     }
     for (std::int64_t panel = 0; panel < panels(); ++panel) {  // filters [tap][outputs][depth]
       const std::int64_t row = panel * tile_rows;
-      const TileSource source{filters + row * depth() + first, depth(), std::min(tile_rows, outputs() - row)};
+      const TileSource<float> source{filters + row * depth() + first, depth(), std::min(tile_rows, outputs() - row)};
       alignas(64) Bf16 rows[tile_elements];
-      kernels_.pack_left(source, last - first, rows, tile_elements);
+      kernels_.pack_left_floats(source, last - first, rows, tile_elements);
       transpose_pairs(rows, to + panel * panel_);
     }
   }
@@ -105,11 +105,11 @@ class Convolution final : public Conv2dPassCpu {
                   Bf16* cells) const {
     const std::int64_t height = task_.rows.source, width = task_.columns.source;
     for (std::int64_t g = 0; g < group_count; ++g) {
-      const float* const group =
-          task_.source.floats().data() + (first_group + g) * tile_rows * height * width * depth();
+      const Bf16* const group =
+          static_cast<const Bf16*>(task_.source.data) + (first_group + g) * tile_rows * height * width * depth();
       for (std::int64_t pixel = 0; pixel < rows.length() * width; ++pixel) {
-        const TileSource source{group + (rows.first * width + pixel) * depth(), height * width * depth(),
-                                images_of_group(first_group + g, images())};
+        const TileSource<Bf16> source{group + (rows.first * width + pixel) * depth(), height * width * depth(),
+                                      images_of_group(first_group + g, images())};
         kernels_.pack_left(source, depth(), cells + g * depth_blocks() * plane_ + pixel * tile_elements, plane_);
       }
     }
@@ -148,10 +148,10 @@ class Convolution final : public Conv2dPassCpu {
 
   void write(const float* sums, std::int64_t group, std::int64_t row, std::int64_t column, std::int64_t panel) const {
     const std::int64_t height = task_.rows.target, width = task_.columns.target, first = panel * tile_rows;
-    float* const to =
-        task_.target.floats().data() + ((group * tile_rows * height + row) * width + column) * outputs() + first;
+    Bf16* const to = static_cast<Bf16*>(task_.target.data) +
+                     ((group * tile_rows * height + row) * width + column) * outputs() + first;
     const float* const bias = task_.bias ? task_.bias.floats().data() + first : nullptr;
-    kernels_.write_sums(
+    kernels_.write_rounded(
         sums, bias, task_.relu,
         {to, height * width * outputs(), images_of_group(group, images()), std::min(tile_rows, outputs() - first)});
   }

@@ -11,7 +11,7 @@
 
 namespace carillon {
 
-/// target = source * filters + bias, then an optional ReLU: y from x, or dx from dz.
+/// target = source * filters + bias, then an optional ReLU: y from x, or dx from dz. Source and target are bf16.
 ///
 /// source: [n, h, w, c], filters: [r, r, c, o], bias: [o] or no data, target: [n, p, q, o]. If the axes are backward,
 /// the filters are those of the convolution, [r, r, o, c].
@@ -21,7 +21,8 @@ struct Bf16Convolution {
   bool relu = false;
 };
 
-/// dw = the sum over images and pixels of x and dz. x: [n, h, w, c], dz: [n, p, q, o], dw: [r, r, c, o].
+/// dw = the sum over images and pixels of x and dz. x: [n, h, w, c] and dz: [n, p, q, o] in bf16; dw: [r, r, c, o] in
+/// float32.
 struct Bf16WeightsGradient {
   Tensor x, dz, dw;
   SlidingWindow rows, columns;

@@ -1,4 +1,4 @@
-// The weights gradient of a convolution with operands in bf16.
+// The weights gradient of a convolution in bf16.
 #include <omp.h>
 
 #include <algorithm>
@@ -95,13 +95,14 @@ class WeightsGradient final : public Conv2dPassCpu {
     const SlidingWindow& columns = task_.columns;
     if (row < 0 || row >= task_.rows.input) return;  // no product reads it
     const std::int64_t image = task_.rows.input * columns.input * channels();
-    const float* const from = task_.x.floats().data() + group * tile_rows * image + row * columns.input * channels();
+    const Bf16* const from =
+        static_cast<const Bf16*>(task_.x.data) + group * tile_rows * image + row * columns.input * channels();
     for (std::int64_t phase = 0; phase < columns.stride; ++phase) {
       for (std::int64_t position = 0; position < positions_; ++position) {
         const std::int64_t column = position * columns.stride + phase - columns.before;
         const bool inside = column >= 0 && column < columns.input;
-        const TileSource source{from + (inside ? column : 0) * channels(), image,
-                                inside ? images_of_group(group, images()) : 0};
+        const TileSource<Bf16> source{from + (inside ? column : 0) * channels(), image,
+                                      inside ? images_of_group(group, images()) : 0};
         kernels_.pack_transposed(source, channels(), to + (phase * positions_ + position) * tile_rows, channel_stride_);
       }
     }
@@ -110,11 +111,12 @@ class WeightsGradient final : public Conv2dPassCpu {
   /// A row of dz as [panel][column][8 pairs of images][16 filters][2].
   void pack_dz(std::int64_t group, std::int64_t row, Bf16* to) const {
     const std::int64_t width = task_.columns.output, image = task_.rows.output * width * filters();
-    const float* const from = task_.dz.floats().data() + group * tile_rows * image + row * width * filters();
+    const Bf16* const from =
+        static_cast<const Bf16*>(task_.dz.data) + group * tile_rows * image + row * width * filters();
     for (std::int64_t column = 0; column < even_columns_; ++column) {
       const bool inside = column < width;
-      const TileSource source{from + (inside ? column : 0) * filters(), image,
-                              inside ? images_of_group(group, images()) : 0};
+      const TileSource<Bf16> source{from + (inside ? column : 0) * filters(), image,
+                                    inside ? images_of_group(group, images()) : 0};
       kernels_.pack_right(source, filters(), to + column * half_tile, even_columns_ * half_tile);
     }
   }
@@ -165,9 +167,8 @@ class WeightsGradient final : public Conv2dPassCpu {
     const std::int64_t channel = i % channel_blocks() * tile_rows, filter = i / channel_blocks() % panels() * tile_rows,
                        tap = i / channel_blocks() / panels();
     float* const to = task_.dw.floats().data() + (tap * channels() + channel) * filters() + filter;
-    kernels_.write_sums(
-        sums, nullptr, false,
-        {to, filters(), std::min(tile_rows, channels() - channel), std::min(tile_rows, filters() - filter)});
+    kernels_.write_floats(
+        sums, {to, filters(), std::min(tile_rows, channels() - channel), std::min(tile_rows, filters() - filter)});
   }
 
   CpuDevice& device_;

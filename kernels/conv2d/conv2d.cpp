@@ -90,14 +90,15 @@ Value conv2d(Graph& graph, const std::string& name, Value x, const Conv2dParams&
                       {input[0], geometry.vertical.output, geometry.horizontal.output, params.filters});
 }
 
-std::vector<std::string> convolutions_by(CpuConvolution kind, const Graph& graph, const CpuSettings& settings) {
+std::vector<std::string> winograd_convolutions(const Graph& graph, ConvolutionMethod method) {
   std::vector<std::string> names;
+  if (graph.arithmetic() == Arithmetic::bf16) return names;
   for (const Graph::Node& node : graph.nodes()) {
     const auto* convolution = dynamic_cast<const Conv2dDefinition*>(node.definition.get());
     if (convolution == nullptr) continue;
     const Shape& filters = graph.parameters()[node.parameters.at(0)].shape;
     const Shape& y = graph.values()[node.outputs.at(0)].shape;
-    if (cpu_convolution(convolution->geometry(), settings, filters, y) == kind) names.push_back(node.name);
+    if (takes_winograd(convolution->geometry(), method, filters, y)) names.push_back(node.name);
   }
   return names;
 }

@@ -40,14 +40,11 @@ struct Conv2dGeometry {
   bool relu = false;  ///< only with biases
 };
 
-/// How a CPU computes a convolution: in float32 directly or by Winograd's method, or with bf16 operands.
-enum class CpuConvolution { direct, winograd, bf16 };
-
-/// The algorithm on a CPU with `settings`; bf16 comes before Winograd. Filters [r, r, c, o], outputs y [n, p, q, o].
-CpuConvolution cpu_convolution(const Conv2dGeometry& geometry, const CpuSettings& settings, const Shape& filters,
-                               const Shape& y);
-/// The names of the graph's convolutions that a CPU with `settings` computes by `kind`.
-std::vector<std::string> convolutions_by(CpuConvolution kind, const Graph& graph, const CpuSettings& settings);
+/// Whether a CPU with this `method` computes a float32 convolution by Winograd's method. Filters [r, r, c, o], outputs
+/// y [n, p, q, o].
+bool takes_winograd(const Conv2dGeometry& geometry, ConvolutionMethod method, const Shape& filters, const Shape& y);
+/// The names of the graph's convolutions that a CPU computes by Winograd's method; none in bf16.
+std::vector<std::string> winograd_convolutions(const Graph& graph, ConvolutionMethod method);
 
 /// Tensors: inputs {x}, outputs {y}, parameters {W, b} or {W}.
 std::unique_ptr<Op> make_conv2d_cpu(const Conv2dGeometry& geometry, const OpContext& context, const OpTensors& tensors);

@@ -32,13 +32,9 @@ class Conv2dCpu final : public Op {
 
 }  // namespace
 
-CpuConvolution cpu_convolution(const Conv2dGeometry& geometry, const CpuSettings& settings, const Shape& filters,
-                               const Shape& y) {
-  if (settings.bf16_products && bf16_pays(filters)) return CpuConvolution::bf16;
-  const ConvolutionMethod method = settings.convolution;
-  if (method == ConvolutionMethod::direct || !winograd_can(geometry)) return CpuConvolution::direct;
-  const bool takes = method == ConvolutionMethod::winograd || winograd_pays(filters, y);
-  return takes ? CpuConvolution::winograd : CpuConvolution::direct;
+bool takes_winograd(const Conv2dGeometry& geometry, ConvolutionMethod method, const Shape& filters, const Shape& y) {
+  if (method == ConvolutionMethod::direct || !winograd_can(geometry)) return false;
+  return method == ConvolutionMethod::winograd || winograd_pays(filters, y);
 }
 
 std::unique_ptr<Op> make_conv2d_cpu(const Conv2dGeometry& geometry, const OpContext& context,
@@ -46,15 +42,9 @@ std::unique_ptr<Op> make_conv2d_cpu(const Conv2dGeometry& geometry, const OpCont
   CpuDevice& device = as_cpu(*context.device);
   const Shape &filters = tensors.parameters.at(0).shape, &y = tensors.outputs.at(0).shape;
   const auto make = [&] {
-    switch (cpu_convolution(geometry, device.settings(), filters, y)) {
-      case CpuConvolution::bf16:
-        return make_bf16_conv2d;
-      case CpuConvolution::winograd:
-        return make_winograd_conv2d;
-      case CpuConvolution::direct:
-        break;
-    }
-    return make_direct_conv2d;
+    if (tensors.inputs.at(0).type == DType::bf16) return make_bf16_conv2d;
+    const bool winograd = takes_winograd(geometry, device.settings().convolution, filters, y);
+    return winograd ? make_winograd_conv2d : make_direct_conv2d;
   }();
   return std::make_unique<Conv2dCpu>(make(geometry, device, tensors), geometry.relu, tensors);
 }

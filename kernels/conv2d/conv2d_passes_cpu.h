@@ -1,5 +1,5 @@
-// The passes of conv2d on a CPU, in three implementations: direct (oneDNN), by Winograd's method (winograd.h), and with
-// operands in bf16 (bf16_conv2d.h).
+// The passes of conv2d on a CPU, in three implementations: direct (oneDNN), by Winograd's method (winograd.h), and in
+// bf16 (bf16_conv2d.h).
 #pragma once
 
 #include <memory>

@@ -5,6 +5,7 @@
 #include "carillon/core/parallel.h"
 #include "kernels/dropout/dropout.h"
 #include "kernels/dropout/dropout_draw.h"
+#include "kernels/shared/element_pointer.h"
 
 namespace carillon {
 namespace {
@@ -24,10 +25,15 @@ CARILLON_SIMD void draw_words(const DropoutFilter& filter, std::uint64_t positio
 }
 
 /// `from` may be `to`.
-CARILLON_SIMD void apply_words(const DropoutFilter& filter, const std::uint32_t* words, const float* from,
-                               std::int64_t count, float* to) {
+CARILLON_SIMD void apply_words(const DropoutFilter& filter, const std::uint32_t* words, ElementPointer from,
+                               std::int64_t count, ElementPointer to) {
   const DropoutFilter own = filter;
-  for (std::int64_t i = 0; i < count; ++i) to[i] = own.apply(from[i], words[i]);
+  with_float_type(
+      to.type(), [&]<typename T>(std::type_identity<T>) __attribute__((always_inline)) {
+        const T* const x = from.as<const T>();
+        T* const y = to.as<T>();
+        for (std::int64_t i = 0; i < count; ++i) y[i] = stored_as<T>(own.apply(to_float(x[i]), words[i]));
+      });
 }
 
 class DropoutCpu final : public Op {
@@ -37,30 +43,32 @@ class DropoutCpu final : public Op {
     if (!tensors.input_gradients.empty()) dx_ = tensors.input_gradients.at(0);
   }
 
-  void forward(Stream& /*stream*/) override { apply(x_.floats().data(), y_.floats().data()); }
+  void forward(Stream& /*stream*/) override { apply(x_, y_); }
   void backward(Stream& /*stream*/) override {
-    if (dx_) apply(dx_.floats().data(), dx_.floats().data());
+    if (dx_) apply(dx_, dx_);
   }
 
  private:
-  void apply(const float* from, float* to) const {
+  void apply(const Tensor& from, const Tensor& to) const {
     const std::int64_t size = x_.shape.elements_per_sample();
     parallel_items(static_cast<std::size_t>(x_.shape[0]), static_cast<std::size_t>(size), elementwise_grain / 4,
                    [&](std::size_t first, std::size_t last) {
                      for (std::size_t b = first; b < last; ++b) {
-                       const std::int64_t at = static_cast<std::int64_t>(b) * size;
-                       apply_to_sample(step_.batch.first_position + b, from + at, size, to + at);
+                       const auto sample = static_cast<std::int64_t>(b);
+                       apply_to_sample(step_.batch.first_position + b, sample_of(from, sample), size,
+                                       sample_of(to, sample));
                      }
                    });
   }
 
-  void apply_to_sample(std::uint64_t position, const float* from, std::int64_t size, float* to) const {
+  void apply_to_sample(std::uint64_t position, ElementPointer from, std::int64_t size, ElementPointer to) const {
     Words words;
     for (std::int64_t at = 0; at < size; at += elements_at_once) {
       const std::int64_t count = std::min(elements_at_once, size - at);
       draw_words(filter_, position, static_cast<std::uint32_t>(at / dropout_block),
                  static_cast<std::uint32_t>(ceil_divide(count, dropout_block)), words.data());
-      apply_words(filter_, words.data(), from + at, count, to + at);
+      const auto done = static_cast<std::size_t>(at);
+      apply_words(filter_, words.data(), from + done, count, to + done);
     }
   }
 

@@ -47,12 +47,11 @@ template <typename Body, typename... F>
   (call_if_held(std::get_if<F>(&function)), ...);
 }
 
-/// Tensors have equal element counts and, on a GPU, one type, f32 or bf16. y may be the memory of a or b.
+/// Tensors have equal element counts and one type, f32 or bf16. y may be the memory of a or b.
 struct ElementwiseMap {
   ElementwiseFunction function;
   Tensor a, b, y;  ///< b: no data if the function is unary
 };
-/// float32.
 void map_cpu(const ElementwiseMap& map);
 /// Enqueues the map. Tensors start at multiples of 16 bytes.
 void map_cuda(const ElementwiseMap& map, Stream& stream);

@@ -10,6 +10,7 @@
 #include "kernels/lrn/lrn.h"
 #include "kernels/lrn/lrn_math.h"
 #include "kernels/lrn/lrn_registers_cpu.h"
+#include "kernels/shared/convert_cpu.h"
 #include "kernels/shared/thread_scratch.h"
 
 namespace carillon {
@@ -30,9 +31,10 @@ struct LrnLayout {
 
 /// A thread's scratch. squares and terms are padded; the padding stays zero.
 struct LrnScratch {
-  float* squares;  ///< x^2
-  float* terms;    ///< dy x s^(-beta-1); backward only
-  float* sums;     ///< window sums, if they are not unrolled
+  float* squares;          ///< x^2
+  float* terms;            ///< dy x s^(-beta-1); backward only
+  float* sums;             ///< window sums, if they are not unrolled
+  float *x, *dy, *result;  ///< a block of each in float32, if the tensors are bf16
 };
 
 /// sums[i] = values[i] + ... + values[i + 2 radius].
@@ -128,30 +130,47 @@ class LrnCpu final : public Op {
         x_(tensors.inputs.at(0)),
         y_(tensors.outputs.at(0)),
         layout_{static_cast<std::size_t>(x_.shape.extents().back()), static_cast<std::size_t>(params.depth_radius)},
-        scratch_(device, 3 * layout_.padded * sizeof(float)) {
+        scratch_(device, 6 * layout_.padded * sizeof(float)) {
     if (tensors.output_gradients.empty()) return;
     dy_ = tensors.output_gradients.at(0);
     dx_ = tensors.input_gradients.at(0);
   }
 
   void forward(Stream& /*stream*/) override {
-    const float* x = x_.floats().data();
-    float* y = y_.floats().data();
     for_blocks([&](const LrnScratch& scratch, std::size_t first, std::size_t pixels) {
-      forward_block(params_, layout_, scratch, x + first, pixels, y + first);
+      const std::size_t count = pixels * layout_.channels;
+      write_block(ElementPointer(y_) + first, count, scratch.result, [&](float* y) {
+        forward_block(params_, layout_, scratch, floats_at(ElementPointer(x_) + first, count, scratch.x), pixels, y);
+      });
     });
   }
 
   void backward(Stream& /*stream*/) override {
     if (!dx_) return;
-    const float *x = x_.floats().data(), *dy = dy_.floats().data();
-    float* dx = dx_.floats().data();
     for_blocks([&](const LrnScratch& scratch, std::size_t first, std::size_t pixels) {
-      backward_block(params_, layout_, scratch, x + first, dy + first, pixels, dx + first);
+      const std::size_t count = pixels * layout_.channels;
+      const float* const x = floats_at(ElementPointer(x_) + first, count, scratch.x);
+      const float* const dy = floats_at(ElementPointer(dy_) + first, count, scratch.dy);
+      write_block(ElementPointer(dx_) + first, count, scratch.result,
+                  [&](float* dx) { backward_block(params_, layout_, scratch, x, dy, pixels, dx); });
     });
   }
 
  private:
+  /// The elements in place, or converted to `scratch`.
+  static const float* floats_at(ElementPointer elements, std::size_t count, float* scratch) {
+    if (elements.type() == DType::f32) return elements.as<const float>();
+    read_floats(elements, count, scratch);
+    return scratch;
+  }
+  /// Calls body(floats to write), which are the elements themselves or are then converted to them.
+  template <typename Body>
+  static void write_block(ElementPointer elements, std::size_t count, float* scratch, const Body& body) {
+    if (elements.type() == DType::f32) return body(elements.as<float>());
+    body(scratch);
+    write_floats(scratch, count, elements);
+  }
+
   /// Calls body(scratch, first element, pixels) for blocks that cover the tensor, in parallel.
   template <typename Body>
   void for_blocks(const Body& body) const {
@@ -160,7 +179,8 @@ class LrnCpu final : public Op {
     const std::size_t grain = scratch_.grain(pixels, floats_worth_a_thread / layout_.channels);
     parallel_ranges(pixels, grain, [&](std::size_t begin, std::size_t end) {
       float* mine = scratch_.mine<float>();
-      const LrnScratch scratch{mine, mine + layout_.padded, mine + 2 * layout_.padded};
+      const auto piece = [&](std::size_t i) { return mine + i * layout_.padded; };
+      const LrnScratch scratch{piece(0), piece(1), piece(2), piece(3), piece(4), piece(5)};
       for (std::size_t p = begin; p < end; p += layout_.pixels) {
         body(scratch, p * layout_.channels, std::min(layout_.pixels, end - p));
       }

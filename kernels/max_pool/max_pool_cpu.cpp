@@ -5,20 +5,25 @@
 
 #include "carillon/core/parallel.h"
 #include "kernels/max_pool/max_pool.h"
+#include "kernels/shared/element_pointer.h"
+#include "kernels/shared/row_sums.h"
+#include "kernels/shared/thread_scratch.h"
 #include "kernels/shared/window_overlap.h"
 
 namespace carillon {
 namespace {
 
 /// Updates the window's maxima with a pixel's channels; the first pixel sets them.
-inline void take_larger(const float* __restrict x, std::uint8_t position, std::int64_t channels, bool first,
-                        float* __restrict y, std::uint8_t* __restrict where) {
+template <typename T>
+[[gnu::always_inline]] inline void take_larger(const T* __restrict x, std::uint8_t position, std::int64_t channels,
+                                               bool first, T* __restrict y, std::uint8_t* __restrict where) {
   if (first) {
     for (std::int64_t c = 0; c < channels; ++c) y[c] = x[c];
     for (std::int64_t c = 0; c < channels; ++c) where[c] = position;
   } else {
     for (std::int64_t c = 0; c < channels; ++c) {
-      const bool better = (x[c] > y[c]) | (x[c] != x[c]);  // NaN counts as larger and stays
+      const float value = to_float(x[c]);
+      const bool better = (value > to_float(y[c])) | (value != value);  // NaN counts as larger and stays
       y[c] = better ? x[c] : y[c];
       where[c] = better ? position : where[c];
     }
@@ -26,8 +31,9 @@ inline void take_larger(const float* __restrict x, std::uint8_t position, std::i
 }
 
 /// x: [height, width, channels] of one image; y, where: [output height, output width, channels].
-CARILLON_SIMD void pool_image(const MaxPoolGeometry& g, std::int64_t channels, const float* __restrict x,
-                              float* __restrict y, std::uint8_t* __restrict where) {
+template <typename T>
+[[gnu::always_inline]] inline void pool_image_of(const MaxPoolGeometry& g, std::int64_t channels, const T* __restrict x,
+                                                 T* __restrict y, std::uint8_t* __restrict where) {
   for (std::int64_t p = 0; p < g.vertical.output; ++p) {
     const std::int64_t top = p * g.vertical.stride - g.vertical.before;
     const Interval<std::int64_t> rows = offsets_inside(g.vertical, p);
@@ -48,22 +54,27 @@ CARILLON_SIMD void pool_image(const MaxPoolGeometry& g, std::int64_t channels, c
 
 /// Adds a window's gradients to those of a pixel, for channels with the maximum at `position`; the first window sets
 /// them.
-inline void gather(const float* __restrict dy, const std::uint8_t* __restrict where, std::uint8_t position,
-                   std::int64_t channels, bool first, float* __restrict dx) {
+template <typename T>
+[[gnu::always_inline]] inline void gather(const T* __restrict dy, const std::uint8_t* __restrict where,
+                                          std::uint8_t position, std::int64_t channels, bool first,
+                                          float* __restrict dx) {
   if (first) {
-    for (std::int64_t c = 0; c < channels; ++c) dx[c] = where[c] == position ? dy[c] : 0.0f;
+    for (std::int64_t c = 0; c < channels; ++c) dx[c] = where[c] == position ? to_float(dy[c]) : 0.0f;
   } else {
-    for (std::int64_t c = 0; c < channels; ++c) dx[c] += where[c] == position ? dy[c] : 0.0f;
+    for (std::int64_t c = 0; c < channels; ++c) dx[c] += where[c] == position ? to_float(dy[c]) : 0.0f;
   }
 }
 
-/// Shapes as in pool_image.
-CARILLON_SIMD void unpool_image(const MaxPoolGeometry& g, std::int64_t channels, const float* __restrict dy,
-                                const std::uint8_t* __restrict where, float* __restrict dx) {
+/// Shapes as in pool_image_of; scratch: [channels].
+template <typename T>
+[[gnu::always_inline]] inline void unpool_image_of(const MaxPoolGeometry& g, std::int64_t channels,
+                                                   const T* __restrict dy, const std::uint8_t* __restrict where,
+                                                   T* __restrict dx, float* scratch) {
   for (std::int64_t h = 0; h < g.vertical.input; ++h) {
     const Interval<std::int64_t> ps = windows_over(g.vertical, h);
     for (std::int64_t w = 0; w < g.horizontal.input; ++w, dx += channels) {
       const Interval<std::int64_t> qs = windows_over(g.horizontal, w);
+      float* const sums = sums_of(dx, scratch);
       bool first = true;
       for (std::int64_t p = ps.first; p < ps.last; ++p) {
         const std::int64_t i = h + g.vertical.before - p * g.vertical.stride;
@@ -71,29 +82,55 @@ CARILLON_SIMD void unpool_image(const MaxPoolGeometry& g, std::int64_t channels,
           const std::int64_t j = w + g.horizontal.before - q * g.horizontal.stride;
           const std::int64_t output = (p * g.horizontal.output + q) * channels;
           gather(dy + output, where + output, static_cast<std::uint8_t>(i * g.horizontal.window + j), channels, first,
-                 dx);
+                 sums);
         }
       }
-      if (first) std::fill_n(dx, channels, 0.0f);  // between windows, or after the last
+      if (first) std::fill_n(sums, channels, 0.0f);  // between windows, or after the last
+      store_sums(sums, channels, dx);
     }
   }
 }
 
-CARILLON_SIMD void relu_values(float* y, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) y[i] = y[i] < 0.0f ? 0.0f : y[i];  // NaN stays NaN
+CARILLON_SIMD void pool_image(const MaxPoolGeometry& g, std::int64_t channels, ElementPointer x, ElementPointer y,
+                              std::uint8_t* where) {
+  with_float_type(
+      x.type(), [&]<typename T>(std::type_identity<T>)
+                    __attribute__((always_inline)) { pool_image_of(g, channels, x.as<const T>(), y.as<T>(), where); });
 }
 
-CARILLON_SIMD void mask_gradients(const float* __restrict y, std::int64_t count, float* __restrict dy) {
-  for (std::int64_t i = 0; i < count; ++i) dy[i] = y[i] > 0.0f ? dy[i] : 0.0f;
+CARILLON_SIMD void unpool_image(const MaxPoolGeometry& g, std::int64_t channels, ElementPointer dy,
+                                const std::uint8_t* where, ElementPointer dx, float* scratch) {
+  with_float_type(
+      dy.type(), [&]<typename T>(std::type_identity<T>) __attribute__((always_inline)) {
+        unpool_image_of(g, channels, dy.as<const T>(), where, dx.as<T>(), scratch);
+      });
+}
+
+CARILLON_SIMD void relu_values(ElementPointer values, std::int64_t count) {
+  with_float_type(
+      values.type(), [&]<typename T>(std::type_identity<T>) __attribute__((always_inline)) {
+        T* const y = values.as<T>();
+        for (std::int64_t i = 0; i < count; ++i) y[i] = to_float(y[i]) < 0.0f ? T{} : y[i];  // NaN stays NaN
+      });
+}
+
+CARILLON_SIMD void mask_gradients(ElementPointer values, std::int64_t count, ElementPointer gradients) {
+  with_float_type(
+      values.type(), [&]<typename T>(std::type_identity<T>) __attribute__((always_inline)) {
+        const T* __restrict y = values.as<const T>();
+        T* __restrict dy = gradients.as<T>();
+        for (std::int64_t i = 0; i < count; ++i) dy[i] = to_float(y[i]) > 0.0f ? dy[i] : T{};
+      });
 }
 
 class MaxPoolCpu final : public Op {
  public:
-  MaxPoolCpu(const MaxPoolGeometry& geometry, const OpTensors& tensors)
+  MaxPoolCpu(const MaxPoolGeometry& geometry, Device& device, const OpTensors& tensors)
       : geometry_(geometry),
         x_(tensors.inputs.at(0)),
         y_(tensors.outputs.at(0)),
-        where_(static_cast<std::size_t>(y_.shape.element_count())) {
+        where_(static_cast<std::size_t>(y_.shape.element_count())),
+        scratch_(device, static_cast<std::size_t>(channels()) * sizeof(float)) {
     if (tensors.input_gradients.empty()) return;
     dx_ = tensors.input_gradients.at(0);
     dy_ = tensors.output_gradients.at(0);
@@ -101,8 +138,8 @@ class MaxPoolCpu final : public Op {
 
   void forward(Stream& /*stream*/) override {
     for_each_image([&](std::int64_t n) {
-      float* const y = y_.floats().data() + n * y_size();
-      pool_image(geometry_, channels(), x_.floats().data() + n * x_size(), y, where_.data() + n * y_size());
+      const ElementPointer y = sample_of(y_, n);
+      pool_image(geometry_, channels(), sample_of(x_, n), y, where_.data() + n * y_size());
       if (geometry_.relu) relu_values(y, y_size());
     });
   }
@@ -110,21 +147,21 @@ class MaxPoolCpu final : public Op {
   void backward(Stream& /*stream*/) override {
     if (!dx_) return;
     for_each_image([&](std::int64_t n) {
-      float* const dy = dy_.floats().data() + n * y_size();
-      if (geometry_.relu) mask_gradients(y_.floats().data() + n * y_size(), y_size(), dy);
-      unpool_image(geometry_, channels(), dy, where_.data() + n * y_size(), dx_.floats().data() + n * x_size());
+      const ElementPointer dy = sample_of(dy_, n);
+      if (geometry_.relu) mask_gradients(sample_of(y_, n), y_size(), dy);
+      unpool_image(geometry_, channels(), dy, where_.data() + n * y_size(), sample_of(dx_, n), scratch_.mine<float>());
     });
   }
 
  private:
   std::int64_t channels() const { return x_.shape[3]; }
-  std::int64_t x_size() const { return x_.shape.elements_per_sample(); }
   std::int64_t y_size() const { return y_.shape.elements_per_sample(); }
 
   template <typename Body>
   void for_each_image(const Body& body) const {
-    const std::size_t batch = static_cast<std::size_t>(x_.shape[0]);
-    parallel_items(batch, static_cast<std::size_t>(x_size()), elementwise_grain,
+    const auto batch = static_cast<std::size_t>(x_.shape[0]),
+               size = static_cast<std::size_t>(x_.shape.elements_per_sample());
+    parallel_items(batch, size, scratch_.grain(batch * size, elementwise_grain),
                    [&](std::size_t first, std::size_t last) {
                      for (std::size_t n = first; n < last; ++n) body(static_cast<std::int64_t>(n));
                    });
@@ -133,13 +170,14 @@ class MaxPoolCpu final : public Op {
   MaxPoolGeometry geometry_;
   Tensor x_, y_, dx_, dy_;
   std::vector<std::uint8_t> where_;  ///< [y]: i * window + j of the maximum
+  ThreadScratch scratch_;
 };
 
 }  // namespace
 
-std::unique_ptr<Op> make_max_pool_cpu(const MaxPoolGeometry& geometry, const OpContext& /*context*/,
+std::unique_ptr<Op> make_max_pool_cpu(const MaxPoolGeometry& geometry, const OpContext& context,
                                       const OpTensors& tensors) {
-  return std::make_unique<MaxPoolCpu>(geometry, tensors);
+  return std::make_unique<MaxPoolCpu>(geometry, *context.device, tensors);
 }
 
 }  // namespace carillon

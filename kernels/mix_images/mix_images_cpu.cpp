@@ -3,14 +3,25 @@
 
 #include "carillon/core/parallel.h"
 #include "kernels/mix_images/mix_images.h"
+#include "kernels/shared/element_pointer.h"
 
 namespace carillon {
 namespace {
 
-CARILLON_SIMD void blend(const Mixing& given, const float* __restrict own, const float* __restrict other,
-                         std::size_t count, float* __restrict out) {
+CARILLON_SIMD void blend(const Mixing& given, ElementPointer own, ElementPointer other, std::size_t count,
+                         ElementPointer out) {
   const Mixing mixing = given;
-  for (std::size_t i = 0; i < count; ++i) out[i] = mixing.blend(own[i], other[i]);
+  with_float_type(
+      out.type(), [&]<typename T>(std::type_identity<T>) __attribute__((always_inline)) {
+        const T* __restrict a = own.as<const T>(), * __restrict b = other.as<const T>();
+        T* __restrict y = out.as<T>();
+        for (std::size_t i = 0; i < count; ++i) y[i] = stored_as<T>(mixing.blend(to_float(a[i]), to_float(b[i])));
+      });
+}
+
+void copy(ElementPointer from, std::size_t count, ElementPointer to) {
+  with_float_type(from.type(),
+                  [&]<typename T>(std::type_identity<T>) { std::copy_n(from.as<T>(), count, to.as<T>()); });
 }
 
 class MixImagesCpu final : public Op {
@@ -22,11 +33,10 @@ class MixImagesCpu final : public Op {
     const Mixing mixing = draw_mixing(params_, step_.batch.first_position);
     const auto batch = static_cast<std::size_t>(x_.shape[0]),
                size = static_cast<std::size_t>(x_.shape.elements_per_sample());
-    const float* const x = x_.floats().data();
-    float* const y = y_.floats().data();
+    const ElementPointer x(x_), y(y_);
     parallel_items(batch, size, elementwise_grain, [&](std::size_t first, std::size_t last) {
       for (std::size_t i = first; i < last; ++i) {
-        const float *const own = x + i * size, *const other = x + mixed_with(i, batch) * size;
+        const ElementPointer own = x + i * size, other = x + mixed_with(i, batch) * size;
         if (mixing.cuts) {
           cut(mixing, own, other, size, y + i * size);
         } else {
@@ -39,12 +49,12 @@ class MixImagesCpu final : public Op {
   void backward(Stream& /*stream*/) override {}
 
  private:
-  void cut(const Mixing& mixing, const float* own, const float* other, std::size_t size, float* out) const {
+  void cut(const Mixing& mixing, ElementPointer own, ElementPointer other, std::size_t size, ElementPointer out) const {
     const std::int64_t width = x_.shape[2], channels = x_.shape[3];
-    std::copy_n(own, size, out);
+    copy(own, size, out);
     for (std::int64_t row = mixing.top; row < mixing.bottom; ++row) {
-      const std::int64_t at = (row * width + mixing.left) * channels;
-      std::copy_n(other + at, (mixing.right - mixing.left) * channels, out + at);
+      const auto at = static_cast<std::size_t>((row * width + mixing.left) * channels);
+      copy(other + at, static_cast<std::size_t>((mixing.right - mixing.left) * channels), out + at);
     }
   }
 

@@ -36,18 +36,21 @@ struct TileProduct {
   bool add = false;                             ///< true: add to `sums`; false: overwrite them
 };
 
-/// Up to 16 rows, `stride` floats apart. Missing rows count as zeros.
+/// Up to 16 rows, `stride` elements apart. Missing rows count as zeros. T: float or Bf16.
+template <typename T>
 struct TileSource {
-  const float* rows = nullptr;
+  const T* rows = nullptr;
   std::int64_t stride = 0, count = 0;
 };
 
-/// Destination of 16 x 16 sums: `columns` of each of `count` rows, `stride` floats apart.
+/// Destination of 16 x 16 sums: `columns` of each of `count` rows, `stride` elements apart.
+template <typename T>
 struct TileTarget {
-  float* rows = nullptr;
+  T* rows = nullptr;
   std::int64_t stride = 0, count = 0, columns = 0;
 };
 
+/// Floats are rounded to nearest, ties to even.
 struct Bf16TileKernels {
   /// Each thread calls begin() before its first multiply() and end() after its last.
   void (*begin)();
@@ -55,15 +58,19 @@ struct Bf16TileKernels {
   void (*multiply)(const TileProduct& product);
 
   /// Left tiles of `columns` columns, rounded up to blocks of 32: tile b has columns 32 b to 32 b + 31 and is at
-  /// to + b * tile_stride. Rounds to nearest, ties to even.
-  void (*pack_left)(const TileSource& source, std::int64_t columns, Bf16* to, std::int64_t tile_stride);
+  /// to + b * tile_stride.
+  void (*pack_left)(const TileSource<Bf16>& source, std::int64_t columns, Bf16* to, std::int64_t tile_stride);
+  void (*pack_left_floats)(const TileSource<float>& source, std::int64_t columns, Bf16* to, std::int64_t tile_stride);
   /// The transposed source: to[c * stride + r] for `columns` columns c and 16 rows r.
-  void (*pack_transposed)(const TileSource& source, std::int64_t columns, Bf16* to, std::int64_t stride);
+  void (*pack_transposed)(const TileSource<Bf16>& source, std::int64_t columns, Bf16* to, std::int64_t stride);
   /// Halves of right tiles, with the 16 rows as 8 pairs: for each block b of 16 columns, [8][16][2] at
   /// to + b * tile_stride.
-  void (*pack_right)(const TileSource& source, std::int64_t columns, Bf16* to, std::int64_t tile_stride);
+  void (*pack_right)(const TileSource<Bf16>& source, std::int64_t columns, Bf16* to, std::int64_t tile_stride);
+  void (*pack_right_floats)(const TileSource<float>& source, std::int64_t columns, Bf16* to, std::int64_t tile_stride);
+  /// target = sums.
+  void (*write_floats)(const float* sums, const TileTarget<float>& target);
   /// target = sums + bias, then with `relu` max(., 0); NaN stays NaN. `bias`: of the target's columns, or null.
-  void (*write_sums)(const float* sums, const float* bias, bool relu, const TileTarget& target);
+  void (*write_rounded)(const float* sums, const float* bias, bool relu, const TileTarget<Bf16>& target);
 };
 
 /// With the tile instructions for Isa::amx, else emulated: slower than float32 products.

@@ -6,6 +6,7 @@ namespace carillon::CARILLON_ISA {
 namespace {
 
 typedef std::int32_t Ints __attribute__((vector_size(lanes * sizeof(std::int32_t))));
+typedef std::uint16_t Halves __attribute__((vector_size(16 * sizeof(std::uint16_t))));
 constexpr int columns_of_tile = 16, vectors = columns_of_tile / lanes;
 
 /// Denormals become signed zeros.
@@ -76,78 +77,131 @@ void multiply(const TileProduct& p) {
   }
 }
 
-/// Same result as to_bf16 (src/core/bf16.h), without a branch. This file has its own copy: see simd.h.
+/// Same result as to_bf16 (src/core/bf16.h). This file has its own copy: see simd.h.
 CARILLON_INLINE std::uint32_t rounded_bits(float value) {
   std::uint32_t bits;
   __builtin_memcpy(&bits, &value, sizeof(bits));
   const std::uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16, quiet = bits >> 16 | 0x40u;
   return (bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded;
 }
+CARILLON_INLINE std::uint32_t rounded_bits(Bf16 value) { return value.bits; }
 
-CARILLON_INLINE void round_row(const float* from, std::int64_t count, Bf16* to) {
+/// The first `count` elements, at most 32, then zeros.
+template <typename T>
+CARILLON_INLINE void pack_row(const T* from, std::int64_t count, Bf16* to) {
   if (count >= 32) {
     for (int i = 0; i < 32; ++i) to[i].bits = static_cast<std::uint16_t>(rounded_bits(from[i]));
     return;
   }
   for (std::int64_t i = 0; i < 32; ++i) to[i].bits = i < count ? static_cast<std::uint16_t>(rounded_bits(from[i])) : 0;
 }
+#if defined(__AVX512BW__)
+CARILLON_INLINE void pack_row(const Bf16* from, std::int64_t count, Bf16* to) {
+  const __mmask32 mask = count >= 32 ? 0xffffffffu : (1u << count) - 1;
+  _mm512_storeu_si512(to, _mm512_maskz_loadu_epi16(mask, from));
+}
+#endif
 
-void pack_left(const TileSource& source, std::int64_t columns, Bf16* to, std::int64_t tile_stride) {
+template <typename T>
+void pack_left(const TileSource<T>& source, std::int64_t columns, Bf16* to, std::int64_t tile_stride) {
   for (std::int64_t first = 0; first < columns; first += 32, to += tile_stride) {
     for (std::int64_t row = 0; row < 16; ++row) {
       const bool exists = row < source.count;
-      round_row(exists ? source.rows + row * source.stride + first : nullptr, exists ? columns - first : 0,
-                to + row * 32);
+      pack_row(exists ? source.rows + row * source.stride + first : nullptr, exists ? columns - first : 0,
+               to + row * 32);
     }
   }
 }
 
-void pack_transposed(const TileSource& source, std::int64_t columns, Bf16* to, std::int64_t stride) {
+/// Merges rows i and i + 4 of 8 rows, in each half of 8 columns; three times transposes the halves.
+CARILLON_INLINE void merge_rows(Halves* rows) {
+  Halves merged[8];
+  for (int i = 0; i < 4; ++i) {
+    const Halves a = rows[i], b = rows[i + 4];
+    merged[2 * i] = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 8, 24, 9, 25, 10, 26, 11, 27);
+    merged[2 * i + 1] = __builtin_shufflevector(a, b, 4, 20, 5, 21, 6, 22, 7, 23, 12, 28, 13, 29, 14, 30, 15, 31);
+  }
+  for (int i = 0; i < 8; ++i) rows[i] = merged[i];
+}
+
+CARILLON_INLINE void transpose(Halves (&rows)[16]) {
+  for (int pass = 0; pass < 3; ++pass) {
+    merge_rows(rows);
+    merge_rows(rows + 8);
+  }
+  for (int i = 0; i < 8; ++i) {
+    const Halves upper = rows[i], lower = rows[i + 8];
+    rows[i] = __builtin_shufflevector(upper, lower, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23);
+    rows[i + 8] = __builtin_shufflevector(upper, lower, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
+  }
+}
+
+void pack_transposed(const TileSource<Bf16>& source, std::int64_t columns, Bf16* to, std::int64_t stride) {
   for (std::int64_t first = 0; first < columns; first += 16) {
-    const std::int64_t last = first + 16 < columns ? first + 16 : columns;
-    std::uint16_t block[16][16];
+    const std::int64_t width = columns - first < 16 ? columns - first : 16;
+    Halves rows[16];
     for (std::int64_t row = 0; row < 16; ++row) {
-      const float* const from = source.rows + row * source.stride;
-      for (std::int64_t c = first; c < last; ++c) {
-        block[c - first][row] = row < source.count ? static_cast<std::uint16_t>(rounded_bits(from[c])) : 0;
+      rows[row] = Halves{};
+      if (row >= source.count) continue;
+      const Bf16* const from = source.rows + row * source.stride + first;
+      if (width == 16) {
+        __builtin_memcpy(&rows[row], from, sizeof(Halves));
+      } else {
+        __builtin_memcpy(&rows[row], from, static_cast<std::size_t>(width) * sizeof(Bf16));
       }
     }
-    for (std::int64_t c = first; c < last; ++c) __builtin_memcpy(to + c * stride, block[c - first], sizeof(block[0]));
+    transpose(rows);
+    for (std::int64_t c = 0; c < width; ++c)
+      __builtin_memcpy(static_cast<void*>(to + (first + c) * stride), &rows[c], sizeof(Halves));
   }
 }
 
-void pack_right(const TileSource& source, std::int64_t columns, Bf16* to, std::int64_t tile_stride) {
+template <typename T>
+void pack_right(const TileSource<T>& source, std::int64_t columns, Bf16* to, std::int64_t tile_stride) {
   for (std::int64_t first = 0; first < columns; first += 16, to += tile_stride) {
     const std::int64_t width = columns - first < 16 ? columns - first : 16;
     for (std::int64_t pair = 0; pair < 8; ++pair) {
       std::uint32_t both[16] = {};
-      const float* const even = source.rows + 2 * pair * source.stride + first;
-      const float* const odd = even + source.stride;
-      if (2 * pair < source.count) {
-        for (std::int64_t n = 0; n < width; ++n) both[n] = rounded_bits(even[n]);
-      }
-      if (2 * pair + 1 < source.count) {
-        for (std::int64_t n = 0; n < width; ++n) both[n] |= rounded_bits(odd[n]) << 16;
+      const T* const even = source.rows + 2 * pair * source.stride + first;
+      const T* const odd = even + source.stride;
+      if (width == 16 && 2 * pair + 1 < source.count) {
+        for (int n = 0; n < 16; ++n) both[n] = rounded_bits(even[n]) | rounded_bits(odd[n]) << 16;
+      } else {
+        for (std::int64_t n = 0; n < width && 2 * pair < source.count; ++n) both[n] = rounded_bits(even[n]);
+        for (std::int64_t n = 0; n < width && 2 * pair + 1 < source.count; ++n) both[n] |= rounded_bits(odd[n]) << 16;
       }
       __builtin_memcpy(to + pair * 32, both, sizeof(both));
     }
   }
 }
 
-void write_sums(const float* sums, const float* bias, bool relu, const TileTarget& target) {
+void write_floats(const float* sums, const TileTarget<float>& target) {
   for (std::int64_t row = 0; row < target.count; ++row) {
     float* const to = target.rows + row * target.stride;
-    const float* const from = sums + row * 16;
-    for (std::int64_t n = 0; n < target.columns; ++n) {
-      const float value = bias == nullptr ? from[n] : from[n] + bias[n];
-      to[n] = relu && value < 0.0f ? 0.0f : value;
-    }
+    for (std::int64_t n = 0; n < target.columns; ++n) to[n] = sums[row * 16 + n];
+  }
+}
+
+CARILLON_INLINE void write_row(const float* sums, const float* bias, bool relu, std::int64_t columns, Bf16* to) {
+  for (std::int64_t n = 0; n < columns; ++n) {
+    const float value = sums[n] + bias[n], kept = relu && value < 0.0f ? 0.0f : value;
+    to[n].bits = static_cast<std::uint16_t>(rounded_bits(kept));
+  }
+}
+
+void write_rounded(const float* sums, const float* bias, bool relu, const TileTarget<Bf16>& target) {
+  float added[16] = {};
+  for (std::int64_t n = 0; bias != nullptr && n < target.columns; ++n) added[n] = bias[n];
+  for (std::int64_t row = 0; row < target.count; ++row) {
+    Bf16* const to = target.rows + row * target.stride;
+    write_row(sums + row * 16, added, relu, target.columns == 16 ? 16 : target.columns, to);
   }
 }
 
 void do_nothing() {}
 
-constexpr Bf16TileKernels kernels{do_nothing, do_nothing, multiply, pack_left, pack_transposed, pack_right, write_sums};
+constexpr Bf16TileKernels kernels{do_nothing,      do_nothing, multiply,   pack_left,    pack_left,
+                                  pack_transposed, pack_right, pack_right, write_floats, write_rounded};
 
 }  // namespace
 

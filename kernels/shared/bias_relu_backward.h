@@ -3,7 +3,8 @@
 //   dz[r,c] = y[r,c] > 0 ? dy[r,c] : 0   in place of dy; without ReLU dz = dy
 //   db[c] = sum over r of dz[r,c]
 //
-// y, dy: [rows, columns], all extents except the last flattened; db: [columns]. One pass over dy.
+// y, dy: [rows, columns] in f32 or bf16, all extents except the last flattened; db: [columns] in float32. One pass
+// over dy.
 #pragma once
 
 #include <vector>

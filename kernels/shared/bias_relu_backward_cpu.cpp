@@ -4,29 +4,46 @@
 
 #include "carillon/core/parallel.h"
 #include "kernels/shared/bias_relu_backward.h"
+#include "kernels/shared/element_pointer.h"
 
 namespace carillon {
 namespace {
 
 /// For some rows: writes dz to dy, and the sums of its columns to `sums`.
-CARILLON_SIMD void mask_and_sum(const float* __restrict y, float* __restrict dy, std::size_t rows, std::size_t columns,
-                                float* __restrict sums) {
+template <typename T>
+[[gnu::always_inline]] inline void mask_and_sum_of(const T* __restrict y, T* __restrict dy, std::size_t rows,
+                                                   std::size_t columns, float* __restrict sums) {
   for (std::size_t c = 0; c < columns; ++c) sums[c] = 0.0f;
   for (std::size_t row = 0; row < rows; ++row, y += columns, dy += columns) {
     for (std::size_t c = 0; c < columns; ++c) {
-      const float dz = y[c] > 0.0f ? dy[c] : 0.0f;
-      dy[c] = dz;
+      const float given = to_float(dy[c]), dz = to_float(y[c]) > 0.0f ? given : 0.0f;
+      dy[c] = stored_as<T>(dz);
       sums[c] += dz;
     }
   }
 }
 
-CARILLON_SIMD void sum_rows(const float* __restrict values, std::size_t rows, std::size_t columns,
-                            float* __restrict sums) {
+template <typename T>
+[[gnu::always_inline]] inline void sum_rows_of(const T* __restrict values, std::size_t rows, std::size_t columns,
+                                               float* __restrict sums) {
   for (std::size_t c = 0; c < columns; ++c) sums[c] = 0.0f;
   for (std::size_t row = 0; row < rows; ++row, values += columns) {
-    for (std::size_t c = 0; c < columns; ++c) sums[c] += values[c];
+    for (std::size_t c = 0; c < columns; ++c) sums[c] += to_float(values[c]);
   }
+}
+
+CARILLON_SIMD void mask_and_sum(ElementPointer y, ElementPointer dy, std::size_t rows, std::size_t columns,
+                                float* sums) {
+  with_float_type(
+      dy.type(), [&]<typename T>(std::type_identity<T>) __attribute__((always_inline)) {
+        mask_and_sum_of(y.as<const T>(), dy.as<T>(), rows, columns, sums);
+      });
+}
+
+CARILLON_SIMD void sum_rows(ElementPointer values, std::size_t rows, std::size_t columns, float* sums) {
+  with_float_type(
+      values.type(), [&]<typename T>(std::type_identity<T>)
+                         __attribute__((always_inline)) { sum_rows_of(values.as<const T>(), rows, columns, sums); });
 }
 
 }  // namespace
@@ -48,12 +65,12 @@ BiasReluBackward::BiasReluBackward(const Tensor& y, const Tensor& dy, const Tens
 }
 
 void BiasReluBackward::run() {
-  float* const dy = dy_.floats().data();
+  const ElementPointer y(y_), dy(dy_);
   parallel_items(block_count_, rows_per_block_ * columns_, elementwise_grain, [&](std::size_t first, std::size_t last) {
     for (std::size_t block = first; block < last; ++block) {
       const std::size_t row = block * rows_per_block_, rows = std::min(rows_per_block_, rows_ - row);
       float* const sums = block_sums_.data() + block * columns_;
-      if (y_) mask_and_sum(y_.floats().data() + row * columns_, dy + row * columns_, rows, columns_, sums);
+      if (y_) mask_and_sum(y + row * columns_, dy + row * columns_, rows, columns_, sums);
       if (!y_) sum_rows(dy + row * columns_, rows, columns_, sums);
     }
   });

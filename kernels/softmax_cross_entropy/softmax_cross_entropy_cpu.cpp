@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "kernels/shared/convert_cpu.h"
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
 
 namespace carillon {
@@ -30,14 +31,15 @@ class SoftmaxCrossEntropyCpu final : public Op {
         labels_(static_cast<const std::int32_t*>(tensors.inputs.at(1).data)),
         loss_(tensors.outputs.at(0)),
         logits_gradient_(tensors.input_gradients.empty() ? Tensor{} : tensors.input_gradients.at(0)),
-        row_(static_cast<std::size_t>(logits_.shape[1])) {}
+        z_(static_cast<std::size_t>(logits_.shape[1])),
+        row_(z_.size()) {}
 
   void forward(Stream& /*stream*/) override {
     const std::size_t batch = static_cast<std::size_t>(logits_.shape[0]), classes = row_.size();
     const float lambda = batch_lambda();
     double sum = 0.0;
     for (std::size_t b = 0; b < batch; ++b) {
-      const float* z = logits_.floats().data() + b * classes;
+      const float* const z = read_logits(b);
       const Exponentials exponentials = shifted_exponentials(z, classes, row_.data());
       sum += row_loss(exponentials, z, b, lambda);
     }
@@ -48,14 +50,15 @@ class SoftmaxCrossEntropyCpu final : public Op {
     const std::size_t batch = static_cast<std::size_t>(logits_.shape[0]), classes = row_.size();
     const float lambda = batch_lambda();
     for (std::size_t b = 0; b < batch; ++b) {
-      float* dz = logits_gradient_.floats().data() + b * classes;
-      const float sum = shifted_exponentials(logits_.floats().data() + b * classes, classes, dz).sum;
+      float* const dz = row_.data();
+      const float sum = shifted_exponentials(read_logits(b), classes, dz).sum;
       const float factor = 1.0f / (sum * static_cast<float>(batch));
       const float of_all = smoothing_ / static_cast<float>(classes * batch);
       for (std::size_t j = 0; j < classes; ++j) dz[j] = dz[j] * factor - of_all;
       const float of_labels = (1.0f - smoothing_) / static_cast<float>(batch);
       dz[labels_[b]] -= lambda * of_labels;
       if (mixing_.mixes()) dz[other_label(b)] -= (1.0f - lambda) * of_labels;
+      write_floats(dz, classes, sample_of(logits_gradient_, static_cast<std::int64_t>(b)));
     }
   }
 
@@ -64,6 +67,12 @@ class SoftmaxCrossEntropyCpu final : public Op {
   /// Label of the row that row `b` is mixed with.
   std::int32_t other_label(std::size_t b) const {
     return labels_[mixed_with(b, static_cast<std::size_t>(logits_.shape[0]))];
+  }
+
+  /// Row `b`, valid until the next call.
+  const float* read_logits(std::size_t b) {
+    read_floats(sample_of(logits_, static_cast<std::int64_t>(b)), z_.size(), z_.data());
+    return z_.data();
   }
 
   double row_loss(const Exponentials& of, const float* z, std::size_t b, float lambda) const {
@@ -81,7 +90,7 @@ class SoftmaxCrossEntropyCpu final : public Op {
   Tensor logits_;
   const std::int32_t* labels_;  ///< [batch]
   Tensor loss_, logits_gradient_;
-  std::vector<float> row_;
+  std::vector<float> z_, row_;  ///< [classes]
 };
 
 }  // namespace

@@ -72,7 +72,7 @@ void check_isa(std::optional<Isa> requested, const std::vector<Isa>& available) 
        text_of(isa_choices, std::optional(available.back())));
 }
 
-bool rounds_products(std::optional<Arithmetic> precision, const std::vector<Isa>& isas) {
+bool computes_in_bf16(std::optional<Arithmetic> precision, const std::vector<Isa>& isas) {
   if (precision) return *precision == Arithmetic::bf16;
   return std::ranges::count(isas, Isa::amx) == static_cast<std::ptrdiff_t>(isas.size());
 }
@@ -89,7 +89,6 @@ std::vector<Isa> possible_isas(const DeviceOptions& options, const Mpi& mpi) {
 std::unique_ptr<Device> open_own_device(DeviceOptions& options, const std::vector<Isa>& isas, const Mpi& mpi,
                                         const CpuShare& share) {
   check_isa(options.cpu.isa, available_isas());
-  options.cpu.bf16_products = rounds_products(options.precision, isas);
   std::unique_ptr<Device> device = open_device({.choice = text_of(device_choices, options.device),
                                                 .local_rank = mpi.local_rank(),
                                                 .thread_count = share.thread_count,
@@ -99,15 +98,16 @@ std::unique_ptr<Device> open_own_device(DeviceOptions& options, const std::vecto
     fail(ExitCode::usage, "--convolution winograd requires a CPU; the device is {}", device->name());
   }
   if (!is_cpu && options.cpu.isa) fail(ExitCode::usage, "--isa requires a CPU; the device is {}", device->name());
-  if (!is_cpu) options.cpu.bf16_products = false;
-  if (!options.precision) options.precision = options.cpu.bf16_products ? Arithmetic::bf16 : Arithmetic::fp32;
+  if (!options.precision) {
+    options.precision = is_cpu && computes_in_bf16(std::nullopt, isas) ? Arithmetic::bf16 : Arithmetic::fp32;
+  }
   if (is_cpu && options.precision == Arithmetic::tf32) {
     fail(ExitCode::no_device, "--precision tf32 requires a GPU; the device is {}: use --precision fp32",
          device->name());
   }
-  options.arithmetic = is_cpu ? Arithmetic::fp32 : *options.precision;
+  options.arithmetic = *options.precision;
   const auto without_amx = isas.size() - static_cast<std::size_t>(std::ranges::count(isas, Isa::amx));
-  if (options.cpu.bf16_products && without_amx > 0 && mpi.rank() == 0) {
+  if (is_cpu && options.arithmetic == Arithmetic::bf16 && without_amx > 0 && mpi.rank() == 0) {
     print_warning(
         fmt::format("--precision bf16: {} of {} ranks do not use AMX; they emulate its products, many times "
                     "slower than fp32",

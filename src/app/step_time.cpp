@@ -53,7 +53,8 @@ class Training {
   Training(const Network& network, const StepTimeSettings& settings, std::int64_t batch_size, Device& device)
       : noise_(network.image, settings.task.target, batch_size),
         communicator_(make_self_communicator(device)),
-        tower_(network, settings.task, {.batch_size = batch_size, .optimizer = settings.optimizer}, device,
+        tower_(network, settings.task,
+               {.batch_size = batch_size, .arithmetic = settings.arithmetic, .optimizer = settings.optimizer}, device,
                *communicator_) {
     tower_.initialize(1);
     timed_step();  // allocates memory and prepares the ops
@@ -76,7 +77,7 @@ class Training {
 /// Whether half of the free memory suffices for the activations of a batch.
 bool fits(const Network& network, const StepTimeSettings& settings, std::int64_t batch_size, const Device& device) {
   if (device.kind() != DeviceKind::cpu) return true;
-  const BuiltNetwork built = build_network(network, settings.task, {.batch_size = batch_size});
+  const BuiltNetwork built = build_network(network, settings.task, {batch_size, settings.arithmetic});
   const auto processes = static_cast<std::uint64_t>(settings.processes);
   return activation_bytes(built, device) <= available_memory_bytes() / 2 / processes;
 }
@@ -109,7 +110,7 @@ StepTime measure_step(MakeNetwork make, const StepTimeSettings& settings, Device
   network_settings.record_count = static_cast<std::uint64_t>(settings.batch_size);
   const Network network = make(network_settings);
   const auto threads = static_cast<double>(std::max<std::size_t>(1, device.workers().size()));
-  const double fewest = threads * static_cast<double>(device.least_samples());
+  const double fewest = threads * static_cast<double>(device.least_samples(settings.arithmetic));
   const std::int64_t least = batch_within(fewest, network, settings, device);
   if (!fits(network, settings, least, device)) {
     fail(ExitCode::usage, "the network {} needs more memory than half of what is free", network.name);
@@ -130,12 +131,14 @@ StepTime measure_step(MakeNetwork make, const StepTimeSettings& settings, Device
 
 double training_seconds_per_image(const NamedNetwork& network, const PictureStep& step) {
   const std::vector<Isa> own{available_isas().back()};
-  CpuDevice device(step.threads, {.bf16_products = rounds_products(image_program().defaults.device.precision, own)});
+  const bool bf16 = computes_in_bf16(image_program().defaults.device.precision, own);
+  CpuDevice device(step.threads);
   const StepTimeSettings settings{
       .network = {.image = {.height = step.image_size, .width = step.image_size, .channels = 3},
                   .outputs = step.classes,
                   .regularization = 0.0001f},
       .task = classification_task({.classes = step.classes}),
+      .arithmetic = bf16 ? Arithmetic::bf16 : Arithmetic::fp32,
       .optimizer = image_program().defaults.optimizer.update,
       .batch_size = step.batch_size,
       .seconds = step.seconds};

@@ -11,8 +11,9 @@
 namespace carillon {
 
 struct StepTimeSettings {
-  NetworkSettings network;           ///< `image` and `outputs` at least; not `record_count`
-  Task task;                         ///< with `network.outputs` outputs
+  NetworkSettings network;  ///< `image` and `outputs` at least; not `record_count`
+  Task task;                ///< with `network.outputs` outputs
+  Arithmetic arithmetic = Arithmetic::fp32;
   OptimizerSettings optimizer = {};  ///< the learning rate does not matter
   std::int64_t batch_size = 32;      ///< largest batch to measure
   double seconds = 3.0;              ///< approximate duration of the measurement

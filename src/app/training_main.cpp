@@ -162,6 +162,7 @@ void print_networks(const OptionSet& set, const ProgramSpec& program_spec, Train
                   .regularization = static_cast<float>(options.optimizer.regularization),
                   .distort = data.distort && program_spec.distorts && !program_spec.of_pictures},
       .task = task,
+      .arithmetic = options.device.arithmetic,
       .optimizer = options.optimizer.update,
       .batch_size = std::max<std::int64_t>(1, data.global_batch > 0 ? data.global_batch / mpi.size() : data.batch_size),
       .seconds = seconds / static_cast<double>(program_spec.networks.size()),

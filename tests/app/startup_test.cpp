@@ -45,11 +45,11 @@ TEST_F(Startup, RefusesAGroupOfNoVariableBeforeItReadsAnything) {
                  "--group: 'bias*' matches no variable; there are: layer1/weights, layer1/biases, layer2/weights");
 }
 
-TEST(RoundsProducts, AutomaticallyIfAllRanksHaveTiles) {
-  EXPECT_TRUE(rounds_products(std::nullopt, {Isa::amx, Isa::amx}));
-  EXPECT_FALSE(rounds_products(std::nullopt, {Isa::amx, Isa::avx512}));
-  EXPECT_TRUE(rounds_products(Arithmetic::bf16, {Isa::plain}));
-  EXPECT_FALSE(rounds_products(Arithmetic::fp32, {Isa::amx}));
+TEST(ComputesInBf16, AutomaticallyIfAllRanksHaveTiles) {
+  EXPECT_TRUE(computes_in_bf16(std::nullopt, {Isa::amx, Isa::amx}));
+  EXPECT_FALSE(computes_in_bf16(std::nullopt, {Isa::amx, Isa::avx512}));
+  EXPECT_TRUE(computes_in_bf16(Arithmetic::bf16, {Isa::plain}));
+  EXPECT_FALSE(computes_in_bf16(Arithmetic::fp32, {Isa::amx}));
 }
 
 /// The options that a checkpoint of a training with `options` stores.
@@ -68,13 +68,13 @@ TEST_F(Precision, OfAutoIsFloat32WithoutTilesAndIsStored) {
   EXPECT_THAT(stored(), HasSubstr("    precision = fp32\n"));
 }
 
-TEST_F(Precision, Bf16WithoutTilesWarnsAndNamesItsConvolutions) {
+TEST_F(Precision, Bf16WithoutTilesWarnsAndIsStored) {
   const Outcome outcome = train("--precision bf16 --isa plain");
   ASSERT_EQ(outcome.code, 0) << outcome.output;
   EXPECT_THAT(outcome.output, HasSubstr("1 of 1 ranks do not use AMX"));
   EXPECT_THAT(outcome.output, HasSubstr(", precision bf16"));
   EXPECT_THAT(stored(), HasSubstr("    precision = bf16\n"));
-  EXPECT_THAT(stored(), HasSubstr("    bf16 convolutions = [\"conv2\"]\n"));
+  EXPECT_THAT(stored(), HasSubstr("    winograd convolutions = []\n"));
 }
 
 TEST_F(Startup, RefusesPrecisionsOfGpusOnACpuWithTheReason) {

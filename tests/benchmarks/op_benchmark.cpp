@@ -28,6 +28,7 @@
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/lrn/lrn.h"
 #include "kernels/max_pool/max_pool.h"
+#include "kernels/shared/convert_cpu.h"
 #include "src/device/cpu_device.h"
 #include "src/graph/passes.h"
 
@@ -130,23 +131,25 @@ std::vector<Case> cases() {
 /// One op with its tensors and a batch of images, outside of any network.
 class OpUnderTest {
  public:
-  OpUnderTest(const Case& which, std::int64_t batch_size, CpuDevice& device) : device_(device) {
-    Graph graph(batch_size);
+  OpUnderTest(const Case& which, std::int64_t batch_size, CpuDevice& device, Arithmetic arithmetic) : device_(device) {
+    Graph graph(batch_size, arithmetic);
+    const DType type = activation_type(arithmetic);
     which.add(graph);
     fuse_activations(graph, {});
     const Graph::Node& node = graph.nodes().back();
     for (const int value : node.inputs)
-      add_pair(graph.values()[value].shape, tensors_.inputs, tensors_.input_gradients);
+      add_pair(graph.values()[value].shape, type, tensors_.inputs, tensors_.input_gradients);
     if (which.input_density < 1.0) leave_stroke(tensors_.inputs.front(), which.input_density);
     if (!which.input_gradient) tensors_.input_gradients.assign(tensors_.inputs.size(), Tensor{});
     for (const int value : node.outputs)
-      add_pair(graph.values()[value].shape, tensors_.outputs, tensors_.output_gradients);
+      add_pair(graph.values()[value].shape, type, tensors_.outputs, tensors_.output_gradients);
     for (const int parameter : node.parameters)
-      add_pair(graph.parameters()[parameter].shape, tensors_.parameters, tensors_.parameter_gradients);
-    for (const int state : node.buffers) add(graph.buffers()[state].shape, tensors_.buffers);
+      add_pair(graph.parameters()[parameter].shape, DType::f32, tensors_.parameters, tensors_.parameter_gradients);
+    for (const int state : node.buffers) add(graph.buffers()[state].shape, DType::f32, tensors_.buffers);
     if (node.definition->gradient_shares_output(0)) tensors_.input_gradients.at(0) = tensors_.output_gradients.at(0);
     make_batch(static_cast<std::size_t>(batch_size));
-    op_ = node.definition->instantiate({.device = &device_, .training = true, .step = &step_}, tensors_);
+    op_ = node.definition->instantiate({.device = &device_, .arithmetic = arithmetic, .training = true, .step = &step_},
+                                       tensors_);
   }
 
   void forward() { op_->forward(device_.stream()); }
@@ -157,23 +160,27 @@ class OpUnderTest {
   }
 
  private:
-  void add_pair(const Shape& shape, std::vector<Tensor>& values, std::vector<Tensor>& gradients) {
-    add(shape, values);
-    add(shape, gradients);
+  void add_pair(const Shape& shape, DType type, std::vector<Tensor>& values, std::vector<Tensor>& gradients) {
+    add(shape, type, values);
+    add(shape, type, gradients);
   }
 
-  void add(const Shape& shape, std::vector<Tensor>& list) {
-    buffers_.push_back(device_.allocate(static_cast<std::size_t>(shape.element_count()) * sizeof(float)));
-    list.push_back({buffers_.back().data(), shape, DType::f32});
-    fill(list.back());
+  void add(const Shape& shape, DType type, std::vector<Tensor>& list) {
+    Tensor tensor{nullptr, shape, type};
+    buffers_.push_back(device_.allocate(tensor.bytes()));
+    tensor.data = buffers_.back().data();
+    list.push_back(tensor);
+    fill(tensor);
   }
 
   static void fill(const Tensor& tensor) {
     std::uint32_t state = 1;  // values of both signs without a pattern
-    for (float& value : tensor.floats()) {
+    std::vector<float> values(static_cast<std::size_t>(tensor.shape.element_count()));
+    for (float& value : values) {
       state = state * 1664525u + 1013904223u;
       value = static_cast<float>(state >> 8) / static_cast<float>(1 << 23) - 1.0f;
     }
+    write_floats(values.data(), values.size(), tensor);
   }
 
   void make_batch(std::size_t batch_size) {
@@ -231,15 +238,15 @@ int benchmark(std::span<char* const> arguments) {
   const std::string_view text = arguments.size() > 2 ? arguments[2] : "";
   check(threads > 0 && batch_size > 0, "usage: op_benchmark [THREADS [BATCH [TEXT [METHOD [ISA]]]]]");
   CpuSettings settings;
-  settings.bf16_products = arguments.size() > 3 && std::string_view(arguments[3]) == "bf16";
-  if (arguments.size() > 3 && !settings.bf16_products) settings.convolution = named(arguments[3], convolution_methods);
+  const bool bf16 = arguments.size() > 3 && std::string_view(arguments[3]) == "bf16";
+  if (arguments.size() > 3 && !bf16) settings.convolution = named(arguments[3], convolution_methods);
   if (arguments.size() > 4) settings.isa = named(arguments[4], isas);
   CpuDevice device(threads, settings);
   fmt::print("{} threads, batch {}: milliseconds, fastest (median)\n", threads, batch_size);
   fmt::print("{:<24} {:>20} {:>20}\n", "op", "forward", "backward");
   for (const Case& which : cases()) {
     if (which.name.find(text) == std::string::npos) continue;
-    OpUnderTest op(which, batch_size, device);
+    OpUnderTest op(which, batch_size, device, bf16 ? Arithmetic::bf16 : Arithmetic::fp32);
     const Milliseconds forward = measure([] {}, [&] { op.forward(); });
     const Milliseconds backward = measure([&] { op.refill_output_gradients(); }, [&] { op.backward(); });
     fmt::print("{:<24} {:>11.3f} ({:6.3f}) {:>11.3f} ({:6.3f})\n", which.name, forward.fastest, forward.median,

@@ -162,69 +162,110 @@ TEST_P(Bf16Tiles, PassOnNanAndInfinity) {
 
 /// Rows that end with the array, so that a read behind the last column is outside of it.
 struct Source {
-  std::vector<float> values;
-  TileSource source;
-  std::int64_t columns;
+  std::vector<float> floats;
+  std::vector<Bf16> rounded;
+  std::int64_t rows, columns;
 
-  Source(std::int64_t rows, std::int64_t width) : columns(width) {
-    values = random_values(static_cast<std::size_t>(std::max<std::int64_t>(rows, 1) * columns), 11);
-    if (values.size() > 2) values[2] = std::numeric_limits<float>::quiet_NaN();
-    source = {values.data(), columns, rows};
+  Source(std::int64_t height, std::int64_t width) : rows(height), columns(width) {
+    floats = random_values(static_cast<std::size_t>(std::max<std::int64_t>(rows, 1) * columns), 11);
+    if (floats.size() > 2) floats[2] = std::numeric_limits<float>::quiet_NaN();
+    for (const float value : floats) rounded.push_back(to_bf16(value));
   }
+  TileSource<float> of_floats() const { return {floats.data(), columns, rows}; }
+  TileSource<Bf16> of_bf16() const { return {rounded.data(), columns, rows}; }
   Bf16 at(std::int64_t row, std::int64_t column) const {
-    if (row >= source.count || column >= columns) return {0};
-    return to_bf16(values[static_cast<std::size_t>(row * columns + column)]);
+    if (row >= rows || column >= columns) return {0};
+    return rounded[static_cast<std::size_t>(row * columns + column)];
   }
 };
+
+constexpr Bf16 untouched{0x1234};
+
+void expect_left_tiles(const Source& source, const std::vector<Bf16>& packed) {
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(packed.size()); ++i) {
+    const std::int64_t tile = i / 600, row = i % 600 / 32, column = tile * 32 + i % 600 % 32;
+    const Bf16 expected = i % 600 < tile_elements ? source.at(row, column) : untouched;
+    ASSERT_EQ(packed[static_cast<std::size_t>(i)].bits, expected.bits) << i;
+  }
+}
+
+void expect_right_halves(const Source& source, const std::vector<Bf16>& packed) {
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(packed.size()); ++i) {
+    const std::int64_t at = i % 300, row = at / 32 * 2 + at % 2, column = i / 300 * 16 + at % 32 / 2;
+    ASSERT_EQ(packed[static_cast<std::size_t>(i)].bits, (at < 256 ? source.at(row, column) : untouched).bits) << i;
+  }
+}
 
 TEST_P(Bf16Tiles, PackEveryCountOfRowsAndColumns) {
   for (std::int64_t rows = 0; rows <= 16; ++rows) {
     for (const std::int64_t columns : {1, 15, 16, 17, 31, 32, 33, 64, 70}) {
       SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(columns));
       const Source source(rows, columns);
-      const Bf16 other{0x1234};
-      const std::int64_t left_tiles = (columns + 31) / 32, halves = (columns + 15) / 16;
+      const auto left_size = static_cast<std::size_t>((columns + 31) / 32 * 600),
+                 right_size = static_cast<std::size_t>((columns + 15) / 16 * 300);
+      std::vector<Bf16> packed(left_size, untouched);
+      kernels().pack_left(source.of_bf16(), columns, packed.data(), 600);
+      expect_left_tiles(source, packed);
+      packed.assign(left_size, untouched);
+      kernels().pack_left_floats(source.of_floats(), columns, packed.data(), 600);
+      expect_left_tiles(source, packed);
+      packed.assign(right_size, untouched);
+      kernels().pack_right(source.of_bf16(), columns, packed.data(), 300);
+      expect_right_halves(source, packed);
+      packed.assign(right_size, untouched);
+      kernels().pack_right_floats(source.of_floats(), columns, packed.data(), 300);
+      expect_right_halves(source, packed);
 
-      std::vector<Bf16> left(static_cast<std::size_t>(left_tiles * 600), other);
-      kernels().pack_left(source.source, columns, left.data(), 600);
-      for (std::int64_t i = 0; i < left_tiles * tile_elements; ++i) {
-        const std::int64_t tile = i / tile_elements, row = i % tile_elements / 32, column = tile * 32 + i % 32;
-        ASSERT_EQ(left[static_cast<std::size_t>(tile * 600 + i % tile_elements)].bits, source.at(row, column).bits)
-            << i;
-      }
-
-      std::vector<Bf16> transposed(static_cast<std::size_t>(columns * 20), other);
-      kernels().pack_transposed(source.source, columns, transposed.data(), 20);
+      packed.assign(static_cast<std::size_t>(columns * 20), untouched);
+      kernels().pack_transposed(source.of_bf16(), columns, packed.data(), 20);
       for (std::int64_t i = 0; i < columns * 20; ++i) {
-        const Bf16 expected = i % 20 < 16 ? source.at(i % 20, i / 20) : other;
-        ASSERT_EQ(transposed[static_cast<std::size_t>(i)].bits, expected.bits) << i;
+        const Bf16 expected = i % 20 < 16 ? source.at(i % 20, i / 20) : untouched;
+        ASSERT_EQ(packed[static_cast<std::size_t>(i)].bits, expected.bits) << i;
       }
+    }
+  }
+}
 
-      std::vector<Bf16> right(static_cast<std::size_t>(halves * 300), other);
-      kernels().pack_right(source.source, columns, right.data(), 300);
-      for (std::int64_t i = 0; i < halves * 256; ++i) {
-        const std::int64_t block = i / 256, pair = i % 256 / 32, column = i % 32 / 2, row = 2 * pair + i % 2;
-        ASSERT_EQ(right[static_cast<std::size_t>(block * 300 + i % 256)].bits, source.at(row, block * 16 + column).bits)
+TEST_P(Bf16Tiles, WriteFloats) {
+  const std::vector<float> sums = random_values(tile_sums, 1);
+  for (const std::int64_t columns : {1, 7, 16}) {
+    std::vector<float> target(16 * 40, 9.0f);
+    kernels().write_floats(sums.data(), {target.data(), 40, 5, columns});
+    for (std::int64_t i = 0; i < 16 * 40; ++i) {
+      const std::int64_t row = i / 40, column = i % 40;
+      const bool is_written = row < 5 && column < columns;
+      ASSERT_EQ(target[static_cast<std::size_t>(i)],
+                is_written ? sums[static_cast<std::size_t>(row * 16 + column)] : 9.0f)
+          << i;
+    }
+  }
+}
+
+TEST_P(Bf16Tiles, WriteRoundedSumsWithBiasAndRelu) {
+  const std::vector<float> sums = random_values(tile_sums, 1), bias = random_values(16, 2);
+  for (const bool relu : {false, true}) {
+    for (const std::int64_t columns : {1, 7, 16}) {
+      std::vector<Bf16> target(16 * 40, untouched);
+      kernels().write_rounded(sums.data(), relu ? bias.data() : nullptr, relu, {target.data(), 40, 5, columns});
+      for (std::int64_t i = 0; i < 16 * 40; ++i) {
+        const std::int64_t row = i / 40, column = i % 40;
+        const float sum = column < 16 ? sums[static_cast<std::size_t>(row * 16 + column)] : 0.0f;
+        const float value = relu ? std::max(sum + bias[static_cast<std::size_t>(column % 16)], 0.0f) : sum;
+        ASSERT_EQ(target[static_cast<std::size_t>(i)].bits,
+                  (row < 5 && column < columns ? to_bf16(value) : untouched).bits)
             << i;
       }
     }
   }
 }
 
-TEST_P(Bf16Tiles, WriteSumsWithBiasAndRelu) {
-  const std::vector<float> sums = random_values(tile_sums, 1), bias = random_values(16, 2);
-  for (const bool relu : {false, true}) {
-    for (const std::int64_t columns : {1, 7, 16}) {
-      std::vector<float> target(16 * 40, 9.0f);
-      kernels().write_sums(sums.data(), relu ? bias.data() : nullptr, relu, {target.data(), 40, 5, columns});
-      for (std::int64_t i = 0; i < 16 * 40; ++i) {
-        const std::int64_t row = i / 40, column = i % 40;
-        const float sum = column < 16 ? sums[static_cast<std::size_t>(row * 16 + column)] : 0.0f;
-        const float value = relu ? std::max(sum + bias[static_cast<std::size_t>(column % 16)], 0.0f) : sum;
-        ASSERT_EQ(target[static_cast<std::size_t>(i)], row < 5 && column < columns ? value : 9.0f) << i;
-      }
-    }
-  }
+TEST_P(Bf16Tiles, RoundNanAndInfinityToThemselves) {
+  std::vector<float> sums(tile_sums, std::numeric_limits<float>::quiet_NaN());
+  sums[1] = std::numeric_limits<float>::infinity();
+  std::vector<Bf16> target(tile_sums);
+  kernels().write_rounded(sums.data(), nullptr, true, {target.data(), 16, 16, 16});
+  EXPECT_TRUE(std::isnan(to_float(target[0])));
+  EXPECT_TRUE(std::isinf(to_float(target[1])));
 }
 
 }  // namespace

@@ -218,8 +218,7 @@ TEST(WinogradMethod, IsNamedByTheGraphAsTheOpsTakeIt) {
     OpHarness harness(2, device);
     harness.finish(conv2d(harness.graph(), "conv", harness.input("x", {2, extent, extent, 16}),
                           {.filters = 16, .kernel = 5, .padding = Padding::same}));
-    return convolutions_by(CpuConvolution::winograd, harness.graph(), {.convolution = method}) ==
-           std::vector<std::string>{"conv"};
+    return winograd_convolutions(harness.graph(), method) == std::vector<std::string>{"conv"};
   };
   using enum ConvolutionMethod;
   EXPECT_TRUE(named(12, automatic));

@@ -247,8 +247,7 @@ TEST(Models, MnistSkipsZerosWhereTheRecordsAreSparse) {
 TEST(Models, TheirConvolutionsByWinogradsMethodAreNamed) {
   using Names = std::vector<std::string>;
   const auto names = [](const Network& network, ConvolutionMethod method) {
-    return convolutions_by(CpuConvolution::winograd, build_network(network, {.batch_size = 2}).graph,
-                           {.convolution = method});
+    return winograd_convolutions(build_network(network, {.batch_size = 2}).graph, method);
   };
   const Network cifar10 = cifar10_network(cifar10_images()), lenet = lenet_network(mnist_images());
   EXPECT_EQ(names(cifar10, ConvolutionMethod::automatic), (Names{"conv1", "conv2"}));

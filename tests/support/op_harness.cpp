@@ -155,7 +155,7 @@ void OpHarness::set(const std::string& variable, std::span<const float> given) {
 }
 
 std::span<float> OpHarness::on_host(const Tensor& tensor, const std::string& name) {
-  if (device_.kind() == DeviceKind::cpu) return tensor.floats();
+  if (device_.kind() == DeviceKind::cpu && tensor.type == DType::f32) return tensor.floats();
   return copies_[name] = download_floats(device_, tensor);
 }
 

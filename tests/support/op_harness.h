@@ -1,7 +1,6 @@
 // OpHarness: runs one op (or a few) from inputs that a test sets, and checks its gradients.
 //
-// On the CPU, values and gradients are the ops' own memory. On other devices they are copies, valid until the next
-// request.
+// On the CPU, float32 values and gradients are the ops' own memory. Others are copies, valid until the next request.
 //
 // Inputs are variables, so that finite differences reach them too. The objective is sum over i of c_i * y_i with fixed
 // random c (for a scalar output: the output itself), summed in double precision.

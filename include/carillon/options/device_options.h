@@ -27,7 +27,7 @@ struct DeviceOptions {
   bool preflight = false;             ///< check hosts, train directory and averaging; do not train
   bool share_gpus = false;            ///< a preflight accepts several ranks per GPU
   // Not an option:
-  Arithmetic arithmetic = Arithmetic::fp32;  ///< of the graphs' activations; fp32 on CPUs, also with bf16 products
+  Arithmetic arithmetic = Arithmetic::fp32;  ///< `precision` resolved, by open_own_device
 };
 
 }  // namespace carillon

@@ -12,7 +12,8 @@ std::size_t activation_bytes(const BuiltNetwork& built, const Device& device, st
   const bool trains = built.loss.index >= 0;
   const Value results[] = {trains ? built.loss : built.output};
   const std::vector<TiledSection> sections =
-      plan_tiling(built.graph, at_once > 0 ? 1 : static_cast<int>(device.workers().size()), device.least_samples());
+      plan_tiling(built.graph, at_once > 0 ? 1 : static_cast<int>(device.workers().size()),
+                  device.least_samples(built.graph.arithmetic()));
   return plan_memory(tensor_lifetimes(built.graph, sections, trains, results)).peak_bytes *
          static_cast<std::size_t>(std::max<std::int64_t>(at_once, 1));
 }

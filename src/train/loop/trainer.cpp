@@ -41,11 +41,8 @@ ExitCode Trainer::run() {
   settings.dataset = dataset;
   tower_.emplace(network_, options_.task.value, settings, device_, communicator_);
   if (device_.kind() == DeviceKind::cpu) {
-    const auto by = [&](CpuConvolution kind) { return convolutions_by(kind, tower_->graph(), options_.device.cpu); };
-    description_.add("winograd convolutions", by(CpuConvolution::winograd), Scope::result);
-    if (options_.device.cpu.bf16_products) {
-      description_.add("bf16 convolutions", by(CpuConvolution::bf16), Scope::result);
-    }
+    description_.add("winograd convolutions", winograd_convolutions(tower_->graph(), options_.device.cpu.convolution),
+                     Scope::result);
   }
   position_ = start_or_resume(options_.checkpoint, options_.model, dataset, *tower_, recorder_, mpi_);
   if (is_finished()) {

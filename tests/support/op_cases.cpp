@@ -1,0 +1,326 @@
+#include "tests/support/op_cases.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/avg_pool/avg_pool.h"
+#include "kernels/batch_norm/batch_norm.h"
+#include "kernels/cifar_distort/cifar_distort.h"
+#include "kernels/conv2d/conv2d.h"
+#include "kernels/dense/dense.h"
+#include "kernels/dropout/dropout.h"
+#include "kernels/lrn/lrn.h"
+#include "kernels/max_pool/max_pool.h"
+#include "kernels/mix_images/mix_images.h"
+#include "kernels/normalize_images/normalize_images.h"
+#include "kernels/scale_input/scale_input.h"
+#include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
+#include "kernels/warp_images/warp_images.h"
+#include "src/core/bf16.h"
+
+namespace carillon::testing {
+namespace {
+
+constexpr std::size_t cifar_bytes = 3072;
+
+/// Labels of the noise.
+Value labels(OpHarness& harness) { return harness.graph().add_target({.type = DType::i32, .shape = {}}); }
+
+std::vector<OpCase> products() {
+  std::vector<OpCase> cases;
+  for (const bool relu : {false, true}) {
+    const std::string name = relu ? "Relu" : "";
+    const auto add = [&](const std::string& op, std::int64_t batch, auto layer) {
+      cases.push_back({.name = op + name, .batch = batch, .integers = true, .build = [=](OpHarness& harness) {
+                         return relu_if(relu, harness.graph(), layer(harness));
+                       }});
+    };
+    add("Dense", 5, [](OpHarness& h) { return dense(h.graph(), "layer", h.input("x", {5, 7}), {.units = 3}); });
+    add("DenseOfImages", 33, [](OpHarness& h) {
+      return dense(h.graph(), "layer", h.input("x", {33, 4, 5, 8}), {.units = 129});
+    });
+    add("DenseOfManySamples", 100, [](OpHarness& h) {
+      return dense(h.graph(), "layer", h.input("x", {100, 40}), {.units = 20});
+    });
+    add("Conv2d", 3, [](OpHarness& h) {
+      return conv2d(h.graph(), "conv", h.input("x", {3, 7, 6, 3}), {.filters = 5, .kernel = 5});
+    });
+    add("Conv2dWithStride", 2, [](OpHarness& h) {
+      return conv2d(h.graph(), "conv", h.input("x", {2, 8, 9, 4}),
+                    {.filters = 8, .kernel = 3, .stride = 2, .padding = Padding::valid});
+    });
+  }
+  cases.push_back({.name = "DenseWithoutBiases", .batch = 5, .integers = true, .build = [](OpHarness& h) {
+                     return dense(h.graph(), "layer", h.input("x", {5, 8}), {.units = 16, .biases = std::nullopt});
+                   }});
+  cases.push_back({.name = "Conv2dWithoutBiases", .batch = 2, .integers = true, .build = [](OpHarness& h) {
+                     const Conv2dParams params{3, 3, 2, Padding::symmetric(1), {}, std::nullopt};
+                     return conv2d(h.graph(), "conv", h.input("x", {2, 8, 6, 4}), params);
+                   }});
+  cases.push_back({.name = "Whitening", .batch = 2, .integers = true, .build = [](OpHarness& h) {
+                     return conv2d(h.graph(), "conv", h.input("x", {2, 9, 9, 3}),
+                                   {.filters = 24, .kernel = 2, .padding = Padding::valid});
+                   }});
+  cases.push_back({.name = "Conv2dOfImages",  // images and filters with padded channels
+                   .batch = 3,
+                   .image_bytes = 7 * 6 * 3,
+                   .integers = true,
+                   .rounds_once = false,
+                   .build = [](OpHarness& h) {
+                     const Value x = scale_input(h.graph(), "input", {.sample = {7, 6, 3}, .scale = 1.0f / 256.0f});
+                     return conv2d(h.graph(), "conv", x, {.filters = 24, .kernel = 5});
+                   }});
+  return cases;
+}
+
+std::vector<OpCase> pools() {
+  std::vector<OpCase> cases;
+  for (const std::int64_t channels : {3, 16}) {
+    const std::string name = std::to_string(channels);
+    for (const bool relu : {false, true}) {
+      cases.push_back({.name = "MaxPool" + name + (relu ? "Relu" : ""), .batch = 3, .build = [=](OpHarness& h) {
+                         const Value x = relu_if(relu, h.graph(), h.input("x", {3, 7, 8, channels}));
+                         return max_pool(h.graph(), "pool", x, {.window = 3, .stride = 2});
+                       }});
+    }
+    cases.push_back(
+        {.name = "AvgPool" + name, .batch = 3, .build = [=](OpHarness& h) {
+           return avg_pool(h.graph(), "pool", h.input("x", {3, 7, 8, channels}), {.window = 3, .stride = 2});
+         }});
+    cases.push_back({.name = "GlobalAvgPool" + name, .batch = 3, .build = [=](OpHarness& h) {
+                       return global_avg_pool(h.graph(), "pool", h.input("x", {3, 7, 8, channels}));
+                     }});
+  }
+  for (const bool relu : {false, true}) {
+    for (const std::int64_t filters : {5, 16}) {  // the pooling applies the convolution's biases (fused)
+      cases.push_back({.name = "Conv2dBeforeMaxPool" + std::to_string(filters) + (relu ? "Relu" : ""),
+                       .batch = 3,
+                       .integers = true,
+                       .rounds_once = false,
+                       .build = [=](OpHarness& h) {
+                         Graph& graph = h.graph();
+                         const Value x = h.input("x", {3, 7, 8, 4});
+                         const Value z = conv2d(graph, "conv", x, {.filters = filters, .kernel = 3});
+                         return max_pool(graph, "pool", relu_if(relu, graph, z), {.window = 3, .stride = 2});
+                       }});
+    }
+  }
+  return cases;
+}
+
+std::vector<OpCase> elementwise_ops() {
+  std::vector<OpCase> cases;
+  for (const std::int64_t size : {7, 64}) {
+    const std::string name = std::to_string(size);
+    cases.push_back({.name = "Dropout" + name, .batch = 5, .drops = true, .build = [=](OpHarness& h) {
+                       return dropout(h.graph(), "drop", h.input("x", {5, size}), {.rate = 0.3f});
+                     }});
+    cases.push_back({.name = "Gelu" + name, .batch = 3, .build = [=](OpHarness& h) {
+                       return gelu(h.graph(), "op", h.input("x", {3, size}));
+                     }});
+    cases.push_back({.name = "Silu" + name, .batch = 3, .build = [=](OpHarness& h) {
+                       return silu(h.graph(), "op", h.input("x", {3, size}));
+                     }});
+  }
+  cases.push_back({.name = "Relu", .batch = 3, .build = [](OpHarness& h) {
+                     return relu(h.graph(), "relu", h.input("x", {3, 7, 11}));
+                   }});
+  cases.push_back({.name = "Scale", .batch = 3, .build = [](OpHarness& h) {
+                     return scale(h.graph(), "scale", h.input("x", {3, 7, 11}), 0.125f);
+                   }});
+  cases.push_back({.name = "BranchesThatJoin",  // a value with three readers, one of them the join itself
+                   .batch = 3,
+                   .integers = true,
+                   .rounds_once = false,
+                   .build = [](OpHarness& h) {
+                     Graph& graph = h.graph();
+                     const Value x = h.input("x", {3, 8});
+                     const Value sum = add(graph, "inner", dense(graph, "a", x, {.units = 8}), x);
+                     return add(graph, "outer", sum, dense(graph, "b", x, {.units = 8}));
+                   }});
+  return cases;
+}
+
+std::vector<OpCase> norms() {
+  std::vector<OpCase> cases;
+  for (const std::int64_t channels : {5, 64}) {
+    cases.push_back({.name = "Lrn" + std::to_string(channels), .batch = 3, .build = [=](OpHarness& h) {
+                       return lrn(h.graph(), "norm", h.input("x", {3, 4, 5, channels}), {.alpha = 0.5f});
+                     }});
+  }
+  for (const auto& [name, kind] : {std::pair("", ActivationKind::none), std::pair("Relu", ActivationKind::relu),
+                                   std::pair("Gelu", ActivationKind::gelu)}) {
+    for (const std::int64_t channels : {5, 16}) {
+      cases.push_back({.name = "BatchNorm" + std::to_string(channels) + name,
+                       .batch = 9,
+                       .build = [channels, activation = kind](OpHarness& h) {
+                         const Value x = h.input("x", {9, 3, 5, channels});
+                         return activated(activation, h.graph(),
+                                          batch_norm(h.graph(), "norm", x, {.trains_scale = channels != 5}));
+                       }});
+    }
+  }
+  return cases;
+}
+
+std::vector<OpCase> losses() {
+  std::vector<OpCase> cases;
+  for (const std::int64_t batch : {1, 7, 300}) {
+    for (const bool mixes : {false, true}) {
+      cases.push_back({.name = "SoftmaxCrossEntropy" + std::to_string(batch) + (mixes ? "Mixed" : ""),
+                       .batch = batch,
+                       .build = [=](OpHarness& h) {
+                         return softmax_cross_entropy(h.graph(), "loss", h.input("z", {batch, 10}), labels(h),
+                                                      {.label_smoothing = batch == 7 ? 0.2f : 0.0f,
+                                                       .mixing = {.mixup = mixes ? 1.0 : 0.0, .seed = 3}});
+                       }});
+    }
+  }
+  for (const std::int64_t classes : {100, 1000}) {
+    for (const std::int64_t batch : {3, 70}) {  // the layer's bias gradient is the loss's affair, or its own
+      cases.push_back({.name = "SoftmaxCrossEntropyOf" + std::to_string(classes) + "By" + std::to_string(batch),
+                       .batch = batch,
+                       .integers = true,
+                       .fp32_tolerance = 1e-5f,  // the input's gradient is a sum over the classes
+                       .rounds_once = false,
+                       .build = [=](OpHarness& h) {
+                         const Value z = dense(h.graph(), "layer", h.input("x", {batch, 8}), {.units = classes});
+                         return softmax_cross_entropy(h.graph(), "loss", z, labels(h));
+                       }});
+    }
+  }
+  return cases;
+}
+
+std::vector<OpCase> image_ops() {
+  std::vector<OpCase> cases;
+  cases.push_back({.name = "ScaleInput", .batch = 5, .image_bytes = 63, .build = [](OpHarness& h) {
+                     return scale_input(h.graph(), "input", {.sample = {7, 9, 1}, .scale = 1.0f / 255.0f});
+                   }});
+  const auto images = [](OpHarness& h) {
+    return scale_input(h.graph(), "input", {.sample = {11, 35, 3}, .scale = 1.0f / 255.0f});
+  };
+  for (const bool cuts : {false, true}) {
+    cases.push_back({.name = cuts ? "CutMix" : "MixUp",
+                     .batch = 5,
+                     .image_bytes = 1155,
+                     .rounds_once = false,
+                     .build = [=](OpHarness& h) {
+                       const MixingParams params{
+                           .mixup = cuts ? 0.0 : 1.0, .cutmix = cuts ? 1.0 : 0.0, .height = 11, .width = 35, .seed = 3};
+                       return mix_images(h.graph(), "mixing", images(h), params);
+                     }});
+  }
+  cases.push_back(
+      {.name = "WarpImages", .batch = 5, .image_bytes = 1155, .rounds_once = false, .build = [=](OpHarness& h) {
+         const WarpParams params{.rotation = 20.0, .zoom = 0.2, .shift = 0.1, .seed = 3};
+         return warp_images(h.graph(), "warp", images(h), params);
+       }});
+  for (const bool distort : {false, true}) {
+    cases.push_back(
+        {.name = distort ? "CifarDistort" : "CifarDistortOff",
+         .batch = 5,
+         .image_bytes = cifar_bytes,
+         .build = [=](OpHarness& h) { return cifar_distort(h.graph(), "input", {.distort = distort, .seed = 9}); }});
+  }
+  for (const auto& [name, mirroring, distort] :
+       {std::tuple("", ImageMirroring::random, true), std::tuple("Off", ImageMirroring::random, false),
+        std::tuple("Alternating", ImageMirroring::alternating, true)}) {
+    const NormalizeImagesParams params{.mean = {0.5f, 0.4f, 0.3f},
+                                       .deviation = {0.25f, 0.5f, 1.0f, 1.0f},
+                                       .padding = 4,
+                                       .mirroring = mirroring,
+                                       .record_count = 42,
+                                       .cutout = 8,
+                                       .distort = distort,
+                                       .seed = 9};
+    cases.push_back({.name = std::string("NormalizeImages") + name,
+                     .batch = 5,
+                     .image_bytes = cifar_bytes,
+                     .build = [=](OpHarness& h) { return normalize_images(h.graph(), "input", params); }});
+  }
+  return cases;
+}
+
+OpCase several_ops() {
+  return {.name = "Several",
+          .batch = 3,
+          .image_bytes = cifar_bytes,
+          .bf16_tolerance = 0.2f,  // the pooling may choose another of two nearly equal values
+          .rounds_once = false,
+          .build = [](OpHarness& h) {
+            Graph& graph = h.graph();
+            Value x = cifar_distort(graph, "input", {.distort = true, .seed = 9});
+            x = conv2d(graph, "conv", x, {.filters = 8, .kernel = 3});
+            x = max_pool(graph, "pool", relu(graph, "relu", x), {.window = 3, .stride = 2});
+            x = lrn(graph, "norm", x);
+            x = dense(graph, "layer", x, {.units = 10});
+            return softmax_cross_entropy(graph, "loss", x, labels(h));
+          }};
+}
+
+}  // namespace
+
+std::vector<OpCase> op_cases() {
+  std::vector<OpCase> cases{several_ops()};
+  for (std::vector<OpCase>& some :
+       std::vector{products(), pools(), elementwise_ops(), norms(), losses(), image_ops()}) {
+    std::ranges::move(some, std::back_inserter(cases));
+  }
+  return cases;
+}
+
+OpResults results_of(const OpCase& op, OpHarness& harness) {
+  for (const ParameterSpec& spec : harness.graph().parameters()) {
+    std::vector<float> values = copy(harness.values(spec.name));
+    for (float& value : values) value = op.integers ? std::round(1.5f * value) : to_float(to_bf16(value));
+    harness.set(spec.name, values);
+  }
+  OpResults results;
+  results["output"] = copy(harness.forward());
+  harness.backward();
+  for (const ParameterSpec& spec : harness.graph().parameters()) {
+    results["gradient of " + spec.name] = copy(harness.gradient(spec.name));
+  }
+  return results;
+}
+
+void expect_close(const OpResults& expected, const OpResults& got, float tolerance) {
+  ASSERT_EQ(expected.size(), got.size());
+  for (const auto& [name, values] : expected) {
+    float scale = 0.0f;
+    for (const float value : values) scale = std::max(scale, std::abs(value));
+    ASSERT_EQ(values.size(), got.at(name).size()) << name;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      ASSERT_NEAR(values[i], got.at(name)[i], tolerance * scale) << name << " element " << i;
+    }
+  }
+}
+
+void expect_reported(const OpCase& op, OpHarness& harness, float bad) {
+  bool has_input = op.image_bytes > 1;
+  for (const ParameterSpec& spec : harness.graph().parameters()) {
+    if (spec.name != "x" && spec.name != "z") continue;
+    has_input = true;
+    std::vector<float> values = copy(harness.values(spec.name));
+    if (op.drops) std::ranges::fill(values, bad);
+    values[values.size() / 2] = bad;
+    harness.set(spec.name, values);
+    const std::span<const float> output = harness.forward();
+    EXPECT_FALSE(std::ranges::all_of(output, [](float y) { return std::isfinite(y); })) << bad << " is lost";
+  }
+  EXPECT_TRUE(has_input) << "nothing was put in: name the input x";
+}
+
+OpOnCpu::OpOnCpu(const OpCase& op, Device& device, Arithmetic arithmetic)
+    : samples_(40, static_cast<std::size_t>(op.batch), op.image_bytes),
+      labels_(samples_.labels()),
+      harness_(op.batch, device, arithmetic) {
+  inputs_.batch = samples_.batch();
+  inputs_.targets = std::as_writable_bytes(std::span(labels_)).data();
+  harness_.finish(op.build(harness_), inputs_);
+}
+
+}  // namespace carillon::testing
