@@ -13,6 +13,19 @@
 namespace carillon {
 namespace {
 
+/// Whether a window's maximum becomes x; NaN counts as larger and stays.
+[[gnu::always_inline]] inline bool replaces(float x, float maximum) { return (x > maximum) | (x != x); }
+/// As above, in integers of 16 bits, of which a vector has more: the sign and the other bits as a number.
+[[gnu::always_inline]] inline bool replaces(Bf16 x, Bf16 maximum) {
+  const auto number = [](Bf16 of) {
+    const auto magnitude = static_cast<std::int16_t>(of.bits & 0x7fff);
+    const auto sign = static_cast<std::int16_t>(static_cast<std::int16_t>(of.bits) >> 15);  // 0 or -1
+    return static_cast<std::int16_t>((magnitude ^ sign) - sign);
+  };
+  constexpr std::int16_t infinity = 0x7f80;
+  return (number(x) > number(maximum)) | (static_cast<std::int16_t>(x.bits & 0x7fff) > infinity);
+}
+
 /// Updates the window's maxima with a pixel's channels; the first pixel sets them.
 template <typename T>
 [[gnu::always_inline]] inline void take_larger(const T* __restrict x, std::uint8_t position, std::int64_t channels,
@@ -22,8 +35,7 @@ template <typename T>
     for (std::int64_t c = 0; c < channels; ++c) where[c] = position;
   } else {
     for (std::int64_t c = 0; c < channels; ++c) {
-      const float value = to_float(x[c]);
-      const bool better = (value > to_float(y[c])) | (value != value);  // NaN counts as larger and stays
+      const bool better = replaces(x[c], y[c]);
       y[c] = better ? x[c] : y[c];
       where[c] = better ? position : where[c];
     }
@@ -65,6 +77,17 @@ template <typename T>
   }
 }
 
+inline std::int64_t length_of(const Interval<std::int64_t>& interval) {
+  return std::max<std::int64_t>(interval.last - interval.first, 0);
+}
+
+/// The gradients of a pixel in one window only.
+template <typename T>
+[[gnu::always_inline]] inline void select(const T* __restrict dy, const std::uint8_t* __restrict where,
+                                          std::uint8_t position, std::int64_t channels, T* __restrict dx) {
+  for (std::int64_t c = 0; c < channels; ++c) dx[c] = where[c] == position ? dy[c] : T{};
+}
+
 /// Shapes as in pool_image_of; scratch: [channels].
 template <typename T>
 [[gnu::always_inline]] inline void unpool_image_of(const MaxPoolGeometry& g, std::int64_t channels,
@@ -74,6 +97,8 @@ template <typename T>
     const Interval<std::int64_t> ps = windows_over(g.vertical, h);
     for (std::int64_t w = 0; w < g.horizontal.input; ++w, dx += channels) {
       const Interval<std::int64_t> qs = windows_over(g.horizontal, w);
+      const std::int64_t windows = length_of(ps) * length_of(qs);
+      if (windows == 0) std::fill_n(dx, channels, T{});  // between windows, or after the last
       float* const sums = sums_of(dx, scratch);
       bool first = true;
       for (std::int64_t p = ps.first; p < ps.last; ++p) {
@@ -81,12 +106,15 @@ template <typename T>
         for (std::int64_t q = qs.first; q < qs.last; ++q, first = false) {
           const std::int64_t j = w + g.horizontal.before - q * g.horizontal.stride;
           const std::int64_t output = (p * g.horizontal.output + q) * channels;
-          gather(dy + output, where + output, static_cast<std::uint8_t>(i * g.horizontal.window + j), channels, first,
-                 sums);
+          const auto position = static_cast<std::uint8_t>(i * g.horizontal.window + j);
+          if (windows == 1) {
+            select(dy + output, where + output, position, channels, dx);
+          } else {
+            gather(dy + output, where + output, position, channels, first, sums);
+          }
         }
       }
-      if (first) std::fill_n(sums, channels, 0.0f);  // between windows, or after the last
-      store_sums(sums, channels, dx);
+      if (windows > 1) store_sums(sums, channels, dx);
     }
   }
 }

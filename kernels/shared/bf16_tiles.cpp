@@ -15,6 +15,7 @@ Bf16TileKernels with_amx() {
   kernels.begin = begin_amx_tiles;
   kernels.end = end_amx_tiles;
   kernels.multiply = multiply_amx_tiles;
+  kernels.write_rounded = write_rounded_avx512_bf16;
   return kernels;
 }
 

@@ -6,6 +6,8 @@ namespace carillon::CARILLON_ISA {
 namespace {
 
 typedef std::int32_t Ints __attribute__((vector_size(lanes * sizeof(std::int32_t))));
+typedef std::uint32_t Words __attribute__((vector_size(lanes * sizeof(std::uint32_t))));
+typedef std::uint16_t NarrowInts __attribute__((vector_size(lanes * sizeof(std::uint16_t))));
 typedef std::uint16_t Halves __attribute__((vector_size(16 * sizeof(std::uint16_t))));
 constexpr int columns_of_tile = 16, vectors = columns_of_tile / lanes;
 
@@ -156,21 +158,39 @@ void pack_transposed(const TileSource<Bf16>& source, std::int64_t columns, Bf16*
   }
 }
 
+/// to[2 n] = even[n], to[2 n + 1] = odd[n] for 16 columns n.
+CARILLON_INLINE void interleave(const float* even, const float* odd, Bf16* to) {
+  std::uint32_t both[16];
+  for (int n = 0; n < 16; ++n) both[n] = rounded_bits(even[n]) | rounded_bits(odd[n]) << 16;
+  __builtin_memcpy(static_cast<void*>(to), both, sizeof(both));
+}
+CARILLON_INLINE void interleave(const Bf16* even, const Bf16* odd, Bf16* to) {
+  Halves a, b;
+  __builtin_memcpy(&a, even, sizeof(a));
+  __builtin_memcpy(&b, odd, sizeof(b));
+  const Halves low = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 8, 24, 9, 25, 10, 26, 11, 27);
+  const Halves high = __builtin_shufflevector(a, b, 4, 20, 5, 21, 6, 22, 7, 23, 12, 28, 13, 29, 14, 30, 15, 31);
+  const Halves first = __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23);
+  const Halves last = __builtin_shufflevector(low, high, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
+  __builtin_memcpy(static_cast<void*>(to), &first, sizeof(first));
+  __builtin_memcpy(static_cast<void*>(to + 16), &last, sizeof(last));
+}
+
 template <typename T>
 void pack_right(const TileSource<T>& source, std::int64_t columns, Bf16* to, std::int64_t tile_stride) {
   for (std::int64_t first = 0; first < columns; first += 16, to += tile_stride) {
     const std::int64_t width = columns - first < 16 ? columns - first : 16;
     for (std::int64_t pair = 0; pair < 8; ++pair) {
-      std::uint32_t both[16] = {};
       const T* const even = source.rows + 2 * pair * source.stride + first;
       const T* const odd = even + source.stride;
       if (width == 16 && 2 * pair + 1 < source.count) {
-        for (int n = 0; n < 16; ++n) both[n] = rounded_bits(even[n]) | rounded_bits(odd[n]) << 16;
-      } else {
-        for (std::int64_t n = 0; n < width && 2 * pair < source.count; ++n) both[n] = rounded_bits(even[n]);
-        for (std::int64_t n = 0; n < width && 2 * pair + 1 < source.count; ++n) both[n] |= rounded_bits(odd[n]) << 16;
+        interleave(even, odd, to + pair * 32);
+        continue;
       }
-      __builtin_memcpy(to + pair * 32, both, sizeof(both));
+      std::uint32_t both[16] = {};
+      for (std::int64_t n = 0; n < width && 2 * pair < source.count; ++n) both[n] = rounded_bits(even[n]);
+      for (std::int64_t n = 0; n < width && 2 * pair + 1 < source.count; ++n) both[n] |= rounded_bits(odd[n]) << 16;
+      __builtin_memcpy(static_cast<void*>(to + pair * 32), both, sizeof(both));
     }
   }
 }
@@ -182,19 +202,32 @@ void write_floats(const float* sums, const TileTarget<float>& target) {
   }
 }
 
-CARILLON_INLINE void write_row(const float* sums, const float* bias, bool relu, std::int64_t columns, Bf16* to) {
-  for (std::int64_t n = 0; n < columns; ++n) {
-    const float value = sums[n] + bias[n], kept = relu && value < 0.0f ? 0.0f : value;
-    to[n].bits = static_cast<std::uint16_t>(rounded_bits(kept));
+/// rounded_bits of each value.
+CARILLON_INLINE NarrowInts rounded(Floats values) {
+  const Words bits = (Words)values;
+  const Words nearest = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16, quiet = bits >> 16 | 0x40u;
+  const Words is_nan = (Words)((bits & 0x7fffffffu) > 0x7f800000u);
+  return __builtin_convertvector((is_nan & quiet) | (~is_nan & nearest), NarrowInts);
+}
+
+/// The first `columns` of 16 sums.
+CARILLON_INLINE void write_row(const float* sums, const Floats (&bias)[vectors], bool with_relu, std::int64_t columns,
+                               Bf16* to) {
+  NarrowInts row[vectors];
+  for (int v = 0; v < vectors; ++v) {
+    const Floats values = load(sums + v * lanes) + bias[v];
+    row[v] = rounded(with_relu ? relu(values) : values);
   }
+  __builtin_memcpy(static_cast<void*>(to), row, columns == 16 ? sizeof(row) : static_cast<std::size_t>(columns) * 2);
 }
 
 void write_rounded(const float* sums, const float* bias, bool relu, const TileTarget<Bf16>& target) {
   float added[16] = {};
   for (std::int64_t n = 0; bias != nullptr && n < target.columns; ++n) added[n] = bias[n];
+  Floats of_columns[vectors];
+  for (int v = 0; v < vectors; ++v) of_columns[v] = load(added + v * lanes);
   for (std::int64_t row = 0; row < target.count; ++row) {
-    Bf16* const to = target.rows + row * target.stride;
-    write_row(sums + row * 16, added, relu, target.columns == 16 ? 16 : target.columns, to);
+    write_row(sums + row * 16, of_columns, relu, target.columns, target.rows + row * target.stride);
   }
 }
 

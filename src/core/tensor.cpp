@@ -5,6 +5,8 @@
 #include <functional>
 #include <numeric>
 
+#include "carillon/core/error.h"
+
 namespace carillon {
 
 std::size_t size_of(DType type) {
@@ -25,5 +27,7 @@ std::int64_t Shape::element_count() const {
 }
 
 std::string Shape::text() const { return fmt::format("[{}]", fmt::join(extents_, ", ")); }
+
+void refuse_floats() { fail(ExitCode::usage, "an op of this network supports float32 only: use --precision fp32"); }
 
 }  // namespace carillon

@@ -28,12 +28,15 @@ bool has_level_4() {
 #endif
 }
 
-/// Whether processor and system permit the tile instructions. Requests Linux's permission to use tile data. It applies
-/// to all threads of the process. Programs that the process executes must request it again.
+/// Whether processor and system permit the tile instructions, and the processor has AVX512-BF16. Requests Linux's
+/// permission to use tile data. It applies to all threads of the process. Programs that the process executes must
+/// request it again.
 bool request_amx() {
   constexpr unsigned bf16 = 1u << 22, tiles = 1u << 24, saves_extended_states = 1u << 27;
   unsigned a = 0, b = 0, c = 0, d = 0;
   if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d & bf16) == 0 || (d & tiles) == 0) return false;
+  constexpr unsigned avx512_bf16 = 1u << 5;
+  if (__get_cpuid_count(7, 1, &a, &b, &c, &d) == 0 || (a & avx512_bf16) == 0) return false;
   if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & saves_extended_states) == 0) return false;
   unsigned low = 0, high = 0;
   asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));

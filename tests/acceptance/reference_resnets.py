@@ -229,6 +229,19 @@ def step_from(name, before, found, records, recipe, towers, step, steps):
     return {n: a.numpy() for n, a in arrays.items()}, total
 
 
+def first_gradients(name, initial, images, labels, autocast=False):
+    """The gradients {variable: array} of one batch at a checkpoint's variables, and the loss: in float64, or in float32
+    with PyTorch's autocast to bfloat16."""
+    model, number = MODELS[name], torch.float32 if autocast else torch.float64
+    variables = {n: v.to(number).requires_grad_(n not in model.frozen) for n, v in _parts(initial, "variables").items()}
+    states = {n: v.to(number) for n, v in _parts(initial, "state").items()}
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
+        logits = model.forward(_Layers(variables, states, True), inputs_of(model, images).to(number))
+    loss = F.cross_entropy(logits.to(number), torch.from_numpy(labels))
+    loss.backward()
+    return {n: v.grad.double().numpy() for n, v in variables.items() if v.grad is not None}, float(loss.detach())
+
+
 def count_right(name, checkpoint, images, labels, augmented=False):
     """The number of images that a checkpoint's network classifies correctly. augmented: uses the mean of the logits over
     mirrored and shifted views, as airbench's level 2."""

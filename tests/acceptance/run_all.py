@@ -27,7 +27,7 @@ NEVER = {
 }
 NOT_QUICK = {"check_accuracy": "has no quick form"}
 ONLY_CUDA = {"check_gpu_lines": "needs --device cuda; ctest runs it on a fake GPU"}
-MODULES = {"check_cifar_parity": "torch", "check_resnet_parity": "torch"}
+MODULES = {"check_bf16_parity": "torch", "check_cifar_parity": "torch", "check_resnet_parity": "torch"}
 
 
 def reason_to_omit(name, words):
