@@ -42,6 +42,11 @@ class Convolution final : public Conv2dPassCpu {
     panels_in_cache_ = std::clamp<std::int64_t>(packed_cache_bytes / (2 * panel_), 1, panels());
     cell_floats_ = static_cast<std::int64_t>(
         aligned_float_count(static_cast<std::size_t>(floats_of(groups_per_product_ * depth_blocks() * plane_))));
+    for (std::int64_t column = 0; column < task.columns.target; ++column) {
+      for (std::int64_t tap = 0; tap < task.columns.window; ++tap) {
+        column_sources_.push_back(task.columns.source_of(column, tap));
+      }
+    }
     WorkspaceLayout layout;
     weights_ = layout.add(floats_of(panels() * panel_));
     cells_ = layout.add(threads * cell_floats_);
@@ -120,27 +125,28 @@ class Convolution final : public Conv2dPassCpu {
   void list_tiles(std::int64_t row, std::int64_t column, std::int64_t count, std::int64_t group_count,
                   std::int64_t first_row, const Bf16* cells, TileList& list) const {
     const GatherAxis &rows = task_.rows, &columns = task_.columns;
-    list.clear();
+    const std::int64_t group_stride = depth_blocks() * plane_;
+    list.right.clear();
+    list.left.resize(static_cast<std::size_t>(depth_blocks() * taps() * count * group_count));
+    const Bf16** left = list.left.data();
     for (std::int64_t block = 0; block < depth_blocks(); ++block) {
       for (std::int64_t i = 0; i < rows.window; ++i) {
         const std::int64_t source_row = rows.source_of(row, i);
         if (source_row < 0) continue;
         const Bf16* const cell_row = cells + block * plane_ + (source_row - first_row) * columns.source * tile_elements;
         for (std::int64_t j = 0; j < columns.window; ++j) {
-          const std::size_t before = list.left.size();
+          const Bf16** next = left;
           bool any = false;
           for (std::int64_t m = 0; m < count; ++m) {
-            const std::int64_t at = columns.source_of(column + m * columns.period(), j);
+            const std::int64_t at = column_sources_[(column + m * columns.period()) * columns.window + j];
             any = any || at >= 0;
             for (std::int64_t g = 0; g < group_count; ++g) {
-              list.left.push_back(at < 0 ? zero_tile : cell_row + g * depth_blocks() * plane_ + at * tile_elements);
+              *next++ = at < 0 ? zero_tile : cell_row + g * group_stride + at * tile_elements;
             }
           }
-          if (any) {
-            list.right.push_back((block * taps() + i * columns.window + j) * tile_elements);
-          } else {
-            list.left.resize(before);
-          }
+          if (!any) continue;
+          left = next;
+          list.right.push_back((block * taps() + i * columns.window + j) * tile_elements);
         }
       }
     }
@@ -199,7 +205,8 @@ class Convolution final : public Conv2dPassCpu {
   std::int64_t panel_;               ///< elements of the right tiles for 16 outputs
   std::int64_t panels_in_cache_;     ///< panels that stay in the cache
   std::int64_t cell_floats_;
-  std::size_t weights_, cells_;  ///< offsets in the workspace, in floats; cells for each thread
+  std::vector<std::int64_t> column_sources_;  ///< [target column][tap]: GatherAxis::source_of
+  std::size_t weights_, cells_;               ///< offsets in the workspace, in floats; cells for each thread
 };
 
 }  // namespace

@@ -13,6 +13,12 @@
 namespace carillon {
 namespace {
 
+/// The number that is stored: choices between numbers are vectorised, those between structs are not.
+[[gnu::always_inline]] inline float& stored(float& value) { return value; }
+[[gnu::always_inline]] inline std::uint16_t& stored(Bf16& value) { return value.bits; }
+[[gnu::always_inline]] inline float stored(const float& value) { return value; }
+[[gnu::always_inline]] inline std::uint16_t stored(const Bf16& value) { return value.bits; }
+
 /// Whether a window's maximum becomes x; NaN counts as larger and stays.
 [[gnu::always_inline]] inline bool replaces(float x, float maximum) { return (x > maximum) | (x != x); }
 /// As above, in integers of 16 bits, of which a vector has more: the sign and the other bits as a number.
@@ -36,7 +42,7 @@ template <typename T>
   } else {
     for (std::int64_t c = 0; c < channels; ++c) {
       const bool better = replaces(x[c], y[c]);
-      y[c] = better ? x[c] : y[c];
+      stored(y[c]) = better ? stored(x[c]) : stored(y[c]);
       where[c] = better ? position : where[c];
     }
   }
@@ -85,7 +91,7 @@ inline std::int64_t length_of(const Interval<std::int64_t>& interval) {
 template <typename T>
 [[gnu::always_inline]] inline void select(const T* __restrict dy, const std::uint8_t* __restrict where,
                                           std::uint8_t position, std::int64_t channels, T* __restrict dx) {
-  for (std::int64_t c = 0; c < channels; ++c) dx[c] = where[c] == position ? dy[c] : T{};
+  for (std::int64_t c = 0; c < channels; ++c) stored(dx[c]) = where[c] == position ? stored(dy[c]) : stored(T{});
 }
 
 /// Shapes as in pool_image_of; scratch: [channels].
@@ -138,7 +144,8 @@ CARILLON_SIMD void relu_values(ElementPointer values, std::int64_t count) {
   with_float_type(
       values.type(), [&]<typename T>(std::type_identity<T>) __attribute__((always_inline)) {
         T* const y = values.as<T>();
-        for (std::int64_t i = 0; i < count; ++i) y[i] = to_float(y[i]) < 0.0f ? T{} : y[i];  // NaN stays NaN
+        for (std::int64_t i = 0; i < count; ++i)
+          stored(y[i]) = to_float(y[i]) < 0.0f ? stored(T{}) : stored(y[i]);  // NaN stays NaN
       });
 }
 
@@ -147,7 +154,7 @@ CARILLON_SIMD void mask_gradients(ElementPointer values, std::int64_t count, Ele
       values.type(), [&]<typename T>(std::type_identity<T>) __attribute__((always_inline)) {
         const T* __restrict y = values.as<const T>();
         T* __restrict dy = gradients.as<T>();
-        for (std::int64_t i = 0; i < count; ++i) dy[i] = to_float(y[i]) > 0.0f ? dy[i] : T{};
+        for (std::int64_t i = 0; i < count; ++i) stored(dy[i]) = to_float(y[i]) > 0.0f ? stored(dy[i]) : stored(T{});
       });
 }
 
