@@ -53,8 +53,8 @@ Header read_header(std::span<const std::byte> bytes, const std::string& subject)
 
 }  // namespace
 
-std::vector<std::byte> encode_checkpoint(const CheckpointState& state) {
-  auto bytes = build_hdf5_image(state, sizeof(Header));
+std::vector<std::byte> encode_checkpoint(CheckpointState state) {
+  auto bytes = build_hdf5_image(std::move(state), sizeof(Header));
   const auto image = std::span(bytes).subspan(sizeof(Header));
   Header header{.magic = magic,
                 .version = header_version,

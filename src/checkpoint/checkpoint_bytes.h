@@ -13,7 +13,8 @@ namespace carillon {
 
 inline constexpr std::size_t checkpoint_header_bytes = 512;
 
-std::vector<std::byte> encode_checkpoint(const CheckpointState& state);
+/// Frees each array when it is in the file, so move a large state.
+std::vector<std::byte> encode_checkpoint(CheckpointState state);
 
 /// The image length that the header states. `header`: the first 512 bytes of the file, or all of a shorter file.
 /// `subject` ("checkpoint <path>") starts every error line. Errors: data (not a valid header).

@@ -4,17 +4,23 @@
 #include <functional>
 #include <future>
 #include <optional>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "carillon/core/error.h"
+#include "carillon/core/file.h"
 #include "src/checkpoint/checkpoint.h"
+#include "src/checkpoint/checkpoint_bytes.h"
 #include "src/checkpoint/checkpoint_directory.h"
 
 namespace carillon {
 
 struct CheckpointWriter::Worker {
-  std::function<void(const CheckpointState&)> write_state;
-  std::optional<CheckpointState> state{};  ///< state of the last write, until it succeeds
+  std::function<void(std::int64_t step, std::span<const std::byte> bytes)> write_bytes;
+  std::optional<CheckpointState> state{};  ///< of the last write, until `bytes` holds it
+  std::int64_t step = -1;
+  std::vector<std::byte> bytes{};  ///< file of the last write, until it succeeds
   std::atomic<std::int64_t> newest_complete{-1};
   std::future<void> write{};  ///< its destructor waits
 
@@ -22,20 +28,29 @@ struct CheckpointWriter::Worker {
     write = std::async(std::launch::async, [this] { run(); });
   }
   void run() {
-    write_state(*state);
-    newest_complete = state->global_step;
-    state.reset();
+    if (state) {
+      step = state->global_step;
+      bytes = {};  // of a write that failed
+      CheckpointState taken = std::move(*state);
+      state.reset();
+      bytes = encode_checkpoint(std::move(taken));
+    }
+    write_bytes(step, bytes);
+    newest_complete = step;
+    bytes = {};
   }
 };
 
 CheckpointWriter::CheckpointWriter(const std::filesystem::path& train_dir, const CheckpointRetention& retention)
-    : worker_(new Worker{[train_dir, retention](const CheckpointState& state) {
-        write_checkpoint(checkpoint_path(train_dir, state.global_step), state);
-        remove_old_checkpoints(train_dir, state.global_step, retention);
+    : worker_(new Worker{[train_dir, retention](std::int64_t step, std::span<const std::byte> bytes) {
+        write_file_atomically(checkpoint_path(train_dir, step), bytes);
+        remove_old_checkpoints(train_dir, step, retention);
       }}) {}
 
 CheckpointWriter::CheckpointWriter(std::filesystem::path file)
-    : worker_(new Worker{[file = std::move(file)](const CheckpointState& state) { write_checkpoint(file, state); }}) {}
+    : worker_(new Worker{[file = std::move(file)](std::int64_t /*step*/, std::span<const std::byte> bytes) {
+        write_file_atomically(file, bytes);
+      }}) {}
 
 CheckpointWriter::~CheckpointWriter() = default;
 
@@ -47,7 +62,7 @@ void CheckpointWriter::start(CheckpointState state) {
 
 void CheckpointWriter::start_again() {
   wait();
-  check(worker_->state.has_value(), "no checkpoint has failed");
+  check(!worker_->bytes.empty(), "no checkpoint has failed");
   worker_->start();
 }
 

@@ -1,4 +1,6 @@
 // Builds the HDF5 image of a checkpoint: core driver without backing store, float32, chunks with fletcher32, no times.
+#include <malloc.h>
+
 #include <algorithm>
 
 #include "src/checkpoint/hdf5_image.h"
@@ -46,13 +48,48 @@ std::size_t value_bytes(const CheckpointState& state) {
   return count * sizeof(float);
 }
 
+/// The memory of a file in memory, after some bytes for the caller. HDF5 grows it.
+struct FileMemory {
+  static constexpr std::size_t increment_bytes = 1 << 20;
+
+  std::size_t front_bytes;
+  std::vector<std::byte> bytes;
+
+  /// Reserves room for HDF5's headers, too: while memory moves, twice as much is in use.
+  FileMemory(std::size_t front, std::size_t expected_bytes) : front_bytes(front) {
+    bytes.reserve(front + expected_bytes + expected_bytes / 64 + 2 * increment_bytes);
+  }
+
+  static void* resize(void* /*memory*/, size_t size, H5FD_file_image_op_t /*operation*/, void* self) {
+    auto& [front_bytes, bytes] = *static_cast<FileMemory*>(self);
+    try {
+      bytes.resize(front_bytes + size);
+    } catch (const std::bad_alloc&) {
+      return nullptr;
+    }
+    return bytes.data() + front_bytes;
+  }
+  static herr_t keep(void* /*memory*/, H5FD_file_image_op_t /*operation*/, void* /*self*/) { return 0; }
+  static void* same(void* self) { return self; }
+  static herr_t keep_self(void* /*self*/) { return 0; }
+
+  H5FD_file_image_callbacks_t callbacks() {
+    return {.image_malloc = nullptr,
+            .image_memcpy = nullptr,
+            .image_realloc = resize,
+            .image_free = keep,
+            .udata_copy = same,
+            .udata_free = keep_self,
+            .udata = this};
+  }
+};
+
 class Builder {
  public:
-  explicit Builder(std::size_t expected_bytes)
-      : links_(check_.id(H5Pcreate(H5P_LINK_CREATE), "no link list")),
-        file_(check_.id(H5Fcreate("checkpoint", H5F_ACC_TRUNC, H5P_DEFAULT,
-                                  hdf5::memory_file_access(check_, expected_bytes + (1 << 20)).get()),
-                        "no file in memory")) {
+  Builder(std::size_t expected_bytes, std::size_t front_bytes)
+      : memory_(front_bytes, expected_bytes),
+        links_(check_.id(H5Pcreate(H5P_LINK_CREATE), "no link list")),
+        file_(create_file()) {
     check_.done(H5Pset_create_intermediate_group(links_.get(), 1), "no intermediate groups");
     check_.done(H5Pset_char_encoding(links_.get(), H5T_CSET_UTF8), "no UTF-8 names");
   }
@@ -71,24 +108,38 @@ class Builder {
     write_attribute(name, type.get(), type.get(), &pointer);
   }
 
-  void arrays(const std::string& group_name, const std::vector<NamedArray>& arrays) {
+  /// Frees each array when it is in the file.
+  void arrays(const std::string& group_name, std::vector<NamedArray> arrays) {
     const auto group = check_.id(H5Gcreate2(file_.get(), group_name.c_str(), links_.get(), H5P_DEFAULT, H5P_DEFAULT),
                                  "cannot add group " + group_name);
-    for (const auto& array : arrays) add_array(group.get(), array);
+    for (NamedArray& array : arrays) {
+      add_array(group.get(), array);
+      freed_bytes_ += array.values.size() * sizeof(float);
+      array.values = {};
+      if (freed_bytes_ < bytes_to_trim) continue;
+      malloc_trim(0);  // else the freed arrays stay in the process beside the growing file
+      freed_bytes_ = 0;
+    }
   }
 
-  std::vector<std::byte> image(std::size_t front_bytes) {
+  /// The front bytes and the file. Call it last.
+  std::vector<std::byte> take() {
     check_.done(H5Fflush(file_.get(), H5F_SCOPE_GLOBAL), "cannot flush");
     const auto bytes = H5Fget_file_image(file_.get(), nullptr, 0);
     if (bytes <= 0) check_.refuse("no image");
-    std::vector<std::byte> result(front_bytes + static_cast<std::size_t>(bytes));
-    if (H5Fget_file_image(file_.get(), result.data() + front_bytes, static_cast<std::size_t>(bytes)) != bytes) {
-      check_.refuse("no image");
-    }
-    return result;
+    file_ = {};  // HDF5 writes to the memory until then
+    memory_.bytes.resize(memory_.front_bytes + static_cast<std::size_t>(bytes));
+    return std::move(memory_.bytes);
   }
 
  private:
+  Id create_file() {
+    const Id access = hdf5::memory_file_access(check_, FileMemory::increment_bytes);
+    H5FD_file_image_callbacks_t callbacks = memory_.callbacks();
+    check_.done(H5Pset_file_image_callbacks(access.get(), &callbacks), "no memory callbacks");
+    return check_.id(H5Fcreate("checkpoint", H5F_ACC_TRUNC, H5P_DEFAULT, access.get()), "no file in memory");
+  }
+
   void write_attribute(const char* name, hid_t file_type, hid_t memory_type, const void* value) {
     const auto space = check_.id(H5Screate(H5S_SCALAR), "no scalar space");
     const auto attribute =
@@ -115,15 +166,19 @@ class Builder {
   }
 
   hdf5::Checker check_{ExitCode::failed, "building a checkpoint"};
-  Id links_;  // link creation properties: creates intermediate groups
+  static constexpr std::size_t bytes_to_trim = std::size_t{16} << 20;
+
+  FileMemory memory_;
+  std::size_t freed_bytes_ = 0;  // not yet trimmed
+  Id links_;                     // link creation properties: creates intermediate groups
   Id file_;
 };
 
 }  // namespace
 
-std::vector<std::byte> build_hdf5_image(const CheckpointState& state, std::size_t front_bytes) {
+std::vector<std::byte> build_hdf5_image(CheckpointState state, std::size_t front_bytes) {
   const hdf5::Session session;
-  Builder builder(value_bytes(state));
+  Builder builder(value_bytes(state), front_bytes);
   const std::int64_t version = state.buffers.empty() ? 1 : 2;
   builder.attribute("format_version", H5T_STD_I64LE, H5T_NATIVE_INT64, version);
   builder.attribute("model", state.model);
@@ -131,15 +186,15 @@ std::vector<std::byte> build_hdf5_image(const CheckpointState& state, std::size_
   builder.attribute("seed", H5T_STD_U64LE, H5T_NATIVE_UINT64, state.seed);
   builder.attribute("stream_position", H5T_STD_U64LE, H5T_NATIVE_UINT64, state.stream_position);
   builder.attribute("options", state.options_json);
-  builder.arrays("/variables", state.variables);
-  builder.arrays("/moving_averages", state.moving_averages);
+  builder.arrays("/variables", std::move(state.variables));
+  builder.arrays("/moving_averages", std::move(state.moving_averages));
   builder.arrays("/optimizer", {});
-  for (const auto& [slot, arrays] : state.optimizer) {
+  for (auto& [slot, arrays] : state.optimizer) {
     check(!slot.empty() && slot.find('/') == slot.npos, fmt::format("bad optimizer slot name '{}'", slot));
-    builder.arrays("/optimizer/" + slot, arrays);
+    builder.arrays("/optimizer/" + slot, std::move(arrays));
   }
-  if (!state.buffers.empty()) builder.arrays("/state", state.buffers);
-  return builder.image(front_bytes);
+  if (!state.buffers.empty()) builder.arrays("/state", std::move(state.buffers));
+  return builder.take();
 }
 
 }  // namespace carillon

@@ -26,8 +26,9 @@ inline constexpr std::uint64_t max_chunk_elements = 262144;  ///< 1 MiB, the siz
 inline constexpr std::size_t max_text_bytes = std::size_t{16} << 20;
 inline constexpr int max_options_depth = 16;  ///< nesting of the options JSON, because JSON parsers recurse
 
-/// The image of `state`, after `front_bytes` zero bytes. Equal states give equal bytes.
-std::vector<std::byte> build_hdf5_image(const CheckpointState& state, std::size_t front_bytes);
+/// The image of `state`, after `front_bytes` zero bytes. Equal states give equal bytes. Frees each array when it is in
+/// the image, so move a large state.
+std::vector<std::byte> build_hdf5_image(CheckpointState state, std::size_t front_bytes);
 
 /// Parses an image. Arrays are sorted by name. Accepts only the layout of docs/developer-guide/file-formats.md: hard
 /// links to groups and arrays within the image, each linked once, with the storage that the writer uses. `subject`
