@@ -12,7 +12,7 @@ import training  # noqa: F401  # finds the modules of tests/acceptance
 import programs
 from bad_input import IO
 from processes import TIMEOUT, faulty
-from programs import SCALED, Result, checkpoint, same_bits
+from programs import Result, checkpoint, same_bits
 
 # 11.2 million parameters: two ranks share more than twice as many bytes as Docker's /dev/shm has.
 LARGE = ("cifar10_train", "--model", "resnet18", "--data", "synthetic", "--batch-size", 2, "--threads", 1, "--device", "cpu",
@@ -90,13 +90,12 @@ def _without_memory_files(context, expected):
 
 
 def _other_process_numbers(context):
-    """As if each rank had its own container that shares /dev/shm. Open MPI, too, must not use process numbers."""
-    run = context.directory("apart")
-    command = context.command("mnist_train", "--data", "synthetic", "--max-steps", 3, "--train-dir", run, "--device", "cpu",
-                              *SCALED, "--threads", 1)  # fmt: skip
-    launcher = ["mpirun", "-np", "2", "--oversubscribe", "--bind-to", "none", "--mca", "btl_vader_single_copy_mechanism", "none"]
+    """As if each rank had its own container that shares /dev/shm. Open MPI's own shared memory crashes there."""
+    command = context.command("mnist_train", "--preflight", "--device", "cpu", "--train-dir", context.directory("apart"))
+    launcher = ["mpirun", "-np", "2", "--oversubscribe", "--bind-to", "none", "--mca", "btl", "self,tcp"]
     done = _run(context, "1g", [*launcher, "unshare", "--pid", "--fork", "--mount-proc", *command])
-    yield _result("ranks in different PID namespaces share a file", done)
+    found = re.search(r"^shared memory: [0-9.]+ MB per rank, in a file in /dev/shm$", done.output, re.M)
+    yield _result("ranks in different PID namespaces share a file", done, "" if found else done.output)
 
 
 def _no_room(context):
