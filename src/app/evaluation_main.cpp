@@ -178,7 +178,7 @@ ExitCode evaluate_checkpoint(const EvalOptions& options, const ProgramSpec& prog
   const BuildSettings build{options.data.batch_size, options.device.arithmetic, Purpose::evaluation};
   std::optional<Evaluator> evaluator;
   mpi.run_on_all([&] {
-    check_batch_fits(build_network(network, build), device, mpi,
+    check_batch_fits(build_network(network, build), device, mpi.local_size(),
                      {.option = fmt::format("--batch-size {}", options.data.batch_size)});
     evaluator.emplace(
         network,

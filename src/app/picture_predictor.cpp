@@ -5,6 +5,7 @@
 
 #include "carillon/core/error.h"
 #include "src/app/saved_network.h"
+#include "src/train/input/batch_memory.h"
 
 namespace carillon {
 namespace {
@@ -31,6 +32,15 @@ PictureDecoding decoding_of(const LoadedCheckpoint& loaded, const Network& netwo
   return {.shorter = std::max(network.image.height, network.image.width)};
 }
 
+/// The network, if a batch of pictures fits the memory. Errors: usage.
+const Network& fitting(const Network& network, const PredictorSettings& settings, const Device& device) {
+  const auto batch_size = static_cast<std::int64_t>(settings.batch_size);
+  check_batch_fits(build_network(network, {batch_size, Arithmetic::fp32, Purpose::evaluation}), device, 1,
+                   {.option = fmt::format("--batch-size {} of {} x {} pixels", batch_size, network.image.height,
+                                          network.image.width)});
+  return network;
+}
+
 std::vector<double> softmax(std::span<const float> logits) {
   const double largest = *std::ranges::max_element(logits);
   std::vector<double> values;
@@ -48,7 +58,7 @@ PicturePredictor::PicturePredictor(const LoadedCheckpoint& loaded, std::span<con
       settings_(settings),
       decoding_(decoding_of(loaded, network_)),
       class_names_(class_names_of(loaded, program_spec_of(loaded, program_specs))),
-      evaluator_(network_,
+      evaluator_(fitting(network_, settings, device),
                  {.batch_size = static_cast<std::int64_t>(settings.batch_size),
                   .test_time_augmentation = settings.test_time_augmentation},
                  device) {

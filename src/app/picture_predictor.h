@@ -22,7 +22,7 @@ struct PredictorSettings {
 class PicturePredictor {
  public:
   /// `device` must outlive the predictor. Errors: data (none of the program specs has the checkpoint's model; a damaged
-  /// checkpoint).
+  /// checkpoint), usage (a batch takes more than the host's memory).
   PicturePredictor(const LoadedCheckpoint& loaded, std::span<const ProgramSpec> program_specs,
                    const PredictorSettings& settings, Device& device);
 

@@ -113,14 +113,17 @@ ExitCode run_preflight(const std::string& program, const TrainOptions& options, 
   const BuiltNetwork built = build_network(network, {1, Arithmetic::fp32, Purpose::training});
   const TowerSettings tower = tower_settings(options);
   const std::int64_t divisor = averaging_of(tower, mpi.size()).divisor;
-  const PreflightSubject subject{.version = version_text(program),
-                                 .instructions = isa_text(device),
-                                 .network = network.name,
-                                 .train_dir = options.checkpoint.train_dir,
-                                 .shares_gpus = options.device.share_gpus,
-                                 .gradients = static_cast<std::size_t>(parameter_count(built.graph)),
-                                 .bucket_bytes = bucket_bytes_on(device.kind(), tower.bucket_bytes),
-                                 .divisor = divisor > 0 ? divisor : mpi.size()};
+  const auto parameters = static_cast<std::size_t>(parameter_count(built.graph));
+  const PreflightSubject subject{
+      .version = version_text(program),
+      .instructions = isa_text(device),
+      .network = network.name,
+      .train_dir = options.checkpoint.train_dir,
+      .shares_gpus = options.device.share_gpus,
+      .gradients = parameters,
+      .shared_bytes = shared_bytes(parameters, options.optimizer.settings(), device, communicator),
+      .bucket_bytes = bucket_bytes_on(device.kind(), tower.bucket_bytes),
+      .divisor = divisor > 0 ? divisor : mpi.size()};
   return abort_on_own_error(mpi, program, [&] {
     preflight(subject, cpu, mpi, device, communicator);
     return ExitCode::done;
@@ -217,7 +220,7 @@ std::unique_ptr<Device> open_training_device(TrainOptions& options, const std::v
   std::unique_ptr<Device> device = open_own_device(options.device, isas, mpi, cpu);
   check_cpu_only_options(options, *device);
   const BuildSettings build{options.data.samples_at_once(), options.device.arithmetic, Purpose::training};
-  check_batch_fits(build_network(network_to_train(options), options.task.value, build), *device, mpi,
+  check_batch_fits(build_network(network_to_train(options), options.task.value, build), *device, mpi.local_size(),
                    batch_in_memory(options.data, *device));
   return device;
 }

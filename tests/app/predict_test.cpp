@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/npz.h"
 #include "src/images/picture.h"
 #include "tests/app/predictions.h"
@@ -62,6 +63,24 @@ TEST_F(PredictTest, JsonNamesEachClassWithItsIndexAndProbabilityTheLikeliestFirs
   }
   EXPECT_THAT(indices, testing::ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9));
   EXPECT_NEAR(sum, 1.0, 1e-9);
+}
+
+/// The options of a checkpoint decide the image size. A wrong size must not take all memory of the host.
+TEST_F(PredictTest, ABatchBeyondTheMemoryIsRefused) {
+  const Outcome trained =
+      run("image_train --model resnet18 --image-size 32 --classes 2 --data synthetic --batch-size 2 --max-steps 0 "
+          "--train-dir " +
+          path("pictures"));
+  ASSERT_EQ(trained.code, 0) << trained.output;
+  CheckpointState state = read_checkpoint(path("pictures/model.ckpt-0.h5"));
+  nlohmann::json options = nlohmann::json::parse(state.options_json);
+  options.at("image_size") = 4096;
+  state.options_json = options.dump();
+  write_checkpoint(path("large.h5"), state);
+  std::string pictures;
+  for (int i = 0; i < 1000; ++i) pictures += " " + path("absent.png");
+  expect_failure("carillon_predict --batch-size 1000 --checkpoint " + path("large.h5") + pictures, ExitCode::usage,
+                 "--batch-size 1000 of 4096 x 4096 pixels: takes ");
 }
 
 }  // namespace

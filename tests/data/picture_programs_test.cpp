@@ -232,6 +232,26 @@ TEST_F(PictureProgramsTest, LinksThatLeadBackArePassedOver) {
   EXPECT_EQ(list_pictures(path("in")).pictures.size(), 4u);
 }
 
+/// Without a record of the folders, nine folders would have 986,409 paths without a loop.
+TEST_F(PictureProgramsTest, EachRealFolderIsReadOncePerClass) {
+  constexpr int count = 9;
+  const auto folder = [&](int i) { return path(fmt::format("in/{}", i)); };
+  for (int i = 0; i < count; ++i) {
+    std::filesystem::create_directories(folder(i));
+    write(fmt::format("in/{}/picture.png", i), "");
+    for (int other = 0; other < count; ++other) {
+      const std::string link = fmt::format("{}/to-{}", folder(i), other);
+      std::filesystem::create_directory_symlink(fmt::format("../{}", other), link);
+    }
+  }
+  const PictureList list = list_pictures(path("in"));
+  std::map<std::size_t, int> found;
+  for (const ListedPicture& picture : list.pictures) ++found[picture.class_index];
+  EXPECT_EQ(found.size(), 9u);
+  for (const auto& [class_index, pictures] : found) EXPECT_EQ(pictures, count) << "class " << class_index;
+  EXPECT_EQ(pictures_in(path("in")).size(), 9u);
+}
+
 TEST_F(PictureProgramsTest, VerifyingDecodesPictures) {
   proto::Example example;
   (*example.mutable_features()->mutable_feature())["image/encoded"].mutable_bytes_list()->add_value(

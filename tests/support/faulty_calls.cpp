@@ -20,6 +20,7 @@
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -199,6 +200,7 @@ FAULTY_CALL(int, lstat, (const char* name, struct stat* status), name, -1, name,
 FAULTY_CALL(int, access, (const char* name, int mode), name, -1, name, mode)
 FAULTY_CALL(int, mkdir, (const char* name, mode_t mode), name, -1, name, mode)
 FAULTY_CALL(int, truncate, (const char* name, off_t length), name, -1, name, length)
+FAULTY_CALL(int, memfd_create, (const char* name, unsigned flags), name, -1, name, flags)
 FAULTY_CALL(int, rename, (const char* name, const char* to), name, -1, name, to)
 FAULTY_CALL(int, unlink, (const char* name), name, -1, name)
 FAULTY_CALL(int, unlinkat, (int folder, const char* name, int flags), path_of(folder, name), -1, folder, name, flags)

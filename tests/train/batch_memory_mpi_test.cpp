@@ -16,7 +16,7 @@ TEST(BatchMemory, OfABatchBeyondTheHostsIsRefusedNamingTheOption) {
   for (const Purpose purpose : {Purpose::training, Purpose::evaluation}) {
     const auto try_batch = [&](std::int64_t batch_size) {
       const BuiltNetwork built = build_network(network, ten_classes(), {batch_size, Arithmetic::fp32, purpose});
-      check_batch_fits(built, device, mpi_world(), {.option = "--global-batch 9"});
+      check_batch_fits(built, device, mpi_world().local_size(), {.option = "--global-batch 9"});
     };
     EXPECT_NO_THROW(try_batch(100));
     constexpr std::int64_t petabytes = std::int64_t{1} << 40;

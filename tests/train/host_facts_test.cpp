@@ -12,14 +12,6 @@ TEST(HostFactsTest, NumbersInARowStandAsARange) {
   EXPECT_EQ(range_text(std::vector{0, 1, 2, 3, 8, 10, 11, 12}), "0-3,8,10-12");
 }
 
-TEST(HostFactsTest, SizesHaveTheUnitThatSuitsThem) {
-  EXPECT_EQ(size_text(4), "4 bytes");
-  EXPECT_EQ(size_text(999), "999 bytes");
-  EXPECT_EQ(size_text(1590040), "1.59 MB");
-  EXPECT_EQ(size_text(38e9), "38.0 GB");
-  EXPECT_EQ(size_text(5e15), "5000.0 TB");
-}
-
 TEST(HostFactsTest, InterfacesAreThoseOfTheSystem) {
   for (const std::string& interface : network_interfaces()) {
     EXPECT_EQ(interface.find("127."), interface.npos) << interface;

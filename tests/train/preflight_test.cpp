@@ -29,10 +29,17 @@ std::vector<RankFacts> facts() {
            .threads = 2,
            .cpus = {0, 1},
            .memory = 2e9,
+           .dev_shm = 1e9,
            .interfaces = {"eth0 10.0.0.1", "ib0 10.1.0.1"},
            .tells_of_host = true},
           {.host = "short", .device = "CPU", .instructions = "avx2", .threads = 10, .cpus = {1, 2, 3}},
-          {.host = "much-longer", .device = "GPU:0", .threads = 1, .cpus = {1}, .memory = 1e6, .tells_of_host = true}};
+          {.host = "much-longer",
+           .device = "GPU:0",
+           .threads = 1,
+           .cpus = {1},
+           .memory = 1e6,
+           .dev_shm = 67e6,
+           .tells_of_host = true}};
 }
 
 TEST(PreflightTest, EachRankHasARow) {
@@ -45,9 +52,27 @@ TEST(PreflightTest, EachRankHasARow) {
 
 TEST(PreflightTest, EachHostHasARow) {
   EXPECT_EQ(host_table(facts()),
-            "host         ranks  memory free  network interfaces\n"
-            "short            2  2.00 GB      eth0 10.0.0.1, ib0 10.1.0.1\n"
-            "much-longer      1  1.00 MB      \n");
+            "host         ranks  memory free  /dev/shm free  network interfaces\n"
+            "short            2  2.00 GB      1.00 GB        eth0 10.0.0.1, ib0 10.1.0.1\n"
+            "much-longer      1  1.00 MB      67.0 MB        \n");
+}
+
+TEST(PreflightTest, AHostWithTooLittleRoomForMessagesIsNamed) {
+  EXPECT_EQ(small_dev_shm(facts()), "") << "one rank sends no messages within its host";
+  std::vector<RankFacts> small = facts();
+  small[0].dev_shm = 8388607;
+  EXPECT_EQ(
+      small_dev_shm(small),
+      "/dev/shm on short has 8.39 MB free, and the messages of MPI between 2 ranks need 8.39 MB there: enlarge it, "
+      "for example with docker run --shm-size=1g");
+  small[0].dev_shm = 8388608;
+  EXPECT_EQ(small_dev_shm(small), "");
+  small[0].instructions = "";  // a GPU
+  small[0].dev_shm = 67e6;
+  EXPECT_EQ(
+      small_dev_shm(small),
+      "/dev/shm on short has 67.0 MB free, and the messages of NCCL between 2 ranks need 1.00 GB there: enlarge it, "
+      "for example with docker run --shm-size=1g");
 }
 
 TEST(PreflightTest, CpusThatRanksOfOneHostShareAreNamed) {

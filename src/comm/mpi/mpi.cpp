@@ -81,25 +81,6 @@ std::vector<int> numbered_hosts(const std::vector<int>& lowest_ranks) {
   return hosts;
 }
 
-std::vector<std::string> gather_texts(const Members& members, std::string_view text) {
-  const auto count = static_cast<std::size_t>(members.size());
-  std::vector<std::size_t> lengths(count);
-  const std::size_t length = text.size();
-  gather_bytes(members, std::as_bytes(std::span(&length, 1)), std::as_writable_bytes(std::span(lengths)), "a gather");
-  std::vector<std::string> texts;
-  for (const std::size_t bytes : lengths) texts.emplace_back(bytes, '\0');
-  texts[members.rank()] = text;
-  PointToPoint exchange(members);
-  for (int rank = 0; rank < members.size(); ++rank) {
-    if (rank != members.rank()) exchange.receive(std::as_writable_bytes(std::span(texts[rank])), rank);
-  }
-  for (int rank = 0; rank < members.size(); ++rank) {
-    if (rank != members.rank()) exchange.send(std::as_bytes(std::span(text)), rank);
-  }
-  exchange.wait("a gather");
-  return texts;
-}
-
 }  // namespace
 
 Mpi::Mpi(int* argc, char*** argv) {
@@ -136,10 +117,12 @@ void Mpi::limit_waits(WaitLimit limit) const {
   ranks_->local.bounded_wait().set_limit(limit);
 }
 
-std::vector<std::string> Mpi::all_gather(std::string_view text) const { return gather_texts(ranks_->all, text); }
+std::vector<std::string> Mpi::all_gather(std::string_view text) const {
+  return gather_texts(ranks_->all, text, "a gather");
+}
 
 std::vector<std::string> Mpi::local_all_gather(std::string_view text) const {
-  return gather_texts(ranks_->local, text);
+  return gather_texts(ranks_->local, text, "a gather");
 }
 
 void Mpi::broadcast(std::span<std::byte> bytes, int root) const {

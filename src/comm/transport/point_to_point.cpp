@@ -85,6 +85,25 @@ void gather_bytes(const Members& members, std::span<const std::byte> mine, std::
   exchange.wait(operation);
 }
 
+std::vector<std::string> gather_texts(const Members& members, std::string_view text, std::string_view operation) {
+  const auto count = static_cast<std::size_t>(members.size());
+  std::vector<std::size_t> lengths(count);
+  const std::size_t length = text.size();
+  gather_bytes(members, std::as_bytes(std::span(&length, 1)), std::as_writable_bytes(std::span(lengths)), operation);
+  std::vector<std::string> texts;
+  for (const std::size_t bytes : lengths) texts.emplace_back(bytes, '\0');
+  texts[members.rank()] = text;
+  PointToPoint exchange(members);
+  for (int rank = 0; rank < members.size(); ++rank) {
+    if (rank != members.rank()) exchange.receive(std::as_writable_bytes(std::span(texts[rank])), rank);
+  }
+  for (int rank = 0; rank < members.size(); ++rank) {
+    if (rank != members.rank()) exchange.send(std::as_bytes(std::span(text)), rank);
+  }
+  exchange.wait(operation);
+  return texts;
+}
+
 void broadcast_bytes(const Members& members, std::span<std::byte> bytes, int root, std::string_view operation) {
   PointToPoint exchange(members);
   if (members.rank() != root) exchange.receive(bytes, root);

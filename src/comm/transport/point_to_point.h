@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -49,6 +50,8 @@ class PointToPoint {
 /// Gathers the `mine` of every member in `all`, by rank. All sizes are equal. Collective.
 void gather_bytes(const Members& members, std::span<const std::byte> mine, std::span<std::byte> all,
                   std::string_view operation);
+/// [members] The text of each member. Collective.
+std::vector<std::string> gather_texts(const Members& members, std::string_view text, std::string_view operation);
 /// Copies the bytes of `root` to all members. Collective.
 void broadcast_bytes(const Members& members, std::span<std::byte> bytes, int root, std::string_view operation);
 /// A barrier: returns when every member has called it.

@@ -11,37 +11,18 @@ namespace {
 using Progress = SharedArrays::Progress;
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "the counters are shared between processes");
 
-/// The first cache line in a rank's part of the window. MPI aligns the part to 8 bytes only. Every process maps the
-/// window at a page boundary, so all processes find the same line.
-void* aligned(void* part) {
-  const auto address = reinterpret_cast<std::uintptr_t>(part);
-  return static_cast<std::byte*>(part) + (alignof(Progress) - address % alignof(Progress)) % alignof(Progress);
-}
-
 }  // namespace
 
-SharedArrays::SharedArrays(const Members& members, std::size_t bytes) : members_(members) {
-  meet(members, "setting up shared memory");  // so that all ranks reach the next call, which has no limit
-  const std::size_t segment = alignof(Progress) + sizeof(Progress) + bytes;  // Progress first, then the array
-  void* mine = nullptr;
-  check_mpi(MPI_Win_allocate_shared(static_cast<MPI_Aint>(segment), 1, MPI_INFO_NULL, members.comm(), &mine, &window_),
-            "MPI_Win_allocate_shared");
-  std::memset(mine, 0, segment);
-  new (aligned(mine)) Progress;
+SharedArrays::SharedArrays(const Members& members, std::size_t bytes)
+    : members_(members), segment_(members, sizeof(Progress) + bytes) {  // Progress first, then the array
+  std::byte* const own_part = segment_.part(members.rank());
+  std::memset(own_part, 0, sizeof(Progress) + bytes);  // its pages are placed near this member's cores
+  new (own_part) Progress;
   for (int rank = 0; rank < members.size(); ++rank) {
-    MPI_Aint part_bytes = 0;
-    int unit = 0;
-    void* part = nullptr;
-    check_mpi(MPI_Win_shared_query(window_, rank, &part_bytes, &unit, &part), "MPI_Win_shared_query");
-    progress_.push_back(static_cast<Progress*>(aligned(part)));
+    progress_.push_back(reinterpret_cast<Progress*>(segment_.part(rank)));
     arrays_.push_back(reinterpret_cast<float*>(progress_.back() + 1));
   }
   meet(members, "setting up shared memory");
-}
-
-SharedArrays::~SharedArrays() {
-  if (std::uncaught_exceptions() > exceptions_before_) return;  // freeing waits for peers, which may be gone
-  MPI_Win_free(&window_);
 }
 
 bool SharedArrays::have_all_reached(Counter counter, std::uint64_t goal) const {

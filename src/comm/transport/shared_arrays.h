@@ -3,11 +3,11 @@
 
 #include <atomic>
 #include <cstdint>
-#include <exception>
 #include <string_view>
 #include <vector>
 
 #include "src/comm/mpi/members.h"
+#include "src/comm/transport/shared_segment.h"
 
 namespace carillon {
 
@@ -22,9 +22,8 @@ class SharedArrays {
   using Counter = std::atomic<std::uint64_t> Progress::*;
 
   /// Allocates a zeroed array of `bytes` for this member; sizes may differ between members. `members` outlive this.
-  /// Construction and destruction are collective.
+  /// Collective. Errors: as SharedSegment.
   SharedArrays(const Members& members, std::size_t bytes);
-  ~SharedArrays();
   SharedArrays(const SharedArrays&) = delete;
   SharedArrays& operator=(const SharedArrays&) = delete;
 
@@ -52,10 +51,9 @@ class SharedArrays {
   void wait_for(int first, int last, Counter counter, std::uint64_t goal, std::string_view operation) const;
 
   const Members& members_;
-  MPI_Win window_ = MPI_WIN_NULL;
+  SharedSegment segment_;
   std::vector<Progress*> progress_;  // by rank
   std::vector<float*> arrays_;       // by rank
-  int exceptions_before_ = std::uncaught_exceptions();
 };
 
 }  // namespace carillon

@@ -1,5 +1,7 @@
 #include "src/data/convert/picture_list.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -7,6 +9,7 @@
 #include <map>
 #include <set>
 #include <sstream>
+#include <utility>
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
@@ -21,16 +24,23 @@ namespace fs = std::filesystem;
 
 bool is_hidden(const fs::path& path) { return path.filename().string().starts_with("."); }
 
-/// Collects the files in `folder` and its subfolders. `above`: the folder's parents, with links resolved. A link to one
-/// of them is ignored, so that the search ends.
-void collect(const fs::path& folder, std::vector<fs::path>& files, std::vector<fs::path> above = {}) {
-  std::error_code unknown;
-  above.push_back(fs::canonical(folder, unknown));
+/// Folders by device and inode number.
+using Folders = std::set<std::pair<dev_t, ino_t>>;
+
+/// False if `folder` is among the folders. An absent folder is new: reading it reports the error.
+bool is_new(const fs::path& folder, Folders& folders) {
+  struct stat status {};
+  return ::stat(folder.c_str(), &status) != 0 || folders.emplace(status.st_dev, status.st_ino).second;
+}
+
+/// Collects the files in `folder` and its subfolders, through links too. A folder of `seen` is ignored, so that the
+/// search ends and finds no file twice.
+void collect(const fs::path& folder, std::vector<fs::path>& files, Folders& seen) {
+  if (!is_new(folder, seen)) return;
   for (const fs::directory_entry& entry : entries_of(folder)) {
     std::error_code error;
     if (entry.is_directory(error)) {
-      if (entry.is_symlink(error) && std::ranges::count(above, fs::canonical(entry.path(), error)) > 0) continue;
-      collect(entry.path(), files, above);
+      collect(entry.path(), files, seen);
     } else {
       files.push_back(entry.path());
     }
@@ -87,7 +97,9 @@ PictureList list_folder(const fs::path& input, const KnownClasses& known) {
     const std::string name = entry.path().filename().string();
     classes.require(name, input.string());
     std::vector<fs::path> files;
-    collect(entry.path(), files, {fs::canonical(input, error)});
+    Folders seen;
+    is_new(input, seen);  // a link back to it is ignored
+    collect(entry.path(), files, seen);
     const std::size_t before = list.pictures.size();
     for (fs::path& file : files) {
       if (is_picture_name(file)) {
@@ -158,7 +170,8 @@ bool is_picture_name(const fs::path& path) {
 
 std::vector<fs::path> pictures_in(const fs::path& folder) {
   std::vector<fs::path> files;
-  collect(folder, files);
+  Folders seen;
+  collect(folder, files, seen);
   std::erase_if(files, [](const fs::path& file) { return !is_picture_name(file); });
   return files;
 }

@@ -40,7 +40,8 @@ struct KnownClasses {
 
 /// Lists the pictures of a folder or of a list file.
 /// A folder has one subfolder per class; deeper folders are included. Classes and pictures are sorted by the bytes of
-/// their names. Hidden files and folders are ignored and not counted.
+/// their names. Links are followed; within a class, each real folder is read once, under its first name. Hidden files
+/// and folders are ignored and not counted.
 /// A list file has one picture per line: a path relative to the list's folder, a tab or space, and the class. The last
 /// tab separates them or, if there is no tab, the last space. Empty lines and lines that start with # are ignored.
 /// Errors: io; no_input (no such file or folder, no pictures); data (a line without a class, a class that is not in

@@ -4,12 +4,26 @@
 #include "src/step/update/sharded_update.h"
 
 namespace carillon {
+namespace {
+
+bool is_sharded(const OptimizerSettings& optimizer, Communicator& communicator) {
+  return communicator.shared_host_memory() != nullptr && is_elementwise(optimizer);
+}
+
+}  // namespace
 
 std::unique_ptr<UpdateStrategy> make_update_strategy(const UpdateContext& context) {
-  if (context.communicator.shared_host_memory() != nullptr && is_elementwise(context.optimizer)) {
-    return std::make_unique<ShardedUpdate>(context);
-  }
+  if (is_sharded(context.optimizer, context.communicator)) return std::make_unique<ShardedUpdate>(context);
   return std::make_unique<ReplicatedUpdate>(context);
+}
+
+std::size_t shared_bytes(std::size_t parameter_count, const OptimizerSettings& optimizer, const Device& device,
+                         Communicator& communicator) {
+  if (communicator.size() == 1 || device.kind() != DeviceKind::cpu) return 0;
+  const std::size_t gradients = parameter_count * sizeof(float);
+  if (!is_sharded(optimizer, communicator)) return gradients;
+  const std::size_t slots = optimizer_slots(optimizer).size() * gradients;  // of the host
+  return 2 * gradients + slots / static_cast<std::size_t>(communicator.size());
 }
 
 }  // namespace carillon

@@ -18,15 +18,15 @@ std::size_t activation_bytes(const BuiltNetwork& built, const Device& device, st
          static_cast<std::size_t>(std::max<std::int64_t>(at_once, 1));
 }
 
-void check_batch_fits(const BuiltNetwork& built, const Device& device, const Mpi& mpi, const BatchInMemory& batch) {
+void check_batch_fits(const BuiltNetwork& built, const Device& device, int ranks, const BatchInMemory& batch) {
   if (device.kind() != DeviceKind::cpu) return;
   const std::size_t bytes = activation_bytes(built, device, batch.at_once);
   constexpr double bytes_per_gib = 1 << 30;
   const double wanted = static_cast<double>(bytes) / bytes_per_gib;
   const double there = static_cast<double>(total_memory_bytes()) / bytes_per_gib;
-  if (wanted * mpi.local_size() <= there) return;
+  if (wanted * ranks <= there) return;
   fail(ExitCode::usage, "{}: takes {:.1f} GiB a rank, and this host has {:.1f} GiB for {} of them", batch.option,
-       wanted, there, mpi.local_size());
+       wanted, there, ranks);
 }
 
 }  // namespace carillon

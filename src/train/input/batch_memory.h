@@ -6,7 +6,6 @@
 
 #include "carillon/device/device.h"
 #include "carillon/models/network.h"
-#include "src/comm/mpi/mpi.h"
 
 namespace carillon {
 
@@ -19,8 +18,8 @@ struct BatchInMemory {
 /// Bytes of the activations and, in training, their gradients on a CPU. `at_once`: as BatchInMemory::at_once.
 std::size_t activation_bytes(const BuiltNetwork& built, const Device& device, std::int64_t at_once = 0);
 
-/// `built`: with a loss for training, else for evaluation. Errors: usage, naming the option, if the activations of this
-/// host's ranks, on a CPU, take more than all its memory.
-void check_batch_fits(const BuiltNetwork& built, const Device& device, const Mpi& mpi, const BatchInMemory& batch);
+/// `built`: with a loss for training, else for evaluation. `ranks`: those of this host. Errors: usage, naming the
+/// option, if the activations of these ranks, on a CPU, take more than all memory of the host.
+void check_batch_fits(const BuiltNetwork& built, const Device& device, int ranks, const BatchInMemory& batch);
 
 }  // namespace carillon

@@ -10,9 +10,6 @@ namespace carillon {
 /// "0-3,8". `numbers`: ascending.
 std::string range_text(std::span<const int> numbers);
 
-/// A size in a suitable unit: "1.59 MB", "38.0 GB".
-std::string size_text(double bytes);
-
 /// Interfaces that are up and have an IPv4 address, without the loopback: "eth0 10.77.0.1 (10 Gbit/s)", without a speed
 /// if the system does not report it; and InfiniBand devices: "mlx5_0 (InfiniBand)".
 std::vector<std::string> network_interfaces();

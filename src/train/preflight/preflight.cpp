@@ -7,6 +7,7 @@
 #include "src/report/console.h"
 #include "src/train/preflight/preflight_averaging.h"
 #include "src/train/preflight/preflight_directory.h"
+#include "src/train/preflight/preflight_memory.h"
 #include "src/train/preflight/preflight_tables.h"
 
 namespace carillon {
@@ -28,14 +29,16 @@ void preflight(const PreflightSubject& subject, const CpuShare& cpu, const Mpi& 
                Communicator& communicator) {
   const std::vector<RankFacts> ranks = gather_facts(subject.instructions, cpu, mpi, device);
   tell(fmt::format("{}\n{}\n{}\n", subject.version, rank_table(ranks), host_table(ranks)), mpi);
-  const std::string both = shared_cpus(ranks);
-  if (mpi.rank() == 0 && !both.empty()) print_warning(both);
+  for (const std::string& warning : {shared_cpus(ranks), small_dev_shm(ranks)}) {
+    if (mpi.rank() == 0 && !warning.empty()) print_warning(warning);
+  }
   const std::string shared = shared_gpus(mpi, device);
   mpi.run_on_all([&] {
     if (shared.empty() || subject.shares_gpus) return;
     fail(ExitCode::usage, "preflight: {}: start one rank per GPU, or add --share-gpus", shared);
   });
   tell(check_train_directory(subject.train_dir, mpi), mpi);
+  tell(try_shared_memory(subject.shared_bytes, mpi), mpi);
   tell(try_averaging(subject, mpi, device, communicator), mpi);
   tell("preflight: ready; data and checkpoints were not checked\n", mpi);
 }

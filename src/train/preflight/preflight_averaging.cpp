@@ -8,7 +8,7 @@
 
 #include "carillon/core/error.h"
 #include "src/core/printable.h"
-#include "src/train/preflight/host_facts.h"
+#include "src/core/size_text.h"
 
 namespace carillon {
 namespace {

@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "src/core/printable.h"
+#include "src/core/size_text.h"
 #include "src/report/console.h"
-#include "src/train/preflight/host_facts.h"
 
 namespace carillon {
 namespace {

@@ -3,18 +3,28 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "src/core/printable.h"
+#include "src/core/size_text.h"
 #include "src/data/loading/available_memory.h"
 #include "src/train/preflight/host_facts.h"
 
 namespace carillon {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankFacts, host, device, instructions, threads, cpus, memory, interfaces,
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankFacts, host, device, instructions, threads, cpus, memory, dev_shm, interfaces,
                                    tells_of_host)
 
 namespace {
+
+/// Room in /dev/shm that the messages between several ranks of a host need. Open MPI: its file of a rank. NCCL: as its
+/// documentation recommends for containers (--shm-size=1g).
+constexpr double mpi_bytes_per_rank = 4 << 20, nccl_bytes = 1e9;
+
+std::ptrdiff_t ranks_on(const std::string& host, const std::vector<RankFacts>& ranks) {
+  return std::ranges::count(ranks, host, &RankFacts::host);
+}
 
 /// Texts in columns of minimal width; the last column is not padded.
 std::string table(const std::vector<std::vector<std::string>>& rows) {
@@ -42,6 +52,9 @@ std::vector<RankFacts> gather_facts(const std::string& instructions, const CpuSh
                 .tells_of_host = mpi.local_rank() == 0};
   if (own.tells_of_host) {
     own.memory = static_cast<double>(available_memory_bytes());
+    std::error_code unknown;
+    const std::filesystem::space_info space = std::filesystem::space("/dev/shm", unknown);
+    own.dev_shm = unknown ? 0.0 : static_cast<double>(space.available);
     own.interfaces = network_interfaces();
   }
   std::vector<RankFacts> all;
@@ -63,14 +76,29 @@ std::string rank_table(const std::vector<RankFacts>& ranks) {
 }
 
 std::string host_table(const std::vector<RankFacts>& ranks) {
-  std::vector<std::vector<std::string>> rows{{"host", "ranks", "memory free", "network interfaces"}};
+  std::vector<std::vector<std::string>> rows{{"host", "ranks", "memory free", "/dev/shm free", "network interfaces"}};
   for (const RankFacts& facts : ranks) {
     if (!facts.tells_of_host) continue;
-    const auto is_there = [&](const RankFacts& other) { return other.host == facts.host; };
-    rows.push_back({facts.host, fmt::format("{:>5}", std::ranges::count_if(ranks, is_there)), size_text(facts.memory),
-                    fmt::format("{}", fmt::join(facts.interfaces, ", "))});
+    rows.push_back({facts.host, fmt::format("{:>5}", ranks_on(facts.host, ranks)), size_text(facts.memory),
+                    size_text(facts.dev_shm), fmt::format("{}", fmt::join(facts.interfaces, ", "))});
   }
   return table(rows);
+}
+
+std::string small_dev_shm(const std::vector<RankFacts>& ranks) {
+  for (const RankFacts& facts : ranks) {
+    const std::ptrdiff_t count = ranks_on(facts.host, ranks);
+    if (!facts.tells_of_host || count == 1) continue;
+    const bool has_gpu = facts.instructions.empty();
+    const double need = has_gpu ? nccl_bytes : mpi_bytes_per_rank * static_cast<double>(count);
+    if (facts.dev_shm >= need) continue;
+    return fmt::format(
+        "/dev/shm on {} has {} free, and the messages of {} between {} ranks need {} there: enlarge it, for example "
+        "with "
+        "docker run --shm-size=1g",
+        facts.host, size_text(facts.dev_shm), has_gpu ? "NCCL" : "MPI", count, size_text(need));
+  }
+  return {};
 }
 
 std::string shared_cpus(const std::vector<RankFacts>& ranks) {

@@ -16,6 +16,7 @@ struct RankFacts {
   int threads = 0;
   std::vector<int> cpus;
   double memory = 0.0;                  ///< free memory of the host, bytes
+  double dev_shm = 0.0;                 ///< free bytes of the host's /dev/shm
   std::vector<std::string> interfaces;  ///< of the host
   bool tells_of_host = false;           ///< the first rank of its host
 };
@@ -27,6 +28,10 @@ std::vector<RankFacts> gather_facts(const std::string& instructions, const CpuSh
 /// Lines with one row for each rank, and with one row for each host.
 std::string rank_table(const std::vector<RankFacts>& ranks);
 std::string host_table(const std::vector<RankFacts>& ranks);
+
+/// A warning about the first host with too little room in /dev/shm for the messages of MPI and NCCL; empty: there is
+/// none.
+std::string small_dev_shm(const std::vector<RankFacts>& ranks);
 
 /// A warning about two ranks of one host that share CPUs; empty: there are none.
 std::string shared_cpus(const std::vector<RankFacts>& ranks);
