@@ -54,8 +54,9 @@ def _on_terminal(context, command, kind="xterm"):
     """The output of a successful command on a terminal of this kind."""
     ours, terminal = pty.openpty()
     process = subprocess.Popen(
-        command, env=context.environment() | {"TERM": kind}, stdin=terminal, stdout=terminal, stderr=terminal, close_fds=True
-    )
+        command, env=context.environment() | {"TERM": kind}, stdin=terminal, stdout=terminal, stderr=terminal,
+        close_fds=True,
+    )  # fmt: skip
     os.close(terminal)
     shown = b""
     while True:

@@ -1,4 +1,4 @@
-"""A train directory that changes while a program reads it: the run in progress removes the checkpoint that was listed."""
+"""A train directory that changes while a program reads it: the run in progress removes the listed checkpoint."""
 
 from cases import SMALL, judge, results, start
 
@@ -24,8 +24,8 @@ def _removed_before_opening(context, data):
         for program, *options in (
             ("checkpoint_tool", "verify", run),
             ("mnist_eval", "--data", data / "test-*", "--checkpoint", run),
-            ("mnist_train", "--data", data / "train-*", "--train-dir", context.directory("faults"), *SMALL, "--max-steps", 1,
-             "--init-from", run),
+            ("mnist_train", "--data", data / "train-*", "--train-dir", context.directory("faults"), *SMALL,
+             "--max-steps", 1, "--init-from", run),
         ):  # fmt: skip
             done = context.finish(context.start(context.command(program, *options), slow), TIMEOUT)
             yield judge(f"{program} reads a checkpoint that is removed meanwhile", done, 0)

@@ -1,4 +1,4 @@
-"""Names with characters that a terminal does not show, or that change the order of a line: every output escapes them."""
+"""Names with characters that a terminal does not show, or that change the order of a line: all outputs escape them."""
 
 import json
 import shutil

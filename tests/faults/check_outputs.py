@@ -1,4 +1,4 @@
-"""Outputs that are not plain files: device nodes and FIFOs are never replaced; the target of a link is, the link stays."""
+"""Outputs that are not plain files: device nodes and FIFOs are never replaced, and of a link only the target is."""
 
 import os
 import pathlib
@@ -41,7 +41,7 @@ def _identity(path):
 
 
 def _commands(context, data, run):
-    """{name: function from the output to the command} of each program that writes a file with a name from its options."""
+    """{name: function from the output to the command} of each program that writes a file that its options name."""
     folder = context.directory("inputs")
     folder.mkdir()
     np.savez(folder / "in.npz", **{"variables/layer2/biases": load(checkpoint(run, 20))["variables/layer2/biases"]})
