@@ -66,14 +66,14 @@ mnist and cifar10 write the splits train and test, in the order of the source.)"
 /// Counts records in a line on the terminal. Prints nothing if stderr is a file or a pipe.
 std::function<void(std::size_t)> progress_line(const std::string& split, std::size_t count) {
   if (is_dumb_terminal() || !::isatty(STDERR_FILENO)) return [](std::size_t) {};
-  return [split, count](std::size_t done) {
+  return [split = printable(split), count](std::size_t done) {
     fmt::print(stderr, "\r{}: {}/{} records{}", split, done, count, done == count ? "\n" : "");
   };
 }
 
 void print_written(const std::string& split, const WrittenSplit& written) {
-  fmt::print("{:<5} {:>6} records {:>10} bytes  {}{}\n", split, written.record_count, written.bytes,
-             written.files.front().string(),
+  fmt::print("{:<5} {:>6} records {:>10} bytes  {}{}\n", printable(split), written.record_count, written.bytes,
+             printable(written.files.front().string()),
              written.files.size() > 1 ? fmt::format(" and {} more", written.files.size() - 1) : "");
 }
 

@@ -26,15 +26,15 @@ def _hidden_characters(context, data):
     source, records, run = (context.directory(NAME) for _ in range(3))
     for level, name in enumerate((NAME, "dog")):
         (source / name).mkdir(parents=True)
-        for i in range(2):
+        for i in range(12):
             (source / name / f"{i}{HIDDEN}.png").write_bytes(png(np.full((16, 16, 3), 50 * level + i, np.uint8)))
     picture = source / NAME / f"0{HIDDEN}.png"
     damaged = context.directory(NAME)
     shutil.copytree(source, damaged)
-    (damaged / NAME / f"2{HIDDEN}.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    (damaged / NAME / f"12{HIDDEN}.png").write_bytes(b"\x89PNG\r\n\x1a\n")
     report = context.directory(NAME).with_suffix(".json")
     commands = (
-        ("tfrecord_convert", "images", "--input", damaged, "--output", records),
+        ("tfrecord_convert", "images", "--input", damaged, "--output", records, "--skip-damaged"),
         ("tfrecord_inspect", next_to(records, "train-*")),
         ("image_train", "--data", records / "train-*", "--train-dir", run, *PICTURES, "--max-steps", 1),
         ("image_train", "--data", records / "train-*", "--train-dir", run, *PICTURES, "--max-steps", 1),
