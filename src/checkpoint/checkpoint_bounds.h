@@ -21,6 +21,9 @@ inline constexpr int max_options_depth = 16;                            ///< of 
 inline constexpr std::int64_t max_global_step = std::int64_t{1} << 53;  ///< also that of --max-steps
 inline constexpr std::uint64_t max_stream_position = std::uint64_t{1} << 63;
 
+/// Bytes of an array in the file besides its values are fewer: name, HDF5's metadata.
+inline constexpr std::size_t max_array_overhead_bytes = std::size_t{16} << 10;
+
 /// Checks the parts of a checkpoint. All errors have `code` and start with `subject`.
 class CheckpointBounds {
  public:

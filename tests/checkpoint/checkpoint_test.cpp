@@ -366,6 +366,17 @@ TEST(Checkpoint, BeyondAnyBoundIsNotWritten) {
   }
 }
 
+TEST(Checkpoint, OfManySmallArraysIsBelowTheSizeThatReadersAccept) {
+  constexpr std::size_t count = 1000;
+  auto state = small_state();
+  state.variables.clear();
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string number = std::to_string(i);
+    state.variables.push_back({number + "/" + std::string(max_name_bytes - number.size() - 1, 'n'), {1, 1}, {0.5f}});
+  }
+  EXPECT_LT(encode_checkpoint(state).size(), count * max_array_overhead_bytes);
+}
+
 TEST(Checkpoint, RefusesStatesThatCouldNotBeReadBack) {
   const auto code_with = [](NamedArray array) {
     auto state = small_state();
