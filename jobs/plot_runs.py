@@ -309,7 +309,10 @@ def drawing(runs, options):
 
 def write(path, content):
     """Writes the file atomically: the target of a symbolic link, but no device node and no FIFO."""
-    target = path.resolve()
+    try:
+        target = path.resolve()
+    except RuntimeError:  # before Python 3.13
+        raise Refused(IO_ERROR, f"{path}: is a cycle of symbolic links") from None
     if target.exists() and not target.is_file():
         raise Refused(IO_ERROR, f"{path}: is not a regular file, and is not replaced")
     temporary = target.with_name(f"{target.name}.{secrets.token_hex(8)}.tmp")

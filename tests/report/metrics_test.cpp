@@ -1,11 +1,14 @@
 #include "src/report/metrics.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "carillon/core/file.h"
 #include "src/tasks/accuracy.h"
 #include "tests/support/io_fixtures.h"
 
@@ -54,6 +57,18 @@ TEST_F(Metrics, OfAResumedRunLoseLaterStepsAndACutLine) {
   metrics.write({{"step", 500}});
   EXPECT_EQ(read_text(file()), kept + "{\"step\":500}\n");
   EXPECT_EQ(entry_count(directory_.path()), 1u);
+}
+
+TEST_F(Metrics, AreNotWrittenTwiceIfLaterLinesCannotBeDropped) {
+  const std::string text = "{\"step\":10}\n{\"step\":500}\n";
+  const Descriptor memory(::memfd_create("log", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(write_all(memory.get(), std::as_bytes(std::span(text))), 0);
+  ASSERT_EQ(::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);  // it cannot become shorter
+  std::filesystem::create_symlink(fmt::format("/proc/self/fd/{}", memory.get()), file());
+  auto metrics = writer(500);
+  metrics.write({{"step", 500}});
+  EXPECT_EQ(read_text(file()), text);
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("; continuing without it")));
 }
 
 TEST_F(Metrics, OfAResumedRunLoseLaterStepsOnAFullDiskToo) {
