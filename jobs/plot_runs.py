@@ -13,9 +13,8 @@ import argparse
 import dataclasses
 import json
 import math
-import os
 import pathlib
-import re
+import secrets
 import sys
 from xml.sax.saxutils import escape
 
@@ -48,8 +47,8 @@ class Run:
 
 
 def shown(text):
-    """The text without characters that are not allowed in XML or would disturb a terminal."""
-    return re.sub(r"[^\x20-\x7e\xa0-\ud7ff\ue000-\ufffd]", "\ufffd", str(text))
+    """The text without characters that are not allowed in XML, are invisible or would disturb a terminal."""
+    return "".join(c if c == " " or c.isprintable() else "\ufffd" for c in str(text))
 
 
 def read_lines(path):
@@ -309,11 +308,17 @@ def drawing(runs, options):
 
 
 def write(path, content):
-    """Writes the file atomically."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    """Writes the file atomically: the target of a symbolic link, but no device node and no FIFO."""
+    try:
+        target = path.resolve()
+    except RuntimeError:  # before Python 3.13
+        raise Refused(IO_ERROR, f"{path}: is a cycle of symbolic links") from None
+    if target.exists() and not target.is_file():
+        raise Refused(IO_ERROR, f"{path}: is not a regular file, and is not replaced")
+    temporary = target.with_name(f"{target.name}.{secrets.token_hex(8)}.tmp")
     try:
         temporary.write_text(content, encoding="utf-8")
-        temporary.replace(path)
+        temporary.replace(target)
     except OSError as error:
         if temporary.exists():
             temporary.unlink()

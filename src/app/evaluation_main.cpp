@@ -61,7 +61,8 @@ void check_pictures(const LoadedCheckpoint& loaded, const ProgramSpec& program_s
 
 /// The facts of a checkpoint that rank 0 sends to all ranks. `given_scale`: replaces its pixel scale unless 0.
 nlohmann::json description(const LoadedCheckpoint& loaded, double given_scale) {
-  return {{"model", loaded.state.model},
+  return {{"path", loaded.path.string()},
+          {"model", loaded.state.model},
           {"options", loaded.state.options_json},
           {"pixel_scale", given_scale > 0.0 ? given_scale : trained_pixel_scale(loaded)}};
 }
@@ -161,7 +162,8 @@ ExitCode evaluate_checkpoint(const EvalOptions& options, const ProgramSpec& prog
     loaded = find_checkpoint(options.checkpoint, print_warning, max_checkpoint_bytes(program_spec));
     check_model(*loaded, program_spec);
     check_pictures(*loaded, program_spec);
-    facts = description(*loaded, options.data.pixel_scale).dump();
+    facts =
+        description(*loaded, options.data.pixel_scale).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   });
   const nlohmann::json known = nlohmann::json::parse(mpi.all_gather(facts).front());
   const auto scale = known.at("pixel_scale").get<float>();
@@ -174,7 +176,8 @@ ExitCode evaluate_checkpoint(const EvalOptions& options, const ProgramSpec& prog
                            .pixel_scale = scale,
                            .normalization = form.normalization};
   mpi.run_on_all([&] { settings.density = dataset.density(); });
-  const Network network = make_network(settings);
+  Network network;
+  mpi.run_on_all([&] { network = make_saved_network(make_network, settings, known.at("path").get<std::string>()); });
   const BuildSettings build{options.data.batch_size, options.device.arithmetic, Purpose::evaluation};
   std::optional<Evaluator> evaluator;
   mpi.run_on_all([&] {

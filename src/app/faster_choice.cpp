@@ -3,16 +3,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "src/train/loop/training_setup.h"
 
 namespace carillon {
 namespace {
 
-double work_of(const TrainOptions& options) {
-  const BuiltNetwork built =
-      build_network(network_to_train(options), {.batch_size = 1, .purpose = Purpose::evaluation});
-  return static_cast<double>(multiply_adds(built.graph));
+/// None: the network does not support the image size.
+std::optional<double> work_of(const TrainOptions& options) {
+  try {
+    const BuiltNetwork built =
+        build_network(network_to_train(options), {.batch_size = 1, .purpose = Purpose::evaluation});
+    return static_cast<double>(multiply_adds(built.graph));
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::usage) throw;
+    return std::nullopt;
+  }
 }
 
 }  // namespace
@@ -27,7 +34,8 @@ std::string faster_choice(const ProgramSpec& program_spec, const TrainOptions& o
   ImageShape& image = fast.data.record_form.schema.image_shape;
   const bool smaller = program_spec.fast_image_size > 0 && image.height > program_spec.fast_image_size;
   if (smaller) image.height = image.width = program_spec.fast_image_size;
-  const double gain = work_of(options) / work_of(fast);
+  const std::optional<double> work = work_of(fast);
+  const double gain = work ? work_of(options).value() / *work : 0.0;
   if (gain < least_gain) return fewer_steps;
   std::string words;
   if (options.model.name != program_spec.fast_network) words += fmt::format("--model {} ", program_spec.fast_network);

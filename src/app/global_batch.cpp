@@ -8,6 +8,7 @@
 
 #include "carillon/core/error.h"
 #include "src/comm/allreduce/communicator.h"
+#include "src/report/console.h"
 
 namespace carillon {
 namespace {
@@ -91,23 +92,23 @@ bool has_bits_of_any_rank_count(const DataOptions& data, const Mpi& mpi) {
 
 void warn_of_micro_batches(const DataOptions& data, const Mpi& mpi, int thread_count) {
   if (data.micro_batch == 0 || mpi.rank() != 0) return;
-  const auto warn = [](const std::string& text) { print_text(STDERR_FILENO, fmt::format("warning: {}\n", text)); };
   const std::int64_t own = micro_batches(data);
   if (draws_by_rank(data, mpi)) {
-    warn("--micro-batch: with --sharding file, the samples and therefore the bits depend on the number of ranks");
+    print_warning(
+        "--micro-batch: with --sharding file, the samples and therefore the bits depend on the number of ranks");
   } else if (!has_whole_subtree(data, mpi)) {
-    warn(
+    print_warning(
         fmt::format("--micro-batch {}: {} micro-batches for each of {} ranks are no power of two; other numbers of "
                     "ranks give equal results only up to rounding",
                     data.micro_batch, own, mpi.size()));
   } else if (!sums_as_one_tree(mpi.hosts())) {
-    warn(
+    print_warning(
         "--micro-batch: the ranks of a host are not consecutive, or their numbers are not equal powers of two; other "
         "placements of the ranks give equal results only up to rounding");
   }
   if (own < thread_count) {
-    warn(fmt::format("--micro-batch {}: {} micro-batches per rank leave {} of its {} threads idle", data.micro_batch,
-                     own, thread_count - own, thread_count));
+    print_warning(fmt::format("--micro-batch {}: {} micro-batches per rank leave {} of its {} threads idle",
+                              data.micro_batch, own, thread_count - own, thread_count));
   }
 }
 

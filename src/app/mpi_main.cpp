@@ -13,6 +13,7 @@
 #include "src/core/denormals.h"
 #include "src/core/printable.h"
 #include "src/core/signal_thread.h"
+#include "src/core/standard_descriptors.h"
 #include "src/train/control/equal_on_all_ranks.h"
 
 namespace carillon {
@@ -34,13 +35,6 @@ void print_error(std::string_view program, const Mpi* mpi, std::string_view mess
                                : fmt::format("{}: {}\n", program, shown);
   print_text(STDERR_FILENO, line);
   keep_for_job_script(line);
-}
-
-/// Opens /dev/null for each of stdin, stdout and stderr that is closed. Otherwise MPI's pipes would get their numbers.
-void open_standard_descriptors() {
-  for (int descriptor = 0; descriptor <= 2; ++descriptor) {
-    if (fcntl(descriptor, F_GETFD) < 0) static_cast<void>(open("/dev/null", O_RDWR));
-  }
 }
 
 }  // namespace

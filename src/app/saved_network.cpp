@@ -38,6 +38,16 @@ bool has_moving_averages(const LoadedCheckpoint& loaded) {
   return !trained.is_object() || trained.value("moving_average_decay", nlohmann::json()) != 0.0;
 }
 
+Network make_saved_network(const MakeNetwork& make, const NetworkSettings& settings,
+                           const std::filesystem::path& path) {
+  try {
+    return make(settings);
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::usage) throw;
+    fail(ExitCode::data, "{}: {}", path.string(), error.what());
+  }
+}
+
 Network network_of(const LoadedCheckpoint& loaded, std::span<const ProgramSpec> program_specs) {
   const std::optional<PictureOptions> pictures = trained_pictures(loaded);
   for (const ProgramSpec& program_spec : program_specs) {
@@ -45,14 +55,18 @@ Network network_of(const LoadedCheckpoint& loaded, std::span<const ProgramSpec> 
     for (const NamedNetwork& named : program_spec.networks) {
       if (named.name != loaded.state.model) continue;
       if (pictures) {
-        return named.make({.image = shape_of(*pictures),
-                           .outputs = pictures->classes,
-                           .normalization = normalization_of(pictures->preprocessing)});
+        return make_saved_network(named.make,
+                                  {.image = shape_of(*pictures),
+                                   .outputs = pictures->classes,
+                                   .normalization = normalization_of(pictures->preprocessing)},
+                                  loaded.path);
       }
       const RecordSchema& records = program_spec.defaults.data.record_form.schema;
-      return named.make({.image = records.image_shape,
-                         .outputs = task_of(program_spec, records).outputs,
-                         .pixel_scale = static_cast<float>(trained_pixel_scale(loaded))});
+      return make_saved_network(named.make,
+                                {.image = records.image_shape,
+                                 .outputs = task_of(program_spec, records).outputs,
+                                 .pixel_scale = static_cast<float>(trained_pixel_scale(loaded))},
+                                loaded.path);
     }
   }
   fail(ExitCode::data, "{} holds model '{}', which this program does not have", loaded.path.string(),

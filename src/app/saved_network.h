@@ -19,8 +19,12 @@ std::vector<std::string> trained_class_names(const LoadedCheckpoint& loaded, con
 /// variables up to rounding.
 bool has_moving_averages(const LoadedCheckpoint& loaded);
 
+/// Makes the network of the checkpoint `path`. Errors: data (the network does not suit the checkpoint's image size).
+Network make_saved_network(const MakeNetwork& make, const NetworkSettings& settings, const std::filesystem::path& path);
+
 /// The network of the checkpoint's model, which is one of the program specs'. Its image shape and classes are those of
-/// the program spec, or of the picture options in the checkpoint. Errors: data (none of them has the model).
+/// the program spec, or of the picture options in the checkpoint. Errors: data (none of them has the model; as
+/// make_saved_network).
 Network network_of(const LoadedCheckpoint& loaded, std::span<const ProgramSpec> program_specs);
 
 }  // namespace carillon

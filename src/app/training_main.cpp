@@ -10,6 +10,7 @@
 #include "src/app/training_options.h"
 #include "src/app/version_text.h"
 #include "src/comm/stall/stall_detector.h"
+#include "src/core/printable.h"
 #include "src/data/decode/dataset_info.h"
 #include "src/options/device_choices.h"
 #include "src/options/option_groups.h"
@@ -188,8 +189,8 @@ void print_networks(const OptionSet& set, const ProgramSpec& program_spec, Train
 /// Without data, a preflight of pictures has as many classes as noise images have, unless --classes sets the number.
 void resolve_missing_pictures(const PictureOptions& pictures, DataOptions& data, const Mpi& mpi) {
   if (pictures.classes == 0 && mpi.rank() == 0) {
-    print_text(STDOUT_FILENO,
-               fmt::format("{}: no file matches; --classes {} is assumed\n", data.files.front(), imagenet_classes));
+    print_text(STDOUT_FILENO, fmt::format("{}: no file matches; --classes {} is assumed\n",
+                                          printable(data.files.front()), imagenet_classes));
   }
   data.files = {"synthetic"};
 }

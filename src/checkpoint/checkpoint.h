@@ -68,8 +68,8 @@ struct LoadedCheckpoint {
 };
 
 /// Reads the newest checkpoint of `train_dir` that loads. Calls `warn` with one line for each damaged one that it
-/// skips. Returns nothing if there is no checkpoint file. Errors: data (none of them loads, or one of a newer format
-/// precedes the first that loads), io.
+/// skips. If a run removes a checkpoint before it is opened, lists the directory again. Returns nothing if there is no
+/// checkpoint file. Errors: data (none of them loads, or one of a newer format precedes the first that loads), io.
 std::optional<LoadedCheckpoint> read_newest_checkpoint(const std::filesystem::path& train_dir,
                                                        const std::function<void(const std::string&)>& warn,
                                                        std::uint64_t max_bytes = no_size_limit);

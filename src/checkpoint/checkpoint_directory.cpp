@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <functional>
+#include <set>
 #include <system_error>
 
 #include "carillon/core/file.h"
@@ -39,10 +40,16 @@ void for_each_name(const std::filesystem::path& directory, Visit visit) {
   if (error) fail(ExitCode::io, "cannot list {}: {}", directory.string(), error.message());
 }
 
-void remove_file(const std::filesystem::path& path) {
-  std::error_code error;
-  std::filesystem::remove(path, error);
-  if (error) fail(ExitCode::io, "cannot remove {}: {}", path.string(), error.message());
+/// Lists again if the list is empty: while a run replaces its only checkpoint, a listing may miss both.
+std::vector<std::int64_t> list_while_changing(const std::filesystem::path& train_dir) {
+  std::vector<std::int64_t> steps = list_checkpoints(train_dir);
+  return steps.empty() ? list_checkpoints(train_dir) : steps;
+}
+
+/// The first of `steps` that is not in `skipped`.
+std::optional<std::int64_t> newest_but(const std::set<std::int64_t>& skipped, const std::vector<std::int64_t>& steps) {
+  const auto found = std::ranges::find_if(steps, [&](std::int64_t step) { return !skipped.contains(step); });
+  return found == steps.end() ? std::nullopt : std::optional(*found);
 }
 
 }  // namespace
@@ -65,16 +72,22 @@ std::vector<std::int64_t> list_checkpoints(const std::filesystem::path& train_di
 std::optional<LoadedCheckpoint> read_newest_checkpoint(const std::filesystem::path& train_dir,
                                                        const std::function<void(const std::string&)>& warn,
                                                        std::uint64_t max_bytes) {
-  const auto steps = list_checkpoints(train_dir);
-  for (const auto step : steps) {
-    const auto path = checkpoint_path(train_dir, step);
+  std::set<std::int64_t> vanished, skipped;
+  std::vector<std::int64_t> steps;
+  std::optional<std::int64_t> next;
+  while ((next = newest_but(skipped, steps = list_while_changing(train_dir)))) {
+    const auto path = checkpoint_path(train_dir, *next);
     try {
       return LoadedCheckpoint{.path = path, .state = read_checkpoint(path, max_bytes)};
     } catch (const NewerFormat&) {
       throw;  // not damaged: resuming from an older one would lose work
     } catch (const Error& error) {
-      if (error.code() != ExitCode::data) throw;
+      // A run that goes on has removed it, and has written a newer one before. If it is listed again, it is a link to
+      // nothing.
+      if (error.code() == ExitCode::no_input && vanished.insert(*next).second) continue;
+      if (error.code() != ExitCode::data && error.code() != ExitCode::no_input) throw;
       warn(fmt::format("{}; skipped", error.what()));
+      skipped.insert(*next);
     }
   }
   if (steps.empty()) return std::nullopt;

@@ -11,13 +11,16 @@
 #include "carillon/core/error.h"
 #include "src/checkpoint/heartbeat.h"
 #include "src/core/host_name.h"
+#include "src/core/printable.h"
 
 namespace carillon {
 namespace {
 
 std::string this_process() {
   const char* job = std::getenv("SLURM_JOB_ID");
-  return fmt::format("host {}, process {}{}", host_name(), getpid(), job ? fmt::format(", job {}", job) : "");
+  constexpr std::size_t max_job_bytes = 100;  // readers of .lock and .heartbeat read a few hundred bytes
+  const std::string of_job = job ? fmt::format(", job {}", printable(job, max_job_bytes)) : "";
+  return fmt::format("host {}, process {}{}", host_name(), getpid(), of_job);
 }
 
 /// The text that the holder wrote to the file.

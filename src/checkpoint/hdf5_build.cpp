@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "src/checkpoint/checkpoint_bounds.h"
 #include "src/checkpoint/hdf5_image.h"
 #include "src/checkpoint/hdf5_support.h"
 
@@ -23,17 +24,6 @@ std::vector<hsize_t> chunk_shape(const std::vector<hsize_t>& shape) {
     elements *= shape[i];
   }
   return chunk;
-}
-
-/// Checks what HDF5 accepts but the parser refuses: HDF5 treats "a//b" as "a/b".
-void check_array(const NamedArray& array) {
-  check(("/" + array.name + "/").find("//") == std::string::npos, fmt::format("bad array name '{}'", array.name));
-  check(std::ranges::count(array.name, '/') <= max_name_depth, fmt::format("array name {} is too deep", array.name));
-  check(array.shape.size() <= max_array_rank, fmt::format("array {} has rank {}", array.name, array.shape.size()));
-  std::size_t elements = 1;
-  for (const auto extent : array.shape) elements *= static_cast<std::size_t>(extent);
-  check(elements == array.values.size(),
-        fmt::format("array {} has {} values, its shape {}", array.name, array.values.size(), elements));
 }
 
 std::size_t value_bytes(const CheckpointState& state) {
@@ -100,7 +90,6 @@ class Builder {
   }
 
   void attribute(const char* name, const std::string& text) {
-    check(text.find('\0') == text.npos, fmt::format("checkpoint attribute {} has a zero byte", name));
     const auto type = check_.id(H5Tcopy(H5T_C_S1), "no string type");
     check_.done(H5Tset_size(type.get(), H5T_VARIABLE), "no variable-length string");
     check_.done(H5Tset_cset(type.get(), H5T_CSET_UTF8), "no UTF-8 string");
@@ -148,7 +137,11 @@ class Builder {
   }
 
   void add_array(hid_t group, const NamedArray& array) {
-    check_array(array);
+    bounds_.check_array(array.name, array.shape);
+    std::size_t elements = 1;
+    for (const auto extent : array.shape) elements *= static_cast<std::size_t>(extent);
+    check(elements == array.values.size(),
+          fmt::format("array {} has {} values, its shape {}", array.name, array.values.size(), elements));
     const std::vector<hsize_t> shape(array.shape.begin(), array.shape.end());
     const auto properties = check_.id(H5Pcreate(H5P_DATASET_CREATE), "no data set list");
     check_.done(H5Pset_obj_track_times(properties.get(), false), "no untimed data set");
@@ -166,6 +159,7 @@ class Builder {
   }
 
   hdf5::Checker check_{ExitCode::failed, "building a checkpoint"};
+  CheckpointBounds bounds_{ExitCode::failed, "building a checkpoint"};
   static constexpr std::size_t bytes_to_trim = std::size_t{16} << 20;
 
   FileMemory memory_;
@@ -177,6 +171,11 @@ class Builder {
 }  // namespace
 
 std::vector<std::byte> build_hdf5_image(CheckpointState state, std::size_t front_bytes) {
+  const CheckpointBounds bounds(ExitCode::failed, "building a checkpoint");
+  bounds.check_text("model", state.model);
+  bounds.check_options(state.options_json);
+  bounds.check_position(state.global_step, state.stream_position);
+  for (const auto& [slot, arrays] : state.optimizer) bounds.check_slot(slot);
   const hdf5::Session session;
   Builder builder(value_bytes(state), front_bytes);
   const std::int64_t version = state.buffers.empty() ? 1 : 2;
@@ -190,7 +189,6 @@ std::vector<std::byte> build_hdf5_image(CheckpointState state, std::size_t front
   builder.arrays("/moving_averages", std::move(state.moving_averages));
   builder.arrays("/optimizer", {});
   for (auto& [slot, arrays] : state.optimizer) {
-    check(!slot.empty() && slot.find('/') == slot.npos, fmt::format("bad optimizer slot name '{}'", slot));
     builder.arrays("/optimizer/" + slot, std::move(arrays));
   }
   if (!state.buffers.empty()) builder.arrays("/state", std::move(state.buffers));

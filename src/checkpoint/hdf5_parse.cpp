@@ -3,9 +3,9 @@
 // data are read.
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <limits>
 
+#include "src/checkpoint/checkpoint_bounds.h"
 #include "src/checkpoint/hdf5_image.h"
 #include "src/checkpoint/hdf5_support.h"
 
@@ -13,24 +13,6 @@ namespace carillon {
 namespace {
 
 using hdf5::Id;
-
-/// The nesting depth of arrays and objects in a JSON text.
-int json_depth(std::string_view text) {
-  int depth = 0, deepest = 0;
-  bool in_string = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string && c == '\\')
-      ++i;
-    else if (c == '"')
-      in_string = !in_string;
-    else if (!in_string && (c == '[' || c == '{'))
-      deepest = std::max(deepest, ++depth);
-    else if (!in_string && (c == ']' || c == '}'))
-      --depth;
-  }
-  return deepest;
-}
 
 /// The members of a group, sorted by name, collected by H5Literate.
 struct Members {
@@ -54,7 +36,10 @@ struct Members {
 class Parser {
  public:
   Parser(std::span<const std::byte> image, const std::string& subject)
-      : subject_(subject), check_(ExitCode::data, subject), unread_bytes_(image.size()) {
+      : subject_(subject),
+        check_(ExitCode::data, subject),
+        bounds_(ExitCode::data, subject),
+        unread_bytes_(image.size()) {
     const auto access = hdf5::memory_file_access(check_, 1 << 16);
     // HDF5 copies the buffer; its interface lacks the const.
     check_.done(H5Pset_file_image(access.get(), const_cast<std::byte*>(image.data()), image.size()), "no image");
@@ -66,17 +51,16 @@ class Parser {
     CheckpointState state;
     state.model = text("model");
     state.global_step = integer<std::int64_t>("global_step", H5T_STD_I64LE, H5T_NATIVE_INT64);
-    if (state.global_step < 0) refuse("attribute global_step is {}", state.global_step);
     state.seed = integer<std::uint64_t>("seed", H5T_STD_U64LE, H5T_NATIVE_UINT64);
     state.stream_position = integer<std::uint64_t>("stream_position", H5T_STD_U64LE, H5T_NATIVE_UINT64);
+    bounds_.check_position(state.global_step, state.stream_position);
     state.options_json = text("options");
-    if (json_depth(state.options_json) > max_options_depth) {
-      refuse("attribute options nests deeper than {}", max_options_depth);
-    }
+    bounds_.check_options(state.options_json);
     state.variables = arrays(group(file_.get(), "variables").get());
     state.moving_averages = arrays(group(file_.get(), "moving_averages").get());
     const auto slots = group(file_.get(), "optimizer");
     for (const auto& slot : member_names(slots.get(), "/optimizer")) {
+      bounds_.check_slot(slot);
       state.optimizer.emplace(slot, arrays(group(slots.get(), slot).get()));
     }
     if (version >= 2) state.buffers = arrays(group(file_.get(), "state").get());
@@ -127,10 +111,9 @@ class Parser {
     if (H5Tis_variable_str(type.get()) <= 0) refuse("attribute {} is not a variable-length string", name);
     char* pointer = nullptr;
     check_.done(H5Aread(source.get(), type.get(), &pointer), name);
-    const std::size_t bytes = pointer == nullptr ? 0 : std::strlen(pointer);
-    const std::string result(pointer == nullptr ? "" : pointer, std::min(bytes, max_text_bytes));
+    const std::string result(pointer == nullptr ? "" : pointer);
     H5free_memory(pointer);
-    if (bytes > max_text_bytes) refuse("attribute {} has {} bytes, at most {} expected", name, bytes, max_text_bytes);
+    bounds_.check_text(name, result);
     return result;
   }
 
@@ -221,6 +204,7 @@ class Parser {
     std::array<hsize_t, max_array_rank> extents{};
     check_.done(H5Sget_simple_extent_dims(space.get(), extents.data(), nullptr), name);
     NamedArray array{.name = name, .shape = {extents.begin(), extents.begin() + rank}, .values = {}};
+    bounds_.check_array(array.name, array.shape);
     const auto count = take_elements(array);
     check_storage(data, name);
     array.values.resize(count);
@@ -244,6 +228,7 @@ class Parser {
 
   std::string subject_;
   hdf5::Checker check_;
+  CheckpointBounds bounds_;
   std::size_t unread_bytes_;
   Id file_;
 };

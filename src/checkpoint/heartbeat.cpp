@@ -32,8 +32,7 @@ std::string Heartbeat::holder(const std::filesystem::path& path, const Heartbeat
     // A removed file is that of a process that ended. A cut one is being written.
     if (now != first && now.find('\n') != now.npos) return now.substr(0, now.find('\n'));
   }
-  std::error_code ignored;
-  if (content(path) == first) std::filesystem::remove(path, ignored);
+  if (content(path) == first) remove_file(path);
   return "";
 }
 

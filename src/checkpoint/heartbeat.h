@@ -20,7 +20,7 @@ class Heartbeat {
  public:
   /// Waits until the file changes, and returns the name of its process. Returns an empty text immediately if there is
   /// no file, and after `limit` if it has not changed; then also removes the file. Compares no clocks of different
-  /// hosts.
+  /// hosts. Errors: io (the file cannot be removed).
   static std::string holder(const std::filesystem::path& path, const HeartbeatTimes& times = {});
 
   /// Rewrites the file with `who`, one line, until destruction, which removes the file. Ignores write errors.

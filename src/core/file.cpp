@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <random>
 
 #include "carillon/core/error.h"
 
@@ -111,11 +112,35 @@ void sync_directory(const std::filesystem::path& directory) {
   }
 }
 
-NewFile::NewFile(std::filesystem::path path, std::string_view prefix) : path_(std::move(path)) {
-  temporary_ = path_.parent_path() / fmt::format("{}{}.{}.tmp", prefix, path_.filename().string(), ::getpid());
-  ::unlink(temporary_.c_str());  // left by a killed process with this PID, or a link
+std::filesystem::path output_target(const std::filesystem::path& path) {
+  namespace fs = std::filesystem;
+  const auto refuse = [&](std::string_view cause) { fail(ExitCode::io, "{}: {}", path.string(), cause); };
+  std::error_code error;
+  const fs::file_type type = fs::status(path, error).type();  // follows links, also those of /proc/self/fd
+  if (type == fs::file_type::none) refuse(error.message());
+  if (type == fs::file_type::directory) refuse("is a directory");
+  if (type != fs::file_type::regular && type != fs::file_type::not_found) {
+    refuse("is not a regular file, and is not replaced");
+  }
+  fs::path target = path;
+  while (fs::is_symlink(fs::symlink_status(target, error))) {  // ends: `status` would have reported a cycle
+    const fs::path next = fs::read_symlink(target, error);
+    if (error) refuse(error.message());
+    target = target.parent_path() / next;
+  }
+  return target;
+}
+
+NewFile::NewFile(std::filesystem::path path, std::string_view prefix)
+    : path_(std::move(path)), target_(output_target(path_)) {
+  // Process IDs are no unique names: containers on different hosts, or of one host, share a directory.
+  std::random_device random;
+  const std::uint64_t number = std::uint64_t{random()} << 32 | random();
+  temporary_ = directory() / fmt::format("{}{}.{:016x}.tmp", prefix, target_.filename().string(), number);
   descriptor_ = Descriptor(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-  if (!descriptor_) fail(ExitCode::io, "cannot create {}: {}", temporary_.string(), errno_text(errno));
+  if (!descriptor_) {
+    fail(ExitCode::io, "{}: cannot create {}: {}", path_.string(), temporary_.string(), errno_text(errno));
+  }
 }
 
 NewFile::~NewFile() {
@@ -140,7 +165,8 @@ void NewFile::finish() {
 }
 
 void NewFile::publish() {
-  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail_to("replace", errno);
+  static_cast<void>(output_target(path_));  // a device node may have been made meanwhile
+  if (std::rename(temporary_.c_str(), target_.c_str()) != 0) fail_to("replace", errno);
   temporary_.clear();
 }
 
@@ -148,12 +174,30 @@ void NewFile::fail_to(std::string_view action, int error) const {
   fail(ExitCode::io, "cannot {} {}: {}", action, path_.string(), errno_text(error));
 }
 
-void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes) {
+void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes, std::size_t max_bytes) {
+  if (bytes.size() > max_bytes) {
+    fail(ExitCode::usage, "{}: would have {} bytes; programs that read it accept at most {}", path.string(),
+         bytes.size(), max_bytes);
+  }
   NewFile file(path);
   file.write(bytes);
   file.finish();
   file.publish();
-  sync_directory(path.parent_path());
+  sync_directory(file.directory());
 }
+
+void remove_file(const std::filesystem::path& path) {
+  std::error_code error;
+  const auto type = std::filesystem::symlink_status(path, error).type();
+  if (type == std::filesystem::file_type::not_found) return;
+  if (type == std::filesystem::file_type::regular || type == std::filesystem::file_type::symlink) {
+    std::filesystem::remove(path, error);
+  } else if (!error) {
+    error = std::make_error_code(std::errc::operation_not_permitted);
+  }
+  if (error) fail(ExitCode::io, "cannot remove {}: {}", path.string(), error.message());
+}
+
+void check_output(const std::filesystem::path& path) { const NewFile abandoned(path); }
 
 }  // namespace carillon

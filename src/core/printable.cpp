@@ -3,38 +3,124 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 
 namespace carillon {
 namespace {
 
-/// The length of the UTF-8 character (RFC 3629) at the start of `text`; 0 if it is invalid or a control character.
-std::size_t shown_bytes(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
-  const unsigned first = byte(0), second = byte(1);
-  if (first < 0x80) return first >= 0x20 && first != 0x7F ? 1 : 0;
-  const std::size_t length = first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
+struct Range {
+  char32_t first, last;
+};
+
+// Characters without a width that change the order or the place of others, or make two texts look equal. Source:
+// Default_Ignorable_Code_Point of Unicode 15.0 (DerivedCoreProperties.txt), the line and paragraph separators, and the
+// interlinear annotations.
+constexpr std::array<Range, 17> hidden{{{0x00AD, 0x00AD},
+                                        {0x034F, 0x034F},
+                                        {0x061C, 0x061C},
+                                        {0x115F, 0x1160},
+                                        {0x17B4, 0x17B5},
+                                        {0x180B, 0x180F},
+                                        {0x200B, 0x200F},
+                                        {0x2028, 0x202E},
+                                        {0x2060, 0x206F},
+                                        {0x3164, 0x3164},
+                                        {0xFE00, 0xFE0F},
+                                        {0xFEFF, 0xFEFF},
+                                        {0xFFA0, 0xFFA0},
+                                        {0xFFF0, 0xFFFB},
+                                        {0x1BCA0, 0x1BCA3},
+                                        {0x1D173, 0x1D17A},
+                                        {0xE0000, 0xE0FFF}}};
+
+/// A UTF-8 character at the start of a text.
+struct Character {
+  std::size_t bytes = 0;  ///< 0: invalid UTF-8 (RFC 3629)
+  char32_t code = 0;
+
+  bool is_control() const { return code < 0x20 || (code >= 0x7F && code < 0xA0); }
+  bool is_shown() const {
+    if (bytes == 0 || is_control()) return false;
+    return std::ranges::none_of(hidden, [&](const Range& range) { return code >= range.first && code <= range.last; });
   }
-  const bool is_c1 = first == 0xC2 && second < 0xA0;
-  const bool is_overlong = (first == 0xE0 && second < 0xA0) || (first == 0xF0 && second < 0x90);
-  const bool is_outside = (first == 0xED && second >= 0xA0) || (first == 0xF4 && second >= 0x90);
-  return is_c1 || is_overlong || is_outside ? 0 : length;
+};
+
+Character first_character(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  const unsigned first = byte(0);
+  if (first < 0x80) return {1, first};
+  const std::size_t length = first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
+  if (length == 0) return {};
+  char32_t code = first & (0x7Fu >> length);
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return {};
+    code = code << 6 | (byte(i) & 0x3F);
+  }
+  const bool is_overlong = (length == 3 && code < 0x800) || (length == 4 && code < 0x10000);
+  const bool is_outside = (code >= 0xD800 && code < 0xE000) || code > 0x10FFFF;
+  if (is_overlong || is_outside) return {};
+  return {length, code};
 }
 
-void append_printable(std::string& shown, std::string_view text) {
+template <typename Holds>
+bool all_of(std::string_view text, Holds holds) {
   while (!text.empty()) {
-    const std::size_t bytes = shown_bytes(text);
-    if (bytes > 0) {
+    const Character character = first_character(text);
+    if (!holds(character)) return false;
+    text.remove_prefix(character.bytes);
+  }
+  return true;
+}
+
+/// Appends `text` with \xNN per byte of what is not shown, and a backslash before each character of `escaped`.
+void append_printable(std::string& shown, std::string_view text, std::string_view escaped = "") {
+  while (!text.empty()) {
+    const Character character = first_character(text);
+    const std::size_t bytes = std::max<std::size_t>(character.bytes, 1);
+    if (character.is_shown()) {
+      if (escaped.find(text.front()) != escaped.npos) shown += '\\';
       shown += text.substr(0, bytes);
     } else {
-      shown += fmt::format("\\x{:02x}", static_cast<unsigned char>(text.front()));
+      for (const char byte : text.substr(0, bytes)) shown += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
     }
-    text.remove_prefix(std::max<std::size_t>(bytes, 1));
+    text.remove_prefix(bytes);
   }
 }
 
 }  // namespace
+
+bool is_line(std::string_view text) {
+  return all_of(text, [](const Character& one) { return one.bytes > 0 && !one.is_control(); });
+}
+
+bool is_printable(std::string_view text) {
+  return all_of(text, [](const Character& one) { return one.is_shown(); });
+}
+
+std::string printable_with(std::string_view escaped, std::string_view text) {
+  std::string shown;
+  append_printable(shown, text, escaped);
+  return shown;
+}
+
+std::string printable_json(std::string_view json) {
+  std::string shown;
+  for (std::size_t bytes = 0; !json.empty(); json.remove_prefix(bytes)) {
+    const Character character = first_character(json);
+    bytes = std::max<std::size_t>(character.bytes, 1);
+    const bool is_escaped = character.code >= 0x7F && !character.is_shown();
+    if (!is_escaped) {
+      shown += json.substr(0, bytes);
+    } else if (character.code < 0x10000) {
+      shown += fmt::format("\\u{:04x}", static_cast<std::uint32_t>(character.code));
+    } else {
+      const auto code = static_cast<std::uint32_t>(character.code) - 0x10000;  // a surrogate pair
+      shown += fmt::format("\\u{:04x}\\u{:04x}", 0xD800 + (code >> 10), 0xDC00 + (code & 0x3FF));
+    }
+  }
+  return shown;
+}
 
 std::string printable(std::string_view text, std::size_t max_bytes) {
   std::string shown;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "src/core/printable.h"
+
 namespace carillon {
 
 std::string shell_quoted(std::string_view text) {
@@ -15,6 +17,7 @@ std::string shell_word(std::string_view text) {
   const auto is_plain = [](unsigned char c) {
     return std::isalnum(c) != 0 || std::string_view("_-./:=,+@%").find(static_cast<char>(c)) != std::string_view::npos;
   };
+  if (!is_printable(text)) return "$'" + printable_with("\\'", text) + "'";
   return !text.empty() && std::ranges::all_of(text, is_plain) ? std::string(text) : shell_quoted(text);
 }
 

@@ -9,6 +9,7 @@
 
 #include "carillon/core/error.h"
 #include "src/core/printable.h"
+#include "src/core/standard_descriptors.h"
 
 namespace carillon {
 namespace {
@@ -21,6 +22,7 @@ int report(std::string_view name, ExitCode code, std::string_view what) {
 }  // namespace
 
 int single_process_main(std::string_view name, const std::function<int()>& body) {
+  open_standard_descriptors();
   try {
     const int code = body();
     if (std::fflush(stdout) != 0) fail(ExitCode::io, "cannot write to standard output: {}", errno_text(errno));

@@ -28,7 +28,7 @@ sigset_t set_of(std::initializer_list<int> signals) {
 /// The stop signals that this process does not ignore: under nohup, HUP stays ignored.
 sigset_t stop_signals() {
   sigset_t set = set_of({});
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGXCPU, SIGUSR1}) {
     struct sigaction action {};
     if (sigaction(signal, nullptr, &action) == 0 && action.sa_handler != SIG_IGN) sigaddset(&set, signal);
   }

@@ -1,7 +1,7 @@
 // Child processes: starts other programs, passes stop signals on to them, and waits for them.
 //
-// The stop signals are INT, TERM, HUP and USR1, except those that are ignored at the start (nohup). A program that
-// calls hold_stop_signals first receives them only inside run_child and stop_requested, so that it can end in an
+// The stop signals are INT, TERM, HUP, XCPU and USR1, except those that are ignored at the start (nohup). A program
+// that calls hold_stop_signals first receives them only inside run_child and stop_requested, so that it can end in an
 // orderly way between its steps.
 #pragma once
 

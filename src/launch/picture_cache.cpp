@@ -33,7 +33,7 @@ std::string stamp(const PictureFolder& pictures, const Conversion& conversion) {
 }
 
 void write_stamp(const fs::path& data, const std::string& text) {
-  write_file_atomically(data / stamp_name, std::as_bytes(std::span(text)));
+  write_file_atomically(data / stamp_name, std::as_bytes(std::span(text)), max_stamp_bytes);
 }
 
 /// Whether the file has a name that the conversion gives to record files.
@@ -65,10 +65,8 @@ void clear(const fs::path& data) {
   for (const auto& entry : fs::directory_iterator(data, error)) {
     if (is_record_file(entry.path())) ours.push_back(entry.path());
   }
-  for (const fs::path& path : ours) {
-    if (!error) fs::remove(path, error);
-  }
-  if (error) fail(ExitCode::io, "{}: cannot remove old records: {}", data.string(), error.message());
+  if (error) fail(ExitCode::io, "{}: cannot list: {}", data.string(), error.message());
+  for (const fs::path& path : ours) remove_file(path);
 }
 
 std::int64_t count_split(const fs::path& data, const std::string& split) {
@@ -108,7 +106,7 @@ PictureFolder look_through(const fs::path& folder) {
   if (!fs::is_directory(folder, error)) fail(ExitCode::no_input, "{}: no such folder of pictures", folder.string());
   const fs::path path = fs::canonical(folder);
   PictureFolder found{.path = path.string()};
-  if (printable(found.path) != found.path) {
+  if (!is_line(found.path) || found.path.size() > max_line_bytes) {
     fail(ExitCode::usage,
          "{}: rename the folder: its path must be UTF-8 of at most {} bytes, without control characters", found.path,
          max_line_bytes);

@@ -2,16 +2,18 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <ranges>
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
+#include "src/core/lines_from_end.h"
 #include "src/core/printable.h"
 #include "src/launch/commands.h"
 #include "src/launch/passed_options.h"
 #include "src/launch/picture_training.h"
 #include "src/launch/run_place.h"
+#include "src/report/evaluation_report.h"
 
 namespace carillon {
 namespace {
@@ -19,22 +21,24 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-constexpr std::size_t max_report_bytes = std::size_t{1} << 30;
-
 std::string number_text(const Json& json, const char* name) {
   return json.contains(name) && json[name].is_number() ? fmt::format("{:.4f}", json[name].get<double>()) : "-";
 }
 
 /// A line per evaluation in metrics.jsonl.
 void print_evaluations(const fs::path& metrics) {
-  std::ifstream lines(metrics);
-  bool is_first = true;
-  for (std::string line; std::getline(lines, line);) {
-    const Json json = Json::parse(line, nullptr, false);
-    if (!json.is_object() || !json.contains("eval_precision")) continue;
-    if (is_first) fmt::print("{:>8}  {:>8}  {:>8}\n", "step", "accuracy", "loss");
-    is_first = false;
-    fmt::print("{:>8}  {:>8}  {:>8}\n", json.value("step", std::int64_t{0}), number_text(json, "eval_precision"),
+  std::error_code absent;
+  if (!fs::exists(metrics, absent)) return;
+  std::vector<Json> evaluations;  // the last one first
+  LinesFromEnd lines(metrics);
+  while (const auto line = lines.next()) {
+    Json json = Json::parse(line->text, nullptr, false);
+    const bool has_step = json.is_object() && json.contains("step") && json["step"].is_number();
+    if (has_step && json.contains("eval_precision")) evaluations.push_back(std::move(json));
+  }
+  if (!evaluations.empty()) fmt::print("{:>8}  {:>8}  {:>8}\n", "step", "accuracy", "loss");
+  for (const Json& json : evaluations | std::views::reverse) {
+    fmt::print("{:>8}  {:>8}  {:>8}\n", json["step"].get<std::int64_t>(), number_text(json, "eval_precision"),
                number_text(json, "eval_loss"));
   }
 }

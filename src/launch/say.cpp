@@ -4,10 +4,12 @@
 
 #include <cstdio>
 
+#include "src/core/printable.h"
+
 namespace carillon {
 
 void say(const std::string& line) {
-  fmt::print("carillon: {}\n", line);
+  fmt::print("carillon: {}\n", printable(line, line.size()));
   std::fflush(stdout);
 }
 

@@ -5,6 +5,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
+#include "src/options/option_set.h"
 
 namespace carillon {
 namespace {
@@ -14,23 +15,19 @@ constexpr std::size_t max_bytes = std::size_t{1} << 20;
 
 std::filesystem::path plan_path(const std::filesystem::path& train_dir) { return train_dir / "plan.json"; }
 
-void write_text(const std::filesystem::path& path, const std::string& text) {
-  write_file_atomically(path, std::as_bytes(std::span(text)));
+void write_text(const std::filesystem::path& path, const std::string& text, std::size_t limit) {
+  write_file_atomically(path, std::as_bytes(std::span(text)), limit);
 }
 
 }  // namespace
 
 std::filesystem::path settings_path(const std::filesystem::path& train_dir) { return train_dir / "plan.cfg"; }
 
-void remove_plan(const std::filesystem::path& train_dir) {
-  std::error_code error;
-  std::filesystem::remove(plan_path(train_dir), error);
-  if (error) fail(ExitCode::io, "{}: cannot remove: {}", plan_path(train_dir).string(), error.message());
-}
+void remove_plan(const std::filesystem::path& train_dir) { remove_file(plan_path(train_dir)); }
 
 void write_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan, const std::string& settings) {
   remove_plan(train_dir);  // the old plan must not be read with the new settings
-  write_text(settings_path(train_dir), settings);
+  write_text(settings_path(train_dir), settings, OptionSet::max_config_bytes);
   const nlohmann::json json{{"format_version", format_version},
                             {"pictures", plan.pictures},
                             {"fingerprint", plan.fingerprint},
@@ -40,7 +37,8 @@ void write_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan
                             {"ranks", plan.ranks},
                             {"minutes", plan.minutes},
                             {"conversion", plan.conversion}};
-  write_text(plan_path(train_dir), json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  write_text(plan_path(train_dir), json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n",
+             max_bytes);
 }
 
 std::optional<TrainingPlan> read_plan(const std::filesystem::path& train_dir) {

@@ -25,7 +25,7 @@ struct TrainingPlan {
 std::filesystem::path settings_path(const std::filesystem::path& train_dir);
 
 /// Removes an earlier plan, and writes `train_dir/plan.cfg`, then `train_dir/plan.json`, which makes the plan valid.
-/// Errors: io.
+/// Errors: io, usage (texts too long to be read again).
 void write_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan, const std::string& settings);
 
 /// Makes the plan of the directory invalid. Errors: io.

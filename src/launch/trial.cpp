@@ -4,12 +4,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <span>
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
+#include "src/core/lines_from_end.h"
+#include "src/options/option_set.h"
 
 namespace carillon {
 namespace {
@@ -36,14 +37,15 @@ class TrialFolder {
   fs::path path_;
 };
 
-/// The field `step_seconds` of each line of metrics.jsonl.
+/// The field `step_seconds` of each line of metrics.jsonl, in the order of the steps.
 std::vector<double> step_times(const fs::path& metrics) {
   std::vector<double> seconds;
-  std::ifstream lines(metrics);
-  for (std::string line; std::getline(lines, line);) {
-    const nlohmann::json json = nlohmann::json::parse(line, nullptr, false);
+  LinesFromEnd lines(metrics);
+  while (const auto line = lines.next()) {
+    const nlohmann::json json = nlohmann::json::parse(line->text, nullptr, false);
     if (json.is_object() && json.contains("step_seconds")) seconds.push_back(json["step_seconds"].get<double>());
   }
+  std::ranges::reverse(seconds);
   return seconds;
 }
 
@@ -59,7 +61,7 @@ std::optional<TrialSpeed> try_training(const Launch& launch, const Trial& trial)
   const fs::path &directory = trial.directory, settings_file = directory / "trial.cfg",
                  output = directory / "output.txt";
   const TrialFolder folder(directory);
-  write_file_atomically(settings_file, std::as_bytes(std::span(trial.settings)));
+  write_file_atomically(settings_file, std::as_bytes(std::span(trial.settings)), OptionSet::max_config_bytes);
   std::vector<std::string> words{
       "--config",    settings_file.string(),      "--data",      trial.data, "--train-dir",        directory.string(),
       "--max-steps", std::to_string(trial.steps), "--log-every", "1",        "--checkpoint-every", "0"};

@@ -211,8 +211,7 @@ std::string OptionSet::unknown(std::string name, const std::string& where) const
 }
 
 OptionSet::Source OptionSet::config_file(const std::string& path) const {
-  constexpr std::size_t max_bytes = std::size_t{1} << 20;
-  std::istringstream file(read_plain_file(path, "--config " + path, max_bytes, ExitCode::usage));
+  std::istringstream file(read_plain_file(path, "--config " + path, max_config_bytes, ExitCode::usage));
   std::stringstream normalised;
   for (std::string line; std::getline(file, line);) {
     const std::size_t name_end = std::min(line.find_first_of("=#"), line.size());

@@ -95,6 +95,8 @@ class OptionSet {
   /// The answer to `name`, an option of other programs but not of this one.
   void explain(const std::string& name, const std::string& text) { explanations_[name] = text; }
 
+  static constexpr std::size_t max_config_bytes = std::size_t{1} << 20;  ///< of a --config file
+
   /// Sets the targets. Returns false if --help, -h or --version was given: then no target is set, and the caller prints
   /// `answer`. Errors: usage (names the option and its source), no_input (the --config file is missing).
   bool parse(int argc, const char* const* argv);

@@ -96,6 +96,8 @@ std::string nearest(const std::string& text, const std::vector<std::string>& nam
   std::size_t fewest = std::min<std::size_t>(text.size() / 3, 3) + 1;
   std::string near;
   for (const std::string& name : names) {
+    const std::size_t longer = std::max(text.size(), name.size()), shorter = std::min(text.size(), name.size());
+    if (longer - shorter >= fewest) continue;  // each edit changes the length by one at most
     const std::size_t edits = edits_between(text, name);
     if (edits < fewest) std::tie(fewest, near) = std::pair(edits, name);
   }

@@ -112,7 +112,7 @@ void print_prediction(const PicturePredictor& predictor, const fs::path& file, c
       classes.push_back({{"class", predictor.class_name(i)}, {"index", i}, {"probability", probabilities[i]}});
     }
     const nlohmann::ordered_json line{{"file", file.string()}, {"predictions", classes}};
-    fmt::print("{}\n", line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print("{}\n", printable_json(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)));
     return;
   }
   std::string text = printable(file.string());
@@ -133,6 +133,7 @@ void write_images(const std::string& path, const PicturePredictor& predictor, co
 }
 
 int predict(const PredictOptions& options, const std::vector<std::string>& places) {
+  if (!options.images.empty()) check_output(options.images);
   const std::vector<fs::path> files = find_pictures(places);
   const LoadedCheckpoint loaded = find_checkpoint(options.checkpoint, print_warning);
   const int threads = options.threads > 0 ? static_cast<int>(options.threads) : omp_get_num_procs();

@@ -88,6 +88,7 @@ std::map<std::string, std::string> metadata_of(const CheckpointState& state, con
 
 int export_network(const Arguments& given) {
   if (given.onnx.empty()) fail(ExitCode::usage, "export: --onnx is missing (see --help)");
+  check_output(given.onnx);
   const LoadedCheckpoint loaded = load(given.files.at(0));
   const CheckpointState& state = loaded.state;
   const std::array program_specs{mnist_program(), cifar10_program(), image_program()};
@@ -226,6 +227,7 @@ void write_to(const std::string& output, const CheckpointState& state) {
 }
 
 int average(const Arguments& given) {
+  check_output(given.output);
   std::vector<LoadedCheckpoint> checkpoints;
   for (const std::string& file : given.files) checkpoints.push_back(load(file));
   write_to(given.output, mean_of(checkpoints));
@@ -233,6 +235,7 @@ int average(const Arguments& given) {
 }
 
 int export_npz(const Arguments& given) {
+  check_output(given.files.at(1));
   const LoadedCheckpoint loaded = load(given.files.at(0));
   const std::vector<ListedArray> arrays = list_arrays(loaded.state);
   write_npz(given.files.at(1), arrays);
@@ -242,6 +245,7 @@ int export_npz(const Arguments& given) {
 }
 
 int import_npz(const Arguments& given) {
+  check_output(given.output);
   LoadedCheckpoint loaded = load(given.files.at(0));
   const std::string& source = given.files.at(1);
   std::map<std::string, NamedArray*> known;

@@ -7,6 +7,7 @@
 #include "carillon/core/error.h"
 #include "carillon/core/single_process_main.h"
 #include "carillon/core/version.h"
+#include "src/core/dumb_terminal.h"
 #include "src/core/manual.h"
 #include "src/core/printable.h"
 #include "src/data/convert/cifar10_source.h"
@@ -64,15 +65,15 @@ mnist and cifar10 write the splits train and test, in the order of the source.)"
 
 /// Counts records in a line on the terminal. Prints nothing if stderr is a file or a pipe.
 std::function<void(std::size_t)> progress_line(const std::string& split, std::size_t count) {
-  if (!::isatty(STDERR_FILENO)) return [](std::size_t) {};
-  return [split, count](std::size_t done) {
+  if (is_dumb_terminal() || !::isatty(STDERR_FILENO)) return [](std::size_t) {};
+  return [split = printable(split), count](std::size_t done) {
     fmt::print(stderr, "\r{}: {}/{} records{}", split, done, count, done == count ? "\n" : "");
   };
 }
 
 void print_written(const std::string& split, const WrittenSplit& written) {
-  fmt::print("{:<5} {:>6} records {:>10} bytes  {}{}\n", split, written.record_count, written.bytes,
-             written.files.front().string(),
+  fmt::print("{:<5} {:>6} records {:>10} bytes  {}{}\n", printable(split), written.record_count, written.bytes,
+             printable(written.files.front().string()),
              written.files.size() > 1 ? fmt::format(" and {} more", written.files.size() - 1) : "");
 }
 

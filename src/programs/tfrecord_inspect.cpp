@@ -13,6 +13,7 @@
 #include "carillon/data/index_file.h"
 #include "carillon/data/record.h"
 #include "carillon/images/decode.h"
+#include "src/core/dumb_terminal.h"
 #include "src/core/manual.h"
 #include "src/core/printable.h"
 #include "src/data/decode/dataset_info.h"
@@ -174,7 +175,7 @@ void inspect(const std::string& path, bool verify) {
 }
 
 void write_indices(const std::vector<std::string>& files) {
-  const bool on_terminal = ::isatty(STDERR_FILENO) != 0;
+  const bool on_terminal = !is_dumb_terminal() && ::isatty(STDERR_FILENO) != 0;
   std::atomic<std::size_t> done = 0;
   const auto progress = [&](std::size_t) {
     const std::size_t count = ++done;
@@ -200,6 +201,7 @@ void show(const std::vector<std::string>& files, std::int64_t count, const std::
   constexpr std::int64_t most = 10'000;
   if (count < 1 || count > most) fail(ExitCode::usage, "--show {}: must be 1 to {}", count, most);
   if (output.empty()) fail(ExitCode::usage, "--show requires --output SHEET.png");
+  check_output(output);
   const std::string png = encode_png(record_sheet(files, static_cast<std::size_t>(count)));
   write_file_atomically(output, std::as_bytes(std::span(png)));
   fmt::print("wrote {}\n", printable(output));

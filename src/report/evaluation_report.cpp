@@ -9,6 +9,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
+#include "src/core/printable.h"
 
 namespace carillon {
 namespace {
@@ -30,7 +31,9 @@ Json json_of(const EvaluationReport& report, std::size_t label) {
 }
 
 /// On one line. U+FFFD replaces bytes of a path that are not UTF-8.
-std::string line_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string line_of(const Json& json) {
+  return printable_json(json.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
 
 std::string cell(const std::optional<double>& value) { return value ? fmt::format("{}", *value) : ""; }
 
@@ -113,12 +116,10 @@ std::string csv_text(const ConfusionMatrix& counts, std::span<const std::string>
 
 void check_report_place(const std::filesystem::path& path) {
   report_form(path);
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) fail(ExitCode::io, "--report {}: is a directory", path.string());
   try {
-    NewFile abandoned(path);
+    check_output(path);
   } catch (const Error& error) {
-    fail(error.code(), "--report {}: {}", path.string(), error.what());
+    fail(error.code(), "--report {}", error.what());
   }
 }
 
@@ -126,7 +127,7 @@ void write_report(const std::filesystem::path& path, const EvaluationReport& rep
   const std::string text = report_form(path) == ReportForm::json
                                ? json_text(report)
                                : csv_text(report.counts, report.class_names, report.loss);
-  write_file_atomically(path, std::as_bytes(std::span(text)));
+  write_file_atomically(path, std::as_bytes(std::span(text)), max_report_bytes);
 }
 
 }  // namespace carillon

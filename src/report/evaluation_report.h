@@ -38,7 +38,9 @@ std::string csv_text(const ConfusionMatrix& counts, std::span<const std::string>
 /// Checks that a report can be written to `path`; changes nothing. Errors: usage (as report_form), io.
 void check_report_place(const std::filesystem::path& path);
 
-/// Writes the whole report or nothing. Errors: as check_report_place.
+inline constexpr std::size_t max_report_bytes = std::size_t{1} << 30;
+
+/// Writes the whole report or nothing. Errors: as check_report_place; usage (more than max_report_bytes).
 void write_report(const std::filesystem::path& path, const EvaluationReport& report);
 
 }  // namespace carillon

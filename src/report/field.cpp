@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/core/printable.h"
+
 namespace carillon {
 namespace {
 
@@ -10,7 +12,7 @@ nlohmann::json json_of(const FieldValue& value) {
 }
 
 std::string text_of(const nlohmann::json& json) {
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return printable_json(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 }  // namespace

@@ -1,45 +1,36 @@
 #include "src/report/metrics.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
-#include <limits>
+#include <cerrno>
 #include <nlohmann/json.hpp>
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
+#include "src/core/lines_from_end.h"
 #include "src/report/append_log.h"
 #include "src/report/score_fields.h"
 
 namespace carillon {
 namespace {
 
-std::string read_log(const std::filesystem::path& path) {
-  return read_plain_file(path, path.string(), std::numeric_limits<std::size_t>::max());
-}
-
-/// Calls `visit(line)` for each whole line, with its newline.
-template <typename Visit>
-void for_each_line(std::string_view text, Visit visit) {
-  for (auto end = text.find('\n'); end != text.npos; end = text.find('\n')) {
-    visit(text.substr(0, end + 1));
-    text.remove_prefix(end + 1);
-  }
-}
-
-/// Whether the line holds an object of a step before `first_step`, or an object without a step.
-bool keeps(std::string_view line, std::int64_t first_step) {
-  const auto record = nlohmann::json::parse(line, nullptr, false);
-  if (!record.is_object()) return false;
+/// The step of a line; none if it is not an object with a step.
+std::optional<double> step_of(const nlohmann::json& record) {
+  if (!record.is_object()) return std::nullopt;
   const auto step = record.find("step");
-  return step == record.end() || !step->is_number() || step->get<double>() < static_cast<double>(first_step);
+  return step != record.end() && step->is_number() ? std::optional(step->get<double>()) : std::nullopt;
 }
 
-std::string kept_lines(std::string_view text, std::int64_t first_step) {
-  std::string kept;
-  for_each_line(text, [&](std::string_view line) {
-    if (keeps(line, first_step)) kept += line;
-  });
-  return kept;
+/// The offset after the last line of a step before `first_step`.
+std::uint64_t end_of_earlier_lines(const std::filesystem::path& path, std::int64_t first_step) {
+  if (first_step <= 0) return 0;
+  LinesFromEnd lines(path);
+  while (const auto line = lines.next()) {
+    const std::optional<double> step = step_of(nlohmann::json::parse(line->text, nullptr, false));
+    if (step && *step < static_cast<double>(first_step)) return line->end_byte;
+  }
+  return 0;
 }
 
 void drop_later_lines(const std::filesystem::path& path, std::int64_t first_step) {
@@ -49,11 +40,12 @@ void drop_later_lines(const std::filesystem::path& path, std::int64_t first_step
     fail(ExitCode::io, "cannot look at {}: {}", path.string(), error.message());
   }
   if (type != std::filesystem::file_type::regular) return;  // AppendLog::open reports the error
-  const auto old_text = read_log(path);
-  const auto kept = kept_lines(old_text, first_step);
-  if (kept == old_text) return;
-  if (old_text.starts_with(kept) && ::truncate(path.c_str(), static_cast<off_t>(kept.size())) == 0) return;
-  write_file_atomically(path, std::as_bytes(std::span(kept)));
+  const std::uint64_t kept_bytes = end_of_earlier_lines(path, first_step);
+  if (std::filesystem::file_size(path, error) == kept_bytes && !error) return;
+  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!file || ::ftruncate(file.get(), static_cast<off_t>(kept_bytes)) != 0) {
+    fail(ExitCode::io, "cannot cut {}: {}", path.string(), errno_text(errno));
+  }
 }
 
 }  // namespace
@@ -72,21 +64,28 @@ MetricsWriter::MetricsWriter(const std::filesystem::path& train_dir, std::int64_
 
 MetricsWriter::~MetricsWriter() = default;
 
-void MetricsWriter::write(const std::vector<Field>& fields) { log_->append(json_text(fields) + "\n"); }
+void MetricsWriter::write(const std::vector<Field>& fields) {
+  const std::string line = json_text(fields);
+  if (line.size() > LinesFromEnd::max_line_bytes) {
+    log_->warn(fmt::format("metrics.jsonl: a line of {} bytes would not be read again", line.size()));
+    return;
+  }
+  log_->append(line + "\n");
+}
 
 std::optional<Score> logged_score(const std::filesystem::path& train_dir, std::int64_t step, const Score& form) {
-  std::optional<Score> found;
-  const auto read_line = [&](std::string_view line) {
-    const auto record = nlohmann::json::parse(line, nullptr, false);
-    if (!record.is_object() || record.value("step", nlohmann::json()) != step) return;
-    if (const std::optional<Score> score = score_in(record, form, evaluation_prefix)) found = score;
-  };
   try {
-    for_each_line(read_log(train_dir / "metrics.jsonl"), read_line);
-  } catch (const Error&) {
-    return std::nullopt;
+    LinesFromEnd lines(train_dir / "metrics.jsonl");
+    while (const auto line = lines.next()) {
+      const nlohmann::json record = nlohmann::json::parse(line->text, nullptr, false);
+      const std::optional<double> of_line = step_of(record);
+      if (of_line && *of_line < static_cast<double>(step)) return std::nullopt;
+      if (of_line != static_cast<double>(step)) continue;
+      if (const std::optional<Score> score = score_in(record, form, evaluation_prefix)) return score;
+    }
+  } catch (const Error&) {  // as if there were no line
   }
-  return found;
+  return std::nullopt;
 }
 
 }  // namespace carillon

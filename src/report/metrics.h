@@ -17,9 +17,10 @@ namespace carillon {
 
 class MetricsWriter {
  public:
-  /// Appends to `train_dir/metrics.jsonl`. A resumed run first drops the lines of steps >= `first_step`, which the
-  /// stopped run wrote after its checkpoint, and a cut last line. If the file cannot be written, `warn` hears it once
-  /// and training continues. If the later lines cannot be dropped, `write` does nothing.
+  /// Appends to `train_dir/metrics.jsonl`. A resumed run first cuts the file after the last line of a step below
+  /// `first_step`. So it drops the lines that the stopped run wrote after its checkpoint, and a cut last line. If the
+  /// file cannot be written, `warn` hears it once and training continues. If the later lines cannot be dropped, `write`
+  /// does nothing.
   MetricsWriter(const std::filesystem::path& train_dir, std::int64_t first_step,
                 std::function<void(const std::string&)> warn);
   ~MetricsWriter();

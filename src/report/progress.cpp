@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "carillon/core/error.h"
+#include "src/core/dumb_terminal.h"
 #include "src/report/terminal.h"
 
 namespace carillon {
@@ -60,7 +61,7 @@ void Progress::clear() {
 
 Progress::Output progress_output() {
   for (const int descriptor : {STDOUT_FILENO, STDERR_FILENO}) {
-    if (reaches_terminal(descriptor)) return {descriptor, Progress::Form::bar};
+    if (!is_dumb_terminal() && reaches_terminal(descriptor)) return {descriptor, Progress::Form::bar};
   }
   return {STDERR_FILENO, Progress::Form::lines};
 }

@@ -41,7 +41,7 @@ class Progress {
 };
 
 /// A bar on stdout if stdout reaches a terminal (mpirun's counts), else a bar on stderr if stderr reaches one, else
-/// lines on stderr.
+/// lines on stderr. A dumb terminal gets no bar.
 Progress::Output progress_output();
 
 /// "12 s", "34 min", "5 h 06 min"

@@ -194,7 +194,7 @@ def _continued(context, run, data, before):
 
 
 def _stops(context):
-    """INT, TERM and HUP"""
+    """INT, TERM, HUP and XCPU"""
     run, data = _places(context)
     process = context.start(_command(context, run, data, *QUICK))
     while "image_eval" not in (line := process.stdout.readline()) and line:
@@ -203,7 +203,7 @@ def _stops(context):
     done = context.finish(process)
     wrong = "" if done.code == STOPPED else done.explain()
     yield _result("TERM before the first rank exists stops the training", wrong)
-    for steps, name in ((1, "INT"), (10, "TERM"), (25, "HUP")):
+    for steps, name in ((1, "INT"), (10, "TERM"), (25, "HUP"), (15, "XCPU")):
         run, data = _places(context)
         process = _start(context, run, data, steps)
         process.send_signal(getattr(signal, f"SIG{name}"))

@@ -34,6 +34,9 @@ def check(context):
         marks = [mark for mark in ("\r", "\x1b") if mark in done.output + done.errors]
         yield Result(f"progress: no bar in a pipe, {_ranks(ranks)}", done.code == 0 and not marks, f"found {marks}")
 
+    shown = _on_terminal(context, command(0)[1], kind="dumb")
+    yield Result("progress: no bar on a dumb terminal", "\x1b" not in shown, "no escape sequence")
+
     run, started = command(2)
     at = started.index(str(context.binaries / "mnist_train"))
     file = context.directory("output")
@@ -47,12 +50,13 @@ def _ranks(ranks):
     return f"mpirun -np {ranks}" if ranks else "one process"
 
 
-def _on_terminal(context, command):
-    """The output of a successful command on a terminal."""
+def _on_terminal(context, command, kind="xterm"):
+    """The output of a successful command on a terminal of this kind."""
     ours, terminal = pty.openpty()
     process = subprocess.Popen(
-        command, env=context.environment(), stdin=terminal, stdout=terminal, stderr=terminal, close_fds=True
-    )
+        command, env=context.environment() | {"TERM": kind}, stdin=terminal, stdout=terminal, stderr=terminal,
+        close_fds=True,
+    )  # fmt: skip
     os.close(terminal)
     shown = b""
     while True:

@@ -32,6 +32,10 @@ TEST(FasterChoice, IsOnlyFewerStepsIfTheNetworkIsFast) {
   EXPECT_EQ(choice_for(cifar10_program(), "cifar10", 32), "fewer steps (--epochs, --max-steps)");
 }
 
+TEST(FasterChoice, IsOnlyFewerStepsIfThePicturesAreTooSmallForTheFastNetwork) {
+  EXPECT_EQ(choice_for(image_program(), "resnet9", 8), "fewer steps (--epochs, --max-steps)");
+}
+
 TEST(FasterChoice, IsNoneForNoiseAndForProgramsWithoutAFastNetwork) {
   EXPECT_EQ(choice_for(image_program(), "resnet50", 224, "synthetic"), "");
   EXPECT_EQ(choice_for(mnist_program(), "vgg7", 28), "");

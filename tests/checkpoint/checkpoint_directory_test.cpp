@@ -1,7 +1,9 @@
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <cstring>
 #include <span>
+#include <thread>
 
 #include "src/checkpoint/checkpoint.h"
 #include "src/core/crc32c.h"
@@ -65,6 +67,33 @@ TEST_F(CheckpointDirectory, FallsBackToTheNewestThatLoadsWithALinePerDamagedFile
   write_text(checkpoint_path(path(), 3), "");
   EXPECT_EQ(read_newest().value().state.global_step, 1);
   EXPECT_THAT(warnings_, ElementsAre(HasSubstr("model.ckpt-3.h5"), HasSubstr("model.ckpt-2.h5")));
+}
+
+TEST_F(CheckpointDirectory, GivesANewerOneIfARunRemovesTheListedOne) {
+  put(0);
+  CheckpointWriter writer(path(), {.newest = 1});
+  std::atomic<bool> ends = false;
+  std::thread run([&] {
+    for (std::int64_t step = 1; !ends; ++step) writer.start(small_state(step));
+    writer.wait();
+  });
+  std::int64_t newest = 0;
+  for (int i = 0; i < 500; ++i) {
+    const auto loaded = read_newest();
+    ASSERT_TRUE(loaded.has_value());
+    ASSERT_GE(loaded->state.global_step, newest);
+    newest = loaded->state.global_step;
+  }
+  ends = true;
+  run.join();
+  EXPECT_THAT(warnings_, IsEmpty());
+}
+
+TEST_F(CheckpointDirectory, SkipsALinkToNothing) {
+  put(9);
+  std::filesystem::create_symlink("nowhere", checkpoint_path(path(), 10));
+  EXPECT_EQ(read_newest().value().state.global_step, 9);
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("model.ckpt-10.h5: no such file; skipped")));
 }
 
 TEST_F(CheckpointDirectory, WhereNoneLoadsIsBadData) {

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "src/checkpoint/checkpoint.h"
+#include "src/checkpoint/checkpoint_bounds.h"
 #include "src/core/crc32c.h"
 #include "tests/support/io_fixtures.h"
 
@@ -68,6 +69,12 @@ class HostileCheckpoint : public ::testing::Test {
     H5Aclose(attribute);
     H5Sclose(space);
     H5Tclose(type);
+  }
+
+  static void set_integer(hid_t file, const char* name, hid_t type, std::uint64_t value) {
+    const hid_t attribute = H5Aopen(file, name, H5P_DEFAULT);
+    EXPECT_GE(H5Awrite(attribute, type, &value), 0);
+    H5Aclose(attribute);
   }
 
   testing::TemporaryDirectory directory_;
@@ -152,6 +159,27 @@ TEST_F(HostileCheckpoint, WithDeeplyNestedOptionsIsRefused) {
 TEST_F(HostileCheckpoint, BracketsInTextsAreNoNesting) {
   const std::string options = R"({"data": ["\"[[[[[[[[[[[[[[[[[[[[[[[[", "\\"], "cache": {"a": [1]}})";
   EXPECT_EQ(read_checkpoint(forged([&](hid_t file) { set_options(file, options); })).options_json, options);
+}
+
+TEST_F(HostileCheckpoint, WithAnImpossiblePositionIsRefused) {
+  for (const std::uint64_t value : {~std::uint64_t{0}, max_stream_position + 1}) {
+    expect_refused(fmt::format("attribute stream_position is {}, expected 0 to 9223372036854775808", value),
+                   [&](hid_t file) { set_integer(file, "stream_position", H5T_NATIVE_UINT64, value); });
+  }
+  for (const std::int64_t value : {std::int64_t{-1}, max_global_step + 1}) {
+    expect_refused(fmt::format("attribute global_step is {}, expected 0 to 9007199254740992", value), [&](hid_t file) {
+      set_integer(file, "global_step", H5T_NATIVE_INT64, static_cast<std::uint64_t>(value));
+    });
+  }
+}
+
+TEST_F(HostileCheckpoint, WithALongNameIsRefused) {
+  const std::string name(max_name_bytes + 1, 'n');
+  expect_refused("at most 1024 expected",
+                 [&](hid_t file) { add_array(file, ("/variables/" + name).c_str(), H5P_DEFAULT); });
+  expect_refused("optimizer slot name 'nnn", [&](hid_t file) {
+    H5Gclose(H5Gcreate2(file, ("/optimizer/" + name).c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+  });
 }
 
 TEST_F(HostileCheckpoint, WithAnEndlessTextIsRefused) {

@@ -17,6 +17,31 @@ TEST(Printable, EscapesWhatMovesACursorOrEndsALine) {
             "\\xc2\\x9b2J");  // CSI as one C1 character
 }
 
+TEST(Printable, EscapesWhatIsInvisibleOrChangesTheOrderOfALine) {
+  EXPECT_EQ(printable("cat\u202egnp"), "cat\\xe2\\x80\\xaegnp");  // right-to-left override
+  EXPECT_EQ(printable("a\u2028b\u2029c"), "a\\xe2\\x80\\xa8b\\xe2\\x80\\xa9c");
+  for (const char* const hidden :
+       {"\u00ad", "\u200b", "\u200f", "\u202a", "\u2060", "\u2066", "\ufeff", "\u3164", "\U000e0041", "\U0001d173"}) {
+    EXPECT_EQ(printable(hidden).front(), '\\') << hidden;
+    EXPECT_FALSE(is_printable(hidden));
+    EXPECT_EQ(printable(hidden).size(), 4 * std::string(hidden).size());
+  }
+  for (const char* const shown : {"\u00ac", "\u2010", "\u2027", "\u202f", "\u2070", "\ufe10", "\U0001f514"}) {
+    EXPECT_EQ(printable(shown), shown);
+    EXPECT_TRUE(is_printable(shown));
+  }
+}
+
+TEST(Printable, ALineIsUtf8WithoutControlCharacters) {
+  for (const char* const line : {"", "größe", "می\u200cخواهم", "a\u202e"}) EXPECT_TRUE(is_line(line)) << line;
+  for (const char* const other : {"a\n", "\u0085", "\x7f", "t-\xe9"}) EXPECT_FALSE(is_line(other)) << other;
+}
+
+TEST(Printable, JsonStaysEqualJson) {
+  EXPECT_EQ(printable_json("{\n  \"größe\": \"a\u202e\U000e0041\"\n}"),
+            "{\n  \"größe\": \"a\\u202e\\udb40\\udc41\"\n}");
+}
+
 TEST(Printable, EscapesWhatIsNotUtf8) {
   EXPECT_EQ(printable("t-\xe9"), "t-\\xe9");
   EXPECT_EQ(printable("\xC0\x8A\xE0\x80\x8A"), "\\xc0\\x8a\\xe0\\x80\\x8a");   // overlong line ends

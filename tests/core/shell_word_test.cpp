@@ -13,5 +13,9 @@ TEST(ShellWord, IsQuotedOnlyIfAShellWouldChangeIt) {
   EXPECT_EQ(shell_quoted("plain"), "'plain'");
 }
 
+TEST(ShellWord, HasNoCharacterThatATerminalWouldNotShow) {
+  EXPECT_EQ(shell_word("it's\u202e\\\n"), "$'it\\'s\\xe2\\x80\\xae\\\\\\x0a'");
+}
+
 }  // namespace
 }  // namespace carillon

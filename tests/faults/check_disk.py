@@ -5,6 +5,7 @@ import os
 import re
 import resource
 import subprocess
+import sys
 
 from cases import SMALL, initial, judge, results, start, train, trained
 
@@ -88,6 +89,13 @@ def _closed_output(context, data):
         found = [] if wrong else list(programs.losses(run))
         wrong = wrong or ("" if found == [0, 5, 10, 15] else f"logged steps {found}")
         yield Result(f"faults: training continues with {name} closed", not wrong, wrong or "the same checkpoint and log")
+    closed = [sys.executable, "-c", "import os, sys; os.close(1); os.execv(sys.argv[1], sys.argv[1:])"]
+    for program, *options in (
+        ("mnist_eval", "--data", data / "test-*", "--checkpoint", expected),
+        ("checkpoint_tool", "verify", expected),
+    ):
+        done = context.run_command([*closed, *context.command(program, *options)], TIMEOUT)
+        yield judge(f"{program} with stdout closed", done, IO, ["standard output"])
     with open("/dev/full", "w") as full:
         command = context.command("mnist_eval", "--data", data / "test-*", "--checkpoint", expected)
         done = subprocess.run(

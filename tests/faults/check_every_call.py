@@ -146,7 +146,7 @@ def _recorded(context, undisturbed, template):
     numbers, calls = {}, []
     for line in log.read_text().splitlines():
         name, path = line.split(" ", 1)
-        file = re.sub(r"\.\d+\.tmp$", ".*.tmp", path.removeprefix(str(run)).removeprefix("/"))
+        file = re.sub(r"\.[0-9a-f]{16}\.tmp$", ".*.tmp", path.removeprefix(str(run)).removeprefix("/"))
         file = re.sub(r"^(events\.out\.tfevents)\..*", r"\1.*", file)
         numbers[name, file] = numbers.get((name, file), 0) + 1
         calls.append(Call(name, file, numbers[name, file]))

@@ -22,7 +22,7 @@ def _signals_at_start(context, data):
     first = None  # as soon as there is a handler, while records are read
     many = [data / "train-*"] * 100
     for number, delay in enumerate((first, *delays)):
-        kind = (signal.SIGUSR1, signal.SIGTERM)[number % 2]
+        kind = (signal.SIGUSR1, signal.SIGTERM, signal.SIGXCPU)[number % 3]
         run = context.directory("faults")
         records = many if delay is first else data
         process = start(context, records, run, "--max-steps", 10000000, "--checkpoint-every", 10000000)

@@ -122,6 +122,8 @@ TEST_F(OptionsTest, HelpAndVersionAreAnswered) {
 
 TEST_F(OptionsTest, ASlipIsAnsweredWithTheOptionThatWasMeant) {
   expect_refused({"--batch-sise", "4"}, "--batch-sise: unknown option; did you mean --batch-size?");
+  const std::string endless = "--batch-size" + std::string(900'000, 'e');  // finds no similar name, in no time
+  expect_refused({endless.c_str(), "4"}, endless + ": unknown option (see --help)");
   expect_refused({"--bacth_size=4"}, "--bacth-size: unknown option; did you mean --batch-size?");
   expect_refused({"--lerning-rate", "4"}, "--lerning-rate: unknown option; did you mean --learning-rate?");
   expect_refused({"--trian-dir=runs"}, "--trian-dir: unknown option; did you mean --train-dir?");

@@ -1,11 +1,14 @@
 #include "src/report/metrics.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "carillon/core/file.h"
 #include "src/tasks/accuracy.h"
 #include "tests/support/io_fixtures.h"
 
@@ -57,20 +60,43 @@ TEST_F(Metrics, OfAResumedRunLoseLaterStepsAndACutLine) {
 }
 
 TEST_F(Metrics, AreNotWrittenTwiceIfLaterLinesCannotBeDropped) {
-  const std::string text = "{\"step\":500}\n{\"step\":10}\n";
-  write_text(file(), text);
-  std::filesystem::create_directory(directory_.path() / fmt::format("metrics.jsonl.{}.tmp", ::getpid()));
+  const std::string text = "{\"step\":10}\n{\"step\":500}\n";
+  const Descriptor memory(::memfd_create("log", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(write_all(memory.get(), std::as_bytes(std::span(text))), 0);
+  ASSERT_EQ(::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);  // it cannot become shorter
+  std::filesystem::create_symlink(fmt::format("/proc/self/fd/{}", memory.get()), file());
   auto metrics = writer(500);
   metrics.write({{"step", 500}});
   EXPECT_EQ(read_text(file()), text);
   EXPECT_THAT(warnings_, ElementsAre(HasSubstr("; continuing without it")));
 }
 
-TEST_F(Metrics, LoseLaterStepsAtTheirEndOnAFullDiskToo) {
+TEST_F(Metrics, OfAResumedRunLoseLaterStepsOnAFullDiskToo) {
   write_text(file(), "{\"step\":10}\n{\"step\":500}\n{\"st");
-  std::filesystem::create_directory(directory_.path() / fmt::format("metrics.jsonl.{}.tmp", ::getpid()));
-  writer(500).write({{"step", 500}});
-  EXPECT_EQ(read_text(file()), "{\"step\":10}\n{\"step\":500}\n");
+  {
+    const testing::FileSizeLimit limit(0);
+    writer(500);
+  }
+  EXPECT_EQ(read_text(file()), "{\"step\":10}\n");
+  EXPECT_THAT(warnings_, IsEmpty());
+}
+
+TEST_F(Metrics, NeedLittleMemoryHoweverLargeTheFileIs) {
+  const auto peak_kib = [] {
+    rusage usage{};
+    ::getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss;
+  };
+  const std::string kept = "{\"eval_error\":0.5,\"step\":10}\n";
+  write_text(file(), kept + "{\"step\":20}\n");
+  std::filesystem::resize_file(file(), std::uint64_t{1} << 30);  // sparse
+  const auto before = peak_kib();
+  const auto found = logged_score(directory_.path(), 10, {.name = "error"});
+  writer(20);
+  EXPECT_LT(peak_kib() - before, 64 << 10);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->value, 0.5);
+  EXPECT_EQ(read_text(file()), kept);
   EXPECT_THAT(warnings_, IsEmpty());
 }
 
@@ -108,8 +134,8 @@ TEST_F(Metrics, HoldNoScoreWithoutNumbers) {
   EXPECT_FALSE(logged_score(directory_.path(), 5, {.name = "error"}).has_value());
 }
 
-TEST_F(Metrics, LoseLinesThatAreNotJsonOnResume) {
-  write_text(file(), std::string(20, '\0') + "\n{\"step\":1}\n");
+TEST_F(Metrics, OfAResumedRunLoseLinesThatAreNotJson) {
+  write_text(file(), "{\"step\":1}\n" + std::string(20, '\0') + "\n");
   writer(5);
   EXPECT_EQ(read_text(file()), "{\"step\":1}\n");
 }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -48,10 +49,15 @@ std::optional<FileStamp> stamp_of(const std::filesystem::path& path);
 /// Syncs the names in a directory, so that a rename survives a power cut. Errors: io.
 void sync_directory(const std::filesystem::path& directory);
 
-/// A file that has a temporary name until `publish` renames it to its final name in the same directory. The temporary
-/// name is prefix, name, ".", process ID, ".tmp". The destructor removes an unpublished file. If the process is
-/// killed, the file remains; find such files with is_temporary_name. Call write, finish, publish. Errors of all
-/// members: io (path, cause).
+/// The file that replaces or creates `path`: the end of its chain of symbolic links, or `path` itself. All programs
+/// write their output files there, so a link stays and a device node or FIFO is never replaced. Errors: io (`path`
+/// leads to something that is not a regular file, or cannot be followed).
+std::filesystem::path output_target(const std::filesystem::path& path);
+
+/// A file that has a temporary name until `publish` renames it to its final name, output_target(path), in the same
+/// directory. The temporary name is prefix, name, ".", 16 random hexadecimal digits, ".tmp". The destructor removes an
+/// unpublished file. If the process is killed, the file remains; find such files with is_temporary_name. Call write,
+/// finish, publish. Errors of all members: io (path, cause).
 class NewFile {
  public:
   explicit NewFile(std::filesystem::path path, std::string_view prefix = "");
@@ -64,21 +70,32 @@ class NewFile {
   void set_time(std::int64_t changed_nanoseconds);
   /// Syncs and closes the file.
   void finish();
-  /// Renames the finished file to its final name. sync_directory makes the rename durable.
+  /// Renames the finished file to its final name. `sync_directory(directory())` makes the rename durable.
   void publish();
+  std::filesystem::path directory() const { return target_.parent_path(); }
 
  private:
   [[noreturn]] void fail_to(std::string_view action, int error) const;
 
-  std::filesystem::path path_, temporary_;  // temporary_ is empty after publishing
+  std::filesystem::path path_, target_, temporary_;  // temporary_ is empty after publishing
   Descriptor descriptor_;
 };
 
 /// Writes `bytes` to `path`. Only complete, synced files ever have that name. If an error occurs before the rename, the
-/// old file stays. Errors: io (path, cause).
-void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes);
+/// old file stays. `max_bytes`: the limit of the programs that read the file. Errors: io (path, cause), usage (more
+/// than `max_bytes` bytes).
+void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes,
+                           std::size_t max_bytes = std::numeric_limits<std::size_t>::max());
+
+/// Creates a NewFile for `path` and removes it. Programs call this before a long computation. Errors: as NewFile.
+void check_output(const std::filesystem::path& path);
+
+/// Removes a regular file or a symbolic link, if there is one. Errors: io (also if `path` is a directory or special
+/// file, which stays).
+void remove_file(const std::filesystem::path& path);
 
 /// True if `name` is a temporary name of NewFile with this prefix and a base name for which `matches(base)` is true.
+/// Versions before 2026-11-25 wrote the process ID in place of the random digits.
 template <typename Matches>
 bool is_temporary_name(std::string_view name, Matches matches, std::string_view prefix = "") {
   constexpr std::string_view suffix = ".tmp";
@@ -86,9 +103,12 @@ bool is_temporary_name(std::string_view name, Matches matches, std::string_view 
   name.remove_prefix(prefix.size());
   if (name.size() < suffix.size()) return false;
   name.remove_suffix(suffix.size());
-  const auto digits = name.find_last_not_of("0123456789");
-  if (digits == name.npos || digits + 1 == name.size() || name[digits] != '.') return false;
-  return matches(name.substr(0, digits));
+  const auto dot = name.rfind('.');
+  if (dot == name.npos) return false;
+  const std::string_view digits = name.substr(dot + 1);
+  const bool is_random = digits.size() == 16 && digits.find_first_not_of("0123456789abcdef") == digits.npos;
+  const bool is_process = !digits.empty() && digits.find_first_not_of("0123456789") == digits.npos;
+  return (is_random || is_process) && matches(name.substr(0, dot));
 }
 
 }  // namespace carillon

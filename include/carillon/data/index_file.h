@@ -34,7 +34,7 @@ FileIndex parse_index(std::string_view bytes);
 /// Index of `directory`; empty if there is no index file. Errors: data (damage), io, naming the file.
 FileIndex read_index_file(const std::filesystem::path& directory);
 
-/// Writes the index file and replaces an existing one atomically. Errors: io.
+/// Writes the index file and replaces an existing one atomically. Errors: io, usage (too large for read_index_file).
 void write_index_file(const std::filesystem::path& directory, const FileIndex& index);
 
 /// Valid index entries of the files `paths`, by path, from the index files of their directories. Errors: as

@@ -209,6 +209,8 @@ ConvertedPictures convert_pictures(const PictureConversionOptions& options, cons
   KnownClasses known;
   if (earlier) known = {earlier->classes, fmt::format("{} in the output", dataset_info_name)};
   PictureSplits all = list_splits(options, input, known, reports);
+  const DatasetInfo info{.classes = all.classes, .background = conversion.background};
+  check_dataset_info(info);
   shuffle_and_share(all, options);
   std::vector<SplitSize> sizes;
   for (const NamedSplit& split : all.splits) sizes.push_back({split.name, split.pictures.size()});
@@ -228,8 +230,8 @@ ConvertedPictures convert_pictures(const PictureConversionOptions& options, cons
     fail(ExitCode::data, "{}: all {} pictures of the split {} are damaged", text_of(input), split.pictures.size(),
          split.name);
   }
-  write_dataset_info(output, {.classes = all.classes, .background = conversion.background});
-  publish(complete, output);
+  write_dataset_info(output, info);
+  publish(complete);
   if (!all.small_classes.empty()) {
     reports.warn(fmt::format("few pictures to train on, fewer than {} per class: {}", few_pictures, all.small_classes));
   }

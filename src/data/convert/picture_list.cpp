@@ -76,8 +76,9 @@ void number_classes(PictureList& list, const std::vector<std::string>& named, co
   if (list.classes.size() > max_classes)
     fail(ExitCode::data, "{} classes exceed the limit of {}", list.classes.size(), max_classes);
   for (const std::string& name : list.classes) {
-    if (printable(name) == name) continue;
-    fail(ExitCode::data, "the name of class '{}' is not valid UTF-8, or too long", printable(name));
+    if (is_line(name) && name.size() <= max_line_bytes) continue;
+    fail(ExitCode::data, "the name of class '{}' is not valid UTF-8, has control characters, or is too long",
+         printable(name));
   }
   std::map<std::string_view, std::size_t> places;
   for (std::size_t i = 0; i < list.classes.size(); ++i) places.emplace(list.classes[i], i);

@@ -1,6 +1,6 @@
 #include "src/data/convert/shard_writer.h"
 
-#include <deque>
+#include <set>
 #include <system_error>
 
 #include "carillon/core/error.h"
@@ -74,7 +74,7 @@ WrittenSplit write_shards(const ImageSplit& split, std::size_t shard_count, cons
     return true;
   };
   CompleteSplit complete = make_shards(SplitSize{split.name, split.count()}, shard_count, directory, make, progress);
-  publish({&complete, 1}, directory);
+  publish({&complete, 1});
   return std::move(complete.written);
 }
 
@@ -116,11 +116,15 @@ CompleteSplit make_shards(const SplitSize& split, std::size_t shard_count, const
   return complete;
 }
 
-void publish(std::span<CompleteSplit> splits, const fs::path& directory) {
+void publish(std::span<CompleteSplit> splits) {
+  std::set<fs::path> directories;
   for (CompleteSplit& split : splits) {
-    for (const auto& file : split.files) file->publish();
+    for (const auto& file : split.files) {
+      file->publish();
+      directories.insert(file->directory());
+    }
   }
-  sync_directory(directory);
+  for (const fs::path& directory : directories) sync_directory(directory);
 }
 
 }  // namespace carillon

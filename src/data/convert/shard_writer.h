@@ -69,7 +69,7 @@ struct CompleteSplit {
 CompleteSplit make_shards(const SplitSize& split, std::size_t shard_count, const std::filesystem::path& directory,
                           const RecordMaker& make, const std::function<void(std::size_t)>& progress);
 /// Renames the files of all splits to their final names. Errors: io.
-void publish(std::span<CompleteSplit> splits, const std::filesystem::path& directory);
+void publish(std::span<CompleteSplit> splits);
 
 /// make_shards and publish for one split of images.
 WrittenSplit write_shards(const ImageSplit& split, std::size_t shard_count, const std::filesystem::path& directory,

@@ -34,7 +34,17 @@ DatasetInfo parsed(const std::string& text) {
 }
 
 void write_text(const fs::path& path, const std::string& text) {
-  write_file_atomically(path, std::as_bytes(std::span(text)));
+  write_file_atomically(path, std::as_bytes(std::span(text)), max_file_bytes);
+}
+
+std::string text_of(const DatasetInfo& info) {
+  nlohmann::ordered_json json{{"carillon_records", version},
+                              {"image_key", info.keys.image},
+                              {"label_key", info.keys.label},
+                              {"first_label", info.first_label},
+                              {"classes", info.classes}};
+  if (info.background != Colour{}) json["background"] = colour_text(info.background);
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace
@@ -73,17 +83,26 @@ std::string class_text(std::int64_t label, const std::optional<DatasetInfo>& inf
   return info->classes[static_cast<std::size_t>(i)];
 }
 
+void check_dataset_info(const DatasetInfo& info) {
+  const std::string text = text_of(info);
+  if (text.size() > max_file_bytes) {
+    fail(ExitCode::data, "the names of {} classes make a {} of {} bytes, at most {} are possible", info.classes.size(),
+         dataset_info_name, text.size(), max_file_bytes);
+  }
+  try {
+    parsed(text);
+  } catch (const std::exception&) {
+    fail(ExitCode::data, "{} classes, expected 1 to {} with distinct names (bytes that are not UTF-8 count as equal)",
+         info.classes.size(), max_classes);
+  }
+}
+
 void write_dataset_info(const fs::path& directory, const DatasetInfo& form) {
-  nlohmann::ordered_json json{{"carillon_records", version},
-                              {"image_key", form.keys.image},
-                              {"label_key", form.keys.label},
-                              {"first_label", form.first_label},
-                              {"classes", form.classes}};
-  if (form.background != Colour{}) json["background"] = colour_text(form.background);
+  check_dataset_info(form);
   std::string labels;
   for (const std::string& name : form.classes) labels += name + "\n";
   write_text(directory / "labels.txt", labels);
-  write_text(directory / dataset_info_name, json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  write_text(directory / dataset_info_name, text_of(form));
 }
 
 }  // namespace carillon

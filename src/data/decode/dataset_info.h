@@ -39,7 +39,9 @@ std::optional<DatasetInfo> read_dataset_info(const std::filesystem::path& direct
 /// patterns; as read_dataset_info; data (the directories' descriptions differ).
 std::optional<DatasetInfo> dataset_info_of_files(std::span<const std::string> patterns);
 
-/// Writes records.json, and labels.txt with one class per line. Errors: io.
+/// Checks that read_dataset_info would accept what write_dataset_info writes. Errors: data.
+void check_dataset_info(const DatasetInfo& info);
+/// Writes records.json, and labels.txt with one class per line. Errors: io; as check_dataset_info.
 void write_dataset_info(const std::filesystem::path& directory, const DatasetInfo& form);
 
 }  // namespace carillon

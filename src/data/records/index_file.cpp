@@ -156,7 +156,7 @@ std::string index_bytes(const FileIndex& index) {
 
 void write_index_file(const std::filesystem::path& directory, const FileIndex& index) {
   const std::string bytes = index_bytes(index);
-  write_file_atomically(directory / index_file_name, std::as_bytes(std::span(bytes)));
+  write_file_atomically(directory / index_file_name, std::as_bytes(std::span(bytes)), max_index_bytes);
 }
 
 std::vector<IndexedFile> index_files(const std::vector<std::string>& paths,

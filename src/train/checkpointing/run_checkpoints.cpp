@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "src/checkpoint/checkpoint_bounds.h"
+#include "src/options/option_values.h"
 #include "src/step/tensor_io.h"
 #include "src/train/checkpointing/best_checkpoint.h"
 #include "src/train/checkpointing/checkpoint_size.h"
@@ -52,6 +54,29 @@ RunCheckpoints::RunCheckpoints(const CheckpointOptions& options, const ModelOpti
           {.max_failures = options.checkpoint_failures, .warn = warn_}),
       of_best_(std::make_unique<CheckpointWriter>(best_checkpoint_path(options.train_dir)),
                {.max_failures = options.checkpoint_failures, .warn = warn_}) {}
+
+void RunCheckpoints::check_bounds(const RunPosition& start, std::int64_t max_steps, std::int64_t global_batch,
+                                  const Tower& tower) const {
+  static_assert(max_option_steps <= max_global_step);
+  const CheckpointBounds bounds(ExitCode::usage, "no program could load the checkpoints of this run");
+  Score longest = task_score_.form();
+  longest.value = std::numeric_limits<double>::lowest();
+  if (longest.ratio) longest.ratio->part = longest.ratio->whole = std::numeric_limits<std::int64_t>::max();
+  bounds.check_options(with_score(description_, longest).json());
+  for (const ParameterSpec& spec : tower.parameters().specs()) bounds.check_array(spec.name, spec.shape.extents());
+  for (const BufferSpec& spec : tower.buffers().specs()) bounds.check_array(spec.name, spec.shape.extents());
+  const auto steps = static_cast<std::uint64_t>(std::max<std::int64_t>(max_steps - start.step, 0));
+  std::uint64_t end = 0;
+  const bool overflows = __builtin_mul_overflow(steps, static_cast<std::uint64_t>(global_batch), &end) ||
+                         __builtin_add_overflow(end, start.stream_position, &end);
+  const CheckpointBounds last(
+      start.resumed ? ExitCode::data : ExitCode::usage,
+      fmt::format(
+          "the checkpoint of step {} could not be loaded: stream_position is {} at step {}, and a step takes {} "
+          "samples",
+          max_steps, start.stream_position, start.step, global_batch));
+  last.check_position(std::max(max_steps, start.step), overflows ? ~std::uint64_t{0} : end);
+}
 
 void RunCheckpoints::check_space(std::int64_t steps, bool evaluates, const Tower& tower) const {
   const std::string line = check_free_space(options_.train_dir, space_needed(options_, steps, evaluates, tower));

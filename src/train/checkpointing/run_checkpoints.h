@@ -26,6 +26,10 @@ class RunCheckpoints {
   RunCheckpoints(const CheckpointOptions& options, const ModelOptions& model, const TaskScore& task_score,
                  const RunDescription& description, std::function<void(const std::string&)> warn);
 
+  /// Checks that programs will load all checkpoints of a run from `start` to `max_steps`. Errors: usage; data (the
+  /// stream position of the resumed checkpoint is impossible).
+  void check_bounds(const RunPosition& start, std::int64_t max_steps, std::int64_t global_batch,
+                    const Tower& tower) const;
   /// As Recorder's. `steps`: to be trained. `evaluates`: the run has evaluations.
   void check_space(std::int64_t steps, bool evaluates, const Tower& tower) const;
   /// As the functions of Recorder with these names.

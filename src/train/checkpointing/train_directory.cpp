@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "carillon/core/error.h"
+#include "carillon/core/file.h"
 #include "src/checkpoint/checkpoint.h"
 
 namespace carillon {
@@ -15,10 +16,8 @@ void remove_run_files(const std::filesystem::path& train_dir) {
   for (const auto& entry : std::filesystem::directory_iterator(train_dir, error)) {
     if (entry.path().filename().string().starts_with("events.out.tfevents.")) ours.push_back(entry.path());
   }
-  for (const std::filesystem::path& path : ours) {
-    if (!error) std::filesystem::remove(path, error);
-  }
-  if (error) fail(ExitCode::io, "--fresh: cannot clear {}: {}", train_dir.string(), error.message());
+  if (error) fail(ExitCode::io, "--fresh: cannot list {}: {}", train_dir.string(), error.message());
+  for (const std::filesystem::path& path : ours) remove_file(path);
 }
 
 }  // namespace carillon

@@ -11,6 +11,7 @@
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
 #include "carillon/data/dataset.h"
+#include "src/core/printable.h"
 #include "src/report/console.h"
 #include "src/train/control/control_flags.h"
 #include "src/train/control/equal_on_all_ranks.h"
@@ -185,9 +186,10 @@ std::vector<std::string> stage_files(const std::vector<std::string>& paths, cons
   }
   if (mpi.rank() == 0) {
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-    print_text(STDOUT_FILENO,
-               fmt::format("staged in {}: {} files copied ({:.2f} GB in {:.1f} s), the others were there\n",
-                           settings.directory.string(), copied[0], 1e-9 * static_cast<double>(copied[1]), seconds));
+    print_text(
+        STDOUT_FILENO,
+        fmt::format("staged in {}: {} files copied ({:.2f} GB in {:.1f} s), the others were there\n",
+                    printable(settings.directory.string()), copied[0], 1e-9 * static_cast<double>(copied[1]), seconds));
   }
   return staged;
 }

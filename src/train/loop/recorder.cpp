@@ -169,6 +169,13 @@ void Recorder::open_logs(std::int64_t first_step) {
   });
 }
 
+void Recorder::check_bounds(const RunPosition& start, const Tower& tower) {
+  mpi_.run_on_all([&] {
+    if (!first_) return;
+    first_->checkpoints->check_bounds(start, first_->options.optimizer.max_steps, first_->global_batch(), tower);
+  });
+}
+
 void Recorder::check_space(std::int64_t first_step, const Tower& tower) {
   mpi_.run_on_all([&] {
     if (!first_) return;

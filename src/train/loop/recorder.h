@@ -3,8 +3,8 @@
 // Every rank has a recorder and makes the same calls. Only rank 0 writes; on other ranks the calls do nothing, except
 // that the second rank of the first host computes a part of the histograms that `summarize` writes.
 //
-//   open_directory -> [resumed] -> open_logs -> check_space -> announce -> start_clock -> steps, evaluations, saves ->
-//   finish
+//   open_directory -> [resumed] -> check_bounds -> open_logs -> check_space -> announce -> start_clock -> steps,
+//   evaluations, saves -> finish
 #pragma once
 
 #include <chrono>
@@ -70,6 +70,8 @@ class Recorder {
   /// Prints that there is nothing to do: the train directory holds `step` steps, which is --max-steps or, if less, the
   /// step that reached the target.
   void finished_before(std::int64_t step);
+  /// Checks that programs will load all checkpoints of the run. Collective. Errors: as RunCheckpoints::check_bounds.
+  void check_bounds(const RunPosition& start, const Tower& tower);
   /// Opens the logs for the steps from `first_step` on. With --fresh, clears the directory first. Collective. Errors:
   /// io.
   void open_logs(std::int64_t first_step);

@@ -62,6 +62,7 @@ ExitCode Trainer::run() {
 ExitCode Trainer::run_from_position() {
   const Dataset* const dataset = dataset_ ? &*dataset_ : nullptr;
   const bool lacks_evaluation_alone = position_.resumed && position_.step >= options_.optimizer.max_steps;
+  recorder_.check_bounds(position_, *tower_);
   recorder_.open_logs(position_.step);
   if (!lacks_evaluation_alone) recorder_.check_space(position_.step, *tower_);
   recorder_.announce({*tower_, device_, communicator_.name(), thread_count_, dataset});

@@ -1,0 +1,36 @@
+#include "src/data/decode/dataset_info.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/support/io_fixtures.h"
+
+namespace carillon {
+namespace {
+
+DatasetInfo with_classes(std::size_t count, std::size_t name_bytes) {
+  DatasetInfo info;
+  for (std::size_t i = 0; i < count; ++i) info.classes.push_back(fmt::format("{:0{}}", i, name_bytes));
+  return info;
+}
+
+TEST(DatasetInfo, OfAsManyClassesAsPossibleIsReadBack) {
+  const testing::TemporaryDirectory directory;
+  const DatasetInfo info = with_classes(max_classes, 600);
+  write_dataset_info(directory.path(), info);
+  EXPECT_TRUE(read_dataset_info(directory.path()) == info);
+}
+
+TEST(DatasetInfo, ThatCouldNotBeReadIsNotWritten) {
+  const testing::TemporaryDirectory directory;
+  DatasetInfo equal_names;
+  equal_names.classes = {"a\xff", "a\xfe"};  // equal once they are UTF-8
+  for (const DatasetInfo& info :
+       {DatasetInfo(), with_classes(max_classes + 1, 6), with_classes(max_classes, 700), equal_names}) {
+    EXPECT_EQ(testing::error_of([&] { check_dataset_info(info); }).code(), ExitCode::data);
+    EXPECT_EQ(testing::error_of([&] { write_dataset_info(directory.path(), info); }).code(), ExitCode::data);
+  }
+  EXPECT_EQ(testing::entry_count(directory.path()), 0u);
+}
+
+}  // namespace
+}  // namespace carillon
