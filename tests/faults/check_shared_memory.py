@@ -15,8 +15,8 @@ from processes import TIMEOUT, faulty
 from programs import Result, checkpoint, same_bits
 
 # 11.2 million parameters: two ranks share more than twice as many bytes as Docker's /dev/shm has.
-LARGE = ("cifar10_train", "--model", "resnet18", "--data", "synthetic", "--batch-size", 2, "--threads", 1, "--device", "cpu",
-         "--summary-every", 0)  # fmt: skip
+LARGE = ("cifar10_train", "--model", "resnet18", "--data", "synthetic", "--batch-size", 2, "--threads", 1,
+         "--device", "cpu", "--summary-every", 0)  # fmt: skip
 DOCKERS = "64m"
 
 
@@ -51,7 +51,8 @@ def _train(context, size, run, environment=()):
 
 
 def _preflight(context, size, environment=()):
-    command = context.command(*LARGE[:3], "--device", "cpu", "--preflight", "--train-dir", context.directory("none"), ranks=2)
+    options = ("--device", "cpu", "--preflight", "--train-dir", context.directory("none"))
+    command = context.command(*LARGE[:3], *options, ranks=2)
     return _run(context, size, command, environment)
 
 
@@ -65,7 +66,8 @@ def _without_warning(done):
 def _small(context, expected):
     run = context.directory("small")
     done = _train(context, DOCKERS, run)
-    yield _result("a /dev/shm of 64 MiB changes nothing", done, done.complaint(0) or same_bits(expected, checkpoint(run, 2)))
+    wrong = done.complaint(0) or same_bits(expected, checkpoint(run, 2))
+    yield _result("a /dev/shm of 64 MiB changes nothing", done, wrong)
     done = _preflight(context, DOCKERS)
     found = re.search(r"^shared memory: [0-9.]+ MB per rank, in memory$", done.output, re.M)
     found = found and re.search(r"^\S+ +2  [0-9.]+ GB +\d\d\.\d MB ", done.output, re.M)
@@ -91,7 +93,8 @@ def _without_memory_files(context, expected):
 
 def _other_process_numbers(context):
     """As if each rank had its own container that shares /dev/shm. Open MPI's own shared memory crashes there."""
-    command = context.command("mnist_train", "--preflight", "--device", "cpu", "--train-dir", context.directory("apart"))
+    options = ("--preflight", "--device", "cpu", "--train-dir", context.directory("apart"))
+    command = context.command("mnist_train", *options)
     launcher = ["mpirun", "-np", "2", "--oversubscribe", "--bind-to", "none", "--mca", "btl", "self,tcp"]
     done = _run(context, "1g", [*launcher, "unshare", "--pid", "--fork", "--mount-proc", *command])
     found = re.search(r"^shared memory: [0-9.]+ MB per rank, in a file in /dev/shm$", done.output, re.M)
