@@ -78,7 +78,7 @@ TEST_F(PredictTest, ABatchBeyondTheMemoryIsRefused) {
   state.options_json = options.dump();
   write_checkpoint(path("large.h5"), state);
   std::string pictures;
-  for (int i = 0; i < 1000; ++i) pictures += " " + path("absent.png");
+  for (int i = 0; i < 1000; ++i) pictures.append(" ").append(path("absent.png"));
   expect_failure("carillon_predict --batch-size 1000 --checkpoint " + path("large.h5") + pictures, ExitCode::usage,
                  "--batch-size 1000 of 4096 x 4096 pixels: takes ");
 }

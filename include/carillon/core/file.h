@@ -95,7 +95,7 @@ void check_output(const std::filesystem::path& path);
 void remove_file(const std::filesystem::path& path);
 
 /// True if `name` is a temporary name of NewFile with this prefix and a base name for which `matches(base)` is true.
-/// Versions before 2026-11-25 wrote the process ID in place of the random digits.
+/// Versions before 2026-11-24 wrote the process ID in place of the random digits.
 template <typename Matches>
 bool is_temporary_name(std::string_view name, Matches matches, std::string_view prefix = "") {
   constexpr std::string_view suffix = ".tmp";
