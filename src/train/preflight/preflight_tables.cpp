@@ -18,8 +18,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankFacts, host, device, instructions, thread
 
 namespace {
 
-/// Room in /dev/shm that the messages between several ranks of a host need. Open MPI: its file of a rank. NCCL: as its
-/// documentation recommends for containers (--shm-size=1g).
+/// Room in /dev/shm that the messages between several ranks of a host need. Open MPI: its file of a rank. NCCL: as
+/// containers for GPUs usually get (--shm-size=1g); not measured.
 constexpr double mpi_bytes_per_rank = 4 << 20, nccl_bytes = 1e9;
 
 std::ptrdiff_t ranks_on(const std::string& host, const std::vector<RankFacts>& ranks) {
