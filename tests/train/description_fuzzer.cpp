@@ -1,6 +1,7 @@
 // Fuzzes the options in a checkpoint as a resumed run reads them. Any text can be compared with the run's options and
 // read as the best score so far. The run's own options give no change.
 #include "src/checkpoint/checkpoint.h"
+#include "src/checkpoint/checkpoint_bounds.h"
 #include "src/checkpoint/checkpoint_bytes.h"
 #include "src/options/run_description.h"
 #include "src/tasks/accuracy.h"
@@ -30,7 +31,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const ScratchDirectory directory;
   static const RunDescription run = description();
   const std::string options(data, data + size);
-  if (options.find('\0') != options.npos) return 0;  // no checkpoint can hold it
+  try {
+    CheckpointBounds(ExitCode::failed, "checkpoint").check_options(options);
+  } catch (const Error&) {
+    return 0;  // no checkpoint can hold it
+  }
   fuzz_check(run.changes_since(options).size() <= run.fields().size());
   fuzz_check(run.changes_since(run.json()).empty());
   directory.write("best.ckpt.h5", encode_checkpoint({.model = "m", .options_json = options}));
