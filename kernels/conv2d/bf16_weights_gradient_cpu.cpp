@@ -167,7 +167,7 @@ class WeightsGradient final : public Conv2dPassCpu {
     const std::int64_t channel = i % channel_blocks() * tile_rows, filter = i / channel_blocks() % panels() * tile_rows,
                        tap = i / channel_blocks() / panels();
     float* const to = task_.dw.floats().data() + (tap * channels() + channel) * filters() + filter;
-    kernels_.write_floats(
+    kernels_.write_sums(
         sums, {to, filters(), std::min(tile_rows, channels() - channel), std::min(tile_rows, filters() - filter)});
   }
 

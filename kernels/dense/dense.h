@@ -7,7 +7,7 @@
 // A layer with biases takes over a ReLU that follows it (src/graph/passes.h). Parameters: `<name>/weights` [in, out]
 // and `<name>/biases` [out], in TensorFlow's layout. Without biases, b is 0 and there is no db.
 //
-// On a CPU, the products x W and x^T dz skip zeros of x if `input_density` indicates that this is faster
+// In float32 on a CPU, the products x W and x^T dz skip zeros of x if `input_density` indicates that this is faster
 // (sparse_product.h). A wrong density costs only time. The results are those of the formulas, except that 0 * inf may
 // be 0.
 #pragma once

@@ -68,7 +68,7 @@ struct Bf16TileKernels {
   void (*pack_right)(const TileSource<Bf16>& source, std::int64_t columns, Bf16* to, std::int64_t tile_stride);
   void (*pack_right_floats)(const TileSource<float>& source, std::int64_t columns, Bf16* to, std::int64_t tile_stride);
   /// target = sums.
-  void (*write_floats)(const float* sums, const TileTarget<float>& target);
+  void (*write_sums)(const float* sums, const TileTarget<float>& target);
   /// target = sums + bias, then with `relu` max(., 0); NaN stays NaN. `bias`: of the target's columns, or null.
   void (*write_rounded)(const float* sums, const float* bias, bool relu, const TileTarget<Bf16>& target);
 };

@@ -195,7 +195,7 @@ void pack_right(const TileSource<T>& source, std::int64_t columns, Bf16* to, std
   }
 }
 
-void write_floats(const float* sums, const TileTarget<float>& target) {
+void write_sums(const float* sums, const TileTarget<float>& target) {
   for (std::int64_t row = 0; row < target.count; ++row) {
     float* const to = target.rows + row * target.stride;
     for (std::int64_t n = 0; n < target.columns; ++n) to[n] = sums[row * 16 + n];
@@ -233,8 +233,8 @@ void write_rounded(const float* sums, const float* bias, bool relu, const TileTa
 
 void do_nothing() {}
 
-constexpr Bf16TileKernels kernels{do_nothing,      do_nothing, multiply,   pack_left,    pack_left,
-                                  pack_transposed, pack_right, pack_right, write_floats, write_rounded};
+constexpr Bf16TileKernels kernels{do_nothing,      do_nothing, multiply,   pack_left,  pack_left,
+                                  pack_transposed, pack_right, pack_right, write_sums, write_rounded};
 
 }  // namespace
 

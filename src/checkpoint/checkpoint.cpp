@@ -48,8 +48,8 @@ std::vector<std::byte> read_file(const std::filesystem::path& path, const std::s
 
 }  // namespace
 
-void write_checkpoint(const std::filesystem::path& path, const CheckpointState& state) {
-  write_file_atomically(path, encode_checkpoint(state));
+void write_checkpoint(const std::filesystem::path& path, CheckpointState state) {
+  write_file_atomically(path, encode_checkpoint(std::move(state)));
 }
 
 CheckpointState read_checkpoint(const std::filesystem::path& path, std::uint64_t max_bytes) {

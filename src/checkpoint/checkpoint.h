@@ -49,9 +49,9 @@ std::filesystem::path checkpoint_path(const std::filesystem::path& train_dir, st
 /// `train_dir/best.ckpt.h5`: the state of the best evaluation of a run.
 std::filesystem::path best_checkpoint_path(const std::filesystem::path& train_dir);
 
-/// Writes `state` to `path`, replacing it atomically. On an error the old file stays and the temporary is removed.
-/// Errors: io (path, cause).
-void write_checkpoint(const std::filesystem::path& path, const CheckpointState& state);
+/// Writes `state` to `path`, replacing it atomically. Move a large state: its arrays are freed as the file grows. On an
+/// error the old file stays and the temporary is removed. Errors: io (path, cause).
+void write_checkpoint(const std::filesystem::path& path, CheckpointState state);
 
 inline constexpr std::uint64_t no_size_limit = ~std::uint64_t{0};
 
@@ -104,7 +104,8 @@ class CheckpointWriter {
   /// Waits for the previous write, then starts to write `state`. Throws the error of the previous write. Move the state
   /// to avoid a copy.
   void start(CheckpointState state);
-  /// Starts to write the last state again. Call it after `wait` has thrown.
+  /// Starts to write the last state again. Call it after `wait` has thrown. A state of which no file can be made fails
+  /// again, for the same reason.
   void start_again();
   /// True if `wait` would return or throw immediately.
   bool is_done() const;

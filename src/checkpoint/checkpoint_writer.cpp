@@ -1,6 +1,7 @@
 // CheckpointWriter: one background write at a time, then retention.
 #include <atomic>
 #include <chrono>
+#include <exception>
 #include <functional>
 #include <future>
 #include <optional>
@@ -18,23 +19,32 @@ namespace carillon {
 
 struct CheckpointWriter::Worker {
   std::function<void(std::int64_t step, std::span<const std::byte> bytes)> write_bytes;
-  std::optional<CheckpointState> state{};  ///< of the last write, until `bytes` holds it
+  std::optional<CheckpointState> state{};  ///< to be encoded
   std::int64_t step = -1;
-  std::vector<std::byte> bytes{};  ///< file of the last write, until it succeeds
+  std::vector<std::byte> bytes{};       ///< file of the last state, until it is written
+  std::exception_ptr encoding_error{};  ///< of the last state, of which no file can be made
   std::atomic<std::int64_t> newest_complete{-1};
   std::future<void> write{};  ///< its destructor waits
 
   void start() {
     write = std::async(std::launch::async, [this] { run(); });
   }
-  void run() {
-    if (state) {
-      step = state->global_step;
-      bytes = {};  // of a write that failed
-      CheckpointState taken = std::move(*state);
-      state.reset();
+  /// Makes the file of `state`, and frees both the state and a file that could not be written.
+  void encode() {
+    CheckpointState taken = std::move(*state);
+    state.reset();
+    bytes = {};
+    step = taken.global_step;
+    encoding_error = nullptr;
+    try {
       bytes = encode_checkpoint(std::move(taken));
+    } catch (...) {
+      encoding_error = std::current_exception();
     }
+  }
+  void run() {
+    if (state) encode();
+    if (encoding_error) std::rethrow_exception(encoding_error);
     write_bytes(step, bytes);
     newest_complete = step;
     bytes = {};
@@ -62,7 +72,7 @@ void CheckpointWriter::start(CheckpointState state) {
 
 void CheckpointWriter::start_again() {
   wait();
-  check(!worker_->bytes.empty(), "no checkpoint has failed");
+  check(!worker_->bytes.empty() || worker_->encoding_error, "no checkpoint has failed");
   worker_->start();
 }
 

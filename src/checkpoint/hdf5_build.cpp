@@ -2,6 +2,7 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <new>
 
 #include "src/checkpoint/checkpoint_bounds.h"
 #include "src/checkpoint/hdf5_image.h"
@@ -47,7 +48,10 @@ struct FileMemory {
 
   /// Reserves room for HDF5's headers, too: while memory moves, twice as much is in use.
   FileMemory(std::size_t front, std::size_t expected_bytes) : front_bytes(front) {
-    bytes.reserve(front + expected_bytes + expected_bytes / 64 + 2 * increment_bytes);
+    try {
+      bytes.reserve(front + expected_bytes + expected_bytes / 64 + 2 * increment_bytes);
+    } catch (const std::bad_alloc&) {  // HDF5 will ask for memory, and report that there is none
+    }
   }
 
   static void* resize(void* /*memory*/, size_t size, H5FD_file_image_op_t /*operation*/, void* self) {

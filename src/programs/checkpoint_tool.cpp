@@ -221,8 +221,8 @@ int diff(const Arguments& given) {
   return is_equal ? 0 : differs;
 }
 
-void write_to(const std::string& output, const CheckpointState& state) {
-  write_checkpoint(output, state);
+void write_to(const std::string& output, CheckpointState state) {
+  write_checkpoint(output, std::move(state));
   fmt::print("wrote {}\n", printable(output));
 }
 
@@ -267,7 +267,7 @@ int import_npz(const Arguments& given) {
     }
     found->second->values = std::move(array.values);
   }
-  write_to(given.output, loaded.state);
+  write_to(given.output, std::move(loaded.state));
   return 0;
 }
 

@@ -226,11 +226,11 @@ TEST_P(Bf16Tiles, PackEveryCountOfRowsAndColumns) {
   }
 }
 
-TEST_P(Bf16Tiles, WriteFloats) {
+TEST_P(Bf16Tiles, WriteSums) {
   const std::vector<float> sums = random_values(tile_sums, 1);
   for (const std::int64_t columns : {1, 7, 16}) {
     std::vector<float> target(16 * 40, 9.0f);
-    kernels().write_floats(sums.data(), {target.data(), 40, 5, columns});
+    kernels().write_sums(sums.data(), {target.data(), 40, 5, columns});
     for (std::int64_t i = 0; i < 16 * 40; ++i) {
       const std::int64_t row = i / 40, column = i % 40;
       const bool is_written = row < 5 && column < columns;

@@ -93,6 +93,22 @@ TEST_F(CheckpointSaverTest, CountsFailuresInARowOnly) {
   EXPECT_THAT(steps(), ElementsAre(2, 1));
 }
 
+/// A retry must not write an empty file, and must state the reason again.
+TEST_F(CheckpointSaverTest, ReportsAStateThatNoFileCanHoldUntilANewerOne) {
+  CheckpointSaver saver = saver_of(5);
+  CheckpointState bad = small_state(600);
+  bad.variables = {{"a//b", {1}, {1.0f}}};
+  saver.start(bad);
+  poll(saver, start_);
+  poll(saver, start_ + seconds(1));
+  EXPECT_EQ(warnings_.size(), 2u);
+  EXPECT_THAT(warnings_, Each(HasSubstr("array name 'a//b' is no path")));
+  EXPECT_THAT(steps(), IsEmpty());
+  saver.start(small_state(900));
+  saver.finish();
+  EXPECT_THAT(steps(), ElementsAre(900));
+}
+
 TEST_F(CheckpointSaverTest, LetsANewerStateTakeAFailedOnesPlace) {
   CheckpointSaver saver = saver_of(5);
   {

@@ -29,8 +29,8 @@ struct PreflightSubject {
 /// - the memory that the ranks of a host share;
 /// - latency and bandwidth of averaging. The means are checked.
 /// Removes everything that it writes. Collective. Errors: usage (ranks share a GPU, unless shares_gpus; the train
-/// directory is in use), io (the train directory cannot be written; standard output is
-/// full; no room for shared memory), failed (wrong means).
+/// directory is in use), io (the train directory cannot be written; standard output is full; no room for shared
+/// memory), failed (wrong means).
 void preflight(const PreflightSubject& subject, const CpuShare& cpu, const Mpi& mpi, Device& device,
                Communicator& communicator);
 

@@ -94,8 +94,7 @@ std::string small_dev_shm(const std::vector<RankFacts>& ranks) {
     if (facts.dev_shm >= need) continue;
     return fmt::format(
         "/dev/shm on {} has {} free, and the messages of {} between {} ranks need {} there: enlarge it, for example "
-        "with "
-        "docker run --shm-size=1g",
+        "with docker run --shm-size=1g",
         facts.host, size_text(facts.dev_shm), has_gpu ? "NCCL" : "MPI", count, size_text(need));
   }
   return {};
