@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "src/data/loading/available_memory.h"
+#include "src/data/loading/batch_loader.h"
 #include "tests/data/fixtures.h"
 
 namespace carillon {
@@ -71,6 +72,40 @@ TEST_F(DatasetTest, ReadGivesWhatTheCacheHolds) {
     EXPECT_TRUE(std::equal(image.begin(), image.end(), cached.image(i)));
     EXPECT_EQ(image[783], i);
   }
+}
+
+/// Runs `use`, which must fail because record `number` of `file` changed in memory.
+void expect_changed(const std::function<void()>& use, const std::string& file, int number) {
+  const Failure failure = failure_of(use);
+  EXPECT_EQ(failure.code, ExitCode::failed);
+  EXPECT_THAT(failure.text, StartsWith(fmt::format("{}: record {}: ", file, number)));
+}
+
+TEST_F(DatasetTest, ARecordThatChangesInMemoryIsNamedBeforeItIsUsed) {
+  const std::string second = write("b", mnist_records(4));
+  const Dataset set = open({write("a", mnist_records(2)), second});
+  std::vector<std::uint8_t> image(set.image_bytes());
+  std::vector<std::byte> target(set.target_bytes());
+  auto* const last_pixel = const_cast<std::uint8_t*>(set.image(4)) + set.image_bytes() - 1;
+  auto* const label = reinterpret_cast<std::uint8_t*>(const_cast<std::byte*>(set.target(4).data()));
+  for (std::uint8_t* const byte : {last_pixel, label}) {
+    for (int bit = 0; bit < 8; ++bit) {
+      *byte ^= static_cast<std::uint8_t>(1 << bit);
+      BatchLoader loader(set, SampleOrder(set.size(), 0, false), {.start = 0, .global_batch = 3, .batch_size = 3});
+      loader.next();  // records 0 to 2
+      expect_changed([&] { loader.next(); }, second, 2);
+      expect_changed([&] { set.read(4, 4, image, target); }, second, 2);
+      *byte ^= static_cast<std::uint8_t>(1 << bit);
+      EXPECT_NO_THROW(set.read(4, 4, image, target));
+    }
+  }
+}
+
+TEST_F(DatasetTest, SyntheticImagesThatChangeInMemoryAreNamed) {
+  const Dataset set = Dataset::synthetic(mnist_decoder);
+  for (std::size_t i = 0; i < set.size(); ++i) set.check_unchanged(i);
+  *const_cast<std::uint8_t*>(set.image(7)) ^= 16;
+  expect_changed([&] { set.check_unchanged(7); }, "synthetic data", 7);
 }
 
 TEST_F(DatasetTest, DensityIsTheShareOfBytesThatAreNotZero) {

@@ -3,7 +3,7 @@
 import re
 
 import numpy as np
-from cases import BATCH, SMALL, judge, results, train
+from cases import BATCH, SMALL, judge, results, start, train
 
 import programs
 from bad_input import DATA, FAILED
@@ -15,7 +15,7 @@ from tfrecords import frame, read_records
 
 def check(context):
     """corruption"""
-    yield from results(context, (_damage_met_in_training, _diverged_update, _diverged_ahead, _changed_variable))
+    yield from results(context, _CASES)
 
 
 def fake_gpus(context):
@@ -60,6 +60,25 @@ def _diverged_ahead(context, data):
     yield judge("a diverged step has the same cause on a GPU and on a CPU", done, FAILED, wrong=wrong)
 
 
+def _changed_record(context, data):
+    """a memory error in a record of one rank's cache"""
+    images, _ = read_idx(context.images, "train")
+    old = images[150].tobytes()
+    new = bytearray(old)
+    new[400] ^= 1
+    (source,) = data.glob("train-*")
+    run = context.directory("faults")
+    process = start(context, data, run, "--max-steps", 100000, "--checkpoint-every", 20)
+    wait_for(process, lambda: checkpoint(run, 20).exists(), "a first checkpoint")
+    places = replace_in_memory(rank_process(process, 1), old, bytes(new))
+    done = context.finish(process, TIMEOUT)
+    wrong = "" if places == 1 else f"changed {places} places instead of 1"
+    for path in checkpoints(run):
+        load(path)
+    names = ["rank 1", f"{source.name}: record 150: the image or target changed in memory"]
+    yield judge("a record of one rank is changed in memory", done, FAILED, names, wrong)
+
+
 def _changed_variable(context, data):
     """a memory error in a variable of one rank"""
     # CPU ranks of one host exchange variables in every step; ranks on a fake GPU keep their own.
@@ -90,6 +109,8 @@ def _changed_variable(context, data):
         wrong = f"found after step {step}, the newest checkpoint is of step {newest}"
     yield judge("a variable of one rank of three is changed in memory", done, FAILED, wrong=wrong)
 
+
+_CASES = (_damage_met_in_training, _diverged_update, _diverged_ahead, _changed_record, _changed_variable)
 
 if __name__ == "__main__":
     programs.main(check)

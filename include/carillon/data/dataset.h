@@ -93,6 +93,10 @@ class Dataset {
     return targets().subspan(i * target_bytes(), target_bytes());
   }
 
+  /// Compares record i in memory with its checksum, which `open` took when it had checked and decoded the record.
+  /// Requires in_memory(). Errors: failed (a memory error; names file and record).
+  void check_unchanged(std::size_t i) const;
+
   /// From now on, `read` replaces a damaged or unsuitable record i (ExitCode::data) by the next sound one in the order
   /// i + 1, i + 2, ..., the same one in every process. Record 0 follows the last record. `warn` receives the error text
   /// once per damaged record, on any thread, one call at a time. Must be called before threads call `read`. Not allowed
@@ -112,7 +116,8 @@ class Dataset {
 
   /// Decodes record i as the sample with the sample position `position` (core/batch.h) into `image` (image_bytes()
   /// long) and `target` (target_bytes() long). With the cache, copies them and ignores `position`. Thread-safe. Errors:
-  /// data (file, record number, byte offset); after skip_damaged only if no record is sound.
+  /// data (file, record number, byte offset); after skip_damaged only if no record is sound. With the cache, as
+  /// check_unchanged.
   void read(std::size_t i, std::uint64_t position, std::span<std::uint8_t> image, std::span<std::byte> target) const;
 
  private:

@@ -5,7 +5,8 @@
 namespace carillon {
 namespace {
 
-/// Batches of a dataset in memory: pointers into the dataset.
+/// Batches of a dataset in memory: pointers into the dataset. Each record is checked just before it is used, so that no
+/// memory error in the dataset reaches a step.
 class CachedSource final : public BatchSource {
  public:
   CachedSource(const Dataset& dataset, SampleOrder order, const StreamSlice& slice)
@@ -28,6 +29,7 @@ class CachedSource final : public BatchSource {
   const Batch& whole() override {
     if (!batch_.images.empty()) return batch_;
     for (std::size_t i = 0; i < records_.size(); ++i) {
+      dataset_.check_unchanged(records_[i]);
       images_[i] = dataset_.image(records_[i]);
       std::ranges::copy(dataset_.target(records_[i]), targets_.begin() + i * dataset_.target_bytes());
     }

@@ -44,6 +44,7 @@ struct Dataset::Storage {
   // If in memory: all images, consecutive, and their targets.
   PageArray images;
   std::vector<std::byte> targets;
+  std::vector<std::uint32_t> checksums;  // checksum_of each record, when it was decoded
 
   std::optional<RecordIndex> index;              // if not in memory
   std::function<void(const std::string&)> warn;  // receives the errors of skipped records; null: no skipping
@@ -62,6 +63,13 @@ struct Dataset::Storage {
     targets.resize(targets.size() + target_bytes);
     return {{images.append(image_bytes), image_bytes}, std::span(targets).last(target_bytes)};
   }
+  /// CRC32C of the image, then the target, of record i in memory.
+  std::uint32_t checksum_of(std::size_t i) const {
+    const std::span image(images.data() + i * image_bytes, image_bytes);
+    return crc32c(std::span(targets).subspan(i * target_bytes, target_bytes), crc32c(std::as_bytes(image)));
+  }
+  /// After a record is appended and decoded, while it is in the processor's cache.
+  void seal_last() { checksums.push_back(checksum_of(checksums.size())); }
   void read(std::size_t i, std::uint64_t position, const Sample& sample) const;
   void pass_over(std::size_t i, const std::string& what) const;
   void count(std::uint64_t data_bytes, std::uint32_t stored_crc);
@@ -105,6 +113,7 @@ bool Dataset::Storage::load(std::span<const std::string> paths, std::uint64_t li
     RecordReader reader(path);
     for (Record record; reader.next(record);) {
       decode(path, record, size, append());
+      seal_last();
       count(record.data.size(), record.stored_crc);
       if (images.size() <= limit_bytes) continue;
       if (!reader.gzip()) return false;
@@ -207,6 +216,7 @@ Dataset Dataset::synthetic(std::shared_ptr<const RecordDecoder> decoder) {
       std::memcpy(pixels.data() + at, &word, std::min(sizeof word, pixels.size() - at));
     }
     storage->decoder->write_synthetic_target(i, target);
+    storage->seal_last();
     storage->count(storage->image_bytes, draws.word());
   }
   return Dataset(std::move(storage));
@@ -266,9 +276,16 @@ std::string Dataset::name_of(std::size_t i) const {
 const std::uint8_t* Dataset::image(std::size_t i) const { return storage_->images.data() + i * image_bytes(); }
 std::span<const std::byte> Dataset::targets() const { return storage_->targets; }
 
+void Dataset::check_unchanged(std::size_t i) const {
+  if (storage_->checksum_of(i) == storage_->checksums[i]) return;
+  fail(ExitCode::failed, "{}: the image or target changed in memory since it was read; check this host's memory",
+       name_of(i));
+}
+
 void Dataset::read(std::size_t i, std::uint64_t position, std::span<std::uint8_t> image,
                    std::span<std::byte> target) const {
   if (in_memory()) {
+    check_unchanged(i);
     std::copy_n(this->image(i), image_bytes(), image.begin());
     std::ranges::copy(this->target(i), target.begin());
     return;

@@ -50,6 +50,7 @@ void CudaInputStage::keep(CudaDevice& device, const Dataset& dataset) {
   for (std::size_t first = 0; first < count; first += piece) {
     const std::size_t records = std::min(piece, count - first);
     for (std::size_t i = 0; i < records; ++i) {
+      dataset.check_unchanged(first + i);
       std::memcpy(images.data() + i * image_bytes, dataset.image(first + i), image_bytes);
     }
     device.upload(images.data(), static_cast<std::byte*>(kept_images_.data()) + first * image_bytes,
