@@ -29,6 +29,8 @@ void keep_for_job_script(std::string_view line) {
   close(file);
 }
 
+}  // namespace
+
 void print_error(std::string_view program, const Mpi* mpi, std::string_view message) {
   const std::string shown = printable(message);
   const std::string line = mpi ? fmt::format("{}: rank {} on {}: {}\n", program, mpi->rank(), mpi->host(), shown)
@@ -36,8 +38,6 @@ void print_error(std::string_view program, const Mpi* mpi, std::string_view mess
   print_text(STDERR_FILENO, line);
   keep_for_job_script(line);
 }
-
-}  // namespace
 
 ExitCode abort_on_own_error(const Mpi& mpi, std::string_view program, const std::function<ExitCode()>& body) {
   if (mpi.size() == 1) return body();

@@ -9,6 +9,10 @@
 
 namespace carillon {
 
+/// Prints "<program>: rank R on HOST: <message>" to stderr, without rank and host if `mpi` is null, and keeps the line
+/// for the job scripts, which print it again after mpirun's own messages.
+void print_error(std::string_view program, const Mpi* mpi, std::string_view message);
+
 /// Runs `body(mpi)` between MPI_Init and MPI_Finalize and returns its exit code. An error prints
 /// "<program>: rank R on HOST: <message>". If all ranks know of it (SharedError, PeerFailed), every rank finalizes MPI
 /// and returns its code. Any other error ends all ranks with MPI_Abort(code): the other ranks may be waiting for this

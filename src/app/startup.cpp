@@ -17,6 +17,7 @@
 #include "src/options/device_choices.h"
 #include "src/report/console.h"
 #include "src/train/control/equal_on_all_ranks.h"
+#include "src/train/control/stop_signal.h"
 
 namespace carillon {
 
@@ -125,6 +126,8 @@ StallDetectorSettings stall_detector_settings(double stall_timeout, const Device
   settings.end_run = [&mpi, program](const std::string& line) {
     abort_on_own_error(mpi, program, [&]() -> ExitCode { fail(ExitCode::failed, "{}", line); });
   };
+  settings.waits_in_vain = waits_in_vain;
+  settings.print = [&mpi, program](const std::string& line) { print_error(program, &mpi, line); };
   return settings;
 }
 

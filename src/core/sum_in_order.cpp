@@ -79,14 +79,10 @@ void sum_in_order(std::span<const float* const> parts, std::size_t count, float 
 void sum_blocks_in_order(std::span<const float* const> parts, std::size_t count, float factor,
                          const std::function<void(std::size_t, std::span<const float>)>& take, SumOrder order) {
   auto* const sum = range_sum(order, parts.size());
-  parallel_ranges(count, elementwise_grain, [&](std::size_t begin, std::size_t end) {
-    constexpr std::size_t block = 1024;  // 4 KiB: taken from the level 1 cache
-    alignas(64) float values[block];
-    for (std::size_t at = begin; at < end; at += block) {
-      const std::size_t part = std::min(block, end - at);
-      sum(parts, at, at + part, factor, values);
-      take(at, {values, part});
-    }
+  parallel_blocks(count, sum_block_floats, elementwise_grain, [&](std::size_t begin, std::size_t end) {
+    alignas(64) float values[sum_block_floats];
+    sum(parts, begin, end, factor, values);
+    take(begin, {values, end - begin});
   });
 }
 

@@ -74,6 +74,9 @@ Tower::Tower(const Network& network, const Task& task, const TowerSettings& sett
       input_stage_(make_input_stage(device, input_stage_spec_)),
       buffers_(graph().buffers(), device),
       buffer_lookahead_(settings.optimizer.lookahead, buffers_, device, input_stage_->inputs()),
+      whole_buffers_(device.kind() == DeviceKind::cpu ? buffers_.specs() : std::vector<BufferSpec>(), device),
+      whole_slow_(device.kind() == DeviceKind::cpu ? buffer_lookahead_.slow().specs() : std::vector<BufferSpec>(),
+                  device),
       link_(network.sync_batch_norm ? std::make_unique<CommunicatorLink>(communicator) : nullptr),
       update_(settings.make_update({.graph = graph(),
                                     .optimizer = optimizer_settings_,
@@ -81,7 +84,8 @@ Tower::Tower(const Network& network, const Task& task, const TowerSettings& sett
                                     .communicator = communicator,
                                     .inputs = input_stage_->inputs(),
                                     .step_sums = sum_count(graph(), settings),
-                                    .bucket_bytes = settings.bucket_bytes})),
+                                    .bucket_bytes = settings.bucket_bytes,
+                                    .gate = &gate_})),
       source_(make_source({built_, device, parameters(), buffers_, input_stage_->inputs(), link_.get()}, settings,
                           communicator.size(), network.image.bytes())),
       trained_steps_(trained_steps(settings.optimizer, graph().parameters())),
@@ -133,13 +137,20 @@ void Tower::begin_slots() {
   buffer_lookahead_.begin();
 }
 
-NamedTensors Tower::saved_slot(std::size_t slot) const {
+NamedTensors Tower::saved_slot(std::size_t slot, const BufferStore& slow) const {
   NamedTensors named = parts_of(update_->slot(static_cast<int>(slot)), parameters());
   if (slots_[slot].name != lookahead_slot) return named;
-  const NamedTensors slow = buffers_of(buffer_lookahead_.slow());
-  named.names.insert(named.names.end(), slow.names.begin(), slow.names.end());
-  named.tensors.insert(named.tensors.end(), slow.tensors.begin(), slow.tensors.end());
+  const NamedTensors of_buffers = buffers_of(slow);
+  named.names.insert(named.names.end(), of_buffers.names.begin(), of_buffers.names.end());
+  named.tensors.insert(named.tensors.end(), of_buffers.tensors.begin(), of_buffers.tensors.end());
   return named;
+}
+
+void Tower::keep_buffers() {
+  if (device_.kind() != DeviceKind::cpu) return;
+  gate_.enter();
+  std::ranges::copy(buffers_.values(), whole_buffers_.values().begin());
+  std::ranges::copy(buffer_lookahead_.slow().values(), whole_slow_.values().begin());
 }
 
 std::span<float> Tower::moving_averages() const {
@@ -163,8 +174,8 @@ void Tower::restore(const LoadedCheckpoint& checkpoint) {
   }
   upload(checkpoint.state.variables, variables_of(parameters()), device_, checkpoint.path);
   for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
-    upload(arrays_of_slot(checkpoint.state, slots_[slot].name, checkpoint.path), saved_slot(slot), device_,
-           checkpoint.path);
+    upload(arrays_of_slot(checkpoint.state, slots_[slot].name, checkpoint.path),
+           saved_slot(slot, buffer_lookahead_.slow()), device_, checkpoint.path);
   }
   upload(checkpoint.state.buffers, buffers_of(buffers_), device_, checkpoint.path);
 }
@@ -182,6 +193,8 @@ void Tower::broadcast_from_first() {
   if (!buffers_.specs().empty()) communicator_.broadcast(buffers_.values(), 0);
   if (!slow.specs().empty()) communicator_.broadcast(slow.values(), 0);
   buffers_are_synchronized_ = true;
+  keep_buffers();
+  gate_.leave();
 }
 
 void Tower::step(const TowerStep& step) {
@@ -193,6 +206,9 @@ void Tower::step(const TowerStep& step) {
                                .request_sync = step.request_sync,
                                .reports_l2 = step.reports_l2},
                     .before_update = step.before_update});
+  keep_buffers();
+  ++completed_steps_;
+  gate_.leave();
 }
 
 void Tower::synchronize_buffers() {
@@ -208,6 +224,8 @@ void Tower::synchronize_buffers() {
   };
   synchronize(buffers_);
   synchronize(buffer_lookahead_.slow());
+  keep_buffers();
+  gate_.leave();
 }
 
 Tower::RankBuffers Tower::rank_buffers() {
@@ -222,17 +240,28 @@ void Tower::restore(const RankBuffers& own) {
   upload(own.values, buffers_of(buffers_), device_, {});
   upload(own.slow, buffers_of(buffer_lookahead_.slow()), device_, {});
   buffers_are_synchronized_ = false;
+  keep_buffers();
+  gate_.leave();
 }
 
 void Tower::save(CheckpointState& state) const {
   driver_->flush();
+  save_arrays(buffers_, buffer_lookahead_.slow(), state);
+}
+
+void Tower::save_whole_step(CheckpointState& state) const {
+  check(holds_whole_step(), "a step that is not complete cannot be saved");
+  save_arrays(whole_buffers_, whole_slow_, state);
+}
+
+void Tower::save_arrays(const BufferStore& buffers, const BufferStore& slow, CheckpointState& state) const {
   state.variables = download(variables_of(parameters()), device_);
   for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
     const std::string& name = slots_[slot].name;
-    std::vector<NamedArray> arrays = download(saved_slot(slot), device_);
+    std::vector<NamedArray> arrays = download(saved_slot(slot, slow), device_);
     (name == moving_average_slot ? state.moving_averages : state.optimizer[name]) = std::move(arrays);
   }
-  state.buffers = download(buffers_of(buffers_), device_);
+  state.buffers = download(buffers_of(buffers), device_);
 }
 
 }  // namespace carillon

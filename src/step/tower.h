@@ -26,6 +26,7 @@
 #include "src/step/input/input_stage.h"
 #include "src/step/tensor_io.h"
 #include "src/step/training_step.h"
+#include "src/step/update/update_gate.h"
 #include "src/step/update/update_strategy.h"
 
 namespace carillon {
@@ -107,6 +108,19 @@ class Tower {
   void restore(const RankBuffers& own);
   /// Adds variables, slots and buffers to `state`. Requires synchronize_buffers(). One rank alone may call it.
   void save(CheckpointState& state) const;
+  /// On a CPU: whether this rank alone can save the last completed step, without synchronize_buffers(). Not within an
+  /// update, even if an error has interrupted it. Another thread than that of the steps must call stop_updates()
+  /// before.
+  bool holds_whole_step() const { return device_.kind() == DeviceKind::cpu && update_->holds_whole_step(); }
+  /// As save(), but of the last completed step, also if the next one was interrupted. Requires holds_whole_step(). The
+  /// buffers are this rank's own, unless steps average them.
+  void save_whole_step(CheckpointState& state) const;
+  /// On any thread: prevents all further updates, so that this thread can call save_whole_step(). False if the rank is
+  /// in an update. A later step blocks for ever.
+  bool stop_updates() { return gate_.stop(); }
+  /// The number of calls of step() that have returned; on a CPU, those steps are complete. The step that
+  /// save_whole_step() saves.
+  std::int64_t completed_steps() const { return completed_steps_; }
 
   const Network& network() const { return network_; }
   const Task& task() const { return task_; }
@@ -136,8 +150,11 @@ class Tower {
   void check_may_write_slots() const;
   /// Sets slots and slow copies to their initial values, from the present variables and buffers.
   void begin_slots();
-  /// A slot's arrays in a checkpoint. The lookahead slot includes the slow copies of the buffers.
-  NamedTensors saved_slot(std::size_t slot) const;
+  /// A slot's arrays in a checkpoint. The lookahead slot includes `slow`, the slow copies of the buffers.
+  NamedTensors saved_slot(std::size_t slot, const BufferStore& slow) const;
+  void save_arrays(const BufferStore& buffers, const BufferStore& slow, CheckpointState& state) const;
+  /// On a CPU: enters the gate and copies the buffers, which the next forward pass changes.
+  void keep_buffers();
 
   Device& device_;
   Communicator& communicator_;
@@ -150,6 +167,9 @@ class Tower {
   std::unique_ptr<InputStage> input_stage_;
   BufferStore buffers_;
   BufferLookahead buffer_lookahead_;
+  BufferStore whole_buffers_, whole_slow_;  ///< of the last completed step; on a CPU
+  UpdateGate gate_;
+  std::int64_t completed_steps_ = 0;
   std::unique_ptr<TowerLink> link_;
   std::unique_ptr<UpdateStrategy> update_;
   std::unique_ptr<GradientSource> source_;

@@ -72,6 +72,40 @@ TEST_F(HeartbeatTableTest, KnowsARankWhoseProcessHasEnded) {
   if (mpi_.rank() == mpi_.size() - 1) table_.own().process = ended;
   mpi_.barrier();
   EXPECT_TRUE(table_.has_failed_member());
+  EXPECT_EQ(table_.ended_member(), mpi_.size() - 1);
+  EXPECT_TRUE(table_.is_lowest() == (mpi_.rank() == 0));
+  mpi_.barrier();
+}
+
+TEST_F(HeartbeatTableTest, TheLowestMemberIsTheFirstWhoseProcessHasNotEnded) {
+  const pid_t ended = ::fork();
+  if (ended == 0) std::_Exit(0);
+  ::waitpid(ended, nullptr, 0);
+  EXPECT_EQ(table_.ended_member(), std::nullopt);
+  mpi_.barrier();
+  if (mpi_.rank() == 0) table_.own().process = ended;
+  mpi_.barrier();
+  EXPECT_EQ(table_.ended_member(), 0);
+  EXPECT_EQ(table_.is_lowest(), mpi_.rank() <= 1);
+  mpi_.barrier();
+}
+
+TEST_F(HeartbeatTableTest, ARunIsOverWhenTheMemberThatEndsItHasEnded) {
+  const pid_t ended = ::fork();
+  if (ended == 0) std::_Exit(0);
+  ::waitpid(ended, nullptr, 0);
+  const int last = mpi_.size() - 1;
+  if (mpi_.rank() == last) {
+    EXPECT_TRUE(table_.is_first_to_end());
+  }
+  mpi_.barrier();
+  EXPECT_TRUE(table_.run_ends());
+  EXPECT_FALSE(table_.is_first_to_end());
+  EXPECT_FALSE(table_.is_over());
+  mpi_.barrier();
+  if (mpi_.rank() == last) table_.own().process = ended;
+  mpi_.barrier();
+  EXPECT_TRUE(table_.is_over());
   mpi_.barrier();
 }
 

@@ -72,6 +72,7 @@ TEST(SumInOrder, BlockByBlockGivesTheSameValuesInBothOrders) {
   for (const SumOrder order : {SumOrder::sequential, SumOrder::tree}) {
     std::vector<float> found(count);
     const auto take = [&](std::size_t first, std::span<const float> values) {
+      EXPECT_EQ(first % sum_block_floats, 0u);
       std::copy(values.begin(), values.end(), found.begin() + static_cast<long>(first));
     };
     sum_blocks_in_order(places, count, 0.5f, take, order);

@@ -9,6 +9,7 @@ from pathlib import Path
 import training  # noqa: F401  # finds the modules of tests/acceptance
 from hosts import CONTROL, MESSAGES, TwoHosts
 
+import check_kills
 import programs
 from bad_input import FAILED, STOPPED
 from processes import TIMEOUT, rank_process, wait_for
@@ -18,6 +19,7 @@ STALL = 2  # seconds
 # The stall detector's limit for other hosts, which is four times longer after a checkpoint, and the time that mpirun
 # needs to end the ranks.
 IN_TIME = 1.5 * 4 * STALL + 20
+SAVED = r"; saved step \d+ in \S+"
 OPTIONS = (*SCALED, "--batch-size", 20, "--summary-every", 0, "--device", "cpu", "--stall-timeout", STALL)
 
 
@@ -39,6 +41,8 @@ def check(context):
         yield _cut_off(context, data, hosts)
     with TwoHosts() as hosts:
         yield _stopped(context, data, hosts)
+    for ranks in (2, 4):
+        yield check_kills.Chain(context, check_kills.ON_TWO_HOSTS, ranks, 0, 1).result_on_two_hosts()
 
 
 def _start(context, data, hosts, ranks, run, *options):
@@ -157,7 +161,7 @@ def _cut_messages(context, data, hosts, ranks):
     done = context.finish(process, TIMEOUT)
     passed = time.monotonic() - start
     # Each host may report the other.
-    expected = r"rank \d on n[12]: waited \d+ s for ranks? [\d and]+ on n[12] in .+ without a response$"
+    expected = rf"rank \d on n[12]: waited \d+ s for ranks? [\d and]+ on n[12] in .+ without a response{SAVED}$"
     wrong = "" if done.code == FAILED else done.explain()
     lines = _own_lines(done)
     if not wrong and not (1 <= len(lines) <= 2 and all(re.search(expected, line) for line in lines)):
@@ -200,7 +204,7 @@ def _stopped(context, data, hosts):
     done = context.finish(process, TIMEOUT)
     passed = time.monotonic() - start
     lines = _own_lines(done)
-    expected = r"mnist_train: rank 0 on n1: waited \d+ s for rank 1 on n2 in .+ without a response$"
+    expected = rf"mnist_train: rank 0 on n1: waited \d+ s for rank 1 on n2 in .+ without a response{SAVED}$"
     wrong = "" if done.code == FAILED and len(lines) == 1 and re.match(expected, lines[0]) else done.explain()
     wrong = wrong or ("" if STALL < passed < IN_TIME else f"ended after {passed:.1f} s") or _left(run)
     title = "two hosts: a stopped rank that is alone on its host is named"

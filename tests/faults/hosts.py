@@ -71,14 +71,15 @@ class TwoHosts:
             "INTERFACES": f"{MESSAGES}.0/24",
         }
 
-    def launcher(self, ranks):
-        """Prefix of a command: mpirun with an equal number of ranks on each host."""
+    def launcher(self, ranks, kill_seconds=0):
+        """Prefix of a command: mpirun with an equal number of ranks on each host. kill_seconds: mpirun's pause before TERM,
+        and again before KILL, once a rank has ended. mpirun wakes a stopped rank before it kills it. In a short time this
+        rank cannot report the one that ended the run."""
         return [
             *self.naming, "mpirun", "-np", str(ranks), "--host", f"n1:{ranks // 2},n2:{ranks // 2}", "--bind-to", "none",
             "--mca", "plm_rsh_agent", str(self._agent), "--mca", "oob_tcp_if_include", f"{CONTROL}.0/24",
             "--mca", "btl_tcp_if_include", f"{MESSAGES}.0/24",
-            # mpirun wakes a stopped rank before it kills it. In a short time this rank cannot report the one that ended the run.
-            "--mca", "odls_base_sigkill_timeout", "0",
+            "--mca", "odls_base_sigkill_timeout", str(kill_seconds),
         ]  # fmt: skip
 
     def cut(self, *networks):

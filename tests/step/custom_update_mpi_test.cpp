@@ -74,6 +74,7 @@ class ShardedOverRanks final : public UpdateStrategy {
     update_on_all_threads(*optimizer_, shard_.begin, own_part(parameters_.gradients_and_sums()));
     communicator_.all_gather(parameters_.values());
   }
+  bool holds_whole_step() const override { return false; }  // no rank has the whole slots
 
  private:
   static ParameterStore make_parameters(const UpdateContext& context) {

@@ -60,4 +60,13 @@ void parallel_items(std::size_t count, std::size_t item_size, std::size_t grain,
   });
 }
 
+/// Calls body(begin, end) for each block of `block` elements of [0, count), on several threads. Blocks begin at
+/// multiples of `block`; the last one may be shorter. `grain` counts elements.
+template <typename Body>
+void parallel_blocks(std::size_t count, std::size_t block, std::size_t grain, const Body& body) {
+  parallel_items((count + block - 1) / block, block, grain, [&](std::size_t first, std::size_t last) {
+    for (std::size_t i = first; i < last; ++i) body(i * block, std::min((i + 1) * block, count));
+  });
+}
+
 }  // namespace carillon

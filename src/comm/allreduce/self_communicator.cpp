@@ -11,7 +11,10 @@ class SelfMemory final : public SharedHostMemory {
   explicit SelfMemory(Device& device) : device_(device) {}
   Buffer allocate(std::size_t bytes) override { return device_.allocate(bytes); }
   void meet() override {}
-  Slice shard(std::size_t count) const override { return {0, count}; }
+  void meet_after_update(const std::function<void(int rank)>& /*finish*/) override {}
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  std::byte* on_rank(int /*rank*/, std::byte* own) const override { return own; }
   void means_of(std::span<const float> values, const TakeMeans& take) const override {
     parallel_ranges(values.size(), elementwise_grain, [&](std::size_t begin, std::size_t end) {
       take(begin, values.subspan(begin, end - begin));  // in place: nothing was summed, so no block is in the cache

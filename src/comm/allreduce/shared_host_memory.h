@@ -3,7 +3,8 @@
 // Each rank averages its shard of the gradients and updates its shard of the parameters; the other ranks copy the
 // result. Optimiser slots are stored once per host. No rank holds all averaged gradients.
 //
-//   write gradients -> meet -> means_of own shard, write own shard -> meet -> gather the shards of the other ranks
+//   write gradients -> meet -> means_of own shard, write own shard -> meet_after_update -> gather the other ranks'
+//   shards
 //
 // Each gradient and each value moves between cores once, as in an all-reduce. Values that are read often are copied to
 // each rank's own memory, because cache lines that several cores read are slow to write
@@ -32,8 +33,17 @@ class SharedHostMemory {
   /// A barrier: returns when all ranks have called it. Earlier writes of all ranks are then visible. Collective.
   /// Errors: failed if the communicator's limit passes first.
   virtual void meet() = 0;
-  /// The shard of this rank among `count` elements: reduction_slice.
-  virtual Slice shard(std::size_t count) const = 0;
+  /// As meet(). The process of a rank may have ended after the meeting before. Then the lowest of the other ranks calls
+  /// finish(rank), which does what that rank has not done, and counts the rank as arrived. If that rank ends meanwhile,
+  /// the next one calls finish(rank).
+  virtual void meet_after_update(const std::function<void(int rank)>& finish) = 0;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  /// The shard of a rank among `count` elements: reduction_slice.
+  Slice shard(std::size_t count, int of_rank) const { return reduction_slice(count, of_rank, size()); }
+  Slice shard(std::size_t count) const { return shard(count, rank()); }
+  /// The address on `rank` that corresponds to `own`, an address in an own array.
+  virtual std::byte* on_rank(int rank, std::byte* own) const = 0;
   /// Passes the mean over the ranks of every element of `values`, part of an own array, to `take`. Calls `take` with
   /// blocks that fit the level 1 cache, on all threads of this rank at once; `first` counts from the start of `values`.
   /// The bits equal the communicator's. No rank may write these elements meanwhile.

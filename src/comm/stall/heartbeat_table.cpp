@@ -55,7 +55,11 @@ HeartbeatTable::HeartbeatTable(const Members& host) : host_(host), arrays_(host,
   meet(host, "setting up the stall detector");
 }
 
-bool HeartbeatTable::is_here(int rank) const { return std::ranges::count(host_.bounded_wait().ranks(), rank) > 0; }
+std::optional<int> HeartbeatTable::member(int rank) const {
+  const std::vector<int>& ranks = host_.bounded_wait().ranks();
+  const auto found = std::ranges::find(ranks, rank);
+  return found == ranks.end() ? std::nullopt : std::optional(static_cast<int>(found - ranks.begin()));
+}
 
 int HeartbeatTable::process(int member) const {
   return entry(member).process_space == own().process_space ? entry(member).process.load() : 0;
@@ -70,11 +74,40 @@ bool HeartbeatTable::has_failed_member() const {
   return false;
 }
 
+bool HeartbeatTable::is_first_to_end() const {
+  int none = -1;
+  return entry(0).ended_by.compare_exchange_strong(none, own_member());
+}
+
+bool HeartbeatTable::has_ended(int member) const {
+  const int id = process(member);
+  return id > 0 && process_has_ended(id);
+}
+
+std::optional<int> HeartbeatTable::ended_member() const {
+  for (int member = 0; member < size(); ++member) {
+    if (has_ended(member)) return member;
+  }
+  return std::nullopt;
+}
+
+bool HeartbeatTable::is_lowest() const {
+  for (int member = 0; member < own_member(); ++member) {
+    if (!has_ended(member)) return false;
+  }
+  return true;
+}
+
+std::string HeartbeatTable::place_text(int member) const {
+  const Entry& of = entry(member);
+  return fmt::format("{} of step {}", name_of(static_cast<Phase>(of.phase.load())), of.step.load());
+}
+
 std::string HeartbeatTable::activity_text(int member) const {
   const Entry& of = entry(member);
   const int waits_for = of.waits_for;
-  return fmt::format("in {} of step {} for {:.0f} s{}", name_of(static_cast<Phase>(of.phase.load())), of.step.load(),
-                     table_time() - of.since, waits_for < 0 ? "" : fmt::format(", waiting for rank {}", waits_for));
+  return fmt::format("in {} for {:.0f} s{}", place_text(member), table_time() - of.since,
+                     waits_for < 0 ? "" : fmt::format(", waiting for rank {}", waits_for));
 }
 
 std::string HeartbeatTable::stall_text(int member) const {

@@ -31,7 +31,7 @@ class Stillness {
 
 class HeartbeatTable {
  public:
-  /// A rank writes only its own entry, except `run_ends` of entry 0.
+  /// A rank writes only its own entry, except `ended_by` and `is_saved` of entry 0.
   struct Entry {
     std::atomic<std::uint64_t> signs{0};  ///< heartbeats: phases entered, polls while waiting, waits finished
     std::atomic<double> since{0.0};       ///< start of the phase (table_time)
@@ -41,8 +41,9 @@ class HeartbeatTable {
     std::atomic<double> worked{0.0};              ///< seconds in data and compute, without waits
     std::atomic<int> process{0};                  ///< process ID
     std::atomic<std::uint64_t> process_space{0};  ///< PID namespace of `process`
-    std::atomic<bool> run_ends{false};            ///< a rank has printed the reason
     std::atomic<bool> has_failed{false};          ///< an error ends this rank, and with it the run
+    std::atomic<int> ended_by{-1};                ///< the member that ends the run, and prints the reason
+    std::atomic<bool> is_saved{false};            ///< that member, or one after it, has saved what it could
   };
   static_assert(std::atomic<double>::is_always_lock_free, "entries are shared between processes");
 
@@ -53,7 +54,8 @@ class HeartbeatTable {
   int own_member() const { return host_.rank(); }
   /// The rank in the run of member `member` of this host.
   int rank(int member) const { return host_.bounded_wait().ranks()[member]; }
-  bool is_here(int rank) const;
+  /// The member that is this rank of the run. Nothing: on another host.
+  std::optional<int> member(int rank) const;
   Entry& entry(int member) const { return *reinterpret_cast<Entry*>(arrays_.array(member)); }
   Entry& own() const { return entry(own_member()); }
 
@@ -63,13 +65,25 @@ class HeartbeatTable {
   /// Records a heartbeat of the main thread.
   void beat() const { own().signs.store(own().signs.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
 
-  /// True for the first caller on this host: that rank must print the reason and end the run.
-  bool is_first_to_end() const { return !entry(0).run_ends.exchange(true); }
-  bool run_ends() const { return entry(0).run_ends; }
+  /// True for the first caller on this host: that rank must save what it can, print the reason and end the run.
+  bool is_first_to_end() const;
+  bool run_ends() const { return entry(0).ended_by >= 0; }
+  /// Whether the member that ends the run has ended itself.
+  bool is_over() const { return run_ends() && has_ended(entry(0).ended_by); }
+  void mark_saved() const { entry(0).is_saved = true; }
+  bool is_saved() const { return entry(0).is_saved; }
 
+  /// Whether the process of a member has ended. False if unknown, e.g. in another container.
+  bool has_ended(int member) const;
+  /// The lowest member whose process has ended.
+  std::optional<int> ended_member() const;
+  /// Whether the processes of all lower members have ended.
+  bool is_lowest() const;
   /// Whether a member has failed, or its process has ended. Only system calls that signal handlers may make.
   bool has_failed_member() const;
 
+  /// "data of step 812"
+  std::string place_text(int member) const;
   /// "in data of step 812 for 61 s", "in compute of step 812 for 61 s, waiting for rank 2"
   std::string activity_text(int member) const;
   /// "rank 2 hangs, stopped by a signal: it has been in data of step 812 for 61 s"

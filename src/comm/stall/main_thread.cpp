@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <string>
 #include <thread>
 
@@ -43,6 +44,26 @@ void pass_on(int) {
   errno = error;
 }
 
+/// The state of the main thread, and the number of threads, in /proc.
+struct ProcessState {
+  char letter = '\0';  ///< 0: unknown
+  int threads = 0;
+};
+
+ProcessState state_of(int process) {
+  std::ifstream file(fmt::format("/proc/{}/stat", process));
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::size_t name_end = text.rfind(") ");
+  if (name_end == std::string::npos) return {};
+  std::istringstream fields(text.substr(name_end + 2));
+  ProcessState state;
+  fields >> state.letter;
+  std::string skipped;
+  for (int field = 0; field < 16; ++field) fields >> skipped;
+  fields >> state.threads;
+  return state;
+}
+
 }  // namespace
 
 void catch_stack_signal() {
@@ -60,10 +81,14 @@ void catch_stack_signal() {
 }
 
 bool is_stopped(int process) {
-  std::ifstream file(fmt::format("/proc/{}/stat", process));
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const std::size_t state = text.rfind(") ");
-  return state != std::string::npos && state + 2 < text.size() && (text[state + 2] == 'T' || text[state + 2] == 't');
+  const char state = state_of(process).letter;
+  return state == 'T' || state == 't';
+}
+
+bool process_has_ended(int process) {
+  if (kill(process, 0) != 0) return errno == ESRCH;
+  const ProcessState state = state_of(process);
+  return (state.letter == 'Z' || state.letter == 'X') && state.threads <= 1;  // other threads may end later
 }
 
 void request_stack(int process) {

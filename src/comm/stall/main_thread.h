@@ -1,4 +1,4 @@
-// The main thread of a process of this host: its stack, and whether it is stopped.
+// The main thread of a process of this host: its stack, and whether it is stopped or has ended.
 #pragma once
 
 namespace carillon {
@@ -10,5 +10,7 @@ void catch_stack_signal();
 void request_stack(int process);
 /// True if the process is stopped (SIGSTOP, a debugger).
 bool is_stopped(int process);
+/// True if the process has ended, even if its parent has not yet fetched its exit code.
+bool process_has_ended(int process);
 
 }  // namespace carillon

@@ -34,9 +34,12 @@ double allowed_seconds(int phase, double stall_seconds) {
   return (phase == static_cast<int>(Phase::start) ? 12.0 : long_phase) * stall_seconds;
 }
 
-/// Seconds between the exit of the rank that ends the run and the exit of the others, if MPI does not end them first
-/// (mpirun may wait for a host that it cannot reach).
-constexpr double end_seconds = 5.0;
+/// The longest time that a rank ends a run, with a checkpoint. Then the other ranks of its host exit, if MPI does not
+/// end them first.
+constexpr double end_seconds = 60.0;
+
+/// A main thread without a heartbeat for so long does not wait for other ranks: waits have ten heartbeats a second.
+constexpr double unnoticed_seconds = 0.3;
 
 [[noreturn]] void leave() { std::_Exit(static_cast<int>(ExitCode::failed)); }
 
@@ -61,21 +64,34 @@ class StallDetector::OwnThread {
 
  private:
   void run() {
-    const double interval = std::clamp(settings_.stall_seconds / 20.0, 0.05, 1.0);
+    // A rank whose process has ended is noticed soon, whatever the limit for ranks that hang.
+    const double interval = std::clamp(settings_.stall_seconds / 20.0, 0.05, table_.size() > 1 ? 0.2 : 1.0);
     Stillness stillness(2.0 * interval), end(2.0 * interval);
     std::unique_lock lock(mutex_);
     while (!wake_.wait_for(lock, std::chrono::duration<double>(interval), [this] { return ends_; })) {
-      if (table_.run_ends()) {  // the rank that ended it has printed the reason
-        if (end.seconds(0, table_time()) > end_seconds) leave();
+      if (table_.run_ends()) {  // the rank that ends it prints the reason
+        const bool is_saved = table_.is_over() && table_.is_saved();
+        if (is_saved || end.seconds(0, table_time()) > end_seconds) leave();
         continue;
       }
       // Read the phase first: a heartbeat precedes each change of it.
       const double longest = allowed(table_.own().phase.load(std::memory_order_acquire));
       const double still = stillness.seconds(table_.own().signs.load(std::memory_order_acquire), table_time());
+      look_for_end(still);
       if (still < longest || !table_.is_first_to_end()) continue;
       tell();
       leave();  // only the main thread may call MPI, and it hangs
     }
+  }
+
+  /// Ends the run if another rank has ended and the main thread, without a heartbeat for `still` seconds, does not
+  /// notice it: a main thread that waits for other ranks has heartbeats, and looks itself.
+  void look_for_end(double still) {
+    if (still < unnoticed_seconds) return;
+    const std::optional<std::string> reason =
+        stall_detector_.end_reason(still, "was " + table_.activity_text(table_.own_member()));
+    if (!reason || !stall_detector_.stop_updates() || !table_.is_first_to_end()) return;
+    stall_detector_.save_and_leave(*reason);
   }
 
   /// Longer than the limit of ranks that wait for this one: they report first, and only they can report a process that
@@ -121,7 +137,7 @@ StallDetector::StallDetector(const Mpi& mpi, const StallDetectorSettings& settin
       hosts_(mpi.all_gather(mpi.host())) {
   looks_->of_member.assign(static_cast<std::size_t>(table_->size()), Stillness(1.0));
   catch_stack_signal();
-  if (std::isfinite(settings_.stall_seconds) && settings_.ends_own_stall) {
+  if ((std::isfinite(settings_.stall_seconds) && settings_.ends_own_stall) || (settings_.print && mpi.size() > 1)) {
     thread_ = std::make_unique<OwnThread>(*this);
   }
   mpi.limit_waits({.observer = this});
@@ -189,7 +205,8 @@ void StallDetector::look(std::string_view operation, std::span<const int> ranks,
   looked_ = true;
   own.waits_for = ranks.front();
   table_->beat();
-  if (table_->run_ends()) return;  // the rank that ended it has printed the reason
+  if (table_->run_ends()) return follow_end();
+  look_for_end(operation, ranks, seconds);
   const double time = table_time();
   const std::string waited_for = rank_list({ranks.begin(), ranks.end()});
   for (int member = 0; member < table_->size(); ++member) {
@@ -203,7 +220,7 @@ void StallDetector::look(std::string_view operation, std::span<const int> ranks,
                         data_of(member), waited_for, operation, seconds));
   }
   // The cause may be a rank of this host, or that rank may know it.
-  if (std::ranges::any_of(ranks, [&](int rank) { return table_->is_here(rank); })) return;
+  if (std::ranges::any_of(ranks, [&](int rank) { return table_->member(rank).has_value(); })) return;
   const double waited = looks_->of_own_wait.seconds(looks_->waits, time);
   const double allowed = 1.5 * (others_may_be_long_ ? long_phase : 1.0) * settings_.stall_seconds;
   if (waited < allowed || !table_->is_first_to_end()) return;
@@ -219,9 +236,66 @@ std::string StallDetector::hosts_of(std::span<const int> ranks) const {
   return names.empty() ? "other hosts" : fmt::format("{}", fmt::join(names, ", "));
 }
 
+void StallDetector::before_end(BeforeEnd before_end) {
+  const std::lock_guard lock(before_end_mutex_);
+  before_end_ = std::move(before_end);
+}
+
+std::optional<std::string> StallDetector::end_reason(double seconds, const std::string& activity) const {
+  const std::optional<int> ended = table_->ended_member();
+  const bool in_vain = settings_.waits_in_vain && settings_.waits_in_vain(seconds);
+  if ((!ended && !in_vain) || !table_->is_lowest()) return std::nullopt;
+  if (!ended) return activity + " while the launcher ends the run";
+  if (table_->entry(*ended).has_failed) return std::nullopt;  // it has printed its error, and MPI ends the run
+  return fmt::format("the process of rank {} has ended in {}", table_->rank(*ended), table_->place_text(*ended));
+}
+
+void StallDetector::look_for_end(std::string_view operation, std::span<const int> ranks, double seconds) {
+  const std::optional<std::string> reason =
+      end_reason(seconds, fmt::format("waited {:.0f} s for {} on {} in {}", seconds,
+                                      rank_list({ranks.begin(), ranks.end()}), hosts_of(ranks), operation));
+  if (!reason || (before_end_.is_updating && before_end_.is_updating())) return;
+  if (table_->is_first_to_end()) save_and_leave(*reason);
+}
+
+void StallDetector::save_and_leave(const std::string& line) const {
+  const std::string whole = line + save();
+  if (!settings_.print) fail(ExitCode::failed, "{}", whole);
+  settings_.print(whole);
+  leave();
+}
+
+void StallDetector::follow_end() {
+  if (!table_->is_over()) return;
+  if (table_->is_saved()) leave();
+  if (!table_->is_lowest()) return;
+  const std::string saved = save();
+  if (!saved.empty() && settings_.print) settings_.print("the run ends" + saved);
+  leave();
+}
+
+bool StallDetector::has_ended(int rank) const {
+  const std::optional<int> member = table_->member(rank);
+  return member && table_->has_ended(*member);
+}
+
+bool StallDetector::stop_updates() const {
+  const std::lock_guard lock(before_end_mutex_);
+  return !before_end_.stop_updates || before_end_.stop_updates();
+}
+
+std::string StallDetector::save() const {
+  std::string saved;
+  const std::lock_guard lock(before_end_mutex_);
+  if (before_end_.save && !before_end_.is_updating()) saved = before_end_.save();
+  table_->mark_saved();
+  return saved;
+}
+
 void StallDetector::end_run(const std::string& line) const {
-  if (settings_.end_run) settings_.end_run(line);
-  fail(ExitCode::failed, "{}", line);
+  const std::string whole = line + save();
+  if (settings_.end_run) settings_.end_run(whole);
+  fail(ExitCode::failed, "{}", whole);
 }
 
 void StallDetector::waited(double seconds) {

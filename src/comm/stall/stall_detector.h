@@ -1,4 +1,4 @@
-// StallDetector: ends a run in which a rank hangs, and names that rank, its phase and its step.
+// StallDetector: ends a run in which a rank hangs or its process ends, and names that rank, its phase and its step.
 //
 // Each rank writes its phase and step to a table in shared memory of its host (HeartbeatTable). Entering a phase is a
 // heartbeat; long phases call `heartbeat` as well. A rank that waits for others reads the table: a rank without a
@@ -9,6 +9,9 @@
 // A slow rank with heartbeats never counts as stalled. Time in which the reading process itself did not run (a
 // suspended job) does not count. Heartbeats of other hosts are unknown: a wait for these alone fails after 1.5 times
 // the limit. Ranks that all wait for each other are not detected.
+//
+// A process that has ended is noticed in the next wait of any other rank of its host. Then, and if a rank has stalled,
+// the lowest of the other ranks saves the last completed step (`before_end`), prints the error and ends the run.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +19,7 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -53,6 +57,11 @@ struct StallDetectorSettings {
   std::string program = {};  ///< name in error lines
   /// Called with the error line before `look` throws: for an exit that waits for no thread of this process.
   std::function<void(const std::string& line)> end_run = nullptr;
+  /// Whether a rank that has waited so many seconds should save and exit, because the launcher ends the run. Null: no.
+  std::function<bool(double waited)> waits_in_vain = nullptr;
+  /// Prints the error line of a rank whose process has ended. Then this process exits with `failed`: the launcher knows
+  /// that the run ends. Null: `look` throws instead.
+  std::function<void(const std::string& line)> print = nullptr;
 };
 
 class StallDetector final : public WaitObserver {
@@ -71,6 +80,14 @@ class StallDetector final : public WaitObserver {
   void heartbeat();
   /// An error ends this rank, and with it the run.
   void mark_failure();
+  /// What the run would lose is saved before an error of another rank ends it: on the main thread, in `look`, or on the
+  /// detector's own thread if the main thread computes or is in a call of MPI that does not return.
+  struct BeforeEnd {
+    std::function<bool()> is_updating;  ///< main thread: it is in an update, which ends without the rank that has ended
+    std::function<bool()> stop_updates;  ///< own thread: prevents further updates; false: the main thread is in one
+    std::function<std::string()> save;   ///< returns text for the error line: "; saved step 812 in DIR"
+  };
+  void before_end(BeforeEnd before_end);
   /// Whether a rank of this host has failed, or its process has ended. A signal handler may call this.
   bool has_failed_rank() const;
   /// Text about the data of a step for the error line of a rank that hangs there: describe(rank, step) returns "whose
@@ -80,11 +97,26 @@ class StallDetector final : public WaitObserver {
   /// The states of the ranks of this host, by rank.
   std::vector<RankActivity> activities() const;
 
-  /// Errors: failed if a rank has stalled; names the rank, its phase, its step and the time.
+  /// Errors: failed if a rank has stalled or its process has ended; names the rank, its phase and its step.
   void look(std::string_view operation, std::span<const int> ranks, double seconds) override;
   void waited(double seconds) override;
+  bool has_ended(int rank) const override;
 
  private:
+  /// On the main thread: ends the run if end_reason() has a value.
+  void look_for_end(std::string_view operation, std::span<const int> ranks, double seconds);
+  /// Why this rank must end the run: the process of a rank of this host has ended, or the launcher ends the run, and
+  /// the main thread has done nothing but `activity` for so many seconds. Nothing: it need not, or a lower rank of this
+  /// host must.
+  std::optional<std::string> end_reason(double seconds, const std::string& activity) const;
+  /// Saves what the run would lose, prints the line and exits.
+  void save_and_leave(const std::string& line) const;
+  /// Another rank ends the run. Leaves once that rank has left, and first saves what it has not saved.
+  void follow_end();
+  /// On the own thread.
+  bool stop_updates() const;
+  /// Saves what the run would lose, and returns text for the error line.
+  std::string save() const;
   void end_run(const std::string& line) const;
   std::string hosts_of(std::span<const int> ranks) const;
   std::string data_of(int member) const;
@@ -102,6 +134,8 @@ class StallDetector final : public WaitObserver {
   std::vector<std::string> hosts_;  ///< by rank
   mutable std::mutex describe_mutex_;
   DescribeData describe_data_;
+  mutable std::mutex before_end_mutex_;
+  BeforeEnd before_end_;
   std::unique_ptr<OwnThread> thread_;
 };
 

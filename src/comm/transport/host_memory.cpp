@@ -20,6 +20,36 @@ void HostMemory::meet() {
   shared_->wait_for_all(&SharedArrays::Progress::started, meetings_, "a training step");
 }
 
+void HostMemory::meet_after_update(const std::function<void(int rank)>& finish) {
+  shared_->reach(&SharedArrays::Progress::started, ++meetings_);
+  host_.bounded_wait().wait(
+      "a training step", SharedArrays::wait_spins,
+      [this] { return shared_->have_all_reached(&SharedArrays::Progress::started, meetings_); },
+      [&] {
+        finish_for_ended(finish);
+        return shared_->missing(&SharedArrays::Progress::started, meetings_);
+      });
+}
+
+void HostMemory::finish_for_ended(const std::function<void(int rank)>& finish) {
+  const WaitObserver* const observer = host_.bounded_wait().limit().observer;
+  const auto has_ended = [&](int rank) {
+    return observer != nullptr && observer->has_ended(host_.bounded_wait().ranks()[static_cast<std::size_t>(rank)]);
+  };
+  for (int rank = 0; rank < host_.rank(); ++rank) {
+    if (!has_ended(rank)) return;
+  }
+  for (const int rank : shared_->missing(&SharedArrays::Progress::started, meetings_)) {
+    if (!has_ended(rank)) continue;
+    finish(rank);
+    shared_->reach_for(rank, &SharedArrays::Progress::started, meetings_);
+  }
+}
+
+std::byte* HostMemory::on_rank(int rank, std::byte* own) const {
+  return reinterpret_cast<std::byte*>(own_->array(rank)) + (own - reinterpret_cast<std::byte*>(own_->own()));
+}
+
 void HostMemory::means_of(std::span<const float> values, const TakeMeans& take) const {
   std::vector<const float*> parts;
   for (int rank = 0; rank < host_.size(); ++rank) parts.push_back(peers_copy(rank, values.data()));

@@ -18,13 +18,18 @@ class HostMemory final : public SharedHostMemory {
 
   Buffer allocate(std::size_t bytes) override;
   void meet() override;
-  Slice shard(std::size_t count) const override { return reduction_slice(count, host_.rank(), host_.size()); }
+  void meet_after_update(const std::function<void(int rank)>& finish) override;
+  int rank() const override { return host_.rank(); }
+  int size() const override { return host_.size(); }
+  std::byte* on_rank(int rank, std::byte* own) const override;
   void means_of(std::span<const float> values, const TakeMeans& take) const override;
   void gather(std::span<float> values) const override;
 
  private:
-  /// The address on `rank` that corresponds to `values` on this rank.
+  /// As on_rank.
   const float* peers_copy(int rank, const float* values) const { return own_->array(rank) + (values - own_->own()); }
+  /// If this is the lowest rank whose process has not ended: finishes for the ranks that have ended.
+  void finish_for_ended(const std::function<void(int rank)>& finish);
 
   const Members& host_;
   const std::unique_ptr<SharedArrays>& own_;

@@ -32,19 +32,24 @@ bool SharedArrays::have_all_reached(Counter counter, std::uint64_t goal) const {
   return true;
 }
 
+std::vector<int> SharedArrays::missing(Counter counter, std::uint64_t goal) const {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < members_.size(); ++rank) {
+    if (!has_reached(counter, rank, goal)) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
 void SharedArrays::wait_for(int first, int last, Counter counter, std::uint64_t goal,
                             std::string_view operation) const {
-  constexpr int spins = 4096;
-  const auto missing = [&] {
-    std::vector<int> ranks;
-    for (int rank = first; rank < last; ++rank) {
-      if (!has_reached(counter, rank, goal)) ranks.push_back(rank);
-    }
+  const auto missing_ones = [&] {
+    std::vector<int> ranks = missing(counter, goal);
+    std::erase_if(ranks, [&](int rank) { return rank < first || rank >= last; });
     return ranks;
   };
   for (int rank = first; rank < last; ++rank) {
     members_.bounded_wait().wait(
-        operation, spins, [&] { return has_reached(counter, rank, goal); }, missing);
+        operation, wait_spins, [&] { return has_reached(counter, rank, goal); }, missing_ones);
   }
 }
 

@@ -20,6 +20,7 @@ class SharedArrays {
     alignas(64) std::atomic<std::uint64_t> copied{0};
   };
   using Counter = std::atomic<std::uint64_t> Progress::*;
+  static constexpr int wait_spins = 4096;  ///< polls of a wait before it yields the core
 
   /// Allocates a zeroed array of `bytes` for this member; sizes may differ between members. `members` outlive this.
   /// Collective. Errors: as SharedSegment.
@@ -31,13 +32,17 @@ class SharedArrays {
   float* own() const { return arrays_[members_.rank()]; }
 
   /// Sets a counter of this member with release semantics: a member that reads `value` also sees all earlier writes.
-  void reach(Counter counter, std::uint64_t value) {
-    (progress_[members_.rank()]->*counter).store(value, std::memory_order_release);
-  }
+  void reach(Counter counter, std::uint64_t value) { reach_for(members_.rank(), counter, value); }
   bool has_reached(Counter counter, int rank, std::uint64_t goal) const {
     return (progress_[rank]->*counter).load(std::memory_order_acquire) >= goal;
   }
   bool have_all_reached(Counter counter, std::uint64_t goal) const;
+  /// The members that have not reached `goal`.
+  std::vector<int> missing(Counter counter, std::uint64_t goal) const;
+  /// As `reach`, for a member whose process has ended. One member alone may call it.
+  void reach_for(int rank, Counter counter, std::uint64_t value) {
+    (progress_[rank]->*counter).store(value, std::memory_order_release);
+  }
   /// Errors: failed if the limit of the members passes first.
   void wait(Counter counter, int rank, std::uint64_t goal, std::string_view operation) const {
     wait_for(rank, rank + 1, counter, goal, operation);

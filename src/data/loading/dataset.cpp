@@ -278,8 +278,9 @@ std::span<const std::byte> Dataset::targets() const { return storage_->targets; 
 
 void Dataset::check_unchanged(std::size_t i) const {
   if (storage_->checksum_of(i) == storage_->checksums[i]) return;
-  fail(ExitCode::failed, "{}: the image or target changed in memory since it was read; check this host's memory",
-       name_of(i));
+  throw ChangedInMemory(
+      ExitCode::failed,
+      fmt::format("{}: the image or target changed in memory since it was read; check this host's memory", name_of(i)));
 }
 
 void Dataset::read(std::size_t i, std::uint64_t position, std::span<std::uint8_t> image,

@@ -22,7 +22,8 @@ ReplicatedUpdate::ReplicatedUpdate(const UpdateContext& context, const MakeOptim
       parameters_(make_parameters(context)),
       reducer_(communicator_, parameters_, bucket_bytes_on(device_.kind(), context.bucket_bytes)),
       optimizer_(make(context.optimizer, parameters_, device_, context.inputs)),
-      end_{parameters_.step_sums().data(), context.inputs.progress} {}
+      end_{parameters_.step_sums().data(), context.inputs.progress},
+      gate_(context.gate) {}
 
 void ReplicatedUpdate::broadcast_from_first() {
   communicator_.broadcast(parameters_.values(), 0);
@@ -38,6 +39,13 @@ void ReplicatedUpdate::enqueue_means() {
   if (gradients_ == MeanGradients::update_only || end_.result_scale == 1.0f) return;
   enqueue_scale(parameters_.gradients_and_sums(), end_.result_scale, device_);
   end_.result_scale = 1.0f;
+}
+
+void ReplicatedUpdate::enqueue_update() {
+  if (gate_ != nullptr && device_.kind() == DeviceKind::cpu) gate_->enter();
+  is_updating_ = true;
+  optimizer_->apply(end_, device_.stream());
+  is_updating_ = false;
 }
 
 }  // namespace carillon

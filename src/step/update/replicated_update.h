@@ -34,7 +34,8 @@ class ReplicatedUpdate final : public UpdateStrategy {
   void gradient_complete(int parameter, Stream& stream) override { reducer_.add(parameter, stream); }
   void enqueue_means() override;
   const StepEnd& step_end() const override { return end_; }
-  void enqueue_update() override { optimizer_->apply(end_, device_.stream()); }
+  void enqueue_update() override;
+  bool holds_whole_step() const override { return !is_updating_; }
 
  private:
   Device& device_;
@@ -44,6 +45,8 @@ class ReplicatedUpdate final : public UpdateStrategy {
   std::unique_ptr<Optimizer> optimizer_;
   StepEnd end_;
   MeanGradients gradients_ = MeanGradients::readable;
+  UpdateGate* gate_;
+  bool is_updating_ = false;
 };
 
 }  // namespace carillon

@@ -1,9 +1,12 @@
 #include "src/step/update/sharded_update.h"
 
+#include <omp.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "carillon/core/error.h"
+#include "carillon/core/parallel.h"
 
 namespace carillon {
 namespace {
@@ -14,12 +17,25 @@ SharedHostMemory& memory_of(Communicator& communicator) {
   return *memory;
 }
 
-/// The communicator's memory holds gradients, then variables: other ranks copy from it.
+std::size_t gradient_bytes_of(const UpdateContext& context) {
+  return gradient_bytes(ParameterLayout(context.graph.parameters()), context.step_sums);
+}
+
+ShardLog::Form log_form(const UpdateContext& context) {
+  return {.count = ParameterLayout(context.graph.parameters()).total(),
+          .slots = optimizer_slots(context.optimizer).size(),
+          .ranks = static_cast<std::size_t>(context.communicator.size()),
+          .threads = static_cast<std::size_t>(omp_get_max_threads())};
+}
+
+/// The communicator's memory holds gradients, then variables: other ranks copy from it. Then the log, with several
+/// ranks.
 ParameterStore make_parameters(const UpdateContext& context, SharedHostMemory& memory) {
-  const ParameterLayout layout(context.graph.parameters());
-  const std::size_t of_gradients = gradient_bytes(layout, context.step_sums), of_values = value_bytes(layout);
+  const std::size_t of_gradients = gradient_bytes_of(context);
+  const std::size_t of_values = value_bytes(ParameterLayout(context.graph.parameters()));
+  const std::size_t of_log = context.communicator.size() > 1 ? ShardLog::bytes(log_form(context)) : 0;
   std::vector<Slot> slots = optimizer_slots(context.optimizer);
-  Buffer own = context.communicator.allocate(of_gradients + of_values);
+  Buffer own = context.communicator.allocate(of_gradients + of_values + of_log);
   Buffer values(static_cast<std::byte*>(own.data()) + of_gradients, of_values, [](void*) {});
   Buffer of_slots = memory.allocate(slots.size() * of_values);
   return {context.graph.parameters(), context.device,
@@ -38,7 +54,13 @@ ShardedUpdate::ShardedUpdate(const UpdateContext& context)
       reducer_(communicator_, parameters_, bucket_bytes_on(device_.kind(), context.bucket_bytes)),
       optimizer_(make_elementwise_optimizer(context.optimizer, parameters_, context.inputs)),
       end_{parameters_.step_sums().data(), context.inputs.progress},
-      sums_(parameters_.step_sums().size()) {}
+      sums_(parameters_.step_sums().size()),
+      gate_(context.gate) {
+  if (one_rank_) return;
+  std::byte* const after_values =
+      reinterpret_cast<std::byte*>(parameters_.values().data()) + value_bytes(parameters_.layout());
+  log_.emplace(log_form(context), after_values, parameters_, memory_);
+}
 
 /// Rank 0 has written the shared slots before it sends the variables.
 void ShardedUpdate::broadcast_from_first() { communicator_.broadcast(parameters_.values(), 0); }
@@ -57,6 +79,8 @@ void ShardedUpdate::gradient_complete(int parameter, Stream& stream) {
   if (!one_rank_) return;
   if (!allowed_) allowed_ = end_.allows_update();
   if (!*allowed_) return;
+  if (gate_ != nullptr) gate_->enter();
+  is_updating_ = true;
   const std::size_t offset = parameters_.layout().offset(parameter);
   memory_.means_of(parameters_.gradient(parameter).floats(), [&](std::size_t first, std::span<const float> means) {
     optimizer_->update_range(offset + first, means);
@@ -69,37 +93,53 @@ void ShardedUpdate::enqueue_means() {
   } else if (!one_rank_) {
     average_and_update();
   }
+  is_updating_ = false;
 }
 
 void ShardedUpdate::average_and_update() {
+  if (gate_ != nullptr) gate_->enter();
   memory_.meet();
   // Other ranks read this rank's sums until the second barrier, so the means are stored elsewhere until then.
   memory_.means_of(parameters_.step_sums(), [&](std::size_t first, std::span<const float> means) {
     std::ranges::copy(means, sums_.begin() + static_cast<std::ptrdiff_t>(first));
   });
-  const bool allowed = StepEnd{sums_.data(), {}}.allows_update();
-  if (allowed) {
-    const Slice shard = memory_.shard(parameters_.layout().total());
-    const std::span<const float> gradients = parameters_.gradients_and_sums();
-    memory_.means_of(
-        gradients.subspan(shard.begin, shard.end - shard.begin),
-        [&](std::size_t first, std::span<const float> means) { optimizer_->update_range(shard.begin + first, means); });
-  }
-  memory_.meet();
-  if (allowed) memory_.gather(parameters_.values());
+  update_together(StepEnd{sums_.data(), {}}.allows_update());
   std::ranges::copy(sums_, parameters_.step_sums().begin());
+}
+
+void ShardedUpdate::update_together(bool allowed) {
+  is_updating_ = true;
+  log_->begin();
+  if (allowed) update_shard(memory_.rank());
+  memory_.meet_after_update([&](int rank) {
+    if (!allowed) return;
+    log_->restore_open_blocks(rank);
+    update_shard(rank);
+  });
+  if (allowed) memory_.gather(parameters_.values());
+  is_updating_ = false;
+}
+
+void ShardedUpdate::update_shard(int owner) {
+  const Slice shard = memory_.shard(parameters_.layout().total(), owner);
+  const std::span<const float> gradients =
+      parameters_.gradients_and_sums().subspan(shard.begin, shard.end - shard.begin);
+  const auto update = [&](std::size_t first, std::span<const float> means) {
+    log_->update_block(owner, first, [&] { optimizer_->update_range(shard.begin + first, means); });
+  };
+  if (gradients_ == MeanGradients::update_only) return memory_.means_of(gradients, update);
+  parallel_blocks(gradients.size(), sum_block_floats, elementwise_grain,
+                  [&](std::size_t begin, std::size_t end) { update(begin, gradients.subspan(begin, end - begin)); });
 }
 
 void ShardedUpdate::enqueue_update() {
   if (gradients_ == MeanGradients::update_only) return;  // done with the means
+  if (gate_ != nullptr) gate_->enter();
   memory_.meet();  // until here an observer on another rank may have read the old slots
-  if (end_.allows_update()) {
-    const Slice shard = memory_.shard(parameters_.layout().total());
-    update_on_all_threads(*optimizer_, shard.begin,
-                          parameters_.gradients_and_sums().subspan(shard.begin, shard.end - shard.begin));
-  }
-  memory_.meet();
-  if (end_.allows_update()) memory_.gather(parameters_.values());
+  if (!one_rank_) return update_together(end_.allows_update());
+  is_updating_ = true;
+  optimizer_->apply(end_, device_.stream());
+  is_updating_ = false;
 }
 
 }  // namespace carillon

@@ -1,8 +1,8 @@
 // ShardedUpdate: the UpdateStrategy of CPUs that share a host's memory. The ranks share one copy of the slots; each
 // rank averages the gradients of its shard and updates it.
 //
-//   several ranks   backward -> barrier -> own shard, block by block: mean gradients, update -> barrier
-//                   -> copy the variables' other shards
+//   several ranks   backward -> barrier -> own shard, block by block: mean gradients, update -> barrier, where a rank
+//                   updates the shards of ranks whose process has ended -> copy the variables' other shards
 //   one rank        backward of an op -> update of its parameters
 //
 // A rank reads each gradient of its shard once from every rank and does not store the means: they go from the cache
@@ -16,6 +16,7 @@
 #include "src/comm/allreduce/shared_host_memory.h"
 #include "src/optim/optimizer.h"
 #include "src/step/gradients/reducer.h"
+#include "src/step/update/shard_log.h"
 #include "src/step/update/update_strategy.h"
 
 namespace carillon {
@@ -37,10 +38,15 @@ class ShardedUpdate final : public UpdateStrategy {
   void enqueue_means() override;
   const StepEnd& step_end() const override { return end_; }
   void enqueue_update() override;
+  bool holds_whole_step() const override { return !is_updating_; }
 
  private:
   /// With MeanGradients::update_only and several ranks: averages the step sums and the own shard, and updates it.
   void average_and_update();
+  /// Several ranks, after a meeting: updates the own shard and copies the others, if `allowed`.
+  void update_together(bool allowed);
+  /// Updates what is not yet updated of the shard of `owner`.
+  void update_shard(int owner);
 
   Device& device_;
   Communicator& communicator_;
@@ -49,10 +55,13 @@ class ShardedUpdate final : public UpdateStrategy {
   ParameterStore parameters_;
   Reducer reducer_;  ///< for MeanGradients::readable
   std::unique_ptr<ElementwiseOptimizer> optimizer_;
+  std::optional<ShardLog> log_;  ///< with several ranks only
   StepEnd end_;
   MeanGradients gradients_ = MeanGradients::readable;
   std::vector<float> sums_;      ///< the means of the step sums
   std::optional<bool> allowed_;  ///< one rank: whether this step's loss is finite; nothing: not known yet
+  UpdateGate* gate_;
+  bool is_updating_ = false;
 };
 
 }  // namespace carillon

@@ -1,5 +1,7 @@
 #include "src/step/update/update_strategy.h"
 
+#include <omp.h>
+
 #include "src/step/update/replicated_update.h"
 #include "src/step/update/sharded_update.h"
 
@@ -22,8 +24,13 @@ std::size_t shared_bytes(std::size_t parameter_count, const OptimizerSettings& o
   if (communicator.size() == 1 || device.kind() != DeviceKind::cpu) return 0;
   const std::size_t gradients = parameter_count * sizeof(float);
   if (!is_sharded(optimizer, communicator)) return gradients;
-  const std::size_t slots = optimizer_slots(optimizer).size() * gradients;  // of the host
-  return 2 * gradients + slots / static_cast<std::size_t>(communicator.size());
+  const std::size_t slots = optimizer_slots(optimizer).size();
+  const auto ranks = static_cast<std::size_t>(communicator.size());
+  const std::size_t log = ShardLog::bytes({.count = parameter_count,
+                                           .slots = slots,
+                                           .ranks = ranks,
+                                           .threads = static_cast<std::size_t>(omp_get_max_threads())});
+  return 2 * gradients + slots * gradients / ranks + log;
 }
 
 }  // namespace carillon

@@ -36,6 +36,7 @@
 #include "src/comm/allreduce/communicator.h"
 #include "src/graph/step_end.h"
 #include "src/step/gradients/gradient_source.h"
+#include "src/step/update/update_gate.h"
 
 namespace carillon {
 
@@ -70,6 +71,9 @@ class UpdateStrategy : public GradientSink {
   virtual const StepEnd& step_end() const = 0;
   /// Enqueues the update, if it is not yet enqueued. On a GPU it contains the step's last kernel (finish_block).
   virtual void enqueue_update() = 0;
+  /// On a CPU: whether the variables and slots that this rank can read are those of a completed step, so that it can
+  /// save them without other ranks. False while it updates, or may have been interrupted in an update.
+  virtual bool holds_whole_step() const = 0;
 };
 
 /// Everything that a strategy is made from. The references outlive the strategy.
@@ -81,6 +85,7 @@ struct UpdateContext {
   const StepInputs& inputs;  ///< with the scalars of each step
   std::size_t step_sums = step_sum_count;
   std::size_t bucket_bytes = 0;  ///< bytes averaged at a time; 0: default (bucket_bytes_on)
+  UpdateGate* gate = nullptr;    ///< entered before each update on a CPU, and left by the caller; may be null
 };
 
 /// Collective. Errors: as make_optimizer.

@@ -4,27 +4,13 @@
 
 #include "src/checkpoint/checkpoint_bounds.h"
 #include "src/options/option_values.h"
-#include "src/step/tensor_io.h"
 #include "src/train/checkpointing/best_checkpoint.h"
 #include "src/train/checkpointing/checkpoint_size.h"
 #include "src/train/checkpointing/free_space.h"
+#include "src/train/checkpointing/training_state.h"
 
 namespace carillon {
 namespace {
-
-void check_finite(const std::vector<NamedArray>& arrays, std::int64_t step) {
-  if (const NamedArray* array = find_not_finite(arrays)) {
-    fail(ExitCode::failed, "Model diverged: '{}' is not finite after {} steps; no checkpoint was written", array->name,
-         step);
-  }
-}
-
-void check_finite(const CheckpointState& state) {
-  check_finite(state.variables, state.global_step);
-  check_finite(state.moving_averages, state.global_step);
-  for (const auto& [slot, arrays] : state.optimizer) check_finite(arrays, state.global_step);
-  check_finite(state.buffers, state.global_step);
-}
 
 /// The size of a checkpoint of the tower, and how many more of them the run will keep at a time.
 SpaceNeeded space_needed(const CheckpointOptions& options, std::int64_t steps, bool evaluates, const Tower& tower) {
@@ -84,15 +70,7 @@ void RunCheckpoints::check_space(std::int64_t steps, bool evaluates, const Tower
 }
 
 CheckpointState RunCheckpoints::state(const RunPosition& position, const Tower& tower, std::string options_json) const {
-  CheckpointState state{.model = model_.name,
-                        .global_step = position.step,
-                        .seed = model_.seed,
-                        .stream_position = position.stream_position,
-                        .options_json = std::move(options_json),
-                        .variables = {},
-                        .moving_averages = {},
-                        .optimizer = {},
-                        .buffers = {}};
+  CheckpointState state = state_at(position, model_, std::move(options_json));
   tower.save(state);
   check_finite(state);
   return state;

@@ -66,11 +66,15 @@ struct Caught {
   bool from_launcher = false;
 };
 
+/// Seconds that a rank waits for others once another launcher than mpirun ends the run. Slurm's KillWait is 30 s.
+constexpr double other_patience = 10.0;
+
 Launcher launcher;  // set before the handlers are installed; needs no destructor, so a late signal may read it
 
 // Written by the handler. `caught_at`: time of the first signal in nanoseconds of the monotonic clock; 0: none.
 std::atomic<std::int64_t> caught_at = 0;
 std::atomic<Caught> caught;
+std::atomic<std::int64_t> ending_since = 0;  ///< TERM, or a signal by which mpirun ends the run; 0: none
 static_assert(std::atomic<std::int64_t>::is_always_lock_free && std::atomic<Caught>::is_always_lock_free);
 
 std::int64_t now() {
@@ -176,6 +180,10 @@ void note_signal(int signal, siginfo_t* info, void* /*context*/) {
   const int own_errno = errno;
   const bool from_launcher = info->si_code == SI_USER && launcher.process != 0 && info->si_pid == launcher.process;
   if (signal == SIGCONT && (!from_launcher || launcher.forwards_cont)) return;
+  if (signal == SIGTERM || (from_launcher && signal != SIGUSR1)) {
+    std::int64_t none = 0;
+    ending_since.compare_exchange_strong(none, now());
+  }
   std::int64_t first = 0;
   if (caught_at.compare_exchange_strong(first, now())) {
     caught.store({signal, from_launcher});
@@ -206,6 +214,14 @@ void catch_stop_signals() {
 }
 
 bool stop_signal_caught() { return caught_at.load(std::memory_order_relaxed) != 0; }
+
+bool waits_in_vain(double waited) {
+  const std::int64_t since = ending_since;
+  if (since == 0) return false;
+  const double patience = launcher.process != 0 ? 0.5 * static_cast<double>(launcher.kill_pause) : other_patience;
+  const double passed = static_cast<double>(now() - since) / nanoseconds;
+  return passed > patience && waited > patience;
+}
 
 StopNotice::StopNotice(std::int64_t step, std::function<std::int64_t()> saved_step, std::function<bool()> run_fails) {
   notice_state = {std::move(saved_step), std::move(run_fails)};

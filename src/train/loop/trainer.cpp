@@ -9,6 +9,7 @@
 #include "src/data/loading/available_memory.h"
 #include "src/options/option_groups.h"
 #include "src/report/console.h"
+#include "src/train/checkpointing/last_step.h"
 #include "src/train/checkpointing/resume.h"
 #include "src/train/control/equal_on_all_ranks.h"
 #include "src/train/diagnosis/nonfinite_report.h"
@@ -31,7 +32,10 @@ Trainer::Trainer(const TrainOptions& options, RunDescription description, const 
       thread_count_(cpu.thread_count),
       recorder_(options_, options_.task.value, description_, mpi, started) {}
 
-Trainer::~Trainer() { stall_detector_.describe_data({}); }
+Trainer::~Trainer() {
+  stall_detector_.describe_data({});
+  stall_detector_.before_end({});
+}
 
 ExitCode Trainer::run() {
   open_data();
@@ -50,13 +54,54 @@ ExitCode Trainer::run() {
     return ExitCode::done;
   }
   if (position_.resumed) resumed_step_ = saved_step_ = position_.step;
+  first_position_ = position_;
+  if (device_.kind() == DeviceKind::cpu) {
+    stall_detector_.before_end({.is_updating = [this] { return !tower_->holds_whole_step(); },
+                                .stop_updates = [this] { return tower_->stop_updates(); },
+                                .save = [this] { return save_last_step(); }});
+  }
   try {
-    return run_from_position();
+    return run_and_save_at_errors();
   } catch (...) {
-    stall_detector_.mark_failure();  // before the error line: no other rank may write a StopNotice after it
     stop_notice_.reset();
     throw;
   }
+}
+
+ExitCode Trainer::run_and_save_at_errors() {
+  try {
+    return run_from_position();
+  } catch (const PeerFailed&) {
+    stall_detector_.mark_failure();
+    throw;
+  } catch (const SharedError&) {
+    stall_detector_.mark_failure();
+    throw;
+  } catch (const ChangedInMemory&) {  // the variables may have changed, too
+    stall_detector_.mark_failure();
+    throw;
+  } catch (const Error& error) {
+    stall_detector_.mark_failure();
+    throw Error(error.code(), error.what() + save_last_step());
+  } catch (...) {
+    stall_detector_.mark_failure();
+    save_last_step();
+    throw;
+  }
+}
+
+std::string Trainer::save_last_step() noexcept {
+  const std::int64_t steps = tower_->completed_steps();
+  if (steps == 0 || !tower_->holds_whole_step()) return {};
+  RunPosition position = first_position_;
+  position.step += steps;
+  position.stream_position += static_cast<std::uint64_t>(steps) * global_batch();
+  return carillon::save_last_step({.options = options_.checkpoint,
+                                   .model = options_.model,
+                                   .description = description_,
+                                   .position = position,
+                                   .tower = *tower_,
+                                   .must_lock = mpi_.rank() != 0 && stall_detector_.has_ended(0)});
 }
 
 ExitCode Trainer::run_from_position() {

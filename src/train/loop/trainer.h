@@ -58,6 +58,11 @@ class Trainer {
   bool is_finished();
   /// Whether the resumed run has taken all steps but was killed before its last evaluation was logged. Collective.
   bool lacks_last_evaluation();
+  /// run_from_position(). If an error ends it that this rank alone knows, saves the last completed step first.
+  ExitCode run_and_save_at_errors();
+  /// Saves the last completed step without the other ranks. Returns text for the error line. On another thread only
+  /// after Tower::stop_updates.
+  std::string save_last_step() noexcept;
   /// Trains from `position_`, saves and evaluates at the end.
   ExitCode run_from_position();
   ExitCode train();
@@ -106,6 +111,7 @@ class Trainer {
   std::optional<RankTimes> rank_times_;    ///< only with several ranks on CPUs
 
   RunPosition position_;
+  RunPosition first_position_;      ///< `position_` at the start
   std::int64_t resumed_step_ = -1;  ///< step of the checkpoint that the run resumed from
   std::int64_t saved_step_ = -1;    ///< step of the newest checkpoint, which may not be complete
   bool has_reached_ = false;        ///< an evaluation reached the score that ends the run

@@ -1,0 +1,90 @@
+// ShardLog: what each rank of a host has done of the update of its shard, in memory that all ranks of the host share.
+// If the process of a rank ends during an update, another rank finishes the shard with equal bits.
+//
+// An update changes the slots, which exist once, in place. So before a thread changes a block, it copies the block's
+// slots to its log. Afterwards it marks the block as done.
+//
+//   copy slots -> open block -> update slots and values -> mark block
+//
+// A block that is neither marked nor open has its old slots. The slots of a block that is open and not marked are
+// restored from the log. Every other rank has the old values of the shard in its own memory until it gathers the new
+// ones, and the gradients of a rank outlive its process. So the update of each block that is not marked can be
+// repeated.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+#include "carillon/core/sum_in_order.h"
+#include "carillon/graph/parameters.h"
+#include "src/comm/allreduce/shared_host_memory.h"
+
+namespace carillon {
+
+class ShardLog {
+ public:
+  /// What the log is made for.
+  struct Form {
+    std::size_t count;    ///< elements of the flat arrays
+    std::size_t slots;    ///< arrays of the optimiser
+    std::size_t ranks;    ///< of the host
+    std::size_t threads;  ///< of this rank that update blocks at a time
+  };
+  /// Bytes of this rank's log.
+  static std::size_t bytes(const Form& form);
+
+  /// `own`: zeroed memory for the log in an own array of `memory`, at the same place on all ranks. The ranks may have
+  /// different numbers of threads. `parameters` and `memory` outlive this.
+  ShardLog(const Form& form, std::byte* own, const ParameterStore& parameters, const SharedHostMemory& memory);
+
+  /// Begins the next update of all blocks. All ranks call it equally often.
+  void begin() { ++number_; }
+  /// Calls `update`, which updates a block in the slots and in this rank's values, unless that is done. If the shard is
+  /// that of another rank, also copies the values to that rank. `first`: place of the block in the shard of `owner`, a
+  /// multiple of sum_block_floats. Threads of a parallel region may call it for different blocks.
+  template <typename Update>
+  void update_block(int owner, std::size_t first, const Update& update) {
+    const Block block{owner, first / sum_block_floats};
+    std::atomic<std::uint32_t>& mark = mark_of(block);
+    if (mark.load(std::memory_order_acquire) == number_) return;
+    open(block);
+    update();
+    if (owner != memory_.rank()) copy_values(block);
+    mark.store(number_, std::memory_order_release);
+  }
+  /// Restores the slots of the blocks of `owner` that are open and not marked. The processes that opened them have
+  /// ended.
+  void restore_open_blocks(int owner);
+
+ private:
+  struct Block {
+    int owner;
+    std::size_t number;  ///< in the owner's shard
+  };
+  /// The log of a thread, followed by copies of a block of each slot.
+  struct alignas(64) ThreadLog {
+    std::atomic<std::uint64_t> open{0};  ///< tag of the open block
+  };
+
+  std::byte* log_of(int rank) const { return memory_.on_rank(rank, own_); }
+  std::atomic<std::uint32_t>& mark_of(const Block& block) const;
+  ThreadLog& thread_log(int rank, std::size_t thread) const;
+  static float* copies_of(ThreadLog& log) { return reinterpret_cast<float*>(&log + 1); }
+  /// Identifies a block of an update.
+  std::uint64_t tag_of(const Block& block) const;
+  /// The elements of the block in the flat arrays.
+  Slice elements_of(const Block& block) const;
+  void open(const Block& block);
+  void copy_values(const Block& block) const;
+
+  Form form_;
+  std::size_t blocks_;  ///< of the largest shard
+  std::byte* own_;
+  const ParameterStore& parameters_;
+  const SharedHostMemory& memory_;
+  std::uint32_t number_ = 0;  ///< of the update
+};
+
+}  // namespace carillon

@@ -1,0 +1,231 @@
+"""A rank is killed at a random moment of a training. The other ranks save the last completed step, and no step is lost.
+
+Each case has one train directory. Its command is started again and again, and one rank of each start is killed, until
+all kills of the case are made. Then it runs to its end, which must equal an undisturbed run bit for bit. --seed repeats
+the ranks and steps; the moments within a step differ.
+
+mpirun kills the other ranks after some seconds, and waits that long even if they have ended. So once they have ended,
+the check kills mpirun.
+"""
+
+import concurrent.futures
+import pathlib
+import random
+import re
+import signal
+import time
+from dataclasses import dataclass
+
+import training
+from hosts import TwoHosts
+from training import TIMEOUT
+
+import programs
+from processes import rank_processes
+from programs import SCALED, Result, checkpoint, same_bits
+
+WORKERS = 2  # number of parallel cases: they mostly wait for mpirun
+KILL_SECONDS = 10  # until mpirun sends TERM, and again until it sends KILL
+KILL_SECONDS_ON_HOSTS = 4  # mpirun waits that long twice
+SAVED_SECONDS = 5  # from the kill to the checkpoint, on a loaded machine
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    program: str
+    options: tuple
+    steps: int
+    kills: int  # of the quick form
+
+
+CASES = (
+    # Small batches: most of the time of a step is the update.
+    Case("mnist", "mnist_train", (*SCALED, "--batch-size", 1, "--optimizer", "momentum"), 1500, 5),
+    Case("mnist, summaries", "mnist_train", (*SCALED, "--batch-size", 1, "--optimizer", "adamw", "--summary-every", 2), 500, 3),
+    Case("mnist, lars", "mnist_train", (*SCALED, "--batch-size", 4, "--optimizer", "lars"), 900, 2),
+    Case("cifar10", "cifar10_train", ("--batch-size", 2), 120, 2),
+    Case("resnet9", "cifar10_train", ("--model", "resnet9", "--global-batch", 8, "--micro-batch", 2,
+         "--optimizer", "nesterov", "--lookahead-every", 3), 30, 2),
+    Case("pictures", "image_train", ("--model", "resnet18", "--classes", 5, "--image-size", 32, "--data", "synthetic",
+         "--global-batch", 8, "--micro-batch", 2), 40, 2),
+)  # fmt: skip
+
+
+ON_TWO_HOSTS = Case("mnist on two hosts", "mnist_train", (*SCALED, "--batch-size", 4, "--optimizer", "momentum"), 300, 2)
+
+
+def declare(parser):
+    parser.add_argument("--kills", type=int, default=0, help="number of killed ranks (default: those of ctest)")
+    parser.add_argument("--hosts", action="store_true", help="also on two hosts (as root)")
+    parser.add_argument("--seed", type=int, default=1)
+
+
+def check(context):
+    """killed ranks"""
+    options = context.options
+    quick = sum(case.kills for case in CASES)
+    counts = (2, 4) if options.kills else (2,)  # of ranks
+    repeats = max(1, round(options.kills / quick / len(counts)))
+    chains = [
+        Chain(context, case, ranks, number, options.seed)
+        for case in CASES
+        for ranks in counts
+        for number in range(repeats)
+    ]
+    context.small_set(200), context.small_cifar10_set(12)  # not by two chains at once
+    with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
+        yield from pool.map(Chain.result, chains)
+    if options.hosts:
+        of_hosts = [Chain(context, ON_TWO_HOSTS, ranks, number, options.seed) for ranks in (2, 4) for number in range(repeats)]
+        for chain in of_hosts:
+            yield chain.result_on_two_hosts()
+        chains += of_hosts
+    kills, saved = sum(len(chain.kills) for chain in chains), sum(chain.saved for chain in chains)
+    yield Result("killed ranks: saved by the others", saved == kills, f"{saved} of {kills}")
+    slowest = max((kill.seconds for chain in chains for kill in chain.kills), default=0.0)
+    yield Result("killed ranks: the longest time to the checkpoint", slowest < SAVED_SECONDS, f"{slowest:.2f} s")
+
+
+def on_one_host(ranks):
+    return ["mpirun", "-np", str(ranks), "--oversubscribe", "--bind-to", "none"]
+
+
+@dataclass
+class Kill:
+    """A killed rank: its rank, the steps that were logged then, and the seconds until the others had saved."""
+
+    rank: int
+    logged: int
+    seconds: float = 0.0
+
+
+class Chain:
+    """The starts of a case in one train directory."""
+
+    def __init__(self, context, case, ranks, number, seed):
+        self._context, self._case, self._ranks, self._hosts = context, case, ranks, None
+        self._chance = random.Random(f"{seed} {case.name} {ranks} {number}")
+        self._name = f"{case.name}, {ranks} ranks, chain {number}"
+        self._run, self._whole = context.directory("killed"), context.directory("whole")
+        self._error_file = context.directory("errors")
+        self._error_file.write_text("")
+        self.kills, self.saved = [], 0
+
+    def result_on_two_hosts(self):
+        with TwoHosts() as self._hosts:
+            return self.result()
+
+    def result(self):
+        try:
+            wrong = self._wrong()
+        except (programs.ProgramFailed, OSError, KeyError, ValueError) as error:
+            wrong = f"{type(error).__name__}: {error}"
+        detail = ", ".join(f"rank {kill.rank} after {kill.logged} steps" for kill in self.kills)
+        if not wrong:
+            training.remove(self._run)
+            training.remove(self._whole)
+        return Result(self._name, not wrong, f"{wrong} ({detail}; {self._run})" if wrong else detail)
+
+    def _environment(self):
+        # A killed mpirun leaves shared memory files. They are removed with the working directory.
+        return {
+            "OMPI_MCA_btl_vader_backing_directory": str(self._context.work),
+            "OMPI_MCA_odls_base_sigkill_timeout": str(KILL_SECONDS),
+            "CARILLON_ERROR_FILE": str(self._error_file),
+        }
+
+    def _command(self, run):
+        case = self._case
+        data = () if "--data" in case.options else ("--data", self._data() / "train-*")
+        own = ("--train-dir", run, "--max-steps", case.steps, "--device", "cpu", "--threads", 1, "--log-every", 1)
+        own += ("--checkpoint-every", 0, "--checkpoint-every-seconds", 0)
+        program = self._context.command(case.program, *data, *case.options, *own)
+        launcher = self._hosts.launcher(self._ranks, KILL_SECONDS_ON_HOSTS) if self._hosts else on_one_host(self._ranks)
+        return [*launcher, "-x", "CARILLON_ERROR_FILE", *program]
+
+    def _data(self):
+        return self._context.small_set(200) if self._case.program == "mnist_train" else self._context.small_cifar10_set(12)
+
+    def _wrong(self):
+        done = self._undisturbed(self._whole)
+        if done.code:
+            return done.explain()
+        steps = sorted(self._chance.sample(range(1, self._case.steps - 2), self._case.kills))
+        for step in steps:
+            wrong = self._killed_at(step)
+            if wrong:
+                return wrong
+        done = self._undisturbed(self._run)
+        if done.code:
+            return done.explain()
+        last = self._case.steps
+        return same_bits(checkpoint(self._run, last), checkpoint(self._whole, last)) or self._wrong_losses()
+
+    def _undisturbed(self, run):
+        return self._context.finish(self._context.start(self._command(run), self._environment()), TIMEOUT)
+
+    def _wrong_losses(self):
+        """A step that was saved may be missing: rank 0 was killed before it logged the step."""
+        found, expected = programs.losses(self._run), programs.losses(self._whole)
+        differ = [step for step, loss in found.items() if expected.get(step) != loss]
+        missing = len(expected) - len(found)
+        return f"metrics.jsonl lacks {missing} steps, and {differ} differ" if differ or missing > len(self.kills) else ""
+
+    def _killed_at(self, step):
+        """Kills a rank once `step` steps are logged. The error in what is left; empty if there is none."""
+        process = self._context.start(self._command(self._run), self._environment())
+        deadline = time.monotonic() + TIMEOUT
+        while self._logged() < step and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.002)
+        time.sleep(self._chance.uniform(0.0, 0.01))
+        rank = self._chance.randrange(self._ranks)
+        found = rank_processes(process)
+        if rank not in found:
+            return f"rank {rank} does not run: {self._context.finish(process, TIMEOUT).explain()}"
+        programs.signal_process(found[rank], signal.SIGKILL)
+        killed = time.monotonic()
+        before = training.saved_steps(self._run)
+        kill = Kill(rank, self._logged())
+        self.kills.append(kill)
+        while training.saved_steps(self._run) == before and process.poll() is None:
+            time.sleep(0.002)
+        kill.seconds = time.monotonic() - killed
+        while any(not has_ended(pid) for pid in found.values()) and process.poll() is None:
+            time.sleep(0.002)
+        if not self._hosts:
+            process.kill()
+        return self._wrong_end(self._context.finish(process, TIMEOUT), kill)
+
+    def _logged(self):
+        """The number of steps in the log."""
+        log = self._run / "metrics.jsonl"
+        return log.read_bytes().count(b'"loss"') if log.exists() else 0
+
+    def _wrong_end(self, done, kill):
+        saved, logged = training.saved_steps(self._run), self._logged()
+        said = self._error_file.read_text().splitlines()
+        self._error_file.write_text("")
+        if not saved or saved[-1] < logged:
+            return f"{logged} steps were logged, and {saved} saved: {' | '.join(said)}: {done.explain()}"
+        self.saved += 1
+        if self._hosts:
+            # A rank of the other host can only know that the launcher ends the run.
+            expected = rf"the process of rank {kill.rank} has ended in |(waited|was in) .* while the launcher ends the run"
+            is_named = any(re.search(expected, line) for line in said)
+            return "" if is_named else f"expected a line: {' | '.join(said)} | {done.explain()}"
+        expected = rf"the process of rank {kill.rank} has ended in \w+ of step \d+; saved step {saved[-1]} in "
+        return "" if len(said) == 1 and re.search(expected, said[0]) else f"expected one line: {' | '.join(said)}"
+
+
+def has_ended(pid):
+    """Whether no thread of the process is left. Its parent may not have fetched its exit code yet."""
+    try:
+        state = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1]
+    except OSError:
+        return True
+    return state[0] in "ZX"
+
+
+if __name__ == "__main__":
+    programs.main(check, declare=declare)

@@ -1,0 +1,257 @@
+// Steps that an error or the end of a rank's process interrupts.
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <vector>
+
+#include "kernels/dense/dense.h"
+#include "kernels/scale_input/scale_input.h"
+#include "src/comm/mpi/members.h"
+#include "src/comm/transport/shared_arrays.h"
+#include "src/device/cpu_device.h"
+#include "src/step/tower.h"
+#include "tests/support/float_arrays.h"
+#include "tests/support/mpi_world.h"
+#include "tests/support/networks.h"
+#include "tests/support/noise_batch.h"
+
+namespace carillon::testing {
+namespace {
+
+struct ProcessEnds : std::runtime_error {
+  ProcessEnds() : std::runtime_error("the process ends") {}
+};
+
+/// A flag that all ranks see.
+class SharedFlag {
+ public:
+  SharedFlag() : arrays_(mpi_world().ranks().local, sizeof(float)) {}
+  void set() { arrays_.reach(&SharedArrays::Progress::copied, 1); }
+  bool is_set(int rank) const { return arrays_.has_reached(&SharedArrays::Progress::copied, rank, 1); }
+
+ private:
+  SharedArrays arrays_;
+};
+
+/// Knows the ranks that have set the flag as ended.
+class EndedRanks final : public WaitObserver {
+ public:
+  explicit EndedRanks(const SharedFlag& flag) : flag_(flag) {}
+  void look(std::string_view, std::span<const int>, double) override {}
+  void waited(double) override {}
+  bool has_ended(int rank) const override { return flag_.is_set(rank); }
+
+ private:
+  const SharedFlag& flag_;
+};
+
+/// Shared host memory in which this rank ends after so many blocks of its shard.
+class EndingMemory final : public SharedHostMemory {
+ public:
+  EndingMemory(SharedHostMemory& memory, SharedFlag& flag) : memory_(memory), flag_(flag) {}
+  void end_after(std::size_t blocks) { left_ = blocks; }
+
+  Buffer allocate(std::size_t bytes) override { return memory_.allocate(bytes); }
+  void meet() override { memory_.meet(); }
+  void meet_after_update(const std::function<void(int rank)>& finish) override { memory_.meet_after_update(finish); }
+  int rank() const override { return memory_.rank(); }
+  int size() const override { return memory_.size(); }
+  std::byte* on_rank(int rank, std::byte* own) const override { return memory_.on_rank(rank, own); }
+  void means_of(std::span<const float> values, const TakeMeans& take) const override {
+    const bool is_shard = values.size() > step_sum_count;
+    memory_.means_of(values, [&](std::size_t first, std::span<const float> means) {
+      if (is_shard && first >= left_ * sum_block_floats) {
+        flag_.set();
+        throw ProcessEnds();
+      }
+      take(first, means);
+    });
+  }
+  void gather(std::span<float> values) const override { memory_.gather(values); }
+
+ private:
+  SharedHostMemory& memory_;
+  SharedFlag& flag_;
+  std::size_t left_ = std::size_t{1} << 40;
+};
+
+/// A communicator with an EndingMemory.
+class EndingCommunicator final : public Communicator {
+ public:
+  EndingCommunicator(Device& device, SharedFlag& flag, WaitLimit limit)
+      : ranks_(make_communicator(mpi_world(), device, "auto", limit)), memory_(*ranks_->shared_host_memory(), flag) {}
+  std::string_view name() const override { return ranks_->name(); }
+  int rank() const override { return ranks_->rank(); }
+  int size() const override { return ranks_->size(); }
+  Buffer allocate(std::size_t bytes) override { return ranks_->allocate(bytes); }
+  void acquire(Stream& stream) override { ranks_->acquire(stream); }
+  void start_allreduce_mean(std::span<float> bucket, Stream& stream) override {
+    ranks_->start_allreduce_mean(bucket, stream);
+  }
+  void finish(Stream& stream) override { ranks_->finish(stream); }
+  void broadcast(std::span<float> values, int root) override { ranks_->broadcast(values, root); }
+  void mean(std::span<float> values) override { ranks_->mean(values); }
+  SharedHostMemory* shared_host_memory() override { return &memory_; }
+  EndingMemory& memory() { return memory_; }
+
+ private:
+  std::unique_ptr<Communicator> ranks_;
+  EndingMemory memory_;
+};
+
+TowerSettings settings() {
+  return {.batch_size = 2,
+          .optimizer = {.rule = "momentum", .learning_rate = constant_rate(0.1), .moving_average_decay = 0.5}};
+}
+
+Network mnist() { return mnist_network(mnist_images({.pixel_scale = 1.0f / 255.0f, .regularization = 1e-4f})); }
+
+NoiseBatch samples_of(int step) {
+  return {static_cast<std::uint64_t>(2 * (step * mpi_world().size() + mpi_world().rank())), 2, 784};
+}
+
+std::vector<float> floats_of(const CheckpointState& state) {
+  std::vector<float> all;
+  const auto add = [&](const std::vector<NamedArray>& arrays) {
+    for (const NamedArray& array : arrays) all.insert(all.end(), array.values.begin(), array.values.end());
+  };
+  add(state.variables);
+  add(state.moving_averages);
+  for (const auto& [slot, arrays] : state.optimizer) add(arrays);
+  add(state.buffers);
+  return all;
+}
+
+std::vector<float> whole_step(const Tower& tower) {
+  CheckpointState state;
+  tower.save_whole_step(state);
+  return floats_of(state);
+}
+
+/// The state after `steps` steps that nothing interrupts.
+std::vector<float> undisturbed(int steps) {
+  CpuDevice device(1);
+  const auto communicator = make_communicator(mpi_world(), device);
+  Tower tower(mnist(), ten_classes(), settings(), device, *communicator);
+  if (mpi_world().rank() == 0) tower.initialize(1);
+  tower.broadcast_from_first();
+  for (int step = 0; step < steps; ++step) tower.step({.step = step, .batch = samples_of(step).batch()});
+  std::vector<float> whole = whole_step(tower);
+  mpi_world().barrier();  // the slots are shared
+  return whole;
+}
+
+constexpr int last_step = 2;
+
+class InterruptedUpdateTest : public ::testing::Test {
+ protected:
+  /// Takes steps; in the last one `ended` ends after so many blocks. Returns the error of this rank.
+  std::string steps_until_end(int ended, std::size_t blocks) {
+    if (mpi_world().rank() == 0) tower_.initialize(1);
+    tower_.broadcast_from_first();
+    try {
+      for (int step = 0; step <= last_step; ++step) {
+        if (step == last_step && mpi_world().rank() == ended) communicator_.memory().end_after(blocks);
+        tower_.step({.step = step, .batch = samples_of(step).batch()});
+      }
+    } catch (const ProcessEnds& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  CpuDevice device_{1};
+  SharedFlag flag_;
+  EndedRanks observer_{flag_};
+  EndingCommunicator communicator_{device_, flag_, {.observer = &observer_}};
+  Tower tower_{mnist(), ten_classes(), settings(), device_, communicator_};
+};
+
+TEST_F(InterruptedUpdateTest, TheOtherRanksFinishTheShardOfTheLastRank) {
+  const int ended = mpi_world().size() - 1;
+  if (ended == 0) return;
+  const std::vector<float> expected = undisturbed(last_step + 1);
+  const std::string error = steps_until_end(ended, 3);
+  EXPECT_EQ(error.empty(), mpi_world().rank() != ended);
+  EXPECT_EQ(tower_.holds_whole_step(), mpi_world().rank() != ended);
+  if (tower_.holds_whole_step()) {
+    EXPECT_TRUE(equal_bits(whole_step(tower_), expected));
+  }
+  mpi_world().barrier();
+}
+
+TEST_F(InterruptedUpdateTest, TheOtherRanksFinishTheShardOfTheFirstRank) {
+  if (mpi_world().size() == 1) return;
+  const std::vector<float> expected = undisturbed(last_step + 1);
+  steps_until_end(0, 0);
+  EXPECT_EQ(tower_.holds_whole_step(), mpi_world().rank() != 0);
+  if (tower_.holds_whole_step()) {
+    EXPECT_TRUE(equal_bits(whole_step(tower_), expected));
+  }
+  mpi_world().barrier();
+}
+
+/// Counts the training batches in a buffer. Then throws in the forward pass if `throws`.
+class CountAndThrow final : public OpDefinition {
+ public:
+  explicit CountAndThrow(const bool& throws) : throws_(throws) {}
+  std::string_view type() const override { return "count_and_throw"; }
+  BackwardNeeds backward_needs() const override { return {}; }
+  std::optional<int> output_shares_input(int /*output*/) const override { return 0; }
+  std::optional<int> gradient_shares_output(int /*input*/) const override { return 0; }
+  std::unique_ptr<Op> instantiate(const OpContext& /*context*/, const OpTensors& tensors) const override {
+    struct Count final : Op {
+      Count(const Tensor& given, const bool& set) : count(given), throws(set) {}
+      void forward(Stream&) override {
+        ++count.floats()[0];
+        if (throws) throw ProcessEnds();
+      }
+      void backward(Stream&) override {}
+      Tensor count;
+      const bool& throws;
+    };
+    return std::make_unique<Count>(tensors.buffers[0], throws_);
+  }
+
+ private:
+  const bool& throws_;
+};
+
+TEST(InterruptedForwardPass, LeavesTheLastWholeStepWithItsBuffers) {
+  bool throws = false;
+  const Network counting{
+      .name = "counting", .image = {28, 28, 1}, .build_layers = [&](Graph& graph, Purpose) {
+        Value x = scale_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
+        x = dense(graph, "first", x, {.units = 4});
+        const int count = graph.add_buffer({.name = "count", .shape = {1}});
+        x = graph.add_op(
+            {.name = "count", .definition = std::make_shared<CountAndThrow>(throws), .inputs = {x}, .buffers = {count}},
+            graph.shape(x));
+        return dense(graph, "second", x, {.units = 10});
+      }};
+  CpuDevice device(1);
+  const auto communicator = make_communicator(mpi_world(), device);
+  TowerSettings own = settings();
+  own.optimizer.lookahead = {.every = 1, .decay = 0.5};
+  Tower tower(counting, ten_classes(), own, device, *communicator);
+  if (mpi_world().rank() == 0) tower.initialize(1);
+  tower.broadcast_from_first();
+  std::vector<float> before;
+  for (int step = 0; step < 2; ++step) {
+    tower.step({.step = step, .batch = samples_of(step).batch()});
+    CheckpointState state;
+    tower.save(state);
+    before = floats_of(state);
+    EXPECT_TRUE(equal_bits(whole_step(tower), before));
+  }
+  const float counted = tower.buffers().tensor(0).floats()[0];
+  mpi_world().barrier();
+  throws = true;
+  EXPECT_THROW(tower.step({.step = 2, .batch = samples_of(2).batch()}), ProcessEnds);
+  EXPECT_NE(tower.buffers().tensor(0).floats()[0], counted) << "the step has begun";
+  EXPECT_TRUE(equal_bits(whole_step(tower), before));
+  mpi_world().barrier();
+}
+
+}  // namespace
+}  // namespace carillon::testing
