@@ -12,6 +12,7 @@ import concurrent.futures
 import pathlib
 import random
 import re
+import shutil
 import signal
 import time
 from dataclasses import dataclass
@@ -76,6 +77,7 @@ def check(context):
     context.small_set(200), context.small_cifar10_set(12)  # not by two chains at once
     with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
         yield from pool.map(Chain.result, chains)
+    yield _own_error(context)
     if options.hosts:
         of_hosts = [Chain(context, ON_TWO_HOSTS, ranks, number, options.seed) for ranks in (2, 4) for number in range(repeats)]
         for chain in of_hosts:
@@ -89,6 +91,28 @@ def check(context):
 
 def on_one_host(ranks):
     return ["mpirun", "-np", str(ranks), "--oversubscribe", "--bind-to", "none"]
+
+
+def _own_error(context):
+    """A record that is damaged when a rank reads it: that rank saves the last completed step. With the record repaired,
+    the same command ends like an undisturbed run."""
+    data, run, whole = context.directory("data"), context.directory("killed"), context.directory("whole")
+    shutil.copytree(context.small_set(10000), data)
+    file = next(data.glob("train-*"))
+    good = file.read_bytes()
+    options = (*SCALED, "--data", file, "--device", "cpu", "--threads", 1, "--batch-size", 4, "--shuffle", "false")
+    options += ("--cache", "none", "--max-steps", 240, "--log-every", 1, "--summary-every", 0)
+    context.run("mnist_train", *options, "--train-dir", whole, ranks=2)
+    place = len(good) * 1501 // 10000 + 100  # within a record that is not among those that are read at the start
+    file.write_bytes(good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :])
+    done = context.run("mnist_train", *options, "--train-dir", run, ranks=2, expect=65)
+    file.write_bytes(good)
+    saved, logged = training.saved_steps(run), len(programs.losses(run))
+    wrong = "" if saved == [logged] and f"; saved step {logged} in " in done.errors else f"{saved}: {done.explain()}"
+    if not wrong:
+        context.run("mnist_train", *options, "--train-dir", run, ranks=2)
+        wrong = same_bits(checkpoint(run, 240), checkpoint(whole, 240))
+    return Result("a rank that meets a damaged record saves", not wrong, wrong or f"after {logged} steps")
 
 
 @dataclass
