@@ -14,7 +14,7 @@ allowed=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)
 if ((cores == 0 || cores > allowed)); then cores=$allowed; fi
 
 # Seconds that mpirun waits after TERM or INT before it signals the ranks, and again before it kills them. mpirun also
-# waits that long after a rank has crashed, so the value is small.
+# waits twice that long after a rank has failed, so the value is small. Scripts that restart trainings set a larger one.
 export OMPI_MCA_odls_base_sigkill_timeout=${OMPI_MCA_odls_base_sigkill_timeout:-4}
 
 # Binds each rank to an equal share of the cores. If there are more ranks than cores, the ranks are not bound.

@@ -21,10 +21,17 @@
 # All ranks get the environment variables CARILLON_*. The exit code is the program's exit code. 75 means that a signal
 # stopped the run after a checkpoint; the same command resumes from the checkpoint. TERM, INT (Ctrl-C), HUP and USR1 to
 # this script stop the run in this way; a second TERM or INT ends the run at once.
+#
+# If a rank of a training is killed, crashes, hangs or gives no response, the script starts the training again from its
+# last checkpoint, at most RESTARTS times (default: 3; 0: never) without a newer checkpoint. mpirun needs about 20 s to
+# end after a lost rank. The restarted training uses only the hosts that answer.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# If a rank ends, the others have twice this time in seconds to save. The script restarts after that time, too.
+export OMPI_MCA_odls_base_sigkill_timeout=${OMPI_MCA_odls_base_sigkill_timeout:-10}
 source "$root/jobs/mpi_env.sh"
 source "$root/jobs/forward_signals.sh"
+source "$root/jobs/restarts.sh"
 source "$root/jobs/choose_program.sh"
 
 if (($# == 0)) || [[ $1 == -* ]]; then
@@ -39,7 +46,16 @@ if [[ ! -r $hosts ]]; then
 fi
 choose_program multi_node_mpirun mnist_train "$@"
 
-slots=$(sed 's/#.*//' "$hosts" | awk 'NF { n = 1; for (i = 2; i <= NF; ++i) if (sub(/^slots=/, "", $i)) n = $i; sum += n } END { print sum + 0 }')
+check_restarts multi_node_mpirun
+
+# Prints "NAME SLOTS" for each host of the host file $1.
+slots_of_hosts() {
+  sed 's/#.*//' "$1" | awk 'NF { n = 1; for (i = 2; i <= NF; ++i) if (sub(/^slots=/, "", $i)) n = $i; print $1, n }'
+}
+
+total() { awk '{ sum += $2 } END { print sum + 0 }'; }
+
+slots=$(slots_of_hosts "$hosts" | total)
 ranks=${RANKS:-$slots}
 for setting in "RANKS=$ranks" ${CORES_PER_RANK:+"CORES_PER_RANK=$CORES_PER_RANK"}; do
   if [[ ! ${setting#*=} =~ ^[1-9][0-9]*$ ]]; then
@@ -52,20 +68,78 @@ if ((ranks > slots)); then
   exit 64
 fi
 
-launch=(mpirun -np "$ranks" --hostfile "$hosts")
+settings=()
 if [[ -n ${CORES_PER_RANK-} ]]; then
-  launch+=(--map-by "slot:PE=$CORES_PER_RANK" --bind-to core)
+  settings+=(--map-by "slot:PE=$CORES_PER_RANK" --bind-to core)
 else
-  launch+=(--bind-to none)
+  settings+=(--bind-to none)
 fi
 if [[ -n ${INTERFACES-} ]]; then
-  launch+=(--mca btl_tcp_if_include "$INTERFACES")
+  settings+=(--mca btl_tcp_if_include "$INTERFACES")
 fi
 while IFS= read -r name; do
-  launch+=(-x "$name")
+  settings+=(-x "$name")
 done < <(compgen -e CARILLON_ | grep -vx CARILLON_ERROR_FILE || true)
-launch+=(-x CARILLON_ERROR_FILE)  # forward_signals sets it
+settings+=(-x CARILLON_ERROR_FILE)  # forward_signals sets it
 
-echo "multi_node_mpirun: $ranks ranks on $slots slots: ${launch[*]} $program" >&2
-# setsid: Ctrl-C would otherwise reach mpirun as INT, in addition to the USR1 that forward_signals sends.
-forward_signals setsid "${launch[@]}" "$program" "${options[@]}"
+# Whether mpirun can start processes on the host $1.
+answers() {
+  local agent=()
+  if [[ $1 == localhost || $1 == "$(hostname)" || $1 == "$(hostname -s)" ]]; then return 0; fi
+  read -r -a agent <<<"${OMPI_MCA_plm_rsh_agent:-ssh}"
+  if [[ ${agent[0]##*/} == ssh ]]; then agent+=(-o BatchMode=yes -o ConnectTimeout=5); fi
+  timeout --kill-after=1 10 "${agent[@]}" "$1" true </dev/null >/dev/null 2>&1
+}
+
+# Prints the lines of slots_of_hosts with hosts that answer.
+answering_hosts() {
+  local host slots
+  while read -r host slots; do
+    { if answers "$host"; then echo "$host $slots"; fi; } &
+  done < <(slots_of_hosts "$hosts")
+  wait
+}
+
+# Starts the program with the given options. After the first start, only on the hosts that answer.
+starts=0
+usable=$hosts
+used=$ranks
+start() {
+  if ((starts++ > 0)); then choose_hosts "$@" || return; fi
+  local launch=(mpirun -np "$used" --hostfile "$usable" "${settings[@]}")
+  if ((starts == 1)); then echo "multi_node_mpirun: $ranks ranks on $slots slots: ${launch[*]} $program" >&2; fi
+  # setsid: Ctrl-C would otherwise reach mpirun as INT, in addition to the USR1 that forward_signals sends.
+  forward_signals setsid "${launch[@]}" "$program" "$@"
+}
+
+# Sets `usable` and `used` to a host file of the hosts that answer, and to the number of their ranks.
+choose_hosts() {
+  local answering lost available change=''
+  answering=$(answering_hosts)
+  lost=$(slots_of_hosts "$hosts" | grep -vxFf <(printf '%s\n' "$answering") | cut -d ' ' -f 1 | paste -s -d ' ' || true)
+  usable=$hosts
+  used=$ranks
+  if ((stop_count > 0)); then return 75; fi
+  if [[ -z $lost ]]; then return 0; fi
+  if [[ -z $answering ]]; then
+    echo "multi_node_mpirun: no host of $hosts answers: $lost" >&2
+    error_line=
+    return 70
+  fi
+  usable=$folder/hosts
+  slots_of_hosts "$hosts" | grep -xFf <(printf '%s\n' "$answering") | sed 's/ / slots=/' >"$usable"
+  available=$(total <<<"$answering")
+  if ((used > available)); then used=$available; fi
+  if ((used != ranks)); then
+    change="; $used ranks instead of $ranks"
+    if [[ -z $(option_value global-batch "$@") ]]; then
+      change+=", and the global batch changes in proportion (--global-batch N would keep it)"
+    fi
+  fi
+  echo "multi_node_mpirun: no answer, left out: $lost$change" >&2
+}
+
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+keep_stderr=1
+with_restarts multi_node_mpirun start "${options[@]}"

@@ -8,10 +8,16 @@
 # program's exit code. 75 means that a signal stopped the run after a checkpoint; the same command resumes from the
 # checkpoint. TERM, INT (Ctrl-C), HUP and USR1 to this script stop the run in this way; a second TERM or INT ends the
 # run at once.
+#
+# If a rank of a training is killed, crashes or hangs, the script starts the training again from its last checkpoint, at
+# most RESTARTS times (default: 3; 0: never) without a newer checkpoint.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# If a rank ends, the others have twice this time in seconds to save. If they end before, so does mpirun.
+export OMPI_MCA_odls_base_sigkill_timeout=${OMPI_MCA_odls_base_sigkill_timeout:-15}
 source "$root/jobs/mpi_env.sh"
 source "$root/jobs/forward_signals.sh"
+source "$root/jobs/restarts.sh"
 source "$root/jobs/choose_program.sh"
 
 choose_program single_node mnist_train "$@"
@@ -32,7 +38,11 @@ if [[ ! $ranks =~ ^[1-9][0-9]*$ ]]; then
   exit 64
 fi
 
+check_restarts single_node
+
 mapfile -t launch < <(mpirun_on "$ranks")
 echo "single_node: $gpu_count GPUs, $cores cores: ${launch[*]} $program" >&2
+own_ranks=1
 # setsid: Ctrl-C would otherwise reach mpirun as INT, in addition to the USR1 that forward_signals sends.
-forward_signals setsid "${launch[@]}" "$program" "${options[@]}"
+start() { forward_signals setsid "${launch[@]}" "$program" "$@"; }
+with_restarts single_node start "${options[@]}"

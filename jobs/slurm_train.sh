@@ -6,12 +6,18 @@
 #   jobs/slurm_train.sh PROGRAM OTHER_PROGRAM [OPTION...]      runs OTHER_PROGRAM instead
 #
 # The exit code is the program's exit code. TERM and USR1 to the batch shell (scancel --batch) stop the program, too.
+#
+# If a rank of a training is killed, crashes, hangs or gives no response, the script starts the training again in the
+# same job, at most RESTARTS times (default: 3; 0: never) without a newer checkpoint. If a node fails, Slurm requeues the
+# job.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/jobs/forward_signals.sh"
+source "$root/jobs/restarts.sh"
 source "$root/jobs/choose_program.sh"
 
 choose_program slurm_train "$@"
+check_restarts slurm_train
 # Open MPI runs as root only if both variables are set.
 if ((EUID == 0)); then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -29,15 +35,24 @@ if [[ -n $lead && $limit =~ ^(([0-9]+)-)?(([0-9]+):)?([0-9]+):([0-9]+)$ ]]; then
   fi
 fi
 
+# After scancel the state is not RUNNING.
+is_running_job() { [[ $(squeue --noheader --job "$SLURM_JOB_ID" --format=%T) == RUNNING ]]; }
+# shellcheck disable=SC2317  # with_restarts calls it
+may_restart() { is_running_job; }
+# shellcheck disable=SC2317  # with_restarts calls it
+start() {
+  forward_signals srun --mpi=pmix --kill-on-bad-exit=1 --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" "$program" "$@"
+}
+keep_stderr=1
 code=0
-forward_signals srun --mpi=pmix --kill-on-bad-exit=1 --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" "$program" "${options[@]}" || code=$?
+with_restarts slurm_train start "${options[@]}" || code=$?
 
 # USR1 kills a training program that has not installed its signal handler yet. Nothing was done then, so requeue.
 if ((code == 128 + $(kill -l USR1) && SECONDS < 60)) && [[ $program == *_train ]]; then
   code=75
 fi
-# A cancelled job must not be requeued. After scancel its state is not RUNNING.
-if ((code == 75)) && [[ $(squeue --noheader --job "$SLURM_JOB_ID" --format=%T) == RUNNING ]]; then
+# A cancelled job must not be requeued.
+if ((code == 75)) && is_running_job; then
   job=$SLURM_JOB_ID
   if [[ -n ${SLURM_ARRAY_JOB_ID-} ]]; then job=${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}; fi
   echo "slurm_train: stopped by a signal; requeueing job $job"

@@ -14,6 +14,7 @@
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
 #include "src/core/shell_word.h"
+#include "src/launch/rank_watch.h"
 
 namespace carillon {
 namespace {
@@ -146,21 +147,28 @@ ChildResult run_child(const std::vector<std::string>& command, const ChildSettin
   ChildResult result;
   const pid_t child = start_child(command, settings);
   using Clock = std::chrono::steady_clock;
-  Clock::time_point first_stop;
-  constexpr timespec second{1, 0};
+  Clock::time_point first_stop, last_signal;
+  RankWatch ranks(child);
+  constexpr timespec second{1, 0}, moment{0, 200'000'000};
   while (!has_ended(child, result.exit_code)) {
-    const int signal = sigtimedwait(&awaited, nullptr, &second);
+    const int signal = sigtimedwait(&awaited, nullptr, settings.is_mpirun ? &moment : &second);
     const bool is_stop = signal > 0 && signal != SIGCHLD;
     if (is_stop && !result.stopped) {
       result.stopped = true;
-      first_stop = Clock::now();
+      first_stop = last_signal = Clock::now();
       kill(child, settings.stop_signal);
     } else if ((signal == SIGTERM || signal == SIGINT) && Clock::now() - first_stop >= std::chrono::seconds(1)) {
       kill(child, SIGTERM);  // within a second it is the same stop: a process group may get it twice
-    } else if (result.stopped && signal < 0 && errno == EAGAIN) {
-      kill(child, settings.stop_signal);  // mpirun drops what it receives before its ranks exist
+      if (settings.is_mpirun) ranks.shorten_pause();
+    } else if (signal < 0 && errno == EAGAIN) {
+      if (settings.is_mpirun) ranks.look();
+      if (result.stopped && Clock::now() - last_signal >= std::chrono::seconds(1)) {
+        kill(child, settings.stop_signal);  // mpirun drops what it receives before its ranks exist
+        last_signal = Clock::now();
+      }
     }
   }
+  if (settings.is_mpirun && result.exit_code > 128) wait_for_session(child);
   // The child may die of the signal before it can handle it.
   if (result.stopped && result.exit_code == 128 + settings.stop_signal) {
     result.exit_code = static_cast<int>(ExitCode::stopped);

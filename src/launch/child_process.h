@@ -25,6 +25,7 @@ struct ChildSettings {
   int death_signal;
   std::filesystem::path output = {};          ///< file for stdout and stderr; empty: those of this process
   std::vector<std::string> environment = {};  ///< "NAME=value", in addition to this process's
+  bool is_mpirun = false;                     ///< the child is an mpirun with all ranks on this machine: see RankWatch
 };
 
 struct ChildResult {
@@ -33,7 +34,8 @@ struct ChildResult {
 };
 
 /// Runs `command` in its own session, with an empty standard input, and waits for its end. Terminal signals such as
-/// Ctrl-C therefore reach only this process. Errors: failed (no process could be made), no_input (no such program).
+/// Ctrl-C therefore reach only this process. If a signal ended an mpirun, also waits for its ranks. Errors: failed (no
+/// process could be made), no_input (no such program).
 ChildResult run_child(const std::vector<std::string>& command, const ChildSettings& settings);
 
 /// `command` as a line for a shell, with quotes where they are needed.

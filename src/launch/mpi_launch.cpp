@@ -52,12 +52,15 @@ std::vector<std::string> Launch::command(const std::string& program, const std::
 
 ChildSettings Launch::settings() const {
   ChildSettings settings{.stop_signal = SIGUSR1, .death_signal = SIGUSR1};
+  settings.is_mpirun = ranks > 1;
   // Open MPI starts as root, for example in a container, only if both are set.
   if (geteuid() == 0) settings.environment = {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"};
+  constexpr const char* pause = "OMPI_MCA_odls_base_sigkill_timeout";  // mpirun pauses twice so long
+  if (std::getenv(pause) == nullptr) settings.environment.push_back(std::string(pause) + "=15");
   return settings;
 }
 
-ChildResult Launch::run(const std::vector<std::string>& words) const {
+ChildResult Launch::run(const std::vector<std::string>& words, std::string* error_line) const {
   ChildSettings with_error = settings();
   std::error_code unknown;
   const fs::path folder = fs::temp_directory_path(unknown);
@@ -72,6 +75,7 @@ ChildResult Launch::run(const std::vector<std::string>& words) const {
   std::error_code ignored;
   fs::remove(path, ignored);
   if (ranks > 1 && result.exit_code != 0 && !last.empty()) print_text(STDERR_FILENO, last + "\n");
+  if (error_line != nullptr) *error_line = last;
   return result;
 }
 

@@ -25,11 +25,13 @@ struct Launch {
 
   /// `program` with `options` under mpirun, each rank bound to its share of the cores.
   std::vector<std::string> command(const std::string& program, const std::vector<std::string>& options) const;
-  /// USR1 as stop signal: mpirun forwards it and waits, so that the ranks can save.
+  /// USR1 as stop signal: mpirun forwards it and waits, so that the ranks can save. If a rank ends, mpirun gives the
+  /// others 30 s to save, unless the environment says otherwise.
   ChildSettings settings() const;
   /// Runs a command that `command` made. After a failure, mpirun prints about ten lines; this function then repeats the
-  /// program's own error line. Errors: those of run_child.
-  ChildResult run(const std::vector<std::string>& words) const;
+  /// program's own error line. `error_line` receives this line, or nothing if there is none. Errors: those of
+  /// run_child.
+  ChildResult run(const std::vector<std::string>& words, std::string* error_line = nullptr) const;
 };
 
 }  // namespace carillon

@@ -13,6 +13,7 @@
 #include "src/launch/commands.h"
 #include "src/launch/passed_options.h"
 #include "src/launch/picture_training.h"
+#include "src/launch/restarts.h"
 #include "src/launch/say.h"
 #include "src/options/option_set.h"
 
@@ -22,10 +23,16 @@ namespace {
 namespace fs = std::filesystem;
 
 const std::vector<std::string> flags{"dry-run", "fresh", "help", "version"};
-const std::vector<std::string> own_options{"minutes", "data-dir",         "train-dir",
-                                           "ranks",   "validation-share", "background"};
+const std::vector<std::string> own_options{"minutes",          "data-dir",   "train-dir", "ranks",
+                                           "validation-share", "background", "restarts"};
 
-OptionSet option_set(TrainingRequest& request, bool& dry_run) {
+/// How the command carries out its plan.
+struct Execution {
+  bool is_dry = false;
+  std::int64_t restarts = 3;
+};
+
+OptionSet option_set(TrainingRequest& request, Execution& execution) {
   constexpr std::int64_t max_ranks = 4096;
   OptionSet set({.program = "carillon train",
                  .purpose = "Trains a network on a folder of pictures, and evaluates it",
@@ -40,7 +47,10 @@ OptionSet option_set(TrainingRequest& request, bool& dry_run) {
   set.add("validation-share", request.validation_share, OptionSet::Interval::below_one,
           "fraction of each class that is held out for evaluations, if FOLDER has no test/ or val/");
   set.add("background", request.background, "colour behind transparent pixels: white, black or '#rrggbb'");
-  set.add("dry-run", dry_run, "choose and convert, print the commands, and do not train");
+  constexpr std::int64_t max_restarts = 1000000;
+  set.add("restarts", execution.restarts, 0, max_restarts,
+          "restarts in a row without a new checkpoint, if a rank is killed, crashes or hangs; 0: no restart");
+  set.add("dry-run", execution.is_dry, "choose and convert, print the commands, and do not train");
   set.add("fresh", request.fresh, "choose again, and remove the checkpoints and logs of the train directory first");
   return set;
 }
@@ -83,12 +93,12 @@ void print_next_steps(const fs::path& folder, const TrainingRequest& request, co
   for (const auto& [command, purpose] : steps) fmt::print("  {:<{}}   {}\n", command, width, purpose);
 }
 
-int train(const fs::path& folder, const TrainingRequest& request, bool dry_run) {
+int train(const fs::path& folder, const TrainingRequest& request, const Execution& execution) {
   const auto started = PictureTraining::Clock::now();
   PictureTraining training(folder, request, started);
   const FolderLock lock(training.train_dir());
   if (!lock_train_dir(lock, training.train_dir())) return stopped_early();
-  if (dry_run && request.fresh && !list_checkpoints(training.train_dir()).empty()) {
+  if (execution.is_dry && request.fresh && !list_checkpoints(training.train_dir()).empty()) {
     fail(ExitCode::usage, "--dry-run --fresh: {} holds a training; name another folder with --train-dir",
          training.train_dir().string());
   }
@@ -105,10 +115,11 @@ int train(const fs::path& folder, const TrainingRequest& request, bool dry_run) 
   }
   fmt::print("{}", training.command_lines(*plan));
   std::fflush(stdout);
-  if (dry_run) return 0;
+  if (execution.is_dry) return 0;
   if (stop_requested()) return stopped_early();
   const Launch launch = training.launch(*plan);
-  const ChildResult trained = launch.run(training.training_command(*plan));
+  const ChildResult trained =
+      run_with_restarts(launch, training.training_command(*plan), training.train_dir(), execution.restarts);
   constexpr int stopped = static_cast<int>(ExitCode::stopped);
   if (trained.exit_code == stopped || (trained.stopped && trained.exit_code == 0)) {
     say(request.fresh ? "stopped: the same command without --fresh continues" : "stopped: the same command continues");
@@ -141,8 +152,8 @@ void check_passed(const std::vector<std::string>& passed) {
 
 ManualGroup train_options() {
   TrainingRequest request;
-  bool dry_run = false;
-  ManualGroup group = option_set(request, dry_run).manual().groups.front();
+  Execution execution;
+  ManualGroup group = option_set(request, execution).manual().groups.front();
   group.heading = "options of carillon train";
   std::erase_if(group.options, [](const ManualOption& option) {
     return option.name == "help" || option.name == "version" || option.name == "config";
@@ -152,8 +163,8 @@ ManualGroup train_options() {
 
 int train_command(const std::vector<std::string>& words) {
   TrainingRequest request;
-  bool dry_run = false;
-  OptionSet set = option_set(request, dry_run);
+  Execution execution;
+  OptionSet set = option_set(request, execution);
   std::vector<std::string> folders;
   set.take_rest(folders);
   SplitWords parts = split_words(words, own_options, flags);
@@ -171,7 +182,7 @@ int train_command(const std::vector<std::string>& words) {
   }
   request.passed = std::move(parts.passed);
   check_passed(request.passed);
-  return train(folders.front(), request, dry_run);
+  return train(folders.front(), request, execution);
 }
 
 }  // namespace carillon

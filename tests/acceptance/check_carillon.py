@@ -50,7 +50,7 @@ def _places(context):
     return context.directory("carillon-run"), context.directory("carillon-data")
 
 
-def _command(context, run, data, *options, pictures=None):
+def command(context, run, data, *options, pictures=None):
     places = ("--train-dir", run, "--data-dir", data)
     return context.command("carillon", "train", pictures or _pictures(context), *places, *options)
 
@@ -63,12 +63,12 @@ def _accuracy(output):
 def _whole(context):
     """a training with a budget"""
     run, data = _places(context)
-    done = context.run_command(_command(context, run, data, "--minutes", 0.2, "--image-size", 16))
+    done = context.run_command(command(context, run, data, "--minutes", 0.2, "--image-size", 16))
     accuracy, count = _accuracy(done.output)
     wrong = done.complaint(0) or (count != 8 and f"{count} evaluated")  # the steps depend on the machine's load
     yield _result("a folder of pictures becomes an evaluated network", wrong, f"accuracy {accuracy} of {count} pictures")
     yield _result("it prints the long commands", "" if "image_train --config" in done.output else done.output)
-    again = context.run_command(_command(context, run, data, "--minutes", 0.2, "--image-size", 16))
+    again = context.run_command(command(context, run, data, "--minutes", 0.2, "--image-size", 16))
     wrong = again.complaint(0) or ("nothing to do" not in again.output and again.output)
     yield _result("a finished training is not repeated", wrong)
 
@@ -76,7 +76,7 @@ def _whole(context):
 def _trained(context):
     run, data = context.work / "carillon-trained", context.work / "carillon-trained-data"
     if not run.exists():
-        done = context.run_command(_command(context, run, data, *QUICK))
+        done = context.run_command(command(context, run, data, *QUICK))
         if done.code != 0:
             raise ProgramFailed(done.explain())
     return run, data
@@ -104,7 +104,7 @@ def _commands(context):
 def _options(context):
     """options of image_train"""
     run, data = _places(context)
-    done = context.run_command(_command(context, run, data, *QUICK[2:], "--model", "resnet9", "--isa", "plain", "--dry-run"))
+    done = context.run_command(command(context, run, data, *QUICK[2:], "--model", "resnet9", "--isa", "plain", "--dry-run"))
     settings = (run / "plan.cfg").read_text() if done.code == 0 else ""
     yield _result("--model overrides the choice", "" if "model = resnet9\n" in settings else done.explain() + settings)
     evaluation = [line for line in done.output.splitlines() if "image_eval" in line and "--isa plain" in line]
@@ -116,7 +116,7 @@ def _options(context):
         (("--data", "data/x"), ("--data",)),
     ):
         run, data = _places(context)
-        done = context.run_command(_command(context, run, data, *words))
+        done = context.run_command(command(context, run, data, *words))
         wrong = done.complaint(USAGE, names) or ("records exist" if data.exists() else "")
         yield _result(f"{words[0]} {words[1]} is refused", wrong)
 
@@ -124,7 +124,7 @@ def _options(context):
 def _failure(context):
     """a training that fails"""
     run, data = _places(context)
-    done = context.run_command(_command(context, run, data, *QUICK, "--learning-rate", 1e30, "--ranks", 2))
+    done = context.run_command(command(context, run, data, *QUICK, "--learning-rate", 1e30, "--ranks", 2))
     last = done.errors.strip().splitlines()[-1:]
     wrong = f"expected exit code 70; {done.explain()}" if done.code != 70 else ""
     yield _result("the error line is the last one, after mpirun's", wrong or ("" if last and "diverged" in last[0] else last))
@@ -157,11 +157,11 @@ def _changes(context):
             (pictures / name / source.name).write_bytes(source.read_bytes())
     run, data = _places(context)
     options = (*QUICK[:-1], 2)
-    context.run_command(_command(context, run, data, *options, pictures=pictures))
+    context.run_command(command(context, run, data, *options, pictures=pictures))
     (pictures / "dark" / "0.png").unlink()
-    done = context.run_command(_command(context, run, data, *options, pictures=pictures))
+    done = context.run_command(command(context, run, data, *options, pictures=pictures))
     yield _result("a trained network is kept if the pictures change", done.complaint(USAGE, ("--fresh",)))
-    done = context.run_command(_command(context, run, data, *options, "--fresh", pictures=pictures))
+    done = context.run_command(command(context, run, data, *options, "--fresh", pictures=pictures))
     yield _result("--fresh trains on the changed pictures", done.complaint(0))
 
 
@@ -174,7 +174,7 @@ def _logged(run):
 
 
 def _start(context, run, data, steps):
-    process = context.start(_command(context, run, data, *QUICK))
+    process = context.start(command(context, run, data, *QUICK))
     wait_for(process, lambda: _logged(run) > steps, f"{steps} steps are logged")
     return process
 
@@ -185,7 +185,7 @@ def _newest(run):
 
 def _continued(context, run, data, before):
     """The error of the same command after a stop; `before`: the step that it must continue from."""
-    done = context.run_command(_command(context, run, data, *QUICK))
+    done = context.run_command(command(context, run, data, *QUICK))
     if done.code != 0:
         return done.explain()
     if f"at step {before}" not in done.output:
@@ -196,7 +196,7 @@ def _continued(context, run, data, before):
 def _stops(context):
     """INT, TERM, HUP and XCPU"""
     run, data = _places(context)
-    process = context.start(_command(context, run, data, *QUICK))
+    process = context.start(command(context, run, data, *QUICK))
     while "image_eval" not in (line := process.stdout.readline()) and line:
         pass
     process.terminate()  # before mpirun has started the ranks

@@ -13,6 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 JOBS = ROOT / "jobs"
 sys.path.insert(0, str(ROOT / "tests/acceptance"))
 
+import programs
 from processes import TIMEOUT, catches
 
 # Logs its signals; ends at a TERM.
@@ -24,6 +25,37 @@ while :; do sleep 0.02; done
 """
 SRUN = """#!/usr/bin/env bash
 exit "$SRUN_CODE"
+"""
+# mpirun with one rank.
+MPIRUN = """#!/usr/bin/env bash
+shopt -s extglob
+echo "mpirun $*" >>"$LOG"
+while [[ $1 != *_@(train|eval) ]]; do
+  if [[ $1 == --hostfile ]]; then cat "$2" >>"$LOG"; fi
+  shift
+done
+"$@"
+"""
+# The last line of MPIRUN, for a stub that does something at USR1.
+HANDLE_USR1 = """trap '%s' USR1
+"$@" &
+wait $!
+wait $!
+"""
+SRUN_WITH_PROGRAM = """#!/usr/bin/env bash
+while [[ $1 != */*_train ]]; do shift; done
+"$@"
+"""
+# A training program: logs its words, and runs the script BODY with the number of its start in `n`.
+TRAIN = """#!/usr/bin/env bash
+echo "start $*" >>"$LOG"
+n=$(grep -c '^start' "$LOG")
+report() { echo "mnist_train: rank 0 on n1: $1" >>"${REPORT:-$CARILLON_ERROR_FILE}"; }
+lost() { report "the process of rank 1 has ended in compute of step 8; saved step 8 in x"; exit 70; }
+eval "$BODY"
+"""
+AGENT = """#!/usr/bin/env bash
+[[ $1 != "$DOWN" ]]
 """
 SQUEUE = """#!/usr/bin/env bash
 if [[ $* == *%T* ]]; then echo "$JOB_STATE"; else echo 1:00:00; fi
@@ -180,6 +212,210 @@ class SlurmTrainTest(ScriptTest):
         for code in (0, 1, 70, 128 + signal.SIGTERM):
             with self.subTest(code=code):
                 self.assertEqual(self.run_script(code), (code, []))
+
+
+class RestartTest(ScriptTest):
+    """jobs/restarts.sh in the three job scripts."""
+
+    def setUp(self):
+        super().setUp()
+        self.run_directory = self.work / "run"
+        self.run_directory.mkdir()
+        self.stub("mpirun", MPIRUN)
+        self.stub("srun", SRUN_WITH_PROGRAM)
+        self.stub("squeue", SQUEUE)
+        self.stub("scontrol", SCONTROL)
+        self.stub("mnist_eval", TRAIN)
+        self.program = self.stub("mnist_train", TRAIN)
+
+    def command(self, script, program, *options):
+        return [JOBS / script, program, "--train-dir", self.run_directory, *options]
+
+    def environment(self, body, **variables):
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("CARILLON_", "RESTARTS"))}
+        kept |= {"PATH": f"{self.work}:{kept['PATH']}", "LOG": str(self.log), "BODY": body, "TMPDIR": str(self.work)}
+        kept |= {"RANKS": "1", "JOB_STATE": "RUNNING", "SLURM_JOB_ID": "17", "RUN": str(self.run_directory)}
+        return kept | variables
+
+    def run_command(self, command, body, **variables):
+        """(exit code, options of each start, lines on stderr that announce restarts)"""
+        self.log.write_text("")
+        done = subprocess.run(
+            command, env=self.environment(body, **variables), capture_output=True, text=True, timeout=TIMEOUT, cwd=self.work
+        )
+        self.errors = done.stderr
+        return done.returncode, self.starts(), [line for line in done.stderr.splitlines() if "starting again" in line]
+
+    def run_script(self, body, *options, script="single_node.sh", program="mnist_train", **variables):
+        return self.run_command(self.command(script, self.work / program, *options), body, **variables)
+
+    def starts(self):
+        known = f"start --train-dir {self.run_directory}"
+        return [line.removeprefix(known).strip() for line in self.log.read_text().splitlines() if line.startswith("start")]
+
+    def test_training_resumes_after_a_lost_rank(self):
+        for script in ("single_node.sh", "slurm_train.sh"):
+            with self.subTest(script=script):
+                (self.run_directory / "model.ckpt-8.h5").unlink(missing_ok=True)
+                code, starts, lines = self.run_script('((n > 1)) || { touch "$RUN/model.ckpt-8.h5"; lost; }', "--a", script=script)
+                self.assertEqual((code, starts), (0, ["--a", "--a"]))
+                name = script.removesuffix(".sh")
+                self.assertEqual(
+                    lines, [f"{name}: a rank has ended; starting again from step 8 (restart 1 of 3 without progress)"]
+                )
+
+    def test_all_ranks_killed_at_once(self):
+        self.assertEqual(self.run_script("((n > 1)) || kill -9 $$")[:2], (0, ["", ""]))
+
+    def test_every_line_of_a_lost_rank(self):
+        for line in (
+            "rank 2 hangs: it has been in compute of step 7 for 61 s",
+            "rank 2 hangs, stopped by a signal: it has been in data of step 7 for 61 s",
+            "hangs: it has been in data of step 7 for 61 s",
+            "waited 92 s for rank 2 on n2 in averaging without a response; saved step 8 in x",
+            "waited 3 s for rank 2 on n2 in averaging while the launcher ends the run; saved step 8 in x",
+            "waited 3 s for rank 2 on n2 in averaging after a connection closed; saved step 8 in x",
+            "the run ends; saved step 8 in x",
+        ):
+            with self.subTest(line=line):
+                self.assertEqual(self.run_script("((n > 1)) || { report '" + line + "'; exit 70; }")[:2], (0, ["", ""]))
+
+    def test_gives_up_without_a_new_checkpoint(self):
+        code, starts, lines = self.run_script("kill -9 $$", RESTARTS="2")
+        self.assertEqual((code, len(starts), len(lines)), (70, 3, 2))
+        self.assertIn("single_node: a rank has ended again; no restart is left, after 2 without a new checkpoint", self.errors)
+
+    def test_a_new_checkpoint_begins_the_count_again(self):
+        code, starts, _ = self.run_script('((n > 3)) || touch "$RUN/model.ckpt-$n.h5"; lost', RESTARTS="2")
+        self.assertEqual((code, len(starts)), (70, 5))
+
+    def test_no_restarts(self):
+        self.assertEqual(self.run_script("kill -9 $$", RESTARTS="0"), (137, [""], []))
+        self.assertEqual(self.run_script("exit 0", RESTARTS="many")[:2], (64, []))
+        self.assertIn("RESTARTS is 'many'", self.errors)
+
+    def test_other_failures_lead_to_no_restart(self):
+        for body in (
+            *(f"exit {code}" for code in (0, 1, 64, 65, 66, 69, 70, 74, 75)),
+            "report 'Model diverged with loss = NaN at step 1'; exit 70",
+            "report 'variables differ'; kill -9 $$",
+            "kill -TERM $$",
+        ):
+            with self.subTest(body=body):
+                self.assertEqual(self.run_script(body)[1:], ([""], []))
+
+    def test_other_programs_are_not_started_again(self):
+        self.assertEqual(self.run_script("lost", program="mnist_eval"), (70, [""], []))
+
+    def test_fresh_is_not_repeated(self):
+        config = self.work / "some.cfg"
+        config.write_text("learning-rate = 0.1\nfresh = true  # once\nresume = never\n")
+        body = 'touch "$RUN/model.ckpt-8.h5"; ((n > 1)) || lost'
+        for given, expected in (
+            (("--fresh", "--a"), "--a"),
+            (("--fresh", "True", "--a"), "--a"),
+            (("--fresh=1", "--resume", "never", "b"), "b"),
+            (("--resume=never", "--resume-from", "x"), "--resume-from x"),
+            (("--resume", "require"), "--resume require"),
+            (("--config", str(config)), f"--config {config} --fresh=false --resume=auto"),
+        ):
+            with self.subTest(given=given):
+                (self.run_directory / "model.ckpt-8.h5").unlink(missing_ok=True)
+                self.assertEqual(self.run_script(body, *given)[:2], (0, [" ".join(given), expected]))
+        (self.run_directory / "model.ckpt-8.h5").unlink()
+        found = self.run_script(body, CARILLON_FRESH="true")
+        self.assertEqual(found[:2], (0, ["", "--fresh=false"]))
+
+    def test_fresh_is_repeated_until_it_has_removed_the_earlier_checkpoints(self):
+        (self.run_directory / "model.ckpt-5.h5").touch()
+        body = '((n == 1)) && lost; rm -f "$RUN"/*; touch "$RUN/model.ckpt-8.h5"; ((n > 2)) || lost'
+        self.assertEqual(self.run_script(body, "--fresh")[:2], (0, ["--fresh", "--fresh", ""]))
+
+    def test_train_directory_from_other_places(self):
+        config = self.work / "other.cfg"
+        config.write_text(f"train_dir = {self.run_directory}\n")
+        (self.run_directory / "model.ckpt-8.h5").touch()
+        for words, variables in (
+            ((f"--train_dir={self.run_directory}",), {}),
+            (("--config", config), {"CARILLON_TRAIN_DIR": "elsewhere"}),
+            ((), {"CARILLON_TRAIN_DIR": str(self.run_directory)}),
+        ):
+            with self.subTest(words=words):
+                lines = self.run_command([JOBS / "single_node.sh", self.program, *words], "((n > 1)) || lost", **variables)[2]
+                self.assertIn("from step 8 ", lines[0])
+
+    def start_and_signal(self, body, number, condition, name="single_node.sh"):
+        """(exit code, number of starts) of a script that gets the signal once the condition holds."""
+        script = subprocess.Popen(
+            self.command(name, self.program), env=self.environment(body), start_new_session=True,
+            stderr=subprocess.PIPE, text=True, preexec_fn=heed_signals,
+        )  # fmt: skip
+        self.addCleanup(lambda: script.poll() is None and programs.kill(script))
+        self.wait_for(condition, "the training is in the expected state")
+        script.send_signal(number)
+        _, self.errors = script.communicate(timeout=TIMEOUT)
+        return script.returncode, len(self.starts())
+
+    def test_term_stops_a_restarted_training(self):
+        body = "((n > 1)) || lost; trap 'sleep 0.3; exit 75' USR1; touch \"$RUN/ready\"; while :; do sleep 0.02; done"
+        handle = HANDLE_USR1 % "kill -USR1 $!"
+        self.stub("mpirun", MPIRUN.replace('"$@"\n', handle))
+        self.stub("srun", SRUN_WITH_PROGRAM.replace('"$@"\n', handle))
+        ready = self.run_directory / "ready"
+        for script in ("single_node.sh", "slurm_train.sh"):
+            with self.subTest(script=script):
+                self.log.write_text("")
+                ready.unlink(missing_ok=True)
+                self.assertEqual(self.start_and_signal(body, signal.SIGTERM, ready.exists, script), (75, 2))
+
+    def test_a_rank_that_ends_after_a_stop_signal_leads_to_no_restart(self):
+        body = 'touch "$RUN/ready"; until [[ -e $RUN/go ]]; do sleep 0.02; done; lost'
+        self.stub("mpirun", MPIRUN.replace('"$@"\n', HANDLE_USR1 % "touch $RUN/go"))
+        ready = self.run_directory / "ready"
+        self.assertEqual(self.start_and_signal(body, signal.SIGTERM, ready.exists), (75, 1))
+
+    def test_slurm_finds_the_line_of_another_node(self):
+        body = "((n > 1)) || lost"
+        self.assertEqual(self.run_script(body, script="slurm_train.sh", REPORT="/dev/stderr")[:2], (0, ["", ""]))
+
+    def test_cancelled_slurm_job_is_not_started_again(self):
+        found = self.run_script("lost", script="slurm_train.sh", JOB_STATE="COMPLETING")
+        self.assertEqual(found[:2], (70, [""]))
+
+    def run_on_hosts(self, *options, **variables):
+        hosts = self.work / "hosts.txt"
+        hosts.write_text("n1 slots=2  # the first\nn2 slots=4\n")
+        agent = self.stub("agent", AGENT)
+        command = [JOBS / "multi_node_mpirun.sh", hosts, self.program, "--train-dir", self.run_directory, *options]
+        variables = {"RANKS": "6", "OMPI_MCA_plm_rsh_agent": str(agent)} | variables
+        return self.run_command(command, "((n > 1)) || lost", REPORT="/dev/stderr", **variables)
+
+    def launched(self):
+        """For each start: the number of ranks, and the lines of the host file."""
+        text = self.log.read_text().split("mpirun -np ")[1:]
+        return [(int(part.split()[0]), [line for line in part.splitlines() if "slots=" in line]) for part in text]
+
+    def test_lost_host_is_left_out(self):
+        both = ["n1 slots=2  # the first", "n2 slots=4"]
+        for down, options, second, said in (
+            ("none", (), (6, both), ""),
+            ("n2", (), (2, ["n1 slots=2"]), "n2; 2 ranks instead of 6, and the global batch changes in proportion"),
+            ("n1", ("--global-batch", "96"), (4, ["n2 slots=4"]), "n1; 4 ranks instead of 6\n"),
+        ):
+            with self.subTest(down=down):
+                code, starts, _ = self.run_on_hosts(*options, DOWN=down)
+                self.assertEqual((code, len(starts)), (0, 2))
+                self.assertEqual(self.launched(), [(6, both), second])
+                self.assertIn(f"multi_node_mpirun: no answer, left out: {said}" if said else "starting again", self.errors)
+
+    def test_no_host_answers(self):
+        self.stub("agent", AGENT)
+        hosts = self.work / "hosts.txt"
+        hosts.write_text("n1 slots=2\n")
+        command = [JOBS / "multi_node_mpirun.sh", hosts, self.program, "--train-dir", self.run_directory]
+        found = self.run_command(command, "lost", RANKS="2", OMPI_MCA_plm_rsh_agent=str(self.work / "agent"), DOWN="n1")
+        self.assertEqual(found[:2], (70, [""]))
+        self.assertIn("no host of", self.errors)
 
 
 if __name__ == "__main__":

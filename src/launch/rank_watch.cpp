@@ -1,0 +1,91 @@
+#include "src/launch/rank_watch.h"
+
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+
+namespace carillon {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr int pause = 20;  ///< at least the usual pause in seconds
+
+/// Whether the process exists and is not a zombie.
+bool is_running(const std::string& process) {
+  std::ifstream file("/proc/" + process + "/stat");
+  std::string line;
+  if (!std::getline(file, line)) return false;
+  const std::size_t name_end = line.rfind(") ");  // the name may contain any character
+  if (name_end == std::string::npos || name_end + 2 >= line.size()) return false;
+  const char state = line[name_end + 2];
+  return state != 'Z' && state != 'X';
+}
+
+bool has_running_child(pid_t process) {
+  std::error_code ended;
+  for (const fs::directory_entry& thread :
+       fs::directory_iterator("/proc/" + std::to_string(process) + "/task", ended)) {
+    std::ifstream children(thread.path() / "children");
+    for (std::string child; children >> child;) {
+      if (is_running(child)) return true;
+    }
+  }
+  return false;
+}
+
+bool has_running_member(pid_t session) {
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator("/proc", ignored)) {
+    const std::string name = entry.path().filename();
+    const auto process = static_cast<pid_t>(std::strtol(name.c_str(), nullptr, 10));
+    if (process > 0 && getsid(process) == session && is_running(name)) return true;
+  }
+  return false;
+}
+
+/// mpirun pauses with sleep(), and each signal shortens the pause by up to a second. CHLD has no other effect.
+void send_child_signals(pid_t mpirun, int count) {
+  for (int i = 0; i < count && is_running(std::to_string(mpirun)); ++i) {
+    kill(mpirun, SIGCHLD);
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+}
+
+}  // namespace
+
+void RankWatch::look() {
+  constexpr milliseconds before_signals(300);
+  constexpr seconds before_kill(30);
+  if (has_running_child(mpirun_)) {
+    has_seen_ranks_ = true;
+    idle_since_.reset();
+    return;
+  }
+  if (!has_seen_ranks_) return;
+  if (!idle_since_) idle_since_ = Clock::now();
+  const Clock::duration idle = Clock::now() - *idle_since_;
+  if (idle > before_kill) {
+    kill(mpirun_, SIGKILL);
+  } else if (idle > before_signals) {
+    send_child_signals(mpirun_, 2 * pause);
+  }
+}
+
+void RankWatch::shorten_pause() const { send_child_signals(mpirun_, pause); }
+
+void wait_for_session(pid_t session) {
+  constexpr int most_tries = 300;
+  for (int tries = 0; tries < most_tries && has_running_member(session); ++tries) {
+    std::this_thread::sleep_for(milliseconds(200));
+  }
+}
+
+}  // namespace carillon

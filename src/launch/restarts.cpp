@@ -1,0 +1,75 @@
+#include "src/launch/restarts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <string_view>
+
+#include "carillon/core/error.h"
+#include "src/checkpoint/checkpoint.h"
+#include "src/launch/passed_options.h"
+#include "src/launch/say.h"
+
+namespace carillon {
+namespace {
+
+constexpr int signal_base = 128;  ///< of the exit code of a program that a signal ended
+constexpr std::array stop_signals{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGXCPU};
+
+/// -1: there is no checkpoint.
+std::int64_t newest_step(const std::filesystem::path& train_dir) {
+  const auto checkpoints = list_checkpoints(train_dir);
+  return checkpoints.empty() ? -1 : checkpoints.front();
+}
+
+}  // namespace
+
+bool has_lost_rank(int exit_code, const std::string& error_line) {
+  constexpr std::array<std::string_view, 7> causes{
+      ": the process of rank ",          " hangs: it has been ",      " hangs, ",        "without a response",
+      "while the launcher ends the run", "after a connection closed", ": the run ends; "};
+  if (exit_code != static_cast<int>(ExitCode::failed) && exit_code <= signal_base) return false;
+  if (!error_line.empty()) {
+    return std::ranges::any_of(causes,
+                               [&](std::string_view cause) { return error_line.find(cause) != std::string::npos; });
+  }
+  // Without a line, all ranks were killed at once, for example because memory was exhausted.
+  return exit_code > signal_base &&
+         std::ranges::none_of(stop_signals, [&](int signal) { return exit_code == signal_base + signal; });
+}
+
+std::vector<std::string> resuming(const std::vector<std::string>& command) {
+  return joined(without(command, {"resume", "fresh"}), {"--fresh=false", "--resume=auto"});
+}
+
+ChildResult run_with_restarts(const Launch& launch, const std::vector<std::string>& command,
+                              const std::filesystem::path& train_dir, std::int64_t restarts) {
+  std::vector<std::string> words = command;
+  for (std::int64_t count = 0;;) {
+    const std::int64_t before = newest_step(train_dir);
+    std::string error_line;
+    ChildResult result = launch.run(words, &error_line);
+    if (!has_lost_rank(result.exit_code, error_line) || restarts == 0) return result;
+    if (result.stopped || stop_requested()) {
+      result.stopped = true;
+      if (!error_line.empty()) result.exit_code = static_cast<int>(ExitCode::stopped);
+      return result;
+    }
+    const std::int64_t newest = newest_step(train_dir);
+    if (newest != before) count = 0;
+    if (count == restarts) {
+      say(fmt::format("a rank has ended again; no restart is left, after {} without a new checkpoint", restarts));
+      result.exit_code = static_cast<int>(ExitCode::failed);
+      return result;
+    }
+    ++count;
+    const std::string place = newest < 0 ? "the beginning" : fmt::format("step {}", newest);
+    say(fmt::format("a rank has ended; starting again from {} (restart {} of {} without progress)", place, count,
+                    restarts));
+    words = resuming(command);
+  }
+}
+
+}  // namespace carillon
