@@ -14,7 +14,7 @@
 #
 #   own_ranks=1     the command is `setsid mpirun`, and all its ranks are on this machine: if they have ended, mpirun
 #                   ends at once
-#   keep_stderr=1   ranks on other machines cannot write into CARILLON_ERROR_FILE: find the line in the output
+#   keep_stderr=1   search stderr for the error line: ranks on other machines cannot write to CARILLON_ERROR_FILE
 #   after_signals   the traps for stop signals after the command; default: none
 #
 # Results: stop_count, the number of stop signals so far; error_line, the program's last error line.
@@ -54,14 +54,17 @@ forward_signals() {
     wait "$command" 2>/dev/null || code=$?
     [[ -n $caught ]] || break  # if `caught` is set, a signal ended `wait`, and the command still runs
   done
-  # shellcheck disable=SC2064  # its value at this time
+  # shellcheck disable=SC2064  # expands after_signals now
   trap "${after_signals:--}" USR1 HUP TERM INT
   local lines=1
   if [[ -n $watcher ]]; then
     # The watcher returns 0 if it had to kill mpirun, which then has not shown the lines.
-    while kill -0 "$watcher" 2>/dev/null; do
-      if wait "$watcher"; then lines=+1; fi
+    local watched=129
+    while ((watched > 128)); do  # a signal interrupts `wait`
+      watched=0
+      wait "$watcher" || watched=$?
     done
+    if ((watched == 0)); then lines=+1; fi
     if ((code > 128)); then
       wait_for_session "$command"
       rm -rf "${TMPDIR:-/tmp}"/ompi.*."$EUID/pid.$command"  # what a killed mpirun leaves
@@ -115,7 +118,8 @@ signal_command() {
 #
 # mpirun drops a USR1 that arrives before its ranks exist. So the watcher repeats USR1 every second once the file $2
 # exists. If a rank fails, Open MPI 4.1's mpirun pauses twice for odls_base_sigkill_timeout seconds, so that the other
-# ranks can save, even if none of them is left. It can also hang at its own end. The watcher ends both.
+# ranks can save, even if none of them is left. It can also hang at its own end. The watcher shortens the pauses and
+# kills an mpirun that hangs.
 watch_mpirun() {
   local mpirun=$1 stopped=$2 seen='' idle=0 count=0 quiet
   trap '' USR1 HUP TERM INT

@@ -22,7 +22,7 @@
 # stopped the run after a checkpoint; the same command resumes from the checkpoint. TERM, INT (Ctrl-C), HUP and USR1 to
 # this script stop the run in this way; a second TERM or INT ends the run at once.
 #
-# If a rank of a training is killed, crashes, hangs or gives no response, the script starts the training again from its
+# If a rank of a training is killed, crashes, hangs or does not respond, the script starts the training again from its
 # last checkpoint, at most RESTARTS times (default: 3; 0: never) without a newer checkpoint. mpirun needs about 20 s to
 # end after a lost rank. The restarted training uses only the hosts that answer.
 set -euo pipefail

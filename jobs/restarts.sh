@@ -1,9 +1,9 @@
-# Starts a training again if one of its ranks has ended. Other job scripts source this file after forward_signals.sh.
+# Starts a training again if one of its ranks was lost. Other job scripts source this file after forward_signals.sh.
 #
 #   check_restarts NAME                        sets `restarts` from RESTARTS (default: 3); exit code 64 if it is no number
 #   with_restarts NAME FUNCTION OPTION...      returns the exit code of the training; NAME is the script's name
 #
-# FUNCTION starts `program` with the options that it gets, by forward_signals. with_restarts calls it again if a rank was
+# FUNCTION passes its options to `program` and starts it with forward_signals. with_restarts calls it again if a rank was
 # killed, crashed, hung or did not respond. It calls it at most `restarts` times in a row without progress. Progress is
 # a newer checkpoint in the train directory. If the restarts are used up, the exit code is 70. Other errors, stop
 # signals and programs with names that do not end in _train lead to no restart. After a stop signal, a lost rank gives
@@ -37,10 +37,10 @@ with_restarts() {
       break
     fi
     newest=$(newest_step "$directory")
-    if [[ $newest != "$before" ]]; then count=0; fi
+    if ((${newest:--1} > ${before:--1})); then count=0; fi
     if ((count == restarts)); then
       if ((restarts > 0)); then
-        echo "$name: a rank has ended again; no restart is left, after $restarts without a new checkpoint" >&2
+        echo "$name: a rank was lost again; no restart is left: $restarts wrote no new checkpoint" >&2
         code=70
       fi
       break
@@ -48,11 +48,11 @@ with_restarts() {
     ((++count))
     # --fresh still applies if the run has not removed the earlier checkpoints yet.
     if ! shares_line "$earlier" "$(checkpoint_files "$directory")"; then to_resume "$@"; fi
-    echo "$name: a rank has ended; starting again from ${newest:+step }${newest:-the beginning}" \
-      "(restart $count of $restarts without progress)" >&2
+    echo "$name: a rank was lost; restarting from ${newest:+step }${newest:-the beginning}" \
+      "(restart $count of $restarts without a new checkpoint)" >&2
   done
   trap - USR1 HUP TERM INT
-  # The signal ended the program before it handles signals.
+  # USR1 ended the program before it installed its signal handlers.
   if ((stop_count > 0 && code == 128 + $(kill -l USR1))) && [[ $program == *_train ]]; then code=75; fi
   return "$code"
 }
@@ -61,7 +61,7 @@ with_restarts() {
 has_lost_rank() {
   local code=$1 name
   local lost='the process of rank [0-9]+ has ended in |: rank [0-9]+ hangs|: hangs: it has been |without a response'
-  lost+='|while the launcher ends the run|: the run ends; '
+  lost+='|while the launcher ended the run|: another rank ended the run; '
   if [[ $program != *_train ]] || ((code != 70 && code <= 128)); then return 1; fi
   if declare -F may_restart >/dev/null && ! may_restart; then return 1; fi
   if [[ -n $error_line ]]; then
@@ -130,7 +130,7 @@ newest_step() {
   echo "$newest"
 }
 
-# A line for each checkpoint in the directory $1, which no other file has.
+# Prints a line for each checkpoint in the directory $1. Inode and time make the line unique to the file.
 checkpoint_files() {
   stat -c '%i %Y %n' "$1"/model.ckpt-*.h5 2>/dev/null || true
 }

@@ -7,7 +7,7 @@
 #
 # The exit code is the program's exit code. TERM and USR1 to the batch shell (scancel --batch) stop the program, too.
 #
-# If a rank of a training is killed, crashes, hangs or gives no response, the script starts the training again in the
+# If a rank of a training is killed, crashes, hangs or does not respond, the script starts the training again in the
 # same job, at most RESTARTS times (default: 3; 0: never) without a newer checkpoint. If a node fails, Slurm requeues the
 # job.
 set -euo pipefail

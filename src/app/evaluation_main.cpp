@@ -239,7 +239,7 @@ ExitCode evaluate(const std::string& program, const ProgramSpec& program_spec, i
   const std::vector<Isa> isas = possible_isas(options.device, mpi);
   mpi.run_on_all([&] { device = open_own_device(options.device, isas, mpi, cpu); });
   StallDetector stall_detector(mpi, stall_detector_settings(options.faults.stall_timeout, *device, mpi, program));
-  return abort_on_own_error(mpi, program,
+  return abort_on_own_error(mpi, program, stall_detector,
                             [&] { return evaluate_checkpoint(options, program_spec, *device, stall_detector, mpi); });
 }
 

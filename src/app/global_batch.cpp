@@ -71,6 +71,7 @@ void check_cpu_only_options(const TrainOptions& options, const Device& device) {
   const char* const option = options.model.sync_batch_norm       ? "--sync-batch-norm"
                              : options.device.wire != Wire::fp32 ? "--wire bf16"
                              : options.data.micro_batch > 0      ? "--micro-batch"
+                             : options.faults.check_memory       ? "--check-memory"
                                                                  : nullptr;
   if (option != nullptr)
     fail(ExitCode::usage, "{} requires CPUs; the device of this rank is {}", option, device.name());

@@ -61,6 +61,24 @@ ExitCode abort_on_own_error(const Mpi& mpi, std::string_view program, const std:
   return ExitCode::failed;  // not reached: end_all does not return
 }
 
+ExitCode abort_on_own_error(const Mpi& mpi, std::string_view program, StallDetector& stall_detector,
+                            const std::function<ExitCode()>& body) {
+  return abort_on_own_error(mpi, program, [&] {
+    try {
+      return body();
+    } catch (const PeerFailed& peer) {
+      stall_detector.mark_failure(peer.code());
+      throw;
+    } catch (const Error& error) {
+      stall_detector.mark_failure(error.code());
+      throw;
+    } catch (...) {
+      stall_detector.mark_failure(ExitCode::failed);
+      throw;
+    }
+  });
+}
+
 int mpi_main(const std::string& program, int argc, char** argv, const std::function<ExitCode(const Mpi&)>& body) {
   flush_denormals();              // before other threads start: they inherit the mode
   std::signal(SIGPIPE, SIG_IGN);  // a closed stdout must not end a training

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "src/comm/mpi/mpi.h"
+#include "src/comm/stall/stall_detector.h"
 
 namespace carillon {
 
@@ -23,5 +24,8 @@ int mpi_main(const std::string& program, int argc, char** argv, const std::funct
 /// ends all ranks at once, before a destructor outside `body` can wait for a peer. Errors that all ranks know of pass
 /// through.
 ExitCode abort_on_own_error(const Mpi& mpi, std::string_view program, const std::function<ExitCode()>& body);
+/// As above, and marks the failure in the stall detector, so that other ranks do not report the end of this one.
+ExitCode abort_on_own_error(const Mpi& mpi, std::string_view program, StallDetector& stall_detector,
+                            const std::function<ExitCode()>& body);
 
 }  // namespace carillon

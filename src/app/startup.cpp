@@ -126,7 +126,7 @@ StallDetectorSettings stall_detector_settings(double stall_timeout, const Device
   settings.end_run = [&mpi, program](const std::string& line) {
     abort_on_own_error(mpi, program, [&]() -> ExitCode { fail(ExitCode::failed, "{}", line); });
   };
-  settings.waits_in_vain = waits_in_vain;
+  settings.should_save_alone = should_save_alone;
   settings.print = [&mpi, program](const std::string& line) { print_error(program, &mpi, line); };
   return settings;
 }

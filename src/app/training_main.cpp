@@ -109,7 +109,7 @@ bool preflight_finds_data(const OptionSet& set, const DataOptions& data, const M
 
 /// --preflight.
 ExitCode run_preflight(const std::string& program, const TrainOptions& options, const CpuShare& cpu, const Mpi& mpi,
-                       Device& device, Communicator& communicator) {
+                       Device& device, Communicator& communicator, StallDetector& stall_detector) {
   const Network network = network_to_train(options);
   const BuiltNetwork built = build_network(network, {1, Arithmetic::fp32, Purpose::training});
   const TowerSettings tower = tower_settings(options);
@@ -125,7 +125,7 @@ ExitCode run_preflight(const std::string& program, const TrainOptions& options, 
       .shared_bytes = shared_bytes(parameters, options.optimizer.settings(), device, communicator),
       .bucket_bytes = bucket_bytes_on(device.kind(), tower.bucket_bytes),
       .divisor = divisor > 0 ? divisor : mpi.size()};
-  return abort_on_own_error(mpi, program, [&] {
+  return abort_on_own_error(mpi, program, stall_detector, [&] {
     preflight(subject, cpu, mpi, device, communicator);
     return ExitCode::done;
   });
@@ -252,13 +252,15 @@ ExitCode train(const std::string& program, const ProgramSpec& program_spec, int 
                         averaging_of(tower_settings(options), mpi.size()));
   const std::string isas = isas_of_all(*device, mpi);
   mpi.run_on_all([&] { check_same_products(options.optimizer.update, isas); });
-  if (options.device.preflight) return run_preflight(program, options, cpu, mpi, *device, *communicator);
+  if (options.device.preflight) {
+    return run_preflight(program, options, cpu, mpi, *device, *communicator, stall_detector);
+  }
   mpi.run_on_all([&] {
     if (!program_spec.of_pictures && options.optimizer.trains()) check_default_data(set, options.data.files);
   });
   RunDescription description = describe(set, program_spec, options, pictures, mpi, isas);
   Trainer trainer(options, std::move(description), mpi, *device, *communicator, stall_detector, cpu, started);
-  return abort_on_own_error(mpi, program, [&] { return trainer.run(); });
+  return abort_on_own_error(mpi, program, stall_detector, [&] { return trainer.run(); });
 }
 
 }  // namespace

@@ -27,9 +27,9 @@ std::int64_t newest_step(const std::filesystem::path& train_dir) {
 }  // namespace
 
 bool has_lost_rank(int exit_code, const std::string& error_line) {
-  constexpr std::array<std::string_view, 7> causes{
-      ": the process of rank ",          " hangs: it has been ",      " hangs, ",        "without a response",
-      "while the launcher ends the run", "after a connection closed", ": the run ends; "};
+  constexpr std::array<std::string_view, 6> causes{
+      ": the process of rank ",           " hangs: it has been ",          " hangs, ", "without a response",
+      "while the launcher ended the run", ": another rank ended the run; "};
   if (exit_code != static_cast<int>(ExitCode::failed) && exit_code <= signal_base) return false;
   if (!error_line.empty()) {
     return std::ranges::any_of(causes,
@@ -51,22 +51,23 @@ ChildResult run_with_restarts(const Launch& launch, const std::vector<std::strin
     const std::int64_t before = newest_step(train_dir);
     std::string error_line;
     ChildResult result = launch.run(words, &error_line);
-    if (!has_lost_rank(result.exit_code, error_line) || restarts == 0) return result;
+    if (!has_lost_rank(result.exit_code, error_line)) return result;
     if (result.stopped || stop_requested()) {
       result.stopped = true;
       if (!error_line.empty()) result.exit_code = static_cast<int>(ExitCode::stopped);
       return result;
     }
+    if (restarts == 0) return result;
     const std::int64_t newest = newest_step(train_dir);
-    if (newest != before) count = 0;
+    if (newest > before) count = 0;
     if (count == restarts) {
-      say(fmt::format("a rank has ended again; no restart is left, after {} without a new checkpoint", restarts));
+      say(fmt::format("a rank was lost again; no restart is left: {} wrote no new checkpoint", restarts));
       result.exit_code = static_cast<int>(ExitCode::failed);
       return result;
     }
     ++count;
     const std::string place = newest < 0 ? "the beginning" : fmt::format("step {}", newest);
-    say(fmt::format("a rank has ended; starting again from {} (restart {} of {} without progress)", place, count,
+    say(fmt::format("a rank was lost; restarting from {} (restart {} of {} without a new checkpoint)", place, count,
                     restarts));
     words = resuming(command);
   }

@@ -18,6 +18,10 @@ void declare(OptionSet& set, FaultOptions& o) {
   set.add("check-replicas", o.check_replicas, 0, max_option_steps,
           "steps between comparisons of the ranks' variables, which also precede each checkpoint; GPUs copy the "
           "variables to the host; 0: disabled");
+  set.add(
+      "check-memory", o.check_memory,
+      "check, before each update, that variables, optimiser state and running statistics have not changed in memory "
+      "since the last one (CPUs)");
   declare_for_evaluation(set, o);
 }
 

@@ -8,6 +8,7 @@
 #include "src/step/gradients/whole_batch.h"
 #include "src/step/tensor_io.h"
 #include "src/step/tower_link.h"
+#include "src/step/update/memory_checksums.h"
 
 namespace carillon {
 namespace {
@@ -74,9 +75,10 @@ Tower::Tower(const Network& network, const Task& task, const TowerSettings& sett
       input_stage_(make_input_stage(device, input_stage_spec_)),
       buffers_(graph().buffers(), device),
       buffer_lookahead_(settings.optimizer.lookahead, buffers_, device, input_stage_->inputs()),
-      whole_buffers_(device.kind() == DeviceKind::cpu ? buffers_.specs() : std::vector<BufferSpec>(), device),
-      whole_slow_(device.kind() == DeviceKind::cpu ? buffer_lookahead_.slow().specs() : std::vector<BufferSpec>(),
-                  device),
+      completed_buffers_(device.kind() == DeviceKind::cpu ? buffers_.specs() : std::vector<BufferSpec>(), device),
+      completed_slow_(device.kind() == DeviceKind::cpu ? buffer_lookahead_.slow().specs() : std::vector<BufferSpec>(),
+                      device),
+      checks_memory_(settings.checks_memory && device.kind() == DeviceKind::cpu),
       link_(network.sync_batch_norm ? std::make_unique<CommunicatorLink>(communicator) : nullptr),
       update_(settings.make_update({.graph = graph(),
                                     .optimizer = optimizer_settings_,
@@ -85,6 +87,7 @@ Tower::Tower(const Network& network, const Task& task, const TowerSettings& sett
                                     .inputs = input_stage_->inputs(),
                                     .step_sums = sum_count(graph(), settings),
                                     .bucket_bytes = settings.bucket_bytes,
+                                    .checks_memory = checks_memory_,
                                     .gate = &gate_})),
       source_(make_source({built_, device, parameters(), buffers_, input_stage_->inputs(), link_.get()}, settings,
                           communicator.size(), network.image.bytes())),
@@ -146,11 +149,11 @@ NamedTensors Tower::saved_slot(std::size_t slot, const BufferStore& slow) const 
   return named;
 }
 
-void Tower::keep_buffers() {
+void Tower::copy_completed_buffers() {
   if (device_.kind() != DeviceKind::cpu) return;
   gate_.enter();
-  std::ranges::copy(buffers_.values(), whole_buffers_.values().begin());
-  std::ranges::copy(buffer_lookahead_.slow().values(), whole_slow_.values().begin());
+  std::ranges::copy(buffers_.values(), completed_buffers_.values().begin());
+  std::ranges::copy(buffer_lookahead_.slow().values(), completed_slow_.values().begin());
 }
 
 std::span<float> Tower::moving_averages() const {
@@ -193,11 +196,19 @@ void Tower::broadcast_from_first() {
   if (!buffers_.specs().empty()) communicator_.broadcast(buffers_.values(), 0);
   if (!slow.specs().empty()) communicator_.broadcast(slow.values(), 0);
   buffers_are_synchronized_ = true;
-  keep_buffers();
+  copy_completed_buffers();
   gate_.leave();
 }
 
+void Tower::check_buffers() const {
+  if (!checks_memory_) return;
+  check_equal_bytes(buffers_.values(), completed_buffers_.values(), "running statistics");
+  check_equal_bytes(buffer_lookahead_.slow().values(), completed_slow_.values(),
+                    "lookahead copies of running statistics");
+}
+
 void Tower::step(const TowerStep& step) {
+  check_buffers();
   compute_gradients_for(step.step);
   buffers_are_synchronized_ = source_->averages_buffers();
   driver_->enqueue({.step = step.step,
@@ -206,13 +217,14 @@ void Tower::step(const TowerStep& step) {
                                .request_sync = step.request_sync,
                                .reports_l2 = step.reports_l2},
                     .before_update = step.before_update});
-  keep_buffers();
+  copy_completed_buffers();
   ++completed_steps_;
   gate_.leave();
 }
 
 void Tower::synchronize_buffers() {
   driver_->flush();
+  check_buffers();
   update_->synchronize();
   if (std::exchange(buffers_are_synchronized_, true)) return;  // the mean of equal values may round differently
   const auto synchronize = [this](const BufferStore& buffers) {
@@ -224,7 +236,7 @@ void Tower::synchronize_buffers() {
   };
   synchronize(buffers_);
   synchronize(buffer_lookahead_.slow());
-  keep_buffers();
+  copy_completed_buffers();
   gate_.leave();
 }
 
@@ -240,7 +252,7 @@ void Tower::restore(const RankBuffers& own) {
   upload(own.values, buffers_of(buffers_), device_, {});
   upload(own.slow, buffers_of(buffer_lookahead_.slow()), device_, {});
   buffers_are_synchronized_ = false;
-  keep_buffers();
+  copy_completed_buffers();
   gate_.leave();
 }
 
@@ -251,7 +263,9 @@ void Tower::save(CheckpointState& state) const {
 
 void Tower::save_whole_step(CheckpointState& state) const {
   check(holds_whole_step(), "a step that is not complete cannot be saved");
-  save_arrays(whole_buffers_, whole_slow_, state);
+  update_->synchronize();  // needs no other rank if this one holds the whole step
+  save_arrays(completed_buffers_, completed_slow_, state);
+  check(holds_whole_step(), "another rank has begun the next update meanwhile");
 }
 
 void Tower::save_arrays(const BufferStore& buffers, const BufferStore& slow, CheckpointState& state) const {

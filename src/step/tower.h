@@ -40,6 +40,7 @@ struct TowerSettings {
   Wire wire = Wire::fp32;            ///< number format of gradients between hosts
   const Dataset* dataset = nullptr;  ///< the training set, so that a GPU can keep it; null: unknown; outlives the tower
   bool capture = true;               ///< replay captured steps if the device can
+  bool checks_memory = false;  ///< on a CPU: finds data that change in memory between two updates (memory_checksums.h)
   MakeUpdateStrategy make_update = make_update_strategy;
 };
 
@@ -84,8 +85,10 @@ class Tower {
   /// Copies rank 0's variables, slots and buffers to all ranks. Collective.
   void broadcast_from_first();
 
-  /// Takes one training step: complete on return, or enqueued (StepDriver). If the loss is not finite, the result
-  /// reports it and no variable and no slot changes. Collective.
+  /// With `checks_memory`, the calls from here on throw ChangedInMemory if variables, slots or buffers have changed
+  /// since the last step. Takes one training step: complete on return, or enqueued (StepDriver). If the loss is not
+  /// finite, the result reports it and no variable and no slot changes. Collective. Errors: with `checks_memory`,
+  /// ChangedInMemory (variables, slots or buffers have changed since the last step); so does synchronize_buffers.
   void step(const TowerStep& step);
   /// As InputStage::keeps_records.
   bool keeps_records() const { return input_stage_->keeps_records(); }
@@ -108,12 +111,12 @@ class Tower {
   void restore(const RankBuffers& own);
   /// Adds variables, slots and buffers to `state`. Requires synchronize_buffers(). One rank alone may call it.
   void save(CheckpointState& state) const;
-  /// On a CPU: whether this rank alone can save the last completed step, without synchronize_buffers(). Not within an
-  /// update, even if an error has interrupted it. Another thread than that of the steps must call stop_updates()
-  /// before.
+  /// On a CPU: whether this rank alone can save the last completed step, without synchronize_buffers(). False in an
+  /// update, also in an interrupted one. A thread other than the one that calls step() must first call stop_updates().
   bool holds_whole_step() const { return device_.kind() == DeviceKind::cpu && update_->holds_whole_step(); }
-  /// As save(), but of the last completed step, also if the next one was interrupted. Requires holds_whole_step(). The
-  /// buffers are this rank's own, unless steps average them.
+  /// As save(), but saves the last completed step, also if the next step was interrupted. Requires holds_whole_step().
+  /// The buffers are this rank's own, unless steps average them. Errors: failed (another rank of the host began the
+  /// next update meanwhile).
   void save_whole_step(CheckpointState& state) const;
   /// On any thread: prevents all further updates, so that this thread can call save_whole_step(). False if the rank is
   /// in an update. A later step blocks for ever.
@@ -153,8 +156,10 @@ class Tower {
   /// A slot's arrays in a checkpoint. The lookahead slot includes `slow`, the slow copies of the buffers.
   NamedTensors saved_slot(std::size_t slot, const BufferStore& slow) const;
   void save_arrays(const BufferStore& buffers, const BufferStore& slow, CheckpointState& state) const;
+  /// With `checks_memory`: compares the buffers with those of the last completed step. Errors: ChangedInMemory.
+  void check_buffers() const;
   /// On a CPU: enters the gate and copies the buffers, which the next forward pass changes.
-  void keep_buffers();
+  void copy_completed_buffers();
 
   Device& device_;
   Communicator& communicator_;
@@ -167,7 +172,8 @@ class Tower {
   std::unique_ptr<InputStage> input_stage_;
   BufferStore buffers_;
   BufferLookahead buffer_lookahead_;
-  BufferStore whole_buffers_, whole_slow_;  ///< of the last completed step; on a CPU
+  BufferStore completed_buffers_, completed_slow_;  ///< copies after the last completed step; on a CPU
+  bool checks_memory_;
   UpdateGate gate_;
   std::int64_t completed_steps_ = 0;
   std::unique_ptr<TowerLink> link_;

@@ -63,7 +63,7 @@ def _killed(context, data):
     for rank, steps in ((1, 50), (0, 250)):
         _kill_rank(process, run, rank, steps)
     done = context.finish(process, TIMEOUT)
-    restarts = [line for line in done.errors.splitlines() if "single_node: a rank has ended; starting again from step " in line]
+    restarts = [line for line in done.errors.splitlines() if "single_node: a rank was lost; restarting from step " in line]
     wrong = "" if done.code == 0 else done.explain()
     wrong = wrong or ("" if len(restarts) == 2 else f"expected two restarts: {done.errors}")
     wrong = wrong or same_bits(checkpoint(whole, LAST), checkpoint(run, LAST))
@@ -76,7 +76,7 @@ def _no_restart(context, data):
     process = _start(context, data, run, *SCALED, "--max-steps", 1000000, RESTARTS="0")
     _kill_rank(process, run, 1, 10)
     done = context.finish(process, TIMEOUT)
-    wrong = "" if done.code in (FAILED, KILLED) and "starting again" not in done.errors else done.explain()
+    wrong = "" if done.code in (FAILED, KILLED) and "restarting from" not in done.errors else done.explain()
     yield _result("RESTARTS=0 leads to no restart", wrong, f"exit code {done.code}")
 
 
@@ -84,7 +84,7 @@ def _diverged(context, data):
     """a loss that is not finite"""
     run = context.directory("diverged")
     done = context.finish(_start(context, data, run, "--learning-rate", 1e25, "--regularization", 0, "--max-steps", 100), TIMEOUT)
-    wrong = "" if done.code == FAILED and "starting again" not in done.errors else done.explain()
+    wrong = "" if done.code == FAILED and "restarting from" not in done.errors else done.explain()
     yield _result("a loss that is not finite leads to no restart", wrong)
 
 
@@ -98,14 +98,14 @@ def _carillon(context):
     process = context.start(command(context, run, data, *options, "--restarts", 1))
     _kill_rank(process, run, 1, 10)
     done = context.finish(process, TIMEOUT)
-    wrong = done.explain() if done.code else "" if "(restart 1 of 1 without progress)" in done.output else done.output
+    wrong = done.explain() if done.code else "" if "(restart 1 of 1 without a new checkpoint)" in done.output else done.output
     wrong = wrong or same_bits(checkpoint(whole, STEPS), checkpoint(run, STEPS))
     yield _result("carillon train with a killed rank ends like an undisturbed run", wrong)
     run = context.directory("none")
     process = context.start(command(context, run, data, *options, "--restarts", 0))
     _kill_rank(process, run, 1, 10)
     done = context.finish(process, TIMEOUT)
-    wrong = "" if done.code in (FAILED, KILLED) and "starting again" not in done.output else done.explain()
+    wrong = "" if done.code in (FAILED, KILLED) and "restarting from" not in done.output else done.explain()
     yield _result("carillon train --restarts 0 leads to no restart", wrong, f"exit code {done.code}")
 
 

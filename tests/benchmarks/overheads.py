@@ -1,8 +1,8 @@
-"""Measures the cost of checkpoints, summaries and comparisons of replicas in a training.
+"""Measures the cost of checkpoints, summaries, comparisons of replicas and memory checks in a training.
 
   python tests/benchmarks/overheads.py --program build/bin/cifar10_train --data 'data/cifar10/train-*' --ranks 2
 
-Each of them is made much more frequent than usual. The processor time of the whole run (all ranks and threads, including
+The first three are made much more frequent than usual; memory checks run in every step. The processor time of the whole run (all ranks and threads, including
 waiting ranks) is compared with that of a run without it. The cost of one is the difference divided by their number. Wall
 time on a shared host is too noisy for this. Shares are relative to the time of the steps between two at the usual period,
 as medians over rounds. Prints Markdown.
@@ -24,11 +24,13 @@ KINDS = {
     "a checkpoint": "--checkpoint-every",
     "a summary": "--summary-every",
     "a comparison of replicas": "--check-replicas",
+    "a check of the memory": "--check-memory",
 }
+EVERY_STEP = {"--check-memory": "true"}
 
 
 def processor_seconds(options, kind, steps):
-    given = PLAIN | ({kind: options.every} if kind else {})
+    given = PLAIN | ({kind: EVERY_STEP.get(kind, options.every)} if kind else {})
     words = [word for option, value in given.items() for word in (option, value)]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     with tempfile.TemporaryDirectory(dir=options.work) as train_dir:
@@ -65,11 +67,12 @@ def main():
     print("\n".join(measure.conditions(options.rounds)))
     shown = f"{options.ranks} ranks, batch {options.batch} a rank"
     print(f"- {options.program.name}, {shown}, {1000 * step:.0f} ms a step of processor time\n")
-    print(f"| | processor time, ms (median) | lowest to highest | every {USUAL} steps |\n|---|---|---|---|")
+    print(f"| | processor time, ms (median) | lowest to highest | share at the usual period |\n|---|---|---|---|")
     for kind, seconds in costs.items():
-        each = [1000 * cost / times for cost in seconds]
+        is_every_step = KINDS[kind] in EVERY_STEP
+        each = [1000 * cost / (options.steps if is_every_step else times) for cost in seconds]
         median = statistics.median(each)
-        share = median / (1000 * step * USUAL)
+        share = median / (1000 * step * (1 if is_every_step else USUAL))
         print(f"| {kind} | {median:.1f} | {min(each):.1f} to {max(each):.1f} | {100 * share:.2f} % |")
 
 

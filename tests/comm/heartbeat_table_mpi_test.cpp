@@ -58,9 +58,10 @@ TEST_F(HeartbeatTableTest, ARankThatSavesOrEvaluatesDelaysRanksInTheNextStep) {
 TEST_F(HeartbeatTableTest, KnowsARankThatHasFailed) {
   EXPECT_FALSE(table_.has_failed_member());
   mpi_.barrier();
-  if (mpi_.rank() == mpi_.size() - 1) table_.own().has_failed = true;
+  if (mpi_.rank() == mpi_.size() - 1) table_.own().failed_with = 65;
   mpi_.barrier();
   EXPECT_TRUE(table_.has_failed_member());
+  EXPECT_EQ(table_.failed_member(), mpi_.size() - 1);
   mpi_.barrier();
 }
 
@@ -77,7 +78,7 @@ TEST_F(HeartbeatTableTest, KnowsARankWhoseProcessHasEnded) {
   mpi_.barrier();
 }
 
-TEST_F(HeartbeatTableTest, TheLowestMemberIsTheFirstWhoseProcessHasNotEnded) {
+TEST_F(HeartbeatTableTest, TheLowestMemberIsTheFirstLiveOne) {
   const pid_t ended = ::fork();
   if (ended == 0) std::_Exit(0);
   ::waitpid(ended, nullptr, 0);
@@ -90,7 +91,7 @@ TEST_F(HeartbeatTableTest, TheLowestMemberIsTheFirstWhoseProcessHasNotEnded) {
   mpi_.barrier();
 }
 
-TEST_F(HeartbeatTableTest, ARunIsOverWhenTheMemberThatEndsItHasEnded) {
+TEST_F(HeartbeatTableTest, KnowsThatTheMemberThatEndsTheRunHasEnded) {
   const pid_t ended = ::fork();
   if (ended == 0) std::_Exit(0);
   ::waitpid(ended, nullptr, 0);
@@ -101,11 +102,11 @@ TEST_F(HeartbeatTableTest, ARunIsOverWhenTheMemberThatEndsItHasEnded) {
   mpi_.barrier();
   EXPECT_TRUE(table_.run_ends());
   EXPECT_FALSE(table_.is_first_to_end());
-  EXPECT_FALSE(table_.is_over());
+  EXPECT_FALSE(table_.ending_member_has_ended());
   mpi_.barrier();
   if (mpi_.rank() == last) table_.own().process = ended;
   mpi_.barrier();
-  EXPECT_TRUE(table_.is_over());
+  EXPECT_TRUE(table_.ending_member_has_ended());
   mpi_.barrier();
 }
 

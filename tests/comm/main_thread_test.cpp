@@ -40,7 +40,7 @@ TEST(MainThread, AProcessHasEndedEvenIfNobodyFetchedItsExitCode) {
   EXPECT_TRUE(process_has_ended(child));
 }
 
-TEST(MainThread, AProcessWhoseMainThreadHasEndedRunsOn) {
+TEST(MainThread, AProcessStillRunsAfterItsMainThreadHasEnded) {
   const pid_t child = ::fork();
   if (child == 0) {
     std::thread([] { std::this_thread::sleep_for(std::chrono::seconds(100)); }).detach();

@@ -28,7 +28,6 @@ from programs import SCALED, Result, checkpoint, same_bits
 WORKERS = 2  # number of parallel cases: they mostly wait for mpirun
 KILL_SECONDS = 10  # until mpirun sends TERM, and again until it sends KILL
 KILL_SECONDS_ON_HOSTS = 4  # mpirun waits that long twice
-SAVED_SECONDS = 5  # from the kill to the checkpoint, on a loaded machine
 
 
 @dataclass(frozen=True)
@@ -84,9 +83,9 @@ def check(context):
             yield chain.result_on_two_hosts()
         chains += of_hosts
     kills, saved = sum(len(chain.kills) for chain in chains), sum(chain.saved for chain in chains)
-    yield Result("killed ranks: saved by the others", saved == kills, f"{saved} of {kills}")
     slowest = max((kill.seconds for chain in chains for kill in chain.kills), default=0.0)
-    yield Result("killed ranks: the longest time to the checkpoint", slowest < SAVED_SECONDS, f"{slowest:.2f} s")
+    detail = f"{saved} of {kills}, at most {slowest:.2f} s after the death"
+    yield Result("killed ranks: saved by the others", saved == kills, detail)
 
 
 def on_one_host(ranks):
@@ -197,7 +196,7 @@ class Chain:
         return f"metrics.jsonl lacks {missing} steps, and {differ} differ" if differ or missing > len(self.kills) else ""
 
     def _killed_at(self, step):
-        """Kills a rank once `step` steps are logged. The error in what is left; empty if there is none."""
+        """Kills a rank once `step` steps are logged. Returns what is wrong afterwards; empty: nothing."""
         process = self._context.start(self._command(self._run), self._environment())
         deadline = time.monotonic() + TIMEOUT
         while self._logged() < step and process.poll() is None and time.monotonic() < deadline:
@@ -235,7 +234,7 @@ class Chain:
         self.saved += 1
         if self._hosts:
             # A rank of the other host can only know that the launcher ends the run.
-            expected = rf"the process of rank {kill.rank} has ended in |(waited|was in) .* while the launcher ends the run"
+            expected = rf"the process of rank {kill.rank} has ended in |(waited|was in) .* while the launcher ended the run"
             is_named = any(re.search(expected, line) for line in said)
             return "" if is_named else f"expected a line: {' | '.join(said)} | {done.explain()}"
         expected = rf"the process of rank {kill.rank} has ended in \w+ of step \d+; saved step {saved[-1]} in "
@@ -243,7 +242,7 @@ class Chain:
 
 
 def has_ended(pid):
-    """Whether no thread of the process is left. Its parent may not have fetched its exit code yet."""
+    """Whether the main thread has ended; a zombie counts as ended."""
     try:
         state = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1]
     except OSError:

@@ -244,7 +244,7 @@ class RestartTest(ScriptTest):
             command, env=self.environment(body, **variables), capture_output=True, text=True, timeout=TIMEOUT, cwd=self.work
         )
         self.errors = done.stderr
-        return done.returncode, self.starts(), [line for line in done.stderr.splitlines() if "starting again" in line]
+        return done.returncode, self.starts(), [line for line in done.stderr.splitlines() if "a rank was lost; restarting" in line]
 
     def run_script(self, body, *options, script="single_node.sh", program="mnist_train", **variables):
         return self.run_command(self.command(script, self.work / program, *options), body, **variables)
@@ -261,7 +261,7 @@ class RestartTest(ScriptTest):
                 self.assertEqual((code, starts), (0, ["--a", "--a"]))
                 name = script.removesuffix(".sh")
                 self.assertEqual(
-                    lines, [f"{name}: a rank has ended; starting again from step 8 (restart 1 of 3 without progress)"]
+                    lines, [f"{name}: a rank was lost; restarting from step 8 (restart 1 of 3 without a new checkpoint)"]
                 )
 
     def test_all_ranks_killed_at_once(self):
@@ -273,9 +273,9 @@ class RestartTest(ScriptTest):
             "rank 2 hangs, stopped by a signal: it has been in data of step 7 for 61 s",
             "hangs: it has been in data of step 7 for 61 s",
             "waited 92 s for rank 2 on n2 in averaging without a response; saved step 8 in x",
-            "waited 3 s for rank 2 on n2 in averaging while the launcher ends the run; saved step 8 in x",
-            "waited 3 s for rank 2 on n2 in averaging after a connection closed; saved step 8 in x",
-            "the run ends; saved step 8 in x",
+            "waited 3 s for rank 2 on n2 in averaging while the launcher ended the run; saved step 8 in x",
+            "waited 3 s for rank 2 on n2 in averaging while the launcher ended the run; saved step 8 in x",
+            "another rank ended the run; saved step 8 in x",
         ):
             with self.subTest(line=line):
                 self.assertEqual(self.run_script("((n > 1)) || { report '" + line + "'; exit 70; }")[:2], (0, ["", ""]))
@@ -283,7 +283,7 @@ class RestartTest(ScriptTest):
     def test_gives_up_without_a_new_checkpoint(self):
         code, starts, lines = self.run_script("kill -9 $$", RESTARTS="2")
         self.assertEqual((code, len(starts), len(lines)), (70, 3, 2))
-        self.assertIn("single_node: a rank has ended again; no restart is left, after 2 without a new checkpoint", self.errors)
+        self.assertIn("single_node: a rank was lost again; no restart is left: 2 wrote no new checkpoint", self.errors)
 
     def test_a_new_checkpoint_begins_the_count_again(self):
         code, starts, _ = self.run_script('((n > 3)) || touch "$RUN/model.ckpt-$n.h5"; lost', RESTARTS="2")
@@ -406,7 +406,7 @@ class RestartTest(ScriptTest):
                 code, starts, _ = self.run_on_hosts(*options, DOWN=down)
                 self.assertEqual((code, len(starts)), (0, 2))
                 self.assertEqual(self.launched(), [(6, both), second])
-                self.assertIn(f"multi_node_mpirun: no answer, left out: {said}" if said else "starting again", self.errors)
+                self.assertIn(f"multi_node_mpirun: no answer, left out: {said}" if said else "a rank was lost; restarting", self.errors)
 
     def test_no_host_answers(self):
         self.stub("agent", AGENT)

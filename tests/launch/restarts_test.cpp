@@ -27,9 +27,9 @@ TEST(HasLostRank, ByCodeAndLine) {
       "mnist_train: rank 0 on n1: rank 2 hangs, stopped by a signal: it has been in data of step 7 for 6 s",
       "mnist_train: rank 1 on n1: hangs: it has been in data of step 7 for 61 s",
       "mnist_train: rank 0 on n1: waited 92 s for rank 2 on n2 in averaging without a response; saved",
-      "mnist_train: rank 0 on n1: waited 3 s for rank 2 on n2 in averaging while the launcher ends the run",
-      "mnist_train: rank 0 on n1: waited 3 s for rank 2 on n2 in averaging after a connection closed",
-      "mnist_train: rank 0 on n1: the run ends; saved step 8 in runs/mnist/model.ckpt-8.h5"};
+      "mnist_train: rank 0 on n1: waited 3 s for rank 2 on n2 in averaging while the launcher ended the run",
+      "mnist_train: rank 0 on n1: waited 3 s for rank 2 on n2 in averaging while the launcher ended the run",
+      "mnist_train: rank 0 on n1: another rank ended the run; saved step 8 in runs/mnist/model.ckpt-8.h5"};
   for (const std::string& line : lost) {
     EXPECT_TRUE(has_lost_rank(70, line)) << line;
     EXPECT_TRUE(has_lost_rank(137, line)) << line;

@@ -160,6 +160,18 @@ TEST(ShardLog, TheLogOfAnEarlierUpdateRestoresNothing) {
   EXPECT_TRUE(has_updates(host, ended, 2, 2.0f));
 }
 
+TEST(ShardLog, ARankIsBehindOnceAnotherChangesSlotsInTheNextUpdate) {
+  Host host;
+  Rank first(host, 0), second(host, 1);
+  first.update(0, 0);
+  EXPECT_FALSE(second.log.another_rank_is_ahead());
+  first.log.begin();
+  EXPECT_FALSE(second.log.another_rank_is_ahead()) << "no slot has changed yet";
+  first.update(0, 0);
+  EXPECT_TRUE(second.log.another_rank_is_ahead());
+  EXPECT_FALSE(first.log.another_rank_is_ahead());
+}
+
 TEST(ShardLog, RanksMayHaveDifferentNumbersOfThreads) {
   Host host;
   Rank ended(host, 2, 1), other(host, 0, 2);

@@ -36,6 +36,13 @@ class Error : public std::runtime_error {
   ExitCode code_;
 };
 
+/// A memory error: data changed although no code wrote them. Other data may be wrong, too, so the run must not save its
+/// state.
+class ChangedInMemory : public Error {
+ public:
+  using Error::Error;
+};
+
 /// Throws Error(code) with a formatted message.
 template <typename... Args>
 [[noreturn]] void fail(ExitCode code, fmt::format_string<Args...> format, Args&&... args) {

@@ -18,11 +18,11 @@ enum class SumOrder { sequential, tree };
 void sum_in_order(std::span<const float* const> parts, std::size_t count, float factor, float* out,
                   SumOrder order = SumOrder::sequential);
 
-/// Elements of a block of sum_blocks_in_order: 4 KiB, which the level 1 cache keeps.
+/// Elements of a block of sum_blocks_in_order: 4 KiB, which fit in the L1 cache.
 inline constexpr std::size_t sum_block_floats = 1024;
 
-/// The same sums without an output array: calls take(first, values) for each block, on several threads at once. Blocks
-/// begin at multiples of sum_block_floats; the last one may be shorter.
+/// As sum_in_order, without an output array: calls take(first, values) for each block, on several threads at once.
+/// Blocks begin at multiples of sum_block_floats; the last one may be shorter.
 void sum_blocks_in_order(std::span<const float* const> parts, std::size_t count, float factor,
                          const std::function<void(std::size_t first, std::span<const float> values)>& take,
                          SumOrder order = SumOrder::sequential);

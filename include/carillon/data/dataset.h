@@ -16,7 +16,6 @@
 #include <string>
 #include <vector>
 
-#include "carillon/core/error.h"
 #include "carillon/core/image_shape.h"
 #include "carillon/data/cache_mode.h"
 #include "carillon/data/decoder.h"
@@ -35,12 +34,6 @@ constexpr FileShare file_share(std::size_t file_count, int tower, int tower_coun
   };
   return {at(tower), at(tower + 1)};
 }
-
-/// A record has changed in memory. Then other memory may have changed, too.
-class ChangedInMemory : public Error {
- public:
-  using Error::Error;
-};
 
 class Dataset {
  public:

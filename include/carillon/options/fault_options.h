@@ -14,6 +14,7 @@ enum class OnNan {
 struct FaultOptions {
   OnNan on_nan = OnNan::stop;
   std::int64_t check_replicas = 1000;  ///< steps between comparisons of the ranks' variables; 0: disabled
+  bool check_memory = false;           ///< check variables and optimiser state for memory errors before each update
   double stall_timeout = 300.0;        ///< seconds without progress of a rank after which the run ends; 0: unlimited
 };
 

@@ -33,16 +33,16 @@ class SharedHostMemory {
   /// A barrier: returns when all ranks have called it. Earlier writes of all ranks are then visible. Collective.
   /// Errors: failed if the communicator's limit passes first.
   virtual void meet() = 0;
-  /// As meet(). The process of a rank may have ended after the meeting before. Then the lowest of the other ranks calls
-  /// finish(rank), which does what that rank has not done, and counts the rank as arrived. If that rank ends meanwhile,
-  /// the next one calls finish(rank).
+  /// As meet(), but tolerates ranks whose process has ended since the previous meeting. The lowest live rank calls
+  /// finish(rank) for each of them and counts that rank as arrived. If the lowest rank ends in `finish`, the next rank
+  /// repeats the call.
   virtual void meet_after_update(const std::function<void(int rank)>& finish) = 0;
   virtual int rank() const = 0;
   virtual int size() const = 0;
   /// The shard of a rank among `count` elements: reduction_slice.
   Slice shard(std::size_t count, int of_rank) const { return reduction_slice(count, of_rank, size()); }
   Slice shard(std::size_t count) const { return shard(count, rank()); }
-  /// The address on `rank` that corresponds to `own`, an address in an own array.
+  /// The address in the array of `rank` at the same offset as `own` in this rank's own array.
   virtual std::byte* on_rank(int rank, std::byte* own) const = 0;
   /// Passes the mean over the ranks of every element of `values`, part of an own array, to `take`. Calls `take` with
   /// blocks that fit the level 1 cache, on all threads of this rank at once; `first` counts from the start of `values`.

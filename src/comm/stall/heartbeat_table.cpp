@@ -69,7 +69,7 @@ bool HeartbeatTable::has_failed_member() const {
   if (run_ends()) return true;
   for (int member = 0; member < size(); ++member) {
     const int id = process(member);
-    if (entry(member).has_failed || (id > 0 && kill(id, 0) != 0 && errno == ESRCH)) return true;
+    if (entry(member).failed_with != 0 || (id > 0 && kill(id, 0) != 0 && errno == ESRCH)) return true;
   }
   return false;
 }
@@ -87,6 +87,13 @@ bool HeartbeatTable::has_ended(int member) const {
 std::optional<int> HeartbeatTable::ended_member() const {
   for (int member = 0; member < size(); ++member) {
     if (has_ended(member)) return member;
+  }
+  return std::nullopt;
+}
+
+std::optional<int> HeartbeatTable::failed_member() const {
+  for (int member = 0; member < size(); ++member) {
+    if (entry(member).failed_with != 0) return member;
   }
   return std::nullopt;
 }

@@ -41,9 +41,9 @@ class HeartbeatTable {
     std::atomic<double> worked{0.0};              ///< seconds in data and compute, without waits
     std::atomic<int> process{0};                  ///< process ID
     std::atomic<std::uint64_t> process_space{0};  ///< PID namespace of `process`
-    std::atomic<bool> has_failed{false};          ///< an error ends this rank, and with it the run
+    std::atomic<int> failed_with{0};              ///< exit code of the error that ends this rank and the run; 0: none
     std::atomic<int> ended_by{-1};                ///< the member that ends the run, and prints the reason
-    std::atomic<bool> is_saved{false};            ///< that member, or one after it, has saved what it could
+    std::atomic<bool> is_saved{false};            ///< a member has finished its attempt to save
   };
   static_assert(std::atomic<double>::is_always_lock_free, "entries are shared between processes");
 
@@ -54,7 +54,7 @@ class HeartbeatTable {
   int own_member() const { return host_.rank(); }
   /// The rank in the run of member `member` of this host.
   int rank(int member) const { return host_.bounded_wait().ranks()[member]; }
-  /// The member that is this rank of the run. Nothing: on another host.
+  /// The member that is this rank of the run. Empty if the rank is on another host.
   std::optional<int> member(int rank) const;
   Entry& entry(int member) const { return *reinterpret_cast<Entry*>(arrays_.array(member)); }
   Entry& own() const { return entry(own_member()); }
@@ -68,8 +68,8 @@ class HeartbeatTable {
   /// True for the first caller on this host: that rank must save what it can, print the reason and end the run.
   bool is_first_to_end() const;
   bool run_ends() const { return entry(0).ended_by >= 0; }
-  /// Whether the member that ends the run has ended itself.
-  bool is_over() const { return run_ends() && has_ended(entry(0).ended_by); }
+  bool is_ended_by_this_member() const { return entry(0).ended_by == own_member(); }
+  bool ending_member_has_ended() const { return run_ends() && has_ended(entry(0).ended_by); }
   void mark_saved() const { entry(0).is_saved = true; }
   bool is_saved() const { return entry(0).is_saved; }
 
@@ -77,6 +77,8 @@ class HeartbeatTable {
   bool has_ended(int member) const;
   /// The lowest member whose process has ended.
   std::optional<int> ended_member() const;
+  /// The lowest member that an error ends. It prints the error itself.
+  std::optional<int> failed_member() const;
   /// Whether the processes of all lower members have ended.
   bool is_lowest() const;
   /// Whether a member has failed, or its process has ended. Only system calls that signal handlers may make.

@@ -34,14 +34,16 @@ double allowed_seconds(int phase, double stall_seconds) {
   return (phase == static_cast<int>(Phase::start) ? 12.0 : long_phase) * stall_seconds;
 }
 
-/// The longest time that a rank ends a run, with a checkpoint. Then the other ranks of its host exit, if MPI does not
-/// end them first.
-constexpr double end_seconds = 60.0;
+/// Seconds that a rank may take to save and end the run. After this time, the other ranks of its host exit.
+constexpr double end_seconds = 600.0;
 
-/// A main thread without a heartbeat for so long does not wait for other ranks: waits have ten heartbeats a second.
-constexpr double unnoticed_seconds = 0.3;
+/// A waiting main thread has ten heartbeats a second. Without one for this many seconds, a call of MPI does not return.
+constexpr double hanging_seconds = 0.5;
 
-[[noreturn]] void leave() { std::_Exit(static_cast<int>(ExitCode::failed)); }
+/// A rank gives each lower rank of its host this many seconds to end the run first.
+constexpr double seconds_per_lower_rank = 0.5;
+
+[[noreturn]] void exit_process(int code = static_cast<int>(ExitCode::failed)) { std::_Exit(code); }
 
 }  // namespace
 
@@ -69,9 +71,8 @@ class StallDetector::OwnThread {
     Stillness stillness(2.0 * interval), end(2.0 * interval);
     std::unique_lock lock(mutex_);
     while (!wake_.wait_for(lock, std::chrono::duration<double>(interval), [this] { return ends_; })) {
-      if (table_.run_ends()) {  // the rank that ends it prints the reason
-        const bool is_saved = table_.is_over() && table_.is_saved();
-        if (is_saved || end.seconds(0, table_time()) > end_seconds) leave();
+      if (table_.run_ends()) {
+        follow_end(end);
         continue;
       }
       // Read the phase first: a heartbeat precedes each change of it.
@@ -80,18 +81,32 @@ class StallDetector::OwnThread {
       look_for_end(still);
       if (still < longest || !table_.is_first_to_end()) continue;
       tell();
-      leave();  // only the main thread may call MPI, and it hangs
+      exit_process();  // only the main thread may call MPI, and it hangs
     }
   }
 
-  /// Ends the run if another rank has ended and the main thread, without a heartbeat for `still` seconds, does not
-  /// notice it: a main thread that waits for other ranks has heartbeats, and looks itself.
+  /// A rank ends the run, and prints the reason.
+  void follow_end(Stillness& end) {
+    if (table_.is_ended_by_this_member()) return;  // the main thread saves, or this thread has printed
+    if (table_.ending_member_has_ended() && table_.is_saved()) exit_process();
+    if (has_stopped_updates_) stall_detector_.exit_after_other_rank();  // the main thread may be blocked
+    if (end.seconds(0, table_time()) > end_seconds) exit_process();
+  }
+
+  /// Ends the run if another rank has ended and the main thread does not wait for ranks. A waiting main thread looks
+  /// itself, unless its call of MPI does not return: then it has no heartbeat for `still` seconds.
   void look_for_end(double still) {
-    if (still < unnoticed_seconds) return;
-    const std::optional<std::string> reason =
-        stall_detector_.end_reason(still, "was " + table_.activity_text(table_.own_member()));
-    if (!reason || !stall_detector_.stop_updates() || !table_.is_first_to_end()) return;
-    stall_detector_.save_and_leave(*reason);
+    if (table_.own().waits_for >= 0 && still < hanging_seconds) return;
+    if (stall_detector_.follow_failed_rank()) return;
+    const std::optional<int> ended = table_.is_lowest() ? table_.ended_member() : std::nullopt;
+    if (!ended && !stall_detector_.should_save_alone(still)) return;
+    // After the updates of this rank are stopped, no other rank begins an update.
+    if (!stall_detector_.stop_updates()) return;
+    has_stopped_updates_ = true;
+    if (!table_.is_first_to_end()) return;
+    stall_detector_.save_and_exit(ended ? stall_detector_.ended_text(*ended)
+                                        : fmt::format("this rank was {} while the launcher ended the run",
+                                                      table_.activity_text(table_.own_member())));
   }
 
   /// Longer than the limit of ranks that wait for this one: they report first, and only they can report a process that
@@ -119,6 +134,7 @@ class StallDetector::OwnThread {
   std::mutex mutex_;
   std::condition_variable wake_;
   bool ends_ = false;
+  bool has_stopped_updates_ = false;
   std::thread thread_;
 };
 
@@ -166,7 +182,7 @@ void StallDetector::enter(Phase phase, std::int64_t step) {
 
 void StallDetector::heartbeat() { table_->beat(); }
 
-void StallDetector::mark_failure() { table_->own().has_failed = true; }
+void StallDetector::mark_failure(ExitCode code) { table_->own().failed_with = static_cast<int>(code); }
 
 bool StallDetector::has_failed_rank() const { return table_->has_failed_member(); }
 
@@ -205,7 +221,7 @@ void StallDetector::look(std::string_view operation, std::span<const int> ranks,
   looked_ = true;
   own.waits_for = ranks.front();
   table_->beat();
-  if (table_->run_ends()) return follow_end();
+  if (table_->run_ends()) return exit_after_other_rank();
   look_for_end(operation, ranks, seconds);
   const double time = table_time();
   const std::string waited_for = rank_list({ranks.begin(), ranks.end()});
@@ -236,42 +252,68 @@ std::string StallDetector::hosts_of(std::span<const int> ranks) const {
   return names.empty() ? "other hosts" : fmt::format("{}", fmt::join(names, ", "));
 }
 
-void StallDetector::before_end(BeforeEnd before_end) {
-  const std::lock_guard lock(before_end_mutex_);
-  before_end_ = std::move(before_end);
+void StallDetector::save_before_exit(SaveBeforeExit save) {
+  const std::lock_guard lock(save_mutex_);
+  save_before_exit_ = std::move(save);
 }
 
-std::optional<std::string> StallDetector::end_reason(double seconds, const std::string& activity) const {
-  const std::optional<int> ended = table_->ended_member();
-  const bool in_vain = settings_.waits_in_vain && settings_.waits_in_vain(seconds);
-  if ((!ended && !in_vain) || !table_->is_lowest()) return std::nullopt;
-  if (!ended) return activity + " while the launcher ends the run";
-  if (table_->entry(*ended).has_failed) return std::nullopt;  // it has printed its error, and MPI ends the run
-  return fmt::format("the process of rank {} has ended in {}", table_->rank(*ended), table_->place_text(*ended));
+std::string StallDetector::ended_text(int member) const {
+  return fmt::format("the process of rank {} has ended in {}", table_->rank(member), table_->place_text(member));
+}
+
+bool StallDetector::should_save_alone(double seconds) const {
+  // Outside of steps, other ranks may save or evaluate, also because the run has been asked to stop.
+  const bool several_hosts = table_->size() < mpi_.size();
+  return several_hosts && is_work(table_->own().phase) && settings_.should_save_alone &&
+         settings_.should_save_alone(seconds) && table_->is_lowest();
+}
+
+std::optional<int> StallDetector::ended_among(std::span<const int> ranks) const {
+  for (const int rank : ranks) {
+    const std::optional<int> member = table_->member(rank);
+    if (member && table_->has_ended(*member)) return member;
+  }
+  return std::nullopt;
+}
+
+bool StallDetector::follow_failed_rank() const {
+  const std::optional<int> failed = table_->failed_member();
+  if (failed && table_->has_ended(*failed)) exit_process(table_->entry(*failed).failed_with);
+  return failed.has_value();
 }
 
 void StallDetector::look_for_end(std::string_view operation, std::span<const int> ranks, double seconds) {
-  const std::optional<std::string> reason =
-      end_reason(seconds, fmt::format("waited {:.0f} s for {} on {} in {}", seconds,
-                                      rank_list({ranks.begin(), ranks.end()}), hosts_of(ranks), operation));
-  if (!reason || (before_end_.is_updating && before_end_.is_updating())) return;
-  if (table_->is_first_to_end()) save_and_leave(*reason);
+  if (follow_failed_rank()) return;
+  // If this wait is not for the ended rank, the ranks may still complete the update.
+  const std::optional<int> ended = ended_among(ranks);
+  if (!ended && !should_save_alone(seconds)) return;
+  if (save_before_exit_.is_updating && save_before_exit_.is_updating()) return;
+  // A lower rank may wait for this one.
+  if (ended && !table_->is_lowest() && seconds < seconds_per_lower_rank * table_->own_member()) return;
+  if (!table_->is_first_to_end()) return;
+  if (ended) save_and_exit(ended_text(*ended));
+  save_and_exit(fmt::format("waited {:.0f} s for {} on {} in {} while the launcher ended the run", seconds,
+                            rank_list({ranks.begin(), ranks.end()}), hosts_of(ranks), operation));
 }
 
-void StallDetector::save_and_leave(const std::string& line) const {
-  const std::string whole = line + save();
+void StallDetector::save_and_exit(const std::string& line) const {
+  bool is_done = false;
+  const std::string whole = line + save(is_done);
   if (!settings_.print) fail(ExitCode::failed, "{}", whole);
   settings_.print(whole);
-  leave();
+  if (is_done) table_->mark_saved();  // after the line: then other ranks exit
+  exit_process();
 }
 
-void StallDetector::follow_end() {
-  if (!table_->is_over()) return;
-  if (table_->is_saved()) leave();
+void StallDetector::exit_after_other_rank() const {
+  if (!table_->ending_member_has_ended()) return;
+  if (table_->is_saved()) exit_process();
   if (!table_->is_lowest()) return;
-  const std::string saved = save();
-  if (!saved.empty() && settings_.print) settings_.print("the run ends" + saved);
-  leave();
+  bool is_done = false;
+  const std::string saved = save(is_done);
+  if (!saved.empty() && settings_.print) settings_.print("another rank ended the run" + saved);
+  table_->mark_saved();  // no further rank tries
+  exit_process();
 }
 
 bool StallDetector::has_ended(int rank) const {
@@ -280,20 +322,23 @@ bool StallDetector::has_ended(int rank) const {
 }
 
 bool StallDetector::stop_updates() const {
-  const std::lock_guard lock(before_end_mutex_);
-  return !before_end_.stop_updates || before_end_.stop_updates();
+  const std::lock_guard lock(save_mutex_);
+  return !save_before_exit_.stop_updates || save_before_exit_.stop_updates();
 }
 
-std::string StallDetector::save() const {
-  std::string saved;
-  const std::lock_guard lock(before_end_mutex_);
-  if (before_end_.save && !before_end_.is_updating()) saved = before_end_.save();
-  table_->mark_saved();
+std::string StallDetector::save(bool& is_done) const {
+  const std::lock_guard lock(save_mutex_);
+  is_done = !save_before_exit_.save;
+  if (is_done || save_before_exit_.is_updating()) return {};
+  std::string saved = save_before_exit_.save();
+  is_done = saved.empty() || saved.starts_with("; saved");
   return saved;
 }
 
 void StallDetector::end_run(const std::string& line) const {
-  const std::string whole = line + save();
+  bool is_done = false;
+  const std::string whole = line + save(is_done);
+  if (is_done) table_->mark_saved();
   if (settings_.end_run) settings_.end_run(whole);
   fail(ExitCode::failed, "{}", whole);
 }

@@ -10,8 +10,9 @@
 // suspended job) does not count. Heartbeats of other hosts are unknown: a wait for these alone fails after 1.5 times
 // the limit. Ranks that all wait for each other are not detected.
 //
-// A process that has ended is noticed in the next wait of any other rank of its host. Then, and if a rank has stalled,
-// the lowest of the other ranks saves the last completed step (`before_end`), prints the error and ends the run.
+// A waiting rank notices the end of a process of its host that it waits for. While the lowest rank computes, its
+// detector's own thread notices the end of any process of the host. Then, and if a rank has stalled, one rank saves the
+// last completed step (`save_before_exit`), prints the error and ends the run.
 #pragma once
 
 #include <cstdint>
@@ -57,8 +58,9 @@ struct StallDetectorSettings {
   std::string program = {};  ///< name in error lines
   /// Called with the error line before `look` throws: for an exit that waits for no thread of this process.
   std::function<void(const std::string& line)> end_run = nullptr;
-  /// Whether a rank that has waited so many seconds should save and exit, because the launcher ends the run. Null: no.
-  std::function<bool(double waited)> waits_in_vain = nullptr;
+  /// Whether a rank should save and exit after a wait of so many seconds, because the launcher ends the run. Null:
+  /// never.
+  std::function<bool(double waited)> should_save_alone = nullptr;
   /// Prints the error line of a rank whose process has ended. Then this process exits with `failed`: the launcher knows
   /// that the run ends. Null: `look` throws instead.
   std::function<void(const std::string& line)> print = nullptr;
@@ -78,16 +80,17 @@ class StallDetector final : public WaitObserver {
   void enter(Phase phase, std::int64_t step);
   /// A heartbeat within a long phase. Main thread only.
   void heartbeat();
-  /// An error ends this rank, and with it the run.
-  void mark_failure();
-  /// What the run would lose is saved before an error of another rank ends it: on the main thread, in `look`, or on the
-  /// detector's own thread if the main thread computes or is in a call of MPI that does not return.
-  struct BeforeEnd {
-    std::function<bool()> is_updating;  ///< main thread: it is in an update, which ends without the rank that has ended
+  /// An error with this code ends this rank, and with it the run. Then no other rank of the host saves or prints, and
+  /// they exit with the same code once the process of this rank has ended.
+  void mark_failure(ExitCode code);
+  /// How to save the last completed step before the run ends because of another rank. Called on the main thread, in
+  /// `look`, or on the detector's own thread if the main thread computes or is in a call of MPI that does not return.
+  struct SaveBeforeExit {
+    std::function<bool()> is_updating;   ///< main thread: an update runs, which completes without the ended rank
     std::function<bool()> stop_updates;  ///< own thread: prevents further updates; false: the main thread is in one
     std::function<std::string()> save;   ///< returns text for the error line: "; saved step 812 in DIR"
   };
-  void before_end(BeforeEnd before_end);
+  void save_before_exit(SaveBeforeExit save);
   /// Whether a rank of this host has failed, or its process has ended. A signal handler may call this.
   bool has_failed_rank() const;
   /// Text about the data of a step for the error line of a rank that hangs there: describe(rank, step) returns "whose
@@ -103,20 +106,26 @@ class StallDetector final : public WaitObserver {
   bool has_ended(int rank) const override;
 
  private:
-  /// On the main thread: ends the run if end_reason() has a value.
+  /// On the main thread: ends the run if a rank of this host that the wait is for has ended, or if the launcher ends
+  /// the run (should_save_alone).
   void look_for_end(std::string_view operation, std::span<const int> ranks, double seconds);
-  /// Why this rank must end the run: the process of a rank of this host has ended, or the launcher ends the run, and
-  /// the main thread has done nothing but `activity` for so many seconds. Nothing: it need not, or a lower rank of this
-  /// host must.
-  std::optional<std::string> end_reason(double seconds, const std::string& activity) const;
-  /// Saves what the run would lose, prints the line and exits.
-  void save_and_leave(const std::string& line) const;
-  /// Another rank ends the run. Leaves once that rank has left, and first saves what it has not saved.
-  void follow_end();
+  std::string ended_text(int member) const;
+  /// The first of the ranks that is a member of this host and has ended.
+  std::optional<int> ended_among(std::span<const int> ranks) const;
+  /// Whether the launcher ends the run and this rank, which has waited for so long, must save: a rank of another host
+  /// has probably ended.
+  bool should_save_alone(double seconds) const;
+  /// Saves the last completed step, prints the line and exits.
+  void save_and_exit(const std::string& line) const;
+  /// If an error ends a rank of this host: exits with its code once its process has ended. Returns whether there is
+  /// one.
+  bool follow_failed_rank() const;
+  /// Another rank ends the run: exits after that rank has exited. If it has not saved, saves first.
+  void exit_after_other_rank() const;
   /// On the own thread.
   bool stop_updates() const;
-  /// Saves what the run would lose, and returns text for the error line.
-  std::string save() const;
+  /// Saves the last completed step, and returns text for the error line. `is_done`: no other rank needs to save.
+  std::string save(bool& is_done) const;
   void end_run(const std::string& line) const;
   std::string hosts_of(std::span<const int> ranks) const;
   std::string data_of(int member) const;
@@ -134,8 +143,8 @@ class StallDetector final : public WaitObserver {
   std::vector<std::string> hosts_;  ///< by rank
   mutable std::mutex describe_mutex_;
   DescribeData describe_data_;
-  mutable std::mutex before_end_mutex_;
-  BeforeEnd before_end_;
+  mutable std::mutex save_mutex_;
+  SaveBeforeExit save_before_exit_;
   std::unique_ptr<OwnThread> thread_;
 };
 

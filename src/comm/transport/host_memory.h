@@ -28,7 +28,7 @@ class HostMemory final : public SharedHostMemory {
  private:
   /// As on_rank.
   const float* peers_copy(int rank, const float* values) const { return own_->array(rank) + (values - own_->own()); }
-  /// If this is the lowest rank whose process has not ended: finishes for the ranks that have ended.
+  /// If no lower rank is alive: calls finish(rank) for each ended rank that has not arrived.
   void finish_for_ended(const std::function<void(int rank)>& finish);
 
   const Members& host_;

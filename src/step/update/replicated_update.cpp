@@ -23,7 +23,18 @@ ReplicatedUpdate::ReplicatedUpdate(const UpdateContext& context, const MakeOptim
       reducer_(communicator_, parameters_, bucket_bytes_on(device_.kind(), context.bucket_bytes)),
       optimizer_(make(context.optimizer, parameters_, device_, context.inputs)),
       end_{parameters_.step_sums().data(), context.inputs.progress},
-      gate_(context.gate) {}
+      gate_(context.gate) {
+  if (!context.checks_memory) return;
+  std::vector<MemoryChecksums::Part> parts{{"variable", 0, parameters_.values()}};
+  for (std::size_t slot = 0; slot < parameters_.slots().size(); ++slot) {
+    parts.push_back({"slot " + parameters_.slots()[slot].name + " of", 0, parameters_.slot(static_cast<int>(slot))});
+  }
+  checksums_.emplace(parameters_, std::move(parts));
+}
+
+void ReplicatedUpdate::check_memory() const {
+  if (checksums_) checksums_->check();
+}
 
 void ReplicatedUpdate::broadcast_from_first() {
   communicator_.broadcast(parameters_.values(), 0);
@@ -44,7 +55,9 @@ void ReplicatedUpdate::enqueue_means() {
 void ReplicatedUpdate::enqueue_update() {
   if (gate_ != nullptr && device_.kind() == DeviceKind::cpu) gate_->enter();
   is_updating_ = true;
+  check_memory();
   optimizer_->apply(end_, device_.stream());
+  if (checksums_) checksums_->record();
   is_updating_ = false;
 }
 

@@ -8,9 +8,11 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "src/optim/optimizer.h"
 #include "src/step/gradients/reducer.h"
+#include "src/step/update/memory_checksums.h"
 #include "src/step/update/update_strategy.h"
 
 namespace carillon {
@@ -27,7 +29,7 @@ class ReplicatedUpdate final : public UpdateStrategy {
   std::span<float> slot(int slot) const override { return parameters_.slot(slot); }
   bool replicates_slots() const override { return true; }
   void broadcast_from_first() override;
-  void synchronize() override {}
+  void synchronize() override { check_memory(); }
 
   void begin_step(MeanGradients gradients) override { gradients_ = gradients; }
   void acquire(Stream& stream) override { reducer_.begin(stream); }
@@ -38,6 +40,8 @@ class ReplicatedUpdate final : public UpdateStrategy {
   bool holds_whole_step() const override { return !is_updating_; }
 
  private:
+  void check_memory() const;
+
   Device& device_;
   Communicator& communicator_;
   ParameterStore parameters_;
@@ -46,6 +50,7 @@ class ReplicatedUpdate final : public UpdateStrategy {
   StepEnd end_;
   MeanGradients gradients_ = MeanGradients::readable;
   UpdateGate* gate_;
+  std::optional<MemoryChecksums> checksums_;  ///< of variables and slots, if the memory is checked
   bool is_updating_ = false;
 };
 

@@ -45,6 +45,12 @@ ShardLog::ShardLog(const Form& form, std::byte* own, const ParameterStore& param
   new (own) Header{form.threads};
 }
 
+void ShardLog::begin() {
+  const auto threads = static_cast<std::size_t>(omp_get_max_threads());
+  check(threads <= form_.threads, "more threads update a shard than its log has room for");
+  ++update_number_;
+}
+
 std::atomic<std::uint32_t>& ShardLog::mark_of(const Block& block) const {
   std::byte* const marks = log_of(block.owner) + sizeof(Header);
   return reinterpret_cast<std::atomic<std::uint32_t>*>(marks)[block.number];
@@ -55,8 +61,22 @@ ShardLog::ThreadLog& ShardLog::thread_log(int rank, std::size_t thread) const {
   return *reinterpret_cast<ThreadLog*>(logs + thread * (sizeof(ThreadLog) + bytes_of_copies(form_)));
 }
 
+std::size_t ShardLog::threads_of(int rank) const {
+  return std::launder(reinterpret_cast<const Header*>(log_of(rank)))->threads;
+}
+
+bool ShardLog::another_rank_is_ahead() const {
+  std::atomic_thread_fence(std::memory_order_acq_rel);  // this thread's reads of slots come before
+  for (int rank = 0; rank < memory_.size(); ++rank) {
+    for (std::size_t thread = 0; thread < threads_of(rank); ++thread) {
+      if (thread_log(rank, thread).open.load(std::memory_order_acquire) >> 32 > update_number_) return true;
+    }
+  }
+  return false;
+}
+
 std::uint64_t ShardLog::tag_of(const Block& block) const {
-  return std::uint64_t{number_} << 32 | (static_cast<std::uint64_t>(block.owner) * blocks_ + block.number);
+  return std::uint64_t{update_number_} << 32 | (static_cast<std::uint64_t>(block.owner) * blocks_ + block.number);
 }
 
 Slice ShardLog::elements_of(const Block& block) const {
@@ -66,9 +86,7 @@ Slice ShardLog::elements_of(const Block& block) const {
 }
 
 void ShardLog::open(const Block& block) {
-  const auto thread = static_cast<std::size_t>(omp_get_thread_num());
-  check(thread < form_.threads, "more threads update a shard than its log has room for");
-  ThreadLog& log = thread_log(memory_.rank(), thread);
+  ThreadLog& log = thread_log(memory_.rank(), static_cast<std::size_t>(omp_get_thread_num()));
   const Slice elements = elements_of(block);
   for (std::size_t slot = 0; slot < form_.slots; ++slot) {
     std::memcpy(copies_of(log) + slot * sum_block_floats,
@@ -88,13 +106,12 @@ void ShardLog::copy_values(const Block& block) const {
 
 void ShardLog::restore_open_blocks(int owner) {
   for (int rank = 0; rank < memory_.size(); ++rank) {
-    const std::uint64_t threads = std::launder(reinterpret_cast<const Header*>(log_of(rank)))->threads;
-    for (std::size_t thread = 0; thread < threads; ++thread) {
+    for (std::size_t thread = 0; thread < threads_of(rank); ++thread) {
       ThreadLog& log = thread_log(rank, thread);
       const std::uint64_t open = log.open.load(std::memory_order_acquire), first = tag_of({owner, 0});
       if (open < first || open - first >= blocks_) continue;
       const Block block{owner, static_cast<std::size_t>(open - first)};
-      if (mark_of(block).load(std::memory_order_acquire) == number_) continue;
+      if (mark_of(block).load(std::memory_order_acquire) == update_number_) continue;
       const Slice elements = elements_of(block);
       for (std::size_t slot = 0; slot < form_.slots; ++slot) {
         std::memcpy(parameters_.slot(static_cast<int>(slot)).data() + elements.begin,

@@ -1,5 +1,5 @@
-// ShardLog: what each rank of a host has done of the update of its shard, in memory that all ranks of the host share.
-// If the process of a rank ends during an update, another rank finishes the shard with equal bits.
+// ShardLog: records in shared memory which blocks of its shard a rank has updated. If the process of a rank ends during
+// an update, another rank finishes the shard with the same bits.
 //
 // An update changes the slots, which exist once, in place. So before a thread changes a block, it copies the block's
 // slots to its log. Afterwards it marks the block as done.
@@ -25,7 +25,7 @@ namespace carillon {
 
 class ShardLog {
  public:
-  /// What the log is made for.
+  /// Sizes that determine the layout of the log.
   struct Form {
     std::size_t count;    ///< elements of the flat arrays
     std::size_t slots;    ///< arrays of the optimiser
@@ -39,21 +39,24 @@ class ShardLog {
   /// different numbers of threads. `parameters` and `memory` outlive this.
   ShardLog(const Form& form, std::byte* own, const ParameterStore& parameters, const SharedHostMemory& memory);
 
-  /// Begins the next update of all blocks. All ranks call it equally often.
-  void begin() { ++number_; }
-  /// Calls `update`, which updates a block in the slots and in this rank's values, unless that is done. If the shard is
-  /// that of another rank, also copies the values to that rank. `first`: place of the block in the shard of `owner`, a
-  /// multiple of sum_block_floats. Threads of a parallel region may call it for different blocks.
+  /// Begins the next update of all blocks. All ranks call it equally often. Errors: failed (more threads than the form
+  /// states would update).
+  void begin();
+  /// Calls `update`, which updates a block in the slots and in this rank's values, unless the block is marked. If the
+  /// shard is that of another rank, also copies the values to that rank. `first`: place of the block in the shard of
+  /// `owner`, a multiple of sum_block_floats. Threads of a parallel region may call it for different blocks.
   template <typename Update>
   void update_block(int owner, std::size_t first, const Update& update) {
     const Block block{owner, first / sum_block_floats};
     std::atomic<std::uint32_t>& mark = mark_of(block);
-    if (mark.load(std::memory_order_acquire) == number_) return;
+    if (mark.load(std::memory_order_acquire) == update_number_) return;
     open(block);
     update();
     if (owner != memory_.rank()) copy_values(block);
-    mark.store(number_, std::memory_order_release);
+    mark.store(update_number_, std::memory_order_release);
   }
+  /// Whether a rank has begun to change slots in an update that this rank has not begun.
+  bool another_rank_is_ahead() const;
   /// Restores the slots of the blocks of `owner` that are open and not marked. The processes that opened them have
   /// ended.
   void restore_open_blocks(int owner);
@@ -68,6 +71,7 @@ class ShardLog {
     std::atomic<std::uint64_t> open{0};  ///< tag of the open block
   };
 
+  std::size_t threads_of(int rank) const;
   std::byte* log_of(int rank) const { return memory_.on_rank(rank, own_); }
   std::atomic<std::uint32_t>& mark_of(const Block& block) const;
   ThreadLog& thread_log(int rank, std::size_t thread) const;
@@ -84,7 +88,7 @@ class ShardLog {
   std::byte* own_;
   const ParameterStore& parameters_;
   const SharedHostMemory& memory_;
-  std::uint32_t number_ = 0;  ///< of the update
+  std::uint32_t update_number_ = 0;
 };
 
 }  // namespace carillon

@@ -56,6 +56,15 @@ ShardedUpdate::ShardedUpdate(const UpdateContext& context)
       end_{parameters_.step_sums().data(), context.inputs.progress},
       sums_(parameters_.step_sums().size()),
       gate_(context.gate) {
+  if (context.checks_memory) {
+    const Slice shard = memory_.shard(parameters_.layout().total());
+    std::vector<MemoryChecksums::Part> parts{{"variable", 0, parameters_.values()}};
+    for (std::size_t slot = 0; slot < parameters_.slots().size(); ++slot) {
+      parts.push_back({"slot " + parameters_.slots()[slot].name + " of", shard.begin,
+                       parameters_.slot(static_cast<int>(slot)).subspan(shard.begin, shard.end - shard.begin)});
+    }
+    checksums_.emplace(parameters_, std::move(parts));
+  }
   if (one_rank_) return;
   std::byte* const after_values =
       reinterpret_cast<std::byte*>(parameters_.values().data()) + value_bytes(parameters_.layout());
@@ -64,6 +73,10 @@ ShardedUpdate::ShardedUpdate(const UpdateContext& context)
 
 /// Rank 0 has written the shared slots before it sends the variables.
 void ShardedUpdate::broadcast_from_first() { communicator_.broadcast(parameters_.values(), 0); }
+
+void ShardedUpdate::check_memory() const {
+  if (checksums_) checksums_->check();
+}
 
 void ShardedUpdate::begin_step(MeanGradients gradients) {
   gradients_ = gradients;
@@ -80,7 +93,7 @@ void ShardedUpdate::gradient_complete(int parameter, Stream& stream) {
   if (!allowed_) allowed_ = end_.allows_update();
   if (!*allowed_) return;
   if (gate_ != nullptr) gate_->enter();
-  is_updating_ = true;
+  if (!std::exchange(is_updating_, true)) check_memory();
   const std::size_t offset = parameters_.layout().offset(parameter);
   memory_.means_of(parameters_.gradient(parameter).floats(), [&](std::size_t first, std::span<const float> means) {
     optimizer_->update_range(offset + first, means);
@@ -92,6 +105,8 @@ void ShardedUpdate::enqueue_means() {
     reducer_.finalize(device_.stream());
   } else if (!one_rank_) {
     average_and_update();
+  } else if (is_updating_ && checksums_) {
+    checksums_->record();
   }
   is_updating_ = false;
 }
@@ -109,6 +124,7 @@ void ShardedUpdate::average_and_update() {
 
 void ShardedUpdate::update_together(bool allowed) {
   is_updating_ = true;
+  check_memory();
   log_->begin();
   if (allowed) update_shard(memory_.rank());
   memory_.meet_after_update([&](int rank) {
@@ -117,6 +133,7 @@ void ShardedUpdate::update_together(bool allowed) {
     update_shard(rank);
   });
   if (allowed) memory_.gather(parameters_.values());
+  if (checksums_) checksums_->record();
   is_updating_ = false;
 }
 
@@ -138,7 +155,9 @@ void ShardedUpdate::enqueue_update() {
   memory_.meet();  // until here an observer on another rank may have read the old slots
   if (!one_rank_) return update_together(end_.allows_update());
   is_updating_ = true;
+  check_memory();
   optimizer_->apply(end_, device_.stream());
+  if (checksums_) checksums_->record();
   is_updating_ = false;
 }
 

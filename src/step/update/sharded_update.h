@@ -1,8 +1,8 @@
 // ShardedUpdate: the UpdateStrategy of CPUs that share a host's memory. The ranks share one copy of the slots; each
 // rank averages the gradients of its shard and updates it.
 //
-//   several ranks   backward -> barrier -> own shard, block by block: mean gradients, update -> barrier, where a rank
-//                   updates the shards of ranks whose process has ended -> copy the variables' other shards
+//   several ranks   backward -> barrier -> own shard, block by block: mean gradients, update -> barrier
+//                   (the lowest rank also updates the shards of ended ranks) -> copy the variables' other shards
 //   one rank        backward of an op -> update of its parameters
 //
 // A rank reads each gradient of its shard once from every rank and does not store the means: they go from the cache
@@ -16,6 +16,7 @@
 #include "src/comm/allreduce/shared_host_memory.h"
 #include "src/optim/optimizer.h"
 #include "src/step/gradients/reducer.h"
+#include "src/step/update/memory_checksums.h"
 #include "src/step/update/shard_log.h"
 #include "src/step/update/update_strategy.h"
 
@@ -30,7 +31,7 @@ class ShardedUpdate final : public UpdateStrategy {
   std::span<float> slot(int slot) const override { return parameters_.slot(slot); }
   bool replicates_slots() const override { return false; }
   void broadcast_from_first() override;
-  void synchronize() override {}
+  void synchronize() override { check_memory(); }
 
   void begin_step(MeanGradients gradients) override;
   void acquire(Stream& stream) override;
@@ -38,14 +39,15 @@ class ShardedUpdate final : public UpdateStrategy {
   void enqueue_means() override;
   const StepEnd& step_end() const override { return end_; }
   void enqueue_update() override;
-  bool holds_whole_step() const override { return !is_updating_; }
+  bool holds_whole_step() const override { return !is_updating_ && !(log_ && log_->another_rank_is_ahead()); }
 
  private:
+  void check_memory() const;
   /// With MeanGradients::update_only and several ranks: averages the step sums and the own shard, and updates it.
   void average_and_update();
   /// Several ranks, after a meeting: updates the own shard and copies the others, if `allowed`.
   void update_together(bool allowed);
-  /// Updates what is not yet updated of the shard of `owner`.
+  /// Updates the blocks of the owner's shard that are not yet updated.
   void update_shard(int owner);
 
   Device& device_;
@@ -61,6 +63,7 @@ class ShardedUpdate final : public UpdateStrategy {
   std::vector<float> sums_;      ///< the means of the step sums
   std::optional<bool> allowed_;  ///< one rank: whether this step's loss is finite; nothing: not known yet
   UpdateGate* gate_;
+  std::optional<MemoryChecksums> checksums_;  ///< of all variables and the shard of the slots, if the memory is checked
   bool is_updating_ = false;
 };
 

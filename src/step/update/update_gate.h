@@ -20,7 +20,7 @@ class UpdateGate {
       expected = State::open;
     }
   }
-  /// The step is complete.
+  /// Call it when the step is complete: `stop` can succeed again.
   void leave() {
     State expected = State::entered;
     state_.compare_exchange_strong(expected, State::open, std::memory_order_release);

@@ -59,7 +59,8 @@ class UpdateStrategy : public GradientSink {
   virtual bool replicates_slots() const = 0;
   /// Copies rank 0's variables and slots to all ranks. Call it before the first step. Collective.
   virtual void broadcast_from_first() = 0;
-  /// Makes the slots readable on every rank, as of the last enqueued step. Collective.
+  /// Makes the slots readable on every rank, as of the last enqueued step. Collective. Errors: with `checks_memory`,
+  /// ChangedInMemory.
   virtual void synchronize() = 0;
 
   // A step.
@@ -72,7 +73,8 @@ class UpdateStrategy : public GradientSink {
   /// Enqueues the update, if it is not yet enqueued. On a GPU it contains the step's last kernel (finish_block).
   virtual void enqueue_update() = 0;
   /// On a CPU: whether the variables and slots that this rank can read are those of a completed step, so that it can
-  /// save them without other ranks. False while it updates, or may have been interrupted in an update.
+  /// save them without other ranks, and `synchronize` needs none. False while it updates, or may have been interrupted
+  /// in an update.
   virtual bool holds_whole_step() const = 0;
 };
 
@@ -85,6 +87,7 @@ struct UpdateContext {
   const StepInputs& inputs;  ///< with the scalars of each step
   std::size_t step_sums = step_sum_count;
   std::size_t bucket_bytes = 0;  ///< bytes averaged at a time; 0: default (bucket_bytes_on)
+  bool checks_memory = false;    ///< check variables and slots for changes between updates (MemoryChecksums)
   UpdateGate* gate = nullptr;    ///< entered before each update on a CPU, and left by the caller; may be null
 };
 

@@ -66,15 +66,16 @@ struct Caught {
   bool from_launcher = false;
 };
 
-/// Seconds that a rank waits for others once another launcher than mpirun ends the run. Slurm's KillWait is 30 s.
-constexpr double other_patience = 10.0;
+/// Seconds that a rank waits for others after TERM from a launcher other than mpirun. Slurm's KillWait is 30 s.
+constexpr double other_patience = 20.0;
 
 Launcher launcher;  // set before the handlers are installed; needs no destructor, so a late signal may read it
 
 // Written by the handler. `caught_at`: time of the first signal in nanoseconds of the monotonic clock; 0: none.
 std::atomic<std::int64_t> caught_at = 0;
 std::atomic<Caught> caught;
-std::atomic<std::int64_t> ending_since = 0;  ///< TERM, or a signal by which mpirun ends the run; 0: none
+std::atomic<std::int64_t> ending_since =
+    0;  ///< time of the first TERM, or of the first signal by which mpirun ends the run, as caught_at
 static_assert(std::atomic<std::int64_t>::is_always_lock_free && std::atomic<Caught>::is_always_lock_free);
 
 std::int64_t now() {
@@ -215,7 +216,7 @@ void catch_stop_signals() {
 
 bool stop_signal_caught() { return caught_at.load(std::memory_order_relaxed) != 0; }
 
-bool waits_in_vain(double waited) {
+bool should_save_alone(double waited) {
   const std::int64_t since = ending_since;
   if (since == 0) return false;
   const double patience = launcher.process != 0 ? 0.5 * static_cast<double>(launcher.kill_pause) : other_patience;

@@ -19,10 +19,10 @@ void catch_stop_signals();
 /// Whether this process has been asked to stop.
 bool stop_signal_caught();
 
-/// Whether a rank that has waited `waited` seconds for other ranks should not wait longer, but save alone: its launcher
-/// ends the run since half of the time that mpirun gives, or, without mpirun, since 10 s after TERM. Then the other ranks
-/// have probably ended. A launcher also ends the run if a rank has been killed on another host.
-bool waits_in_vain(double waited);
+/// True if the launcher has been ending the run, and this rank has been waiting (`waited`), for longer than a limit:
+/// half of odls_base_sigkill_timeout, or 20 s without mpirun. Then other ranks have probably ended, on another host,
+/// and the caller should save alone.
+bool should_save_alone(double waited);
 
 /// While it exists, the first stop signal writes one line to stderr: what was caught, that the run saves after its
 /// step, the step of the newest complete checkpoint and, if mpirun will kill the run, when, and how to give it more

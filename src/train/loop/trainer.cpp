@@ -34,7 +34,7 @@ Trainer::Trainer(const TrainOptions& options, RunDescription description, const 
 
 Trainer::~Trainer() {
   stall_detector_.describe_data({});
-  stall_detector_.before_end({});
+  stall_detector_.save_before_exit({});
 }
 
 ExitCode Trainer::run() {
@@ -53,12 +53,15 @@ ExitCode Trainer::run() {
     recorder_.finished_before(position_.step);
     return ExitCode::done;
   }
-  if (position_.resumed) resumed_step_ = saved_step_ = position_.step;
+  if (position_.resumed) {
+    resumed_step_ = position_.step;
+    saved_step_ = position_.step;
+  }
   first_position_ = position_;
   if (device_.kind() == DeviceKind::cpu) {
-    stall_detector_.before_end({.is_updating = [this] { return !tower_->holds_whole_step(); },
-                                .stop_updates = [this] { return tower_->stop_updates(); },
-                                .save = [this] { return save_last_step(); }});
+    stall_detector_.save_before_exit({.is_updating = [this] { return !tower_->holds_whole_step(); },
+                                      .stop_updates = [this] { return tower_->stop_updates(); },
+                                      .save = [this] { return save_last_step(); }});
   }
   try {
     return run_and_save_at_errors();
@@ -71,22 +74,14 @@ ExitCode Trainer::run() {
 ExitCode Trainer::run_and_save_at_errors() {
   try {
     return run_from_position();
-  } catch (const PeerFailed&) {
-    stall_detector_.mark_failure();
-    throw;
   } catch (const SharedError&) {
-    stall_detector_.mark_failure();
     throw;
   } catch (const ChangedInMemory&) {  // the variables may have changed, too
-    stall_detector_.mark_failure();
     throw;
   } catch (const Error& error) {
-    stall_detector_.mark_failure();
-    throw Error(error.code(), error.what() + save_last_step());
-  } catch (...) {
-    stall_detector_.mark_failure();
-    save_last_step();
-    throw;
+    const std::string saved = save_last_step();
+    const bool repeats_it = saved.find(error.what()) != std::string::npos;  // for example a variable that is not finite
+    throw Error(error.code(), repeats_it ? error.what() : error.what() + saved);
   }
 }
 
@@ -95,12 +90,14 @@ std::string Trainer::save_last_step() noexcept {
   if (steps == 0 || !tower_->holds_whole_step()) return {};
   RunPosition position = first_position_;
   position.step += steps;
+  const bool is_saved = saved_step_ == position.step;
   position.stream_position += static_cast<std::uint64_t>(steps) * global_batch();
   return carillon::save_last_step({.options = options_.checkpoint,
                                    .model = options_.model,
                                    .description = description_,
                                    .position = position,
                                    .tower = *tower_,
+                                   .may_exist = is_saved,
                                    .must_lock = mpi_.rank() != 0 && stall_detector_.has_ended(0)});
 }
 
@@ -358,6 +355,7 @@ void Trainer::log_step(const StepPlan& plan, const StepResult& result) {
 
 void Trainer::check_task_loss(const StepResult& result) const {
   if (std::isfinite(result.loss)) return;
+  stall_detector_.save_before_exit({});  // the state may be wrong
   const std::string line = nonfinite_line(result.step, result.loss);
   if (options_.faults.on_nan == OnNan::stop) fail_on_all(mpi_, ExitCode::failed, line);
   const BuildSettings settings{options_.data.samples_at_once(), options_.device.arithmetic, Purpose::training,
@@ -367,6 +365,7 @@ void Trainer::check_task_loss(const StepResult& result) const {
 
 void Trainer::check_total(std::int64_t step, const StepLoss& loss) const {
   if (std::isfinite(static_cast<float>(loss.total()))) return;
+  stall_detector_.save_before_exit({});  // the state may be wrong
   const std::string line = nonfinite_line(step, loss.total());
   if (options_.faults.on_nan == OnNan::stop) fail_on_all(mpi_, ExitCode::failed, line);
   fail_with_l2_cause(line, *tower_, device_, mpi_);

@@ -4,6 +4,7 @@
 //   open and compare data -> start or resume -> step, log, checkpoint, evaluate -> final checkpoint
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -58,7 +59,7 @@ class Trainer {
   bool is_finished();
   /// Whether the resumed run has taken all steps but was killed before its last evaluation was logged. Collective.
   bool lacks_last_evaluation();
-  /// run_from_position(). If an error ends it that this rank alone knows, saves the last completed step first.
+  /// run_from_position(). If only this rank has an error, saves the last completed step before it rethrows the error.
   ExitCode run_and_save_at_errors();
   /// Saves the last completed step without the other ranks. Returns text for the error line. On another thread only
   /// after Tower::stop_updates.
@@ -111,14 +112,14 @@ class Trainer {
   std::optional<RankTimes> rank_times_;    ///< only with several ranks on CPUs
 
   RunPosition position_;
-  RunPosition first_position_;      ///< `position_` at the start
-  std::int64_t resumed_step_ = -1;  ///< step of the checkpoint that the run resumed from
-  std::int64_t saved_step_ = -1;    ///< step of the newest checkpoint, which may not be complete
-  bool has_reached_ = false;        ///< an evaluation reached the score that ends the run
-  BatchLoader* loader_ = nullptr;   ///< not null while steps are taken
-  StepResult latest_;               ///< the last result that was taken
-  std::deque<StepPlan> to_log_;     ///< plans of steps that log their loss, until their results are taken
-  bool sync_requested_ = false;     ///< a result since the last synchronisation reports that a rank requested one
+  RunPosition first_position_;                 ///< `position_` at the start
+  std::int64_t resumed_step_ = -1;             ///< step of the checkpoint that the run resumed from
+  std::atomic<std::int64_t> saved_step_ = -1;  ///< step of the newest checkpoint, which may not be complete
+  bool has_reached_ = false;                   ///< an evaluation reached the score that ends the run
+  BatchLoader* loader_ = nullptr;              ///< not null while steps are taken
+  StepResult latest_;                          ///< the last result that was taken
+  std::deque<StepPlan> to_log_;                ///< plans of steps that log their loss, until their results are taken
+  bool sync_requested_ = false;  ///< a result since the last synchronisation reports that a rank requested one
 };
 
 }  // namespace carillon

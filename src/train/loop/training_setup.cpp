@@ -9,7 +9,8 @@ TowerSettings tower_settings(const TrainOptions& options) {
           .optimizer = options.optimizer.settings(),
           .bucket_bytes = static_cast<std::size_t>(options.device.bucket_kib) * 1024,
           .wire = options.device.wire,
-          .capture = options.device.cuda_graph};
+          .capture = options.device.cuda_graph,
+          .checks_memory = options.faults.check_memory};
 }
 
 Network network_to_train(const TrainOptions& options, const FoundRecords& found) {
