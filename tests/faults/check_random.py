@@ -30,7 +30,7 @@ START_SECONDS = 1.2
 END_SECONDS = 0.5  # after the last step
 WAIT_SECONDS = 60  # timeout of the wait for a fault's moment; the fault is omitted after it
 ALONE_SECONDS = 20  # seconds that mpirun may run without ranks, before their start and after their end
-STOPPED = 75
+FAILED, STOPPED = 70, 75
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1, signal.SIGINT, signal.SIGSTOP)
 ENDING = {signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1, signal.SIGINT}
 STOPPING = ENDING - {signal.SIGKILL}
@@ -125,6 +125,7 @@ class Disturbed:
         self._undisturbed, self._context, self._case, self._run = undisturbed, undisturbed.context, case, run
         self._codes, self._resumed = [], []
         self.met = self.hung = 0  # faults that reached a process; mpiruns that hung
+        self._kills = 0  # starts with a KILL: the others may save a step that rank 0 has not logged
 
     def result(self):
         try:
@@ -142,6 +143,7 @@ class Disturbed:
             before = training.saved_steps(self._run)
             done, sent = self._start(faults)
             self._codes.append(done.code)
+            self._kills += signal.SIGKILL in sent
             self._resumed.append(training.resumed_at(done))
             wrong = self._orphans()  # they would continue to write
             expected = before[-1] if before else None
@@ -152,7 +154,7 @@ class Disturbed:
             if wrong:
                 return wrong
             if done.code == 0:
-                return self._undisturbed.difference(self._run, {step for step in self._resumed if step})
+                return self._undisturbed.difference(self._run, {step for step in self._resumed if step}, self._kills)
         return "it did not end with 0"
 
     def _start(self, faults):
@@ -224,12 +226,13 @@ class Disturbed:
         logged = self._logged()
         if done.code == 0:
             return " | ".join(done.lines[:3])
-        if not sent & ENDING or done.code in range(64, STOPPED) or (done.code == STOPPED and not sent & STOPPING):
+        failed = done.code in range(64, STOPPED) and not (done.code == FAILED and signal.SIGKILL in sent)
+        if not sent & ENDING or failed or (done.code == STOPPED and not sent & STOPPING):
             return done.explain()
         said = re.search(r"^stopped by a signal at step (\d+)", done.output, re.MULTILINE)
         if done.code == STOPPED and not said:
             return f"exit code {done.code}, but it does not report the step at which it stopped"
-        if said and (not saved or saved[-1] != int(said[1]) or logged != saved[-1]):
+        if said and (not saved or saved[-1] != int(said[1]) or not saved[-1] - self._kills <= logged <= saved[-1]):
             return f"stopped at step {said[1]}: checkpoints of {saved}, {logged} steps logged"
         # At most one checkpoint is being written; the next one waits for it.
         due = (logged - 1) // EVERY * EVERY - EVERY
