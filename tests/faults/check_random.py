@@ -124,6 +124,7 @@ class Disturbed:
     def __init__(self, undisturbed, case, run):
         self._undisturbed, self._context, self._case, self._run = undisturbed, undisturbed.context, case, run
         self._codes, self._resumed = [], []
+        self._starts = set()  # steps from which a start resumed; a killed mpirun may not have printed them
         self.met = self.hung = 0  # faults that reached a process; mpiruns that hung
         self._kills = 0  # starts with a KILL: the others may save a step that rank 0 has not logged
 
@@ -141,6 +142,7 @@ class Disturbed:
     def _wrong(self):
         for faults in (*self._case.starts, (), ()):
             before = training.saved_steps(self._run)
+            self._starts.update(before[-1:])
             done, sent = self._start(faults)
             self._codes.append(done.code)
             self._kills += signal.SIGKILL in sent
@@ -154,7 +156,7 @@ class Disturbed:
             if wrong:
                 return wrong
             if done.code == 0:
-                return self._undisturbed.difference(self._run, {step for step in self._resumed if step}, self._kills)
+                return self._undisturbed.difference(self._run, self._starts, self._kills)
         return "it did not end with 0"
 
     def _start(self, faults):
