@@ -142,7 +142,7 @@ watch_mpirun() {
   return 1
 }
 
-# mpirun pauses with sleep(), and each signal shortens the pause by up to a second. CHLD has no other effect.
+# Shortens a pause of mpirun (docs/developer-guide/reliability.md).
 shorten_pauses() {
   local mpirun=$1 signals=$2 i
   for ((i = 0; i < signals; ++i)); do

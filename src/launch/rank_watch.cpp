@@ -9,6 +9,8 @@
 #include <string>
 #include <thread>
 
+#include "src/core/process_state.h"
+
 namespace carillon {
 namespace {
 
@@ -16,26 +18,15 @@ namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr int pause = 20;  ///< at least the usual pause in seconds
-
-/// Whether the process exists and is not a zombie.
-bool is_running(const std::string& process) {
-  std::ifstream file("/proc/" + process + "/stat");
-  std::string line;
-  if (!std::getline(file, line)) return false;
-  const std::size_t name_end = line.rfind(") ");  // the name may contain any character
-  if (name_end == std::string::npos || name_end + 2 >= line.size()) return false;
-  const char state = line[name_end + 2];
-  return state != 'Z' && state != 'X';
-}
+constexpr int pause = 20;  ///< signals for one pause of 15 s, with a margin
 
 bool has_running_child(pid_t process) {
   std::error_code ended;
   for (const fs::directory_entry& thread :
        fs::directory_iterator("/proc/" + std::to_string(process) + "/task", ended)) {
     std::ifstream children(thread.path() / "children");
-    for (std::string child; children >> child;) {
-      if (is_running(child)) return true;
+    for (int child = 0; children >> child;) {
+      if (!process_has_ended(child)) return true;
     }
   }
   return false;
@@ -46,14 +37,14 @@ bool has_running_member(pid_t session) {
   for (const fs::directory_entry& entry : fs::directory_iterator("/proc", ignored)) {
     const std::string name = entry.path().filename();
     const auto process = static_cast<pid_t>(std::strtol(name.c_str(), nullptr, 10));
-    if (process > 0 && getsid(process) == session && is_running(name)) return true;
+    if (process > 0 && getsid(process) == session && !process_has_ended(process)) return true;
   }
   return false;
 }
 
-/// mpirun pauses with sleep(), and each signal shortens the pause by up to a second. CHLD has no other effect.
+/// Shortens a pause of mpirun (docs/developer-guide/reliability.md).
 void send_child_signals(pid_t mpirun, int count) {
-  for (int i = 0; i < count && is_running(std::to_string(mpirun)); ++i) {
+  for (int i = 0; i < count && !process_has_ended(mpirun); ++i) {
     kill(mpirun, SIGCHLD);
     std::this_thread::sleep_for(milliseconds(10));
   }

@@ -1,8 +1,8 @@
 // RankWatch: ends mpirun soon after all its ranks have ended.
 //
 // If a rank fails, Open MPI 4.1's mpirun pauses twice for odls_base_sigkill_timeout seconds, so that the other ranks
-// can save. It pauses even if no rank is left, and it can hang at its own end. jobs/forward_signals.sh does the same in
-// Bash.
+// can save. It pauses even if no rank is left, and it can hang at its own end. jobs/forward_signals.sh has the same
+// watch in Bash.
 #pragma once
 
 #include <sys/types.h>

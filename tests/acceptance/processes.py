@@ -40,6 +40,14 @@ def rank_process(process, rank):
     return wait_for(process, lambda: rank_processes(process).get(rank), f"rank {rank} runs")
 
 
+def has_ended(pid):
+    """Whether the main thread of a process has ended; a zombie counts as ended."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0] in "ZX"
+    except OSError:
+        return True
+
+
 def catches(pid, number):
     """Whether the process has a handler for the signal."""
     try:

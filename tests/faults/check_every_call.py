@@ -208,8 +208,9 @@ def _wrong(context, undisturbed, template, case, run):
         return wrong
     again = context.run_command(undisturbed.command(run), TIMEOUT)
     wrong = f"the same command again: {again.explain()}" if again.code or again.lines else ""
-    wrong = wrong or undisturbed.difference(run, lost=lost)
-    return f"resumed at {training.resumed_at(again)}: {wrong}" if wrong else ""
+    resumed_at = training.resumed_at(again)  # another step than that of a checkpoint, if another rank has saved it
+    wrong = wrong or undisturbed.difference(run, [resumed_at], lost=lost)
+    return f"resumed at {resumed_at}: {wrong}" if wrong else ""
 
 
 def _wrong_kill(undisturbed, template, case, run, done):

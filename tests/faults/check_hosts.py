@@ -12,7 +12,7 @@ from hosts import CONTROL, MESSAGES, TwoHosts
 import check_kills
 import programs
 from bad_input import FAILED, STOPPED
-from processes import TIMEOUT, rank_process, wait_for
+from processes import TIMEOUT, has_ended, rank_process, wait_for
 from programs import SCALED, ProgramFailed, Result, checkpoint, load, same_bits
 
 STALL = 2  # seconds
@@ -173,13 +173,9 @@ def _cut_messages(context, data, hosts, ranks):
 
 def _is_rank(pid):
     try:
-        return os.readlink(f"/proc/{pid}/exe").endswith("_train") and not _is_dead(pid)
+        return os.readlink(f"/proc/{pid}/exe").endswith("_train") and not has_ended(pid)
     except OSError:
         return False
-
-
-def _is_dead(pid):
-    return Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].startswith("Z")
 
 
 def _cut_off(context, data, hosts):

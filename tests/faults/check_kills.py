@@ -9,7 +9,6 @@ the check kills mpirun.
 """
 
 import concurrent.futures
-import pathlib
 import random
 import re
 import shutil
@@ -22,7 +21,7 @@ from hosts import TwoHosts
 from training import TIMEOUT
 
 import programs
-from processes import rank_processes
+from processes import has_ended, rank_processes
 from programs import SCALED, Result, checkpoint, same_bits
 
 WORKERS = 2  # number of parallel cases: they mostly wait for mpirun
@@ -86,10 +85,6 @@ def check(context):
     slowest = max((kill.seconds for chain in chains for kill in chain.kills), default=0.0)
     detail = f"{saved} of {kills}, at most {slowest:.2f} s after the death"
     yield Result("killed ranks: saved by the others", saved == kills, detail)
-
-
-def on_one_host(ranks):
-    return ["mpirun", "-np", str(ranks), "--oversubscribe", "--bind-to", "none"]
 
 
 def _own_error(context):
@@ -163,9 +158,11 @@ class Chain:
         data = () if "--data" in case.options else ("--data", self._data() / "train-*")
         own = ("--train-dir", run, "--max-steps", case.steps, "--device", "cpu", "--threads", 1, "--log-every", 1)
         own += ("--checkpoint-every", 0, "--checkpoint-every-seconds", 0)
-        program = self._context.command(case.program, *data, *case.options, *own)
-        launcher = self._hosts.launcher(self._ranks, KILL_SECONDS_ON_HOSTS) if self._hosts else on_one_host(self._ranks)
-        return [*launcher, "-x", "CARILLON_ERROR_FILE", *program]
+        words = (case.program, *data, *case.options, *own)
+        if not self._hosts:
+            return self._context.command(*words, ranks=self._ranks)
+        launcher = self._hosts.launcher(self._ranks, KILL_SECONDS_ON_HOSTS)
+        return [*launcher, "-x", "CARILLON_ERROR_FILE", *self._context.command(*words)]
 
     def _data(self):
         return self._context.small_set(200) if self._case.program == "mnist_train" else self._context.small_cifar10_set(12)
@@ -239,15 +236,6 @@ class Chain:
             return "" if is_named else f"expected a line: {' | '.join(said)} | {done.explain()}"
         expected = rf"the process of rank {kill.rank} has ended in \w+ of step \d+; saved step {saved[-1]} in "
         return "" if len(said) == 1 and re.search(expected, said[0]) else f"expected one line: {' | '.join(said)}"
-
-
-def has_ended(pid):
-    """Whether the main thread has ended; a zombie counts as ended."""
-    try:
-        state = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1]
-    except OSError:
-        return True
-    return state[0] in "ZX"
 
 
 if __name__ == "__main__":

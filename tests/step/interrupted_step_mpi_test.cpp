@@ -11,6 +11,7 @@
 #include "src/device/cpu_device.h"
 #include "src/step/tower.h"
 #include "tests/support/float_arrays.h"
+#include "tests/support/forwarding_communicator.h"
 #include "tests/support/mpi_world.h"
 #include "tests/support/networks.h"
 #include "tests/support/noise_batch.h"
@@ -76,26 +77,14 @@ class EndingMemory final : public SharedHostMemory {
 };
 
 /// A communicator with an EndingMemory.
-class EndingCommunicator final : public Communicator {
+class EndingCommunicator final : public ForwardingCommunicator {
  public:
   EndingCommunicator(Device& device, SharedFlag& flag, WaitLimit limit)
-      : ranks_(make_communicator(mpi_world(), device, "auto", limit)), memory_(*ranks_->shared_host_memory(), flag) {}
-  std::string_view name() const override { return ranks_->name(); }
-  int rank() const override { return ranks_->rank(); }
-  int size() const override { return ranks_->size(); }
-  Buffer allocate(std::size_t bytes) override { return ranks_->allocate(bytes); }
-  void acquire(Stream& stream) override { ranks_->acquire(stream); }
-  void start_allreduce_mean(std::span<float> bucket, Stream& stream) override {
-    ranks_->start_allreduce_mean(bucket, stream);
-  }
-  void finish(Stream& stream) override { ranks_->finish(stream); }
-  void broadcast(std::span<float> values, int root) override { ranks_->broadcast(values, root); }
-  void mean(std::span<float> values) override { ranks_->mean(values); }
+      : ForwardingCommunicator(device, limit), memory_(*ForwardingCommunicator::shared_host_memory(), flag) {}
   SharedHostMemory* shared_host_memory() override { return &memory_; }
   EndingMemory& memory() { return memory_; }
 
  private:
-  std::unique_ptr<Communicator> ranks_;
   EndingMemory memory_;
 };
 

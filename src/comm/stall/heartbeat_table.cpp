@@ -13,6 +13,7 @@
 
 #include "src/comm/stall/main_thread.h"
 #include "src/comm/transport/point_to_point.h"
+#include "src/core/process_state.h"
 
 namespace carillon {
 namespace {
@@ -35,6 +36,8 @@ std::uint64_t own_process_space() {
 }  // namespace
 
 std::string_view name_of(Phase phase) { return phase_names.at(static_cast<std::size_t>(phase)); }
+
+bool is_work(int phase) { return phase == static_cast<int>(Phase::data) || phase == static_cast<int>(Phase::compute); }
 
 double table_time() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();

@@ -1,7 +1,6 @@
 #include "src/comm/stall/main_thread.h"
 
 #include <execinfo.h>
-#include <fmt/format.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -10,11 +9,9 @@
 #include <chrono>
 #include <csignal>
 #include <cstddef>
-#include <fstream>
-#include <iterator>
-#include <sstream>
-#include <string>
 #include <thread>
+
+#include "src/core/process_state.h"
 
 namespace carillon {
 namespace {
@@ -44,26 +41,6 @@ void pass_on(int) {
   errno = error;
 }
 
-/// The state of the main thread, and the number of threads, in /proc.
-struct ProcessState {
-  char letter = '\0';  ///< 0: unknown
-  int threads = 0;
-};
-
-ProcessState state_of(int process) {
-  std::ifstream file(fmt::format("/proc/{}/stat", process));
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  const std::size_t name_end = text.rfind(") ");
-  if (name_end == std::string::npos) return {};
-  std::istringstream fields(text.substr(name_end + 2));
-  ProcessState state;
-  fields >> state.letter;
-  std::string skipped;
-  for (int field = 0; field < 16; ++field) fields >> skipped;
-  fields >> state.threads;
-  return state;
-}
-
 }  // namespace
 
 void catch_stack_signal() {
@@ -78,17 +55,6 @@ void catch_stack_signal() {
   action.sa_handler = pass_on;
   action.sa_flags = SA_RESTART;
   sigaction(SIGUSR2, &action, nullptr);
-}
-
-bool is_stopped(int process) {
-  const char state = state_of(process).letter;
-  return state == 'T' || state == 't';
-}
-
-bool process_has_ended(int process) {
-  if (kill(process, 0) != 0) return errno == ESRCH;
-  const ProcessState state = state_of(process);
-  return (state.letter == 'Z' || state.letter == 'X') && state.threads <= 1;  // other threads may end later
 }
 
 void request_stack(int process) {

@@ -1,4 +1,4 @@
-// The main thread of a process of this host: its stack, and whether it is stopped or has ended.
+// The stack of the main thread of a process of this host.
 #pragma once
 
 namespace carillon {
@@ -8,9 +8,5 @@ void catch_stack_signal();
 /// Makes the main thread of `process` write its stack, and waits meanwhile. `process` must have called
 /// catch_stack_signal. 0: does nothing.
 void request_stack(int process);
-/// True if the process is stopped (SIGSTOP, a debugger).
-bool is_stopped(int process);
-/// True if the process has ended, even if its parent has not yet fetched its exit code.
-bool process_has_ended(int process);
 
 }  // namespace carillon

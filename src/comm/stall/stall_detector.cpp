@@ -1,6 +1,6 @@
 #include "src/comm/stall/stall_detector.h"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,7 +10,6 @@
 #include <cstdlib>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <thread>
 #include <utility>
 
@@ -23,9 +22,6 @@
 namespace carillon {
 namespace {
 
-/// True if `phase` is part of each step.
-bool is_work(int phase) { return phase == static_cast<int>(Phase::data) || phase == static_cast<int>(Phase::compute); }
-
 constexpr double long_phase = 4.0;
 
 /// Longest time without a heartbeat in `phase`.
@@ -34,24 +30,14 @@ double allowed_seconds(int phase, double stall_seconds) {
   return (phase == static_cast<int>(Phase::start) ? 12.0 : long_phase) * stall_seconds;
 }
 
-/// Seconds that a rank may take to save and end the run. After this time, the other ranks of its host exit.
-constexpr double end_seconds = 600.0;
-
-/// A waiting main thread has ten heartbeats a second. Without one for this many seconds, a call of MPI does not return.
-constexpr double hanging_seconds = 0.5;
-
-/// A rank gives each lower rank of its host this many seconds to end the run first.
-constexpr double seconds_per_lower_rank = 0.5;
-
-[[noreturn]] void exit_process(int code = static_cast<int>(ExitCode::failed)) { std::_Exit(code); }
-
 }  // namespace
 
 /// Thread that ends the process if the main thread hangs outside of an observed wait.
 class StallDetector::OwnThread {
  public:
-  explicit OwnThread(const StallDetector& stall_detector)
+  explicit OwnThread(StallDetector& stall_detector)
       : stall_detector_(stall_detector),
+        run_end_(stall_detector.run_end_),
         table_(*stall_detector.table_),
         settings_(stall_detector.settings_),
         thread_([this] { run(); }) {}
@@ -68,45 +54,21 @@ class StallDetector::OwnThread {
   void run() {
     // A rank whose process has ended is noticed soon, whatever the limit for ranks that hang.
     const double interval = std::clamp(settings_.stall_seconds / 20.0, 0.05, table_.size() > 1 ? 0.2 : 1.0);
-    Stillness stillness(2.0 * interval), end(2.0 * interval);
+    Stillness stillness(2.0 * interval);
     std::unique_lock lock(mutex_);
     while (!wake_.wait_for(lock, std::chrono::duration<double>(interval), [this] { return ends_; })) {
       if (table_.run_ends()) {
-        follow_end(end);
+        run_end_.follow_on_second_thread();
         continue;
       }
       // Read the phase first: a heartbeat precedes each change of it.
       const double longest = allowed(table_.own().phase.load(std::memory_order_acquire));
       const double still = stillness.seconds(table_.own().signs.load(std::memory_order_acquire), table_time());
-      look_for_end(still);
+      run_end_.look_on_second_thread(still);
       if (still < longest || !table_.is_first_to_end()) continue;
       tell();
-      exit_process();  // only the main thread may call MPI, and it hangs
+      std::_Exit(static_cast<int>(ExitCode::failed));  // only the main thread may call MPI, and it hangs
     }
-  }
-
-  /// A rank ends the run, and prints the reason.
-  void follow_end(Stillness& end) {
-    if (table_.is_ended_by_this_member()) return;  // the main thread saves, or this thread has printed
-    if (table_.ending_member_has_ended() && table_.is_saved()) exit_process();
-    if (has_stopped_updates_) stall_detector_.exit_after_other_rank();  // the main thread may be blocked
-    if (end.seconds(0, table_time()) > end_seconds) exit_process();
-  }
-
-  /// Ends the run if another rank has ended and the main thread does not wait for ranks. A waiting main thread looks
-  /// itself, unless its call of MPI does not return: then it has no heartbeat for `still` seconds.
-  void look_for_end(double still) {
-    if (table_.own().waits_for >= 0 && still < hanging_seconds) return;
-    if (stall_detector_.follow_failed_rank()) return;
-    const std::optional<int> ended = table_.is_lowest() ? table_.ended_member() : std::nullopt;
-    if (!ended && !stall_detector_.should_save_alone(still)) return;
-    // After the updates of this rank are stopped, no other rank begins an update.
-    if (!stall_detector_.stop_updates()) return;
-    has_stopped_updates_ = true;
-    if (!table_.is_first_to_end()) return;
-    stall_detector_.save_and_exit(ended ? stall_detector_.ended_text(*ended)
-                                        : fmt::format("this rank was {} while the launcher ended the run",
-                                                      table_.activity_text(table_.own_member())));
   }
 
   /// Longer than the limit of ranks that wait for this one: they report first, and only they can report a process that
@@ -129,12 +91,12 @@ class StallDetector::OwnThread {
   }
 
   const StallDetector& stall_detector_;
+  RunEnd& run_end_;
   const HeartbeatTable& table_;
   const StallDetectorSettings& settings_;
   std::mutex mutex_;
   std::condition_variable wake_;
   bool ends_ = false;
-  bool has_stopped_updates_ = false;
   std::thread thread_;
 };
 
@@ -150,7 +112,7 @@ StallDetector::StallDetector(const Mpi& mpi, const StallDetectorSettings& settin
       settings_(settings),
       table_(std::make_unique<HeartbeatTable>(mpi.ranks().local)),
       looks_(std::make_unique<Looks>()),
-      hosts_(mpi.all_gather(mpi.host())) {
+      run_end_(mpi, *table_, settings_) {
   looks_->of_member.assign(static_cast<std::size_t>(table_->size()), Stillness(1.0));
   catch_stack_signal();
   if ((std::isfinite(settings_.stall_seconds) && settings_.ends_own_stall) || (settings_.print && mpi.size() > 1)) {
@@ -221,8 +183,8 @@ void StallDetector::look(std::string_view operation, std::span<const int> ranks,
   looked_ = true;
   own.waits_for = ranks.front();
   table_->beat();
-  if (table_->run_ends()) return exit_after_other_rank();
-  look_for_end(operation, ranks, seconds);
+  if (table_->run_ends()) return run_end_.follow();
+  run_end_.look(operation, ranks, seconds);
   const double time = table_time();
   const std::string waited_for = rank_list({ranks.begin(), ranks.end()});
   for (int member = 0; member < table_->size(); ++member) {
@@ -232,115 +194,20 @@ void StallDetector::look(std::string_view operation, std::span<const int> ranks,
     if (member == table_->own_member() || still < allowed) continue;
     if (!table_->is_first_to_end()) return;
     request_stack(table_->process(member));
-    end_run(fmt::format("{}{}; this rank has waited for {} in {} for {:.0f} s", table_->stall_text(member),
-                        data_of(member), waited_for, operation, seconds));
+    run_end_.end(fmt::format("{}{}; this rank has waited for {} in {} for {:.0f} s", table_->stall_text(member),
+                             data_of(member), waited_for, operation, seconds));
   }
   // The cause may be a rank of this host, or that rank may know it.
   if (std::ranges::any_of(ranks, [&](int rank) { return table_->member(rank).has_value(); })) return;
   const double waited = looks_->of_own_wait.seconds(looks_->waits, time);
   const double allowed = 1.5 * (others_may_be_long_ ? long_phase : 1.0) * settings_.stall_seconds;
   if (waited < allowed || !table_->is_first_to_end()) return;
-  end_run(fmt::format("waited {:.0f} s for {} on {} in {} without a response", seconds, waited_for, hosts_of(ranks),
-                      operation));
-}
-
-std::string StallDetector::hosts_of(std::span<const int> ranks) const {
-  std::set<std::string> names;
-  for (const int rank : ranks) {
-    if (rank < mpi_.size()) names.insert(hosts_[static_cast<std::size_t>(rank)]);
-  }
-  return names.empty() ? "other hosts" : fmt::format("{}", fmt::join(names, ", "));
-}
-
-void StallDetector::save_before_exit(SaveBeforeExit save) {
-  const std::lock_guard lock(save_mutex_);
-  save_before_exit_ = std::move(save);
-}
-
-std::string StallDetector::ended_text(int member) const {
-  return fmt::format("the process of rank {} has ended in {}", table_->rank(member), table_->place_text(member));
-}
-
-bool StallDetector::should_save_alone(double seconds) const {
-  // Outside of steps, other ranks may save or evaluate, also because the run has been asked to stop.
-  const bool several_hosts = table_->size() < mpi_.size();
-  return several_hosts && is_work(table_->own().phase) && settings_.should_save_alone &&
-         settings_.should_save_alone(seconds) && table_->is_lowest();
-}
-
-std::optional<int> StallDetector::ended_among(std::span<const int> ranks) const {
-  for (const int rank : ranks) {
-    const std::optional<int> member = table_->member(rank);
-    if (member && table_->has_ended(*member)) return member;
-  }
-  return std::nullopt;
-}
-
-bool StallDetector::follow_failed_rank() const {
-  const std::optional<int> failed = table_->failed_member();
-  if (failed && table_->has_ended(*failed)) exit_process(table_->entry(*failed).failed_with);
-  return failed.has_value();
-}
-
-void StallDetector::look_for_end(std::string_view operation, std::span<const int> ranks, double seconds) {
-  if (follow_failed_rank()) return;
-  // If this wait is not for the ended rank, the ranks may still complete the update.
-  const std::optional<int> ended = ended_among(ranks);
-  if (!ended && !should_save_alone(seconds)) return;
-  if (save_before_exit_.is_updating && save_before_exit_.is_updating()) return;
-  // A lower rank may wait for this one.
-  if (ended && !table_->is_lowest() && seconds < seconds_per_lower_rank * table_->own_member()) return;
-  if (!table_->is_first_to_end()) return;
-  if (ended) save_and_exit(ended_text(*ended));
-  save_and_exit(fmt::format("waited {:.0f} s for {} on {} in {} while the launcher ended the run", seconds,
-                            rank_list({ranks.begin(), ranks.end()}), hosts_of(ranks), operation));
-}
-
-void StallDetector::save_and_exit(const std::string& line) const {
-  bool is_done = false;
-  const std::string whole = line + save(is_done);
-  if (!settings_.print) fail(ExitCode::failed, "{}", whole);
-  settings_.print(whole);
-  if (is_done) table_->mark_saved();  // after the line: then other ranks exit
-  exit_process();
-}
-
-void StallDetector::exit_after_other_rank() const {
-  if (!table_->ending_member_has_ended()) return;
-  if (table_->is_saved()) exit_process();
-  if (!table_->is_lowest()) return;
-  bool is_done = false;
-  const std::string saved = save(is_done);
-  if (!saved.empty() && settings_.print) settings_.print("another rank ended the run" + saved);
-  table_->mark_saved();  // no further rank tries
-  exit_process();
+  run_end_.end(run_end_.wait_text(operation, ranks, seconds) + " without a response");
 }
 
 bool StallDetector::has_ended(int rank) const {
   const std::optional<int> member = table_->member(rank);
   return member && table_->has_ended(*member);
-}
-
-bool StallDetector::stop_updates() const {
-  const std::lock_guard lock(save_mutex_);
-  return !save_before_exit_.stop_updates || save_before_exit_.stop_updates();
-}
-
-std::string StallDetector::save(bool& is_done) const {
-  const std::lock_guard lock(save_mutex_);
-  is_done = !save_before_exit_.save;
-  if (is_done || save_before_exit_.is_updating()) return {};
-  std::string saved = save_before_exit_.save();
-  is_done = saved.empty() || saved.starts_with("; saved");
-  return saved;
-}
-
-void StallDetector::end_run(const std::string& line) const {
-  bool is_done = false;
-  const std::string whole = line + save(is_done);
-  if (is_done) table_->mark_saved();
-  if (settings_.end_run) settings_.end_run(whole);
-  fail(ExitCode::failed, "{}", whole);
 }
 
 void StallDetector::waited(double seconds) {

@@ -1,4 +1,4 @@
-// StallDetector: ends a run in which a rank hangs or its process ends, and names that rank, its phase and its step.
+// StallDetector: ends a run in which a rank hangs, and names that rank, its phase and its step.
 //
 // Each rank writes its phase and step to a table in shared memory of its host (HeartbeatTable). Entering a phase is a
 // heartbeat; long phases call `heartbeat` as well. A rank that waits for others reads the table: a rank without a
@@ -10,9 +10,7 @@
 // suspended job) does not count. Heartbeats of other hosts are unknown: a wait for these alone fails after 1.5 times
 // the limit. Ranks that all wait for each other are not detected.
 //
-// A waiting rank notices the end of a process of its host that it waits for. While the lowest rank computes, its
-// detector's own thread notices the end of any process of the host. Then, and if a rank has stalled, one rank saves the
-// last completed step (`save_before_exit`), prints the error and ends the run.
+// RunEnd ends the run, also if the process of a rank has ended.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +18,13 @@
 #include <limits>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/comm/mpi/mpi.h"
+#include "src/comm/stall/run_end.h"
 #include "src/comm/stall/wait_limit.h"
 
 namespace carillon {
@@ -83,14 +82,8 @@ class StallDetector final : public WaitObserver {
   /// An error with this code ends this rank, and with it the run. Then no other rank of the host saves or prints, and
   /// they exit with the same code once the process of this rank has ended.
   void mark_failure(ExitCode code);
-  /// How to save the last completed step before the run ends because of another rank. Called on the main thread, in
-  /// `look`, or on the detector's own thread if the main thread computes or is in a call of MPI that does not return.
-  struct SaveBeforeExit {
-    std::function<bool()> is_updating;   ///< main thread: an update runs, which completes without the ended rank
-    std::function<bool()> stop_updates;  ///< own thread: prevents further updates; false: the main thread is in one
-    std::function<std::string()> save;   ///< returns text for the error line: "; saved step 812 in DIR"
-  };
-  void save_before_exit(SaveBeforeExit save);
+  /// As RunEnd's. Also called before the run ends because a rank hangs.
+  void save_before_exit(SaveBeforeExit save) { run_end_.save_before_exit(std::move(save)); }
   /// Whether a rank of this host has failed, or its process has ended. A signal handler may call this.
   bool has_failed_rank() const;
   /// Text about the data of a step for the error line of a rank that hangs there: describe(rank, step) returns "whose
@@ -106,28 +99,6 @@ class StallDetector final : public WaitObserver {
   bool has_ended(int rank) const override;
 
  private:
-  /// On the main thread: ends the run if a rank of this host that the wait is for has ended, or if the launcher ends
-  /// the run (should_save_alone).
-  void look_for_end(std::string_view operation, std::span<const int> ranks, double seconds);
-  std::string ended_text(int member) const;
-  /// The first of the ranks that is a member of this host and has ended.
-  std::optional<int> ended_among(std::span<const int> ranks) const;
-  /// Whether the launcher ends the run and this rank, which has waited for so long, must save: a rank of another host
-  /// has probably ended.
-  bool should_save_alone(double seconds) const;
-  /// Saves the last completed step, prints the line and exits.
-  void save_and_exit(const std::string& line) const;
-  /// If an error ends a rank of this host: exits with its code once its process has ended. Returns whether there is
-  /// one.
-  bool follow_failed_rank() const;
-  /// Another rank ends the run: exits after that rank has exited. If it has not saved, saves first.
-  void exit_after_other_rank() const;
-  /// On the own thread.
-  bool stop_updates() const;
-  /// Saves the last completed step, and returns text for the error line. `is_done`: no other rank needs to save.
-  std::string save(bool& is_done) const;
-  void end_run(const std::string& line) const;
-  std::string hosts_of(std::span<const int> ranks) const;
   std::string data_of(int member) const;
 
   class OwnThread;
@@ -140,11 +111,9 @@ class StallDetector final : public WaitObserver {
   bool others_may_be_long_ = true;  ///< outside of steps: until a whole step is done
   std::unique_ptr<HeartbeatTable> table_;
   std::unique_ptr<Looks> looks_;
-  std::vector<std::string> hosts_;  ///< by rank
+  RunEnd run_end_;
   mutable std::mutex describe_mutex_;
   DescribeData describe_data_;
-  mutable std::mutex save_mutex_;
-  SaveBeforeExit save_before_exit_;
   std::unique_ptr<OwnThread> thread_;
 };
 

@@ -15,7 +15,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 
 #include "carillon/core/sum_in_order.h"
 #include "carillon/graph/parameters.h"

@@ -9,7 +9,6 @@
 #include "src/data/loading/available_memory.h"
 #include "src/options/option_groups.h"
 #include "src/report/console.h"
-#include "src/train/checkpointing/last_step.h"
 #include "src/train/checkpointing/resume.h"
 #include "src/train/control/equal_on_all_ranks.h"
 #include "src/train/diagnosis/nonfinite_report.h"
@@ -32,10 +31,7 @@ Trainer::Trainer(const TrainOptions& options, RunDescription description, const 
       thread_count_(cpu.thread_count),
       recorder_(options_, options_.task.value, description_, mpi, started) {}
 
-Trainer::~Trainer() {
-  stall_detector_.describe_data({});
-  stall_detector_.save_before_exit({});
-}
+Trainer::~Trainer() { stall_detector_.describe_data({}); }
 
 ExitCode Trainer::run() {
   open_data();
@@ -53,15 +49,16 @@ ExitCode Trainer::run() {
     recorder_.finished_before(position_.step);
     return ExitCode::done;
   }
-  if (position_.resumed) {
-    resumed_step_ = position_.step;
-    saved_step_ = position_.step;
-  }
-  first_position_ = position_;
+  if (position_.resumed) resumed_step_ = saved_step_ = position_.step;
   if (device_.kind() == DeviceKind::cpu) {
-    stall_detector_.save_before_exit({.is_updating = [this] { return !tower_->holds_whole_step(); },
-                                      .stop_updates = [this] { return tower_->stop_updates(); },
-                                      .save = [this] { return save_last_step(); }});
+    last_step_saver_.emplace(LastStepSaver::Training{.options = options_.checkpoint,
+                                                     .model = options_.model,
+                                                     .description = description_,
+                                                     .first = position_,
+                                                     .global_batch = global_batch(),
+                                                     .tower = *tower_,
+                                                     .mpi = mpi_},
+                             stall_detector_);
   }
   try {
     return run_and_save_at_errors();
@@ -79,26 +76,10 @@ ExitCode Trainer::run_and_save_at_errors() {
   } catch (const ChangedInMemory&) {  // the variables may have changed, too
     throw;
   } catch (const Error& error) {
-    const std::string saved = save_last_step();
+    const std::string saved = last_step_saver_ ? last_step_saver_->save() : "";
     const bool repeats_it = saved.find(error.what()) != std::string::npos;  // for example a variable that is not finite
     throw Error(error.code(), repeats_it ? error.what() : error.what() + saved);
   }
-}
-
-std::string Trainer::save_last_step() noexcept {
-  const std::int64_t steps = tower_->completed_steps();
-  if (steps == 0 || !tower_->holds_whole_step()) return {};
-  RunPosition position = first_position_;
-  position.step += steps;
-  const bool is_saved = saved_step_ == position.step;
-  position.stream_position += static_cast<std::uint64_t>(steps) * global_batch();
-  return carillon::save_last_step({.options = options_.checkpoint,
-                                   .model = options_.model,
-                                   .description = description_,
-                                   .position = position,
-                                   .tower = *tower_,
-                                   .may_exist = is_saved,
-                                   .must_lock = mpi_.rank() != 0 && stall_detector_.has_ended(0)});
 }
 
 ExitCode Trainer::run_from_position() {
@@ -353,9 +334,9 @@ void Trainer::log_step(const StepPlan& plan, const StepResult& result) {
   recorder_.log_step(plan, loss, optimizer_.learning_rate.rate(plan.step), std::move(rank_seconds));
 }
 
-void Trainer::check_task_loss(const StepResult& result) const {
+void Trainer::check_task_loss(const StepResult& result) {
   if (std::isfinite(result.loss)) return;
-  stall_detector_.save_before_exit({});  // the state may be wrong
+  if (last_step_saver_) last_step_saver_->stop();
   const std::string line = nonfinite_line(result.step, result.loss);
   if (options_.faults.on_nan == OnNan::stop) fail_on_all(mpi_, ExitCode::failed, line);
   const BuildSettings settings{options_.data.samples_at_once(), options_.device.arithmetic, Purpose::training,
@@ -363,9 +344,9 @@ void Trainer::check_task_loss(const StepResult& result) const {
   fail_with_cause(line, {*tower_, device_, settings, loader_->whole(), *dataset_}, mpi_);
 }
 
-void Trainer::check_total(std::int64_t step, const StepLoss& loss) const {
+void Trainer::check_total(std::int64_t step, const StepLoss& loss) {
   if (std::isfinite(static_cast<float>(loss.total()))) return;
-  stall_detector_.save_before_exit({});  // the state may be wrong
+  if (last_step_saver_) last_step_saver_->stop();
   const std::string line = nonfinite_line(step, loss.total());
   if (options_.faults.on_nan == OnNan::stop) fail_on_all(mpi_, ExitCode::failed, line);
   fail_with_l2_cause(line, *tower_, device_, mpi_);
@@ -377,6 +358,7 @@ void Trainer::save() {
   tower_->synchronize_buffers();
   recorder_.save(position_, *tower_);
   saved_step_ = position_.step;
+  if (last_step_saver_) last_step_saver_->note_checkpoint(saved_step_);
 }
 
 void Trainer::save_by_time() {

@@ -4,7 +4,6 @@
 //   open and compare data -> start or resume -> step, log, checkpoint, evaluate -> final checkpoint
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -17,6 +16,7 @@
 #include "src/data/loading/batch_loader.h"
 #include "src/options/run_description.h"
 #include "src/step/tower.h"
+#include "src/train/checkpointing/last_step_saver.h"
 #include "src/train/control/stop_signal.h"
 #include "src/train/evaluation/evaluator.h"
 #include "src/train/evaluation/task_score.h"
@@ -61,9 +61,6 @@ class Trainer {
   bool lacks_last_evaluation();
   /// run_from_position(). If only this rank has an error, saves the last completed step before it rethrows the error.
   ExitCode run_and_save_at_errors();
-  /// Saves the last completed step without the other ranks. Returns text for the error line. On another thread only
-  /// after Tower::stop_updates.
-  std::string save_last_step() noexcept;
   /// Trains from `position_`, saves and evaluates at the end.
   ExitCode run_from_position();
   ExitCode train();
@@ -83,8 +80,8 @@ class Trainer {
   ControlFlags exchange_control_flags();
   void log_step(const StepPlan& plan, const StepResult& result);
   /// If the task's loss is not finite, throws `failed` on all ranks. With OnNan::report the error names the cause.
-  void check_task_loss(const StepResult& result) const;
-  void check_total(std::int64_t step, const StepLoss& loss) const;
+  void check_task_loss(const StepResult& result);
+  void check_total(std::int64_t step, const StepLoss& loss);
   void evaluate();
   void save();
   /// Saves at a time that differs between equal runs, so it must not change later steps by a bit.
@@ -112,13 +109,13 @@ class Trainer {
   std::optional<RankTimes> rank_times_;    ///< only with several ranks on CPUs
 
   RunPosition position_;
-  RunPosition first_position_;                 ///< `position_` at the start
-  std::int64_t resumed_step_ = -1;             ///< step of the checkpoint that the run resumed from
-  std::atomic<std::int64_t> saved_step_ = -1;  ///< step of the newest checkpoint, which may not be complete
-  bool has_reached_ = false;                   ///< an evaluation reached the score that ends the run
-  BatchLoader* loader_ = nullptr;              ///< not null while steps are taken
-  StepResult latest_;                          ///< the last result that was taken
-  std::deque<StepPlan> to_log_;                ///< plans of steps that log their loss, until their results are taken
+  std::optional<LastStepSaver> last_step_saver_;  ///< on a CPU, from the first step on; uses the members above
+  std::int64_t resumed_step_ = -1;                ///< step of the checkpoint that the run resumed from
+  std::int64_t saved_step_ = -1;                  ///< step of the newest checkpoint, which may not be complete
+  bool has_reached_ = false;                      ///< an evaluation reached the score that ends the run
+  BatchLoader* loader_ = nullptr;                 ///< not null while steps are taken
+  StepResult latest_;                             ///< the last result that was taken
+  std::deque<StepPlan> to_log_;                   ///< plans of steps that log their loss, until their results are taken
   bool sync_requested_ = false;  ///< a result since the last synchronisation reports that a rank requested one
 };
 

@@ -1,0 +1,161 @@
+#include "src/comm/stall/run_end.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+#include <utility>
+
+#include "carillon/core/error.h"
+#include "src/comm/stall/bounded_wait.h"
+#include "src/comm/stall/heartbeat_table.h"
+#include "src/comm/stall/stall_detector.h"
+
+namespace carillon {
+namespace {
+
+/// Seconds that a rank may take to save and end the run: --stall-timeout, within these limits.
+constexpr double least_end_seconds = 60.0, most_end_seconds = 600.0;
+
+/// A waiting main thread has ten heartbeats a second. Without one for this many seconds, a call of MPI does not return.
+constexpr double hanging_seconds = 0.5;
+
+/// A rank gives each lower rank of its host this many seconds to end the run first.
+constexpr double seconds_per_lower_rank = 0.5;
+
+[[noreturn]] void exit_process(int code = static_cast<int>(ExitCode::failed)) { std::_Exit(code); }
+
+}  // namespace
+
+RunEnd::RunEnd(const Mpi& mpi, const HeartbeatTable& table, const StallDetectorSettings& settings)
+    : mpi_(mpi), table_(table), settings_(settings), hosts_(mpi.all_gather(mpi.host())) {}
+
+void RunEnd::save_before_exit(SaveBeforeExit save) {
+  const std::lock_guard lock(save_mutex_);
+  save_before_exit_ = std::move(save);
+}
+
+void RunEnd::follow() const {
+  if (!table_.ending_member_has_ended()) return;
+  if (table_.is_saved()) exit_process();
+  if (!table_.is_lowest()) return;
+  const std::string saved = save().value_or("");
+  if (!saved.empty() && settings_.print) settings_.print("another rank ended the run" + saved);
+  table_.mark_saved();  // no further rank tries; after the line, because the second thread exits then
+  exit_process();
+}
+
+void RunEnd::look(std::string_view operation, std::span<const int> ranks, double seconds) {
+  if (follow_failed_rank()) return;
+  // If this wait is not for the ended rank, the ranks may still complete the update.
+  const std::optional<int> ended = ended_among(ranks);
+  if (!ended && !should_save_alone(seconds)) return;
+  if (save_before_exit_.is_updating && save_before_exit_.is_updating()) return;
+  // A lower rank may wait for this one.
+  if (ended && !table_.is_lowest() && seconds < seconds_per_lower_rank * table_.own_member()) return;
+  if (!table_.is_first_to_end()) return;
+  save_and_exit(ended ? ended_text(*ended)
+                      : wait_text(operation, ranks, seconds) + " while the launcher ended the run");
+}
+
+void RunEnd::end(const std::string& line) {
+  const std::string whole = line_with_save(line);
+  if (settings_.end_run) settings_.end_run(whole);
+  fail(ExitCode::failed, "{}", whole);
+}
+
+void RunEnd::follow_on_second_thread() {
+  const double limit = std::clamp(settings_.stall_seconds, least_end_seconds, most_end_seconds);
+  if (!following_since_) following_since_ = table_time();
+  const bool takes_too_long = table_time() - *following_since_ > limit;
+  if (table_.is_ended_by_this_member()) {  // the main thread saves
+    if (!takes_too_long) return;
+    const std::lock_guard lock(line_mutex_);
+    if (settings_.print) settings_.print(fmt::format("{}; the save does not end within {:.0f} s", line_, limit));
+    exit_process();
+  }
+  if (table_.ending_member_has_ended() && table_.is_saved()) exit_process();
+  if (has_stopped_updates_) follow();  // the main thread may be blocked
+  if (takes_too_long) exit_process();
+}
+
+void RunEnd::look_on_second_thread(double still) {
+  if (table_.own().waits_for >= 0 && still < hanging_seconds) return;
+  if (follow_failed_rank()) return;
+  const std::optional<int> ended = table_.is_lowest() ? table_.ended_member() : std::nullopt;
+  if (!ended && !should_save_alone(still)) return;
+  // After the updates of this rank are stopped, no other rank begins an update.
+  if (!stop_updates()) return;
+  has_stopped_updates_ = true;
+  if (!table_.is_first_to_end()) return;
+  save_and_exit(ended ? ended_text(*ended)
+                      : fmt::format("this rank was {} while the launcher ended the run",
+                                    table_.activity_text(table_.own_member())));
+}
+
+std::string RunEnd::wait_text(std::string_view operation, std::span<const int> ranks, double seconds) const {
+  std::set<std::string> names;
+  for (const int rank : ranks) {
+    if (rank < mpi_.size()) names.insert(hosts_[static_cast<std::size_t>(rank)]);
+  }
+  return fmt::format("waited {:.0f} s for {} on {} in {}", seconds, rank_list({ranks.begin(), ranks.end()}),
+                     names.empty() ? "other hosts" : fmt::format("{}", fmt::join(names, ", ")), operation);
+}
+
+std::string RunEnd::ended_text(int member) const {
+  return fmt::format("the process of rank {} has ended in {}", table_.rank(member), table_.place_text(member));
+}
+
+std::optional<int> RunEnd::ended_among(std::span<const int> ranks) const {
+  for (const int rank : ranks) {
+    const std::optional<int> member = table_.member(rank);
+    if (member && table_.has_ended(*member)) return member;
+  }
+  return std::nullopt;
+}
+
+bool RunEnd::should_save_alone(double seconds) const {
+  // Outside of steps, other ranks may save or evaluate, also because the run has been asked to stop.
+  const bool several_hosts = table_.size() < mpi_.size();
+  return several_hosts && table_.is_in_step() && settings_.should_save_alone && settings_.should_save_alone(seconds) &&
+         table_.is_lowest();
+}
+
+bool RunEnd::follow_failed_rank() const {
+  const std::optional<int> failed = table_.failed_member();
+  if (failed && table_.has_ended(*failed)) exit_process(table_.entry(*failed).failed_with);
+  return failed.has_value();
+}
+
+void RunEnd::save_and_exit(const std::string& line) {
+  const std::string whole = line_with_save(line);
+  if (!settings_.print) fail(ExitCode::failed, "{}", whole);
+  settings_.print(whole);
+  exit_process();
+}
+
+bool RunEnd::stop_updates() const {
+  const std::lock_guard lock(save_mutex_);
+  return !save_before_exit_.stop_updates || save_before_exit_.stop_updates();
+}
+
+std::string RunEnd::line_with_save(const std::string& line) {
+  {
+    const std::lock_guard lock(line_mutex_);
+    line_ = line;
+  }
+  const std::optional<std::string> saved = save();
+  if (saved && (saved->empty() || saved->starts_with("; saved"))) table_.mark_saved();
+  return line + saved.value_or("");
+}
+
+std::optional<std::string> RunEnd::save() const {
+  const std::lock_guard lock(save_mutex_);
+  if (!save_before_exit_.save) return "";
+  if (save_before_exit_.is_updating()) return std::nullopt;
+  return save_before_exit_.save();
+}
+
+}  // namespace carillon

@@ -1,0 +1,57 @@
+#include "src/train/checkpointing/last_step_saver.h"
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include "src/checkpoint/directory_lock.h"
+#include "src/train/checkpointing/training_state.h"
+
+namespace carillon {
+
+LastStepSaver::LastStepSaver(const Training& training, StallDetector& stall_detector)
+    : training_(training), stall_detector_(stall_detector) {
+  stall_detector_.save_before_exit({.is_updating = [this] { return !training_.tower.holds_whole_step(); },
+                                    .stop_updates = [this] { return training_.tower.stop_updates(); },
+                                    .save = [this] { return save(); }});
+}
+
+void LastStepSaver::stop() {
+  is_stopped_ = true;
+  stall_detector_.save_before_exit({});
+}
+
+std::string LastStepSaver::write(const RunPosition& position) const {
+  const std::filesystem::path& directory = training_.options.train_dir;
+  if (!std::filesystem::is_directory(directory)) return {};
+  const std::filesystem::path path = checkpoint_path(directory, position.step);
+  const std::string saved = fmt::format("; saved step {} in {}", position.step, path.string());
+  if (newest_checkpoint_ == position.step && std::filesystem::exists(path)) return saved;
+  std::optional<DirectoryLock> lock;
+  if (training_.mpi.rank() != 0 && stall_detector_.has_ended(0)) lock.emplace(directory);
+  CheckpointState state = state_at(position, training_.model, training_.description.json());
+  training_.tower.save_whole_step(state);
+  check_finite(state);
+  write_checkpoint(path, std::move(state));
+  return saved;
+}
+
+std::string LastStepSaver::save() const noexcept try {
+  const std::int64_t steps = training_.tower.completed_steps();
+  if (is_stopped_ || steps == 0 || !training_.tower.holds_whole_step()) return {};
+  RunPosition position = training_.first;
+  position.step += steps;
+  position.stream_position += static_cast<std::uint64_t>(steps) * training_.global_batch;
+  try {
+    return write(position);
+  } catch (const std::exception& error) {
+    return fmt::format("; step {} is not saved: {}", position.step, error.what());
+  }
+} catch (...) {  // no memory for the text
+  return {};
+}
+
+}  // namespace carillon

@@ -1,0 +1,55 @@
+// LastStepSaver: saves the last completed step of a training on CPUs when an error ends the run. One rank does it
+// without the others.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "carillon/options/checkpoint_options.h"
+#include "carillon/options/model_options.h"
+#include "src/comm/stall/stall_detector.h"
+#include "src/options/run_description.h"
+#include "src/step/tower.h"
+#include "src/train/loop/run_position.h"
+
+namespace carillon {
+
+class LastStepSaver {
+ public:
+  /// A training that starts at `first`. The references outlive the saver.
+  struct Training {
+    const CheckpointOptions& options;
+    const ModelOptions& model;
+    const RunDescription& description;
+    RunPosition first;
+    std::uint64_t global_batch;  ///< samples per step
+    Tower& tower;                ///< on a CPU
+    const Mpi& mpi;
+  };
+
+  /// From now on, until `stop` or destruction, the stall detector saves before it ends the run.
+  LastStepSaver(const Training& training, StallDetector& stall_detector);
+  ~LastStepSaver() { stop(); }
+  LastStepSaver(const LastStepSaver&) = delete;
+  LastStepSaver& operator=(const LastStepSaver&) = delete;
+
+  /// The state may be wrong: saves nothing any more.
+  void stop();
+  /// The run has begun to write an ordinary checkpoint of this step. If it is complete, `save` does not write it again.
+  void note_checkpoint(std::int64_t step) { newest_checkpoint_ = step; }
+  /// Writes a checkpoint, unless no step is complete, the rank is in an update, or the train directory does not exist
+  /// on this host. If rank 0 has ended on this host, locks the directory. Returns text for the error line: "; saved
+  /// step 812 in DIR/model.ckpt-812.h5", or why it is not saved. On another thread only after Tower::stop_updates.
+  std::string save() const noexcept;
+
+ private:
+  std::string write(const RunPosition& position) const;
+
+  Training training_;
+  StallDetector& stall_detector_;
+  std::atomic<bool> is_stopped_ = false;
+  std::atomic<std::int64_t> newest_checkpoint_ = -1;
+};
+
+}  // namespace carillon
