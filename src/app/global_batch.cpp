@@ -72,6 +72,7 @@ void check_cpu_only_options(const TrainOptions& options, const Device& device) {
                              : options.device.wire != Wire::fp32 ? "--wire bf16"
                              : options.data.micro_batch > 0      ? "--micro-batch"
                              : options.faults.check_memory       ? "--check-memory"
+                             : options.faults.audit > 0          ? "--audit"
                                                                  : nullptr;
   if (option != nullptr)
     fail(ExitCode::usage, "{} requires CPUs; the device of this rank is {}", option, device.name());

@@ -42,8 +42,10 @@ void for_each_name(const std::filesystem::path& directory, Visit visit) {
 
 /// Lists again if the list is empty: while a run replaces its only checkpoint, a listing may miss both.
 std::vector<std::int64_t> list_while_changing(const std::filesystem::path& train_dir) {
-  std::vector<std::int64_t> steps = list_checkpoints(train_dir);
-  return steps.empty() ? list_checkpoints(train_dir) : steps;
+  constexpr int most_listings = 10;
+  std::vector<std::int64_t> steps;
+  for (int listing = 0; listing < most_listings && steps.empty(); ++listing) steps = list_checkpoints(train_dir);
+  return steps;
 }
 
 /// The first of `steps` that is not in `skipped`.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "carillon/core/error.h"
+#include "src/core/crc32c.h"
 #include "src/step/gradients/micro_batches.h"
 #include "src/step/gradients/whole_batch.h"
 #include "src/step/tensor_io.h"
@@ -54,6 +55,13 @@ const std::vector<NamedArray>& arrays_of_slot(const CheckpointState& state, cons
   return found->second;
 }
 
+/// Takes gradients that no rank averages.
+class NoUpdate final : public GradientSink {
+ public:
+  void acquire(Stream& /*stream*/) override {}
+  void gradient_complete(int /*parameter*/, Stream& /*stream*/) override {}
+};
+
 }  // namespace
 
 Averaging averaging_of(const TowerSettings& settings, int ranks) {
@@ -99,6 +107,8 @@ Tower::Tower(const Network& network, const Task& task, const TowerSettings& sett
         "sync_batch_norm requires CPUs without micro-batches");
   device_.check_while_waiting([&communicator] { communicator.check_peers(); });
 }
+
+TowerLink* Tower::link() const { return link_.get(); }
 
 Tower::~Tower() { device_.check_while_waiting({}); }
 
@@ -211,15 +221,38 @@ void Tower::step(const TowerStep& step) {
   check_buffers();
   compute_gradients_for(step.step);
   buffers_are_synchronized_ = source_->averages_buffers();
+  const auto add_checksum = [&](int variable) { (*step.checksums)[variable] = gradient_checksum(variable); };
+  if (step.checksums != nullptr) step.checksums->assign(parameters().specs().size(), 0);
   driver_->enqueue({.step = step.step,
                     .inputs = {.batch = step.batch,
                                .scalars = step_scalars(optimizer_settings_, step.step),
                                .request_sync = step.request_sync,
                                .reports_l2 = step.reports_l2},
-                    .before_update = step.before_update});
+                    .before_update = step.before_update,
+                    .gradient_complete = step.checksums ? add_checksum : std::function<void(int)>()});
   copy_completed_buffers();
   ++completed_steps_;
   gate_.leave();
+}
+
+std::uint32_t Tower::gradient_checksum(int variable) const {
+  if (!trains_[static_cast<std::size_t>(variable)]) return 0;
+  return crc32c(std::as_bytes(std::span<const float>(parameters().gradient(variable).floats())));
+}
+
+GradientChecksums Tower::gradient_checksums(std::int64_t step, const Batch& batch, const std::vector<int>& batches) {
+  check(device_.kind() == DeviceKind::cpu, "checksums of gradients require a CPU");
+  compute_gradients_for(step);
+  GradientChecksums checksums(parameters().specs().size());
+  input_stage_->write(0, {.batch = batch, .scalars = step_scalars(optimizer_settings_, step)});
+  if (link_) link_->set_batches(batches);
+  NoUpdate no_update;
+  const std::function<void(int)> observe = [&](int variable) { checksums[variable] = gradient_checksum(variable); };
+  ObservedSink sink(no_update, observe);
+  source_->enqueue(sink);
+  if (link_) link_->set_batches({});
+  std::ranges::copy(completed_buffers_.values(), buffers_.values().begin());
+  return checksums;
 }
 
 void Tower::synchronize_buffers() {

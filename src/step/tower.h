@@ -15,6 +15,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "carillon/models/network.h"
 #include "src/checkpoint/checkpoint.h"
@@ -30,6 +31,8 @@
 #include "src/step/update/update_strategy.h"
 
 namespace carillon {
+
+class CommunicatorLink;
 
 struct TowerSettings {
   std::int64_t batch_size = 1;
@@ -47,6 +50,9 @@ struct TowerSettings {
 /// How the communicator of `ranks` ranks with these settings must average.
 Averaging averaging_of(const TowerSettings& settings, int ranks);
 
+/// [variable] CRC32C of its gradient; 0: the step does not train it.
+using GradientChecksums = std::vector<std::uint32_t>;
+
 /// A step to enqueue.
 struct TowerStep {
   std::int64_t step = 0;
@@ -54,6 +60,8 @@ struct TowerStep {
   bool request_sync = false;  ///< all ranks learn of the request with the step's result, and then synchronize
   bool reports_l2 = false;    ///< the step's result reports the L2 loss
   std::function<void()> before_update = {};  ///< as StepRequest::before_update
+  /// On a CPU: receives the checksums of this rank's own gradients, as gradient_checksums() returns them. Null: none.
+  GradientChecksums* checksums = nullptr;
 };
 
 /// Initial values of one variable, row-major, instead of random ones.
@@ -90,6 +98,10 @@ class Tower {
   /// finite, the result reports it and no variable and no slot changes. Collective. Errors: with `checks_memory`,
   /// ChangedInMemory (variables, slots or buffers have changed since the last step); so does synchronize_buffers.
   void step(const TowerStep& step);
+  /// On a CPU, between two steps: computes the gradients of a batch as step number `step` would, and changes neither
+  /// variables nor buffers. `batches`: [rank] the rank whose batch each rank passes. The ranks must have completed the
+  /// step before. Collective.
+  GradientChecksums gradient_checksums(std::int64_t step, const Batch& batch, const std::vector<int>& batches);
   /// As InputStage::keeps_records.
   bool keeps_records() const { return input_stage_->keeps_records(); }
   /// As StepDriver::next_result.
@@ -140,7 +152,7 @@ class Tower {
   /// As UpdateStrategy::replicates_slots.
   bool replicates_slots() const { return update_->replicates_slots(); }
   /// Connects ops of this rank with those of other ranks. Null: no op communicates.
-  TowerLink* link() const { return link_.get(); }
+  TowerLink* link() const;
   /// The number of floats that `save` adds.
   std::size_t saved_floats() const;
   /// As GradientSource::activation_bytes.
@@ -149,6 +161,8 @@ class Tower {
  private:
   /// From step `step` on, computes only the gradients that the step needs.
   void compute_gradients_for(std::int64_t step);
+  /// The checksum of this rank's gradient; 0 if the step does not train the variable.
+  std::uint32_t gradient_checksum(int variable) const;
   /// Errors: failed (another rank must write the slots).
   void check_may_write_slots() const;
   /// Sets slots and slow copies to their initial values, from the present variables and buffers.
@@ -176,7 +190,7 @@ class Tower {
   bool checks_memory_;
   UpdateGate gate_;
   std::int64_t completed_steps_ = 0;
-  std::unique_ptr<TowerLink> link_;
+  std::unique_ptr<CommunicatorLink> link_;
   std::unique_ptr<UpdateStrategy> update_;
   std::unique_ptr<GradientSource> source_;
   std::vector<TrainedSteps> trained_steps_;  ///< [variable]

@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "carillon/graph/op.h"
@@ -16,6 +17,8 @@ class CommunicatorLink final : public TowerLink {
   explicit CommunicatorLink(Communicator& communicator) : communicator_(communicator) {}
 
   int size() const override { return communicator_.size(); }
+  /// [rank] From now on, rank r computes the batch of rank batches[r]. Empty: its own.
+  void set_batches(std::vector<int> batches) { batches_ = std::move(batches); }
 
   std::vector<double> gather(std::span<const double> own) override {
     // A double travels as the bits of two floats. Each rank's part has the length of its all-gather slice.
@@ -26,7 +29,8 @@ class CommunicatorLink final : public TowerLink {
     communicator_.all_gather(floats_);
     std::vector<double> all(own.size() * towers);
     for (std::size_t tower = 0; tower < towers; ++tower) {
-      std::memcpy(all.data() + own.size() * tower, floats_.data() + part * tower, own.size_bytes());
+      const std::size_t batch = batches_.empty() ? tower : static_cast<std::size_t>(batches_[tower]);
+      std::memcpy(all.data() + own.size() * batch, floats_.data() + part * tower, own.size_bytes());
     }
     return all;
   }
@@ -34,6 +38,7 @@ class CommunicatorLink final : public TowerLink {
  private:
   Communicator& communicator_;
   std::vector<float> floats_;
+  std::vector<int> batches_;
 };
 
 }  // namespace carillon

@@ -22,10 +22,13 @@ class TrainingStep {
 
   const ParameterStore& parameters() const { return update_.parameters(); }
 
-  /// `gradients`: the same on all ranks.
-  void enqueue_gradients(MeanGradients gradients) {
+  /// `gradients`: the same on all ranks. `observe`: called on a CPU when the rank's own gradient of a parameter is
+  /// complete, before it is averaged; empty: nothing is called.
+  void enqueue_gradients(MeanGradients gradients, const std::function<void(int parameter)>& observe = {}) {
     update_.begin_step(gradients);
-    source_.enqueue(update_);
+    if (!observe) return source_.enqueue(update_);
+    ObservedSink observed(update_, observe);
+    source_.enqueue(observed);
   }
   void enqueue_means() {
     update_.enqueue_means();

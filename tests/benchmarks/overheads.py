@@ -1,11 +1,11 @@
-"""Measures the cost of checkpoints, summaries, comparisons of replicas and memory checks in a training.
+"""Measures the cost of checkpoints, summaries, comparisons of replicas, memory checks and audits in a training.
 
   python tests/benchmarks/overheads.py --program build/bin/cifar10_train --data 'data/cifar10/train-*' --ranks 2
 
-The first three are made much more frequent than usual; memory checks run in every step. The processor time of the whole run (all ranks and threads, including
-waiting ranks) is compared with that of a run without it. The cost of one is the difference divided by their number. Wall
-time on a shared host is too noisy for this. Shares are relative to the time of the steps between two at the usual period,
-as medians over rounds. Prints Markdown.
+Memory checks run in every step; the others are made much more frequent than usual. The processor time of the whole run
+(all ranks and threads, including waiting ranks) is compared with that of a run without it. The cost of one is the
+difference divided by their number. Wall time on a shared host is too noisy for this. Shares are relative to the time of
+the steps between two at the usual period, as medians over rounds. Prints Markdown.
 """
 
 import argparse
@@ -25,6 +25,7 @@ KINDS = {
     "a summary": "--summary-every",
     "a comparison of replicas": "--check-replicas",
     "a check of the memory": "--check-memory",
+    "an audit": "--audit",
 }
 EVERY_STEP = {"--check-memory": "true"}
 

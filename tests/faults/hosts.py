@@ -7,6 +7,7 @@ gives both names to every process: without a name server's response mpirun would
 """
 
 import os
+import re
 import shlex
 import socket
 import subprocess
@@ -37,6 +38,7 @@ class TwoHosts:
             f'mount --bind {shlex.quote(str(names))} /etc/hosts; $*"\n'
         )
         self._agent.chmod(0o700)
+        _remove_leftovers()
         try:
             for host in (1, 2):
                 _ip("netns", "add", self._space(host))
@@ -115,6 +117,19 @@ class TwoHosts:
 
     def _end(self, link, host):
         return f"car{self._number}v{link}{host}"
+
+
+def _remove_leftovers():
+    """Removes links and namespaces of processes that were killed. Two links with one network would disturb each other."""
+
+    def is_left(name):
+        number = re.match(r"car(\d+)[bv-]", name)
+        return number and not Path(f"/proc/{number[1]}").exists()
+
+    for link in filter(is_left, os.listdir("/sys/class/net")):
+        _ip("link", "delete", link, check=False)
+    for space in filter(is_left, os.listdir("/run/netns") if Path("/run/netns").exists() else []):
+        _ip("netns", "delete", space, check=False)
 
 
 def _ip(*words, check=True):

@@ -47,20 +47,14 @@ class EndedRanks final : public WaitObserver {
 };
 
 /// Shared host memory in which this rank ends after so many blocks of its shard.
-class EndingMemory final : public SharedHostMemory {
+class EndingMemory final : public ForwardingMemory {
  public:
-  EndingMemory(SharedHostMemory& memory, SharedFlag& flag) : memory_(memory), flag_(flag) {}
+  EndingMemory(SharedHostMemory& memory, SharedFlag& flag) : ForwardingMemory(memory), flag_(flag) {}
   void end_after(std::size_t blocks) { left_ = blocks; }
 
-  Buffer allocate(std::size_t bytes) override { return memory_.allocate(bytes); }
-  void meet() override { memory_.meet(); }
-  void meet_after_update(const std::function<void(int rank)>& finish) override { memory_.meet_after_update(finish); }
-  int rank() const override { return memory_.rank(); }
-  int size() const override { return memory_.size(); }
-  std::byte* on_rank(int rank, std::byte* own) const override { return memory_.on_rank(rank, own); }
   void means_of(std::span<const float> values, const TakeMeans& take) const override {
     const bool is_shard = values.size() > step_sum_count;
-    memory_.means_of(values, [&](std::size_t first, std::span<const float> means) {
+    ForwardingMemory::means_of(values, [&](std::size_t first, std::span<const float> means) {
       if (is_shard && first >= left_ * sum_block_floats) {
         flag_.set();
         throw ProcessEnds();
@@ -68,10 +62,8 @@ class EndingMemory final : public SharedHostMemory {
       take(first, means);
     });
   }
-  void gather(std::span<float> values) const override { memory_.gather(values); }
 
  private:
-  SharedHostMemory& memory_;
   SharedFlag& flag_;
   std::size_t left_ = std::size_t{1} << 40;
 };

@@ -8,6 +8,7 @@
 #include "carillon/core/error.h"
 #include "src/device/cpu_device.h"
 #include "src/step/tower.h"
+#include "tests/support/forwarding_communicator.h"
 #include "tests/support/mpi_world.h"
 #include "tests/support/networks.h"
 #include "tests/support/noise_batch.h"
@@ -37,28 +38,34 @@ std::string change_found_by(const Call& call) {
 TEST(MemoryChecksums, FindAFlipOfEachBit) {
   CpuDevice device(1);
   const ParameterStore parameters({{.name = "first", .shape = {9000}}, {.name = "second", .shape = {5}}}, device, {});
-  MemoryChecksums sums(parameters, {{"variable", 0, parameters.values()}});
-  EXPECT_EQ(change_found_by([&] { sums.check(); }), "") << "nothing is recorded yet";
-  sums.record();
+  const Slice all{0, parameters.values().size()};
   for (int bit = 0; bit < 32; ++bit) {
-    float& value = parameters.value(0).floats()[0];
-    flip_bit(value, bit);
-    EXPECT_EQ(change_found_by([&] { sums.check(); }),
+    MemoryChecksums sums(parameters, {all});
+    sums.record(all);
+    sums.compare(all);
+    EXPECT_EQ(change_found_by([&] { sums.require_unchanged(); }), "");
+    flip_bit(parameters.value(0).floats()[0], bit);
+    sums.compare(all);
+    EXPECT_EQ(change_found_by([&] { sums.require_unchanged(); }),
               "variable first or second has changed in memory since the last update; check this host's memory")
         << bit << ": both are in one block";
-    flip_bit(value, bit);
-    EXPECT_EQ(change_found_by([&] { sums.check(); }), "");
   }
 }
 
 TEST(MemoryChecksums, NameTheChangedArray) {
   CpuDevice device(1);
   const ParameterStore parameters({{.name = "first", .shape = {9000}}}, device, {}, {{"momentum"}});
-  MemoryChecksums sums(
-      parameters, {{"variable", 0, parameters.values()}, {"slot momentum of", 64, parameters.slot(0).subspan(64)}});
-  sums.record();
-  parameters.slot(0)[100] = 1.0f;
-  EXPECT_EQ(change_found_by([&] { sums.check(); }),
+  const Slice part{64, 64 + 3000};
+  MemoryChecksums sums(parameters, {{0, 64}, part});
+  sums.record(part);
+  parameters.slot(0)[63] = parameters.slot(0)[64 + 3000] = 1.0f;
+  sums.compare(part);
+  EXPECT_EQ(change_found_by([&] { sums.require_unchanged(); }), "") << "other elements";
+  parameters.slot(0)[64 + 2999] = 1.0f;
+  sums.compare(part, MemoryChecksums::Arrays::values);
+  EXPECT_EQ(change_found_by([&] { sums.require_unchanged(); }), "") << "the values are unchanged";
+  sums.compare(part);
+  EXPECT_EQ(change_found_by([&] { sums.require_unchanged(); }),
             "slot momentum of first has changed in memory since the last update; check this host's memory");
 }
 
@@ -121,8 +128,86 @@ TEST_P(CheckedTowerTest, ExactlyOneRankReportsAChangedSlot) {
   mpi_world().barrier();
 }
 
+TEST_P(CheckedTowerTest, AStepFindsAChangeInTheFirstShard) {
+  mpi_world().barrier();  // the ranks have copied each other's shards
+  flip_bit(tower_.parameters().value(3).floats().front(), 7);
+  EXPECT_TRUE(change_found_by([&] { take_steps(1); }).starts_with("variable "));
+  mpi_world().barrier();
+}
+
+TEST_P(CheckedTowerTest, AStepFindsAChangeInTheLastShard) {
+  mpi_world().barrier();  // the ranks have copied each other's shards
+  flip_bit(tower_.parameters().value(0).floats().front(), 7);
+  EXPECT_TRUE(change_found_by([&] { take_steps(1); }).starts_with("variable "));
+  mpi_world().barrier();
+}
+
 INSTANTIATE_TEST_SUITE_P(Strategies, CheckedTowerTest, ::testing::Bool(),
                          [](const auto& shares) { return shares.param ? "sharded" : "replicated"; });
+
+/// Shared memory in which the variables change after their update, before other ranks copy them.
+class ChangingCommunicator final : public ForwardingCommunicator {
+ public:
+  explicit ChangingCommunicator(Device& device)
+      : ForwardingCommunicator(device), memory_(*ForwardingCommunicator::shared_host_memory()) {}
+  SharedHostMemory* shared_host_memory() override { return &memory_; }
+  /// In the next update.
+  void change(float& value) { memory_.changes = &value; }
+
+ private:
+  struct Memory final : ForwardingMemory {
+    using ForwardingMemory::ForwardingMemory;
+    void meet_after_update(const std::function<void(int rank)>& finish) override {
+      ForwardingMemory::meet_after_update(finish);
+      if (changes != nullptr) flip_bit(*changes, 3);
+      meet();
+    }
+    float* changes = nullptr;
+  };
+
+  Memory memory_;
+};
+
+TEST(CheckedShards, AChangeBetweenTheUpdateAndTheCopyIsFound) {
+  CpuDevice device(1);
+  ChangingCommunicator communicator(device);
+  Tower tower(mnist_network(mnist_images({.pixel_scale = 1.0f / 255.0f})), ten_classes(),
+              {.batch_size = 2, .optimizer = {.learning_rate = constant_rate(0.1)}, .checks_memory = true}, device,
+              communicator);
+  if (mpi_world().rank() == 0) tower.initialize(1);
+  tower.broadcast_from_first();
+  const auto step = [&](int number) { tower.step({.step = number, .batch = NoiseBatch(0, 2, 784).batch()}); };
+  EXPECT_EQ(change_found_by([&] { step(0); }), "");
+  const std::size_t shard = tower.parameters().values().size() / static_cast<std::size_t>(mpi_world().size());
+  communicator.change(tower.parameters().values()[shard * static_cast<std::size_t>(mpi_world().rank()) + shard / 2]);
+  const std::string found = change_found_by([&] { step(1); });
+  EXPECT_EQ(found.starts_with("variable "), mpi_world().size() > 1) << found;
+  mpi_world().barrier();
+}
+
+TEST(CheckedShards, NoRankCompletesAStepInWhichAnotherFindsAChange) {
+  if (mpi_world().size() == 1) return;
+  CpuDevice device(1);
+  const auto communicator = make_communicator(mpi_world(), device, "auto", {.seconds = 0.5});
+  Tower tower(mnist_network(mnist_images({.pixel_scale = 1.0f / 255.0f})), ten_classes(),
+              {.batch_size = 2, .optimizer = {.learning_rate = constant_rate(0.1)}, .checks_memory = true}, device,
+              *communicator);
+  if (mpi_world().rank() == 0) tower.initialize(1);
+  tower.broadcast_from_first();
+  mpi_world().barrier();
+  const std::span<float> values = tower.parameters().values();
+  if (mpi_world().rank() == 0) flip_bit(values.front(), 4);
+  std::string found;
+  try {
+    tower.step({.step = 0, .batch = NoiseBatch(0, 2, 784).batch()});
+  } catch (const Error& error) {
+    found = error.what();
+  }
+  EXPECT_THAT(
+      found, ::testing::HasSubstr(mpi_world().rank() == 0 ? "has changed in memory" : "for rank 0 in a training step"));
+  EXPECT_EQ(tower.completed_steps(), 0);
+  mpi_world().barrier();
+}
 
 }  // namespace
 }  // namespace carillon::testing

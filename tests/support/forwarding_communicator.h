@@ -1,17 +1,35 @@
-// The ranks' communicator, for tests that change a part of it.
+// The ranks' communicator and its shared memory, for tests that change a part of them.
 #pragma once
 
 #include <memory>
 
 #include "src/comm/allreduce/communicator.h"
+#include "src/comm/allreduce/shared_host_memory.h"
 #include "tests/support/mpi_world.h"
 
 namespace carillon::testing {
 
+class ForwardingMemory : public SharedHostMemory {
+ public:
+  /// `memory` outlives this.
+  explicit ForwardingMemory(SharedHostMemory& memory) : memory_(memory) {}
+  Buffer allocate(std::size_t bytes) override { return memory_.allocate(bytes); }
+  void meet() override { memory_.meet(); }
+  void meet_after_update(const std::function<void(int rank)>& finish) override { memory_.meet_after_update(finish); }
+  int rank() const override { return memory_.rank(); }
+  int size() const override { return memory_.size(); }
+  std::byte* on_rank(int rank, std::byte* own) const override { return memory_.on_rank(rank, own); }
+  void means_of(std::span<const float> values, const TakeMeans& take) const override { memory_.means_of(values, take); }
+  void gather(std::span<float> values) const override { memory_.gather(values); }
+
+ private:
+  SharedHostMemory& memory_;
+};
+
 class ForwardingCommunicator : public Communicator {
  public:
-  explicit ForwardingCommunicator(Device& device, WaitLimit limit = {})
-      : ranks_(make_communicator(mpi_world(), device, "auto", limit)) {}
+  explicit ForwardingCommunicator(Device& device, WaitLimit limit = {}, Averaging averaging = {})
+      : ranks_(make_communicator(mpi_world(), device, "auto", limit, averaging)) {}
   std::string_view name() const override { return ranks_->name(); }
   int rank() const override { return ranks_->rank(); }
   int size() const override { return ranks_->size(); }

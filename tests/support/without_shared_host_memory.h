@@ -11,4 +11,14 @@ class WithoutSharedHostMemory : public ForwardingCommunicator {
   SharedHostMemory* shared_host_memory() final { return nullptr; }
 };
 
+/// Sends the last rank wrong initial variables.
+class WrongOnTheLastRank final : public WithoutSharedHostMemory {
+ public:
+  using WithoutSharedHostMemory::WithoutSharedHostMemory;
+  void broadcast(std::span<float> values, int root) override {
+    WithoutSharedHostMemory::broadcast(values, root);
+    if (rank() == size() - 1 && size() > 1) values.front() += 0.25f;
+  }
+};
+
 }  // namespace carillon::testing

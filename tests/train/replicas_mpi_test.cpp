@@ -107,22 +107,12 @@ TEST_F(ReplicasWithOwnSlotsTest, CountAverages) {
   EXPECT_EQ(line(), expected("moving_average of layer1/biases"));
 }
 
-/// A communicator that sends the last rank wrong initial variables.
-class WithAFault final : public WithoutSharedHostMemory {
- public:
-  using WithoutSharedHostMemory::WithoutSharedHostMemory;
-  void broadcast(std::span<float> values, int root) override {
-    WithoutSharedHostMemory::broadcast(values, root);
-    if (rank() == size() - 1 && size() > 1) values.front() += 0.25f;
-  }
-};
-
 class RunWithAFaultTest : public RunTest {
  protected:
   /// The run ends at `step`, the first comparison of variables, and writes no checkpoint.
   void expect_found_after(std::int64_t step) {
     StallDetector stall_detector(mpi_, {});
-    WithAFault communicator(device_);
+    WrongOnTheLastRank communicator(device_);
     const Failure failed =
         failure_of_run([&] { Trainer(options_, {}, mpi_, device_, communicator, stall_detector, {}).run(); });
     mpi_.barrier();

@@ -17,6 +17,18 @@
 
 namespace carillon::testing {
 
+/// The failure that ends a call of all ranks: code and text on the reporting rank, only the code on other ranks.
+inline Failure failure_of_run(const std::function<void()>& run) {
+  try {
+    run();
+  } catch (const PeerFailed& peer) {
+    return {peer.code(), ""};
+  } catch (const Error& error) {
+    return {error.code(), error.what()};
+  }
+  return {};
+}
+
 class RunTest : public ::testing::Test {
  protected:
   RunTest() {
@@ -51,21 +63,10 @@ class RunTest : public ::testing::Test {
   }
   ExitCode train() { return train(options_); }
 
-  /// The failure that ends the training: code and text on the reporting rank, only the code on other ranks.
+  /// As failure_of_run.
   Failure failure(const TrainOptions& options) {
     return failure_of_run([&] { train(options); });
   }
-  static Failure failure_of_run(const std::function<void()>& run) {
-    try {
-      run();
-    } catch (const PeerFailed& peer) {
-      return {peer.code(), ""};
-    } catch (const Error& error) {
-      return {error.code(), error.what()};
-    }
-    return {};
-  }
-
   std::filesystem::path train_dir() const { return options_.checkpoint.train_dir; }
   CheckpointState saved(std::int64_t step) const { return read_checkpoint(checkpoint_path(train_dir(), step)); }
   /// The steps of metrics.jsonl's lines that have `name`.

@@ -22,7 +22,7 @@ const TrainOptions every{.data = {.eval_every = 4},
                          .optimizer = {.max_steps = 12},
                          .checkpoint = {.checkpoint_every = 6},
                          .logging = {.log_every = 5, .summary_every = 3},
-                         .faults = {.check_replicas = 9}};
+                         .faults = {.check_replicas = 9, .audit = 5}};
 const TrainOptions never{.data = {.eval_every = 0},
                          .optimizer = {.max_steps = 20},
                          .checkpoint = {.checkpoint_every = 0},
@@ -49,6 +49,11 @@ TEST(StepPlan, SavesAndEvaluatesAfterSoManySteps) {
 
 TEST(StepPlan, ComparesAfterSoManySteps) {
   EXPECT_THAT(steps(every, [](const StepPlan& plan) { return plan.compares; }), ElementsAre(8));
+}
+
+TEST(StepPlan, AuditsEverySoManySteps) {
+  EXPECT_THAT(steps(every, [](const StepPlan& plan) { return plan.audits; }), ElementsAre(4, 9));
+  EXPECT_TRUE(steps(never, [](const StepPlan& plan) { return plan.audits; }).empty());
 }
 
 TEST(StepPlan, NeedsAllResultsBeforeWhatTheyDecideAndNotForALine) {

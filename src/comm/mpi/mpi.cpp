@@ -129,6 +129,22 @@ void Mpi::broadcast(std::span<std::byte> bytes, int root) const {
   broadcast_bytes(ranks_->all, bytes, root, "a broadcast");
 }
 
+std::vector<std::byte> Mpi::exchange(std::span<const std::byte> own, int to, int from) const {
+  if (to == rank_) return {own.begin(), own.end()};
+  const auto message = [&](std::span<const std::byte> sent, std::span<std::byte> received) {
+    PointToPoint exchange(ranks_->all);
+    exchange.send(sent, to);
+    exchange.receive(received, from);
+    exchange.wait("an exchange");
+  };
+  const std::array<std::size_t, 1> size{own.size()};
+  std::array<std::size_t, 1> size_of_other{};
+  message(std::as_bytes(std::span(size)), std::as_writable_bytes(std::span(size_of_other)));
+  std::vector<std::byte> received(size_of_other[0]);
+  message(own, received);
+  return received;
+}
+
 void Mpi::sum(std::span<std::int64_t> values) const {
   std::vector<std::int64_t> all(values.size() * static_cast<std::size_t>(size_));
   gather_bytes(ranks_->all, std::as_bytes(values), std::as_writable_bytes(std::span(all)), "a sum");

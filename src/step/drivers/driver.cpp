@@ -18,7 +18,8 @@ class CpuStepDriver final : public StepDriver {
   void enqueue(const StepRequest& request) override {
     tower_.input_stage.write(0, request.inputs);
     const double l2 = request.inputs.reports_l2 ? l2_loss(tower_.step.parameters()) : 0.0;
-    tower_.step.enqueue_gradients(request.before_update ? MeanGradients::readable : MeanGradients::update_only);
+    tower_.step.enqueue_gradients(request.before_update ? MeanGradients::readable : MeanGradients::update_only,
+                                  request.gradient_complete);
     const auto backward_done = std::chrono::steady_clock::now();
     tower_.step.enqueue_means();
     const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - backward_done;

@@ -24,6 +24,8 @@ struct StepRequest {
   StagedStep inputs;  ///< its images live until the call returns
   /// Runs when the gradients are averaged and the variables are old. Empty: none. The same on all ranks.
   std::function<void()> before_update;
+  /// CPU only: runs when the rank's own gradient of a parameter is complete, before it is averaged. Empty: none.
+  std::function<void(int parameter)> gradient_complete;
 };
 
 /// The result of a step, averaged over the ranks. Equal on all ranks, except the times.

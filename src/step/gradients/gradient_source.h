@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 
 #include "carillon/device/device.h"
@@ -30,6 +31,22 @@ class GradientSink {
   /// The work that completes `parameter`'s gradient is enqueued, and no later work of the pass reads its value. Before
   /// the first call of a step, the work that completes the step sums is enqueued.
   virtual void gradient_complete(int parameter, Stream& stream) = 0;
+};
+
+/// Calls `observe` with each parameter whose gradient is complete, before another sink.
+class ObservedSink final : public GradientSink {
+ public:
+  ObservedSink(GradientSink& sink, const std::function<void(int parameter)>& observe)
+      : sink_(sink), observe_(observe) {}
+  void acquire(Stream& stream) override { sink_.acquire(stream); }
+  void gradient_complete(int parameter, Stream& stream) override {
+    observe_(parameter);
+    sink_.gradient_complete(parameter, stream);
+  }
+
+ private:
+  GradientSink& sink_;
+  const std::function<void(int parameter)>& observe_;
 };
 
 class GradientSource {

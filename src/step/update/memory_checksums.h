@@ -1,43 +1,58 @@
-// MemoryChecksums: finds arrays that change in memory between two updates.
+// MemoryChecksums: finds variables and slots that change in memory between two updates.
 //
-// The checksum of a block is the 64-bit sum of its 32-bit words. So a change of one word is always found. Changes of
-// several words can cancel each other.
+// The checksum of a block of an array is the 64-bit sum of its 32-bit words. So a change of one word is always found.
+// Changes of several words can cancel each other.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <span>
-#include <string>
+#include <string_view>
 #include <vector>
 
+#include "carillon/core/sum_in_order.h"
 #include "carillon/graph/parameters.h"
+#include "src/comm/transport/group.h"
 
 namespace carillon {
 
 class MemoryChecksums {
  public:
-  /// Elements [first, first + values.size()) of an array with the layout of the parameters.
-  struct Part {
-    std::string name;  ///< "variable", or the name of a slot
-    std::size_t first;
-    std::span<const float> values;
-  };
+  enum class Arrays { values, values_and_slots };
 
-  /// `parameters` and the memory of the parts outlive this.
-  MemoryChecksums(const ParameterStore& parameters, std::vector<Part> parts);
+  /// `parts`: disjoint slices of the flat arrays, in ascending order. Each is divided into blocks of sum_block_floats
+  /// elements; its last block may be shorter. `parameters` outlives this.
+  MemoryChecksums(const ParameterStore& parameters, std::vector<Slice> parts);
 
-  /// Computes the checksums. The arrays must not change until the next call.
-  void record();
-  /// Errors: ChangedInMemory (an array has changed since `record`; names the array and the variables of the block).
-  void check() const;
+  // `elements`: a part, or whole blocks of a part. Several threads may pass different blocks at once.
+  /// Computes the checksums of the blocks.
+  void record(Slice elements, Arrays arrays = Arrays::values_and_slots);
+  /// Compares the blocks with their checksums. require_unchanged() reports a difference.
+  void compare(Slice elements, Arrays arrays = Arrays::values_and_slots);
+
+  /// The checksum of the values of the block that begins at `first`.
+  std::uint64_t& of_values(std::size_t first) { return recorded_[0][block_at(first)]; }
+  /// Errors: ChangedInMemory (a block has differed since the last call; names the array and the variables of the
+  /// block).
+  void require_unchanged();
 
  private:
-  void compute(std::vector<std::uint64_t>& checksums) const;
-  [[noreturn]] void fail_at(const Part& part, std::size_t block) const;
+  struct Part {
+    Slice elements;
+    std::size_t first_block;
+  };
+
+  std::size_t block_at(std::size_t first) const;
+  /// Array 0: the values, then the slots.
+  std::span<const float> array(std::size_t number) const;
+  /// Calls visit(array, block number, sum) for each block of the elements.
+  template <typename Visit>
+  void sum_blocks(Slice elements, Arrays arrays, const Visit& visit) const;
 
   const ParameterStore& parameters_;
   std::vector<Part> parts_;
-  std::vector<std::uint64_t> recorded_;  ///< [blocks of all parts]
-  bool is_recorded_ = false;
+  std::vector<std::vector<std::uint64_t>> recorded_;  ///< [array][block]
+  std::atomic<std::int64_t> changed_ = -1;            ///< place of the first element of a block that differed; -1: none
 };
 
 /// Errors: ChangedInMemory (the bytes of the arrays differ; the message names `what`).

@@ -24,16 +24,15 @@ ReplicatedUpdate::ReplicatedUpdate(const UpdateContext& context, const MakeOptim
       optimizer_(make(context.optimizer, parameters_, device_, context.inputs)),
       end_{parameters_.step_sums().data(), context.inputs.progress},
       gate_(context.gate) {
-  if (!context.checks_memory) return;
-  std::vector<MemoryChecksums::Part> parts{{"variable", 0, parameters_.values()}};
-  for (std::size_t slot = 0; slot < parameters_.slots().size(); ++slot) {
-    parts.push_back({"slot " + parameters_.slots()[slot].name + " of", 0, parameters_.slot(static_cast<int>(slot))});
-  }
-  checksums_.emplace(parameters_, std::move(parts));
+  if (context.checks_memory) checksums_.emplace(parameters_, std::vector<Slice>{whole()});
 }
 
-void ReplicatedUpdate::check_memory() const {
-  if (checksums_) checksums_->check();
+Slice ReplicatedUpdate::whole() const { return {0, parameters_.layout().total()}; }
+
+void ReplicatedUpdate::check_memory() {
+  if (!checksums_) return;
+  checksums_->compare(whole());
+  checksums_->require_unchanged();
 }
 
 void ReplicatedUpdate::broadcast_from_first() {
@@ -42,6 +41,7 @@ void ReplicatedUpdate::broadcast_from_first() {
     communicator_.broadcast(parameters_.slot(static_cast<int>(slot)), 0);
   }
   refresh_compute_copies(parameters_, device_);
+  if (checksums_) checksums_->record(whole());
 }
 
 void ReplicatedUpdate::enqueue_means() {
@@ -57,7 +57,7 @@ void ReplicatedUpdate::enqueue_update() {
   is_updating_ = true;
   check_memory();
   optimizer_->apply(end_, device_.stream());
-  if (checksums_) checksums_->record();
+  if (checksums_) checksums_->record(whole());
   is_updating_ = false;
 }
 

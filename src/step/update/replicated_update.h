@@ -40,7 +40,9 @@ class ReplicatedUpdate final : public UpdateStrategy {
   bool holds_whole_step() const override { return !is_updating_; }
 
  private:
-  void check_memory() const;
+  Slice whole() const;
+  /// Errors: ChangedInMemory.
+  void check_memory();
 
   Device& device_;
   Communicator& communicator_;

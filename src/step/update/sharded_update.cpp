@@ -28,12 +28,14 @@ ShardLog::Form log_form(const UpdateContext& context) {
           .threads = static_cast<std::size_t>(omp_get_max_threads())};
 }
 
-/// The communicator's memory holds gradients, then variables: other ranks copy from it. Then the log, with several
-/// ranks.
+/// The communicator's memory holds gradients, then variables: other ranks copy from it. Then, with several ranks, the
+/// log and the checksums.
 ParameterStore make_parameters(const UpdateContext& context, SharedHostMemory& memory) {
   const std::size_t of_gradients = gradient_bytes_of(context);
   const std::size_t of_values = value_bytes(ParameterLayout(context.graph.parameters()));
-  const std::size_t of_log = context.communicator.size() > 1 ? ShardLog::bytes(log_form(context)) : 0;
+  const ShardLog::Form form = log_form(context);
+  const int ranks = context.communicator.size();
+  const std::size_t of_log = ranks > 1 ? ShardLog::bytes(form) + ShardChecksums::bytes(form.count, ranks) : 0;
   std::vector<Slot> slots = optimizer_slots(context.optimizer);
   Buffer own = context.communicator.allocate(of_gradients + of_values + of_log);
   Buffer values(static_cast<std::byte*>(own.data()) + of_gradients, of_values, [](void*) {});
@@ -56,25 +58,19 @@ ShardedUpdate::ShardedUpdate(const UpdateContext& context)
       end_{parameters_.step_sums().data(), context.inputs.progress},
       sums_(parameters_.step_sums().size()),
       gate_(context.gate) {
-  if (context.checks_memory) {
-    const Slice shard = memory_.shard(parameters_.layout().total());
-    std::vector<MemoryChecksums::Part> parts{{"variable", 0, parameters_.values()}};
-    for (std::size_t slot = 0; slot < parameters_.slots().size(); ++slot) {
-      parts.push_back({"slot " + parameters_.slots()[slot].name + " of", shard.begin,
-                       parameters_.slot(static_cast<int>(slot)).subspan(shard.begin, shard.end - shard.begin)});
-    }
-    checksums_.emplace(parameters_, std::move(parts));
-  }
-  if (one_rank_) return;
+  const ShardLog::Form form = log_form(context);
   std::byte* const after_values =
       reinterpret_cast<std::byte*>(parameters_.values().data()) + value_bytes(parameters_.layout());
-  log_.emplace(log_form(context), after_values, parameters_, memory_);
+  if (!one_rank_) log_.emplace(form, after_values, parameters_, memory_);
+  if (context.checks_memory) checksums_.emplace(parameters_, memory_, after_values + ShardLog::bytes(form));
 }
 
-/// Rank 0 has written the shared slots before it sends the variables.
-void ShardedUpdate::broadcast_from_first() { communicator_.broadcast(parameters_.values(), 0); }
+void ShardedUpdate::broadcast_from_first() {
+  communicator_.broadcast(parameters_.values(), 0);  // rank 0 has written the shared slots before
+  if (checksums_) checksums_->record();
+}
 
-void ShardedUpdate::check_memory() const {
+void ShardedUpdate::synchronize() {
   if (checksums_) checksums_->check();
 }
 
@@ -93,11 +89,15 @@ void ShardedUpdate::gradient_complete(int parameter, Stream& stream) {
   if (!allowed_) allowed_ = end_.allows_update();
   if (!*allowed_) return;
   if (gate_ != nullptr) gate_->enter();
-  if (!std::exchange(is_updating_, true)) check_memory();
+  is_updating_ = true;
+  if (checksums_) checksums_->compare(parameter);
   const std::size_t offset = parameters_.layout().offset(parameter);
   memory_.means_of(parameters_.gradient(parameter).floats(), [&](std::size_t first, std::span<const float> means) {
     optimizer_->update_range(offset + first, means);
   });
+  if (!checksums_) return;
+  checksums_->record(parameter);
+  checksums_->require_unchanged();
 }
 
 void ShardedUpdate::enqueue_means() {
@@ -105,8 +105,6 @@ void ShardedUpdate::enqueue_means() {
     reducer_.finalize(device_.stream());
   } else if (!one_rank_) {
     average_and_update();
-  } else if (is_updating_ && checksums_) {
-    checksums_->record();
   }
   is_updating_ = false;
 }
@@ -124,16 +122,19 @@ void ShardedUpdate::average_and_update() {
 
 void ShardedUpdate::update_together(bool allowed) {
   is_updating_ = true;
-  check_memory();
   log_->begin();
-  if (allowed) update_shard(memory_.rank());
+  if (allowed) {
+    if (checksums_) checksums_->compare_other_shards();
+    update_shard(memory_.rank());
+    if (checksums_) checksums_->require_unchanged();
+  }
   memory_.meet_after_update([&](int rank) {
     if (!allowed) return;
     log_->restore_open_blocks(rank);
     update_shard(rank);
   });
   if (allowed) memory_.gather(parameters_.values());
-  if (checksums_) checksums_->record();
+  if (allowed && checksums_) checksums_->check_received();
   is_updating_ = false;
 }
 
@@ -142,7 +143,12 @@ void ShardedUpdate::update_shard(int owner) {
   const std::span<const float> gradients =
       parameters_.gradients_and_sums().subspan(shard.begin, shard.end - shard.begin);
   const auto update = [&](std::size_t first, std::span<const float> means) {
-    log_->update_block(owner, first, [&] { optimizer_->update_range(shard.begin + first, means); });
+    const std::size_t begin = shard.begin + first;
+    const auto update_elements = [&] { optimizer_->update_range(begin, means); };
+    log_->update_block(owner, first, [&] {
+      if (!checksums_) return update_elements();
+      checksums_->around_update(owner, {begin, std::min(begin + means.size(), shard.end)}, update_elements);
+    });
   };
   if (gradients_ == MeanGradients::update_only) return memory_.means_of(gradients, update);
   parallel_blocks(gradients.size(), sum_block_floats, elementwise_grain,
@@ -155,7 +161,7 @@ void ShardedUpdate::enqueue_update() {
   memory_.meet();  // until here an observer on another rank may have read the old slots
   if (!one_rank_) return update_together(end_.allows_update());
   is_updating_ = true;
-  check_memory();
+  if (checksums_) checksums_->check();
   optimizer_->apply(end_, device_.stream());
   if (checksums_) checksums_->record();
   is_updating_ = false;

@@ -16,7 +16,7 @@
 #include "src/comm/allreduce/shared_host_memory.h"
 #include "src/optim/optimizer.h"
 #include "src/step/gradients/reducer.h"
-#include "src/step/update/memory_checksums.h"
+#include "src/step/update/shard_checksums.h"
 #include "src/step/update/shard_log.h"
 #include "src/step/update/update_strategy.h"
 
@@ -31,7 +31,7 @@ class ShardedUpdate final : public UpdateStrategy {
   std::span<float> slot(int slot) const override { return parameters_.slot(slot); }
   bool replicates_slots() const override { return false; }
   void broadcast_from_first() override;
-  void synchronize() override { check_memory(); }
+  void synchronize() override;
 
   void begin_step(MeanGradients gradients) override;
   void acquire(Stream& stream) override;
@@ -42,7 +42,6 @@ class ShardedUpdate final : public UpdateStrategy {
   bool holds_whole_step() const override { return !is_updating_ && !(log_ && log_->another_rank_is_ahead()); }
 
  private:
-  void check_memory() const;
   /// With MeanGradients::update_only and several ranks: averages the step sums and the own shard, and updates it.
   void average_and_update();
   /// Several ranks, after a meeting: updates the own shard and copies the others, if `allowed`.
@@ -63,7 +62,7 @@ class ShardedUpdate final : public UpdateStrategy {
   std::vector<float> sums_;      ///< the means of the step sums
   std::optional<bool> allowed_;  ///< one rank: whether this step's loss is finite; nothing: not known yet
   UpdateGate* gate_;
-  std::optional<MemoryChecksums> checksums_;  ///< of all variables and the shard of the slots, if the memory is checked
+  std::optional<ShardChecksums> checksums_;  ///< if the memory is checked
   bool is_updating_ = false;
 };
 

@@ -9,6 +9,7 @@ StepPlan plan_step(std::int64_t step, const TrainOptions& options) {
   return {.step = step,
           .logs = due(step, options.logging.log_every),
           .summarizes = summary_is_due || (last && options.logging.summary_every > 0),
+          .audits = due(step + 1, options.faults.audit),
           .compares = due(step + 1, options.faults.check_replicas),
           .saves = due(step + 1, options.checkpoint.checkpoint_every),
           .evaluates = due(step + 1, options.data.eval_every),

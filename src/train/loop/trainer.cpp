@@ -167,6 +167,7 @@ ExitCode Trainer::train() {
   if (mpi_.size() > 1 && device_.kind() == DeviceKind::cpu) rank_times_.emplace(mpi_, stall_detector_, position_.step);
   // Resuming dropped all log lines from this step on, so the evaluation of this step is repeated.
   if (position_.resumed && eval_dataset_) evaluate();
+  if (options_.faults.audit > 0) audit_.emplace(*tower_, device_, mpi_);
   while (position_.step < options_.optimizer.max_steps && !has_reached_) {
     const StepPlan plan = plan_step(position_.step, options_);
     if (plan.tells_loss()) to_log_.push_back(plan);
@@ -294,7 +295,7 @@ void Trainer::take_step(const StepPlan& plan) {
   if (plan.summarizes) {  // on all ranks: a step with before_update is launched differently
     request.before_update = [&] { recorder_.summarize(plan.step, loader_->whole(), *tower_, device_); };
   }
-  tower_->step(request);
+  plan.audits ? audit_->step(request) : tower_->step(request);
   position_.step += 1;
   position_.stream_position += global_batch();
 }

@@ -18,6 +18,7 @@
 #include "src/step/tower.h"
 #include "src/train/checkpointing/last_step_saver.h"
 #include "src/train/control/stop_signal.h"
+#include "src/train/diagnosis/audit.h"
 #include "src/train/evaluation/evaluator.h"
 #include "src/train/evaluation/task_score.h"
 #include "src/train/input/open_records.h"
@@ -103,6 +104,7 @@ class Trainer {
   std::optional<Dataset> dataset_, eval_dataset_;
   OrderSettings order_;  ///< order of the training records
   std::optional<Tower> tower_;
+  std::optional<Audit> audit_;  ///< with --audit
   std::optional<Evaluator> evaluator_;
   Recorder recorder_;
   std::optional<StopNotice> stop_notice_;  ///< on rank 0, from the first step on
