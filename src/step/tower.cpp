@@ -87,6 +87,7 @@ Tower::Tower(const Network& network, const Task& task, const TowerSettings& sett
       completed_slow_(device.kind() == DeviceKind::cpu ? buffer_lookahead_.slow().specs() : std::vector<BufferSpec>(),
                       device),
       checks_memory_(settings.checks_memory && device.kind() == DeviceKind::cpu),
+      buffer_check_(checks_memory_ ? std::optional<BufferCheck>(buffers_) : std::nullopt),
       link_(network.sync_batch_norm ? std::make_unique<CommunicatorLink>(communicator) : nullptr),
       update_(settings.make_update({.graph = graph(),
                                     .optimizer = optimizer_settings_,
@@ -101,7 +102,7 @@ Tower::Tower(const Network& network, const Task& task, const TowerSettings& sett
                           communicator.size(), network.image.bytes())),
       trained_steps_(trained_steps(settings.optimizer, graph().parameters())),
       trains_(graph().parameters().size(), true),
-      step_(*source_, *update_, buffer_lookahead_),
+      step_(*source_, *update_, buffer_lookahead_, buffer_check_ ? &*buffer_check_ : nullptr),
       driver_(make_step_driver({device, communicator, *input_stage_, step_}, input_stage_spec_, settings.capture)) {
   check(!network.sync_batch_norm || (device.kind() == DeviceKind::cpu && settings.micro_batch == 0),
         "sync_batch_norm requires CPUs without micro-batches");
@@ -212,9 +213,9 @@ void Tower::broadcast_from_first() {
 
 void Tower::check_buffers() const {
   if (!checks_memory_) return;
-  check_equal_bytes(buffers_.values(), completed_buffers_.values(), "running statistics");
+  check_equal_bytes(buffers_.values(), completed_buffers_.values(), "a running statistic");
   check_equal_bytes(buffer_lookahead_.slow().values(), completed_slow_.values(),
-                    "lookahead copies of running statistics");
+                    "a lookahead copy of a running statistic");
 }
 
 void Tower::step(const TowerStep& step) {
@@ -247,8 +248,8 @@ GradientChecksums Tower::gradient_checksums(std::int64_t step, const Batch& batc
   input_stage_->write(0, {.batch = batch, .scalars = step_scalars(optimizer_settings_, step)});
   if (link_) link_->set_batches(batches);
   NoUpdate no_update;
-  const std::function<void(int)> observe = [&](int variable) { checksums[variable] = gradient_checksum(variable); };
-  ObservedSink sink(no_update, observe);
+  const auto add_checksum = [&](int variable) { checksums[variable] = gradient_checksum(variable); };
+  ObservedSink sink(no_update, {.acquire = {}, .gradient_complete = add_checksum});
   source_->enqueue(sink);
   if (link_) link_->set_batches({});
   std::ranges::copy(completed_buffers_.values(), buffers_.values().begin());

@@ -188,6 +188,7 @@ class Tower {
   BufferLookahead buffer_lookahead_;
   BufferStore completed_buffers_, completed_slow_;  ///< copies after the last completed step; on a CPU
   bool checks_memory_;
+  std::optional<BufferCheck> buffer_check_;  ///< if the memory is checked
   UpdateGate gate_;
   std::int64_t completed_steps_ = 0;
   std::unique_ptr<CommunicatorLink> link_;

@@ -10,15 +10,16 @@
 
 #include "src/optim/lookahead.h"
 #include "src/step/gradients/gradient_source.h"
+#include "src/step/update/buffer_check.h"
 #include "src/step/update/update_strategy.h"
 
 namespace carillon {
 
 class TrainingStep {
  public:
-  /// All arguments outlive the step.
-  TrainingStep(GradientSource& source, UpdateStrategy& update, BufferLookahead& lookahead)
-      : source_(source), update_(update), lookahead_(lookahead) {}
+  /// All arguments outlive the step. `check`: null if the memory of the buffers is not checked.
+  TrainingStep(GradientSource& source, UpdateStrategy& update, BufferLookahead& lookahead, BufferCheck* check = nullptr)
+      : source_(source), update_(update), lookahead_(lookahead), check_(check) {}
 
   const ParameterStore& parameters() const { return update_.parameters(); }
 
@@ -26,15 +27,18 @@ class TrainingStep {
   /// complete, before it is averaged; empty: nothing is called.
   void enqueue_gradients(MeanGradients gradients, const std::function<void(int parameter)>& observe = {}) {
     update_.begin_step(gradients);
-    if (!observe) return source_.enqueue(update_);
-    ObservedSink observed(update_, observe);
+    const bool checks_forward = check_ != nullptr && !source_.averages_buffers();
+    if (!observe && !checks_forward) return source_.enqueue(update_);
+    ObservedSink observed(update_, {checks_forward ? [this] { check_->record(); } : std::function<void()>(), observe});
     source_.enqueue(observed);
   }
   void enqueue_means() {
     update_.enqueue_means();
     source_.finish();
+    if (check_ != nullptr && source_.averages_buffers()) check_->record();
   }
   void enqueue_update() {
+    if (check_ != nullptr) check_->compare();
     lookahead_.enqueue(update_.step_end());
     update_.enqueue_update();
   }
@@ -43,6 +47,7 @@ class TrainingStep {
   GradientSource& source_;
   UpdateStrategy& update_;
   BufferLookahead& lookahead_;
+  BufferCheck* check_;
 };
 
 }  // namespace carillon

@@ -145,6 +145,33 @@ TEST_P(CheckedTowerTest, AStepFindsAChangeInTheLastShard) {
 INSTANTIATE_TEST_SUITE_P(Strategies, CheckedTowerTest, ::testing::Bool(),
                          [](const auto& shares) { return shares.param ? "sharded" : "replicated"; });
 
+/// Changes a running statistic after the forward pass.
+class ChangingStatistics final : public WithoutSharedHostMemory {
+ public:
+  using WithoutSharedHostMemory::WithoutSharedHostMemory;
+  void acquire(Stream& stream) override {
+    if (changes != nullptr) flip_bit(*changes, 20);
+    WithoutSharedHostMemory::acquire(stream);
+  }
+  float* changes = nullptr;
+};
+
+TEST(CheckedBuffers, AChangeAfterTheForwardPassIsFound) {
+  CpuDevice device(1);
+  ChangingStatistics communicator(device);
+  Tower tower(normalized_network(), smoothed_classes(),
+              {.batch_size = 2, .optimizer = {.learning_rate = constant_rate(0.1)}, .checks_memory = true}, device,
+              communicator);
+  if (mpi_world().rank() == 0) tower.initialize(1);
+  tower.broadcast_from_first();
+  const auto step = [&](int number) { tower.step({.step = number, .batch = NoiseBatch(0, 2, 784).batch()}); };
+  EXPECT_EQ(change_found_by([&] { step(0); }), "");
+  communicator.changes = &tower.buffers().values().front();
+  EXPECT_EQ(change_found_by([&] { step(1); }),
+            "a running statistic has changed in memory since the last update; check this host's memory");
+  mpi_world().barrier();
+}
+
 /// Shared memory in which the variables change after their update, before other ranks copy them.
 class ChangingCommunicator final : public ForwardingCommunicator {
  public:

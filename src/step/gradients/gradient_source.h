@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <utility>
 
 #include "carillon/device/device.h"
 #include "carillon/graph/buffers.h"
@@ -33,20 +34,27 @@ class GradientSink {
   virtual void gradient_complete(int parameter, Stream& stream) = 0;
 };
 
-/// Calls `observe` with each parameter whose gradient is complete, before another sink.
+/// Calls functions before those of another sink. CPU only.
+struct SinkObserver {
+  std::function<void()> acquire;                         ///< may be empty
+  std::function<void(int parameter)> gradient_complete;  ///< may be empty
+};
 class ObservedSink final : public GradientSink {
  public:
-  ObservedSink(GradientSink& sink, const std::function<void(int parameter)>& observe)
-      : sink_(sink), observe_(observe) {}
-  void acquire(Stream& stream) override { sink_.acquire(stream); }
+  /// `sink` outlives this.
+  ObservedSink(GradientSink& sink, SinkObserver observer) : sink_(sink), observer_(std::move(observer)) {}
+  void acquire(Stream& stream) override {
+    if (observer_.acquire) observer_.acquire();
+    sink_.acquire(stream);
+  }
   void gradient_complete(int parameter, Stream& stream) override {
-    observe_(parameter);
+    if (observer_.gradient_complete) observer_.gradient_complete(parameter);
     sink_.gradient_complete(parameter, stream);
   }
 
  private:
   GradientSink& sink_;
-  const std::function<void(int parameter)>& observe_;
+  SinkObserver observer_;
 };
 
 class GradientSource {
