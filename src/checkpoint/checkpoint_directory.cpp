@@ -40,11 +40,12 @@ void for_each_name(const std::filesystem::path& directory, Visit visit) {
   if (error) fail(ExitCode::io, "cannot list {}: {}", directory.string(), error.message());
 }
 
-/// Lists again if the list is empty: while a run replaces its only checkpoint, a listing may miss both.
+/// Lists again while the list is empty: if a run replaces its only checkpoint, a listing may miss the old and the new
+/// file.
 std::vector<std::int64_t> list_while_changing(const std::filesystem::path& train_dir) {
-  constexpr int most_listings = 10;
+  constexpr int max_listings = 10;
   std::vector<std::int64_t> steps;
-  for (int listing = 0; listing < most_listings && steps.empty(); ++listing) steps = list_checkpoints(train_dir);
+  for (int listing = 0; listing < max_listings && steps.empty(); ++listing) steps = list_checkpoints(train_dir);
   return steps;
 }
 

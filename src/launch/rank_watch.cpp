@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr int pause = 20;  ///< signals for one pause of 15 s, with a margin
+constexpr int signals_per_pause = 20;  ///< signals CHLD that end a pause of 15 s; each shortens it by up to 1 s
 
 bool has_running_child(pid_t process) {
   std::error_code ended;
@@ -66,11 +66,11 @@ void RankWatch::look() {
   if (idle > before_kill) {
     kill(mpirun_, SIGKILL);
   } else if (idle > before_signals) {
-    send_child_signals(mpirun_, 2 * pause);
+    send_child_signals(mpirun_, 2 * signals_per_pause);
   }
 }
 
-void RankWatch::shorten_pause() const { send_child_signals(mpirun_, pause); }
+void RankWatch::shorten_pause() const { send_child_signals(mpirun_, signals_per_pause); }
 
 void wait_for_session(pid_t session) {
   constexpr int most_tries = 300;

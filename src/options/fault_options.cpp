@@ -22,9 +22,10 @@ void declare(OptionSet& set, FaultOptions& o) {
       "check-memory", o.check_memory,
       "check, before each update, that variables, optimiser state and running statistics have not changed in memory "
       "since the last one (CPUs)");
-  set.add("audit", o.audit, 0, max_option_steps,
-          "steps between audits, in which each rank computes another rank's gradients again and compares them bit for "
-          "bit (CPUs); 0: disabled");
+  set.add(
+      "audit", o.audit, 0, max_option_steps,
+      "steps between audits; an audit computes each rank's gradients a second time, on another rank if possible, and "
+      "compares checksums (CPUs); 0: disabled");
   declare_for_evaluation(set, o);
 }
 

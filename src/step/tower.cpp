@@ -55,8 +55,8 @@ const std::vector<NamedArray>& arrays_of_slot(const CheckpointState& state, cons
   return found->second;
 }
 
-/// Takes gradients that no rank averages.
-class NoUpdate final : public GradientSink {
+/// Ignores all calls.
+class NullSink final : public GradientSink {
  public:
   void acquire(Stream& /*stream*/) override {}
   void gradient_complete(int /*parameter*/, Stream& /*stream*/) override {}
@@ -86,8 +86,10 @@ Tower::Tower(const Network& network, const Task& task, const TowerSettings& sett
       completed_buffers_(device.kind() == DeviceKind::cpu ? buffers_.specs() : std::vector<BufferSpec>(), device),
       completed_slow_(device.kind() == DeviceKind::cpu ? buffer_lookahead_.slow().specs() : std::vector<BufferSpec>(),
                       device),
-      checks_memory_(settings.checks_memory && device.kind() == DeviceKind::cpu),
-      buffer_check_(checks_memory_ ? std::optional<BufferCheck>(buffers_) : std::nullopt),
+      buffer_check_(
+          settings.checks_memory && device.kind() == DeviceKind::cpu
+              ? std::optional(BufferCheck({buffers_, buffer_lookahead_.slow()}, {completed_buffers_, completed_slow_}))
+              : std::nullopt),
       link_(network.sync_batch_norm ? std::make_unique<CommunicatorLink>(communicator) : nullptr),
       update_(settings.make_update({.graph = graph(),
                                     .optimizer = optimizer_settings_,
@@ -96,7 +98,7 @@ Tower::Tower(const Network& network, const Task& task, const TowerSettings& sett
                                     .inputs = input_stage_->inputs(),
                                     .step_sums = sum_count(graph(), settings),
                                     .bucket_bytes = settings.bucket_bytes,
-                                    .checks_memory = checks_memory_,
+                                    .checks_memory = buffer_check_.has_value(),
                                     .gate = &gate_})),
       source_(make_source({built_, device, parameters(), buffers_, input_stage_->inputs(), link_.get()}, settings,
                           communicator.size(), network.image.bytes())),
@@ -212,25 +214,22 @@ void Tower::broadcast_from_first() {
 }
 
 void Tower::check_buffers() const {
-  if (!checks_memory_) return;
-  check_equal_bytes(buffers_.values(), completed_buffers_.values(), "a running statistic");
-  check_equal_bytes(buffer_lookahead_.slow().values(), completed_slow_.values(),
-                    "a lookahead copy of a running statistic");
+  if (buffer_check_) buffer_check_->compare_with_completed();
 }
 
 void Tower::step(const TowerStep& step) {
   check_buffers();
   compute_gradients_for(step.step);
   buffers_are_synchronized_ = source_->averages_buffers();
-  const auto add_checksum = [&](int variable) { (*step.checksums)[variable] = gradient_checksum(variable); };
-  if (step.checksums != nullptr) step.checksums->assign(parameters().specs().size(), 0);
+  const auto store_checksum = [&](int variable) { (*step.gradient_checksums)[variable] = gradient_checksum(variable); };
+  if (step.gradient_checksums != nullptr) step.gradient_checksums->assign(parameters().specs().size(), 0);
   driver_->enqueue({.step = step.step,
                     .inputs = {.batch = step.batch,
                                .scalars = step_scalars(optimizer_settings_, step.step),
                                .request_sync = step.request_sync,
                                .reports_l2 = step.reports_l2},
                     .before_update = step.before_update,
-                    .gradient_complete = step.checksums ? add_checksum : std::function<void(int)>()});
+                    .gradient_complete = step.gradient_checksums ? store_checksum : std::function<void(int)>()});
   copy_completed_buffers();
   ++completed_steps_;
   gate_.leave();
@@ -243,16 +242,18 @@ std::uint32_t Tower::gradient_checksum(int variable) const {
 
 GradientChecksums Tower::gradient_checksums(std::int64_t step, const Batch& batch, const std::vector<int>& batches) {
   check(device_.kind() == DeviceKind::cpu, "checksums of gradients require a CPU");
+  check_buffers();
   compute_gradients_for(step);
+  const std::vector<float> buffers(buffers_.values().begin(), buffers_.values().end());
   GradientChecksums checksums(parameters().specs().size());
   input_stage_->write(0, {.batch = batch, .scalars = step_scalars(optimizer_settings_, step)});
   if (link_) link_->set_batches(batches);
-  NoUpdate no_update;
-  const auto add_checksum = [&](int variable) { checksums[variable] = gradient_checksum(variable); };
-  ObservedSink sink(no_update, {.acquire = {}, .gradient_complete = add_checksum});
+  NullSink null_sink;
+  const auto store_checksum = [&](int variable) { checksums[variable] = gradient_checksum(variable); };
+  ObservedSink sink(null_sink, {.acquire = {}, .gradient_complete = store_checksum});
   source_->enqueue(sink);
   if (link_) link_->set_batches({});
-  std::ranges::copy(completed_buffers_.values(), buffers_.values().begin());
+  std::ranges::copy(buffers, buffers_.values().begin());
   return checksums;
 }
 

@@ -60,8 +60,9 @@ struct TowerStep {
   bool request_sync = false;  ///< all ranks learn of the request with the step's result, and then synchronize
   bool reports_l2 = false;    ///< the step's result reports the L2 loss
   std::function<void()> before_update = {};  ///< as StepRequest::before_update
-  /// On a CPU: receives the checksums of this rank's own gradients, as gradient_checksums() returns them. Null: none.
-  GradientChecksums* checksums = nullptr;
+  /// On a CPU: receives the checksums of this rank's own gradients, as Tower::gradient_checksums returns them. Null:
+  /// none.
+  GradientChecksums* gradient_checksums = nullptr;
 };
 
 /// Initial values of one variable, row-major, instead of random ones.
@@ -98,9 +99,11 @@ class Tower {
   /// finite, the result reports it and no variable and no slot changes. Collective. Errors: with `checks_memory`,
   /// ChangedInMemory (variables, slots or buffers have changed since the last step); so does synchronize_buffers.
   void step(const TowerStep& step);
-  /// On a CPU, between two steps: computes the gradients of a batch as step number `step` would, and changes neither
-  /// variables nor buffers. `batches`: [rank] the rank whose batch each rank passes. The ranks must have completed the
-  /// step before. Collective.
+  /// On a CPU, between two steps: computes the gradients of a batch as step number `step` would, and returns their
+  /// checksums. Overwrites this rank's gradients and step sums, but neither variables nor buffers. The batch lives
+  /// until the call returns. `batches`: rank r passes the batch of rank batches[r]. Requires that all ranks have
+  /// completed the previous step (a barrier). Collective. Errors: failed (a GPU); with `checks_memory`,
+  /// ChangedInMemory.
   GradientChecksums gradient_checksums(std::int64_t step, const Batch& batch, const std::vector<int>& batches);
   /// As InputStage::keeps_records.
   bool keeps_records() const { return input_stage_->keeps_records(); }
@@ -187,8 +190,7 @@ class Tower {
   BufferStore buffers_;
   BufferLookahead buffer_lookahead_;
   BufferStore completed_buffers_, completed_slow_;  ///< copies after the last completed step; on a CPU
-  bool checks_memory_;
-  std::optional<BufferCheck> buffer_check_;  ///< if the memory is checked
+  std::optional<BufferCheck> buffer_check_;         ///< if the memory is checked
   UpdateGate gate_;
   std::int64_t completed_steps_ = 0;
   std::unique_ptr<CommunicatorLink> link_;

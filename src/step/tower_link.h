@@ -17,7 +17,7 @@ class CommunicatorLink final : public TowerLink {
   explicit CommunicatorLink(Communicator& communicator) : communicator_(communicator) {}
 
   int size() const override { return communicator_.size(); }
-  /// [rank] From now on, rank r computes the batch of rank batches[r]. Empty: its own.
+  /// From now on, rank r works on the batch of rank batches[r]. Empty: on its own.
   void set_batches(std::vector<int> batches) { batches_ = std::move(batches); }
 
   std::vector<double> gather(std::span<const double> own) override {

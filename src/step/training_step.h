@@ -23,22 +23,24 @@ class TrainingStep {
 
   const ParameterStore& parameters() const { return update_.parameters(); }
 
-  /// `gradients`: the same on all ranks. `observe`: called on a CPU when the rank's own gradient of a parameter is
-  /// complete, before it is averaged; empty: nothing is called.
-  void enqueue_gradients(MeanGradients gradients, const std::function<void(int parameter)>& observe = {}) {
+  /// `gradients`: the same on all ranks. `gradient_complete`: as StepRequest::gradient_complete.
+  void enqueue_gradients(MeanGradients gradients, const std::function<void(int parameter)>& gradient_complete = {}) {
     update_.begin_step(gradients);
     const bool checks_forward = check_ != nullptr && !source_.averages_buffers();
-    if (!observe && !checks_forward) return source_.enqueue(update_);
-    ObservedSink observed(update_, {checks_forward ? [this] { check_->record(); } : std::function<void()>(), observe});
+    if (!gradient_complete && !checks_forward) return source_.enqueue(update_);
+    ObservedSink observed(update_,
+                          {checks_forward ? [this] { check_->record(); } : std::function<void()>(), gradient_complete});
     source_.enqueue(observed);
   }
   void enqueue_means() {
     update_.enqueue_means();
+    const bool writes_buffers = check_ != nullptr && source_.averages_buffers();
+    if (writes_buffers) check_->compare_with_completed();
     source_.finish();
-    if (check_ != nullptr && source_.averages_buffers()) check_->record();
+    if (writes_buffers) check_->record();
   }
   void enqueue_update() {
-    if (check_ != nullptr) check_->compare();
+    if (check_ != nullptr) check_->compare_with_recorded();
     lookahead_.enqueue(update_.step_end());
     update_.enqueue_update();
   }

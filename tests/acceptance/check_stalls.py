@@ -55,7 +55,7 @@ def _stopped_rank(context, data):
         done = context.finish(process, TIMEOUT)
         passed = time.monotonic() - start
         expected = rf"rank \d+ on \S+: .*rank {stopped} hangs, stopped by a signal: it has been in \w+ of step \d+"
-        # mpirun continues the stopped rank before it kills it. If the rank is in an update, it completes and saves it.
+        # mpirun continues the stopped rank before it kills it. If it is in an update, it completes the update and saves the step.
         first, *others = [*done.lines, ""]
         wrong = "" if done.code == FAILED and re.search(expected, first) else done.explain()
         wrong = wrong or "".join(line for line in others if line and ": another rank ended the run; saved step" not in line)

@@ -49,6 +49,15 @@ TEST(Mpi, SumAddsEveryRanksValuesAndBroadcastBringsTheRoots) {
   }
 }
 
+TEST(Mpi, SendrecvBringsTheBytesOfTheOtherRank) {
+  const int rank = mpi_world().rank(), count = mpi_world().size();
+  const auto bytes_of = [](int of) { return std::vector<std::byte>(static_cast<std::size_t>(of * 3), std::byte(of)); };
+  EXPECT_EQ(mpi_world().sendrecv(bytes_of(rank), (rank + 1) % count, (rank + count - 1) % count),
+            bytes_of((rank + count - 1) % count));
+  const int mirror = count - 1 - rank;
+  EXPECT_EQ(mpi_world().sendrecv(bytes_of(rank), mirror, mirror), bytes_of(mirror));
+}
+
 TEST(Mpi, ARankThatIsLateButWithinTheLimitIsWaitedFor) {
   Mpi& mpi = mpi_world();
   mpi.limit_waits({.seconds = 600});

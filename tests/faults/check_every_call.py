@@ -208,7 +208,7 @@ def _wrong(context, undisturbed, template, case, run):
         return wrong
     again = context.run_command(undisturbed.command(run), TIMEOUT)
     wrong = f"the same command again: {again.explain()}" if again.code or again.lines else ""
-    resumed_at = training.resumed_at(again)  # another step than that of a checkpoint, if another rank has saved it
+    resumed_at = training.resumed_at(again)  # after a kill of rank 0, any step: another rank has saved it
     wrong = wrong or undisturbed.difference(run, [resumed_at], lost=lost)
     return f"resumed at {resumed_at}: {wrong}" if wrong else ""
 

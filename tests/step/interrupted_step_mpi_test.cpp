@@ -80,9 +80,10 @@ class EndingCommunicator final : public ForwardingCommunicator {
   EndingMemory memory_;
 };
 
-TowerSettings settings() {
+TowerSettings settings(bool checks_memory = false) {
   return {.batch_size = 2,
-          .optimizer = {.rule = "momentum", .learning_rate = constant_rate(0.1), .moving_average_decay = 0.5}};
+          .optimizer = {.rule = "momentum", .learning_rate = constant_rate(0.1), .moving_average_decay = 0.5},
+          .checks_memory = checks_memory};
 }
 
 Network mnist() { return mnist_network(mnist_images({.pixel_scale = 1.0f / 255.0f, .regularization = 1e-4f})); }
@@ -124,7 +125,8 @@ std::vector<float> undisturbed(int steps) {
 
 constexpr int last_step = 2;
 
-class InterruptedUpdateTest : public ::testing::Test {
+/// With and without checks of the memory.
+class InterruptedUpdateTest : public ::testing::TestWithParam<bool> {
  protected:
   /// Takes steps; in the last one `ended` ends after so many blocks. Returns the error of this rank.
   std::string steps_until_end(int ended, std::size_t blocks) {
@@ -145,10 +147,10 @@ class InterruptedUpdateTest : public ::testing::Test {
   SharedFlag flag_;
   EndedRanks observer_{flag_};
   EndingCommunicator communicator_{device_, flag_, {.observer = &observer_}};
-  Tower tower_{mnist(), ten_classes(), settings(), device_, communicator_};
+  Tower tower_{mnist(), ten_classes(), settings(GetParam()), device_, communicator_};
 };
 
-TEST_F(InterruptedUpdateTest, TheOtherRanksFinishTheShardOfTheLastRank) {
+TEST_P(InterruptedUpdateTest, TheOtherRanksFinishTheShardOfTheLastRank) {
   const int ended = mpi_world().size() - 1;
   if (ended == 0) return;
   const std::vector<float> expected = undisturbed(last_step + 1);
@@ -161,7 +163,7 @@ TEST_F(InterruptedUpdateTest, TheOtherRanksFinishTheShardOfTheLastRank) {
   mpi_world().barrier();
 }
 
-TEST_F(InterruptedUpdateTest, TheOtherRanksFinishTheShardOfTheFirstRank) {
+TEST_P(InterruptedUpdateTest, TheOtherRanksFinishTheShardOfTheFirstRank) {
   if (mpi_world().size() == 1) return;
   const std::vector<float> expected = undisturbed(last_step + 1);
   steps_until_end(0, 0);
@@ -171,6 +173,9 @@ TEST_F(InterruptedUpdateTest, TheOtherRanksFinishTheShardOfTheFirstRank) {
   }
   mpi_world().barrier();
 }
+
+INSTANTIATE_TEST_SUITE_P(Checks, InterruptedUpdateTest, ::testing::Bool(),
+                         [](const auto& checks) { return checks.param ? "checked" : "unchecked"; });
 
 /// Counts the training batches in a buffer. Then throws in the forward pass if `throws`.
 class CountAndThrow final : public OpDefinition {

@@ -69,6 +69,22 @@ TEST(MemoryChecksums, NameTheChangedArray) {
             "slot momentum of first has changed in memory since the last update; check this host's memory");
 }
 
+TEST(MemoryChecksums, NameOnlyVariablesOfTheBlock) {
+  CpuDevice device(1);
+  const ParameterStore parameters({{.name = "first", .shape = {10}}, {.name = "second", .shape = {9000}}}, device, {});
+  const ParameterLayout& layout = parameters.layout();
+  std::vector<Slice> parts;
+  for (const int parameter : layout.order()) {
+    parts.push_back({layout.offset(parameter), layout.offset(parameter) + layout.count(parameter)});
+  }
+  MemoryChecksums sums(parameters, parts);
+  for (const Slice part : parts) sums.record(part);
+  flip_bit(parameters.value(1).floats().back(), 3);
+  for (const Slice part : parts) sums.compare(part);
+  EXPECT_EQ(change_found_by([&] { sums.require_unchanged(); }),
+            "variable second has changed in memory since the last update; check this host's memory");
+}
+
 class CheckedTowerTest : public ::testing::TestWithParam<bool> {
  protected:
   CheckedTowerTest() {
@@ -86,7 +102,7 @@ class CheckedTowerTest : public ::testing::TestWithParam<bool> {
     return change_found_by([&] { tower_.synchronize_buffers(); });
   }
 
-  CpuDevice device_{1};
+  CpuDevice device_{1 + mpi_world().rank() % 2};  // ranks may have different numbers of threads
   std::unique_ptr<Communicator> communicator_ =
       GetParam() ? make_communicator(mpi_world(), device_) : std::make_unique<WithoutSharedHostMemory>(device_);
   Tower tower_{mnist_network(mnist_images({.pixel_scale = 1.0f / 255.0f})),
@@ -145,8 +161,8 @@ TEST_P(CheckedTowerTest, AStepFindsAChangeInTheLastShard) {
 INSTANTIATE_TEST_SUITE_P(Strategies, CheckedTowerTest, ::testing::Bool(),
                          [](const auto& shares) { return shares.param ? "sharded" : "replicated"; });
 
-/// Changes a running statistic after the forward pass.
-class ChangingStatistics final : public WithoutSharedHostMemory {
+/// Flips a bit of a running statistic after the forward pass.
+class StatisticFlippingCommunicator final : public WithoutSharedHostMemory {
  public:
   using WithoutSharedHostMemory::WithoutSharedHostMemory;
   void acquire(Stream& stream) override {
@@ -158,7 +174,7 @@ class ChangingStatistics final : public WithoutSharedHostMemory {
 
 TEST(CheckedBuffers, AChangeAfterTheForwardPassIsFound) {
   CpuDevice device(1);
-  ChangingStatistics communicator(device);
+  StatisticFlippingCommunicator communicator(device);
   Tower tower(normalized_network(), smoothed_classes(),
               {.batch_size = 2, .optimizer = {.learning_rate = constant_rate(0.1)}, .checks_memory = true}, device,
               communicator);
@@ -172,13 +188,13 @@ TEST(CheckedBuffers, AChangeAfterTheForwardPassIsFound) {
   mpi_world().barrier();
 }
 
-/// Shared memory in which the variables change after their update, before other ranks copy them.
-class ChangingCommunicator final : public ForwardingCommunicator {
+/// Flips a bit of a variable after its update, before other ranks copy it.
+class VariableFlippingCommunicator final : public ForwardingCommunicator {
  public:
-  explicit ChangingCommunicator(Device& device)
+  explicit VariableFlippingCommunicator(Device& device)
       : ForwardingCommunicator(device), memory_(*ForwardingCommunicator::shared_host_memory()) {}
   SharedHostMemory* shared_host_memory() override { return &memory_; }
-  /// In the next update.
+  /// Flips a bit of `value` in every update from now on.
   void change(float& value) { memory_.changes = &value; }
 
  private:
@@ -197,7 +213,7 @@ class ChangingCommunicator final : public ForwardingCommunicator {
 
 TEST(CheckedShards, AChangeBetweenTheUpdateAndTheCopyIsFound) {
   CpuDevice device(1);
-  ChangingCommunicator communicator(device);
+  VariableFlippingCommunicator communicator(device);
   Tower tower(mnist_network(mnist_images({.pixel_scale = 1.0f / 255.0f})), ten_classes(),
               {.batch_size = 2, .optimizer = {.learning_rate = constant_rate(0.1)}, .checks_memory = true}, device,
               communicator);

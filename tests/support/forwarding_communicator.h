@@ -1,4 +1,4 @@
-// The ranks' communicator and its shared memory, for tests that change a part of them.
+// Communicator and SharedHostMemory that forward every call. Tests override some functions.
 #pragma once
 
 #include <memory>

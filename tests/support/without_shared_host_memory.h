@@ -11,8 +11,8 @@ class WithoutSharedHostMemory : public ForwardingCommunicator {
   SharedHostMemory* shared_host_memory() final { return nullptr; }
 };
 
-/// Sends the last rank wrong initial variables.
-class WrongOnTheLastRank final : public WithoutSharedHostMemory {
+/// Changes the first value of every broadcast on the last rank.
+class CorruptingCommunicator final : public WithoutSharedHostMemory {
  public:
   using WithoutSharedHostMemory::WithoutSharedHostMemory;
   void broadcast(std::span<float> values, int root) override {

@@ -17,42 +17,54 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(AuditedRanks, AreTheRanksBeforeInACircle) {
+TEST(AuditedRanks, ArePreviousRanksCyclically) {
   EXPECT_THAT(audited_ranks(std::vector<std::string>{"a", "a", "a"}), ElementsAre(2, 0, 1));
   EXPECT_THAT(audited_ranks(std::vector<std::string>{"a"}), ElementsAre(0));
 }
 
-TEST(AuditedRanks, HaveEqualKernels) {
+TEST(AuditedRanks, HaveEqualKeys) {
   EXPECT_THAT(audited_ranks(std::vector<std::string>{"a", "b", "a", "c", "b"}), ElementsAre(2, 4, 0, 3, 1));
 }
 
 TEST(AuditDifference, NamesPairsOfRanksAndTheFirstVariable) {
-  const std::vector<std::string> variables{"x", "y"}, places{"rank 0 on n0", "rank 1 on n0", "rank 2 on n1"};
+  const std::vector<std::string> variables{"x", "y"}, rank_names{"rank 0 on n0", "rank 1 on n0", "rank 2 on n1"};
   const std::vector<int> audited{2, 0, 1};
-  const std::vector<GradientChecksums> taken{{1, 2}, {3, 4}, {5, 6}};
-  const auto text = [&](const std::vector<GradientChecksums>& computed) {
-    return audit_difference(7, variables, taken, computed, audited, places);
+  const std::vector<GradientChecksums> in_step{{1, 2}, {3, 4}, {5, 6}};
+  const auto text = [&](const std::vector<GradientChecksums>& in_audit) {
+    return audit_difference(7, variables, in_step, in_audit, audited, rank_names);
   };
   EXPECT_EQ(text({{5, 6}, {1, 2}, {3, 4}}), "");
   EXPECT_EQ(
       text({{5, 6}, {1, 2}, {3, 9}}),
-      "the audit of step 7 found different gradients of the same batch: rank 1 on n0 and rank 2 on n1 computed y; "
-      "check the processors and the memory of these hosts");
-  EXPECT_THAT(text({{9, 9}, {1, 9}, {3, 4}}),
-              HasSubstr(": rank 2 on n1 and rank 0 on n0 computed x; rank 0 on n0 and rank 1 on n0 computed y; check"));
+      "the audit of step 7 failed: rank 1 on n0 and rank 2 on n1 computed different gradients of variable y; check the "
+      "processors and the memory of these hosts");
+  EXPECT_THAT(
+      text({{9, 9}, {1, 9}, {3, 4}}),
+      HasSubstr(
+          ": rank 2 on n1 and rank 0 on n0 computed different gradients of variable x; rank 0 on n0 and rank 1 on n0 "
+          "computed different gradients of variable y; check"));
   EXPECT_THAT(audit_difference(7, variables, std::vector<GradientChecksums>{{1, 2}},
-                               std::vector<GradientChecksums>{{1, 3}}, std::vector<int>{0}, places),
-              HasSubstr(": rank 0 on n0 computed y twice; "));
+                               std::vector<GradientChecksums>{{1, 3}}, std::vector<int>{0}, rank_names),
+              HasSubstr(": rank 0 on n0 computed two different gradients of variable y; "));
 }
 
 struct AuditCase {
   std::string name;
   Network network;
-  std::int64_t micro_batch;
-  bool shares_memory;
+  std::int64_t micro_batch = 0;
+  bool shares_memory = true;
+  OptimizerSettings optimizer = {
+      .rule = "momentum", .learning_rate = constant_rate(0.1), .moving_average_decay = 0.5, .lookahead = {.every = 2}};
 
   friend void PrintTo(const AuditCase& of, std::ostream* out) { *out << of.name; }
 };
+
+OptimizerSettings freezing_after_a_step() {
+  return {.rule = "momentum",
+          .learning_rate = constant_rate(0.1),
+          .moving_average_decay = 0.5,
+          .groups = {{.pattern = "stem/*", .frozen_after = 1}}};
+}
 
 Network synchronized_network() {
   Network network = normalized_network();
@@ -68,9 +80,9 @@ class AuditTest : public ::testing::TestWithParam<AuditCase> {
     std::unique_ptr<Communicator> communicator;
     Tower tower;
 
-    Rank()
+    explicit Rank(bool checks_memory = true)
         : communicator(make(device)),
-          tower(GetParam().network, task_of(GetParam().network), settings(), device, *communicator) {
+          tower(GetParam().network, task_of(GetParam().network), settings(checks_memory), device, *communicator) {
       if (mpi_world().rank() == 0) tower.initialize(1);
       tower.broadcast_from_first();
     }
@@ -87,18 +99,20 @@ class AuditTest : public ::testing::TestWithParam<AuditCase> {
       for (const std::vector<NamedArray>* arrays : {&state.variables, &state.moving_averages, &state.buffers}) {
         for (const NamedArray& array : *arrays) all.insert(all.end(), array.values.begin(), array.values.end());
       }
-      mpi_world().barrier();  // the slots are shared
+      mpi_world().barrier();  // no rank may change shared slots while another reads them
       return all;
     }
   };
 
-  static TowerSettings settings() {
+  static TowerSettings settings(bool checks_memory = true) {
     return {.batch_size = 4,
             .micro_batch = GetParam().micro_batch,
-            .optimizer = {.rule = "momentum", .learning_rate = constant_rate(0.1), .moving_average_decay = 0.5}};
+            .optimizer = GetParam().optimizer,
+            .checks_memory = checks_memory};
   }
   static NoiseBatch samples_of(std::int64_t step) {
-    return {static_cast<std::uint64_t>(4 * (step * mpi_world().size() + mpi_world().rank())), 4, 784};
+    return {static_cast<std::uint64_t>(4 * (step * mpi_world().size() + mpi_world().rank())), 4,
+            GetParam().network.image.bytes()};
   }
 };
 
@@ -115,7 +129,7 @@ TEST_P(AuditTest, FindsNothingAndChangesNothing) {
 
 TEST_P(AuditTest, FindsAVariableThatDiffersOnOneRank) {
   if (mpi_world().size() == 1) return;  // a rank alone computes the same twice
-  Rank one;
+  Rank one(false);                      // checks of the memory would find the change first
   Audit audit(one.tower, one.device, mpi_world());
   mpi_world().barrier();
   float& weight = one.tower.parameters().value(0).floats().front();
@@ -124,19 +138,22 @@ TEST_P(AuditTest, FindsAVariableThatDiffersOnOneRank) {
   const Failure failed = failure_of_run([&] { audit.step({.step = 0, .batch = samples.batch()}); });
   EXPECT_EQ(failed.code, ExitCode::failed);
   if (mpi_world().rank() > 0) return;
-  EXPECT_THAT(failed.text, HasSubstr("the audit of step 0 found different gradients of the same batch: rank "));
+  EXPECT_THAT(failed.text, HasSubstr("the audit of step 0 failed: rank "));
   EXPECT_THAT(failed.text, HasSubstr("rank 0 on " + mpi_world().host() + " and rank 1 on "));
 }
 
-INSTANTIATE_TEST_SUITE_P(Networks, AuditTest,
-                         ::testing::Values(AuditCase{"mixed_samples", mixed_network(), 0, true},
-                                           AuditCase{"mixed_samples_in_micro_batches", mixed_network(), 2, true},
-                                           AuditCase{"own_slots", mixed_network(), 0, false},
-                                           AuditCase{"own_slots_and_micro_batches", normalized_network(), 2, false},
-                                           AuditCase{"batch_norm", normalized_network(), 0, true},
-                                           AuditCase{"batch_norm_in_micro_batches", normalized_network(), 2, true},
-                                           AuditCase{"synchronized_batch_norm", synchronized_network(), 0, true}),
-                         [](const auto& of) { return of.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Networks, AuditTest,
+    ::testing::Values(AuditCase{"mixed_samples", mixed_network(), 0, true},
+                      AuditCase{"mixed_samples_in_micro_batches", mixed_network(), 2, true},
+                      AuditCase{"own_slots", mixed_network(), 0, false},
+                      AuditCase{"own_slots_and_micro_batches", normalized_network(), 2, false},
+                      AuditCase{"batch_norm", normalized_network(), 0, true},
+                      AuditCase{"batch_norm_in_micro_batches", normalized_network(), 2, true},
+                      AuditCase{"synchronized_batch_norm", synchronized_network(), 0, true},
+                      AuditCase{"frozen_variables", normalized_network(), 0, true, freezing_after_a_step()},
+                      AuditCase{"mirroring_by_record", airbench94_network(cifar10_images()), 0, true}),
+    [](const auto& of) { return of.param.name; });
 
 using RunWithAuditsTest = RunTest;
 
@@ -144,14 +161,14 @@ TEST_F(RunWithAuditsTest, EndsAtTheFirstAuditThatFindsADifference) {
   options_.faults.audit = 3;
   options_.faults.check_replicas = 0;
   StallDetector stall_detector(mpi_, {});
-  WrongOnTheLastRank communicator(device_);
+  CorruptingCommunicator communicator(device_);
   const Failure failed =
       failure_of_run([&] { Trainer(options_, {}, mpi_, device_, communicator, stall_detector, {}).run(); });
   mpi_.barrier();
   EXPECT_EQ(failed.code, mpi_.size() == 1 ? ExitCode::done : ExitCode::failed);
   EXPECT_EQ(list_checkpoints(train_dir()).size(), mpi_.size() == 1 ? 1 : 0);
   if (mpi_.size() == 1 || mpi_.rank() > 0) return;
-  EXPECT_THAT(failed.text, HasSubstr("the audit of step 2 found different gradients"));
+  EXPECT_THAT(failed.text, HasSubstr("the audit of step 2 failed: rank "));
 }
 
 }  // namespace

@@ -112,7 +112,7 @@ class RunWithAFaultTest : public RunTest {
   /// The run ends at `step`, the first comparison of variables, and writes no checkpoint.
   void expect_found_after(std::int64_t step) {
     StallDetector stall_detector(mpi_, {});
-    WrongOnTheLastRank communicator(device_);
+    CorruptingCommunicator communicator(device_);
     const Failure failed =
         failure_of_run([&] { Trainer(options_, {}, mpi_, device_, communicator, stall_detector, {}).run(); });
     mpi_.barrier();

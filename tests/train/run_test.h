@@ -17,7 +17,7 @@
 
 namespace carillon::testing {
 
-/// The failure that ends a call of all ranks: code and text on the reporting rank, only the code on other ranks.
+/// The failure of a collective call: code and text on the reporting rank, only the code on other ranks.
 inline Failure failure_of_run(const std::function<void()>& run) {
   try {
     run();

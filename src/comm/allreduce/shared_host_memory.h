@@ -37,7 +37,7 @@ class SharedHostMemory {
   /// finish(rank) for each of them and counts that rank as arrived. If the lowest rank ends in `finish`, the next rank
   /// repeats the call.
   virtual void meet_after_update(const std::function<void(int rank)>& finish) = 0;
-  /// Among the ranks of the host.
+  /// Index of this rank among the ranks of the host, and their number.
   virtual int rank() const = 0;
   virtual int size() const = 0;
   /// The shard of a rank among `count` elements: reduction_slice.

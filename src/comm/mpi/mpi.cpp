@@ -129,13 +129,13 @@ void Mpi::broadcast(std::span<std::byte> bytes, int root) const {
   broadcast_bytes(ranks_->all, bytes, root, "a broadcast");
 }
 
-std::vector<std::byte> Mpi::exchange(std::span<const std::byte> own, int to, int from) const {
+std::vector<std::byte> Mpi::sendrecv(std::span<const std::byte> own, int to, int from) const {
   if (to == rank_) return {own.begin(), own.end()};
   const auto message = [&](std::span<const std::byte> sent, std::span<std::byte> received) {
     PointToPoint exchange(ranks_->all);
     exchange.send(sent, to);
     exchange.receive(received, from);
-    exchange.wait("an exchange");
+    exchange.wait("an audit");
   };
   const std::array<std::size_t, 1> size{own.size()};
   std::array<std::size_t, 1> size_of_other{};

@@ -60,8 +60,9 @@ class Mpi {
   std::vector<std::string> local_all_gather(std::string_view text) const;
   /// Copies the bytes of `root` to all ranks.
   void broadcast(std::span<std::byte> bytes, int root) const;
-  /// Sends bytes to rank `to` and returns those of rank `from`. Each rank sends once and receives once. Collective.
-  std::vector<std::byte> exchange(std::span<const std::byte> own, int to, int from) const;
+  /// Sends `own` to rank `to` and returns the bytes that rank `from` sent. Each rank must be the `to` of one rank and
+  /// the `from` of one rank. Collective.
+  std::vector<std::byte> sendrecv(std::span<const std::byte> own, int to, int from) const;
   /// Element-wise sums over all ranks.
   void sum(std::span<std::int64_t> values) const;
   void barrier() const;

@@ -37,7 +37,9 @@ std::uint64_t own_process_space() {
 
 std::string_view name_of(Phase phase) { return phase_names.at(static_cast<std::size_t>(phase)); }
 
-bool is_work(int phase) { return phase == static_cast<int>(Phase::data) || phase == static_cast<int>(Phase::compute); }
+bool is_step_phase(int phase) {
+  return phase == static_cast<int>(Phase::data) || phase == static_cast<int>(Phase::compute);
+}
 
 double table_time() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();

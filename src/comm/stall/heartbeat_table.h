@@ -16,8 +16,8 @@ namespace carillon {
 /// Seconds of a clock that all processes of a host share.
 double table_time();
 
-/// Whether a phase, as a number, is part of each step.
-bool is_work(int phase);
+/// Whether the phase, a Phase as int, occurs in every step.
+bool is_step_phase(int phase);
 
 /// Measures for how long a counter has not changed. Time in which the measuring process did not run does not count: a
 /// gap between two calls counts as at most `max_gap` seconds.
@@ -69,7 +69,7 @@ class HeartbeatTable {
   void beat() const { own().signs.store(own().signs.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
 
   /// Whether this rank is in a phase that is part of each step.
-  bool is_in_step() const { return is_work(own().phase); }
+  bool is_in_step() const { return is_step_phase(own().phase); }
 
   /// True for the first caller on this host: that rank must save what it can, print the reason and end the run.
   bool is_first_to_end() const;

@@ -16,8 +16,8 @@
 namespace carillon {
 namespace {
 
-/// Seconds that a rank may take to save and end the run: --stall-timeout, within these limits.
-constexpr double least_end_seconds = 60.0, most_end_seconds = 600.0;
+/// Limits of the seconds that a rank may take to save and end the run. Between them: --stall-timeout.
+constexpr double min_end_seconds = 60.0, max_end_seconds = 600.0;
 
 /// A waiting main thread has ten heartbeats a second. Without one for this many seconds, a call of MPI does not return.
 constexpr double hanging_seconds = 0.5;
@@ -67,13 +67,14 @@ void RunEnd::end(const std::string& line) {
 }
 
 void RunEnd::follow_on_second_thread() {
-  const double limit = std::clamp(settings_.stall_seconds, least_end_seconds, most_end_seconds);
+  const double limit = std::clamp(settings_.stall_seconds, min_end_seconds, max_end_seconds);
   if (!following_since_) following_since_ = table_time();
   const bool takes_too_long = table_time() - *following_since_ > limit;
   if (table_.is_ended_by_this_member()) {  // the main thread saves
     if (!takes_too_long) return;
     const std::lock_guard lock(line_mutex_);
-    if (settings_.print) settings_.print(fmt::format("{}; the save does not end within {:.0f} s", line_, limit));
+    if (settings_.print)
+      settings_.print(fmt::format("{}; saving took longer than {:.0f} s, so the step is not saved", line_, limit));
     exit_process();
   }
   if (table_.ending_member_has_ended() && table_.is_saved()) exit_process();

@@ -1,8 +1,10 @@
-// RunEnd: how a rank ends a run that another rank cannot continue. One rank of a host saves the last completed step,
-// prints the reason and exits. The other ranks of the host exit after it.
+// RunEnd: ends the run on this rank if another rank cannot continue it.
 //
-// Reasons: the process of a rank of this host has ended; an error of such a rank; a rank that hangs (StallDetector);
-// the launcher ends the run because a rank of another host has ended.
+//   the process of a rank of this host has ended        one rank of the host saves the last completed step, prints one
+//   a rank hangs (StallDetector)                        line and exits; the others exit after it
+//   the launcher ends the run: another host's rank has
+//   probably ended
+//   an error ends a rank of this host                   exits after it with the same code; does not save or print
 //
 // A waiting main thread notices the end of a process of its host that it waits for. While the lowest rank of the host
 // computes, its second thread notices the end of any process of the host.
@@ -25,7 +27,8 @@ struct StallDetectorSettings;
 
 /// How to save the last completed step without the other ranks.
 struct SaveBeforeExit {
-  std::function<bool()> is_updating;   ///< main thread: an update runs, which completes without an ended rank
+  std::function<bool()>
+      is_updating;  ///< whether this rank is in an update; an update can complete without an ended rank
   std::function<bool()> stop_updates;  ///< another thread: prevents further updates; false: the main thread is in one
   std::function<std::string()> save;   ///< returns text for the error line: "; saved step 812 in DIR"
 };
@@ -35,20 +38,24 @@ class RunEnd {
   /// The references outlive this. Collective.
   RunEnd(const Mpi& mpi, const HeartbeatTable& table, const StallDetectorSettings& settings);
 
+  /// How to save the last completed step. Empty functions: it is not saved.
   void save_before_exit(SaveBeforeExit save);
 
-  // Main thread, about ten times a second in a wait of `seconds` for `ranks`.
-  /// Another rank ends the run: exits after that rank has exited. If it has not saved, saves first.
+  // Main thread, about ten times a second in each wait.
+  /// If another rank ends the run. Returns while the process of that rank runs, then exits. If nothing is saved yet,
+  /// the lowest rank saves and exits, and the others return.
   void follow() const;
   /// Ends the run if a rank of this host that the wait is for has ended, or if the launcher ends the run. Errors:
   /// failed (only without StallDetectorSettings::print).
   void look(std::string_view operation, std::span<const int> ranks, double seconds);
+  // Main thread.
   /// Saves, and ends the run with this line. Requires HeartbeatTable::is_first_to_end. Errors: failed, with the line.
   [[noreturn]] void end(const std::string& line);
 
   // Second thread, a few times per second.
-  /// As `follow`. Also exits if the rank that ends the run takes longer than a limit, for example because its file
-  /// system hangs. If that is this rank, prints its line.
+  /// If another rank, or the main thread of this one, ends the run. Exits after that rank has saved and exited. If
+  /// look_on_second_thread has stopped the updates, does as `follow`. Exits after a time limit in any case, for example
+  /// because a file system hangs; if this rank ends the run, prints its line first.
   void follow_on_second_thread();
   /// Ends the run as `look` does, if the main thread does not look itself: it computes, or its call of MPI does not
   /// return. `still`: seconds since its last heartbeat.
@@ -61,17 +68,17 @@ class RunEnd {
   std::string ended_text(int member) const;
   /// The first of the ranks that is a member of this host and has ended.
   std::optional<int> ended_among(std::span<const int> ranks) const;
-  /// Whether the launcher ends the run and this rank, which has been in its step for so long, must save: a rank of
-  /// another host has probably ended.
+  /// Whether this rank must save because the launcher ends the run: a rank of another host has probably ended.
+  /// `seconds`: duration of the wait, or since the last heartbeat.
   bool should_save_alone(double seconds) const;
-  /// If an error ends a rank of this host: exits with its code once its process has ended. Returns whether there is
-  /// one.
+  /// If an error ends a rank of this host: exits with the error's code after that process has ended. Returns whether a
+  /// rank has failed.
   bool follow_failed_rank() const;
   /// Saves the last completed step, prints the line and exits.
   void save_and_exit(const std::string& line);
   bool stop_updates() const;
   /// Saves, and returns the line with the text of `save`. Marks it in the table if no other rank needs to save. Keeps
-  /// the line for the case that the save does not end.
+  /// the line in case the save hangs.
   std::string line_with_save(const std::string& line);
   /// Saves the last completed step, and returns text for the error line. Nothing: this rank is in an update.
   std::optional<std::string> save() const;
@@ -84,7 +91,7 @@ class RunEnd {
   SaveBeforeExit save_before_exit_;
   std::mutex line_mutex_;
   std::string line_;                       ///< of the end of the run, while this rank saves
-  bool has_stopped_updates_ = false;       ///< second thread
+  bool has_stopped_updates_ = false;       ///< used by the second thread only
   std::optional<double> following_since_;  ///< second thread: table_time of the first call of follow_on_second_thread
 };
 

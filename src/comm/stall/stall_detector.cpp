@@ -26,7 +26,7 @@ constexpr double long_phase = 4.0;
 
 /// Longest time without a heartbeat in `phase`.
 double allowed_seconds(int phase, double stall_seconds) {
-  if (is_work(phase)) return stall_seconds;
+  if (is_step_phase(phase)) return stall_seconds;
   return (phase == static_cast<int>(Phase::start) ? 12.0 : long_phase) * stall_seconds;
 }
 
@@ -75,7 +75,7 @@ class StallDetector::OwnThread {
   /// is stopped. A wait that is not observed may be for ranks that save a checkpoint.
   double allowed(int phase) const {
     const double own = 1.25 * allowed_seconds(phase, settings_.stall_seconds);
-    return settings_.waits_unseen && is_work(phase) ? long_phase * own : own;
+    return settings_.waits_unseen && is_step_phase(phase) ? long_phase * own : own;
   }
 
   void tell() const {
@@ -129,13 +129,13 @@ StallDetector::~StallDetector() {
 void StallDetector::enter(Phase phase, std::int64_t step) {
   HeartbeatTable::Entry& own = table_->own();
   const double time = table_time();
-  if (is_work(own.phase)) {
+  if (is_step_phase(own.phase)) {
     own.worked.store(own.worked + time - own.since - std::exchange(waited_, 0.0), std::memory_order_relaxed);
   }
   waited_ = 0.0;
   // After a whole step all ranks have left the phases before it.
   if (own.phase == static_cast<int>(Phase::compute) && phase == Phase::data) others_may_be_long_ = false;
-  if (!is_work(static_cast<int>(phase))) others_may_be_long_ = true;
+  if (!is_step_phase(static_cast<int>(phase))) others_may_be_long_ = true;
   table_->beat();  // first: no rank must see the old heartbeat with the new phase
   own.step.store(step, std::memory_order_relaxed);
   own.since.store(time, std::memory_order_relaxed);
@@ -207,7 +207,7 @@ void StallDetector::look(std::string_view operation, std::span<const int> ranks,
 
 bool StallDetector::has_ended(int rank) const {
   const std::optional<int> member = table_->member(rank);
-  return member && table_->has_ended(*member);
+  return member && table_->has_ended(*member) && table_->entry(*member).failed_with == 0;
 }
 
 void StallDetector::waited(double seconds) {

@@ -82,7 +82,7 @@ class StallDetector final : public WaitObserver {
   /// An error with this code ends this rank, and with it the run. Then no other rank of the host saves or prints, and
   /// they exit with the same code once the process of this rank has ended.
   void mark_failure(ExitCode code);
-  /// As RunEnd's. Also called before the run ends because a rank hangs.
+  /// How to save the last completed step before the run ends. Not used if this rank itself hangs.
   void save_before_exit(SaveBeforeExit save) { run_end_.save_before_exit(std::move(save)); }
   /// Whether a rank of this host has failed, or its process has ended. A signal handler may call this.
   bool has_failed_rank() const;

@@ -34,7 +34,7 @@ class GradientSink {
   virtual void gradient_complete(int parameter, Stream& stream) = 0;
 };
 
-/// Calls functions before those of another sink. CPU only.
+/// Functions that ObservedSink calls before it forwards the same call to its sink. CPU only.
 struct SinkObserver {
   std::function<void()> acquire;                         ///< may be empty
   std::function<void(int parameter)> gradient_complete;  ///< may be empty

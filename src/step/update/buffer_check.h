@@ -1,5 +1,12 @@
-// BufferCheck: finds buffers (running statistics) that change in memory between the forward pass of a step, which
-// computes them, and its update. A change in the forward pass itself is not found.
+// BufferCheck: finds buffers (running statistics), and their slow copies, that change in memory.
+//
+//   start of a step                        both equal those of the last completed step
+//   after the forward pass                 record
+//   with micro-batches, whose passes do not write the buffers: before the averages are stored, both still equal those
+//   of the last completed step; then record before the lookahead and the update    the buffers equal the record, the
+//   slow copies those of the last completed step
+//
+// A change during a forward pass that writes the buffers is not found.
 #pragma once
 
 #include <algorithm>
@@ -12,16 +19,36 @@ namespace carillon {
 
 class BufferCheck {
  public:
-  /// `buffers`, in the host's memory, outlive this.
-  explicit BufferCheck(const BufferStore& buffers) : buffers_(buffers), copy_(buffers.values().size()) {}
+  /// Buffers, and the slow copies of their lookahead.
+  struct Stores {
+    const BufferStore& values;
+    const BufferStore& slow;
+  };
+  /// `completed`: copies from the last completed step. All are in the host's memory and outlive this.
+  BufferCheck(Stores present, Stores completed)
+      : present_(present), completed_(completed), recorded_(present.values.values().size()) {}
 
-  void record() { std::ranges::copy(buffers_.values(), copy_.begin()); }
-  /// Errors: ChangedInMemory (a buffer has changed since `record`).
-  void compare() const { check_equal_bytes(buffers_.values(), copy_, "a running statistic"); }
+  // Errors: ChangedInMemory.
+  void compare_with_completed() const {
+    check_values(completed_.values.values());
+    check_slow();
+  }
+  void record() { std::ranges::copy(present_.values.values(), recorded_.begin()); }
+  void compare_with_recorded() const {
+    check_values(recorded_);
+    check_slow();
+  }
 
  private:
-  const BufferStore& buffers_;
-  std::vector<float> copy_;
+  void check_values(std::span<const float> expected) const {
+    check_equal_bytes(present_.values.values(), expected, "a running statistic");
+  }
+  void check_slow() const {
+    check_equal_bytes(present_.slow.values(), completed_.slow.values(), "a lookahead copy of a running statistic");
+  }
+
+  Stores present_, completed_;
+  std::vector<float> recorded_;
 };
 
 }  // namespace carillon

@@ -38,9 +38,12 @@ MemoryChecksums::MemoryChecksums(const ParameterStore& parameters, std::vector<S
   recorded_.assign(1 + parameters_.slots().size(), std::vector<std::uint64_t>(blocks));
 }
 
+const MemoryChecksums::Part& MemoryChecksums::part_at(std::size_t element) const {
+  return *(std::ranges::upper_bound(parts_, element, {}, [](const Part& part) { return part.elements.begin; }) - 1);
+}
+
 std::size_t MemoryChecksums::block_at(std::size_t first) const {
-  const auto next = std::ranges::upper_bound(parts_, first, {}, [](const Part& part) { return part.elements.begin; });
-  const Part& part = *(next - 1);
+  const Part& part = part_at(first);
   return part.first_block + (first - part.elements.begin) / sum_block_floats;
 }
 
@@ -80,7 +83,8 @@ void MemoryChecksums::require_unchanged() {
   const std::int64_t changed = changed_.exchange(-1);
   if (changed < 0) return;
   const std::size_t total = parameters_.values().size(), number = static_cast<std::size_t>(changed) / total;
-  const std::size_t begin = static_cast<std::size_t>(changed) % total, end = begin + sum_block_floats;
+  const std::size_t begin = static_cast<std::size_t>(changed) % total;
+  const std::size_t end = std::min(begin + sum_block_floats, part_at(begin).elements.end);
   std::string what = number == 0 ? "variable" : "slot " + parameters_.slots()[number - 1].name + " of";
   const ParameterLayout& layout = parameters_.layout();
   std::string_view separator = " ";

@@ -24,16 +24,16 @@ class MemoryChecksums {
   /// elements; its last block may be shorter. `parameters` outlives this.
   MemoryChecksums(const ParameterStore& parameters, std::vector<Slice> parts);
 
-  // `elements`: a part, or whole blocks of a part. Several threads may pass different blocks at once.
+  // `elements`: a part, or whole blocks of a part. Threads may call these at the same time for different blocks.
   /// Computes the checksums of the blocks.
   void record(Slice elements, Arrays arrays = Arrays::values_and_slots);
   /// Compares the blocks with their checksums. require_unchanged() reports a difference.
   void compare(Slice elements, Arrays arrays = Arrays::values_and_slots);
 
   /// The checksum of the values of the block that begins at `first`.
-  std::uint64_t& of_values(std::size_t first) { return recorded_[0][block_at(first)]; }
-  /// Errors: ChangedInMemory (a block has differed since the last call; names the array and the variables of the
-  /// block).
+  std::uint64_t& value_checksum(std::size_t first) { return recorded_[0][block_at(first)]; }
+  /// Errors: ChangedInMemory (a comparison since the last call found a difference; names one array and the variables in
+  /// the block).
   void require_unchanged();
 
  private:
@@ -42,6 +42,7 @@ class MemoryChecksums {
     std::size_t first_block;
   };
 
+  const Part& part_at(std::size_t element) const;
   std::size_t block_at(std::size_t first) const;
   /// Array 0: the values, then the slots.
   std::span<const float> array(std::size_t number) const;
@@ -52,7 +53,7 @@ class MemoryChecksums {
   const ParameterStore& parameters_;
   std::vector<Part> parts_;
   std::vector<std::vector<std::uint64_t>> recorded_;  ///< [array][block]
-  std::atomic<std::int64_t> changed_ = -1;            ///< place of the first element of a block that differed; -1: none
+  std::atomic<std::int64_t> changed_ = -1;            ///< array * elements + first element of the block; -1: none
 };
 
 /// Errors: ChangedInMemory (the bytes of the arrays differ; the message names `what`).

@@ -44,6 +44,12 @@ void ReplicatedUpdate::broadcast_from_first() {
   if (checksums_) checksums_->record(whole());
 }
 
+void ReplicatedUpdate::gradient_complete(int parameter, Stream& stream) {
+  // Before the last bucket: a rank that finds a change does not average it, so no rank completes the step.
+  if (parameter == parameters_.layout().order().back()) check_memory();
+  reducer_.add(parameter, stream);
+}
+
 void ReplicatedUpdate::enqueue_means() {
   reducer_.finalize(device_.stream());
   end_.result_scale = communicator_.result_scale();

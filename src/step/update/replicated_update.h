@@ -33,7 +33,7 @@ class ReplicatedUpdate final : public UpdateStrategy {
 
   void begin_step(MeanGradients gradients) override { gradients_ = gradients; }
   void acquire(Stream& stream) override { reducer_.begin(stream); }
-  void gradient_complete(int parameter, Stream& stream) override { reducer_.add(parameter, stream); }
+  void gradient_complete(int parameter, Stream& stream) override;
   void enqueue_means() override;
   const StepEnd& step_end() const override { return end_; }
   void enqueue_update() override;

@@ -23,7 +23,8 @@ std::vector<Slice> parts_of(const ParameterLayout& layout, const SharedHostMemor
 }  // namespace
 
 std::size_t ShardChecksums::bytes(std::size_t count, int ranks) {
-  return blocks_of_largest_shard(count, ranks) * sizeof(std::uint64_t);
+  constexpr std::size_t alignment = 64;
+  return (blocks_of_largest_shard(count, ranks) * sizeof(std::uint64_t) + alignment - 1) / alignment * alignment;
 }
 
 ShardChecksums::ShardChecksums(const ParameterStore& parameters, const SharedHostMemory& memory, std::byte* own)
@@ -67,7 +68,7 @@ void ShardChecksums::check_received() {
   for (int rank = 0; rank < memory_.size(); ++rank) {
     if (rank == memory_.rank()) continue;
     for (std::size_t first = shard(rank).begin; first < shard(rank).end; first += sum_block_floats) {
-      sums_.of_values(first) = published(rank, first);
+      sums_.value_checksum(first) = published(rank, first);
     }
   }
   compare_other_shards();

@@ -5,8 +5,11 @@
 //                   published
 //   one rank        variable by variable: compare, update, record
 //
-// So a change is found unless it happens while its block is being updated. A rank that finds one fails before the ranks
-// meet: no rank completes the step.
+// So a change is found unless it happens while its block is being updated. If a rank finds one in its own memory, it
+// fails before the ranks meet, and no rank completes the step. A change in a received copy is found later.
+//
+// One rank whose mean gradients must be readable updates all variables at once, between a comparison and a recording of
+// all blocks.
 #pragma once
 
 #include <cstddef>
@@ -19,24 +22,26 @@ namespace carillon {
 
 class ShardChecksums {
  public:
-  /// Bytes of an own array for `ranks` ranks.
+  /// Bytes that each rank needs to publish the checksums of its shard, a multiple of 64. `count`: elements of all
+  /// shards.
   static std::size_t bytes(std::size_t count, int ranks);
 
-  /// `own`: memory for the published checksums in an own array of `memory`, at the same place on all ranks.
+  /// `own`: where this rank publishes its checksums, in an own array of `memory`, at the same offset on all ranks. Not
+  /// used by one rank.
   /// `parameters` and `memory` outlive this.
   ShardChecksums(const ParameterStore& parameters, const SharedHostMemory& memory, std::byte* own);
 
-  /// All variables, and the slots that this rank updates: computes the checksums.
+  /// Computes the checksums of all variables and of the slots that this rank updates.
   void record();
-  /// Compares them. Errors: ChangedInMemory.
+  /// Compares all of them with the memory. Errors: ChangedInMemory.
   void check();
 
   // Several ranks.
   /// Compares the values of the other ranks' shards.
   void compare_other_shards();
   /// Calls `update`, which updates a block of the shard of `owner`. Compares the block before, and records and
-  /// publishes it afterwards. Does not compare the shard of another rank, which has ended in its update. Threads of a
-  /// parallel region may call it for different blocks.
+  /// publishes it afterwards. If `owner` is another rank, whose process has ended in its update, the block is not
+  /// compared. Threads of a parallel region may call it for different blocks.
   template <typename Update>
   void around_update(int owner, Slice block, const Update& update) {
     if (owner == memory_.rank()) sums_.compare(block);
@@ -62,9 +67,9 @@ class ShardChecksums {
   Arrays arrays_of(int owner) const { return owner == memory_.rank() ? Arrays::values_and_slots : Arrays::values; }
   Slice shard(int rank) const { return memory_.shard(parameters_.layout().total(), rank); }
   Slice elements_of(int parameter) const;
-  /// The place on the owner's side of the published checksum of a block.
+  /// The published checksum of the block that begins at `first`, in the memory of `owner`.
   std::uint64_t& published(int owner, std::size_t first) const;
-  void publish(int owner, std::size_t first) { published(owner, first) = sums_.of_values(first); }
+  void publish(int owner, std::size_t first) { published(owner, first) = sums_.value_checksum(first); }
 
   const ParameterStore& parameters_;
   const SharedHostMemory& memory_;

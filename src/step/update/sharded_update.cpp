@@ -28,16 +28,22 @@ ShardLog::Form log_form(const UpdateContext& context) {
           .threads = static_cast<std::size_t>(omp_get_max_threads())};
 }
 
-/// The communicator's memory holds gradients, then variables: other ranks copy from it. Then, with several ranks, the
-/// log and the checksums.
+/// Of several ranks: the bytes of the checksums that a rank publishes.
+std::size_t published_bytes(const UpdateContext& context) {
+  if (!context.checks_memory) return 0;
+  return ShardChecksums::bytes(ParameterLayout(context.graph.parameters()).total(), context.communicator.size());
+}
+
+/// The communicator's memory, from which other ranks copy, holds in this order: gradients, variables and, with several
+/// ranks, the checksums and the log. The log is last because ranks with more threads have a longer one.
 ParameterStore make_parameters(const UpdateContext& context, SharedHostMemory& memory) {
   const std::size_t of_gradients = gradient_bytes_of(context);
   const std::size_t of_values = value_bytes(ParameterLayout(context.graph.parameters()));
   const ShardLog::Form form = log_form(context);
-  const int ranks = context.communicator.size();
-  const std::size_t of_log = ranks > 1 ? ShardLog::bytes(form) + ShardChecksums::bytes(form.count, ranks) : 0;
+  const std::size_t of_log_and_checksums =
+      context.communicator.size() == 1 ? 0 : published_bytes(context) + ShardLog::bytes(form);
   std::vector<Slot> slots = optimizer_slots(context.optimizer);
-  Buffer own = context.communicator.allocate(of_gradients + of_values + of_log);
+  Buffer own = context.communicator.allocate(of_gradients + of_values + of_log_and_checksums);
   Buffer values(static_cast<std::byte*>(own.data()) + of_gradients, of_values, [](void*) {});
   Buffer of_slots = memory.allocate(slots.size() * of_values);
   return {context.graph.parameters(), context.device,
@@ -58,11 +64,10 @@ ShardedUpdate::ShardedUpdate(const UpdateContext& context)
       end_{parameters_.step_sums().data(), context.inputs.progress},
       sums_(parameters_.step_sums().size()),
       gate_(context.gate) {
-  const ShardLog::Form form = log_form(context);
   std::byte* const after_values =
       reinterpret_cast<std::byte*>(parameters_.values().data()) + value_bytes(parameters_.layout());
-  if (!one_rank_) log_.emplace(form, after_values, parameters_, memory_);
-  if (context.checks_memory) checksums_.emplace(parameters_, memory_, after_values + ShardLog::bytes(form));
+  if (context.checks_memory) checksums_.emplace(parameters_, memory_, after_values);
+  if (!one_rank_) log_.emplace(log_form(context), after_values + published_bytes(context), parameters_, memory_);
 }
 
 void ShardedUpdate::broadcast_from_first() {
@@ -147,7 +152,7 @@ void ShardedUpdate::update_shard(int owner) {
     const auto update_elements = [&] { optimizer_->update_range(begin, means); };
     log_->update_block(owner, first, [&] {
       if (!checksums_) return update_elements();
-      checksums_->around_update(owner, {begin, std::min(begin + means.size(), shard.end)}, update_elements);
+      checksums_->around_update(owner, {begin, begin + means.size()}, update_elements);
     });
   };
   if (gradients_ == MeanGradients::update_only) return memory_.means_of(gradients, update);

@@ -26,12 +26,11 @@ std::size_t shared_bytes(std::size_t parameter_count, const OptimizerSettings& o
   if (!is_sharded(optimizer, communicator)) return gradients;
   const std::size_t slots = optimizer_slots(optimizer).size();
   const auto ranks = static_cast<std::size_t>(communicator.size());
-  const std::size_t checksums = ShardChecksums::bytes(parameter_count, communicator.size());
   const std::size_t log = ShardLog::bytes({.count = parameter_count,
                                            .slots = slots,
                                            .ranks = ranks,
                                            .threads = static_cast<std::size_t>(omp_get_max_threads())});
-  return 2 * gradients + slots * gradients / ranks + log + checksums;
+  return 2 * gradients + slots * gradients / ranks + log;
 }
 
 }  // namespace carillon

@@ -34,13 +34,14 @@ class LastStepSaver {
   LastStepSaver(const LastStepSaver&) = delete;
   LastStepSaver& operator=(const LastStepSaver&) = delete;
 
-  /// The state may be wrong: saves nothing any more.
+  /// Disables all later saves. Call it if the state may be wrong.
   void stop();
   /// The run has begun to write an ordinary checkpoint of this step. If it is complete, `save` does not write it again.
   void note_checkpoint(std::int64_t step) { newest_checkpoint_ = step; }
-  /// Writes a checkpoint, unless no step is complete, the rank is in an update, or the train directory does not exist
-  /// on this host. If rank 0 has ended on this host, locks the directory. Returns text for the error line: "; saved
-  /// step 812 in DIR/model.ckpt-812.h5", or why it is not saved. On another thread only after Tower::stop_updates.
+  /// Writes a checkpoint of the last completed step. Does nothing after `stop`, before the first step is complete, in
+  /// an update, or if the train directory does not exist on this host. If rank 0 has ended on this host, locks the
+  /// directory. Returns text for the error line: "; saved step 812 in DIR/model.ckpt-812.h5", or why it is not saved. A
+  /// thread other than the main thread must first call Tower::stop_updates.
   std::string save() const noexcept;
 
  private:

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "carillon/core/error.h"
 #include "src/device/cpu_device.h"
@@ -13,39 +14,55 @@
 namespace carillon {
 namespace {
 
+constexpr std::size_t max_named_pairs = 4;
+
 /// A batch that another rank has sent.
 class ReceivedBatch {
  public:
-  /// The bytes of `bytes_of`.
-  ReceivedBatch(std::vector<std::byte> bytes, std::size_t image_bytes, std::size_t target_bytes)
-      : bytes_(std::move(bytes)) {
-    const std::size_t images = bytes_.size() - sizeof(first_position_);
-    const std::size_t count = images / (image_bytes + target_bytes);
-    std::memcpy(&first_position_, bytes_.data(), sizeof(first_position_));
-    const std::byte* const first = bytes_.data() + sizeof(first_position_);
-    for (std::size_t i = 0; i < count; ++i) {
-      images_.push_back(reinterpret_cast<const std::uint8_t*>(first + i * image_bytes));
+  /// The bytes that `bytes_of` returned on that rank.
+  ReceivedBatch(std::vector<std::byte> bytes, std::size_t image_bytes) : bytes_(std::move(bytes)) {
+    Header header;
+    std::memcpy(&header, bytes_.data(), sizeof(header));
+    first_position_ = header.first_position;
+    const std::byte* place = bytes_.data() + sizeof(header);
+    records_.resize(header.records);
+    std::memcpy(records_.data(), place, records_.size() * sizeof(records_[0]));
+    place += records_.size() * sizeof(records_[0]);
+    for (std::size_t i = 0; i < header.images; ++i, place += image_bytes) {
+      images_.push_back(reinterpret_cast<const std::uint8_t*>(place));
     }
-    targets_ = {first + count * image_bytes, count * target_bytes};
+    targets_ = {place, header.target_bytes};
   }
-  Batch batch() const { return {.images = images_, .targets = targets_, .first_position = first_position_}; }
+  Batch batch() const {
+    return {.images = images_, .targets = targets_, .records = records_, .first_position = first_position_};
+  }
 
+  /// Of a batch without padding.
   static std::vector<std::byte> bytes_of(const Batch& batch, std::size_t image_bytes) {
-    std::vector<std::byte> bytes(sizeof(batch.first_position) + batch.size() * image_bytes + batch.targets.size());
-    std::byte* to = bytes.data();
-    const auto add = [&to](const void* from, std::size_t count) {
-      std::memcpy(to, from, count);
-      to += count;
+    const Header header{batch.first_position, batch.images.size(), batch.records.size(), batch.targets.size()};
+    std::vector<std::byte> bytes;
+    bytes.reserve(sizeof(header) + batch.records.size_bytes() + batch.images.size() * image_bytes +
+                  batch.targets.size());
+    const auto add = [&bytes](const void* from, std::size_t count) {
+      const auto* const first = static_cast<const std::byte*>(from);
+      bytes.insert(bytes.end(), first, first + count);
     };
-    add(&batch.first_position, sizeof(batch.first_position));
+    add(&header, sizeof(header));
+    add(batch.records.data(), batch.records.size_bytes());
     for (const std::uint8_t* image : batch.images) add(image, image_bytes);
-    if (!batch.targets.empty()) add(batch.targets.data(), batch.targets.size());
+    add(batch.targets.data(), batch.targets.size());
     return bytes;
   }
 
  private:
+  /// Followed by the records, the images and the targets.
+  struct Header {
+    std::uint64_t first_position = 0, images = 0, records = 0, target_bytes = 0;
+  };
+
   std::vector<std::byte> bytes_;
   std::vector<const std::uint8_t*> images_;
+  std::vector<std::uint32_t> records_;
   std::span<const std::byte> targets_;
   std::uint64_t first_position_ = 0;
 };
@@ -64,63 +81,73 @@ std::vector<GradientChecksums> gathered(const GradientChecksums& own, const Mpi&
   return all;
 }
 
-std::string kernels_of(Device& device) {
-  return fmt::format("{} {}", static_cast<int>(as_cpu(device).isa()), device.workers().size());
+std::string rounding_key(Device& device) {
+  const CpuDevice& cpu = as_cpu(device);
+  const Isa isa = std::min(cpu.isa(), Isa::avx512);  // AMX gives the same bits
+  return fmt::format("{} {}", static_cast<int>(isa), cpu.thread_count());
 }
 
 }  // namespace
 
-std::vector<int> audited_ranks(std::span<const std::string> kernels) {
-  const int count = static_cast<int>(kernels.size());
+std::vector<int> audited_ranks(std::span<const std::string> rounding_keys) {
+  const int count = static_cast<int>(rounding_keys.size());
   std::vector<int> audited;
   for (int rank = 0; rank < count; ++rank) {
     int before = rank;
     do {
       before = (before + count - 1) % count;
-    } while (kernels[before] != kernels[rank]);
+    } while (rounding_keys[before] != rounding_keys[rank]);
     audited.push_back(before);
   }
   return audited;
 }
 
 std::string audit_difference(std::int64_t step, std::span<const std::string> variables,
-                             std::span<const GradientChecksums> taken, std::span<const GradientChecksums> computed,
-                             std::span<const int> audited, std::span<const std::string> places) {
+                             std::span<const GradientChecksums> in_step, std::span<const GradientChecksums> in_audit,
+                             std::span<const int> audited, std::span<const std::string> rank_names) {
   std::vector<std::string> pairs;
   for (std::size_t rank = 0; rank < audited.size(); ++rank) {
     const auto of = static_cast<std::size_t>(audited[rank]);
-    const auto differs = std::ranges::mismatch(taken[of], computed[rank]).in1;
-    if (differs == taken[of].end()) continue;
-    const std::string& variable = variables[static_cast<std::size_t>(differs - taken[of].begin())];
-    pairs.push_back(of == rank ? fmt::format("{} computed {} twice", places[of], variable)
-                               : fmt::format("{} and {} computed {}", places[of], places[rank], variable));
+    const auto differs = std::ranges::mismatch(in_step[of], in_audit[rank]).in1;
+    if (differs == in_step[of].end()) continue;
+    const std::string& variable = variables[static_cast<std::size_t>(differs - in_step[of].begin())];
+    pairs.push_back(of == rank
+                        ? fmt::format("{} computed two different gradients of variable {}", rank_names[of], variable)
+                        : fmt::format("{} and {} computed different gradients of variable {}", rank_names[of],
+                                      rank_names[rank], variable));
   }
   if (pairs.empty()) return {};
-  return fmt::format(
-      "the audit of step {} found different gradients of the same batch: {}; check the processors and the "
-      "memory of these hosts",
-      step, fmt::join(pairs, "; "));
+  if (pairs.size() > max_named_pairs) {
+    const std::size_t more = pairs.size() - max_named_pairs;
+    pairs.resize(max_named_pairs);
+    pairs.push_back(fmt::format("and {} more pairs", more));
+  }
+  return fmt::format("the audit of step {} failed: {}; check the processors and the memory of these hosts", step,
+                     fmt::join(pairs, "; "));
 }
 
-Audit::Audit(Tower& tower, Device& device, const Mpi& mpi)
-    : tower_(tower), mpi_(mpi), audited_(audited_ranks(mpi.all_gather(kernels_of(device)))) {
+Audit::Audit(Tower& tower, Device& device, const Mpi& mpi, std::function<void()> heartbeat)
+    : tower_(tower),
+      mpi_(mpi),
+      heartbeat_(std::move(heartbeat)),
+      rank_names_(mpi.all_gather(fmt::format("rank {} on {}", mpi.rank(), mpi.host()))),
+      audited_(audited_ranks(mpi.all_gather(rounding_key(device)))) {
+  for (const ParameterSpec& spec : tower_.parameters().specs()) variables_.push_back(spec.name);
   auditor_ = static_cast<int>(std::ranges::find(audited_, mpi.rank()) - audited_.begin());
 }
 
 void Audit::step(TowerStep step) {
-  mpi_.barrier();  // the ranks have completed the step before
-  const std::size_t image_bytes = tower_.network().image.bytes(), target_bytes = tower_.graph().target_bytes();
+  mpi_.barrier();  // all ranks have completed the previous step
+  const std::size_t image_bytes = tower_.network().image.bytes();
   const std::vector<std::byte> own = ReceivedBatch::bytes_of(step.batch, image_bytes);
-  const ReceivedBatch received(mpi_.exchange(own, auditor_, audited_[mpi_.rank()]), image_bytes, target_bytes);
-  const GradientChecksums computed = tower_.gradient_checksums(step.step, received.batch(), audited_);
-  GradientChecksums taken;
-  step.checksums = &taken;
+  const ReceivedBatch received(mpi_.sendrecv(own, auditor_, audited_[mpi_.rank()]), image_bytes);
+  const GradientChecksums in_audit = tower_.gradient_checksums(step.step, received.batch(), audited_);
+  heartbeat_();
+  GradientChecksums in_step;
+  step.gradient_checksums = &in_step;
   tower_.step(step);
-  std::vector<std::string> variables;
-  for (const ParameterSpec& spec : tower_.parameters().specs()) variables.push_back(spec.name);
   const std::string difference =
-      audit_difference(step.step, variables, gathered(taken, mpi_), gathered(computed, mpi_), audited_,
-                       mpi_.all_gather(fmt::format("rank {} on {}", mpi_.rank(), mpi_.host())));
+      audit_difference(step.step, variables_, gathered(in_step, mpi_), gathered(in_audit, mpi_), audited_, rank_names_);
   if (!difference.empty()) fail_on_all(mpi_, ExitCode::failed, difference);
 }
 

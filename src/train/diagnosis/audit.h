@@ -1,16 +1,17 @@
-// Audit: a step in which every rank's gradients are computed again by another rank, from the same batch, and compared
-// bit for bit. On CPUs.
+// Audit: a step in which another rank computes each rank's gradients a second time, from the same batch. The ranks
+// compare checksums. On CPUs.
 //
 //   each rank sends its batch to its auditor -> computes the gradients of the batch that it received
 //   -> takes the step with its own batch -> the ranks compare the checksums of all gradients
 //
-// A difference means that a processor or a memory has failed: in variables, activations, gradients or in the
-// arithmetic. The auditor is the next rank whose kernels round in the same way (equal instruction set and number of
-// threads). A rank without such a rank is its own auditor, and only finds errors that do not repeat.
+// A difference means an error in memory (variables, activations, gradients), an arithmetic error, or a bug. The auditor
+// is the next rank whose kernels round in the same way: with an equal instruction set and number of threads. A rank
+// without such a partner is its own auditor, and only finds errors that do not repeat.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,30 +21,36 @@
 
 namespace carillon {
 
-/// [rank] The rank whose batch it audits: the rank before it among those with equal `kernels`, in a circle. `kernels`:
-/// by rank, what determines the rounding.
-std::vector<int> audited_ranks(std::span<const std::string> kernels);
+/// [rank] The rank that it audits: the previous rank with the same key, cyclically; itself if no other rank has this
+/// key. `rounding_keys`: [rank] instruction set and number of threads.
+std::vector<int> audited_ranks(std::span<const std::string> rounding_keys);
 
-/// The text of a failed audit; empty: all gradients are equal. `taken`, `audited`: by rank, the checksums of its own
-/// step, and those that it computed for audited[rank]. `places`: by rank, "rank 2 on n1".
+/// The text of a failed audit; empty: all gradients are equal. `in_step`: [rank] checksums of the rank's own step.
+/// `in_audit`: [rank] checksums that the rank computed for audited[rank]. `audited`: as audited_ranks. `rank_names`:
+/// [rank] "rank 2 on n1".
 std::string audit_difference(std::int64_t step, std::span<const std::string> variables,
-                             std::span<const GradientChecksums> taken, std::span<const GradientChecksums> computed,
-                             std::span<const int> audited, std::span<const std::string> places);
+                             std::span<const GradientChecksums> in_step, std::span<const GradientChecksums> in_audit,
+                             std::span<const int> audited, std::span<const std::string> rank_names);
 
 class Audit {
  public:
-  /// `device`: the tower's, a CPU. The references outlive this. Collective.
-  Audit(Tower& tower, Device& device, const Mpi& mpi);
+  /// `device`: the tower's, a CPU. `heartbeat`: called between the two passes of a step. The references outlive this.
+  /// Collective.
+  Audit(
+      Tower& tower, Device& device, const Mpi& mpi, std::function<void()> heartbeat = [] {});
 
   /// Tower::step with an audit. Collective. Errors: as Tower::step; failed on all ranks, with the text of
-  /// audit_difference. The step is then taken.
+  /// audit_difference. If the audit fails, the variables are already updated.
   void step(TowerStep step);
 
  private:
   Tower& tower_;
   const Mpi& mpi_;
+  std::function<void()> heartbeat_;
+  std::vector<std::string> variables_;
+  std::vector<std::string> rank_names_;
   std::vector<int> audited_;  ///< [rank]
-  int auditor_;
+  int auditor_;               ///< the rank that audits this rank
 };
 
 }  // namespace carillon

@@ -167,7 +167,7 @@ ExitCode Trainer::train() {
   if (mpi_.size() > 1 && device_.kind() == DeviceKind::cpu) rank_times_.emplace(mpi_, stall_detector_, position_.step);
   // Resuming dropped all log lines from this step on, so the evaluation of this step is repeated.
   if (position_.resumed && eval_dataset_) evaluate();
-  if (options_.faults.audit > 0) audit_.emplace(*tower_, device_, mpi_);
+  if (options_.faults.audit > 0) audit_.emplace(*tower_, device_, mpi_, [this] { stall_detector_.heartbeat(); });
   while (position_.step < options_.optimizer.max_steps && !has_reached_) {
     const StepPlan plan = plan_step(position_.step, options_);
     if (plan.tells_loss()) to_log_.push_back(plan);
