@@ -221,23 +221,26 @@ void Tower::step(const TowerStep& step) {
   check_buffers();
   compute_gradients_for(step.step);
   buffers_are_synchronized_ = source_->averages_buffers();
-  const auto store_checksum = [&](int variable) { (*step.gradient_checksums)[variable] = gradient_checksum(variable); };
-  if (step.gradient_checksums != nullptr) step.gradient_checksums->assign(parameters().specs().size(), 0);
   driver_->enqueue({.step = step.step,
                     .inputs = {.batch = step.batch,
                                .scalars = step_scalars(optimizer_settings_, step.step),
                                .request_sync = step.request_sync,
                                .reports_l2 = step.reports_l2},
                     .before_update = step.before_update,
-                    .gradient_complete = step.gradient_checksums ? store_checksum : std::function<void(int)>()});
+                    .gradient_complete = step.gradient_checksums == nullptr ? std::function<void(int)>()
+                                                                            : storing_in(*step.gradient_checksums)});
   copy_completed_buffers();
   ++completed_steps_;
   gate_.leave();
 }
 
-std::uint32_t Tower::gradient_checksum(int variable) const {
-  if (!trains_[static_cast<std::size_t>(variable)]) return 0;
-  return crc32c(std::as_bytes(std::span<const float>(parameters().gradient(variable).floats())));
+std::function<void(int)> Tower::storing_in(GradientChecksums& checksums) const {
+  checksums.assign(parameters().specs().size(), 0);
+  return [this, &checksums](int variable) {
+    if (!trains_[static_cast<std::size_t>(variable)]) return;
+    const std::span<const float> gradient = parameters().gradient(variable).floats();
+    checksums[static_cast<std::size_t>(variable)] = crc32c(std::as_bytes(gradient));
+  };
 }
 
 GradientChecksums Tower::gradient_checksums(std::int64_t step, const Batch& batch, const std::vector<int>& batches) {
@@ -245,12 +248,11 @@ GradientChecksums Tower::gradient_checksums(std::int64_t step, const Batch& batc
   check_buffers();
   compute_gradients_for(step);
   const std::vector<float> buffers(buffers_.values().begin(), buffers_.values().end());
-  GradientChecksums checksums(parameters().specs().size());
+  GradientChecksums checksums;
   input_stage_->write(0, {.batch = batch, .scalars = step_scalars(optimizer_settings_, step)});
   if (link_) link_->set_batches(batches);
   NullSink null_sink;
-  const auto store_checksum = [&](int variable) { checksums[variable] = gradient_checksum(variable); };
-  ObservedSink sink(null_sink, {.acquire = {}, .gradient_complete = store_checksum});
+  ObservedSink sink(null_sink, {.acquire = {}, .gradient_complete = storing_in(checksums)});
   source_->enqueue(sink);
   if (link_) link_->set_batches({});
   std::ranges::copy(buffers, buffers_.values().begin());

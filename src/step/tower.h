@@ -164,8 +164,8 @@ class Tower {
  private:
   /// From step `step` on, computes only the gradients that the step needs.
   void compute_gradients_for(std::int64_t step);
-  /// The checksum of this rank's gradient; 0 if the step does not train the variable.
-  std::uint32_t gradient_checksum(int variable) const;
+  /// Resets the checksums. The function stores that of a variable, once its gradient on this rank is complete.
+  std::function<void(int variable)> storing_in(GradientChecksums& checksums) const;
   /// Errors: failed (another rank must write the slots).
   void check_may_write_slots() const;
   /// Sets slots and slow copies to their initial values, from the present variables and buffers.

@@ -33,11 +33,11 @@ class TrainingStep {
     source_.enqueue(observed);
   }
   void enqueue_means() {
+    const bool is_written_at_end = source_.averages_buffers();
+    if (check_ != nullptr) is_written_at_end ? check_->compare_with_completed() : check_->compare_with_recorded();
     update_.enqueue_means();
-    const bool writes_buffers = check_ != nullptr && source_.averages_buffers();
-    if (writes_buffers) check_->compare_with_completed();
     source_.finish();
-    if (writes_buffers) check_->record();
+    if (check_ != nullptr && is_written_at_end) check_->record();
   }
   void enqueue_update() {
     if (check_ != nullptr) check_->compare_with_recorded();

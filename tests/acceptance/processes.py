@@ -42,10 +42,19 @@ def rank_process(process, rank):
 
 def has_ended(pid):
     """Whether the main thread of a process has ended; a zombie counts as ended."""
+    return _state(pid) in "ZX"
+
+
+def is_stopped(pid):
+    """Whether the main thread of a process is stopped by a signal."""
+    return _state(pid) in "Tt"
+
+
+def _state(pid):
     try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0] in "ZX"
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0]
     except OSError:
-        return True
+        return "X"
 
 
 def catches(pid, number):

@@ -110,6 +110,23 @@ TEST_F(HeartbeatTableTest, KnowsThatTheMemberThatEndsTheRunHasEnded) {
   mpi_.barrier();
 }
 
+TEST_F(HeartbeatTableTest, ARankThatEndsAfterAnErrorWasNotKilled) {
+  const pid_t ended = ::fork();
+  if (ended == 0) std::_Exit(0);
+  ::waitpid(ended, nullptr, 0);
+  EXPECT_FALSE(table_.was_killed(0)) << "it runs";
+  mpi_.barrier();
+  if (mpi_.rank() == 0) table_.own().process = ended;
+  mpi_.barrier();
+  EXPECT_TRUE(table_.was_killed(0));
+  mpi_.barrier();
+  if (mpi_.rank() == 0) table_.own().failed_with = 70;
+  mpi_.barrier();
+  EXPECT_TRUE(table_.has_ended(0));
+  EXPECT_FALSE(table_.was_killed(0));
+  mpi_.barrier();
+}
+
 TEST_F(HeartbeatTableTest, NamesTheHangingRankAndItsPhase) {
   be_at(7, Phase::data);
   const int last = mpi_.size() - 1;

@@ -17,9 +17,10 @@ import numpy as np
 from cases import TIMEOUT, ProgramFailed, Result
 
 import programs
+import training
 from bad_input import FAILED, STOPPED
 from idx import read_idx
-from processes import rank_process, wait_for
+from processes import has_ended, is_stopped, rank_process, wait_for
 from programs import checkpoint, load, same_bits
 
 RECORDS, BATCH = 40, 20
@@ -85,8 +86,8 @@ def _flip(context, data, name, bit, draw):
     places = []
     for _ in range(ATTEMPTS):
         with _stopped(pids):
-            places = places or _places_of(context, run, name, rank, pids[rank])
-        time.sleep(draw.uniform(0, 0.1))
+            places = _places_of(context, run, name, rank, pids[rank])
+        time.sleep(draw.uniform(0, 0.1))  # so that the flip happens at a random moment
         if places:
             break
     else:
@@ -102,13 +103,13 @@ def _flip(context, data, name, bit, draw):
         os.kill(pids[0], signal.SIGTERM)
     done = context.finish(process, TIMEOUT)
     if done.code == FAILED:
-        lines = [line for line in done.lines if re.search("changed in memory since|Model diverged", line)]
+        lines = [line for line in done.lines if re.search("changed in memory since", line)]
         if not lines or lines != done.lines:
             raise ProgramFailed(done.explain())
         return lines[0], _steps(run) - start
     if done.code != STOPPED:
         raise ProgramFailed(done.explain())
-    last = max(int(path.name.split("-")[1].split(".")[0]) for path in run.glob("model.ckpt-*.h5"))
+    last = training.saved_steps(run)[-1]
     whole = context.directory("flips")
     done = context.finish(context.start(_command(context, data, whole, last)), TIMEOUT)
     if done.code:
@@ -123,8 +124,9 @@ def _flip(context, data, name, bit, draw):
 def _stopped(pids):
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
-    time.sleep(0.01)
     try:
+        while not all(is_stopped(pid) or has_ended(pid) for pid in pids):
+            time.sleep(0.001)
         yield
     finally:
         for pid in pids:

@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
+#include <string_view>
 
 #include "carillon/core/error.h"
 #include "src/device/cpu_device.h"
 #include "src/step/tower.h"
+#include "src/step/update/buffer_check.h"
 #include "tests/support/forwarding_communicator.h"
 #include "tests/support/mpi_world.h"
 #include "tests/support/networks.h"
@@ -33,6 +36,11 @@ std::string change_found_by(const Call& call) {
     return error.what();
   }
   return "";
+}
+
+void begin(Tower& tower) {
+  if (mpi_world().rank() == 0) tower.initialize(1);
+  tower.broadcast_from_first();
 }
 
 TEST(MemoryChecksums, FindAFlipOfEachBit) {
@@ -88,8 +96,7 @@ TEST(MemoryChecksums, NameOnlyVariablesOfTheBlock) {
 class CheckedTowerTest : public ::testing::TestWithParam<bool> {
  protected:
   CheckedTowerTest() {
-    if (mpi_world().rank() == 0) tower_.initialize(1);
-    tower_.broadcast_from_first();
+    begin(tower_);
     take_steps(2);
   }
 
@@ -158,6 +165,13 @@ TEST_P(CheckedTowerTest, AStepFindsAChangeInTheLastShard) {
   mpi_world().barrier();
 }
 
+TEST_P(CheckedTowerTest, AChangeThatMakesTheLossNotFiniteIsNamed) {
+  mpi_world().barrier();  // the ranks have copied each other's shards
+  for (float& bias : tower_.parameters().value(3).floats()) bias = std::numeric_limits<float>::infinity();
+  EXPECT_TRUE(change_found_by([&] { take_steps(1); }).starts_with("variable "));
+  mpi_world().barrier();
+}
+
 INSTANTIATE_TEST_SUITE_P(Strategies, CheckedTowerTest, ::testing::Bool(),
                          [](const auto& shares) { return shares.param ? "sharded" : "replicated"; });
 
@@ -172,20 +186,70 @@ class StatisticFlippingCommunicator final : public WithoutSharedHostMemory {
   float* changes = nullptr;
 };
 
-TEST(CheckedBuffers, AChangeAfterTheForwardPassIsFound) {
-  CpuDevice device(1);
-  StatisticFlippingCommunicator communicator(device);
-  Tower tower(normalized_network(), smoothed_classes(),
-              {.batch_size = 2, .optimizer = {.learning_rate = constant_rate(0.1)}, .checks_memory = true}, device,
-              communicator);
-  if (mpi_world().rank() == 0) tower.initialize(1);
-  tower.broadcast_from_first();
-  const auto step = [&](int number) { tower.step({.step = number, .batch = NoiseBatch(0, 2, 784).batch()}); };
-  EXPECT_EQ(change_found_by([&] { step(0); }), "");
-  communicator.changes = &tower.buffers().values().front();
-  EXPECT_EQ(change_found_by([&] { step(1); }),
-            "a running statistic has changed in memory since the last update; check this host's memory");
+constexpr std::string_view changed_statistic =
+    "a running statistic has changed in memory since the last update; check this host's memory";
+
+/// `micro_batch`: 0 for none.
+class CheckedBuffers : public ::testing::TestWithParam<std::int64_t> {
+ protected:
+  CheckedBuffers() { begin(tower_); }
+  std::string change_found_in_step(int number) {
+    const NoiseBatch samples(0, 2, 784);
+    return change_found_by([&] { tower_.step({.step = number, .batch = samples.batch()}); });
+  }
+
+  CpuDevice device_{1};
+  TowerSettings settings_{.batch_size = 2,
+                          .micro_batch = GetParam(),
+                          .optimizer = {.learning_rate = constant_rate(0.1)},
+                          .checks_memory = true};
+  StatisticFlippingCommunicator communicator_{device_, {}, averaging_of(settings_, mpi_world().size())};
+  Tower tower_{normalized_network(), smoothed_classes(), settings_, device_, communicator_};
+};
+
+TEST_P(CheckedBuffers, AChangeAfterTheForwardPassIsFound) {
+  EXPECT_EQ(change_found_in_step(0), "");
+  communicator_.changes = &tower_.buffers().values().front();
+  EXPECT_EQ(change_found_in_step(1), changed_statistic);
   mpi_world().barrier();
+}
+
+TEST_P(CheckedBuffers, AChangeBetweenTwoStepsIsFound) {
+  EXPECT_EQ(change_found_in_step(0), "");
+  flip_bit(tower_.buffers().values().back(), 0);
+  EXPECT_EQ(change_found_in_step(1), changed_statistic);
+  mpi_world().barrier();
+}
+
+INSTANTIATE_TEST_SUITE_P(MicroBatches, CheckedBuffers, ::testing::Values(0, 1),
+                         [](const auto& size) { return size.param == 0 ? "whole_batch" : "micro_batches"; });
+
+TEST(BufferCheck, ComparesValuesAndSlowCopies) {
+  CpuDevice device(1);
+  const std::vector<BufferSpec> specs{{.name = "mean", .shape = {5}}};
+  const BufferStore values(specs, device), slow(specs, device), completed(specs, device), completed_slow(specs, device);
+  BufferCheck check({values, slow}, {completed, completed_slow});
+  check.compare_with_completed();
+  flip_bit(values.values()[2], 9);
+  EXPECT_EQ(change_found_by([&] { check.compare_with_completed(); }), changed_statistic);
+  check.record();
+  check.compare_with_recorded();
+  flip_bit(slow.values()[4], 9);
+  for (const bool recorded : {false, true}) {
+    EXPECT_EQ(change_found_by([&] { recorded ? check.compare_with_recorded() : check.compare_with_completed(); }),
+              recorded
+                  ? "a lookahead copy of a running statistic has changed in memory since the last update; check this "
+                    "host's memory"
+                  : changed_statistic);
+  }
+}
+
+Tower checked_tower(Device& device, Communicator& communicator) {
+  return {mnist_network(mnist_images({.pixel_scale = 1.0f / 255.0f})),
+          ten_classes(),
+          {.batch_size = 2, .optimizer = {.learning_rate = constant_rate(0.1)}, .checks_memory = true},
+          device,
+          communicator};
 }
 
 /// Flips a bit of a variable after its update, before other ranks copy it.
@@ -214,11 +278,8 @@ class VariableFlippingCommunicator final : public ForwardingCommunicator {
 TEST(CheckedShards, AChangeBetweenTheUpdateAndTheCopyIsFound) {
   CpuDevice device(1);
   VariableFlippingCommunicator communicator(device);
-  Tower tower(mnist_network(mnist_images({.pixel_scale = 1.0f / 255.0f})), ten_classes(),
-              {.batch_size = 2, .optimizer = {.learning_rate = constant_rate(0.1)}, .checks_memory = true}, device,
-              communicator);
-  if (mpi_world().rank() == 0) tower.initialize(1);
-  tower.broadcast_from_first();
+  Tower tower = checked_tower(device, communicator);
+  begin(tower);
   const auto step = [&](int number) { tower.step({.step = number, .batch = NoiseBatch(0, 2, 784).batch()}); };
   EXPECT_EQ(change_found_by([&] { step(0); }), "");
   const std::size_t shard = tower.parameters().values().size() / static_cast<std::size_t>(mpi_world().size());
@@ -237,11 +298,8 @@ TEST_P(ChangeOnOneRank, LetsNoRankCompleteTheStep) {
   const std::unique_ptr<Communicator> communicator = GetParam()
                                                          ? make_communicator(mpi_world(), device, "auto", limit)
                                                          : std::make_unique<WithoutSharedHostMemory>(device, limit);
-  Tower tower(mnist_network(mnist_images({.pixel_scale = 1.0f / 255.0f})), ten_classes(),
-              {.batch_size = 2, .optimizer = {.learning_rate = constant_rate(0.1)}, .checks_memory = true}, device,
-              *communicator);
-  if (mpi_world().rank() == 0) tower.initialize(1);
-  tower.broadcast_from_first();
+  Tower tower = checked_tower(device, *communicator);
+  begin(tower);
   mpi_world().barrier();
   const std::span<float> values = tower.parameters().values();
   if (mpi_world().rank() == 0) flip_bit(values.front(), 4);

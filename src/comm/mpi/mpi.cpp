@@ -135,7 +135,7 @@ std::vector<std::byte> Mpi::sendrecv(std::span<const std::byte> own, int to, int
     PointToPoint exchange(ranks_->all);
     exchange.send(sent, to);
     exchange.receive(received, from);
-    exchange.wait("an audit");
+    exchange.wait("an exchange");
   };
   const std::array<std::size_t, 1> size{own.size()};
   std::array<std::size_t, 1> size_of_other{};

@@ -81,6 +81,8 @@ class HeartbeatTable {
 
   /// Whether the process of a member has ended. False if unknown, e.g. in another container.
   bool has_ended(int member) const;
+  /// Whether it has ended, but not because of an error of its own. Another rank may then complete its update.
+  bool was_killed(int member) const { return has_ended(member) && entry(member).failed_with == 0; }
   /// The lowest member whose process has ended.
   std::optional<int> ended_member() const;
   /// The lowest member that an error ends. It prints the error itself.

@@ -207,7 +207,7 @@ void StallDetector::look(std::string_view operation, std::span<const int> ranks,
 
 bool StallDetector::has_ended(int rank) const {
   const std::optional<int> member = table_->member(rank);
-  return member && table_->has_ended(*member) && table_->entry(*member).failed_with == 0;
+  return member && table_->was_killed(*member);
 }
 
 void StallDetector::waited(double seconds) {

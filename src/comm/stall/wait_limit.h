@@ -16,7 +16,8 @@ class WaitObserver {
   virtual void look(std::string_view operation, std::span<const int> ranks, double seconds) = 0;
   /// Called after each wait, even if `look` was not called. `seconds`: duration of the wait.
   virtual void waited(double seconds) = 0;
-  /// Whether the process of this rank has ended without an error of its own. False if unknown.
+  /// Whether the process of this rank has ended without an error of its own (it was killed or crashed). False if
+  /// unknown.
   virtual bool has_ended(int /*rank*/) const { return false; }
 };
 

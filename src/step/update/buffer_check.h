@@ -1,12 +1,13 @@
 // BufferCheck: finds buffers (running statistics), and their slow copies, that change in memory.
 //
-//   start of a step                        both equal those of the last completed step
-//   after the forward pass                 record
-//   with micro-batches, whose passes do not write the buffers: before the averages are stored, both still equal those
-//   of the last completed step; then record before the lookahead and the update    the buffers equal the record, the
-//   slow copies those of the last completed step
+//   start of a step          both equal those of the last completed step
+//   after the forward pass   record
+//   before the averaging     the buffers equal the record
+//   before the lookahead     the buffers equal the record, the slow copies those of the last completed step
 //
-// A change during a forward pass that writes the buffers is not found.
+// With micro-batches, passes do not write the buffers: until the averaging, they equal those of the last completed
+// step, and the record is made after the averages are stored. A change during a forward pass that writes the buffers is
+// not found.
 #pragma once
 
 #include <algorithm>

@@ -91,7 +91,10 @@ void ShardedUpdate::acquire(Stream& stream) {
 void ShardedUpdate::gradient_complete(int parameter, Stream& stream) {
   if (gradients_ == MeanGradients::readable) return reducer_.add(parameter, stream);
   if (!one_rank_) return;
-  if (!allowed_) allowed_ = end_.allows_update();
+  if (!allowed_) {
+    allowed_ = end_.allows_update();
+    if (!*allowed_ && checksums_) checksums_->check();  // a change may be the cause
+  }
   if (!*allowed_) return;
   if (gate_ != nullptr) gate_->enter();
   is_updating_ = true;
@@ -132,6 +135,8 @@ void ShardedUpdate::update_together(bool allowed) {
     if (checksums_) checksums_->compare_other_shards();
     update_shard(memory_.rank());
     if (checksums_) checksums_->require_unchanged();
+  } else if (checksums_) {
+    checksums_->check();  // a change may be the cause
   }
   memory_.meet_after_update([&](int rank) {
     if (!allowed) return;
