@@ -9,7 +9,7 @@ namespace {
 class DropoutDefinition final : public OpDefinition {
  public:
   explicit DropoutDefinition(const DropoutDraws& draws) : draws_(draws) {}
-  std::string_view type() const override { return "dropout"; }
+  std::string_view type() const override { return draws_.whole_samples ? "drop_path" : "dropout"; }
   BackwardNeeds backward_needs() const override { return {}; }
   std::optional<int> gradient_shares_output(int /*input*/) const override { return 0; }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
@@ -26,15 +26,23 @@ const OpTraits dropout_traits{
     .to_onnx = [](const OpDefinition&, OperatorGraph&, const OpOperands& operands) { return operands.inputs.at(0); },
 };
 
-}  // namespace
-
-Value dropout(Graph& graph, const std::string& name, Value x, const DropoutParams& params) {
+Value add_dropout(Graph& graph, const std::string& name, Value x, const DropoutParams& params, bool whole_samples) {
   check(params.rate >= 0.0f && params.rate < 1.0f, "dropout requires a rate from 0 to below 1");
   if (!params.training || params.rate == 0.0f) return x;
-  const DropoutDraws draws{philox_key_of(params.seed, RandomPurpose::dropout, name), params.rate};
+  const DropoutDraws draws{philox_key_of(params.seed, RandomPurpose::dropout, name), params.rate, whole_samples};
   return graph.add_op(
       {.name = name, .definition = std::make_shared<DropoutDefinition>(draws), .inputs = {x}, .traits = dropout_traits},
       graph.shape(x));
+}
+
+}  // namespace
+
+Value dropout(Graph& graph, const std::string& name, Value x, const DropoutParams& params) {
+  return add_dropout(graph, name, x, params, false);
+}
+
+Value drop_path(Graph& graph, const std::string& name, Value x, const DropoutParams& params) {
+  return add_dropout(graph, name, x, params, true);
 }
 
 }  // namespace carillon

@@ -1,13 +1,15 @@
 // dropout: in training, sets each element to 0 with probability `rate` and scales the others up.
+// drop_path: the same for whole samples. On the branch of a residual block, it is stochastic depth.
 //
 //   y[b,i] = kept(b, i) ? x[b,i] / (1 - rate) : 0
 //   dx[b,i] = kept(b, i) ? dy[b,i] / (1 - rate) : 0        in place of dy
 //
 // kept(b, i): whether a draw is at least `rate`. The draw depends only on the seed, the op's name, the sample position
-// of sample b and element i of the sample (dropout_draw.h), so ranks, batches and a resume do not change it. Backward
-// repeats the draws, which moves less memory than a mask. x, y: [batch, ...]. The op is not tiled, because a tile does
-// not know the positions of its samples. Source: Srivastava, Hinton, Krizhevsky, Sutskever, Salakhutdinov, "Dropout: a
-// simple way to prevent neural networks from overfitting", 2014.
+// of sample b and, for dropout, element i of the sample (dropout_draw.h), so ranks, batches and a resume do not change
+// it. Backward repeats the draws, which moves less memory than a mask. x, y: [batch, ...]. The op is not tiled, because
+// a tile does not know the positions of its samples. Sources: Srivastava, Hinton, Krizhevsky, Sutskever, Salakhutdinov,
+// "Dropout: a simple way to prevent neural networks from overfitting", 2014; Huang, Sun, Liu, Sedra, Weinberger, "Deep
+// networks with stochastic depth", 2016, with the scaling of timm's drop_path.
 #pragma once
 
 #include "carillon/graph/graph.h"
@@ -22,11 +24,13 @@ struct DropoutParams {
 
 /// Errors: failed (the rate is out of range).
 Value dropout(Graph& graph, const std::string& name, Value x, const DropoutParams& params);
+Value drop_path(Graph& graph, const std::string& name, Value x, const DropoutParams& params);
 
 /// Key and rate of one op's draws.
 struct DropoutDraws {
   std::uint64_t key = 0;
   float rate = 0.0f;
+  bool whole_samples = false;  ///< drop_path
 };
 
 /// Tensors: inputs {x}, outputs {y}.

@@ -170,6 +170,10 @@ ExitCode evaluate_checkpoint(const EvalOptions& options, const ProgramSpec& prog
   const EvaluatedForm form = form_of(known, options, program_spec, mpi);
   const Dataset dataset = open_data(options, form.records, mpi);
   const Task task = task_of(program_spec, form.records.schema);
+  mpi.run_on_all([&] {
+    if (options.report.empty() || form.records.schema.target == TargetKind::class_index) return;
+    fail(ExitCode::usage, "--report requires a classification");
+  });
   const MakeNetwork make_network = network_named(program_spec, known.at("model").get<std::string>());
   NetworkSettings settings{.image = dataset.image_shape(),
                            .outputs = task.outputs,

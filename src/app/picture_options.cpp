@@ -1,5 +1,7 @@
 #include "src/app/picture_options.h"
 
+#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "carillon/core/error.h"
@@ -10,6 +12,14 @@ namespace carillon {
 namespace {
 
 constexpr std::int64_t max_image_size = 4096;
+
+/// What a checkpoint has in its options for the scales of a regression.
+constexpr const char* means_name = "target means";
+constexpr const char* deviations_name = "target deviations";
+
+std::string_view noun_of(TargetKind target) {
+  return target == TargetKind::class_index ? "classes" : target == TargetKind::labels ? "labels" : "numbers";
+}
 
 /// The length to which evaluations resize the shorter side of a picture before they crop its centre: 256 for 224.
 std::int64_t shorter_side(std::int64_t image_size) { return (image_size * 8 + 3) / 7; }
@@ -25,9 +35,14 @@ CropRule crop_rule(const PictureOptions& options) {
 
 /// Compares the records.json at `place` with the known classes. Errors: data.
 void check_same(const DatasetInfo& found, const PictureOptions& known, const std::string& place) {
+  if (found.target != known.target()) {
+    fail(ExitCode::data, "{}: describes a {}, expected a {}", place, task_name(found.target),
+         task_name(known.target()));
+  }
   const auto class_count = static_cast<std::size_t>(known.classes);
   if (found.classes.size() != class_count) {
-    fail(ExitCode::data, "{}: names {} classes, expected {}", place, found.classes.size(), class_count);
+    fail(ExitCode::data, "{}: names {} {}, expected {}", place, found.classes.size(), noun_of(known.target()),
+         class_count);
   }
   for (std::size_t i = 0; i < known.class_names.size(); ++i) {
     if (found.classes[i] == known.class_names[i]) continue;
@@ -41,14 +56,40 @@ std::string place_of(const std::vector<std::string>& patterns) {
 }
 
 RecordSchema schema_of(const PictureOptions& options, const std::optional<DatasetInfo>& form) {
-  const DatasetInfo usual;
-  const DatasetInfo& keys = form ? *form : usual;
-  return {.keys = keys.keys,
+  DatasetInfo usual;
+  if (options.target() == TargetKind::numbers) usual.keys.label = numbers_key;
+  return {.keys = form ? form->keys : usual.keys,
           .image_shape = shape_of(options),
           .class_count = options.classes,
           .first_label = options.first_label >= 0 ? options.first_label
                          : form                   ? form->first_label
-                                                  : options.trained_first_label};
+                                                  : options.trained_first_label,
+          .target = options.target(),
+          .scales = options.scales};
+}
+
+/// The task that the option or records.json sets. Errors: usage (they contradict each other).
+std::string resolved_task(const PictureOptions& pictures, const std::optional<DatasetInfo>& form,
+                          const std::string& place) {
+  const bool is_given = target_of_task(pictures.task).has_value();
+  if (!form) return std::string(is_given ? std::string_view(pictures.task) : task_name(TargetKind::class_index));
+  const std::string_view found = task_name(form->target);
+  if (is_given && pictures.task != found) {
+    fail(ExitCode::usage, "--task {} contradicts {}, which describes a {}", pictures.task, place, found);
+  }
+  return std::string(found);
+}
+
+/// Reads the scales from the options of a checkpoint. Throws std::exception if they are invalid.
+std::vector<NumberScale> described_scales(const nlohmann::json& json, std::size_t count) {
+  if (!json.contains(means_name)) return {};
+  const std::vector<double> means = json.at(means_name), deviations = json.at(deviations_name);
+  std::vector<NumberScale> scales;
+  for (std::size_t i = 0; i < count; ++i) {
+    scales.push_back({.mean = means.at(i), .deviation = deviations.at(i)});
+    if (!std::isfinite(scales[i].mean) || !(scales[i].deviation > 0.0)) throw std::runtime_error("invalid scale");
+  }
+  return scales;
 }
 
 }  // namespace
@@ -63,8 +104,14 @@ void declare(OptionSet& set, PictureOptions& o) {
           "smallest fraction of a picture in a training image; 0: 0.08 (torchvision), 0.05 (tensorflow)",
           Scope::result);
   set.add("mirror", o.mirror, "mirror half of the training images left-right (--distort)", Scope::result);
+  std::vector<std::string> tasks{"auto"};
+  for (const NamedTask& named : named_tasks) tasks.emplace_back(named.task);
+  set.add("task", o.task, tasks,
+          "what the network learns: one class of each picture, any number of labels, or numbers; auto: as records.json "
+          "says, else classification",
+          Scope::result);
   set.add("classes", o.classes, 0, static_cast<std::int64_t>(max_classes),
-          "number of classes, for records without a records.json");
+          "number of classes, labels or numbers, for records without a records.json");
   set.add("first-label", o.first_label, -1, 1,
           "label of the first class, for records without a records.json; -1: 1, as in ImageNet's records");
 }
@@ -92,16 +139,18 @@ PixelNormalization normalization_of(Preprocessing preprocessing) {
 void resolve_pictures(PictureOptions& pictures, DataOptions& data, std::uint64_t seed) {
   const bool synthetic = is_synthetic(data.files);
   const std::optional<DatasetInfo> form = synthetic ? std::nullopt : dataset_info_of_files(data.files);
+  pictures.task = resolved_task(pictures, form, place_of(data.files));
   if (synthetic && pictures.classes == 0) pictures.classes = imagenet_classes;
   if (form) {
     const auto count = static_cast<std::int64_t>(form->classes.size());
     if (pictures.classes > 0 && pictures.classes != count) {
-      fail(ExitCode::usage, "--classes {} contradicts {}, which names {} classes", pictures.classes,
-           place_of(data.files), count);
+      fail(ExitCode::usage, "--classes {} contradicts {}, which names {} {}", pictures.classes, place_of(data.files),
+           count, noun_of(form->target));
     }
     pictures.classes = count;
     pictures.class_names = form->classes;
     pictures.background = form->background;
+    pictures.scales = form->scales;
   }
   if (pictures.classes == 0) {
     fail(ExitCode::usage, "--classes is missing, and the folder of {} has no {} (tfrecord_convert images writes it)",
@@ -140,6 +189,14 @@ void describe_pictures(const PictureOptions& pictures, const RecordSchema& schem
   if (pictures.background != Colour{}) {
     description.add("background", colour_text(pictures.background), Scope::result);
   }
+  if (pictures.scales.empty()) return;
+  std::vector<double> means, deviations;
+  for (const NumberScale& scale : pictures.scales) {
+    means.push_back(scale.mean);
+    deviations.push_back(scale.deviation);
+  }
+  description.add(means_name, means, Scope::result);
+  description.add(deviations_name, deviations, Scope::result);
 }
 
 std::optional<PictureOptions> described_pictures(const std::string& options_json) {
@@ -155,14 +212,17 @@ std::optional<PictureOptions> described_pictures(const std::string& options_json
     const bool is_known = found != preprocessing_choices.end();
     if (is_known) pictures.preprocessing = found->value;
     if (json.contains("class names")) pictures.class_names = json["class names"].get<std::vector<std::string>>();
+    pictures.task = json.value("task", task_name(TargetKind::class_index));
+    pictures.scales = described_scales(json, static_cast<std::size_t>(std::max<std::int64_t>(0, pictures.classes)));
     const std::optional<Colour> background = parse_colour(json.value("background", "white"));
     pictures.background = background.value_or(Colour{});
     const bool is_sound =
-        background.has_value() && is_known && pictures.image_size >= 8 && pictures.image_size <= max_image_size &&
-        pictures.classes >= 1 && pictures.classes <= static_cast<std::int64_t>(max_classes) &&
+        background.has_value() && target_of_task(pictures.task).has_value() && is_known && pictures.image_size >= 8 &&
+        pictures.image_size <= max_image_size && pictures.classes >= 1 &&
+        pictures.classes <= static_cast<std::int64_t>(max_classes) &&
         (pictures.class_names.empty() || static_cast<std::int64_t>(pictures.class_names.size()) == pictures.classes);
     if (is_sound) return pictures;
-  } catch (const nlohmann::json::exception&) {
+  } catch (const std::exception&) {
     // reported below
   }
   fail(ExitCode::data, "its options do not describe the preprocessing of pictures");

@@ -29,12 +29,17 @@ struct PictureOptions {
   Preprocessing preprocessing = Preprocessing::torchvision;
   double min_crop_area = 0.0;     ///< fraction of a picture; 0: the default of `preprocessing`
   bool mirror = true;             ///< mirror half of the training images left-right
-  std::int64_t classes = 0;       ///< 0: as records.json says
+  std::string task = "auto";      ///< of named_tasks, or "auto": as records.json says, else a classification
+  std::int64_t classes = 0;       ///< classes, labels or numbers; 0: as records.json says
   std::int64_t first_label = -1;  ///< in the records; -1: as records.json says, or trained_first_label
   // Not options:
   std::int64_t trained_first_label = 1;
   std::vector<std::string> class_names = {};  ///< empty: unknown
   Colour background = {};                     ///< behind transparent pixels, as records.json says
+  std::vector<NumberScale> scales = {};       ///< of the numbers of a regression; empty: not standardised
+
+  /// Kind of the targets of resolved options.
+  TargetKind target() const { return target_of_task(task).value_or(TargetKind::class_index); }
 };
 
 void declare(OptionSet& set, PictureOptions& options);

@@ -50,6 +50,8 @@ std::vector<double> softmax(std::span<const float> logits) {
   return values;
 }
 
+double sigmoid(double logit) { return 1.0 / (1.0 + std::exp(-logit)); }
+
 }  // namespace
 
 PicturePredictor::PicturePredictor(const LoadedCheckpoint& loaded, std::span<const ProgramSpec> program_specs,
@@ -62,6 +64,11 @@ PicturePredictor::PicturePredictor(const LoadedCheckpoint& loaded, std::span<con
                  {.batch_size = static_cast<std::int64_t>(settings.batch_size),
                   .test_time_augmentation = settings.test_time_augmentation},
                  device) {
+  if (const std::optional<PictureOptions> pictures = trained_pictures(loaded)) {
+    target_ = pictures->target();
+    scales_ = pictures->scales;
+    scales_.resize(class_names_.size());
+  }
   evaluator_.load(loaded, settings.values);
 }
 
@@ -81,6 +88,15 @@ void PicturePredictor::read_image(std::span<const std::uint8_t> file, std::span<
   }
 }
 
+std::vector<double> PicturePredictor::prediction(std::span<const float> outputs) const {
+  if (target_ == TargetKind::class_index) return softmax(outputs);
+  std::vector<double> values;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    values.push_back(target_ == TargetKind::labels ? sigmoid(outputs[i]) : scales_[i].number(outputs[i]));
+  }
+  return values;
+}
+
 std::vector<std::vector<double>> PicturePredictor::predict(std::span<const std::uint8_t* const> images) {
   const std::size_t count = images.size(), batch_size = settings_.batch_size;
   check(count > 0 && count <= batch_size, "predict takes 1 to batch_size images");
@@ -93,7 +109,7 @@ std::vector<std::vector<double>> PicturePredictor::predict(std::span<const std::
     if (!std::ranges::all_of(row, [](float logit) { return std::isfinite(logit); })) {
       fail(ExitCode::failed, "the output of the network is not finite");
     }
-    all.push_back(softmax(row));
+    all.push_back(prediction(row));
   }
   return all;
 }

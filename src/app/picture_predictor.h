@@ -1,4 +1,4 @@
-// PicturePredictor: the classes that a trained network predicts for picture files.
+// PicturePredictor: the classes, labels or numbers that a trained network predicts for picture files.
 #pragma once
 
 #include <memory>
@@ -27,8 +27,9 @@ class PicturePredictor {
                    const PredictorSettings& settings, Device& device);
 
   const ImageShape& image_shape() const { return network_.image; }
+  TargetKind target() const { return target_; }
   std::size_t class_count() const { return class_names_.size(); }
-  /// The number of the class if it has no name.
+  /// Name of a class, label or number; its index if it has no name.
   const std::string& class_name(std::size_t i) const { return class_names_[i]; }
   std::size_t batch_size() const { return settings_.batch_size; }
   /// The colour behind transparent pixels, as in the training.
@@ -39,13 +40,19 @@ class PicturePredictor {
   /// decode_part.
   void read_image(std::span<const std::uint8_t> file, std::span<std::uint8_t> image) const;
 
-  /// The probabilities of the classes for each of up to batch_size() images. Errors: failed (a non-finite output).
+  /// For each of up to batch_size() images, the probabilities of the classes or labels, or the numbers. Errors: failed
+  /// (a non-finite output).
   std::vector<std::vector<double>> predict(std::span<const std::uint8_t* const> images);
 
  private:
+  /// What the outputs of one image mean.
+  std::vector<double> prediction(std::span<const float> outputs) const;
+
   Network network_;
   PredictorSettings settings_;
   PictureDecoding decoding_;
+  TargetKind target_ = TargetKind::class_index;
+  std::vector<NumberScale> scales_;
   std::vector<std::string> class_names_;
   Evaluator evaluator_;
 };

@@ -5,6 +5,8 @@
 #include "carillon/models/networks.h"
 #include "src/data/decode/dataset_info.h"
 #include "src/tasks/classification.h"
+#include "src/tasks/multilabel.h"
+#include "src/tasks/regression.h"
 
 namespace carillon {
 namespace {
@@ -18,6 +20,23 @@ std::int64_t mnist_decay_steps(std::int64_t batch_size, int /*rank_count*/) {
 std::int64_t cifar10_decay_steps(std::int64_t batch_size, int rank_count) {
   const double steps = 50000.0 / static_cast<double>(batch_size) / rank_count * 350.0;
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(steps));
+}
+
+Task regression_of(const RecordSchema& schema, const TaskOptions& options) {
+  RegressionSettings settings{.numbers = schema.scales, .huber_delta = static_cast<float>(options.huber_delta)};
+  settings.numbers.resize(static_cast<std::size_t>(schema.class_count));
+  switch (options.regression_loss) {
+    case RegressionLoss::squared:
+      settings.loss = MeanLossKind::squared_error;
+      break;
+    case RegressionLoss::absolute:
+      settings.loss = MeanLossKind::absolute_error;
+      break;
+    case RegressionLoss::huber:
+      settings.loss = MeanLossKind::huber;
+      break;
+  }
+  return regression_task(settings);
 }
 
 /// 30 epochs of ImageNet. Source: Goyal and others, "Accurate, large minibatch SGD", 2017.
@@ -41,6 +60,8 @@ MakeNetwork network_named(const ProgramSpec& program_spec, const std::string& na
 
 Task task_of(const ProgramSpec& program_spec, const RecordSchema& schema, const TaskOptions& options) {
   if (program_spec.make_task != nullptr) return program_spec.make_task(schema, options);
+  if (schema.target == TargetKind::labels) return multilabel_task(schema.class_count);
+  if (schema.target == TargetKind::numbers) return regression_of(schema, options);
   return classification_task(
       {.classes = schema.class_count, .label_smoothing = static_cast<float>(options.label_smoothing)});
 }

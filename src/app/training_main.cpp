@@ -43,7 +43,10 @@ OptionSet option_set(const std::string& program, TrainOptions& options, PictureO
   for (const NamedNetwork& network : program_spec.networks) {
     if (!network.former_name.empty()) set.add_former_value("model", network.former_name, network.name);
   }
-  if (program_spec.of_pictures) declare(set, pictures);
+  if (program_spec.of_pictures) {
+    declare(set, pictures);
+    declare_regression(set, options.task);
+  }
   if (program_spec.distorts) {
     declare_distortion(set, options.data);
   } else {
@@ -80,6 +83,9 @@ RunDescription describe(const OptionSet& set, const ProgramSpec& program_spec, c
   if (!has_bits_of_any_rank_count(data, mpi)) description.add("tower count", mpi.size(), Scope::result);
   if (!isas.empty()) description.add("instruction set", isas, Scope::result);
   for (const std::string_view option : options_without_effect(options)) description.mark_without_effect(option);
+  for (const std::string_view option : options_without_effect(options.task, data.record_form.schema.target)) {
+    description.mark_without_effect(option);
+  }
   return description;
 }
 
@@ -207,11 +213,13 @@ void resolve(const OptionSet& set, const ProgramSpec& program_spec, bool finds_d
     check_default_data(set, options.data.files);
     resolve_pictures(pictures, options.data, options.model.seed);
   }
+  check_for_target(set, options.task, options.data.record_form.schema.target);
   options.task.value = task_of(program_spec, options.data.record_form.schema, options.task);
   resolve_batch(options.data, options.optimizer.schedule, program_spec, mpi.size());
   const Network network = network_to_train(options);  // checks the image shape
-  check_variables(options.optimizer.settings(),
-                  build_network(network, {1, Arithmetic::fp32, Purpose::training}).graph.parameters());
+  const Graph graph = build_network(network, {1, Arithmetic::fp32, Purpose::training}).graph;
+  check(options.model, graph);
+  check_variables(options.optimizer.settings(), graph.parameters());
   if (options.optimizer.epochs == 0.0) resolve_ends(options.optimizer);
   options.logging.faster_choice = faster_choice(program_spec, options);
 }

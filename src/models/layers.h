@@ -11,6 +11,7 @@
 #include "kernels/batch_norm/batch_norm.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
+#include "kernels/dropout/dropout.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/normalize_images/normalize_images.h"
 
@@ -72,6 +73,21 @@ inline Value conv_norm(Graph& graph, const std::string& name, Value x, const Con
 /// As conv_norm(), followed by a ReLU, `<name>/relu`.
 inline Value conv_norm_relu(Graph& graph, const std::string& name, Value x, const ConvNormParams& params) {
   return relu(graph, name + "/relu", conv_norm(graph, name, x, params));
+}
+
+/// The place of a residual block among the `count` blocks of its network.
+struct BlockPlace {
+  int index = 0, count = 1;
+};
+
+/// Adds stochastic depth, `<name>/drop_path`, to the branch of a residual block. The rate grows in equal steps from 0
+/// in the first block to NetworkSettings::drop_path in the last one, as in timm.
+inline Value drop_branch(Graph& graph, const std::string& name, Value branch, const BlockPlace& place,
+                         const NetworkSettings& settings, Purpose purpose) {
+  const float share = place.count > 1 ? static_cast<float>(place.index) / static_cast<float>(place.count - 1) : 1.0f;
+  return drop_path(
+      graph, name + "/drop_path", branch,
+      {.rate = settings.drop_path * share, .training = purpose != Purpose::evaluation, .seed = settings.seed});
 }
 
 /// Adds the end of a residual block: relu(y + x), or relu(y + conv_norm(x)) if a projection is given. The ops are

@@ -40,24 +40,34 @@ struct BlockForm {
   ConvNormParams (*conv)(std::int64_t filters, std::int64_t kernel, std::int64_t stride, float l2_factor);
   float last_scale = 1.0f;  ///< initial gamma of a block's last batch norm
   float l2_factor = 0.0f;
+  /// Adds stochastic depth to the branch of a block (drop_branch).
+  std::function<Value(Graph& graph, const std::string& name, Value branch, const BlockPlace& place)> drop = nullptr;
 };
 
+auto dropper(const NetworkSettings& settings, Purpose purpose) {
+  return [settings, purpose](Graph& graph, const std::string& name, Value branch, const BlockPlace& place) {
+    return drop_branch(graph, name, branch, place, settings, purpose);
+  };
+}
+
 Value basic_block(Graph& graph, const std::string& name, Value x, std::int64_t filters, std::int64_t stride,
-                  const BlockForm& form) {
+                  const BlockPlace& place, const BlockForm& form) {
   ConvNormParams second = form.conv(filters, 3, 1, form.l2_factor);
   second.initial_scale = form.last_scale;
   std::optional<ConvNormParams> projection;
   if (stride != 1 || graph.shape(x)[3] != filters) projection = form.conv(filters, 1, stride, form.l2_factor);
   Value y = conv_norm_relu(graph, name + "/conv1", x, form.conv(filters, 3, stride, form.l2_factor));
-  y = conv_norm(graph, name + "/conv2", y, second);
+  y = form.drop(graph, name, conv_norm(graph, name + "/conv2", y, second), place);
   return end_of_residual_block(graph, name, x, y, projection);
 }
 
 Value four_stages(Graph& graph, Value x, const BlockForm& form) {
+  BlockPlace place{.count = 8};
   for (const int stage : {1, 2, 3, 4}) {
     for (const int block : {1, 2}) {
       x = basic_block(graph, "stage" + std::to_string(stage) + "/block" + std::to_string(block), x,
-                      std::int64_t{32} << stage, stage > 1 && block == 1 ? 2 : 1, form);
+                      std::int64_t{32} << stage, stage > 1 && block == 1 ? 2 : 1, place, form);
+      ++place.index;
     }
   }
   return x;
@@ -68,7 +78,10 @@ Value four_stages(Graph& graph, Value x, const BlockForm& form) {
 Network resnet18_network(const NetworkSettings& settings) {
   const auto layers = [settings](Graph& graph, Purpose purpose) {
     const Value x = imagenet_stem(graph, settings, purpose);
-    const BlockForm form{.conv = imagenet_conv, .last_scale = 0.0f, .l2_factor = settings.regularization};
+    const BlockForm form{.conv = imagenet_conv,
+                         .last_scale = 0.0f,
+                         .l2_factor = settings.regularization,
+                         .drop = dropper(settings, purpose)};
     return imagenet_logits(graph, four_stages(graph, x, form), settings);
   };
   check_imagenet_images("resnet18", settings);
@@ -80,7 +93,7 @@ Network resnet18_cifar_network(const NetworkSettings& settings) {
     const float decay = settings.regularization;
     Value x = normalized_input(graph, cifar_input, settings, purpose);
     x = conv_norm_relu(graph, "stem", x, cifar_conv(64, 3, 1, decay));
-    x = four_stages(graph, x, {.conv = cifar_conv, .l2_factor = decay});
+    x = four_stages(graph, x, {.conv = cifar_conv, .l2_factor = decay, .drop = dropper(settings, purpose)});
     x = global_avg_pool(graph, "average", x);
     const Initializer initial = fan_in_uniform(graph.shape(x).elements_per_sample());
     return dense(graph, "logits", x,

@@ -27,15 +27,17 @@ struct Bottleneck {
   std::int64_t filters = 0, stride = 1;
   bool projects = false;
   float l2_factor = 0.0f;
+  BlockPlace place;
 };
 
-Value bottleneck(Graph& graph, const std::string& name, Value x, const Bottleneck& block) {
+Value bottleneck(Graph& graph, const std::string& name, Value x, const Bottleneck& block,
+                 const NetworkSettings& settings, Purpose purpose) {
   const std::int64_t wide = expansion * block.filters;
   ConvNormParams last = imagenet_conv(wide, 1, 1, block.l2_factor);
   last.initial_scale = 0.0f;
   Value y = conv_norm_relu(graph, name + "/conv1", x, imagenet_conv(block.filters, 1, 1, block.l2_factor));
   y = conv_norm_relu(graph, name + "/conv2", y, imagenet_conv(block.filters, 3, block.stride, block.l2_factor));
-  y = conv_norm(graph, name + "/conv3", y, last);
+  y = drop_branch(graph, name, conv_norm(graph, name + "/conv3", y, last), block.place, settings, purpose);
   std::optional<ConvNormParams> projection;
   if (block.projects) projection = imagenet_conv(wide, 1, block.stride, block.l2_factor);
   return end_of_residual_block(graph, name, x, y, projection);
@@ -46,13 +48,17 @@ Value bottleneck(Graph& graph, const std::string& name, Value x, const Bottlenec
 Network resnet50_network(const NetworkSettings& settings) {
   const auto layers = [settings](Graph& graph, Purpose purpose) {
     Value x = imagenet_stem(graph, settings, purpose);
+    BlockPlace place{.count = 16};
     for (const auto& [stage, blocks] : {std::pair{1, 3}, {2, 4}, {3, 6}, {4, 3}}) {
       for (int block = 1; block <= blocks; ++block) {
         x = bottleneck(graph, "stage" + std::to_string(stage) + "/block" + std::to_string(block), x,
                        {.filters = std::int64_t{32} << stage,
                         .stride = stage > 1 && block == 1 ? 2 : 1,
                         .projects = block == 1,
-                        .l2_factor = settings.regularization});
+                        .l2_factor = settings.regularization,
+                        .place = place},
+                       settings, purpose);
+        ++place.index;
       }
     }
     return imagenet_logits(graph, x, settings);

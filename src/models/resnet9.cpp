@@ -41,16 +41,17 @@ Network resnet9_network(const NetworkSettings& settings) {
     const auto pool = [&](const std::string& name, Value x, std::int64_t window) {
       return max_pool(graph, name, x, {.window = window, .stride = window, .padding = Padding::valid});
     };
-    const auto residual = [&](const std::string& name, Value x) {
+    const auto residual = [&](const std::string& name, Value x, int index) {
       const std::int64_t filters = graph.shape(x)[3];
-      const Value y = conv(name + "/residual2", conv(name + "/residual1", x, filters), filters);
+      Value y = conv(name + "/residual2", conv(name + "/residual1", x, filters), filters);
+      y = drop_branch(graph, name, y, {.index = index, .count = 2}, settings, purpose);
       return add(graph, name + "/sum", y, x);
     };
     Value x = normalized_input(graph, input_form, settings, purpose);
     x = conv("prep", x, 64);
-    x = residual("layer1", pool("layer1/pool", conv("layer1", x, 128), 2));
+    x = residual("layer1", pool("layer1/pool", conv("layer1", x, 128), 2), 0);
     x = pool("layer2/pool", conv("layer2", x, 256), 2);
-    x = residual("layer3", pool("layer3/pool", conv("layer3", x, 512), 2));
+    x = residual("layer3", pool("layer3/pool", conv("layer3", x, 512), 2), 1);
     x = pool("pool", x, graph.shape(x)[1]);
     x = dense(graph, "logits", x,
               {.units = settings.outputs,

@@ -111,6 +111,27 @@ Tensor tensor_of(std::span<const NamedArray> arrays, const std::string& name, co
   return {.data = const_cast<float*>(found->values.data()), .shape = shape};
 }
 
+/// Adds the outputs of the model. `output`: the network's, `count` elements per sample.
+void add_outputs(const OnnxTarget& target, const std::string& output, std::int64_t count, OnnxGraph& operators) {
+  if (target.kind != TargetKind::numbers) {
+    operators.name_output("Identity", output, "logits", count);
+    const bool has_labels = target.kind == TargetKind::labels;
+    return operators.name_output(has_labels ? "Sigmoid" : "Softmax", output, "probabilities", count);
+  }
+  std::vector<float> means, deviations;
+  for (const NumberScale& scale : target.scales) {
+    means.push_back(static_cast<float>(scale.mean));
+    deviations.push_back(static_cast<float>(scale.deviation));
+  }
+  std::string numbers = output;
+  if (!target.scales.empty()) {
+    operators.begin("numbers");
+    numbers = operators.add("Mul", {numbers, operators.constant({count}, std::move(deviations))}, {});
+    numbers = operators.add("Add", {numbers, operators.constant({count}, std::move(means))}, {});
+  }
+  operators.name_output("Identity", numbers, "numbers", count);
+}
+
 std::string bytes_of(const onnx::Model& model) {
   constexpr std::size_t limit = std::size_t{2} << 30;  // of protobuf
   if (model.ByteSizeLong() >= limit) fail(ExitCode::failed, "the model has 2 GiB or more, which ONNX does not support");
@@ -125,7 +146,7 @@ std::string bytes_of(const onnx::Model& model) {
 
 }  // namespace
 
-std::string onnx_model(const Network& network, std::span<const NamedArray> variables,
+std::string onnx_model(const Network& network, const OnnxTarget& target, std::span<const NamedArray> variables,
                        std::span<const NamedArray> buffers, const std::map<std::string, std::string>& metadata) {
   onnx::Model model;
   model.set_ir_version(ir_version);
@@ -166,10 +187,7 @@ std::string onnx_model(const Network& network, std::span<const NamedArray> varia
     const std::string output = node.traits.to_onnx(*node.definition, operators, operands);
     for (const int value : node.outputs) names.at(value) = output;
   }
-  const std::string& logits = names.at(built.output.index);
-  const std::int64_t classes = ops.shape(built.output)[1];
-  operators.name_output("Identity", logits, "logits", classes);
-  operators.name_output("Softmax", logits, "probabilities", classes);
+  add_outputs(target, names.at(built.output.index), ops.shape(built.output)[1], operators);
   return bytes_of(model);
 }
 

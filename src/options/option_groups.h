@@ -38,10 +38,17 @@ void declare_test_time_augmentation(OptionSet& set, DataOptions& options);
 void declare_pixel_scale_for_evaluation(OptionSet& set, DataOptions& options);
 
 void declare(OptionSet& set, ModelOptions& options);
+/// Checks the options against the graph of the network, for training.
+void check(const ModelOptions& options, const Graph& graph);
 /// --model. `names`: its values.
 void declare_network(OptionSet& set, ModelOptions& options, const std::vector<std::string>& names);
 
 void declare(OptionSet& set, TaskOptions& options);
+/// The options of programs whose records may hold numbers.
+void declare_regression(OptionSet& set, TaskOptions& options);
+/// Checks that the options suit records with targets of this kind.
+void check_for_target(const OptionSet& set, const TaskOptions& options, TargetKind target);
+std::vector<std::string_view> options_without_effect(const TaskOptions& options, TargetKind target);
 
 void declare(OptionSet& set, OptimizerOptions& options);
 /// Every program calls it when it declares the options. Errors: failed (a rule names an option that is not declared:

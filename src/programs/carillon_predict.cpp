@@ -1,4 +1,4 @@
-// carillon_predict: predicts the classes of pictures with a trained network.
+// carillon_predict: predicts the classes, labels or numbers of pictures with a trained network.
 //
 //   carillon_predict --checkpoint runs/pictures holiday/*.jpg
 #include <omp.h>
@@ -32,12 +32,15 @@ constexpr std::size_t max_file_bytes = std::size_t{256} << 20;
 struct PredictOptions {
   std::string checkpoint, images;
   std::int64_t top = 3, batch_size = 32, threads = 0;
+  double threshold = 0.5;
   bool json = false, raw_weights = false, test_time_augmentation = false;
 };
 
 void declare(OptionSet& set, PredictOptions& o) {
   set.add("checkpoint", o.checkpoint, "checkpoint, or train directory: its newest good checkpoint");
-  set.add("top", o.top, 1, 1'000'000, "classes to print, in descending order of probability");
+  set.add("top", o.top, 1, 1'000'000, "classes to print, in descending order of probability (classification)");
+  set.add("threshold", o.threshold, OptionSet::Interval::unit,
+          "probability, 0 to 1, from which a label is printed (multilabel)");
   set.add("json", o.json, "print a JSON object per picture, on one line");
   set.add("raw-weights", o.raw_weights,
           "predict with the variables in place of their moving averages (if --moving-average-decay was above 0)");
@@ -96,16 +99,32 @@ struct ReadImages {
   }
 };
 
+void print_numbers(const PicturePredictor& predictor, const fs::path& file, const std::vector<double>& numbers,
+                   const PredictOptions& options) {
+  nlohmann::ordered_json values = nlohmann::ordered_json::object();
+  std::string text = printable(file.string());
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    values[predictor.class_name(i)] = numbers[i];
+    text += fmt::format("  {} {:.6g}", printable(predictor.class_name(i)), numbers[i]);
+  }
+  if (options.json) {
+    const nlohmann::ordered_json line{{"file", file.string()}, {"numbers", values}};
+    text = printable_json(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  }
+  fmt::print("{}\n", text);
+}
+
 void print_prediction(const PicturePredictor& predictor, const fs::path& file, const std::vector<double>& probabilities,
                       const PredictOptions& options) {
+  if (predictor.target() == TargetKind::numbers) return print_numbers(predictor, file, probabilities, options);
   std::vector<std::size_t> order(probabilities.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  const std::size_t count = std::min(order.size(), static_cast<std::size_t>(options.top));
-  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end(),
-                    [&](std::size_t a, std::size_t b) {
-                      return probabilities[a] != probabilities[b] ? probabilities[a] > probabilities[b] : a < b;
-                    });
-  order.resize(count);
+  std::ranges::stable_sort(order, std::ranges::greater{}, [&](std::size_t i) { return probabilities[i]; });
+  if (predictor.target() == TargetKind::labels) {
+    std::erase_if(order, [&](std::size_t i) { return probabilities[i] < options.threshold; });
+  } else {
+    order.resize(std::min(order.size(), static_cast<std::size_t>(options.top)));
+  }
   if (options.json) {
     nlohmann::ordered_json classes = nlohmann::ordered_json::array();
     for (const std::size_t i : order) {
@@ -116,6 +135,7 @@ void print_prediction(const PicturePredictor& predictor, const fs::path& file, c
     return;
   }
   std::string text = printable(file.string());
+  if (order.empty()) text += "  no label";
   for (const std::size_t i : order)
     text += fmt::format("  {} {:.4f}", printable(predictor.class_name(i)), probabilities[i]);
   fmt::print("{}\n", text);
@@ -178,7 +198,7 @@ int predict(const PredictOptions& options, const std::vector<std::string>& place
 OptionSet option_set(PredictOptions& options) {
   OptionSet set(
       {.program = "carillon_predict",
-       .purpose = "Predicts the classes of pictures with a trained network",
+       .purpose = "Predicts the classes, labels or numbers of pictures with a trained network",
        .synopses = {"carillon_predict --checkpoint FILE_OR_DIR PICTURE_OR_FOLDER..."},
        .description =
            "Reports each picture that cannot be read, and continues. The exit code is that of the first one:\n"

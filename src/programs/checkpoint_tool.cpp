@@ -86,6 +86,11 @@ std::map<std::string, std::string> metadata_of(const CheckpointState& state, con
           {"preprocessing", input.dump()}};
 }
 
+OnnxTarget target_of(const LoadedCheckpoint& loaded) {
+  const std::optional<PictureOptions> pictures = trained_pictures(loaded);
+  return pictures ? OnnxTarget{pictures->target(), pictures->scales} : OnnxTarget{};
+}
+
 int export_network(const Arguments& given) {
   if (given.onnx.empty()) fail(ExitCode::usage, "export: --onnx is missing (see --help)");
   check_output(given.onnx);
@@ -96,7 +101,7 @@ int export_network(const Arguments& given) {
   const std::vector<NamedArray>& values = given.raw_weights ? state.variables : state.moving_averages;
   std::string model;
   try {
-    model = onnx_model(network, values, state.buffers,
+    model = onnx_model(network, target_of(loaded), values, state.buffers,
                        metadata_of(state, network, !given.raw_weights && has_moving_averages(loaded)));
   } catch (const Error& error) {
     fail(error.code(), "{}: {}", loaded.path.string(), error.what());

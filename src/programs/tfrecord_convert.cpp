@@ -54,7 +54,9 @@ formats:
            PNG.
            The features are ImageNet's: image/encoded (bytes: the file), image/class/label (int64, 1 for the first
            class), image/class/text, image/height, image/width and others. records.json and labels.txt in the output
-           folder name the classes; image_train reads records.json
+           folder name the classes; image_train reads records.json.
+           With --targets FILE.csv, --input is the folder of the pictures, and the file has a line per picture: its path
+           in that folder, then its class, its labels separated by ; or its numbers
   mnist    a folder of MNIST's or Fashion-MNIST's IDX files, plain or .gz:
            train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte;
            features image_raw (bytes, 784), pixels (int64, their number), label (int64)
@@ -96,7 +98,7 @@ ConversionReports picture_reports() {
 
 void print_converted(const ConvertedPictures& converted) {
   for (const auto& [name, written] : converted.splits) print_written(name, written);
-  fmt::print("{} classes{}\n", converted.class_count,
+  fmt::print("{} {}{}\n", converted.class_count, target_words(converted.target),
              converted.skipped > 0 ? fmt::format("; skipped {} damaged pictures", converted.skipped) : "");
 }
 
@@ -104,7 +106,7 @@ int convert_main(int argc, char** argv) {
   std::string format, input, output;
   std::int64_t shards = 1;
   PictureConversionOptions pictures;
-  std::string background;
+  std::string background, targets, task;
   po::options_description options;
   options.add_options()("help,h", "print this help and exit")("version", "print the version and exit")  //
       ("input", po::value(&input)->value_name("PATH"),
@@ -119,6 +121,11 @@ int convert_main(int argc, char** argv) {
           "name of the split to write, e.g. validation for a separate folder; the classes are those in DIR, if it has "
           "some")("overwrite", po::bool_switch(&pictures.overwrites),
                   "replace the split that --split names, if it exists")(
+          "targets", po::value(&targets)->value_name("FILE.csv"),
+          "targets of the pictures, with a header: path,class or path,labels (several separated by ;) or "
+          "path,NAME... (numbers)")(
+          "task", po::value(&task)->value_name("TASK"),
+          "classification, multilabel or regression; default: as the cells of --targets look")(
           "background", po::value(&background)->value_name("COLOUR"),
           "colour behind transparent pixels: white, black or #rrggbb; default: white, or that of the records in DIR; "
           "records.json and checkpoints store it")(
@@ -176,10 +183,18 @@ int convert_main(int argc, char** argv) {
         fail(ExitCode::usage, "--background '{}': must be white, black or #rrggbb", printable(background));
       }
     }
+    pictures.targets = targets;
+    if (!task.empty()) {
+      pictures.target = target_of_task(task);
+      if (!pictures.target) {
+        fail(ExitCode::usage, "--task '{}': must be classification, multilabel or regression", printable(task));
+      }
+      if (targets.empty()) fail(ExitCode::usage, "--task requires --targets");
+    }
     print_converted(convert_pictures(pictures, input, output, picture_reports()));
   } else {
     for (const char* name : {"validation-share", "split", "overwrite", "background", "resize-shorter", "quality",
-                             "seed", "skip-damaged"}) {
+                             "seed", "skip-damaged", "targets", "task"}) {
       if (given.count(name) > 0 && !given[name].defaulted())
         fail(ExitCode::usage, "--{} requires the format {}", name, pictures_format);
     }

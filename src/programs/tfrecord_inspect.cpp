@@ -50,7 +50,7 @@ struct FileSummary {
   std::size_t record_count = 0;
   std::uint64_t data_bytes = 0;
   std::map<std::string, FeatureSummary> features;
-  std::map<std::int64_t, std::size_t> labels;  // value -> records
+  std::map<std::int64_t, std::size_t> labels;  // value -> records that have it
 };
 
 std::size_t value_count(const proto::Feature& feature) {
@@ -78,7 +78,8 @@ void add_record(FileSummary& summary, const proto::Example& example) {
   for (const auto& [key, feature] : example.features().feature()) {
     add_feature(summary.features[key], feature);
     const bool is_label = key == "label" || key == DatasetInfo{}.keys.label;
-    if (is_label && feature.int64_list().value_size() == 1) ++summary.labels[feature.int64_list().value(0)];
+    if (!is_label) continue;
+    for (const std::int64_t label : feature.int64_list().value()) ++summary.labels[label];
   }
 }
 

@@ -32,5 +32,30 @@ TEST(DatasetInfo, ThatCouldNotBeReadIsNotWritten) {
   EXPECT_EQ(testing::entry_count(directory.path()), 0u);
 }
 
+TEST(DatasetInfo, OfOtherTasksIsReadBackAndRefusedByEarlierPrograms) {
+  const testing::TemporaryDirectory directory;
+  DatasetInfo labels = with_classes(3, 2), numbers = with_classes(2, 2);
+  labels.target = TargetKind::labels;
+  numbers.target = TargetKind::numbers;
+  numbers.keys.label = numbers_key;
+  numbers.scales = {{.mean = 0.1, .deviation = 1e-7}, {.mean = -1.0 / 3.0, .deviation = 12.5}};
+  for (const DatasetInfo& info : {labels, numbers}) {
+    write_dataset_info(directory.path(), info);
+    EXPECT_TRUE(read_dataset_info(directory.path()) == info);
+    EXPECT_THAT(testing::read_text(directory.path() / dataset_info_name),
+                ::testing::HasSubstr("\"carillon_records\": 2"));
+  }
+}
+
+TEST(DatasetInfo, OfARegressionRequiresOneScaleForEachNumber) {
+  DatasetInfo info = with_classes(2, 2);
+  info.target = TargetKind::numbers;
+  for (const std::vector<NumberScale>& scales :
+       {std::vector<NumberScale>(1), std::vector<NumberScale>(3), {NumberScale{}, NumberScale{.deviation = 0.0}}}) {
+    info.scales = scales;
+    EXPECT_EQ(testing::error_of([&] { check_dataset_info(info); }).code(), ExitCode::data);
+  }
+}
+
 }  // namespace
 }  // namespace carillon

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <numeric>
 
 #include "src/data/loading/batch_loader.h"
@@ -72,6 +73,80 @@ TEST_P(PixelDecoderTest, ALabelWithoutAClassIsNamed) {
 TEST_P(PixelDecoderTest, TheFeaturesNamesAreThoseAskedFor) {
   expect_refused([&] { decode("abcdefghijkl", 2, {.image = "image", .label = "kind"}); }, "no feature 'picture'");
   expect_refused([&] { decode("abcdefghijkl", 2, {.image = "picture", .label = "label"}); }, "no feature 'kind'");
+}
+
+/// Records whose feature "kind" is any list.
+class TargetDecoderTest : public testing::Test {
+ protected:
+  static std::unique_ptr<RecordDecoder> decoder(TargetKind kind, std::vector<NumberScale> scales = {}) {
+    RecordSchema schema = schema_of({2, 2, 1});
+    schema.first_label = 1;
+    schema.target = kind;
+    schema.scales = std::move(scales);
+    return make_grey_decoder(schema);
+  }
+
+  template <typename T>
+  static std::vector<T> decode(const RecordDecoder& decoder, const proto::Feature& feature) {
+    proto::Example example;
+    auto& features = *example.mutable_features()->mutable_feature();
+    features["picture"].mutable_bytes_list()->add_value("abcd");
+    features["kind"] = feature;
+    std::vector<std::uint8_t> image(4);
+    std::vector<T> target(3, static_cast<T>(7));
+    decoder.decode(bytes_of(example.SerializeAsString()), 0, image, std::as_writable_bytes(std::span(target)));
+    EXPECT_EQ(std::string(image.begin(), image.end()), "abcd");
+    return target;
+  }
+  static proto::Feature integers(std::initializer_list<std::int64_t> values) {
+    proto::Feature feature;
+    feature.mutable_int64_list();
+    for (const std::int64_t value : values) feature.mutable_int64_list()->add_value(value);
+    return feature;
+  }
+  static proto::Feature floats(std::initializer_list<float> values) {
+    proto::Feature feature;
+    for (const float value : values) feature.mutable_float_list()->add_value(value);
+    return feature;
+  }
+  static void expect_refused(const std::function<void()>& action, const std::string& text) {
+    const Failure failure = failure_of(action);
+    EXPECT_EQ(failure.code, ExitCode::data);
+    EXPECT_THAT(failure.text, HasSubstr(text));
+  }
+};
+
+TEST_F(TargetDecoderTest, LabelsBecomeOneByteForEach) {
+  const auto labels = decoder(TargetKind::labels);
+  EXPECT_EQ(labels->target_spec(), (TargetSpec{DType::u8, {3}}));
+  EXPECT_EQ(decode<std::uint8_t>(*labels, integers({3, 1, 3})), (std::vector<std::uint8_t>{1, 0, 1}));
+  EXPECT_EQ(decode<std::uint8_t>(*labels, integers({})), (std::vector<std::uint8_t>{0, 0, 0}));
+  EXPECT_EQ(decode<std::uint8_t>(*labels, {}), (std::vector<std::uint8_t>{0, 0, 0}));
+}
+
+TEST_F(TargetDecoderTest, NumbersAreStandardised) {
+  const auto numbers = decoder(TargetKind::numbers, {{}, {.mean = 10.0, .deviation = 4.0}, {.mean = -1.0}});
+  EXPECT_EQ(numbers->target_spec(), (TargetSpec{DType::f32, {3}}));
+  EXPECT_EQ(decode<float>(*numbers, floats({0.5f, 12.0f, 1.0f})), (std::vector<float>{0.5f, 0.5f, 2.0f}));
+  EXPECT_EQ(decode<float>(*numbers, integers({2, 2, 2})), (std::vector<float>{2.0f, -2.0f, 3.0f}));
+  EXPECT_EQ(decode<float>(*decoder(TargetKind::numbers), floats({0.5f, 12.0f, 1.0f})),
+            (std::vector<float>{0.5f, 12.0f, 1.0f}));
+}
+
+TEST_F(TargetDecoderTest, UnsuitableTargetsAreNamed) {
+  const auto labels = decoder(TargetKind::labels), numbers = decoder(TargetKind::numbers);
+  expect_refused(
+      [&] {
+        decode<std::uint8_t>(*labels, integers({1, 4}));
+      },
+      "feature 'kind' has the label 4, outside 1..3");
+  expect_refused([&] { decode<std::uint8_t>(*labels, integers({0})); }, "feature 'kind' has the label 0, outside 1..3");
+  expect_refused([&] { decode<std::uint8_t>(*labels, floats({1.0f})); }, "feature 'kind' is float, not int64");
+  expect_refused([&] { decode<float>(*numbers, floats({1.0f})); }, "feature 'kind' has 1 numbers, not 3");
+  expect_refused([&] { decode<float>(*numbers, floats({1.0f, NAN, 2.0f})); }, "feature 'kind' has the number nan");
+  proto::Feature text;
+  text.mutable_bytes_list()->add_value("x");
+  expect_refused([&] { decode<float>(*numbers, text); }, "feature 'kind' is bytes, not int64 or float");
 }
 
 TEST(Decoder, AnImageOfTheOtherKindsChannelsIsNoneOfTheFirst) {

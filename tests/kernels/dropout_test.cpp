@@ -18,10 +18,12 @@ namespace {
 
 /// y of ones at stream position `position`: the factor of each element.
 std::vector<float> factors(const Shape& shape, const DropoutParams& params, std::uint64_t position = 0, int threads = 1,
-                           const std::string& name = "drop") {
+                           const std::string& name = "drop", bool whole_samples = false) {
   OpHarness harness(shape[0], threads);
   harness.step().batch.first_position = position;
-  harness.finish(dropout(harness.graph(), name, harness.input("x", shape), params));
+  const Value x = harness.input("x", shape);
+  harness.finish(whole_samples ? drop_path(harness.graph(), name, x, params)
+                               : dropout(harness.graph(), name, x, params));
   std::ranges::fill(harness.values("x"), 1.0f);
   const auto y = harness.forward();
   return {y.begin(), y.end()};
@@ -50,6 +52,36 @@ TEST(Dropout, BackwardDropsWhatForwardDropped) {
       ASSERT_FLOAT_EQ(harness.gradient("x")[i], factor * dy[i]) << i;
     }
   }
+}
+
+/// A sample keeps all of its elements, scaled, or none. Elements: enough for several blocks of draws.
+TEST(DropPath, DropsWholeSamples) {
+  OpHarness harness(2000, 2);
+  harness.finish(drop_path(harness.graph(), "drop", harness.input("x", {2000, 9}), {.rate = 0.25f}));
+  std::ranges::fill(harness.values("x"), 1.0f);
+  const auto y = harness.forward();
+  int dropped = 0;
+  for (std::size_t b = 0; b < 2000; ++b) {
+    dropped += y[9 * b] == 0.0f ? 1 : 0;
+    ASSERT_TRUE(y[9 * b] == 0.0f || y[9 * b] == 1.0f / 0.75f) << b;
+    for (std::size_t i = 1; i < 9; ++i) ASSERT_EQ(y[9 * b + i], y[9 * b]) << b;
+  }
+  EXPECT_NEAR(dropped / 2000.0, 0.25, 0.03);
+}
+
+TEST(DropPath, ASamplesDrawDependsOnItsPositionOnly) {
+  const DropoutParams params{.rate = 0.5f, .seed = 3};
+  const std::vector<float> whole = factors({6, 33, 31}, params, 1000, 3, "drop", true);
+  for (std::uint64_t b = 0; b < 6; ++b) {
+    const std::vector<float> alone = factors({1, 33, 31}, params, 1000 + b, 1, "drop", true);
+    EXPECT_TRUE(std::ranges::equal(alone, std::span(whole).subspan(b * 1023, 1023))) << b;
+  }
+}
+
+TEST(DropPath, GradientsMatchFiniteDifferences) {
+  OpHarness harness(6);
+  harness.finish(drop_path(harness.graph(), "drop", harness.input("x", {6, 5, 4}), {.rate = 0.5f}));
+  harness.expect_gradients_match_differences(1e-2, 1e-3);
 }
 
 TEST(Dropout, GradientsMatchFiniteDifferences) {
@@ -97,14 +129,14 @@ TEST(Dropout, IsNoOpInEvaluationAndAtRateZero) {
 }
 
 template <typename T>
-void expect_kernel_as_cpu_form(std::int64_t size) {
+void expect_kernel_as_cpu_form(std::int64_t size, bool whole_samples) {
   constexpr std::uint64_t position = 77;
   const DropoutParams params{.rate = 0.4f, .seed = 9};
-  const std::vector<float> expected = factors({3, size}, params, position);
+  const std::vector<float> expected = factors({3, size}, params, position, 1, "drop", whole_samples);
   StepRing ring(3, 2, 1, {0}, {0});
   ring.step_counter = 5;
   ring.put(5, {.first_position = position}, std::vector<std::uint32_t>{0, 0, 0});
-  const DropoutFilter filter({philox_key_of(params.seed, RandomPurpose::dropout, "drop"), params.rate});
+  const DropoutFilter filter({philox_key_of(params.seed, RandomPurpose::dropout, "drop"), params.rate, whole_samples});
   for (const ThreadOrder order : {ThreadOrder::ascending, ThreadOrder::descending}) {
     std::vector<T> values(expected.size(), stored_as<T>(1.0f));  // in place
     const auto run = [&](const auto& kernel) {
@@ -121,8 +153,10 @@ void expect_kernel_as_cpu_form(std::int64_t size) {
 
 TEST(DropoutKernels, EqualTheCpuForm) {
   for (const std::int64_t size : {1, 7, 600, 1030}) {
-    expect_kernel_as_cpu_form<float>(size);
-    expect_kernel_as_cpu_form<Bf16>(size);
+    for (const bool whole_samples : {false, true}) {
+      expect_kernel_as_cpu_form<float>(size, whole_samples);
+      expect_kernel_as_cpu_form<Bf16>(size, whole_samples);
+    }
   }
 }
 

@@ -110,6 +110,24 @@ TEST(Models, Resnet18HasTheShapesOfItsHeader) {
   EXPECT_EQ(built.graph.shape(built.output), (Shape{2, 1000}));
 }
 
+TEST(Models, StochasticDepthSkipsEveryBranchExceptTheFirstAndOnlyInTraining) {
+  const auto count = [](const Network& network, Purpose purpose) {
+    const BuiltNetwork built = build_network(network, {.batch_size = 1, .purpose = purpose});
+    return std::ranges::count_if(built.graph.nodes(), [](const Graph::Node& node) {
+      EXPECT_EQ(node.definition->type() == "drop_path", node.name.ends_with("/drop_path")) << node.name;
+      return node.definition->type() == "drop_path";
+    });
+  };
+  const NetworkSettings large{.image = imagenet_images.image, .outputs = 10, .drop_path = 0.2f};
+  const NetworkSettings small = cifar10_images({.drop_path = 0.2f});
+  EXPECT_EQ(count(resnet50_network(large), Purpose::training), 15);
+  EXPECT_EQ(count(resnet18_network(large), Purpose::training), 7);
+  EXPECT_EQ(count(resnet18_cifar_network(small), Purpose::training), 7);
+  EXPECT_EQ(count(resnet9_network(small), Purpose::training), 1);
+  EXPECT_EQ(count(resnet50_network(large), Purpose::evaluation), 0);
+  EXPECT_EQ(count(resnet50_network(imagenet_images), Purpose::training), 0);
+}
+
 TEST(Models, Resnet18BeginsWithBlocksThatAreTheIdentityAndResnet18CifarDoesNot) {
   const auto zeros = [](const Network& network) {
     std::vector<std::string> names;

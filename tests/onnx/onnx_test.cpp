@@ -109,7 +109,7 @@ TEST_P(OnnxModel, ComputesTheNetworksLogits) {
   const ImageShape& image = filled.network.image;
   const NoiseBatch samples(5, batch_size, static_cast<std::size_t>(image.bytes()));
   const std::vector<float> logits = logits_of(filled, samples);
-  const std::string model = onnx_model(filled.network, filled.variables, filled.buffers, {});
+  const std::string model = onnx_model(filled.network, {}, filled.variables, filled.buffers, {});
   const std::vector<NamedArray> outputs = run(model, image, samples);
   ASSERT_EQ(outputs.size(), 2u);
   EXPECT_EQ(outputs[0].name, "logits");
@@ -132,10 +132,44 @@ TEST_P(OnnxModel, ComputesTheNetworksLogits) {
 
 INSTANTIATE_TEST_SUITE_P(Networks, OnnxModel, ::testing::Range(std::size_t{0}, exported_networks().size()));
 
+class OnnxTargets : public ::testing::Test {
+ protected:
+  Filled filled_ = fill(lenet_network(mnist_images()));
+  NoiseBatch samples_{5, batch_size, static_cast<std::size_t>(filled_.network.image.bytes())};
+  std::vector<float> outputs_ = logits_of(filled_, samples_);
+
+  std::vector<NamedArray> run_as(const OnnxTarget& target) {
+    return run(onnx_model(filled_.network, target, filled_.variables, filled_.buffers, {}), filled_.network.image,
+               samples_);
+  }
+};
+
+TEST_F(OnnxTargets, LabelsHaveAProbabilityEach) {
+  const std::vector<NamedArray> found = run_as({.kind = TargetKind::labels});
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].name, "logits");
+  EXPECT_EQ(found[1].name, "probabilities");
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    EXPECT_NEAR(found[1].values[i], 1.0 / (1.0 + std::exp(-outputs_[i])), 1e-5) << i;
+  }
+}
+
+TEST_F(OnnxTargets, NumbersHaveTheirUnit) {
+  std::vector<NumberScale> scales;
+  for (int i = 0; i < 10; ++i) scales.push_back({.mean = 3.0 * i, .deviation = 0.5 + i});
+  const std::vector<NamedArray> found = run_as({.kind = TargetKind::numbers, .scales = scales});
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].name, "numbers");
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    const double expected = scales[i % 10].number(outputs_[i]);
+    EXPECT_NEAR(found[0].values[i], expected, 1e-4 * (1.0 + std::abs(expected))) << i;
+  }
+}
+
 TEST(OnnxModels, OfEqualArgumentsAreEqual) {
   const Filled filled = fill(lenet_network(mnist_images()));
   const auto model = [&] {
-    return onnx_model(filled.network, filled.variables, filled.buffers, {{"b", "2"}, {"a", "1"}});
+    return onnx_model(filled.network, {}, filled.variables, filled.buffers, {{"b", "2"}, {"a", "1"}});
   };
   EXPECT_EQ(model(), model());
   EXPECT_THAT(model(), HasSubstr("Carillon"));
@@ -146,7 +180,7 @@ TEST(OnnxModels, NeedEveryArrayOfTheNetwork) {
   const auto error_without = [&](auto change) {
     Filled other = filled;
     change(other);
-    return error_of([&] { onnx_model(other.network, other.variables, other.buffers, {}); });
+    return error_of([&] { onnx_model(other.network, {}, other.variables, other.buffers, {}); });
   };
   const Error variable = error_without([](Filled& other) { other.variables.pop_back(); });
   EXPECT_THAT(variable.what(), HasSubstr("the array 'logits/weights' of the network is missing"));
@@ -226,7 +260,7 @@ TEST(OnnxModels, OfTrainingsOpsAreRefused) {
   };
   Filled filled = fill(lenet_network(mnist_images()));
   filled.network = network;
-  const Error error = error_of([&] { onnx_model(filled.network, filled.variables, filled.buffers, {}); });
+  const Error error = error_of([&] { onnx_model(filled.network, {}, filled.variables, filled.buffers, {}); });
   EXPECT_THAT(error.what(), HasSubstr("the op softmax_cross_entropy has no ONNX form"));
 }
 

@@ -113,8 +113,12 @@ Value OpHarness::input(const std::string& name, const Shape& shape) {
 }
 
 Value OpHarness::target(std::span<std::int32_t> values) {
-  step_.targets = std::as_writable_bytes(values).data();
-  return graph_.add_target({.type = DType::i32, .shape = {}});
+  return target({.type = DType::i32, .shape = {}}, std::as_writable_bytes(values));
+}
+
+Value OpHarness::target(const TargetSpec& spec, std::span<std::byte> values) {
+  step_.targets = values.data();
+  return graph_.add_target(spec);
 }
 
 void OpHarness::finish(Value output) { finish(output, step_); }

@@ -40,6 +40,7 @@ class OpHarness {
   Value input(const std::string& name, const Shape& shape);
   /// The graph's target, with a value for each sample, on a CPU. `values` outlive the harness; they may change.
   Value target(std::span<std::int32_t> values);
+  Value target(const TargetSpec& spec, std::span<std::byte> values);
   /// Ends the graph in `output`, runs the passes that every network goes through, and allocates it. Variables hold
   /// random values until set. `inputs`: where ops find their batch; outlives the harness.
   void finish(Value output);

@@ -7,6 +7,9 @@
 
 namespace carillon {
 
+/// What the target of a sample says: its class, the labels that apply to it, or some numbers.
+enum class TargetKind { class_index, labels, numbers };
+
 /// int32 [] for one of n classes, uint8 [n] for n yes-no answers, float32 [k] for k numbers.
 struct TargetSpec {
   DType type = DType::i32;

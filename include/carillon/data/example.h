@@ -1,4 +1,4 @@
-// Example: reads an image and its label from a serialised tf.train.Example, and writes such a message.
+// Example: reads an image and its label, or numbers, from a serialised tf.train.Example, and writes such a message.
 //
 // Format (tensorflow/core/example/{example,feature}.proto, protobuf wire format):
 //   Example { Features features = 1 }   Features { map<string, Feature> feature = 1 }.
@@ -12,13 +12,14 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace carillon {
 
 /// The names of the two features of a labelled image.
 struct ExampleKeys {
   std::string image;  ///< bytes, exactly one value
-  std::string label;  ///< int64, exactly one value
+  std::string label;  ///< int64, exactly one value; for parse_example_values any number, int64 or float
 };
 
 struct LabelledBytes {
@@ -30,6 +31,17 @@ struct LabelledBytes {
 /// key occurs more than once, the last entry is used. Other features are ignored. Errors: data; the text names the
 /// feature and the problem, but not the file and record.
 LabelledBytes parse_example(std::span<const std::uint8_t> record, const ExampleKeys& keys, std::string& scratch);
+
+/// An image with any number of values. At most one of the lists is not empty.
+struct ExampleValues {
+  std::span<const std::uint8_t> image;  ///< as in LabelledBytes
+  std::vector<std::int64_t> integers;
+  std::vector<float> floats;
+};
+
+/// Like parse_example, but the feature `keys.label` is int64 or float with any number of values. Slower: it uses
+/// protobuf's parser and copies the image to `scratch`. Errors: data, as parse_example.
+ExampleValues parse_example_values(std::span<const std::uint8_t> record, const ExampleKeys& keys, std::string& scratch);
 
 /// Serialised Example with the two values, for append_record (data/record.h).
 std::string make_example(const ExampleKeys& keys, std::span<const std::uint8_t> image, std::int64_t label);

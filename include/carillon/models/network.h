@@ -35,6 +35,7 @@ struct NetworkSettings {
   float regularization = 0.0f;  ///< L2 factor of the regularised weights
   bool distort = false;         ///< distort training images at random, if the network supports it
   std::optional<PixelNormalization> normalization = std::nullopt;  ///< replaces the network's own; 3 channels only
+  float drop_path = 0.0f;          ///< stochastic depth: rate of the last residual block, below 1
   std::uint64_t record_count = 0;  ///< training set size; required before training starts
   std::uint64_t seed = 0;          ///< seed of the distortion and of all other draws
 };

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 
 #include "carillon/core/error.h"
 #include "src/core/printable.h"
 #include "src/data/convert/split_folders.h"
+#include "src/data/convert/target_list.h"
 #include "src/data/decode/dataset_info.h"
 #include "src/images/colour.h"
 
@@ -38,13 +40,20 @@ void check_options(const PictureConversionOptions& o) {
   }
 }
 
+/// The description of records that this module writes, without scales.
+DatasetInfo info_of(TargetKind target, const std::vector<std::string>& classes, const Colour& background) {
+  DatasetInfo info{.classes = classes, .background = background, .target = target};
+  if (target == TargetKind::numbers) info.keys.label = numbers_key;
+  return info;
+}
+
 /// The description of the records in `output`, if there are some. Errors: usage (they have other keys).
 std::optional<DatasetInfo> earlier_records(const fs::path& output) {
   std::optional<DatasetInfo> earlier = read_dataset_info(output);
   DatasetInfo usual;
   if (earlier) {
-    usual.classes = earlier->classes;
-    usual.background = earlier->background;
+    usual = info_of(earlier->target, earlier->classes, earlier->background);
+    usual.scales = earlier->scales;
   }
   if (earlier && *earlier != usual) {
     fail(ExitCode::usage, "{}: its {} describes records with other keys or labels: choose another directory",
@@ -101,6 +110,7 @@ struct NamedSplit {
 };
 
 struct PictureSplits {
+  TargetKind target = TargetKind::class_index;
   std::vector<std::string> classes;
   std::vector<NamedSplit> splits;
   std::string small_classes;
@@ -123,11 +133,15 @@ void check_classes(const PictureList& list, const fs::path& input) {
        has_folders ? fmt::format("; if its folders are the classes, use --input {}", text_of(folder)) : "");
 }
 
-/// Empty if there are none.
+/// Classes or labels with few pictures. Empty if there are none.
 std::string text_of_small_classes(const PictureList& list) {
+  if (list.target == TargetKind::numbers) return "";
   constexpr std::size_t most_names = 5;
   std::vector<std::size_t> counts(list.classes.size());
-  for (const ListedPicture& picture : list.pictures) ++counts[picture.class_index];
+  for (const ListedPicture& picture : list.pictures) {
+    if (list.target == TargetKind::class_index) ++counts[picture.class_index];
+    for (const std::size_t label : picture.labels) ++counts[label];
+  }
   std::string names;
   std::size_t small = 0;
   for (std::size_t i = 0; i < counts.size(); ++i) {
@@ -169,9 +183,24 @@ PictureSplits list_split_folders(const PictureConversionOptions& options, const 
   return all;
 }
 
+PictureSplits list_target_splits(const PictureConversionOptions& options, const fs::path& input,
+                                 const std::optional<KnownTargets>& known, const ConversionReports& reports) {
+  PictureList list = list_targets(options.targets, input, options.target, known);
+  reports.note(fmt::format("{}: {} pictures with {} {} ({})", text_of(options.targets), list.pictures.size(),
+                           list.classes.size(), target_words(list.target), task_name(list.target)));
+  if (list.target == TargetKind::class_index) check_classes(list, options.targets);
+  std::string small_classes = options.split == train_split ? text_of_small_classes(list) : "";
+  return {list.target, std::move(list.classes), {{options.split, std::move(list.pictures)}}, std::move(small_classes)};
+}
+
 /// Lists the pictures of each split, in the order of the input.
-PictureSplits list_splits(const PictureConversionOptions& options, const fs::path& input, const KnownClasses& known,
-                          const ConversionReports& reports) {
+PictureSplits list_splits(const PictureConversionOptions& options, const fs::path& input,
+                          const std::optional<KnownTargets>& earlier, const ConversionReports& reports) {
+  if (!options.targets.empty()) return list_target_splits(options, input, earlier, reports);
+  const KnownClasses known = earlier ? earlier->classes : KnownClasses{};
+  if (earlier && earlier->target != TargetKind::class_index) {
+    fail(ExitCode::usage, "{} is of a {}, which requires --targets", known.source, task_name(earlier->target));
+  }
   if (const std::optional<SplitFolders> folders = find_split_folders(input)) {
     return list_split_folders(options, *folders, input, known, reports);
   }
@@ -179,7 +208,21 @@ PictureSplits list_splits(const PictureConversionOptions& options, const fs::pat
   note_ignored(list, input, reports);
   check_classes(list, input);
   std::string small_classes = options.split == train_split ? text_of_small_classes(list) : "";
-  return {std::move(list.classes), {{options.split, std::move(list.pictures)}}, std::move(small_classes)};
+  return {list.target, std::move(list.classes), {{options.split, std::move(list.pictures)}}, std::move(small_classes)};
+}
+
+/// The mean and the deviation of each number. The deviation of equal numbers counts as 1.
+std::vector<NumberScale> scales_of(const std::vector<ListedPicture>& pictures, std::size_t count) {
+  std::vector<NumberScale> scales(count);
+  const auto pictures_count = static_cast<double>(pictures.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    double sum = 0.0, squares = 0.0;
+    for (const ListedPicture& picture : pictures) sum += picture.numbers[i];
+    scales[i].mean = sum / pictures_count;
+    for (const ListedPicture& picture : pictures) squares += std::pow(picture.numbers[i] - scales[i].mean, 2);
+    if (squares > 0.0) scales[i].deviation = std::sqrt(squares / pictures_count);
+  }
+  return scales;
 }
 
 /// Puts each split in random order, and moves the validation share out of the first one.
@@ -200,31 +243,47 @@ void shuffle_and_share(PictureSplits& all, const PictureConversionOptions& optio
 
 }  // namespace
 
+std::string_view target_words(TargetKind target) {
+  switch (target) {
+    case TargetKind::labels:
+      return "labels";
+    case TargetKind::numbers:
+      return "numbers";
+    default:
+      return "classes";
+  }
+}
+
 ConvertedPictures convert_pictures(const PictureConversionOptions& options, const fs::path& input,
                                    const fs::path& output, const ConversionReports& reports) {
   check_options(options);
   const std::optional<DatasetInfo> earlier = earlier_records(output);
   PictureConversion conversion = options.conversion;
   conversion.background = background_for(options, earlier, output);
-  KnownClasses known;
-  if (earlier) known = {earlier->classes, fmt::format("{} in the output", dataset_info_name)};
+  std::optional<KnownTargets> known;
+  if (earlier) known = {earlier->target, {earlier->classes, fmt::format("{} in the output", dataset_info_name)}};
   PictureSplits all = list_splits(options, input, known, reports);
-  const DatasetInfo info{.classes = all.classes, .background = conversion.background};
-  check_dataset_info(info);
   shuffle_and_share(all, options);
+  DatasetInfo info = info_of(all.target, all.classes, conversion.background);
+  if (all.target == TargetKind::numbers) {
+    const bool replaces_training = all.splits.front().name == train_split;
+    info.scales =
+        earlier && !replaces_training ? earlier->scales : scales_of(all.splits.front().pictures, all.classes.size());
+  }
+  check_dataset_info(info);
   std::vector<SplitSize> sizes;
   for (const NamedSplit& split : all.splits) sizes.push_back({split.name, split.pictures.size()});
   if (options.names_split && !options.overwrites) check_split_is_new(options.split, output);
   check_shards(sizes, conversion.shard_count, output);
   if (!options.names_split) check_no_other_split(sizes, output);
-  ConvertedPictures converted{.class_count = all.classes.size()};
+  ConvertedPictures converted{.target = all.target, .class_count = all.classes.size()};
   const auto warn = [&](const std::string& text) {
     ++converted.skipped;
     reports.warn("skipped: " + text);
   };
   std::vector<CompleteSplit> complete;
   for (const NamedSplit& split : all.splits) {
-    complete.push_back(make_picture_shards(split.name, split.pictures, all.classes, conversion, output, warn,
+    complete.push_back(make_picture_shards(split.name, split.pictures, info, conversion, output, warn,
                                            reports.progress(split.name, split.pictures.size())));
     if (complete.back().written.record_count > 0) continue;
     fail(ExitCode::data, "{}: all {} pictures of the split {} are damaged", text_of(input), split.pictures.size(),
@@ -233,7 +292,8 @@ ConvertedPictures convert_pictures(const PictureConversionOptions& options, cons
   write_dataset_info(output, info);
   publish(complete);
   if (!all.small_classes.empty()) {
-    reports.warn(fmt::format("few pictures to train on, fewer than {} per class: {}", few_pictures, all.small_classes));
+    reports.warn(fmt::format("few pictures to train on, fewer than {} per {}: {}", few_pictures,
+                             all.target == TargetKind::labels ? "label" : "class", all.small_classes));
   }
   for (std::size_t i = 0; i < all.splits.size(); ++i) {
     converted.splits.push_back({all.splits[i].name, std::move(complete[i].written)});

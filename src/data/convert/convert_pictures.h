@@ -20,6 +20,8 @@ struct PictureConversionOptions {
   bool overwrites = false;   ///< a split that the user named may exist
   double validation_share = 0.0;
   std::uint64_t seed = 1;
+  std::filesystem::path targets;     ///< CSV file with the targets (list_targets); empty: the folders are the classes
+  std::optional<TargetKind> target;  ///< kind of the targets; empty: as list_targets finds it
 };
 
 /// Where a conversion reports what it does.
@@ -35,14 +37,19 @@ struct ConvertedPictures {
     WrittenSplit written;
   };
   std::vector<Split> splits;
-  std::size_t class_count = 0, skipped = 0;  ///< classes, damaged pictures
+  TargetKind target = TargetKind::class_index;
+  std::size_t class_count = 0, skipped = 0;  ///< classes, labels or numbers; damaged pictures
 };
+
+/// What a converter counts: "classes", "labels" or "numbers".
+std::string_view target_words(TargetKind target);
 
 /// Classes with fewer pictures to train on are reported.
 inline constexpr std::size_t few_pictures = 10;
 
-/// Converts `input`: a folder with one folder per class, a folder of split folders (find_split_folders), or a list
-/// file. Writes all splits or none. Errors: usage; no_input, data, io, naming the file.
+/// Converts `input`: a folder with one folder per class, a folder of split folders (find_split_folders), a list file
+/// or, with PictureConversionOptions::targets, the folder of the pictures. Writes all splits or none. Errors: usage;
+/// no_input, data, io, naming the file.
 ConvertedPictures convert_pictures(const PictureConversionOptions& options, const std::filesystem::path& input,
                                    const std::filesystem::path& output, const ConversionReports& reports);
 

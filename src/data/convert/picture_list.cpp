@@ -47,39 +47,9 @@ void collect(const fs::path& folder, std::vector<fs::path>& files, Folders& seen
   }
 }
 
-/// Checks class names against the known ones.
-class ClassCheck {
- public:
-  explicit ClassCheck(const KnownClasses& known)
-      : names_(known.names.begin(), known.names.end()), source_(known.source) {}
-
-  /// `where`: where the class is named, for the message. Errors: data.
-  void require(const std::string& name, const std::string& where) const {
-    if (names_.empty() || names_.contains(name)) return;
-    fail(ExitCode::data, "{}: the class '{}' is not among the {} of {}", where, printable(name), names_.size(),
-         source_);
-  }
-
- private:
-  std::set<std::string> names_;
-  std::string source_;
-};
-
 /// Sets the class index of each picture. `named` holds the class name of each element of `pictures`.
 void number_classes(PictureList& list, const std::vector<std::string>& named, const KnownClasses& known) {
-  list.classes = known.names;
-  if (known.names.empty()) {
-    list.classes = named;
-    std::ranges::sort(list.classes);
-    list.classes.erase(std::unique(list.classes.begin(), list.classes.end()), list.classes.end());
-  }
-  if (list.classes.size() > max_classes)
-    fail(ExitCode::data, "{} classes exceed the limit of {}", list.classes.size(), max_classes);
-  for (const std::string& name : list.classes) {
-    if (is_line(name) && name.size() <= max_line_bytes) continue;
-    fail(ExitCode::data, "the name of class '{}' is not valid UTF-8, has control characters, or is too long",
-         printable(name));
-  }
+  list.classes = classes_of(named, known);
   std::map<std::string_view, std::size_t> places;
   for (std::size_t i = 0; i < list.classes.size(); ++i) places.emplace(list.classes[i], i);
   for (std::size_t i = 0; i < named.size(); ++i) list.pictures[i].class_index = places.at(named[i]);

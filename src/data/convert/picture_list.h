@@ -1,4 +1,4 @@
-// Picture lists: the image files of a dataset and their classes.
+// Picture lists: the image files of a dataset and their targets.
 #pragma once
 
 #include <cstdint>
@@ -6,16 +6,22 @@
 #include <string>
 #include <vector>
 
+#include "carillon/core/target_spec.h"
+#include "src/data/convert/class_names.h"
+
 namespace carillon {
 
 struct ListedPicture {
   std::filesystem::path path;
-  std::size_t class_index = 0;  ///< index in PictureList::classes
+  std::size_t class_index = 0;           ///< index in PictureList::classes (class_index)
+  std::vector<std::size_t> labels = {};  ///< indices in PictureList::classes (labels)
+  std::vector<float> numbers = {};       ///< one for each of PictureList::classes (numbers)
 };
 
 struct PictureList {
-  std::vector<std::string> classes;
-  std::vector<ListedPicture> pictures;
+  TargetKind target = TargetKind::class_index;
+  std::vector<std::string> classes = {};  ///< names of classes, labels or numbers
+  std::vector<ListedPicture> pictures = {};
   std::size_t passed_over = 0;  ///< number of files in the folders without an image file name
 };
 
@@ -31,12 +37,6 @@ std::vector<std::filesystem::directory_entry> entries_of(const std::filesystem::
 
 /// Image files in a folder and its subfolders, sorted by the bytes of their names, without hidden ones. Errors: io.
 std::vector<std::filesystem::path> pictures_in(const std::filesystem::path& folder);
-
-/// The classes that a list may have, in their order. Empty: the names that are found, sorted.
-struct KnownClasses {
-  std::vector<std::string> names;
-  std::string source;  ///< for messages: "records.json in the output"
-};
 
 /// Lists the pictures of a folder or of a list file.
 /// A folder has one subfolder per class; deeper folders are included. Classes and pictures are sorted by the bytes of

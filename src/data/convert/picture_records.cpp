@@ -65,8 +65,25 @@ StoredPicture stored(std::string file, const PictureConversion& conversion) {
   return {std::move(file), info};
 }
 
-std::string record_of(const ListedPicture& listed, const std::vector<std::string>& classes,
-                      const PictureConversion& conversion) {
+/// Adds the target as the feature info.keys.label, and the names of its classes or labels.
+void add_target(const ListedPicture& listed, const DatasetInfo& info, proto::Example& example) {
+  auto& features = *example.mutable_features()->mutable_feature();
+  proto::Feature& feature = features[info.keys.label];
+  if (info.target == TargetKind::numbers) {
+    for (const float number : listed.numbers) feature.mutable_float_list()->add_value(number);
+    return;
+  }
+  std::vector<std::size_t> labels = listed.labels;
+  if (info.target == TargetKind::class_index) labels = {listed.class_index};
+  proto::Int64List& list = *feature.mutable_int64_list();  // also if it stays empty
+  proto::BytesList& names = *features["image/class/text"].mutable_bytes_list();
+  for (const std::size_t label : labels) {
+    list.add_value(info.first_label + static_cast<std::int64_t>(label));
+    names.add_value(info.classes[label]);
+  }
+}
+
+std::string record_of(const ListedPicture& listed, const DatasetInfo& info, const PictureConversion& conversion) {
   const std::string path = listed.path.string();
   StoredPicture picture;
   try {
@@ -77,8 +94,8 @@ std::string record_of(const ListedPicture& listed, const std::vector<std::string
     if (what.starts_with(path)) throw;  // the error already names the file
     fail(error.code(), "{}: {}", path, what);
   }
-  const DatasetInfo keys;
   proto::Example example;
+  add_target(listed, info, example);
   auto& features = *example.mutable_features()->mutable_feature();
   const auto add_text = [&](const char* key, const std::string& text) {
     features[key].mutable_bytes_list()->add_value(text);
@@ -87,9 +104,7 @@ std::string record_of(const ListedPicture& listed, const std::vector<std::string
     features[key].mutable_int64_list()->add_value(number);
   };
   const bool is_grey = picture.info.channels == 1;
-  features[keys.keys.image].mutable_bytes_list()->add_value(std::move(picture.file));
-  add_number(keys.keys.label.c_str(), keys.first_label + static_cast<std::int64_t>(listed.class_index));
-  add_text("image/class/text", classes[listed.class_index]);
+  features[info.keys.image].mutable_bytes_list()->add_value(std::move(picture.file));
   add_number("image/height", picture.info.height);
   add_number("image/width", picture.info.width);
   add_number("image/channels", is_grey ? 1 : 3);
@@ -154,7 +169,7 @@ class RecordsAhead {
 }  // namespace
 
 CompleteSplit make_picture_shards(const std::string& name, const std::vector<ListedPicture>& pictures,
-                                  const std::vector<std::string>& classes, const PictureConversion& conversion,
+                                  const DatasetInfo& info, const PictureConversion& conversion,
                                   const std::filesystem::path& directory,
                                   const std::function<void(const std::string&)>& warn,
                                   const std::function<void(std::size_t)>& progress) {
@@ -164,7 +179,7 @@ CompleteSplit make_picture_shards(const std::string& name, const std::vector<Lis
     return error ? 0 : static_cast<std::uint64_t>(bytes);
   };
   RecordsAhead records(
-      pictures.size(), [&](std::size_t i) { return record_of(pictures[i], classes, conversion); }, bytes_of_file);
+      pictures.size(), [&](std::size_t i) { return record_of(pictures[i], info, conversion); }, bytes_of_file);
   const auto make = [&](std::size_t i, std::string& record) {
     try {
       record = records.take(i);

@@ -1,5 +1,7 @@
 #include "src/data/decode/dataset_info.h"
 
+#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -14,11 +16,30 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int version = 1;
+/// Of records that are not for a classification, so that earlier programs refuse them.
+constexpr int version_with_task = 2;
 constexpr std::size_t max_file_bytes = std::size_t{64} << 20;
+
+/// Reads what version_with_task has in addition.
+void parse_task(const nlohmann::json& json, DatasetInfo& form) {
+  form.target = target_of_task(json.at("task").get<std::string>()).value();
+  if (form.target != TargetKind::numbers) return;
+  const std::vector<double> means = json.at("means"), deviations = json.at("deviations");
+  if (means.size() != form.classes.size() || deviations.size() != form.classes.size()) {
+    throw std::runtime_error("one mean and one deviation for each number");
+  }
+  for (std::size_t i = 0; i < means.size(); ++i) {
+    if (!std::isfinite(means[i]) || !std::isfinite(deviations[i]) || deviations[i] <= 0.0) {
+      throw std::runtime_error("invalid mean or deviation");
+    }
+    form.scales.push_back({.mean = means[i], .deviation = deviations[i]});
+  }
+}
 
 DatasetInfo parsed(const std::string& text) {
   const nlohmann::json json = nlohmann::json::parse(text);
-  if (json.at("carillon_records").get<int>() != version) throw std::runtime_error("unsupported version");
+  const int found_version = json.at("carillon_records").get<int>();
+  if (found_version != version && found_version != version_with_task) throw std::runtime_error("unsupported version");
   DatasetInfo form{.keys = {json.at("image_key"), json.at("label_key")}, .classes = json.at("classes")};
   const nlohmann::json& first = json.at("first_label");
   constexpr std::int64_t most = std::int64_t{1} << 31;
@@ -30,6 +51,7 @@ DatasetInfo parsed(const std::string& text) {
   }
   form.first_label = first;
   if (json.contains("background")) form.background = parse_colour(json.at("background").get<std::string>()).value();
+  if (found_version == version_with_task) parse_task(json, form);
   return form;
 }
 
@@ -38,16 +60,34 @@ void write_text(const fs::path& path, const std::string& text) {
 }
 
 std::string text_of(const DatasetInfo& info) {
-  nlohmann::ordered_json json{{"carillon_records", version},
+  const bool classifies = info.target == TargetKind::class_index;
+  nlohmann::ordered_json json{{"carillon_records", classifies ? version : version_with_task},
                               {"image_key", info.keys.image},
                               {"label_key", info.keys.label},
                               {"first_label", info.first_label},
                               {"classes", info.classes}};
   if (info.background != Colour{}) json["background"] = colour_text(info.background);
+  if (!classifies) json["task"] = task_name(info.target);
+  if (info.target == TargetKind::numbers) {
+    json["means"] = json["deviations"] = nlohmann::ordered_json::array();
+    for (const NumberScale& scale : info.scales) {
+      json["means"].push_back(scale.mean);
+      json["deviations"].push_back(scale.deviation);
+    }
+  }
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace
+
+std::string_view task_name(TargetKind target) {
+  return std::ranges::find(named_tasks, target, &NamedTask::target)->task;
+}
+
+std::optional<TargetKind> target_of_task(std::string_view task) {
+  const auto* const found = std::ranges::find(named_tasks, task, &NamedTask::task);
+  return found != named_tasks.end() ? std::optional(found->target) : std::nullopt;
+}
 
 std::optional<DatasetInfo> read_dataset_info(const fs::path& directory) {
   const fs::path path = directory / dataset_info_name;

@@ -2,29 +2,52 @@
 // (docs/developer-guide/file-formats.md).
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "carillon/core/number_scale.h"
+#include "carillon/core/target_spec.h"
 #include "carillon/data/example.h"
 #include "carillon/images/decode.h"
 
 namespace carillon {
 
-/// JPEG or PNG files with labels.
+/// JPEG or PNG files with targets.
 struct DatasetInfo {
   ExampleKeys keys = {.image = "image/encoded", .label = "image/class/label"};
-  std::int64_t first_label = 1;      ///< label of the first class
-  std::vector<std::string> classes;  ///< class names, in the order of their labels
-  Colour background = {};            ///< behind pixels that were transparent before the conversion
+  std::int64_t first_label = 1;  ///< label of the first class (class_index, labels)
+  std::vector<std::string>
+      classes;             ///< names of the classes or labels, in the order of their labels, or of the numbers
+  Colour background = {};  ///< behind pixels that were transparent before the conversion
+  TargetKind target = TargetKind::class_index;
+  std::vector<NumberScale> scales = {};  ///< of the training records (numbers), by number; else empty
 
   bool operator==(const DatasetInfo& other) const {
     return keys.image == other.keys.image && keys.label == other.keys.label && first_label == other.first_label &&
-           classes == other.classes && background == other.background;
+           classes == other.classes && background == other.background && target == other.target &&
+           scales == other.scales;
   }
 };
+
+/// The feature that holds the numbers of a regression.
+inline constexpr const char* numbers_key = "image/numbers";
+
+/// A kind of target by the name of its task, as options and files have it.
+struct NamedTask {
+  TargetKind target;
+  std::string_view task;
+};
+inline constexpr std::array named_tasks{NamedTask{TargetKind::class_index, "classification"},
+                                        NamedTask{TargetKind::labels, "multilabel"},
+                                        NamedTask{TargetKind::numbers, "regression"}};
+std::string_view task_name(TargetKind target);
+/// Nothing if there is no such task.
+std::optional<TargetKind> target_of_task(std::string_view task);
 
 /// The name of the class with this label; the number if `info` is empty or names no such class.
 std::string class_text(std::int64_t label, const std::optional<DatasetInfo>& info);

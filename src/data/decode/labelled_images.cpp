@@ -1,6 +1,7 @@
 #include "carillon/data/labelled_images.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -16,15 +17,41 @@ void store(std::int64_t number, std::span<std::byte> target) {
   std::memcpy(target.data(), &value, sizeof value);
 }
 
+/// Writes number `i` of a target.
+void store_number(double number, std::size_t i, std::span<std::byte> target) {
+  const auto value = static_cast<float>(number);
+  std::memcpy(target.data() + i * sizeof value, &value, sizeof value);
+}
+
 }  // namespace
 
+TargetSpec target_spec_of(const RecordSchema& schema) {
+  check(schema.class_count > 0, "labelled images require at least one class");
+  switch (schema.target) {
+    case TargetKind::labels:
+      return {.type = DType::u8, .shape = {schema.class_count}};
+    case TargetKind::numbers:
+      return {.type = DType::f32, .shape = {schema.class_count}};
+    default:
+      return {.type = DType::i32, .shape = {}};
+  }
+}
+
 LabelledImageDecoder::LabelledImageDecoder(RecordSchema schema)
-    : RecordDecoder(schema.image_shape, {.type = DType::i32, .shape = {}}), schema_(std::move(schema)) {
-  check(schema_.class_count > 0, "labelled images require at least one class");
+    : RecordDecoder(schema.image_shape, target_spec_of(schema)), schema_(std::move(schema)) {
+  check(schema_.scales.empty() || std::ssize(schema_.scales) == schema_.class_count, "one scale for each number");
 }
 
 void LabelledImageDecoder::write_synthetic_target(std::size_t i, std::span<std::byte> target) const {
-  store(static_cast<std::int64_t>(i) % schema_.class_count, target);
+  const auto count = static_cast<std::size_t>(schema_.class_count);
+  if (schema_.target == TargetKind::class_index) {
+    store(static_cast<std::int64_t>(i % count), target);
+  } else if (schema_.target == TargetKind::labels) {
+    std::ranges::fill(target, std::byte{0});
+    target[i % count] = std::byte{1};
+  } else {
+    for (std::size_t j = 0; j < count; ++j) store_number(static_cast<double>((i + j) % 9) / 4.0 - 1.0, j, target);
+  }
 }
 
 void LabelledImageDecoder::write_class(std::int64_t label, std::span<std::byte> target) const {
@@ -35,17 +62,62 @@ void LabelledImageDecoder::write_class(std::int64_t label, std::span<std::byte> 
   store(label - first, target);
 }
 
+void LabelledImageDecoder::write_labels(std::span<const std::int64_t> labels, std::span<std::byte> target) const {
+  const std::int64_t first = schema_.first_label, last = first + schema_.class_count - 1;
+  std::ranges::fill(target, std::byte{0});
+  for (const std::int64_t label : labels) {
+    if (label < first || label > last) {
+      fail(ExitCode::data, "feature '{}' has the label {}, outside {}..{}", schema_.keys.label, label, first, last);
+    }
+    target[static_cast<std::size_t>(label - first)] = std::byte{1};
+  }
+}
+
+void LabelledImageDecoder::write_numbers(const ExampleValues& values, std::span<std::byte> target) const {
+  std::vector<double> numbers(values.floats.begin(), values.floats.end());
+  numbers.insert(numbers.end(), values.integers.begin(), values.integers.end());
+  if (std::ssize(numbers) != schema_.class_count) {
+    fail(ExitCode::data, "feature '{}' has {} numbers, not {}", schema_.keys.label, numbers.size(),
+         schema_.class_count);
+  }
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const double number = schema_.scales.empty() ? numbers[i] : schema_.scales[i].standardised(numbers[i]);
+    if (!std::isfinite(static_cast<float>(number))) {
+      fail(ExitCode::data, "feature '{}' has the number {}, which is not finite or too large", schema_.keys.label,
+           numbers[i]);
+    }
+    store_number(number, i, target);
+  }
+}
+
+std::span<const std::uint8_t> LabelledImageDecoder::read(std::span<const std::uint8_t> record,
+                                                         std::span<std::byte> target, std::string& scratch) const {
+  if (schema_.target == TargetKind::class_index) {
+    const LabelledBytes found = parse_example(record, schema_.keys, scratch);
+    write_class(found.label, target);
+    return found.image;
+  }
+  const ExampleValues found = parse_example_values(record, schema_.keys, scratch);
+  if (schema_.target == TargetKind::numbers) {
+    write_numbers(found, target);
+  } else if (found.floats.empty()) {
+    write_labels(found.integers, target);
+  } else {
+    fail(ExitCode::data, "feature '{}' is float, not int64", schema_.keys.label);
+  }
+  return found.image;
+}
+
 void LabelledImageDecoder::copy_pixels(std::span<const std::uint8_t> record, std::span<std::uint8_t> image,
                                        std::span<std::byte> target) const {
   std::string scratch;
-  const LabelledBytes found = parse_example(record, schema_.keys, scratch);
+  const std::span<const std::uint8_t> found = read(record, target, scratch);
   const std::size_t bytes = schema_.image_shape.bytes();
-  if (found.image.size() != bytes) {
-    fail(ExitCode::data, "feature '{}' has {} bytes, not {}{}", schema_.keys.image, found.image.size(), bytes,
-         describe_image_form(found.image));
+  if (found.size() != bytes) {
+    fail(ExitCode::data, "feature '{}' has {} bytes, not {}{}", schema_.keys.image, found.size(), bytes,
+         describe_image_form(found));
   }
-  write_class(found.label, target);
-  std::ranges::copy(found.image, image.begin());
+  std::ranges::copy(found, image.begin());
 }
 
 }  // namespace carillon

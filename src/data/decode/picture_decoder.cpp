@@ -14,13 +14,12 @@ class PictureDecoder final : public LabelledImageDecoder {
   void decode(std::span<const std::uint8_t> record, std::uint64_t position, std::span<std::uint8_t> image,
               std::span<std::byte> target) const override {
     std::string scratch;
-    const LabelledBytes found = parse_example(record, schema().keys, scratch);
-    write_class(found.label, target);
+    const std::span<const std::uint8_t> file = read(record, target, scratch);
     thread_local ViewMemory memory;
     try {
-      PictureView view = view_of(picture_info(found.image), position);
+      PictureView view = view_of(picture_info(file), position);
       view.background = decoding_.background;
-      render_view(found.image, view, decoding_.resampling, memory, image);
+      render_view(file, view, decoding_.resampling, memory, image);
     } catch (const Error& error) {
       fail(error.code(), "feature '{}' {}", schema().keys.image, error.what());
     }

@@ -1,5 +1,7 @@
 #include "src/data/decode/record_sheet.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -63,12 +65,22 @@ const Form& form_of(std::span<const std::uint8_t> record) {
        forms[2].keys.image);
 }
 
+/// The classes, labels or numbers of a record.
+std::string target_text(const ExampleValues& values, const std::optional<DatasetInfo>& set) {
+  std::vector<std::string> texts;
+  for (const std::int64_t label : values.integers) texts.push_back(class_text(label, set));
+  for (const float number : values.floats) texts.push_back(fmt::format("{:g}", number));
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
 SheetTile tile_of(std::span<const std::uint8_t> record, const std::optional<DatasetInfo>& set, ViewMemory& memory) {
   const Form& form = form_of(record);
+  ExampleKeys keys = form.keys;
+  if (form.side == 0 && set) keys.label = set->keys.label;
   std::string scratch;
-  const LabelledBytes found = parse_example(record, form.keys, scratch);
+  const ExampleValues found = parse_example_values(record, keys, scratch);
   SheetTile tile = form.side > 0 ? tile_of_planes(found.image, form) : tile_of_file(found.image, memory);
-  tile.text = class_text(found.label, form.side == 0 ? set : std::nullopt);
+  tile.text = target_text(found, form.side == 0 ? set : std::nullopt);
   return tile;
 }
 

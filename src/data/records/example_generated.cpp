@@ -91,6 +91,23 @@ LabelledBytes parse_example_generated(std::span<const std::uint8_t> record, cons
           .label = single_value(label, label.int64_list(), keys.label, proto::Feature::kInt64List).value(0)};
 }
 
+ExampleValues parse_example_values(std::span<const std::uint8_t> record, const ExampleKeys& keys,
+                                   std::string& scratch) {
+  proto::Example example;
+  parse_generated(record, example);
+  const proto::Feature& image = find_feature(example, keys.image);
+  const proto::Feature& values = find_feature(example, keys.label);
+  if (values.kind_case() == proto::Feature::kBytesList) {
+    fail(ExitCode::data, "feature '{}' is bytes, not int64 or float", keys.label);
+  }
+  scratch = single_value(image, image.bytes_list(), keys.image, proto::Feature::kBytesList).value(0);
+  const auto& integers = values.int64_list().value();
+  const auto& floats = values.float_list().value();
+  return {.image = {reinterpret_cast<const std::uint8_t*>(scratch.data()), scratch.size()},
+          .integers = {integers.begin(), integers.end()},
+          .floats = {floats.begin(), floats.end()}};
+}
+
 std::string make_example(const ExampleKeys& keys, std::span<const std::uint8_t> image, std::int64_t label) {
   proto::Example example;
   auto& features = *example.mutable_features()->mutable_feature();

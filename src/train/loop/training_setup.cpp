@@ -23,6 +23,7 @@ Network network_to_train(const TrainOptions& options, const FoundRecords& found)
                                      .regularization = static_cast<float>(options.optimizer.regularization),
                                      .distort = data.distort && !data.record_form.decoder_distorts,
                                      .normalization = data.normalization,
+                                     .drop_path = static_cast<float>(options.model.drop_path),
                                      .record_count = found.record_count,
                                      .seed = seed});
   made.warp = {.rotation = data.rotate, .zoom = data.zoom, .shift = data.shift, .seed = seed};

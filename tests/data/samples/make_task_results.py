@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes regression_task.txt and multilabel_task.txt: 20 training steps of two tasks in float64 numpy.
+"""Writes regression_squared.txt, regression_absolute.txt, regression_huber.txt and multilabel_task.txt: 20 training steps
+of these tasks in float64 numpy, and scikit-learn's scores of the result.
 
 Network: 16 pixels / 256 -> dense(6) -> ReLU -> dense(n). Plain SGD on batches of 8 of the 24 records, in their order.
 Each line is a name and a value: `loss` of each step, the variables after the last step, row-major, and a score over all
@@ -8,6 +9,7 @@ records. tests/tasks/*_task_mpi_test.cpp compare with them; tests/tasks/task_tra
 import pathlib
 
 import numpy as np
+from sklearn import metrics
 
 RECORDS, PIXELS, HIDDEN, BATCH, STEPS, RATE = 24, 16, 6, 8, 20, 0.25
 
@@ -25,6 +27,17 @@ def first_values(shape):
 def mean_squared_error(output, target):
     difference = output - target
     return np.mean(difference**2), 2.0 * difference / difference.size
+
+
+def mean_absolute_error(output, target):
+    difference = output - target
+    return np.mean(np.abs(difference)), np.sign(difference) / difference.size
+
+
+def mean_huber_loss(output, target, delta=0.5):
+    size = np.abs(output - target)
+    loss = np.where(size <= delta, size**2 / 2, delta * (size - delta / 2))
+    return np.mean(loss), np.clip(output - target, -delta, delta) / size.size
 
 
 def binary_cross_entropy(logits, target):
@@ -65,15 +78,21 @@ def write(name, losses, variables, scores):
 def main():
     i, j = np.ogrid[:RECORDS, :3]
     numbers = (11 * i + 29 * j) % 64 / 32.0 - 1.0
-    losses, variables, output = train(numbers, mean_squared_error)
-    write("regression_task.txt", losses, variables, {"mean_absolute_error": np.abs(output - numbers).mean()})
+    for name, loss in ("squared", mean_squared_error), ("absolute", mean_absolute_error), ("huber", mean_huber_loss):
+        losses, variables, output = train(numbers, loss)
+        write(f"regression_{name}.txt", losses, variables,
+              {"r2": metrics.r2_score(numbers, output), "mae": metrics.mean_absolute_error(numbers, output),
+               "rmse": metrics.root_mean_squared_error(numbers, output)})
 
     i, j = np.ogrid[:RECORDS, :4]
     answers = ((5 * i + 3 * j + i * j) % 3 == 0).astype(float)
     losses, variables, output = train(answers, binary_cross_entropy)
     assert np.abs(output).min() > 1e-4  # so that rounding cannot change an answer
-    write("multilabel_task.txt", losses, variables, {"exact_match": ((output > 0) == answers).all(1).mean(),
-                                                     "right_answers": ((output > 0) == answers).mean()})
+    write("multilabel_task.txt", losses, variables,
+          {"mean_average_precision": metrics.average_precision_score(answers, output, average="macro"),
+           "macro_f1": metrics.f1_score(answers, output > 0, average="macro"),
+           "micro_f1": metrics.f1_score(answers, output > 0, average="micro"),
+           "binary_cross_entropy": binary_cross_entropy(output, answers)[0]})
 
 
 if __name__ == "__main__":

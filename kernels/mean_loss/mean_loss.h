@@ -1,0 +1,44 @@
+// mean_loss: the mean, over a batch and all outputs of a sample, of a loss that compares one output with one target.
+//
+//   loss = 1 / (batch n) * sum over b and j of f(z[b, j], t[b, j])        z, t: [batch, n]; loss: []
+//   dz[b, j] = f'(z[b, j], t[b, j]) / (batch n)                           f': the derivative by z
+//
+//   sigmoid_cross_entropy   f = max(z, 0) - z t + log(1 + exp(-|z|))      f' = sigma(z) - t      t: from 0 to 1
+//   squared_error           f = e^2                                       f' = 2 e               e = z - t
+//   absolute_error          f = |e|                                       f' = sign(e), 0 if e is 0
+//   huber                   f = e^2 / 2          if |e| <= delta          f' = e
+//                           f = delta (|e| - delta / 2)  otherwise        f' = delta sign(e)
+//
+// If the images of the batch are mixed (mixup, cutmix), the targets are mixed in the same way:
+//
+//   t[b, j] = lambda target[b, j] + (1 - lambda) target[a, j]             a = b - 1; for row 0: the last row
+//
+// lambda: drawn once per batch (kernels/shared/mixing.h); 1 without mixing. The targets are uint8 (0 or 1) or float32.
+// The first f is binary cross-entropy with logits. Source of the last: Huber, "Robust estimation of a location
+// parameter", 1964.
+#pragma once
+
+#include "carillon/graph/graph.h"
+#include "kernels/shared/mixing.h"
+
+namespace carillon {
+
+enum class MeanLossKind { sigmoid_cross_entropy, squared_error, absolute_error, huber };
+
+struct MeanLossParams {
+  MeanLossKind kind = MeanLossKind::squared_error;
+  float delta = 1.0f;        ///< of huber, above 0
+  MixingParams mixing = {};  ///< must equal the mixing of the images
+};
+
+/// `outputs`: [batch, n]. `targets`: a target of the graph, uint8 or float32 [n]. Returns the loss, []. Errors: failed
+/// (targets of another shape or type; delta is not above 0).
+Value mean_loss(Graph& graph, const std::string& name, Value outputs, Value targets, const MeanLossParams& params);
+
+/// Tensors: inputs {z, targets}, outputs {loss}.
+std::unique_ptr<Op> make_mean_loss_cpu(const MeanLossParams& params, const OpContext& context,
+                                       const OpTensors& tensors);
+std::unique_ptr<Op> make_mean_loss_cuda(const MeanLossParams& params, const OpContext& context,
+                                        const OpTensors& tensors);
+
+}  // namespace carillon

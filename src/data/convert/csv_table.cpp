@@ -1,0 +1,94 @@
+#include "src/data/convert/csv_table.h"
+
+#include "carillon/core/error.h"
+#include "carillon/core/file.h"
+#include "src/core/printable.h"
+
+namespace carillon {
+namespace {
+
+constexpr std::size_t max_bytes = std::size_t{1} << 30;
+constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+
+class CsvReader {
+ public:
+  CsvReader(std::string name, std::string_view text) : name_(std::move(name)), text_(text) {
+    if (text_.starts_with(byte_order_mark)) text_.remove_prefix(byte_order_mark.size());
+  }
+
+  /// Reads the next row that is not an empty line; returns false at the end.
+  bool next(CsvTable::Row& row) {
+    while (skip_line_end()) {
+    }
+    if (text_.empty()) return false;
+    row = {.line = line_, .cells = {}};
+    do {
+      row.cells.push_back(text_.starts_with('"') ? quoted_cell(row.line) : plain_cell());
+    } while (skip(","));
+    if (!text_.empty() && !skip_line_end()) fail_at(row.line, "has text after a closing quote");
+    return true;
+  }
+
+  [[noreturn]] void fail_at(std::size_t line, std::string_view what) const {
+    fail(ExitCode::data, "{}: line {} {}", printable(name_), line, what);
+  }
+
+ private:
+  bool skip(std::string_view expected) {
+    if (!text_.starts_with(expected)) return false;
+    text_.remove_prefix(expected.size());
+    return true;
+  }
+  bool skip_line_end() {
+    if (!skip("\r\n") && !skip("\n")) return false;
+    ++line_;
+    return true;
+  }
+
+  std::string plain_cell() {
+    std::size_t end = std::min(text_.find_first_of(",\n"), text_.size());
+    if (end > 0 && end < text_.size() && text_[end] == '\n' && text_[end - 1] == '\r') --end;
+    std::string cell(text_.substr(0, end));
+    text_.remove_prefix(end);
+    return cell;
+  }
+
+  std::string quoted_cell(std::size_t line) {
+    std::string cell;
+    text_.remove_prefix(1);
+    while (!text_.empty()) {
+      const char c = text_.front();
+      text_.remove_prefix(1);
+      if (c == '"' && !skip("\"")) return cell;
+      if (c == '\n') ++line_;
+      cell += c;
+    }
+    fail_at(line, "has a quote that is not closed");
+  }
+
+  std::string name_;
+  std::string_view text_;
+  std::size_t line_ = 1;
+};
+
+}  // namespace
+
+CsvTable read_csv(const std::filesystem::path& path) {
+  const std::string text = read_plain_file(path, path.string(), max_bytes);
+  CsvReader reader(path.string(), text);
+  CsvTable table;
+  CsvTable::Row row;
+  if (!reader.next(row))
+    fail(ExitCode::data, "{}: is empty; its first line must name the columns", printable(path.string()));
+  table.header = std::move(row.cells);
+  while (reader.next(row)) {
+    if (row.cells.size() != table.header.size()) {
+      reader.fail_at(row.line,
+                     fmt::format("has {} cells, and the header has {}", row.cells.size(), table.header.size()));
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+}  // namespace carillon

@@ -1,0 +1,173 @@
+#include "src/data/convert/target_list.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "carillon/core/error.h"
+#include "src/core/printable.h"
+#include "src/data/convert/csv_table.h"
+#include "src/data/decode/dataset_info.h"
+
+namespace carillon {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string_view without_spaces(std::string_view text) {
+  constexpr std::string_view spaces = " \t\r\n";
+  const std::size_t begin = text.find_first_not_of(spaces);
+  return begin == text.npos ? "" : text.substr(begin, text.find_last_not_of(spaces) + 1 - begin);
+}
+
+/// The number of a cell; nothing if it holds another text.
+std::optional<float> number_in(std::string_view cell) {
+  cell = without_spaces(cell);
+  if (cell.starts_with('+')) cell.remove_prefix(1);
+  double number = 0.0;
+  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), number);
+  if (error != std::errc{} || end != cell.data() + cell.size()) return std::nullopt;
+  const auto value = static_cast<float>(number);
+  return std::isfinite(value) ? std::optional(value) : std::nullopt;
+}
+
+/// The names of a cell, without repetitions.
+std::vector<std::string> names_in(std::string_view cell) {
+  std::vector<std::string> names;
+  while (true) {
+    const std::size_t cut = std::min(cell.find(';'), cell.size());
+    const std::string_view name = without_spaces(cell.substr(0, cut));
+    if (!name.empty() && std::ranges::find(names, name) == names.end()) names.emplace_back(name);
+    if (cut == cell.size()) return names;
+    cell.remove_prefix(cut + 1);
+  }
+}
+
+TargetKind kind_by_cells(const CsvTable& table) {
+  if (table.header.size() > 2) return TargetKind::numbers;
+  const auto is_number = [](const CsvTable::Row& row) { return number_in(row.cells[1]).has_value(); };
+  if (std::ranges::all_of(table.rows, is_number)) return TargetKind::numbers;
+  const auto has_one_name = [](const CsvTable::Row& row) { return names_in(row.cells[1]).size() == 1; };
+  return std::ranges::all_of(table.rows, has_one_name) ? TargetKind::class_index : TargetKind::labels;
+}
+
+class TargetLister {
+ public:
+  TargetLister(const fs::path& path, const CsvTable& table, const std::optional<KnownTargets>& known)
+      : path_(path), table_(table), known_(known ? known->classes : KnownClasses{}) {}
+
+  PictureList list(TargetKind target, const fs::path& folder) const {
+    PictureList list{.target = target};
+    std::set<std::string> seen;
+    for (const CsvTable::Row& row : table_.rows) {
+      std::error_code error;
+      const fs::path picture = folder / row.cells[0];
+      if (row.cells[0].empty() || !fs::is_regular_file(picture, error)) {
+        fail(ExitCode::data, "{}: there is no picture {}", at(row), printable(picture.string()));
+      }
+      if (!seen.insert(picture.lexically_normal().string()).second) {
+        fail(ExitCode::data, "{}: the picture {} occurs twice", at(row), printable(row.cells[0]));
+      }
+      list.pictures.push_back({.path = picture});
+    }
+    target == TargetKind::numbers ? add_numbers(list) : add_names(list);
+    return list;
+  }
+
+ private:
+  std::string at(const CsvTable::Row& row) const {
+    return fmt::format("{}: line {}", printable(path_.string()), row.line);
+  }
+
+  void add_numbers(PictureList& list) const {
+    list.classes.assign(table_.header.begin() + 1, table_.header.end());
+    for (std::string& name : list.classes) name = without_spaces(name);
+    if (!known_.names.empty() && list.classes != known_.names) {
+      fail(ExitCode::data, "{}: the columns {} are not those of {}, {}", printable(path_.string()),
+           printable(fmt::format("{}", fmt::join(list.classes, ", "))), known_.source,
+           printable(fmt::format("{}", fmt::join(known_.names, ", "))));
+    }
+    if (classes_of(list.classes, {}).size() != list.classes.size()) {
+      fail(ExitCode::data, "{}: line 1: two columns have the same name", printable(path_.string()));
+    }
+    for (std::size_t i = 0; i < table_.rows.size(); ++i) {
+      for (std::size_t column = 1; column < table_.header.size(); ++column) {
+        const std::optional<float> number = number_in(table_.rows[i].cells[column]);
+        if (number) {
+          list.pictures[i].numbers.push_back(*number);
+          continue;
+        }
+        fail(ExitCode::data, "{}: '{}' in column {} is not a finite number", at(table_.rows[i]),
+             printable(table_.rows[i].cells[column]), printable(table_.header[column]));
+      }
+    }
+  }
+
+  void add_names(PictureList& list) const {
+    if (table_.header.size() != 2) {
+      fail(ExitCode::data, "{}: line 1: a {} requires two columns: path, {}", printable(path_.string()),
+           task_name(list.target), list.target == TargetKind::labels ? "labels separated by ;" : "class");
+    }
+    const ClassCheck check(known_);
+    std::vector<std::string> found;
+    for (const CsvTable::Row& row : table_.rows) {
+      for (std::string& name : names_of(row, list.target)) {
+        check.require(name, at(row));
+        found.push_back(std::move(name));
+      }
+    }
+    list.classes = classes_of(std::move(found), known_);
+    if (list.classes.empty()) fail(ExitCode::data, "{}: no picture has a label", printable(path_.string()));
+    std::map<std::string_view, std::size_t> numbers;
+    for (std::size_t i = 0; i < list.classes.size(); ++i) numbers.emplace(list.classes[i], i);
+    for (std::size_t i = 0; i < table_.rows.size(); ++i) {
+      for (const std::string& name : names_of(table_.rows[i], list.target)) {
+        if (list.target == TargetKind::labels) {
+          list.pictures[i].labels.push_back(numbers.at(name));
+        } else {
+          list.pictures[i].class_index = numbers.at(name);
+        }
+      }
+    }
+  }
+
+  std::vector<std::string> names_of(const CsvTable::Row& row, TargetKind target) const {
+    std::vector<std::string> names = names_in(row.cells[1]);
+    if (target == TargetKind::class_index && names.size() != 1) {
+      fail(ExitCode::data, "{}: '{}' is not one class (several labels require --task multilabel)", at(row),
+           printable(row.cells[1]));
+    }
+    return names;
+  }
+
+  fs::path path_;
+  const CsvTable& table_;
+  KnownClasses known_;
+};
+
+}  // namespace
+
+PictureList list_targets(const fs::path& targets, const fs::path& folder, std::optional<TargetKind> target,
+                         const std::optional<KnownTargets>& known) {
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) {
+    fail(ExitCode::no_input, "{}: no such folder; with --targets, --input is the folder of the pictures",
+         printable(folder.string()));
+  }
+  const CsvTable table = read_csv(targets);
+  const std::string name = printable(targets.string());
+  if (table.header.size() < 2) fail(ExitCode::data, "{}: line 1: requires a column of paths and one of targets", name);
+  if (table.rows.empty()) fail(ExitCode::no_input, "{}: lists no picture", name);
+  if (!target) target = known ? known->target : kind_by_cells(table);
+  if (known && *target != known->target) {
+    fail(ExitCode::usage, "{}: a {}, but {} is of a {}: choose another directory", name, task_name(*target),
+         known->classes.source, task_name(known->target));
+  }
+  return TargetLister(targets, table, known).list(*target, folder);
+}
+
+}  // namespace carillon

@@ -1,0 +1,133 @@
+#include "src/tasks/multilabel_metric.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace carillon {
+namespace {
+
+constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
+
+double f1_of(std::int64_t correct, std::int64_t predicted, std::int64_t positives) {
+  const std::int64_t both = predicted + positives;
+  return both > 0 ? 2.0 * static_cast<double>(correct) / static_cast<double>(both) : 0.0;
+}
+
+/// One sample of a label.
+struct Ranked {
+  float logit;
+  bool applies;
+};
+
+/// Sets what depends on the order of the samples by their logits.
+void rank(std::vector<Ranked>& samples, LabelResult& result) {
+  std::ranges::sort(samples, std::ranges::greater{}, &Ranked::logit);
+  const auto positives = static_cast<double>(result.positives);
+  std::int64_t correct = 0;
+  double sum = 0.0;
+  for (std::size_t i = 0; i < samples.size();) {
+    const float threshold = samples[i].logit;
+    const std::int64_t before = correct;
+    for (; i < samples.size() && samples[i].logit == threshold; ++i) correct += samples[i].applies ? 1 : 0;
+    const auto predicted = static_cast<std::int64_t>(i);
+    sum += static_cast<double>(correct - before) / positives * static_cast<double>(correct) /
+           static_cast<double>(predicted);
+    const double f1 = f1_of(correct, predicted, result.positives);
+    if (f1 <= result.best_f1) continue;
+    result.best_f1 = f1;
+    result.best_threshold = 1.0 / (1.0 + std::exp(-static_cast<double>(threshold)));
+  }
+  result.average_precision = sum;
+}
+
+LabelResult result_of(const StoredSamples& samples, std::size_t label) {
+  LabelResult result;
+  std::vector<Ranked> ranked(samples.count());
+  for (std::size_t i = 0; i < samples.count(); ++i) {
+    const std::size_t at = i * samples.columns() + label;
+    const bool applies = samples.targets()[at] != std::byte{0}, is_predicted = samples.outputs()[at] > 0.0f;
+    ranked[i] = {samples.outputs()[at], applies};
+    result.positives += applies ? 1 : 0;
+    result.predicted += is_predicted ? 1 : 0;
+    result.correct += applies && is_predicted ? 1 : 0;
+  }
+  result.f1 = f1_of(result.correct, result.predicted, result.positives);
+  if (result.positives > 0) rank(ranked, result);
+  return result;
+}
+
+double mean_cross_entropy(const StoredSamples& samples) {
+  double sum = 0.0;
+  for (std::size_t i = 0; i < samples.outputs().size(); ++i) {
+    const double z = samples.outputs()[i], t = samples.targets()[i] != std::byte{0} ? 1.0 : 0.0;
+    sum += std::max(z, 0.0) - z * t + std::log1p(std::exp(-std::abs(z)));
+  }
+  return sum / static_cast<double>(samples.outputs().size());
+}
+
+struct Means {
+  double average_precision = 0.0, macro_f1 = 0.0, micro_f1 = 0.0;
+};
+
+Means means_of(const std::vector<LabelResult>& labels) {
+  Means means;
+  double ranked = 0.0;
+  LabelResult all;
+  for (const LabelResult& label : labels) {
+    if (label.average_precision) {
+      means.average_precision += *label.average_precision;
+      ranked += 1.0;
+    }
+    means.macro_f1 += label.f1 / static_cast<double>(labels.size());
+    all.positives += label.positives;
+    all.predicted += label.predicted;
+    all.correct += label.correct;
+  }
+  means.average_precision = ranked > 0.0 ? means.average_precision / ranked : not_a_number;
+  means.micro_f1 = f1_of(all.correct, all.predicted, all.positives);
+  return means;
+}
+
+}  // namespace
+
+void MultilabelMetric::add(std::span<const float> outputs, std::span<const std::byte> targets) {
+  results_.clear();
+  samples_.add(outputs, targets);
+}
+
+void MultilabelMetric::merge(std::string_view contents) {
+  results_.clear();
+  samples_.merge(contents);
+}
+
+const std::vector<LabelResult>& MultilabelMetric::labels() const {
+  if (!results_.empty()) return results_;
+  for (std::size_t label = 0; label < samples_.columns(); ++label) results_.push_back(result_of(samples_, label));
+  return results_;
+}
+
+std::vector<Score> MultilabelMetric::scores() const {
+  const Means means = means_of(labels());
+  return {
+      {.name = "mean_average_precision", .value = means.average_precision},
+      {.name = "macro_f1", .value = means.macro_f1},
+      {.name = "micro_f1", .value = means.micro_f1},
+      {.name = "binary_cross_entropy", .value = mean_cross_entropy(samples_), .log_name = "loss", .tag = "eval_loss"}};
+}
+
+std::string MultilabelMetric::text() const {
+  return fmt::format("mean average precision = {:.4f} ({} labels, {} records)", means_of(labels()).average_precision,
+                     samples_.columns(), samples_.count());
+}
+
+std::vector<std::string> MultilabelMetric::other_texts() const {
+  const Means means = means_of(labels());
+  return {fmt::format("binary cross-entropy = {:.4f}", mean_cross_entropy(samples_)),
+          fmt::format("F1 at probability 0.5 = {:.4f} (mean over labels), {:.4f} (all labels together)", means.macro_f1,
+                      means.micro_f1)};
+}
+
+}  // namespace carillon

@@ -1,0 +1,55 @@
+// Metrics of a multi-label classification. A label is predicted if its logit is above 0, that is if its probability is
+// above 1/2.
+//
+//   average precision of a label   sum over thresholds of (R_k - R_(k-1)) P_k, from the highest threshold downwards;
+//                                  P_k, R_k: precision and recall of "score >= threshold k"
+//   mean average precision         mean over the labels that apply to at least one sample
+//   F1 of a label                  2 tp / (2 tp + fp + fn); 0 without a positive sample or prediction
+//   macro F1, micro F1             mean of the labels' F1; F1 of the counts over all labels
+//
+// The definitions are those of scikit-learn. Outputs: logits, [samples, labels]. Targets: uint8 [labels], 0 or 1.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "carillon/tasks/metric.h"
+#include "src/tasks/stored_samples.h"
+
+namespace carillon {
+
+/// The results of one label.
+struct LabelResult {
+  std::int64_t positives = 0;               ///< samples that the label applies to
+  std::int64_t predicted = 0, correct = 0;  ///< samples with the predicted label, and those of them that have it
+  std::optional<double> average_precision;  ///< nullopt: no positives
+  double f1 = 0.0;
+  double best_threshold = 0.5;  ///< probability with the highest F1: "predict the label from this probability on"
+  double best_f1 = 0.0;         ///< F1 at that threshold
+};
+
+class MultilabelMetric : public Metric {
+ public:
+  explicit MultilabelMetric(std::size_t labels) : samples_(labels, labels) {}
+
+  void add(std::span<const float> outputs, std::span<const std::byte> targets) override;
+  std::string contents() const override { return samples_.contents(); }
+  void merge(std::string_view contents) override;
+  /// "mean_average_precision", "macro_f1", "micro_f1" and "binary_cross_entropy", which logs name "loss".
+  std::vector<Score> scores() const override;
+  /// "mean average precision = 0.812 (20 labels, 4952 records)"
+  std::string text() const override;
+  std::vector<std::string> other_texts() const override;
+
+  const StoredSamples& samples() const { return samples_; }
+  /// By label.
+  const std::vector<LabelResult>& labels() const;
+
+ private:
+  StoredSamples samples_;
+  mutable std::vector<LabelResult> results_;  ///< of `samples_`; empty: not computed yet
+};
+
+}  // namespace carillon

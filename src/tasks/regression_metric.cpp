@@ -1,0 +1,71 @@
+#include "src/tasks/regression_metric.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+
+namespace carillon {
+
+double RegressionMetric::predicted(std::size_t i, std::size_t column) const {
+  return numbers_[column].number(samples_.outputs()[i * numbers_.size() + column]);
+}
+
+double RegressionMetric::target(std::size_t i, std::size_t column) const {
+  float value = 0.0f;
+  std::memcpy(&value, samples_.targets().data() + (i * numbers_.size() + column) * sizeof value, sizeof value);
+  return numbers_[column].number(value);
+}
+
+std::vector<NumberResult> RegressionMetric::numbers() const {
+  const auto count = static_cast<double>(samples_.count());
+  std::vector<NumberResult> results;
+  for (std::size_t column = 0; column < numbers_.size(); ++column) {
+    double sum = 0.0, absolute = 0.0, squared = 0.0, spread = 0.0;
+    bool are_equal = true;  // rounding of the mean must not make a spread
+    for (std::size_t i = 0; i < samples_.count(); ++i) {
+      sum += target(i, column);
+      are_equal = are_equal && target(i, column) == target(0, column);
+    }
+    for (std::size_t i = 0; i < samples_.count(); ++i) {
+      const double error = predicted(i, column) - target(i, column), distance = target(i, column) - sum / count;
+      absolute += std::abs(error);
+      squared += error * error;
+      spread += distance * distance;
+    }
+    const double r2 = !are_equal ? 1.0 - squared / spread : squared > 0.0 ? 0.0 : 1.0;
+    results.push_back(
+        {.mae = absolute / count, .rmse = std::sqrt(squared / count), .r2 = samples_.count() > 0 ? r2 : std::nan("")});
+  }
+  return results;
+}
+
+NumberResult RegressionMetric::mean() const {
+  NumberResult mean;
+  const std::vector<NumberResult> results = numbers();
+  const auto count = static_cast<double>(results.size());
+  for (const NumberResult& result : results) {
+    mean.mae += result.mae / count;
+    mean.rmse += result.rmse / count;
+    mean.r2 += result.r2 / count;
+  }
+  return mean;
+}
+
+std::vector<Score> RegressionMetric::scores() const {
+  const NumberResult result = mean();
+  return {
+      {.name = "r2", .value = result.r2}, {.name = "mae", .value = result.mae}, {.name = "rmse", .value = result.rmse}};
+}
+
+std::string RegressionMetric::text() const {
+  return fmt::format("R2 = {:.4f} ({} records)", mean().r2, samples_.count());
+}
+
+std::vector<std::string> RegressionMetric::other_texts() const {
+  const NumberResult result = mean();
+  return {fmt::format("mean absolute error = {:.4g}", result.mae),
+          fmt::format("root mean squared error = {:.4g}", result.rmse)};
+}
+
+}  // namespace carillon

@@ -1,0 +1,54 @@
+// Metrics of a regression, in the unit of the numbers. e: predicted number - number.
+//
+//   mae    mean of |e|          r2   1 - sum of e^2 / sum of (number - mean number)^2: 1 is perfect, 0 is as good as
+//   rmse   sqrt(mean of e^2)         always predicting the mean. If all numbers are equal: 1 if every e is 0, else 0
+//
+// Each is the mean over the k numbers of a sample. The definitions are those of scikit-learn. Outputs: standardised
+// numbers, [samples, k]. Targets: float32 [k], standardised.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "carillon/core/number_scale.h"
+#include "carillon/tasks/metric.h"
+#include "src/tasks/stored_samples.h"
+
+namespace carillon {
+
+/// The results of one number; NaN without samples.
+struct NumberResult {
+  double mae = 0.0, rmse = 0.0, r2 = 0.0;
+};
+
+class RegressionMetric : public Metric {
+ public:
+  explicit RegressionMetric(std::vector<NumberScale> numbers)
+      : numbers_(std::move(numbers)), samples_(numbers_.size(), numbers_.size() * sizeof(float)) {}
+
+  void add(std::span<const float> outputs, std::span<const std::byte> targets) override {
+    samples_.add(outputs, targets);
+  }
+  std::string contents() const override { return samples_.contents(); }
+  void merge(std::string_view contents) override { samples_.merge(contents); }
+  /// "r2", "mae" and "rmse".
+  std::vector<Score> scores() const override;
+  /// "R2 = 0.832 (4952 records)"
+  std::string text() const override;
+  std::vector<std::string> other_texts() const override;
+
+  const StoredSamples& samples() const { return samples_; }
+  /// Number `column` of sample `i`, in its unit.
+  double predicted(std::size_t i, std::size_t column) const;
+  double target(std::size_t i, std::size_t column) const;
+  /// By number.
+  std::vector<NumberResult> numbers() const;
+
+ private:
+  NumberResult mean() const;
+
+  std::vector<NumberScale> numbers_;
+  StoredSamples samples_;
+};
+
+}  // namespace carillon
