@@ -138,11 +138,11 @@ TEST_F(TaskProgramsTest, EvaluationsDuringATrainingLogTheScores) {
   expect_done(
       train("numbers", "logged",
             "--batch-size 8 --max-steps 4 --eval-every 2 --eval-data '" + at("numbers") + ".set/validation-*'"));
-  const std::string metrics = testing::read_text(root_ / "logged" / "metrics.jsonl");
-  for (const char* const name : {"\"r2\":", "\"mae\":", "\"rmse\":", "\"squared_error\":"}) {
+  const std::string metrics = read_bytes(at("logged/metrics.jsonl"));
+  for (const char* const name : {"\"eval_r2\":", "\"eval_mae\":", "\"eval_rmse\":", "\"squared_error\":"}) {
     EXPECT_THAT(metrics, HasSubstr(name));
   }
-  EXPECT_TRUE(fs::exists(root_ / "logged" / "best"));
+  EXPECT_TRUE(fs::exists(root_ / "logged" / "best.ckpt.h5"));
 }
 
 TEST_F(TaskProgramsTest, ACheckpointStoresTaskAndScales) {
