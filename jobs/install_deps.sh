@@ -20,10 +20,12 @@ libraries=(
   libhdf5-dev libboost-program-options-dev
   libdnnl-dev ocl-icd-opencl-dev opencl-headers  # oneDNN's CMake package requires OpenCL
   libprotobuf-dev protobuf-compiler
+  libcurl4-openssl-dev libssl-dev  # tfrecord_convert --download
   libarchive-dev libisal-dev libfmt-dev nlohmann-json3-dev libjpeg-dev libpng-dev zlib1g-dev libeigen3-dev
   libtiff-dev libwebp-dev libgif-dev  # optional: other picture formats (CARILLON_PICTURE_FORMATS)
 )
-packages=(build-essential g++ cmake ninja-build pkg-config file "${libraries[@]}" dataset-fashion-mnist)
+packages=(build-essential g++ cmake ninja-build pkg-config file "${libraries[@]}"
+  ca-certificates dataset-fashion-mnist)
 
 # Returns whether a compiler or CMake finds cudnn-frontend.
 has_cudnn_frontend() {

@@ -54,9 +54,10 @@ void check_default_data(const OptionSet& set, const std::vector<std::string>& pa
   } catch (const Error& error) {
     if (error.code() != ExitCode::no_input) throw;
     const std::filesystem::path directory = std::filesystem::path(patterns.front()).parent_path();
-    fail(ExitCode::no_input,
-         "{}: name them with --data, or make them with tfrecord_convert {} --input FOLDER --output {}", error.what(),
-         directory.filename().string(), directory.string());
+    const std::string format = directory.filename().string();
+    const bool is_published = format == "mnist" || format == "cifar10";
+    fail(ExitCode::no_input, "{}: name them with --data, or make them with tfrecord_convert {} {} --output {}",
+         error.what(), format, is_published ? "--download" : "--input FOLDER", directory.string());
   }
 }
 

@@ -2,6 +2,7 @@
 # its installed libraries. The including file defines `carillon_find(PACKAGE ...)`, and
 # `carillon_find_module(PREFIX MODULE)` for pkg-config.
 carillon_find(Boost COMPONENTS program_options)
+carillon_find(CURL)
 carillon_find(dnnl CONFIG)
 carillon_find(Eigen3 NO_MODULE)
 carillon_find(fmt CONFIG)
@@ -10,6 +11,7 @@ carillon_find(JPEG)
 carillon_find(MPI COMPONENTS CXX)
 carillon_find(nlohmann_json CONFIG)
 carillon_find(OpenMP COMPONENTS CXX)
+carillon_find(OpenSSL COMPONENTS Crypto)
 carillon_find(PkgConfig)
 carillon_find(PNG)
 carillon_find(Protobuf)

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <boost/program_options.hpp>
+#include <chrono>
 #include <iostream>
 
 #include "carillon/core/error.h"
@@ -10,9 +11,11 @@
 #include "src/core/dumb_terminal.h"
 #include "src/core/manual.h"
 #include "src/core/printable.h"
+#include "src/core/size_text.h"
 #include "src/data/convert/cifar10_source.h"
 #include "src/data/convert/convert_pictures.h"
 #include "src/data/convert/mnist_source.h"
+#include "src/data/download/published_set.h"
 #include "src/images/colour.h"
 #include "src/programs/program_manual.h"
 
@@ -21,19 +24,20 @@ namespace {
 
 namespace po = boost::program_options;
 
-/// A source format: its name on the command line, and its two functions.
+/// A source format: its name on the command line, its functions, and what --download fetches.
 struct SourceFormat {
   std::string_view name;
   std::vector<ImageSplit> (*read)(const std::filesystem::path& input);
   ExampleEncoder encode;
+  const PublishedSet& (*published)();
 };
 
 /// Pictures have their own code path, because their number and sizes are unknown in advance.
 constexpr std::string_view pictures_format = "images";
 
 const SourceFormat& find_format(const std::string& name) {
-  static const SourceFormat formats[] = {{"mnist", read_mnist, encode_mnist},
-                                         {"cifar10", read_cifar10, encode_cifar10}};
+  static const SourceFormat formats[] = {{"mnist", read_mnist, encode_mnist, published_mnist},
+                                         {"cifar10", read_cifar10, encode_cifar10, published_cifar10}};
   std::string known = fmt::format(" {}", pictures_format);
   for (const SourceFormat& format : formats) {
     if (format.name == name) return format;
@@ -43,7 +47,8 @@ const SourceFormat& find_format(const std::string& name) {
 }
 
 constexpr const char* purpose = "Converts pictures, or a published data set, to TFRecord files of tf.train.Example";
-constexpr const char* synopsis = "tfrecord_convert FORMAT --input PATH --output DIR [--shards N]";
+const std::vector<std::string> synopses{"tfrecord_convert FORMAT --input PATH --output DIR [--shards N]",
+                                        "tfrecord_convert mnist|cifar10 --download --output DIR"};
 constexpr const char* usage = R"(Writes DIR/train-00000-of-0000N.tfrecord ... and the files of other splits.
 
 formats:
@@ -63,7 +68,9 @@ formats:
   cifar10  CIFAR-10's binary version, as a folder or its archive (.tar, or .tar.gz, .xz, .bz2, .zst):
            data_batch_1.bin to data_batch_5.bin, test_batch.bin;
            features image (bytes, 3072: planes red, green, blue), label (int64)
-mnist and cifar10 write the splits train and test, in the order of the source.)";
+mnist and cifar10 write the splits train and test, in the order of the source. With --download, they first fetch the
+published files, compare the SHA-256 of their contents, and keep them in DIR/download, or in the folder of --input. A
+cut download continues where it ended. Proxies are those of the environment (https_proxy).)";
 
 /// Counts records in a line on the terminal. Prints nothing if stderr is a file or a pipe.
 std::function<void(std::size_t)> progress_line(const std::string& split, std::size_t count) {
@@ -89,6 +96,80 @@ void convert(const SourceFormat& format, const std::string& input, const std::st
   }
 }
 
+/// Shows the progress of downloads in a line on the terminal. Prints nothing if stderr is a file or a pipe.
+class DownloadLine {
+ public:
+  DownloadLine() = default;
+  DownloadLine(const DownloadLine&) = delete;
+  DownloadLine& operator=(const DownloadLine&) = delete;
+  ~DownloadLine() { end(); }
+
+  void show(const std::string& name, std::uint64_t done, std::uint64_t total) {
+    if (!on_terminal_ || (done != total && Clock::now() - shown_at_ < std::chrono::milliseconds(200))) return;
+    shown_at_ = Clock::now();
+    is_open_ = true;
+    const auto text = [](std::uint64_t bytes) { return size_text(static_cast<double>(bytes)); };
+    // The spaces overwrite the end of a longer line.
+    fmt::print(stderr, "\r{}: {}{}   ", name, text(done), total > 0 ? " of " + text(total) : "");
+  }
+  /// Before another line.
+  void end() {
+    if (is_open_) fmt::print(stderr, "\n");
+    is_open_ = false;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  const bool on_terminal_ = !is_dumb_terminal() && ::isatty(STDERR_FILENO) != 0;
+  Clock::time_point shown_at_;
+  bool is_open_ = false;
+};
+
+/// --download and its options.
+struct DownloadOptions {
+  bool is_requested = false;
+  std::string mirror;
+};
+
+/// Errors: usage.
+void check_download(const DownloadOptions& options, bool of_pictures) {
+  if (options.is_requested && of_pictures) fail(ExitCode::usage, "--download requires the format mnist or cifar10");
+  const std::string& mirror = options.mirror;
+  if (mirror.empty()) return;
+  if (!options.is_requested) fail(ExitCode::usage, "--mirror requires --download");
+  if (!mirror.starts_with("http://") && !mirror.starts_with("https://")) {
+    fail(ExitCode::usage, "--mirror '{}': must begin with http:// or https://", printable(mirror));
+  }
+}
+
+/// Downloads the files of `format` to `input`, or to a folder in `output` if `input` is empty. Returns the path that
+/// the format reads.
+std::string download_source(const SourceFormat& format, const DownloadOptions& options, const std::string& input,
+                            const std::string& output) {
+  namespace fs = std::filesystem;
+  const fs::path folder = input.empty() ? fs::path(output) / "download" : fs::path(input);
+  if (fs::exists(folder) && !fs::is_directory(folder)) {
+    fail(ExitCode::usage, "--input {}: must be a folder with --download", folder.string());
+  }
+  const PublishedSet& set = format.published();
+  DownloadLine line;
+  SetDownload settings{.mirror = options.mirror};
+  settings.progress = [&](const std::string& name, std::uint64_t done, std::uint64_t total) {
+    line.show(name, done, total);
+  };
+  settings.transfer.note = [&](const std::string& text) {
+    line.end();
+    fmt::print(stderr, "tfrecord_convert: {}\n", printable(text));
+  };
+  settings.note = [&](const std::string& text) {
+    line.end();
+    fmt::print("{}\n", printable(text));
+  };
+  download_set(set, folder, settings);
+  return (set.files.size() == 1 ? folder / set.files.front().name : folder).string();
+}
+
 /// Prints what the conversion of pictures reports.
 ConversionReports picture_reports() {
   return {.note = [](const std::string& text) { fmt::print("{}\n", printable(text)); },
@@ -107,12 +188,19 @@ int convert_main(int argc, char** argv) {
   std::int64_t shards = 1;
   PictureConversionOptions pictures;
   std::string background, targets, task;
+  DownloadOptions download;
   po::options_description options;
   options.add_options()("help,h", "print this help and exit")("version", "print the version and exit")  //
       ("input", po::value(&input)->value_name("PATH"),
        "folder of the source, or its archive (cifar10), or a list file (images)")(
           "output", po::value(&output)->value_name("DIR"), "directory to write to; created if missing")(
           "shards", po::value(&shards)->value_name("N")->default_value(1), "files per split");
+  po::options_description of_downloads;
+  of_downloads.add_options()  //
+      ("download", po::bool_switch(&download.is_requested),
+       "download the dataset to the folder of --input (default: DIR/download), except the files that it contains")(
+          "mirror", po::value(&download.mirror)->value_name("URL"),
+          "address, http or https, of another folder with the same files; default: the publisher's");
   po::options_description of_pictures;
   of_pictures.add_options()  //
       ("validation-share", po::value(&pictures.validation_share)->value_name("X")->default_value(0.0),
@@ -138,16 +226,18 @@ int convert_main(int argc, char** argv) {
           "skip-damaged", po::bool_switch(&pictures.conversion.skip_damaged),
           "skip damaged pictures with a warning; otherwise the first one ends the conversion");
   po::options_description all;
-  all.add(options).add(of_pictures).add_options()("format", po::value(&format));
+  all.add(options).add(of_downloads).add(of_pictures).add_options()("format", po::value(&format));
   const auto manual = [&]() -> Manual {
-    return {.program = "tfrecord_convert",
-            .purpose = purpose,
-            .synopses = {synopsis},
-            .description = usage,
-            .groups = {manual_group("", options), manual_group("options of the format images", of_pictures)},
-            .words = {"images", "mnist", "cifar10"},
-            .exit_statuses = {
-                {0, "done"}, {64, "bad usage"}, {65, "damaged input"}, {66, "input missing"}, {74, "I/O error"}}};
+    return {
+        .program = "tfrecord_convert",
+        .purpose = purpose,
+        .synopses = synopses,
+        .description = usage,
+        .groups = {manual_group("", options), manual_group("options of the formats mnist and cifar10", of_downloads),
+                   manual_group("options of the format images", of_pictures)},
+        .words = {"images", "mnist", "cifar10"},
+        .exit_statuses = {
+            {0, "done"}, {64, "bad usage"}, {65, "damaged input"}, {66, "input missing"}, {74, "I/O error"}}};
   };
   if (print_document(argc, argv, manual)) return 0;
   po::variables_map given;
@@ -171,9 +261,13 @@ int convert_main(int argc, char** argv) {
   }
   if (format.empty()) fail(ExitCode::usage, "no format: name one, e.g. mnist (see --help)");
   const SourceFormat* const source = format == pictures_format ? nullptr : &find_format(format);
-  if (input.empty()) fail(ExitCode::usage, "--input PATH is missing (see --help)");
+  if (input.empty() && !download.is_requested) {
+    fail(ExitCode::usage, "--input PATH is missing{} (see --help)",
+         source == nullptr ? "" : "; --download fetches the dataset");
+  }
   if (output.empty()) fail(ExitCode::usage, "--output DIR is missing (see --help)");
   if (shards < 1) fail(ExitCode::usage, "--shards {}: must be 1 or more", shards);
+  check_download(download, source == nullptr);
   if (source == nullptr) {
     pictures.conversion.shard_count = static_cast<std::size_t>(shards);
     pictures.names_split = !given["split"].defaulted();
@@ -198,6 +292,7 @@ int convert_main(int argc, char** argv) {
       if (given.count(name) > 0 && !given[name].defaulted())
         fail(ExitCode::usage, "--{} requires the format {}", name, pictures_format);
     }
+    if (download.is_requested) input = download_source(*source, download, input, output);
     convert(*source, input, output, static_cast<std::size_t>(shards));
   }
   return 0;

@@ -4,7 +4,7 @@
 
 Runs every fenced block with the language bash of README.md and the two guides, in order, in a folder for each page that
 looks like a clone after jobs/quickstart.sh. The folder has small inputs: mnist/, cifar-10-binary.tar.gz, pictures/ and
-holiday/. Trainings run for few steps (short_training.py). A block after a line `<!-- not run: REASON -->` is not run.
+holiday/. They replace downloads. Trainings run for few steps (short_training.py). A block after a line `<!-- not run: REASON -->` is not run.
 """
 
 import concurrent.futures
@@ -295,12 +295,14 @@ class _Page:
         return scales
 
     def _shortened(self, text):
-        """The commands, with the names of the checkpoints that the short runs write."""
+        """The commands, with the names of the checkpoints that the short runs write, and inputs in place of downloads."""
 
         def renamed(found):
             scale = self.scales.get(found[1])
             return f"{found[1]}/model.ckpt-{short_training.shortened(int(found[2]), scale)}" if scale else found[0]
 
+        for name, source in (("mnist", "mnist"), ("cifar10", "cifar-10-binary.tar.gz")):
+            text = text.replace(f"tfrecord_convert {name} --download", f"tfrecord_convert {name} --input {source}")
         return re.sub(r"([\w./-]+)/model\.ckpt-(\d+)", renamed, text)
 
     def _run_block(self, block, folder, environment):

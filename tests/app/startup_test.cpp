@@ -94,9 +94,9 @@ TEST_F(Startup, WithoutDataDescribesHowToMakeThem) {
   const std::string there = "cd " + path("") + " && ";
   const std::string hint = "name them with --data, or make them with tfrecord_convert ";
   expect_one_line(run("mnist_train --device cpu", there), ExitCode::no_input,
-                  "data/mnist/train-*: no file matches: " + hint + "mnist --input FOLDER --output data/mnist");
+                  "data/mnist/train-*: no file matches: " + hint + "mnist --download --output data/mnist");
   expect_one_line(run("cifar10_eval --device cpu", there), ExitCode::no_input,
-                  hint + "cifar10 --input FOLDER --output data/cifar10");
+                  hint + "cifar10 --download --output data/cifar10");
   expect_one_line(run("image_train --device cpu", there), ExitCode::no_input,
                   hint + "images --input FOLDER --output data/images");
   const Outcome named = run("mnist_train --device cpu --data none", there);

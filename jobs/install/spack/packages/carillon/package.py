@@ -12,6 +12,7 @@ class Carillon(CMakePackage, CudaPackage):
     depends_on("cmake@3.24:", type="build")
     depends_on("pkgconfig", type="build")
     depends_on("boost+program_options")
+    depends_on("curl@7.85:")
     depends_on("eigen@3.4:")
     depends_on("fmt")
     depends_on("giflib@5:")
@@ -26,6 +27,7 @@ class Carillon(CMakePackage, CudaPackage):
     depends_on("mpi")
     depends_on("nlohmann-json")
     depends_on("onednn cpu_runtime=omp")
+    depends_on("openssl@1.1.1:")
     depends_on("protobuf@3.12:3.21")
     depends_on("zlib-api")
     with when("+cuda"):
