@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "carillon/app/mains.h"
+#include "src/app/evaluation_outputs.h"
 #include "src/app/mpi_main.h"
 #include "src/app/picture_options.h"
 #include "src/app/saved_network.h"
@@ -16,9 +17,6 @@
 #include "src/options/eval_options.h"
 #include "src/options/option_groups.h"
 #include "src/report/console.h"
-#include "src/report/evaluation_report.h"
-#include "src/tasks/classification_metric.h"
-#include "src/tasks/cross_entropy_metric.h"
 #include "src/train/checkpointing/checkpoint_size.h"
 #include "src/train/control/equal_on_all_ranks.h"
 #include "src/train/evaluation/evaluator.h"
@@ -102,39 +100,14 @@ std::string values_text(const LoadedCheckpoint& loaded, const EvalOptions& optio
 
 bool classifies(const ProgramSpec& program_spec) { return program_spec.make_task == nullptr; }
 
-/// Errors: usage.
-void check_report_fits(std::int64_t class_count) {
-  constexpr std::int64_t most = 20'000;
-  if (class_count <= most) return;
-  fail(ExitCode::usage, "--report: {} classes are too many for a confusion matrix, the limit is {}", class_count, most);
-}
-
-/// A report needs the counts by class. A confusion matrix is large if there are many classes.
-MakeMetric metric_for(const EvalOptions& options, const Task& task) {
-  if (options.report.empty()) return task.make_metric;
-  return [classes = static_cast<std::size_t>(task.outputs)] {
-    return std::make_unique<CrossEntropyMetric>(std::make_unique<ConfusionMetric>(classes));
-  };
-}
-
-/// Prints the result and writes the report, if there is one. `metric`: made by `metric_for`.
-void report_result(const LoadedCheckpoint& loaded, const EvalOptions& options, const ProgramSpec& program_spec,
-                   const Metric& metric) {
-  const std::string note = is_synthetic(options.data.files) ? synthetic_note : "",
-                    values = values_text(loaded, options);
+/// Prints the result. `values`: those that were evaluated.
+void print_result(const LoadedCheckpoint& loaded, const std::string& values, const EvalOptions& options,
+                  const Metric& metric) {
+  const std::string note = is_synthetic(options.data.files) ? synthetic_note : "";
   fmt::print("{}: {} at step {}{}\n", printable(loaded.path.string()), values, loaded.state.global_step, note);
   for (const std::string& text : metric.other_texts()) fmt::print("{}{}\n", text, note);
   fmt::print("{}{}\n", metric.text(), note);
   if (std::fflush(stdout) != 0) fail(ExitCode::io, "cannot write to standard output: {}", errno_text(errno));
-  if (options.report.empty()) return;
-  const auto& result = dynamic_cast<const CrossEntropyMetric&>(metric);
-  write_report(options.report, {.checkpoint = loaded.path.string(),
-                                .model = loaded.state.model,
-                                .values = values,
-                                .step = loaded.state.global_step,
-                                .counts = dynamic_cast<const ConfusionMetric&>(result.counts()).matrix(),
-                                .class_names = trained_class_names(loaded, program_spec),
-                                .loss = result.loss()});
 }
 
 EvalOptions defaults_of(const ProgramSpec& program_spec) {
@@ -198,12 +171,13 @@ ExitCode evaluate_checkpoint(const EvalOptions& options, const ProgramSpec& prog
   evaluator->broadcast_from_first(mpi);
   stall_detector.enter(Phase::evaluation, 0);
   const auto heartbeat = [&] { stall_detector.heartbeat(); };
-  mpi.run_on_all([&] {
-    if (!options.report.empty()) check_report_fits(task.outputs);
-  });
+  mpi.run_on_all([&] { check_outputs_fit(options, task.outputs); });
   const std::unique_ptr<Metric> metric = evaluator->evaluate(metric_for(options, task), dataset, mpi, heartbeat);
   mpi.run_on_all([&] {
-    if (loaded) report_result(*loaded, options, program_spec, *metric);
+    if (!loaded) return;
+    const std::string values = values_text(*loaded, options);
+    print_result(*loaded, values, options, *metric);
+    write_outputs({options, program_spec, *loaded, values, dataset, *metric}, heartbeat);
   });
   return ExitCode::done;
 }
@@ -233,9 +207,10 @@ ExitCode evaluate(const std::string& program, const ProgramSpec& program_spec, i
   if (!parse_on_all_ranks(set, argc, argv, mpi)) return ExitCode::done;
   mpi.run_on_all([&] {
     check_default_data(set, options.data.files);
-    if (options.report.empty()) return;
-    if (!classifies(program_spec)) fail(ExitCode::usage, "--report requires a classification");
-    if (mpi.rank() == 0) check_report_place(options.report);
+    const std::string output = output_option(options);
+    if (output.empty()) return;
+    if (!classifies(program_spec)) fail(ExitCode::usage, "{} requires a classification", output);
+    if (mpi.rank() == 0) check_output_places(options);
   });
 
   const CpuShare cpu = take_cpu_share(mpi, static_cast<int>(options.device.threads));

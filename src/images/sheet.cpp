@@ -22,12 +22,11 @@ constexpr Glyph glyphs[] = {
     {'K', "55655"}, {'L', "44447"}, {'M', "57755"}, {'N', "65555"}, {'O', "25552"},  {'P', "65644"}, {'Q', "25563"},
     {'R', "65655"}, {'S', "34216"}, {'T', "72222"}, {'U', "55557"}, {'V', "55552"},  {'W', "55775"}, {'X', "55255"},
     {'Y', "55222"}, {'Z', "71247"}, {'-', "00700"}, {'_', "00007"}, {'.', "00002"},  {',', "00024"}, {':', "02020"},
-    {'/', "11244"}, {'(', "12221"}, {')', "42224"}, {'+', "02720"}, {'\'', "22000"}, {'&', "25253"}};
+    {'/', "11244"}, {'(', "12221"}, {')', "42224"}, {'+', "02720"}, {'\'', "22000"}, {'&', "25253"}, {'>', "42124"}};
 constexpr std::string_view unknown_rows = "77777";
 
 constexpr std::int64_t glyph_scale = 2, glyph_width = 4 * glyph_scale, glyph_height = 5 * glyph_scale;
-constexpr std::int64_t gap = 6, text_gap = 3, cell_width = sheet_tile_side + gap,
-                       cell_height = sheet_tile_side + text_gap + glyph_height + gap;
+constexpr std::int64_t gap = 6, text_gap = 3, cell_width = sheet_tile_side + gap, line_height = text_gap + glyph_height;
 constexpr std::uint8_t background = 64, ink = 255;
 
 std::string_view rows_of(char character) {
@@ -60,12 +59,19 @@ void put_tile(Picture& sheet, const SheetTile& tile, std::int64_t top, std::int6
     std::copy_n(tile.pixels.begin() + y * tile.width * 3, tile.width * 3,
                 sheet.pixels.begin() + ((down + y) * sheet.width + right) * 3);
   }
-  const auto fitting = static_cast<std::size_t>(sheet_tile_side / glyph_width);
-  for (std::size_t i = 0; i < std::min(tile.text.size(), fitting); ++i) {
-    write_character(sheet, top + sheet_tile_side + text_gap, left + static_cast<std::int64_t>(i) * glyph_width,
-                    tile.text[i]);
+  std::int64_t line = top + sheet_tile_side + text_gap, column = 0;
+  for (const char character : tile.text) {
+    if (character == '\n') {
+      line += line_height;
+      column = 0;
+    } else if (column < sheet_tile_side / glyph_width) {
+      write_character(sheet, line, left + column * glyph_width, character);
+      column += 1;
+    }
   }
 }
+
+std::int64_t line_count(const SheetTile& tile) { return 1 + std::ranges::count(tile.text, '\n'); }
 
 }  // namespace
 
@@ -73,6 +79,8 @@ Picture make_sheet(const std::vector<SheetTile>& tiles) {
   check(!tiles.empty(), "a sheet requires a tile");
   const auto count = std::ssize(tiles);
   const auto columns = static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(count))));
+  const std::int64_t lines = line_count(*std::ranges::max_element(tiles, {}, line_count)),
+                     cell_height = sheet_tile_side + lines * line_height + gap;
   Picture sheet{.height = (count + columns - 1) / columns * cell_height + gap,
                 .width = columns * cell_width + gap,
                 .channels = 3,

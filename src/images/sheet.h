@@ -1,4 +1,4 @@
-// Contact sheet: a grid of small pictures, each with a line of text below.
+// Contact sheet: a grid of small pictures, each with lines of text below.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace carillon {
 struct SheetTile {
   std::int64_t height = 0, width = 0;
   std::vector<std::uint8_t> pixels;
-  std::string text;  ///< truncated to fit; capital letters; non-ASCII characters become a block
+  std::string text;  ///< each line is truncated to fit; capital letters; non-ASCII characters become a block
 };
 
 inline constexpr std::int64_t sheet_tile_side = 96;

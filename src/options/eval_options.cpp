@@ -10,8 +10,10 @@ void declare(OptionSet& set, EvalOptions& o) {
   set.add("raw-weights", o.raw_weights,
           "evaluate the variables in place of their moving averages (if --moving-average-decay was above 0)");
   set.add("report", o.report,
-          "file for the confusion matrix and the precision and recall of each class: NAME.json or NAME.csv");
-  set.arrange({"data", "image-key", "label-key", "checkpoint", "raw-weights", "report"});
+          "files for the confusion matrix and the precision and recall of each class: NAME.json, NAME.csv");
+  set.add("predictions", o.predictions, "file for the five most probable classes of each record: NAME.csv");
+  set.add("mistakes", o.mistakes, "file for a sheet of the pictures that are most certainly mistaken: NAME.png");
+  set.arrange({"data", "image-key", "label-key", "checkpoint", "raw-weights", "report", "predictions", "mistakes"});
   declare_for_evaluation(set, o.device);
   declare_for_evaluation(set, o.faults);
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "carillon/options/data_options.h"
 #include "carillon/options/device_options.h"
@@ -16,7 +17,10 @@ struct EvalOptions {
   std::int64_t first_label = -1;  ///< label of the first class in records of pictures; -1: as they say
   std::string checkpoint;         ///< a file, or a train directory: its newest good checkpoint
   bool raw_weights = false;       ///< evaluate the variables in place of their moving averages
-  std::string report;             ///< file for the results of each class; empty: none
+  // Files that are written after the evaluation; empty: none.
+  std::vector<std::string> report;  ///< the results of each class
+  std::string predictions;          ///< the most probable classes of each record
+  std::string mistakes;             ///< a sheet of pictures
   DeviceOptions device;
   FaultOptions faults;
 };

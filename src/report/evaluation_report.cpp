@@ -10,6 +10,8 @@
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
 #include "src/core/printable.h"
+#include "src/report/csv.h"
+#include "src/report/output_place.h"
 
 namespace carillon {
 namespace {
@@ -37,14 +39,6 @@ std::string line_of(const Json& json) {
 
 std::string cell(const std::optional<double>& value) { return value ? fmt::format("{}", *value) : ""; }
 
-/// A field of a CSV line (RFC 4180): in quotes if its text requires them.
-std::string quoted(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == text.npos) return text;
-  std::string field;
-  for (const char c : text) field.append(c == '"' ? "\"\"" : std::string_view(&c, 1));
-  return fmt::format("\"{}\"", field);
-}
-
 std::string name_of(std::size_t label, std::span<const std::string> class_names) {
   return label < class_names.size() ? class_names[label] : fmt::format("{}", label);
 }
@@ -52,10 +46,10 @@ std::string name_of(std::size_t label, std::span<const std::string> class_names)
 /// `name`: of a class, or "total". `last`: the last cell, with its comma.
 std::string csv_line(const std::string& name, const ConfusionMatrix::OfClass& one,
                      std::span<const std::int64_t> predicted, const std::string& last) {
-  std::string line = fmt::format("{},{},{},{},{},{}", quoted(name), one.support, one.predicted, one.correct,
+  std::string line = fmt::format("{},{},{},{},{},{}", csv_field(name), one.support, one.predicted, one.correct,
                                  cell(one.precision()), cell(one.recall()));
   for (const std::int64_t count : predicted) line += fmt::format(",{}", count);
-  return line + last + "\r\n";
+  return (line + last).append(csv_line_end);
 }
 
 }  // namespace
@@ -72,6 +66,7 @@ std::string json_text(const EvaluationReport& report) {
                {"values", report.values},         {"correct", all.correct}, {"total", all.total},
                {"precision", all.value()}};
   if (report.loss) json["loss"] = *report.loss;
+  for (const Score& score : report.other_scores) json[score.name] = score.value;
   json["classes"] = Json::array();
   json["confusion"] = Json::array();
   for (std::size_t label = 0; label < report.counts.class_count(); ++label) {
@@ -100,7 +95,7 @@ std::string csv_text(const ConfusionMatrix& counts, std::span<const std::string>
                      std::optional<double> loss) {
   std::string text = "class,support,predicted,correct,precision,recall";
   for (std::size_t label = 0; label < counts.class_count(); ++label) {
-    text += fmt::format(",{}", quoted(fmt::format("predicted_{}", name_of(label, class_names))));
+    text += fmt::format(",{}", csv_field(fmt::format("predicted_{}", name_of(label, class_names))));
   }
   text += loss ? ",loss\r\n" : "\r\n";
   std::vector<std::int64_t> predicted;
@@ -116,11 +111,7 @@ std::string csv_text(const ConfusionMatrix& counts, std::span<const std::string>
 
 void check_report_place(const std::filesystem::path& path) {
   report_form(path);
-  try {
-    check_output(path);
-  } catch (const Error& error) {
-    fail(error.code(), "--report {}", error.what());
-  }
+  check_output_place("report", path);
 }
 
 void write_report(const std::filesystem::path& path, const EvaluationReport& report) {

@@ -21,6 +21,7 @@ struct EvaluationReport {
   ConfusionMatrix counts;
   std::vector<std::string> class_names;       ///< by class; empty: reports show the numbers of the classes
   std::optional<double> loss = std::nullopt;  ///< mean cross-entropy; none: the report has no loss
+  std::vector<Score> other_scores = {};       ///< other than accuracy and loss; only in JSON
 };
 
 enum class ReportForm { json, csv };

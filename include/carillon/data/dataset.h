@@ -81,6 +81,12 @@ class Dataset {
   /// without records).
   std::vector<std::uint64_t> shares_of_files(int tower_count) const;
 
+  /// The file that holds a record, and the record's number in this file.
+  struct Place {
+    std::string path;
+    std::size_t number;
+  };
+  Place place_of(std::size_t i) const;
   /// "<path>: record <number in the file>", the name of record i in error messages.
   std::string name_of(std::size_t i) const;
 

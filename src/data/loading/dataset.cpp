@@ -267,10 +267,15 @@ std::vector<std::uint64_t> Dataset::shares_of_files(int tower_count) const {
   return shares;
 }
 
-std::string Dataset::name_of(std::size_t i) const {
+Dataset::Place Dataset::place_of(std::size_t i) const {
   const auto& files = storage_->files;
   const auto file = std::prev(std::ranges::upper_bound(files, i, {}, &Storage::File::first));
-  return fmt::format("{}: record {}", file->path, i - file->first);
+  return {file->path, i - file->first};
+}
+
+std::string Dataset::name_of(std::size_t i) const {
+  const Place place = place_of(i);
+  return fmt::format("{}: record {}", place.path, place.number);
 }
 
 const std::uint8_t* Dataset::image(std::size_t i) const { return storage_->images.data() + i * image_bytes(); }

@@ -1,0 +1,172 @@
+#include "src/app/evaluation_outputs.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "carillon/core/error.h"
+#include "carillon/options/data_options.h"
+#include "src/app/saved_network.h"
+#include "src/data/decode/picture_names.h"
+#include "src/data/records/file_pattern.h"
+#include "src/images/sheet.h"
+#include "src/images/thumbnail.h"
+#include "src/report/evaluation_report.h"
+#include "src/report/mistake_sheet.h"
+#include "src/report/predictions_file.h"
+#include "src/tasks/class_scores_metric.h"
+#include "src/tasks/classification_metric.h"
+#include "src/tasks/cross_entropy_metric.h"
+#include "src/tasks/prediction_metric.h"
+
+namespace carillon {
+namespace {
+
+/// The outputs that are given, as (option, file).
+std::vector<std::pair<std::string, std::string>> outputs(const EvalOptions& options) {
+  std::vector<std::pair<std::string, std::string>> given;
+  for (const std::string& file : options.report) given.emplace_back("--report", file);
+  if (!options.predictions.empty()) given.emplace_back("--predictions", options.predictions);
+  if (!options.mistakes.empty()) given.emplace_back("--mistakes", options.mistakes);
+  return given;
+}
+
+/// The outputs of a result, and what several of them use.
+class OutputWriter {
+ public:
+  OutputWriter(const EvaluationResult& result, const std::function<void()>& heartbeat)
+      : result_(result),
+        heartbeat_(heartbeat),
+        predictions_(dynamic_cast<const PredictionMetric&>(result.metric)),
+        scores_(dynamic_cast<const ClassScoresMetric&>(predictions_.other())),
+        loss_(dynamic_cast<const CrossEntropyMetric&>(scores_.other())),
+        class_names_(trained_class_names(result.loaded, result.program_spec)) {}
+
+  void write_report(const std::string& file) const;
+  void write_predictions(const std::string& file) const;
+  void write_mistakes(const std::string& file) const;
+
+ private:
+  std::string name_of(std::int32_t label) const {
+    const auto i = static_cast<std::size_t>(label);
+    return i < class_names_.size() ? class_names_[i] : std::to_string(label);
+  }
+  std::vector<std::string> names_of(const std::vector<std::size_t>& ascending) const;
+  ShownPrediction shown(std::size_t record) const;
+  std::vector<ShownPrediction> shown(const std::vector<std::size_t>& records) const;
+
+  const EvaluationResult& result_;
+  const std::function<void()>& heartbeat_;
+  const PredictionMetric& predictions_;
+  const ClassScoresMetric& scores_;
+  const CrossEntropyMetric& loss_;
+  std::vector<std::string> class_names_;
+};
+
+void OutputWriter::write_report(const std::string& file) const {
+  std::vector<Score> scores = scores_.scores();
+  std::erase_if(scores, [](const Score& score) { return score.ratio || score.name == "cross_entropy"; });
+  carillon::write_report(file, {.checkpoint = result_.loaded.path.string(),
+                                .model = result_.loaded.state.model,
+                                .values = result_.values,
+                                .step = result_.loaded.state.global_step,
+                                .counts = dynamic_cast<const ConfusionMetric&>(loss_.counts()).matrix(),
+                                .class_names = class_names_,
+                                .loss = loss_.loss(),
+                                .other_scores = std::move(scores)});
+}
+
+/// The names of the pictures of these records; empty texts if they have none.
+std::vector<std::string> OutputWriter::names_of(const std::vector<std::size_t>& ascending) const {
+  const std::vector<std::string>& patterns = result_.options.data.files;
+  if (is_synthetic(patterns)) return std::vector<std::string>(ascending.size());
+  return picture_names(expand_file_patterns(patterns), ascending, heartbeat_);
+}
+
+void OutputWriter::write_predictions(const std::string& file) const {
+  std::vector<std::size_t> all(predictions_.predictions().samples.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  const std::vector<std::string> names = names_of(all);
+  const auto origin_of = [&](std::size_t i) {
+    heartbeat_();
+    Dataset::Place place = result_.dataset.place_of(i);
+    return RecordOrigin{std::move(place.path), place.number, names[i]};
+  };
+  carillon::write_predictions(file, predictions_.predictions(), origin_of, class_names_);
+}
+
+ShownPrediction OutputWriter::shown(std::size_t record) const {
+  heartbeat_();
+  const Dataset& dataset = result_.dataset;
+  const Prediction& prediction = predictions_.predictions().samples[record];
+  std::vector<std::uint8_t> image(dataset.image_bytes());
+  std::vector<std::byte> target(dataset.target_bytes());
+  dataset.read(record, record, image, target);
+  return {.picture = make_thumbnail(dataset.image_shape(), image, sheet_tile_side),
+          .true_class = name_of(prediction.label),
+          .predicted = name_of(prediction.predicted()),
+          .probability = prediction.confidence(),
+          .is_mistake = prediction.is_mistake(),
+          .origin = dataset.name_of(record)};
+}
+
+std::vector<ShownPrediction> OutputWriter::shown(const std::vector<std::size_t>& records) const {
+  std::vector<ShownPrediction> all;
+  for (const std::size_t record : records) all.push_back(shown(record));
+  return all;
+}
+
+void OutputWriter::write_mistakes(const std::string& file) const {
+  write_mistake_sheet(file, shown(most_certain_mistakes(predictions_.predictions().samples, max_sheet_mistakes)));
+}
+
+}  // namespace
+
+std::string output_option(const EvalOptions& options) {
+  const auto given = outputs(options);
+  return given.empty() ? "" : given.front().first;
+}
+
+void check_output_places(const EvalOptions& options) {
+  for (const std::string& file : options.report) check_report_place(file);
+  if (!options.predictions.empty()) check_predictions_place(options.predictions);
+  if (!options.mistakes.empty()) check_sheet_place(options.mistakes);
+  std::set<std::filesystem::path> files;
+  for (const auto& [option, file] : outputs(options)) {
+    if (!files.insert(std::filesystem::path(file).lexically_normal()).second) {
+      fail(ExitCode::usage, "{} {}: another output has the same file", option, file);
+    }
+  }
+}
+
+void check_outputs_fit(const EvalOptions& options, std::int64_t class_count) {
+  constexpr std::int64_t most = 20'000;
+  if (options.report.empty() || class_count <= most) return;
+  fail(ExitCode::usage, "--report: {} classes are too many for a confusion matrix, the limit is {}", class_count, most);
+}
+
+MakeMetric metric_for(const EvalOptions& options, const Task& task) {
+  if (output_option(options).empty()) return task.make_metric;
+  return [classes = static_cast<std::size_t>(task.outputs), has_matrix = !options.report.empty()] {
+    std::unique_ptr<Metric> counts;
+    if (has_matrix) {
+      counts = std::make_unique<ConfusionMetric>(classes);
+    } else {
+      counts = std::make_unique<AccuracyMetric>();
+    }
+    auto loss = std::make_unique<CrossEntropyMetric>(std::move(counts));
+    return std::make_unique<PredictionMetric>(classes, std::make_unique<ClassScoresMetric>(classes, std::move(loss)));
+  };
+}
+
+void write_outputs(const EvaluationResult& result, const std::function<void()>& heartbeat) {
+  if (output_option(result.options).empty()) return;
+  const OutputWriter writer(result, heartbeat);
+  for (const std::string& file : result.options.report) writer.write_report(file);
+  if (!result.options.predictions.empty()) writer.write_predictions(result.options.predictions);
+  if (!result.options.mistakes.empty()) writer.write_mistakes(result.options.mistakes);
+}
+
+}  // namespace carillon

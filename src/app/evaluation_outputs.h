@@ -1,0 +1,44 @@
+// Evaluation outputs: the files that an evaluation of a classifier writes in addition to its lines: reports, the
+// predictions of all records, and a sheet of mistakes. Rank 0 writes them, with equal bytes at any number of ranks.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "carillon/app/program_spec.h"
+#include "carillon/data/dataset.h"
+#include "carillon/tasks/task.h"
+#include "src/checkpoint/checkpoint.h"
+#include "src/options/eval_options.h"
+
+namespace carillon {
+
+/// Names an option of an output that is given: "--report". Empty: none is given.
+std::string output_option(const EvalOptions& options);
+
+/// Checks that all outputs can be written; changes nothing. Errors: usage (another ending, a file that two options
+/// name), io.
+void check_output_places(const EvalOptions& options);
+
+/// Errors: usage (--report with too many classes).
+void check_outputs_fit(const EvalOptions& options, std::int64_t class_count);
+
+/// The metric of `task`; with outputs, one that has what they need in addition.
+MakeMetric metric_for(const EvalOptions& options, const Task& task);
+
+/// An evaluation that has ended.
+struct EvaluationResult {
+  const EvalOptions& options;
+  const ProgramSpec& program_spec;
+  const LoadedCheckpoint& loaded;
+  const std::string& values;  ///< which values of the checkpoint: "moving averages"
+  const Dataset& dataset;
+  const Metric& metric;  ///< made by metric_for
+};
+
+/// Writes the outputs, each whole or not at all. Calls `heartbeat` now and then. Errors: data (records that changed
+/// during the evaluation), io, usage (a report of more than max_report_bytes).
+void write_outputs(const EvaluationResult& result, const std::function<void()>& heartbeat);
+
+}  // namespace carillon

@@ -1,0 +1,21 @@
+// Picture names: the names of the pictures that records were made from.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace carillon {
+
+/// The feature that holds the name: bytes, one value. tfrecord_convert images and the scripts for ImageNet write it.
+inline constexpr const char* picture_name_feature = "image/filename";
+
+/// The names of these records (ascending numbers over all files); empty for a record without this feature, and for a
+/// number that no record has. Calls `heartbeat` once per record. Errors: as RecordReader; data (a damaged record).
+std::vector<std::string> picture_names(
+    std::span<const std::string> files, std::span<const std::size_t> records,
+    const std::function<void()>& heartbeat = [] {});
+
+}  // namespace carillon
