@@ -6,6 +6,7 @@
 
 #include "carillon/core/error.h"
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
+#include "src/tasks/class_scores_metric.h"
 #include "src/tasks/classification_metric.h"
 #include "src/tasks/cross_entropy_metric.h"
 
@@ -28,7 +29,11 @@ Task classification_task(const ClassificationSettings& settings) {
                 std::memcpy(&label, target.data(), sizeof label);
                 return fmt::format("label {}", label);
               },
-          .make_metric = [] { return std::make_unique<CrossEntropyMetric>(std::make_unique<AccuracyMetric>()); },
+          .make_metric =
+              [classes = static_cast<std::size_t>(settings.classes)] {
+                return std::make_unique<ClassScoresMetric>(
+                    classes, std::make_unique<CrossEntropyMetric>(std::make_unique<AccuracyMetric>()));
+              },
           .score = "accuracy"};
 }
 

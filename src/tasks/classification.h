@@ -2,7 +2,8 @@
 //
 //   target   int32 [], 0 .. n - 1
 //   output   n logits
-//   metric   accuracy (src/tasks/classification_metric.h) and mean cross-entropy (src/tasks/cross_entropy_metric.h)
+//   metric   accuracy (src/tasks/classification_metric.h), mean cross-entropy (src/tasks/cross_entropy_metric.h), and
+//            top-5, balanced accuracy, macro F1 and calibration error (src/tasks/class_scores_metric.h)
 //   loss     softmax cross-entropy (kernels/softmax_cross_entropy), named "cross_entropy"
 #pragma once
 
