@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <array>
+#include <cmath>
+
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
 #include "src/report/csv.h"
@@ -10,38 +13,91 @@
 namespace carillon {
 namespace {
 
-std::string header(std::size_t top_count) {
-  std::string line = "file,record,picture,true,predicted";
-  for (std::size_t place = 1; place <= top_count; ++place) line += fmt::format(",class_{0},probability_{0}", place);
+std::string name_of(std::size_t i, std::span<const std::string> names) {
+  return i < names.size() ? names[i] : std::to_string(i);
+}
+
+std::string number_text(double number) { return fmt::format("{:.6g}", number); }
+
+std::string header(const PredictionTable& table) {
+  std::string line = "file,record,picture";
+  for (const std::string& column : table.columns) line += "," + csv_field(column);
   return line.append(csv_line_end);
 }
 
-std::string line_of(const Prediction& prediction, const RecordOrigin& origin, std::size_t top_count,
-                    std::span<const std::string> class_names) {
-  const auto name = [&](std::int32_t label) {
-    const auto i = static_cast<std::size_t>(label);
-    return i < class_names.size() ? csv_field(class_names[i]) : std::to_string(label);
-  };
-  std::string line = fmt::format("{},{},{},{},{}", csv_field(origin.file), origin.number, csv_field(origin.picture),
-                                 name(prediction.label), name(prediction.predicted()));
-  for (std::size_t place = 0; place < top_count; ++place) {
-    line += fmt::format(",{},{:.6g}", name(prediction.classes[place]), prediction.probabilities[place]);
-  }
+std::string line_of(const std::vector<std::string>& cells, const RecordOrigin& origin) {
+  std::string line = fmt::format("{},{},{}", csv_field(origin.file), origin.number, csv_field(origin.picture));
+  for (const std::string& cell : cells) line += "," + csv_field(cell);
   return line.append(csv_line_end);
 }
 
 }  // namespace
 
+PredictionTable class_table(const Predictions& predictions, std::span<const std::string> names) {
+  PredictionTable table{.columns = {"true", "predicted"}, .record_count = predictions.samples.size(), .cells = {}};
+  for (std::size_t place = 1; place <= predictions.top_count(); ++place) {
+    table.columns.push_back(fmt::format("class_{}", place));
+    table.columns.push_back(fmt::format("probability_{}", place));
+  }
+  table.cells = [&predictions, names](std::size_t record) {
+    const Prediction& prediction = predictions.samples[record];
+    std::vector<std::string> cells{name_of(static_cast<std::size_t>(prediction.label), names),
+                                   name_of(static_cast<std::size_t>(prediction.predicted()), names)};
+    for (std::size_t place = 0; place < predictions.top_count(); ++place) {
+      cells.push_back(name_of(static_cast<std::size_t>(prediction.classes[place]), names));
+      cells.push_back(number_text(prediction.probabilities[place]));
+    }
+    return cells;
+  };
+  return table;
+}
+
+PredictionTable label_table(const StoredSamples& samples, std::span<const std::string> names) {
+  PredictionTable table{.columns = {"true", "predicted"}, .record_count = samples.count(), .cells = {}};
+  for (std::size_t label = 0; label < samples.columns(); ++label) table.columns.push_back(name_of(label, names));
+  table.cells = [&samples, names](std::size_t record) {
+    std::vector<std::string> cells(2);
+    for (std::size_t label = 0; label < samples.columns(); ++label) {
+      const std::size_t at = record * samples.columns() + label;
+      const float logit = samples.outputs()[at];
+      const std::array<bool, 2> has{samples.targets()[at] != std::byte{0}, logit > 0.0f};
+      for (std::size_t i = 0; i < has.size(); ++i) {
+        if (has[i]) cells[i] += (cells[i].empty() ? "" : ";") + name_of(label, names);
+      }
+      cells.push_back(number_text(1.0 / (1.0 + std::exp(-static_cast<double>(logit)))));
+    }
+    return cells;
+  };
+  return table;
+}
+
+PredictionTable number_table(const RegressionMetric& metric, std::span<const std::string> names) {
+  const std::size_t count = metric.samples().columns();
+  PredictionTable table{.columns = {}, .record_count = metric.samples().count(), .cells = {}};
+  for (std::size_t i = 0; i < count; ++i) {
+    table.columns.push_back("true " + name_of(i, names));
+    table.columns.push_back("predicted " + name_of(i, names));
+  }
+  table.cells = [&metric, count](std::size_t record) {
+    std::vector<std::string> cells;
+    for (std::size_t i = 0; i < count; ++i) {
+      cells.push_back(number_text(metric.target(record, i)));
+      cells.push_back(number_text(metric.predicted(record, i)));
+    }
+    return cells;
+  };
+  return table;
+}
+
 void check_predictions_place(const std::filesystem::path& path) { check_output_place("predictions", path, ".csv"); }
 
-void write_predictions(const std::filesystem::path& path, const Predictions& predictions,
-                       const std::function<RecordOrigin(std::size_t)>& origin_of,
-                       std::span<const std::string> class_names) {
+void write_predictions(const std::filesystem::path& path, const PredictionTable& table,
+                       const std::function<RecordOrigin(std::size_t)>& origin_of) {
   constexpr std::size_t block_bytes = 1 << 20;
   NewFile file(path);
-  std::string text = header(predictions.top_count());
-  for (std::size_t i = 0; i < predictions.samples.size(); ++i) {
-    text += line_of(predictions.samples[i], origin_of(i), predictions.top_count(), class_names);
+  std::string text = header(table);
+  for (std::size_t i = 0; i < table.record_count; ++i) {
+    text += line_of(table.cells(i), origin_of(i));
     if (text.size() < block_bytes) continue;
     file.write(std::as_bytes(std::span(text)));
     text.clear();

@@ -118,6 +118,22 @@ std::vector<Score> MultilabelMetric::scores() const {
       {.name = "binary_cross_entropy", .value = mean_cross_entropy(samples_), .log_name = "loss", .tag = "eval_loss"}};
 }
 
+ScoreTable MultilabelMetric::table() const {
+  ScoreTable table{.columns = {"positives", "predicted", "correct", "precision", "recall", "f1", "average_precision",
+                               "best_threshold", "best_f1"},
+                   .rows = {}};
+  for (const LabelResult& label : labels()) {
+    const auto positives = static_cast<double>(label.positives), predicted = static_cast<double>(label.predicted),
+               correct = static_cast<double>(label.correct);
+    const bool has_positives = label.positives > 0;
+    table.rows.push_back(
+        {positives, predicted, correct, label.predicted > 0 ? correct / predicted : not_a_number,
+         has_positives ? correct / positives : not_a_number, label.f1, label.average_precision.value_or(not_a_number),
+         has_positives ? label.best_threshold : not_a_number, has_positives ? label.best_f1 : not_a_number});
+  }
+  return table;
+}
+
 std::string MultilabelMetric::text() const {
   return fmt::format("mean average precision = {:.4f} ({} labels, {} records)", means_of(labels()).average_precision,
                      samples_.columns(), samples_.count());

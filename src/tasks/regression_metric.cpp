@@ -58,6 +58,12 @@ std::vector<Score> RegressionMetric::scores() const {
       {.name = "r2", .value = result.r2}, {.name = "mae", .value = result.mae}, {.name = "rmse", .value = result.rmse}};
 }
 
+ScoreTable RegressionMetric::table() const {
+  ScoreTable table{.columns = {"r2", "mae", "rmse"}, .rows = {}};
+  for (const NumberResult& number : numbers()) table.rows.push_back({number.r2, number.mae, number.rmse});
+  return table;
+}
+
 std::string RegressionMetric::text() const {
   return fmt::format("R2 = {:.4f} ({} records)", mean().r2, samples_.count());
 }

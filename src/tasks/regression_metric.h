@@ -36,6 +36,8 @@ class RegressionMetric : public Metric {
   /// "R2 = 0.832 (4952 records)"
   std::string text() const override;
   std::vector<std::string> other_texts() const override;
+  /// Columns "r2", "mae" and "rmse".
+  ScoreTable table() const override;
 
   const StoredSamples& samples() const { return samples_; }
   /// Number `column` of sample `i`, in its unit.

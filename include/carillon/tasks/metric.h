@@ -34,6 +34,12 @@ struct Score {
   const std::string& tagged_as() const { return tag.empty() ? logged_as() : tag; }
 };
 
+/// Results for each output of the network, for reports: a class, a label or a number.
+struct ScoreTable {
+  std::vector<std::string> columns;       ///< names of the results: "precision"
+  std::vector<std::vector<double>> rows;  ///< [outputs, columns]; NaN: no result
+};
+
 /// Each rank has its own metric. After an evaluation every rank makes a new metric and merges the contents of all
 /// ranks' metrics into it, in rank order.
 class Metric {
@@ -53,6 +59,8 @@ class Metric {
   virtual std::string text() const = 0;
   /// Other lines for the log, which precede text(): "cross-entropy = 0.0514".
   virtual std::vector<std::string> other_texts() const { return {}; }
+  /// Results for each output. The default has no columns.
+  virtual ScoreTable table() const { return {}; }
 };
 
 using MakeMetric = std::function<std::unique_ptr<Metric>()>;

@@ -1,0 +1,37 @@
+// TaskReport: the evaluation of any task as a JSON or CSV file: its scores, and the results of each output.
+// Fields: docs/developer-guide/file-formats.md. Classifications have their own report (evaluation_report.h).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "carillon/tasks/metric.h"
+
+namespace carillon {
+
+struct TaskReport {
+  std::string checkpoint;  ///< path
+  std::string model;
+  std::string values;  ///< which values of the checkpoint: "moving averages"
+  std::int64_t step = 0;
+  std::string row_name;  ///< what a row of the table is: "label", "number" or "output"
+  std::uint64_t records = 0;
+  std::vector<Score> scores;
+  ScoreTable table;
+  std::vector<std::string> names;  ///< of the rows; empty: their numbers
+};
+
+/// The name of row `i`.
+std::string row_name(const TaskReport& report, std::size_t i);
+
+/// One JSON object with one line per name; the rows are the list "<row_name>s".
+std::string json_text(const TaskReport& report);
+/// RFC 4180: one line per row. Empty: no result.
+std::string csv_text(const TaskReport& report);
+
+/// Writes the whole report or nothing: JSON or CSV by the extension. Errors: io; usage (more than max_report_bytes).
+void write_report(const std::filesystem::path& path, const TaskReport& report);
+
+}  // namespace carillon
