@@ -21,13 +21,13 @@ std::string number_text(double number) { return fmt::format("{:.6g}", number); }
 
 std::string header(const PredictionTable& table) {
   std::string line = "file,record,picture";
-  for (const std::string& column : table.columns) line += "," + csv_field(column);
+  for (const std::string& column : table.columns) line.append(",").append(csv_field(column));
   return line.append(csv_line_end);
 }
 
 std::string line_of(const std::vector<std::string>& cells, const RecordOrigin& origin) {
   std::string line = fmt::format("{},{},{}", csv_field(origin.file), origin.number, csv_field(origin.picture));
-  for (const std::string& cell : cells) line += "," + csv_field(cell);
+  for (const std::string& cell : cells) line.append(",").append(csv_field(cell));
   return line.append(csv_line_end);
 }
 
@@ -62,7 +62,7 @@ PredictionTable label_table(const StoredSamples& samples, std::span<const std::s
       const float logit = samples.outputs()[at];
       const std::array<bool, 2> has{samples.targets()[at] != std::byte{0}, logit > 0.0f};
       for (std::size_t i = 0; i < has.size(); ++i) {
-        if (has[i]) cells[i] += (cells[i].empty() ? "" : ";") + name_of(label, names);
+        if (has[i]) cells[i].append(cells[i].empty() ? "" : ";").append(name_of(label, names));
       }
       cells.push_back(number_text(1.0 / (1.0 + std::exp(-static_cast<double>(logit)))));
     }

@@ -62,7 +62,7 @@ std::string json_text(const TaskReport& report) {
 
 std::string csv_text(const TaskReport& report) {
   std::string text = report.row_name;
-  for (const std::string& column : report.table.columns) text += "," + column;
+  for (const std::string& column : report.table.columns) text.append(",").append(column);
   text += csv_line_end;
   for (std::size_t i = 0; i < report.table.rows.size(); ++i) {
     text += csv_field(row_name(report, i));
