@@ -1,10 +1,13 @@
 #include <algorithm>
+#include <optional>
 
 #include "carillon/app/mains.h"
+#include "carillon/core/single_process_main.h"
 #include "src/app/faster_choice.h"
 #include "src/app/global_batch.h"
 #include "src/app/mpi_main.h"
 #include "src/app/network_list.h"
+#include "src/app/own_ranks.h"
 #include "src/app/picture_options.h"
 #include "src/app/startup.h"
 #include "src/app/training_options.h"
@@ -14,6 +17,7 @@
 #include "src/data/decode/dataset_info.h"
 #include "src/options/device_choices.h"
 #include "src/options/option_groups.h"
+#include "src/processes/mpi_launch.h"
 #include "src/step/gradients/reducer.h"
 #include "src/train/control/equal_on_all_ranks.h"
 #include "src/train/control/stop_signal.h"
@@ -35,7 +39,8 @@ OptionSet option_set(const std::string& program, TrainOptions& options, PictureO
   options.model.name = program_spec.networks.front().name;
   OptionSet set({.program = program,
                  .purpose = fmt::format("Trains a network on {} with one or more ranks", program_spec.data_set),
-                 .synopses = {fmt::format("mpirun -np N {} --data FILES --train-dir DIR", program)}});
+                 .synopses = {fmt::format("{} --ranks N --data FILES --train-dir DIR", program),
+                              fmt::format("mpirun -np N {} --data FILES --train-dir DIR", program)}});
   declare(set, options);
   std::vector<std::string> names = network_names(program_spec);
   names.emplace_back(list_networks);
@@ -235,11 +240,12 @@ std::unique_ptr<Device> open_training_device(TrainOptions& options, const std::v
 }
 
 ExitCode train(const std::string& program, const ProgramSpec& program_spec, int argc, char** argv, const Mpi& mpi,
-               Trainer::Clock::time_point started) {
+               const std::string& launcher, Trainer::Clock::time_point started) {
   TrainOptions options;
   PictureOptions pictures;
   OptionSet set = option_set(program, options, pictures, program_spec);
   if (!parse_on_all_ranks(set, argc, argv, mpi)) return ExitCode::done;
+  mpi.run_on_all([&] { check_ranks(options.device, launcher); });
   if (options.model.name == list_networks) {
     print_networks(set, program_spec, options, pictures, mpi);
     return ExitCode::done;
@@ -271,6 +277,23 @@ ExitCode train(const std::string& program, const ProgramSpec& program_spec, int 
   return abort_on_own_error(mpi, program, stall_detector, [&] { return trainer.run(); });
 }
 
+/// --ranks with more than one rank: runs the program under mpirun and returns its exit code. Returns nothing if this
+/// process is a rank itself, or is to report --help or wrong options.
+std::optional<int> run_own_ranks(const std::string& program, const ProgramSpec& program_spec, int argc, char** argv) {
+  TrainOptions options;
+  PictureOptions pictures;
+  OptionSet set = option_set(program, options, pictures, program_spec);
+  try {
+    if (!set.parse(argc, argv)) return std::nullopt;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  if (options.device.ranks < 2) return std::nullopt;
+  return single_process_main(program, [&] {
+    return run_ranks(static_cast<int>(options.device.ranks), words_of_ranks(set, {argv + 1, argv + argc}));
+  });
+}
+
 }  // namespace
 
 void check_training_options(const std::string& program, const ProgramSpec& program_spec,
@@ -291,9 +314,13 @@ int training_main(const std::string& program, const ProgramSpec& program_spec, i
     return option_set(program, options, pictures, program_spec).manual();
   };
   if (print_document(argc, argv, manual)) return 0;
+  const std::string launcher = launcher_variable();
+  if (launcher.empty()) {
+    if (const std::optional<int> code = run_own_ranks(program, program_spec, argc, argv)) return *code;
+  }
   catch_stop_signals();  // before MPI_Init, which takes a while: a signal during it must not end a requeued job
   return mpi_main(program, argc, argv,
-                  [&](const Mpi& mpi) { return train(program, program_spec, argc, argv, mpi, started); });
+                  [&](const Mpi& mpi) { return train(program, program_spec, argc, argv, mpi, launcher, started); });
 }
 
 }  // namespace carillon

@@ -16,7 +16,7 @@
 #include "src/data/convert/picture_list.h"
 #include "src/data/convert/shard_writer.h"
 #include "src/data/convert/split_folders.h"
-#include "src/launch/mpi_launch.h"
+#include "src/processes/mpi_launch.h"
 
 namespace carillon {
 namespace {

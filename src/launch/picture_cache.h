@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "src/launch/child_process.h"
+#include "src/processes/child_process.h"
 #include "src/launch/folder_lock.h"
 
 namespace carillon {

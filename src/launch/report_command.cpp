@@ -10,7 +10,7 @@
 #include "src/core/lines_from_end.h"
 #include "src/core/printable.h"
 #include "src/launch/commands.h"
-#include "src/launch/passed_options.h"
+#include "src/processes/passed_options.h"
 #include "src/launch/picture_training.h"
 #include "src/launch/run_place.h"
 #include "src/report/evaluation_report.h"

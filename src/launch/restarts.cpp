@@ -9,7 +9,7 @@
 
 #include "carillon/core/error.h"
 #include "src/checkpoint/checkpoint.h"
-#include "src/launch/passed_options.h"
+#include "src/processes/passed_options.h"
 #include "src/launch/say.h"
 
 namespace carillon {

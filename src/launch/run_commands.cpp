@@ -8,7 +8,7 @@
 #include "carillon/core/error.h"
 #include "src/core/printable.h"
 #include "src/launch/commands.h"
-#include "src/launch/passed_options.h"
+#include "src/processes/passed_options.h"
 #include "src/launch/picture_training.h"
 #include "src/launch/run_place.h"
 

@@ -11,7 +11,7 @@
 #include "src/app/training_options.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/launch/commands.h"
-#include "src/launch/passed_options.h"
+#include "src/processes/passed_options.h"
 #include "src/launch/picture_training.h"
 #include "src/launch/restarts.h"
 #include "src/launch/say.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "src/launch/mpi_launch.h"
+#include "src/processes/mpi_launch.h"
 
 namespace carillon {
 

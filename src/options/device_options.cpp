@@ -11,12 +11,18 @@ namespace {
 constexpr std::array convolution_choices{Choice{ConvolutionMethod::automatic, "auto"},
                                          Choice{ConvolutionMethod::direct, "direct"},
                                          Choice{ConvolutionMethod::winograd, "winograd"}};
+constexpr std::int64_t max_ranks = 4096;
 constexpr std::array wire_choices{Choice{Wire::fp32, "fp32"}, Choice{Wire::bf16, "bf16"}};
 
 }  // namespace
 
 void declare(OptionSet& set, DeviceOptions& o) {
   declare_for_evaluation(set, o);
+  set.add(
+      "ranks", o.ranks, 0, max_ranks,
+      "number of ranks on this machine, which the program starts under mpirun; 1: without mpirun; 0: the ranks that "
+      "mpirun or srun started",
+      Scope::rank);
   set.add("comm", o.comm, communicator_choices, "library that averages the gradients (GPUs); auto: nccl if possible");
   set.add("cuda-graph", o.cuda_graph, "replay each step as one captured CUDA graph (GPUs)");
   set.add("bucket-kib", o.bucket_kib, 0, std::int64_t{1} << 30,

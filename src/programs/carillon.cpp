@@ -11,7 +11,7 @@
 #include "carillon/core/single_process_main.h"
 #include "src/app/version_text.h"
 #include "src/core/printable.h"
-#include "src/launch/child_process.h"
+#include "src/processes/child_process.h"
 #include "src/launch/commands.h"
 
 namespace carillon {

@@ -176,11 +176,11 @@ def _computation(context, data):
     yield _result(f"{STACKS} stacks written within steps (USR2)", wrong, "the model is bit for bit equal")
 
 
-def _script(context, data, command, environment, title, stop):
+def _script(context, data, command, environment, title, stop, options=()):
     """A job script on a slow disk. `stop` sends a signal; the run saves and ends with 75."""
     run = context.directory("script")
     fixed = ("--data", data / "train-*", "--train-dir", run, "--device", context.device, "--summary-every", 0)
-    command = [*command, context.binaries / "mnist_train", *fixed, *SCALED, "--log-every", 1, "--max-steps", 1000000]
+    command = [*command, context.binaries / "mnist_train", *fixed, *SCALED, "--log-every", 1, "--max-steps", 1000000, *options]
     slow = faulty(context, "fsync", "*model.ckpt*", seconds=SLOW)
     process = context.start(["setsid", *map(str, command)], slow | environment)
     log = run / "metrics.jsonl"
@@ -193,13 +193,18 @@ def _script(context, data, command, environment, title, stop):
 
 
 def _scripts(context, data):
-    """job scripts that get stop signals, on a slow disk"""
+    """job scripts and --ranks that get stop signals, on a slow disk"""
     # CUDA_VISIBLE_DEVICES is empty, so that the scripts ignore the machine's GPUs.
     here = {"RANKS": "2", "CUDA_VISIBLE_DEVICES": "", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
     single = [JOBS / "single_node.sh"]
     title = "single_node.sh on a slow disk:"
     yield from _script(context, data, single, here, f"{title} TERM", lambda pid: os.kill(pid, signal.SIGTERM))
     yield from _script(context, data, single, here, f"{title} Ctrl-C", lambda pid: os.killpg(pid, signal.SIGINT))
+
+    title = "--ranks 2 on a slow disk:"
+    ranks = ("--ranks", 2)
+    yield from _script(context, data, [], {}, f"{title} TERM", lambda pid: os.kill(pid, signal.SIGTERM), ranks)
+    yield from _script(context, data, [], {}, f"{title} Ctrl-C", lambda pid: os.killpg(pid, signal.SIGINT), ranks)
 
     stubs = context.directory("slurm")  # stub of srun for one task; the job is not requeued
     stubs.mkdir()

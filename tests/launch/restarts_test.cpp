@@ -9,7 +9,7 @@
 #include <fstream>
 #include <thread>
 
-#include "src/launch/rank_watch.h"
+#include "src/processes/rank_watch.h"
 
 namespace carillon {
 namespace {

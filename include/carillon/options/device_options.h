@@ -19,6 +19,7 @@ struct DeviceOptions {
   CpuSettings cpu = {};
   std::int64_t threads = 0;  ///< per rank; 0: the rank's share of the cores
   // Only for training:
+  std::int64_t ranks = 0;  ///< ranks to start under mpirun; 0: those that a launcher started, or one
   CommunicatorChoice comm = CommunicatorChoice::automatic;
   bool cuda_graph = true;             ///< replay each step as one captured CUDA graph
   std::int64_t bucket_kib = 0;        ///< KiB of gradients per all-reduce; 0: by bucket_bytes_on

@@ -1,4 +1,4 @@
-#include "src/launch/mpi_launch.h"
+#include "src/processes/mpi_launch.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -22,6 +22,19 @@ fs::path programs_folder() { return fs::read_symlink("/proc/self/exe").parent_pa
 int usable_cores() {
   const CpuTopology topology;
   return std::max(1, topology.core_count(topology.allowed_cpus()));
+}
+
+std::string launcher_variable() {
+  const auto first_of = [](std::initializer_list<const char*> names) -> std::string {
+    for (const char* const name : names) {
+      if (std::getenv(name) != nullptr) return name;
+    }
+    return {};
+  };
+  // The shell of srun --pty has the variables of its step, but no mpirun started it.
+  if (std::getenv("SLURM_PTY_PORT") != nullptr) return first_of({"OMPI_COMM_WORLD_SIZE"});
+  return first_of({"OMPI_COMM_WORLD_SIZE", "SLURM_STEP_ID", "PMIX_RANK", "PMIX_NAMESPACE", "PMI_RANK", "PMI_SIZE",
+                   "PMI_FD", "MV2_COMM_WORLD_SIZE"});
 }
 
 fs::path find_in_path(const std::string& name) {
@@ -57,6 +70,7 @@ ChildSettings Launch::settings() const {
   if (geteuid() == 0) settings.environment = {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"};
   constexpr const char* pause = "OMPI_MCA_odls_base_sigkill_timeout";  // mpirun pauses twice so long
   if (std::getenv(pause) == nullptr) settings.environment.push_back(std::string(pause) + "=15");
+  settings.environment.push_back("CARILLON_RANKS=0");  // a rank must not start ranks
   return settings;
 }
 

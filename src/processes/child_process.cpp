@@ -1,4 +1,4 @@
-#include "src/launch/child_process.h"
+#include "src/processes/child_process.h"
 
 #include <fcntl.h>
 #include <sys/prctl.h>
@@ -14,7 +14,7 @@
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
 #include "src/core/shell_word.h"
-#include "src/launch/rank_watch.h"
+#include "src/processes/rank_watch.h"
 
 namespace carillon {
 namespace {

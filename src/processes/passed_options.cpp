@@ -1,4 +1,4 @@
-#include "src/launch/passed_options.h"
+#include "src/processes/passed_options.h"
 
 #include <algorithm>
 

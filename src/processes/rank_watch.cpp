@@ -1,4 +1,4 @@
-#include "src/launch/rank_watch.h"
+#include "src/processes/rank_watch.h"
 
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-#include "src/launch/child_process.h"
+#include "src/processes/child_process.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

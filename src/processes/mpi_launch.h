@@ -1,11 +1,13 @@
 // MPI launch: the command that starts a program with several ranks on this machine.
+//
+// `carillon` starts its trainings with it, and each training program starts its own ranks with it (--ranks).
 #pragma once
 
 #include <filesystem>
 #include <string>
 #include <vector>
 
-#include "src/launch/child_process.h"
+#include "src/processes/child_process.h"
 
 namespace carillon {
 
@@ -15,6 +17,10 @@ std::filesystem::path programs_folder();
 /// The number of physical cores that this process may use.
 int usable_cores();
 
+/// The environment variable that shows that mpirun, srun or another launcher of MPI programs started this process.
+/// Empty if there is none. The shell of `srun --pty` does not count.
+std::string launcher_variable();
+
 /// The first file `name` in the folders of PATH that is executable; empty if there is none.
 std::filesystem::path find_in_path(const std::string& name);
 
@@ -23,10 +29,11 @@ struct Launch {
   int ranks = 1;  ///< 1: without mpirun
   int cores = 1;  ///< number of cores of this machine; the ranks divide them
 
-  /// `program` with `options` under mpirun, each rank bound to its share of the cores.
+  /// `program` with `options` under mpirun, each rank bound to its share of the cores. `program`: a name in
+  /// programs_folder(), or an absolute path.
   std::vector<std::string> command(const std::string& program, const std::vector<std::string>& options) const;
   /// USR1 as stop signal: mpirun forwards it and waits, so that the ranks can save. If a rank ends, mpirun gives the
-  /// others 30 s to save, unless the environment says otherwise.
+  /// others 30 s to save, unless the environment says otherwise. CARILLON_RANKS does not reach the program.
   ChildSettings settings() const;
   /// Runs a command that `command` made. After a failure, mpirun prints about ten lines; this function then repeats the
   /// program's own error line. `error_line` receives this line, or nothing if there is none. Errors: those of

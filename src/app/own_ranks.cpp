@@ -1,0 +1,33 @@
+#include "src/app/own_ranks.h"
+
+#include "carillon/core/error.h"
+#include "src/processes/child_process.h"
+#include "src/processes/mpi_launch.h"
+#include "src/processes/passed_options.h"
+
+namespace carillon {
+
+void check_ranks(const DeviceOptions& options, const std::string& launcher) {
+  if (options.ranks == 0 || launcher.empty()) return;
+  fail(ExitCode::usage,
+       "--ranks {}: mpirun, srun or another launcher has started this process ({} is set): omit --ranks, and give the "
+       "launcher the number of ranks",
+       options.ranks, launcher);
+}
+
+std::vector<std::string> words_of_ranks(const OptionSet& set, const std::vector<std::string>& words) {
+  std::vector<std::string> kept = without(words, {"ranks"});
+  if (set.given_by("ranks") != OptionSet::GivenBy::command_line) kept = joined(kept, {"--ranks", "0"});
+  return kept;
+}
+
+int run_ranks(int ranks, const std::vector<std::string>& words) {
+  if (find_in_path("mpirun").empty()) {
+    fail(ExitCode::no_input, "--ranks {}: no folder of PATH contains mpirun", ranks);
+  }
+  hold_stop_signals();
+  const Launch launch{.ranks = ranks, .cores = usable_cores()};
+  return launch.run(launch.command(std::filesystem::read_symlink("/proc/self/exe").string(), words)).exit_code;
+}
+
+}  // namespace carillon

@@ -1,0 +1,110 @@
+// --ranks: a training program that starts itself under mpirun.
+#include "src/app/own_ranks.h"
+
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+
+#include "src/options/option_groups.h"
+#include "tests/data/program_fixture.h"
+
+namespace carillon {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class OwnRanks : public ProgramFixture {
+ protected:
+  /// A training of 3 steps.
+  std::string train(const std::string& run, const std::string& more, int steps = 3) const {
+    return "mnist_train --data synthetic --device cpu --batch-size 20 --max-steps " + std::to_string(steps) +
+           " --train-dir " + path(run) + " " + more;
+  }
+  static std::vector<std::string> words_of_ranks_in(const std::vector<std::string>& words) {
+    DeviceOptions options;
+    OptionSet set;
+    declare(set, options);
+    std::vector<const char*> arguments{"program"};
+    for (const std::string& word : words) arguments.push_back(word.c_str());
+    EXPECT_TRUE(set.parse(static_cast<int>(arguments.size()), arguments.data()));
+    return words_of_ranks(set, words);
+  }
+  static constexpr const char* as_root = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 ";
+};
+
+TEST_F(OwnRanks, NoRankHasTheOption) {
+  EXPECT_THAT(words_of_ranks_in({"--ranks", "2", "--threads", "1"}), ElementsAre("--threads", "1"));
+  EXPECT_THAT(words_of_ranks_in({"--threads=1", "--ranks=2"}), ElementsAre("--threads=1"));
+  const std::string config = write("ranks.cfg", "ranks = 2\n");
+  EXPECT_THAT(words_of_ranks_in({"--config", config}), ElementsAre("--config", config, "--ranks", "0"));
+}
+
+TEST_F(OwnRanks, TrainAsUnderMpirun) {
+  const Outcome own = run(train("own", "--ranks 2"));
+  ASSERT_EQ(own.code, 0) << own.output;
+  EXPECT_THAT(own.output, HasSubstr("; 2 towers on CPU:0"));
+  const Outcome by_hand = run(train("by-hand", ""), std::string(as_root) + "mpirun --oversubscribe -np 2 ");
+  ASSERT_EQ(by_hand.code, 0) << by_hand.output;
+  const Outcome compared = run("checkpoint_tool diff " + path("own") + " " + path("by-hand"));
+  EXPECT_THAT(compared.output, HasSubstr("train_dir"));
+  EXPECT_THAT(compared.output, Not(HasSubstr("ranks")));
+  EXPECT_EQ(run("checkpoint_tool diff --arrays " + path("own") + " " + path("by-hand")).code, 0);
+  // The same command continues, at another number of ranks.
+  const Outcome resumed = run(train("own", "--ranks 1", 5));
+  EXPECT_EQ(resumed.code, 0) << resumed.output;
+  EXPECT_THAT(resumed.output, HasSubstr("at step 3"));
+}
+
+TEST_F(OwnRanks, AreThoseOfTheConfigurationFileOrTheEnvironmentToo) {
+  const Outcome file = run(train("file", "--config " + write("ranks.cfg", "ranks = 2\n")));
+  EXPECT_EQ(file.code, 0) << file.output;
+  EXPECT_THAT(file.output, HasSubstr("; 2 towers on"));
+  const Outcome environment = run(train("environment", ""), "CARILLON_RANKS=2 ");
+  EXPECT_EQ(environment.code, 0) << environment.output;
+  EXPECT_THAT(environment.output, HasSubstr("; 2 towers on"));
+  const Outcome overridden = run(train("overridden", "--ranks 1"), "CARILLON_RANKS=2 ");
+  EXPECT_EQ(overridden.code, 0) << overridden.output;
+  EXPECT_THAT(overridden.output, HasSubstr("; 1 tower on"));
+}
+
+TEST_F(OwnRanks, AreRefusedUnderALauncher) {
+  for (const std::string launcher : {"PMI_RANK=0 ", "PMIX_RANK=0 ", "SLURM_STEP_ID=0 "}) {
+    for (const char* const ranks : {"--ranks 2", "--ranks 1"}) {
+      const Outcome outcome = run(train("run", ranks), launcher);
+      expect_one_line(outcome, ExitCode::usage, std::string(ranks) + ": mpirun, srun or another launcher has started");
+      EXPECT_THAT(outcome.output, HasSubstr(launcher.substr(0, launcher.find('=')) + " is set"));
+    }
+  }
+  const Outcome outcome = run(train("run", "--ranks 2"), std::string(as_root) + "mpirun --oversubscribe -np 2 ");
+  EXPECT_EQ(outcome.code, 64) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("--ranks 2: mpirun, srun or another launcher has started this process"));
+  EXPECT_FALSE(std::filesystem::exists(path("run")));
+}
+
+TEST_F(OwnRanks, EndWithTheExitCodeOfTheRun) {
+  const Outcome missing =
+      run("mnist_train --ranks 2 --device cpu --data " + path("none") + " --train-dir " + path("run"));
+  EXPECT_EQ(missing.code, 66) << missing.output;
+  EXPECT_THAT(missing.output, HasSubstr("no such file"));
+  const Outcome diverged = run(train("diverged", "--ranks 2 --learning-rate 1e30"));
+  EXPECT_EQ(diverged.code, 70) << diverged.output;
+  EXPECT_EQ(run("mnist_train --ranks 2 --help").code, 0);
+  expect_failure("mnist_train --ranks 2 --no-such-option", ExitCode::usage, "--no-such-option");
+  expect_failure("mnist_train --ranks 0.5", ExitCode::usage, "--ranks: '0.5' is not a whole number of at least 0");
+}
+
+TEST_F(OwnRanks, NeedMpirunOnlyIfThereAreSeveral) {
+  expect_one_line(run(train("run", "--ranks 2"), "PATH=/nowhere "), ExitCode::no_input,
+                  "mnist_train: --ranks 2: no folder of PATH contains mpirun");
+  std::filesystem::permissions(write("mpirun", "#!/bin/sh\nexit 3\n"), std::filesystem::perms::owner_all);
+  const std::string instead = "PATH=" + path("") + ":$PATH ";
+  EXPECT_EQ(run(train("run", "--ranks 2"), instead).code, 3);
+  const Outcome one = run(train("run", "--ranks 1"), instead);
+  EXPECT_EQ(one.code, 0) << one.output;
+  EXPECT_THAT(one.output, HasSubstr("; 1 tower on"));
+}
+
+}  // namespace
+}  // namespace carillon
