@@ -7,6 +7,7 @@
 #include "carillon/core/error.h"
 #include "src/core/printable.h"
 #include "src/images/colour.h"
+#include "src/options/option_values.h"
 
 namespace carillon {
 namespace {
@@ -92,6 +93,34 @@ std::vector<NumberScale> described_scales(const nlohmann::json& json, std::size_
   return scales;
 }
 
+/// "2,9", or "0".
+RandAugment parse_rand_augment(const std::string& text) {
+  constexpr std::int64_t max_ops = 14;
+  if (text == "0") return {};
+  try {
+    const std::size_t comma = text.find(',');
+    if (comma != std::string::npos) {
+      return {.op_count = parse_integer(text.substr(0, comma), 1, max_ops),
+              .magnitude = parse_integer(text.substr(comma + 1), 0, max_augment_magnitude)};
+    }
+  } catch (const ValueExpected&) {
+    // reported below, with the whole text
+  }
+  throw ValueExpected{fmt::format("0, or N,M with N from 1 to {} and M from 0 to {}", max_ops, max_augment_magnitude)};
+}
+
+std::string text_of(const RandAugment& augment) {
+  return augment.op_count == 0 ? "0" : fmt::format("{},{}", augment.op_count, augment.magnitude);
+}
+
+/// The colour that `normalization` maps nearest to 0.
+Colour mean_colour(const PixelNormalization& normalization) {
+  const auto level = [&](std::size_t channel) {
+    return static_cast<std::uint8_t>(std::lround(255.0f * normalization.mean[channel]));
+  };
+  return {level(0), level(1), level(2)};
+}
+
 }  // namespace
 
 void declare(OptionSet& set, PictureOptions& o) {
@@ -109,6 +138,16 @@ void declare(OptionSet& set, PictureOptions& o) {
   set.add("task", o.task, tasks,
           "what the network learns: one class of each picture, any number of labels, or numbers; auto: as records.json "
           "says, else classification",
+          Scope::result);
+  set.add("rand-augment",
+          {.set = [&o](const auto& texts) { o.rand_augment = parse_rand_augment(texts.front()); },
+           .get = [&o] { return text_of(o.rand_augment); }},
+          "N,M: N random changes of each training image with strength M of 0 to 30, as torchvision's RandAugment, e.g. "
+          "2,9 (--distort); 0: disabled",
+          Scope::result);
+  set.add("random-erasing", o.random_erasing, OptionSet::Interval::unit,
+          "probability that a box of a training image gets the mean colour, as in torchvision's RandomErasing "
+          "(--distort); 0: disabled",
           Scope::result);
   set.add("classes", o.classes, 0, static_cast<std::int64_t>(max_classes),
           "number of classes, labels or numbers, for records without a records.json");
@@ -170,6 +209,9 @@ void resolve_pictures(PictureOptions& pictures, DataOptions& data, std::uint64_t
   PictureDecoding training = evaluation_decoding(pictures);
   training.distorts = data.distort;
   training.mirrors = pictures.mirror;
+  training.augment = pictures.rand_augment;
+  training.erasing = pictures.random_erasing;
+  training.erasing_fill = mean_colour(normalization_of(pictures.preprocessing));
   training.seed = seed;
   data.record_form = {.make_decoder =
                           [training](RecordSchema schema, RecordUse use) {

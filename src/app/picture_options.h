@@ -29,6 +29,8 @@ struct PictureOptions {
   Preprocessing preprocessing = Preprocessing::torchvision;
   double min_crop_area = 0.0;     ///< fraction of a picture; 0: the default of `preprocessing`
   bool mirror = true;             ///< mirror half of the training images left-right
+  RandAugment rand_augment = {};  ///< random ops on training images
+  double random_erasing = 0.0;    ///< probability that a box of a training image is erased
   std::string task = "auto";      ///< of named_tasks, or "auto": as records.json says, else a classification
   std::int64_t classes = 0;       ///< classes, labels or numbers; 0: as records.json says
   std::int64_t first_label = -1;  ///< in the records; -1: as records.json says, or trained_first_label

@@ -5,15 +5,10 @@
 
 #include "carillon/core/error.h"
 #include "src/images/resize.h"
+#include "src/images/uniform.h"
 
 namespace carillon {
 namespace {
-
-/// Uniform in [low, high).
-double uniform(PhiloxDraws& draws, double low, double high) {
-  const std::uint64_t bits = std::uint64_t{draws.word()} << 21 ^ draws.word() >> 11;  // 53
-  return low + (high - low) * static_cast<double>(bits) * 0x1p-53;
-}
 
 /// Uniform in 0 to `last`.
 std::int64_t whole(PhiloxDraws& draws, std::int64_t last) { return draws.below(static_cast<std::uint32_t>(last + 1)); }

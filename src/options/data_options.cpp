@@ -124,6 +124,8 @@ std::vector<std::string_view> options_without_effect(const DataOptions& o) {
   if (!o.distort) {  // of pictures
     names.emplace_back("min-crop-area");
     names.emplace_back("mirror");
+    names.emplace_back("rand-augment");
+    names.emplace_back("random-erasing");
   }
   return names;
 }

@@ -210,6 +210,31 @@ TEST_F(ImageProgramsTest, GiveTheSameBitsAtAnyNumberOfRanksAndThreadsAndWhenResu
   expect_same_arrays("one", "again");
 }
 
+TEST_F(ImageProgramsTest, AugmentTheSameImagesAtAnyNumberOfRanksAndThreadsAndWhenResumed) {
+  const auto command = [&](const std::string& directory, const std::string& more) {
+    return "image_train --model resnet9 --image-size 16 --global-batch 16 --micro-batch 4 --schedule-steps 3 --data '" +
+           at("set/train-*") + "' --train-dir " + at(directory) + " " + more;
+  };
+  const std::string both = " --rand-augment 2,9 --random-erasing 0.5";
+  expect_done(command("plain", "--max-steps 3"));
+  expect_done(command("augmented", "--max-steps 3 --decode-threads 1" + both));
+  expect_other_variables("plain", "augmented");
+  expect_done(command("augmented4", "--max-steps 3" + both), four_ranks);
+  expect_same_arrays("augmented", "augmented4");
+  expect_done(command("continued", "--max-steps 1 --decode-threads 4" + both));
+  expect_done(command("continued", "--max-steps 3" + both), two_ranks);
+  expect_same_arrays("augmented", "continued");
+  expect_done(command("undistorted", "--max-steps 1 --distort false"));
+  expect_done(command("still", "--max-steps 1 --distort false" + both));
+  expect_same_arrays("undistorted", "still");
+  const std::string options = read_checkpoint(checkpoint_path(at("augmented"), 3)).options_json;
+  EXPECT_THAT(options, HasSubstr("\"rand_augment\":\"2,9\""));
+  expect_failure(command("none", "--rand-augment 2"), ExitCode::usage,
+                 "--rand-augment: '2' is not 0, or N,M with N from 1 to 14 and M from 0 to 30");
+  expect_failure(command("none", "--rand-augment 2,31"), ExitCode::usage, "--rand-augment: '2,31' is not 0, or N,M");
+  expect_failure(command("none", "--random-erasing 1.5"), ExitCode::usage, "--random-erasing: '1.5' is not");
+}
+
 TEST_F(ImageProgramsTest, OtherSeedsSeeOtherParts) {
   expect_done(train("start", "--max-steps 0"));
   for (const char* seed : {"1", "2"}) {

@@ -49,6 +49,21 @@ TEST(PictureOptions, TensorflowCropsByItsAreasAndRatios) {
   EXPECT_EQ(rule.max_ratio, 1.33);
 }
 
+TEST(PictureOptions, RandAugmentIsTwoNumbersOrZero) {
+  PictureOptions options;
+  OptionSet set;
+  declare(set, options);
+  EXPECT_EQ(options.rand_augment, RandAugment{});
+  const std::array given{"program", "--rand-augment", "3,15"};
+  ASSERT_TRUE(set.parse(given.size(), given.data()));
+  EXPECT_EQ(options.rand_augment, (RandAugment{.op_count = 3, .magnitude = 15}));
+  OptionSet again;
+  declare(again, options);
+  const std::array off{"program", "--rand-augment=0"};
+  ASSERT_TRUE(again.parse(off.size(), off.data()));
+  EXPECT_EQ(options.rand_augment, RandAugment{});
+}
+
 TEST(PictureOptions, MinCropAreaReplacesTheAreaOfBothRules) {
   for (const Preprocessing preprocessing : {Preprocessing::torchvision, Preprocessing::tensorflow}) {
     EXPECT_EQ(decoding(preprocessing, 224, 0.35).crop.min_area, 0.35);

@@ -105,6 +105,29 @@ TEST_F(PictureRecords, HalfAreMirroredWhereAsked) {
   EXPECT_LT(mirrored, 130);
 }
 
+TEST_F(PictureRecords, AreAugmentedAfterTheCropByTheirPosition) {
+  const std::string file = picture("colour.png");
+  PictureDecoding augmenting = training_;
+  augmenting.augment = {.op_count = 2, .magnitude = 12};
+  augmenting.erasing = 0.5;
+  augmenting.erasing_fill = {.red = 1, .green = 2, .blue = 3};
+  std::vector<std::uint8_t> scratch;
+  std::set<std::string> seen;
+  for (std::uint64_t position = 0; position < 20; ++position) {
+    std::vector<std::uint8_t> expected = decoded(training_, file, position);
+    const AugmentedImage image{expected, 24, 24, scratch};
+    PhiloxDraws ops(training_.seed, RandomPurpose::rand_augment, position);
+    rand_augment(augmenting.augment, ops, image);
+    PhiloxDraws boxes(training_.seed, RandomPurpose::erasing, position);
+    random_erasing(0.5, augmenting.erasing_fill, boxes, image);
+    EXPECT_EQ(decoded(augmenting, file, position), expected) << position;
+    seen.emplace(expected.begin(), expected.end());
+  }
+  EXPECT_EQ(seen.size(), 20u);
+  augmenting.distorts = false;
+  EXPECT_EQ(decoded(augmenting, file, 0), decoded(evaluation_, file, 0));
+}
+
 TEST_F(PictureRecords, GiveTheSameBatchesAtAnyNumberOfThreads) {
   const std::vector<std::string> patterns{set_of(23)};
   const Dataset dataset = Dataset::open(patterns, make_picture_decoder(schema(), training_));

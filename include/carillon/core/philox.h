@@ -22,6 +22,8 @@ enum class RandomPurpose : std::uint32_t {
   warping = 10,
   cropping = 11,
   synthetic = 12,
+  rand_augment = 20,
+  erasing = 21,
 };
 
 struct Philox4x32 {

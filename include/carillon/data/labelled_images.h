@@ -17,6 +17,7 @@
 #include "carillon/core/target_spec.h"
 #include "carillon/data/decoder.h"
 #include "carillon/data/example.h"
+#include "carillon/images/augment.h"
 #include "carillon/images/view.h"
 
 namespace carillon {
@@ -70,6 +71,9 @@ struct PictureDecoding {
   bool distorts = false;  ///< random crop by `crop`, with optional mirroring; false: centre crop (central_view)
   CropRule crop;
   bool mirrors = true;
+  RandAugment augment;       ///< after cropping and mirroring
+  double erasing = 0.0;      ///< probability of random erasing, as the last step; 0: disabled
+  Colour erasing_fill = {};  ///< of erased pixels
   std::uint64_t seed = 0;    ///< seed of the random draws
   std::int64_t shorter = 0;  ///< shorter side in pixels after resizing, before the centre crop
   Resampling resampling = Resampling::antialiased;

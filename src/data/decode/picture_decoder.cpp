@@ -20,6 +20,7 @@ class PictureDecoder final : public LabelledImageDecoder {
       PictureView view = view_of(picture_info(file), position);
       view.background = decoding_.background;
       render_view(file, view, decoding_.resampling, memory, image);
+      if (decoding_.distorts) augment(position, image);
     } catch (const Error& error) {
       fail(error.code(), "feature '{}' {}", schema().keys.image, error.what());
     }
@@ -38,6 +39,19 @@ class PictureDecoder final : public LabelledImageDecoder {
         draws.below(2) == 1 && decoding_.mirrors;  // always drawn, so that the crops do not depend on `mirrors`
     view.part = random_part(picture, decoding_.crop, draws);
     return view;
+  }
+
+  void augment(std::uint64_t position, std::span<std::uint8_t> image) const {
+    thread_local std::vector<std::uint8_t> scratch;
+    const AugmentedImage augmented{image, image_shape().height, image_shape().width, scratch};
+    if (decoding_.augment.op_count > 0) {
+      PhiloxDraws draws(decoding_.seed, RandomPurpose::rand_augment, position);
+      rand_augment(decoding_.augment, draws, augmented);
+    }
+    if (decoding_.erasing > 0.0) {
+      PhiloxDraws draws(decoding_.seed, RandomPurpose::erasing, position);
+      random_erasing(decoding_.erasing, decoding_.erasing_fill, draws, augmented);
+    }
   }
 
   PictureDecoding decoding_;

@@ -1,0 +1,270 @@
+#include "carillon/images/augment.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <numeric>
+
+#include "carillon/core/error.h"
+#include "src/images/uniform.h"
+
+namespace carillon {
+namespace {
+
+using Table = std::array<std::uint8_t, 256>;
+using Histogram = std::array<std::int64_t, 256>;
+
+/// The output pixel (x, y) is the source pixel at (a x + b y + c, d x + e y + f), in continuous coordinates.
+struct Affine {
+  double a, b, c, d, e, f;
+};
+
+/// torch.linspace(0, end, 31)[magnitude], in float32.
+double strength(float end, std::int64_t magnitude) {
+  const float step = end / static_cast<float>(max_augment_magnitude);
+  if (magnitude <= max_augment_magnitude / 2) return static_cast<double>(step * static_cast<float>(magnitude));
+  return static_cast<double>(end - step * static_cast<float>(max_augment_magnitude - magnitude));
+}
+
+std::span<std::uint8_t> plane_of(const AugmentedImage& image, std::size_t channel) {
+  const std::size_t pixels = image.planes.size() / 3;
+  return image.planes.subspan(channel * pixels, pixels);
+}
+
+void map(const Table& table, std::span<std::uint8_t> values) {
+  for (std::uint8_t& value : values) value = table[value];
+}
+
+std::uint8_t clipped(double value) { return static_cast<std::uint8_t>(std::clamp(value, 0.0, 255.0)); }
+
+/// Pillow's fixed-point transform with nearest neighbour (Geometry.c, affine_fixed): 16 bits of fraction.
+void transform(const Affine& from, const AugmentedImage& image) {
+  const auto fixed = [](double value) { return static_cast<std::int64_t>(std::floor(value * 65536.0 + 0.5)); };
+  const std::int64_t a = fixed(from.a), b = fixed(from.b), d = fixed(from.d), e = fixed(from.e);
+  std::int64_t row_x = fixed(from.c + from.a * 0.5 + from.b * 0.5), row_y = fixed(from.f + from.d * 0.5 + from.e * 0.5);
+  const std::int64_t height = image.height, width = image.width, pixels = height * width;
+  image.scratch.assign(image.planes.size(), 0);
+  for (std::int64_t y = 0; y < height; ++y, row_x += b, row_y += e) {
+    for (std::int64_t x = 0, at_x = row_x, at_y = row_y; x < width; ++x, at_x += a, at_y += d) {
+      const std::int64_t column = at_x >> 16, row = at_y >> 16;
+      if (column < 0 || column >= width || row < 0 || row >= height) continue;
+      for (std::int64_t channel = 0; channel < 3; ++channel) {
+        image.scratch[static_cast<std::size_t>(channel * pixels + y * width + x)] =
+            image.planes[static_cast<std::size_t>(channel * pixels + row * width + column)];
+      }
+    }
+  }
+  std::ranges::copy(image.scratch, image.planes.begin());
+}
+
+/// Image.rotate about the centre, counter-clockwise.
+Affine rotation(double degrees, const AugmentedImage& image) {
+  const auto rounded = [](double value) { return std::round(value * 1e15) / 1e15; };
+  const double angle = -(degrees < 0.0 ? degrees + 360.0 : degrees) * std::numbers::pi / 180.0;
+  const double cosine = rounded(std::cos(angle)), sine = rounded(std::sin(angle));
+  const double x = static_cast<double>(image.width) / 2.0, y = static_cast<double>(image.height) / 2.0;
+  return {cosine, sine, cosine * -x + sine * -y + x, -sine, cosine, -sine * -x + cosine * -y + y};
+}
+
+/// Pillow's Image.blend: the way from `first` to `second`, or beyond it, with single precision.
+class Blend {
+ public:
+  explicit Blend(double factor) {
+    const auto way = static_cast<float>(factor);
+    for (int difference = -255; difference <= 255; ++difference) {
+      way_[static_cast<std::size_t>(difference + 255)] = way * static_cast<float>(difference);
+    }
+  }
+  std::uint8_t operator()(std::uint8_t first, std::uint8_t second) const {
+    const int difference = second - first;
+    const float value = static_cast<float>(first) + way_[static_cast<std::size_t>(difference + 255)];
+    return static_cast<std::uint8_t>(std::clamp(value, 0.0f, 255.0f));
+  }
+
+ private:
+  std::array<float, 511> way_{};
+};
+
+/// Pillow's luma: ITU-R 601-2 with 16 bits of fraction.
+std::uint8_t luma(const AugmentedImage& image, std::size_t i) {
+  const std::uint32_t sum =
+      plane_of(image, 0)[i] * 19595u + plane_of(image, 1)[i] * 38470u + plane_of(image, 2)[i] * 7471u + 0x8000u;
+  return static_cast<std::uint8_t>(sum >> 16);
+}
+
+std::size_t pixel_count(const AugmentedImage& image) { return image.planes.size() / 3; }
+
+void brightness(double factor, const AugmentedImage& image) {
+  const Blend blend(factor);
+  for (std::uint8_t& value : image.planes) value = blend(0, value);
+}
+
+void color(double factor, const AugmentedImage& image) {
+  const Blend blend(factor);
+  for (std::size_t i = 0; i < pixel_count(image); ++i) {
+    const std::uint8_t grey = luma(image, i);
+    for (std::size_t channel = 0; channel < 3; ++channel) {
+      std::uint8_t& value = plane_of(image, channel)[i];
+      value = blend(grey, value);
+    }
+  }
+}
+
+void contrast(double factor, const AugmentedImage& image) {
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < pixel_count(image); ++i) sum += luma(image, i);
+  const double mean = static_cast<double>(sum) / static_cast<double>(pixel_count(image));
+  const auto grey = static_cast<std::uint8_t>(mean + 0.5);
+  const Blend blend(factor);
+  for (std::uint8_t& value : image.planes) value = blend(grey, value);
+}
+
+/// Blends with Pillow's filter SMOOTH: 3 x 3 with weights 1, and 5 in the middle. Pixels at the border stay.
+void sharpness(double factor, const AugmentedImage& image) {
+  const Blend blend(factor);
+  image.scratch.assign(image.planes.begin(), image.planes.end());
+  const std::int64_t height = image.height, width = image.width;
+  for (std::size_t channel = 0; channel < 3; ++channel) {
+    const std::uint8_t* const source = image.scratch.data() + channel * pixel_count(image);
+    std::uint8_t* const target = plane_of(image, channel).data();
+    for (std::int64_t y = 1; y + 1 < height; ++y) {
+      for (std::int64_t x = 1; x + 1 < width; ++x) {
+        int sum = 4 * source[y * width + x];
+        for (std::int64_t row = y - 1; row <= y + 1; ++row) {
+          for (std::int64_t column = x - 1; column <= x + 1; ++column) sum += source[row * width + column];
+        }
+        const auto smooth = static_cast<std::uint8_t>((2 * sum + 13) / 26);  // sum / 13, rounded; there are no ties
+        target[y * width + x] = blend(smooth, source[y * width + x]);
+      }
+    }
+  }
+}
+
+void posterize(std::int64_t magnitude, const AugmentedImage& image) {
+  const auto bits = 8 - std::lrint(static_cast<double>(magnitude) / 7.5);
+  const auto mask = static_cast<std::uint8_t>(~((1 << (8 - bits)) - 1));
+  for (std::uint8_t& value : image.planes) value &= mask;
+}
+
+void solarize(std::int64_t magnitude, const AugmentedImage& image) {
+  const double threshold = 255.0 - 8.5 * static_cast<double>(magnitude);
+  for (std::uint8_t& value : image.planes) {
+    if (static_cast<double>(value) >= threshold) value = static_cast<std::uint8_t>(255 - value);
+  }
+}
+
+Histogram histogram(std::span<const std::uint8_t> plane) {
+  Histogram counts{};
+  for (const std::uint8_t value : plane) ++counts[value];
+  return counts;
+}
+
+/// ImageOps.autocontrast without a cutoff.
+void auto_contrast(std::span<std::uint8_t> plane) {
+  const auto [lowest, highest] = std::ranges::minmax(plane);
+  if (lowest == highest) return;
+  const double scale = 255.0 / (highest - lowest), offset = -lowest * scale;
+  Table table{};
+  for (std::size_t i = 0; i < table.size(); ++i) table[i] = clipped(static_cast<double>(i) * scale + offset);
+  map(table, plane);
+}
+
+/// ImageOps.equalize.
+void equalize(std::span<std::uint8_t> plane) {
+  const Histogram counts = histogram(plane);
+  const auto last = std::find_if(counts.rbegin(), counts.rend(), [](std::int64_t count) { return count > 0; });
+  const std::int64_t step = (std::ssize(plane) - *last) / 255;
+  if (step == 0) return;
+  Table table{};
+  std::int64_t below = step / 2;
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    table[i] = static_cast<std::uint8_t>(std::min<std::int64_t>(below / step, 255));
+    below += counts[i];
+  }
+  map(table, plane);
+}
+
+bool has_direction(AugmentOp op) { return op >= AugmentOp::shear_x && op <= AugmentOp::sharpness; }
+
+}  // namespace
+
+void apply(AugmentOp op, std::int64_t magnitude, bool negative, const AugmentedImage& image) {
+  check(magnitude >= 0 && magnitude <= max_augment_magnitude, "the magnitude of an augmentation is out of range");
+  const double sign = negative ? -1.0 : 1.0;
+  const double factor = 1.0 + sign * strength(0.9f, magnitude);
+  // The largest translations of AutoAugment's authors: 150 of 331 pixels.
+  const auto shift = [&](std::int64_t side) {
+    const auto most = static_cast<float>(150.0 / 331.0 * static_cast<double>(side));
+    return std::trunc(sign * strength(most, magnitude));
+  };
+  switch (op) {
+    case AugmentOp::identity:
+      return;
+    case AugmentOp::shear_x:
+      return transform({1.0, sign * strength(0.3f, magnitude), 0.0, 0.0, 1.0, 0.0}, image);
+    case AugmentOp::shear_y:
+      return transform({1.0, 0.0, 0.0, sign * strength(0.3f, magnitude), 1.0, 0.0}, image);
+    case AugmentOp::translate_x:
+      return transform({1.0, 0.0, -shift(image.width), 0.0, 1.0, 0.0}, image);
+    case AugmentOp::translate_y:
+      return transform({1.0, 0.0, 0.0, 0.0, 1.0, -shift(image.height)}, image);
+    case AugmentOp::rotate:
+      return transform(rotation(sign * strength(30.0f, magnitude), image), image);
+    case AugmentOp::brightness:
+      return brightness(factor, image);
+    case AugmentOp::color:
+      return color(factor, image);
+    case AugmentOp::contrast:
+      return contrast(factor, image);
+    case AugmentOp::sharpness:
+      return sharpness(factor, image);
+    case AugmentOp::posterize:
+      return posterize(magnitude, image);
+    case AugmentOp::solarize:
+      return solarize(magnitude, image);
+    case AugmentOp::auto_contrast:
+      for (std::size_t channel = 0; channel < 3; ++channel) auto_contrast(plane_of(image, channel));
+      return;
+    case AugmentOp::equalize:
+      for (std::size_t channel = 0; channel < 3; ++channel) equalize(plane_of(image, channel));
+      return;
+  }
+}
+
+void rand_augment(const RandAugment& settings, PhiloxDraws& draws, const AugmentedImage& image) {
+  for (std::int64_t i = 0; i < settings.op_count; ++i) {
+    const auto op = static_cast<AugmentOp>(draws.below(static_cast<std::uint32_t>(augment_op_names.size())));
+    const bool negative = draws.below(2) == 1;  // always drawn, so that the next op does not depend on this one
+    apply(op, settings.magnitude, negative && has_direction(op), image);
+  }
+}
+
+PictureBox erased_box(std::int64_t height, std::int64_t width, PhiloxDraws& draws) {
+  constexpr double min_area = 0.02, max_area = 0.33, min_ratio = 0.3, max_ratio = 3.3;  // ratio: height / width
+  for (int i = 0; i < 10; ++i) {
+    const double area = static_cast<double>(height * width) * uniform(draws, min_area, max_area);
+    const double ratio = std::exp(uniform(draws, std::log(min_ratio), std::log(max_ratio)));
+    const auto h = static_cast<std::int64_t>(std::nearbyint(std::sqrt(area * ratio)));
+    const auto w = static_cast<std::int64_t>(std::nearbyint(std::sqrt(area / ratio)));
+    if (h >= height || w >= width) continue;
+    const std::int64_t row = draws.below(static_cast<std::uint32_t>(height - h + 1));
+    return {row, draws.below(static_cast<std::uint32_t>(width - w + 1)), h, w};
+  }
+  return {};
+}
+
+void random_erasing(double probability, const Colour& fill, PhiloxDraws& draws, const AugmentedImage& image) {
+  if (uniform(draws, 0.0, 1.0) >= probability) return;
+  const PictureBox box = erased_box(image.height, image.width, draws);
+  const std::array values{fill.red, fill.green, fill.blue};
+  for (std::size_t channel = 0; channel < 3; ++channel) {
+    const auto plane = plane_of(image, channel);
+    for (std::int64_t row = box.row; row < box.row + box.height; ++row) {
+      std::ranges::fill(
+          plane.subspan(static_cast<std::size_t>(row * image.width + box.column), static_cast<std::size_t>(box.width)),
+          values[channel]);
+    }
+  }
+}
+
+}  // namespace carillon

@@ -1,0 +1,163 @@
+// RandAugment and random erasing, compared with torchvision's.
+#include "carillon/images/augment.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <sstream>
+
+#include "tests/images/fixtures.h"
+
+namespace carillon {
+namespace {
+
+constexpr std::int64_t width = 28, height = 20, pixels = width * height;
+constexpr std::array<std::int64_t, 2> magnitudes{9, 27};
+
+/// The planes of [height][width][3].
+std::vector<std::uint8_t> planes_of(std::span<const std::uint8_t> interleaved) {
+  std::vector<std::uint8_t> planes;
+  for (std::size_t channel = 0; channel < 3; ++channel) {
+    for (std::size_t i = channel; i < interleaved.size(); i += 3) planes.push_back(interleaved[i]);
+  }
+  return planes;
+}
+
+class Augment : public testing::Test {
+ protected:
+  AugmentedImage image(std::vector<std::uint8_t>& planes) { return {planes, height, width, scratch_}; }
+  std::vector<std::uint8_t> applied(AugmentOp op, std::int64_t magnitude, bool negative) {
+    std::vector<std::uint8_t> planes = source_;
+    apply(op, magnitude, negative, image(planes));
+    return planes;
+  }
+
+  const std::vector<std::uint8_t> golden_ = picture_file("augmented.u8");
+  const std::vector<std::uint8_t> source_ = planes_of(std::span(golden_).first(pixels * 3));
+  std::vector<std::uint8_t> scratch_;
+};
+
+TEST_F(Augment, EachOpHasTheBitsOfTorchvisions) {
+  std::span<const std::uint8_t> expected = golden_;
+  for (std::size_t i = 0; i < augment_op_names.size(); ++i) {
+    const auto op = static_cast<AugmentOp>(i);
+    const bool is_signed = op >= AugmentOp::shear_x && op <= AugmentOp::sharpness;
+    for (const std::int64_t magnitude : magnitudes) {
+      for (const bool negative : {false, true}) {
+        if (negative && !is_signed) continue;
+        ASSERT_GE(expected.size(), 2u * pixels * 3);
+        expected = expected.subspan(pixels * 3);
+        EXPECT_EQ(applied(op, magnitude, negative), planes_of(expected.first(pixels * 3)))
+            << augment_op_names[i] << " " << magnitude << (negative ? " negative" : "");
+      }
+    }
+  }
+  EXPECT_EQ(expected.size(), pixels * 3u);
+}
+
+TEST_F(Augment, OneColourStaysOneColour) {
+  for (std::size_t i = 0; i < augment_op_names.size(); ++i) {
+    const auto op = static_cast<AugmentOp>(i);
+    if (op >= AugmentOp::shear_x && op <= AugmentOp::rotate) continue;  // they add a black border
+    std::vector<std::uint8_t> planes(pixels * 3, 90);
+    apply(op, 18, false, image(planes));
+    EXPECT_EQ(std::ranges::count(planes, planes.front()), pixels * 3) << augment_op_names[i];
+  }
+}
+
+TEST_F(Augment, OpsAreDrawnEquallyOften) {
+  // The op is recognised by its result; magnitude 18, positive and negative.
+  const auto text_of = [](const std::vector<std::uint8_t>& bytes) { return std::string(bytes.begin(), bytes.end()); };
+  std::map<std::string, std::size_t> op_of;
+  for (std::size_t i = 0; i < augment_op_names.size(); ++i) {
+    for (const bool negative : {false, true}) op_of[text_of(applied(static_cast<AugmentOp>(i), 18, negative))] = i;
+  }
+  std::map<std::size_t, int> counts;
+  constexpr int draw_count = 14000;
+  for (std::uint64_t position = 0; position < draw_count; ++position) {
+    PhiloxDraws draws(5, RandomPurpose::rand_augment, position);
+    std::vector<std::uint8_t> planes = source_;
+    rand_augment({.op_count = 1, .magnitude = 18}, draws, image(planes));
+    ASSERT_TRUE(op_of.contains(text_of(planes)));
+    ++counts[op_of[text_of(planes)]];
+  }
+  EXPECT_EQ(counts.size(), augment_op_names.size());
+  for (const auto& [op, count] : counts) EXPECT_NEAR(count, 1000, 130) << augment_op_names[op];
+}
+
+TEST_F(Augment, SeveralOpsFollowEachOther) {
+  PhiloxDraws draws(5, RandomPurpose::rand_augment, 3), same(5, RandomPurpose::rand_augment, 3);
+  std::vector<std::uint8_t> planes = source_, expected = source_;
+  rand_augment({.op_count = 3, .magnitude = 10}, draws, image(planes));
+  for (int i = 0; i < 3; ++i) rand_augment({.op_count = 1, .magnitude = 10}, same, image(expected));
+  EXPECT_EQ(planes, expected);
+  EXPECT_NE(planes, source_);
+}
+
+TEST(ErasedBox, HasTheAreasAndRatiosOfTorchvisions) {
+  const std::vector<std::uint8_t> text = picture_file("erased.txt");
+  std::istringstream lines(std::string(text.begin(), text.end()));
+  int count = 0;
+  constexpr std::uint64_t draw_count = 20000;
+  for (std::int64_t rows, columns; lines >> rows >> columns; ++count) {
+    std::vector<double> areas, ratios;
+    double row = 0.0, column = 0.0;
+    for (std::uint64_t i = 0; i < draw_count; ++i) {
+      PhiloxDraws draws(7, RandomPurpose::erasing, i);
+      const PictureBox box = erased_box(rows, columns, draws);
+      if (box.height == 0) continue;
+      ASSERT_LE(box.row + box.height, rows);
+      ASSERT_LE(box.column + box.width, columns);
+      areas.push_back(static_cast<double>(box.height * box.width) / static_cast<double>(rows * columns));
+      ratios.push_back(std::log(static_cast<double>(box.height) / static_cast<double>(box.width)));
+      row += (static_cast<double>(box.row) + 0.5 * static_cast<double>(box.height)) / static_cast<double>(rows);
+      column += (static_cast<double>(box.column) + 0.5 * static_cast<double>(box.width)) / static_cast<double>(columns);
+    }
+    EXPECT_NEAR(row / static_cast<double>(areas.size()), 0.5, 0.01);
+    EXPECT_NEAR(column / static_cast<double>(areas.size()), 0.5, 0.01);
+    for (std::vector<double>* values : {&areas, &ratios}) {
+      std::ranges::sort(*values);
+      for (std::size_t i = 1; i <= 9; ++i) {
+        double expected = 0.0;
+        lines >> expected;
+        const double tolerance = values == &areas ? 0.006 : 0.06;
+        EXPECT_NEAR((*values)[values->size() * i / 10], expected, tolerance) << rows << " x " << columns << ", " << i;
+      }
+    }
+  }
+  EXPECT_EQ(count, 3);
+}
+
+TEST_F(Augment, ErasingFillsOneBoxWithTheGivenProbability) {
+  const Colour fill{.red = 250, .green = 251, .blue = 252};  // not in the source
+  int erased = 0;
+  constexpr int draw_count = 4000;
+  for (std::uint64_t position = 0; position < draw_count; ++position) {
+    PhiloxDraws draws(3, RandomPurpose::erasing, position);
+    std::vector<std::uint8_t> planes = source_;
+    random_erasing(0.25, fill, draws, image(planes));
+    if (planes == source_) continue;
+    ++erased;
+    std::int64_t count = 0, top = height, bottom = -1, left = width, right = -1;
+    for (std::int64_t i = 0; i < pixels; ++i) {
+      const auto at = [&](const std::vector<std::uint8_t>& all) {
+        const auto first = all.begin() + i;
+        return std::array{first[0], first[pixels], first[2 * pixels]};
+      };
+      if (at(planes) == at(source_)) continue;
+      EXPECT_THAT(at(planes), testing::ElementsAre(fill.red, fill.green, fill.blue));
+      ++count;
+      top = std::min(top, i / width);
+      bottom = std::max(bottom, i / width);
+      left = std::min(left, i % width);
+      right = std::max(right, i % width);
+    }
+    EXPECT_EQ(count, (bottom - top + 1) * (right - left + 1));
+  }
+  EXPECT_NEAR(erased, 1000, 110);
+}
+
+}  // namespace
+}  // namespace carillon
