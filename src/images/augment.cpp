@@ -19,11 +19,11 @@ struct Affine {
   double a, b, c, d, e, f;
 };
 
-/// torch.linspace(0, end, 31)[magnitude], in float32.
+/// torch.linspace(0, end, 31)[magnitude], in float32, as PyTorch computes it with AVX2 and AVX-512.
 double strength(float end, std::int64_t magnitude) {
   const float step = end / static_cast<float>(max_augment_magnitude);
   if (magnitude <= max_augment_magnitude / 2) return static_cast<double>(step * static_cast<float>(magnitude));
-  return static_cast<double>(end - step * static_cast<float>(max_augment_magnitude - magnitude));
+  return static_cast<double>(std::fma(-step, static_cast<float>(max_augment_magnitude - magnitude), end));
 }
 
 std::span<std::uint8_t> plane_of(const AugmentedImage& image, std::size_t channel) {

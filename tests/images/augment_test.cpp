@@ -14,7 +14,7 @@ namespace carillon {
 namespace {
 
 constexpr std::int64_t width = 28, height = 20, pixels = width * height;
-constexpr std::array<std::int64_t, 2> magnitudes{9, 27};
+constexpr std::array<std::int64_t, 2> magnitudes{9, 20};
 
 /// The planes of [height][width][3].
 std::vector<std::uint8_t> planes_of(std::span<const std::uint8_t> interleaved) {

@@ -20,7 +20,7 @@ from torchvision.transforms.functional import InterpolationMode
 
 HERE = pathlib.Path(__file__).parent
 WIDTH, HEIGHT = 28, 20  # equalize changes no smaller image
-MAGNITUDES = (9, 27)
+MAGNITUDES = (9, 20)
 SIZES = ((32, 32), (224, 224), (96, 40))  # height, width
 
 
