@@ -8,7 +8,7 @@
 namespace carillon {
 namespace {
 
-template <typename T, int lanes>
+template <typename T, int lanes, bool weighs_classes>
 class SoftmaxCrossEntropyCuda final : public Op {
  public:
   SoftmaxCrossEntropyCuda(const SoftmaxCrossEntropyParams& params, const OpContext& context, const OpTensors& tensors)
@@ -18,7 +18,14 @@ class SoftmaxCrossEntropyCuda final : public Op {
                 .table = context.step->table,
                 .loss = tensors.outputs.at(0).floats().data(),
                 .smoothing = params.label_smoothing,
-                .mixing = params.mixing} {
+                .mixing = params.mixing,
+                .gamma = params.focal_gamma} {
+    if (!params.class_weights.empty()) {
+      const std::size_t bytes = params.class_weights.size() * sizeof(float);
+      weights_ = context.device->allocate(bytes);
+      context.device->upload(params.class_weights.data(), weights_.data(), bytes);
+      kernel_.weights = static_cast<const float*>(weights_.data());
+    }
     const auto blocks = static_cast<std::size_t>(kernel_.blocks());
     block_losses_ = context.device->allocate(blocks * sizeof(double));
     blocks_done_ = context.device->allocate(sizeof(std::uint32_t));
@@ -45,8 +52,8 @@ class SoftmaxCrossEntropyCuda final : public Op {
   }
 
  private:
-  SoftmaxKernel<T, lanes> kernel_, backward_;
-  Buffer block_losses_, blocks_done_, block_columns_;
+  SoftmaxKernel<T, lanes, weighs_classes> kernel_, backward_;
+  Buffer weights_, block_losses_, blocks_done_, block_columns_;
 };
 
 }  // namespace
@@ -55,10 +62,13 @@ std::unique_ptr<Op> make_softmax_cross_entropy_cuda(const SoftmaxCrossEntropyPar
                                                     const OpTensors& tensors) {
   const Tensor& logits = tensors.inputs.at(0);
   return with_float_type(logits.type, [&]<typename T>(std::type_identity<T>) {
-    return with_softmax_lanes(logits.shape[1],
-                              [&]<int lanes>(std::integral_constant<int, lanes>) -> std::unique_ptr<Op> {
-                                return std::make_unique<SoftmaxCrossEntropyCuda<T, lanes>>(params, context, tensors);
-                              });
+    const auto make = [&]<int lanes>(std::integral_constant<int, lanes>) -> std::unique_ptr<Op> {
+      if (params.weighs_classes()) {
+        return std::make_unique<SoftmaxCrossEntropyCuda<T, lanes, true>>(params, context, tensors);
+      }
+      return std::make_unique<SoftmaxCrossEntropyCuda<T, lanes, false>>(params, context, tensors);
+    };
+    return with_softmax_lanes(logits.shape[1], make);
   });
 }
 

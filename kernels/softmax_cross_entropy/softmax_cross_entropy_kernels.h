@@ -8,6 +8,7 @@
 #include "carillon/graph/step_inputs.h"
 #include "kernels/shared/block_kernel.h"
 #include "kernels/shared/mixing.h"
+#include "kernels/softmax_cross_entropy/class_terms.h"
 #include "src/core/bf16.h"
 
 namespace carillon {
@@ -27,17 +28,18 @@ CARILLON_HOST_DEVICE constexpr int softmax_blocks(std::int64_t batch, std::int64
 
 /// Computes the mean loss. Optional outputs: the gradient, the column sums of the gradient, and the step sums. Each
 /// block computes some rows. The last block to finish adds up the results of all blocks. T: float or Bf16. lanes:
-/// softmax_lanes(classes).
-template <typename T, int lanes>
+/// softmax_lanes(classes). weighs_classes: with class weights or a focal gamma.
+template <typename T, int lanes, bool weighs_classes = false>
 struct SoftmaxKernel {
   static constexpr int threads = softmax_threads;
   static constexpr int rows_per_block = threads / lanes;
   static constexpr int fold_phases = std::countr_zero(static_cast<unsigned>(lanes));
   static constexpr int parts = 16;  ///< partial sums over rows or blocks, one thread each; one thread adds them
-  // After each of the first two phases, fold_phases phases reduce the values in Shared.
+  // After each of the phases before row_phase, fold_phases phases reduce the values in Shared.
   static constexpr int largest_phase = 0;
   static constexpr int sum_phase = largest_phase + 1 + fold_phases;
-  static constexpr int row_phase = sum_phase + 1 + fold_phases;
+  static constexpr int terms_phase = sum_phase + 1 + fold_phases;  ///< only with weighs_classes
+  static constexpr int row_phase = weighs_classes ? terms_phase + 1 + fold_phases : terms_phase;
   static constexpr int block_phase = row_phase + 1;
   static constexpr int done_phase = block_phase + 1;
   static constexpr int batch_phase = done_phase + 1;
@@ -47,6 +49,8 @@ struct SoftmaxKernel {
   struct Shared {
     double losses[threads];  ///< loss of a row at its first thread; earlier, with label smoothing, sums of z
     float largest[threads], sums[threads];
+    // With weighs_classes: sums of exponentials, instead of `sums`, and sums of w q h (softmax_cross_entropy.h).
+    double exact_sums[weighs_classes ? threads : 1], slopes[weighs_classes ? threads : 1];
     double part_sums[parts];
     float lambda;
     bool last_block;
@@ -60,6 +64,8 @@ struct SoftmaxKernel {
   float* loss = nullptr;                 ///< []; null: not computed
   float smoothing = 0.0f;
   MixingParams mixing = {};
+  const float* weights = nullptr;  ///< [classes]; null: 1
+  float gamma = 0.0f;
   T* gradient = nullptr;           ///< [batch, classes]; null: not computed, nor are column sums
   float* column_sums = nullptr;    ///< [classes], sums of the stored (rounded) gradient; null: not computed
   float* block_columns = nullptr;  ///< [blocks, classes], with column_sums
@@ -75,13 +81,25 @@ struct SoftmaxKernel {
     } else if constexpr (phase < sum_phase) {
       fold_largest(shared, thread, lanes >> (phase - largest_phase));
     } else if constexpr (phase == sum_phase) {
-      shared.sums[thread] = sum_of_thread(shared, block, thread);
-      if (smoothing > 0.0f) shared.losses[thread] = logits_of_thread(block, thread);
-    } else if constexpr (phase < row_phase) {
+      if constexpr (weighs_classes) {
+        shared.exact_sums[thread] = sum_of_thread<double>(shared, block, thread);
+      } else {
+        shared.sums[thread] = sum_of_thread<float>(shared, block, thread);
+        if (smoothing > 0.0f) shared.losses[thread] = logits_of_thread(block, thread);
+      }
+    } else if constexpr (phase < terms_phase) {
       fold_row_sums(shared, thread, lanes >> (phase - sum_phase));
+    } else if constexpr (weighs_classes && phase == terms_phase) {
+      add_terms_of_thread(shared, block, thread);
+    } else if constexpr (phase < row_phase) {
+      fold_terms(shared, thread, lanes >> (phase - terms_phase));
     } else if constexpr (phase == row_phase) {
-      if (thread % lanes == 0) shared.losses[thread] = row_loss(shared, block, thread);
-      if (gradient != nullptr) write_gradient(shared, block, thread);
+      if constexpr (weighs_classes) {
+        if (gradient != nullptr) write_weighted_gradient(shared, block, thread);
+      } else {
+        if (thread % lanes == 0) shared.losses[thread] = row_loss(shared, block, thread);
+        if (gradient != nullptr) write_gradient(shared, block, thread);
+      }
     } else if constexpr (phase == block_phase) {
       if (thread < parts) shared.part_sums[thread] = sum_over_rows(shared, thread);
       if (column_sums != nullptr) sum_columns_of_block(block, thread);
@@ -130,8 +148,9 @@ struct SoftmaxKernel {
     if (other > mine) mine = other;
   }
 
-  CARILLON_HOST_DEVICE float sum_of_thread(const Shared& shared, int block, int thread) const {
-    float sum = 0.0f;
+  template <typename Sum>
+  CARILLON_HOST_DEVICE Sum sum_of_thread(const Shared& shared, int block, int thread) const {
+    Sum sum = 0;
     const float largest = shared.largest[thread / lanes * lanes];
     for_each_logit(block, thread, [&](std::int64_t row, std::int64_t j) { sum += std::exp(logit(row, j) - largest); });
     return sum;
@@ -145,8 +164,64 @@ struct SoftmaxKernel {
 
   CARILLON_HOST_DEVICE void fold_row_sums(Shared& shared, int thread, int width) const {
     if (thread % lanes >= width) return;
-    shared.sums[thread] += shared.sums[thread + width];
-    if (smoothing > 0.0f) shared.losses[thread] += shared.losses[thread + width];
+    if constexpr (weighs_classes) {
+      shared.exact_sums[thread] += shared.exact_sums[thread + width];
+    } else {
+      shared.sums[thread] += shared.sums[thread + width];
+      if (smoothing > 0.0f) shared.losses[thread] += shared.losses[thread + width];
+    }
+  }
+
+  /// q[row, j] w[j].
+  CARILLON_HOST_DEVICE double weighted_target(const Shared& shared, std::int64_t row, std::int64_t j) const {
+    const double lambda = mixing.mixes() ? shared.lambda : 1.0;
+    double share = j == label(row) ? lambda : 0.0;
+    if (mixing.mixes() && j == label(mixed_with(row, batch))) share += 1.0 - lambda;
+    const double target = (1.0 - smoothing) * share + static_cast<double>(smoothing) / static_cast<double>(classes);
+    return weights == nullptr ? target : target * weights[j];
+  }
+
+  /// Calls body(row, j, logit, weighted target) for each logit of this thread.
+  template <typename Body>
+  CARILLON_HOST_DEVICE void for_each_class(const Shared& shared, int block, int thread, const Body& body) const {
+    const int first = thread / lanes * lanes;
+    const float largest = shared.largest[first];
+    const double sum = shared.exact_sums[first], log_sum = std::log(sum);
+    for_each_logit(block, thread, [&](std::int64_t row, std::int64_t j) {
+      const float z = logit(row, j);
+      const ClassLogit of_class{static_cast<double>(z) - largest, std::exp(z - largest), sum, log_sum};
+      body(row, j, of_class, weighted_target(shared, row, j));
+    });
+  }
+
+  /// The label's class takes part even with a weight of 0, so that NaN reaches the loss.
+  CARILLON_HOST_DEVICE void add_terms_of_thread(Shared& shared, int block, int thread) const {
+    double loss_terms = 0.0, slope = 0.0;
+    for_each_class(shared, block, thread,
+                   [&](std::int64_t row, std::int64_t j, const ClassLogit& of_class, double target) {
+                     if (target == 0.0 && j != label(row)) return;
+                     const ClassTerms terms = class_terms(of_class, gamma);
+                     loss_terms += target * terms.loss;
+                     slope += target * terms.slope;
+                   });
+    shared.losses[thread] = loss_terms;
+    shared.slopes[thread] = slope;
+  }
+
+  CARILLON_HOST_DEVICE void fold_terms(Shared& shared, int thread, int width) const {
+    if (thread % lanes >= width) return;
+    shared.losses[thread] += shared.losses[thread + width];
+    shared.slopes[thread] += shared.slopes[thread + width];
+  }
+
+  CARILLON_HOST_DEVICE void write_weighted_gradient(const Shared& shared, int block, int thread) const {
+    const double row_slope = shared.slopes[thread / lanes * lanes];
+    for_each_class(shared, block, thread,
+                   [&](std::int64_t row, std::int64_t j, const ClassLogit& of_class, double target) {
+                     const double slope = target == 0.0 ? 0.0 : target * class_terms(of_class, gamma).slope;
+                     const double result = class_gradient(of_class, slope, row_slope) / static_cast<double>(batch);
+                     gradient[row * classes + j] = stored_as<T>(static_cast<float>(result));
+                   });
   }
 
   /// Loss of the row that starts at this thread; 0 if the row is outside the batch.

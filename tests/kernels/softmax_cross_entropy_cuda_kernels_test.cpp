@@ -45,7 +45,7 @@ class SoftmaxCrossEntropyKernels : public ::testing::TestWithParam<std::pair<std
     OpHarness harness(batch_);
     const Value z = harness.input("z", {batch_, classes_});
     harness.finish(softmax_cross_entropy(harness.graph(), "loss", z, harness.target(labels),
-                                         {.label_smoothing = smoothing_, .mixing = mixing_}));
+                                         {smoothing_, mixing_, weights_, gamma_}));
     harness.set("z", logits);
     harness.step().batch.first_position = first_position;
     const float loss = harness.forward()[0];
@@ -56,8 +56,14 @@ class SoftmaxCrossEntropyKernels : public ::testing::TestWithParam<std::pair<std
 
   template <typename T>
   Result of_kernels(const std::vector<T>& logits, ThreadOrder order = ThreadOrder::ascending) const {
+    return weights_.empty() && gamma_ == 0.0f ? of_kernels_that<false>(logits, order)
+                                              : of_kernels_that<true>(logits, order);
+  }
+
+  template <bool weigh_classes, typename T>
+  Result of_kernels_that(const std::vector<T>& logits, ThreadOrder order) const {
     return with_softmax_lanes(classes_, [&]<int lanes>(std::integral_constant<int, lanes>) {
-      using Kernel = SoftmaxKernel<T, lanes>;
+      using Kernel = SoftmaxKernel<T, lanes, weigh_classes>;
       const auto blocks = static_cast<std::size_t>(softmax_blocks(batch_, classes_));
       Result result;
       std::vector<double> block_losses(blocks, NAN);
@@ -70,7 +76,9 @@ class SoftmaxCrossEntropyKernels : public ::testing::TestWithParam<std::pair<std
                            .blocks_done = &blocks_done,
                            .loss = &result.loss,
                            .smoothing = smoothing_,
-                           .mixing = mixing_};
+                           .mixing = mixing_,
+                           .weights = weights_.empty() ? nullptr : weights_.data(),
+                           .gamma = gamma_};
       emulate(forward, order);
       EXPECT_EQ(blocks_done, 0u) << "the next launch cannot tell its last block";
       const float loss = std::exchange(result.loss, 0.0f);
@@ -106,19 +114,7 @@ class SoftmaxCrossEntropyKernels : public ::testing::TestWithParam<std::pair<std
     for (std::size_t i = 2; i < step_sum_count; ++i) EXPECT_EQ(found.step_sums[i], -1.0f) << i;
   }
 
-  std::int64_t batch_ = 0, classes_ = 0;
-  float smoothing_ = 0.0f;
-  MixingParams mixing_;
-  std::optional<StepRing> ring_;
-  std::vector<std::uint32_t> rows_;
-  std::vector<float> logits_;
-};
-
-TEST_P(SoftmaxCrossEntropyKernels, MatchTheCpu) {
-  build(GetParam().first, GetParam().second);
-  for (const auto& [smoothing, mixup] : {std::pair{0.0f, 0.0}, {0.2f, 0.0}, {0.0f, 1.0}, {0.2f, 1.0}}) {
-    smoothing_ = smoothing;
-    mixing_ = {.mixup = mixup, .seed = 3};
+  void expect_as_on_the_cpu() const {
     const Result expected = of_cpu(logits_);
     const Result ascending = of_kernels(logits_), descending = of_kernels(logits_, ThreadOrder::descending);
     EXPECT_EQ(ascending.loss, descending.loss);
@@ -130,19 +126,58 @@ TEST_P(SoftmaxCrossEntropyKernels, MatchTheCpu) {
       ASSERT_NEAR(ascending.gradient[i], expected.gradient[i], gradient_tolerance / static_cast<float>(batch_)) << i;
     }
   }
+
+  void expect_as_on_the_cpu_in_bf16() {
+    std::vector<Bf16> logits;
+    for (float& z : logits_) z = to_float(logits.emplace_back(to_bf16(z)));
+    const Result expected = of_cpu(logits_), found = of_kernels(logits);
+    expect_sums(found);
+    EXPECT_NEAR(found.loss, expected.loss, loss_tolerance * expected.loss);
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+      const float rounding = std::abs(expected.gradient[i]) / 256;
+      ASSERT_NEAR(found.gradient[i], expected.gradient[i], rounding + gradient_tolerance / static_cast<float>(batch_));
+    }
+  }
+
+  std::int64_t batch_ = 0, classes_ = 0;
+  float smoothing_ = 0.0f;
+  MixingParams mixing_;
+  std::vector<float> weights_;
+  float gamma_ = 0.0f;
+  std::optional<StepRing> ring_;
+  std::vector<std::uint32_t> rows_;
+  std::vector<float> logits_;
+};
+
+TEST_P(SoftmaxCrossEntropyKernels, MatchTheCpu) {
+  build(GetParam().first, GetParam().second);
+  for (const auto& [smoothing, mixup] : {std::pair{0.0f, 0.0}, {0.2f, 0.0}, {0.0f, 1.0}, {0.2f, 1.0}}) {
+    smoothing_ = smoothing;
+    mixing_ = {.mixup = mixup, .seed = 3};
+    expect_as_on_the_cpu();
+  }
+}
+
+TEST_P(SoftmaxCrossEntropyKernels, WithClassWeightsAndFocalLossMatchTheCpu) {
+  build(GetParam().first, GetParam().second);
+  for (const auto& [smoothing, mixup] : {std::pair{0.0f, 0.0}, {0.2f, 1.0}}) {
+    for (const float gamma : {0.0f, 0.5f, 2.0f}) {
+      smoothing_ = smoothing;
+      mixing_ = {.mixup = mixup, .seed = 3};
+      gamma_ = gamma;
+      weights_ = random_values(static_cast<std::size_t>(classes_), 9, 0.0f, 2.0f);
+      expect_as_on_the_cpu();
+    }
+  }
+  weights_.clear();
+  expect_as_on_the_cpu();
 }
 
 TEST_P(SoftmaxCrossEntropyKernels, MatchTheCpuOnLogitsOfBf16) {
   build(GetParam().first, GetParam().second);
-  std::vector<Bf16> logits;
-  for (float& z : logits_) z = to_float(logits.emplace_back(to_bf16(z)));
-  const Result expected = of_cpu(logits_), found = of_kernels(logits);
-  expect_sums(found);
-  EXPECT_NEAR(found.loss, expected.loss, loss_tolerance * expected.loss);
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    const float rounding = std::abs(expected.gradient[i]) / 256;
-    ASSERT_NEAR(found.gradient[i], expected.gradient[i], rounding + gradient_tolerance / static_cast<float>(batch_));
-  }
+  expect_as_on_the_cpu_in_bf16();
+  gamma_ = 2.0f;
+  expect_as_on_the_cpu_in_bf16();
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, SoftmaxCrossEntropyKernels,
@@ -162,11 +197,14 @@ TEST_F(SoftmaxCrossEntropyKernels, LargeLogitsDoNotOverflow) {
 }
 
 TEST_F(SoftmaxCrossEntropyKernels, WhatIsNotFiniteInAnyPlaceReachesTheLoss) {
-  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
-    for (const std::size_t place : {0u, 4u, 9u, 10u, 29u}) {
-      build(3, 10);
-      logits_[place] = bad;
-      EXPECT_FALSE(std::isfinite(of_kernels(logits_).loss)) << place;
+  for (const float gamma : {0.0f, 2.0f}) {
+    gamma_ = gamma;
+    for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+      for (const std::size_t place : {0u, 4u, 9u, 10u, 29u}) {
+        build(3, 10);
+        logits_[place] = bad;
+        EXPECT_FALSE(std::isfinite(of_kernels(logits_).loss)) << place;
+      }
     }
   }
 }

@@ -178,6 +178,17 @@ std::vector<OpCase> losses() {
                        }});
     }
   }
+  for (const bool focal : {false, true}) {
+    cases.push_back({.name = focal ? "SoftmaxCrossEntropyFocal" : "SoftmaxCrossEntropyWeighted",
+                     .batch = 70,
+                     .build = [=](OpHarness& h) {
+                       return softmax_cross_entropy(
+                           h.graph(), "loss", h.input("z", {70, 10}), labels(h),
+                           {.label_smoothing = focal ? 0.1f : 0.0f,
+                            .class_weights = {0.5f, 2.0f, 1.0f, 0.0f, 1.5f, 0.25f, 3.0f, 1.0f, 0.75f, 1.25f},
+                            .focal_gamma = focal ? 2.0f : 0.0f});
+                     }});
+  }
   for (const std::int64_t classes : {100, 1000}) {
     for (const std::int64_t batch : {3, 70}) {  // the layer's bias gradient is the loss's affair, or its own
       cases.push_back({.name = "SoftmaxCrossEntropyOf" + std::to_string(classes) + "By" + std::to_string(batch),

@@ -80,6 +80,40 @@ def whitening(write):
     write("whitening/filters", torch.cat([filters, -filters]).T)
 
 
+def weighted_cross_entropy(write):
+    """Class weights and focal loss: sum over the batch / batch size, not / sum of the weights."""
+    batch, classes, smoothing = 6, 5, 0.2
+    z, weights = draw(batch, classes) * 3, torch.rand(classes).float().double()
+    z[0], z[1] = torch.tensor([25.0, 0, 0, -3, 1]), torch.tensor([0.0, 30, -30, 2, 1])  # labels: p near 1 and near 0
+    labels = torch.tensor([0, 2, 1, 4, 3, 1])
+    hard = F.one_hot(labels, classes).double()
+    smooth = (1 - smoothing) * hard + smoothing / classes
+    write("weighted_loss/z", z)
+    write("weighted_loss/weights", weights)
+    write("weighted_loss/labels", labels)
+
+    def focal(gamma, w, target):
+        def loss(z):
+            log_p = z.log_softmax(1)
+            return -(w * target * (-torch.expm1(log_p)) ** gamma * log_p).sum() / batch
+        return loss
+
+    losses = {
+        "weights": lambda z: F.cross_entropy(z, labels, weights, reduction="sum") / batch,
+        "weights_smooth": lambda z: F.cross_entropy(z, smooth, weights),  # of class probabilities: / batch size
+        "focal_half": focal(0.5, 1, hard),
+        "focal": focal(2, 1, hard),
+        "focal_weights": focal(2, weights, hard),
+        "focal_smooth": focal(1.5, weights, smooth),
+    }
+    for name, loss_of in losses.items():
+        x = z.clone().requires_grad_()
+        loss = loss_of(x)
+        loss.backward()
+        write(f"weighted_loss/{name}/loss", loss)
+        write(f"weighted_loss/{name}/dz", x.grad)
+
+
 def main():
     with open(sys.argv[1], "w") as file:
         def write(name, values):
@@ -89,6 +123,7 @@ def main():
         activation(write, "silu", F.silu)
         average_pooling(write)
         whitening(write)
+        weighted_cross_entropy(write)
 
 
 if __name__ == "__main__":
