@@ -24,6 +24,8 @@ enum class RandomPurpose : std::uint32_t {
   synthetic = 12,
   rand_augment = 20,
   erasing = 21,
+  group_order = 22,
+  group_records = 23,
 };
 
 struct Philox4x32 {

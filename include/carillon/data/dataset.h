@@ -108,7 +108,7 @@ class Dataset {
   /// once per damaged record, on any thread, one call at a time. Must be called before threads call `read`. Not allowed
   /// if the dataset is in memory.
   void skip_damaged(std::function<void(const std::string&)> warn);
-  /// Number of different records that `read` skipped.
+  /// Number of different records that `read` and `read_target` skipped.
   std::size_t skipped_count() const;
 
   /// A hint: records will be read in random order. If the files exceed half of the host's memory, this turns off the
@@ -125,6 +125,11 @@ class Dataset {
   /// data (file, record number, byte offset); after skip_damaged only if no record is sound. With the cache, as
   /// check_unchanged.
   void read(std::size_t i, std::uint64_t position, std::span<std::uint8_t> image, std::span<std::byte> target) const;
+
+  /// Writes the target of record i to `target` (target_bytes() long), without decoding its image. Returns false if the
+  /// record is damaged and skip_damaged was called; it then warns of the record. Thread-safe. Errors: as `read`, for
+  /// record i alone.
+  bool read_target(std::size_t i, std::span<std::byte> target) const;
 
  private:
   struct Storage;

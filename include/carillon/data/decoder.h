@@ -32,6 +32,10 @@ class RecordDecoder {
   virtual void decode(std::span<const std::uint8_t> record, std::uint64_t position, std::span<std::uint8_t> image,
                       std::span<std::byte> target) const = 0;
 
+  /// Writes only the target of `record`, as `decode` does. The default decodes the image too. Thread-safe. Errors: as
+  /// `decode`; faults of the image may be missed.
+  virtual void decode_target(std::span<const std::uint8_t> record, std::span<std::byte> target) const;
+
   /// Writes the target of sample i of a synthetic dataset (Dataset::synthetic). The default writes zero bytes.
   virtual void write_synthetic_target(std::size_t i, std::span<std::byte> target) const;
 

@@ -39,6 +39,7 @@ TargetSpec target_spec_of(const RecordSchema& schema);
 /// i modulo class_count, or numbers from -1 to 1.
 class LabelledImageDecoder : public RecordDecoder {
  public:
+  void decode_target(std::span<const std::uint8_t> record, std::span<std::byte> target) const override;
   void write_synthetic_target(std::size_t i, std::span<std::byte> target) const override;
 
  protected:

@@ -42,6 +42,11 @@ LabelledImageDecoder::LabelledImageDecoder(RecordSchema schema)
   check(schema_.scales.empty() || std::ssize(schema_.scales) == schema_.class_count, "one scale for each number");
 }
 
+void LabelledImageDecoder::decode_target(std::span<const std::uint8_t> record, std::span<std::byte> target) const {
+  std::string scratch;
+  write_class(parse_example(record, schema_.keys, scratch).label, target);
+}
+
 void LabelledImageDecoder::write_synthetic_target(std::size_t i, std::span<std::byte> target) const {
   const auto count = static_cast<std::size_t>(schema_.class_count);
   if (schema_.target == TargetKind::class_index) {

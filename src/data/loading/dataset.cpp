@@ -71,24 +71,41 @@ struct Dataset::Storage {
   /// After a record is appended and decoded, while it is in the processor's cache.
   void seal_last() { checksums.push_back(checksum_of(checksums.size())); }
   void read(std::size_t i, std::uint64_t position, const Sample& sample) const;
+  void read_target(std::size_t i, std::span<std::byte> target) const;
   void pass_over(std::size_t i, const std::string& what) const;
   void count(std::uint64_t data_bytes, std::uint32_t stored_crc);
   void decode(const std::string& path, const Record& record, std::uint64_t position, const Sample& sample) const;
 };
 
-void Dataset::Storage::decode(const std::string& path, const Record& record, std::uint64_t position,
-                              const Sample& sample) const {
+namespace {
+
+/// Calls `decode`, and adds the record's place to its errors.
+template <typename Decode>
+void name_record_in_errors(const std::string& path, const Record& record, const Decode& decode) {
   try {
-    decoder->decode(record.data, position, sample.image, sample.target);
+    decode();
   } catch (const Error& error) {
     fail(error.code(), "{}: {}", describe_record(path, record), error.what());
   }
 }
 
+thread_local std::vector<std::uint8_t> record_buffer;  // one buffer per reading thread
+
+}  // namespace
+
+void Dataset::Storage::decode(const std::string& path, const Record& record, std::uint64_t position,
+                              const Sample& sample) const {
+  name_record_in_errors(path, record, [&] { decoder->decode(record.data, position, sample.image, sample.target); });
+}
+
 void Dataset::Storage::read(std::size_t i, std::uint64_t position, const Sample& sample) const {
-  thread_local std::vector<std::uint8_t> buffer;  // one buffer per reading thread
-  const auto [path, record] = index->read(i, buffer);
+  const auto [path, record] = index->read(i, record_buffer);
   decode(path, record, position, sample);
+}
+
+void Dataset::Storage::read_target(std::size_t i, std::span<std::byte> target) const {
+  const auto [path, record] = index->read(i, record_buffer);
+  name_record_in_errors(path, record, [&, &record = record] { decoder->decode_target(record.data, target); });
 }
 
 void Dataset::Storage::pass_over(std::size_t i, const std::string& what) const {
@@ -304,6 +321,22 @@ void Dataset::read(std::size_t i, std::uint64_t position, std::span<std::uint8_t
       storage_->pass_over(i, error.what());
     }
     i = (i + 1) % size();
+  }
+}
+
+bool Dataset::read_target(std::size_t i, std::span<std::byte> target) const {
+  if (in_memory()) {
+    check_unchanged(i);
+    std::ranges::copy(this->target(i), target.begin());
+    return true;
+  }
+  try {
+    storage_->read_target(i, target);
+    return true;
+  } catch (const Error& error) {
+    if (!storage_->warn || error.code() != ExitCode::data) throw;
+    storage_->pass_over(i, error.what());
+    return false;
   }
 }
 

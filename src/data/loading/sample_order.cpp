@@ -9,23 +9,12 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/philox.h"
+#include "src/data/loading/permutation.h"
 
 namespace carillon {
 namespace {
 
 using Numbers = std::vector<std::uint32_t>;
-
-/// Fisher-Yates shuffle, from the last element to the first.
-void shuffle(std::span<std::uint32_t> numbers, PhiloxDraws& draws) {
-  for (auto left = static_cast<std::uint32_t>(numbers.size()); left > 1; --left)
-    std::swap(numbers[left - 1], numbers[draws.below(left)]);
-}
-
-Numbers first_numbers(std::uint64_t count) {
-  Numbers numbers(count);
-  std::iota(numbers.begin(), numbers.end(), 0u);
-  return numbers;
-}
 
 /// Runs of neighbouring numbers in random order. Each group of `window` numbers is then shuffled.
 Numbers shuffled_in_windows(std::uint64_t count, std::uint64_t window, PhiloxDraws& draws) {
@@ -63,6 +52,9 @@ SampleOrder::SampleOrder(std::uint64_t record_count, OrderSettings settings)
   check(settings_.shares.size() == 1 || settings_.tower_batch > 0, "shares require tower_batch > 0");
   for (std::uint64_t share = 0; share < settings_.shares.size(); ++share)
     check(count_of(share) >= 1 && count_of(share) <= record_count, "each share requires at least one record");
+  if (!settings_.groups) return;
+  check(settings_.shares.size() == 1 && settings_.window == 0, "groups of records need neither shares nor windows");
+  balanced_.emplace(settings_.groups, settings_.seed, settings_.shuffle);
 }
 
 SampleOrder::Place SampleOrder::place_of(std::uint64_t position) const {
@@ -92,6 +84,10 @@ void SampleOrder::records_at(std::uint64_t position, std::span<std::uint32_t> re
 }
 
 std::size_t SampleOrder::fill_run(const Place& place, std::span<std::uint32_t> records) {
+  if (balanced_) {
+    for (std::size_t i = 0; i < records.size(); ++i) records[i] = balanced_->record_at(place.sample + i);
+    return records.size();
+  }
   const std::uint64_t count = count_of(place.share), slot = place.sample % count, number = place.sample / count;
   const std::size_t length = std::min({static_cast<std::uint64_t>(records.size()), place.run, count - slot});
   const std::span<std::uint32_t> run = records.first(length);

@@ -10,13 +10,19 @@
 // large places in the files.
 //
 // With shares, each rank has its own records, ordered in the same way, and its own epochs.
+//
+// With groups, the order is a BalancedOrder. An epoch has M positions, too, but not each record once.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <future>
+#include <memory>
+#include <optional>
 #include <span>
 #include <vector>
+
+#include "src/data/loading/balanced_order.h"
 
 namespace carillon {
 
@@ -30,6 +36,9 @@ struct OrderSettings {
   /// With shares: stream position of the start of a global batch; earlier positions are not allowed. If a run was
   /// resumed with another batch size, the origin may not be a multiple of the global batch.
   std::uint64_t origin = 0;
+  /// Each group is drawn equally often (BalancedOrder), without windows and shares. Null: each record is drawn once per
+  /// epoch.
+  std::shared_ptr<const RecordGroups> groups = nullptr;
 };
 
 class SampleOrder {
@@ -93,6 +102,7 @@ class SampleOrder {
   OrderSettings settings_;
   std::array<Epoch, 2> epochs_;
   ComingEpoch coming_;
+  std::optional<BalancedOrder> balanced_;  ///< with groups
 };
 
 }  // namespace carillon
