@@ -62,8 +62,11 @@ Task task_of(const ProgramSpec& program_spec, const RecordSchema& schema, const 
   if (program_spec.make_task != nullptr) return program_spec.make_task(schema, options);
   if (schema.target == TargetKind::labels) return multilabel_task(schema.class_count);
   if (schema.target == TargetKind::numbers) return regression_of(schema, options);
-  return classification_task(
-      {.classes = schema.class_count, .label_smoothing = static_cast<float>(options.label_smoothing)});
+  return classification_task({.classes = schema.class_count,
+                              .label_smoothing = static_cast<float>(options.label_smoothing),
+                              .focal_gamma = static_cast<float>(options.focal_gamma),
+                              .balances_weights = options.balances_weights(),
+                              .class_weights = options.weights_of_file});
 }
 
 ProgramSpec mnist_program() {

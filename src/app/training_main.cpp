@@ -13,12 +13,14 @@
 #include "src/app/training_options.h"
 #include "src/app/version_text.h"
 #include "src/comm/stall/stall_detector.h"
+#include "src/core/crc32c.h"
 #include "src/core/printable.h"
 #include "src/data/decode/dataset_info.h"
 #include "src/options/device_choices.h"
 #include "src/options/option_groups.h"
 #include "src/processes/mpi_launch.h"
 #include "src/step/gradients/reducer.h"
+#include "src/tasks/class_weights.h"
 #include "src/train/control/equal_on_all_ranks.h"
 #include "src/train/control/stop_signal.h"
 #include "src/train/input/batch_memory.h"
@@ -86,6 +88,10 @@ RunDescription describe(const OptionSet& set, const ProgramSpec& program_spec, c
   description.remove("epochs");                                 // max_steps says it
   if (data.global_batch > 0) description.remove("batch_size");  // it depends on the number of ranks
   if (!has_bits_of_any_rank_count(data, mpi)) description.add("tower count", mpi.size(), Scope::result);
+  const std::vector<double>& weights = options.task.weights_of_file;
+  if (!weights.empty()) {
+    description.add("class weight checksum", std::uint64_t{crc32c(std::as_bytes(std::span(weights)))}, Scope::result);
+  }
   if (!isas.empty()) description.add("instruction set", isas, Scope::result);
   for (const std::string_view option : options_without_effect(options)) description.mark_without_effect(option);
   for (const std::string_view option : options_without_effect(options.task, data.record_form.schema.target)) {
@@ -206,6 +212,17 @@ void resolve_missing_pictures(const PictureOptions& pictures, DataOptions& data,
   data.files = {"synthetic"};
 }
 
+/// Errors: usage (options that a program's own task cannot follow).
+void check_task(const TrainOptions& options) {
+  const Task& task = options.task.value;
+  if (options.task.weighs_classes() && !task.loss_of_records) {
+    fail(ExitCode::usage, "--class-weights requires a classification");
+  }
+  if (options.data.sampling == Sampling::balanced && !task.group_of) {
+    fail(ExitCode::usage, "--sampling balanced requires a classification");
+  }
+}
+
 /// Checks the parsed options and sets those that depend on others, on the records and on the number of ranks.
 void resolve(const OptionSet& set, const ProgramSpec& program_spec, bool finds_data, TrainOptions& options,
              PictureOptions& pictures, const Mpi& mpi) {
@@ -218,8 +235,15 @@ void resolve(const OptionSet& set, const ProgramSpec& program_spec, bool finds_d
     check_default_data(set, options.data.files);
     resolve_pictures(pictures, options.data, options.model.seed);
   }
-  check_for_target(set, options.task, options.data.record_form.schema.target);
-  options.task.value = task_of(program_spec, options.data.record_form.schema, options.task);
+  const RecordSchema& schema = options.data.record_form.schema;
+  if (options.task.has_weight_file()) {
+    options.task.weights_of_file =
+        read_class_weights(options.task.class_weights, schema.class_count,
+                           program_spec.of_pictures ? pictures.class_names : program_spec.class_names);
+  }
+  check_for_target(set, options.task, schema.target);
+  options.task.value = task_of(program_spec, schema, options.task);
+  check_task(options);
   resolve_batch(options.data, options.optimizer.schedule, program_spec, mpi.size());
   const Network network = network_to_train(options);  // checks the image shape
   const Graph graph = build_network(network, {1, Arithmetic::fp32, Purpose::training}).graph;

@@ -33,6 +33,7 @@ const std::vector<std::string> device_options{"device", "precision", "convolutio
 
 /// Options that do not suit a trial: its length, files and evaluations, and whatever counts steps.
 const std::vector<std::string> not_for_trials{"max-steps",
+                                              "patience",
                                               "epochs",
                                               "train-dir",
                                               "data",

@@ -17,6 +17,7 @@ constexpr std::int64_t max_prefetch_bytes = std::int64_t{1} << 44;
 constexpr std::array cache_choices{Choice{CacheMode::automatic, "auto"}, Choice{CacheMode::memory, "memory"},
                                    Choice{CacheMode::none, "none"}};
 constexpr std::array sharding_choices{Choice{Sharding::record, "record"}, Choice{Sharding::file, "file"}};
+constexpr std::array sampling_choices{Choice{Sampling::uniform, "uniform"}, Choice{Sampling::balanced, "balanced"}};
 
 void declare_keys(OptionSet& set, DataOptions& o) {
   set.add("image-key", o.image_key, "record feature that holds the image, if not the program's usual one");
@@ -36,6 +37,10 @@ void declare_records(OptionSet& set, DataOptions& o) {
       "records that are shuffled at a time; each host reads whole windows ahead, from all files or, with --sharding "
       "file, from its own; 0: all records",
       Scope::result);
+  set.add("sampling", o.sampling, sampling_choices,
+          "how training samples are drawn: uniform: each record once per epoch; balanced: each class equally often, so "
+          "that records of rare classes repeat",
+          Scope::result);
   set.add("sharding", o.sharding, sharding_choices,
           "how ranks share the records: by record within each step, or by file", Scope::result);
   set.add("stage", o.stage, "directory on a local disk of each host, to which the data files are copied first");
@@ -109,6 +114,10 @@ void check(const OptionSet& set, const DataOptions& o) {
                                                                         : "";
   if (!decodes_ahead.empty() && o.cache == CacheMode::memory) {
     fail(ExitCode::usage, "{} requires records that are decoded ahead of use: remove --cache memory", decodes_ahead);
+  }
+  if (o.sampling == Sampling::balanced && (o.shuffle_window > 0 || o.sharding == Sharding::file)) {
+    fail(ExitCode::usage, "--sampling balanced reads records from all files in random order: remove --{}",
+         o.shuffle_window > 0 ? "shuffle-window" : "sharding file");
   }
   if (is_synthetic(o.files) && (o.sharding == Sharding::file || !o.stage.empty())) {
     fail(ExitCode::usage, "--{} requires files, and --data synthetic has none",

@@ -44,6 +44,7 @@ void check(const ModelOptions& options, const Graph& graph);
 void declare_network(OptionSet& set, ModelOptions& options, const std::vector<std::string>& names);
 
 void declare(OptionSet& set, TaskOptions& options);
+void check(const TaskOptions& options, const DataOptions& data);
 /// The options of programs whose records may hold numbers.
 void declare_regression(OptionSet& set, TaskOptions& options);
 /// Checks that the options suit records with targets of this kind.

@@ -1,7 +1,10 @@
 #include "carillon/options/task_options.h"
 
+#include <utility>
+
 #include "carillon/core/error.h"
 #include "src/options/option_groups.h"
+#include "src/options/option_values.h"
 
 namespace carillon {
 namespace {
@@ -17,9 +20,29 @@ void declare(OptionSet& set, TaskOptions& o) {
   set.add("stop-at-accuracy", o.stop_at_accuracy, OptionSet::Interval::unit,
           "accuracy, e.g. 0.94, at which an evaluation ends the run as --max-steps does (--eval-data); 0: disabled");
   set.add_former_name("stop-at-accuracy", "stop-at-precision");
+  set.add("patience", o.patience, 0, max_option_steps,
+          "evaluations in a row (--eval-every) without a better score after which the run ends as --max-steps does; 0: "
+          "disabled");
   set.begin_group("Training");
   set.add("label-smoothing", o.label_smoothing, OptionSet::Interval::unit,
           "part of each label, 0 to 1, that is spread evenly over all classes", Scope::result);
+  set.add(
+      "class-weights", o.class_weights,
+      "weights of the classes in the loss: none, balanced (inverse to the number of training records of a class), or "
+      "a CSV file with the header class,weight",
+      Scope::result);
+  set.add("focal-gamma", o.focal_gamma, OptionSet::Interval::not_negative,
+          "exponent of focal loss, which gives samples with a high probability of their class less weight, e.g. 2; 0: "
+          "disabled",
+          Scope::result);
+}
+
+void check(const TaskOptions& o, const DataOptions& data) {
+  for (const auto& [is_given, name] :
+       {std::pair(o.stop_at_accuracy > 0.0, "stop-at-accuracy"), {o.patience > 0, "patience"}}) {
+    if (is_given && data.eval_files.empty()) fail(ExitCode::usage, "--{} requires --eval-data", name);
+  }
+  if (o.patience > 0 && data.eval_every == 0) fail(ExitCode::usage, "--patience requires --eval-every");
 }
 
 void declare_regression(OptionSet& set, TaskOptions& o) {
@@ -32,8 +55,12 @@ void declare_regression(OptionSet& set, TaskOptions& o) {
 }
 
 void check_for_target(const OptionSet& set, const TaskOptions& o, TargetKind target) {
-  if (target != TargetKind::class_index && o.label_smoothing > 0.0) {
-    fail(ExitCode::usage, "--label-smoothing requires a classification, and the records are of another task");
+  for (const auto& [is_given, name] : {std::pair(o.label_smoothing > 0.0, "label-smoothing"),
+                                       {o.focal_gamma > 0.0, "focal-gamma"},
+                                       {o.weighs_classes(), "class-weights"}}) {
+    if (is_given && target != TargetKind::class_index) {
+      fail(ExitCode::usage, "--{} requires a classification, and the records are of another task", name);
+    }
   }
   for (const char* const name : {"regression-loss", "huber-delta"}) {
     if (target != TargetKind::numbers && set.has(name) && set.given_by(name) == OptionSet::GivenBy::command_line) {

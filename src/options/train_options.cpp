@@ -10,7 +10,8 @@ namespace {
 const std::vector<std::string> help_order{"data",
                                           "eval-data",
                                           "eval-every",
-                                          "stop-at-accuracy",  // Data
+                                          "stop-at-accuracy",
+                                          "patience",  // Data
                                           "train-dir",
                                           "max-steps",
                                           "epochs",
@@ -19,6 +20,8 @@ const std::vector<std::string> help_order{"data",
                                           "micro-batch",
                                           "sync-batch-norm",  // Training
                                           "label-smoothing",
+                                          "class-weights",
+                                          "focal-gamma",
                                           "rotate",
                                           "zoom",
                                           "shift",
@@ -65,9 +68,7 @@ void declare(OptionSet& set, TrainOptions& o) {
 void check_combinations(const OptionSet& set, const TrainOptions& o) {
   check(o.checkpoint);
   check(set, o.data);
-  if (o.task.stop_at_accuracy > 0.0 && o.data.eval_files.empty()) {
-    fail(ExitCode::usage, "--stop-at-accuracy requires --eval-data");
-  }
+  check(o.task, o.data);
   check_micro_batches(o);
   check(set, o.optimizer);
   check(o.device);

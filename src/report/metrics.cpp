@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "carillon/core/error.h"
@@ -86,6 +87,29 @@ std::optional<Score> logged_score(const std::filesystem::path& train_dir, std::i
   } catch (const Error&) {  // as if there were no line
   }
   return std::nullopt;
+}
+
+std::vector<StepScore> logged_scores(const std::filesystem::path& train_dir, std::int64_t last_step,
+                                     const Score& form) {
+  Score unknown = form;
+  unknown.value = std::numeric_limits<double>::quiet_NaN();
+  const std::string name = score_fields(form, evaluation_prefix).front().name;
+  std::vector<StepScore> found;  // from the last line
+  try {
+    LinesFromEnd lines(train_dir / "metrics.jsonl");
+    while (const auto line = lines.next()) {
+      if (line->text.find(name) == std::string::npos) continue;  // most lines are of steps
+      const nlohmann::json record = nlohmann::json::parse(line->text, nullptr, false);
+      const std::optional<double> of_line = step_of(record);
+      if (!of_line || *of_line > static_cast<double>(last_step) || !record.contains(name)) continue;
+      const auto step = static_cast<std::int64_t>(*of_line);
+      if (!found.empty() && found.back().step <= step) continue;
+      found.push_back({step, score_in(record, form, evaluation_prefix).value_or(unknown)});
+    }
+  } catch (const Error&) {  // as if there were no file
+    return {};
+  }
+  return {found.rbegin(), found.rend()};
 }
 
 }  // namespace carillon

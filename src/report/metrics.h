@@ -34,11 +34,22 @@ class MetricsWriter {
   std::unique_ptr<class AppendLog> log_;
 };
 
+/// The score of an evaluation.
+struct StepScore {
+  std::int64_t step = 0;
+  Score score;
+};
+
 /// Begins the names of an evaluation's fields.
 inline constexpr std::string_view evaluation_prefix = "eval_";
 
 /// The score, with the names of `form`, of the last evaluation of `step` in `train_dir/metrics.jsonl`. None: there is
 /// no such line, or the file cannot be read.
 std::optional<Score> logged_score(const std::filesystem::path& train_dir, std::int64_t step, const Score& form);
+
+/// The scores of all evaluations in `train_dir/metrics.jsonl` up to `last_step`, with the names of `form`, in
+/// their order. A score that is not a number is NaN. Of several lines of a step, only the last counts. Empty
+/// if the file cannot be read.
+std::vector<StepScore> logged_scores(const std::filesystem::path& train_dir, std::int64_t last_step, const Score& form);
 
 }  // namespace carillon

@@ -33,14 +33,33 @@ std::string rank_wait_line(const std::vector<double>& rank_work, double seconds,
                                least_work - rank_work.begin(), 100.0 * waited(*least_work) / total));
 }
 
+std::string score_text(const Score& score) {
+  return fmt::format("{} {:.4f}{}", score.name, score.value,
+                     score.ratio ? fmt::format(" ({})", counts_text(score)) : "");
+}
+
+/// "accuracy 0.9840 (9840/10000) at step 2400"
+std::string score_text(const StepScore& best) {
+  return fmt::format("{} at step {}", score_text(best.score), best.step);
+}
+
 }  // namespace
+
+std::string patience_line(std::int64_t step, std::int64_t patience, const std::optional<StepScore>& best) {
+  return fmt::format("ended by --patience {} at step {}: {}", patience, step,
+                     best ? "no later evaluation was better than " + score_text(*best) : "all scores are NaN");
+}
+
+std::string best_checkpoint_line(const std::string& path, const StepScore& best) {
+  return fmt::format("best checkpoint {}: {}", path, score_text(best));
+}
 
 std::string target_line(std::int64_t step, const Score& score, double target, const PhaseSeconds& seconds) {
   return fmt::format(
-      "reached {} {:.4f}{} at step {}, --stop-at-accuracy {}, after {:.2f} s: start {:.2f} s, data {:.2f} s, training "
+      "reached {} at step {}, --stop-at-accuracy {}, after {:.2f} s: start {:.2f} s, data {:.2f} s, training "
       "{:.2f} s, evaluation {:.2f} s, checkpoints {:.2f} s",
-      score.name, score.value, score.ratio ? fmt::format(" ({})", counts_text(score)) : "", step, target,
-      seconds.total(), seconds.start, seconds.data, seconds.training, seconds.evaluation, seconds.checkpoints);
+      score_text(score), step, target, seconds.total(), seconds.start, seconds.data, seconds.training,
+      seconds.evaluation, seconds.checkpoints);
 }
 
 std::vector<std::string> summary_lines(const RunSummary& summary, double min_seconds) {

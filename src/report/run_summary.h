@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "carillon/tasks/metric.h"
+#include "src/report/metrics.h"
 
 namespace carillon {
 
@@ -23,6 +24,13 @@ struct PhaseSeconds {
 /// "reached accuracy 0.9840 (9840/10000) at step 2400, --stop-at-accuracy 0.98, after 34.21 s: start 0.40 s, data
 /// 0.10 s, training 32.10 s, evaluation 1.21 s, checkpoints 0.40 s"
 std::string target_line(std::int64_t step, const Score& score, double target, const PhaseSeconds& seconds);
+
+/// "ended by --patience 3 at step 2400: no later evaluation was better than accuracy 0.9707 (9707/10000) at step
+/// 900"
+std::string patience_line(std::int64_t step, std::int64_t patience, const std::optional<StepScore>& best);
+
+/// "best checkpoint runs/mnist/best.ckpt.h5: accuracy 0.9840 (9840/10000) at step 2400"
+std::string best_checkpoint_line(const std::string& path, const StepScore& best);
 
 struct RunSummary {
   struct Best {

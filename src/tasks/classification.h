@@ -4,10 +4,13 @@
 //   output   n logits
 //   metric   accuracy (src/tasks/classification_metric.h), mean cross-entropy (src/tasks/cross_entropy_metric.h), and
 //            top-5, balanced accuracy, macro F1 and calibration error (src/tasks/class_scores_metric.h)
-//   loss     softmax cross-entropy (kernels/softmax_cross_entropy), named "cross_entropy"
+//   loss     softmax cross-entropy (kernels/softmax_cross_entropy), named "cross_entropy", with optional class weights
+//            (src/tasks/class_weights.h) and focal loss
+//   groups   the classes
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "carillon/tasks/task.h"
 
@@ -15,10 +18,13 @@ namespace carillon {
 
 struct ClassificationSettings {
   std::int64_t classes = 0;
-  float label_smoothing = 0.0f;  ///< share of each target that is spread over all classes, 0 to 1
+  float label_smoothing = 0.0f;            ///< share of each target that is spread over all classes, 0 to 1
+  float focal_gamma = 0.0f;                ///< exponent of focal loss, at least 0
+  bool balances_weights = false;           ///< class weights that balance the training records
+  std::vector<double> class_weights = {};  ///< given class weights, [classes], instead; empty: none
 };
 
-/// Errors: failed (`classes` is not positive).
+/// Errors: failed (`classes` is not positive, or class_weights has another size).
 Task classification_task(const ClassificationSettings& settings);
 
 }  // namespace carillon

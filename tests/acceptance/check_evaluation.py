@@ -9,6 +9,7 @@ import numpy as np
 import programs
 import reference_mnist
 from hdf5 import load
+from processes import wait_for
 from programs import SCALED, VARIABLES, Result, checkpoint
 from tfrecords import example, write_records
 
@@ -23,6 +24,7 @@ def check(context):
     yield from _reports(context, data)
     yield from _without_averages(context, data)
     yield from _stop_at_accuracy(context, data)
+    yield from _patience(context, data)
     yield from _undistorted(context)
 
 
@@ -205,6 +207,57 @@ def _stop_at_accuracy(context, data):
     said = f"nothing to do: {run} holds step {last}, whose evaluation reached --stop-at-accuracy 0.5" in done.output
     said = said and _evaluations(run) == found
     yield Result("evaluation: the same command again has nothing to do", said, done.output.splitlines()[-1])
+
+
+def _patience(context, data):
+    """--patience ends a run; a run that is killed twice, at other numbers of ranks, ends at the same step."""
+    every, patience = 10, 3
+    options = (
+        *SCALED, *QUIET, "--global-batch", 48, "--micro-batch", 12, "--learning-rate", 0.02, "--max-steps", 5000,
+        "--eval-data", data / "test-*.tfrecord", "--checkpoint-every", 7,
+    )  # fmt: skip
+
+    def train(run, *more, ranks, **keywords):
+        return context.train(*options, *more, data=data / "train-*.tfrecord", train_dir=run, ranks=ranks, **keywords)
+
+    run = context.directory("patience")
+    complaint = train(run, "--patience", patience, ranks=1, expect=None).complaint(64, ["--patience requires --eval-every"])
+    yield Result("evaluation: --patience requires --eval-every", not complaint and not run.exists(), complaint)
+    more = ("--eval-every", every, "--patience", patience)
+    done = train(run, *more, ranks=1)
+    whole = _evaluations(run)
+    correct = [evaluation[1] for evaluation in whole]
+    best = correct.index(max(correct))
+    ends = best == len(whole) - 1 - patience and max(correct[:-patience]) == correct[best]
+    last, best_step = whole[-1][0], whole[best][0]
+    yield Result(f"evaluation: --patience {patience} ends the run", ends and checkpoint(run, last).exists(), f"{correct}")
+    score = rf"accuracy \S+ \({correct[best]}/{whole[best][2]}\) at step {best_step}$"
+    lines = (
+        rf"^ended by --patience {patience} at step {last}: no later evaluation was better than {score}",
+        rf"^best checkpoint {re.escape(str(run))}/best.ckpt.h5: {score}",
+    )
+    told = all(re.search(line, done.output, re.MULTILINE) for line in lines)
+    yield Result("evaluation: --patience names the best checkpoint", told, done.output.splitlines()[-1])
+
+    killed = context.directory("patience")
+    for ranks, until in ((2, last // 3), (4, 2 * last // 3)):
+        process = context.start(
+            context.command(
+                "mnist_train", "--data", data / "train-*.tfrecord", "--train-dir", killed, "--device", context.device,
+                *options, *more, ranks=ranks,
+            )
+        )  # fmt: skip
+        steps = range(until - until % 7, last, 7)
+        wait_for(process, lambda: any(checkpoint(killed, step).exists() for step in steps), "a checkpoint")
+        programs.kill(process)
+    train(killed, *more, ranks=1)
+    found = [evaluation for evaluation in _evaluations(killed) if evaluation[0] % every == 0]
+    yield _result("--patience, killed at 2 and at 4 ranks: the same evaluations", found, whole)
+    differs = programs.same_bits(checkpoint(run, last), checkpoint(killed, last))
+    yield Result("evaluation: --patience, killed at 2 and at 4 ranks: the same end", not differs, differs or "equal arrays")
+    done = train(killed, *more, ranks=2)
+    said = f"nothing to do: {killed} holds step {last}, where --patience {patience} ended the run" in done.output
+    yield Result("evaluation: --patience: the same command again has nothing to do", said, done.output.splitlines()[-1])
 
 
 def _halves(path, count):

@@ -15,10 +15,13 @@ from programs import Result, checkpoint, checkpoints, metrics, same_bits
 BATCHES = ("--global-batch", 96, "--micro-batch", 12, "--shuffle", "true")
 THREE = ("--global-batch", 36, *BATCHES[2:])
 MIXED = ("--mixup", 0.2, "--cutmix", 1)
+BALANCED = ("--sampling", "balanced", "--class-weights", "balanced", "--focal-gamma", 2, "--label-smoothing", 0.1)
 AIRBENCH = ("--model", "airbench94", "--lookahead-every", 2)
 # Training: program, options, steps of the quick form and of the full form.
 TRAININGS = {
     "mnist": ("mnist_train", (*programs.SCALED,), 20, 100),
+    "mnist, balanced": ("mnist_train", (*programs.SCALED, *BALANCED, *MIXED), 20, 100),
+    "mnist, balanced, not cached": ("mnist_train", (*programs.SCALED, *BALANCED, "--cache", "none"), 0, 40),
     "lenet": ("mnist_train", (*programs.SCALED, "--model", "lenet", "--optimizer", "adamw"), 0, 20),
     "cifar10": ("cifar10_train", (), 0, 12),
     "cifar10 in bf16": ("cifar10_train", ("--precision", "bf16"), 2, 4),
@@ -73,7 +76,7 @@ def _differs(first, second, step):
 
 
 def _one_network(context, model, program, options, steps):
-    every = (1, 2) if context.quick and model != "mnist" else (1, 2, 4, 8)
+    every = (1, 2) if context.quick and not model.startswith("mnist") else (1, 2, 4, 8)
     first = _train(context, program, options, every[0], steps)
     for ranks in every[1:]:
         differs = _differs(first, _train(context, program, options, ranks, steps), steps)

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -132,6 +133,28 @@ TEST_F(Metrics, HoldNoScoreWithoutNumbers) {
   }
   write_text(file(), "{\"eval_error\":null,\"step\":5}\n");
   EXPECT_FALSE(logged_score(directory_.path(), 5, {.name = "error"}).has_value());
+}
+
+TEST_F(Metrics, HoldTheScoresOfAllEvaluationsInTheirOrder) {
+  const auto found = [&](std::int64_t last_step) {
+    std::vector<std::pair<std::int64_t, double>> scores;
+    for (const auto& [step, score] : logged_scores(directory_.path(), last_step, {.name = "error"})) {
+      scores.emplace_back(step, std::isnan(score.value) ? -1.0 : score.value);
+    }
+    return scores;
+  };
+  EXPECT_THAT(found(100), IsEmpty());
+  write_text(file(),
+             "{\"eval_error\":0.5,\"step\":5}\n"
+             "x\n"
+             "{\"loss\":1,\"step\":6}\n"
+             "{\"eval_error\":null,\"step\":10}\n"
+             "{\"eval_error\":2,\"step\":15}\n"
+             "{\"eval_error\":0.25,\"step\":15}\n"
+             "{\"eval_error\":1,\"step\":20}\n");
+  EXPECT_THAT(found(19), ElementsAre(std::pair(5, 0.5), std::pair(10, -1.0), std::pair(15, 0.25)));
+  EXPECT_EQ(found(20).size(), 4u);
+  EXPECT_THAT(found(4), IsEmpty());
 }
 
 TEST_F(Metrics, OfAResumedRunLoseLinesThatAreNotJson) {

@@ -24,6 +24,18 @@ TEST(TargetLine, ReportsTheTimeSinceTheStartByPhases) {
               StartsWith("reached error 0.2500 at step 7, --stop-at-accuracy 0.3, after 34.21 s: "));
 }
 
+TEST(PatienceLine, NamesTheBestEvaluation) {
+  EXPECT_EQ(patience_line(2400, 3, StepScore{900, Accuracy{.correct = 9707, .total = 10000}.score()}),
+            "ended by --patience 3 at step 2400: no later evaluation was better than accuracy 0.9707 (9707/10000) at "
+            "step 900");
+  EXPECT_EQ(patience_line(2400, 3, std::nullopt), "ended by --patience 3 at step 2400: all scores are NaN");
+}
+
+TEST(BestCheckpointLine, NamesFileScoreAndStep) {
+  EXPECT_EQ(best_checkpoint_line("runs/best.ckpt.h5", {7, {.name = "error", .value = 0.25}}),
+            "best checkpoint runs/best.ckpt.h5: error 0.2500 at step 7");
+}
+
 RunSummary summary() {
   return {.first_step = 1000,
           .last_step = 3000,

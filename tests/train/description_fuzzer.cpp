@@ -41,6 +41,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   directory.write("best.ckpt.h5", encode_checkpoint({.model = "m", .options_json = options}));
   const Score form = Accuracy{}.score();
   const auto best = best_score(directory.path(""), no_size_limit, form, run, [](const std::string&) {});
-  if (best) fuzz_check(best->ratio->whole > 0);
+  if (best) fuzz_check(best->score.ratio->whole > 0);
   return 0;
 }

@@ -31,7 +31,10 @@ TEST(TaskScore, ComparesAsTheTaskSays) {
   EXPECT_FALSE(error.is_better(value(0.9), value(0.8)));
   for (const TaskScore* const score : {&accuracy, &error}) {
     EXPECT_FALSE(score->is_better(value(0.5), value(0.5)));
-    EXPECT_FALSE(score->is_better(value(std::numeric_limits<double>::quiet_NaN()), value(0.5)));
+    const Score nan = value(std::numeric_limits<double>::quiet_NaN());
+    EXPECT_FALSE(score->is_better(nan, value(0.5)));
+    EXPECT_TRUE(score->is_better(value(0.5), nan));
+    EXPECT_FALSE(score->is_better(nan, nan));
   }
 }
 

@@ -20,6 +20,12 @@ enum class Sharding {
   file     ///< each rank reads only its own files
 };
 
+/// How the samples of a training are drawn from its records.
+enum class Sampling {
+  uniform,  ///< each record once per epoch
+  balanced  ///< each group of the task, such as a class, equally often
+};
+
 struct DataOptions {
   std::vector<std::string> files;       ///< paths and patterns of TFRecord files, or only "synthetic"
   std::vector<std::string> eval_files;  ///< files for evaluations during training; empty: no evaluations
@@ -39,6 +45,7 @@ struct DataOptions {
   bool shuffle = true;  ///< in a new order each epoch
   /// Records that are shuffled at a time and read ahead in long runs, at least the samples of a step; 0: all records.
   std::int64_t shuffle_window = 0;
+  Sampling sampling = Sampling::uniform;  ///< balanced: without shuffle_window and Sharding::file
   Sharding sharding = Sharding::record;
   std::string stage;  ///< local directory on each host to copy the files to; empty: no copies
   CacheMode cache = CacheMode::automatic;

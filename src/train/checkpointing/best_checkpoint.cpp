@@ -28,14 +28,15 @@ bool same_evaluation_records(const std::string& json_before, const RunDescriptio
   return records(json_before) == records(now.json());
 }
 
-std::optional<Score> best_score(const std::filesystem::path& train_dir, std::uint64_t max_bytes, const Score& form,
-                                const RunDescription& description,
-                                const std::function<void(const std::string&)>& warn) {
+std::optional<StepScore> best_score(const std::filesystem::path& train_dir, std::uint64_t max_bytes, const Score& form,
+                                    const RunDescription& description,
+                                    const std::function<void(const std::string&)>& warn) {
   const std::filesystem::path path = best_checkpoint_path(train_dir);
   try {
-    const std::string json_before = read_checkpoint(path, max_bytes).options_json;
-    if (!same_evaluation_records(json_before, description)) return std::nullopt;
-    return score_in(object(json_before), form, prefix);
+    const CheckpointState best = read_checkpoint(path, max_bytes);
+    if (!same_evaluation_records(best.options_json, description)) return std::nullopt;
+    const std::optional<Score> score = score_in(object(best.options_json), form, prefix);
+    return score ? std::optional(StepScore{best.global_step, *score}) : std::nullopt;
   } catch (const Error& error) {
     if (error.code() != ExitCode::no_input) warn(fmt::format("{}; the next evaluation takes its place", error.what()));
     return std::nullopt;

@@ -10,6 +10,7 @@
 
 #include "carillon/tasks/metric.h"
 #include "src/options/run_description.h"
+#include "src/report/metrics.h"
 
 namespace carillon {
 
@@ -19,10 +20,11 @@ RunDescription with_score(RunDescription description, const Score& score);
 /// Whether a run with the description `json_before` was evaluated on the records of `now`.
 bool same_evaluation_records(const std::string& json_before, const RunDescription& now);
 
-/// The score, with the names of `form`, of the best checkpoint in `train_dir`. None: there is no such file, it was
+/// Step and score, with the names of `form`, of the best checkpoint in `train_dir`. None: there is no such file, it was
 /// evaluated on other records than `description` states, or, after a warning, it cannot be read or has more than
 /// `max_bytes`.
-std::optional<Score> best_score(const std::filesystem::path& train_dir, std::uint64_t max_bytes, const Score& form,
-                                const RunDescription& description, const std::function<void(const std::string&)>& warn);
+std::optional<StepScore> best_score(const std::filesystem::path& train_dir, std::uint64_t max_bytes, const Score& form,
+                                    const RunDescription& description,
+                                    const std::function<void(const std::string&)>& warn);
 
 }  // namespace carillon

@@ -83,7 +83,7 @@ void RunCheckpoints::save(const RunPosition& position, const Tower& tower) {
 
 void RunCheckpoints::keep_if_best(const RunPosition& position, const Score& score, const Tower& tower) {
   if (has_kept(score, tower)) return;
-  best_ = score;
+  best_ = {position.step, score};
   of_best_.start(state(position, tower, with_score(description_, score).json()));
 }
 
@@ -93,7 +93,7 @@ bool RunCheckpoints::has_kept(const Score& score, const Tower& tower) {
     best_ =
         best_score(options_.train_dir, max_checkpoint_bytes(tower.network()), task_score_.form(), description_, warn_);
   }
-  return best_ && !task_score_.is_better(score, *best_);
+  return best_ && !task_score_.is_better(score, best_->score);
 }
 
 ControlFlags RunCheckpoints::poll(Clock::time_point now) {

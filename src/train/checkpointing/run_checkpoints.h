@@ -10,6 +10,7 @@
 #include "carillon/options/checkpoint_options.h"
 #include "carillon/options/model_options.h"
 #include "src/options/run_description.h"
+#include "src/report/metrics.h"
 #include "src/step/tower.h"
 #include "src/train/checkpointing/checkpoint_saver.h"
 #include "src/train/control/control_flags.h"
@@ -37,6 +38,8 @@ class RunCheckpoints {
   void keep_if_best(const RunPosition& position, const Score& score, const Tower& tower);
   /// Whether keep_if_best would write nothing.
   bool has_kept(const Score& score, const Tower& tower);
+  /// Step and score of the best checkpoint; none: there is none, or the run has not evaluated yet.
+  const std::optional<StepScore>& best() const { return best_; }
   /// Polls the writes. Returns the requests of these and of the time since the last checkpoint, at `now`.
   ControlFlags poll(Clock::time_point now);
   /// As CheckpointWriter::newest_complete, without the best evaluation's.
@@ -59,7 +62,7 @@ class RunCheckpoints {
   const RunDescription& description_;
   std::function<void(const std::string&)> warn_;
   CheckpointSaver of_steps_, of_best_;
-  std::optional<Score> best_;
+  std::optional<StepScore> best_;  ///< of the best checkpoint, from the first evaluation on
   Clock::time_point saved_at_ = Clock::now();
 };
 

@@ -1,6 +1,7 @@
 #include "src/train/evaluation/task_score.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "carillon/core/error.h"
 
@@ -17,6 +18,7 @@ Score TaskScore::of(const Metric& metric) const {
 }
 
 bool TaskScore::is_better(const Score& score, const Score& than) const {
+  if (std::isnan(than.value)) return !std::isnan(score.value);
   return higher_is_better_ ? score.value > than.value : score.value < than.value;
 }
 

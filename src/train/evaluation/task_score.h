@@ -16,7 +16,7 @@ class TaskScore {
   Score of(const Metric& metric) const;
   /// A score with the same names and no samples.
   const Score& form() const { return form_; }
-  /// False if they are equal, or if `score` is NaN.
+  /// False if they are equal, or if `score` is NaN. Any other score is better than NaN.
   bool is_better(const Score& score, const Score& than) const;
   /// Whether there is a target, and the score is the target or better.
   bool reaches_target(const Score& score) const;

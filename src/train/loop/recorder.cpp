@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 #include <span>
 
@@ -143,13 +144,33 @@ bool Recorder::reached_before(std::int64_t step, const Tower& tower) {
   });
 }
 
-void Recorder::finished_before(std::int64_t step) {
+std::vector<StepScore> Recorder::evaluations_up_to(std::int64_t last_step) const {
+  std::vector<StepScore> found;
+  std::vector<double> sent;  // step and value of each: a step is below 2^53
+  mpi_.run_on_all([&] {
+    if (!first_ || !first_->same_evaluation) return;
+    found = logged_scores(first_->options.checkpoint.train_dir, last_step, first_->task_score.form());
+    for (const auto& [step, score] : found) sent.insert(sent.end(), {static_cast<double>(step), score.value});
+  });
+  const std::string bytes =
+      mpi_.all_gather({reinterpret_cast<const char*>(sent.data()), sent.size() * sizeof(double)}).front();
+  if (first_) return found;
+  sent.resize(bytes.size() / sizeof(double));
+  if (!sent.empty()) std::memcpy(sent.data(), bytes.data(), bytes.size());
+  for (std::size_t i = 0; i < sent.size(); i += 2) {
+    found.push_back({static_cast<std::int64_t>(sent[i]), {.name = {}, .value = sent[i + 1]}});
+  }
+  return found;
+}
+
+void Recorder::finished_before(std::int64_t step, EndCause end) {
   if (!first_) return;
   const TrainOptions& options = first_->options;
   const std::string why =
-      step < options.optimizer.max_steps
+      end == EndCause::target
           ? fmt::format("whose evaluation reached --stop-at-accuracy {}", options.task.stop_at_accuracy)
-          : fmt::format("and --max-steps is {}", options.optimizer.max_steps);
+      : end == EndCause::patience ? fmt::format("where --patience {} ended the run", options.task.patience)
+                                  : fmt::format("and --max-steps is {}", options.optimizer.max_steps);
   print_text(STDOUT_FILENO, fmt::format("nothing to do: {} holds step {}, {} (--fresh starts over)\n",
                                         printable(options.checkpoint.train_dir), step, why));
 }
@@ -288,6 +309,10 @@ void Recorder::reached(std::int64_t step, const Metric& metric) {
                                            first_->phases.seconds()));
 }
 
+void Recorder::lost_patience(std::int64_t step, const std::optional<StepScore>& best) {
+  if (first_) first_->log->console().print(patience_line(step, first_->options.task.patience, best));
+}
+
 void Recorder::save(const RunPosition& position, const Tower& tower) {
   if (first_) first_->checkpoints->save(position, tower);
 }
@@ -314,6 +339,9 @@ void Recorder::finish(const RunPosition& position, ExitCode code, std::vector<do
   Console& console = first_->log->console();
   const RunSummary summary = first_->summary(position.step, std::move(rank_work));
   for (const std::string& line : summary_lines(summary)) console.print(line);
+  if (const std::optional<StepScore>& best = first_->checkpoints->best()) {
+    console.print(best_checkpoint_line(best_checkpoint_path(first_->options.checkpoint.train_dir).string(), *best));
+  }
   console.print(fmt::format("wrote {}; peak memory of a rank {} MiB",
                             checkpoint_path(first_->options.checkpoint.train_dir, position.step).string(), memory));
   if (code == ExitCode::stopped) {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -20,6 +21,7 @@
 #include "src/comm/mpi/mpi.h"
 #include "src/comm/stall/stall_detector.h"
 #include "src/options/run_description.h"
+#include "src/report/metrics.h"
 #include "src/step/tower.h"
 #include "src/train/control/control_flags.h"
 #include "src/train/loop/run_position.h"
@@ -32,6 +34,13 @@ struct StepLoss {
   double task = 0.0;  ///< the task's, without L2
   double l2 = 0.0;
   double total() const { return task + l2; }
+};
+
+/// Why a run has ended.
+enum class EndCause {
+  steps,    ///< --max-steps
+  target,   ///< --stop-at-accuracy
+  patience  ///< --patience
 };
 
 class Recorder {
@@ -67,9 +76,11 @@ class Recorder {
   /// Whether the run of the checkpoint of `resumed` ended at `step` because an evaluation reached the target, and its
   /// logs and checkpoints are complete. Collective.
   bool reached_before(std::int64_t step, const Tower& tower);
-  /// Prints that there is nothing to do: the train directory holds `step` steps, which is --max-steps or, if less, the
-  /// step that reached the target.
-  void finished_before(std::int64_t step);
+  /// The logged evaluations of the resumed run up to `last_step`, in their order. Other ranks than 0 get only the
+  /// values of the scores. Empty if the run was evaluated on other records. Collective.
+  std::vector<StepScore> evaluations_up_to(std::int64_t last_step) const;
+  /// Prints that there is nothing to do: the train directory holds `step` steps, at which the run ended.
+  void finished_before(std::int64_t step, EndCause end);
   /// Checks that programs will load all checkpoints of the run. Collective. Errors: as RunCheckpoints::check_bounds.
   void check_bounds(const RunPosition& start, const Tower& tower);
   /// Opens the logs for the steps from `first_step` on. With --fresh, clears the directory first. Collective. Errors:
@@ -103,6 +114,8 @@ class Recorder {
   void log_evaluation(std::int64_t step, const Metric& metric, Clock::duration spent);
   /// Prints that an evaluation reached the target, and when.
   void reached(std::int64_t step, const Metric& metric);
+  /// Prints that --patience ended the run. `best`: the best evaluation.
+  void lost_patience(std::int64_t step, const std::optional<StepScore>& best);
 
   /// Starts to write a checkpoint. Errors: failed (a variable is not finite).
   void save(const RunPosition& position, const Tower& tower);
@@ -113,8 +126,8 @@ class Recorder {
   /// The requests of this rank after a step. Rank 0 checks at `now` whether a checkpoint is due, whether time is up,
   /// and whether checkpoints failed.
   ControlFlags requests(Clock::time_point now = Clock::now());
-  /// Waits for the last checkpoint and prints the summary and the end of the run. `rank_work`: see RunSummary. With
-  /// ExitCode::io, throws the error of the checkpoints that kept failing. Collective. Errors: io.
+  /// Waits for the last checkpoint and prints the summary, the best checkpoint and the end of the run. `rank_work`: see
+  /// RunSummary. With ExitCode::io, throws the error of the checkpoints that kept failing. Collective. Errors: io.
   void finish(const RunPosition& position, ExitCode code, std::vector<double> rank_work = {});
 
  private:

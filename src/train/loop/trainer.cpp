@@ -13,6 +13,7 @@
 #include "src/train/control/equal_on_all_ranks.h"
 #include "src/train/diagnosis/nonfinite_report.h"
 #include "src/train/diagnosis/replicas.h"
+#include "src/train/input/record_targets.h"
 #include "src/train/loop/training_setup.h"
 
 namespace carillon {
@@ -22,6 +23,7 @@ Trainer::Trainer(const TrainOptions& options, RunDescription description, const 
     : options_(options),
       description_(std::move(description)),
       score_(options_.task.value, options_.task.target_score()),
+      patience_(score_, options_.task.patience),
       network_(network_to_train(options_)),
       optimizer_(options_.optimizer.settings()),
       mpi_(mpi),
@@ -45,8 +47,8 @@ ExitCode Trainer::run() {
                      Scope::result);
   }
   position_ = start_or_resume(options_.checkpoint, options_.model, dataset, *tower_, recorder_, mpi_);
-  if (is_finished()) {
-    recorder_.finished_before(position_.step);
+  if (const std::optional<EndCause> end = end_of_finished()) {
+    recorder_.finished_before(position_.step, *end);
     return ExitCode::done;
   }
   if (position_.resumed) resumed_step_ = saved_step_ = position_.step;
@@ -96,7 +98,10 @@ ExitCode Trainer::run_from_position() {
   const bool trains = options_.optimizer.max_steps > 0;
   const ExitCode code = trains && !lacks_evaluation_alone ? train() : ExitCode::done;
   if (saved_step_ != position_.step) save();
-  if (trains && code == ExitCode::done && eval_dataset_ && !has_reached_) evaluate();
+  if (trains && code == ExitCode::done && eval_dataset_ && evaluated_step_ != position_.step) evaluate();
+  if (code == ExitCode::done && patience_.is_over() && !has_reached_ && position_.step < options_.optimizer.max_steps) {
+    recorder_.lost_patience(position_.step, patience_.best());
+  }
   enter(Phase::finish);
   if (options_.data.skip_damaged) report_skipped();
   recorder_.finish(position_, code, rank_times_ ? rank_times_->worked() : std::vector<double>{});
@@ -111,10 +116,20 @@ void Trainer::report_skipped() {
   print_warning(fmt::format("{} damaged records were skipped, each counted by every rank that read it", count[0]));
 }
 
-bool Trainer::is_finished() {
-  if (!position_.resumed) return false;
-  if (position_.step >= options_.optimizer.max_steps) return !lacks_last_evaluation();
-  return score_.has_target() && eval_dataset_ && recorder_.reached_before(position_.step, *tower_);
+std::optional<EndCause> Trainer::end_of_finished() {
+  const auto end_if = [](bool is_finished, EndCause end) { return is_finished ? std::optional(end) : std::nullopt; };
+  if (!position_.resumed) return std::nullopt;
+  if (position_.step >= options_.optimizer.max_steps) return end_if(!lacks_last_evaluation(), EndCause::steps);
+  if (!eval_dataset_) return std::nullopt;
+  if (score_.has_target() && recorder_.reached_before(position_.step, *tower_)) return EndCause::target;
+  if (options_.task.patience == 0) return std::nullopt;
+  Patience with_this_step = patience_;
+  for (const StepScore& evaluation : recorder_.evaluations_up_to(position_.step)) {
+    if (!evaluates_after(evaluation.step)) continue;
+    with_this_step.add(evaluation);
+    if (evaluation.step < position_.step) patience_.add(evaluation);  // the run repeats the evaluation of this step
+  }
+  return end_if(with_this_step.is_over() && !recorder_.lacks_evaluation(position_.step, *tower_), EndCause::patience);
 }
 
 bool Trainer::lacks_last_evaluation() {
@@ -143,6 +158,7 @@ void Trainer::open_data() {
     if (dataset_)
       network_ = network_to_train(options_, {.density = dataset_->density(), .record_count = dataset_->size()});
   });
+  if (dataset_ && options_.optimizer.trains()) use_targets();
   const auto checksum = [](const Dataset& dataset) { return static_cast<std::uint64_t>(dataset.fingerprint()); };
   if (dataset_) {
     description_.add("training records", dataset_->size(), Scope::result);
@@ -150,6 +166,20 @@ void Trainer::open_data() {
   }
   if (eval_dataset_) description_.add("evaluation record checksum", checksum(*eval_dataset_), Scope::run);
   require_equal_on_all_ranks(mpi_, description_.fields());
+}
+
+void Trainer::use_targets() {
+  Task& task = options_.task.value;
+  const bool balances = options_.data.sampling == Sampling::balanced;
+  if (!task.loss_of_records && !balances) return;
+  const RecordTargets found = read_targets(
+      *dataset_,
+      {.shares = order_.shares, .thread_count = decode_threads(), .heartbeat = [this] { stall_detector_.heartbeat(); }},
+      mpi_);
+  mpi_.run_on_all([&] {
+    if (task.loss_of_records) task.loss = task.loss_of_records(found.targets);
+    if (balances) order_.groups = records_by_group(found, task.group_of);
+  });
 }
 
 void Trainer::count_epochs() {
@@ -168,7 +198,7 @@ ExitCode Trainer::train() {
   // Resuming dropped all log lines from this step on, so the evaluation of this step is repeated.
   if (position_.resumed && eval_dataset_) evaluate();
   if (options_.faults.audit > 0) audit_.emplace(*tower_, device_, mpi_, [this] { stall_detector_.heartbeat(); });
-  while (position_.step < options_.optimizer.max_steps && !has_reached_) {
+  while (position_.step < options_.optimizer.max_steps && !ends_early()) {
     const StepPlan plan = plan_step(position_.step, options_);
     if (plan.tells_loss()) to_log_.push_back(plan);
     take_step(plan);
@@ -380,7 +410,11 @@ void Trainer::evaluate() {
   evaluator_->load_averages(tower_->moving_averages(), tower_->buffers());
   const std::unique_ptr<Metric> metric =
       evaluator_->evaluate(options_.task.value.make_metric, *eval_dataset_, mpi_, [&] { stall_detector_.heartbeat(); });
-  has_reached_ = score_.reaches_target(score_.of(*metric));
+  const Score score = score_.of(*metric);
+  has_reached_ = score_.reaches_target(score);
+  // A resumed run also evaluates at other steps, at which it would not have evaluated without the interruption.
+  if (evaluates_after(position_.step)) patience_.add({position_.step, score});
+  evaluated_step_ = position_.step;
   recorder_.log_evaluation(position_.step, *metric, enter(Phase::checkpoint) - start);
   if (has_reached_) recorder_.reached(position_.step, *metric);
   recorder_.keep_if_best(position_, *metric, *tower_);

@@ -20,6 +20,7 @@
 #include "src/train/control/stop_signal.h"
 #include "src/train/diagnosis/audit.h"
 #include "src/train/evaluation/evaluator.h"
+#include "src/train/evaluation/patience.h"
 #include "src/train/evaluation/task_score.h"
 #include "src/train/input/open_records.h"
 #include "src/train/loop/rank_times.h"
@@ -42,13 +43,15 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  /// Trains until --max-steps or --stop-at-accuracy is reached. Returns done; stopped after a signal or --time-limit;
-  /// io if checkpoints kept failing. Collective.
+  /// Trains until --max-steps or --stop-at-accuracy is reached, or --patience is over. Returns done; stopped after a
+  /// signal or --time-limit; io if checkpoints kept failing. Collective.
   ExitCode run();
 
  private:
   void open_data();
   void open_training_data(RecordOptions records);
+  /// Sets what depends on the targets of the training records: the loss, and the order of --sampling balanced.
+  void use_targets();
   /// Sets the number of steps from --epochs.
   void count_epochs();
   void check_prefetch_bytes() const;
@@ -56,8 +59,15 @@ class Trainer {
   PrefetchSettings prefetch() const;
   /// Prints the number of damaged records that were skipped. Collective.
   void report_skipped();
-  /// Whether the checkpoint to resume from is the end of the run. Collective.
-  bool is_finished();
+  /// The reason why the checkpoint to resume from is the end of the run; none: it is not. Then `patience_` has the
+  /// evaluations before it. Collective.
+  std::optional<EndCause> end_of_finished();
+  /// Whether --eval-every asks for an evaluation after `step` steps.
+  bool evaluates_after(std::int64_t step) const {
+    return step > 0 && options_.data.eval_every > 0 && step % options_.data.eval_every == 0;
+  }
+  /// Whether an evaluation has ended the run.
+  bool ends_early() const { return has_reached_ || patience_.is_over(); }
   /// Whether the resumed run has taken all steps but was killed before its last evaluation was logged. Collective.
   bool lacks_last_evaluation();
   /// run_from_position(). If only this rank has an error, saves the last completed step before it rethrows the error.
@@ -93,6 +103,7 @@ class Trainer {
   TrainOptions options_;  ///< with the max_steps of --epochs once the data are open
   RunDescription description_;
   TaskScore score_;
+  Patience patience_;
   Network network_;
   OptimizerSettings optimizer_;
   const Mpi& mpi_;
@@ -115,6 +126,7 @@ class Trainer {
   std::int64_t resumed_step_ = -1;                ///< step of the checkpoint that the run resumed from
   std::int64_t saved_step_ = -1;                  ///< step of the newest checkpoint, which may not be complete
   bool has_reached_ = false;                      ///< an evaluation reached the score that ends the run
+  std::int64_t evaluated_step_ = -1;              ///< step of the last evaluation of this process
   BatchLoader* loader_ = nullptr;                 ///< not null while steps are taken
   StepResult latest_;                             ///< the last result that was taken
   std::deque<StepPlan> to_log_;                   ///< plans of steps that log their loss, until their results are taken
