@@ -126,8 +126,8 @@ EvalOptions defaults_of(const ProgramSpec& program_spec) {
   return options;
 }
 
-ExitCode evaluate_checkpoint(const EvalOptions& options, const ProgramSpec& program_spec, Device& device,
-                             StallDetector& stall_detector, const Mpi& mpi) {
+ExitCode evaluate_checkpoint(const std::string& program, const EvalOptions& options, const ProgramSpec& program_spec,
+                             Device& device, StallDetector& stall_detector, const Mpi& mpi) {
   std::optional<LoadedCheckpoint> loaded;  // on rank 0
   std::string facts;                       // on rank 0
   mpi.run_on_all([&] {
@@ -177,7 +177,7 @@ ExitCode evaluate_checkpoint(const EvalOptions& options, const ProgramSpec& prog
     if (!loaded) return;
     const std::string values = values_text(*loaded, options);
     print_result(*loaded, values, options, *metric);
-    write_outputs({options, program_spec, *loaded, values, dataset, *metric}, heartbeat);
+    write_outputs({program, options, program_spec, *loaded, values, dataset, *metric}, heartbeat);
   });
   return ExitCode::done;
 }
@@ -218,8 +218,9 @@ ExitCode evaluate(const std::string& program, const ProgramSpec& program_spec, i
   const std::vector<Isa> isas = possible_isas(options.device, mpi);
   mpi.run_on_all([&] { device = open_own_device(options.device, isas, mpi, cpu); });
   StallDetector stall_detector(mpi, stall_detector_settings(options.faults.stall_timeout, *device, mpi, program));
-  return abort_on_own_error(mpi, program, stall_detector,
-                            [&] { return evaluate_checkpoint(options, program_spec, *device, stall_detector, mpi); });
+  return abort_on_own_error(mpi, program, stall_detector, [&] {
+    return evaluate_checkpoint(program, options, program_spec, *device, stall_detector, mpi);
+  });
 }
 
 }  // namespace

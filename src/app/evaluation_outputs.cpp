@@ -1,19 +1,26 @@
 #include "src/app/evaluation_outputs.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
 #include <utility>
 
 #include "carillon/core/error.h"
+#include "carillon/core/version.h"
 #include "carillon/options/data_options.h"
 #include "src/app/saved_network.h"
 #include "src/data/decode/picture_names.h"
 #include "src/data/records/file_pattern.h"
 #include "src/images/sheet.h"
 #include "src/images/thumbnail.h"
+#include "src/options/run_description.h"
 #include "src/report/evaluation_report.h"
+#include "src/report/html_report.h"
+#include "src/report/learning_curves.h"
 #include "src/report/mistake_sheet.h"
 #include "src/report/predictions_file.h"
 #include "src/tasks/class_scores_metric.h"
@@ -33,6 +40,12 @@ std::vector<std::pair<std::string, std::string>> outputs(const EvalOptions& opti
   return given;
 }
 
+/// A page has no confusion matrix of all classes.
+bool needs_matrix(const EvalOptions& options) {
+  return std::ranges::any_of(options.report,
+                             [](const std::string& file) { return report_form(file) != ReportForm::html; });
+}
+
 /// The outputs of a result, and what several of them use.
 class OutputWriter {
  public:
@@ -45,6 +58,7 @@ class OutputWriter {
         class_names_(trained_class_names(result.loaded, result.program_spec)) {}
 
   void write_report(const std::string& file) const;
+  void write_page(const std::string& file) const;
   void write_predictions(const std::string& file) const;
   void write_mistakes(const std::string& file) const;
 
@@ -54,7 +68,8 @@ class OutputWriter {
     return i < class_names_.size() ? class_names_[i] : std::to_string(label);
   }
   std::vector<std::string> names_of(const std::vector<std::size_t>& ascending) const;
-  ShownPrediction shown(std::size_t record) const;
+  /// `name`: of the picture.
+  ShownPrediction shown(std::size_t record, const std::string& name) const;
   std::vector<ShownPrediction> shown(const std::vector<std::size_t>& records) const;
 
   const EvaluationResult& result_;
@@ -78,6 +93,36 @@ void OutputWriter::write_report(const std::string& file) const {
                                 .other_scores = std::move(scores)});
 }
 
+/// The options in a checkpoint, as (name, value).
+std::vector<std::pair<std::string, std::string>> described_options(const std::string& options_json) {
+  const nlohmann::json json = nlohmann::json::parse(options_json, nullptr, false);
+  std::vector<std::pair<std::string, std::string>> options;
+  if (!json.is_object()) return options;
+  for (const auto& [name, value] : json.items()) {
+    options.emplace_back(shown_name(name), value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  return options;
+}
+
+void OutputWriter::write_page(const std::string& file) const {
+  const Predictions& predictions = predictions_.predictions();
+  const LoadedCheckpoint& loaded = result_.loaded;
+  write_html_report(file, {.checkpoint = loaded.path.string(),
+                           .model = loaded.state.model,
+                           .values = result_.values,
+                           .step = loaded.state.global_step,
+                           .version = version_line(result_.program),
+                           .records = result_.options.data.files,
+                           .scores = scores_.scores(),
+                           .predictions = predictions,
+                           .class_names = class_names_,
+                           .calibration = scores_.calibration(),
+                           .curves = read_learning_curves(loaded.path.parent_path()),
+                           .mistakes = shown(most_certain_mistakes(predictions.samples, max_report_pictures)),
+                           .uncertain = shown(least_certain(predictions.samples, max_report_pictures)),
+                           .options = described_options(loaded.state.options_json)});
+}
+
 /// The names of the pictures of these records; empty texts if they have none.
 std::vector<std::string> OutputWriter::names_of(const std::vector<std::size_t>& ascending) const {
   const std::vector<std::string>& patterns = result_.options.data.files;
@@ -97,7 +142,13 @@ void OutputWriter::write_predictions(const std::string& file) const {
   carillon::write_predictions(file, predictions_.predictions(), origin_of, class_names_);
 }
 
-ShownPrediction OutputWriter::shown(std::size_t record) const {
+/// "train-00000: record 17, cat.jpg"
+std::string origin_text(const Dataset::Place& place, const std::string& picture) {
+  return fmt::format("{}: record {}{}{}", std::filesystem::path(place.path).filename().string(), place.number,
+                     picture.empty() ? "" : ", ", picture);
+}
+
+ShownPrediction OutputWriter::shown(std::size_t record, const std::string& name) const {
   heartbeat_();
   const Dataset& dataset = result_.dataset;
   const Prediction& prediction = predictions_.predictions().samples[record];
@@ -109,12 +160,18 @@ ShownPrediction OutputWriter::shown(std::size_t record) const {
           .predicted = name_of(prediction.predicted()),
           .probability = prediction.confidence(),
           .is_mistake = prediction.is_mistake(),
-          .origin = dataset.name_of(record)};
+          .origin = origin_text(dataset.place_of(record), name)};
 }
 
 std::vector<ShownPrediction> OutputWriter::shown(const std::vector<std::size_t>& records) const {
+  std::vector<std::size_t> ascending = records;
+  std::ranges::sort(ascending);
+  const std::vector<std::string> names = names_of(ascending);
   std::vector<ShownPrediction> all;
-  for (const std::size_t record : records) all.push_back(shown(record));
+  for (const std::size_t record : records) {
+    const auto place = std::ranges::lower_bound(ascending, record) - ascending.begin();
+    all.push_back(shown(record, names[static_cast<std::size_t>(place)]));
+  }
   return all;
 }
 
@@ -149,9 +206,9 @@ void check_outputs_fit(const EvalOptions& options, std::int64_t class_count) {
 
 MakeMetric metric_for(const EvalOptions& options, const Task& task) {
   if (output_option(options).empty()) return task.make_metric;
-  return [classes = static_cast<std::size_t>(task.outputs), has_matrix = !options.report.empty()] {
+  return [classes = static_cast<std::size_t>(task.outputs), needs_matrix = needs_matrix(options)] {
     std::unique_ptr<Metric> counts;
-    if (has_matrix) {
+    if (needs_matrix) {
       counts = std::make_unique<ConfusionMetric>(classes);
     } else {
       counts = std::make_unique<AccuracyMetric>();
@@ -164,7 +221,13 @@ MakeMetric metric_for(const EvalOptions& options, const Task& task) {
 void write_outputs(const EvaluationResult& result, const std::function<void()>& heartbeat) {
   if (output_option(result.options).empty()) return;
   const OutputWriter writer(result, heartbeat);
-  for (const std::string& file : result.options.report) writer.write_report(file);
+  for (const std::string& file : result.options.report) {
+    if (report_form(file) == ReportForm::html) {
+      writer.write_page(file);
+    } else {
+      writer.write_report(file);
+    }
+  }
   if (!result.options.predictions.empty()) writer.write_predictions(result.options.predictions);
   if (!result.options.mistakes.empty()) writer.write_mistakes(result.options.mistakes);
 }

@@ -29,6 +29,7 @@ MakeMetric metric_for(const EvalOptions& options, const Task& task);
 
 /// An evaluation that has ended.
 struct EvaluationResult {
+  const std::string& program;  ///< its name
   const EvalOptions& options;
   const ProgramSpec& program_spec;
   const LoadedCheckpoint& loaded;

@@ -256,8 +256,13 @@ std::vector<std::string> PictureTraining::training_command(const TrainingPlan& p
 }
 
 std::vector<std::string> PictureTraining::evaluation_command(const TrainingPlan& plan) const {
-  const std::vector<std::string> words{"--data", records_pattern(plan.data, plan.evaluated), "--checkpoint",
-                                       trained_network(train_dir_).string(), "--test-time-augmentation"};
+  const std::vector<std::string> words{"--data",
+                                       records_pattern(plan.data, plan.evaluated),
+                                       "--checkpoint",
+                                       trained_network(train_dir_).string(),
+                                       "--test-time-augmentation",
+                                       "--report",
+                                       report_page(train_dir_).string()};
   // The evaluation runs on the devices of the training.
   return launch(plan).command("image_eval", joined(words, only(request_.passed, device_options)));
 }
@@ -281,6 +286,8 @@ std::string records_pattern(const fs::path& data, const std::string& split) {
   }
   return pattern + "/" + split + "-*";
 }
+
+fs::path report_page(const fs::path& train_dir) { return train_dir / "report.html"; }
 
 fs::path trained_network(const fs::path& train_dir) {
   const fs::path best = best_checkpoint_path(train_dir);

@@ -83,6 +83,9 @@ class PictureTraining {
 /// A pattern of the record files of a split in `data`.
 std::string records_pattern(const std::filesystem::path& data, const std::string& split);
 
+/// The page that describes the evaluated network.
+std::filesystem::path report_page(const std::filesystem::path& train_dir);
+
 /// The checkpoint to evaluate and to predict with: the best one of the train directory if there is one, else the
 /// directory, which stands for its newest.
 std::filesystem::path trained_network(const std::filesystem::path& train_dir);

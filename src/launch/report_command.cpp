@@ -88,10 +88,10 @@ void print_confusions(const Json& report) {
 
 int report_command(const std::vector<std::string>& words) {
   const Place run = place_in(words, "report", "RUN");
-  const fs::path folder = folder_of(run.path), file = folder / "report.json";
+  const fs::path folder = folder_of(run.path), file = folder / "report.json", page = report_page(folder);
   print_evaluations(folder / "metrics.jsonl");
   std::fflush(stdout);
-  const int code = evaluate_command(joined({run.path.string(), "--report", file.string()}, run.others));
+  const int code = evaluate_command(joined({run.path.string(), "--report", page.string(), file.string()}, run.others));
   if (code != 0) return code;
   try {
     const Json report = Json::parse(read_plain_file(file, file.string(), max_report_bytes));
@@ -100,7 +100,7 @@ int report_command(const std::vector<std::string>& words) {
   } catch (const Json::exception& error) {
     fail(ExitCode::data, "{}: is not a report of image_eval: {}", file.string(), error.what());
   }
-  fmt::print("\nwrote {}\n", printable(file.string()));
+  fmt::print("\nwrote {}\nwrote {}, for a browser\n", printable(file.string()), printable(page.string()));
   return 0;
 }
 

@@ -132,6 +132,7 @@ int train(const fs::path& folder, const TrainingRequest& request, const Executio
     if (evaluated.exit_code != 0 || evaluated.stopped) {
       return evaluated.stopped ? static_cast<int>(ExitCode::stopped) : evaluated.exit_code;
     }
+    say(fmt::format("wrote {}, a report for a browser", report_page(training.train_dir()).string()));
   }
   print_next_steps(folder, request, training.train_dir());
   return 0;

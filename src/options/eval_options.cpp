@@ -10,7 +10,7 @@ void declare(OptionSet& set, EvalOptions& o) {
   set.add("raw-weights", o.raw_weights,
           "evaluate the variables in place of their moving averages (if --moving-average-decay was above 0)");
   set.add("report", o.report,
-          "files for the confusion matrix and the precision and recall of each class: NAME.json, NAME.csv");
+          "files for the results of each class and the confusion matrix: NAME.html (a page), NAME.json, NAME.csv");
   set.add("predictions", o.predictions, "file for the five most probable classes of each record: NAME.csv");
   set.add("mistakes", o.mistakes, "file for a sheet of the pictures that are most certainly mistaken: NAME.png");
   set.arrange({"data", "image-key", "label-key", "checkpoint", "raw-weights", "report", "predictions", "mistakes"});

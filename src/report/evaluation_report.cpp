@@ -57,7 +57,8 @@ std::string csv_line(const std::string& name, const ConfusionMatrix::OfClass& on
 ReportForm report_form(const std::filesystem::path& path) {
   if (path.extension() == ".json") return ReportForm::json;
   if (path.extension() == ".csv") return ReportForm::csv;
-  fail(ExitCode::usage, "--report {}: a report's name ends in .json or .csv", path.string());
+  if (path.extension() == ".html") return ReportForm::html;
+  fail(ExitCode::usage, "--report {}: a report's name ends in .html, .json or .csv", path.string());
 }
 
 std::string json_text(const EvaluationReport& report) {

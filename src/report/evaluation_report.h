@@ -1,4 +1,4 @@
-// EvaluationReport: the evaluation of a classifier by class, as a JSON or CSV file.
+// EvaluationReport: the evaluation of a classifier by class, as a JSON or CSV file. Pages: src/report/html_report.h.
 // Fields: docs/developer-guide/file-formats.md.
 #pragma once
 
@@ -24,7 +24,7 @@ struct EvaluationReport {
   std::vector<Score> other_scores = {};       ///< other than accuracy and loss; only in JSON
 };
 
-enum class ReportForm { json, csv };
+enum class ReportForm { json, csv, html };
 
 /// The form that the extension of the name says. Errors: usage (another extension).
 ReportForm report_form(const std::filesystem::path& path);
@@ -41,7 +41,8 @@ void check_report_place(const std::filesystem::path& path);
 
 inline constexpr std::size_t max_report_bytes = std::size_t{1} << 30;
 
-/// Writes the whole report or nothing. Errors: as check_report_place; usage (more than max_report_bytes).
+/// Writes the whole report or nothing; its form is not html. Errors: as check_report_place; usage (more than
+/// max_report_bytes).
 void write_report(const std::filesystem::path& path, const EvaluationReport& report);
 
 }  // namespace carillon

@@ -67,6 +67,9 @@ def _whole(context):
     accuracy, count = _accuracy(done.output)
     wrong = done.complaint(0) or (count != 8 and f"{count} evaluated")  # the steps depend on the machine's load
     yield _result("a folder of pictures becomes an evaluated network", wrong, f"accuracy {accuracy} of {count} pictures")
+    page = run / "report.html"
+    wrong = "" if page.exists() and str(page) in done.output else done.output[-800:]
+    yield _result("it writes a page about the evaluation", wrong)
     yield _result("it prints the long commands", "" if "image_train --config" in done.output else done.output)
     again = context.run_command(command(context, run, data, "--minutes", 0.2, "--image-size", 16))
     wrong = again.complaint(0) or ("nothing to do" not in again.output and again.output)

@@ -3,6 +3,8 @@
 import csv
 import json
 import re
+import struct
+import xml.etree.ElementTree
 
 import numpy as np
 
@@ -22,6 +24,7 @@ def check(context):
     yield from _steps(context, data)
     yield from _pixel_scale(context, data)
     yield from _reports(context, data)
+    yield from _outputs(context, data)
     yield from _without_averages(context, data)
     yield from _stop_at_accuracy(context, data)
     yield from _patience(context, data)
@@ -161,6 +164,16 @@ def _reports(context, data):
     same = found["precision"] == matrix.trace() / matrix.sum() and line in done[0].output.splitlines()
     yield Result("evaluation: the report has the printed accuracy", same, line)
 
+    scores = _class_scores(confusion, logits, labels)
+    wrong = [f"{name} {found[name]}, numpy: {value}" for name, value in scores.items() if abs(found[name] - value) > 1e-6]
+    evaluations = [line for line in programs.metrics(run) if "eval_loss" in line]
+    wrong += [name for name in scores if evaluations[-1][f"eval_{name}"] != found[name]]
+    printed = ", ".join(f"{text} = {found[name]:.4f}" for name, text in (
+        ("top_5", "top-5"), ("balanced_accuracy", "balanced accuracy"), ("macro_f1", "macro F1"),
+        ("calibration_error", "calibration error")))  # fmt: skip
+    wrong += [] if printed in done[2].output.splitlines() else [done[2].output]
+    yield _result("the other scores in reports, logs and output equal numpy's", wrong, [])
+
     report("2.csv", ranks=2)
     with open(run / "2.csv", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -178,6 +191,99 @@ def _reports(context, data):
         yield Result(f"evaluation: --report {name} is rejected at once", not complaint, complaint or done.lines[0])
     left = [path.name for path in run.iterdir() if path.name.endswith(".tmp")]
     yield _result("reports leave no other files", left, [])
+
+
+def _class_scores(confusion, logits, labels):
+    """{name: value} of the scores that are not the accuracy or the loss."""
+    support, predicted, correct = confusion.sum(axis=1), confusion.sum(axis=0), confusion.diagonal()
+    places = (logits > logits[np.arange(len(labels)), labels][:, None]).sum(axis=1)
+    probabilities = np.exp(logits - logits.max(axis=1, keepdims=True))
+    confidence = (probabilities / probabilities.sum(axis=1, keepdims=True)).max(axis=1)
+    bins = np.ceil(confidence * 15).astype(int) - 1
+    gaps = [(logits.argmax(axis=1) == labels)[bins == b].sum() - confidence[bins == b].sum() for b in range(15)]
+    return {
+        "top_5": (places < 5).mean(),
+        "balanced_accuracy": (correct / support)[support > 0].mean(),
+        "macro_f1": (2 * correct / np.maximum(support + predicted, 1))[support + predicted > 0].mean(),
+        "calibration_error": np.abs(gaps).sum() / len(labels),
+    }
+
+
+def _outputs(context, data):
+    """The page, the predictions and the sheet at 1, 2 and 4 ranks."""
+    run, records = context.directory("outputs"), data / "test-*.tfrecord"
+    context.train(
+        *SCALED, "--log-every", 5, "--summary-every", 0, "--max-steps", 20, "--eval-data", records, "--eval-every", 10, data=data / "train-*.tfrecord",
+        train_dir=run,
+    )  # fmt: skip
+    names = ("report.html", "report.json", "predictions.csv", "mistakes.png")
+
+    def evaluate(folder, *options, ranks=0, **keywords):
+        page, report, predictions, mistakes = (folder / name for name in names)
+        outputs = ("--report", page, report, "--predictions", predictions, "--mistakes", mistakes)
+        return context.run(
+            "mnist_eval", "--data", records, "--checkpoint", run, "--device", context.device, *outputs, *options, ranks=ranks,
+            **keywords,
+        )  # fmt: skip
+
+    folders = {ranks: context.directory("of-ranks") for ranks in (0, 2, 4)}
+    for ranks, folder in folders.items():
+        folder.mkdir()
+        evaluate(folder, ranks=ranks)
+    differing = [name for name in names if len({(folder / name).read_bytes() for folder in folders.values()}) > 1]
+    yield _result("pages, predictions and sheets of 1, 2 and 4 ranks are equal", differing, [])
+    folder = folders[2]
+
+    page = (folder / "report.html").read_text()
+    root = xml.etree.ElementTree.fromstring(page.removeprefix("<!DOCTYPE html>"))
+    sections = [section.get("id") for section in root.iter("section")]
+    wrong = [] if sections == ["scores", "curves", "confusion", "classes", "calibration", "pictures", "run"] else [sections]
+    wrong += [] if len(list(root.iter("svg"))) == 4 else ["charts"]
+    wrong += [name for name in (str(checkpoint(run, 20)), "--learning-rate") if name not in page]
+    wrong += re.findall("https?:.*", page)
+    wrong += [image.get("src")[:40] for image in root.iter("img") if not image.get("src").startswith("data:image/jpeg;base64,")]
+    yield _result("the page is well-formed, and needs no network", wrong, [])
+
+    images, labels = reference_mnist.read_set(sorted(data.glob("test-*.tfrecord")))
+    logits = _logits(checkpoint(run, 20), images)
+    probabilities = np.exp(logits - logits.max(axis=1, keepdims=True))
+    probabilities /= probabilities.sum(axis=1, keepdims=True)
+    order = np.argsort(-logits, axis=1, kind="stable")[:, :5]
+    with open(folder / "predictions.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    wrong = [] if len(rows) == len(labels) else [f"{len(rows)} rows"]
+    for number, row in enumerate(rows):
+        classes = [int(row[f"class_{place}"]) for place in range(1, 6)]
+        found = [float(row[f"probability_{place}"]) for place in range(1, 6)]
+        right = int(row["true"]) == labels[number] and classes[0] == int(row["predicted"]) and classes == order[number].tolist()
+        right = right and np.allclose(found, probabilities[number][classes], rtol=1e-3)
+        right = right and row["file"].endswith(".tfrecord") and int(row["record"]) == number and row["picture"] == ""
+        wrong += [] if right else [f"record {number}: {row}"]
+    yield _result("the predictions equal numpy's", wrong[:2], [])
+    counted = sum(row["true"] == row["predicted"] for row in rows)
+    correct = json.loads((folder / "report.json").read_text())["correct"]
+    yield _result("the predictions have the printed accuracy", counted, correct)
+    sheet = (folder / "mistakes.png").read_bytes()
+    size = struct.unpack(">2I", sheet[16:24])
+    yield _result("the sheet is a PNG of 8 x 8 mistakes", (sheet[:8], size), (b"\x89PNG\r\n\x1a\n", (822, 8 * 141 + 6)))
+
+    refused = {
+        ("--report", "a.txt"): (64, "--report"), ("--predictions", "a.json"): (64, "--predictions"),
+        ("--mistakes", "a.jpg"): (64, "--mistakes"), ("--report", "missing/a.html"): (74, "--report"),
+        ("--predictions", "missing/a.csv"): (74, "--predictions"), ("--mistakes", "missing/a.png"): (74, "--mistakes"),
+    }  # fmt: skip
+    for (option, name), (code, said) in refused.items():
+        done = context.run(
+            "mnist_eval", "--data", run / "no records", "--checkpoint", run, option, run / name, ranks=2, expect=None
+        )
+        complaint = done.complaint(code, [f"{said} {run / name}: "])
+        yield Result(f"evaluation: {option} {name} is rejected at once", not complaint, complaint or done.lines[0])
+    same = run / "a.csv"
+    done = context.run(
+        "mnist_eval", "--data", records, "--checkpoint", run, "--report", same, "--predictions", same, expect=None
+    )
+    complaint = done.complaint(64, [f"--predictions {same}: another output has the same file"])
+    yield Result("evaluation: two outputs cannot be one file", not complaint and not same.exists(), complaint)
 
 
 def _stop_at_accuracy(context, data):

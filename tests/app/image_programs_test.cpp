@@ -11,6 +11,7 @@
 #include "src/images/picture.h"
 #include "tests/app/predictions.h"
 #include "tests/data/program_fixture.h"
+#include "tests/support/markup.h"
 
 namespace carillon {
 namespace {
@@ -159,6 +160,48 @@ TEST_F(ImageProgramsTest, ReportsNameTheClasses) {
   const std::string csv = read_bytes(at("report.csv"));
   EXPECT_THAT(csv, HasSubstr(",predicted_blue,predicted_red,loss\r\nblue,4,"));
   EXPECT_EQ(nlohmann::json::parse(read_bytes(at("report.json"))).at("classes")[1].at("name"), "red");
+}
+
+TEST_F(ImageProgramsTest, WriteThePredictionsOfPicturesWithTheirNames) {
+  expect_done(train("predicted", "--max-steps 30"));
+  const std::string evaluate = "image_eval --data '" + at("set/validation-*") + "' --checkpoint " + at("predicted");
+  expect_done(evaluate + " --report " + at("page.html") + " " + at("two.csv") + " --predictions " +
+              at("predictions.csv") + " --mistakes " + at("none.png"));
+  std::istringstream lines(read_bytes(at("predictions.csv")));
+  std::string line;
+  std::getline(lines, line);
+  EXPECT_EQ(line, "file,record,picture,true,predicted,class_1,probability_1,class_2,probability_2\r");
+  const std::string file = at("set/validation-00000-of-00001.tfrecord");
+  int count = 0;
+  for (; std::getline(lines, line); ++count) {
+    EXPECT_THAT(line, testing::MatchesRegex(file + "," + std::to_string(count) +
+                                            ",[0-3][0-9].jpg,(blue,blue,blue|red,red,red),[01][.0-9]*,(red|blue),.*"));
+    const bool is_blue = line.find(",blue,blue,") != line.npos;
+    const std::string picture = line.substr(line.find(".jpg") - 2, 2);
+    EXPECT_EQ(std::stoi(picture) % 2 == 0, is_blue) << line;
+  }
+  EXPECT_EQ(count, 8);
+  EXPECT_THAT(read_bytes(at("page.html")), HasSubstr("There are no mistakes."));
+  EXPECT_THAT(read_bytes(at("page.html")), HasSubstr("<i>true</i> <bdi>red</bdi>"));
+  EXPECT_THAT(read_bytes(at("two.csv")), HasSubstr("\r\nblue,4,4,4,1,1,4,0,"));
+  EXPECT_THAT(read_bytes(at("none.png")), testing::StartsWith("\x89PNG"));
+}
+
+TEST_F(ImageProgramsTest, PagesEscapeTheNamesOfClasses) {
+  const std::string name = "<b>&\"' x";
+  fs::create_directories(root_ / "odd" / name);
+  fs::create_directories(root_ / "odd/plain");
+  for (const char* const picture : {"blue/00.jpg", "red/01.jpg"}) {
+    fs::copy_file(root_ / "in" / picture, root_ / "odd" / (picture[0] == 'b' ? name : "plain") / "1.jpg");
+  }
+  expect_done("tfrecord_convert images --input " + at("odd") + " --output " + at("odd_set"));
+  expect_done("image_train --model resnet9 --image-size 16 --batch-size 2 --max-steps 0 --data '" +
+              at("odd_set/train-*") + "' --train-dir " + at("odd_run"));
+  expect_done("image_eval --data '" + at("odd_set/train-*") + "' --checkpoint " + at("odd_run") + " --report " +
+              at("odd.html"));
+  const Markup page(read_bytes(at("odd.html")));
+  EXPECT_EQ(page.fault, "");
+  EXPECT_THAT(page.text, HasSubstr("true " + name));
 }
 
 /// The checkpoint holds the background of the conversion. Pictures of all formats are predicted as they are shown.
