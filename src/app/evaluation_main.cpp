@@ -143,10 +143,7 @@ ExitCode evaluate_checkpoint(const std::string& program, const EvalOptions& opti
   const EvaluatedForm form = form_of(known, options, program_spec, mpi);
   const Dataset dataset = open_data(options, form.records, mpi);
   const Task task = task_of(program_spec, form.records.schema);
-  mpi.run_on_all([&] {
-    if (options.report.empty() || form.records.schema.target == TargetKind::class_index) return;
-    fail(ExitCode::usage, "--report requires a classification");
-  });
+  const TargetKind target = form.records.schema.target;
   const MakeNetwork make_network = network_named(program_spec, known.at("model").get<std::string>());
   NetworkSettings settings{.image = dataset.image_shape(),
                            .outputs = task.outputs,
@@ -171,13 +168,14 @@ ExitCode evaluate_checkpoint(const std::string& program, const EvalOptions& opti
   evaluator->broadcast_from_first(mpi);
   stall_detector.enter(Phase::evaluation, 0);
   const auto heartbeat = [&] { stall_detector.heartbeat(); };
-  mpi.run_on_all([&] { check_outputs_fit(options, task.outputs); });
-  const std::unique_ptr<Metric> metric = evaluator->evaluate(metric_for(options, task), dataset, mpi, heartbeat);
+  mpi.run_on_all([&] { check_outputs_fit(options, target, task.outputs); });
+  const std::unique_ptr<Metric> metric =
+      evaluator->evaluate(metric_for(options, target, task), dataset, mpi, heartbeat);
   mpi.run_on_all([&] {
     if (!loaded) return;
     const std::string values = values_text(*loaded, options);
     print_result(*loaded, values, options, *metric);
-    write_outputs({program, options, program_spec, *loaded, values, dataset, *metric}, heartbeat);
+    write_outputs({program, options, program_spec, *loaded, values, dataset, target, *metric}, heartbeat);
   });
   return ExitCode::done;
 }

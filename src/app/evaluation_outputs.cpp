@@ -23,10 +23,13 @@
 #include "src/report/learning_curves.h"
 #include "src/report/mistake_sheet.h"
 #include "src/report/predictions_file.h"
+#include "src/report/task_report.h"
 #include "src/tasks/class_scores_metric.h"
 #include "src/tasks/classification_metric.h"
 #include "src/tasks/cross_entropy_metric.h"
+#include "src/tasks/multilabel_metric.h"
 #include "src/tasks/prediction_metric.h"
+#include "src/tasks/regression_metric.h"
 
 namespace carillon {
 namespace {
@@ -40,13 +43,36 @@ std::vector<std::pair<std::string, std::string>> outputs(const EvalOptions& opti
   return given;
 }
 
+bool is_page(const std::string& file) { return report_form(file) == ReportForm::html; }
+
 /// A page has no confusion matrix of all classes.
 bool needs_matrix(const EvalOptions& options) {
   return std::ranges::any_of(options.report,
                              [](const std::string& file) { return report_form(file) != ReportForm::html; });
 }
 
-/// The outputs of a result, and what several of them use.
+/// The names of the pictures of these records; empty texts if they have none.
+std::vector<std::string> names_of(const EvaluationResult& result, const std::vector<std::size_t>& ascending,
+                                  const std::function<void()>& heartbeat) {
+  const std::vector<std::string>& patterns = result.options.data.files;
+  if (is_synthetic(patterns)) return std::vector<std::string>(ascending.size());
+  return picture_names(expand_file_patterns(patterns), ascending, heartbeat);
+}
+
+/// --predictions.
+void write_predictions_of(const EvaluationResult& result, const PredictionTable& table,
+                          const std::function<void()>& heartbeat) {
+  std::vector<std::size_t> all(table.record_count);
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  const std::vector<std::string> names = names_of(result, all, heartbeat);
+  write_predictions(result.options.predictions, table, [&](std::size_t i) {
+    heartbeat();
+    Dataset::Place place = result.dataset.place_of(i);
+    return RecordOrigin{std::move(place.path), place.number, names[i]};
+  });
+}
+
+/// The outputs of a classification, and what several of them use.
 class OutputWriter {
  public:
   OutputWriter(const EvaluationResult& result, const std::function<void()>& heartbeat)
@@ -59,15 +85,14 @@ class OutputWriter {
 
   void write_report(const std::string& file) const;
   void write_page(const std::string& file) const;
-  void write_predictions(const std::string& file) const;
   void write_mistakes(const std::string& file) const;
+  PredictionTable table() const { return class_table(predictions_.predictions(), class_names_); }
 
  private:
   std::string name_of(std::int32_t label) const {
     const auto i = static_cast<std::size_t>(label);
     return i < class_names_.size() ? class_names_[i] : std::to_string(label);
   }
-  std::vector<std::string> names_of(const std::vector<std::size_t>& ascending) const;
   /// `name`: of the picture.
   ShownPrediction shown(std::size_t record, const std::string& name) const;
   std::vector<ShownPrediction> shown(const std::vector<std::size_t>& records) const;
@@ -123,25 +148,6 @@ void OutputWriter::write_page(const std::string& file) const {
                            .options = described_options(loaded.state.options_json)});
 }
 
-/// The names of the pictures of these records; empty texts if they have none.
-std::vector<std::string> OutputWriter::names_of(const std::vector<std::size_t>& ascending) const {
-  const std::vector<std::string>& patterns = result_.options.data.files;
-  if (is_synthetic(patterns)) return std::vector<std::string>(ascending.size());
-  return picture_names(expand_file_patterns(patterns), ascending, heartbeat_);
-}
-
-void OutputWriter::write_predictions(const std::string& file) const {
-  std::vector<std::size_t> all(predictions_.predictions().samples.size());
-  std::iota(all.begin(), all.end(), std::size_t{0});
-  const std::vector<std::string> names = names_of(all);
-  const auto origin_of = [&](std::size_t i) {
-    heartbeat_();
-    Dataset::Place place = result_.dataset.place_of(i);
-    return RecordOrigin{std::move(place.path), place.number, names[i]};
-  };
-  carillon::write_predictions(file, predictions_.predictions(), origin_of, class_names_);
-}
-
 /// "train-00000: record 17, cat.jpg"
 std::string origin_text(const Dataset::Place& place, const std::string& picture) {
   return fmt::format("{}: record {}{}{}", std::filesystem::path(place.path).filename().string(), place.number,
@@ -166,7 +172,7 @@ ShownPrediction OutputWriter::shown(std::size_t record, const std::string& name)
 std::vector<ShownPrediction> OutputWriter::shown(const std::vector<std::size_t>& records) const {
   std::vector<std::size_t> ascending = records;
   std::ranges::sort(ascending);
-  const std::vector<std::string> names = names_of(ascending);
+  const std::vector<std::string> names = names_of(result_, ascending, heartbeat_);
   std::vector<ShownPrediction> all;
   for (const std::size_t record : records) {
     const auto place = std::ranges::lower_bound(ascending, record) - ascending.begin();
@@ -177,6 +183,28 @@ std::vector<ShownPrediction> OutputWriter::shown(const std::vector<std::size_t>&
 
 void OutputWriter::write_mistakes(const std::string& file) const {
   write_mistake_sheet(file, shown(most_certain_mistakes(predictions_.predictions().samples, max_sheet_mistakes)));
+}
+
+/// The outputs of another task than a classification.
+void write_task_outputs(const EvaluationResult& result, const std::function<void()>& heartbeat) {
+  const std::vector<std::string> names = trained_class_names(result.loaded, result.program_spec);
+  for (const std::string& file : result.options.report) {
+    write_report(file, TaskReport{.checkpoint = result.loaded.path.string(),
+                                  .model = result.loaded.state.model,
+                                  .values = result.values,
+                                  .step = result.loaded.state.global_step,
+                                  .row_name = result.target == TargetKind::labels ? "label" : "number",
+                                  .records = result.dataset.size(),
+                                  .scores = result.metric.scores(),
+                                  .table = result.metric.table(),
+                                  .names = names});
+  }
+  if (result.options.predictions.empty()) return;
+  if (const auto* const labels = dynamic_cast<const MultilabelMetric*>(&result.metric)) {
+    write_predictions_of(result, label_table(labels->samples(), names), heartbeat);
+  } else {
+    write_predictions_of(result, number_table(dynamic_cast<const RegressionMetric&>(result.metric), names), heartbeat);
+  }
 }
 
 }  // namespace
@@ -198,14 +226,22 @@ void check_output_places(const EvalOptions& options) {
   }
 }
 
-void check_outputs_fit(const EvalOptions& options, std::int64_t class_count) {
+void check_outputs_fit(const EvalOptions& options, TargetKind target, std::int64_t output_count) {
+  if (target != TargetKind::class_index) {
+    if (!options.mistakes.empty()) fail(ExitCode::usage, "--mistakes requires a classification");
+    if (std::ranges::any_of(options.report, is_page)) {
+      fail(ExitCode::usage, "--report: a page requires a classification; .json and .csv are for all tasks");
+    }
+    return;
+  }
   constexpr std::int64_t most = 20'000;
-  if (options.report.empty() || class_count <= most) return;
-  fail(ExitCode::usage, "--report: {} classes are too many for a confusion matrix, the limit is {}", class_count, most);
+  if (options.report.empty() || output_count <= most) return;
+  fail(ExitCode::usage, "--report: {} classes are too many for a confusion matrix, the limit is {}", output_count,
+       most);
 }
 
-MakeMetric metric_for(const EvalOptions& options, const Task& task) {
-  if (output_option(options).empty()) return task.make_metric;
+MakeMetric metric_for(const EvalOptions& options, TargetKind target, const Task& task) {
+  if (output_option(options).empty() || target != TargetKind::class_index) return task.make_metric;
   return [classes = static_cast<std::size_t>(task.outputs), needs_matrix = needs_matrix(options)] {
     std::unique_ptr<Metric> counts;
     if (needs_matrix) {
@@ -220,15 +256,12 @@ MakeMetric metric_for(const EvalOptions& options, const Task& task) {
 
 void write_outputs(const EvaluationResult& result, const std::function<void()>& heartbeat) {
   if (output_option(result.options).empty()) return;
+  if (result.target != TargetKind::class_index) return write_task_outputs(result, heartbeat);
   const OutputWriter writer(result, heartbeat);
   for (const std::string& file : result.options.report) {
-    if (report_form(file) == ReportForm::html) {
-      writer.write_page(file);
-    } else {
-      writer.write_report(file);
-    }
+    is_page(file) ? writer.write_page(file) : writer.write_report(file);
   }
-  if (!result.options.predictions.empty()) writer.write_predictions(result.options.predictions);
+  if (!result.options.predictions.empty()) write_predictions_of(result, writer.table(), heartbeat);
   if (!result.options.mistakes.empty()) writer.write_mistakes(result.options.mistakes);
 }
 

@@ -1,5 +1,5 @@
-// Evaluation outputs: the files that an evaluation of a classifier writes in addition to its lines: reports, the
-// predictions of all records, and a sheet of mistakes. Rank 0 writes them, with equal bytes at any number of ranks.
+// Evaluation outputs: the files that an evaluation writes in addition to its lines: reports, the predictions of all
+// records, and a sheet of mistakes. Rank 0 writes them, with equal bytes at any number of ranks.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,12 @@ std::string output_option(const EvalOptions& options);
 /// name), io.
 void check_output_places(const EvalOptions& options);
 
-/// Errors: usage (--report with too many classes).
-void check_outputs_fit(const EvalOptions& options, std::int64_t class_count);
+/// `target`: kind of the records' targets. Errors: usage (an output that this task does not have; --report with too
+/// many classes).
+void check_outputs_fit(const EvalOptions& options, TargetKind target, std::int64_t output_count);
 
 /// The metric of `task`; with outputs, one that has what they need in addition.
-MakeMetric metric_for(const EvalOptions& options, const Task& task);
+MakeMetric metric_for(const EvalOptions& options, TargetKind target, const Task& task);
 
 /// An evaluation that has ended.
 struct EvaluationResult {
@@ -35,6 +36,7 @@ struct EvaluationResult {
   const LoadedCheckpoint& loaded;
   const std::string& values;  ///< which values of the checkpoint: "moving averages"
   const Dataset& dataset;
+  TargetKind target;     ///< kind of the records' targets
   const Metric& metric;  ///< made by metric_for
 };
 

@@ -16,7 +16,7 @@ struct TaskReport {
   std::string model;
   std::string values;  ///< which values of the checkpoint: "moving averages"
   std::int64_t step = 0;
-  std::string row_name;  ///< what a row of the table is: "label", "number" or "output"
+  std::string row_name;  ///< what a row of the table is: "label" or "number"
   std::uint64_t records = 0;
   std::vector<Score> scores;
   ScoreTable table;

@@ -14,6 +14,7 @@ from png import png
 from processes import TIMEOUT
 from programs import Result, checkpoint, load
 
+ENDINGS = {"--predictions": ".csv", "--mistakes": ".png"}  # of the options that require one other than .json
 PLOT = pathlib.Path(__file__).resolve().parents[2] / "jobs/plot_runs.py"
 
 
@@ -55,6 +56,10 @@ def _commands(context, data, run):
         "import-npz": lambda out: tool("import-npz", "--output", out, run, folder / "in.npz"),
         "--show": lambda out: context.command("tfrecord_inspect", "--show", 2, "--output", out, records),
         "--report": lambda out: context.command("mnist_eval", "--data", records, "--checkpoint", run, "--report", out),
+        "--predictions": lambda out: context.command(
+            "mnist_eval", "--data", records, "--checkpoint", run, "--predictions", out
+        ),
+        "--mistakes": lambda out: context.command("mnist_eval", "--data", records, "--checkpoint", run, "--mistakes", out),
         "--images": lambda out: context.command(
             "carillon_predict", "--checkpoint", run, "--images", out, folder / "in.png"
         ),
@@ -66,10 +71,11 @@ def _named_outputs(context, data):
     """an output that an option names"""
     run = trained(context, data, 20)
     for name, command in _commands(context, data, run).items():
+        ending = ENDINGS.get(name, ".json")
         for kind, make in _kinds().items():
             folder = context.directory("outputs")
             folder.mkdir()
-            output = folder / "out.json"
+            output = folder / f"out{ending}"
             make(output)
             before = _identity(output)
             done = context.run_command(command(output), TIMEOUT)
@@ -78,7 +84,7 @@ def _named_outputs(context, data):
             yield judge(f"{name} to a {kind}", done, IO, [str(output), "not a regular file"], wrong)
         folder = context.directory("outputs")
         (folder / "elsewhere").mkdir(parents=True)
-        plain, link, target = folder / "plain.json", folder / "link.json", folder / "elsewhere/target"
+        plain, link, target = folder / f"plain{ending}", folder / f"link{ending}", folder / "elsewhere/target"
         link.symlink_to("elsewhere/target")
         done = [context.run_command(command(output), TIMEOUT) for output in (plain, link, link)]
         wrong = done[0].complaint(0) or done[1].complaint(0) or done[2].complaint(0)

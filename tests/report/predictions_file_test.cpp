@@ -7,12 +7,41 @@
 namespace carillon::testing {
 namespace {
 
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+RecordOrigin origin_of(std::size_t i) { return {"data/a,b-0", i + 7, i == 0 ? "say \"x\".jpg" : ""}; }
+
 std::string written(const PredictionTable& table) {
   const TemporaryDirectory directory;
   write_predictions(directory.path() / "p.csv", table, [](std::size_t i) {
     return RecordOrigin{.file = "a,b", .number = 5 + i, .picture = i == 0 ? "x.jpg" : ""};
   });
   return read_text(directory.path() / "p.csv");
+}
+
+TEST(PredictionsFile, HasALinePerRecordWithItsMostProbableClasses) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path path = directory.path() / "a.csv";
+  Predictions predictions{.class_count = 2};
+  predictions.samples = {{.label = 1, .classes = {0, 1}, .probabilities = {0.75, 0.25}},
+                         {.label = 0, .classes = {0, 1}, .probabilities = {1.0, 1.23456789e-10}}};
+  const std::vector<std::string> names{"ant", "bee, red"};
+  write_predictions(path, class_table(predictions, names), origin_of);
+  EXPECT_EQ(read_text(path),
+            "file,record,picture,true,predicted,class_1,probability_1,class_2,probability_2\r\n"
+            "\"data/a,b-0\",7,\"say \"\"x\"\".jpg\",\"bee, red\",ant,ant,0.75,\"bee, red\",0.25\r\n"
+            "\"data/a,b-0\",8,,ant,ant,ant,1,\"bee, red\",1.23457e-10\r\n");
+  EXPECT_EQ(entry_count(directory.path()), 1u);
+}
+
+TEST(PredictionsFile, HasFiveClassesOfMany) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path path = directory.path() / "a.csv";
+  Predictions predictions{.class_count = 100};
+  predictions.samples = {{.label = 9, .classes = {9, 8, 7, 6, 5}, .probabilities = {0.5, 0.2, 0.1, 0.05, 0.01}}};
+  write_predictions(path, class_table(predictions, {}), origin_of);
+  EXPECT_THAT(read_text(path), HasSubstr(",9,9,9,0.5,8,0.2,7,0.1,6,0.05,5,0.01\r\n"));
 }
 
 TEST(PredictionsFile, LabelsAreSeparatedBySemicolons) {
@@ -34,6 +63,29 @@ TEST(PredictionsFile, NumbersHaveTheirUnit) {
   const std::vector<std::string> names{"age"};
   EXPECT_EQ(written(number_table(metric, names)),
             "file,record,picture,true age,predicted age,true 1,predicted 1\r\n\"a,b\",5,x.jpg,8,11,2.5,3\r\n");
+}
+
+TEST(PredictionsFile, LeavesTheOldOneUntilTheNewIsWhole) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path path = directory.path() / "a.csv";
+  write_text(path, "old");
+  check_predictions_place(path);
+  {
+    const FileSizeLimit limit(10);
+    const Predictions none{.class_count = 2};
+    EXPECT_EQ(error_of([&] { write_predictions(path, class_table(none, {}), origin_of); }).code(), ExitCode::io);
+  }
+  EXPECT_EQ(read_text(path), "old");
+  EXPECT_EQ(entry_count(directory.path()), 1u);
+}
+
+TEST(PredictionsFile, RefusesOtherPlaces) {
+  const Error usage = error_of([] { check_predictions_place("a.json"); });
+  EXPECT_EQ(usage.code(), ExitCode::usage);
+  EXPECT_STREQ(usage.what(), "--predictions a.json: the name of the file ends in .csv");
+  const Error io = error_of([] { check_predictions_place("missing/a.csv"); });
+  EXPECT_EQ(io.code(), ExitCode::io);
+  EXPECT_THAT(io.what(), StartsWith("--predictions missing/a.csv: "));
 }
 
 }  // namespace
