@@ -25,6 +25,11 @@ class BatchNormDefinition final : public OpDefinition {
     form.over_all_towers = true;
     return std::make_shared<BatchNormDefinition>(form);
   }
+  std::shared_ptr<const OpDefinition> frozen() const {
+    BatchNormForm form = form_;
+    form.frozen = true;
+    return std::make_shared<BatchNormDefinition>(form);
+  }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return on_device(
         context, [&] { return make_batch_norm_cpu(form_, context, tensors); },
@@ -52,6 +57,7 @@ class BatchNormDefinition final : public OpDefinition {
 const OpTraits batch_norm_traits{
     .with_activation = trait<&BatchNormDefinition::with_activation>,
     .synchronized = trait<&BatchNormDefinition::synchronized>,
+    .frozen = trait<&BatchNormDefinition::frozen>,
     .to_onnx = trait<&BatchNormDefinition::to_onnx>,
 };
 

@@ -11,6 +11,11 @@
 //   dbeta[c] = sum of dz[r,c]                     dgamma[c] = sum of dz[r,c] xhat[r,c]
 //   dx[r,c] = gamma[c] inv[c] (dz[r,c] - dbeta[c] / n - xhat[r,c] dgamma[c] / n)     in place of dy
 //
+// A frozen batch norm (freeze_statistics in src/graph/passes.h) uses its moving statistics in training, too, and keeps
+// them. They are constants, so
+//
+//   dx[r,c] = gamma[c] inv[c] dz[r,c]
+//
 // x, y: [batch, ..., channels]; r runs over the n rows of all extents except the last. gamma, beta, moving_mean,
 // moving_variance: [channels], float32 in every arithmetic. Without trains_scale, gamma is 1 and not a variable.
 //
@@ -28,8 +33,10 @@
 // a CPU, an expensive derivative is not computed twice: the first backward pass writes dz to dy. So a GELU costs one
 // write more than a ReLU. As an op, it would cost a read and a write forward, and two reads and a write backward.
 //
+// A frozen batch norm exchanges nothing and reads x once in forward.
+//
 // Source: Ioffe, Szegedy, "Batch normalization: accelerating deep network training by reducing internal covariate
-// shift", 2015; moving statistics as in PyTorch.
+// shift", 2015; moving statistics as in PyTorch. Frozen: PyTorch, BatchNorm in eval() mode within a training.
 #pragma once
 
 #include "carillon/graph/graph.h"
@@ -54,6 +61,10 @@ struct BatchNormForm {
   BatchNormParams params;
   ActivationKind activation = ActivationKind::none;  ///< f
   bool over_all_towers = false;  ///< in training, n, mean, variance and the sums in dx include the batches of all ranks
+  bool frozen = false;           ///< use the moving statistics in training, and keep them; overrides over_all_towers
+
+  /// Whether forward computes statistics of the batch.
+  bool takes_batch(bool training) const { return training && !frozen; }
 };
 
 /// Tensors: inputs {x}, outputs {y}, parameters {gamma, beta} or {beta}, buffers {moving_mean, moving_variance}.

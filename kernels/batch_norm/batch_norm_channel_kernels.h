@@ -15,6 +15,7 @@ struct BatchNormChannels {
   ChannelStatistics* statistics = nullptr;
   ChannelNorms norm;
   float epsilon = 0.0f, momentum = 0.0f;
+  bool frozen = false;  ///< BatchNormForm::frozen
 
   CARILLON_HOST_DEVICE float gamma_of(std::int64_t c) const { return gamma == nullptr ? 1.0f : gamma[c]; }
   CARILLON_HOST_DEVICE void set_norm(std::int64_t c, const ChannelStatistics& of) const {
@@ -112,9 +113,12 @@ struct CombineGradients : ChannelLanes {
     } else {
       const std::int64_t c = column_of(block, thread);
       if (thread >= lanes || c >= cut.columns) return;
+      const double sum = sum_groups(shared.sums, thread), product = sum_groups(shared.products, thread);
+      const ChannelStatistics& statistics = channels.statistics[c];
       const ChannelGradient of =
-          channel_gradient(channels.statistics[c], channels.gamma_of(c), static_cast<double>(cut.rows),
-                           sum_groups(shared.sums, thread), sum_groups(shared.products, thread));
+          channels.frozen
+              ? frozen_channel_gradient(statistics, channels.gamma_of(c), sum, product)
+              : channel_gradient(statistics, channels.gamma_of(c), static_cast<double>(cut.rows), sum, product);
       gradient.direct[c] = of.direct;
       gradient.slope[c] = of.slope;
       gradient.constant[c] = of.constant;
@@ -124,7 +128,7 @@ struct CombineGradients : ChannelLanes {
   }
 };
 
-/// For ForEachElement over channels: the normalisation in evaluation.
+/// For ForEachElement over channels: the normalisation in evaluation, and of a frozen batch norm.
 struct MovingNorm {
   BatchNormChannels channels;
 

@@ -42,7 +42,7 @@ class BatchNormCpu final : public Op {
   BatchNormCpu(const BatchNormForm& form, const OpContext& context, const OpTensors& tensors)
       : form_(form),
         training_(context.training),
-        towers_(form.over_all_towers ? context.towers : nullptr),
+        towers_(form.over_all_towers && !form.frozen ? context.towers : nullptr),
         tensors_(tensors),
         slices_(tensors.inputs.at(0).shape) {
     statistics_.resize(slices_.channels);
@@ -55,7 +55,7 @@ class BatchNormCpu final : public Op {
   }
 
   void forward(Stream& /*stream*/) override {
-    if (training_) {
+    if (form_.takes_batch(training_)) {
       for_slices([&](std::size_t slice) { sum_slice(slice); });
       combine_moments();
     } else {
@@ -238,6 +238,9 @@ class BatchNormCpu final : public Op {
 
   /// Computed from the current totals.
   ChannelGradient gradient_of(std::size_t c) const {
+    if (form_.frozen) {
+      return frozen_channel_gradient(statistics_[c], gamma(c), totals_[c], totals_[slices_.channels + c]);
+    }
     return channel_gradient(statistics_[c], gamma(c), rows_of_all(), totals_[c], totals_[slices_.channels + c]);
   }
 

@@ -1,4 +1,4 @@
-// batch_norm on a GPU: three kernels forward and three backward; two in evaluation.
+// batch_norm on a GPU: three kernels forward and three backward; two forward in evaluation, or if it is frozen.
 #include "kernels/batch_norm/batch_norm.h"
 #include "kernels/batch_norm/batch_norm_channel_kernels.h"
 #include "kernels/shared/float_type.h"
@@ -25,7 +25,7 @@ class BatchNormCuda final : public Op {
   void forward(Stream& stream) override {
     with_form([&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
       const T* const x_data = static_cast<const T*>(x().data);
-      if (training_) {
+      if (form_.takes_batch(training_)) {
         launch(BatchNormSums<n, BatchMoments<T, n>>{{x_data}, cut(n), parts(n)}, stream);
         launch(CombineMoments{{cut(n), parts(n)}, channels()}, stream);
       } else {
@@ -88,7 +88,8 @@ class BatchNormCuda final : public Op {
             .statistics = static_cast<ChannelStatistics*>(statistics_.data()),
             .norm = norm(),
             .epsilon = form_.params.epsilon,
-            .momentum = form_.params.momentum};
+            .momentum = form_.params.momentum,
+            .frozen = form_.frozen};
   }
 
   template <typename T, int n, typename Activation>

@@ -1,6 +1,8 @@
 // The kernels of batch_norm on a GPU.
 //
-//   forward    BatchNormSums<BatchMoments>, CombineMoments, NormaliseRows; in evaluation MovingNorm, NormaliseRows
+//   forward    BatchNormSums<BatchMoments>, CombineMoments, NormaliseRows; in evaluation, or if it is frozen,
+//   MovingNorm,
+//              NormaliseRows
 //   backward   BatchNormSums<BatchGradients>, CombineGradients, BatchNormGradient
 //
 // A block of the sums processes some rows of some columns. Its threads form groups of `lanes` threads; each thread has

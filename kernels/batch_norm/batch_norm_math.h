@@ -62,6 +62,14 @@ CARILLON_HOST_DEVICE inline ChannelGradient channel_gradient(const ChannelStatis
           static_cast<float>(sum)};
 }
 
+/// The same if the statistics do not depend on x.
+CARILLON_HOST_DEVICE inline ChannelGradient frozen_channel_gradient(const ChannelStatistics& of, float gamma,
+                                                                    double sum, double product) {
+  const double rest = of.mean - static_cast<float>(of.mean);
+  return {static_cast<float>(gamma * of.inverse), 0.0f, 0.0f, static_cast<float>(of.inverse * (product - rest * sum)),
+          static_cast<float>(sum)};
+}
+
 /// `moving` after a batch with the statistic `value`.
 CARILLON_HOST_DEVICE inline float moved(float moving, double value, float momentum) {
   return static_cast<float>((1.0 - momentum) * moving + momentum * value);

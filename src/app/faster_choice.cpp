@@ -30,7 +30,7 @@ std::string faster_choice(const ProgramSpec& program_spec, const TrainOptions& o
   const std::string fewer_steps = "fewer steps (--epochs, --max-steps)";
   TrainOptions fast = options;
   fast.model.make = network_named(program_spec, program_spec.fast_network);
-  fast.model.sync_batch_norm = false;
+  fast.model.sync_batch_norm = fast.model.freeze_batch_norm = false;
   ImageShape& image = fast.data.record_form.schema.image_shape;
   const bool smaller = program_spec.fast_image_size > 0 && image.height > program_spec.fast_image_size;
   if (smaller) image.height = image.width = program_spec.fast_image_size;

@@ -98,6 +98,10 @@ void Graph::set_channels(Value value, std::int64_t channels) {
   shape = Shape(std::move(extents));
 }
 
+void Graph::keep_buffer(int buffer) { buffers_.at(buffer).across_ranks = AcrossRanks::equal; }
+
+void Graph::remove_l2(int parameter) { parameters_.at(parameter).l2_factor = 0.0f; }
+
 void Graph::replace_nodes(std::vector<Node> nodes) {
   nodes_ = std::move(nodes);
   link();

@@ -125,6 +125,21 @@ int synchronize_batches(Graph& graph) {
   return count;
 }
 
+int freeze_statistics(Graph& graph, const std::function<bool(const Graph::Node&)>& is_wanted) {
+  std::vector<Graph::Node> nodes = graph.nodes();
+  int count = 0;
+  for (Graph::Node& node : nodes) {
+    if (node.traits.frozen == nullptr || !is_wanted(node)) continue;
+    auto frozen = node.traits.frozen(*node.definition);
+    if (!frozen) continue;
+    node.definition = std::move(frozen);
+    for (const int buffer : node.buffers) graph.keep_buffer(buffer);
+    ++count;
+  }
+  graph.replace_nodes(std::move(nodes));
+  return count;
+}
+
 void interpose(Graph& graph, Value x, Value y) {
   std::vector<Graph::Node> nodes = graph.nodes();
   const int after_x = graph.values()[x.index].producer + 1, op = graph.values()[y.index].producer;

@@ -3,6 +3,7 @@
 // keeps them.
 #pragma once
 
+#include <functional>
 #include <span>
 
 #include "carillon/graph/graph.h"
@@ -29,6 +30,10 @@ void fit_to_gpu(Graph& graph, std::span<const Value> results);
 
 /// Replaces each op that has OpTraits::synchronized by its synchronized form. Returns the number of replaced ops.
 int synchronize_batches(Graph& graph);
+
+/// Replaces each op that has OpTraits::frozen, if it is wanted, by its frozen form, and keeps its buffers. Returns the
+/// number of replaced ops.
+int freeze_statistics(Graph& graph, const std::function<bool(const Graph::Node& node)>& is_wanted);
 
 /// Makes all other readers of `x` read `y` instead, where `y` is the output of an op that reads only `x`. Moves that op
 /// directly after the producer of `x`.

@@ -23,10 +23,11 @@ struct StepEnd {
   CARILLON_HOST_DEVICE bool finish_block(int blocks) const {
     return fetch_increment(progress.blocks_done) + 1 == static_cast<std::uint32_t>(blocks);
   }
-  /// Called by one thread of the last block after everything else: writes the outcome and counts the step.
-  CARILLON_HOST_DEVICE void finish_step(double l2_loss) const {
-    progress.outcomes[*progress.step_counter & (progress.capacity - 1)] = {mean(sums[loss_sum]), mean(sums[sync_sum]),
-                                                                           l2_loss};
+  /// Called by one thread of the last block after everything else: writes the outcome and counts the step. The norm is
+  /// reported only if the step is updated.
+  CARILLON_HOST_DEVICE void finish_step(double l2_loss, double gradient_norm = -1.0) const {
+    progress.outcomes[*progress.step_counter & (progress.capacity - 1)] = {
+        mean(sums[loss_sum]), mean(sums[sync_sum]), l2_loss, allows_update() ? gradient_norm : -1.0};
     *progress.blocks_done = 0;
     *progress.step_counter += 1;
   }

@@ -69,6 +69,29 @@ Value add_loss(Graph& graph, Value output, const Task& task, const MixingParams&
   return loss;
 }
 
+bool matches_any(const std::vector<std::string>& patterns, const std::string& name) {
+  return std::ranges::any_of(patterns, [&](const std::string& pattern) { return name_matches(pattern, name); });
+}
+
+/// Freezes all batch norms, or those with frozen variables only.
+void freeze_batch_norms(Graph& graph, const Network& network) {
+  const auto is_frozen = [&](int parameter) {
+    return matches_any(network.frozen_variables, graph.parameters()[parameter].name);
+  };
+  const int count = freeze_statistics(graph, [&](const Graph::Node& node) {
+    return network.freeze_batch_norm || std::ranges::all_of(node.parameters, is_frozen);
+  });
+  if (network.freeze_batch_norm && count == 0) {
+    fail(ExitCode::usage, "--freeze-batch-norm: the network {} has no batch norm", network.name);
+  }
+}
+
+void exclude_from_l2(Graph& graph, const std::vector<std::string>& patterns) {
+  for (std::size_t i = 0; i < graph.parameters().size(); ++i) {
+    if (matches_any(patterns, graph.parameters()[i].name)) graph.remove_l2(static_cast<int>(i));
+  }
+}
+
 /// `task`: null: no loss.
 BuiltNetwork build(const Network& network, const Task* task, const BuildSettings& settings) {
   BuiltNetwork built{
@@ -88,6 +111,8 @@ BuiltNetwork build(const Network& network, const Task* task, const BuildSettings
   for (const BuiltNetwork::Layer& layer : built.layers) results.push_back(layer.output);
   check_all_is_read(graph, results);
   fuse_activations(graph, results);
+  exclude_from_l2(graph, network.l2_exclude);
+  freeze_batch_norms(graph, network);
   if (network.sync_batch_norm && synchronize_batches(graph) == 0) {
     fail(ExitCode::usage, "--sync-batch-norm: the network {} has no batch norm", network.name);
   }

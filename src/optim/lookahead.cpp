@@ -30,6 +30,14 @@ void BufferLookahead::begin() {
   if (!slow_.specs().empty()) copy_floats(device_, buffers_.values(), slow_.values());
 }
 
+void BufferLookahead::begin_equal() {
+  for (std::size_t i = 0; i < slow_.specs().size(); ++i) {
+    if (slow_.specs()[i].across_ranks != AcrossRanks::equal) continue;
+    const int buffer = static_cast<int>(i);
+    copy_floats(device_, buffers_.tensor(buffer).floats(), slow_.tensor(buffer).floats());
+  }
+}
+
 void BufferLookahead::enqueue(const StepEnd& end) {
   if (slow_.specs().empty()) return;
   const std::span<float> values = buffers_.values(), slow = slow_.values();

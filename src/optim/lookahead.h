@@ -39,6 +39,8 @@ class BufferLookahead {
   const BufferStore& slow() const { return slow_; }
   /// Sets the slow copies to the buffers' present values.
   void begin();
+  /// The same for buffers that no op changes (AcrossRanks::equal). So lookaheads do not change them either.
+  void begin_equal();
   /// Enqueues the step's lookahead if `end` allows the update. After the forward pass, before the step's last kernel.
   void enqueue(const StepEnd& end);
 

@@ -63,6 +63,7 @@ struct NormKernel {
   const float *gradients = nullptr, *values = nullptr;  ///< flat
   float* slots[slot_count] = {};
   const UpdateFactors* of_variable = nullptr;
+  const ClippedNorm* clipped = nullptr;  ///< null: the gradient is not clipped
   StepTable table;
   StepEnd end;
   Squares* sums = nullptr;      ///< [chunk_count]
@@ -85,7 +86,9 @@ struct NormKernel {
 
   CARILLON_HOST_DEVICE Squares squares_of_thread(const NormChunk& chunk, int thread) const {
     constexpr int n = FlatShare::pack;
-    const UpdateFactors factors = of_variable[chunk.variable];
+    UpdateFactors factors = of_variable[chunk.variable];
+    const float clip = clip_factor(clipped);
+    factors.l2 *= clip;
     const StepScalars of_step = table.header().scalars, scalars = scalars_of<Rule>(of_step, factors);
     Squares squares;
     if (!end.allows_update() || !factors.trains_at(of_step.step)) return squares;
@@ -97,7 +100,8 @@ struct NormKernel {
       for (int k = 0; k < n; ++k) {
         float of_element[slot_count];
         for (int s = 0; s < slot_count; ++s) of_element[s] = kept[s].at[k];
-        found.at[k] = Rule::direction(scalars, factors, end.mean(gradient.at[k]), value.at[k], of_element);
+        const float mean = rounded_product(end.mean(gradient.at[k]), clip);
+        found.at[k] = Rule::direction(scalars, factors, mean, value.at[k], of_element);
         squares.add(value.at[k], found.at[k]);
         for (int s = 0; s < slot_count; ++s) kept[s].at[k] = of_element[s];
       }

@@ -1,5 +1,6 @@
 // Optimizer: applies L2, the update rule, the lookahead and the moving average in one pass over the flat arrays.
 //
+//   g    <- clip * g, l2 <- clip * l2                      with OptimizerSettings::clip_norm (gradient_norm.h)
 //   w    <- rule(w, g, factors, slots, scalars)            g: mean gradient; the rule adds L2 and weight decay
 //   s, w <- lookahead(s, w)                                in the steps that have one (src/optim/lookahead.h)
 //   a    <- a - (1 - average_decay) * (a - w)              with the new w
@@ -20,6 +21,7 @@
 #include "carillon/graph/parameters.h"
 #include "carillon/optim/optimizer_settings.h"
 #include "src/graph/step_end.h"
+#include "src/optim/clipped_norm.h"
 #include "src/optim/lookahead.h"
 
 namespace carillon {
@@ -43,13 +45,17 @@ class Optimizer {
   virtual ~Optimizer() = default;
   /// Enqueues the update of all parameters from their gradients if `end` allows it, and ends the step. The gradients
   /// are means up to end.result_scale, which is 1 on a CPU. On a GPU the update also computes the L2 loss, in steps
-  /// that report it.
+  /// that report it. With OptimizerSettings::clip_norm it first computes the gradient's norm.
   virtual void apply(const StepEnd& end, Stream& stream) = 0;
+  /// On a CPU with OptimizerSettings::clip_norm: the norm that the last update clipped. 0 before the first update.
+  virtual double gradient_norm() const { return 0.0; }
 };
 
 /// Also updates parts of the flat arrays. In the host's memory, for rules that update each element independently.
 class ElementwiseOptimizer : public Optimizer {
  public:
+  /// The norm and factor of the step's gradient, for update_range. `apply` computes them itself.
+  virtual void clip(const ClippedNorm& norm) = 0;
   /// Updates elements [first, first + gradients.size()) of the flat arrays from their mean gradients, on the calling
   /// thread and at once. Several threads may update disjoint ranges concurrently.
   virtual void update_range(std::size_t first, std::span<const float> gradients) = 0;
@@ -81,7 +87,7 @@ struct TrainedSteps {
 std::vector<TrainedSteps> trained_steps(const OptimizerSettings& settings, const std::vector<ParameterSpec>& variables);
 
 /// Checks that the settings fit the variables. Errors: as check_groups; usage (a muon rule without a matrix, or with a
-/// vector).
+/// vector; decay_exclude has a pattern that matches no variable, or a variable with the decay of a group).
 void check_variables(const OptimizerSettings& settings, const std::vector<ParameterSpec>& variables);
 
 }  // namespace carillon

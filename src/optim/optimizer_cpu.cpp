@@ -5,10 +5,12 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/parallel.h"
+#include "src/optim/gradient_norm.h"
 #include "src/optim/l2_loss.h"
 #include "src/optim/newton_schulz.h"
 #include "src/optim/optimizers.h"
 #include "src/optim/update_factors.h"
+#include "src/optim/variable_parts.h"
 
 namespace carillon {
 namespace {
@@ -21,6 +23,13 @@ struct UpdateArrays {
   float *value, *average;
   std::array<float*, slot_count> slots;
   float* slow;  ///< null in steps without lookahead
+
+  UpdateArrays part(std::size_t begin, std::size_t size) const {
+    UpdateArrays part{size, gradient + begin, value + begin, average + begin, slots, slow};
+    for (float*& slot : part.slots) slot += begin;
+    if (slow != nullptr) part.slow += begin;
+    return part;
+  }
 };
 
 template <typename Rule, bool ahead>
@@ -55,6 +64,11 @@ CARILLON_SIMD void find_directions(const StepScalars& scalars_of_variable, const
   }
 }
 
+CARILLON_SIMD void multiply(const float* __restrict values, float factor, std::size_t count,
+                            float* __restrict products) {
+  for (std::size_t i = 0; i < count; ++i) products[i] = values[i] * factor;
+}
+
 template <bool ahead>
 CARILLON_SIMD void update_copies_of(const StepScalars& step_scalars, std::size_t count, float* __restrict values,
                                     float* __restrict averages, float* __restrict slow) {
@@ -73,20 +87,44 @@ class VariableUpdate {
         average_slot_(parameters.slot_named(moving_average_slot)) {
     for (std::size_t k = 0; k < Rule::slots.size(); ++k) rule_slots_[k] = parameters.slot_named(Rule::slots[k]);
     if (settings.lookahead.every > 0) slow_slot_ = parameters.slot_named(lookahead_slot);
+    if (settings.clip_norm > 0.0) norm_.emplace(settings, parameters, inputs);
   }
 
   const ParameterStore& parameters() const { return parameters_; }
   const StepScalars& scalars() const { return inputs_.scalars; }
-  const UpdateFactors& factors(int parameter) const { return factors_[static_cast<std::size_t>(parameter)]; }
+  /// With the L2 factor of the clipped gradient.
+  UpdateFactors factors(int parameter) const {
+    UpdateFactors factors = factors_[static_cast<std::size_t>(parameter)];
+    factors.l2 *= clipped_.factor;
+    return factors;
+  }
 
-  /// `arrays`: elements of one variable.
+  double gradient_norm() const { return clipped_.norm; }
+  void clip(const ClippedNorm& norm) { clipped_ = norm; }
+  /// From the mean gradients in the store.
+  void clip_gradients() {
+    if (norm_) clipped_ = norm_->of_gradients();
+  }
+  /// The clipped gradients of `count` elements: `gradients`, or their products in `products`.
+  const float* clipped_gradients(const float* gradients, std::size_t count, float* products) const {
+    if (clipped_.factor == 1.0f) return gradients;
+    multiply(gradients, clipped_.factor, count, products);
+    return products;
+  }
+
+  /// `arrays`: elements of one variable, whose gradients are not yet clipped, or its orthogonalised directions.
   void update(const UpdateFactors& factors, const UpdateArrays<Rule::slots.size()>& arrays) const {
-    if (factors.trains_at(scalars().step)) {
-      const auto update = arrays.slow != nullptr ? update_elements<Rule, true> : update_elements<Rule, false>;
-      update(scalars_of<Rule>(scalars(), factors), factors, arrays);
-    } else {
+    if (!factors.trains_at(scalars().step)) {
       const auto update = arrays.slow != nullptr ? update_copies_of<true> : update_copies_of<false>;
-      update(scalars(), arrays.count, arrays.value, arrays.average, arrays.slow);
+      return update(scalars(), arrays.count, arrays.value, arrays.average, arrays.slow);
+    }
+    if (clipped_.factor == 1.0f || factors.orthogonal) return update_trained(factors, arrays);
+    constexpr std::size_t block = 1024;
+    float products[block];
+    for (std::size_t begin = 0; begin < arrays.count; begin += block) {
+      auto part = arrays.part(begin, std::min(block, arrays.count - begin));
+      part.gradient = clipped_gradients(part.gradient, part.count, products);
+      update_trained(factors, part);
     }
   }
 
@@ -106,12 +144,19 @@ class VariableUpdate {
   }
 
  private:
+  void update_trained(const UpdateFactors& factors, const UpdateArrays<Rule::slots.size()>& arrays) const {
+    const auto update = arrays.slow != nullptr ? update_elements<Rule, true> : update_elements<Rule, false>;
+    update(scalars_of<Rule>(scalars(), factors), factors, arrays);
+  }
+
   const ParameterStore& parameters_;
   std::vector<UpdateFactors> factors_;  ///< [parameter]
   const StepInputs& inputs_;
   int average_slot_;
   std::optional<int> slow_slot_;  ///< with a lookahead only
   std::array<int, Rule::slots.size()> rule_slots_{};
+  std::optional<GradientNorm> norm_;  ///< with clip_norm only
+  ClippedNorm clipped_;
 };
 
 template <ElementwiseRule Rule>
@@ -122,22 +167,22 @@ class ElementwiseOptimizerCpu final : public ElementwiseOptimizer {
 
   void apply(const StepEnd& end, Stream& /*stream*/) override {
     if (!end.allows_update()) return;
+    variables_.clip_gradients();
     const ParameterStore& parameters = variables_.parameters();
     update_on_all_threads(*this, 0, parameters.gradients_and_sums().first(parameters.layout().total()));
   }
 
   void update_range(std::size_t first, std::span<const float> gradients) override {
-    const ParameterLayout& layout = variables_.parameters().layout();
-    const std::size_t last = first + gradients.size();
-    const auto ends_before = [&](int parameter) { return layout.offset(parameter) + layout.count(parameter) <= first; };
-    auto parameter = std::ranges::partition_point(layout.order(), ends_before);
-    for (; parameter != layout.order().end() && layout.offset(*parameter) < last; ++parameter) {
-      const std::size_t begin = std::max(first, layout.offset(*parameter));
-      const std::size_t end = std::min(last, layout.offset(*parameter) + layout.count(*parameter));
-      variables_.update(variables_.factors(*parameter),
-                        variables_.arrays_at(begin, gradients.subspan(begin - first, end - begin)));
-    }
+    for_each_variable_in(variables_.parameters().layout(), first, first + gradients.size(),
+                         [&](int parameter, std::size_t begin, std::size_t end) {
+                           variables_.update(
+                               variables_.factors(parameter),
+                               variables_.arrays_at(begin, gradients.subspan(begin - first, end - begin)));
+                         });
   }
+
+  void clip(const ClippedNorm& norm) override { variables_.clip(norm); }
+  double gradient_norm() const override { return variables_.gradient_norm(); }
 
  private:
   VariableUpdate<Rule> variables_;
@@ -154,8 +199,11 @@ class VariableOptimizerCpu final : public Optimizer {
 
   void apply(const StepEnd& end, Stream& /*stream*/) override {
     if (!end.allows_update()) return;
+    variables_.clip_gradients();
     for (const int parameter : variables_.parameters().layout().order()) update_variable(parameter);
   }
+
+  double gradient_norm() const override { return variables_.gradient_norm(); }
 
  private:
   void update_variable(int parameter) {
@@ -196,10 +244,11 @@ class VariableOptimizerCpu final : public Optimizer {
     const std::span<const float> gradients = variables_.parameters().gradient(parameter).floats();
     std::vector<Squares> of_blocks((gradients.size() + norm_block - 1) / norm_block);
     parallel_items(of_blocks.size(), norm_block, elementwise_grain, [&](std::size_t first, std::size_t last) {
-      float directions[norm_block];
+      float directions[norm_block], products[norm_block];
       for (std::size_t block = first; block < last; ++block) {
         const std::size_t begin = block * norm_block, count = std::min(norm_block, gradients.size() - begin);
-        const auto arrays = variables_.arrays_at(offset + begin, gradients.subspan(begin, count));
+        auto arrays = variables_.arrays_at(offset + begin, gradients.subspan(begin, count));
+        arrays.gradient = variables_.clipped_gradients(arrays.gradient, count, products);
         find_directions<Rule>(scalars, factors, arrays, directions);
         if (!kept.empty()) std::copy_n(directions, count, kept.data() + begin);
         of_blocks[block] = {sum_of_squares(arrays.value, count), sum_of_squares(directions, count)};

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/shared/launch.cuh"
+#include "src/optim/gradient_norm_kernels.h"
 #include "src/optim/newton_schulz_cuda.h"
 #include "src/optim/newton_schulz_kernels.h"
 #include "src/optim/optimizers.h"
@@ -21,6 +22,39 @@ Buffer uploaded(const std::vector<T>& values, Device& device) {
   return buffer;
 }
 
+/// Computes the factor by which the gradient is clipped.
+class ClipPass {
+ public:
+  template <UpdateRule Rule>
+  ClipPass(double limit, const NormChunks& all, const UpdateKernel<Rule>& update, Device& device)
+      : chunks_(uploaded(all.chunks, device)),
+        square_sums_(device.allocate(all.chunks.size() * sizeof(double))),
+        clipped_(uploaded(std::vector<ClippedNorm>(1), device)),
+        squares_{.chunks = static_cast<const NormChunk*>(chunks_.data()),
+                 .chunk_count = static_cast<int>(all.chunks.size()),
+                 .gradients = update.gradients,
+                 .values = update.values,
+                 .of_variable = update.factors.of_variable,
+                 .table = update.table,
+                 .square_sums = static_cast<double*>(square_sums_.data())},
+        clip_{.square_sums = squares_.square_sums,
+              .chunk_count = squares_.chunk_count,
+              .limit = limit,
+              .clipped = static_cast<ClippedNorm*>(clipped_.data())} {}
+
+  const ClippedNorm* clipped() const { return clip_.clipped; }
+  void enqueue(const StepEnd& end, Stream& stream) {
+    squares_.end = end;
+    launch(squares_, stream);
+    launch(clip_, stream);
+  }
+
+ private:
+  Buffer chunks_, square_sums_, clipped_;
+  GradientSquares squares_;
+  ClipGradient clip_;
+};
+
 /// Computes the norms of variables and directions, and from them each variable's ratio with an `OfVariable` kernel.
 template <UpdateRule Rule, typename OfVariable>
 class NormPass {
@@ -36,6 +70,7 @@ class NormPass {
                .gradients = update.gradients,
                .values = update.values,
                .of_variable = update.factors.of_variable,
+               .clipped = update.clipped,
                .table = update.table,
                .sums = static_cast<Squares*>(sums_.data()),
                .directions = directions},
@@ -171,6 +206,10 @@ class OptimizerCuda final : public Optimizer {
     for (const std::string_view name : Rule::slots) *next++ = parameters.slot(parameters.slot_named(name)).data();
     if (settings.lookahead.every > 0) update_.slow = parameters.slot(parameters.slot_named(lookahead_slot)).data();
     update_.share.count = parameters.layout().total();
+    if (settings.clip_norm > 0.0) {
+      clip_.emplace(settings.clip_norm, norm_chunks(parameters.layout()), update_, device);
+      update_.clipped = clip_->clipped();
+    }
     if constexpr (NormedRule<Rule>) before_.emplace(norm_chunks(parameters.layout()), update_, device);
     if constexpr (MatrixRule<Rule>) before_.emplace(settings, parameters, update_, device);
     if constexpr (has_pass_before) update_.ratios = before_->ratios();
@@ -178,6 +217,7 @@ class OptimizerCuda final : public Optimizer {
   }
 
   void apply(const StepEnd& end, Stream& stream) override {
+    if (clip_) clip_->enqueue(end, stream);
     if constexpr (has_pass_before) before_->enqueue(end, stream);
     update_.end = end;
     launch(update_, stream);
@@ -186,6 +226,7 @@ class OptimizerCuda final : public Optimizer {
  private:
   Buffer variables_, factors_, compute_copies_, block_sums_;
   UpdateKernel<Rule> update_;
+  std::optional<ClipPass> clip_;
   typename PassBefore<Rule>::Type before_;
 };
 

@@ -35,11 +35,34 @@ std::vector<bool> hidden_matrices(const std::vector<ParameterSpec>& variables) {
   return hidden;
 }
 
-/// Rules with norms apply no weight decay to vectors (biases, scale and shift of a batch norm), as in their recipes.
-/// Muon applies none to matrices that it normalises.
-float default_decay(const OptimizerSettings& settings, RuleKind kind, const UpdateFactors& factors, bool is_vector) {
-  const bool none = (kind == RuleKind::by_norms && is_vector) || (factors.orthogonal && settings.muon_normalizes);
+/// Whether the rule applies no weight decay to vectors (biases, scale and shift of a batch norm) by default.
+bool excludes_vectors(const OptimizerSettings& settings) {
+  if (std::ranges::find(settings.decay_exclude, no_decay_exclusion) != settings.decay_exclude.end()) return false;
+  return with_rule(settings.rule, []<typename Rule>(std::type_identity<Rule>) { return decays_matrices_only<Rule>; });
+}
+
+bool is_excluded(const OptimizerSettings& settings, const std::string& variable) {
+  return std::ranges::any_of(settings.decay_exclude,
+                             [&](const std::string& pattern) { return name_matches(pattern, variable); });
+}
+
+/// Muon applies no weight decay to matrices that it normalises.
+float default_decay(const OptimizerSettings& settings, const UpdateFactors& factors, bool is_vector) {
+  const bool none = (is_vector && excludes_vectors(settings)) || (factors.orthogonal && settings.muon_normalizes);
   return none ? 0.0f : static_cast<float>(settings.weight_decay);
+}
+
+/// The variable's weight decay. Errors: usage (a group states one, and it is excluded).
+float decay_of(const ParameterSpec& variable, const OptimizerSettings& settings, const ParameterGroup& own,
+               const UpdateFactors& factors) {
+  if (!is_excluded(settings, variable.name)) {
+    return own.decay ? static_cast<float>(*own.decay) : default_decay(settings, factors, !is_matrix(variable));
+  }
+  if (own.decay.value_or(0.0) != 0.0) {
+    fail(ExitCode::usage, "--decay-exclude excludes {}, and {} '{}' states its weight decay: give one of them",
+         variable.name, own.option, own.pattern);
+  }
+  return 0.0f;
 }
 
 /// sqrt(max(1, rows / columns)). rows, columns: the last two extents in PyTorch's layout, [out, in] or [out, in,
@@ -64,9 +87,19 @@ UpdateFactors factors_of(const ParameterSpec& variable, const OptimizerSettings&
     fail(ExitCode::usage, "--group: '{}' requests muon for {}, which is not a matrix", own.pattern, variable.name);
   }
   if (factors.orthogonal && !settings.muon_normalizes) factors.scale = scale_of(variable.shape);
-  const float other = default_decay(settings, kind, factors, !is_matrix(variable));
-  factors.weight_decay = own.decay ? static_cast<float>(*own.decay) : other;
+  factors.weight_decay = decay_of(variable, settings, own, factors);
   return factors;
+}
+
+/// Errors: usage (a pattern matches no variable).
+void check_decay_exclude(const OptimizerSettings& settings, const std::vector<ParameterSpec>& variables) {
+  std::vector<std::string_view> names;
+  for (const ParameterSpec& variable : variables) names.push_back(variable.name);
+  for (const std::string& pattern : settings.decay_exclude) {
+    const auto matches = [&](const ParameterSpec& variable) { return name_matches(pattern, variable.name); };
+    if (pattern == no_decay_exclusion || std::ranges::any_of(variables, matches)) continue;
+    fail(ExitCode::usage, "--decay-exclude: '{}' matches no variable; there are: {}", pattern, fmt::join(names, ", "));
+  }
 }
 
 }  // namespace
@@ -106,6 +139,7 @@ void check_variables(const OptimizerSettings& settings, const std::vector<Parame
 std::vector<UpdateFactors> update_factors(const OptimizerSettings& settings,
                                           const std::vector<ParameterSpec>& variables) {
   check_groups(settings.groups, variables);
+  check_decay_exclude(settings, variables);
   const RuleKind kind = kind_of(settings);
   const std::vector<bool> hidden = hidden_matrices(variables);
   std::vector<UpdateFactors> factors;

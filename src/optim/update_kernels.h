@@ -10,6 +10,7 @@
 #include "carillon/graph/step_inputs.h"
 #include "kernels/shared/block_kernel.h"
 #include "kernels/shared/pack.h"
+#include "src/optim/clipped_norm.h"
 #include "src/optim/update_rule.h"
 
 namespace carillon {
@@ -127,8 +128,9 @@ struct UpdateKernel {
   float* slots[slot_places] = {};                ///< [slot_count][share.count]
   float* slow = nullptr;                         ///< [share.count]; null: no lookahead
   FactorTable factors;
-  const float* ratios = nullptr;      ///< [variable]: ratios (NormedRule) or UpdateFactors::kept (MatrixRule)
-  const float* directions = nullptr;  ///< [share.count]: replaces gradients of orthogonal variables (MatrixRule)
+  const float* ratios = nullptr;         ///< [variable]: ratios (NormedRule) or UpdateFactors::kept (MatrixRule)
+  const float* directions = nullptr;     ///< [share.count]: replaces gradients of orthogonal variables (MatrixRule)
+  const ClippedNorm* clipped = nullptr;  ///< null: the gradient is not clipped
   const ComputeCopyIndex* compute_copies = nullptr;  ///< [variable]; null: none
   double* block_sums = nullptr;                      ///< [blocks()]
   StepTable table;
@@ -146,7 +148,9 @@ struct UpdateKernel {
     } else if constexpr (phase == block_phase) {
       if (thread == 0) shared.last_block = finish_block(shared, block);
     } else if constexpr (phase == end_phase) {
-      if (thread == 0 && shared.last_block) end.finish_step(shared.reports_l2 ? 0.5 * total(shared) : 0.0);
+      if (thread == 0 && shared.last_block) {
+        end.finish_step(shared.reports_l2 ? 0.5 * total(shared) : 0.0, clipped != nullptr ? clipped->norm : -1.0);
+      }
     } else if (shared.reports_l2 && (phase == fold_phase || shared.last_block)) {
       if constexpr (phase == blocks_phase) {
         shared.sums[thread] = 0.0;
@@ -186,15 +190,19 @@ struct UpdateKernel {
     constexpr int n = FlatShare::pack;
     const StepScalars of_step = table.header().scalars;
     const bool ahead = slow != nullptr && looks_ahead(of_step);
+    const float clip = clip_factor(clipped);
     share.for_each_pack(block, thread, [&](std::size_t i) {
       UpdateFactors of_variable = factors.at(i);
       if constexpr (NormedRule<Rule>) of_variable.rate *= ratios[factors.variables[i / line_floats]];
       if constexpr (MatrixRule<Rule>) of_variable.kept = ratios[factors.variables[i / line_floats]];
+      of_variable.l2 *= clip;
       const StepScalars scalars = scalars_of<Rule>(of_step, of_variable);
       const bool trains = of_variable.trains_at(of_step.step);
       const bool by_direction = MatrixRule<Rule> && of_variable.orthogonal;
       Pack<float, n> gradient = load<n>((by_direction ? directions : gradients) + i);
-      for (int k = 0; k < n && !by_direction; ++k) gradient.at[k] = end.mean(gradient.at[k]);
+      for (int k = 0; k < n && !by_direction; ++k) {
+        gradient.at[k] = rounded_product(end.mean(gradient.at[k]), clip);
+      }
       Pack<float, n> value = load<n>(values + i), average = load<n>(averages + i), kept[slot_places], behind;
       if (ahead) behind = load<n>(slow + i);
       for (int s = 0; s < slot_count; ++s) kept[s] = load<n>(slots[s] + i);

@@ -68,6 +68,15 @@ concept NormedRule = UpdateRule<R> && requires(const StepScalars& scalars, const
 template <typename R>
 concept MatrixRule = UpdateRule<R> && R::orthogonalizes;
 
+/// Whether a rule applies weight decay to matrices only, unless a group states the decay of a vector, or
+/// OptimizerSettings::decay_exclude contains no_decay_exclusion:
+///   static constexpr bool decays_vectors = false;                     absent: it decays all variables
+template <typename R>
+inline constexpr bool decays_matrices_only = [] {
+  if constexpr (requires { R::decays_vectors; }) return !R::decays_vectors;
+  return false;
+}();
+
 /// A rule that updates each element independently of all others.
 template <typename R>
 concept ElementwiseRule = UpdateRule<R> && !NormedRule<R> && !MatrixRule<R>;

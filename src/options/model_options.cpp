@@ -15,6 +15,9 @@ void declare(OptionSet& set, ModelOptions& o) {
           "stochastic depth: probability that a sample skips the last residual block; grows from 0 in the first block; "
           "0: disabled",
           Scope::result);
+  set.add("freeze-batch-norm", o.freeze_batch_norm,
+          "use the running statistics in all batch norms, and keep them; scales and shifts are still trained",
+          Scope::result);
   set.add("seed", o.seed, "seed of initial variables, sample order and augmentation", Scope::result);
 }
 

@@ -44,9 +44,18 @@ void declare_update(OptionSet& set, OptimizerOptions& o) {
           Scope::result);
   set.add("weight-decay", update.weight_decay, Interval::not_negative,
           "factor of the variable that is added to its gradient, in addition to --regularization; decoupled from the "
-          "gradient (adamw, lamb, muon); not for vectors (lars, lamb)",
+          "gradient (adamw, lamb, muon); see --decay-exclude",
           Scope::result);
+  set.add(
+      "decay-exclude", update.decay_exclude,
+      "patterns of variables without weight decay and L2, in addition to all vectors, such as biases and scales and "
+      "shifts of batch norms (adamw, lars, lamb); none: do not exclude the vectors",
+      Scope::result);
   set.add("regularization", o.regularization, Interval::not_negative, "L2 factor of the weight matrices in the loss",
+          Scope::result);
+  set.add("clip-norm", update.clip_norm, Interval::not_negative,
+          "largest norm of the mean gradient, over all trained variables and with the gradient of --regularization; a "
+          "larger gradient is scaled down to it; 0: disabled",
           Scope::result);
   set.add("moving-average-decay", update.moving_average_decay, Interval::unit,
           "decay of the variables' moving averages", Scope::result);
@@ -80,7 +89,11 @@ void declare_length(OptionSet& set, OptimizerOptions& o) {
           "global step at which the training ends; 0: only write the initial checkpoint");
   set.add("epochs", o.epochs, Interval::not_negative,
           "passes over the training records, also fractions such as 0.5; sets --max-steps; 0: not used");
-  set.add("freeze", o.freeze, "patterns of variables that are not trained, e.g. 'stem/*'", Scope::result);
+  set.add(
+      "freeze", o.freeze,
+      "patterns of variables that are not trained, e.g. 'stem/*'; a batch norm whose variables all match also keeps "
+      "and uses its running statistics",
+      Scope::result);
 }
 
 bool uses(const RuleName& rule, std::string_view option) {

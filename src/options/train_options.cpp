@@ -18,7 +18,8 @@ const std::vector<std::string> help_order{"data",
                                           "batch-size",
                                           "global-batch",
                                           "micro-batch",
-                                          "sync-batch-norm",  // Training
+                                          "sync-batch-norm",
+                                          "freeze-batch-norm",  // Training
                                           "label-smoothing",
                                           "class-weights",
                                           "focal-gamma",

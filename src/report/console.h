@@ -12,8 +12,10 @@ namespace carillon {
 
 /// "2026-11-20 04:22:00.123456: step 10, loss = 4.64 (839.8 examples/sec; 0.152 sec/batch)", local time.
 /// `step_seconds`: of one synchronous step. sec/batch is step_seconds / tower_count, as the reference prints it.
+/// `gradient_norm`: if there is one, the line ends in ", gradient norm = 1.37".
 std::string step_line(std::chrono::system_clock::time_point time, std::int64_t step, double loss,
-                      double examples_per_second, double step_seconds, int tower_count);
+                      double examples_per_second, double step_seconds, int tower_count,
+                      std::optional<double> gradient_norm = std::nullopt);
 
 /// "warning: <line>" on stderr.
 void print_warning(const std::string& line);

@@ -18,6 +18,7 @@ double unix_seconds(std::chrono::system_clock::time_point time) {
 RunLog::RunLog(const std::filesystem::path& train_dir, const RunLogSettings& settings)
     : style_(settings.style),
       loss_name_(settings.loss_name),
+      prints_gradient_norm_(settings.prints_gradient_norm),
       console_(settings.first_step, settings.last_step),
       metrics_(train_dir, settings.first_step, [this](const std::string& line) { console_.warn(line); }),
       events_(train_dir, settings.first_step, [this](const std::string& line) { console_.warn(line); }) {}
@@ -65,7 +66,7 @@ void RunLog::settings(std::int64_t step, const std::vector<Field>& fields) {
 void RunLog::step(const StepRecord& record) {
   const double examples_per_second = static_cast<double>(record.global_batch) / record.step_seconds;
   console_.print(step_line(record.finished, record.step, record.loss, examples_per_second, record.step_seconds,
-                           record.tower_count));
+                           record.tower_count, prints_gradient_norm_ ? record.gradient_norm : std::nullopt));
   std::vector<Field> fields{{"step", record.step},
                             {"loss", record.loss},
                             {loss_name_, record.task_loss},
@@ -75,6 +76,7 @@ void RunLog::step(const StepRecord& record) {
                             {"data_wait_seconds", record.data_wait_seconds},
                             {"allreduce_seconds", record.allreduce_seconds},
                             {"time", unix_seconds(record.finished)}};
+  if (record.gradient_norm) fields.push_back({"gradient_norm", *record.gradient_norm});
   if (!record.rank_seconds.empty()) fields.push_back({"rank_seconds", record.rank_seconds});
   metrics_.write(fields);
 }
@@ -83,6 +85,7 @@ void RunLog::scalars(const StepRecord& record) {
   events_.scalar(style_ == SummaryStyle::layers ? "total_loss" : "loss", record.step, record.loss);
   events_.scalar(loss_name_, record.step, record.task_loss);
   events_.scalar("learning_rate", record.step, record.learning_rate);
+  if (record.gradient_norm) events_.scalar("gradient_norm", record.step, *record.gradient_norm);
   events_.scalar("examples_per_second", record.step, static_cast<double>(record.global_batch) / record.step_seconds);
   events_.flush();
 }

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "carillon/graph/graph.h"
@@ -25,6 +26,7 @@ struct StepRecord {
   double loss = 0.0;                               ///< the task's plus L2
   double task_loss = 0.0;
   double learning_rate = 0.0;
+  std::optional<double> gradient_norm = {};  ///< norm of the mean gradient, L2 included, before clipping; none: unknown
   double step_seconds = 0.0;
   double data_wait_seconds = 0.0;
   double allreduce_seconds = 0.0;
@@ -36,6 +38,7 @@ struct StepRecord {
 struct RunLogSettings {
   SummaryStyle style = SummaryStyle::variables;
   std::string loss_name;                       ///< Task::loss_name
+  bool prints_gradient_norm = false;           ///< also on the console
   std::int64_t first_step = 0, last_step = 0;  ///< steps [first_step, last_step) follow
 };
 
@@ -60,6 +63,7 @@ class RunLog {
  private:
   SummaryStyle style_;
   std::string loss_name_;
+  bool prints_gradient_norm_;
   Console console_;
   MetricsWriter metrics_;
   EventWriter events_;

@@ -194,6 +194,7 @@ void Tower::restore(const LoadedCheckpoint& checkpoint) {
            saved_slot(slot, buffer_lookahead_.slow()), device_, checkpoint.path);
   }
   upload(checkpoint.state.buffers, buffers_of(buffers_), device_, checkpoint.path);
+  buffer_lookahead_.begin_equal();
 }
 
 void Tower::initialize_from(const LoadedCheckpoint& checkpoint) {
@@ -267,6 +268,7 @@ void Tower::synchronize_buffers() {
   const auto synchronize = [this](const BufferStore& buffers) {
     for (std::size_t i = 0; i < buffers.specs().size(); ++i) {
       const Tensor state = buffers.tensor(static_cast<int>(i));
+      if (buffers.specs()[i].across_ranks == AcrossRanks::equal) continue;  // their mean may round differently
       if (buffers.specs()[i].across_ranks == AcrossRanks::mean) communicator_.mean(state.floats());
       communicator_.broadcast(state.floats(), 0);
     }

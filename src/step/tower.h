@@ -146,6 +146,10 @@ class Tower {
   // Values after the launched steps. synchronize_buffers() launches all enqueued steps.
   const ParameterStore& parameters() const { return update_->parameters(); }
   const BufferStore& buffers() const { return buffers_; }
+  /// Whether step `step` trains the variable, by its group.
+  bool trains(int variable, std::int64_t step) const {
+    return trained_steps_[static_cast<std::size_t>(variable)].contain(step);
+  }
   /// The optimiser's slots, in the order of UpdateStrategy::slot.
   const std::vector<Slot>& slots() const { return slots_; }
   /// As UpdateStrategy::slot.

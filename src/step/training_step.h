@@ -22,6 +22,8 @@ class TrainingStep {
       : source_(source), update_(update), lookahead_(lookahead), check_(check) {}
 
   const ParameterStore& parameters() const { return update_.parameters(); }
+  /// As UpdateStrategy::gradient_norm.
+  std::optional<double> gradient_norm() const { return update_.gradient_norm(); }
 
   /// `gradients`: the same on all ranks. `gradient_complete`: as StepRequest::gradient_complete.
   void enqueue_gradients(MeanGradients gradients, const std::function<void(int parameter)>& gradient_complete = {}) {

@@ -66,7 +66,7 @@ def _mnist(context):
         return run, events.shown(run), done
 
     run, shown, _ = train("--log-every", 3, "--summary-every", 5)
-    expected = {tag: steps for tag in (*LOSSES, "examples_per_second", *VARIABLES, *(f"gradients_on_average/{name}" for name in VARIABLES))}
+    expected = {tag: steps for tag in (*LOSSES, "examples_per_second", "gradient_norm", *VARIABLES, *(f"gradients_on_average/{name}" for name in VARIABLES))}
     yield _tags("mnist_train", shown, expected | {"precision @ 1": [4, 8, 12], "eval_loss": [4, 8, 12], "options": [0]})
     table = shown["options"][0][1]
     rows = ("| --batch-size | `24` |", "| --learning-rate | `0.1` |", "| tower count | `2` |")
@@ -75,7 +75,7 @@ def _mnist(context):
 
     recipe = reference_mnist.Recipe(regularization=L2)
     images, labels = reference_mnist.read_set(sorted(data.glob("train-*.tfrecord")))
-    errors, rates, gradients, variables = {}, {}, {}, {}
+    errors, rates, gradients, variables, norms = {}, {}, {}, {}, {}
     for at, step in enumerate(steps):
         before, after = load(checkpoint(run, step)), load(checkpoint(run, step + 1))
         records = (step * 2 * batch + np.arange(2 * batch)) % len(labels)
@@ -86,6 +86,9 @@ def _mnist(context):
         errors[f"cross_entropy at {step}"] = _relative(shown["cross_entropy"][at][1], loss - l2_loss)
         rate = RATE * DECAY ** (step / DECAY_STEPS)
         rates[f"step {step}"] = _relative(shown["learning_rate"][at][1], rate)
+        found = [_gradient(before, after, name, rate) for name in VARIABLES]
+        norm = np.sqrt(sum((gradient**2).sum() for gradient in found))
+        norms[f"step {step}"] = _relative(shown["gradient_norm"][at][1], norm)
         for name in VARIABLES:
             variables |= _apart(f"{name} at {step}", shown[name][at][1], before[f"variables/{name}"])
             histogram = shown[f"gradients_on_average/{name}"][at][1]
@@ -94,6 +97,7 @@ def _mnist(context):
     yield _within("mnist_train: learning rate", rates, FLOAT)
     yield _within("mnist_train: histograms of the variables before the update", variables, FLOAT)
     yield _within("mnist_train: histograms of mean gradients with the L2 part", gradients, UPDATE)
+    yield _within("mnist_train: norm of the mean gradient", norms, UPDATE)
 
     logged = [(line["step"], line["eval_precision"]) for line in programs.metrics(run) if "eval_precision" in line]
     precisions = {f"step {a[0]}": _relative(b[1], a[1]) for a, b in zip(logged, shown["precision @ 1"])}
@@ -149,7 +153,7 @@ def _cifar10(context):
     tags = ["total_loss", *LOSSES[1:], "local3/weight_loss", "local4/weight_loss", *names]
     tags += [f"{name}/gradients" for name in names] + [f"images/image/{number}" for number in range(3)]
     tags += [f"{layer}/{kind}" for layer in (*CONV, *DENSE) for kind in ("activations", "sparsity")]
-    tags += ["examples_per_second"]
+    tags += ["examples_per_second", "gradient_norm"]
     yield _tags("cifar10_train", shown, {tag: steps for tag in tags} | {"options": [0]})
 
     losses, rates, gradients, sparsities = {}, {}, {}, {}

@@ -22,12 +22,14 @@ TRAININGS = {
     "mnist": ("mnist_train", (*programs.SCALED,), 20, 100),
     "mnist, balanced": ("mnist_train", (*programs.SCALED, *BALANCED, *MIXED), 20, 100),
     "mnist, balanced, not cached": ("mnist_train", (*programs.SCALED, *BALANCED, "--cache", "none"), 0, 40),
+    "mnist, clipped": ("mnist_train", (*programs.SCALED, "--optimizer", "momentum", "--clip-norm", 0.3), 10, 60),
     "lenet": ("mnist_train", (*programs.SCALED, "--model", "lenet", "--optimizer", "adamw"), 0, 20),
     "cifar10": ("cifar10_train", (), 0, 12),
     "cifar10 in bf16": ("cifar10_train", ("--precision", "bf16"), 2, 4),
     "resnet9": ("cifar10_train", ("--model", "resnet9", "--optimizer", "nesterov", "--momentum", 0.9, *MIXED), 2, 6),
     "airbench94": ("cifar10_train", (*AIRBENCH, "--optimizer", "nesterov", "--momentum", 0.85), 0, 6),
-    "airbench94, muon": ("cifar10_train", (*AIRBENCH, "--optimizer", "muon"), 0, 4),
+    "airbench94, muon": ("cifar10_train", (*AIRBENCH, "--optimizer", "muon", "--clip-norm", 0.1), 0, 4),
+    "resnet9, frozen": ("cifar10_train", ("--model", "resnet9", "--freeze-batch-norm"), 0, 4),
 }
 
 
@@ -55,7 +57,7 @@ def _train(context, program, options, ranks, steps, *more, directory=None):
 
 def _losses(directory):
     """The steps in metrics.jsonl, without times."""
-    names = ("step", "loss", "cross_entropy", "learning_rate")
+    names = ("step", "loss", "cross_entropy", "learning_rate", "gradient_norm")
     return [[line.get(name) for name in names] for line in metrics(directory) if "loss" in line]
 
 
@@ -125,6 +127,8 @@ def _refused(context):
     for title, program, device, options, said in (
         ("micro-batches on a GPU", gpu, "cuda", BATCHES, "--micro-batch"),
         ("batch norm in a network without any", "mnist_train", "cpu", ("--sync-batch-norm",), "--sync-batch-norm"),
+        ("a network without batch norms to freeze", "mnist_train", "cpu", ("--freeze-batch-norm",), "--freeze-batch-norm"),
+        ("no variable to exclude", "mnist_train", "cpu", ("--decay-exclude", "fc/*"), "--decay-exclude: 'fc/*' matches no"),
         ("muon without a hidden matrix", "mnist_train", "cpu", ("--optimizer", "muon"), "found no hidden matrix"),
         ("micro-batches that ranks cannot share", "mnist_train", "cpu", THREE, "3 micro-batches"),
     ):

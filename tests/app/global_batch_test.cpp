@@ -124,6 +124,18 @@ TEST_F(GlobalBatch, IsMixedAsTheOptionsSay) {
   EXPECT_EQ(both.seed, 7u);
 }
 
+TEST_F(GlobalBatch, ANetworksBatchNormsAndL2AreAsTheOptionsSay) {
+  const Network plain = network_to_train(settled({}, 1));
+  EXPECT_FALSE(plain.freeze_batch_norm);
+  EXPECT_TRUE(plain.frozen_variables.empty());
+  EXPECT_TRUE(plain.l2_exclude.empty());
+  const Network network =
+      network_to_train(settled({"--freeze-batch-norm", "--freeze", "a*", "b", "--decay-exclude", "c*"}, 1));
+  EXPECT_TRUE(network.freeze_batch_norm);
+  EXPECT_EQ(network.frozen_variables, (std::vector<std::string>{"a*", "b"}));
+  EXPECT_EQ(network.l2_exclude, (std::vector<std::string>{"c*"}));
+}
+
 TEST_F(GlobalBatch, IsWarpedAsTheOptionsSay) {
   const WarpSettings off = network_to_train(settled({}, 1)).warp;
   EXPECT_EQ(off.rotation, 0.0);

@@ -138,6 +138,47 @@ TEST_F(TowerOnAGpu, TrainsWithAdamWAndGroupsAsOnTheCpu) {
   expect_near(training, on_cpu(training), on_gpu(training), 1e-3);
 }
 
+TEST_F(TowerOnAGpu, ClipsGradientsAsOnTheCpu) {
+  for (const std::string_view rule : {"sgd", "adamw", "lars", "muon"}) {
+    Training training{.network = normalized_network(), .steps = 12, .learning_rate = 0.02f, .rule = std::string(rule)};
+    if (rule == "lars") training.learning_rate = 5.0f;
+    training.clip_norm = 0.1;
+    training.groups = {{.pattern = "stem/weights", .frozen_after = 7}};
+    training.observe_every = 5;
+    const Trained cpu = on_cpu(training), captured = on_gpu(training);
+    expect_near(training, cpu, captured, 1e-3);
+    for (std::size_t i = 0; i < cpu.results.size(); ++i) {
+      const double norm = cpu.results[i].gradient_norm.value();
+      EXPECT_GT(norm, training.clip_norm) << "nothing is clipped";
+      EXPECT_NEAR(captured.results[i].gradient_norm.value(), norm, 1e-3 * norm) << rule << ", step " << i;
+    }
+    training.capture = false;
+    expect_equal(on_gpu(training), captured);
+    training.clip_norm = 0.0;
+    const Trained without = on_gpu(training);
+    EXPECT_FALSE(without.results[0].gradient_norm);
+    EXPECT_FALSE(equal_bits(without.values, captured.values));
+  }
+}
+
+TEST_F(TowerOnAGpu, ANormIsNotReportedForAStepThatIsNotUpdated) {
+  const Trained gpu = on_gpu({.steps = 3, .clip_norm = 1e30, .explode_at = 0});
+  EXPECT_TRUE(gpu.results.at(0).gradient_norm);
+  EXPECT_FALSE(gpu.results.at(2).gradient_norm);
+}
+
+TEST_F(TowerOnAGpu, TrainsFrozenBatchNormsAsOnTheCpu) {
+  Training training{.network = normalized_network(), .steps = 12, .learning_rate = 0.02f, .rule = "nesterov"};
+  training.network.freeze_batch_norm = true;
+  const Trained cpu = on_cpu(training), captured = on_gpu(training);
+  expect_near(training, cpu, captured, 1e-3);
+  Training nothing = training;
+  nothing.steps = 0;
+  EXPECT_TRUE(equal_bits(captured.buffers, on_gpu(nothing).buffers));
+  training.capture = false;
+  expect_equal(on_gpu(training), captured);
+}
+
 TEST_F(TowerOnAGpu, TrainsAlikeWithOtherArithmetic) {
   const Training training{.steps = 60};
   const Trained cpu = on_cpu(training);

@@ -130,6 +130,7 @@ Trained train(const Training& training, const NoiseRecords& records, Device& dev
                              .moving_average_decay = 0.9,
                              .muon_normalizes = training.muon_normalizes,
                              .weight_decay = training.weight_decay,
+                             .clip_norm = training.clip_norm,
                              .groups = training.groups,
                              .lookahead = training.lookahead},
                .bucket_bytes = training.bucket_bytes,
@@ -175,6 +176,7 @@ void expect_equal(const Trained& a, const Trained& b) {
     EXPECT_EQ(a.results[i].step, b.results[i].step);
     EXPECT_EQ(a.results[i].loss, b.results[i].loss) << "step " << i;
     EXPECT_EQ(a.results[i].l2_loss, b.results[i].l2_loss) << "step " << i;
+    EXPECT_EQ(a.results[i].gradient_norm, b.results[i].gradient_norm) << "step " << i;
     EXPECT_EQ(a.results[i].sync_requested, b.results[i].sync_requested) << "step " << i;
   }
 }

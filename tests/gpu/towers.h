@@ -36,6 +36,7 @@ struct Training {
   double weight_decay = 0.0;
   std::vector<ParameterGroup> groups = {};
   LookaheadSettings lookahead = {};
+  double clip_norm = 0.0;
   bool muon_normalizes = false;
   std::size_t bucket_bytes = std::size_t{4} << 20;
   const Dataset* resident = nullptr;  ///< the tower is informed that steps use its records

@@ -4,6 +4,7 @@
 #include "kernels/batch_norm/batch_norm.h"
 #include "kernels/batch_norm/batch_norm_channel_kernels.h"
 #include "kernels/shared/block_kernel.h"
+#include "src/graph/passes.h"
 #include "tests/support/emulate.h"
 #include "tests/support/float_arrays.h"
 #include "tests/support/op_harness.h"
@@ -15,16 +16,29 @@ struct Case {
   std::int64_t rows, channels;
   ActivationKind activation = ActivationKind::none;
   float mean = 0.0f;
+  bool frozen = false;
 };
 
 struct Found {
   std::vector<float> y, dx, dgamma, dbeta, moving_mean, moving_variance, evaluation;
 };
 
+/// Of a frozen batch norm.
+std::vector<float> moving_means(std::int64_t channels) { return random_values(static_cast<std::size_t>(channels), 77); }
+std::vector<float> moving_variances(std::int64_t channels) {
+  return random_values(static_cast<std::size_t>(channels), 78, 0.5f, 3.0f);
+}
+
 Found cpu_batch_norm(const Case& c, const std::vector<float>& x) {
   OpHarness harness(c.rows);
   const Value input = harness.input("x", {c.rows, c.channels});
-  harness.finish(activated(c.activation, harness.graph(), batch_norm(harness.graph(), "norm", input)));
+  const Value output = activated(c.activation, harness.graph(), batch_norm(harness.graph(), "norm", input));
+  freeze_statistics(harness.graph(), [&](const Graph::Node&) { return c.frozen; });
+  harness.finish(output);
+  if (c.frozen) {
+    std::ranges::copy(moving_means(c.channels), harness.state("norm/moving_mean").begin());
+    std::ranges::copy(moving_variances(c.channels), harness.state("norm/moving_variance").begin());
+  }
   harness.set("x", x);
   const auto copied = [](std::span<const float> values) { return std::vector<float>(values.begin(), values.end()); };
   Found found{.y = copied(harness.forward())};
@@ -58,11 +72,18 @@ class Emulated {
     found_.dgamma = found_.dbeta = filled<float>(width());
     found_.moving_mean.assign(width(), 0.0f);
     found_.moving_variance.assign(width(), 1.0f);
+    if (!c.frozen) return;
+    found_.moving_mean = moving_means(c.channels);
+    found_.moving_variance = moving_variances(c.channels);
   }
 
   Found run() {
-    emulate(BatchNormSums<n, BatchMoments<T, n>>{{x_.data()}, cut_, parts()}, order_);
-    emulate(CombineMoments{{cut_, parts()}, channels()}, order_);
+    if (c_.frozen) {
+      emulate(ForEachElement{MovingNorm{channels()}, c_.channels}, order_);
+    } else {
+      emulate(BatchNormSums<n, BatchMoments<T, n>>{{x_.data()}, cut_, parts()}, order_);
+      emulate(CombineMoments{{cut_, parts()}, channels()}, order_);
+    }
     normalise();
     found_.y = floats(y_);
     with_activation(c_.activation, [&]<typename A>(A) { go_back<A>(); });
@@ -91,7 +112,8 @@ class Emulated {
             statistics_.data(),
             norm(),
             1e-5f,
-            0.1f};
+            0.1f,
+            c_.frozen};
   }
 
   void normalise() {
@@ -167,7 +189,10 @@ INSTANTIATE_TEST_SUITE_P(Sizes, BatchNormKernels,
                          ::testing::Values(Case{9, 1}, Case{5, 3, ActivationKind::relu}, Case{40, 12},
                                            Case{300, 33, ActivationKind::relu}, Case{2049, 8, ActivationKind::relu},
                                            Case{700, 260}, Case{1000, 16, ActivationKind::relu, 50.0f},
-                                           Case{300, 33, ActivationKind::gelu}, Case{90, 16, ActivationKind::silu}));
+                                           Case{300, 33, ActivationKind::gelu}, Case{90, 16, ActivationKind::silu},
+                                           Case{40, 12, ActivationKind::none, 0.5f, true},
+                                           Case{300, 33, ActivationKind::relu, 0.0f, true},
+                                           Case{700, 260, ActivationKind::gelu, 0.0f, true}));
 
 TEST(BatchNormKernels, FillAGpuButCombineFewBlocks) {
   const BatchNormCut cut = batch_norm_cut(128 * 16 * 16, 256, 4);

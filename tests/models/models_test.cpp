@@ -334,6 +334,48 @@ TEST(Models, WarpImagesBeforeMixingInTrainingAndOnlyIfRequested) {
 }
 
 /// Logits that show the mixed images: each image has one white pixel at the position of its class.
+TEST(Models, BatchNormsAreFrozenByTheirVariablesOrAllTogether) {
+  const auto kept = [](bool all, const std::vector<std::string>& patterns) {
+    Network network = normalized_network();
+    network.freeze_batch_norm = all;
+    network.frozen_variables = patterns;
+    std::vector<std::string> names;
+    for (const Purpose purpose : {Purpose::training, Purpose::evaluation, Purpose::summary}) {
+      names.clear();
+      const BuiltNetwork built = build_network(network, {.batch_size = 2, .purpose = purpose});
+      for (const BufferSpec& spec : built.graph.buffers()) {
+        if (spec.across_ranks == AcrossRanks::equal) names.push_back(spec.name);
+      }
+    }
+    return names;
+  };
+  const std::vector<std::string> of_stem{"stem/norm/moving_mean", "stem/norm/moving_variance"};
+  EXPECT_EQ(kept(false, {}).size(), 0u);
+  EXPECT_EQ(kept(true, {}).size(), 4u);
+  EXPECT_EQ(kept(false, {"stem/*"}), of_stem);
+  EXPECT_EQ(kept(false, {"stem/norm/beta", "*/gamma"}), of_stem);
+  EXPECT_EQ(kept(false, {"*/gamma", "*/weights"}).size(), 0u);
+  Network without = branching_network();
+  without.frozen_variables = {"*"};
+  EXPECT_NO_THROW(build_network(without, {.batch_size = 2}));
+  without.freeze_batch_norm = true;
+  try {
+    build_network(without, {.batch_size = 2});
+    ADD_FAILURE() << "a network without batch norms was accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::usage);
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("--freeze-batch-norm: the network branching has no batch norm"));
+  }
+}
+
+TEST(Models, L2LeavesExcludedVariablesOut) {
+  Network network = mnist_network(mnist_images({.regularization = 0.5f}));
+  network.l2_exclude = {"layer2/*", "none"};
+  auto v = variables(network);
+  EXPECT_EQ(v["layer1/weights"].l2_factor, 0.5f);
+  EXPECT_EQ(v["layer2/weights"].l2_factor, 0.0f);
+}
+
 Network telling_network(const MixingSettings& mixing) {
   return {.name = "telling",
           .image = {1, 1, 10},

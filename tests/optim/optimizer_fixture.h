@@ -21,7 +21,7 @@ class OptimizerTest : public ::testing::Test {
   void build(std::int64_t count, int threads) {
     omp_set_num_threads(threads);
     optimizer_.reset();
-    specs_ = {{"decayed", {count}, {}, 0.01f}, {"plain", {3}, {}, 0.0f, plain_trains_}};
+    specs_ = {{"decayed", {count}, {}, l2_factor_}, {"plain", {3}, {}, 0.0f, plain_trains_}};
     const ParameterLayout layout(specs_);
     parameters_.emplace(specs_, device_, ParameterMemory{.gradients = device_.allocate(gradient_bytes(layout))},
                         optimizer_slots(settings_));
@@ -58,6 +58,7 @@ class OptimizerTest : public ::testing::Test {
   std::optional<ParameterStore> parameters_;
   StepInputs inputs_;
   std::int64_t first_step_ = 4;
+  float l2_factor_ = 0.01f;
   bool plain_trains_ = true;
   std::unique_ptr<Optimizer> optimizer_;
 };

@@ -95,7 +95,11 @@ TEST_F(OptimizerTest, NesterovLooksAhead) {
 }
 
 TEST_F(OptimizerTest, AdamWCorrectsItsMomentsForTheirAgeAndDecaysApartFromThem) {
-  settings_ = {.rule = "adamw", .learning_rate = constant_rate(0.1), .adam_epsilon = 0.125, .weight_decay = 0.5};
+  settings_ = {.rule = "adamw",
+               .learning_rate = constant_rate(0.1),
+               .adam_epsilon = 0.125,
+               .weight_decay = 0.5,
+               .decay_exclude = {"none"}};
   first_step_ = 0;
   build(17, 1);
   apply_steps(2);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "carillon/core/error.h"
+#include "src/optim/update_factors.h"
 #include "tests/optim/optimizer_fixture.h"
 
 namespace carillon::testing {
@@ -14,6 +15,7 @@ using ParameterGroups = OptimizerTest;
 TEST_F(ParameterGroups, TheFirstGroupThatMatchesSetsRateAndDecay) {
   for (const std::string_view rule : {"sgd", "momentum", "adamw"}) {
     settings_ = {.rule = std::string(rule), .learning_rate = constant_rate(0.1), .weight_decay = 0.5};
+    settings_.decay_exclude = {"none"};  // both variables are vectors
     settings_.groups = {{.pattern = "pl*n", .rate = 2.0, .decay = 0.25}, {.pattern = "*", .rate = 0.5}};
     build(17, 1);
     apply_steps(3);
@@ -109,6 +111,70 @@ TEST_F(ParameterGroups, ThatComeBehindOthersOfAllTheirVariablesAreRefused) {
     EXPECT_EQ(error.code(), ExitCode::usage);
     EXPECT_THAT(error.what(), ::testing::HasSubstr("earlier patterns match all variables of 'plain'"));
   }
+}
+
+/// Weight decay of a matrix, a vector, and a matrix of another layer.
+class DecayExclusion : public ::testing::Test {
+ protected:
+  std::vector<float> decays() const {
+    std::vector<float> all;
+    for (const UpdateFactors& factors : update_factors(settings_, variables_)) all.push_back(factors.weight_decay);
+    return all;
+  }
+  void expect_refused(const std::string& said) const {
+    try {
+      check_variables(settings_, variables_);
+      ADD_FAILURE() << said << " was accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::usage);
+      EXPECT_THAT(error.what(), ::testing::HasSubstr(said));
+    }
+  }
+  OptimizerSettings settings_{.weight_decay = 0.5};
+  const std::vector<ParameterSpec> variables_ = {{"first/weights", {3, 3, 1, 8}},
+                                                 {"first/norm/gamma", {8}},
+                                                 {"second/weights", {8, 4}},
+                                                 {"third/weights", {4, 2}}};
+};
+
+TEST_F(DecayExclusion, IsOfVectorsByDefaultWithAdamWLarsAndLamb) {
+  for (const std::string_view rule : {"adamw", "lars", "lamb"}) {
+    settings_.rule = rule;
+    EXPECT_EQ(decays(), (std::vector{0.5f, 0.0f, 0.5f, 0.5f})) << rule;
+  }
+  for (const std::string_view rule : {"sgd", "momentum", "nesterov", "muon", "muon-nesterov"}) {
+    settings_.rule = rule;
+    EXPECT_EQ(decays(), (std::vector{0.5f, 0.5f, 0.5f, 0.5f})) << rule;
+  }
+}
+
+TEST_F(DecayExclusion, AddsPatternsToTheDefaultUnlessNoneIsAmongThem) {
+  for (const std::string_view rule : {"adamw", "lars", "lamb"}) {
+    settings_.rule = rule;
+    settings_.decay_exclude = {"second/*"};
+    EXPECT_EQ(decays(), (std::vector{0.5f, 0.0f, 0.0f, 0.5f})) << rule;
+    settings_.decay_exclude = {"none"};
+    EXPECT_EQ(decays(), (std::vector{0.5f, 0.5f, 0.5f, 0.5f})) << rule;
+    settings_.decay_exclude = {"none", "second/*"};
+    EXPECT_EQ(decays(), (std::vector{0.5f, 0.5f, 0.0f, 0.5f})) << rule;
+  }
+  settings_ = {.rule = "muon", .weight_decay = 0.5, .decay_exclude = {"*/gamma", "second/*"}};
+  EXPECT_EQ(decays(), (std::vector{0.5f, 0.0f, 0.0f, 0.5f}));
+}
+
+TEST_F(DecayExclusion, YieldsToTheDecayOfAGroupOnlyWhereItIsTheDefault) {
+  settings_.rule = "adamw";
+  settings_.groups = {{.pattern = "*/gamma", .decay = 0.25}, {.pattern = "second/*", .decay = 0.0}};
+  EXPECT_EQ(decays(), (std::vector{0.5f, 0.25f, 0.0f, 0.5f}));
+  settings_.decay_exclude = {"second/*"};
+  EXPECT_EQ(decays(), (std::vector{0.5f, 0.25f, 0.0f, 0.5f})) << "both say 0";
+  settings_.decay_exclude = {"first/*"};
+  expect_refused("--decay-exclude excludes first/norm/gamma, and --group '*/gamma' states its weight decay: give one");
+}
+
+TEST_F(DecayExclusion, OfNoVariableIsRefusedWithTheNamesThereAre) {
+  settings_.decay_exclude = {"none", "*/gamma", "fourth/*"};
+  expect_refused("--decay-exclude: 'fourth/*' matches no variable; there are: first/weights, first/norm/gamma");
 }
 
 }  // namespace

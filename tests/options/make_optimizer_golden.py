@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes tests/data/samples/optimizers.txt: results of PyTorch's optimisers and schedules for a small problem, in float64.
-LARS and LAMB, which PyTorch lacks, follow their papers. Lookahead and Muon follow their authors' code.
+LARS and LAMB, which PyTorch lacks, follow their papers. Gradients are clipped by PyTorch's clip_grad_norm_. Lookahead and Muon follow their authors' code.
 
     tests/options/make_optimizer_golden.py > tests/data/samples/optimizers.txt
 
@@ -60,6 +60,14 @@ LOOKAHEADS = [
 ]
 
 
+CLIP = "--clip-norm 0.6"
+EXCLUSIONS = [
+    "--decay-exclude none",
+    "--decay-exclude 'second/*'",
+    "--decay-exclude none 'second/*'",
+]
+
+
 def cases():
     for rule in RULES:
         yield f"{rule} {SCHEDULES[1]}"
@@ -75,6 +83,14 @@ def cases():
     for lookahead in LOOKAHEADS:
         yield f"{RULES[2]} {SCHEDULES[1]} {lookahead}"
         yield f"{RULES[4]} {SCHEDULES[1]} {DECAY} {GROUPS} {lookahead}"
+    for rule in RULES:
+        yield f"{rule} {SCHEDULES[1]} {DECAY} {CLIP}"
+    yield f"{RULES[1]} {SCHEDULES[0]} {DECAY} {GROUPS} {CLIP}"
+    for muon in MUONS:
+        yield f"{muon} {SCHEDULES[1]} {DECAY} {CLIP}"
+    for exclusion in EXCLUSIONS:
+        for rule in (RULES[1], RULES[4], RULES[6], RULES[7]):
+            yield f"{rule} {SCHEDULES[1]} {DECAY} {exclusion}"
 
 
 def parse(case):
@@ -86,9 +102,10 @@ def parse(case):
                         ("learning-rate-decay", None), ("decay-steps", None), ("warmup-steps", 0),
                         ("warmup-from", 0.0), ("schedule-steps", None), ("final-learning-rate", 0.0),
                         ("schedule-power", 1.0), ("milestone-factor", 0.1), ("max-steps", None),
-                        ("lookahead-every", 0), ("lookahead-decay", 0.5), ("lookahead-power", 0.0), ("lookahead-steps", None)):
+                        ("clip-norm", 0.0), ("lookahead-every", 0), ("lookahead-decay", 0.5), ("lookahead-power", 0.0), ("lookahead-steps", None)):
         parser.add_argument("--" + name, type=float, default=value)
     parser.add_argument("--group", action="append", default=[])
+    parser.add_argument("--decay-exclude", nargs="*", default=[])
     return parser.parse_args(shlex.split(case))
 
 
@@ -279,7 +296,10 @@ def trained(case):
     variables = {name: torch.nn.Parameter(torch.cos(2 * e)) for name, e in elements.items()}
     groups = {name: group_of(o, name) for name in variables}
     by_norms = o.optimizer in ("lars", "lamb")
-    decays = {name: 0.0 if by_norms and name.endswith("biases") else o.weight_decay for name in variables}
+    excluded = {name for name in variables if any(fnmatch.fnmatchcase(name, pattern) for pattern in o.decay_exclude)}
+    vectors_decay = o.optimizer not in ("adamw", "lars", "lamb") or "none" in o.decay_exclude
+    decays = {name: 0.0 if name in excluded or (name.endswith("biases") and not vectors_decay) else o.weight_decay
+              for name in variables}
     settings = [{"params": [variables[name]], "weight_decay": groups[name].get("decay", decays[name]),
                  "ratio": name.endswith("weights")} for name in variables]
     if o.optimizer == "adamw":
@@ -299,7 +319,10 @@ def trained(case):
             trains = groups[name].get("frozen-until", 0) <= step < groups[name].get("frozen-after", math.inf)
             e, w = elements[name], variable.detach()
             gradient = (0.5 + 0.25 * (e % 5)) * (w - torch.sin(e)) + 0.3 * torch.cos(e + 0.7 * step)
-            variable.grad = gradient + (L2 * w if name.endswith("weights") else 0.0) if trains else None
+            has_l2 = name.endswith("weights") and name not in excluded
+            variable.grad = gradient + (L2 * w if has_l2 else 0.0) if trains else None
+        if o.clip_norm > 0:
+            torch.nn.utils.clip_grad_norm_(list(variables.values()), o.clip_norm)
         optimizer.step()
         if o.lookahead_every > 0:
             look_ahead(lookahead, variables, o, step + 1)

@@ -75,6 +75,16 @@ TEST_F(OptimizerOptions, ReachTheOptimiser) {
   EXPECT_EQ(muon.groups[1].muon, true);
 }
 
+TEST_F(OptimizerOptions, ClipAndExcludeReachTheOptimiser) {
+  EXPECT_EQ(parsed({}).optimizer.settings().clip_norm, 0.0);
+  EXPECT_TRUE(parsed({}).optimizer.settings().decay_exclude.empty());
+  const OptimizerSettings settings =
+      parsed({"--clip-norm", "0.5", "--decay-exclude", "none", "logits/*"}).optimizer.settings();
+  EXPECT_EQ(settings.clip_norm, 0.5);
+  EXPECT_EQ(settings.decay_exclude, (std::vector<std::string>{"none", "logits/*"}));
+  for (const char* const text : {"-1", "nan", "inf", "x"}) expect_refused({"--clip-norm", text}, "--clip-norm");
+}
+
 TEST_F(OptimizerOptions, ThatThisOptimiserDoesNotUseAreRefused) {
   expect_refused({"--momentum", "0.9"},
                  "--momentum requires --optimizer momentum, nesterov, lars, muon-nesterov; this run uses sgd");
@@ -312,13 +322,13 @@ TEST_F(OptimizerOptions, AllDecideTheResult) {
   const std::string before = set.values().json();
   std::vector<const char*> arguments{"program"};
   for (const char* const argument :
-       {"--optimizer=momentum",    "--momentum=0.1",        "--dampening=0.1",        "--adam-beta1=0.1",
-        "--adam-beta2=0.1",        "--adam-epsilon=0.1",    "--lars-coefficient=0.1", "--muon-momentum=0.1",
-        "--muon-steps=1",          "--muon-normalize=true", "--weight-decay=0.1",     "--group=*: rate=2",
-        "--lookahead-every=1",     "--lookahead-decay=0.1", "--lookahead-power=1",    "--lookahead-steps=1",
-        "--schedule=step",         "--warmup-steps=1",      "--warmup-from=1",        "--schedule-steps=1",
-        "--final-learning-rate=1", "--schedule-power=2",    "--milestones=5",         "--milestone-factor=1",
-        "--schedule-knots=5:1"}) {
+       {"--optimizer=momentum",  "--momentum=0.1",        "--dampening=0.1",          "--adam-beta1=0.1",
+        "--adam-beta2=0.1",      "--adam-epsilon=0.1",    "--lars-coefficient=0.1",   "--muon-momentum=0.1",
+        "--muon-steps=1",        "--muon-normalize=true", "--weight-decay=0.1",       "--group=*: rate=2",
+        "--clip-norm=1",         "--decay-exclude=none",  "--freeze-batch-norm=true", "--lookahead-every=1",
+        "--lookahead-decay=0.1", "--lookahead-power=1",   "--lookahead-steps=1",      "--schedule=step",
+        "--warmup-steps=1",      "--warmup-from=1",       "--schedule-steps=1",       "--final-learning-rate=1",
+        "--schedule-power=2",    "--milestones=5",        "--milestone-factor=1",     "--schedule-knots=5:1"}) {
     arguments.push_back(argument);
   }
   set.parse(static_cast<int>(arguments.size()), arguments.data());

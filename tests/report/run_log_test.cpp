@@ -55,6 +55,27 @@ TEST_F(RunLogTest, LogsAStepOnTheConsoleAndInTheMetrics) {
   EXPECT_EQ(line.at("examples_per_second"), 128.0);
 }
 
+TEST_F(RunLogTest, LogsTheGradientsNormInTheMetricsAndForTensorBoard) {
+  const StepRecord record{.step = 20, .loss = 2.5, .gradient_norm = 1.5, .step_seconds = 0.5, .global_batch = 64};
+  const std::string line = printed(0, [&](RunLog& log) {
+    log.step(record);
+    log.scalars(record);
+  });
+  EXPECT_THAT(line, ::testing::Not(HasSubstr("gradient norm"))) << "it is printed only if the log is told so";
+  EXPECT_EQ(nlohmann::json::parse(metrics()).at("gradient_norm"), 1.5);
+  EXPECT_EQ(scalars().at("gradient_norm"), 1.5f);
+}
+
+TEST_F(RunLogTest, LogsNoNormThatIsUnknown) {
+  const StepRecord record{.step = 20, .loss = 2.5, .step_seconds = 0.5, .global_batch = 64};
+  printed(0, [&](RunLog& log) {
+    log.step(record);
+    log.scalars(record);
+  });
+  EXPECT_FALSE(nlohmann::json::parse(metrics()).contains("gradient_norm"));
+  EXPECT_FALSE(scalars().contains("gradient_norm"));
+}
+
 TEST_F(RunLogTest, LogsAnEvaluationOnTheConsoleAndInTheMetrics) {
   EXPECT_EQ(printed(0, [](RunLog& log) { log.evaluation(30, accuracy_of(9840, 10000)); }),
             "step 30: precision @ 1 = 0.984 (9840/10000)\n");

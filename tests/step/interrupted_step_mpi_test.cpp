@@ -46,14 +46,18 @@ class EndedRanks final : public WaitObserver {
   const SharedFlag& flag_;
 };
 
-/// Shared host memory in which this rank ends after so many blocks of its shard.
+/// Shared host memory in which this rank ends after so many blocks of its shard. `averagings`: of blocks of gradients
+/// that come before, to find their norm.
 class EndingMemory final : public ForwardingMemory {
  public:
   EndingMemory(SharedHostMemory& memory, SharedFlag& flag) : ForwardingMemory(memory), flag_(flag) {}
-  void end_after(std::size_t blocks) { left_ = blocks; }
+  void end_after(std::size_t blocks, int averagings) {
+    left_ = blocks;
+    averagings_ = averagings;
+  }
 
   void means_of(std::span<const float> values, const TakeMeans& take) const override {
-    const bool is_shard = values.size() > step_sum_count;
+    const bool is_shard = values.size() > step_sum_count && averagings_-- == 0;
     ForwardingMemory::means_of(values, [&](std::size_t first, std::span<const float> means) {
       if (is_shard && first >= left_ * sum_block_floats) {
         flag_.set();
@@ -66,6 +70,7 @@ class EndingMemory final : public ForwardingMemory {
  private:
   SharedFlag& flag_;
   std::size_t left_ = std::size_t{1} << 40;
+  mutable int averagings_ = -1;  ///< never 0
 };
 
 /// A communicator with an EndingMemory.
@@ -80,10 +85,18 @@ class EndingCommunicator final : public ForwardingCommunicator {
   EndingMemory memory_;
 };
 
-TowerSettings settings(bool checks_memory = false) {
+struct UpdateCase {
+  bool checks_memory = false;
+  double clip_norm = 0.0;
+};
+
+TowerSettings settings(const UpdateCase& update = {}) {
   return {.batch_size = 2,
-          .optimizer = {.rule = "momentum", .learning_rate = constant_rate(0.1), .moving_average_decay = 0.5},
-          .checks_memory = checks_memory};
+          .optimizer = {.rule = "momentum",
+                        .learning_rate = constant_rate(0.1),
+                        .moving_average_decay = 0.5,
+                        .clip_norm = update.clip_norm},
+          .checks_memory = update.checks_memory};
 }
 
 Network mnist() { return mnist_network(mnist_images({.pixel_scale = 1.0f / 255.0f, .regularization = 1e-4f})); }
@@ -111,10 +124,10 @@ std::vector<float> whole_step(const Tower& tower) {
 }
 
 /// The state after `steps` steps that nothing interrupts.
-std::vector<float> undisturbed(int steps) {
+std::vector<float> undisturbed(int steps, const UpdateCase& update) {
   CpuDevice device(1);
   const auto communicator = make_communicator(mpi_world(), device);
-  Tower tower(mnist(), ten_classes(), settings(), device, *communicator);
+  Tower tower(mnist(), ten_classes(), settings({.clip_norm = update.clip_norm}), device, *communicator);
   if (mpi_world().rank() == 0) tower.initialize(1);
   tower.broadcast_from_first();
   for (int step = 0; step < steps; ++step) tower.step({.step = step, .batch = samples_of(step).batch()});
@@ -125,8 +138,8 @@ std::vector<float> undisturbed(int steps) {
 
 constexpr int last_step = 2;
 
-/// With and without checks of the memory.
-class InterruptedUpdateTest : public ::testing::TestWithParam<bool> {
+/// With and without checks of the memory, and clipped gradients.
+class InterruptedUpdateTest : public ::testing::TestWithParam<UpdateCase> {
  protected:
   /// Takes steps; in the last one `ended` ends after so many blocks. Returns the error of this rank.
   std::string steps_until_end(int ended, std::size_t blocks) {
@@ -134,7 +147,7 @@ class InterruptedUpdateTest : public ::testing::TestWithParam<bool> {
     tower_.broadcast_from_first();
     try {
       for (int step = 0; step <= last_step; ++step) {
-        if (step == last_step && mpi_world().rank() == ended) communicator_.memory().end_after(blocks);
+        if (step == last_step && mpi_world().rank() == ended) communicator_.memory().end_after(blocks, clips() ? 1 : 0);
         tower_.step({.step = step, .batch = samples_of(step).batch()});
       }
     } catch (const ProcessEnds& error) {
@@ -142,6 +155,8 @@ class InterruptedUpdateTest : public ::testing::TestWithParam<bool> {
     }
     return "";
   }
+
+  static bool clips() { return GetParam().clip_norm > 0.0; }
 
   CpuDevice device_{1};
   SharedFlag flag_;
@@ -153,7 +168,7 @@ class InterruptedUpdateTest : public ::testing::TestWithParam<bool> {
 TEST_P(InterruptedUpdateTest, TheOtherRanksFinishTheShardOfTheLastRank) {
   const int ended = mpi_world().size() - 1;
   if (ended == 0) return;
-  const std::vector<float> expected = undisturbed(last_step + 1);
+  const std::vector<float> expected = undisturbed(last_step + 1, GetParam());
   const std::string error = steps_until_end(ended, 3);
   EXPECT_EQ(error.empty(), mpi_world().rank() != ended);
   EXPECT_EQ(tower_.holds_whole_step(), mpi_world().rank() != ended);
@@ -165,7 +180,7 @@ TEST_P(InterruptedUpdateTest, TheOtherRanksFinishTheShardOfTheLastRank) {
 
 TEST_P(InterruptedUpdateTest, TheOtherRanksFinishTheShardOfTheFirstRank) {
   if (mpi_world().size() == 1) return;
-  const std::vector<float> expected = undisturbed(last_step + 1);
+  const std::vector<float> expected = undisturbed(last_step + 1, GetParam());
   steps_until_end(0, 0);
   EXPECT_EQ(tower_.holds_whole_step(), mpi_world().rank() != 0);
   if (tower_.holds_whole_step()) {
@@ -174,8 +189,13 @@ TEST_P(InterruptedUpdateTest, TheOtherRanksFinishTheShardOfTheFirstRank) {
   mpi_world().barrier();
 }
 
-INSTANTIATE_TEST_SUITE_P(Checks, InterruptedUpdateTest, ::testing::Bool(),
-                         [](const auto& checks) { return checks.param ? "checked" : "unchecked"; });
+INSTANTIATE_TEST_SUITE_P(Updates, InterruptedUpdateTest,
+                         ::testing::Values(UpdateCase{}, UpdateCase{.checks_memory = true},
+                                           UpdateCase{.clip_norm = 0.05}, UpdateCase{true, 0.05}),
+                         [](const auto& of) {
+                           return std::string(of.param.checks_memory ? "checked" : "unchecked") +
+                                  (of.param.clip_norm > 0.0 ? "_clipped" : "");
+                         });
 
 /// Counts the training batches in a buffer. Then throws in the forward pass if `throws`.
 class CountAndThrow final : public OpDefinition {

@@ -19,6 +19,7 @@
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
 #include "kernels/warp_images/warp_images.h"
 #include "src/core/bf16.h"
+#include "src/graph/passes.h"
 
 namespace carillon::testing {
 namespace {
@@ -159,6 +160,14 @@ std::vector<OpCase> norms() {
                          const Value x = h.input("x", {9, 3, 5, channels});
                          return activated(activation, h.graph(),
                                           batch_norm(h.graph(), "norm", x, {.trains_scale = channels != 5}));
+                       }});
+      cases.push_back({.name = "FrozenBatchNorm" + std::to_string(channels) + name,
+                       .batch = 9,
+                       .build = [channels, activation = kind](OpHarness& h) {
+                         const Value x = h.input("x", {9, 3, 5, channels});
+                         const Value z = batch_norm(h.graph(), "norm", x, {.trains_scale = channels != 5});
+                         freeze_statistics(h.graph(), [](const Graph::Node&) { return true; });
+                         return activated(activation, h.graph(), z);
                        }});
     }
   }

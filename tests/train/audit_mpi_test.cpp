@@ -72,6 +72,16 @@ Network synchronized_network() {
   return network;
 }
 
+Network network_with_frozen_batch_norms() {
+  Network network = normalized_network();
+  network.freeze_batch_norm = true;
+  return network;
+}
+
+OptimizerSettings clipping() {
+  return {.rule = "momentum", .learning_rate = constant_rate(0.1), .moving_average_decay = 0.5, .clip_norm = 0.05};
+}
+
 class AuditTest : public ::testing::TestWithParam<AuditCase> {
  protected:
   /// A tower with initial variables.
@@ -152,6 +162,10 @@ INSTANTIATE_TEST_SUITE_P(
                       AuditCase{"batch_norm_in_micro_batches", normalized_network(), 2, true},
                       AuditCase{"synchronized_batch_norm", synchronized_network(), 0, true},
                       AuditCase{"frozen_variables", normalized_network(), 0, true, freezing_after_a_step()},
+                      AuditCase{"frozen_batch_norm", network_with_frozen_batch_norms(), 0, true},
+                      AuditCase{"frozen_batch_norm_in_micro_batches", network_with_frozen_batch_norms(), 2, true},
+                      AuditCase{"clipped_gradients", mixed_network(), 0, true, clipping()},
+                      AuditCase{"clipped_gradients_in_micro_batches", normalized_network(), 2, true, clipping()},
                       AuditCase{"mirroring_by_record", airbench94_network(cifar10_images()), 0, true}),
     [](const auto& of) { return of.param.name; });
 

@@ -99,6 +99,48 @@ std::map<std::string, event::Histogram> histograms_in(const std::filesystem::pat
   return found;
 }
 
+/// The last scalar with this tag in a train directory's event file; NaN: none.
+float scalar_in(const std::filesystem::path& train_dir, std::string_view tag) {
+  float found = std::nanf("");
+  for (const auto& entry : std::filesystem::directory_iterator(train_dir)) {
+    if (!entry.path().filename().string().starts_with("events.")) continue;
+    RecordReader reader(entry.path().string());
+    for (Record record; reader.next(record);) {
+      event::Event what;
+      EXPECT_TRUE(what.ParseFromArray(record.data.data(), static_cast<int>(record.data.size())));
+      for (const auto& value : what.summary().value()) {
+        if (value.tag() == tag) found = value.simple_value();
+      }
+    }
+  }
+  return found;
+}
+
+/// A frozen variable has a gradient of 1.
+TEST_F(RecorderTest, TheNormOfASummaryIsThatOfFiniteGradientsThatAreTrained) {
+  const OptimizerSettings freezing{.groups = {{.pattern = "layer1/*", .frozen_after = 0}}};
+  const auto communicator = make_communicator(mpi_, device_);
+  Tower tower(mnist_network(mnist_images()), ten_classes(), {.batch_size = 4, .optimizer = freezing}, device_,
+              *communicator);
+  if (first()) tower.initialize(1);
+  tower.broadcast_from_first();
+  recorder_.open_directory();
+  recorder_.open_logs(0);
+  const std::span<float> gradients = tower.parameters().gradients_and_sums();
+  const auto norm_at = [&](int step) {
+    recorder_.summarize(step, {}, tower, device_);
+    recorder_.log_step({.step = step, .summarizes = true}, {.task = 2.0}, 0.01);
+    return first() ? scalar_in(train_dir(), "gradient_norm") : 0.0f;
+  };
+  std::ranges::fill(gradients, std::nanf(""));
+  const float bad = norm_at(0);
+  std::ranges::fill(gradients, 1.0f);
+  const float good = norm_at(1);
+  if (!first()) return;
+  EXPECT_TRUE(std::isnan(bad)) << "it was logged";
+  EXPECT_NEAR(good, std::sqrt(5010.0), 1e-3);
+}
+
 TEST_F(RecorderTest, SummarizesVariablesAndTheFirstRanksGradientsWhoeverCountsThem) {
   recorder_.open_directory();
   recorder_.open_logs(0);
@@ -109,6 +151,7 @@ TEST_F(RecorderTest, SummarizesVariablesAndTheFirstRanksGradientsWhoeverCountsTh
   if (!first()) return;
   const auto found = histograms_in(train_dir());
   EXPECT_EQ(found.size(), 2 * parameters.specs().size());
+  EXPECT_NEAR(scalar_in(train_dir(), "gradient_norm"), std::sqrt(397510.0), 0.1);
   for (int i = 0; i < static_cast<int>(parameters.specs().size()); ++i) {
     const ParameterSpec& spec = parameters.specs()[i];
     const Histogram expected = histogram_of(parameters.value(i).floats());

@@ -18,6 +18,7 @@ namespace carillon {
 enum class AcrossRanks {
   first,  ///< the buffer of rank 0
   mean,   ///< the mean over the ranks
+  equal,  ///< no op changes the buffer, so all ranks have the same values
 };
 
 struct BufferSpec {

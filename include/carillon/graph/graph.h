@@ -91,6 +91,10 @@ class Graph {
   Value add_value_like(Value value);
   /// Changes the last extent of a value.
   void set_channels(Value value, std::int64_t channels);
+  /// No op changes the buffer from here on (AcrossRanks::equal).
+  void keep_buffer(int buffer);
+  /// The variable has no L2 loss from here on.
+  void remove_l2(int parameter);
   /// Replaces all nodes; `nodes` are in forward order. Recomputes the producer and the readers of every value, and
   /// names a value after the op that produces it. Shapes, types and wants_gradient stay. Errors: failed (a value is
   /// read before it is produced, or produced twice).

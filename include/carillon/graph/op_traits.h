@@ -42,6 +42,9 @@ struct OpTraits {
   Definition (*with_biases_before)(const OpDefinition& op) = nullptr;
   /// The definition of this op with its batch statistics computed over the batches of all ranks, in training.
   Definition (*synchronized)(const OpDefinition& op) = nullptr;
+  /// The definition of this op that uses its buffers (running statistics) in training as in evaluation, and does not
+  /// change them.
+  Definition (*frozen)(const OpDefinition& op) = nullptr;
 
   // Padding on a GPU: the images at the start of a network get extra channels, which hold zeros.
   /// The channel count, at least that of `input`, with which input 0 of unpadded shape `input` and type `type` is

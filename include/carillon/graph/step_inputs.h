@@ -83,9 +83,10 @@ struct StepTable {
 
 /// The result of a step for the host: the means of the step sums, and the L2 loss. Equal on all ranks.
 struct StepOutcome {
-  float loss = 0.0f;           ///< loss of the task, without L2
-  float sync_requests = 0.0f;  ///< fraction of the ranks, 0 to 1, with StepHeader::request_sync 1
-  double l2_loss = 0.0;        ///< L2 loss before the update, if StepHeader::reports_l2 is 1; otherwise 0
+  float loss = 0.0f;            ///< loss of the task, without L2
+  float sync_requests = 0.0f;   ///< fraction of the ranks, 0 to 1, with StepHeader::request_sync 1
+  double l2_loss = 0.0;         ///< L2 loss before the update, if StepHeader::reports_l2 is 1; otherwise 0
+  double gradient_norm = -1.0;  ///< norm of the mean gradient before clipping; negative: not computed
 };
 
 /// The memory that the last kernel of a step updates: the step counter and the outcome.

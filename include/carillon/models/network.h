@@ -82,6 +82,11 @@ struct Network {
   WarpSettings warp = {};                         ///< warps the images after the first op
   MixingSettings mixing = {};                     ///< mixes the warped images; the loss mixes targets in the same way
   bool sync_batch_norm = false;                   ///< batch norm statistics over the batches of all ranks, in training
+  bool freeze_batch_norm = false;  ///< batch norms use their running statistics in training, and keep them
+  /// Shell patterns of variables that are never trained. A batch norm is frozen, as by `freeze_batch_norm`, if they
+  /// match all its variables.
+  std::vector<std::string> frozen_variables = {};
+  std::vector<std::string> l2_exclude = {};  ///< shell patterns of variables without L2 loss
 };
 
 /// Makes a network. Errors: usage (images of an unsupported shape; the message names it).
@@ -114,7 +119,8 @@ struct BuildSettings {
 /// intermediate values (deferred biases, padded channels), except in a graph for a summary.
 ///
 /// Errors: failed (no op reads a value; warping or mixing without an image-shaped input; output size differs from
-/// Task::outputs; the loss is not a scalar), usage (sync_batch_norm without a batch norm; the loss cannot mix targets).
+/// Task::outputs; the loss is not a scalar), usage (sync_batch_norm or freeze_batch_norm without a batch norm; the loss
+/// cannot mix targets).
 BuiltNetwork build_network(const Network& network, const Task& task, const BuildSettings& settings);
 /// As above, but without a target and a loss.
 BuiltNetwork build_network(const Network& network, const BuildSettings& settings);

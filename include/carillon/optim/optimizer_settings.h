@@ -25,6 +25,9 @@ struct LookaheadSettings {
   std::int64_t steps = 0;  ///< updates of the training; 0: unknown, which requires power 0
 };
 
+/// In OptimizerSettings::decay_exclude: the optimiser excludes no variables by default.
+inline constexpr std::string_view no_decay_exclusion = "none";
+
 struct OptimizerSettings {
   std::string rule = "sgd";
   Schedule learning_rate = constant_rate(0.001);
@@ -37,6 +40,10 @@ struct OptimizerSettings {
   std::int64_t muon_steps = 5;                                       ///< Newton-Schulz iterations (muon, muon-nesterov)
   bool muon_normalizes = false;  ///< keep matrices at a fixed norm, without weight decay (muon, muon-nesterov)
   double weight_decay = 0.0;     ///< unless a group states another one
+  /// Patterns of variables without weight decay. adamw, lars and lamb also exclude all vectors (biases, scales and
+  /// shifts of batch norms), unless `no_decay_exclusion` is among the patterns or a group states a decay.
+  std::vector<std::string> decay_exclude = {};
+  double clip_norm = 0.0;  ///< largest norm of the mean gradient; 0: the gradient is not clipped
   std::vector<ParameterGroup> groups = {};
   LookaheadSettings lookahead = {};
 };

@@ -5,7 +5,8 @@
 //   w <- w - learning_rate * |w| / |d| * d
 //
 // The ratio |w| / |d| is 1 if a norm is 0. Variables of one dimension have no ratio, and weight decay only from a
-// group. Source: You and others, "Large batch optimization for deep learning: training BERT in 76 minutes", 2020.
+// group, or with OptimizerSettings::decay_exclude "none". Source: You and others, "Large batch optimization for deep
+// learning: training BERT in 76 minutes", 2020.
 #pragma once
 
 #include "src/optim/rules/adam_moments.h"
@@ -15,6 +16,7 @@ namespace carillon {
 struct Lamb : AdamMoments {
   static constexpr std::string_view name = "lamb";
   static constexpr std::array<std::string_view, 2> slots{"lamb_m", "lamb_v"};
+  static constexpr bool decays_vectors = false;
 
   CARILLON_HOST_DEVICE static float direction(const StepScalars& scalars, const UpdateFactors& factors, float gradient,
                                               float value, float* state) {

@@ -5,8 +5,9 @@
 //   v <- momentum * v + learning_rate * r * (g + weight_decay * w)
 //   w <- w - v
 //
-// r is 1 if a norm is 0. Variables of one dimension have r = 1, and weight decay only from a group. Source: You,
-// Gitman, Ginsburg, "Large batch training of convolutional networks", 2017; MLPerf's ResNet-50.
+// r is 1 if a norm is 0. Variables of one dimension have r = 1, and weight decay only from a group, or with
+// OptimizerSettings::decay_exclude "none". Source: You, Gitman, Ginsburg, "Large batch training of convolutional
+// networks", 2017; MLPerf's ResNet-50.
 #pragma once
 
 #include <array>
@@ -20,6 +21,7 @@ struct Lars {
   static constexpr std::string_view name = "lars";
   static constexpr std::array<std::string_view, 2> options{"momentum", "lars-coefficient"};
   static constexpr std::array<std::string_view, 1> slots{"lars_momentum"};
+  static constexpr bool decays_vectors = false;
 
   static void set_scalars(const OptimizerSettings& settings, StepScalars& scalars) {
     scalars.at[momentum] = static_cast<float>(settings.momentum);

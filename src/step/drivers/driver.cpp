@@ -29,6 +29,7 @@ class CpuStepDriver final : public StepDriver {
     result_ = {.step = request.step,
                .loss = sums[loss_sum],
                .l2_loss = l2,
+               .gradient_norm = tower_.step.gradient_norm(),
                .sync_requested = sums[sync_sum] > 0.0f,
                .reduce_seconds = waited.count(),
                .finished = std::chrono::steady_clock::now()};

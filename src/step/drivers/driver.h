@@ -31,8 +31,11 @@ struct StepRequest {
 /// The result of a step, averaged over the ranks. Equal on all ranks, except the times.
 struct StepResult {
   std::int64_t step = 0;
-  double loss = 0.0;            ///< mean over the global batch, without L2; not finite: the update was skipped
-  double l2_loss = 0.0;         ///< L2 loss before the update, in steps that report it
+  double loss = 0.0;     ///< mean over the global batch, without L2; not finite: the update was skipped
+  double l2_loss = 0.0;  ///< L2 loss before the update, in steps that report it
+  /// With OptimizerSettings::clip_norm, if the step is updated: norm of the mean gradient, L2 included, before
+  /// clipping.
+  std::optional<double> gradient_norm = {};
   bool sync_requested = false;  ///< a rank requested a synchronisation
   /// Time of TrainingStep::enqueue_means after this rank's backward pass. 0 on a GPU.
   double reduce_seconds = 0.0;

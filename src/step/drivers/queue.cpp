@@ -55,11 +55,13 @@ void StepQueue::complete_before(std::uint64_t index) {
   const auto of_step = (last_end_ - begin) / static_cast<std::int64_t>(end - completed_);
   for (auto finished = begin + of_step; completed_ < end; ++completed_, finished += of_step) {
     const StepOutcome outcome = engine_.outcome(slot_of(completed_));
-    results_.push_back({.step = numbers_.front(),
-                        .loss = outcome.loss,
-                        .l2_loss = outcome.l2_loss,
-                        .sync_requested = outcome.sync_requests > 0.0f,
-                        .finished = finished});
+    results_.push_back(
+        {.step = numbers_.front(),
+         .loss = outcome.loss,
+         .l2_loss = outcome.l2_loss,
+         .gradient_norm = outcome.gradient_norm < 0.0 ? std::nullopt : std::optional(outcome.gradient_norm),
+         .sync_requested = outcome.sync_requests > 0.0f,
+         .finished = finished});
     numbers_.pop_front();
   }
 }

@@ -65,8 +65,9 @@ MicroBatches::MicroBatches(const GradientSourceContext& context, const MicroBatc
   check(context.device.kind() == DeviceKind::cpu, "micro-batches require a CPU");
   check(buffers_among(context.parameters.step_sums()).size() == context.buffers.values().size(),
         "the step sums have no room for the buffers");
-  check(std::ranges::all_of(context.buffers.specs(), [](const auto& s) { return s.across_ranks == AcrossRanks::mean; }),
-        "micro-batches require buffers that are averaged over ranks");
+  check(
+      std::ranges::none_of(context.buffers.specs(), [](const auto& s) { return s.across_ranks == AcrossRanks::first; }),
+      "micro-batches require buffers that are averaged over ranks");
   lanes_.resize(std::min(context.device.workers().size(), static_cast<std::size_t>(form.own_count)));
   rebuild();
 }
@@ -110,7 +111,14 @@ void MicroBatches::enqueue(GradientSink& sink) {
 }
 
 void MicroBatches::finish() {
-  std::ranges::copy(buffers_among(context_.parameters.step_sums()), context_.buffers.values().begin());
+  const std::span<const float> means = buffers_among(context_.parameters.step_sums());
+  const BufferStore& buffers = context_.buffers;
+  for (std::size_t i = 0; i < buffers.specs().size(); ++i) {
+    if (buffers.specs()[i].across_ranks == AcrossRanks::equal) continue;  // their mean may round differently
+    const std::span<float> values = buffers.tensor(static_cast<int>(i)).floats();
+    const auto offset = static_cast<std::size_t>(values.data() - buffers.values().data());
+    std::ranges::copy(means.subspan(offset, values.size()), values.begin());
+  }
 }
 
 std::size_t MicroBatches::activation_bytes() const { return lanes_.front()->executable.memory_bytes(); }

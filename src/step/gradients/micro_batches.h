@@ -34,7 +34,7 @@ std::size_t step_sums_with(const std::vector<BufferSpec>& buffers);
 class MicroBatches final : public GradientSource {
  public:
   /// The network's batch is one micro-batch. The parameters have step_sums_with(buffers) step sums. Errors: failed (a
-  /// GPU; a buffer that is not averaged over ranks).
+  /// GPU; a buffer with AcrossRanks::first).
   MicroBatches(const GradientSourceContext& context, const MicroBatchForm& form, std::size_t image_bytes);
   ~MicroBatches() override;
 

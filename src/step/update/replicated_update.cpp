@@ -23,6 +23,7 @@ ReplicatedUpdate::ReplicatedUpdate(const UpdateContext& context, const MakeOptim
       reducer_(communicator_, parameters_, bucket_bytes_on(device_.kind(), context.bucket_bytes)),
       optimizer_(make(context.optimizer, parameters_, device_, context.inputs)),
       end_{parameters_.step_sums().data(), context.inputs.progress},
+      clips_(context.optimizer.clip_norm > 0.0),
       gate_(context.gate) {
   if (context.checks_memory) checksums_.emplace(parameters_, std::vector<Slice>{whole()});
 }
@@ -65,6 +66,11 @@ void ReplicatedUpdate::enqueue_update() {
   optimizer_->apply(end_, device_.stream());
   if (checksums_) checksums_->record(whole());
   is_updating_ = false;
+}
+
+std::optional<double> ReplicatedUpdate::gradient_norm() const {
+  if (!clips_ || device_.kind() != DeviceKind::cpu || !end_.allows_update()) return std::nullopt;
+  return optimizer_->gradient_norm();
 }
 
 }  // namespace carillon

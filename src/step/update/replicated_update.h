@@ -37,6 +37,7 @@ class ReplicatedUpdate final : public UpdateStrategy {
   void enqueue_means() override;
   const StepEnd& step_end() const override { return end_; }
   void enqueue_update() override;
+  std::optional<double> gradient_norm() const override;
   bool holds_whole_step() const override { return !is_updating_; }
 
  private:
@@ -51,6 +52,7 @@ class ReplicatedUpdate final : public UpdateStrategy {
   std::unique_ptr<Optimizer> optimizer_;
   StepEnd end_;
   MeanGradients gradients_ = MeanGradients::readable;
+  bool clips_;
   UpdateGate* gate_;
   std::optional<MemoryChecksums> checksums_;  ///< of variables and slots, if the memory is checked
   bool is_updating_ = false;

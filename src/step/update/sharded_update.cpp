@@ -34,16 +34,23 @@ std::size_t published_bytes(const UpdateContext& context) {
   return ShardChecksums::bytes(ParameterLayout(context.graph.parameters()).total(), context.communicator.size());
 }
 
+/// Of several ranks: the bytes of the sums of squares that a rank publishes.
+std::size_t norm_bytes(const UpdateContext& context) {
+  if (context.optimizer.clip_norm == 0.0) return 0;
+  return ShardNorm::bytes(ParameterLayout(context.graph.parameters()).total());
+}
+
 /// The communicator's memory, from which other ranks copy, holds in this order: gradients, variables and, with several
-/// ranks, the checksums and the log. The log is last because ranks with more threads have a longer one.
+/// ranks, the checksums, the sums of squares and the log. The log is last because ranks with more threads have a longer
+/// one.
 ParameterStore make_parameters(const UpdateContext& context, SharedHostMemory& memory) {
   const std::size_t of_gradients = gradient_bytes_of(context);
   const std::size_t of_values = value_bytes(ParameterLayout(context.graph.parameters()));
   const ShardLog::Form form = log_form(context);
-  const std::size_t of_log_and_checksums =
-      context.communicator.size() == 1 ? 0 : published_bytes(context) + ShardLog::bytes(form);
+  const std::size_t of_log_and_sums =
+      context.communicator.size() == 1 ? 0 : published_bytes(context) + norm_bytes(context) + ShardLog::bytes(form);
   std::vector<Slot> slots = optimizer_slots(context.optimizer);
-  Buffer own = context.communicator.allocate(of_gradients + of_values + of_log_and_checksums);
+  Buffer own = context.communicator.allocate(of_gradients + of_values + of_log_and_sums);
   Buffer values(static_cast<std::byte*>(own.data()) + of_gradients, of_values, [](void*) {});
   Buffer of_slots = memory.allocate(slots.size() * of_values);
   return {context.graph.parameters(), context.device,
@@ -62,12 +69,18 @@ ShardedUpdate::ShardedUpdate(const UpdateContext& context)
       reducer_(communicator_, parameters_, bucket_bytes_on(device_.kind(), context.bucket_bytes)),
       optimizer_(make_elementwise_optimizer(context.optimizer, parameters_, context.inputs)),
       end_{parameters_.step_sums().data(), context.inputs.progress},
+      clips_(context.optimizer.clip_norm > 0.0),
       sums_(parameters_.step_sums().size()),
       gate_(context.gate) {
   std::byte* const after_values =
       reinterpret_cast<std::byte*>(parameters_.values().data()) + value_bytes(parameters_.layout());
   if (context.checks_memory) checksums_.emplace(parameters_, memory_, after_values);
-  if (!one_rank_) log_.emplace(log_form(context), after_values + published_bytes(context), parameters_, memory_);
+  if (one_rank_) return;
+  std::byte* const after_checksums = after_values + published_bytes(context);
+  if (clips_) {
+    norm_.emplace(GradientNorm(context.optimizer, parameters_, context.inputs), parameters_, memory_, after_checksums);
+  }
+  log_.emplace(log_form(context), after_checksums + norm_bytes(context), parameters_, memory_);
 }
 
 void ShardedUpdate::broadcast_from_first() {
@@ -80,7 +93,8 @@ void ShardedUpdate::synchronize() {
 }
 
 void ShardedUpdate::begin_step(MeanGradients gradients) {
-  gradients_ = gradients;
+  // The factor of the first variable depends on the last gradient, so one rank keeps them all.
+  gradients_ = one_rank_ && clips_ ? MeanGradients::readable : gradients;
   allowed_.reset();
 }
 
@@ -124,8 +138,21 @@ void ShardedUpdate::average_and_update() {
   memory_.means_of(parameters_.step_sums(), [&](std::size_t first, std::span<const float> means) {
     std::ranges::copy(means, sums_.begin() + static_cast<std::ptrdiff_t>(first));
   });
-  update_together(StepEnd{sums_.data(), {}}.allows_update());
+  const bool allowed = StepEnd{sums_.data(), {}}.allows_update();
+  if (allowed) clip();
+  update_together(allowed);
   std::ranges::copy(sums_, parameters_.step_sums().begin());
+}
+
+void ShardedUpdate::clip() {
+  if (!norm_) return;
+  clipped_ = norm_->find(gradients_ == MeanGradients::readable);
+  optimizer_->clip(clipped_);
+}
+
+std::optional<double> ShardedUpdate::gradient_norm() const {
+  if (!clips_ || !end_.allows_update()) return std::nullopt;
+  return one_rank_ ? optimizer_->gradient_norm() : clipped_.norm;
 }
 
 void ShardedUpdate::update_together(bool allowed) {
@@ -169,7 +196,10 @@ void ShardedUpdate::enqueue_update() {
   if (gradients_ == MeanGradients::update_only) return;  // done with the means
   if (gate_ != nullptr) gate_->enter();
   memory_.meet();  // until here an observer on another rank may have read the old slots
-  if (!one_rank_) return update_together(end_.allows_update());
+  if (!one_rank_) {
+    if (end_.allows_update()) clip();
+    return update_together(end_.allows_update());
+  }
   is_updating_ = true;
   if (checksums_) checksums_->check();
   optimizer_->apply(end_, device_.stream());

@@ -5,6 +5,9 @@
 //                   (the lowest rank also updates the shards of ended ranks) -> copy the variables' other shards
 //   one rank        backward of an op -> update of its parameters
 //
+// With --clip-norm, the ranks first find the norm of the mean gradient (ShardNorm), so each rank averages twice: the
+// gradients of its blocks of the norm, then those of its shard. One rank updates all variables after the backward pass.
+//
 // A rank reads each gradient of its shard once from every rank and does not store the means: they go from the cache
 // into the variables and the slots. The result equals averaging followed by an update of all variables, bit for bit.
 // If the mean gradients must be readable, the ranks all-reduce them first.
@@ -18,6 +21,7 @@
 #include "src/step/gradients/reducer.h"
 #include "src/step/update/shard_checksums.h"
 #include "src/step/update/shard_log.h"
+#include "src/step/update/shard_norm.h"
 #include "src/step/update/update_strategy.h"
 
 namespace carillon {
@@ -39,11 +43,14 @@ class ShardedUpdate final : public UpdateStrategy {
   void enqueue_means() override;
   const StepEnd& step_end() const override { return end_; }
   void enqueue_update() override;
+  std::optional<double> gradient_norm() const override;
   bool holds_whole_step() const override { return !is_updating_ && !(log_ && log_->another_rank_is_ahead()); }
 
  private:
   /// With MeanGradients::update_only and several ranks: averages the step sums and the own shard, and updates it.
   void average_and_update();
+  /// Several ranks, after a meeting, if the step is updated: finds the norm of the gradient, with --clip-norm.
+  void clip();
   /// Several ranks, after a meeting: updates the own shard and copies the others, if `allowed`.
   void update_together(bool allowed);
   /// Updates the blocks of the owner's shard that are not yet updated.
@@ -58,6 +65,9 @@ class ShardedUpdate final : public UpdateStrategy {
   std::unique_ptr<ElementwiseOptimizer> optimizer_;
   std::optional<ShardLog> log_;  ///< with several ranks only
   StepEnd end_;
+  bool clips_;
+  std::optional<ShardNorm> norm_;  ///< with --clip-norm and several ranks
+  ClippedNorm clipped_;            ///< of the last step, if there is `norm_`
   MeanGradients gradients_ = MeanGradients::readable;
   std::vector<float> sums_;      ///< the means of the step sums
   std::optional<bool> allowed_;  ///< one rank: whether this step's loss is finite; nothing: not known yet

@@ -30,7 +30,8 @@ std::size_t shared_bytes(std::size_t parameter_count, const OptimizerSettings& o
                                            .slots = slots,
                                            .ranks = ranks,
                                            .threads = static_cast<std::size_t>(omp_get_max_threads())});
-  return 2 * gradients + slots * gradients / ranks + log;
+  const std::size_t sums = optimizer.clip_norm > 0.0 ? ShardNorm::bytes(parameter_count) : 0;
+  return 2 * gradients + slots * gradients / ranks + log + sums;
 }
 
 }  // namespace carillon

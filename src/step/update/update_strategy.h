@@ -27,6 +27,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "carillon/graph/graph.h"
@@ -72,6 +73,9 @@ class UpdateStrategy : public GradientSink {
   virtual const StepEnd& step_end() const = 0;
   /// Enqueues the update, if it is not yet enqueued. On a GPU it contains the step's last kernel (finish_block).
   virtual void enqueue_update() = 0;
+  /// On a CPU with OptimizerSettings::clip_norm: the norm of the last step's mean gradient before clipping, if the step
+  /// was updated. Equal on all ranks.
+  virtual std::optional<double> gradient_norm() const { return std::nullopt; }
   /// On a CPU: whether the variables and slots that this rank can read are those of a completed step, so that it can
   /// save them without other ranks, and `synchronize` needs none. False while it updates, or may have been interrupted
   /// in an update.

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <optional>
 #include <span>
@@ -43,6 +44,20 @@ std::int64_t peak_memory_mib(const Mpi& mpi) {
   return largest;
 }
 
+/// The norm of the gradients of the variables that `step` trains. None if one is not finite.
+std::optional<double> gradient_norm(const ParameterHistograms& histograms, const Tower& tower, std::int64_t step) {
+  double squares = 0.0;
+  for (std::size_t i = 0; i < histograms.gradients.size(); ++i) {
+    const Histogram& gradient = histograms.gradients[i];
+    if (!tower.trains(static_cast<int>(i), step)) continue;
+    if (gradient.count != static_cast<double>(tower.parameters().layout().count(static_cast<int>(i)))) {
+      return std::nullopt;  // a histogram counts finite values only
+    }
+    squares += gradient.sum_squares;
+  }
+  return std::sqrt(squares);
+}
+
 }  // namespace
 
 struct Recorder::First {
@@ -61,8 +76,9 @@ struct Recorder::First {
   bool shows_captured = true;  ///< until the captured step is printed
   StepClock clock{};
   DurationNotice duration_notice{options.logging.faster_choice};
-  std::optional<double> l2_loss{};  ///< L2 loss of the last logged step
-  bool same_evaluation{};           ///< the resumed run was evaluated on the same records
+  std::optional<double> l2_loss{};          ///< L2 loss of the last logged step
+  std::optional<double> summarized_norm{};  ///< norm of the gradient that was summarized, until its step is logged
+  bool same_evaluation{};                   ///< the resumed run was evaluated on the same records
   std::int64_t first_step = 0;
   std::optional<RunSummary::Best> best{};
 
@@ -184,6 +200,7 @@ void Recorder::open_logs(std::int64_t first_step) {
     first_->log.emplace(options.checkpoint.train_dir,
                         RunLogSettings{.style = options.logging.summary_style,
                                        .loss_name = first_->loss_name,
+                                       .prints_gradient_norm = options.optimizer.update.clip_norm > 0.0,
                                        .first_step = first_step,
                                        .last_step = std::max(options.optimizer.max_steps, first_step + 1)});
     if (is_synthetic(options.data.files)) first_->log->console().set_note(synthetic_note);
@@ -244,6 +261,7 @@ void Recorder::summarize(std::int64_t step, const Batch& batch, const Tower& tow
   const std::optional<ParameterHistograms> histograms = shared_histograms(tower.parameters(), device, mpi_);
   if (!first_) return;
   first_->log->parameters(step, tower.parameters().specs(), *histograms);
+  first_->summarized_norm = gradient_norm(*histograms, tower, step);
   const TrainOptions& options = first_->options;
   if (options.logging.summary_style != SummaryStyle::layers) return;
   if (!first_->summarizer) {
@@ -262,11 +280,13 @@ void Recorder::log_step(const StepPlan& plan, const StepLoss& loss, double learn
   const StepClock::Means seconds = first_->clock.means();
   const auto ago =
       std::chrono::duration_cast<std::chrono::system_clock::duration>(StepClock::Clock::now() - first_->clock.end());
+  const std::optional<double> summarized = std::exchange(first_->summarized_norm, std::nullopt);
   const StepRecord record{.step = plan.step,
                           .finished = std::chrono::system_clock::now() - ago,
                           .loss = loss.total(),
                           .task_loss = loss.task,
                           .learning_rate = learning_rate,
+                          .gradient_norm = loss.gradient_norm ? loss.gradient_norm : summarized,
                           .step_seconds = seconds.step,
                           .data_wait_seconds = seconds.data_wait,
                           .allreduce_seconds = seconds.allreduce,

@@ -29,10 +29,11 @@
 
 namespace carillon {
 
-/// Loss of one step, averaged over the ranks.
+/// Loss of one step, averaged over the ranks, and the norm of its gradient.
 struct StepLoss {
   double task = 0.0;  ///< the task's, without L2
   double l2 = 0.0;
+  std::optional<double> gradient_norm = {};  ///< as StepResult::gradient_norm
   double total() const { return task + l2; }
 };
 
@@ -100,8 +101,8 @@ class Recorder {
   void count_step(double data_wait_seconds);
   /// Counts the result of a step.
   void count_result(const StepResult& result);
-  /// Logs histograms and images of a step, after the averaging of gradients and before the update. The tower outlives
-  /// the recorder. Collective.
+  /// Logs histograms and images of a step, after the averaging of gradients and before the update. The norm of the
+  /// gradient, which the histograms contain, is logged with the step. The tower outlives the recorder. Collective.
   void summarize(std::int64_t step, const Batch& batch, const Tower& tower, Device& device);
   /// Logs the line and the scalars of a step if the plan asks for them. `rank_seconds`: see RankTimes::since_last.
   void log_step(const StepPlan& plan, const StepLoss& loss, double learning_rate,

@@ -358,7 +358,7 @@ ControlFlags Trainer::exchange_control_flags() {
 }
 
 void Trainer::log_step(const StepPlan& plan, const StepResult& result) {
-  const StepLoss loss{.task = result.loss, .l2 = result.l2_loss};
+  const StepLoss loss{.task = result.loss, .l2 = result.l2_loss, .gradient_norm = result.gradient_norm};
   check_total(plan.step, loss);
   std::vector<double> rank_seconds;
   if (plan.logs && rank_times_) rank_seconds = rank_times_->since_last(plan.step + 1);

@@ -29,6 +29,9 @@ Network network_to_train(const TrainOptions& options, const FoundRecords& found)
   made.warp = {.rotation = data.rotate, .zoom = data.zoom, .shift = data.shift, .seed = seed};
   made.mixing = {.mixup = data.mixup, .cutmix = data.cutmix, .seed = seed};
   made.sync_batch_norm = options.model.sync_batch_norm;
+  made.freeze_batch_norm = options.model.freeze_batch_norm;
+  made.frozen_variables = options.optimizer.freeze;
+  made.l2_exclude = options.optimizer.update.decay_exclude;
   return made;
 }
 

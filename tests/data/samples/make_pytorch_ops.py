@@ -43,6 +43,15 @@ def batch_norm(write):
                          ("moving_mean", norm.running_mean), ("moving_variance", norm.running_var)):
         write(f"batch_norm/{name}", values)
     write("batch_norm/evaluation", nhwc(norm.eval()(nchw(x))))
+    for activation in (None, "relu", "gelu"):  # a batch norm in eval() mode within a training
+        x = x.detach().requires_grad_()
+        norm.zero_grad()
+        y = nhwc(norm(nchw(x)))
+        y = getattr(F, activation)(y) if activation else y
+        y.backward(dy)
+        name = f"batch_norm/frozen_{activation or 'none'}"
+        for what, values in (("y", y), ("dx", x.grad), ("dgamma", norm.weight.grad), ("dbeta", norm.bias.grad)):
+            write(f"{name}/{what}", values)
 
 
 def activation(write, name, function):
