@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "src/processes/child_process.h"
 #include "src/launch/folder_lock.h"
+#include "src/processes/child_process.h"
 
 namespace carillon {
 

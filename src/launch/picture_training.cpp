@@ -11,9 +11,9 @@
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/directory_lock.h"
 #include "src/core/printable.h"
-#include "src/processes/passed_options.h"
 #include "src/launch/say.h"
 #include "src/launch/trial.h"
+#include "src/processes/passed_options.h"
 #include "src/train/checkpointing/train_directory.h"
 
 namespace carillon {

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "src/launch/folder_lock.h"
-#include "src/processes/mpi_launch.h"
 #include "src/launch/picture_cache.h"
 #include "src/launch/training_choice.h"
 #include "src/launch/training_plan.h"
+#include "src/processes/mpi_launch.h"
 
 namespace carillon {
 

@@ -10,9 +10,9 @@
 #include "src/core/lines_from_end.h"
 #include "src/core/printable.h"
 #include "src/launch/commands.h"
-#include "src/processes/passed_options.h"
 #include "src/launch/picture_training.h"
 #include "src/launch/run_place.h"
+#include "src/processes/passed_options.h"
 #include "src/report/evaluation_report.h"
 
 namespace carillon {

@@ -9,8 +9,8 @@
 
 #include "carillon/core/error.h"
 #include "src/checkpoint/checkpoint.h"
-#include "src/processes/passed_options.h"
 #include "src/launch/say.h"
+#include "src/processes/passed_options.h"
 
 namespace carillon {
 namespace {

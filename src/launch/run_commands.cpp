@@ -8,9 +8,9 @@
 #include "carillon/core/error.h"
 #include "src/core/printable.h"
 #include "src/launch/commands.h"
-#include "src/processes/passed_options.h"
 #include "src/launch/picture_training.h"
 #include "src/launch/run_place.h"
+#include "src/processes/passed_options.h"
 
 namespace carillon {
 namespace {

@@ -11,11 +11,11 @@
 #include "src/app/training_options.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/launch/commands.h"
-#include "src/processes/passed_options.h"
 #include "src/launch/picture_training.h"
 #include "src/launch/restarts.h"
 #include "src/launch/say.h"
 #include "src/options/option_set.h"
+#include "src/processes/passed_options.h"
 
 namespace carillon {
 namespace {

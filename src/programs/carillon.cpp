@@ -11,8 +11,8 @@
 #include "carillon/core/single_process_main.h"
 #include "src/app/version_text.h"
 #include "src/core/printable.h"
-#include "src/processes/child_process.h"
 #include "src/launch/commands.h"
+#include "src/processes/child_process.h"
 
 namespace carillon {
 namespace {
