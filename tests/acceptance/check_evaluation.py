@@ -319,7 +319,7 @@ def _patience(context, data):
     """--patience ends a run; a run that is killed twice, at other numbers of ranks, ends at the same step."""
     every, patience = 10, 3
     options = (
-        *SCALED, *QUIET, "--global-batch", 48, "--micro-batch", 12, "--learning-rate", 0.02, "--max-steps", 5000,
+        *SCALED, *QUIET, "--global-batch", 48, "--micro-batch", 12, "--max-steps", 5000,
         "--eval-data", data / "test-*.tfrecord", "--checkpoint-every", 7,
     )  # fmt: skip
 
