@@ -22,10 +22,10 @@ enum class RandomPurpose : std::uint32_t {
   warping = 10,
   cropping = 11,
   synthetic = 12,
-  rand_augment = 20,
-  erasing = 21,
-  group_order = 22,
-  group_records = 23,
+  rand_augment = 22,
+  erasing = 23,
+  group_order = 20,
+  group_records = 21,
 };
 
 struct Philox4x32 {
