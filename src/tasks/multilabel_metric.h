@@ -42,8 +42,8 @@ class MultilabelMetric : public Metric {
   /// "mean average precision = 0.812 (20 labels, 4952 records)"
   std::string text() const override;
   std::vector<std::string> other_texts() const override;
-  /// Columns "positives", "predicted", "correct", "precision", "recall", "f1", "average_precision", "best_threshold" and
-  /// "best_f1" (LabelResult).
+  /// Columns "positives", "predicted", "correct", "precision", "recall", "f1", "average_precision", "best_threshold"
+  /// and "best_f1" (LabelResult).
   ScoreTable table() const override;
 
   const StoredSamples& samples() const { return samples_; }

@@ -17,7 +17,7 @@ struct TaskOptions {
   Task value = {};               ///< not an option: the program sets it from the options and the records
   double label_smoothing = 0.0;  ///< part of each label, 0 to 1, that is spread evenly over all classes
   RegressionLoss regression_loss = RegressionLoss::squared;
-  double huber_delta = 1.0;       ///< error from which a huber loss is linear, in deviations of the targets
+  double huber_delta = 1.0;  ///< error from which a huber loss is linear, in deviations of the targets
   /// Weights of the classes in the loss: "none", "balanced", or the path of a CSV file (src/tasks/class_weights.h).
   std::string class_weights = "none";
   std::vector<double> weights_of_file = {};  ///< not an option: the weights in that file, by class; empty: no file
