@@ -37,8 +37,7 @@ CropRule crop_rule(const PictureOptions& options) {
 /// Compares the records.json at `place` with the known classes. Errors: data.
 void check_same(const DatasetInfo& found, const PictureOptions& known, const std::string& place) {
   if (found.target != known.target()) {
-    fail(ExitCode::data, "{}: describes a {}, expected a {}", place, task_name(found.target),
-         task_name(known.target()));
+    fail(ExitCode::data, "{}: its task is {}, expected {}", place, task_name(found.target), task_name(known.target()));
   }
   const auto class_count = static_cast<std::size_t>(known.classes);
   if (found.classes.size() != class_count) {
@@ -76,7 +75,7 @@ std::string resolved_task(const PictureOptions& pictures, const std::optional<Da
   if (!form) return std::string(is_given ? std::string_view(pictures.task) : task_name(TargetKind::class_index));
   const std::string_view found = task_name(form->target);
   if (is_given && pictures.task != found) {
-    fail(ExitCode::usage, "--task {} contradicts {}, which describes a {}", pictures.task, place, found);
+    fail(ExitCode::usage, "--task {} contradicts {}, which has the task {}", pictures.task, place, found);
   }
   return std::string(found);
 }

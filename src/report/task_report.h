@@ -16,11 +16,11 @@ struct TaskReport {
   std::string model;
   std::string values;  ///< which values of the checkpoint: "moving averages"
   std::int64_t step = 0;
-  std::string row_name;  ///< what a row of the table is: "label" or "number"
+  std::string row_name;  ///< kind of a row of the table: "label" or "number"
   std::uint64_t records = 0;
   std::vector<Score> scores;
   ScoreTable table;
-  std::vector<std::string> names;  ///< of the rows; empty: their numbers
+  std::vector<std::string> names;  ///< names of the rows; empty: reports show their numbers
 };
 
 /// The name of row `i`.

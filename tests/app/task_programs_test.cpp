@@ -167,8 +167,7 @@ TEST_F(TaskProgramsTest, OptionsThatDoNotFitTheTaskAreRefused) {
 
 TEST_F(TaskProgramsTest, RecordsOfAnotherTaskAreRefusedByAnEvaluation) {
   expect_done(train("labels", "labelled", "--batch-size 8 --max-steps 1"));
-  expect_one_line(run(evaluate("numbers", "labelled")), ExitCode::data,
-                  "describes a regression, expected a multilabel");
+  expect_one_line(run(evaluate("numbers", "labelled")), ExitCode::data, "its task is regression, expected multilabel");
 }
 
 TEST_F(TaskProgramsTest, SyntheticTargetsNeedNoRecords) {

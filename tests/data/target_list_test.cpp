@@ -133,7 +133,7 @@ TEST_F(TargetListTest, AFaultIsNamedWithItsLine) {
   expect_refused("path,labels\n0.jpg,\n1.jpg,\n", ExitCode::data, "targets.csv: no picture has a label");
   expect_refused("path,class\n0.jpg,a;b\n1.jpg,b\n", ExitCode::data, "line 2: 'a;b' is not one class",
                  "--task classification");
-  expect_refused("path,a,b\n0.jpg,1,2\n", ExitCode::data, "line 1: a multilabel requires two columns",
+  expect_refused("path,a,b\n0.jpg,1,2\n", ExitCode::data, "line 1: the task multilabel requires two columns",
                  "--task multilabel");
   expect_refused("path,age\n", ExitCode::no_input, "targets.csv: lists no picture");
 }
@@ -144,10 +144,10 @@ TEST_F(TargetListTest, LabelsOfALaterSplitMustBeThoseOfTheFirst) {
   expect_failure(convert_targets("path,labels\n2.jpg,c\n", "--split validation"), ExitCode::data,
                  "targets.csv: line 2: the class 'c' is not among the 2 of records.json in the output");
   expect_failure(convert_targets("path,labels\n2.jpg,1\n", "--split validation --task regression"), ExitCode::usage,
-                 "a regression, but records.json in the output is of a multilabel");
+                 "the task is regression, but records.json in the output has the task multilabel");
   put("in/a/0.jpg", picture("colour.jpg"));
   put("in/b/0.jpg", picture("colour.jpg"));
-  expect_failure(convert("--split validation"), ExitCode::usage, "is of a multilabel, which requires --targets");
+  expect_failure(convert("--split validation"), ExitCode::usage, "has the task multilabel, which requires --targets");
 }
 
 TEST_F(TargetListTest, OptionsThatDoNotFitAreRefused) {

@@ -199,7 +199,7 @@ PictureSplits list_splits(const PictureConversionOptions& options, const fs::pat
   if (!options.targets.empty()) return list_target_splits(options, input, earlier, reports);
   const KnownClasses known = earlier ? earlier->classes : KnownClasses{};
   if (earlier && earlier->target != TargetKind::class_index) {
-    fail(ExitCode::usage, "{} is of a {}, which requires --targets", known.source, task_name(earlier->target));
+    fail(ExitCode::usage, "{} has the task {}, which requires --targets", known.source, task_name(earlier->target));
   }
   if (const std::optional<SplitFolders> folders = find_split_folders(input)) {
     return list_split_folders(options, *folders, input, known, reports);

@@ -109,7 +109,7 @@ class TargetLister {
 
   void add_names(PictureList& list) const {
     if (table_.header.size() != 2) {
-      fail(ExitCode::data, "{}: line 1: a {} requires two columns: path, {}", printable(path_.string()),
+      fail(ExitCode::data, "{}: line 1: the task {} requires two columns: path, {}", printable(path_.string()),
            task_name(list.target), list.target == TargetKind::labels ? "labels separated by ;" : "class");
     }
     const ClassCheck check(known_);
@@ -164,8 +164,8 @@ PictureList list_targets(const fs::path& targets, const fs::path& folder, std::o
   if (table.rows.empty()) fail(ExitCode::no_input, "{}: lists no picture", name);
   if (!target) target = known ? known->target : kind_by_cells(table);
   if (known && *target != known->target) {
-    fail(ExitCode::usage, "{}: a {}, but {} is of a {}: choose another directory", name, task_name(*target),
-         known->classes.source, task_name(known->target));
+    fail(ExitCode::usage, "{}: the task is {}, but {} has the task {}: choose another directory", name,
+         task_name(*target), known->classes.source, task_name(known->target));
   }
   return TargetLister(targets, table, known).list(*target, folder);
 }

@@ -8,7 +8,7 @@
 
 namespace carillon {
 
-/// What a target list must agree with: the records that the output already has.
+/// Kind and names of the targets of the records that the output already has. A list must agree with them.
 struct KnownTargets {
   TargetKind target = TargetKind::class_index;
   KnownClasses classes;  ///< names of classes, labels or numbers
