@@ -262,7 +262,7 @@ def same_bits(first, second):
 def main(*checks, declare=lambda parser: None):
     """Runs the checks, functions from Context to Results, and prints a table. Exits with 1 if a check failed. `declare`
     adds a check's own options to the parser; Context.options contains their values."""
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(conflict_handler="resolve")  # several checks of one run may declare --seed
     parser.add_argument("--bin", type=pathlib.Path, required=True, help="directory of the programs")
     parser.add_argument(
         "--data",
