@@ -17,6 +17,7 @@ COMMON = (
     "--checkpoint-every", 1, "--keep-checkpoints", 0, "--moving-average-decay", 0.9,
 )  # fmt: skip
 LOSSES = ("loss", "cross_entropy", "learning_rate")
+SCORES = ("precision @ 1", "eval_loss", "top_5", "balanced_accuracy", "macro_f1", "calibration_error")
 CONV, DENSE = ("conv1", "conv2"), ("local3", "local4", "softmax_linear")
 FLOAT = 1e-5  # relative, of values stored in float32
 UPDATE = 2e-3  # relative, of a gradient computed from variables in float32
@@ -67,7 +68,7 @@ def _mnist(context):
 
     run, shown, _ = train("--log-every", 3, "--summary-every", 5)
     expected = {tag: steps for tag in (*LOSSES, "examples_per_second", "gradient_norm", *VARIABLES, *(f"gradients_on_average/{name}" for name in VARIABLES))}
-    yield _tags("mnist_train", shown, expected | {"precision @ 1": [4, 8, 12], "eval_loss": [4, 8, 12], "options": [0]})
+    yield _tags("mnist_train", shown, expected | dict.fromkeys(SCORES, [4, 8, 12]) | {"options": [0]})
     table = shown["options"][0][1]
     rows = ("| --batch-size | `24` |", "| --learning-rate | `0.1` |", "| tower count | `2` |")
     yield _result("mnist_train: options as text", ", ".join(row for row in rows if row not in table), f"{len(table)} bytes")
@@ -109,7 +110,7 @@ def _mnist(context):
     wrong += ["steps are printed"] if "loss =" in done.output else []
     yield _result("--log-every 0: the same scalars and no step lines", "; ".join(wrong), "; ".join(LOSSES))
     _, found, _ = train("--summary-every", 0)
-    yield _result("--summary-every 0: evaluations only", ", ".join(set(found) - {"precision @ 1", "eval_loss"}), f"{set(found)}")
+    yield _result("--summary-every 0: evaluations only", ", ".join(set(found) - set(SCORES)), f"{set(found)}")
 
 
 def _beginning(run):

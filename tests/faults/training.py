@@ -18,7 +18,8 @@ from programs import SCALED, checkpoint, load
 
 TIMEOUT = 120  # seconds; longer than a run on a loaded machine
 BEST = "best.ckpt.h5"
-EVALUATION = ("precision @ 1", "eval_loss")  # tags of an evaluation
+# Tags of an evaluation.
+EVALUATION = ("precision @ 1", "eval_loss", "top_5", "balanced_accuracy", "macro_f1", "calibration_error")
 
 
 class Training:
