@@ -7,7 +7,7 @@
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
-#include "src/report/csv.h"
+#include "src/core/csv.h"
 #include "src/report/output_place.h"
 
 namespace carillon {

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "carillon/core/file.h"
+#include "src/core/csv.h"
 #include "src/core/printable.h"
-#include "src/report/csv.h"
 #include "src/report/evaluation_report.h"
 
 namespace carillon {

@@ -26,9 +26,9 @@ std::vector<float> balanced_class_weights(std::span<const std::int64_t> counts);
 /// `given`, scaled. Errors: data (all records have weight 0, or a weight is too large).
 std::vector<float> scaled_class_weights(std::span<const double> given, std::span<const std::int64_t> counts);
 
-/// Reads weights from a CSV file: a line "class,weight", then a line for each class, in any order. The class is its
-/// name or, if no class has this name, its number from 0. A name may be in double quotes. A weight is a number of at
-/// least 0. `class_names`: by class; empty: unknown. Errors: data (the text names file and line), no_input, io.
+/// Reads weights from a CSV file (src/core/csv.h): a line "class,weight", then a line for each class, in any order. The
+/// class is its name or, if no class has this name, its number from 0. A weight is a number of at least 0.
+/// `class_names`: by class; empty: unknown. Errors: data (the text names file and line), no_input, io.
 std::vector<double> read_class_weights(const std::string& path, std::int64_t classes,
                                        std::span<const std::string> class_names);
 

@@ -13,6 +13,7 @@
 #include "kernels/dropout/dropout.h"
 #include "kernels/lrn/lrn.h"
 #include "kernels/max_pool/max_pool.h"
+#include "kernels/mean_loss/mean_loss.h"
 #include "kernels/mix_images/mix_images.h"
 #include "kernels/normalize_images/normalize_images.h"
 #include "kernels/scale_input/scale_input.h"
@@ -208,6 +209,19 @@ std::vector<OpCase> losses() {
                        .build = [=](OpHarness& h) {
                          const Value z = dense(h.graph(), "layer", h.input("x", {batch, 8}), {.units = classes});
                          return softmax_cross_entropy(h.graph(), "loss", z, labels(h));
+                       }});
+    }
+  }
+  for (const MeanLossKind kind : {MeanLossKind::sigmoid_cross_entropy, MeanLossKind::squared_error,
+                                  MeanLossKind::absolute_error, MeanLossKind::huber}) {
+    for (const std::int64_t batch : {3, 300}) {  // less than a block, and several
+      cases.push_back({.name = "MeanLoss" + std::to_string(static_cast<int>(kind)) + "By" + std::to_string(batch),
+                       .batch = batch,
+                       .build = [=](OpHarness& h) {  // the bytes of the labels of the noise
+                         const Value target = h.graph().add_target({.type = DType::u8, .shape = {4}});
+                         return mean_loss(
+                             h.graph(), "loss", h.input("z", {batch, 4}), target,
+                             {.kind = kind, .delta = 0.5f, .mixing = {.mixup = batch > 3 ? 1.0 : 0.0, .seed = 3}});
                        }});
     }
   }

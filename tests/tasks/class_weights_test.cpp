@@ -59,7 +59,7 @@ class ClassWeightFile : public ::testing::Test {
   void expect_refused(const std::string& text, const std::string& said) const {
     const Error error = error_of([&] { static_cast<void>(read(text, names_)); });
     EXPECT_EQ(error.code(), ExitCode::data) << text;
-    EXPECT_EQ(error.what(), path() + ": " + said);
+    EXPECT_EQ(error.what(), "--class-weights " + path() + ": " + said);
   }
 
   TemporaryDirectory directory_;
@@ -69,10 +69,15 @@ class ClassWeightFile : public ::testing::Test {
 TEST_F(ClassWeightFile, HasAWeightForEachClassByNumberOrName) {
   EXPECT_THAT(read("class,weight\n0,1\n2,0.25\n1,3e2\n"), ElementsAre(1.0, 300.0, 0.25));
   EXPECT_THAT(read("\xEF\xBB\xBF"
-                   "class,weight\r\ndog, large,2\r\n\r\n\"a \"\"b\"\"\", 0\r\n\"cat\",1",
+                   "class,weight\r\n\"dog, large\",2\r\n\r\n\"a \"\"b\"\"\", 0\r\n\"cat\",1",
                    names_),
               ElementsAre(1.0, 2.0, 0.0));
   EXPECT_THAT(read("class,weight\n0,1\n1,2\n2,3\n", names_), ElementsAre(1.0, 2.0, 3.0));
+}
+
+TEST_F(ClassWeightFile, MayHaveAllCellsInQuotes) {
+  EXPECT_THAT(read("\"class\",\"weight\"\n\"cat\",\"2.5\"\n\"1\",\"1\"\n\"2\",\"3\"\n", names_),
+              ElementsAre(2.5, 1.0, 3.0));
 }
 
 TEST_F(ClassWeightFile, PrefersANameToANumber) {
@@ -81,10 +86,10 @@ TEST_F(ClassWeightFile, PrefersANameToANumber) {
 }
 
 TEST_F(ClassWeightFile, IsRefusedWithItsLineIfItIsWrong) {
-  expect_refused("", "is empty; its first line must be 'class,weight'");
-  expect_refused("cat,1\n", "line 1: is 'cat,1', not the header 'class,weight'");
-  expect_refused("class,weight\ncat\n", "line 2: 'cat' is not a class and its weight, separated by a comma");
-  expect_refused("class,weight\n\"cat,1\n", "line 2: '\"cat,1' is not a class and its weight, separated by a comma");
+  expect_refused("", "is empty; its first line must name the columns");
+  expect_refused("cat,1\n", "line 1: is not the header 'class,weight'");
+  expect_refused("class,weight\ncat\n", "line 2 has 1 cells, and the header has 2");
+  expect_refused("class,weight\n\"cat,1\n", "line 2 has a quote that is not closed");
   expect_refused("class,weight\ncow,1\n", "line 2: 'cow' is neither the name of a class nor a number from 0 to 2");
   expect_refused("class,weight\n3,1\n", "line 2: '3' is neither the name of a class nor a number from 0 to 2");
   expect_refused("class,weight\ncat,1\n0,2\n", "line 3: names class 0 (cat) again");

@@ -3,14 +3,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <set>
 
 #include "carillon/core/error.h"
+#include "src/core/csv.h"
 #include "src/core/printable.h"
-#include "src/data/convert/csv_table.h"
 #include "src/data/decode/dataset_info.h"
 
 namespace carillon {
@@ -18,21 +17,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string_view without_spaces(std::string_view text) {
-  constexpr std::string_view spaces = " \t\r\n";
-  const std::size_t begin = text.find_first_not_of(spaces);
-  return begin == text.npos ? "" : text.substr(begin, text.find_last_not_of(spaces) + 1 - begin);
-}
+constexpr std::size_t max_bytes = std::size_t{1} << 30;
 
-/// The number of a cell; nothing if it holds another text.
+/// The number of a cell; nothing if it holds another text, or a number that a float cannot hold.
 std::optional<float> number_in(std::string_view cell) {
-  cell = without_spaces(cell);
-  if (cell.starts_with('+')) cell.remove_prefix(1);
-  double number = 0.0;
-  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), number);
-  if (error != std::errc{} || end != cell.data() + cell.size()) return std::nullopt;
-  const auto value = static_cast<float>(number);
-  return std::isfinite(value) ? std::optional(value) : std::nullopt;
+  const std::optional<double> number = csv_number(cell);
+  if (!number || !std::isfinite(static_cast<float>(*number))) return std::nullopt;
+  return static_cast<float>(*number);
 }
 
 /// The names of a cell, without repetitions.
@@ -40,7 +31,7 @@ std::vector<std::string> names_in(std::string_view cell) {
   std::vector<std::string> names;
   while (true) {
     const std::size_t cut = std::min(cell.find(';'), cell.size());
-    const std::string_view name = without_spaces(cell.substr(0, cut));
+    const std::string_view name = csv_trimmed(cell.substr(0, cut));
     if (!name.empty() && std::ranges::find(names, name) == names.end()) names.emplace_back(name);
     if (cut == cell.size()) return names;
     cell.remove_prefix(cut + 1);
@@ -85,7 +76,7 @@ class TargetLister {
 
   void add_numbers(PictureList& list) const {
     list.classes.assign(table_.header.begin() + 1, table_.header.end());
-    for (std::string& name : list.classes) name = without_spaces(name);
+    for (std::string& name : list.classes) name = csv_trimmed(name);
     if (!known_.names.empty() && list.classes != known_.names) {
       fail(ExitCode::data, "{}: the columns {} are not those of {}, {}", printable(path_.string()),
            printable(fmt::format("{}", fmt::join(list.classes, ", "))), known_.source,
@@ -158,7 +149,7 @@ PictureList list_targets(const fs::path& targets, const fs::path& folder, std::o
     fail(ExitCode::no_input, "{}: no such folder; with --targets, --input is the folder of the pictures",
          printable(folder.string()));
   }
-  const CsvTable table = read_csv(targets);
+  const CsvTable table = read_csv(targets, targets.string(), max_bytes);
   const std::string name = printable(targets.string());
   if (table.header.size() < 2) fail(ExitCode::data, "{}: line 1: requires a column of paths and one of targets", name);
   if (table.rows.empty()) fail(ExitCode::no_input, "{}: lists no picture", name);

@@ -1,4 +1,7 @@
-#include "src/data/convert/csv_table.h"
+#include "src/core/csv.h"
+
+#include <algorithm>
+#include <charconv>
 
 #include "carillon/core/error.h"
 #include "carillon/core/file.h"
@@ -7,7 +10,6 @@
 namespace carillon {
 namespace {
 
-constexpr std::size_t max_bytes = std::size_t{1} << 30;
 constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 
 class CsvReader {
@@ -73,13 +75,14 @@ class CsvReader {
 
 }  // namespace
 
-CsvTable read_csv(const std::filesystem::path& path) {
-  const std::string text = read_plain_file(path, path.string(), max_bytes);
-  CsvReader reader(path.string(), text);
+CsvTable read_csv(const std::filesystem::path& path, const std::string& name, std::size_t max_bytes) {
+  const std::string text = read_plain_file(path, name, max_bytes);
+  CsvReader reader(name, text);
   CsvTable table;
   CsvTable::Row row;
-  if (!reader.next(row))
-    fail(ExitCode::data, "{}: is empty; its first line must name the columns", printable(path.string()));
+  if (!reader.next(row)) {
+    fail(ExitCode::data, "{}: is empty; its first line must name the columns", printable(name));
+  }
   table.header = std::move(row.cells);
   while (reader.next(row)) {
     if (row.cells.size() != table.header.size()) {
@@ -89,6 +92,28 @@ CsvTable read_csv(const std::filesystem::path& path) {
     table.rows.push_back(std::move(row));
   }
   return table;
+}
+
+std::string_view csv_trimmed(std::string_view cell) {
+  constexpr std::string_view spaces = " \t\r\n";
+  const std::size_t begin = cell.find_first_not_of(spaces);
+  return begin == cell.npos ? "" : cell.substr(begin, cell.find_last_not_of(spaces) + 1 - begin);
+}
+
+std::optional<double> csv_number(std::string_view cell) {
+  cell = csv_trimmed(cell);
+  if (cell.starts_with('+')) cell.remove_prefix(1);
+  double number = 0.0;
+  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), number);
+  if (error != std::errc{} || end != cell.data() + cell.size()) return std::nullopt;
+  return number;
+}
+
+std::string csv_field(std::string_view text) {
+  if (text.find_first_of(",\"\r\n") == text.npos) return std::string(text);
+  std::string field = "\"";
+  for (const char c : text) field.append(c == '"' ? "\"\"" : std::string_view(&c, 1));
+  return field + "\"";
 }
 
 }  // namespace carillon

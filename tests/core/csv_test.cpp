@@ -1,23 +1,28 @@
-#include "src/data/convert/csv_table.h"
+#include "src/core/csv.h"
 
 #include <gmock/gmock.h>
 
-#include "tests/data/fixtures.h"
+#include "tests/support/io_fixtures.h"
 
-namespace carillon {
+namespace carillon::testing {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
 
-class CsvTableTest : public ScratchTest {
+class CsvTableTest : public ::testing::Test {
  protected:
-  CsvTable read(const std::string& text) const { return read_csv(write("table.csv", text)); }
-  void expect_refused(const std::string& text, const std::string& cause) const {
-    const Failure failure = failure_of([&] { read(text); });
-    EXPECT_EQ(failure.code, ExitCode::data);
-    EXPECT_THAT(failure.text, HasSubstr("table.csv: " + cause));
+  CsvTable read(const std::string& text) const {
+    const std::filesystem::path path = directory_.path() / "table.csv";
+    write_text(path, text);
+    return read_csv(path, "the table", 1000);
   }
+  void expect_refused(const std::string& text, const std::string& cause) const {
+    const Error error = error_of([&] { read(text); });
+    EXPECT_EQ(error.code(), ExitCode::data);
+    EXPECT_EQ(error.what(), "the table: " + cause);
+  }
+
+  TemporaryDirectory directory_;
 };
 
 TEST_F(CsvTableTest, HasAHeaderAndRowsWithTheNumbersOfTheirLines) {
@@ -54,5 +59,16 @@ TEST_F(CsvTableTest, AFaultIsNamedWithItsLine) {
   expect_refused("path,label\na.jpg,\"cat\"s\n", "line 2 has text after a closing quote");
 }
 
+TEST(CsvNumber, IsTheWholeCellWithoutSpaces) {
+  EXPECT_EQ(csv_number(" -2.5e1\t"), -25.0);
+  EXPECT_EQ(csv_number("+3"), 3.0);
+  for (const char* const bad : {"", " ", "x", "1 2", "1x", "--1", "1e400"}) EXPECT_FALSE(csv_number(bad)) << bad;
+}
+
+TEST(CsvField, HasQuotesIfItRequiresThem) {
+  EXPECT_EQ(csv_field("a b"), "a b");
+  EXPECT_EQ(csv_field("a, \"b\"\n"), "\"a, \"\"b\"\"\n\"");
+}
+
 }  // namespace
-}  // namespace carillon
+}  // namespace carillon::testing
