@@ -7,7 +7,7 @@
 #
 # Requires no other program in PATH.
 case $0 in
-  */bin/*) bundle=${0%/*}/.. ;;
+  */bin/* | bin/*) bundle=${0%/*}/.. ;;
   */*) bundle=${0%/*} ;;
   *) bundle=. ;;
 esac
@@ -27,6 +27,6 @@ export OMPI_MCA_plm=isolated OMPI_MCA_btl=self,vader OMPI_MCA_pml=ob1 OMPI_MCA_o
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
 case $0 in
-  */bin/*) exec "$bundle/libexec/${0##*/}" "$@" ;;
+  */bin/* | bin/*) exec "$bundle/libexec/${0##*/}" "$@" ;;
   *) exec "$@" ;;
 esac

@@ -3,7 +3,8 @@
 # 0: everything passed; 1: something failed; 69: this machine has no GPU.
 #
 #   jobs/gpu_check.sh                                  checks build/; builds first if build/ has no programs
-#   jobs/gpu_check.sh --bundle carillon-bundle.tar.gz  checks a bundle (make_bundle.sh)
+#   jobs/gpu_check.sh --bundle carillon-bundle.tar.xz  checks a bundle (make_bundle.sh)
+#   jobs/gpu_check.sh --only first --seconds 600       the most important checks, within 600 seconds
 #   jobs/gpu_check.sh --only tests,parity              runs the named steps, in the given order
 #
 # The copy of this script in a bundle checks that bundle, without an option. The steps:
@@ -13,8 +14,9 @@
 #     sanitizer  memcheck, racecheck and initcheck of compute-sanitizer on short runs
 #     bench      speed against PyTorch (gpu_vs_pytorch.py); bench-mnist, bench-cifar10: one data set only
 #     profile    ncu: time and bytes per kernel of an eager step
-#     quick      at most five minutes: tests, one float64 check, node count of the captured step and one speed
-#                measurement for each of the two programs; runs only if named in --only
+#     first      tests one by one, all networks against the CPU, speed and kernels (tests/gpu/gpu_visit.py), each
+#                with its share of --seconds; runs only if named in --only. The variable PHASES has more options for
+#                gpu_visit.py, such as PHASES='--phases tests'
 #     accuracy   accuracy in fp32, tf32 and bf16 (check_gpu_accuracy.py); runs only if named in --only; requires
 #                --mnist and --cifar10
 #
@@ -49,7 +51,7 @@ while (($# > 0)); do
   shift 2
 done
 for step in ${only//,/ }; do
-  [[ $step =~ ^(tests|parity|sanitizer|bench|bench-mnist|bench-cifar10|profile|quick|accuracy)$ ]] ||
+  [[ $step =~ ^(tests|parity|sanitizer|bench|bench-mnist|bench-cifar10|profile|first|accuracy)$ ]] ||
     die 64 "--only: unknown step '$step'"
 done
 PATH=$PATH:/usr/local/nvidia/bin:/usr/local/cuda/bin
@@ -58,9 +60,14 @@ nvidia-smi --list-gpus 2>/dev/null | grep -q '^GPU ' || die 69 "no GPU on this m
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 if [[ -n $bundle ]]; then
-  tar -C "$scratch" -xf "$bundle"
+  if command -v xz >/dev/null; then
+    tar -C "$scratch" -xf "$bundle"
+  else
+    "${PYTHON:-python3}" -c 'import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])' \
+      "$bundle" "$scratch"
+  fi
   code=0
-  "$scratch/carillon-bundle/jobs/gpu_check.sh" "${rest[@]}" || code=$?
+  "$scratch/carillon-bundle/jobs/gpu_check.sh" "${rest[@]}" --seconds $((limit - SECONDS)) || code=$?
   exit "$code"
 fi
 
@@ -80,22 +87,36 @@ else
   source "$here/jobs/mpi_env.sh"
 fi
 
-# The linker may not find CUDA libraries that were installed as Python packages. Search these packages, too.
-missing() { ldd "$elf/mnist_train" | awk '/not found/ {print $1}'; }
-if [[ -n $(missing) ]]; then
-  mapfile -t packages < <("$python" -c 'import nvidia; print("\n".join(nvidia.__path__))' 2>/dev/null)
-  for _ in 1 2; do  # a library that is found may depend on another missing one
-    for library in $(missing); do
-      folder=$(find "${packages[@]:-/nowhere}" -name "$library" -printf '%h\n' -quit 2>/dev/null || true)
-      if [[ -n $folder ]]; then export LD_LIBRARY_PATH=$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; fi
-    done
+# Adds the folders of CUDA libraries that were installed as Python packages to the linker's search path.
+use_packages() {
+  local library folder
+  for library in "$@"; do
+    folder=$("$python" -c "import nvidia; print('\n'.join(nvidia.__path__))" 2>/dev/null |
+      xargs -r -I{} find {} -name "$library" -printf '%h\n' | head -n 1) || true
+    if [[ -n $folder ]]; then export LD_LIBRARY_PATH=$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; fi
   done
-fi
+}
+# Prints the lines of ldd for the program's libraries; nothing if it has none.
+libraries() { ldd "$elf/mnist_train" 2>/dev/null || true; }
+missing() { libraries | awk '/not found/ {print $1}'; }
+for _ in 1 2; do  # a library that is found may depend on another missing one
+  mapfile -t names < <(missing)
+  use_packages "${names[@]}"
+done
 [[ -z $(missing) ]] || die 66 "shared libraries not found on this machine: $(missing | paste -sd' ')"
+# The linker may find an older cuDNN than the program needs, while a Python package has a newer one.
+probe=(timeout 60 "${in_place[@]}" "$elf/mnist_train" --data synthetic --device cuda --max-steps 0
+  --train-dir "$scratch/start")
+if [[ $("${probe[@]}" 2>&1 || true) == *'is loaded, but this program was built with'* ]]; then
+  use_packages libcudnn.so.9 libcublasLt.so.13 libcublasLt.so.12
+fi
 
-# run NAME LOG COMMAND...: runs the command and adds a line to the table. Its detail is the last line of output, or the
+# Prints a line and adds it to the summary at once.
+say() { printf '%s\n' "$1" | tee -a "$out/summary.txt"; }
+
+# run NAME LOG COMMAND...: runs the command and adds a line to the summary. Its detail is the last line of output, or the
 # reason of the failure.
-lines=() failed=0
+failed=0
 run() {
   local name=$1 log=$2 started=$EPOCHREALTIME code=0 verdict=PASS detail
   shift 2
@@ -111,9 +132,9 @@ run() {
     code=1 detail="some tests were skipped"
   fi
   if ((code != 0)); then verdict=FAIL failed=1; fi
-  lines+=("$(printf '%s  %-44s %7.1f s  %s' "$verdict" "$name" \
-    "$(awk "BEGIN {print $EPOCHREALTIME - $started}")" "$detail")")
-  while IFS= read -r line; do lines+=("      $line"); done < \
+  say "$(printf '%s  %-44s %7.1f s  %s' "$verdict" "$name" \
+    "$(awk "BEGIN {print $EPOCHREALTIME - $started}")" "$detail")"
+  while IFS= read -r line; do say "      $line"; done < \
     <(grep -E '^FAIL|^## .*batch|Best of ours|^captured step' "$scratch/output" | cut -c1-160)
 }
 
@@ -222,28 +243,19 @@ step_bench-mnist() { bench mnist; }
 step_bench-cifar10() { bench cifar10; }
 step_bench() { bench mnist; bench cifar10; }
 
-step_quick() {
-  step_tests
-  records
-  acceptance check_parity "$out/quick.log" --device cuda --quick
-  acceptance check_cifar_parity "$out/quick.log" --device cuda --quick
-  local model command
-  for model in mnist cifar10; do
-    short "$model" --batch-size 128 --max-steps 40 --log-every 0 --precision bf16 --log-device-placement
-    run "captured step: $model, bf16" "$out/quick.log" "${in_place[@]}" "${command[@]}"
-  done
-  bench mnist --batches 100 --rounds 1 --no-compile
-  bench cifar10 --batches 128 --precisions bf16 --rounds 1 --no-compile
+step_first() {
+  local words=(--bin "$bin" --elf "$elf" --out "$out" --seconds $((limit - SECONDS)))
+  if [[ -n $mnist ]]; then words+=(--mnist "$mnist"); fi
+  # shellcheck disable=SC2086  # PHASES has several words
+  timeout --kill-after=20 $((limit - SECONDS + 20)) "${in_place[@]}" "$python" "$here/tests/gpu/gpu_visit.py" \
+    "${words[@]}" ${PHASES:-} || failed=1
 }
 
+: >"$out/summary.txt"
+say "$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader)"
+if [[ -f $here/BUNDLE ]]; then say "$(paste -sd, "$here/BUNDLE")"; fi
+libraries | awk '/cudart|cudnn|cublas|nccl/ {print $1, $3}' | while read -r name path; do
+  say "$name $(readlink -f "$path")"
+done
 for step in ${only//,/ }; do "step_$step"; done
-{
-  nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
-  if [[ -f $here/BUNDLE ]]; then paste -sd, "$here/BUNDLE"; fi
-  ldd "$elf/mnist_train" | awk '/cudart|cudnn|cublas|nccl/ {print $1, $3}' | while read -r name path; do
-    echo "$name $(readlink -f "$path")"
-  done
-  printf '\n'
-  printf '%s\n' "${lines[@]}"
-} | tee "$out/summary.txt"
 exit "$failed"

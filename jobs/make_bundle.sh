@@ -2,9 +2,9 @@
 # Packs the built programs with their libraries, Open MPI and scripts into one archive. The archive runs on a machine
 # that has CUDA but none of the packages of jobs/install_deps.sh. It runs from any folder and without root.
 #
-#   jobs/make_bundle.sh [BUILD_DIR] [OUT.tar.gz|OUT.tar.zst]        default: build carillon-bundle.tar.gz
+#   jobs/make_bundle.sh [BUILD_DIR] [OUT.tar.xz|OUT.tar.gz]        default: build carillon-bundle.tar.xz
 #
-#   tar -xf carillon-bundle.tar.gz
+#   tar -xf carillon-bundle.tar.xz
 #   carillon-bundle/bin/mpirun -np 2 carillon-bundle/bin/mnist_train ...
 #   carillon-bundle/jobs/gpu_check.sh
 #
@@ -15,14 +15,14 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=${1:-build}
-out=${2:-carillon-bundle.tar.gz}
+out=${2:-carillon-bundle.tar.xz}
 name=carillon-bundle
 programs=(mnist_train mnist_eval cifar10_train cifar10_eval image_train image_eval carillon_predict tfrecord_convert
   tfrecord_inspect checkpoint_tool)
 
 die() { echo "make_bundle: $2" >&2; exit "$1"; }
-[[ $out == *.tar.gz || $out == *.tar.zst ]] || die 64 "$out: expected a name that ends in .tar.gz or .tar.zst"
-for tool in patchelf h5dump mpirun orted ompi_info; do
+[[ $out == *.tar.xz || $out == *.tar.gz ]] || die 64 "$out: expected a name that ends in .tar.xz or .tar.gz"
+for tool in patchelf h5dump mpirun orted ompi_info xz; do
   command -v "$tool" >/dev/null || die 66 "$tool is not installed (run jobs/install_deps.sh --bundle)"
 done
 for program in "${programs[@]}"; do
@@ -92,6 +92,8 @@ chmod 755 "$bundle/run"
 mkdir -p "$bundle"/{docs,tests/data}
 cp -r jobs "$bundle/"
 cp -r tests/acceptance tests/benchmarks "$bundle/tests/"
+mkdir "$bundle/tests/gpu"
+cp tests/gpu/*.py "$bundle/tests/gpu/"
 cp -r tests/data/samples "$bundle/tests/data/"
 cp docs/user-guide/gpus.md docs/developer-guide/gpu-tower.md "$bundle/docs/"
 find "$bundle" -name __pycache__ -prune -exec rm -rf {} +
@@ -101,7 +103,8 @@ find "$bundle" -name __pycache__ -prune -exec rm -rf {} +
 } >"$bundle/BUNDLE"
 
 mkdir -p "$(dirname "$out")"
-compress=(gzip -9n)
-[[ $out == *.zst ]] && compress=(zstd -q -19 -T0)
-tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner -cf - "$name" | "${compress[@]}" >"$out"
+compress=(xz -9 -T0)
+if [[ $out == *.gz ]]; then compress=(gzip -9n); fi
+tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner -cf - "$name" | "${compress[@]}" >"$out.part"
+mv "$out.part" "$out"
 echo "make_bundle: $out, $(($(stat -c %s "$out") / 1048576)) MiB, $(paste -sd, "$bundle/BUNDLE")"

@@ -28,21 +28,32 @@ def read(path):
     return kernels
 
 
+def _short(name):
+    """The name of a kernel: the functor of our own ones, the last 60 characters of a library's."""
+    plain = re.sub(r"carillon::|\((?:int|bool|long)\)", "", name)
+    own = re.search(r"block_kernel<(.*)>\s*\(", plain)
+    if own:
+        return own[1].strip()[:60]
+    return re.sub(r"<.*|\(.*", "", name.replace("void ", ""))[-60:]
+
+
 def table(kernels, steps):
     """Markdown lines, the slowest kernel first."""
-    yield "| kernel | launches per step | us per step | MB read | MB written | GB/s |"
-    yield "|---|---|---|---|---|---|"
+    bytes_known = any(metrics[READ] for metrics in kernels.values())
+    yield "| kernel | launches per step | us per step |" + (" MB read | MB written | GB/s |" if bytes_known else "")
+    yield "|---|---|---|" + ("---|---|---|" if bytes_known else "")
     rows = []
     for name, metrics in kernels.items():
         launches = len(metrics[TIME]) / steps
         if launches >= 1:
             rows.append((name, launches, *(sum(metrics[metric]) / steps for metric in (TIME, READ, WRITE))))
     for name, launches, microseconds, read_mb, written_mb in sorted(rows, key=lambda row: -row[2]):
-        short = re.sub(r"<.*|\(.*", "", name.replace("void ", ""))[-60:]
+        short = _short(name)
         rate = (read_mb + written_mb) / microseconds * 1e3
-        yield f"| {short} | {launches:.0f} | {microseconds:.2f} | {read_mb:.2f} | {written_mb:.2f} | {rate:,.0f} |"
+        moved = f" {read_mb:.2f} | {written_mb:.2f} | {rate:,.0f} |" if bytes_known else ""
+        yield f"| {short} | {launches:.0f} | {microseconds:.2f} |" + moved
     launches, microseconds = (sum(row[column] for row in rows) for column in (1, 2))
-    yield f"| all | {launches:.0f} | {microseconds:.2f} | | | |"
+    yield f"| all | {launches:.0f} | {microseconds:.2f} |" + (" | | |" if bytes_known else "")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,9 @@
 
   python tests/benchmarks/gpu_vs_pytorch.py mnist --bin build/bin --data DIRECTORY_OF_IDX_FILES
   python tests/benchmarks/gpu_vs_pytorch.py cifar10 --bin build/bin --data FOLDER_OF_THE_BINARY_VERSION --batches 128
+  python tests/benchmarks/gpu_vs_pytorch.py resnet50 --bin build/bin --precisions bf16
+
+mnist and cifar10 train on these sets; the networks train on noise.
 
 Both sides do the same work on data in GPU memory (see torch_gpu_loop.py for PyTorch's forms). Ours writes no summaries. For
 each batch size, each round runs every configuration once: ours in a separate process, PyTorch's in one process that keeps
@@ -25,12 +28,23 @@ HERE = pathlib.Path(__file__).resolve().parent
 BATCHES = {"mnist": (100, 1000, 8192), "cifar10": (128, 1024)}
 WORKERS = {"mnist": "torch_gpu_mnist_worker.py", "cifar10": "torch_gpu_cifar_worker.py"}
 SAME_WORK = {"mnist": ("--pixel-scale", 1 / 255, "--learning-rate", 0.1), "cifar10": ()}
+NETWORKS = {  # on noise: image size, batch size, options of PyTorch's process
+    "airbench94": (32, 1024, ()),
+    "resnet18_cifar": (32, 128, ()),
+    "resnet50": (224, 256, ()),
+    "vit_small_patch16_224": (224, 256, ("--adamw",)),
+    "convnext_tiny": (224, 256, ("--adamw",)),
+}
+PLAIN = ("--distort=false", "--regularization", 0, "--moving-average-decay", 0)
+NESTEROV = ("--optimizer", "nesterov", "--momentum", 0.9, "--learning-rate", 0.01, *PLAIN)
+ADAMW = ("--optimizer", "adamw", "--learning-rate", 0.0001, *PLAIN)
 PRECISIONS = ("fp32", "tf32", "bf16")
 FORMS = (  # form, captured steps, precisions; compiled forms are last, because compiling takes long
     ("eager", 1, PRECISIONS),
     ("graph", 1, PRECISIONS),
     ("graph", 10, PRECISIONS),
     ("compiled", 1, ("tf32", "bf16")),
+    ("compiled graph", 1, ("tf32", "bf16")),
     ("compiled graph", 10, ("tf32", "bf16")),
 )
 CALIBRATION_STEPS = 2000
@@ -45,13 +59,22 @@ class Ours:
         every = max(1, steps // 10)
         with tempfile.TemporaryDirectory(dir=self.work) as train_dir:
             command = [
-                self.options.bin / f"{self.options.set}_train", "--data", self.pattern, "--train-dir", train_dir,
+                *self._program(), "--train-dir", train_dir,
                 "--device", self.options.device, "--precision", self.precision, "--batch-size", self.batch,
                 "--max-steps", steps, "--log-every", every, "--summary-every", 0, "--checkpoint-every", 0,
-                *SAME_WORK[self.options.set],
             ]  # fmt: skip
             _, peak = measure.run(command)
             return measure.training_rate(train_dir, self.batch, every), peak
+
+    def _program(self):
+        name = self.options.set
+        if name not in NETWORKS:
+            return [self.options.bin / f"{name}_train", "--data", self.pattern, *SAME_WORK[name]]
+        size, _, peer = NETWORKS[name]
+        if name == "airbench94":
+            return [self.options.bin / "cifar10_train", "--data", "synthetic", "--model", name, *NESTEROV]
+        images = ("--data", "synthetic", "--classes", 10, "--model", name, "--image-size", size)
+        return [self.options.bin / "image_train", *images, *(ADAMW if "--adamw" in peer else NESTEROV)]
 
     def __call__(self):
         try:
@@ -69,7 +92,12 @@ class Peer:
 
     def __init__(self, options, batch):
         self.options = options
-        command = [sys.executable, HERE / WORKERS[options.set], "--data", options.data, "--batch", batch]
+        command = [sys.executable, HERE / WORKERS.get(options.set, "torch_gpu_network_worker.py"), "--batch", batch]
+        if options.set in NETWORKS:
+            size, _, more = NETWORKS[options.set]
+            command += ["--network", options.set, "--size", size, "--quick-compile", *more]
+        else:
+            command += ["--data", options.data]
         self.process = subprocess.Popen(
             [*map(str, command), "--device", options.device], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -98,9 +126,11 @@ def compare(options, batch, pattern, work, until):
     }
     others = {}
     for form, steps, precisions in FORMS:
-        if options.no_compile and "compiled" in form:
+        if (options.no_compile and "compiled" in form) or (options.set in NETWORKS and steps > 1):
             continue
         for precision in precisions:
+            if precision not in options.peer_precisions or f"{form} {steps}" in options.omit:
+                continue
             name = f"PyTorch {form}{f' of {steps} steps' if steps > 1 else ''}, {precision}"
             others[name] = functools.partial(peer.measure, form, steps, precision)
     try:
@@ -122,11 +152,13 @@ def compare(options, batch, pattern, work, until):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("set", choices=sorted(BATCHES))
+    parser.add_argument("set", choices=sorted([*BATCHES, *NETWORKS]))
     parser.add_argument("--bin", type=pathlib.Path, required=True)
-    parser.add_argument("--data", type=pathlib.Path, required=True)
+    parser.add_argument("--data", type=pathlib.Path, help="source of mnist or cifar10")
     parser.add_argument("--batches", type=lambda text: [int(word) for word in text.split(",")])
     parser.add_argument("--precisions", type=lambda text: text.split(","), default=PRECISIONS, help="of ours")
+    parser.add_argument("--peer-precisions", type=lambda text: text.split(","), default=PRECISIONS, help="of PyTorch")
+    parser.add_argument("--omit", type=lambda text: text.split(","), default=(), help="forms to omit: 'eager 1,graph 1'")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=1.5, help="seconds of measurement per run")
     parser.add_argument("--calibration-steps", type=int, default=CALIBRATION_STEPS)
@@ -135,11 +167,14 @@ def main():
     parser.add_argument("--device", default="cuda", help="device; cpu: only to test this script")
     parser.add_argument("--out", type=pathlib.Path, help="file for the Markdown")
     options = parser.parse_args()
-    batches = options.batches or BATCHES[options.set]
+    if options.set in BATCHES and not options.data:
+        parser.error(f"{options.set} needs --data")
+    batches = options.batches or BATCHES.get(options.set) or [NETWORKS[options.set][1]]
     lines = list(measure.conditions(options.rounds, PyTorch=importlib.metadata.version("torch")))
     with tempfile.TemporaryDirectory() as work:
         records = pathlib.Path(work) / "records"
-        measure.run([options.bin / "tfrecord_convert", options.set, "--input", options.data, "--output", records])
+        if options.set in BATCHES:
+            measure.run([options.bin / "tfrecord_convert", options.set, "--input", options.data, "--output", records])
         for index, batch in enumerate(batches):
             share = (options.until - time.time()) / (len(batches) - index)
             lines += compare(options, batch, records / "train-*.tfrecord", pathlib.Path(work), time.time() + share)

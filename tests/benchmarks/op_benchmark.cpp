@@ -19,15 +19,19 @@
 #include "carillon/core/error.h"
 #include "carillon/core/single_process_main.h"
 #include "carillon/graph/graph.h"
+#include "kernels/attention/attention.h"
 #include "kernels/avg_pool/avg_pool.h"
 #include "kernels/batch_norm/batch_norm.h"
 #include "kernels/cifar_distort/cifar_distort.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
+#include "kernels/depthwise_conv2d/depthwise_conv2d.h"
 #include "kernels/dropout/dropout.h"
 #include "kernels/elementwise/elementwise.h"
+#include "kernels/layer_norm/layer_norm.h"
 #include "kernels/lrn/lrn.h"
 #include "kernels/max_pool/max_pool.h"
+#include "kernels/scale_channels/scale_channels.h"
 #include "kernels/shared/convert_cpu.h"
 #include "src/device/cpu_device.h"
 #include "src/graph/passes.h"
@@ -42,15 +46,18 @@ struct Case {
   double input_density = 1.0;       ///< the share of its inputs that is not zero
 };
 
-/// A value that comes from outside: only its memory matters here.
-Value input(Graph& graph, std::int64_t height, std::int64_t width, std::int64_t channels) {
+/// A value that comes from outside, with this shape of a sample: only its memory matters here.
+Value input(Graph& graph, std::vector<std::int64_t> extents) {
   struct Source final : OpDefinition {
     std::string_view type() const override { return "source"; }
     BackwardNeeds backward_needs() const override { return {}; }
     std::unique_ptr<Op> instantiate(const OpContext&, const OpTensors&) const override { return nullptr; }
   };
-  return graph.add_op({.name = "input", .definition = std::make_shared<Source>(), .inputs = {}},
-                      {graph.batch_size(), height, width, channels});
+  extents.insert(extents.begin(), graph.batch_size());
+  return graph.add_op({.name = "input", .definition = std::make_shared<Source>(), .inputs = {}}, Shape(extents));
+}
+Value input(Graph& graph, std::int64_t height, std::int64_t width, std::int64_t channels) {
+  return input(graph, {height, width, channels});
 }
 
 Value mnist_layer1(Graph& graph, float expected_density) {
@@ -109,15 +116,35 @@ std::vector<Case> cases() {
       {"3x3 256 to 256 of 15", [](Graph& g) { conv2d(g, "c", input(g, 15, 15, 256), {.filters = 256, .kernel = 3}); }},
       {"3x3 256 to 256 of 7", [](Graph& g) { conv2d(g, "c", input(g, 7, 7, 256), {.filters = 256, .kernel = 3}); }},
       {"3x3 512 to 512 of 4", [](Graph& g) { conv2d(g, "c", input(g, 4, 4, 512), {.filters = 512, .kernel = 3}); }},
+      {"depthwise 7x7, 96 of 56", [](Graph& g) { depthwise_conv2d(g, "d", input(g, 56, 56, 96), {.kernel = 7}); }},
+      {"depthwise 7x7, 192 of 28", [](Graph& g) { depthwise_conv2d(g, "d", input(g, 28, 28, 192), {.kernel = 7}); }},
+      {"depthwise 7x7, 384 of 14", [](Graph& g) { depthwise_conv2d(g, "d", input(g, 14, 14, 384), {.kernel = 7}); }},
+      {"depthwise 7x7, 768 of 7", [](Graph& g) { depthwise_conv2d(g, "d", input(g, 7, 7, 768), {.kernel = 7}); }},
+      {"depthwise 3x3/2, 96 of 56",
+       [](Graph& g) { depthwise_conv2d(g, "d", input(g, 56, 56, 96), {.kernel = 3, .stride = 2}); }},
       {"batch norm 256 of 16", [](Graph& g) { batch_norm(g, "n", input(g, 16, 16, 256)); }},
       {"batch norm, relu", [=](Graph& g) { with_relu(g, batch_norm(g, "n", input(g, 16, 16, 256))); }},
       {"batch norm 512 of 4", [](Graph& g) { batch_norm(g, "n", input(g, 4, 4, 512)); }},
+      {"layer norm 384", [](Graph& g) { layer_norm(g, "n", input(g, 1, 197, 384)); }},
+      {"layer norm 96", [](Graph& g) { layer_norm(g, "n", input(g, 56, 56, 96)); }},
+      {"layer norm 768", [](Graph& g) { layer_norm(g, "n", input(g, 7, 7, 768)); }},
+      {"scale channels 384", [](Graph& g) { scale_channels(g, "s", input(g, 1, 197, 384)); }},
+      {"scale channels 96", [](Graph& g) { scale_channels(g, "s", input(g, 56, 56, 96)); }},
+      {"scale channels 768", [](Graph& g) { scale_channels(g, "s", input(g, 7, 7, 768)); }},
       {"gelu", [](Graph& g) { gelu(g, "f", input(g, 16, 16, 256)); }},
       {"silu", [](Graph& g) { silu(g, "f", input(g, 16, 16, 256)); }},
       {"relu", [](Graph& g) { relu(g, "f", input(g, 16, 16, 256)); }},
       {"dropout", [](Graph& g) { dropout(g, "d", input(g, 16, 16, 256), {.rate = 0.5f}); }},
       {"average pool 2 of 16", [](Graph& g) { avg_pool(g, "p", input(g, 16, 16, 256), {.window = 2, .stride = 2}); }},
       {"global average pool", [](Graph& g) { global_avg_pool(g, "p", input(g, 16, 16, 256)); }},
+      {"attention 6 of 197",
+       [](Graph& g) {
+         attention(g, "a", input(g, {197, 3 * 384}), {.heads = 6});
+       }},
+      {"attention 3 of 65",
+       [](Graph& g) {
+         attention(g, "a", input(g, {65, 3 * 192}), {.heads = 3});
+       }},
       {"local3", [=](Graph& g) { with_relu(g, dense(g, "local3", input(g, 6, 6, 64), {.units = 384})); }},
       {"local4", [=](Graph& g) { with_relu(g, dense(g, "local4", input(g, 1, 1, 384), {.units = 192})); }},
       {"softmax_linear", [](Graph& g) { dense(g, "softmax_linear", input(g, 1, 1, 192), {.units = 10}); }},
@@ -243,13 +270,13 @@ int benchmark(std::span<char* const> arguments) {
   if (arguments.size() > 4) settings.isa = named(arguments[4], isas);
   CpuDevice device(threads, settings);
   fmt::print("{} threads, batch {}: milliseconds, fastest (median)\n", threads, batch_size);
-  fmt::print("{:<24} {:>20} {:>20}\n", "op", "forward", "backward");
+  fmt::print("{:<26} {:>20} {:>20}\n", "op", "forward", "backward");
   for (const Case& which : cases()) {
     if (which.name.find(text) == std::string::npos) continue;
     OpUnderTest op(which, batch_size, device, bf16 ? Arithmetic::bf16 : Arithmetic::fp32);
     const Milliseconds forward = measure([] {}, [&] { op.forward(); });
     const Milliseconds backward = measure([&] { op.refill_output_gradients(); }, [&] { op.backward(); });
-    fmt::print("{:<24} {:>11.3f} ({:6.3f}) {:>11.3f} ({:6.3f})\n", which.name, forward.fastest, forward.median,
+    fmt::print("{:<26} {:>11.3f} ({:6.3f}) {:>11.3f} ({:6.3f})\n", which.name, forward.fastest, forward.median,
                backward.fastest, backward.median);
   }
   return 0;

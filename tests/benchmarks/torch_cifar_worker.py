@@ -30,10 +30,11 @@ class BandLrn(torch.autograd.Function):
 
     @staticmethod
     def forward(context, x, window):
-        s = F.conv2d(x * x, window).add_(1.0)
-        root = s.rsqrt()
-        factor = root.sqrt().mul_(root)  # s^-0.75
-        y = x * factor
+        with torch.autocast(x.device.type, enabled=False):  # autocast would compute rsqrt, and so y, in float32
+            s = F.conv2d(x * x, window).add_(1.0)
+            root = s.rsqrt()
+            factor = root.sqrt().mul_(root)  # s^-0.75
+            y = x * factor
         context.save_for_backward(x, y, s, factor, window)
         return y
 

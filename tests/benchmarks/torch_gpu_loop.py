@@ -26,26 +26,29 @@ DECAY = 0.99999  # of the learning rate, per step
 
 def arguments(description):
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--data", type=pathlib.Path, required=True)
+    parser.add_argument("--data", type=pathlib.Path, help="unless the images are noise")
     parser.add_argument("--batch", type=int, required=True)
     parser.add_argument("--device", default="cuda", help="device; cpu: only to test the eager and compiled forms")
+    parser.add_argument("--quick-compile", action="store_true", help="compile without max-autotune")
     return parser
 
 
 class Training:
     """task: a torch_loop.Task with tensors on the device."""
 
-    def __init__(self, task, device, batch, form, steps, precision):
+    def __init__(self, task, device, batch, quick_compile, form, steps, precision):
         self.task, self.device, self.batch_size, self.steps, self.precision = task, device, batch, steps, precision
         self.set_precision()
         self.parameters = list(task.network.parameters())
         self.averages = [value.detach().clone() for value in self.parameters]
         self.rate = torch.tensor(task.learning_rate, device=device)
-        self.optimizer = torch.optim.SGD(task.groups, lr=self.rate, fused=True)
+        self.optimizer = task.optimizer(task.groups, lr=self.rate, fused=True)
         self.order, self.position = None, task.count
         self.loss = lambda index: task.loss(task.network, *task.batch(index))
         if "compiled" in form:
             mode = "max-autotune-no-cudagraphs" if "graph" in form else "max-autotune"
+            if quick_compile:
+                mode = "default" if "graph" in form else "reduce-overhead"
             self.loss = torch.compile(self.loss, mode=mode, dynamic=False)
         self.graph = None
         if "graph" in form:
@@ -75,7 +78,8 @@ class Training:
         loss.backward()
         self.optimizer.step()
         with torch.no_grad():
-            torch._foreach_lerp_(self.averages, self.parameters, 1 - self.task.averages_decay)
+            if self.task.averages_decay is not None:
+                torch._foreach_lerp_(self.averages, self.parameters, 1 - self.task.averages_decay)
             self.rate.mul_(DECAY)
         return loss.detach()
 
@@ -140,7 +144,8 @@ def serve(make_task, options):
         try:
             if key not in trainings:
                 trainings[key] = None
-                trainings[key] = Training(make_task(options, request["form"]), options.device, options.batch, **request)
+                made = make_task(options, request["form"])
+                trainings[key] = Training(made, options.device, options.batch, options.quick_compile, **request)
             if trainings[key] is None:
                 raise RuntimeError("failed before")
             rate = trainings[key].examples_per_second(seconds)

@@ -18,7 +18,7 @@ def task(options, _):
         count=len(labels),
         network=network,
         batch=lambda index: (images.index_select(0, index), labels.index_select(0, index)),
-        loss=torch_worker.loss,
+        loss=torch_worker.loss_of(1.0 / 255.0),
         groups=[{"params": weights, "weight_decay": 1e-4}, {"params": biases, "weight_decay": 0.0}],
         learning_rate=0.1,
         averages_decay=0.99,

@@ -30,6 +30,7 @@ class Task:
     groups: list  # of the optimizer
     learning_rate: float
     averages_decay: float  # None: no moving averages
+    optimizer: Callable = torch.optim.SGD
 
 
 def arguments(description, batch, warm_up_steps):

@@ -12,9 +12,11 @@ MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 def task(options):
     images = torch.randint(0, 256, (IMAGES, options.size, options.size, 3), dtype=torch.uint8)
-    labels = torch.randint(0, CLASSES, (IMAGES,))
     network = NETWORKS[options.network].make()
-    network[-1] = nn.Linear(network[-1].in_features, CLASSES)
+    if isinstance(network[-1], nn.Linear):
+        network[-1] = nn.Linear(network[-1].in_features, CLASSES)
+    classes = CLASSES if isinstance(network[-1], nn.Linear) else 10
+    labels = torch.randint(0, classes, (IMAGES,))
     last = options.layout == "channels_last"
     network = network.to(memory_format=torch.channels_last if last else torch.contiguous_format)
     scale = 1.0 / (255.0 * torch.tensor(DEVIATION))
@@ -28,7 +30,7 @@ def task(options):
 
     return torch_loop.Task(
         count=IMAGES, network=network, batch=batch, loss=loss,
-        groups=[{"params": list(network.parameters()), "weight_decay": 1e-4, "momentum": 0.9, "nesterov": True}],
+        groups=[{"params": [value for value in network.parameters() if value.requires_grad], "weight_decay": 1e-4, "momentum": 0.9, "nesterov": True}],
         learning_rate=0.01, averages_decay=None,
     )  # fmt: skip
 
@@ -36,7 +38,7 @@ def task(options):
 def main():
     parser = torch_loop.arguments(__doc__, batch=16, warm_up_steps=2)
     parser.add_argument("--layout", choices=("channels_last", "contiguous"), default="channels_last")
-    parser.add_argument("--network", choices=("resnet18_cifar", "resnet50"), required=True)
+    parser.add_argument("--network", choices=sorted(NETWORKS), required=True)
     parser.add_argument("--size", type=int, required=True)
     torch_loop.measure(task, parser.parse_args())
 

@@ -51,8 +51,9 @@ void OpsOnAGpu::expect_like_cpu(const OpCase& op) {
   CpuDevice cpu(1);
   OpOnCpu on_cpu(op, cpu);
   const OpResults expected = results_of(op, on_cpu.harness());
-  const std::pair<Arithmetic, float> tolerances[] = {
-      {Arithmetic::fp32, op.fp32_tolerance}, {Arithmetic::tf32, 2e-3f}, {Arithmetic::bf16, op.bf16_tolerance}};
+  const std::pair<Arithmetic, float> tolerances[] = {{Arithmetic::fp32, op.fp32_tolerance},
+                                                     {Arithmetic::tf32, op.tf32_tolerance},
+                                                     {Arithmetic::bf16, op.bf16_tolerance}};
   for (const auto& [arithmetic, tolerance] : tolerances) {
     for (const bool fused_biases : {true, false}) {
       SCOPED_TRACE(::testing::Message() << "tolerance " << tolerance << ", fused " << fused_biases);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "tests/gpu/gpu_under_test.h"
-#include "tests/support/op_cases.h"
+#include "tests/support/op_results.h"
 
 namespace carillon::testing {
 

@@ -1,0 +1,191 @@
+"""Phase networks of gpu_visit.py: training on the GPU against the CPU tower, and against itself.
+
+One step and ten steps in fp32, each from one initial checkpoint, relative to the distance that a variable travelled. Two runs,
+captured and eager steps, and a stopped and resumed run must have equal bits.
+"""
+
+import concurrent.futures
+import re
+from dataclasses import dataclass
+
+import numpy as np
+from visit import DEVICE, Deadline, last_line
+
+from hdf5 import load  # visit finds it
+from programs import checkpoint, same_bits
+
+LIMIT = 1e-3  # of the distance travelled
+LARGEST_FLOOR = 0.1  # a network that enlarges one rounding to more is not comparable
+REDUCED_LIMITS = {"tf32": 0.5, "bf16": 0.8}  # of one step, for the worst variable; the CPU's own bf16: up to 0.4
+STEPS = 10
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network, its image size, and the batches of its checks."""
+
+    name: str
+    size: int = 32
+    parity_batch: int = 16
+    speed_batch: int = 128
+    options: tuple = ()
+    classes: int = 10
+    program: str = "image_train"
+
+
+NESTEROV = ("--optimizer", "nesterov", "--momentum", 0.9, "--learning-rate", 0.01)
+ADAMW = ("--optimizer", "adamw", "--learning-rate", 0.0001)
+MUON = ("--optimizer", "muon", "--learning-rate", 0.01)
+NETWORKS = (
+    Network("mnist", 28, 96, 100, ("--learning-rate", 0.05), program="mnist_train"),
+    Network("lenet", 28, 32, 128, ("--learning-rate", 0.01), program="mnist_train"),
+    Network("cifar10", 32, 32, 128, ("--learning-rate", 0.05), program="cifar10_train"),
+    Network("resnet9", 32, 32, 512, NESTEROV, program="cifar10_train"),
+    Network("airbench94", 32, 64, 1024, NESTEROV, program="cifar10_train"),
+    Network("airbench94", 32, 64, 1024, MUON, program="cifar10_train"),
+    Network("airbench96", 32, 64, 1024, NESTEROV, program="cifar10_train"),
+    Network("resnet18_cifar", 32, 32, 128, NESTEROV),
+    Network("resnet18", 64, 16, 256, NESTEROV),
+    Network("resnet50", 64, 16, 256, NESTEROV),
+    Network("vgg7", 28, 16, 128, NESTEROV, program="mnist_train"),
+    Network("vit_tiny_patch16_224", 64, 16, 256, ADAMW),
+    Network("convnext_tiny", 64, 16, 256, ADAMW),
+)
+
+
+def command_of(visit, network, train_dir, *more, size=None):
+    data = ["--data", visit.data[network.program]] if visit.data.get(network.program) else ["--data", "synthetic"]
+    model = ["--model", network.name] if network.name not in ("mnist", "cifar10") else []
+    extra = []
+    if network.program == "image_train":
+        data = ["--data", "synthetic", "--classes", network.classes]
+        extra = ["--image-size", size or network.size, "--schedule", "constant"]  # a cosine would depend on --max-steps
+    elif network.program == "cifar10_train":
+        extra = ["--distort=false"]
+    else:
+        extra = ["--pixel-scale", 1 / 255]
+    return [
+        visit.options.elf / network.program, *data, "--train-dir", train_dir, *model, *extra, *network.options,
+        "--summary-every", 0, *more,
+    ]  # fmt: skip
+
+
+def networks(visit, until):
+    chosen = [network for network in NETWORKS if re.search(visit.options.networks, network.name)]
+    if not chosen:
+        visit.result("networks", False, f"none matches {visit.options.networks}")
+    with concurrent.futures.ThreadPoolExecutor(visit.options.jobs // 2 or 1) as pool:
+        for each in [pool.submit(NetworkChecks(visit, network, until).run) for network in chosen]:
+            try:
+                each.result()
+            except (OSError, KeyError, ValueError) as error:
+                visit.result("networks", False, f"{type(error).__name__}: {error}")
+
+
+class NetworkChecks:
+    """The checks of one network."""
+
+    def __init__(self, visit, network, until):
+        self.visit, self.network, self.until = visit, network, until
+        self.name = network.name + (f", {network.options[1]}" if network.options[0] == "--optimizer" else "")
+        self.initial = None  # train directory with the initial checkpoint
+        self.rounded = None  # the same, after one rounding of each weight
+
+    def run(self):
+        try:
+            initial = self._train("initial values", "cpu", steps=0)
+            if not initial:
+                return
+            self.initial = initial.parent
+            self.rounded = self._round_weights()
+            self._one_step()
+            if not self.visit.options.brief:
+                self._ten_steps()
+        except Deadline:
+            self.visit.result(self.name, False, "not finished in time")
+
+    def _one_step(self):
+        cpu = self._train("one step on the CPU", "cpu", steps=1)
+        rounded = self._train("one step on the CPU", "cpu", steps=1, start=self.rounded)
+        self._near("one step in fp32", self._train("one step", DEVICE, steps=1), cpu, rounded)
+        for precision, limit in REDUCED_LIMITS.items():
+            found = self._train(precision, DEVICE, steps=1, precision=precision)
+            self._near(f"one step in {precision}", found, cpu, limit=limit)
+
+    def _ten_steps(self):
+        gpu = self._train("captured", DEVICE)
+        self._same("two runs", self._train("again", DEVICE), gpu)
+        self._same("captured equals eager", self._train("eager", DEVICE, "--cuda-graph=false"), gpu)
+        run = self.visit.directory("resumed")
+        if self._train("stopped", DEVICE, train_dir=run, steps=STEPS // 2):
+            self._same("stopped and resumed", self._train("resumed", DEVICE, train_dir=run), gpu)
+        cpu = self._train("on the CPU", "cpu")
+        rounded = self._train("on the CPU", "cpu", start=self.rounded)
+        self._near(f"{STEPS} steps in fp32", gpu, cpu, rounded)
+
+    def _train(self, label, device, *more, train_dir=None, steps=STEPS, precision="fp32", start=None):
+        """The last checkpoint of a training; None, with a result, if it failed."""
+        run = train_dir or self.visit.directory("network")
+        start = start or self.initial
+        source = ["--init-from", checkpoint(start, 0)] if start and not run.exists() else []
+        command = command_of(
+            self.visit, self.network, run, *source, "--device", device, "--batch-size", self.network.parity_batch,
+            "--max-steps", steps, "--log-every", 5, "--threads", 3, "--precision", precision, *more,
+        )  # fmt: skip
+        code, output, took = self.visit.run(command, "networks.log", 120, until=self.until)
+        if code:
+            self.visit.result(f"{self.name}: {label}", False, f"{code}: {last_line(output)}", took)
+            return None
+        return checkpoint(run, steps)
+
+    def _round_weights(self):
+        source, target = checkpoint(self.initial, 0), self.visit.directory("rounded")
+        target.mkdir()
+        generator = np.random.default_rng(1)
+        arrays = {
+            key: (value * (1 + 6e-8 * generator.choice([-1, 1], value.shape))).astype(np.float32)
+            for key, value in load(source).items()
+        }
+        np.savez(target / "arrays.npz", **arrays)
+        tool = [self.visit.options.bin / "checkpoint_tool", "import-npz", "--output", checkpoint(target, 0)]
+        self.visit.run([*tool, source, target / "arrays.npz"], "networks.log", until=self.until)
+        return target
+
+    def _near(self, label, found, expected, rounded=None, limit=LIMIT):
+        """Some networks enlarge one rounding of the weights. So the limit is at least what the CPU makes of one."""
+        if not found or not expected:
+            return
+        begin = load(checkpoint(self.initial, 0))
+        distance, where = farthest(load(found), load(expected), begin)
+        detail = f"{distance:.1e} of the distance travelled ({where})"
+        if rounded:
+            floor, _ = farthest(load(rounded), load(expected), begin)
+            limit = max(limit, 4 * floor)
+            detail += f"; CPU after one rounding of the weights: {floor:.1e}"
+            if LARGEST_FLOOR < floor < np.inf:
+                self.visit.say(f"      {self.name}: {label} is not comparable with the CPU: {detail}")
+                return
+            if not np.isfinite(floor):
+                limit = 0.0
+        self.visit.result(f"{self.name}: {label}, as on the CPU", distance <= limit, detail)
+
+    def _same(self, label, found, expected):
+        if found and expected:
+            difference = same_bits(found, expected)
+            detail = f"differ: {difference}"[:90] if difference else "bit for bit"
+            self.visit.result(f"{self.name}: {label}", not difference, detail)
+
+
+def farthest(found, expected, start):
+    """The largest distance of a variable, relative to the distance that it travelled, and its name. Variables that
+    hardly travel, such as biases without influence, count relative to a thousandth of the usual distance."""
+    names = [key for key in expected if key.startswith("variables/") and (expected[key] != start[key]).any()]
+    travelled = {key: np.linalg.norm(np.float64(expected[key]) - start[key]) for key in names}
+    usual = np.sqrt(sum(way**2 for way in travelled.values()) / sum(expected[key].size for key in names))
+    errors = {}
+    for key in names:
+        least = 1e-3 * usual * np.sqrt(expected[key].size)
+        error = np.linalg.norm(np.float64(found[key]) - expected[key]) / max(travelled[key], least)
+        errors[key] = error if np.isfinite(error) else np.inf
+    where = max(errors, key=errors.get)
+    return float(errors[where]), where.removeprefix("variables/")
